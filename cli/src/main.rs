@@ -1,0 +1,3 @@
+//! The `rtc` command.
+
+fn main() {}

@@ -1,0 +1,218 @@
+//! Expressions of masks, biases and depths, with every name resolved.
+
+use std::fmt;
+
+/// A variable that an expression may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Var {
+    /// Position of the query.
+    I,
+    /// Position of the key.
+    J,
+    /// Step of the depth recurrence, from 0.
+    Step,
+    /// Length of the row.
+    Length,
+    /// Attention head, from 0.
+    Head,
+}
+
+/// A binary operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BinaryOp {
+    /// `or`
+    Or,
+    /// `and`
+    And,
+    /// `==`
+    Eq,
+    /// `!=`
+    Ne,
+    /// `<`
+    Lt,
+    /// `<=`
+    Le,
+    /// `>`
+    Gt,
+    /// `>=`
+    Ge,
+    /// `+`
+    Add,
+    /// `-`
+    Sub,
+    /// `*`
+    Mul,
+    /// `/`, rounding down on integers
+    Div,
+    /// `%`, with the sign of the divisor
+    Rem,
+    /// `^`
+    Pow,
+}
+
+/// A function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Func {
+    /// `min(a, b)`
+    Min,
+    /// `max(a, b)`
+    Max,
+    /// `log(n, base)`: the smallest k with `base^k >= n`, in integers.
+    Log,
+}
+
+/// An expression tree.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expr {
+    /// An integer.
+    Int(i64),
+    /// A real number.
+    Float(f64),
+    /// `true` or `false`.
+    Bool(bool),
+    /// A variable.
+    Var(Var),
+    /// The depth that comes with each example.
+    Given,
+    /// `-x`
+    Neg(Box<Expr>),
+    /// `not x`
+    Not(Box<Expr>),
+    /// `a op b`
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    /// `f(a, b)`
+    Call(Func, Vec<Expr>),
+    /// `learn[index, ...]`: a learned table.
+    Learn(Vec<Expr>),
+}
+
+impl Var {
+    /// The name in the language.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::I => "i",
+            Self::J => "j",
+            Self::Step => "step",
+            Self::Length => "length",
+            Self::Head => "head",
+        }
+    }
+}
+
+impl BinaryOp {
+    /// The spelling in the language.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Or => "or",
+            Self::And => "and",
+            Self::Eq => "==",
+            Self::Ne => "!=",
+            Self::Lt => "<",
+            Self::Le => "<=",
+            Self::Gt => ">",
+            Self::Ge => ">=",
+            Self::Add => "+",
+            Self::Sub => "-",
+            Self::Mul => "*",
+            Self::Div => "/",
+            Self::Rem => "%",
+            Self::Pow => "^",
+        }
+    }
+
+    /// Binding strength; a higher one binds tighter.
+    pub fn precedence(self) -> u8 {
+        match self {
+            Self::Or => 1,
+            Self::And => 2,
+            Self::Eq | Self::Ne | Self::Lt | Self::Le | Self::Gt | Self::Ge => 3,
+            Self::Add | Self::Sub => 4,
+            Self::Mul | Self::Div | Self::Rem => 5,
+            Self::Pow => 7,
+        }
+    }
+}
+
+impl Func {
+    /// The name in the language.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Log => "log",
+        }
+    }
+}
+
+/// Precedence of `not`: below the comparisons, above `and`.
+const NOT: u8 = 2;
+/// Precedence of unary minus: above products, below powers.
+const NEG: u8 = 6;
+
+impl Expr {
+    fn write(&self, f: &mut fmt::Formatter<'_>, outer: u8) -> fmt::Result {
+        let own = match self {
+            Self::Binary(op, ..) => op.precedence(),
+            Self::Not(_) => NOT,
+            Self::Neg(_) => NEG,
+            _ => u8::MAX,
+        };
+        let parens = own <= outer && own != u8::MAX;
+        if parens {
+            write!(f, "(")?;
+        }
+        match self {
+            Self::Int(v) => write!(f, "{v}")?,
+            Self::Float(v) => write!(f, "{v:?}")?,
+            Self::Bool(v) => write!(f, "{v}")?,
+            Self::Var(v) => write!(f, "{}", v.name())?,
+            Self::Given => write!(f, "given")?,
+            Self::Neg(x) => {
+                write!(f, "-")?;
+                x.write(f, NEG)?;
+            }
+            Self::Not(x) => {
+                write!(f, "not ")?;
+                x.write(f, NOT)?;
+            }
+            Self::Binary(op, a, b) => {
+                // Left associative, except the power, which is right associative.
+                let (left, right) = if *op == BinaryOp::Pow { (own, own - 1) } else { (own - 1, own) };
+                a.write(f, left)?;
+                let pad = if *op == BinaryOp::Pow { "" } else { " " };
+                write!(f, "{pad}{}{pad}", op.symbol())?;
+                b.write(f, right)?;
+            }
+            Self::Call(func, args) => {
+                write!(f, "{}(", func.name())?;
+                write_list(f, args)?;
+                write!(f, ")")?;
+            }
+            Self::Learn(args) => {
+                write!(f, "learn[")?;
+                write_list(f, args)?;
+                write!(f, "]")?;
+            }
+        }
+        if parens {
+            write!(f, ")")?;
+        }
+        Ok(())
+    }
+}
+
+fn write_list(f: &mut fmt::Formatter<'_>, items: &[Expr]) -> fmt::Result {
+    for (n, item) in items.iter().enumerate() {
+        if n > 0 {
+            write!(f, ", ")?;
+        }
+        item.write(f, 0)?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, 0)
+    }
+}

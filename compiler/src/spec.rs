@@ -1,0 +1,123 @@
+//! The checked spec: a tree of blocks in which every field has a value and every value knows where it came from.
+//!
+//! No syntax is left here: variants, `--set` edits, `use`, `let`, `block` calls and defaults are worked out.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::expr::Expr;
+use crate::source::Span;
+
+/// A complete, checked model.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// `gut`, or `gut:no_gate` for a variant.
+    pub name: String,
+    /// The text of the `///` comment on the model, empty without one.
+    pub doc: String,
+    /// The `model` block itself: its fields (`dropout`, ...) and its statements in order.
+    pub root: Block,
+}
+
+/// One statement of the spec with all its fields filled in.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// The keyword: `embed`, `recur`, `halt`, `attend`, `stack`, ...
+    pub slot: &'static str,
+    /// The variant's name (`depthwise`, `global`, `self`, ...), empty for slots that have only one.
+    pub variant: &'static str,
+    /// Every field that the schema of the variant declares.
+    pub fields: BTreeMap<&'static str, Setting>,
+    /// Statements inside the braces, in order.
+    pub children: Vec<Block>,
+    /// The place of the keyword and variant in the source.
+    pub span: Span,
+}
+
+/// The value of a field and its origin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// The value.
+    pub value: Value,
+    /// Where the value was written.
+    pub origin: Origin,
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Origin {
+    /// Written in the file, at this place.
+    Written(Span),
+    /// Set by the variant of this name.
+    Variant(String, Span),
+    /// Set by the n-th `--set` on the command line, counted from 1.
+    Override(usize),
+    /// Worked out from another field, named here (`embed.width / heads`, `model.dropout`).
+    Derived(String),
+    /// The default of the schema.
+    Default,
+}
+
+/// A value of a field.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// An integer.
+    Int(i64),
+    /// A real number.
+    Float(f64),
+    /// A bare word: one of the choices of the field.
+    Word(String),
+    /// An expression over `i`, `j`, `step`, `length`, `head` with all names resolved (masks, biases, depths).
+    Expr(Expr),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(v) => write!(f, "{v}"),
+            Self::Float(v) => write!(f, "{v:?}"),
+            Self::Word(v) => write!(f, "{v}"),
+            Self::Expr(v) => write!(f, "{v}"),
+        }
+    }
+}
+
+impl Block {
+    /// The first child in `slot`.
+    pub fn child(&self, slot: &str) -> Option<&Block> {
+        self.children.iter().find(|c| c.slot == slot)
+    }
+
+    /// An integer field; `None` when the field is absent or holds something else.
+    pub fn int(&self, field: &str) -> Option<usize> {
+        match self.fields.get(field)?.value {
+            Value::Int(v) => usize::try_from(v).ok(),
+            _ => None,
+        }
+    }
+
+    /// A number field; integers widen.
+    pub fn float(&self, field: &str) -> Option<f64> {
+        match self.fields.get(field)?.value {
+            Value::Int(v) => Some(v as f64),
+            Value::Float(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// A word field.
+    pub fn word(&self, field: &str) -> Option<&str> {
+        match &self.fields.get(field)?.value {
+            Value::Word(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// An expression field.
+    pub fn expr(&self, field: &str) -> Option<&Expr> {
+        match &self.fields.get(field)?.value {
+            Value::Expr(v) => Some(v),
+            _ => None,
+        }
+    }
+}

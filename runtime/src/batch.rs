@@ -1,0 +1,42 @@
+//! A batch of examples, packed without padding.
+
+/// Rows of different lengths laid end to end: row r is `tokens[offsets[r]..offsets[r + 1]]`.
+///
+/// There is no padding to mask: a batch holds real tokens only, so the length of one row cannot touch another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    /// Where each row starts, and the total: rows + 1 numbers, rising, from 0.
+    pub offsets: Vec<usize>,
+    /// Token ids of all rows.
+    pub tokens: Vec<u32>,
+    /// What the rows should give.
+    pub labels: Labels,
+    /// The width that a padded batch would have: the longest row, or more. Only `cut: balanced` reads it.
+    pub width: usize,
+}
+
+/// The targets of a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Labels {
+    /// One class per row (for pairs: per pair; first sentences are the first half of the rows, second ones the rest).
+    Class(Vec<u32>),
+    /// One class per token, and which of them count (1) or not (0).
+    Each {
+        /// The class of every token.
+        class: Vec<u32>,
+        /// Weight of every token in the loss.
+        weight: Vec<f32>,
+    },
+}
+
+impl Batch {
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// The tokens of one row.
+    pub fn row(&self, row: usize) -> &[u32] {
+        &self.tokens[self.offsets[row]..self.offsets[row + 1]]
+    }
+}

@@ -1,0 +1,115 @@
+//! What the training loop asks of a model: one step, one evaluation, its state.
+//!
+//! The loop knows nothing of graphs or kernels, and the executor nothing of files or schedules.
+
+use std::collections::BTreeMap;
+
+use crate::batch::Batch;
+
+/// The numbers of one optimiser step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StepReport {
+    /// Task loss plus halting cost, as differentiated.
+    pub loss: f64,
+    /// Task loss alone.
+    pub task_loss: f64,
+    /// Mean halting cost (expected block runs per unit), if the model halts.
+    pub halting_cost: Option<f64>,
+    /// Mean number of accepted steps per unit, if the model halts.
+    pub mean_depth: Option<f64>,
+    /// Predictions that equal the label, and predictions made.
+    pub correct: u64,
+    /// Number of scored predictions.
+    pub scored: u64,
+    /// L2 norm of all gradients before clipping.
+    pub gradient_norm: f64,
+}
+
+/// The numbers and predictions of one forward pass without dropout.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evaluation {
+    /// Sum of the task loss over scored predictions.
+    pub loss_sum: f64,
+    /// Number of scored predictions.
+    pub scored: u64,
+    /// How many of them were right.
+    pub correct: u64,
+    /// Predicted class of every row (or of every token).
+    pub predictions: Vec<u32>,
+    /// Probability of the predicted class, in the order of `predictions`.
+    pub confidence: Vec<f64>,
+    /// Accepted steps summed over units, and the number of units, if the model halts.
+    pub depth: Option<(f64, u64)>,
+}
+
+/// A setting of the optimiser for one update.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UpdateRule {
+    /// Learning rate of this update.
+    pub learning_rate: f64,
+    /// Decay of the first moment.
+    pub beta1: f64,
+    /// Decay of the second moment.
+    pub beta2: f64,
+    /// Added to the root of the second moment.
+    pub epsilon: f64,
+    /// Decoupled weight decay.
+    pub weight_decay: f64,
+    /// Largest allowed global L2 norm of the gradient.
+    pub clip: Option<f64>,
+}
+
+/// Named flat arrays with shapes: parameters or optimiser moments.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Arrays {
+    /// Name, shape and values, ordered by name.
+    pub items: BTreeMap<String, (Vec<usize>, Vec<f32>)>,
+}
+
+/// Everything of a model that a checkpoint holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LearnerState {
+    /// The parameters.
+    pub parameters: Arrays,
+    /// First moments of AdamW.
+    pub first_moment: Arrays,
+    /// Second moments of AdamW.
+    pub second_moment: Arrays,
+    /// Updates done; the generator needs no other state, being counter-based.
+    pub updates: u64,
+}
+
+/// A failure of the model itself.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum LearnError {
+    /// A value became NaN or infinite.
+    #[error("step {step}: the first non-finite value is in {node}")]
+    NonFinite {
+        /// Update index.
+        step: u64,
+        /// The graph node, as the IR prints it.
+        node: String,
+    },
+    /// A state that does not fit the model (other names or shapes).
+    #[error("the saved state does not fit this model: {0}")]
+    Mismatch(String),
+    /// A batch that the model can't take.
+    #[error("{0}")]
+    Batch(String),
+}
+
+/// A model that can be trained.
+pub trait Learner {
+    /// Adds the gradients of one micro-batch, weighted by `share` of the whole batch.
+    fn accumulate(&mut self, batch: &Batch, share: f64) -> Result<StepReport, LearnError>;
+    /// Applies the accumulated gradients and clears them; gives the gradient norm before clipping.
+    fn update(&mut self, rule: &UpdateRule) -> Result<f64, LearnError>;
+    /// A forward pass without dropout.
+    fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError>;
+    /// A copy of the state.
+    fn state(&self) -> LearnerState;
+    /// Replaces the state.
+    fn restore(&mut self, state: &LearnerState) -> Result<(), LearnError>;
+    /// Number of trainable numbers.
+    fn parameter_count(&self) -> usize;
+}
