@@ -1,5 +1,6 @@
 //! The compiler of `rtc`.
 
 pub mod expr;
+pub mod ir;
 pub mod source;
 pub mod spec;

@@ -1,0 +1,311 @@
+//! Gradient rules: how cotangents of an op's results become cotangents of its operands.
+//!
+//! A rule may use the operands and results of the forward node freely, also from inside a loop: the `grad` pass turns
+//! such uses into saved values. Unneeded nodes that a rule emits are removed afterwards, so rules need not ask
+//! which operands want a gradient.
+
+use super::graph::{Node, Value};
+use super::ops::Op;
+use super::types::{Attr, Attrs, Dim, Type};
+
+/// Where a rule puts its nodes.
+pub trait Backward {
+    /// Emits a node into the backward region; the rule's operands fit by construction.
+    fn emit(&mut self, op: Op, operands: &[Value], attrs: Attrs) -> Vec<Value>;
+    /// The type of a value.
+    fn ty(&self, value: Value) -> Type;
+}
+
+/// Gives one optional cotangent per operand, from one optional cotangent per result.
+pub type GradientRule = fn(&mut dyn Backward, &Node, &[Option<Value>]) -> Vec<Option<Value>>;
+
+type B<'a> = &'a mut dyn Backward;
+type Out = Vec<Option<Value>>;
+
+fn one(b: B<'_>, op: Op, operands: &[Value]) -> Option<Value> {
+    with(b, op, operands, Attrs::new())
+}
+
+fn with(b: B<'_>, op: Op, operands: &[Value], attrs: Attrs) -> Option<Value> {
+    b.emit(op, operands, attrs).first().copied()
+}
+
+fn several(b: B<'_>, op: Op, operands: &[Value], attrs: &Attrs) -> Out {
+    b.emit(op, operands, attrs.clone()).into_iter().map(Some).collect()
+}
+
+fn attr(name: &'static str, value: impl Into<Attr>) -> Attrs {
+    Attrs::from([(name, value.into())])
+}
+
+/// The cotangent of the only result, or an early return without gradients.
+macro_rules! cotangent {
+    ($node:expr, $dy:expr) => {
+        match $dy.first() {
+            Some(Some(value)) => *value,
+            _ => return vec![None; $node.operands.len()],
+        }
+    };
+}
+
+/// No gradient: leaves, conditions, backward ops, and ops made by `fuse` after differentiation.
+pub fn none(_: B<'_>, node: &Node, _: &[Option<Value>]) -> Out {
+    vec![None; node.operands.len()]
+}
+
+/// `dtable[v]` collects `dy` where the id is v.
+pub fn embed(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![None, one(b, Op::EmbedGrad, &[node.operands[0], dy, node.operands[1]])]
+}
+
+/// Cut into the row, START and END.
+pub fn frame(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let [x, start, end] = node.operands[..] else { return vec![] };
+    several(b, Op::FrameGrad, &[dy, x, start, end], &Attrs::new())
+}
+
+/// Sum over the batch.
+pub fn expand(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::SumBatch, &[dy]), None]
+}
+
+/// `dy / n` at every position.
+pub fn mean(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::MeanGrad, &[dy, node.operands[0]])]
+}
+
+/// `dx[i] = sum over t >= i of dy[t] / (t + 1)`.
+pub fn cumulative_mean(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::CumulativeMeanGrad, &[dy])]
+}
+
+/// To the position that was read.
+pub fn position(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![with(b, Op::PositionGrad, &[dy, node.operands[0]], node.attrs.clone())]
+}
+
+/// To the position of the largest value.
+pub fn max(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::MaxGrad, &[dy, node.operands[0]])]
+}
+
+fn last_size(b: B<'_>, value: Value) -> usize {
+    b.ty(value).dims().last().and_then(Dim::fixed).expect("channels have a fixed size")
+}
+
+fn channels(start: usize, width: usize) -> Attrs {
+    Attrs::from([("start", start.into()), ("width", width.into())])
+}
+
+/// Each side gets its channels.
+pub fn concat(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let (m, n) = (last_size(b, node.operands[0]), last_size(b, node.operands[1]));
+    vec![with(b, Op::Slice, &[dy], channels(0, m)), with(b, Op::Slice, &[dy], channels(m, n))]
+}
+
+/// Zeros around the channels.
+pub fn slice(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let width = last_size(b, node.operands[0]);
+    let start = node.attrs["start"].int().unwrap_or_default() as usize;
+    vec![with(b, Op::Pad, &[dy], channels(start, width))]
+}
+
+/// The placed channels.
+pub fn pad(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let width = last_size(b, node.operands[0]);
+    let start = node.attrs["start"].int().unwrap_or_default() as usize;
+    vec![with(b, Op::Slice, &[dy], channels(start, width))]
+}
+
+/// Back to the old axes.
+pub fn squeeze(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::Unsqueeze, &[dy])]
+}
+
+/// Back to the old axes.
+pub fn unsqueeze(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::Squeeze, &[dy])]
+}
+
+/// Product rule on `u v`, sign rule on `|u - v|` (0 at equality).
+pub fn pair(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::PairGrad, &[dy, node.operands[0]])]
+}
+
+/// `dx = dy w`, `dw = dy^T x`, `dbias = sum dy`.
+pub fn linear(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let (x, w) = (node.operands[0], node.operands[1]);
+    let mut out = vec![one(b, Op::LinearGradInput, &[dy, w]), one(b, Op::LinearGradWeight, &[dy, x, w])];
+    if node.operands.len() > 2 {
+        out.push(one(b, Op::ColumnSum, &[dy]));
+    }
+    out
+}
+
+/// All three gradients in one pass.
+pub fn layer_norm(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    several(b, Op::LayerNormGrad, &[node.operands[0], node.operands[1], dy], &node.attrs)
+}
+
+/// `dy (Phi(x) + x phi(x))`.
+pub fn gelu(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::GeluGrad, &[node.operands[0], dy])]
+}
+
+/// `dy` where x > 0.
+pub fn relu(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::ReluGrad, &[node.operands[0], dy])]
+}
+
+/// `dy y (1 - y)`.
+pub fn sigmoid(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::SigmoidGrad, &[node.results[0], dy])]
+}
+
+/// Both sides get `dy`.
+pub fn add(_: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![Some(dy), Some(dy)]
+}
+
+/// `dy` and `-dy`.
+pub fn sub(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![Some(dy), with(b, Op::Scale, &[dy], attr("by", -1.0))]
+}
+
+/// Product rule.
+pub fn mul(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::Mul, &[dy, node.operands[1]]), one(b, Op::Mul, &[dy, node.operands[0]])]
+}
+
+/// `dy / b` and `-dy / b * y`.
+pub fn div(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let da = b.emit(Op::Div, &[dy, node.operands[1]], Attrs::new())[0];
+    let product = b.emit(Op::Mul, &[da, node.results[0]], Attrs::new())[0];
+    vec![Some(da), with(b, Op::Scale, &[product], attr("by", -1.0))]
+}
+
+/// `by dy`.
+pub fn scale(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![with(b, Op::Scale, &[dy], node.attrs.clone())]
+}
+
+/// `dy`.
+pub fn offset(_: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![Some(dy)]
+}
+
+/// `dy (u - h)`, `dy g`, `dy (1 - g)`.
+pub fn lerp(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let [g, u, h] = node.operands[..] else { return vec![] };
+    several(b, Op::LerpGrad, &[g, u, h, dy], &Attrs::new())
+}
+
+/// `lerp` through the sigmoid.
+pub fn gate(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let [z, u, h] = node.operands[..] else { return vec![] };
+    several(b, Op::GateGrad, &[z, u, h, dy], &Attrs::new())
+}
+
+/// Each side where it was taken.
+pub fn select(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let c = node.operands[0];
+    vec![None, with(b, Op::Keep, &[dy, c], attr("when", "true")), with(b, Op::Keep, &[dy, c], attr("when", "false"))]
+}
+
+/// The same mask on `dy`.
+pub fn keep(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![with(b, Op::Keep, &[dy, node.operands[1]], node.attrs.clone()), None]
+}
+
+/// `s dy` and the scalar product of `dy` and x per unit.
+pub fn mul_unit(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let (x, s) = (node.operands[0], node.operands[1]);
+    let rank = b.ty(s).dims().len();
+    vec![one(b, Op::MulUnit, &[dy, s]), with(b, Op::DotUnit, &[dy, x], attr("rank", rank))]
+}
+
+/// `dy`, `s dy`, and the scalar product of `dy` and h per unit.
+pub fn add_scaled(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let (h, s) = (node.operands[1], node.operands[2]);
+    let rank = b.ty(s).dims().len();
+    vec![Some(dy), one(b, Op::MulUnit, &[dy, s]), with(b, Op::DotUnit, &[dy, h], attr("rank", rank))]
+}
+
+/// The same mask, drawn again.
+pub fn dropout(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![with(b, Op::Dropout, &[dy], node.attrs.clone())]
+}
+
+/// The transposed map.
+pub fn rotate(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let turned = node.attrs.get("transpose").and_then(Attr::text) == Some("true");
+    let mut attrs = node.attrs.clone();
+    attrs.insert("transpose", if turned { "false" } else { "true" }.into());
+    vec![with(b, Op::Rotate, &[dy], attrs)]
+}
+
+/// Queries, keys and values in one pass.
+pub fn attention(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let mut operands = vec![node.operands[0], node.operands[1], node.operands[2], dy];
+    operands.extend(node.operands.get(3));
+    let mut out = several(b, Op::AttentionGrad, &operands, &node.attrs);
+    out.resize(node.operands.len(), None);
+    out
+}
+
+fn loss(b: B<'_>, op: Op, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let operands: Vec<Value> = std::iter::once(dy).chain(node.operands.iter().copied()).collect();
+    let mut out = vec![one(b, op, &operands)];
+    out.resize(node.operands.len(), None);
+    out
+}
+
+/// `(softmax - one hot) weight / sum of weights`.
+pub fn cross_entropy(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    loss(b, Op::CrossEntropyGrad, node, dy)
+}
+
+/// `(sigmoid - label) weight / sum of weights`.
+pub fn binary_cross_entropy(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    loss(b, Op::BinaryCrossEntropyGrad, node, dy)
+}
+
+/// `dy / count`.
+pub fn average(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::AverageGrad, &[dy, node.operands[0]])]
+}

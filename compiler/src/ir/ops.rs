@@ -1,0 +1,276 @@
+//! The op table: one row per op.
+//!
+//! A row gives the name, the operands (those after `;` are optional), the attributes, the shape rule, the gradient
+//! rule, the cost rule, flags and one line of documentation. The printer, the parser, the verifier, the builder, the
+//! `grad` pass, the cost model and the generated page `docs/ops.md` read the row; the runtime executes ops in one
+//! exhaustive match, so a new row does not compile until it can run.
+
+use std::fmt;
+
+use super::cost::{self, CostRule};
+use super::gradient::{self, GradientRule};
+use super::shape::{self, ShapeRule};
+
+/// The row of an op.
+#[derive(Debug)]
+pub struct OpDef {
+    /// Name in the text form.
+    pub name: &'static str,
+    /// What it computes.
+    pub doc: &'static str,
+    /// Operands that must be given, by name.
+    pub operands: &'static [&'static str],
+    /// Operands that may follow.
+    pub optional: &'static [&'static str],
+    /// Attributes.
+    pub attrs: &'static [&'static str],
+    /// Result types from operand types and attributes.
+    pub shape: ShapeRule,
+    /// How cotangents of the results become cotangents of the operands.
+    pub gradient: GradientRule,
+    /// Floating-point operations.
+    pub cost: CostRule,
+    /// Properties that passes ask for.
+    pub flags: &'static [Flag],
+}
+
+/// A property of an op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flag {
+    /// Draws random numbers: two equal nodes are not equal in value unless their stream is the same.
+    Random,
+    /// Has an effect besides its results: never removed, never merged, never moved.
+    Effect,
+    /// Takes any number of operands.
+    Variadic,
+    /// Ends a region.
+    Terminator,
+    /// Has a region that runs several times.
+    Loop,
+    /// Takes its value from outside the graph: an input or a parameter.
+    Leaf,
+}
+
+macro_rules! ops {
+    ($(
+        #[doc = $doc:literal]
+        $name:ident = $text:literal ($($operand:ident),* $(; $($optional:ident),*)?) {$($attr:ident),*}
+            => $shape:ident, $gradient:ident, $cost:ident $([$($flag:ident),*])?;
+    )*) => {
+        /// An operation of the IR.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Op { $(#[doc = $doc] $name,)* }
+
+        impl Op {
+            /// Every op, in the order of the table.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// The row of the table.
+            pub fn def(self) -> &'static OpDef {
+                match self {
+                    $(Self::$name => {
+                        const DEF: OpDef = OpDef {
+                            name: $text,
+                            doc: $doc.trim_ascii(),
+                            operands: &[$(stringify!($operand)),*],
+                            optional: &[$($(stringify!($optional)),*)?],
+                            attrs: &[$(stringify!($attr)),*],
+                            shape: shape::$shape,
+                            gradient: gradient::$gradient,
+                            cost: cost::$cost,
+                            flags: &[$($(Flag::$flag),*)?],
+                        };
+                        &DEF
+                    })*
+                }
+            }
+        }
+    };
+}
+
+ops! {
+    /// A value of the batch: token ids, labels, weights.
+    Input = "input" () {name} => declared, none, free [Leaf];
+    /// A trainable array and how it starts.
+    Param = "param" () {name, init} => declared, none, free [Leaf];
+    /// `value` everywhere, with the first `rank` axes of `like`.
+    Full = "full" (like) {value, rank} => full, none, free;
+
+    /// Rows of the table, one per id: `y[t] = table[ids[t]]`.
+    Embed = "embed" (ids, table) {} => embed, embed, free;
+    /// START before and END after every row.
+    Frame = "frame" (x, start, end) {} => frame, frame, free;
+    /// The same array for every row of the batch.
+    Expand = "expand" (x, like) {} => expand, expand, free;
+    /// Mean over the second axis, row by row.
+    Mean = "mean" (x) {} => pool, mean, elementwise;
+    /// Mean over the positions up to and including each one.
+    CumulativeMean = "cumulative_mean" (x) {} => same, cumulative_mean, elementwise;
+    /// The first or the last position of every row.
+    Position = "position" (x) {at} => pool, position, free;
+    /// Largest value over the second axis, channel by channel.
+    Max = "max" (x) {} => pool, max, elementwise;
+    /// `a` and `b` side by side on the last axis.
+    Concat = "concat" (a, b) {} => concat, concat, free;
+    /// `width` channels from `start` on the last axis.
+    Slice = "slice" (x) {start, width} => slice, slice, free;
+    /// Channels of `x` placed at `start` of a last axis of `width`, zeros elsewhere.
+    Pad = "pad" (x) {start, width} => pad, pad, free;
+    /// Without the last axis of size 1.
+    Squeeze = "squeeze" (x) {} => squeeze, squeeze, free;
+    /// With a last axis of size 1.
+    Unsqueeze = "unsqueeze" (x) {} => unsqueeze, unsqueeze, free;
+    /// Features of two sentences u (first half of the rows) and v: `[u; v; u v; |u - v|]`.
+    Pair = "pair" (x) {} => pair, pair, elementwise;
+
+    /// `y = x w^T + bias`, with `w` of shape [outputs, inputs].
+    Linear = "linear" (x, w; bias) {} => linear, linear, linear;
+    /// A linear layer and its activation in one pass; gives the value before and after the activation.
+    LinearAct = "linear_act" (x, w, bias) {act} => linear_act, none, linear;
+    /// `(x - mean) / sqrt(var + eps) gain + bias` over the last axis.
+    LayerNorm = "layer_norm" (x, gain, bias) {eps} => same, layer_norm, norm;
+    /// `x Phi(x)` with the exact normal distribution function.
+    Gelu = "gelu" (x) {} => same, gelu, transcendental;
+    /// `max(x, 0)`.
+    Relu = "relu" (x) {} => same, relu, elementwise;
+    /// `1 / (1 + exp(-x))`.
+    Sigmoid = "sigmoid" (x) {} => same, sigmoid, transcendental;
+    /// Sum, element by element.
+    Add = "add" (a, b) {} => alike, add, elementwise;
+    /// Difference, element by element.
+    Sub = "sub" (a, b) {} => alike, sub, elementwise;
+    /// Product, element by element.
+    Mul = "mul" (a, b) {} => alike, mul, elementwise;
+    /// Quotient, element by element.
+    Div = "div" (a, b) {} => alike, div, elementwise;
+    /// `by x`.
+    Scale = "scale" (x) {by} => same, scale, elementwise;
+    /// `x + by`.
+    Offset = "offset" (x) {by} => same, offset, elementwise;
+    /// `g u + (1 - g) h`.
+    Lerp = "lerp" (g, u, h) {} => alike, lerp, elementwise;
+    /// `lerp(sigmoid(z), u, h)` in one pass.
+    Gate = "gate" (z, u, h) {} => alike, gate, transcendental;
+    /// `a` where the unit's condition holds, else `b`; a unit is a row, or a position of a row.
+    Select = "select" (c, a, b) {} => select, select, elementwise;
+    /// `x` where the unit's condition equals `when`, else 0.
+    Keep = "keep" (x, c) {when} => same, keep, elementwise;
+    /// Every unit of `x` times its own number `s`.
+    MulUnit = "mul_unit" (x, s) {} => same, mul_unit, elementwise;
+    /// Scalar product of `a` and `b` unit by unit; a unit is an index into the first `rank` axes.
+    DotUnit = "dot_unit" (a, b) {rank} => prefix, none, elementwise;
+    /// `q + s h` with one number `s` per unit.
+    AddScaled = "add_scaled" (q, h, s) {} => same, add_scaled, elementwise;
+    /// Inverted dropout: 0 with probability `p`, else `x / (1 - p)`. The mask is a function of seed, update, loop counters, `stream`, row and index.
+    Dropout = "dropout" (x) {p, stream} => same, dropout, elementwise [Random];
+    /// Rotary position code on channel pairs of every head: `rope`, `xpos_query` or `xpos_key`. `transpose` gives the transposed map.
+    Rotate = "rotate" (x) {kind, heads, transpose, origin} => same, rotate, elementwise;
+    /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; scores times `head_width^-1/2`.
+    Attention = "attention" (q, k, v; step) {heads, mask, dropout, stream} => same, attention, attention [Random];
+
+    /// True while a unit with survival `t` after this step goes on: `1 - t < threshold`, and `step` at most the row's length when `cap` is `length`.
+    HaltTest = "halt_test" (t, step) {threshold, cap} => test, none, elementwise;
+    /// Both conditions.
+    And = "and" (a, b) {} => alike, none, elementwise;
+    /// True for a row with at least one true position.
+    Any = "any" (x) {} => any, none, elementwise;
+
+    /// Mean over the items of `log sum exp(logits) - logits[label]`, weighted when `weights` are given.
+    CrossEntropy = "cross_entropy" (logits, labels; weights) {} => scalar, cross_entropy, transcendental;
+    /// Mean binary cross entropy of one logit per item with labels 0 and 1, weighted when `weights` are given.
+    BinaryCrossEntropy = "binary_cross_entropy" (logits, labels; weights) {} => scalar, binary_cross_entropy, transcendental;
+    /// Mean of all elements.
+    Average = "average" (x) {} => scalar, average, elementwise;
+
+    /// Depth recurrence: runs its region on the carried values until a row's `go` is false (that step is rejected, the row keeps what it had) or `bound` steps are done.
+    Recur = "recur" () {bound} => declared, none, region [Variadic, Loop];
+    /// Chunk recurrence: runs its region once per chunk of every row, from left to right; rows without a token in the chunk take no part.
+    Chunks = "chunks" () {carried, size, count, cut, over, axis} => declared, none, region [Variadic, Loop];
+    /// What a region hands to the next step; for `recur` a last boolean says which rows accept the step.
+    Yield = "yield" () {} => nothing, none, free [Variadic, Terminator, Effect];
+    /// Values of this step that the backward loop reads.
+    Save = "save" () {} => nothing, none, free [Variadic, Effect];
+    /// The results of the graph, named.
+    Return = "return" () {names} => nothing, none, free [Variadic, Terminator, Effect];
+
+    /// Gradient of `linear` for its input: `dy w`.
+    LinearGradInput = "linear_grad_input" (dy, w) {} => linear_grad_input, none, linear;
+    /// Gradient of `linear` for its weight: `dy^T x`.
+    LinearGradWeight = "linear_grad_weight" (dy, x, w) {} => third, none, linear_weight;
+    /// Sum over all axes but the last.
+    ColumnSum = "column_sum" (dy) {} => last_axis, none, reduction;
+    /// Gradients of `layer_norm` for input, gain and bias.
+    LayerNormGrad = "layer_norm_grad" (x, gain, dy) {eps} => layer_norm_grad, none, norm;
+    /// Gradient of `gelu` at `x`.
+    GeluGrad = "gelu_grad" (x, dy) {} => same, none, transcendental;
+    /// Gradient of `relu` at `x`.
+    ReluGrad = "relu_grad" (x, dy) {} => same, none, elementwise;
+    /// Gradient of `sigmoid` from its result `y`.
+    SigmoidGrad = "sigmoid_grad" (y, dy) {} => same, none, elementwise;
+    /// Gradients of `lerp` for `g`, `u` and `h`.
+    LerpGrad = "lerp_grad" (g, u, h, dy) {} => three, none, elementwise;
+    /// Gradients of `gate` for `z`, `u` and `h`.
+    GateGrad = "gate_grad" (z, u, h, dy) {} => three, none, transcendental;
+    /// Gradients of `attention` for `q`, `k` and `v`; the probabilities are computed again.
+    AttentionGrad = "attention_grad" (q, k, v, dy; step) {heads, mask, dropout, stream} => three, none, attention_grad [Random];
+    /// Gradient of `embed` for the table.
+    EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, reduction;
+    /// Gradients of `frame` for the row, START and END.
+    FrameGrad = "frame_grad" (dy, x, start, end) {} => frame_grad, none, free;
+    /// Sum over the batch: the gradient of `expand`.
+    SumBatch = "sum_batch" (dy) {} => without_batch, none, reduction;
+    /// Gradient of `mean`.
+    MeanGrad = "mean_grad" (dy, x) {} => second, none, elementwise;
+    /// Gradient of `cumulative_mean`.
+    CumulativeMeanGrad = "cumulative_mean_grad" (dy) {} => same, none, elementwise;
+    /// Gradient of `position`.
+    PositionGrad = "position_grad" (dy, x) {at} => second, none, free;
+    /// Gradient of `max`: to the first position that holds the largest value.
+    MaxGrad = "max_grad" (dy, x) {} => second, none, elementwise;
+    /// Gradient of `pair`.
+    PairGrad = "pair_grad" (dy, x) {} => second, none, elementwise;
+    /// Gradient of `cross_entropy` for the logits.
+    CrossEntropyGrad = "cross_entropy_grad" (dy, logits, labels; weights) {} => second, none, transcendental;
+    /// Gradient of `binary_cross_entropy` for the logits.
+    BinaryCrossEntropyGrad = "binary_cross_entropy_grad" (dy, logits, labels; weights) {} => second, none, transcendental;
+    /// Gradient of `average`: `dy / count` everywhere.
+    AverageGrad = "average_grad" (dy, x) {} => second, none, elementwise;
+    /// The backward loop of a `recur` or `chunks`: runs its region over the taped steps from the last to the first. Region parameters: cotangents of the carried values after the step, of the step's outputs, then the saved values. It yields cotangents of the carried values before the step, of the step's slices, then contributions to captured values, which are summed.
+    Unwind = "unwind" () {carried, outputs, slices, axis, over} => declared, none, region [Variadic, Loop];
+    /// Adds `x` to the gradient of the parameter `param`.
+    Accumulate = "accumulate" (x) {param} => nothing, none, elementwise [Effect];
+}
+
+impl Op {
+    /// The op of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|op| op.def().name == name)
+    }
+
+    /// True when the row carries the flag.
+    pub fn has(self, flag: Flag) -> bool {
+        self.def().flags.contains(&flag)
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.def().name)
+    }
+}
+
+/// The table of all ops as Markdown, for `docs/ops.md`.
+pub fn markdown() -> String {
+    let mut out = String::from("| op | operands | attributes | what it computes |\n|---|---|---|---|\n");
+    for op in Op::ALL {
+        let def = op.def();
+        let mut operands: Vec<String> = def.operands.iter().map(|o| (*o).to_owned()).collect();
+        operands.extend(def.optional.iter().map(|o| format!("{o}?")));
+        if op.has(Flag::Variadic) {
+            operands.push("...".to_owned());
+        }
+        let doc = def.doc.replace('|', "\\|");
+        out += &format!("| `{}` | {} | {} | {doc} |\n", def.name, operands.join(", "), def.attrs.join(", "));
+    }
+    out
+}

@@ -1,0 +1,245 @@
+//! Shape rules: the result types of an op from its operand types and attributes.
+
+use super::ops::Op;
+use super::types::{Attrs, Dim, Elem, PAIRS, Type};
+
+/// What a shape rule sees of a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Signature<'a> {
+    /// The op.
+    pub op: Op,
+    /// Types of the operands, optional ones last.
+    pub operands: &'a [Type],
+    /// The attributes.
+    pub attrs: &'a Attrs,
+}
+
+/// Gives the result types, or says what does not fit.
+pub type ShapeRule = fn(&Signature<'_>) -> Result<Vec<Type>, String>;
+
+impl Signature<'_> {
+    fn dims(&self, n: usize) -> &[Dim] {
+        self.operands[n].dims()
+    }
+
+    fn int(&self, name: &str) -> Result<usize, String> {
+        let value = self.attrs.get(name).and_then(|a| a.int());
+        value.and_then(|v| usize::try_from(v).ok()).ok_or(format!("`{}` needs a whole number `{name}`", self.op))
+    }
+
+    fn mismatch(&self) -> String {
+        let types: Vec<String> = self.operands.iter().map(ToString::to_string).collect();
+        format!("`{}` does not take operands of types {}", self.op, types.join(", "))
+    }
+
+    /// The dims of operand `n` with the last one replaced.
+    fn with_last(&self, n: usize, last: Dim) -> Result<Type, String> {
+        let mut dims = self.dims(n).to_vec();
+        *dims.last_mut().ok_or_else(|| self.mismatch())? = last;
+        Ok(Type::real(dims))
+    }
+}
+
+/// Types are written on the node: inputs, parameters, loops.
+pub fn declared(_: &Signature<'_>) -> Result<Vec<Type>, String> {
+    Ok(vec![])
+}
+
+/// No result.
+pub fn nothing(_: &Signature<'_>) -> Result<Vec<Type>, String> {
+    Ok(vec![])
+}
+
+/// The type of the first operand.
+pub fn same(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    Ok(vec![s.operands[0].clone()])
+}
+
+/// The type of the second operand.
+pub fn second(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    Ok(vec![s.operands[1].clone()])
+}
+
+/// The type of the third operand.
+pub fn third(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    Ok(vec![s.operands[2].clone()])
+}
+
+/// The types of the first three operands.
+pub fn three(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    Ok(s.operands[..3].to_vec())
+}
+
+/// All operands have one type, which is the result's.
+pub fn alike(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    if s.operands.iter().any(|t| *t != s.operands[0]) {
+        return Err(s.mismatch());
+    }
+    same(s)
+}
+
+/// A scalar.
+pub fn scalar(_: &Signature<'_>) -> Result<Vec<Type>, String> {
+    Ok(vec![Type::real([])])
+}
+
+/// The first `rank` axes of the first operand.
+pub fn prefix(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let rank = s.int("rank")?;
+    let dims = s.dims(0).get(..rank).ok_or_else(|| s.mismatch())?;
+    Ok(vec![Type::real(dims)])
+}
+
+/// As `prefix`.
+pub fn full(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    prefix(s)
+}
+
+/// [batch, length] ids and a [vocab, width] table.
+pub fn embed(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let [_, width] = s.dims(1) else { return Err(s.mismatch()) };
+    let mut dims = s.dims(0).to_vec();
+    dims.push(width.clone());
+    Ok(vec![Type::real(dims)])
+}
+
+/// The ragged axis grows by two.
+pub fn frame(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let [batch, Dim::Sym(axis), width] = s.dims(0) else { return Err(s.mismatch()) };
+    Ok(vec![Type::real([batch.clone(), Dim::Sym(format!("{axis}+2")), width.clone()])])
+}
+
+/// Operand types of the framed row.
+pub fn frame_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    Ok(s.operands[1..4].to_vec())
+}
+
+/// The batch axis of `like` before the axes of `x`.
+pub fn expand(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let batch = s.dims(1).first().ok_or_else(|| s.mismatch())?;
+    let mut dims = vec![batch.clone()];
+    dims.extend_from_slice(s.dims(0));
+    Ok(vec![Type::real(dims)])
+}
+
+/// Without the first axis.
+pub fn without_batch(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let dims = s.dims(0).get(1..).ok_or_else(|| s.mismatch())?;
+    Ok(vec![Type::real(dims)])
+}
+
+/// Without the second axis.
+pub fn pool(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let mut dims = s.dims(0).to_vec();
+    if dims.len() < 2 {
+        return Err(s.mismatch());
+    }
+    dims.remove(1);
+    Ok(vec![Type::real(dims)])
+}
+
+/// Last axes side by side.
+pub fn concat(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let (a, b) = (s.dims(0), s.dims(1));
+    match (a, b) {
+        ([rest @ .., Dim::Fixed(m)], [other @ .., Dim::Fixed(n)]) if rest == other => {
+            Ok(vec![s.with_last(0, Dim::Fixed(m + n))?])
+        }
+        _ => Err(s.mismatch()),
+    }
+}
+
+/// Some channels.
+pub fn slice(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let (start, width) = (s.int("start")?, s.int("width")?);
+    match s.dims(0).last() {
+        Some(Dim::Fixed(n)) if start + width <= *n => Ok(vec![s.with_last(0, Dim::Fixed(width))?]),
+        _ => Err(s.mismatch()),
+    }
+}
+
+/// More channels.
+pub fn pad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let (start, width) = (s.int("start")?, s.int("width")?);
+    match s.dims(0).last() {
+        Some(Dim::Fixed(n)) if start + n <= width => Ok(vec![s.with_last(0, Dim::Fixed(width))?]),
+        _ => Err(s.mismatch()),
+    }
+}
+
+/// Without a last axis of size 1.
+pub fn squeeze(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    match s.dims(0) {
+        [rest @ .., Dim::Fixed(1)] => Ok(vec![Type::real(rest)]),
+        _ => Err(s.mismatch()),
+    }
+}
+
+/// With a last axis of size 1.
+pub fn unsqueeze(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let mut dims = s.dims(0).to_vec();
+    dims.push(Dim::Fixed(1));
+    Ok(vec![Type::real(dims)])
+}
+
+/// Four features of each pair of rows.
+pub fn pair(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let [_, Dim::Fixed(width)] = s.dims(0) else { return Err(s.mismatch()) };
+    Ok(vec![Type::real([Dim::sym(PAIRS), Dim::Fixed(4 * width)])])
+}
+
+/// Last axis from inputs to outputs.
+pub fn linear(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let [outputs, inputs] = s.dims(1) else { return Err(s.mismatch()) };
+    let bias_fits = s.operands.get(2).is_none_or(|b| b.dims() == [outputs.clone()]);
+    if s.dims(0).last() != Some(inputs) || !bias_fits {
+        return Err(s.mismatch());
+    }
+    Ok(vec![s.with_last(0, outputs.clone())?])
+}
+
+/// As `linear`, twice.
+pub fn linear_act(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let one = linear(s)?;
+    Ok([one.clone(), one].concat())
+}
+
+/// Last axis from outputs to inputs.
+pub fn linear_grad_input(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let [outputs, inputs] = s.dims(1) else { return Err(s.mismatch()) };
+    if s.dims(0).last() != Some(outputs) {
+        return Err(s.mismatch());
+    }
+    Ok(vec![s.with_last(0, inputs.clone())?])
+}
+
+/// The last axis alone.
+pub fn last_axis(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let last = s.dims(0).last().ok_or_else(|| s.mismatch())?;
+    Ok(vec![Type::real([last.clone()])])
+}
+
+/// Input, gain, and bias (which has the gain's type).
+pub fn layer_norm_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    Ok(vec![s.operands[0].clone(), s.operands[1].clone(), s.operands[1].clone()])
+}
+
+/// `a` and `b` alike, the condition over a prefix of their axes.
+pub fn select(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let prefix = s.dims(1).get(..s.dims(0).len());
+    if s.operands[1] != s.operands[2] || prefix != Some(s.dims(0)) {
+        return Err(s.mismatch());
+    }
+    second(s)
+}
+
+/// One truth value per unit.
+pub fn test(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    Ok(vec![Type::Tensor(Elem::Bool, s.dims(0).to_vec())])
+}
+
+/// One truth value per row.
+pub fn any(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let batch = s.dims(0).first().ok_or_else(|| s.mismatch())?;
+    Ok(vec![Type::Tensor(Elem::Bool, vec![batch.clone()])])
+}

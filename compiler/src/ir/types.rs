@@ -1,0 +1,334 @@
+//! Types and attributes of the IR: what a value is, symbolically.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::expr::{BinaryOp, Expr, Func, Var};
+
+/// One axis of a tensor.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Dim {
+    /// A known size.
+    Fixed(usize),
+    /// A size known only at run time (`batch`, `length`, `chunk`) or only with a task (`vocab`, `classes`).
+    Sym(String),
+}
+
+/// What the elements of a tensor are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Elem {
+    /// Real numbers of the working precision: `f32` normally, computed in `f64` on request.
+    Real,
+    /// Token ids, labels, counters.
+    Index,
+    /// Truth values.
+    Bool,
+}
+
+/// The type of a value.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Type {
+    /// A tensor. A symbolic second axis is ragged: each row of the batch has its own length, and the rows lie packed
+    /// end to end without padding.
+    Tensor(Elem, Vec<Dim>),
+    /// What a forward loop saved for its backward loop, step by step.
+    Tape,
+}
+
+/// Name of the batch axis.
+pub const BATCH: &str = "batch";
+/// Name of the axis of the tokens of a row.
+pub const LENGTH: &str = "length";
+/// Name of the axis of the tokens of a row with START and END around them.
+pub const FRAMED: &str = "length+2";
+/// Name of the batch axis counted in pairs of rows.
+pub const PAIRS: &str = "batch/2";
+/// Name of the vocabulary size while no task is bound.
+pub const VOCAB: &str = "vocab";
+/// Name of the number of outputs of the head while no task is bound.
+pub const CLASSES: &str = "classes";
+
+impl Dim {
+    /// A symbolic axis.
+    pub fn sym(name: &str) -> Self {
+        Self::Sym(name.to_owned())
+    }
+
+    /// The size, when it is known.
+    pub fn fixed(&self) -> Option<usize> {
+        match self {
+            Self::Fixed(n) => Some(*n),
+            Self::Sym(_) => None,
+        }
+    }
+
+    /// The name of a symbolic axis.
+    pub fn symbol(&self) -> Option<&str> {
+        match self {
+            Self::Fixed(_) => None,
+            Self::Sym(s) => Some(s),
+        }
+    }
+}
+
+impl Type {
+    /// A tensor of reals.
+    pub fn real(dims: impl Into<Vec<Dim>>) -> Self {
+        Self::Tensor(Elem::Real, dims.into())
+    }
+
+    /// The axes; none for a tape.
+    pub fn dims(&self) -> &[Dim] {
+        match self {
+            Self::Tensor(_, dims) => dims,
+            Self::Tape => &[],
+        }
+    }
+
+    /// The element kind of a tensor.
+    pub fn elem(&self) -> Option<Elem> {
+        match self {
+            Self::Tensor(elem, _) => Some(*elem),
+            Self::Tape => None,
+        }
+    }
+
+    /// True for a tensor of reals: the only values that can carry a gradient.
+    pub fn is_real(&self) -> bool {
+        self.elem() == Some(Elem::Real)
+    }
+
+    /// True when the first axis is the batch: such a value has one part per row.
+    pub fn is_batched(&self) -> bool {
+        self.dims().first().and_then(Dim::symbol) == Some(BATCH)
+    }
+
+    /// The ragged axis of a batched value.
+    pub fn ragged(&self) -> Option<&str> {
+        if self.is_batched() { self.dims().get(1).and_then(Dim::symbol) } else { None }
+    }
+}
+
+impl fmt::Display for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(n) => write!(f, "{n}"),
+            Self::Sym(s) => write!(f, "{s}"),
+        }
+    }
+}
+
+impl Elem {
+    /// The name in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Real => "f32",
+            Self::Index => "u32",
+            Self::Bool => "bool",
+        }
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tape => write!(f, "tape"),
+            Self::Tensor(elem, dims) => {
+                write!(f, "{}[", elem.name())?;
+                for (n, dim) in dims.iter().enumerate() {
+                    write!(f, "{}{dim}", if n > 0 { ", " } else { "" })?;
+                }
+                write!(f, "]")
+            }
+        }
+    }
+}
+
+impl std::str::FromStr for Type {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "tape" {
+            return Ok(Self::Tape);
+        }
+        let bad = || format!("`{text}` is not a type: expected `f32[batch, length, 64]` or `tape`");
+        let (elem, rest) = text.split_once('[').ok_or_else(bad)?;
+        let elem = [Elem::Real, Elem::Index, Elem::Bool].into_iter().find(|e| e.name() == elem).ok_or_else(bad)?;
+        let inner = rest.strip_suffix(']').ok_or_else(bad)?;
+        let dims = inner.split(',').map(str::trim).filter(|d| !d.is_empty());
+        let dims = dims.map(|d| d.parse().map_or_else(|_| Dim::sym(d), Dim::Fixed));
+        Ok(Self::Tensor(elem, dims.collect()))
+    }
+}
+
+/// A constant attached to a node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Attr {
+    /// An integer.
+    Int(i64),
+    /// A real number.
+    Float(f64),
+    /// A bare word.
+    Word(String),
+    /// A quoted text: parameter and result names.
+    Text(String),
+    /// A call: an initialiser `normal(0.02)` or an expression in prefix form `le(j, i)`.
+    Call(String, Vec<Attr>),
+}
+
+/// The attributes of a node, by name.
+pub type Attrs = BTreeMap<&'static str, Attr>;
+
+impl From<i64> for Attr {
+    fn from(v: i64) -> Self {
+        Self::Int(v)
+    }
+}
+
+impl From<usize> for Attr {
+    fn from(v: usize) -> Self {
+        Self::Int(i64::try_from(v).expect("sizes fit in 63 bits"))
+    }
+}
+
+impl From<f64> for Attr {
+    fn from(v: f64) -> Self {
+        Self::Float(v)
+    }
+}
+
+impl From<&str> for Attr {
+    fn from(v: &str) -> Self {
+        Self::Word(v.to_owned())
+    }
+}
+
+impl Attr {
+    /// A call attribute.
+    pub fn call(name: &str, args: impl Into<Vec<Attr>>) -> Self {
+        Self::Call(name.to_owned(), args.into())
+    }
+
+    /// The integer, if this is one.
+    pub fn int(&self) -> Option<i64> {
+        if let Self::Int(v) = self { Some(*v) } else { None }
+    }
+
+    /// The number, if this is one.
+    pub fn float(&self) -> Option<f64> {
+        match self {
+            Self::Int(v) => Some(*v as f64),
+            Self::Float(v) => Some(*v),
+            _ => None,
+        }
+    }
+
+    /// The word or text, if this is one.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Word(v) | Self::Text(v) => Some(v),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Attr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(v) => write!(f, "{v}"),
+            Self::Float(v) => write!(f, "{v:?}"),
+            Self::Word(v) => write!(f, "{v}"),
+            Self::Text(v) => write!(f, "\"{v}\""),
+            Self::Call(name, args) => {
+                write!(f, "{name}(")?;
+                for (n, arg) in args.iter().enumerate() {
+                    write!(f, "{}{arg}", if n > 0 { ", " } else { "" })?;
+                }
+                write!(f, ")")
+            }
+        }
+    }
+}
+
+const BINARY: [(&str, BinaryOp); 14] = [
+    ("or", BinaryOp::Or),
+    ("and", BinaryOp::And),
+    ("eq", BinaryOp::Eq),
+    ("ne", BinaryOp::Ne),
+    ("lt", BinaryOp::Lt),
+    ("le", BinaryOp::Le),
+    ("gt", BinaryOp::Gt),
+    ("ge", BinaryOp::Ge),
+    ("add", BinaryOp::Add),
+    ("sub", BinaryOp::Sub),
+    ("mul", BinaryOp::Mul),
+    ("div", BinaryOp::Div),
+    ("rem", BinaryOp::Rem),
+    ("pow", BinaryOp::Pow),
+];
+const FUNCS: [Func; 3] = [Func::Min, Func::Max, Func::Log];
+const VARS: [Var; 5] = [Var::I, Var::J, Var::Step, Var::Length, Var::Head];
+
+/// An expression of the language in the prefix form of attributes.
+impl From<&Expr> for Attr {
+    fn from(expr: &Expr) -> Self {
+        let list = |args: &[Expr]| args.iter().map(Attr::from).collect::<Vec<_>>();
+        match expr {
+            Expr::Int(v) => Self::Int(*v),
+            Expr::Float(v) => Self::Float(*v),
+            Expr::Bool(v) => Self::Word(v.to_string()),
+            Expr::Var(v) => Self::Word(v.name().to_owned()),
+            Expr::Given => Self::Word("given".to_owned()),
+            Expr::Neg(x) => Self::call("neg", [Self::from(&**x)]),
+            Expr::Not(x) => Self::call("not", [Self::from(&**x)]),
+            Expr::Binary(op, a, b) => {
+                let name = BINARY.iter().find(|(_, o)| o == op).expect("every operator is listed").0;
+                Self::call(name, [Self::from(&**a), Self::from(&**b)])
+            }
+            Expr::Call(func, args) => Self::call(func.name(), list(args)),
+            Expr::Learn(args) => Self::call("learn", list(args)),
+        }
+    }
+}
+
+/// The expression that a prefix form stands for.
+impl TryFrom<&Attr> for Expr {
+    type Error = String;
+
+    fn try_from(attr: &Attr) -> Result<Self, String> {
+        match attr {
+            Attr::Int(v) => Ok(Self::Int(*v)),
+            Attr::Float(v) => Ok(Self::Float(*v)),
+            Attr::Word(w) => match w.as_str() {
+                "true" => Ok(Self::Bool(true)),
+                "false" => Ok(Self::Bool(false)),
+                "given" => Ok(Self::Given),
+                name => {
+                    VARS.into_iter().find(|v| v.name() == name).map(Self::Var).ok_or(format!("unknown name `{name}`"))
+                }
+            },
+            Attr::Text(t) => Err(format!("a text `{t}` in an expression")),
+            Attr::Call(name, args) => call_to_expr(name, args.iter().map(Self::try_from).collect::<Result<_, _>>()?),
+        }
+    }
+}
+
+fn call_to_expr(name: &str, mut args: Vec<Expr>) -> Result<Expr, String> {
+    let wrong = format!("`{name}` does not take {} arguments", args.len());
+    if let Some((_, op)) = BINARY.iter().find(|(n, _)| *n == name) {
+        let (Some(b), Some(a), true) = (args.pop(), args.pop(), args.is_empty()) else { return Err(wrong) };
+        return Ok(Expr::Binary(*op, Box::new(a), Box::new(b)));
+    }
+    if let Some(func) = FUNCS.into_iter().find(|f| f.name() == name) {
+        return if args.len() == 2 { Ok(Expr::Call(func, args)) } else { Err(wrong) };
+    }
+    match (name, args.pop()) {
+        ("neg", Some(x)) if args.is_empty() => Ok(Expr::Neg(Box::new(x))),
+        ("not", Some(x)) if args.is_empty() => Ok(Expr::Not(Box::new(x))),
+        ("learn", Some(x)) => {
+            args.push(x);
+            Ok(Expr::Learn(args))
+        }
+        _ => Err(format!("unknown function `{name}`")),
+    }
+}
