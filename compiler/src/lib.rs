@@ -2,5 +2,7 @@
 
 pub mod expr;
 pub mod ir;
+pub mod lower;
+pub mod pass;
 pub mod source;
 pub mod spec;

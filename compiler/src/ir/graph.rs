@@ -282,6 +282,16 @@ impl Graph {
         self.regions[region.index()].params = kept;
     }
 
+    /// Makes a parameter the last one of its region.
+    pub fn move_param_last(&mut self, region: RegionId, value: Value) {
+        let params = &mut self.regions[region.index()].params;
+        params.retain(|v| *v != value);
+        params.push(value);
+        for (n, param) in params.clone().into_iter().enumerate() {
+            self.values[param.index()].def = Def::Param(region, n);
+        }
+    }
+
     fn add_value(&mut self, def: Def, ty: Type, hint: &str) -> Value {
         self.values.push(ValueData { def, ty, hint: hint.to_owned() });
         Value(u32::try_from(self.values.len() - 1).expect("a graph has fewer than 2^32 values"))

@@ -95,6 +95,8 @@ ops! {
     Param = "param" () {name, init} => declared, none, free [Leaf];
     /// `value` everywhere, with the first `rank` axes of `like`.
     Full = "full" (like) {value, rank} => full, none, free;
+    /// True everywhere, with the first `rank` axes of `like`.
+    True = "true" (like) {rank} => all_true, none, free;
 
     /// Rows of the table, one per id: `y[t] = table[ids[t]]`.
     Embed = "embed" (ids, table) {} => embed, embed, free;
@@ -236,7 +238,7 @@ ops! {
     /// Gradient of `average`: `dy / count` everywhere.
     AverageGrad = "average_grad" (dy, x) {} => second, none, elementwise;
     /// The backward loop of a `recur` or `chunks`: runs its region over the taped steps from the last to the first. Region parameters: cotangents of the carried values after the step, of the step's outputs, then the saved values. It yields cotangents of the carried values before the step, of the step's slices, then contributions to captured values, which are summed.
-    Unwind = "unwind" () {carried, outputs, slices, axis, over} => declared, none, region [Variadic, Loop];
+    Unwind = "unwind" () {carried, outputs, slices, axis, over, bound, size, count} => declared, none, region [Variadic, Loop];
     /// Adds `x` to the gradient of the parameter `param`.
     Accumulate = "accumulate" (x) {param} => nothing, none, elementwise [Effect];
 }

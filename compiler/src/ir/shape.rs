@@ -95,6 +95,12 @@ pub fn full(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     prefix(s)
 }
 
+/// Truth values over the first `rank` axes of the first operand.
+pub fn all_true(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let dims = prefix(s)?[0].dims().to_vec();
+    Ok(vec![Type::Tensor(Elem::Bool, dims)])
+}
+
 /// [batch, length] ids and a [vocab, width] table.
 pub fn embed(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let [_, width] = s.dims(1) else { return Err(s.mismatch()) };

@@ -1,0 +1,365 @@
+//! Reverse-mode differentiation as a pass: adds to a graph with a result `loss` the nodes that compute the gradient of
+//! every parameter and hand it over through `accumulate`.
+//!
+//! A region is differentiated by walking its nodes backwards with the gradient rules of the op table. A loop becomes a
+//! forward loop that saves, step by step, the values of its body that the backward body reads, and an `unwind` that
+//! runs the backward body over the taped steps from the last to the first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::ir::gradient::Backward;
+use crate::ir::graph::{Graph, MAIN, Misfit, NewNode, Node, NodeId, RegionId, Value};
+use crate::ir::ops::{Flag, Op};
+use crate::ir::types::{Attr, Attrs, Dim, Type};
+
+/// Cotangents of values: how the loss changes with them.
+type Cotangents = BTreeMap<Value, Value>;
+
+/// Differentiates the graph with respect to all its parameters.
+///
+/// # Errors
+/// A graph without a scalar result `loss`.
+pub fn run(graph: &mut Graph) -> Result<(), Misfit> {
+    let loss = graph.output("loss").ok_or_else(|| Misfit("the graph has no result `loss`".to_owned()))?;
+    let end = graph.terminator(MAIN).ok_or_else(|| Misfit("the graph returns nothing".to_owned()))?;
+    let active = active(graph);
+    let mut d = Differentiator { graph, active, fault: None };
+    let forward: Vec<NodeId> = d.graph.nodes(MAIN).iter().copied().filter(|n| *n != end).collect();
+    let place = Place { region: MAIN, before: Some(end) };
+    let seed = d.emit(place, "loss", Op::Full, &[loss], Attrs::from([("value", 1.0.into()), ("rank", 0_usize.into())]));
+    let mut cotangents = Cotangents::from([(loss, seed[0])]);
+    d.backward(&forward, place, &mut cotangents);
+    d.fault.map_or(Ok(()), Err)
+}
+
+/// The values that depend on a parameter through differentiable operands, loops included (a fixed point).
+fn active(graph: &Graph) -> BTreeSet<Value> {
+    let nodes = graph.walk(MAIN);
+    let mut active = BTreeSet::new();
+    loop {
+        let before = active.len();
+        for &id in &nodes {
+            mark(graph, id, &mut active);
+        }
+        if active.len() == before {
+            return active;
+        }
+    }
+}
+
+fn mark(graph: &Graph, id: NodeId, active: &mut BTreeSet<Value>) {
+    let node = graph.node(id);
+    let Some(body) = node.body else {
+        let moved = node.op == Op::Param || node.operands.iter().any(|v| active.contains(v));
+        if moved {
+            active.extend(node.results.iter().filter(|v| graph.ty(**v).is_real()));
+        }
+        return;
+    };
+    let parts = LoopParts::of(graph, node);
+    let yields = graph.terminator(body).map(|t| graph.node(t).operands.clone()).unwrap_or_default();
+    for (n, &param) in graph.params(body).iter().enumerate().take(node.operands.len()) {
+        let carried = n < parts.carried && yields.get(n).is_some_and(|y| active.contains(y));
+        if (carried || active.contains(&node.operands[n])) && graph.ty(param).is_real() {
+            active.insert(param);
+        }
+    }
+    for (n, &result) in node.results.iter().enumerate() {
+        let from_init = n < parts.carried && active.contains(&node.operands[n]);
+        if (from_init || yields.get(n).is_some_and(|y| active.contains(y))) && graph.ty(result).is_real() {
+            active.insert(result);
+        }
+    }
+}
+
+/// How the operands, parameters and yields of a forward loop divide.
+#[derive(Clone, Copy, Debug)]
+struct LoopParts {
+    /// Carried values come first everywhere.
+    carried: usize,
+    /// Then, for `chunks`, the sequences (operands) and their slices (parameters).
+    slices: usize,
+    /// Then, for `chunks`, the outputs (yields and results).
+    outputs: usize,
+}
+
+impl LoopParts {
+    fn of(graph: &Graph, node: &Node) -> Self {
+        let carried = match node.op {
+            Op::Chunks => node.attrs.get("carried").and_then(Attr::int).unwrap_or_default() as usize,
+            _ => node.operands.len(),
+        };
+        let results = node.results.iter().filter(|v| *graph.ty(**v) != Type::Tape).count();
+        Self { carried, slices: node.operands.len() - carried, outputs: results - carried }
+    }
+}
+
+/// Where backward nodes go.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    region: RegionId,
+    before: Option<NodeId>,
+}
+
+struct Differentiator<'g> {
+    graph: &'g mut Graph,
+    active: BTreeSet<Value>,
+    fault: Option<Misfit>,
+}
+
+/// The door through which gradient rules emit.
+struct Emitter<'d, 'g> {
+    d: &'d mut Differentiator<'g>,
+    place: Place,
+    label: &'d str,
+}
+
+impl Backward for Emitter<'_, '_> {
+    fn emit(&mut self, op: Op, operands: &[Value], attrs: Attrs) -> Vec<Value> {
+        self.d.emit(self.place, self.label, op, operands, attrs)
+    }
+
+    fn ty(&self, value: Value) -> Type {
+        self.d.graph.ty(value).clone()
+    }
+}
+
+impl Differentiator<'_> {
+    /// Emits a node. A misfit is remembered and reported at the end; the loss stands in for the result.
+    fn emit(&mut self, place: Place, label: &str, op: Op, operands: &[Value], attrs: Attrs) -> Vec<Value> {
+        let new = NewNode { op, operands: operands.to_vec(), attrs, types: vec![], body: None, label: label.to_owned() };
+        self.insert(place, new)
+    }
+
+    fn insert(&mut self, place: Place, new: NewNode) -> Vec<Value> {
+        let fallback = new.operands.clone();
+        let node = match place.before {
+            Some(anchor) => self.graph.insert_before(anchor, new),
+            None => self.graph.push(place.region, new),
+        };
+        match node {
+            Ok(node) => self.graph.node(node).results.clone(),
+            Err(misfit) => {
+                self.fault.get_or_insert(misfit);
+                fallback
+            }
+        }
+    }
+
+    /// Walks `forward` (nodes of one region) backwards.
+    fn backward(&mut self, forward: &[NodeId], place: Place, cotangents: &mut Cotangents) {
+        for &id in forward.iter().rev() {
+            let node = self.graph.node(id).clone();
+            let dy: Vec<Option<Value>> = node.results.iter().map(|v| cotangents.get(v).copied()).collect();
+            if dy.iter().all(Option::is_none) {
+                continue;
+            }
+            if node.body.is_some() {
+                self.unwind(id, &node, &dy, place, cotangents);
+                continue;
+            }
+            if node.op == Op::Param {
+                self.accumulate(&node, dy[0], place);
+                continue;
+            }
+            let rule = node.op.def().gradient;
+            let parts = rule(&mut Emitter { d: self, place, label: &node.label }, &node, &dy);
+            for (operand, part) in node.operands.iter().zip(parts) {
+                self.add(*operand, part, place, &node.label, cotangents);
+            }
+        }
+    }
+
+    fn accumulate(&mut self, param: &Node, gradient: Option<Value>, place: Place) {
+        let (Some(gradient), Some(name)) = (gradient, param.attrs.get("name")) else { return };
+        let attrs = Attrs::from([("param", name.clone())]);
+        self.emit(place, &param.label, Op::Accumulate, &[gradient], attrs);
+    }
+
+    /// Adds a part to the cotangent of a value. Parts of a parameter go straight to its gradient, so that no loop has to
+    /// carry gradients of weights.
+    fn add(&mut self, value: Value, part: Option<Value>, place: Place, label: &str, cotangents: &mut Cotangents) {
+        let Some(part) = part.filter(|_| self.active.contains(&value)) else { return };
+        if let Some(producer) = self.graph.producer(value) {
+            let node = self.graph.node(producer).clone();
+            if node.op == Op::Param {
+                self.accumulate(&node, Some(part), place);
+                return;
+            }
+        }
+        let sum = match cotangents.get(&value) {
+            Some(&old) => self.emit(place, label, Op::Add, &[old, part], Attrs::new())[0],
+            None => part,
+        };
+        cotangents.insert(value, sum);
+    }
+
+    fn zeros(&mut self, place: Place, label: &str, like: Value) -> Value {
+        let rank = self.graph.ty(like).dims().len();
+        let attrs = Attrs::from([("value", 0.0.into()), ("rank", rank.into())]);
+        self.emit(place, label, Op::Full, &[like], attrs)[0]
+    }
+
+    /// Differentiates a loop.
+    fn unwind(&mut self, id: NodeId, node: &Node, dy: &[Option<Value>], place: Place, cotangents: &mut Cotangents) {
+        let Some(body) = node.body else { return };
+        let parts = LoopParts::of(self.graph, node);
+        let yields = self.graph.terminator(body).map(|t| self.graph.node(t).operands.clone()).unwrap_or_default();
+        let carried = self.carried_with_cotangent(body, parts, &yields, dy);
+        let outputs: Vec<usize> = (parts.carried..parts.carried + parts.outputs).filter(|n| dy[*n].is_some()).collect();
+
+        let back = self.graph.add_region();
+        let inner = Place { region: back, before: None };
+        let label = node.label.as_str();
+        let mut local = Cotangents::new();
+        for &n in carried.iter().chain(&outputs) {
+            let ty = self.graph.ty(yields[n]).clone();
+            let param = self.graph.add_param(back, ty, "d");
+            self.add(yields[n], Some(param), inner, label, &mut local);
+        }
+        let forward: Vec<NodeId> = self.graph.nodes(body).to_vec();
+        let inner_forward = &forward[..forward.len().saturating_sub(1)];
+        self.backward(inner_forward, inner, &mut local);
+
+        let params = self.graph.params(body).to_vec();
+        let mut results = vec![];
+        for (k, &n) in carried.iter().enumerate() {
+            let like = self.graph.params(back)[k];
+            let cotangent = local.get(&params[n]).copied();
+            results.push(cotangent.unwrap_or_else(|| self.zeros(inner, label, like)));
+        }
+        let sliced = |n: &usize| local.contains_key(&params[*n]);
+        let slices: Vec<usize> = (parts.carried..parts.carried + parts.slices).filter(sliced).collect();
+        results.extend(slices.iter().map(|n| local[&params[*n]]));
+        let captured: Vec<Value> =
+            local.keys().copied().filter(|v| !self.graph.encloses(body, self.graph.scope(*v))).collect();
+        results.extend(captured.iter().map(|v| local[v]));
+        self.emit(inner, label, Op::Yield, &results, Attrs::new());
+
+        prune(self.graph, back);
+        self.tape(id, body, back);
+        let mut types: Vec<Type> = carried.iter().map(|n| self.graph.ty(node.results[*n]).clone()).collect();
+        types.extend(slices.iter().map(|n| self.graph.ty(node.operands[*n]).clone()));
+        types.extend(captured.iter().map(|v| self.graph.ty(*v).clone()));
+        let new = self.unwind_node(id, back, place, dy, (&carried, &outputs, slices.len()), types);
+        let gradients = self.insert(place, new);
+        let targets = carried.iter().chain(&slices).map(|n| node.operands[*n]).chain(captured);
+        for (target, gradient) in targets.zip(gradients) {
+            self.add(target, Some(gradient), place, label, cotangents);
+        }
+    }
+
+    fn unwind_node(
+        &mut self,
+        id: NodeId,
+        back: RegionId,
+        place: Place,
+        dy: &[Option<Value>],
+        (carried, outputs, slices): (&[usize], &[usize], usize),
+        types: Vec<Type>,
+    ) -> NewNode {
+        let node = self.graph.node(id).clone();
+        let tape = *node.results.last().expect("`tape` has just added this result");
+        let mut operands = vec![tape];
+        for &n in carried {
+            operands.push(dy[n].unwrap_or_else(|| self.zeros(place, &node.label, node.results[n])));
+        }
+        operands.extend(outputs.iter().filter_map(|n| dy[*n]));
+        let mut attrs = Attrs::from([
+            ("carried", carried.len().into()),
+            ("outputs", outputs.len().into()),
+            ("slices", slices.into()),
+        ]);
+        for name in ["axis", "over", "bound", "size", "count"] {
+            attrs.extend(node.attrs.get(name).map(|a| (name, a.clone())));
+        }
+        NewNode { op: Op::Unwind, operands, attrs, types, body: Some(back), label: node.label }
+    }
+
+    /// The carried values that need a cotangent: those whose result has one, and those that flow into such a one.
+    fn carried_with_cotangent(
+        &self,
+        body: RegionId,
+        parts: LoopParts,
+        yields: &[Value],
+        dy: &[Option<Value>],
+    ) -> Vec<usize> {
+        let params = self.graph.params(body);
+        let movable = |n: usize| self.active.contains(&params[n]) || self.active.contains(&yields[n]);
+        let outputs = parts.carried..parts.carried + parts.outputs;
+        let mut wanted: BTreeSet<usize> = (0..parts.carried).filter(|n| dy[*n].is_some() && movable(*n)).collect();
+        loop {
+            let targets = wanted.iter().copied().chain(outputs.clone().filter(|n| dy[*n].is_some()));
+            let sources = self.reaches(body, targets.map(|n| yields[n]).collect());
+            let before = wanted.len();
+            wanted.extend((0..parts.carried).filter(|n| movable(*n) && sources.contains(&params[*n])));
+            if wanted.len() == before {
+                return wanted.into_iter().collect();
+            }
+        }
+    }
+
+    /// All values of the body on which the targets depend.
+    fn reaches(&self, body: RegionId, targets: BTreeSet<Value>) -> BTreeSet<Value> {
+        let mut reached = targets;
+        for &id in self.graph.nodes(body).iter().rev() {
+            let node = self.graph.node(id);
+            if node.results.iter().any(|v| reached.contains(v)) {
+                reached.extend(node.operands.iter().copied());
+                if let Some(inner) = node.body {
+                    reached.extend(self.graph.walk(inner).iter().flat_map(|n| self.graph.node(*n).operands.clone()));
+                }
+            }
+        }
+        reached
+    }
+
+    /// Replaces uses of forward-body values in the backward body by saved values.
+    fn tape(&mut self, node: NodeId, body: RegionId, back: RegionId) {
+        let mut saved: BTreeMap<Value, Value> = BTreeMap::new();
+        for id in self.graph.walk(back) {
+            let operands = self.graph.node(id).operands.clone();
+            if operands.iter().all(|v| self.graph.scope(*v) != body) {
+                continue;
+            }
+            let mut replaced = operands;
+            for value in &mut replaced {
+                if self.graph.scope(*value) != body {
+                    continue;
+                }
+                let (ty, hint) = (self.graph.ty(*value).clone(), self.graph.hint(*value).to_owned());
+                let graph = &mut *self.graph;
+                *value = *saved.entry(*value).or_insert_with(|| graph.add_param(back, ty, &hint));
+            }
+            self.graph.set_operands(id, replaced);
+        }
+        // Parameters are made in order of first use, so the list follows the parameters and not the values.
+        let mut list: Vec<(Value, Value)> = saved.into_iter().map(|(value, param)| (param, value)).collect();
+        list.sort_unstable();
+        let place = Place { region: body, before: self.graph.terminator(body) };
+        let operands: Vec<Value> = list.into_iter().map(|(_, value)| value).collect();
+        let label = self.graph.node(node).label.clone();
+        self.emit(place, &label, Op::Save, &operands, Attrs::new());
+        self.graph.add_result(node, Type::Tape, "tape");
+    }
+}
+
+/// Removes nodes of a backward body that nothing uses, so that nothing is saved for them.
+fn prune(graph: &mut Graph, region: RegionId) {
+    for id in graph.nodes(region).to_vec().into_iter().rev() {
+        let node = graph.node(id);
+        let wanted = node.op.has(Flag::Effect) || node.body.is_some_and(|b| has_effect(graph, b));
+        if !wanted && node.results.iter().all(|v| graph.is_unused(*v)) {
+            graph.remove(id);
+        }
+    }
+}
+
+fn has_effect(graph: &Graph, body: RegionId) -> bool {
+    graph.walk(body).iter().any(|n| graph.node(*n).op == Op::Accumulate)
+}
+
+/// True when a parameter of this type can be trained: its size is known.
+pub fn is_bound(ty: &Type) -> bool {
+    ty.dims().iter().all(|d| matches!(d, Dim::Fixed(_)))
+}

@@ -1,0 +1,3 @@
+//! Passes over graphs.
+
+pub mod grad;
