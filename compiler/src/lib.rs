@@ -4,5 +4,6 @@ pub mod expr;
 pub mod ir;
 pub mod lower;
 pub mod pass;
+pub mod plan;
 pub mod source;
 pub mod spec;

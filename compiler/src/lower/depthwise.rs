@@ -81,19 +81,9 @@ fn bound(block: &Block) -> Result<Attr, Misfit> {
 }
 
 /// The site inside the loop: injection, step, keys.
-fn inner_site(
-    l: &mut Lower<'_>,
-    block: &Block,
-    site: &Site,
-    h: Value,
-    step: Value,
-) -> Result<Site, Misfit> {
+fn inner_site(l: &mut Lower<'_>, block: &Block, site: &Site, h: Value, step: Value) -> Result<Site, Misfit> {
     let inject = block.child("inject").is_some_and(|i| i.variant == "add");
-    let state = if inject {
-        l.scoped("inject", |l| l.one(Op::Add, &[h, site.state], Attrs::new()))?
-    } else {
-        h
-    };
+    let state = if inject { l.scoped("inject", |l| l.one(Op::Add, &[h, site.state], Attrs::new()))? } else { h };
     Ok(Site { state, source: None, input: Some(site.state), step: Some(step), ..site.clone() })
 }
 

@@ -1,0 +1,168 @@
+//! The plan: the order in which the runtime executes a graph, when values die, which buffers are reused in place, and
+//! which gradients are added straight into their accumulators.
+
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::ir::graph::{Graph, MAIN, NodeId, Parameter, RegionId, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::{Attr, Type};
+
+pub use text::text;
+
+/// An executable graph.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The graph; nodes are looked up by the ids in the steps.
+    pub graph: Arc<Graph>,
+    /// The plan of each region, by region index; regions that are no longer part of the graph are empty.
+    pub regions: Vec<RegionPlan>,
+    /// Parameters in the order of their names: the order of the flat parameter array.
+    pub parameters: Vec<Parameter>,
+}
+
+/// How a region is executed.
+#[derive(Clone, Debug, Default)]
+pub struct RegionPlan {
+    /// The nodes to execute, in order; the terminator is not among them.
+    pub steps: Vec<Step>,
+    /// What the terminator hands out.
+    pub yields: Vec<Value>,
+    /// What the `save` of a loop body tapes.
+    pub saves: Vec<Value>,
+    /// Batched values of outer regions that the body reads: they must be cut to the rows that take part.
+    pub captures: Vec<Value>,
+    /// Parameters that no step uses: they die at once.
+    pub unused: Vec<Value>,
+}
+
+/// One node and what happens around it.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The node.
+    pub node: NodeId,
+    /// Values of this region that are used here for the last time.
+    pub frees: Vec<Value>,
+    /// The operand whose buffer becomes the result's, when nobody else holds it.
+    pub in_place: Option<usize>,
+    /// For each result: the parameter to whose gradient it is added instead of being kept.
+    pub into: Vec<Option<usize>>,
+}
+
+/// Plans a graph.
+pub fn plan(graph: Graph) -> Plan {
+    let mut parameters = graph.parameters();
+    parameters.sort_by(|a, b| a.name.cmp(&b.name));
+    let index: BTreeMap<String, usize> = parameters.iter().enumerate().map(|(n, p)| (p.name.clone(), n)).collect();
+    let mut regions = vec![RegionPlan::default(); graph.region_count()];
+    let bodies = graph.walk(MAIN).into_iter().filter_map(|n| graph.node(n).body);
+    for region in std::iter::once(MAIN).chain(bodies) {
+        regions[region.index()] = plan_region(&graph, region, &index);
+    }
+    Plan { graph: Arc::new(graph), regions, parameters }
+}
+
+fn plan_region(graph: &Graph, region: RegionId, parameters: &BTreeMap<String, usize>) -> RegionPlan {
+    let mut out = RegionPlan { captures: captures(graph, region), ..RegionPlan::default() };
+    let mut into: BTreeMap<Value, usize> = BTreeMap::new();
+    for &id in graph.nodes(region) {
+        let node = graph.node(id);
+        match node.op {
+            Op::Yield | Op::Return => out.yields.clone_from(&node.operands),
+            Op::Save => out.saves.clone_from(&node.operands),
+            Op::Accumulate => {
+                if let Some((value, param)) = direct(graph, id, parameters) {
+                    into.insert(value, param);
+                }
+            }
+            _ => {}
+        }
+    }
+    let held: BTreeSet<Value> = out.yields.iter().chain(&out.saves).copied().collect();
+    let last = last_uses(graph, region);
+    for &id in graph.nodes(region) {
+        let node = graph.node(id);
+        let skipped = matches!(node.op, Op::Yield | Op::Return | Op::Save)
+            || (node.op == Op::Accumulate && into.contains_key(&node.operands[0]));
+        if skipped {
+            continue;
+        }
+        let mut frees: Vec<Value> = reads(graph, id).into_iter().filter(|v| last.get(v) == Some(&id)).collect();
+        frees.extend(node.results.iter().filter(|v| graph.is_unused(**v) && !held.contains(v)));
+        frees.retain(|v| !held.contains(v));
+        let in_place = in_place(graph, id, &frees);
+        let into = node.results.iter().map(|v| into.get(v).copied()).collect();
+        out.steps.push(Step { node: id, frees, in_place, into });
+    }
+    out.unused = graph.params(region).iter().copied().filter(|v| !last.contains_key(v) && !held.contains(v)).collect();
+    out
+}
+
+/// Everything that a node reads: its operands, and what its body uses from outside the body.
+fn reads(graph: &Graph, id: NodeId) -> BTreeSet<Value> {
+    let node = graph.node(id);
+    let mut out: BTreeSet<Value> = node.operands.iter().copied().collect();
+    if let Some(body) = node.body {
+        for inner in graph.walk(body) {
+            let outer = graph.node(inner).operands.iter().filter(|v| !graph.encloses(body, graph.scope(**v)));
+            out.extend(outer);
+        }
+    }
+    out
+}
+
+/// The last node of the region that reads each value of the region.
+fn last_uses(graph: &Graph, region: RegionId) -> BTreeMap<Value, NodeId> {
+    let mut last = BTreeMap::new();
+    for &id in graph.nodes(region) {
+        let own = reads(graph, id).into_iter().filter(|v| graph.scope(*v) == region);
+        last.extend(own.map(|v| (v, id)));
+    }
+    last
+}
+
+fn captures(graph: &Graph, region: RegionId) -> Vec<Value> {
+    let Some(owner) = graph.owner(region) else { return vec![] };
+    let operands: BTreeSet<Value> = graph
+        .walk(region)
+        .iter()
+        .flat_map(|n| graph.node(*n).operands.clone())
+        .filter(|v| !graph.encloses(region, graph.scope(*v)))
+        .filter(|v| graph.ty(*v).is_batched() || *graph.ty(*v) == Type::Tape)
+        .collect();
+    debug_assert!(graph.node(owner).body == Some(region));
+    operands.into_iter().collect()
+}
+
+/// The value and parameter of an `accumulate` whose operand comes from an op that can add into an accumulator, has no
+/// other user, and lies in the same region.
+fn direct(graph: &Graph, accumulate: NodeId, parameters: &BTreeMap<String, usize>) -> Option<(Value, usize)> {
+    let node = graph.node(accumulate);
+    let value = node.operands[0];
+    let producer = graph.node(graph.producer(value)?);
+    let adds = matches!(
+        producer.op,
+        Op::LinearGradWeight | Op::ColumnSum | Op::LayerNormGrad | Op::EmbedGrad | Op::SumBatch | Op::FrameGrad
+    );
+    let alone = graph.users(value) == [accumulate] && producer.region == node.region;
+    let param = parameters.get(node.attrs.get("param").and_then(Attr::text)?)?;
+    (adds && alone).then_some((value, *param))
+}
+
+/// An operand that dies here, has the result's type, and belongs to an op that reads each element before writing it.
+fn in_place(graph: &Graph, id: NodeId, frees: &[Value]) -> Option<usize> {
+    let node = graph.node(id);
+    let able = match node.op {
+        Op::Add | Op::Mul => 2,
+        Op::Sub | Op::Scale | Op::Offset | Op::Squeeze | Op::Unsqueeze | Op::AddScaled | Op::Dropout => 1,
+        _ => return None,
+    };
+    let fits = |n: &usize| {
+        let operand = node.operands[*n];
+        frees.contains(&operand)
+            && (graph.ty(operand) == graph.ty(node.results[0]) || node.op == Op::Squeeze || node.op == Op::Unsqueeze)
+    };
+    (0..able.min(node.operands.len())).find(fits)
+}
