@@ -170,7 +170,7 @@ ops! {
     /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; scores times `head_width^-1/2`.
     Attention = "attention" (q, k, v; step) {heads, mask, dropout, stream} => same, attention, attention [Random];
 
-    /// True while a unit with survival `t` after this step goes on: `1 - t < threshold`, and `step` at most the row's length when `cap` is `length`.
+    /// True while a unit with survival `t` after this step goes on: `1 - t < threshold`, and `step` at most the row's length on the axis `cap`, where one is given.
     HaltTest = "halt_test" (t, step) {threshold, cap} => test, none, elementwise;
     /// Both conditions.
     And = "and" (a, b) {} => alike, none, elementwise;

@@ -198,7 +198,8 @@ fn with_halting(
     };
     let region = c.region;
     let step = StepSlot::new(l, region);
-    let cap = if block.word("cap") == Some("none") { "none" } else { "length" };
+    let axis = l.graph().ty(site.state).ragged().map(str::to_owned);
+    let cap = axis.filter(|_| block.word("cap") != Some("none"));
     let ((yields, go), inner) = l.inside(region, |l| {
         let mut inner = inner_site(l, block, site, h, step.value)?;
         if rule.mixture_keys {
@@ -212,7 +213,7 @@ fn with_halting(
             let q1 = l.one(Op::AddScaled, &[q, h, alpha], Attrs::new())?;
             let cost1 = l.one(Op::Add, &[cost, t], Attrs::new())?;
             let used1 = l.one(Op::Offset, &[used], Attrs::from([("by", 1.0.into())]))?;
-            let mut go = l.one(Op::HaltTest, &[t1, step.value], halt_attrs(rule, cap))?;
+            let mut go = l.one(Op::HaltTest, &[t1, step.value], halt_attrs(rule, cap.as_deref()))?;
             let mut next = vec![cand, q1, t1, cost1, used1];
             if let Some(live) = live {
                 go = l.one(Op::And, &[live, go], Attrs::new())?;
@@ -244,9 +245,11 @@ fn settle(l: &mut Lower<'_>, rule: &Rule<'_>, out: &[Value]) -> Result<Value, Mi
     l.one(Op::AddScaled, &[out[1], out[0], out[2]], Attrs::new())
 }
 
-fn halt_attrs(rule: &Rule<'_>, cap: &str) -> Attrs {
+fn halt_attrs(rule: &Rule<'_>, cap: Option<&str>) -> Attrs {
     let threshold = rule.block.float("threshold").unwrap_or(0.999);
-    Attrs::from([("threshold", threshold.into()), ("cap", cap.into())])
+    let mut attrs = Attrs::from([("threshold", threshold.into())]);
+    attrs.extend(cap.map(|axis| ("cap", Attr::Text(axis.to_owned()))));
+    attrs
 }
 
 /// The halting head: Linear, GELU, Linear, sigmoid; no norm, no dropout (notes 1.2).

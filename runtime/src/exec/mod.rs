@@ -1,0 +1,333 @@
+//! The executor: runs a plan on one batch.
+//!
+//! Values live in a table by value id, as reference-counted pool buffers; the plan says when they die. Parameters and
+//! their gradients are two flat arrays in the order of the parameters' names, so that the optimiser, clipping and
+//! checkpoints see one array.
+
+mod dispatch;
+mod loops;
+mod mask;
+pub mod rows;
+pub mod storage;
+pub mod value;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::{Attr, Dim, LENGTH};
+use rtc_compiler::plan::Plan;
+
+use crate::batch::{Batch, Labels};
+use crate::kernel::PositionTables;
+use crate::rng::Key;
+use rows::{Axis, Env};
+use storage::{Buffer, Element, Pool};
+use value::Val;
+
+/// What rows that have halted cost. The results are the same for all three.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Halting {
+    /// They leave the batch: the work follows the mean depth.
+    #[default]
+    Compact,
+    /// They stay until every row has halted: the work follows the deepest row, as in the papers' code.
+    Batch,
+    /// Every recurrence runs to its bound.
+    Never,
+}
+
+/// Why a plan can't run on a batch.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The batch does not fit the model.
+    #[error("{0}")]
+    Batch(String),
+    /// A node gave a value that is not finite.
+    #[error("{0} is not finite")]
+    NonFinite(String),
+}
+
+/// The values that exist now, and the parameters.
+#[derive(Debug)]
+pub(crate) struct Memory<T: Element> {
+    values: Vec<Option<Val<T>>>,
+    parameters: Vec<T>,
+    /// Where the value of a `param` node lies in `parameters`.
+    ranges: Vec<Option<Range<usize>>>,
+}
+
+/// Final values of the halting recurrences, watched by parity tests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Watched {
+    /// The slot of the spec.
+    pub label: String,
+    /// For each row that entered: its index in the batch.
+    pub rows: Vec<u64>,
+    /// Accepted steps of every unit.
+    pub used: Vec<f64>,
+}
+
+/// Runs one plan.
+#[derive(Debug)]
+pub struct Executor<T: Element> {
+    plan: Arc<Plan>,
+    memory: Memory<T>,
+    gradients: Vec<T>,
+    /// Where each parameter lies in the flat arrays, by index.
+    by_index: Vec<Range<usize>>,
+    pool: Pool,
+    tables: PositionTables<T>,
+    inputs: BTreeMap<String, Val<T>>,
+    /// What halted rows cost.
+    pub halting: Halting,
+    /// When set, every node's results are checked, and the first one that is not finite is named.
+    pub check_finite: bool,
+    /// When set, accepted steps of halting recurrences are recorded here.
+    pub watched: Option<Vec<Watched>>,
+}
+
+/// Ranges of the parameters in the flat array, in order.
+pub fn parameter_ranges(plan: &Plan) -> Vec<Range<usize>> {
+    let mut at = 0;
+    let sizes = plan.parameters.iter().map(|p| p.ty.dims().iter().filter_map(Dim::fixed).product::<usize>());
+    sizes
+        .map(|size| {
+            at += size;
+            at - size..at
+        })
+        .collect()
+}
+
+impl<T: Element> Executor<T> {
+    /// An executor with all parameters zero.
+    pub fn new(plan: Arc<Plan>) -> Self {
+        let by_index = parameter_ranges(&plan);
+        let total = by_index.last().map_or(0, |r| r.end);
+        let mut ranges = vec![None; plan.graph.value_count()];
+        for &id in plan.graph.nodes(MAIN) {
+            let node = plan.graph.node(id);
+            if node.op == Op::Param {
+                let name = node.attrs.get("name").and_then(Attr::text);
+                let index = plan.parameters.iter().position(|p| Some(p.name.as_str()) == name);
+                ranges[node.results[0].index()] = index.map(|n| by_index[n].clone());
+            }
+        }
+        let values = vec![None; plan.graph.value_count()];
+        Self {
+            memory: Memory { values, parameters: vec![T::ZERO; total], ranges },
+            gradients: vec![T::ZERO; total],
+            by_index,
+            pool: Pool::default(),
+            tables: PositionTables::default(),
+            inputs: BTreeMap::new(),
+            halting: Halting::default(),
+            check_finite: false,
+            watched: None,
+            plan,
+        }
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// All parameters, flat, in the order of their names.
+    pub fn parameters(&self) -> &[T] {
+        &self.memory.parameters
+    }
+
+    /// All parameters, to write.
+    pub fn parameters_mut(&mut self) -> &mut [T] {
+        &mut self.memory.parameters
+    }
+
+    /// All gradients, flat, in the order of the parameters.
+    pub fn gradients(&self) -> &[T] {
+        &self.gradients
+    }
+
+    /// Parameters and gradients at once, for the optimiser.
+    pub fn parameters_and_gradients(&mut self) -> (&mut [T], &mut [T]) {
+        (&mut self.memory.parameters, &mut self.gradients)
+    }
+
+    /// Number of buffer allocations so far.
+    pub fn allocations(&self) -> usize {
+        self.pool.allocations()
+    }
+
+    /// Runs the plan on a batch; `key` is the random key of this update. Gradients are added to what is there.
+    ///
+    /// # Errors
+    /// A batch that does not fit; with `check_finite`, the first value that is not finite.
+    pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, Fault> {
+        self.check(batch)?;
+        let mut env = Env::new(batch.rows(), key, batch.width);
+        let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
+        env.set_axis(LENGTH, Axis::of_lengths(lengths.clone()));
+        env.set_axis("length+2", Axis::of_lengths(lengths.map(|n| n + 2)));
+        self.set_inputs(batch);
+        let outcome = self.region(MAIN, &env);
+        let yields = &self.plan.regions[MAIN.index()].yields;
+        let named = self.output_names();
+        let values = outcome.map(|()| named.into_iter().zip(yields.iter().map(|v| self.value(*v))).collect());
+        self.memory.values.fill(None);
+        Ok(Outputs { values: values? })
+    }
+
+    fn output_names(&self) -> Vec<String> {
+        let end = self.plan.graph.terminator(MAIN).map(|n| self.plan.graph.node(n));
+        let names = end.and_then(|n| n.attrs.get("names")).and_then(Attr::text).unwrap_or_default();
+        names.split(',').map(|n| n.trim().to_owned()).collect()
+    }
+
+    fn check(&self, batch: &Batch) -> Result<(), Fault> {
+        if batch.rows() == 0 || (0..batch.rows()).any(|r| batch.row(r).is_empty()) {
+            return Err(Fault::Batch("a batch needs at least one row and every row at least one token".to_owned()));
+        }
+        let bound = |name: &str, axis: usize| {
+            let parameter = self.plan.parameters.iter().find(|p| p.name == name);
+            parameter.and_then(|p| p.ty.dims()[axis].fixed())
+        };
+        let vocab = bound("embed.table", 0).unwrap_or(usize::MAX);
+        if let Some(token) = batch.tokens.iter().find(|t| **t as usize >= vocab) {
+            return Err(Fault::Batch(format!("token id {token} is outside the vocabulary of {vocab}")));
+        }
+        let classes = bound("head.output.bias", 0).map_or(usize::MAX, |n| n.max(2));
+        let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
+        match labels.iter().find(|l| **l as usize >= classes) {
+            Some(label) => Err(Fault::Batch(format!("label {label} is outside the {classes} classes"))),
+            None => Ok(()),
+        }
+    }
+
+    fn set_inputs(&mut self, batch: &Batch) {
+        self.inputs.insert("tokens".to_owned(), Val::Index(Rc::new(batch.tokens.clone())));
+        let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
+        self.inputs.insert("labels".to_owned(), Val::Index(Rc::new(labels.clone())));
+        if let Labels::Each { weight, .. } = &batch.labels {
+            let mut buffer = self.pool.take::<T>(weight.len());
+            for (to, from) in buffer.as_mut_slice().iter_mut().zip(weight) {
+                *to = <T as crate::kernel::Real>::from_f64(f64::from(*from));
+            }
+            self.inputs.insert("weights".to_owned(), Val::Real(Rc::new(buffer)));
+        }
+    }
+
+    /// Executes the steps of a region; what it yields and saves stays in the table.
+    fn region(&mut self, region: RegionId, env: &Env) -> Result<(), Fault> {
+        let plan = self.plan.clone();
+        let own = &plan.regions[region.index()];
+        for value in &own.unused {
+            self.memory.values[value.index()] = None;
+        }
+        for step in &own.steps {
+            self.execute(&plan, step, env)?;
+            if self.check_finite {
+                self.require_finite(step.node)?;
+            }
+            for value in &step.frees {
+                self.memory.values[value.index()] = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn require_finite(&self, node: NodeId) -> Result<(), Fault> {
+        let node = self.plan.graph.node(node);
+        let reals = node.results.iter().filter_map(|v| match &self.memory.values[v.index()] {
+            Some(Val::Real(buffer)) => Some(buffer),
+            _ => None,
+        });
+        for buffer in reals {
+            if buffer.as_slice().iter().any(|x| !x.to_f64().is_finite()) {
+                let label = if node.label.is_empty() { "the model" } else { &node.label };
+                return Err(Fault::NonFinite(format!("`{}` of {label}", node.op)));
+            }
+        }
+        Ok(())
+    }
+
+    /// A shared handle to a value; a parameter is copied into a buffer.
+    fn value(&self, value: Value) -> Val<T> {
+        if let Some(val) = &self.memory.values[value.index()] {
+            return val.clone();
+        }
+        let source = self.memory.real(value);
+        let mut buffer = self.pool.take(source.len());
+        buffer.as_mut_slice().copy_from_slice(source);
+        Val::Real(Rc::new(buffer))
+    }
+}
+
+impl<T: Element> Memory<T> {
+    /// The numbers of a real value or parameter.
+    fn real(&self, value: Value) -> &[T] {
+        match (&self.values[value.index()], &self.ranges[value.index()]) {
+            (Some(Val::Real(buffer)), _) => buffer.as_slice(),
+            (_, Some(range)) => &self.parameters[range.clone()],
+            _ => unreachable!("the plan keeps a value until its last use"),
+        }
+    }
+
+    fn index(&self, value: Value) -> &[u32] {
+        match &self.values[value.index()] {
+            Some(Val::Index(data)) => data,
+            _ => unreachable!("the verifier checks element kinds"),
+        }
+    }
+
+    fn truth(&self, value: Value) -> &[u8] {
+        match &self.values[value.index()] {
+            Some(Val::Bool(data)) => data,
+            _ => unreachable!("the verifier checks element kinds"),
+        }
+    }
+
+    fn set(&mut self, value: Value, val: Val<T>) {
+        self.values[value.index()] = Some(val);
+    }
+
+    /// Takes a value out of the table if nobody else holds its buffer.
+    fn take_unique(&mut self, value: Value) -> Option<Buffer<T>> {
+        match self.values[value.index()].take() {
+            Some(Val::Real(shared)) => match Rc::try_unwrap(shared) {
+                Ok(buffer) => Some(buffer),
+                Err(shared) => {
+                    self.values[value.index()] = Some(Val::Real(shared));
+                    None
+                }
+            },
+            other => {
+                self.values[value.index()] = other;
+                None
+            }
+        }
+    }
+}
+
+/// The results of a run, by name.
+#[derive(Debug)]
+pub struct Outputs<T: Element> {
+    values: BTreeMap<String, Val<T>>,
+}
+
+impl<T: Element> Outputs<T> {
+    /// The numbers of a real result; `None` when the graph has no such result.
+    pub fn real(&self, name: &str) -> Option<&[T]> {
+        match self.values.get(name)? {
+            Val::Real(buffer) => Some(buffer.as_slice()),
+            _ => None,
+        }
+    }
+
+    /// A scalar result.
+    pub fn scalar(&self, name: &str) -> Option<f64> {
+        self.real(name)?.first().map(|x| x.to_f64())
+    }
+}
