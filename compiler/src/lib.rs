@@ -2,5 +2,6 @@
 
 pub mod expr;
 pub mod ir;
+pub mod pass;
 pub mod source;
 pub mod spec;

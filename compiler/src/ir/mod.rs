@@ -27,6 +27,7 @@
 pub mod cost;
 pub mod gradient;
 pub mod graph;
+pub mod loops;
 pub mod ops;
 pub mod shape;
 pub mod types;

@@ -1,0 +1,3 @@
+//! Passes over the graph: each changes speed or size, never meaning.
+
+pub mod dce;
