@@ -1,3 +1,4 @@
 //! Passes over the graph: each changes speed or size, never meaning.
 
+pub mod cse;
 pub mod dce;
