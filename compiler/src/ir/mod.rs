@@ -24,9 +24,14 @@
 //!
 //! The text form ([`text`]) prints and reads back; YAML, DOT and Mermaid come from the same document ([`document`]).
 
+pub mod attr;
 pub mod cost;
+pub mod document;
 pub mod gradient;
 pub mod graph;
+pub mod loops;
 pub mod ops;
 pub mod shape;
+pub mod text;
 pub mod types;
+pub mod verify;

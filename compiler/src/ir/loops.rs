@@ -1,0 +1,104 @@
+//! The interface of loops: which operand, region parameter, yielded value and result belong together.
+//!
+//! A body has at most one `save`; its operands are, in order, the saved values that the `unwind` of the same tape
+//! receives as its last region parameters.
+
+use super::graph::{Def, Graph, NodeId, RegionId, Value};
+use super::ops::Op;
+use super::types::{Attr, Type};
+
+/// Counts of the parts of a loop's interface. Parts that an op does not have are 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Operands before the carried ones: 1 for the tape of an `unwind`.
+    pub tape: usize,
+    /// Carried values: operand, parameter, yielded value and result.
+    pub carried: usize,
+    /// Operands that the body receives slice by slice: sequences of `chunks`, cotangents of outputs of `unwind`.
+    pub sliced: usize,
+    /// Yielded values that the loop gives as results: outputs of `chunks`, slices and captured of `unwind`.
+    pub given: usize,
+    /// Region parameters that come from the tape.
+    pub saved: usize,
+    /// 1 for the `step` parameter of a `recur`.
+    pub step: usize,
+    /// 1 when the body yields a `go` condition.
+    pub go: usize,
+}
+
+impl Layout {
+    /// Number of region parameters.
+    pub fn params(&self) -> usize {
+        self.carried + self.sliced + self.saved + self.step
+    }
+}
+
+/// The attribute as a count; 0 when it is absent or no count.
+fn count(graph: &Graph, node: NodeId, name: &str) -> usize {
+    let attr = graph.node(node).attrs.get(name).and_then(Attr::int);
+    attr.and_then(|n| usize::try_from(n).ok()).unwrap_or(0)
+}
+
+/// The interface of a loop, from its attributes, operands and body.
+pub fn layout(graph: &Graph, node: NodeId) -> Layout {
+    let n = graph.node(node);
+    let operands = n.operands.len();
+    let params = n.body.map_or(0, |b| graph.params(b).len());
+    let yields = yielded(graph, node).len();
+    match n.op {
+        Op::Recur => {
+            let go = usize::from(yields > operands);
+            Layout { carried: operands, step: 1, go, ..Layout::default() }
+        }
+        Op::Chunks => {
+            let carried = count(graph, node, "carried");
+            let (sliced, given) = (operands.saturating_sub(carried), yields.saturating_sub(carried));
+            Layout { carried, sliced, given, ..Layout::default() }
+        }
+        _ => {
+            let (carried, sliced) = (count(graph, node, "carried"), count(graph, node, "outputs"));
+            let (given, saved) = (yields.saturating_sub(carried), params.saturating_sub(carried + sliced));
+            Layout { tape: 1, carried, sliced, given, saved, ..Layout::default() }
+        }
+    }
+}
+
+/// What the body of a loop yields.
+pub fn yielded(graph: &Graph, node: NodeId) -> &[Value] {
+    let end = graph.node(node).body.and_then(|b| graph.terminator(b));
+    end.map_or(&[], |end| &graph.node(end).operands)
+}
+
+/// The `save` of a region.
+pub fn save(graph: &Graph, region: RegionId) -> Option<NodeId> {
+    graph.nodes(region).iter().copied().find(|n| graph.node(*n).op == Op::Save)
+}
+
+/// The tape that a forward loop gives, as its last result.
+pub fn tape(graph: &Graph, node: NodeId) -> Option<Value> {
+    graph.node(node).results.last().copied().filter(|v| *graph.ty(*v) == Type::Tape)
+}
+
+/// The forward loop that made a tape. A tape of an inner loop reaches the inner `unwind` through the tape of the loop
+/// around it.
+pub fn forward(graph: &Graph, tape: Value) -> Option<NodeId> {
+    if *graph.ty(tape) != Type::Tape {
+        return None;
+    }
+    match graph.def(tape) {
+        Def::Result(node, _) => matches!(graph.node(node).op, Op::Recur | Op::Chunks).then_some(node),
+        Def::Param(region, n) => forward(graph, saved_source(graph, region, n)?),
+    }
+}
+
+/// The value that a forward loop saved for parameter `n` of the body of its `unwind`.
+pub fn saved_source(graph: &Graph, region: RegionId, n: usize) -> Option<Value> {
+    let unwind = graph.owner(region)?;
+    if graph.node(unwind).op != Op::Unwind {
+        return None;
+    }
+    let Layout { carried, sliced, .. } = layout(graph, unwind);
+    let outer = forward(graph, *graph.node(unwind).operands.first()?)?;
+    let save = save(graph, graph.node(outer).body?)?;
+    graph.node(save).operands.get(n.checked_sub(carried + sliced)?).copied()
+}

@@ -1,0 +1,434 @@
+//! The verifier: checks that a graph means something.
+//!
+//! **Values.** Every operand is a result or a region parameter of this graph, defined before its use in the same
+//! region or in a region around it. No value depends on itself.
+//!
+//! **Structure.** Every region ends with its only terminator: `return` for the outermost, `yield` for bodies. Loops have a
+//! body and nothing else has. Inputs and parameters lie in the outermost region. `save` lies in a body of `recur`
+//! or `chunks`, at most one in each.
+//!
+//! **Types.** Operand count, attribute names and result types agree with the op's row. Attributes that an op cannot do
+//! without are there and of their kind. Symbolic axes are those of a batch, those that only a task knows, and inside a
+//! loop over slices the loop's own. A tape goes to one `save` or one `unwind` and nowhere else.
+//!
+//! **Names.** Inputs have distinct names, so have parameters. `return` names each of its operands. `accumulate` names a
+//! parameter and adds a value of its type.
+//!
+//! **`recur`.** Region parameters: the carried types, then `step: u32[]`. Yields: the carried types, then at most one
+//! `bool[batch]`. Results: the carried types, then a tape exactly when the body saves.
+//!
+//! **`chunks`.** Operands: `carried` starts, then sequences `[batch, over, ..]`. Region parameters: the carried types, then
+//! one slice `[batch, axis, ..]` per sequence. Yields: the carried types, then outputs `[batch, axis, ..]`. Results:
+//! the carried types, the outputs with `over` for `axis`, then a tape exactly when the body saves.
+//!
+//! **`unwind`.** Operands: the tape of a forward loop, `carried` cotangents, `outputs` cotangents `[batch, over, ..]`.
+//! Region parameters: the carried types, one slice per output, then the saved values of the forward loop. Yields: the
+//! carried types, `slices` of type `[batch, axis, ..]`, then captured contributions. Results: the same with `over`
+//! for `axis` in the slices.
+//!
+//! A graph without violations runs through every pass and the cost rules without panic. Not checked: element kinds of
+//! operands beyond what shape rules ask, and whether a stream is meant to be shared.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use super::document;
+use super::graph::{Graph, MAIN, NewNode, Node, NodeId, RegionId, Value};
+use super::loops;
+use super::ops::{Flag, Op};
+use super::text;
+use super::types::{Attr, BATCH, CLASSES, Dim, Elem, FRAMED, LENGTH, PAIRS, Type, VOCAB};
+
+/// A broken invariant. Always a fault of the compiler, never of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The text of the node, empty for the graph as a whole.
+    pub node: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.node.is_empty() {
+            write!(f, "{}", self.message)
+        } else {
+            write!(f, "{}\n  {}", self.message, self.node)
+        }
+    }
+}
+
+/// Checks every invariant of the module's list and gives all violations. Types and loops are looked at only when values
+/// and structure are sound.
+pub fn verify(graph: &Graph) -> Result<(), Vec<Violation>> {
+    let mut checker = Checker { graph, names: document::names(graph), found: vec![] };
+    checker.values();
+    for node in graph.walk(MAIN) {
+        checker.place(node);
+    }
+    checker.regions();
+    if checker.found.is_empty() {
+        let symbols = [BATCH, LENGTH, FRAMED, PAIRS, VOCAB, CLASSES].map(str::to_owned).into();
+        checker.symbols(MAIN, &symbols);
+        for node in graph.walk(MAIN) {
+            checker.row(node);
+            checker.attributes(node);
+            match graph.node(node).op {
+                Op::Recur => checker.recur(node),
+                Op::Chunks => checker.chunks(node),
+                Op::Unwind => checker.unwind(node),
+                _ => {}
+            }
+        }
+        checker.tapes();
+        checker.model_names();
+    }
+    if checker.found.is_empty() { Ok(()) } else { Err(checker.found) }
+}
+
+struct Checker<'g> {
+    graph: &'g Graph,
+    names: Vec<String>,
+    found: Vec<Violation>,
+}
+
+impl Checker<'_> {
+    fn say(&mut self, node: NodeId, message: impl Into<String>) {
+        let node = text::node_line(&document::node_doc(self.graph, node, &self.names));
+        self.found.push(Violation { node, message: message.into() });
+    }
+
+    fn say_graph(&mut self, message: impl Into<String>) {
+        self.found.push(Violation { node: String::new(), message: message.into() });
+    }
+
+    // Values.
+
+    fn values(&mut self) {
+        let mut visible = BTreeSet::new();
+        self.values_of(MAIN, &mut visible);
+        if self.found.is_empty() && !self.graph.is_acyclic() {
+            self.say_graph("a value depends on itself");
+        }
+    }
+
+    fn values_of(&mut self, region: RegionId, visible: &mut BTreeSet<Value>) {
+        let graph = self.graph;
+        for &id in graph.nodes(region) {
+            let node = graph.node(id);
+            for (n, value) in node.operands.iter().enumerate() {
+                if !visible.contains(value) {
+                    let name = &self.names[value.index()];
+                    let what = match name.as_str() {
+                        "" => "is not a value of the graph".to_owned(),
+                        name => format!("(%{name}) is not defined before, here or in a region around"),
+                    };
+                    self.say(id, format!("operand {n} {what}"));
+                }
+            }
+            if let Some(body) = node.body {
+                let mut inner = visible.clone();
+                inner.extend(graph.params(body));
+                self.values_of(body, &mut inner);
+            }
+            visible.extend(&node.results);
+        }
+    }
+
+    // Structure.
+
+    fn place(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let owner = self.graph.owner(node.region).map(|o| self.graph.node(o).op);
+        if node.op.has(Flag::Loop) != node.body.is_some() {
+            self.say(id, if node.body.is_some() { "only loops have a body" } else { "a loop needs a body" });
+        }
+        if node.op.has(Flag::Leaf) && node.region != MAIN {
+            self.say(id, "inputs and parameters lie in the outermost region");
+        }
+        if node.op == Op::Save && !matches!(owner, Some(Op::Recur | Op::Chunks)) {
+            self.say(id, "`save` lies in the body of `recur` or `chunks`");
+        }
+        let expected = if node.region == MAIN { Op::Return } else { Op::Yield };
+        if node.op.has(Flag::Terminator) && node.op != expected {
+            self.say(id, format!("this region ends with `{expected}`"));
+        } else if node.op.has(Flag::Terminator) && self.graph.nodes(node.region).last() != Some(&id) {
+            self.say(id, "a terminator stands before the end of its region");
+        }
+    }
+
+    fn regions(&mut self) {
+        let bodies: Vec<(Option<NodeId>, RegionId)> =
+            self.graph.walk(MAIN).into_iter().filter_map(|n| Some((Some(n), self.graph.node(n).body?))).collect();
+        for (owner, region) in [(None, MAIN)].into_iter().chain(bodies) {
+            if self.graph.terminator(region).is_none() {
+                match owner {
+                    Some(owner) => self.say(owner, "the body does not end with `yield`"),
+                    None => self.say_graph("the graph does not end with `return`"),
+                }
+            }
+            let saves = self.graph.nodes(region).iter().filter(|n| self.graph.node(**n).op == Op::Save).count();
+            if let (Some(owner), 2..) = (owner, saves) {
+                self.say(owner, "the body has more than one `save`");
+            }
+        }
+    }
+
+    // Types.
+
+    fn row(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let types: Vec<Type> = self.types(&node.results);
+        let declared = node.op.has(Flag::Leaf) || node.op.has(Flag::Loop);
+        let new = NewNode {
+            op: node.op,
+            operands: node.operands.clone(),
+            attrs: node.attrs.clone(),
+            types: if declared { types.clone() } else { vec![] },
+            body: None,
+            label: String::new(),
+        };
+        match self.graph.infer(&new) {
+            Err(misfit) => self.say(id, misfit.0),
+            Ok(inferred) if inferred != types => self.say(id, format!("the row gives {}", list(&inferred))),
+            Ok(_) if node.op.has(Flag::Leaf) && types.len() != 1 => self.say(id, "a leaf gives one result"),
+            Ok(_) => {}
+        }
+    }
+
+    fn types(&self, values: &[Value]) -> Vec<Type> {
+        values.iter().map(|v| self.graph.ty(*v).clone()).collect()
+    }
+
+    fn attributes(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        for name in required(node.op) {
+            if !node.attrs.contains_key(name) {
+                self.say(id, format!("attribute `{name}` is missing"));
+            }
+        }
+        for (name, attr) in &node.attrs {
+            if let Some(expected) = wrong_kind(name, attr) {
+                self.say(id, format!("attribute `{name}` is not {expected}"));
+            }
+        }
+    }
+
+    /// Axes of every value defined in the region are known there.
+    fn symbols(&mut self, region: RegionId, known: &BTreeSet<String>) {
+        let graph = self.graph;
+        for &id in graph.nodes(region) {
+            let node = graph.node(id);
+            self.axes(id, &node.results, known);
+            if let Some(body) = node.body {
+                let mut inner = known.clone();
+                inner.extend(word(node, "axis").map(str::to_owned));
+                self.axes(id, graph.params(body), &inner);
+                self.symbols(body, &inner);
+            }
+        }
+    }
+
+    fn axes(&mut self, id: NodeId, values: &[Value], known: &BTreeSet<String>) {
+        let axes = values.iter().flat_map(|v| self.graph.ty(*v).dims());
+        let unknown = axes.filter_map(Dim::symbol).find(|s| !known.contains(*s) && !known.contains(framed(s)));
+        if let Some(symbol) = unknown {
+            self.say(id, format!("no axis is called `{symbol}` here"));
+        }
+    }
+
+    fn tapes(&mut self) {
+        let mut reader: BTreeMap<Value, NodeId> = BTreeMap::new();
+        for id in self.graph.walk(MAIN) {
+            let node = self.graph.node(id);
+            for (n, value) in node.operands.iter().enumerate() {
+                if *self.graph.ty(*value) != Type::Tape {
+                    continue;
+                }
+                if !(node.op == Op::Save || (node.op == Op::Unwind && n == 0)) {
+                    self.say(id, "a tape goes to `save` or is the first operand of `unwind`");
+                } else if reader.insert(*value, id).is_some() {
+                    self.say(id, format!("the tape %{} is read twice", self.names[value.index()]));
+                }
+            }
+        }
+    }
+
+    // Names.
+
+    fn model_names(&mut self) {
+        let (mut inputs, mut params) = (BTreeSet::new(), BTreeMap::new());
+        for &id in self.graph.nodes(MAIN) {
+            let node = self.graph.node(id);
+            let name = word(node, "name").unwrap_or_default().to_owned();
+            let fresh = match node.op {
+                Op::Input => inputs.insert(name.clone()),
+                Op::Param => params.insert(name.clone(), node.results[0]).is_none(),
+                _ => true,
+            };
+            if !fresh {
+                self.say(id, format!("the {} name `{name}` is taken", node.op));
+            }
+        }
+        for id in self.graph.walk(MAIN) {
+            let node = self.graph.node(id);
+            if node.op == Op::Return {
+                let names: Vec<&str> = word(node, "names").unwrap_or_default().split(',').map(str::trim).collect();
+                let count = names.iter().filter(|n| !n.is_empty()).count();
+                let distinct = names.iter().collect::<BTreeSet<_>>().len();
+                if count != node.operands.len() || (count > 0 && distinct != count) {
+                    self.say(id, "`return` names each of its operands, once");
+                }
+            }
+            if node.op == Op::Accumulate {
+                let param = word(node, "param").and_then(|p| params.get(p)).map(|p| self.graph.ty(*p));
+                if param != node.operands.first().map(|x| self.graph.ty(*x)) {
+                    self.say(id, "`accumulate` adds a value of the type of a parameter of this graph");
+                }
+            }
+        }
+    }
+
+    // Loops.
+
+    fn expect(&mut self, id: NodeId, what: &str, found: &[Type], expected: &[Type]) {
+        if found != expected {
+            self.say(id, format!("{what} are {}, expected {}", list(found), list(expected)));
+        }
+    }
+
+    fn bodies(&self, id: NodeId) -> (Vec<Type>, Vec<Type>) {
+        let params = self.graph.node(id).body.map_or(&[][..], |b| self.graph.params(b));
+        (self.types(params), self.types(loops::yielded(self.graph, id)))
+    }
+
+    fn tape_type(&self, id: NodeId) -> Option<Type> {
+        self.graph.node(id).body.and_then(|b| loops::save(self.graph, b)).map(|_| Type::Tape)
+    }
+
+    fn recur(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let carried = self.types(&node.operands);
+        let (params, yields) = self.bodies(id);
+        let with = |last: Option<Type>| [carried.clone(), last.into_iter().collect()].concat();
+        self.expect(id, "region parameters", &params, &with(Some(Type::Tensor(Elem::Index, vec![]))));
+        let go = (yields.len() > carried.len()).then(|| Type::Tensor(Elem::Bool, vec![Dim::sym(BATCH)]));
+        self.expect(id, "yielded values", &yields, &with(go));
+        self.expect(id, "results", &self.types(&node.results), &with(self.tape_type(id)));
+    }
+
+    fn chunks(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let (Some(over), Some(axis)) = (word(node, "over"), word(node, "axis")) else { return };
+        let operands = self.types(&node.operands);
+        let parts = loops::layout(self.graph, id);
+        if parts.carried > operands.len() {
+            return self.say(id, format!("{} carried values of {} operands", parts.carried, operands.len()));
+        }
+        let (carried, sequences) = operands.split_at(parts.carried);
+        let (params, yields) = self.bodies(id);
+        let Some(slices) = self.sliced(id, "sequence", sequences, over, axis) else { return };
+        self.expect(id, "region parameters", &params, &[carried, &slices].concat());
+        let (kept, outputs) = yields.split_at(parts.carried.min(yields.len()));
+        self.expect(id, "yielded carried values", kept, carried);
+        let Some(outputs) = self.sliced(id, "output", outputs, axis, over) else { return };
+        let tape: Vec<Type> = self.tape_type(id).into_iter().collect();
+        self.expect(id, "results", &self.types(&node.results), &[carried, &outputs, &tape].concat());
+    }
+
+    fn unwind(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let (over, axis) = (word(node, "over").unwrap_or_default(), word(node, "axis").unwrap_or_default());
+        let operands = self.types(&node.operands);
+        let Some(forward) = node.operands.first().and_then(|t| loops::forward(self.graph, *t)) else {
+            return self.say(id, "the first operand is not the tape of a forward loop");
+        };
+        let save = self.graph.node(forward).body.and_then(|b| loops::save(self.graph, b));
+        let saved = save.map_or(vec![], |s| self.types(&self.graph.node(s).operands));
+        let parts = loops::layout(self.graph, id);
+        if 1 + parts.carried + parts.sliced != operands.len() {
+            let count = operands.len();
+            return self.say(id, format!("{} carried, {} outputs, {count} operands", parts.carried, parts.sliced));
+        }
+        let (carried, outputs) = operands[1..].split_at(parts.carried);
+        let (params, yields) = self.bodies(id);
+        let Some(outputs) = self.sliced(id, "output", outputs, over, axis) else { return };
+        self.expect(id, "region parameters", &params, &[carried, &outputs, &saved].concat());
+        let slices = node.attrs.get("slices").and_then(Attr::int).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+        let (kept, rest) = yields.split_at(parts.carried.min(yields.len()));
+        self.expect(id, "yielded carried values", kept, carried);
+        if slices > rest.len() {
+            return self.say(id, format!("{slices} slices, {} yielded values", yields.len()));
+        }
+        let (slices, captured) = rest.split_at(slices);
+        let Some(slices) = self.sliced(id, "slice", slices, axis, over) else { return };
+        self.expect(id, "results", &self.types(&node.results), &[carried, &slices, captured].concat());
+    }
+
+    /// The types with `to` for the second axis, which must be `from`.
+    fn sliced(&mut self, id: NodeId, what: &str, types: &[Type], from: &str, to: &str) -> Option<Vec<Type>> {
+        let out: Option<Vec<Type>> = types.iter().map(|t| replace_axis(t, from, to)).collect();
+        if out.is_none() {
+            self.say(id, format!("{what}s have the axes [batch, {from}, ..], these are {}", list(types)));
+        }
+        out
+    }
+}
+
+fn replace_axis(ty: &Type, from: &str, to: &str) -> Option<Type> {
+    let Type::Tensor(elem, dims) = ty else { return None };
+    if !ty.is_batched() || ty.ragged() != Some(from) {
+        return None;
+    }
+    let mut dims = dims.clone();
+    dims[1] = Dim::sym(to);
+    Some(Type::Tensor(*elem, dims))
+}
+
+fn framed(symbol: &str) -> &str {
+    symbol.trim_end_matches("+2")
+}
+
+fn word<'n>(node: &'n Node, name: &str) -> Option<&'n str> {
+    node.attrs.get(name).and_then(Attr::text)
+}
+
+fn list(types: &[Type]) -> String {
+    if types.is_empty() {
+        return "nothing".to_owned();
+    }
+    types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Attributes without which an op has no meaning.
+fn required(op: Op) -> &'static [&'static str] {
+    match op {
+        Op::Chunks => &["carried", "over", "axis"],
+        Op::Unwind => &[],
+        Op::Attention | Op::AttentionGrad => &["heads"],
+        Op::Rotate => &["kind", "heads"],
+        Op::HaltTest => &["threshold"],
+        Op::Return => &["names"],
+        op => op.def().attrs,
+    }
+}
+
+/// What an attribute of this name must be, if it is not.
+fn wrong_kind(name: &str, attr: &Attr) -> Option<&'static str> {
+    let text = attr.text();
+    let one_of = |words: &[&str]| text.is_some_and(|t| words.contains(&t));
+    let (fits, expected) = match name {
+        "name" | "names" | "param" | "axis" | "over" => (text.is_some(), "a name"),
+        "rank" | "start" | "width" | "carried" | "outputs" | "slices" => {
+            (attr.int().is_some_and(|n| n >= 0), "a count")
+        }
+        "heads" | "size" | "count" => (attr.int().is_some_and(|n| n > 0), "a positive count"),
+        "p" | "dropout" => (attr.float().is_some_and(|p| (0.0..1.0).contains(&p)), "a probability below 1"),
+        "value" | "by" | "eps" | "threshold" => (attr.float().is_some(), "a number"),
+        "when" | "transpose" => (one_of(&["true", "false"]), "`true` or `false`"),
+        "at" => (one_of(&["first", "last"]), "`first` or `last`"),
+        "act" => (one_of(&["gelu", "relu"]), "`gelu` or `relu`"),
+        _ => (true, ""),
+    };
+    (!fits).then_some(expected)
+}

@@ -1,0 +1,65 @@
+//! Common subexpressions: of equal nodes the first one serves all.
+//!
+//! Two nodes are equal when op, operands and attributes are; the slot that they come from does not matter. The first may
+//! lie in a region around the second. Effects and loops stay. Random ops are equal when their stream, which is an
+//! attribute, is: the counters of the loops around are part of a draw, so they must also share the region.
+
+use std::collections::BTreeMap;
+
+use crate::ir::attr;
+use crate::ir::graph::{Graph, MAIN, NodeId, RegionId, Value};
+use crate::ir::ops::{Flag, Op};
+
+/// What makes nodes equal: op, operands, attributes, and the region where it matters.
+type Key = (Op, Vec<Value>, Vec<(&'static str, String)>, Option<RegionId>);
+
+/// Merges equal nodes. True when something was merged.
+pub fn run(graph: &mut Graph) -> bool {
+    let mut merges = vec![];
+    visit(graph, MAIN, &mut BTreeMap::new(), &mut BTreeMap::new(), &mut merges);
+    for (node, first) in &merges {
+        let pairs: Vec<(Value, Value)> =
+            graph.node(*node).results.iter().copied().zip(graph.node(*first).results.iter().copied()).collect();
+        for (old, new) in pairs {
+            graph.replace_uses(old, new);
+        }
+    }
+    for (node, _) in merges.iter().rev() {
+        graph.remove(*node);
+    }
+    !merges.is_empty()
+}
+
+/// Finds merges in execution order; `same` maps results of merged nodes to those of the first.
+fn visit(
+    graph: &Graph,
+    region: RegionId,
+    seen: &mut BTreeMap<Key, NodeId>,
+    same: &mut BTreeMap<Value, Value>,
+    merges: &mut Vec<(NodeId, NodeId)>,
+) {
+    for &id in graph.nodes(region) {
+        let node = graph.node(id);
+        if let Some(body) = node.body {
+            // What a body computes is not visible outside it.
+            visit(graph, body, &mut seen.clone(), same, merges);
+            continue;
+        }
+        if node.op.has(Flag::Effect) {
+            continue;
+        }
+        let operands = node.operands.iter().map(|v| same.get(v).copied().unwrap_or(*v)).collect();
+        let attrs = node.attrs.iter().map(|(k, v)| (*k, attr::print(v))).collect();
+        let drawn = node.op.has(Flag::Random).then_some(region);
+        match seen.entry((node.op, operands, attrs, drawn)) {
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                entry.insert(id);
+            }
+            std::collections::btree_map::Entry::Occupied(entry) => {
+                let first = graph.node(*entry.get());
+                same.extend(node.results.iter().copied().zip(first.results.iter().copied()));
+                merges.push((id, *entry.get()));
+            }
+        }
+    }
+}
