@@ -85,24 +85,40 @@ fn rowwise(m: usize, d: usize) {
 fn main() {
     let threads = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool of threads");
+    let only = std::env::args().nth(2);
     pool.install(|| {
         println!("{threads} threads");
-        products(3200, 128, 512);
-        products(3200, 512, 128);
-        products(3200, 128, 128);
-        products(320, 128, 512);
-        products(10, 128, 512);
-        products(1, 128, 128);
-        attentions(32, 8, 100, 16, MaskKind::All, 0.0);
-        attentions(32, 8, 100, 16, MaskKind::All, 0.1);
-        attentions(32, 8, 10, 16, MaskKind::All, 0.0);
-        attentions(1, 8, 10, 16, MaskKind::All, 0.0);
-        attentions(4, 8, 1000, 16, MaskKind::All, 0.0);
-        attentions(4, 8, 1000, 16, MaskKind::Causal, 0.0);
-        attentions(32, 4, 100, 64, MaskKind::All, 0.0);
-        attentions(32, 4, 100, 12, MaskKind::All, 0.0);
-        rowwise(3200, 512);
-        rowwise(3200, 128);
-        rowwise(10, 128);
+        let only = only.as_deref().unwrap_or("products attentions rowwise");
+        if only.contains("products") {
+            all_products();
+        }
+        if only.contains("attentions") {
+            all_attentions();
+        }
+        if only.contains("rowwise") {
+            rowwise(3200, 512);
+            rowwise(3200, 128);
+            rowwise(10, 128);
+        }
     });
+}
+
+fn all_products() {
+    products(3200, 128, 512);
+    products(3200, 512, 128);
+    products(3200, 128, 128);
+    products(320, 128, 512);
+    products(10, 128, 512);
+    products(1, 128, 128);
+}
+
+fn all_attentions() {
+    attentions(32, 8, 100, 16, MaskKind::All, 0.0);
+    attentions(32, 8, 100, 16, MaskKind::All, 0.1);
+    attentions(32, 8, 10, 16, MaskKind::All, 0.0);
+    attentions(1, 8, 10, 16, MaskKind::All, 0.0);
+    attentions(4, 8, 1000, 16, MaskKind::All, 0.0);
+    attentions(4, 8, 1000, 16, MaskKind::Causal, 0.0);
+    attentions(32, 4, 100, 64, MaskKind::All, 0.0);
+    attentions(32, 4, 100, 12, MaskKind::All, 0.0);
 }

@@ -78,13 +78,8 @@ pub fn attention<T: Real>(
         let Some((nq, nk)) = place.extent(&shape) else {
             return;
         };
-        vectorised(
-            #[inline(always)]
-            || {
-                // SAFETY: the (row, head) pairs own disjoint strided parts of `out`, all inside it.
-                unsafe { forward_head(&shape, scratch, place, nq, nk, q, k, v, &out) }
-            },
-        );
+        // SAFETY: the (row, head) pairs own disjoint strided parts of `out`, all inside it.
+        unsafe { forward_head(&shape, scratch, place, nq, nk, [q, k, v], &out) }
     });
 }
 
@@ -108,13 +103,8 @@ pub fn attention_grad<T: Real>(
         let Some((nq, nk)) = place.extent(&shape) else {
             return;
         };
-        vectorised(
-            #[inline(always)]
-            || {
-                // SAFETY: the (row, head) pairs own disjoint strided parts of the gradients, all inside them.
-                unsafe { backward_head(&shape, scratch, place, nq, nk, [q, k, v], dout, &grads) }
-            },
-        );
+        // SAFETY: the (row, head) pairs own disjoint strided parts of the gradients, all inside them.
+        unsafe { backward_head(&shape, scratch, place, nq, nk, [q, k, v, dout], &grads) }
     });
 }
 
@@ -200,11 +190,6 @@ impl<'a> Shape<'a> {
         (SCORES / padded_keys / 8 * 8).clamp(8, 64)
     }
 
-    /// Keys that any query below `query_end` may see, of `keys`.
-    fn visible(&self, query_end: usize, keys: usize) -> usize {
-        if matches!(self.spec.mask, MaskKind::Causal) { keys.min(query_end) } else { keys }
-    }
-
     /// Index of the first element of the head in the query (or key) arrays.
     fn query_start(&self, place: Place) -> usize {
         self.q_offsets[place.row] * self.stride + place.head * self.spec.head_width
@@ -214,92 +199,92 @@ impl<'a> Shape<'a> {
         self.k_offsets[place.row] * self.stride + place.head * self.spec.head_width
     }
 
-    /// The head of `rows` positions from `start` on with whole vectors per row: in place where the width allows.
-    #[inline(always)]
-    fn operand<T: Real>(&self, x: &[T], start: usize, rows: usize, copy: &mut Vec<T>) -> Panel<T> {
+    /// Copies the head of `rows` positions from `start` on together, each filled up to whole vectors.
+    ///
+    /// Heads lie a power of two apart: read in place, their lines would fall into few sets of the cache.
+    fn gather<T: Real>(&self, x: &[T], start: usize, rows: usize, copy: &mut Vec<T>) {
         let width = self.spec.head_width;
-        if width == self.padded {
-            return Panel { start: x[start..].as_ptr(), row: self.stride };
-        }
         zeroed(copy, rows * self.padded);
         for (row, out) in copy.chunks_exact_mut(self.padded).enumerate() {
             let at = start + row * self.stride;
             out[..width].copy_from_slice(&x[at..at + width]);
         }
-        Panel { start: copy.as_ptr(), row: self.padded }
     }
 
-    /// Where the head's `rows` results from `start` on are summed up, zeroed: in place where the width allows.
-    #[inline(always)]
-    unsafe fn result<T: Real>(&self, out: &Parts<T>, start: usize, rows: usize, copy: &mut Vec<T>) -> (*mut T, usize) {
-        if self.spec.head_width != self.padded {
-            zeroed(copy, rows * self.padded);
-            return (copy.as_mut_ptr(), self.padded);
-        }
-        for row in 0..rows {
-            let at = start + row * self.stride;
-            // SAFETY: the task owns these parts of `out`.
-            unsafe { out.part(at..at + self.padded) }.fill(T::ZERO);
-        }
-        // SAFETY: `start` is inside `out`, which has at least one row there, or at its end.
-        (unsafe { out.at(start) }, self.stride)
-    }
-
-    /// Copies results that were summed elsewhere to where they belong.
-    #[inline(always)]
-    unsafe fn deliver<T: Real>(&self, out: &Parts<T>, start: usize, copy: &[T]) {
+    /// The inverse of `gather`.
+    ///
+    /// # Safety
+    /// The task owns these parts of `out`.
+    unsafe fn scatter<T: Real>(&self, copy: &[T], out: &Parts<T>, start: usize) {
         let width = self.spec.head_width;
-        if width == self.padded {
-            return;
-        }
         for (row, values) in copy.chunks_exact(self.padded).enumerate() {
             let at = start + row * self.stride;
-            // SAFETY: the task owns these parts of `out`.
+            // SAFETY: the caller's promise.
             unsafe { out.part(at..at + width) }.copy_from_slice(&values[..width]);
         }
     }
 
-    /// `out[e, padded keys]` = the head of x, transposed, the fill zero.
-    #[inline(always)]
-    fn transpose<T: Real>(&self, x: &[T], start: usize, rows: usize, padded_rows: usize, out: &mut Vec<T>) {
+    /// `out[e, padded rows]` = the gathered `x`, transposed, the fill zero.
+    fn transpose<T: Real>(&self, x: &[T], padded_rows: usize, out: &mut Vec<T>) {
         zeroed(out, self.spec.head_width * padded_rows);
-        for row in 0..rows {
-            let at = start + row * self.stride;
-            for (c, &value) in x[at..at + self.spec.head_width].iter().enumerate() {
+        for (row, x) in x.chunks_exact(self.padded).enumerate() {
+            for (c, &value) in x[..self.spec.head_width].iter().enumerate() {
                 out[c * padded_rows + row] = value;
             }
         }
     }
 
-    /// Sets the scores that query `query` must not use to minus infinity, the fill behind the last key included.
-    #[inline(always)]
-    fn hide<T: Real>(&self, place: Place, query: usize, nq: usize, nk: usize, allowed: &mut Vec<bool>, scores: &mut [T]) {
-        let seen = match self.spec.mask {
-            MaskKind::All | MaskKind::Dense(_) => nk,
-            MaskKind::Causal => nk.min(query + 1),
-        };
-        scores[seen..].fill(T::NEG_INFINITY);
-        if let MaskKind::Dense(rule) = self.spec.mask {
-            allowed.clear();
-            allowed.resize(nk, true);
-            rule(MaskRow { row: place.row, head: place.head, query, queries: nq }, allowed);
-            for (score, &allowed) in scores.iter_mut().zip(allowed.iter()) {
-                *score = if allowed { *score } else { T::NEG_INFINITY };
+    /// Sets the scores that no query of the block may use to minus infinity, the fill behind the last key included.
+    fn hide<T: Real>(&self, block: Block, nq: usize, allowed: &mut Vec<bool>, scores: &mut [T]) {
+        for (i, scores) in scores.chunks_exact_mut(block.columns.max(1)).enumerate() {
+            let query = block.first + i;
+            let causal = matches!(self.spec.mask, MaskKind::Causal);
+            let seen = if causal { block.visible.min(query + 1) } else { block.visible };
+            scores[seen..].fill(T::NEG_INFINITY);
+            if let MaskKind::Dense(rule) = self.spec.mask {
+                allowed.clear();
+                allowed.resize(seen, true);
+                rule(MaskRow { row: block.place.row, head: block.place.head, query, queries: nq }, allowed);
+                for (score, &allowed) in scores.iter_mut().zip(allowed.iter()) {
+                    *score = if allowed { *score } else { T::NEG_INFINITY };
+                }
             }
         }
     }
 
-    /// The dropout factors of one query into `factors`; false without dropout.
-    #[inline(always)]
-    fn draw<T: Real>(&self, place: Place, query: usize, keys: usize, factors: &mut Vec<T>) -> bool {
-        let Some(dropout) = self.spec.dropout else {
-            return false;
-        };
-        factors.resize(keys, T::ZERO);
-        let key = dropout.row_keys[place.row].at(place.head as u64).at(query as u64);
-        Keep::new(dropout.p).factors(key, 0, factors);
-        true
+    /// The dropout factors of a block of queries; ones if there is no dropout are left out.
+    fn draw<'f, T: Real>(&self, block: Block, factors: &'f mut Vec<T>) -> Option<&'f [T]> {
+        let dropout = self.spec.dropout?;
+        factors.resize(block.count * block.columns, T::ZERO);
+        let keep = Keep::new(dropout.p);
+        let key = dropout.row_keys[block.place.row].at(block.place.head as u64);
+        for (i, factors) in factors.chunks_exact_mut(block.columns.max(1)).enumerate() {
+            keep.factors(key.at((block.first + i) as u64), 0, factors);
+        }
+        Some(factors)
     }
+
+    /// Block of queries from `first` on, of at most `rows`.
+    fn block(&self, place: Place, first: usize, rows: usize, nq: usize, nk: usize) -> Block {
+        let count = rows.min(nq - first);
+        let causal = matches!(self.spec.mask, MaskKind::Causal);
+        let visible = if causal { nk.min(first + count) } else { nk };
+        Block { place, first, count, visible, columns: visible.next_multiple_of(LANES) }
+    }
+}
+
+/// A block of queries of one row and head.
+#[derive(Clone, Copy)]
+struct Block {
+    place: Place,
+    /// The first query.
+    first: usize,
+    /// Number of queries.
+    count: usize,
+    /// Keys that any of them sees.
+    visible: usize,
+    /// Those, filled up to whole vectors: the width of the scores.
+    columns: usize,
 }
 
 /// Makes `buffer` hold `len` zeros.
@@ -309,172 +294,184 @@ fn zeroed<T: Real>(buffer: &mut Vec<T>, len: usize) {
     buffer.resize(len, T::ZERO);
 }
 
-/// Turns scores into `exp(scale (score - max))` and returns 1 / sum (0 where all scores are minus infinity).
-#[inline(always)]
-fn exponentials<T: Real>(scores: &mut [T], scale: T) -> T {
-    let (blocks, _) = scores.as_chunks_mut::<LANES>();
-    let mut largest = [T::NEG_INFINITY; LANES];
-    for scores in blocks.iter() {
-        for l in 0..LANES {
-            largest[l] = scores[l].or_larger(largest[l]);
-        }
-    }
-    let largest = fold_lanes(largest, #[inline(always)] |a, b| a.or_larger(b));
-    if largest == T::NEG_INFINITY {
-        blocks.as_flattened_mut().fill(T::ZERO);
-        return T::ZERO;
-    }
-    let mut sums = [T::ZERO; LANES];
-    for scores in blocks.iter_mut() {
-        for l in 0..LANES {
-            scores[l] = ((scores[l] - largest) * scale).exp();
-            sums[l] += scores[l];
-        }
-    }
-    T::ONE / fold_lanes(sums, #[inline(always)] |a, b| a + b)
+/// Turns every row of scores into probabilities, `softmax(scale score)`; all 0 where all scores are minus infinity.
+#[inline(never)]
+fn softmax<T: Real>(scores: &mut [T], columns: usize, scale: T) {
+    vectorised(
+        #[inline(always)]
+        || {
+            for row in scores.chunks_exact_mut(columns.max(1)) {
+                let mut largest = [T::NEG_INFINITY; LANES];
+                for scores in row.as_chunks::<LANES>().0 {
+                    for l in 0..LANES {
+                        largest[l] = scores[l].or_larger(largest[l]);
+                    }
+                }
+                let largest = fold_lanes(
+                    largest,
+                    #[inline(always)]
+                    |a, b| a.or_larger(b),
+                );
+                // Without any key there is no largest score: 0 in its place makes every exponential 0.
+                let (largest, nothing) = if largest == T::NEG_INFINITY { (T::ZERO, true) } else { (largest, false) };
+                for score in row.iter_mut() {
+                    *score = ((*score - largest) * scale).exp();
+                }
+                let sum = lane_sum(
+                    row,
+                    row,
+                    #[inline(always)]
+                    |p, _| p,
+                );
+                let inverse = if nothing { T::ZERO } else { T::ONE / sum };
+                for p in row.iter_mut() {
+                    *p *= inverse;
+                }
+            }
+        },
+    );
 }
 
-#[inline(always)]
+/// One row and head of the forward pass.
+///
+/// # Safety
+/// The task owns the head's part of `out`.
 unsafe fn forward_head<T: Real>(
     shape: &Shape,
     scratch: &mut Scratch<T>,
     place: Place,
     nq: usize,
     nk: usize,
-    q: &[T],
-    k: &[T],
-    v: &[T],
+    [q, k, v]: [&[T]; 3],
     out: &Parts<T>,
 ) {
     let (q_start, k_start) = (shape.query_start(place), shape.key_start(place));
+    let (e, padded) = (shape.spec.head_width, shape.padded);
     let width = nk.next_multiple_of(LANES);
     let scale = T::from_f64(shape.spec.scale);
-    let [result, ..] = &mut scratch.results;
-    // SAFETY: the caller's promise about `out`.
-    let (sums, sums_row) = unsafe { shape.result(out, q_start, nq, result) };
-    if nk > 0 {
-        shape.transpose(k, k_start, nk, width, &mut scratch.keys);
-        let values = shape.operand(v, k_start, nk, &mut scratch.operands[2]);
-        let rows = shape.block_queries(width);
-        for first in (0..nq).step_by(rows) {
-            let count = rows.min(nq - first);
-            let keys = shape.visible(first + count, nk);
-            let columns = keys.next_multiple_of(LANES);
-            zeroed(&mut scratch.scores, count * width);
-            let scores = scratch.scores.as_mut_ptr();
-            let queries = Left { start: q[q_start + first * shape.stride..].as_ptr(), row: shape.stride, inner: 1 };
-            let right = Panel { start: scratch.keys.as_ptr(), row: width };
-            // SAFETY: count x width scores, e x width transposed keys, count queries of e numbers.
-            unsafe { product(scores, width, queries, right, count, shape.spec.head_width, columns) };
-            for (i, row) in scratch.scores.chunks_exact_mut(width).enumerate() {
-                let row = &mut row[..columns];
-                shape.hide(place, first + i, nq, keys, &mut scratch.allowed, row);
-                let inverse = exponentials(row, scale);
-                let dropped = shape.draw(place, first + i, columns, &mut scratch.factors);
-                for (c, p) in row.iter_mut().enumerate() {
-                    *p = if dropped { *p * inverse * scratch.factors[c] } else { *p * inverse };
-                }
-            }
-            let left = Left { start: scratch.scores.as_ptr(), row: width, inner: 1 };
-            // SAFETY: count rows of results from `first` on; the visible keys have values of whole vectors.
-            unsafe { product(sums.add(first * sums_row), sums_row, left, values, count, keys, shape.padded) };
+    let Scratch { keys, scores, allowed, factors, operands: [q_copy, k_copy, v_copy, _], results: [sums, ..], .. } =
+        scratch;
+    shape.gather(q, q_start, nq, q_copy);
+    shape.gather(k, k_start, nk, k_copy);
+    shape.gather(v, k_start, nk, v_copy);
+    shape.transpose(k_copy, width, keys);
+    zeroed(sums, nq * padded);
+    let rows = shape.block_queries(width.max(LANES));
+    for first in (0..nq).step_by(rows) {
+        let block = shape.block(place, first, rows, nq, nk);
+        let Block { count, visible, columns, .. } = block;
+        zeroed(scores, count * columns);
+        let queries = Left::new(&q_copy[first * padded..], padded, 1);
+        product(scores, columns, queries, Panel::new(keys, width), count, e, columns);
+        shape.hide(block, nq, allowed, scores);
+        softmax(scores, columns, scale);
+        if let Some(factors) = shape.draw(block, factors) {
+            multiply(scores, factors);
         }
+        let along = Left::new(scores, columns, 1);
+        product(&mut sums[first * padded..], padded, along, Panel::new(v_copy, padded), count, visible, padded);
     }
-    // SAFETY: the caller's promise about `out`.
-    unsafe { shape.deliver(out, q_start, &scratch.results[0]) };
+    // SAFETY: the caller's promise.
+    unsafe { shape.scatter(sums, out, q_start) };
 }
 
-/// With P the probabilities, F the dropout factors, D = F (dout v^T): dv = (P F)^T dout,
-/// dS = scale P (D - sum(P D)), dq = dS k, dk = dS^T q.
-#[inline(always)]
+/// One row and head of the backward pass. With P the probabilities, F the dropout factors and D = F (dout v^T):
+/// dv = (P F)^T dout, dS = scale P (D - sum(P D)), dq = dS k, dk = dS^T q.
+///
+/// # Safety
+/// The task owns the head's part of `grads`.
 unsafe fn backward_head<T: Real>(
     shape: &Shape,
     scratch: &mut Scratch<T>,
     place: Place,
     nq: usize,
     nk: usize,
-    [q, k, v]: [&[T]; 3],
-    dout: &[T],
+    inputs: [&[T]; 4],
     grads: &[Parts<T>; 3],
 ) {
     let (q_start, k_start) = (shape.query_start(place), shape.key_start(place));
-    let (e, stride) = (shape.spec.head_width, shape.stride);
+    let (e, padded) = (shape.spec.head_width, shape.padded);
     let width = nk.next_multiple_of(LANES);
     let scale = T::from_f64(shape.spec.scale);
-    let [dq, dk, dv] = &mut scratch.results;
-    // SAFETY: the caller's promise about the gradients.
-    let ((dq, dq_row), (dk, dk_row), (dv, dv_row)) = unsafe {
-        (
-            shape.result(&grads[0], q_start, nq, dq),
-            shape.result(&grads[1], k_start, nk, dk),
-            shape.result(&grads[2], k_start, nk, dv),
-        )
-    };
-    if nk > 0 && nq > 0 {
-        shape.transpose(k, k_start, nk, width, &mut scratch.keys);
-        shape.transpose(v, k_start, nk, width, &mut scratch.values);
-        let [q_copy, k_copy, _, dout_copy] = &mut scratch.operands;
-        let q_panel = shape.operand(q, q_start, nq, q_copy);
-        let k_panel = shape.operand(k, k_start, nk, k_copy);
-        let dout_panel = shape.operand(dout, q_start, nq, dout_copy);
-        let rows = shape.block_queries(width);
-        for first in (0..nq).step_by(rows) {
-            let count = rows.min(nq - first);
-            let keys = shape.visible(first + count, nk);
-            let columns = keys.next_multiple_of(LANES);
-            zeroed(&mut scratch.scores, count * width);
-            zeroed(&mut scratch.grads, count * width);
-            let block = |x: &[T]| Left { start: x[q_start + first * stride..].as_ptr(), row: stride, inner: 1 };
-            // SAFETY: as in the forward pass.
-            unsafe {
-                let panel = |x: &[T]| Panel { start: x.as_ptr(), row: width };
-                product(scratch.scores.as_mut_ptr(), width, block(q), panel(&scratch.keys), count, e, columns);
-                product(scratch.grads.as_mut_ptr(), width, block(dout), panel(&scratch.values), count, e, columns);
-            }
-            let grads = scratch.grads.chunks_exact_mut(width);
-            for (i, (p, d)) in scratch.scores.chunks_exact_mut(width).zip(grads).enumerate() {
-                let (p, d) = (&mut p[..columns], &mut d[..columns]);
-                shape.hide(place, first + i, nq, keys, &mut scratch.allowed, p);
-                let inverse = exponentials(p, scale);
-                let dropped = shape.draw(place, first + i, columns, &mut scratch.factors);
-                softmax_grad(p, d, dropped.then_some(&scratch.factors), inverse, scale);
-            }
-            let along = |x: &[T]| Left { start: x.as_ptr(), row: width, inner: 1 };
-            let across = |x: &[T]| Left { start: x.as_ptr(), row: 1, inner: width };
-            let (scores, grads) = (&scratch.scores, &scratch.grads);
-            // SAFETY: the blocks of dq are disjoint from one another; dk and dv add up over the blocks.
-            unsafe {
-                let rest = |panel: Panel<T>| Panel { start: panel.start.add(first * panel.row), row: panel.row };
-                product(dv, dv_row, across(scores), rest(dout_panel), keys, count, shape.padded);
-                product(dq.add(first * dq_row), dq_row, along(grads), k_panel, count, keys, shape.padded);
-                product(dk, dk_row, across(grads), rest(q_panel), keys, count, shape.padded);
-            }
-        }
+    let starts = [q_start, k_start, k_start, q_start];
+    let lengths = [nq, nk, nk, nq];
+    for ((x, copy), (start, length)) in inputs.iter().zip(&mut scratch.operands).zip(starts.into_iter().zip(lengths)) {
+        shape.gather(x, start, length, copy);
     }
-    let starts = [q_start, k_start, k_start];
-    for ((grad, start), copy) in grads.iter().zip(starts).zip(&scratch.results) {
-        // SAFETY: the caller's promise about the gradients.
-        unsafe { shape.deliver(grad, start, copy) };
+    for (sums, length) in scratch.results.iter_mut().zip(lengths) {
+        zeroed(sums, length * padded);
+    }
+    let Scratch {
+        keys,
+        values,
+        scores,
+        grads: d_scores,
+        allowed,
+        factors,
+        operands: [q, k, v, dout],
+        results: [dq, dk, dv],
+        ..
+    } = scratch;
+    shape.transpose(k, width, keys);
+    shape.transpose(v, width, values);
+    let rows = shape.block_queries(width.max(LANES));
+    for first in (0..nq).step_by(rows) {
+        let block = shape.block(place, first, rows, nq, nk);
+        let Block { count, visible, columns, .. } = block;
+        let from = first * padded;
+        zeroed(scores, count * columns);
+        zeroed(d_scores, count * columns);
+        product(scores, columns, Left::new(&q[from..], padded, 1), Panel::new(keys, width), count, e, columns);
+        product(d_scores, columns, Left::new(&dout[from..], padded, 1), Panel::new(values, width), count, e, columns);
+        shape.hide(block, nq, allowed, scores);
+        softmax(scores, columns, scale);
+        let factors = shape.draw(block, factors);
+        if let Some(factors) = factors {
+            multiply(d_scores, factors);
+        }
+        softmax_grad(scores, d_scores, columns, scale);
+        if let Some(factors) = factors {
+            multiply(scores, factors);
+        }
+        let across = Left::new(scores, 1, columns);
+        product(dv, padded, across, Panel::new(&dout[from..], padded), visible, count, padded);
+        let along = Left::new(d_scores, columns, 1);
+        product(&mut dq[from..], padded, along, Panel::new(k, padded), count, visible, padded);
+        let across = Left::new(d_scores, 1, columns);
+        product(dk, padded, across, Panel::new(&q[from..], padded), visible, count, padded);
+    }
+    for ((grad, start), sums) in grads.iter().zip(starts).zip(&scratch.results) {
+        // SAFETY: the caller's promise.
+        unsafe { shape.scatter(sums, grad, start) };
     }
 }
 
-/// One query: `p` holds exponentials and gets the dropped probabilities, `d` holds the gradient with respect to those
-/// and gets the gradient of the scores.
-#[inline(always)]
-fn softmax_grad<T: Real>(p: &mut [T], d: &mut [T], factors: Option<&Vec<T>>, inverse: T, scale: T) {
-    if let Some(factors) = factors {
-        for (d, &f) in d.iter_mut().zip(factors) {
-            *d *= f;
-        }
-    }
-    let mean = lane_sum(p, d, #[inline(always)] |p, d| p * d) * inverse;
-    for (p, d) in p.iter_mut().zip(d.iter_mut()) {
-        *p *= inverse;
-        *d = *p * (*d - mean) * scale;
-    }
-    if let Some(factors) = factors {
-        for (p, &f) in p.iter_mut().zip(factors) {
-            *p *= f;
-        }
-    }
+/// Turns the gradients `d` of the probabilities `p` into those of the scores: `scale p (d - sum(p d))` per row.
+#[inline(never)]
+fn softmax_grad<T: Real>(p: &[T], d: &mut [T], columns: usize, scale: T) {
+    vectorised(
+        #[inline(always)]
+        || {
+            for (p, d) in p.chunks_exact(columns.max(1)).zip(d.chunks_exact_mut(columns.max(1))) {
+                let mean = lane_sum(
+                    p,
+                    d,
+                    #[inline(always)]
+                    |p, d| p * d,
+                );
+                for (d, &p) in d.iter_mut().zip(p) {
+                    *d = p * (*d - mean) * scale;
+                }
+            }
+        },
+    );
+}
+
+/// `x *= factors`, on the calling thread.
+#[inline(never)]
+fn multiply<T: Real>(x: &mut [T], factors: &[T]) {
+    vectorised(
+        #[inline(always)]
+        || x.iter_mut().zip(factors).for_each(|(x, &f)| *x *= f),
+    );
 }

@@ -11,6 +11,9 @@ use crate::rng::Key;
 /// Numbers whose factors are drawn at a time. Even, so that no draw is torn apart.
 const DRAWN: usize = 64;
 
+/// Factors held between drawing and use. Even, too.
+const BUFFER: usize = 1024;
+
 /// The factors of dropout: 0 with the given probability, else `1 / (1 - p)`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keep<T> {
@@ -26,17 +29,32 @@ impl<T: Real> Keep<T> {
         Self { threshold: (p * 4_294_967_296.0).round() as u32, factor: T::from_f64(factor) }
     }
 
-    /// Writes the factors of numbers `start..` of the row `key`. `start` is even. Call it under run-time dispatch.
-    #[inline(always)]
+    /// Writes the factors of numbers `start..` of the row `key`. `start` is even.
+    #[inline(never)]
     pub(super) fn factors(self, key: Key, start: usize, out: &mut [T]) {
         debug_assert!(start.is_multiple_of(2));
-        let first = (start / 2) as u64;
-        for (i, pair) in out.chunks_mut(2).enumerate() {
+        vectorised(
+            #[inline(always)]
+            || {
+                for (i, out) in out.chunks_mut(DRAWN).enumerate() {
+                    self.some_factors(key, (start + i * DRAWN) as u64 / 2, out);
+                }
+            },
+        );
+    }
+
+    /// At most [`DRAWN`] factors from draw `first` on.
+    #[inline(always)]
+    fn some_factors(self, key: Key, first: u64, out: &mut [T]) {
+        let mut draws = [0_u64; DRAWN / 2];
+        for (i, draw) in draws[..out.len().div_ceil(2)].iter_mut().enumerate() {
             let bits = key.bits(first + i as u64);
-            for (l, out) in pair.iter_mut().enumerate() {
-                let half = (bits >> (32 * l)) as u32;
-                *out = if half >= self.threshold { self.factor } else { T::ZERO };
-            }
+            *draw = if cfg!(target_endian = "big") { bits.rotate_left(32) } else { bits };
+        }
+        // SAFETY: the same bytes, read as twice as many integers of half the size; the low half comes first.
+        let halves = unsafe { &*draws.as_ptr().cast::<[u32; DRAWN]>() };
+        for (out, &half) in out.iter_mut().zip(halves) {
+            *out = if half >= self.threshold { self.factor } else { T::ZERO };
         }
     }
 }
@@ -86,17 +104,13 @@ fn each_piece<T: Real>(
             let end = range.end.min(row_offsets[row + 1]);
             // SAFETY: the blocks are disjoint, and so are their pieces by row.
             let y = unsafe { out.part(start..end) };
-            vectorised(
-                #[inline(always)]
-                || piece(keep, row_keys[row], start, row_offsets[row], y, &apply),
-            );
+            piece(keep, row_keys[row], start, row_offsets[row], y, &apply);
             start = end;
         }
     });
 }
 
 /// One piece of a row that begins at element `origin`.
-#[inline(always)]
 fn piece<T: Real>(
     keep: Keep<T>,
     key: Key,
@@ -105,15 +119,19 @@ fn piece<T: Real>(
     y: &mut [T],
     apply: &impl Fn(usize, &mut [T], &[T]),
 ) {
-    let mut factors = [T::ZERO; DRAWN];
+    let mut factors = [T::ZERO; BUFFER];
     // A block may begin inside a pair: the first draw is then entered at its second half.
     let skip = (start - origin) % 2;
     let mut done = 0;
     while done < y.len() {
         let skip = if done == 0 { skip } else { 0 };
-        let count = (DRAWN - skip).min(y.len() - done);
+        let count = (BUFFER - skip).min(y.len() - done);
         keep.factors(key, start + done - skip - origin, &mut factors[..count + skip]);
-        apply(start + done, &mut y[done..done + count], &factors[skip..count + skip]);
+        let (y, factors) = (&mut y[done..done + count], &factors[skip..count + skip]);
+        vectorised(
+            #[inline(always)]
+            || apply(start + done, y, factors),
+        );
         done += count;
     }
 }

@@ -145,47 +145,97 @@ binary! {
 
 /// `y = c x`.
 pub fn scale<T: Real>(x: &[T], c: T, y: &mut [T]) {
-    map(x, y, CHEAP, #[inline(always)] |x| c * x);
+    map(
+        x,
+        y,
+        CHEAP,
+        #[inline(always)]
+        |x| c * x,
+    );
 }
 
 /// `y = x + c`.
 pub fn add_scalar<T: Real>(x: &[T], c: T, y: &mut [T]) {
-    map(x, y, CHEAP, #[inline(always)] |x| x + c);
+    map(
+        x,
+        y,
+        CHEAP,
+        #[inline(always)]
+        |x| x + c,
+    );
 }
 
 /// `y += x`.
 pub fn add_assign<T: Real>(y: &mut [T], x: &[T]) {
-    map_assign(y, x, CHEAP, #[inline(always)] |y, x| y + x);
+    map_assign(
+        y,
+        x,
+        CHEAP,
+        #[inline(always)]
+        |y, x| y + x,
+    );
 }
 
 /// `y *= x`.
 pub fn mul_assign<T: Real>(y: &mut [T], x: &[T]) {
-    map_assign(y, x, CHEAP, #[inline(always)] |y, x| y * x);
+    map_assign(
+        y,
+        x,
+        CHEAP,
+        #[inline(always)]
+        |y, x| y * x,
+    );
 }
 
 /// `y += c x`.
 pub fn axpy<T: Real>(y: &mut [T], c: T, x: &[T]) {
-    map_assign(y, x, CHEAP, #[inline(always)] |y, x| c.mul_add(x, y));
+    map_assign(
+        y,
+        x,
+        CHEAP,
+        #[inline(always)]
+        |y, x| c.mul_add(x, y),
+    );
 }
 
 /// `y *= c`.
 pub fn scale_assign<T: Real>(y: &mut [T], c: T) {
-    map_in_place(y, CHEAP, #[inline(always)] |y| c * y);
+    map_in_place(
+        y,
+        CHEAP,
+        #[inline(always)]
+        |y| c * y,
+    );
 }
 
 /// `y = gelu(y)`, in place: for a forward pass that keeps nothing.
 pub fn gelu_assign<T: Real>(y: &mut [T]) {
-    map_in_place(y, HEAVY, #[inline(always)] |y| gelu_of(y));
+    map_in_place(
+        y,
+        HEAVY,
+        #[inline(always)]
+        |y| gelu_of(y),
+    );
 }
 
 /// `y = max(y, 0)`, in place.
 pub fn relu_assign<T: Real>(y: &mut [T]) {
-    map_in_place(y, CHEAP, #[inline(always)] |y| relu_of(y));
+    map_in_place(
+        y,
+        CHEAP,
+        #[inline(always)]
+        |y| relu_of(y),
+    );
 }
 
 /// `y = sigmoid(y)`, in place.
 pub fn sigmoid_assign<T: Real>(y: &mut [T]) {
-    map_in_place(y, HEAVY, #[inline(always)] |y| y.sigmoid());
+    map_in_place(
+        y,
+        HEAVY,
+        #[inline(always)]
+        |y| y.sigmoid(),
+    );
 }
 
 /// `y = f(y)` element by element, in place. Mark the closure `#[inline(always)]`.

@@ -27,17 +27,36 @@ pub struct GatedGrad<'a, T> {
 
 /// `y = g u + (1 - g) h`.
 pub fn lerp<T: Real>(g: &[T], u: &[T], h: &[T], y: &mut [T]) {
-    forward(Gated { gate: g, update: u, state: h }, y, 1, #[inline(always)] |g| g);
+    forward(
+        Gated { gate: g, update: u, state: h },
+        y,
+        1,
+        #[inline(always)]
+        |g| g,
+    );
 }
 
 /// Gradients of [`lerp`]: `dg = dy (u - h)`, `du = dy g`, `dh = dy (1 - g)`.
 pub fn lerp_grad<T: Real>(inputs: Gated<T>, dy: &[T], grads: GatedGrad<T>) {
-    backward(inputs, dy, grads, 1, #[inline(always)] |g| (g, T::ONE));
+    backward(
+        inputs,
+        dy,
+        grads,
+        1,
+        #[inline(always)]
+        |g| (g, T::ONE),
+    );
 }
 
 /// `y = g u + (1 - g) h` with `g = sigmoid(z)`.
 pub fn gate<T: Real>(z: &[T], u: &[T], h: &[T], y: &mut [T]) {
-    forward(Gated { gate: z, update: u, state: h }, y, 4, #[inline(always)] |z| z.sigmoid());
+    forward(
+        Gated { gate: z, update: u, state: h },
+        y,
+        4,
+        #[inline(always)]
+        |z| z.sigmoid(),
+    );
 }
 
 /// Gradients of [`gate`], with `dz = dy (u - h) g (1 - g)`.

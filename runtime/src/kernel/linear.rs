@@ -165,8 +165,14 @@ pub(super) fn activate<T: Real>(act: Act, x: &[T], y: &mut [T]) {
         #[inline(always)]
         || match act {
             Act::None => y.copy_from_slice(x),
-            Act::Gelu => y.iter_mut().zip(x).for_each(#[inline(always)] |(y, &x)| *y = gelu_of(x)),
-            Act::Relu => y.iter_mut().zip(x).for_each(#[inline(always)] |(y, &x)| *y = relu_of(x)),
+            Act::Gelu => y.iter_mut().zip(x).for_each(
+                #[inline(always)]
+                |(y, &x)| *y = gelu_of(x),
+            ),
+            Act::Relu => y.iter_mut().zip(x).for_each(
+                #[inline(always)]
+                |(y, &x)| *y = relu_of(x),
+            ),
         },
     );
 }
@@ -226,7 +232,12 @@ fn rows_times_weight<T: Real>(x: &[T], w: &[T], y: &mut [T], k: usize, n: usize,
         || {
             for (i, y) in y.iter_mut().enumerate() {
                 let (row, column) = (i / n * k, i % n * k);
-                let dot = lane_sum(&x[row..row + k], &w[column..column + k], #[inline(always)] |a, b| a * b);
+                let dot = lane_sum(
+                    &x[row..row + k],
+                    &w[column..column + k],
+                    #[inline(always)]
+                    |a, b| a * b,
+                );
                 *y = if write == Write::Add { *y + dot } else { dot };
             }
         },

@@ -54,7 +54,8 @@ pub(super) fn exp(x: f32) -> f32 {
 pub(super) fn erf(x: f32) -> f32 {
     let t = x.abs();
     let s = x * x;
-    let near = horner(s, [-5.953_744e-4, 4.985_940_6e-3, -2.676_172e-2, 1.128_168_26e-1, -3.761_248e-1, 1.283_791_5e-1]);
+    let near =
+        horner(s, [-5.953_744e-4, 4.985_940_6e-3, -2.676_172e-2, 1.128_168_26e-1, -3.761_248e-1, 1.283_791_5e-1]);
     let near = near.mul_add(x, x);
     // erfc(4) is below half a unit in the last place of 1.
     let t4 = if t > 4.0 { 4.0 } else { t };

@@ -77,8 +77,18 @@ pub fn layer_norm_grad<T: Real>(
 #[inline(always)]
 fn statistics<T: Real>(x: &[T], eps: f64) -> (T, T) {
     let count = T::from_f64(1.0 / x.len() as f64);
-    let mean = lane_sum(x, x, #[inline(always)] |x, _| x) * count;
-    let variance = lane_sum(x, x, #[inline(always)] |x, _| (x - mean) * (x - mean)) * count;
+    let mean = lane_sum(
+        x,
+        x,
+        #[inline(always)]
+        |x, _| x,
+    ) * count;
+    let variance = lane_sum(
+        x,
+        x,
+        #[inline(always)]
+        |x, _| (x - mean) * (x - mean),
+    ) * count;
     (mean, T::ONE / (variance + T::from_f64(eps)).sqrt())
 }
 
@@ -102,8 +112,16 @@ fn row_grad<T: Real>(x: &[T], gain: &[T], dy: &[T], eps: f64, dx: &mut [T], dgai
             along[l] = g.mul_add(normal, along[l]);
         }
     }
-    let plain = fold_lanes(plain, #[inline(always)] |a, b| a + b) * count;
-    let along = fold_lanes(along, #[inline(always)] |a, b| a + b) * count;
+    let plain = fold_lanes(
+        plain,
+        #[inline(always)]
+        |a, b| a + b,
+    ) * count;
+    let along = fold_lanes(
+        along,
+        #[inline(always)]
+        |a, b| a + b,
+    ) * count;
     for (dx, &x) in dx.iter_mut().zip(x) {
         *dx = (*dx - plain - (x - mean) * scale * along) * scale;
     }

@@ -30,7 +30,12 @@ pub fn vectorised<R>(op: impl FnOnce() -> R) -> R {
 /// Runs `task(scratch, i)` for every `i` below `count`, on all threads of the current pool if `work` is worth it.
 ///
 /// Each thread makes scratch of its own with `scratch`. Tasks must not depend on one another.
-pub fn each_with<S>(count: usize, work: usize, scratch: impl Fn() -> S + Sync + Send, task: impl Fn(&mut S, usize) + Sync + Send) {
+pub fn each_with<S>(
+    count: usize,
+    work: usize,
+    scratch: impl Fn() -> S + Sync + Send,
+    task: impl Fn(&mut S, usize) + Sync + Send,
+) {
     if count > 1 && work >= WORTH && rayon::current_num_threads() > 1 {
         let grain = (count.saturating_mul(GRAIN) / work).clamp(1, count);
         (0..count).into_par_iter().with_min_len(grain).for_each_init(scratch, task);
