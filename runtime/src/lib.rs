@@ -1,5 +1,6 @@
 //! The runtime of `rtc`.
 
 pub mod batch;
+pub mod kernel;
 pub mod learner;
 pub mod rng;

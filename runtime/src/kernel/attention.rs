@@ -1,0 +1,477 @@
+//! Multi-head attention over packed rows: forward, and backward with the probabilities recomputed.
+//!
+//! Every (row, head) is one task. The scores of a block of queries against all keys of the row stay in cache; with the
+//! keys transposed once, all products run over contiguous vectors.
+
+use super::Real;
+use super::dropout::Keep;
+use super::parallel::{LANES, Parts, each_with, fold_lanes, lane_sum, vectorised};
+use super::tile::{Left, Panel, product};
+use crate::rng::Key;
+
+/// Scores of one block of queries, in elements: half of a second-level cache for forward and backward together.
+const SCORES: usize = 1 << 15;
+
+/// Where a row of a dense mask stands.
+#[derive(Clone, Copy, Debug)]
+pub struct MaskRow {
+    /// The row of the batch.
+    pub row: usize,
+    /// The head.
+    pub head: usize,
+    /// The query's position in the row.
+    pub query: usize,
+    /// Number of queries of the row.
+    pub queries: usize,
+}
+
+/// Which keys a query sees.
+#[derive(Clone, Copy)]
+pub enum MaskKind<'a> {
+    /// All of its row.
+    All,
+    /// Those up to its own position.
+    Causal,
+    /// Those that the rule leaves true: it gets one flag per key of the row, all true. Where none is left, the output
+    /// and all gradients of the query are 0.
+    Dense(&'a (dyn Fn(MaskRow, &mut [bool]) + Sync)),
+}
+
+/// Dropout on the attention probabilities: query `i` of head `h` draws from `row_keys[row].at(h).at(i)`, key by key.
+#[derive(Clone, Copy, Debug)]
+pub struct ProbabilityDropout<'a> {
+    /// The probability of dropping.
+    pub p: f64,
+    /// One key per row.
+    pub row_keys: &'a [Key],
+}
+
+/// What an attention computes: `softmax(scale q k^T) v` per row and head.
+#[derive(Clone, Copy)]
+pub struct Attention<'a> {
+    /// Number of heads.
+    pub heads: usize,
+    /// Width of one head.
+    pub head_width: usize,
+    /// Factor on the scores; positive.
+    pub scale: f64,
+    /// Which keys a query sees.
+    pub mask: MaskKind<'a>,
+    /// Dropout on the probabilities.
+    pub dropout: Option<ProbabilityDropout<'a>>,
+}
+
+/// `out[tq, heads e] = softmax(scale q k^T) v` with `q[tq, heads e]` and `k, v[tk, heads e]`, row by row.
+pub fn attention<T: Real>(
+    spec: &Attention,
+    q: &[T],
+    k: &[T],
+    v: &[T],
+    q_offsets: &[usize],
+    k_offsets: &[usize],
+    out: &mut [T],
+) {
+    let shape = Shape::new(spec, q, k, v, q_offsets, k_offsets);
+    debug_assert_eq!(out.len(), q.len());
+    let out = Parts::new(out);
+    shape.each_head(2, |scratch, place| {
+        let Some((nq, nk)) = place.extent(&shape) else {
+            return;
+        };
+        // SAFETY: the (row, head) pairs own disjoint strided parts of `out`, all inside it.
+        unsafe { forward_head(&shape, scratch, place, nq, nk, [q, k, v], &out) }
+    });
+}
+
+/// Gradients of [`attention`] for the upstream gradient `dout`; overwrites `dq`, `dk` and `dv`.
+pub fn attention_grad<T: Real>(
+    spec: &Attention,
+    q: &[T],
+    k: &[T],
+    v: &[T],
+    dout: &[T],
+    q_offsets: &[usize],
+    k_offsets: &[usize],
+    dq: &mut [T],
+    dk: &mut [T],
+    dv: &mut [T],
+) {
+    let shape = Shape::new(spec, q, k, v, q_offsets, k_offsets);
+    debug_assert!(dout.len() == q.len() && dq.len() == q.len() && dk.len() == k.len() && dv.len() == v.len());
+    let grads = [Parts::new(dq), Parts::new(dk), Parts::new(dv)];
+    shape.each_head(5, |scratch, place| {
+        let Some((nq, nk)) = place.extent(&shape) else {
+            return;
+        };
+        // SAFETY: the (row, head) pairs own disjoint strided parts of the gradients, all inside them.
+        unsafe { backward_head(&shape, scratch, place, nq, nk, [q, k, v, dout], &grads) }
+    });
+}
+
+/// The sizes shared by all tasks of one call.
+struct Shape<'a> {
+    spec: &'a Attention<'a>,
+    q_offsets: &'a [usize],
+    k_offsets: &'a [usize],
+    /// Elements from one position to the next: all heads.
+    stride: usize,
+    /// Width of a head, filled up to whole vectors.
+    padded: usize,
+}
+
+/// One task: a row and a head.
+#[derive(Clone, Copy)]
+struct Place {
+    row: usize,
+    head: usize,
+}
+
+impl Place {
+    /// Queries and keys of the row; nothing where there are neither.
+    fn extent(self, shape: &Shape) -> Option<(usize, usize)> {
+        let length = |offsets: &[usize]| offsets[self.row + 1] - offsets[self.row];
+        let (nq, nk) = (length(shape.q_offsets), length(shape.k_offsets));
+        (nq > 0 || nk > 0).then_some((nq, nk))
+    }
+}
+
+/// Reused buffers of one thread.
+#[derive(Default)]
+struct Scratch<T> {
+    /// Keys of the head, transposed: `[e, keys]`.
+    keys: Vec<T>,
+    /// Values of the head, transposed.
+    values: Vec<T>,
+    /// Scores, then probabilities, of a block of queries.
+    scores: Vec<T>,
+    /// Their gradients.
+    grads: Vec<T>,
+    /// Copies of q, k, v and dout with the head width filled up to whole vectors.
+    operands: [Vec<T>; 4],
+    /// Results with the head width filled up.
+    results: [Vec<T>; 3],
+    /// Flags of a dense mask.
+    allowed: Vec<bool>,
+    /// Dropout factors of one query.
+    factors: Vec<T>,
+}
+
+impl<'a> Shape<'a> {
+    fn new<T>(
+        spec: &'a Attention<'a>,
+        q: &[T],
+        k: &[T],
+        v: &[T],
+        q_offsets: &'a [usize],
+        k_offsets: &'a [usize],
+    ) -> Self {
+        let stride = spec.heads * spec.head_width;
+        debug_assert_eq!(q_offsets.len(), k_offsets.len());
+        debug_assert!(q_offsets.last().is_some_and(|&end| end * stride == q.len()));
+        debug_assert!(k_offsets.last().is_some_and(|&end| end * stride == k.len() && v.len() == k.len()));
+        debug_assert!(spec.dropout.is_none_or(|dropout| dropout.row_keys.len() + 1 == q_offsets.len()));
+        Self { spec, q_offsets, k_offsets, stride, padded: spec.head_width.next_multiple_of(LANES) }
+    }
+
+    /// Runs `task` for every row and head; `products` products of scores' size are the cost.
+    fn each_head<T: Real>(&self, products: usize, task: impl Fn(&mut Scratch<T>, Place) + Sync + Send) {
+        let rows = self.q_offsets.len() - 1;
+        let heads = self.spec.heads;
+        let pairs: usize =
+            self.q_offsets.windows(2).zip(self.k_offsets.windows(2)).map(|(q, k)| (q[1] - q[0]) * (k[1] - k[0])).sum();
+        let work = pairs * heads * (products * self.padded / 4 + 4);
+        each_with(rows * heads, work, Scratch::default, |scratch, i| {
+            task(scratch, Place { row: i / heads, head: i % heads });
+        });
+    }
+
+    /// Queries of one block for rows with `padded_keys` keys.
+    fn block_queries(&self, padded_keys: usize) -> usize {
+        (SCORES / padded_keys / 8 * 8).clamp(8, 64)
+    }
+
+    /// Index of the first element of the head in the query (or key) arrays.
+    fn query_start(&self, place: Place) -> usize {
+        self.q_offsets[place.row] * self.stride + place.head * self.spec.head_width
+    }
+
+    fn key_start(&self, place: Place) -> usize {
+        self.k_offsets[place.row] * self.stride + place.head * self.spec.head_width
+    }
+
+    /// Copies the head of `rows` positions from `start` on together, each filled up to whole vectors.
+    ///
+    /// Heads lie a power of two apart: read in place, their lines would fall into few sets of the cache.
+    fn gather<T: Real>(&self, x: &[T], start: usize, rows: usize, copy: &mut Vec<T>) {
+        let width = self.spec.head_width;
+        zeroed(copy, rows * self.padded);
+        for (row, out) in copy.chunks_exact_mut(self.padded).enumerate() {
+            let at = start + row * self.stride;
+            out[..width].copy_from_slice(&x[at..at + width]);
+        }
+    }
+
+    /// The inverse of `gather`.
+    ///
+    /// # Safety
+    /// The task owns these parts of `out`.
+    unsafe fn scatter<T: Real>(&self, copy: &[T], out: &Parts<T>, start: usize) {
+        let width = self.spec.head_width;
+        for (row, values) in copy.chunks_exact(self.padded).enumerate() {
+            let at = start + row * self.stride;
+            // SAFETY: the caller's promise.
+            unsafe { out.part(at..at + width) }.copy_from_slice(&values[..width]);
+        }
+    }
+
+    /// `out[e, padded rows]` = the gathered `x`, transposed, the fill zero.
+    fn transpose<T: Real>(&self, x: &[T], padded_rows: usize, out: &mut Vec<T>) {
+        zeroed(out, self.spec.head_width * padded_rows);
+        for (row, x) in x.chunks_exact(self.padded).enumerate() {
+            for (c, &value) in x[..self.spec.head_width].iter().enumerate() {
+                out[c * padded_rows + row] = value;
+            }
+        }
+    }
+
+    /// Sets the scores that no query of the block may use to minus infinity, the fill behind the last key included.
+    fn hide<T: Real>(&self, block: Block, nq: usize, allowed: &mut Vec<bool>, scores: &mut [T]) {
+        for (i, scores) in scores.chunks_exact_mut(block.columns.max(1)).enumerate() {
+            let query = block.first + i;
+            let causal = matches!(self.spec.mask, MaskKind::Causal);
+            let seen = if causal { block.visible.min(query + 1) } else { block.visible };
+            scores[seen..].fill(T::NEG_INFINITY);
+            if let MaskKind::Dense(rule) = self.spec.mask {
+                allowed.clear();
+                allowed.resize(seen, true);
+                rule(MaskRow { row: block.place.row, head: block.place.head, query, queries: nq }, allowed);
+                for (score, &allowed) in scores.iter_mut().zip(allowed.iter()) {
+                    *score = if allowed { *score } else { T::NEG_INFINITY };
+                }
+            }
+        }
+    }
+
+    /// The dropout factors of a block of queries; ones if there is no dropout are left out.
+    fn draw<'f, T: Real>(&self, block: Block, factors: &'f mut Vec<T>) -> Option<&'f [T]> {
+        let dropout = self.spec.dropout?;
+        factors.resize(block.count * block.columns, T::ZERO);
+        let keep = Keep::new(dropout.p);
+        let key = dropout.row_keys[block.place.row].at(block.place.head as u64);
+        for (i, factors) in factors.chunks_exact_mut(block.columns.max(1)).enumerate() {
+            keep.factors(key.at((block.first + i) as u64), 0, factors);
+        }
+        Some(factors)
+    }
+
+    /// Block of queries from `first` on, of at most `rows`.
+    fn block(&self, place: Place, first: usize, rows: usize, nq: usize, nk: usize) -> Block {
+        let count = rows.min(nq - first);
+        let causal = matches!(self.spec.mask, MaskKind::Causal);
+        let visible = if causal { nk.min(first + count) } else { nk };
+        Block { place, first, count, visible, columns: visible.next_multiple_of(LANES) }
+    }
+}
+
+/// A block of queries of one row and head.
+#[derive(Clone, Copy)]
+struct Block {
+    place: Place,
+    /// The first query.
+    first: usize,
+    /// Number of queries.
+    count: usize,
+    /// Keys that any of them sees.
+    visible: usize,
+    /// Those, filled up to whole vectors: the width of the scores.
+    columns: usize,
+}
+
+/// Makes `buffer` hold `len` zeros.
+#[inline(always)]
+fn zeroed<T: Real>(buffer: &mut Vec<T>, len: usize) {
+    buffer.clear();
+    buffer.resize(len, T::ZERO);
+}
+
+/// Turns every row of scores into probabilities, `softmax(scale score)`; all 0 where all scores are minus infinity.
+#[inline(never)]
+fn softmax<T: Real>(scores: &mut [T], columns: usize, scale: T) {
+    vectorised(
+        #[inline(always)]
+        || {
+            for row in scores.chunks_exact_mut(columns.max(1)) {
+                let mut largest = [T::NEG_INFINITY; LANES];
+                for scores in row.as_chunks::<LANES>().0 {
+                    for l in 0..LANES {
+                        largest[l] = scores[l].or_larger(largest[l]);
+                    }
+                }
+                let largest = fold_lanes(
+                    largest,
+                    #[inline(always)]
+                    |a, b| a.or_larger(b),
+                );
+                // Without any key there is no largest score: 0 in its place makes every exponential 0.
+                let (largest, nothing) = if largest == T::NEG_INFINITY { (T::ZERO, true) } else { (largest, false) };
+                for score in row.iter_mut() {
+                    *score = ((*score - largest) * scale).exp();
+                }
+                let sum = lane_sum(
+                    row,
+                    row,
+                    #[inline(always)]
+                    |p, _| p,
+                );
+                let inverse = if nothing { T::ZERO } else { T::ONE / sum };
+                for p in row.iter_mut() {
+                    *p *= inverse;
+                }
+            }
+        },
+    );
+}
+
+/// One row and head of the forward pass.
+///
+/// # Safety
+/// The task owns the head's part of `out`.
+unsafe fn forward_head<T: Real>(
+    shape: &Shape,
+    scratch: &mut Scratch<T>,
+    place: Place,
+    nq: usize,
+    nk: usize,
+    [q, k, v]: [&[T]; 3],
+    out: &Parts<T>,
+) {
+    let (q_start, k_start) = (shape.query_start(place), shape.key_start(place));
+    let (e, padded) = (shape.spec.head_width, shape.padded);
+    let width = nk.next_multiple_of(LANES);
+    let scale = T::from_f64(shape.spec.scale);
+    let Scratch { keys, scores, allowed, factors, operands: [q_copy, k_copy, v_copy, _], results: [sums, ..], .. } =
+        scratch;
+    shape.gather(q, q_start, nq, q_copy);
+    shape.gather(k, k_start, nk, k_copy);
+    shape.gather(v, k_start, nk, v_copy);
+    shape.transpose(k_copy, width, keys);
+    zeroed(sums, nq * padded);
+    let rows = shape.block_queries(width.max(LANES));
+    for first in (0..nq).step_by(rows) {
+        let block = shape.block(place, first, rows, nq, nk);
+        let Block { count, visible, columns, .. } = block;
+        zeroed(scores, count * columns);
+        let queries = Left::new(&q_copy[first * padded..], padded, 1);
+        product(scores, columns, queries, Panel::new(keys, width), count, e, columns);
+        shape.hide(block, nq, allowed, scores);
+        softmax(scores, columns, scale);
+        if let Some(factors) = shape.draw(block, factors) {
+            multiply(scores, factors);
+        }
+        let along = Left::new(scores, columns, 1);
+        product(&mut sums[first * padded..], padded, along, Panel::new(v_copy, padded), count, visible, padded);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { shape.scatter(sums, out, q_start) };
+}
+
+/// One row and head of the backward pass. With P the probabilities, F the dropout factors and D = F (dout v^T):
+/// dv = (P F)^T dout, dS = scale P (D - sum(P D)), dq = dS k, dk = dS^T q.
+///
+/// # Safety
+/// The task owns the head's part of `grads`.
+unsafe fn backward_head<T: Real>(
+    shape: &Shape,
+    scratch: &mut Scratch<T>,
+    place: Place,
+    nq: usize,
+    nk: usize,
+    inputs: [&[T]; 4],
+    grads: &[Parts<T>; 3],
+) {
+    let (q_start, k_start) = (shape.query_start(place), shape.key_start(place));
+    let (e, padded) = (shape.spec.head_width, shape.padded);
+    let width = nk.next_multiple_of(LANES);
+    let scale = T::from_f64(shape.spec.scale);
+    let starts = [q_start, k_start, k_start, q_start];
+    let lengths = [nq, nk, nk, nq];
+    for ((x, copy), (start, length)) in inputs.iter().zip(&mut scratch.operands).zip(starts.into_iter().zip(lengths)) {
+        shape.gather(x, start, length, copy);
+    }
+    for (sums, length) in scratch.results.iter_mut().zip(lengths) {
+        zeroed(sums, length * padded);
+    }
+    let Scratch {
+        keys,
+        values,
+        scores,
+        grads: d_scores,
+        allowed,
+        factors,
+        operands: [q, k, v, dout],
+        results: [dq, dk, dv],
+        ..
+    } = scratch;
+    shape.transpose(k, width, keys);
+    shape.transpose(v, width, values);
+    let rows = shape.block_queries(width.max(LANES));
+    for first in (0..nq).step_by(rows) {
+        let block = shape.block(place, first, rows, nq, nk);
+        let Block { count, visible, columns, .. } = block;
+        let from = first * padded;
+        zeroed(scores, count * columns);
+        zeroed(d_scores, count * columns);
+        product(scores, columns, Left::new(&q[from..], padded, 1), Panel::new(keys, width), count, e, columns);
+        product(d_scores, columns, Left::new(&dout[from..], padded, 1), Panel::new(values, width), count, e, columns);
+        shape.hide(block, nq, allowed, scores);
+        softmax(scores, columns, scale);
+        let factors = shape.draw(block, factors);
+        if let Some(factors) = factors {
+            multiply(d_scores, factors);
+        }
+        softmax_grad(scores, d_scores, columns, scale);
+        if let Some(factors) = factors {
+            multiply(scores, factors);
+        }
+        let across = Left::new(scores, 1, columns);
+        product(dv, padded, across, Panel::new(&dout[from..], padded), visible, count, padded);
+        let along = Left::new(d_scores, columns, 1);
+        product(&mut dq[from..], padded, along, Panel::new(k, padded), count, visible, padded);
+        let across = Left::new(d_scores, 1, columns);
+        product(dk, padded, across, Panel::new(&q[from..], padded), visible, count, padded);
+    }
+    for ((grad, start), sums) in grads.iter().zip(starts).zip(&scratch.results) {
+        // SAFETY: the caller's promise.
+        unsafe { shape.scatter(sums, grad, start) };
+    }
+}
+
+/// Turns the gradients `d` of the probabilities `p` into those of the scores: `scale p (d - sum(p d))` per row.
+#[inline(never)]
+fn softmax_grad<T: Real>(p: &[T], d: &mut [T], columns: usize, scale: T) {
+    vectorised(
+        #[inline(always)]
+        || {
+            for (p, d) in p.chunks_exact(columns.max(1)).zip(d.chunks_exact_mut(columns.max(1))) {
+                let mean = lane_sum(
+                    p,
+                    d,
+                    #[inline(always)]
+                    |p, d| p * d,
+                );
+                for (d, &p) in d.iter_mut().zip(p) {
+                    *d = p * (*d - mean) * scale;
+                }
+            }
+        },
+    );
+}
+
+/// `x *= factors`, on the calling thread.
+#[inline(never)]
+fn multiply<T: Real>(x: &mut [T], factors: &[T]) {
+    vectorised(
+        #[inline(always)]
+        || x.iter_mut().zip(factors).for_each(|(x, &f)| *x *= f),
+    );
+}

@@ -1,0 +1,36 @@
+//! CPU kernels: pure functions over flat slices, vectorised, threaded, and exact to the bit for any number of threads.
+//!
+//! - **Layout.** Activations are packed: rows of different length laid end to end, without padding. A ragged axis is
+//!   described by `offsets` (rows + 1 numbers, rising from 0, in positions); a fixed axis by the same description.
+//!   Everything is contiguous and row-major. Weights of a linear map are `[out, in]`.
+//! - **Determinism.** Work is cut into blocks whose size depends on shapes alone, partial sums are combined in the
+//!   order of the blocks, and a block never looks at the number of threads.
+//! - **Row independence.** The result for a row of `linear`, `linear_grad_input`, `layer_norm` and of everything
+//!   elementwise has the same bits whatever other rows stand beside it, so leaving out halted rows changes nothing.
+//! - **Speed.** Inner loops run under `pulp`'s run-time dispatch (AVX2 or AVX-512 where the machine has it), products
+//!   go to `gemm`; small inputs stay on the calling thread.
+//!
+//! Sizes are checked with `debug_assert`: a wrong size is a bug of the caller, never of the user.
+#![allow(clippy::too_many_arguments, reason = "a kernel takes flat slices and sizes; a struct would only rename them")]
+
+pub mod attention;
+pub mod dropout;
+pub mod elementwise;
+pub mod gate;
+pub mod linear;
+mod math;
+pub mod norm;
+pub mod parallel;
+pub mod real;
+mod tile;
+
+pub use real::Real;
+
+/// Whether a kernel overwrites its output or adds to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// The old content is ignored.
+    Replace,
+    /// The result is added to the old content.
+    Add,
+}

@@ -1,0 +1,128 @@
+//! Layer normalisation over the last axis and its gradient.
+
+use super::parallel::{LANES, Parts, block, each, fold_lanes, lane_sum, sum_blocks, vectorised};
+use super::{Real, Write};
+
+/// Rows of one block; the partial sums of gain and bias gradients are per block.
+const ROWS: usize = 64;
+
+/// `y = (x - mean) / sqrt(variance + eps) * gain + bias` for every row of `x[m, d]`, with the biased variance.
+pub fn layer_norm<T: Real>(x: &[T], gain: &[T], bias: &[T], eps: f64, y: &mut [T]) {
+    let d = gain.len();
+    debug_assert!(x.len() == y.len() && bias.len() == d && x.len().is_multiple_of(d));
+    let m = x.len() / d;
+    let out = Parts::new(y);
+    each(m.div_ceil(ROWS), x.len() * 2, |i| {
+        let range = block(i, ROWS, m);
+        let elements = range.start * d..range.end * d;
+        // SAFETY: the blocks of rows are disjoint.
+        let y = unsafe { out.part(elements.clone()) };
+        vectorised(
+            #[inline(always)]
+            || {
+                for (x, y) in x[elements].chunks_exact(d).zip(y.chunks_exact_mut(d)) {
+                    let (mean, scale) = statistics(x, eps);
+                    for (((y, &x), &g), &b) in y.iter_mut().zip(x).zip(gain).zip(bias) {
+                        *y = ((x - mean) * scale).mul_add(g, b);
+                    }
+                }
+            },
+        );
+    });
+}
+
+/// Gradients of [`layer_norm`]: overwrites `dx`; writes or adds `dgain` and `dbias` as `write` says.
+///
+/// With `n` the normalised input and `g = dy gain`: `dx = (g - mean(g) - n mean(g n)) / sqrt(variance + eps)`.
+pub fn layer_norm_grad<T: Real>(
+    x: &[T],
+    gain: &[T],
+    dy: &[T],
+    eps: f64,
+    dx: &mut [T],
+    dgain: &mut [T],
+    dbias: &mut [T],
+    write: Write,
+) {
+    let d = gain.len();
+    debug_assert!(x.len() == dy.len() && x.len() == dx.len() && dgain.len() == d && dbias.len() == d);
+    debug_assert!(x.len().is_multiple_of(d));
+    let m = x.len() / d;
+    let out = Parts::new(dx);
+    let mut sums = vec![T::ZERO; 2 * d];
+    sum_blocks(m.div_ceil(ROWS), x.len() * 4, &mut sums, Write::Replace, |i, sums| {
+        let range = block(i, ROWS, m);
+        let elements = range.start * d..range.end * d;
+        // SAFETY: the blocks of rows are disjoint.
+        let dx = unsafe { out.part(elements.clone()) };
+        let (dgain, dbias) = sums.split_at_mut(d);
+        vectorised(
+            #[inline(always)]
+            || {
+                let rows = x[elements.clone()].chunks_exact(d).zip(dy[elements].chunks_exact(d));
+                for ((x, dy), dx) in rows.zip(dx.chunks_exact_mut(d)) {
+                    row_grad(x, gain, dy, eps, dx, dgain, dbias);
+                }
+            },
+        );
+    });
+    for (out, sums) in [dgain, dbias].into_iter().zip(sums.chunks_exact(d)) {
+        for (out, &sum) in out.iter_mut().zip(sums) {
+            *out = if write == Write::Add { *out + sum } else { sum };
+        }
+    }
+}
+
+/// Mean and 1 / standard deviation of one row, in two passes.
+#[inline(always)]
+fn statistics<T: Real>(x: &[T], eps: f64) -> (T, T) {
+    let count = T::from_f64(1.0 / x.len() as f64);
+    let mean = lane_sum(
+        x,
+        x,
+        #[inline(always)]
+        |x, _| x,
+    ) * count;
+    let variance = lane_sum(
+        x,
+        x,
+        #[inline(always)]
+        |x, _| (x - mean) * (x - mean),
+    ) * count;
+    (mean, T::ONE / (variance + T::from_f64(eps)).sqrt())
+}
+
+/// One row of the gradient; adds to `dgain` and `dbias`.
+#[inline(always)]
+fn row_grad<T: Real>(x: &[T], gain: &[T], dy: &[T], eps: f64, dx: &mut [T], dgain: &mut [T], dbias: &mut [T]) {
+    let count = T::from_f64(1.0 / x.len() as f64);
+    let (mean, scale) = statistics(x, eps);
+    let (mut plain, mut along) = ([T::ZERO; LANES], [T::ZERO; LANES]);
+    for (c, dx) in dx.chunks_mut(LANES).enumerate() {
+        let at = c * LANES..c * LANES + dx.len();
+        let (x, gain, dy) = (&x[at.clone()], &gain[at.clone()], &dy[at.clone()]);
+        let (dgain, dbias) = (&mut dgain[at.clone()], &mut dbias[at]);
+        for l in 0..dx.len() {
+            let normal = (x[l] - mean) * scale;
+            let g = dy[l] * gain[l];
+            dgain[l] = dy[l].mul_add(normal, dgain[l]);
+            dbias[l] += dy[l];
+            dx[l] = g;
+            plain[l] += g;
+            along[l] = g.mul_add(normal, along[l]);
+        }
+    }
+    let plain = fold_lanes(
+        plain,
+        #[inline(always)]
+        |a, b| a + b,
+    ) * count;
+    let along = fold_lanes(
+        along,
+        #[inline(always)]
+        |a, b| a + b,
+    ) * count;
+    for (dx, &x) in dx.iter_mut().zip(x) {
+        *dx = (*dx - plain - (x - mean) * scale * along) * scale;
+    }
+}
