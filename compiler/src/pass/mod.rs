@@ -3,3 +3,4 @@
 pub mod cse;
 pub mod dce;
 pub mod grad;
+pub mod inference;

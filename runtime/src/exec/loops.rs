@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use rtc_compiler::expr::{Env as Names, Expr, eval_int};
+use rtc_compiler::expr::{Env as Names, Value as Number, eval};
+use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::graph::{Node, RegionId, Value};
 use rtc_compiler::ir::types::{Attr, Elem, Type};
 
@@ -162,8 +163,11 @@ impl<T: Element> Executor<T> {
         let length = |row: usize| env.axis(&axis).len(row) as i64;
         let bound = |row: usize| {
             let names = Names { length: length(row), ..Names::default() };
-            let n = eval_int(&expr, &names).map_err(|e| Fault::Batch(e.to_string()))?;
-            Ok(usize::try_from(n).unwrap_or(0))
+            match eval(&expr, &names) {
+                Ok(Number::Int(n)) => Ok(usize::try_from(n).unwrap_or(0)),
+                Ok(other) => Err(Fault::Batch(format!("a depth must be a whole number, not {other:?}"))),
+                Err(e) => Err(Fault::Batch(format!("the depth of a row has no value: {e}"))),
+            }
         };
         (0..env.rows()).map(bound).collect()
     }

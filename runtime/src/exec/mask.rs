@@ -1,6 +1,7 @@
 //! Attention masks written as expressions.
 
-use rtc_compiler::expr::{Env, Expr, eval_bool};
+use rtc_compiler::expr::Expr;
+use rtc_compiler::expr::{Env, Value, eval};
 
 use crate::kernel::attention::{MaskKind, MaskRow};
 
@@ -40,8 +41,8 @@ pub(super) fn mask_of(mask: &Mask) -> Rule {
             Rule::Dense(Box::new(move |at, seen| {
                 let length = at.queries as i64;
                 for (j, flag) in seen.iter_mut().enumerate() {
-                    let env = Env { i: at.query as i64, j: j as i64, step, length, head: at.head as i64 };
-                    *flag = eval_bool(&expr, &env).unwrap_or(false);
+                    let env = Env { i: at.query as i64, j: j as i64, step, length, head: at.head as i64, given: None };
+                    *flag = eval(&expr, &env) == Ok(Value::Bool(true));
                 }
             }))
         }

@@ -156,6 +156,11 @@ impl<T: Element> Executor<T> {
         (&mut self.memory.parameters, &mut self.gradients)
     }
 
+    /// Exchanges the parameters with those of another executor of the same model.
+    pub fn swap_parameters(&mut self, other: &mut Self) {
+        std::mem::swap(&mut self.memory.parameters, &mut other.memory.parameters);
+    }
+
     /// Number of buffer allocations so far.
     pub fn allocations(&self) -> usize {
         self.pool.allocations()

@@ -1,0 +1,59 @@
+//! The stages after `check`, each a function from one printable value to the next.
+
+use crate::ir::graph::{Graph, Misfit};
+use crate::lower::{Binding, attach_loss, lower};
+use crate::pass;
+use crate::plan::{Plan, plan};
+use crate::spec::Spec;
+
+/// The forward graph as lowered.
+///
+/// # Errors
+/// See [`lower`].
+pub fn forward(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
+    lower(spec, binding)
+}
+
+/// The differentiated graph before optimisation: loss and gradients of all parameters.
+///
+/// # Errors
+/// See [`lower`] and [`pass::grad::run`].
+pub fn differentiated(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
+    let mut graph = lower(spec, binding)?;
+    attach_loss(&mut graph, binding)?;
+    pass::grad::run(&mut graph)?;
+    pass::dce::run(&mut graph);
+    Ok(graph)
+}
+
+/// The optimised graph of a training step.
+///
+/// # Errors
+/// See [`differentiated`].
+pub fn training(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
+    let mut graph = lower(spec, binding)?;
+    attach_loss(&mut graph, binding)?;
+    pass::optimise_forward(&mut graph);
+    pass::grad::run(&mut graph)?;
+    pass::optimise(&mut graph);
+    Ok(graph)
+}
+
+/// The optimised graph of a forward pass without dropout.
+///
+/// # Errors
+/// See [`lower`].
+pub fn inference(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
+    let mut graph = lower(spec, binding)?;
+    pass::inference::run(&mut graph);
+    pass::optimise(&mut graph);
+    Ok(graph)
+}
+
+/// The plans of a model: one training step, one forward pass.
+///
+/// # Errors
+/// See [`training`] and [`inference`].
+pub fn plans(spec: &Spec, binding: &Binding) -> Result<(Plan, Plan), Misfit> {
+    Ok((plan(training(spec, binding)?), plan(inference(spec, binding)?)))
+}

@@ -1,0 +1,296 @@
+//! A model that can be trained: two plans (training step, forward pass), parameters, gradients and AdamW moments.
+
+use std::sync::Arc;
+
+use rtc_compiler::ir::graph::Parameter;
+use rtc_compiler::ir::types::{Attr, Dim};
+use rtc_compiler::lower::{Binding, Objective};
+use rtc_compiler::plan::Plan;
+
+use crate::batch::{Batch, Labels};
+use crate::exec::storage::Element;
+use crate::exec::{Executor, Fault, Halting, Outputs, parameter_ranges};
+use crate::kernel::{Real, elementwise, loss, optimiser};
+use crate::learner::{Arrays, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule};
+use crate::rng::Key;
+
+/// A model with its state, computing in `T`.
+#[derive(Debug)]
+pub struct Model<T: Element> {
+    training: Executor<T>,
+    inference: Executor<T>,
+    binding: Binding,
+    seed: Key,
+    updates: u64,
+    micro: u64,
+    first_moment: Vec<T>,
+    second_moment: Vec<T>,
+    /// Gradients of the micro-batches before the last one, where there are several.
+    accumulated: Vec<T>,
+}
+
+/// The start of a parameter: every number is drawn by its own index from a stream named after the parameter.
+pub fn initial<T: Real>(parameter: &Parameter, seed: Key) -> Vec<T> {
+    let dims: Vec<usize> = parameter.ty.dims().iter().filter_map(Dim::fixed).collect();
+    let count = dims.iter().product::<usize>();
+    let key = seed.stream("init").stream(&parameter.name);
+    let uniform = |limit: f64| (0..count as u64).map(move |n| T::from_f64(limit * (2.0 * key.uniform(n) - 1.0))).collect();
+    match &parameter.init {
+        Attr::Word(word) if word == "ones" => vec![T::ONE; count],
+        Attr::Call(name, args) => {
+            let arg = args.first().and_then(Attr::float).unwrap_or(1.0);
+            let (outputs, inputs) = (dims.first().copied().unwrap_or(1), dims.get(1).copied().unwrap_or(1));
+            match name.as_str() {
+                "normal" => (0..count as u64).map(|n| T::from_f64(arg * key.normal(n))).collect(),
+                // Glorot and Bengio 2010, Eq. 16, times a gain.
+                "xavier" => uniform(arg * (6.0 / (inputs + outputs) as f64).sqrt()),
+                "fan_in" => uniform(1.0 / arg.max(1.0).sqrt()),
+                _ => vec![T::ZERO; count],
+            }
+        }
+        _ => vec![T::ZERO; count],
+    }
+}
+
+impl<T: Element> Model<T> {
+    /// A model with freshly drawn parameters.
+    pub fn new(training: Plan, inference: Plan, binding: Binding, seed: u64) -> Self {
+        let seed = Key::new(seed);
+        let mut training = Executor::new(Arc::new(training));
+        let ranges = parameter_ranges(training.plan());
+        let plan = training.plan().clone();
+        for (parameter, range) in plan.parameters.iter().zip(ranges) {
+            training.parameters_mut()[range].copy_from_slice(&initial(parameter, seed));
+        }
+        let total = training.parameters().len();
+        Self {
+            training,
+            inference: Executor::new(Arc::new(inference)),
+            binding,
+            seed,
+            updates: 0,
+            micro: 0,
+            first_moment: vec![T::ZERO; total],
+            second_moment: vec![T::ZERO; total],
+            accumulated: vec![],
+        }
+    }
+
+    /// What halted rows cost from now on.
+    pub fn set_halting(&mut self, halting: Halting) {
+        self.training.halting = halting;
+        self.inference.halting = halting;
+    }
+
+    /// The executor of the training step.
+    pub fn executor(&mut self) -> &mut Executor<T> {
+        &mut self.training
+    }
+
+    /// Runs the training plan once; gradients are added to the executor's.
+    ///
+    /// # Errors
+    /// A batch that does not fit, or the first node whose result is not finite.
+    pub fn forward_backward(&mut self, batch: &Batch) -> Result<Outputs<T>, LearnError> {
+        let key = self.seed.stream("dropout").at(self.updates).at(self.micro);
+        let outputs = self.training.run(batch, key).map_err(|f| self.fault(f))?;
+        if outputs.scalar("loss").is_some_and(f64::is_finite) {
+            return Ok(outputs);
+        }
+        // The step is a pure function of its inputs: a second, checked run finds the node.
+        self.training.check_finite = true;
+        let found = self.training.run(batch, key);
+        self.training.check_finite = false;
+        let fault = found.err().unwrap_or(Fault::NonFinite("the loss".to_owned()));
+        Err(self.fault(fault))
+    }
+
+    fn fault(&self, fault: Fault) -> LearnError {
+        match fault {
+            Fault::Batch(message) => LearnError::Batch(message),
+            Fault::NonFinite(node) => LearnError::NonFinite { step: self.updates, node },
+        }
+    }
+
+    /// Predicted classes and their probabilities.
+    fn predictions(&self, outputs: &Outputs<T>) -> (Vec<u32>, Vec<f64>) {
+        let logits = outputs.real("logits").unwrap_or_default();
+        let classes = match self.binding.classes {
+            Some(2) | None => 1,
+            Some(n) => n,
+        };
+        logits.chunks_exact(classes).map(loss::predict).unzip()
+    }
+
+    fn ranges(&self) -> Vec<(String, Vec<usize>, std::ops::Range<usize>)> {
+        let plan = self.training.plan();
+        let dims = |p: &Parameter| p.ty.dims().iter().filter_map(Dim::fixed).collect();
+        let named = plan.parameters.iter().zip(parameter_ranges(plan));
+        named.map(|(p, range)| (p.name.clone(), dims(p), range)).collect()
+    }
+
+    fn arrays(&self, flat: &[T]) -> Arrays {
+        let single = |x: &T| x.to_f64() as f32;
+        let items = self.ranges().into_iter().map(|(name, dims, range)| (name, (dims, flat[range].iter().map(single).collect())));
+        Arrays { items: items.collect() }
+    }
+
+    /// A flat array from named ones.
+    fn flat(&self, arrays: &Arrays) -> Result<Vec<T>, LearnError> {
+        let ranges = self.ranges();
+        if let Some(extra) = arrays.items.keys().find(|k| !ranges.iter().any(|(name, ..)| name == *k)) {
+            return Err(LearnError::Mismatch(format!("`{extra}` is no parameter of it")));
+        }
+        let mut flat = vec![T::ZERO; self.training.parameters().len()];
+        for (name, dims, range) in ranges {
+            let (shape, values) =
+                arrays.items.get(&name).ok_or_else(|| LearnError::Mismatch(format!("`{name}` is missing")))?;
+            if *shape != dims || values.len() != range.len() {
+                return Err(LearnError::Mismatch(format!("`{name}` has shape {shape:?}, the model has {dims:?}")));
+            }
+            for (to, from) in flat[range].iter_mut().zip(values) {
+                *to = T::from_f64(f64::from(*from));
+            }
+        }
+        Ok(flat)
+    }
+
+    /// Weights of the scored predictions, in the order of the predictions.
+    fn scored(&self, batch: &Batch) -> (Vec<u32>, Vec<bool>) {
+        match &batch.labels {
+            Labels::Class(class) => (class.clone(), vec![true; class.len()]),
+            Labels::Each { class, weight } => (class.clone(), weight.iter().map(|w| *w != 0.0).collect()),
+        }
+    }
+
+    fn count(&self, outputs: &Outputs<T>, batch: &Batch) -> (u64, u64) {
+        let (predicted, _) = self.predictions(outputs);
+        let (labels, counts) = self.scored(batch);
+        let scored = counts.iter().filter(|c| **c).count() as u64;
+        let right = predicted.iter().zip(&labels).zip(&counts).filter(|((p, l), c)| p == l && **c).count() as u64;
+        (right, scored)
+    }
+
+    fn check_labels(&self, batch: &Batch) -> Result<(), LearnError> {
+        let fits = match (&batch.labels, self.binding.objective) {
+            (Labels::Class(c), Objective::Classify) => c.len() == batch.rows(),
+            (Labels::Class(c), Objective::Pair) => 2 * c.len() == batch.rows(),
+            (Labels::Each { class, weight }, Objective::Each) => {
+                class.len() == batch.tokens.len() && weight.len() == class.len()
+            }
+            _ => false,
+        };
+        let message = || LearnError::Batch("the labels of the batch do not fit what the model answers".to_owned());
+        fits.then_some(()).ok_or_else(message)
+    }
+}
+
+fn mean<T: Real>(values: Option<&[T]>) -> Option<f64> {
+    values.filter(|v| !v.is_empty()).map(|v| v.iter().map(|x| x.to_f64()).sum::<f64>() / v.len() as f64)
+}
+
+impl<T: Element> Learner for Model<T> {
+    fn accumulate(&mut self, batch: &Batch, share: f64) -> Result<StepReport, LearnError> {
+        self.check_labels(batch)?;
+        let (_, gradients) = self.training.parameters_and_gradients();
+        if self.micro > 0 {
+            self.accumulated.clear();
+            self.accumulated.extend_from_slice(gradients);
+        }
+        gradients.fill(T::ZERO);
+        let outputs = self.forward_backward(batch)?;
+        let (_, gradients) = self.training.parameters_and_gradients();
+        if share != 1.0 {
+            elementwise::scale_assign(gradients, T::from_f64(share));
+        }
+        if self.micro > 0 {
+            elementwise::add_assign(gradients, &self.accumulated);
+        }
+        self.micro += 1;
+        let (correct, scored) = self.count(&outputs, batch);
+        Ok(StepReport {
+            loss: outputs.scalar("loss").unwrap_or(f64::NAN),
+            task_loss: outputs.scalar("task_loss").unwrap_or(f64::NAN),
+            halting_cost: mean(outputs.real("halting_cost")),
+            mean_depth: mean(outputs.real("depth")),
+            correct,
+            scored,
+            gradient_norm: 0.0,
+        })
+    }
+
+    fn update(&mut self, rule: &UpdateRule) -> Result<f64, LearnError> {
+        let step = self.updates;
+        let (_, gradients) = self.training.parameters_and_gradients();
+        let norm = optimiser::squared_norm(gradients).sqrt();
+        if !norm.is_finite() {
+            let bad = self.ranges().into_iter().find(|(_, _, range)| {
+                self.training.gradients()[range.clone()].iter().any(|g| !g.to_f64().is_finite())
+            });
+            let node = bad.map_or("the gradient norm".to_owned(), |(name, ..)| format!("the gradient of `{name}`"));
+            return Err(LearnError::NonFinite { step, node });
+        }
+        let scale = rule.clip.map_or(1.0, |clip| (clip / (norm + 1e-6)).min(1.0));
+        let setting = optimiser::AdamW {
+            learning_rate: rule.learning_rate,
+            beta1: rule.beta1,
+            beta2: rule.beta2,
+            epsilon: rule.epsilon,
+            weight_decay: rule.weight_decay,
+            gradient_scale: scale,
+        };
+        self.updates += 1;
+        self.micro = 0;
+        let (weights, gradients) = self.training.parameters_and_gradients();
+        let moments = (&mut self.first_moment[..], &mut self.second_moment[..]);
+        optimiser::adamw(weights, gradients, moments.0, moments.1, &setting, self.updates);
+        Ok(norm)
+    }
+
+    fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError> {
+        self.check_labels(batch)?;
+        self.training.swap_parameters(&mut self.inference);
+        let outcome = self.inference.run(batch, self.seed);
+        self.training.swap_parameters(&mut self.inference);
+        let outputs = outcome.map_err(|f| self.fault(f))?;
+        let (predictions, confidence) = self.predictions(&outputs);
+        let (labels, counts) = self.scored(batch);
+        let (correct, scored) = self.count(&outputs, batch);
+        let logits = outputs.real("logits").unwrap_or_default();
+        let classes = logits.len() / labels.len().max(1);
+        let mut loss_sum = 0.0;
+        for (n, label) in labels.iter().enumerate().filter(|(n, _)| counts[*n]) {
+            loss_sum += loss::one(&logits[n * classes..(n + 1) * classes], *label);
+        }
+        if !loss_sum.is_finite() {
+            return Err(LearnError::NonFinite { step: self.updates, node: "the logits".to_owned() });
+        }
+        let depth = outputs.real("depth").map(|d| (d.iter().map(|x| x.to_f64()).sum(), d.len() as u64));
+        Ok(Evaluation { loss_sum, scored, correct, predictions, confidence, depth })
+    }
+
+    fn state(&self) -> LearnerState {
+        LearnerState {
+            parameters: self.arrays(self.training.parameters()),
+            first_moment: self.arrays(&self.first_moment),
+            second_moment: self.arrays(&self.second_moment),
+            updates: self.updates,
+        }
+    }
+
+    fn restore(&mut self, state: &LearnerState) -> Result<(), LearnError> {
+        let parameters = self.flat(&state.parameters)?;
+        if !state.first_moment.items.is_empty() {
+            self.first_moment = self.flat(&state.first_moment)?;
+            self.second_moment = self.flat(&state.second_moment)?;
+        }
+        self.training.parameters_mut().copy_from_slice(&parameters);
+        self.updates = state.updates;
+        self.micro = 0;
+        Ok(())
+    }
+
+    fn parameter_count(&self) -> usize {
+        self.training.parameters().len()
+    }
+}
