@@ -1,5 +1,13 @@
 //! The runtime of `rtc`.
 
 pub mod batch;
+pub mod batching;
+pub mod checkpoint;
+pub mod error;
+pub mod experiment;
 pub mod learner;
+pub mod record;
 pub mod rng;
+pub mod schedule;
+pub mod task;
+pub mod train;
