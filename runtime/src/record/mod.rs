@@ -34,6 +34,7 @@ const RUN: &str = "run.json";
 const METRICS: &str = "metrics.jsonl";
 const TIMING: &str = "timing.jsonl";
 const EVENTS: &str = "events.out.tfevents.0.rtc";
+const CHECKPOINTS: &str = "checkpoints";
 const RESULTS: &str = "results.json";
 
 /// The identity of a run, as `run.json` holds it.
@@ -67,9 +68,14 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
+    /// Whether there is a run in this folder.
+    pub fn exists(path: &Path) -> bool {
+        path.join(RUN).exists()
+    }
+
     /// Makes the folder of a new run. A folder that holds a run already is refused.
     pub fn create(path: &Path, spec: &str, experiment: &Experiment, info: RunInfo) -> Result<Self, Error> {
-        if path.join(RUN).exists() {
+        if Self::exists(path) || path.join(CHECKPOINTS).exists() {
             let message = "there is a run in this folder already: resume it, or choose another name".to_string();
             return Err(ExperimentError { file: path.display().to_string(), line: None, message }.into());
         }
@@ -109,7 +115,7 @@ impl RunFolder {
             metrics: Appender::open(&path.join(METRICS))?,
             timing,
             events: Appender::open(&path.join(EVENTS))?,
-            checkpoints: Checkpoints::open(&path.join("checkpoints"), Box::new(FileSystem))?,
+            checkpoints: Checkpoints::open(&path.join(CHECKPOINTS), Box::new(FileSystem))?,
             opened: Instant::now(),
             path: path.to_path_buf(),
         })
@@ -117,7 +123,7 @@ impl RunFolder {
 
     /// Replaces the file operations of the checkpoints.
     pub fn with_disk(mut self, disk: Box<dyn Disk>) -> Result<Self, Error> {
-        self.checkpoints = Checkpoints::open(&self.path.join("checkpoints"), disk)?;
+        self.checkpoints = Checkpoints::open(&self.path.join(CHECKPOINTS), disk)?;
         Ok(self)
     }
 
