@@ -101,6 +101,8 @@ pub enum LearnError {
 /// A model that can be trained.
 pub trait Learner {
     /// Adds the gradients of one micro-batch, weighted by `share` of the whole batch.
+    ///
+    /// The report is about the micro-batch alone: its means are not multiplied by the share.
     fn accumulate(&mut self, batch: &Batch, share: f64) -> Result<StepReport, LearnError>;
     /// Applies the accumulated gradients and clears them; gives the gradient norm before clipping.
     fn update(&mut self, rule: &UpdateRule) -> Result<f64, LearnError>;

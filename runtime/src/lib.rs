@@ -1,7 +1,16 @@
 //! The runtime of `rtc`.
 
 pub mod batch;
+pub mod batching;
+pub mod checkpoint;
+pub mod error;
 pub mod exec;
+pub mod experiment;
 pub mod kernel;
 pub mod learner;
+pub mod model;
+pub mod record;
 pub mod rng;
+pub mod schedule;
+pub mod task;
+pub mod train;

@@ -1,0 +1,198 @@
+//! The order of training examples, and batches made of them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::batch::{Batch, Labels};
+use crate::rng::Key;
+use crate::task::{Example, Target};
+
+/// How examples are grouped into batches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Buckets {
+    /// Uniformly shuffled, as in the papers.
+    #[default]
+    None,
+    /// Shuffled, sorted by length inside windows of [`WINDOW`] batches, and the batches shuffled again.
+    Length,
+}
+
+/// Number of batches that length buckets sort together.
+pub const WINDOW: usize = 32;
+
+/// A place in the training data: everything before it has been used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursor {
+    /// Passes over the data that are complete.
+    pub epoch: u64,
+    /// Batches used of the current pass.
+    pub batch: u64,
+}
+
+/// Cuts the examples into batches, pass by pass. The batches of a pass depend on the seed and the pass alone.
+#[derive(Clone, Debug)]
+pub struct Batching {
+    key: Key,
+    lengths: Vec<usize>,
+    size: usize,
+    buckets: Buckets,
+    /// The pass that was asked for last, with its batches.
+    current: Option<(u64, Vec<Vec<usize>>)>,
+}
+
+impl Batching {
+    /// Batches of `size` examples; the last one of a pass may be smaller.
+    pub fn new(seed: u64, examples: &[Example], size: usize, buckets: Buckets) -> Self {
+        let lengths = examples.iter().map(Example::length).collect();
+        Self { key: Key::new(seed).stream("order"), lengths, size: size.max(1), buckets, current: None }
+    }
+
+    /// Number of batches of a pass.
+    pub fn batches(&self) -> u64 {
+        self.lengths.len().div_ceil(self.size) as u64
+    }
+
+    /// Indices of the examples of the batch at `cursor`. The cursor must lie inside a pass.
+    pub fn batch(&mut self, cursor: Cursor) -> &[usize] {
+        if self.current.as_ref().is_none_or(|(epoch, _)| *epoch != cursor.epoch) {
+            self.current = Some((cursor.epoch, self.order(cursor.epoch)));
+        }
+        let (_, batches) = self.current.as_ref().expect("the pass was worked out above");
+        &batches[cursor.batch as usize]
+    }
+
+    /// The cursor after the batch at `cursor`.
+    pub fn next(&self, cursor: Cursor) -> Cursor {
+        if cursor.batch + 1 < self.batches() {
+            Cursor { batch: cursor.batch + 1, ..cursor }
+        } else {
+            Cursor { epoch: cursor.epoch + 1, batch: 0 }
+        }
+    }
+
+    fn order(&self, epoch: u64) -> Vec<Vec<usize>> {
+        let mut draws = self.key.at(epoch).draws();
+        let mut order: Vec<usize> = (0..self.lengths.len()).collect();
+        draws.shuffle(&mut order);
+        if self.buckets == Buckets::Length {
+            for window in order.chunks_mut(self.size * WINDOW) {
+                window.sort_by_key(|index| self.lengths[*index]);
+            }
+        }
+        let mut batches: Vec<Vec<usize>> = order.chunks(self.size).map(<[usize]>::to_vec).collect();
+        if self.buckets == Buckets::Length {
+            draws.shuffle(&mut batches);
+        }
+        batches
+    }
+}
+
+/// Packs examples into a batch. `width` is the padded width, at least the longest row.
+///
+/// For pairs the first sentences come first, then the second ones.
+pub fn collect(examples: &[&Example], width: usize) -> Batch {
+    let rows = examples.iter().map(|e| &e.tokens).chain(examples.iter().filter_map(|e| e.second.as_ref()));
+    let mut batch = Batch { offsets: vec![0], tokens: Vec::new(), labels: Labels::Class(Vec::new()), width };
+    for row in rows {
+        batch.tokens.extend_from_slice(row);
+        batch.offsets.push(batch.tokens.len());
+    }
+    let mut classes = Vec::new();
+    let (mut each, mut weights) = (Vec::new(), Vec::new());
+    for example in examples {
+        match &example.label {
+            Target::Class(class) => classes.push(*class),
+            Target::Each { class, weight } => {
+                each.extend_from_slice(class);
+                weights.extend_from_slice(weight);
+            }
+        }
+    }
+    batch.labels = if each.is_empty() { Labels::Class(classes) } else { Labels::Each { class: each, weight: weights } };
+    batch
+}
+
+/// The micro-batches of one update with their shares of it.
+///
+/// A share is the part of the scored labels that lies in the micro-batch, so that the weighted sum of the micro-batches'
+/// mean losses is the mean over the whole. Every part has the width of the whole, so that `cut: balanced` cuts alike.
+pub fn split(examples: &[&Example], parts: usize) -> Vec<(Batch, f64)> {
+    let width = examples.iter().map(|example| example.length()).max().unwrap_or(0);
+    let total: f64 = examples.iter().map(|example| scored(example)).sum();
+    let share = |part: &[&Example]| {
+        if total > 0.0 { part.iter().map(|example| scored(example)).sum::<f64>() / total } else { 0.0 }
+    };
+    let rows = examples.len().div_ceil(parts.max(1)).max(1);
+    examples.chunks(rows).map(|part| (collect(part, width), share(part))).collect()
+}
+
+fn scored(example: &Example) -> f64 {
+    match &example.label {
+        Target::Class(_) => 1.0,
+        Target::Each { weight, .. } => weight.iter().map(|weight| f64::from(*weight)).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn examples(count: u32) -> Vec<Example> {
+        (0..count).map(|i| Example::classified(vec![i; 1 + (i as usize * 7) % 23], i % 10)).collect()
+    }
+
+    fn pass(batching: &mut Batching, epoch: u64) -> Vec<Vec<usize>> {
+        (0..batching.batches()).map(|batch| batching.batch(Cursor { epoch, batch }).to_vec()).collect()
+    }
+
+    #[test]
+    fn every_pass_uses_every_example_once_in_its_own_order() {
+        for buckets in [Buckets::None, Buckets::Length] {
+            let mut batching = Batching::new(5, &examples(1003), 10, buckets);
+            let first = pass(&mut batching, 0);
+            let second = pass(&mut batching, 1);
+            assert_ne!(first, second);
+            for order in [&first, &second] {
+                let mut all: Vec<usize> = order.concat();
+                all.sort_unstable();
+                assert_eq!(all, (0..1003).collect::<Vec<_>>());
+                assert_eq!(order.len(), 101);
+            }
+            assert_eq!(pass(&mut batching, 0), first, "a pass can be asked for again");
+        }
+    }
+
+    #[test]
+    fn length_buckets_make_batches_of_similar_length() {
+        let data = examples(1000);
+        let spread = |buckets| {
+            let mut batching = Batching::new(5, &data, 10, buckets);
+            let range = |batch: &Vec<usize>| {
+                let lengths = batch.iter().map(|i| data[*i].length());
+                lengths.clone().max().unwrap_or(0) - lengths.min().unwrap_or(0)
+            };
+            pass(&mut batching, 0).iter().map(range).sum::<usize>()
+        };
+        assert!(spread(Buckets::Length) * 5 < spread(Buckets::None));
+    }
+
+    #[test]
+    fn parts_share_one_width_and_their_shares_add_up_to_one() {
+        let data = examples(7);
+        let all: Vec<&Example> = data.iter().collect();
+        let parts = split(&all, 3);
+        assert_eq!(parts.iter().map(|(batch, _)| batch.rows()).collect::<Vec<_>>(), [3, 3, 1]);
+        assert!((parts.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-15);
+        assert!(parts.iter().all(|(batch, _)| batch.width == 22));
+    }
+
+    #[test]
+    fn pairs_are_stacked_first_sentences_first() {
+        let pair = |a: u32| Example { tokens: vec![a], second: Some(vec![a + 10, a + 10]), label: Target::Class(a) };
+        let (one, two) = (pair(1), pair(2));
+        let batch = collect(&[&one, &two], 2);
+        assert_eq!(batch.tokens, [1, 2, 11, 11, 12, 12]);
+        assert_eq!(batch.offsets, [0, 1, 2, 4, 6]);
+        assert_eq!(batch.labels, Labels::Class(vec![1, 2]));
+    }
+}

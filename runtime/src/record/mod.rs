@@ -1,0 +1,203 @@
+//! The folder of a run: what was trained, with which settings, and how it went.
+//!
+//! | file | what |
+//! |---|---|
+//! | `spec.rt` | the complete spec |
+//! | `experiment.yaml` | the complete experiment |
+//! | `run.json` | seed, hashes, versions, threads; written last, so it says that the others are complete |
+//! | `metrics.jsonl` | a line per logged update and per evaluation; holds no time, so that equal runs have equal files |
+//! | `timing.jsonl` | the wall-clock times |
+//! | `events.out.tfevents.0.rtc` | the same numbers for TensorBoard |
+//! | `checkpoints/` | see [`crate::checkpoint`] |
+//! | `results.json` | the table, at the end |
+
+mod append;
+pub mod tensorboard;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::checkpoint::{Checkpoints, Disk, FileSystem};
+use crate::error::{CheckpointError, Error, ExperimentError, IoError};
+use crate::experiment::Experiment;
+use append::Appender;
+use tensorboard::Summary;
+
+const SPEC: &str = "spec.rt";
+const EXPERIMENT: &str = "experiment.yaml";
+const RUN: &str = "run.json";
+const METRICS: &str = "metrics.jsonl";
+const TIMING: &str = "timing.jsonl";
+const EVENTS: &str = "events.out.tfevents.0.rtc";
+const CHECKPOINTS: &str = "checkpoints";
+const RESULTS: &str = "results.json";
+
+/// The identity of a run, as `run.json` holds it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunInfo {
+    /// Name of the model: `gut`, or `gut:no_gate`.
+    pub model: String,
+    /// Seed of parameters, dropout and order.
+    pub seed: u64,
+    /// Hash of the normalised spec.
+    pub spec_hash: String,
+    /// Hash of the graph.
+    pub graph_hash: String,
+    /// Number of trainable numbers.
+    pub parameters: usize,
+    /// Threads at the start; they change no result on a CPU.
+    pub threads: usize,
+    /// Versions of the program and its parts.
+    pub versions: BTreeMap<String, String>,
+}
+
+/// An open run folder.
+pub struct RunFolder {
+    path: PathBuf,
+    info: RunInfo,
+    metrics: Appender,
+    timing: Appender,
+    events: Appender,
+    checkpoints: Checkpoints,
+    opened: Instant,
+}
+
+impl RunFolder {
+    /// Whether there is a run in this folder.
+    pub fn exists(path: &Path) -> bool {
+        path.join(RUN).exists()
+    }
+
+    /// Makes the folder of a new run. A folder that holds a run already is refused.
+    pub fn create(path: &Path, spec: &str, experiment: &Experiment, info: RunInfo) -> Result<Self, Error> {
+        if Self::exists(path) || path.join(CHECKPOINTS).exists() {
+            let message = "there is a run in this folder already: resume it, or choose another name".to_string();
+            return Err(ExperimentError { file: path.display().to_string(), line: None, message }.into());
+        }
+        fs::create_dir_all(path).map_err(IoError::at("create", path))?;
+        write_file(&path.join(SPEC), spec)?;
+        write_file(&path.join(EXPERIMENT), &experiment.to_yaml())?;
+        let text = serde_json::to_string_pretty(&info).expect("strings and numbers are valid JSON");
+        write_file(&path.join(RUN), &(text + "\n"))?;
+        Self::open(path, info)
+    }
+
+    /// Opens the folder of a run in order to go on with it. It must be of the same model, seed and experiment.
+    pub fn resume(path: &Path, experiment: &Experiment, info: RunInfo) -> Result<Self, Error> {
+        let refuse = |reason: String| CheckpointError { path: path.to_path_buf(), reason, previous: None };
+        let file = path.join(RUN);
+        let text = fs::read_to_string(&file).map_err(IoError::at("read", &file))?;
+        let old: RunInfo = serde_json::from_str(&text).map_err(|error| refuse(format!("{RUN}: {error}")))?;
+        let file = path.join(EXPERIMENT);
+        let yaml = fs::read_to_string(&file).map_err(IoError::at("read", &file))?;
+        let same = [
+            ("the spec", old.spec_hash == info.spec_hash),
+            ("the graph", old.graph_hash == info.graph_hash),
+            ("the seed", old.seed == info.seed),
+            ("the experiment", yaml == experiment.to_yaml()),
+        ];
+        if let Some((what, _)) = same.iter().find(|(_, same)| !same) {
+            return Err(refuse(format!("the run was started with another value of {what}")).into());
+        }
+        Self::open(path, info)
+    }
+
+    fn open(path: &Path, info: RunInfo) -> Result<Self, Error> {
+        let mut timing = Appender::open(&path.join(TIMING))?;
+        timing.cut_broken_line()?;
+        Ok(Self {
+            info,
+            metrics: Appender::open(&path.join(METRICS))?,
+            timing,
+            events: Appender::open(&path.join(EVENTS))?,
+            checkpoints: Checkpoints::open(&path.join(CHECKPOINTS), Box::new(FileSystem))?,
+            opened: Instant::now(),
+            path: path.to_path_buf(),
+        })
+    }
+
+    /// Replaces the file operations of the checkpoints.
+    pub fn with_disk(mut self, disk: Box<dyn Disk>) -> Result<Self, Error> {
+        self.checkpoints = Checkpoints::open(&self.path.join(CHECKPOINTS), disk)?;
+        Ok(self)
+    }
+
+    /// Where the folder is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The identity of the run.
+    pub fn info(&self) -> &RunInfo {
+        &self.info
+    }
+
+    /// The checkpoints of the run.
+    pub fn checkpoints(&mut self) -> &mut Checkpoints {
+        &mut self.checkpoints
+    }
+
+    /// Appends a line to `metrics.jsonl`, and its numbers below `group` to the TensorBoard file.
+    pub fn metric(&mut self, group: &str, update: u64, line: &Value) -> Result<(), IoError> {
+        self.metrics.append(format!("{line}\n").as_bytes())?;
+        let numbers = line.as_object().into_iter().flatten();
+        let shown = numbers.filter(|(key, _)| !matches!(key.as_str(), "update" | "epoch" | "scored"));
+        let scalars: Vec<(String, f32)> =
+            shown.filter_map(|(key, value)| Some((format!("{group}/{key}"), value.as_f64()? as f32))).collect();
+        if self.events.position() == 0 {
+            self.events.append(&tensorboard::record(&tensorboard::version_event(now())))?;
+        }
+        let event = tensorboard::event(&Summary { wall_time: now(), step: update, scalars: &scalars });
+        self.events.append(&tensorboard::record(&event))
+    }
+
+    /// Appends a line to `timing.jsonl`: what, at which update, and the seconds since the folder was opened.
+    pub fn time(&mut self, what: &str, update: u64, tokens_per_second: Option<f64>) -> Result<(), IoError> {
+        let seconds = self.opened.elapsed().as_secs_f64();
+        let mut line = json!({ "what": what, "update": update, "seconds": seconds });
+        if let Some(speed) = tokens_per_second {
+            line["tokens_per_second"] = json!(speed);
+        }
+        self.timing.append(format!("{line}\n").as_bytes())
+    }
+
+    /// Lengths of the metrics and the TensorBoard file, after making them durable.
+    pub fn positions(&mut self) -> Result<(u64, u64), IoError> {
+        self.metrics.sync()?;
+        self.events.sync()?;
+        Ok((self.metrics.position(), self.events.position()))
+    }
+
+    /// Cuts both files back to where a checkpoint left them; what came later will be written again.
+    pub fn rewind(&mut self, metrics: u64, events: u64) -> Result<(), Error> {
+        for (file, length) in [(&mut self.metrics, metrics), (&mut self.events, events)] {
+            if file.position() < length {
+                let reason = format!("{} is shorter than when the checkpoint was saved", file.path().display());
+                return Err(CheckpointError { path: self.path.clone(), reason, previous: None }.into());
+            }
+            file.truncate(length)?;
+        }
+        Ok(())
+    }
+
+    /// Writes `results.json`.
+    pub fn results(&mut self, results: &Value) -> Result<(), IoError> {
+        write_file(&self.path.join(RESULTS), &format!("{results:#}\n"))
+    }
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
+/// Writes a file so that it is there completely or not at all.
+fn write_file(path: &Path, text: &str) -> Result<(), IoError> {
+    let fresh = path.with_extension("new");
+    FileSystem.write(&fresh, text.as_bytes()).map_err(IoError::at("write", &fresh))?;
+    FileSystem.rename(&fresh, path).map_err(IoError::at("rename", &fresh))
+}

@@ -1,0 +1,157 @@
+//! Learning-rate schedules: pure functions of the update's index, counted from 0.
+
+use serde::{Deserialize, Serialize};
+
+/// The shape of a schedule. `w` is the warm-up, `t` the index of the update, `T` the total.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScheduleKind {
+    /// `min(1, (t+1)/w)`.
+    Constant,
+    /// `min(1, (t+1)/w) / sqrt(max(t+1, w))`: the base rate is not the peak.
+    InverseRoot,
+    /// Warm-up times `(1 + cos(pi * frac((t-w)/(T-w)))) / 2`.
+    Cosine,
+    /// Warm-up times a straight line from 1 at `w` to 0 at `T`.
+    Linear,
+    /// From 1/25 at 0 up to 1 at `w-1` and down to 1/250,000 at `T-1`, in straight lines.
+    OneCycle,
+}
+
+impl ScheduleKind {
+    /// Whether the shape depends on the total number of updates.
+    pub fn needs_total(self) -> bool {
+        matches!(self, Self::Cosine | Self::Linear | Self::OneCycle)
+    }
+}
+
+/// What the first moment's decay does under `one_cycle`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Beta1 {
+    /// The optimiser's value throughout.
+    #[default]
+    Fixed,
+    /// 0.95 down to 0.85 at the peak and up to 0.95 again, as PyTorch's one-cycle does. Only with `one_cycle`.
+    Cycled,
+}
+
+/// Starting rate of `one_cycle` is the base over this.
+const RISE: f64 = 25.0;
+/// Its last rate is the first over this.
+const FALL: f64 = 1e4;
+
+/// A schedule with all its numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Schedule {
+    /// The shape.
+    pub kind: ScheduleKind,
+    /// Number of warm-up updates; 0 for none.
+    pub warmup: u64,
+    /// Number of updates over which the shape is laid out.
+    pub total: u64,
+    /// Behaviour of the first moment's decay.
+    pub beta1: Beta1,
+}
+
+impl Schedule {
+    /// The factor on the base learning rate at update `t`.
+    pub fn factor(&self, t: u64) -> f64 {
+        let (step, warmup, total) = (t as f64, self.warmup as f64, self.total as f64);
+        let warm = if self.warmup == 0 { 1.0 } else { ((step + 1.0) / warmup).min(1.0) };
+        // How far the decay has come: 0 until the warm-up ends, 1 at the total. Nothing to decay over counts as done.
+        let decayed =
+            if total > warmup { ((step - warmup) / (total - warmup)).max(0.0) } else { f64::from(t >= self.warmup) };
+        match self.kind {
+            ScheduleKind::Constant => warm,
+            ScheduleKind::InverseRoot => warm / (step + 1.0).max(warmup).sqrt(),
+            ScheduleKind::Cosine => warm * 0.5 * (1.0 + (std::f64::consts::PI * decayed.fract()).cos()),
+            ScheduleKind::Linear => warm * (1.0 - decayed.min(1.0)),
+            ScheduleKind::OneCycle => self.cycle(t, 1.0 / RISE, 1.0, 1.0 / (RISE * FALL)),
+        }
+    }
+
+    /// The decay of the first moment at update `t`, where `fixed` is the optimiser's value.
+    pub fn beta1(&self, t: u64, fixed: f64) -> f64 {
+        match self.beta1 {
+            Beta1::Fixed => fixed,
+            Beta1::Cycled => self.cycle(t, 0.95, 0.85, 0.95),
+        }
+    }
+
+    /// Straight lines from `start` at 0 to `peak` at `w - 1` and to `end` at `T - 1`, then flat.
+    fn cycle(&self, t: u64, start: f64, peak: f64, end: f64) -> f64 {
+        let knot = self.warmup.max(1) - 1;
+        let last = self.total.max(1) - 1;
+        if t < knot {
+            return start + (peak - start) * t as f64 / knot as f64;
+        }
+        if t >= last {
+            return end;
+        }
+        peak + (end - peak) * (t - knot) as f64 / (last - knot) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schedule(kind: ScheduleKind, warmup: u64, total: u64) -> Schedule {
+        Schedule { kind, warmup, total, beta1: Beta1::Cycled }
+    }
+
+    fn near(value: f64, expected: f64) {
+        assert!((value / expected - 1.0).abs() < 3e-6, "{value} should be {expected}");
+    }
+
+    #[test]
+    fn inverse_root_peaks_where_the_papers_runs_do() {
+        let listops = schedule(ScheduleKind::InverseRoot, 1000, 0);
+        near(0.05 * listops.factor(0), 1.58114e-6);
+        near(0.05 * listops.factor(999), 1.58114e-3);
+        near(0.05 * listops.factor(3999), 7.90569e-4);
+        near(0.0125 * schedule(ScheduleKind::InverseRoot, 8000, 0).factor(7999), 1.397_542e-4);
+        near(0.05 * schedule(ScheduleKind::InverseRoot, 8000, 0).factor(7999), 5.590_170e-4);
+    }
+
+    #[test]
+    fn one_cycle_goes_through_its_knots() {
+        let flipflop = schedule(ScheduleKind::OneCycle, 50, 10_000);
+        for (t, rate) in [(0, 1.2e-5), (49, 3e-4), (50, 2.999_70e-4), (5000, 1.507_24e-4), (9999, 1.2e-9)] {
+            near(3e-4 * flipflop.factor(t), rate);
+        }
+        for (t, beta1) in [(0, 0.95), (49, 0.85), (9999, 0.95), (20_000, 0.95)] {
+            near(flipflop.beta1(t, 0.9), beta1);
+        }
+    }
+
+    #[test]
+    fn the_other_shapes_at_their_ends() {
+        let cosine = schedule(ScheduleKind::Cosine, 100, 1100);
+        near(cosine.factor(0), 0.01);
+        near(cosine.factor(100), 1.0);
+        near(cosine.factor(600), 0.5);
+        near(cosine.factor(1100), 1.0);
+        let linear = schedule(ScheduleKind::Linear, 100, 1100);
+        near(linear.factor(600), 0.5);
+        assert_eq!(linear.factor(1100), 0.0);
+        assert_eq!(linear.factor(5000), 0.0);
+        let constant = schedule(ScheduleKind::Constant, 4, 0);
+        assert_eq!([0, 1, 3, 9].map(|t| constant.factor(t)), [0.25, 0.5, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn degenerate_lengths_stay_finite() {
+        for kind in [ScheduleKind::Constant, ScheduleKind::InverseRoot, ScheduleKind::Cosine] {
+            for (warmup, total) in [(0, 0), (0, 1), (5, 5), (5, 2)] {
+                assert!((0..10).all(|t| schedule(kind, warmup, total).factor(t).is_finite()));
+            }
+        }
+        for kind in [ScheduleKind::Linear, ScheduleKind::OneCycle] {
+            for (warmup, total) in [(0, 0), (0, 1), (1, 1), (5, 5), (5, 2)] {
+                assert!((0..10).all(|t| schedule(kind, warmup, total).factor(t).is_finite()));
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Puts the data of an experiment together: reads what there are files for, generates the rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::{Example, Objective, Request, Task, resolve_options, task_named};
+use crate::error::DataError;
+use crate::experiment::{DataSource, TaskSettings};
+
+/// The examples of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dataset {
+    /// What a model has to predict.
+    pub objective: Objective,
+    /// Number of token ids.
+    pub vocabulary: usize,
+    /// Number of classes.
+    pub classes: usize,
+    /// The examples of every split that was asked for.
+    pub splits: BTreeMap<String, Vec<Example>>,
+}
+
+impl Dataset {
+    /// The examples of a split; none if it was not loaded.
+    pub fn split(&self, name: &str) -> &[Example] {
+        self.splits.get(name).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Loads the named splits. Splits read from files are read first, so that generated ones can leave out their rows.
+pub fn load(settings: &TaskSettings, splits: &[&str]) -> Result<Dataset, DataError> {
+    let plain = |message| DataError { file: settings.name.clone(), line: None, message };
+    let task = task_named(&settings.name).map_err(plain)?;
+    let options = resolve_options(task.options(), &settings.options).map_err(plain)?;
+    let mut loaded = BTreeMap::new();
+    let mut exclude = BTreeSet::new();
+    for &name in splits {
+        if let Some(examples) = read_split(task, settings, name)? {
+            let kept: Vec<Example> = examples.into_iter().filter(|e| task.keeps(name, e, &options)).collect();
+            let kept: Vec<Example> = kept.into_iter().take(count(task, settings, name)?).collect();
+            exclude.extend(kept.iter().map(|example| example.tokens.clone()));
+            loaded.insert(name.to_string(), kept);
+        }
+    }
+    for &name in splits {
+        if !loaded.contains_key(name) {
+            let count = count(task, settings, name)?;
+            let request = Request { split: name, count, options: &options, seed: settings.seed, exclude: &exclude };
+            loaded.insert(name.to_string(), task.generate(&request)?);
+        }
+    }
+    let (vocabulary, classes) = (task.vocabulary(&options).len(), task.classes(&options).len());
+    Ok(Dataset { objective: task.objective(), vocabulary, classes, splits: loaded })
+}
+
+/// Loads one split.
+pub fn load_split(settings: &TaskSettings, split: &str) -> Result<Vec<Example>, DataError> {
+    let mut dataset = load(settings, &[split])?;
+    Ok(dataset.splits.remove(split).unwrap_or_default())
+}
+
+/// How many examples the split should have: the experiment's number, or the published one.
+fn count(task: &dyn Task, settings: &TaskSettings, split: &str) -> Result<usize, DataError> {
+    let row = task.split(split).map_err(|message| DataError { file: settings.name.clone(), line: None, message })?;
+    Ok(settings.sizes.get(split).copied().unwrap_or(row.count))
+}
+
+/// The rows of a split's file, if there is one.
+///
+/// In a folder without a file for dev, dev is the first rows of the training file, and training the rest.
+fn read_split(task: &dyn Task, settings: &TaskSettings, split: &str) -> Result<Option<Vec<Example>>, DataError> {
+    let folder = match &settings.data {
+        None => return Ok(None),
+        Some(DataSource::Files(files)) => {
+            return files.get(split).map(|file| task.read(Path::new(file))).transpose();
+        }
+        Some(DataSource::Folder(folder)) => Path::new(folder),
+    };
+    if !folder.is_dir() {
+        return Err(unreadable(folder, "there is no such folder"));
+    }
+    let find = |name: &str| -> Option<PathBuf> {
+        let row = task.splits().iter().find(|row| row.name == name)?;
+        let names = row.files.iter().flat_map(|file| [folder.join(file), folder.join(format!("{file}.gz"))]);
+        names.into_iter().find(|path| path.is_file())
+    };
+    match (split, find(split), find("train")) {
+        ("train", Some(path), _) if find("dev").is_none() => {
+            let rows = task.read(&path)?;
+            Ok(Some(rows.into_iter().skip(count(task, settings, "dev")?).collect()))
+        }
+        (_, Some(path), _) => task.read(&path).map(Some),
+        ("dev", None, Some(path)) => {
+            let rows = task.read(&path)?;
+            Ok(Some(rows.into_iter().take(count(task, settings, "dev")?).collect()))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn unreadable(path: &Path, why: impl ToString) -> DataError {
+    DataError { file: path.display().to_string(), line: None, message: why.to_string() }
+}
+
+/// The error of a broken row.
+pub(super) fn broken(path: &Path, line: usize, message: String) -> DataError {
+    DataError { file: path.display().to_string(), line: Some(line), message }
+}
+
+/// The lines of a text file, unpacked if its name ends in `.gz`, with their numbers from 1.
+pub(super) struct Lines {
+    path: PathBuf,
+    reader: Box<dyn BufRead>,
+    number: usize,
+}
+
+impl Lines {
+    pub(super) fn open(path: &Path) -> Result<Self, DataError> {
+        let file = File::open(path).map_err(|error| unreadable(path, error))?;
+        let packed = path.extension().is_some_and(|extension| extension == "gz");
+        let bytes: Box<dyn Read> =
+            if packed { Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(file))) } else { Box::new(file) };
+        Ok(Self { path: path.to_path_buf(), reader: Box::new(BufReader::new(bytes)), number: 0 })
+    }
+}
+
+impl Iterator for Lines {
+    type Item = Result<(usize, String), DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut text = String::new();
+        self.number += 1;
+        match self.reader.read_line(&mut text) {
+            Ok(0) => None,
+            Ok(_) => {
+                text.truncate(text.trim_end_matches(['\n', '\r']).len());
+                Some(Ok((self.number, text)))
+            }
+            Err(error) => Some(Err(broken(&self.path, self.number, error.to_string()))),
+        }
+    }
+}

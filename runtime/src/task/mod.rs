@@ -1,0 +1,139 @@
+//! Tasks: where examples come from, what their tokens and classes are called, and how they are split.
+//!
+//! One file (or folder) per task; [`TASKS`] lists them. A task generates its splits from a seed, and reads the
+//! published files of its data set in their own format.
+
+pub mod listops;
+mod load;
+mod options;
+mod summary;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::error::{DataError, unknown};
+
+pub use load::{Dataset, load, load_split};
+pub use options::{OptionField, OptionValue, Options, resolve_options};
+pub use summary::{Description, SampleRow, describe, majority_share, sample};
+
+/// One sequence (or a pair of them) with what the model should answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Example {
+    /// Token ids, indices into the task's vocabulary.
+    pub tokens: Vec<u32>,
+    /// The second sequence, for tasks on pairs.
+    pub second: Option<Vec<u32>>,
+    /// The answer.
+    pub label: Target,
+}
+
+/// The answer that an example asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Target {
+    /// One class for the whole sequence or pair.
+    Class(u32),
+    /// One class per token, and which of them count (1) or not (0).
+    Each {
+        /// The class of every token.
+        class: Vec<u32>,
+        /// Weight of every token in the loss.
+        weight: Vec<f32>,
+    },
+}
+
+impl Example {
+    /// A sequence with one class.
+    pub fn classified(tokens: Vec<u32>, class: u32) -> Self {
+        Self { tokens, second: None, label: Target::Class(class) }
+    }
+
+    /// Number of tokens; for a pair, of the longer side.
+    pub fn length(&self) -> usize {
+        self.tokens.len().max(self.second.as_ref().map_or(0, Vec::len))
+    }
+}
+
+/// What a model has to predict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objective {
+    /// One class per sequence.
+    Classify,
+    /// One class per pair of sequences.
+    Pair,
+    /// One class per token.
+    Each,
+}
+
+/// One part of a task's data.
+#[derive(Clone, Copy, Debug)]
+pub struct Split {
+    /// The name in experiments and tables.
+    pub name: &'static str,
+    /// One line of documentation.
+    pub doc: &'static str,
+    /// Number of examples in the published experiment.
+    pub count: usize,
+    /// File names under which a data folder may hold this split (each also with `.gz`).
+    pub files: &'static [&'static str],
+}
+
+/// What a split should be generated from.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The split's name.
+    pub split: &'a str,
+    /// How many examples.
+    pub count: usize,
+    /// The complete options of the task.
+    pub options: &'a Options,
+    /// Seed of the data; independent of the seed of a run.
+    pub seed: u64,
+    /// Token sequences that must not occur: those of splits that were read from files.
+    pub exclude: &'a BTreeSet<Vec<u32>>,
+}
+
+/// A task: its description as data, and its generator and reader.
+pub trait Task: Sync {
+    /// The name in experiments.
+    fn name(&self) -> &'static str;
+    /// One line of documentation.
+    fn doc(&self) -> &'static str;
+    /// What a model predicts.
+    fn objective(&self) -> Objective;
+    /// The options with their defaults and bounds.
+    fn options(&self) -> &'static [OptionField];
+    /// The names of the tokens, by id.
+    fn vocabulary(&self, options: &Options) -> Vec<String>;
+    /// The names of the classes, by id.
+    fn classes(&self, options: &Options) -> Vec<String>;
+    /// The splits, training first.
+    fn splits(&self) -> &'static [Split];
+    /// Generates a split. The same request gives the same examples, and a smaller count gives a prefix of a larger one.
+    fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError>;
+    /// Reads a published file (`.gz` too), in its order. Every label is checked where the task can compute it.
+    fn read(&self, path: &Path) -> Result<Vec<Example>, DataError>;
+    /// Whether an example read from a file belongs into the split (a limit on length, say).
+    fn keeps(&self, _split: &str, _example: &Example, _options: &Options) -> bool {
+        true
+    }
+
+    /// The split of this name, or a sentence that lists the splits.
+    fn split(&self, name: &str) -> Result<&'static Split, String> {
+        self.splits().iter().find(|split| split.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self.splits().iter().map(|split| split.name).collect();
+            unknown(&format!("split of {}", self.name()), name, &names)
+        })
+    }
+}
+
+/// Every task.
+pub static TASKS: &[&dyn Task] = &[&listops::ListOps];
+
+/// The task of this name, or a sentence that lists the tasks.
+pub fn task_named(name: &str) -> Result<&'static dyn Task, String> {
+    TASKS.iter().copied().find(|task| task.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = TASKS.iter().map(|task| task.name()).collect();
+        unknown("task", name, &names)
+    })
+}

@@ -1,0 +1,86 @@
+//! What a split looks like: sizes, lengths, label shares, and rows to print.
+
+use std::collections::BTreeMap;
+
+use super::{Example, Options, Target, Task};
+
+/// Numbers that describe a split.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Description {
+    /// Number of examples.
+    pub examples: usize,
+    /// Number of tokens in all of them, both sides of pairs counted.
+    pub tokens: usize,
+    /// Length of the shortest, the middle (upper median) and the longest example; zeros for an empty split.
+    pub lengths: [usize; 3],
+    /// Mean length.
+    pub mean_length: f64,
+    /// Share of every class among the labels that count, by class id; only classes that occur.
+    pub label_shares: BTreeMap<u32, f64>,
+}
+
+/// An example as text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SampleRow {
+    /// The tokens, separated by blanks; a pair has ` ||| ` between its sides.
+    pub text: String,
+    /// The class, or the classes of the tokens that count with `.` for the others.
+    pub label: String,
+}
+
+/// Describes a split.
+pub fn describe(examples: &[Example]) -> Description {
+    let mut lengths: Vec<usize> = examples.iter().map(Example::length).collect();
+    lengths.sort_unstable();
+    let tokens = examples.iter().map(|e| e.tokens.len() + e.second.as_ref().map_or(0, Vec::len)).sum();
+    let at = |index: usize| lengths.get(index).copied().unwrap_or(0);
+    Description {
+        examples: examples.len(),
+        tokens,
+        lengths: [at(0), at(lengths.len() / 2), at(lengths.len().saturating_sub(1))],
+        mean_length: lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64,
+        label_shares: label_shares(examples),
+    }
+}
+
+/// The share of the most frequent class: the accuracy of always answering it. 0 for an empty split.
+pub fn majority_share(examples: &[Example]) -> f64 {
+    label_shares(examples).into_values().fold(0.0, f64::max)
+}
+
+fn label_shares(examples: &[Example]) -> BTreeMap<u32, f64> {
+    let mut shares = BTreeMap::new();
+    for example in examples {
+        match &example.label {
+            Target::Class(class) => *shares.entry(*class).or_insert(0.0) += 1.0,
+            Target::Each { class, weight } => {
+                for (class, weight) in class.iter().zip(weight).filter(|(_, weight)| **weight > 0.0) {
+                    *shares.entry(*class).or_insert(0.0) += f64::from(*weight);
+                }
+            }
+        }
+    }
+    let total: f64 = shares.values().sum();
+    shares.values_mut().for_each(|share| *share /= total);
+    shares
+}
+
+/// The first `count` examples as text.
+pub fn sample(task: &dyn Task, options: &Options, examples: &[Example], count: usize) -> Vec<SampleRow> {
+    let vocabulary = task.vocabulary(options);
+    let classes = task.classes(options);
+    let name = |names: &[String], id: u32| names.get(id as usize).cloned().unwrap_or_else(|| format!("?{id}"));
+    let words = |tokens: &[u32]| tokens.iter().map(|id| name(&vocabulary, *id)).collect::<Vec<_>>().join(" ");
+    let label = |target: &Target| match target {
+        Target::Class(class) => name(&classes, *class),
+        Target::Each { class, weight } => {
+            let shown = |(class, weight): (&u32, &f32)| if *weight > 0.0 { name(&classes, *class) } else { ".".into() };
+            class.iter().zip(weight).map(shown).collect::<Vec<_>>().join(" ")
+        }
+    };
+    let row = |example: &Example| {
+        let second = example.second.as_ref().map(|second| format!(" ||| {}", words(second))).unwrap_or_default();
+        SampleRow { text: words(&example.tokens) + &second, label: label(&example.label) }
+    };
+    examples.iter().take(count).map(row).collect()
+}

@@ -1,0 +1,370 @@
+//! The training loop: updates, evaluations, early stopping, checkpoints, resuming.
+//!
+//! The loop's decisions are functions of [`Progress`] alone, and everything random is a function of the seed and the
+//! update's index. So a run that was stopped or killed at any point and resumed from its last checkpoint goes through
+//! the same states, writes the same `metrics.jsonl`, and gives the same table as one that was not.
+
+mod evaluate;
+mod table;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::batching::{Batching, split};
+use crate::checkpoint::{Best, Checkpoint, CheckpointState, Progress, Slot};
+use crate::error::{CheckpointError, DataError, Error};
+use crate::experiment::Experiment;
+use crate::learner::{LearnError, Learner, StepReport};
+use crate::record::RunFolder;
+use crate::schedule::Schedule;
+use crate::task::{Dataset, Example};
+
+pub use evaluate::{Measurement, evaluate};
+pub use table::{Row, Table};
+
+/// A dev accuracy must rise by more than this to count: 0.0001 percentage points.
+const IMPROVEMENT: f64 = 1e-6;
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// All updates are done, and the best checkpoint was measured.
+    Finished(Table),
+    /// The run was asked to stop. Its state is saved, and it can be resumed.
+    Stopped {
+        /// Updates done.
+        updates: u64,
+    },
+}
+
+/// What happens during a run, for progress bars and logs.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The loop begins, or goes on from `done` updates.
+    Started {
+        /// Updates done before.
+        done: u64,
+        /// Updates of the whole run, if early stopping does not end it.
+        total: u64,
+    },
+    /// An update was made.
+    Step {
+        /// Updates done.
+        update: u64,
+        /// Pass over the data, from 0.
+        epoch: u64,
+        /// The numbers of the update.
+        report: &'a StepReport,
+        /// Its learning rate.
+        learning_rate: f64,
+        /// Tokens in its batch.
+        tokens: usize,
+    },
+    /// A part of a split was measured.
+    Evaluating {
+        /// The split.
+        split: &'a str,
+        /// Examples measured.
+        done: usize,
+        /// Examples of the split.
+        total: usize,
+    },
+    /// A split was measured.
+    Evaluated {
+        /// Updates done.
+        update: u64,
+        /// The result.
+        row: &'a Row,
+        /// Whether it is the best so far on the dev split.
+        improved: bool,
+    },
+    /// The state was saved.
+    Saved {
+        /// Updates done.
+        update: u64,
+        /// Where.
+        slot: Slot,
+    },
+}
+
+/// Is told what happens.
+pub trait Observer {
+    /// Called on the training thread after each event.
+    fn event(&mut self, event: &Event<'_>);
+}
+
+/// An observer that does nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn event(&mut self, _event: &Event<'_>) {}
+}
+
+/// Trains a model to the end of the experiment, from the run's last checkpoint if it has one, and measures the best.
+///
+/// Setting `stop` ends the run after the update or the evaluated batch that is being computed, with its state saved.
+pub fn train(
+    learner: &mut dyn Learner,
+    data: &Dataset,
+    experiment: &Experiment,
+    run: &mut RunFolder,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, Error> {
+    let mut trainer = Trainer::new(learner, data, experiment, run, stop, observer)?;
+    trainer.begin()?;
+    loop {
+        if trainer.evaluation_is_due() && !trainer.evaluate_dev()? {
+            return trainer.stopped();
+        }
+        if trainer.is_finished() {
+            break;
+        }
+        trainer.step()?;
+        if stop.load(Ordering::Relaxed) {
+            return trainer.stopped();
+        }
+    }
+    match trainer.measure()? {
+        Some(table) => Ok(Outcome::Finished(table)),
+        None => trainer.stopped(),
+    }
+}
+
+struct Trainer<'a> {
+    learner: &'a mut dyn Learner,
+    data: &'a Dataset,
+    experiment: &'a Experiment,
+    run: &'a mut RunFolder,
+    stop: &'a AtomicBool,
+    observer: &'a mut dyn Observer,
+    batching: Batching,
+    schedule: Schedule,
+    progress: Progress,
+    /// Tokens trained on since the last line of `timing.jsonl`, and when that was.
+    speed: (usize, Instant),
+}
+
+impl<'a> Trainer<'a> {
+    fn new(
+        learner: &'a mut dyn Learner,
+        data: &'a Dataset,
+        experiment: &'a Experiment,
+        run: &'a mut RunFolder,
+        stop: &'a AtomicBool,
+        observer: &'a mut dyn Observer,
+    ) -> Result<Self, Error> {
+        for name in experiment.splits() {
+            if data.split(name).is_empty() {
+                let message = format!("the split `{name}` is empty");
+                return Err(DataError { file: experiment.task.name.clone(), line: None, message }.into());
+            }
+        }
+        let batch = &experiment.batch;
+        let batching = Batching::new(run.info().seed, data.split(&experiment.train), batch.size, batch.buckets);
+        let schedule = experiment.schedule(batching.batches());
+        let (progress, speed) = (Progress::default(), (0, Instant::now()));
+        Ok(Self { learner, data, experiment, run, stop, observer, batching, schedule, progress, speed })
+    }
+
+    /// Restores the last checkpoint, or starts the records afresh.
+    fn begin(&mut self) -> Result<(), Error> {
+        if self.run.checkpoints().exists(Slot::Last) {
+            let checkpoint = self.run.checkpoints().load(Slot::Last)?;
+            self.check_identity(&checkpoint.state)?;
+            self.learner.restore(&checkpoint.learner)?;
+            self.progress = checkpoint.state.progress;
+        }
+        self.run.rewind(self.progress.metrics, self.progress.events)?;
+        let total = self.experiment.updates(self.batching.batches());
+        self.observer.event(&Event::Started { done: self.progress.updates, total });
+        Ok(())
+    }
+
+    fn check_identity(&mut self, state: &CheckpointState) -> Result<(), CheckpointError> {
+        let info = self.run.info();
+        if (state.seed, &state.spec_hash, &state.graph_hash) == (info.seed, &info.spec_hash, &info.graph_hash) {
+            return Ok(());
+        }
+        let reason = "it belongs to another model or seed".to_string();
+        Err(CheckpointError { path: self.run.checkpoints().path(Slot::Last), reason, previous: None })
+    }
+
+    /// Whether all updates are done or patience is at its end.
+    fn is_finished(&self) -> bool {
+        self.out_of_updates() || self.experiment.patience.is_some_and(|patience| self.progress.impatience > patience)
+    }
+
+    fn out_of_updates(&self) -> bool {
+        self.progress.updates >= self.experiment.updates(self.batching.batches())
+    }
+
+    /// Whether the dev split must be measured before the next update.
+    fn evaluation_is_due(&self) -> bool {
+        let Progress { updates, cursor, evaluated, .. } = self.progress;
+        let regular = match self.experiment.evaluate_every {
+            Some(every) => updates.is_multiple_of(every),
+            None => cursor.batch == 0,
+        };
+        updates > 0 && evaluated != Some(updates) && (regular || self.out_of_updates())
+    }
+
+    /// Makes one update.
+    fn step(&mut self) -> Result<(), Error> {
+        let cursor = self.progress.cursor;
+        let train = self.data.split(&self.experiment.train);
+        let examples: Vec<&Example> = self.batching.batch(cursor).iter().map(|index| &train[*index]).collect();
+        let mut report = StepReport::default();
+        let mut tokens = 0;
+        for (batch, share) in split(&examples, self.experiment.batch.accumulate) {
+            add(&mut report, &self.learner.accumulate(&batch, share)?, share);
+            tokens += batch.tokens.len();
+        }
+        let rule = self.experiment.rule(&self.schedule, self.progress.updates);
+        self.check_finite(report.loss, "the loss")?;
+        report.gradient_norm = self.learner.update(&rule)?;
+        self.check_finite(report.gradient_norm, "the gradient norm")?;
+        self.progress.updates += 1;
+        self.progress.cursor = self.batching.next(cursor);
+        self.speed.0 += tokens;
+        let update = self.progress.updates;
+        let learning_rate = rule.learning_rate;
+        if update == 1 || update.is_multiple_of(self.experiment.log_every) {
+            self.run.metric("train", update, &step_line(update, cursor.epoch, &report, learning_rate))?;
+            let (tokens, since) = std::mem::replace(&mut self.speed, (0, Instant::now()));
+            self.run.time("train", update, Some(tokens as f64 / since.elapsed().as_secs_f64().max(1e-9)))?;
+        }
+        self.observer.event(&Event::Step { update, epoch: cursor.epoch, report: &report, learning_rate, tokens });
+        Ok(())
+    }
+
+    /// A learner names the node itself where it can; this is the last line of defence.
+    fn check_finite(&self, number: f64, what: &str) -> Result<(), LearnError> {
+        if number.is_finite() {
+            return Ok(());
+        }
+        Err(LearnError::NonFinite { step: self.progress.updates, node: what.to_string() })
+    }
+
+    /// Measures the dev split and saves; false if the run was asked to stop meanwhile, with nothing changed.
+    fn evaluate_dev(&mut self) -> Result<bool, Error> {
+        let Some(row) = self.evaluate(&self.experiment.dev)? else { return Ok(false) };
+        let update = self.progress.updates;
+        let improved = self.progress.best.is_none_or(|best| row.accuracy > best.accuracy + IMPROVEMENT);
+        if improved {
+            self.progress.best = Some(Best { accuracy: row.accuracy, update });
+            self.progress.impatience = 0;
+        } else {
+            self.progress.impatience += 1;
+        }
+        self.progress.evaluated = Some(update);
+        self.record(&row)?;
+        self.observer.event(&Event::Evaluated { update, row: &row, improved });
+        if improved {
+            self.save(Slot::Best)?;
+        }
+        self.save(Slot::Last)?;
+        self.speed = (0, Instant::now());
+        Ok(true)
+    }
+
+    fn evaluate(&mut self, split: &str) -> Result<Option<Row>, Error> {
+        let batch = self.experiment.batch.size.div_ceil(self.experiment.batch.accumulate);
+        let measurement = Measurement { split, examples: self.data.split(split), batch };
+        evaluate(self.learner, measurement, self.stop, self.observer)
+    }
+
+    fn record(&mut self, row: &Row) -> Result<(), Error> {
+        let update = self.progress.updates;
+        self.run.metric(&row.split, update, &evaluation_line(update, row))?;
+        Ok(self.run.time(&row.split, update, None)?)
+    }
+
+    fn save(&mut self, slot: Slot) -> Result<(), Error> {
+        (self.progress.metrics, self.progress.events) = self.run.positions()?;
+        let info = self.run.info();
+        let state = CheckpointState {
+            progress: self.progress,
+            seed: info.seed,
+            spec_hash: info.spec_hash.clone(),
+            graph_hash: info.graph_hash.clone(),
+            versions: info.versions.clone(),
+        };
+        let checkpoint = Checkpoint { learner: self.learner.state(), state };
+        self.run.checkpoints().save(slot, &checkpoint)?;
+        self.observer.event(&Event::Saved { update: self.progress.updates, slot });
+        Ok(())
+    }
+
+    fn stopped(&mut self) -> Result<Outcome, Error> {
+        self.save(Slot::Last)?;
+        Ok(Outcome::Stopped { updates: self.progress.updates })
+    }
+
+    /// Measures the best checkpoint on the evaluation splits; nothing if the run was asked to stop meanwhile.
+    ///
+    /// The learner and the records are as after the last update again if it was.
+    fn measure(&mut self) -> Result<Option<Table>, Error> {
+        let last = self.learner.state();
+        let best = self.run.checkpoints().load(Slot::Best)?;
+        self.learner.restore(&best.learner)?;
+        let mut rows = Vec::new();
+        for split in &self.experiment.evaluate {
+            let Some(row) = self.evaluate(split)? else {
+                self.learner.restore(&last)?;
+                self.run.rewind(self.progress.metrics, self.progress.events)?;
+                return Ok(None);
+            };
+            self.record(&row)?;
+            self.observer.event(&Event::Evaluated { update: self.progress.updates, row: &row, improved: false });
+            rows.push(row);
+        }
+        let Best { accuracy, update } = self.progress.best.unwrap_or(Best { accuracy: 0.0, update: 0 });
+        let table = Table { best_update: update, dev_accuracy: accuracy, rows };
+        self.run.results(&table.to_json())?;
+        Ok(Some(table))
+    }
+}
+
+/// Adds the report of a micro-batch, whose means count by its share.
+fn add(total: &mut StepReport, part: &StepReport, share: f64) {
+    let weighted = |total: Option<f64>, part: Option<f64>| match (total, part) {
+        (total, Some(part)) => Some(total.unwrap_or(0.0) + share * part),
+        (total, None) => total,
+    };
+    total.loss += share * part.loss;
+    total.task_loss += share * part.task_loss;
+    total.halting_cost = weighted(total.halting_cost, part.halting_cost);
+    total.mean_depth = weighted(total.mean_depth, part.mean_depth);
+    total.correct += part.correct;
+    total.scored += part.scored;
+}
+
+fn step_line(update: u64, epoch: u64, report: &StepReport, learning_rate: f64) -> Value {
+    let mut line = json!({
+        "kind": "step", "update": update, "epoch": epoch, "loss": report.loss, "task_loss": report.task_loss,
+        "accuracy": report.correct as f64 / report.scored.max(1) as f64,
+        "gradient_norm": report.gradient_norm, "learning_rate": learning_rate,
+    });
+    insert(&mut line, "halting_cost", report.halting_cost);
+    insert(&mut line, "mean_depth", report.mean_depth);
+    line
+}
+
+fn evaluation_line(update: u64, row: &Row) -> Value {
+    let mut line = json!({
+        "kind": "evaluation", "split": row.split, "update": update, "accuracy": row.accuracy, "loss": row.loss,
+        "scored": row.scored,
+    });
+    insert(&mut line, "mean_depth", row.mean_depth);
+    line
+}
+
+fn insert(line: &mut Value, key: &str, number: Option<f64>) {
+    if let Some(number) = number {
+        line[key] = json!(number);
+    }
+}

@@ -1,0 +1,69 @@
+//! The table at the end of a run.
+
+use serde_json::{Value, json};
+
+/// How the best checkpoint does on one split.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The split.
+    pub split: String,
+    /// Number of examples.
+    pub examples: usize,
+    /// Number of predictions that were scored.
+    pub scored: u64,
+    /// Share of them that were right.
+    pub accuracy: f64,
+    /// Mean task loss.
+    pub loss: f64,
+    /// Accepted steps per halting unit, if the model halts.
+    pub mean_depth: Option<f64>,
+    /// Accuracy of always answering the split's most frequent class.
+    pub majority: f64,
+}
+
+/// The results of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Updates done when the best checkpoint was saved.
+    pub best_update: u64,
+    /// Its accuracy on the dev split.
+    pub dev_accuracy: f64,
+    /// One row per evaluation split, in the experiment's order.
+    pub rows: Vec<Row>,
+}
+
+impl Table {
+    /// The table as lines of text with aligned columns, percentages with one digit.
+    pub fn to_text(&self) -> String {
+        let mut cells = vec![["split", "examples", "accuracy", "majority", "loss", "depth"].map(String::from)];
+        for row in &self.rows {
+            cells.push([
+                row.split.clone(),
+                row.examples.to_string(),
+                format!("{:.1} %", 100.0 * row.accuracy),
+                format!("{:.1} %", 100.0 * row.majority),
+                format!("{:.3}", row.loss),
+                row.mean_depth.map_or("-".into(), |depth| format!("{depth:.2}")),
+            ]);
+        }
+        let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: [usize; 6] = std::array::from_fn(width);
+        let line = |row: &[String; 6]| {
+            let rest = row.iter().zip(widths).skip(1).map(|(cell, width)| format!("  {cell:>width$}"));
+            format!("{:<width$}{}\n", row[0], rest.collect::<String>(), width = widths[0])
+        };
+        cells.iter().map(line).collect()
+    }
+
+    /// The table for programs.
+    pub fn to_json(&self) -> Value {
+        let row = |row: &Row| {
+            json!({
+                "split": row.split, "examples": row.examples, "scored": row.scored, "accuracy": row.accuracy,
+                "loss": row.loss, "mean_depth": row.mean_depth, "majority": row.majority,
+            })
+        };
+        let rows: Vec<Value> = self.rows.iter().map(row).collect();
+        json!({ "best_update": self.best_update, "dev_accuracy": self.dev_accuracy, "splits": rows })
+    }
+}

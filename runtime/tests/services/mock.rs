@@ -1,0 +1,188 @@
+//! A learner small enough to reason about: softmax regression on the mean of one-hot tokens, trained with AdamW.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rtc_runtime::batch::{Batch, Labels};
+use rtc_runtime::experiment::{Experiment, ExperimentFile};
+use rtc_runtime::learner::{Arrays, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule};
+use rtc_runtime::record::{RunFolder, RunInfo};
+use rtc_runtime::rng::Key;
+use rtc_runtime::task::{Dataset, load};
+
+const TOKENS: usize = 15;
+const CLASSES: usize = 10;
+
+pub(crate) struct Mock {
+    seed: u64,
+    weights: Vec<f32>,
+    moments: [Vec<f32>; 2],
+    gradient: Vec<f64>,
+    updates: u64,
+    /// Chance that a token is left out in training, redrawn for every update from its index.
+    pub(crate) dropout: f64,
+    /// The loss of this update is not a number.
+    pub(crate) broken_at: Option<u64>,
+}
+
+impl Mock {
+    pub(crate) fn new(seed: u64) -> Self {
+        let size = TOKENS * CLASSES;
+        let key = Key::new(seed).stream("init");
+        Self {
+            seed,
+            weights: (0..size as u64).map(|i| 0.1 * key.normal(i) as f32).collect(),
+            moments: [vec![0.0; size], vec![0.0; size]],
+            gradient: vec![0.0; size],
+            updates: 0,
+            dropout: 0.2,
+            broken_at: None,
+        }
+    }
+
+    fn features(&self, row: &[u32], index: usize, training: bool) -> [f64; TOKENS] {
+        let mut features = [0.0; TOKENS];
+        let key = Key::new(self.seed).stream("dropout").at(self.updates).at(index as u64);
+        for (place, token) in row.iter().enumerate() {
+            if !training || key.uniform(place as u64) >= self.dropout {
+                features[*token as usize] += 1.0 / row.len() as f64;
+            }
+        }
+        features
+    }
+
+    fn probabilities(&self, features: &[f64; TOKENS]) -> Vec<f64> {
+        let logit = |class: usize| -> f64 {
+            let row = &self.weights[class * TOKENS..(class + 1) * TOKENS];
+            row.iter().zip(features).map(|(w, x)| f64::from(*w) * x).sum()
+        };
+        let exponentials: Vec<f64> = (0..CLASSES).map(|class| logit(class).exp()).collect();
+        let total: f64 = exponentials.iter().sum();
+        exponentials.into_iter().map(|x| x / total).collect()
+    }
+}
+
+fn classes(batch: &Batch) -> &[u32] {
+    match &batch.labels {
+        Labels::Class(classes) => classes,
+        Labels::Each { .. } => panic!("the mock classifies rows"),
+    }
+}
+
+fn best(probabilities: &[f64]) -> usize {
+    (0..CLASSES).max_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b])).unwrap_or(0)
+}
+
+impl Learner for Mock {
+    fn accumulate(&mut self, batch: &Batch, share: f64) -> Result<StepReport, LearnError> {
+        let rows = batch.rows();
+        let mut report = StepReport { scored: rows as u64, mean_depth: Some(2.0), ..StepReport::default() };
+        for (index, label) in classes(batch).iter().enumerate() {
+            let features = self.features(batch.row(index), index, true);
+            let probabilities = self.probabilities(&features);
+            report.task_loss -= probabilities[*label as usize].ln() / rows as f64;
+            report.correct += u64::from(best(&probabilities) == *label as usize);
+            for class in 0..CLASSES {
+                let slope = probabilities[class] - f64::from(class == *label as usize);
+                for (token, x) in features.iter().enumerate() {
+                    self.gradient[class * TOKENS + token] += share * slope * x / rows as f64;
+                }
+            }
+        }
+        report.loss = if self.broken_at == Some(self.updates) { f64::NAN } else { report.task_loss };
+        Ok(report)
+    }
+
+    fn update(&mut self, rule: &UpdateRule) -> Result<f64, LearnError> {
+        let norm = self.gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+        let scale = rule.clip.map_or(1.0, |clip| (clip / norm).min(1.0));
+        self.updates += 1;
+        let correction = |beta: f64| 1.0 - beta.powi(self.updates as i32);
+        let (first_correction, second_correction) = (correction(rule.beta1), correction(rule.beta2));
+        for index in 0..self.weights.len() {
+            let g = self.gradient[index] * scale;
+            let first = rule.beta1 * f64::from(self.moments[0][index]) + (1.0 - rule.beta1) * g;
+            let second = rule.beta2 * f64::from(self.moments[1][index]) + (1.0 - rule.beta2) * g * g;
+            self.moments[0][index] = first as f32;
+            self.moments[1][index] = second as f32;
+            let direction = first / first_correction / ((second / second_correction).sqrt() + rule.epsilon);
+            let old = f64::from(self.weights[index]);
+            self.weights[index] = (old - rule.learning_rate * (direction + rule.weight_decay * old)) as f32;
+        }
+        self.gradient.fill(0.0);
+        Ok(norm)
+    }
+
+    fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError> {
+        let mut result =
+            Evaluation { depth: Some((3.0 * batch.rows() as f64, batch.rows() as u64)), ..Default::default() };
+        for (index, label) in classes(batch).iter().enumerate() {
+            let probabilities = self.probabilities(&self.features(batch.row(index), index, false));
+            let answer = best(&probabilities);
+            result.loss_sum -= probabilities[*label as usize].ln();
+            result.scored += 1;
+            result.correct += u64::from(answer == *label as usize);
+            result.predictions.push(answer as u32);
+            result.confidence.push(probabilities[answer]);
+        }
+        Ok(result)
+    }
+
+    fn state(&self) -> LearnerState {
+        let arrays = |values: &Vec<f32>| Arrays {
+            items: BTreeMap::from([("head.w".to_string(), (vec![CLASSES, TOKENS], values.clone()))]),
+        };
+        LearnerState {
+            parameters: arrays(&self.weights),
+            first_moment: arrays(&self.moments[0]),
+            second_moment: arrays(&self.moments[1]),
+            updates: self.updates,
+        }
+    }
+
+    fn restore(&mut self, state: &LearnerState) -> Result<(), LearnError> {
+        let values = |arrays: &Arrays| match arrays.items.get("head.w") {
+            Some((shape, values)) if *shape == [CLASSES, TOKENS] => Ok(values.clone()),
+            _ => Err(LearnError::Mismatch("head.w is missing".into())),
+        };
+        self.weights = values(&state.parameters)?;
+        self.moments = [values(&state.first_moment)?, values(&state.second_moment)?];
+        self.gradient.fill(0.0);
+        self.updates = state.updates;
+        Ok(())
+    }
+
+    fn parameter_count(&self) -> usize {
+        self.weights.len()
+    }
+}
+
+pub(crate) const EXPERIMENT: &str = "
+task:
+  name: listops
+  options: { train_length: 12, held_out_length: 12 }
+  sizes: { train: 61, dev: 40, test: 50, 200-300: 5 }
+optimiser: { learning_rate: 0.05, weight_decay: 0.01, clip: 1 }
+schedule: { kind: inverse_root, warmup: 4 }
+batch: { size: 8, buckets: length }
+epochs: 4
+log_every: 3
+evaluate: [test, 200-300]
+";
+
+/// The experiment above with edits, and its data.
+pub(crate) fn setting(edits: &[&str]) -> (Experiment, Dataset) {
+    let file = ExperimentFile::parse("mock.yaml", EXPERIMENT).expect("a valid experiment");
+    let edits: Vec<String> = edits.iter().map(|edit| edit.to_string()).collect();
+    let experiment = file.resolve(None, &edits).expect("valid edits");
+    let data = load(&experiment.task, &experiment.splits()).expect("generated data");
+    (experiment, data)
+}
+
+pub(crate) fn info() -> RunInfo {
+    RunInfo { model: "mock".into(), seed: 7, spec_hash: "s".into(), graph_hash: "g".into(), ..RunInfo::default() }
+}
+
+pub(crate) fn create(path: &Path, experiment: &Experiment) -> RunFolder {
+    RunFolder::create(path, "model mock {}\n", experiment, info()).expect("an empty folder")
+}

@@ -1,0 +1,230 @@
+//! The training loop on a small deterministic learner.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rtc_runtime::checkpoint::Slot;
+use rtc_runtime::error::Error;
+use rtc_runtime::experiment::Experiment;
+use rtc_runtime::learner::{LearnError, Learner};
+use rtc_runtime::record::RunFolder;
+use rtc_runtime::task::{Dataset, majority_share};
+use rtc_runtime::train::{Event, Observer, Outcome, Row, Silent, Table, train};
+
+use crate::mock::{Mock, create, info, setting};
+
+/// Sets the stop flag after so many events of one kind.
+struct Stopper<'a> {
+    stop: &'a AtomicBool,
+    kind: &'static str,
+    left: usize,
+}
+
+impl Observer for Stopper<'_> {
+    fn event(&mut self, event: &Event<'_>) {
+        let kind = match event {
+            Event::Step { .. } => "step",
+            Event::Evaluating { .. } => "evaluating",
+            _ => return,
+        };
+        if kind == self.kind {
+            self.left = self.left.saturating_sub(1);
+            if self.left == 0 {
+                self.stop.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+fn straight(path: &Path, experiment: &Experiment, data: &Dataset) -> Table {
+    let mut run = create(path, experiment);
+    match train(&mut Mock::new(7), data, experiment, &mut run, &AtomicBool::new(false), &mut Silent) {
+        Ok(Outcome::Finished(table)) => table,
+        other => panic!("the run should finish: {other:?}"),
+    }
+}
+
+fn resumed(
+    path: &Path,
+    experiment: &Experiment,
+    data: &Dataset,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+) -> Outcome {
+    let mut run = match RunFolder::exists(path) {
+        true => RunFolder::resume(path, experiment, info()).expect("the same run"),
+        false => create(path, experiment),
+    };
+    train(&mut Mock::new(7), data, experiment, &mut run, stop, observer).expect("no failure")
+}
+
+/// What must be equal between runs: everything without a time in it.
+fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
+    let files = [
+        "metrics.jsonl",
+        "results.json",
+        "experiment.yaml",
+        "spec.rt",
+        "run.json",
+        "checkpoints/last/weights.safetensors",
+        "checkpoints/last/optimiser.safetensors",
+        "checkpoints/last/state.json",
+        "checkpoints/best/manifest.json",
+    ];
+    files.iter().map(|file| (file.to_string(), fs::read(path.join(file)).expect(file))).collect()
+}
+
+#[test]
+fn a_run_stopped_anywhere_and_resumed_equals_the_unbroken_one() {
+    for edits in [&["evaluate_every=5"][..], &[], &["batch.accumulate=3"]] {
+        let (experiment, data) = setting(edits);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let whole = folder.path().join("whole");
+        let table = straight(&whole, &experiment, &data);
+        for kind in ["step", "evaluating"] {
+            for left in 1..40 {
+                let path = folder.path().join(format!("{kind}{left}"));
+                let stop = AtomicBool::new(false);
+                let first = resumed(&path, &experiment, &data, &mut Stopper { stop: &stop, kind, left }, &stop);
+                let stop = AtomicBool::new(false);
+                let second = match first {
+                    Outcome::Stopped { .. } => resumed(&path, &experiment, &data, &mut Silent, &stop),
+                    finished => finished,
+                };
+                assert_eq!(second, Outcome::Finished(table.clone()), "{kind} {left}");
+                for (a, b) in contents(&whole).iter().zip(contents(&path)) {
+                    assert!(*a == b, "{edits:?}: {} differs after a stop at {kind} {left}", a.0);
+                }
+            }
+        }
+    }
+}
+
+/// A process that is killed saves nothing: the lines after the last checkpoint must be written again, not twice.
+#[test]
+fn a_killed_run_goes_on_from_its_last_checkpoint() {
+    let (experiment, data) = setting(&["evaluate_every=5"]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (whole, killed) = (folder.path().join("whole"), folder.path().join("killed"));
+    straight(&whole, &experiment, &data);
+    for update in [1, 4, 5, 9, 13, 31] {
+        let mut run = create(&killed, &experiment);
+        let mut learner = Mock::new(7);
+        learner.broken_at = Some(update);
+        let failed = train(&mut learner, &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent);
+        assert!(matches!(failed, Err(Error::Learn(LearnError::NonFinite { .. }))), "{failed:?}");
+        drop(run);
+        let mut half = fs::read(killed.join("timing.jsonl")).expect("timing.jsonl");
+        half.extend(b"{\"what\":");
+        fs::write(killed.join("timing.jsonl"), half).expect("timing.jsonl");
+        resumed(&killed, &experiment, &data, &mut Silent, &AtomicBool::new(false));
+        for (a, b) in contents(&whole).iter().zip(contents(&killed)) {
+            assert!(*a == b, "{} differs after a kill at {update}", a.0);
+        }
+        let timing = fs::read_to_string(killed.join("timing.jsonl")).expect("timing.jsonl");
+        assert!(timing.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()));
+        fs::remove_dir_all(&killed).expect("removable");
+    }
+}
+
+#[test]
+fn accumulated_parts_add_up_to_the_whole_batch() {
+    let weights = |edits: &[&str]| {
+        let (experiment, data) = setting(edits);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut run = create(folder.path(), &experiment);
+        let mut learner = Mock::new(7);
+        learner.dropout = 0.0;
+        train(&mut learner, &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent).expect("no failure");
+        run.checkpoints().load(Slot::Last).expect("saved").learner.parameters.items["head.w"].1.clone()
+    };
+    let whole = weights(&[]);
+    for parts in ["batch.accumulate=2", "batch.accumulate=3", "batch.accumulate=8"] {
+        for (a, b) in whole.iter().zip(weights(&[parts])) {
+            assert!((a - b).abs() < 1e-5, "{parts}: {a} against {b}");
+        }
+    }
+}
+
+#[test]
+fn patience_ends_a_run_after_more_evaluations_without_improvement() {
+    // Without a learning rate to speak of no evaluation after the first can be better.
+    let (experiment, data) = setting(&["optimiser.learning_rate=1e-30", "patience=2", "evaluate_every=2", "epochs=50"]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let table = straight(folder.path(), &experiment, &data);
+    assert_eq!(table.best_update, 2);
+    let metrics = fs::read_to_string(folder.path().join("metrics.jsonl")).expect("metrics.jsonl");
+    let dev = metrics.lines().filter(|line| line.contains("\"split\":\"dev\"")).count();
+    assert_eq!(dev, 4, "the first, and three more than the patience of two allows");
+}
+
+#[test]
+fn max_steps_ends_a_run_inside_a_pass_with_an_evaluation() {
+    let (experiment, data) = setting(&["max_steps=11"]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    straight(folder.path(), &experiment, &data);
+    let metrics = fs::read_to_string(folder.path().join("metrics.jsonl")).expect("metrics.jsonl");
+    let lines: Vec<serde_json::Value> = metrics.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let updates: Vec<(&str, u64)> = lines
+        .iter()
+        .map(|line| (line["split"].as_str().unwrap_or("step"), line["update"].as_u64().expect("a number")))
+        .collect();
+    let expected =
+        [("step", 1), ("step", 3), ("step", 6), ("dev", 8), ("step", 9), ("dev", 11), ("test", 11), ("200-300", 11)];
+    assert_eq!(updates, expected);
+}
+
+#[test]
+fn the_table_measures_the_best_checkpoint() {
+    let (experiment, data) = setting(&[]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let table = straight(folder.path(), &experiment, &data);
+    let mut run = RunFolder::resume(folder.path(), &experiment, info()).expect("the same run");
+    let best = run.checkpoints().load(Slot::Best).expect("saved");
+    assert_eq!(best.state.progress.updates, table.best_update);
+    let mut learner = Mock::new(1);
+    learner.restore(&best.learner).expect("it fits");
+    let examples: Vec<_> = data.split("test").iter().collect();
+    let expected = learner.evaluate(&rtc_runtime::batching::collect(&examples, 12)).expect("no failure");
+    let Row { accuracy, mean_depth, majority, scored, .. } = &table.rows[0];
+    assert_eq!((*accuracy, *scored), (expected.correct as f64 / 50.0, 50));
+    assert_eq!(*mean_depth, Some(3.0));
+    assert_eq!(*majority, majority_share(data.split("test")));
+    let text = table.to_text();
+    assert!(text.lines().next().is_some_and(|head| head.starts_with("split") && head.ends_with("depth")), "{text}");
+    assert!(text.contains("\n200-300"), "{text}");
+    let results: serde_json::Value =
+        serde_json::from_slice(&fs::read(folder.path().join("results.json")).expect("written")).expect("JSON");
+    assert_eq!(results, table.to_json());
+}
+
+#[test]
+fn a_loss_that_is_not_finite_names_its_step() {
+    let (experiment, data) = setting(&[]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut run = create(folder.path(), &experiment);
+    let mut learner = Mock::new(7);
+    learner.broken_at = Some(9);
+    let error =
+        train(&mut learner, &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent).expect_err("NaN");
+    assert_eq!(error.exit_code(), 5);
+    assert!(error.to_string().contains("step 9"), "{error}");
+    assert_eq!(run.checkpoints().load(Slot::Last).expect("the last good one").state.progress.updates, 8);
+}
+
+#[test]
+fn a_run_folder_is_never_mixed_with_another_run() {
+    let (experiment, data) = setting(&[]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    straight(folder.path(), &experiment, &data);
+    let again = RunFolder::create(folder.path(), "", &experiment, info()).err().expect("it exists");
+    assert_eq!(again.exit_code(), 2);
+    let (other, _) = setting(&["batch.size=4"]);
+    let error = RunFolder::resume(folder.path(), &other, info()).err().expect("another experiment");
+    assert_eq!(error.exit_code(), 7);
+    let mut another = info();
+    another.graph_hash = "h".into();
+    let error = RunFolder::resume(folder.path(), &experiment, another).err().expect("another graph");
+    assert!(error.to_string().contains("the graph"), "{error}");
+}

@@ -1,0 +1,419 @@
+//! Numerical parity with an independent PyTorch implementation.
+//!
+//! Every folder of `RTC_FIXTURES` (default `../shared/fixtures/recurrent` beside the project) that has a `meta.json` is
+//! a case: weights, one batch, logits, halting cost, steps used, all gradients, and the weights after one AdamW step.
+//! The spec is made from the meta data, whatever its sizes. Without the folder there is nothing to compare and
+//! the test says so.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use rtc_compiler::lower::{Binding, Objective};
+use rtc_compiler::pipeline;
+use rtc_runtime::batch::{Batch, Labels};
+use rtc_runtime::exec::storage::Element;
+use rtc_runtime::exec::{Halting, Outputs};
+use rtc_runtime::kernel::Real;
+use rtc_runtime::learner::{Arrays, Learner, LearnerState, UpdateRule};
+use rtc_runtime::model::Model;
+use safetensors::SafeTensors;
+use serde_json::Value as Json;
+
+/// A tensor of a fixture.
+struct Tensor {
+    shape: Vec<usize>,
+    data: Vec<f64>,
+}
+
+type Tensors = BTreeMap<String, Tensor>;
+
+/// One folder.
+struct Case {
+    name: String,
+    meta: Json,
+    weights: Tensors,
+    io: Tensors,
+    gradients: Tensors,
+    after: Tensors,
+}
+
+/// How far a computed array may be from the reference.
+#[derive(Clone, Copy)]
+struct Tolerance {
+    outputs: f64,
+    gradients: f64,
+}
+
+const DOUBLE: Tolerance = Tolerance { outputs: 1e-10, gradients: 1e-10 };
+const SINGLE: Tolerance = Tolerance { outputs: 1e-5, gradients: 1e-4 };
+
+fn folder() -> PathBuf {
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures/recurrent");
+    std::env::var_os("RTC_FIXTURES").map_or(default, PathBuf::from)
+}
+
+fn load(path: &Path) -> Tensors {
+    let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let file = SafeTensors::deserialize(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    file.iter().map(|(name, view)| (name.to_owned(), tensor(view.dtype(), view.shape(), view.data()))).collect()
+}
+
+fn tensor(dtype: safetensors::Dtype, shape: &[usize], bytes: &[u8]) -> Tensor {
+    use safetensors::Dtype;
+    let data = match dtype {
+        Dtype::F64 => bytes.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().expect("8 bytes"))).collect(),
+        Dtype::F32 => bytes.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes(b.try_into().expect("4 bytes")))).collect(),
+        Dtype::I64 => bytes.chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().expect("8 bytes")) as f64).collect(),
+        Dtype::U8 => bytes.iter().map(|b| f64::from(*b)).collect(),
+        other => panic!("fixtures hold no {other:?}"),
+    };
+    Tensor { shape: shape.to_vec(), data }
+}
+
+fn cases() -> Vec<Case> {
+    let Ok(entries) = std::fs::read_dir(folder()) else { return vec![] };
+    let mut dirs: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).filter(|p| p.join("meta.json").exists()).collect();
+    dirs.sort();
+    let case = |dir: &PathBuf| Case {
+        name: dir.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        meta: serde_json::from_slice(&std::fs::read(dir.join("meta.json")).expect("meta.json is readable")).expect("meta.json is JSON"),
+        weights: load(&dir.join("weights.safetensors")),
+        io: load(&dir.join("io.safetensors")),
+        gradients: load(&dir.join("grads.safetensors")),
+        after: load(&dir.join("after_adamw.safetensors")),
+    };
+    dirs.iter().map(case).collect()
+}
+
+impl Case {
+    fn int(&self, key: &str) -> usize {
+        self.meta["spec"][key].as_u64().unwrap_or_default() as usize
+    }
+
+    fn float(&self, key: &str) -> f64 {
+        self.meta["spec"][key].as_f64().unwrap_or_default()
+    }
+
+    fn word(&self, key: &str) -> &str {
+        self.meta["spec"][key].as_str().unwrap_or("none")
+    }
+
+    fn flag(&self, key: &str) -> bool {
+        self.meta["spec"][key].as_bool().unwrap_or(false)
+    }
+
+    fn causal(&self) -> bool {
+        self.word("task") == "lm"
+    }
+
+    fn binding(&self) -> Binding {
+        let objective = match self.word("task") {
+            "pair" => Objective::Pair,
+            "lm" => Objective::Each,
+            _ => Objective::Classify,
+        };
+        Binding { vocab: Some(self.int("vocab")), classes: Some(self.int("classes")), objective }
+    }
+
+    /// The spec of the case in the language.
+    fn source(&self) -> String {
+        let depth = self.word("engine") == "depth";
+        let tokens = if depth && !self.causal() { "start_end" } else { "none" };
+        let readout = match (self.causal(), depth, self.word("pool")) {
+            (true, ..) => "each".to_owned(),
+            (_, true, "end") => "end".to_owned(),
+            (_, true, _) => "mean".to_owned(),
+            (_, false, "end") => "memory { pool: last }".to_owned(),
+            (_, false, _) => "memory".to_owned(),
+        };
+        let body = if depth { self.depth_block() } else { self.chunk_block() };
+        let width = self.int("dim");
+        format!("model case {{\n  embed {{ width: {width}, tokens: {tokens} }}\n{body}\n  readout {readout}\n}}\n")
+    }
+
+    fn heads(&self) -> String {
+        format!("heads: {}, head_width: {}", self.int("heads"), self.int("head_dim"))
+    }
+
+    /// One layer, or several with weights of their own.
+    fn layers(&self) -> String {
+        let heads = self.heads();
+        let memory = if self.word("engine") == "chunk" { format!("attend memory {{ {heads} }}\n") } else { String::new() };
+        let gate = if self.flag("gate") { format!("gate mlp {{ hidden: {} }}\n", self.int("dff")) } else { String::new() };
+        let layer = format!(
+            "{gate}attend self {{ {heads}, position: xpos }}\n{memory}feedforward {{ hidden: {} }}\n",
+            self.int("dff")
+        );
+        if self.flag("shared") { layer } else { format!("stack {} {{\n{layer}}}\n", self.int("layers")) }
+    }
+
+    fn halting(&self) -> String {
+        let sees = if self.flag("look") { "transition" } else { "state" };
+        let common = format!("sees: {sees}, threshold: {:?}, cost: {:?}", self.float("threshold"), self.float("beta"));
+        match self.word("halt") {
+            "token" => {
+                let keys = if self.word("kv") == "mix" { "mixture" } else { "state" };
+                format!("halt token {{ {common}, keys: {keys} }}\n")
+            }
+            "global" => format!("halt global {{ {common} }}\n"),
+            _ => String::new(),
+        }
+    }
+
+    fn depth_block(&self) -> String {
+        if !self.flag("shared") {
+            return self.layers();
+        }
+        format!("recur depthwise {{\ndepth: {}\n{}{}}}\n", self.int("layers"), self.halting(), self.layers())
+    }
+
+    fn chunk_block(&self) -> String {
+        let size = if self.flag("fixed") {
+            format!("chunks: {}", self.int("chunks"))
+        } else {
+            format!("size: {}", self.int("chunk"))
+        };
+        let balanced = self.word("chunking") != "plain" || self.flag("fixed");
+        let cut = if balanced { "balanced" } else { "position" };
+        let inner = if self.flag("shared") { self.depth_block() } else { self.layers() };
+        format!(
+            "recur chunkwise {{\n{size}\ncut: {cut}\nmemory {{ slots: {} }}\n{inner}\nupdate memory {{\nlayers: {}\nattend chunk {{ {} }}\nfeedforward {{ hidden: {} }}\n}}\n}}\n",
+            self.int("slots"),
+            self.int("updates"),
+            self.heads(),
+            self.int("dim")
+        )
+    }
+
+    /// Our name of a parameter of the fixture.
+    fn rename(&self, name: &str) -> String {
+        let depth = self.word("engine") == "depth";
+        let outer = if depth { "" } else { "chunkwise." };
+        let layer = |n: &str| {
+            if self.flag("shared") { format!("{outer}depthwise") } else { format!("{outer}stack.{n}") }
+        };
+        let parts: Vec<&str> = name.split('.').collect();
+        match parts.as_slice() {
+            ["embed", "weight"] => "embed.table".to_owned(),
+            ["enc", "start" | "end"] => format!("embed.{}", parts[1]),
+            ["enc", "memory"] => "chunkwise.memory.slots".to_owned(),
+            ["enc", "n_out", p] => format!("readout.norm.{p}"),
+            ["head_a", p] => format!("head.hidden.{p}"),
+            ["head_b", p] => format!("head.output.{p}"),
+            ["enc", "halting", "head", which, p] => {
+                format!("{}.halt.{}.{p}", layer("0"), if *which == "a" { "hidden" } else { "output" })
+            }
+            ["enc", "cells", n, rest @ ..] => format!("{}.{}", layer(n), Self::within(rest, "self")),
+            ["enc", "updates", n, rest @ ..] => format!("chunkwise.update.{n}.{}", Self::within(rest, "chunk")),
+            _ => panic!("{}: unknown parameter `{name}`", self.name),
+        }
+    }
+
+    fn within(rest: &[&str], target: &str) -> String {
+        match rest {
+            ["n_self", p] => format!("self.norm.{p}"),
+            ["n_ff", p] => format!("feedforward.norm.{p}"),
+            ["n_cross", p] => format!("memory.norm.{p}"),
+            ["n_mem", p] if target == "chunk" => format!("chunk.norm.{p}"),
+            ["n_mem", p] => format!("memory.source_norm.{p}"),
+            ["n_chunk", p] => format!("chunk.source_norm.{p}"),
+            ["att", m, p] => format!("{target}.{}.{p}", Self::projection(m)),
+            ["cross", m, p] => format!("memory.{}.{p}", Self::projection(m)),
+            ["ff", m, p] => format!("feedforward.{m}.{p}"),
+            ["gate", m, p] => format!("gate.{m}.{p}"),
+            other => panic!("unknown parameter {other:?}"),
+        }
+    }
+
+    fn projection(m: &str) -> &'static str {
+        match m {
+            "q" => "query",
+            "k" => "key",
+            "v" => "value",
+            _ => "output",
+        }
+    }
+
+    /// Positions that hold real tokens, row after row.
+    fn kept(&self) -> Vec<usize> {
+        self.io["keep"].data.iter().enumerate().filter(|(_, k)| **k != 0.0).map(|(n, _)| n).collect()
+    }
+
+    fn batch(&self) -> Batch {
+        let keep = &self.io["keep"];
+        let (rows, width) = (keep.shape[0], keep.shape[1]);
+        let kept = self.kept();
+        let mut offsets = vec![0];
+        for row in 0..rows {
+            let count = kept.iter().filter(|n| **n / width == row).count();
+            offsets.push(offsets[row] + count);
+        }
+        let pick = |name: &str| kept.iter().map(|n| self.io[name].data[*n]).collect::<Vec<f64>>();
+        let labels = if self.causal() {
+            Labels::Each {
+                class: pick("labels").iter().map(|v| *v as u32).collect(),
+                weight: pick("weight").iter().map(|v| *v as f32).collect(),
+            }
+        } else {
+            Labels::Class(self.io["labels"].data.iter().map(|v| *v as u32).collect())
+        };
+        Batch { offsets, tokens: pick("tokens").iter().map(|v| *v as u32).collect(), labels, width }
+    }
+}
+
+/// The largest difference relative to the largest reference value; `floor` bounds that value from below.
+fn distance(ours: &[f64], reference: &[f64], floor: f64) -> f64 {
+    assert_eq!(ours.len(), reference.len(), "sizes differ");
+    let scale = reference.iter().fold(floor, |m, v| m.max(v.abs()));
+    ours.iter().zip(reference).fold(0.0, |m: f64, (a, b)| if (a - b).is_finite() { m.max((a - b).abs() / scale) } else { f64::INFINITY })
+}
+
+fn doubles<T: Real>(values: &[T]) -> Vec<f64> {
+    values.iter().map(|v| v.to_f64()).collect()
+}
+
+fn model<T: Element>(case: &Case, halting: Halting) -> Model<T> {
+    let binding = case.binding();
+    let spec = rtc_tests::spec(&case.source(), &binding);
+    let (training, inference) = pipeline::plans(&spec, &binding).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    let mut model = Model::new(training, inference, binding, 0);
+    model.set_halting(halting);
+    let plan = model.executor().plan().clone();
+    let ranges = rtc_runtime::exec::parameter_ranges(&plan);
+    let mut seen = 0;
+    for (name, tensor) in &case.weights {
+        let ours = case.rename(name);
+        let Some(index) = plan.parameters.iter().position(|p| p.name == ours) else {
+            let idle = case.meta["no_grad"].as_array().is_some_and(|list| list.iter().any(|n| n == name));
+            assert!(idle, "{}: the model has no `{ours}`", case.name);
+            continue;
+        };
+        seen += 1;
+        let target = &mut model.executor().parameters_mut()[ranges[index].clone()];
+        assert_eq!(target.len(), tensor.data.len(), "{}: size of {ours}", case.name);
+        for (to, from) in target.iter_mut().zip(&tensor.data) {
+            *to = T::from_f64(*from);
+        }
+    }
+    assert_eq!(seen, plan.parameters.len(), "{}: the fixture has all our parameters", case.name);
+    model
+}
+
+/// Compares one case in one precision with one halting policy; gives a line per difference that is too large.
+fn compare<T: Element>(case: &Case, halting: Halting, tolerance: Tolerance, faults: &mut Vec<String>) {
+    let mut model = model::<T>(case, halting);
+    model.executor().watched = Some(vec![]);
+    let batch = case.batch();
+    let outputs = model.forward_backward(&batch).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    let mut check = |what: &str, ours: &[f64], reference: &[f64], floor: f64, limit: f64| {
+        let d = distance(ours, reference, floor);
+        if d > limit {
+            faults.push(format!("{} {halting:?}: {what} differs by {d:.1e} (limit {limit:.0e})", case.name));
+        }
+    };
+    let logits = &case.io["logits"];
+    let reference = if case.causal() { case.kept().iter().map(|n| logits.data[*n]).collect() } else { logits.data.clone() };
+    check("logits", &doubles(outputs.real("logits").expect("logits")), &reference, 1e-3, tolerance.outputs);
+    check("loss", &[outputs.scalar("loss").expect("loss")], &case.io["loss"].data, 1e-3, tolerance.outputs);
+    if let Some(act) = case.io.get("act_per_row") {
+        check("halting cost", &doubles(outputs.real("halting_cost").expect("cost")), &act.data, 1e-3, tolerance.outputs);
+    }
+    used(case, &mut model, &mut check);
+
+    let plan = model.executor().plan().clone();
+    let ranges = rtc_runtime::exec::parameter_ranges(&plan);
+    let largest = case.gradients.values().flat_map(|t| &t.data).fold(0.0, |m: f64, v| m.max(v.abs()));
+    for (name, tensor) in &case.gradients {
+        let ours = case.rename(name);
+        let Some(index) = plan.parameters.iter().position(|p| p.name == ours) else { continue };
+        let gradient = doubles(&model.executor().gradients()[ranges[index].clone()]);
+        // A gradient that is zero in exact arithmetic has no scale of its own.
+        check(&format!("gradient of {ours}"), &gradient, &tensor.data, largest * 1e-3, tolerance.gradients);
+    }
+    if tolerance.gradients <= 1e-10 {
+        after_update(case, &mut model, &mut check);
+    }
+}
+
+/// Accepted steps of every unit, chunk by chunk. Rows without a token in a chunk take no part in it.
+fn used<T: Element>(case: &Case, model: &mut Model<T>, check: &mut impl FnMut(&str, &[f64], &[f64], f64, f64)) {
+    let watched = model.executor().watched.take().unwrap_or_default();
+    let keep = &case.io["keep"];
+    let width = keep.shape[1];
+    let mut start = 0;
+    for (chunk, seen) in watched.iter().enumerate() {
+        let reference = &case.io[&format!("used.{chunk}")];
+        let framed = case.word("engine") == "depth" && !case.causal();
+        let per_row: Vec<f64> = match reference.shape.as_slice() {
+            [_] => seen.rows.iter().map(|r| reference.data[*r as usize]).collect(),
+            [_, span] => {
+                let row = |r: &u64| {
+                    let tokens = (0..width).filter(|n| keep.data[*r as usize * width + n] != 0.0).count();
+                    let here = if framed { tokens + 2 } else { tokens.saturating_sub(start).min(*span) };
+                    reference.data[*r as usize * span..*r as usize * span + here].to_vec()
+                };
+                seen.rows.iter().flat_map(row).collect()
+            }
+            other => panic!("{}: used has shape {other:?}", case.name),
+        };
+        check(&format!("steps used in chunk {chunk}"), &seen.used, &per_row, 1.0, 0.0);
+        start += reference.shape.get(1).copied().unwrap_or(0);
+    }
+    let expected = case.io.keys().filter(|k| k.starts_with("used.")).count();
+    assert_eq!(watched.len(), expected, "{}: halting recurrences run", case.name);
+}
+
+fn after_update<T: Element>(case: &Case, model: &mut Model<T>, check: &mut impl FnMut(&str, &[f64], &[f64], f64, f64)) {
+    let rule = &case.meta["after_adamw"];
+    let number = |key: &str| rule[key].as_f64().unwrap_or_default();
+    let rule = UpdateRule {
+        learning_rate: number("lr"),
+        beta1: rule["betas"][0].as_f64().unwrap_or_default(),
+        beta2: rule["betas"][1].as_f64().unwrap_or_default(),
+        epsilon: number("eps"),
+        weight_decay: number("weight_decay"),
+        clip: Some(number("clip_norm")),
+    };
+    let norm = model.update(&rule).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    check("gradient norm", &[norm], &[case.meta["grad_norm"].as_f64().unwrap_or_default()], 1e-3, 1e-10);
+    let plan = model.executor().plan().clone();
+    let ranges = rtc_runtime::exec::parameter_ranges(&plan);
+    for (name, tensor) in &case.after {
+        let ours = case.rename(name);
+        let Some(index) = plan.parameters.iter().position(|p| p.name == ours) else { continue };
+        let weights = doubles(&model.executor().parameters()[ranges[index].clone()]);
+        check(&format!("{ours} after AdamW"), &weights, &tensor.data, 1e-3, 1e-10);
+    }
+}
+
+fn all(run: impl Fn(&Case, &mut Vec<String>)) {
+    let cases = cases();
+    if cases.is_empty() {
+        eprintln!("skipped: no fixtures in {}", folder().display());
+        return;
+    }
+    let mut faults = vec![];
+    for case in &cases {
+        run(case, &mut faults);
+    }
+    assert!(faults.is_empty(), "{} of {} cases:\n{}", faults.len(), cases.len(), faults.join("\n"));
+    eprintln!("{} cases agree", cases.len());
+}
+
+#[test]
+fn parity_f64() {
+    all(|case, faults| {
+        for halting in [Halting::Compact, Halting::Batch, Halting::Never] {
+            compare::<f64>(case, halting, DOUBLE, faults);
+        }
+    });
+}
+
+#[test]
+fn parity_f32() {
+    all(|case, faults| {
+        for halting in [Halting::Compact, Halting::Batch] {
+            compare::<f32>(case, halting, SINGLE, faults);
+        }
+    });
+}
