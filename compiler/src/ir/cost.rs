@@ -129,7 +129,7 @@ fn node_cost(graph: &Graph, id: NodeId, sizes: &Sizes) -> f64 {
 }
 
 /// How often a loop runs its body, and the sizes inside.
-fn loop_sizes(node: &super::graph::Node, sizes: &Sizes) -> (f64, Sizes) {
+pub fn loop_sizes(node: &super::graph::Node, sizes: &Sizes) -> (f64, Sizes) {
     let mut inner = sizes.clone();
     let int = |name: &str| node.attrs.get(name).and_then(Attr::int).map(|v| v as f64);
     let axis = |name: &str| node.attrs.get(name).and_then(Attr::text);

@@ -26,9 +26,12 @@
 
 pub mod attr;
 pub mod cost;
+pub mod diff;
 pub mod document;
+pub mod export;
 pub mod gradient;
 pub mod graph;
+pub mod hash;
 pub mod loops;
 pub mod ops;
 pub mod shape;

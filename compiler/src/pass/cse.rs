@@ -2,12 +2,14 @@
 //!
 //! Two nodes are equal when op, operands and attributes are; the slot that they come from does not matter. The first may
 //! lie in a region around the second. Effects and loops stay. Random ops are equal when their stream, which is an
-//! attribute, is: the counters of the loops around are part of a draw, so they must also share the region.
+//! attribute, is: the counters of the loops around are part of a draw, so they must also share the region. Region
+//! parameters that receive the same sequence, or the same saved value, are equal too.
 
 use std::collections::BTreeMap;
 
 use crate::ir::attr;
 use crate::ir::graph::{Graph, MAIN, NodeId, RegionId, Value};
+use crate::ir::loops;
 use crate::ir::ops::{Flag, Op};
 
 /// What makes nodes equal: op, operands, attributes, and the region where it matters.
@@ -15,6 +17,7 @@ type Key = (Op, Vec<Value>, Vec<(&'static str, String)>, Option<RegionId>);
 
 /// Merges equal nodes. True when something was merged.
 pub fn run(graph: &mut Graph) -> bool {
+    let twins = params(graph);
     let mut merges = vec![];
     visit(graph, MAIN, &mut BTreeMap::new(), &mut BTreeMap::new(), &mut merges);
     for (node, first) in &merges {
@@ -27,7 +30,31 @@ pub fn run(graph: &mut Graph) -> bool {
     for (node, _) in merges.iter().rev() {
         graph.remove(*node);
     }
-    !merges.is_empty()
+    twins || !merges.is_empty()
+}
+
+/// Lets the first of equal region parameters serve all; the others are left without use.
+fn params(graph: &mut Graph) -> bool {
+    let mut changed = false;
+    for node in graph.walk(MAIN) {
+        let Some(body) = graph.node(node).body else { continue };
+        let parts = loops::layout(graph, node);
+        let mut first: BTreeMap<Value, Value> = BTreeMap::new();
+        for (n, param) in graph.params(body).to_vec().into_iter().enumerate().skip(parts.carried) {
+            let source = if n < parts.carried + parts.sliced {
+                graph.node(node).operands.get(parts.tape + n).copied()
+            } else {
+                loops::saved_source(graph, body, n)
+            };
+            let Some(source) = source else { continue };
+            let one = *first.entry(source).or_insert(param);
+            if one != param && !graph.is_unused(param) {
+                graph.replace_uses(param, one);
+                changed = true;
+            }
+        }
+    }
+    changed
 }
 
 /// Finds merges in execution order; `same` maps results of merged nodes to those of the first.

@@ -1,6 +1,118 @@
 //! Passes over the graph: each changes speed or size, never meaning.
+//!
+//! A pass is a row of [`PASSES`]: a name, one line of documentation and a function without state. The driver runs the
+//! table in rounds until a round changes nothing, and verifies the graph after each pass in debug builds.
 
 pub mod cse;
 pub mod dce;
+pub mod fold;
+pub mod fuse;
 pub mod grad;
+pub mod hoist;
 pub mod inference;
+
+use std::fmt;
+
+use crate::ir::graph::{Graph, MAIN};
+use crate::ir::verify;
+
+/// A pass.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass {
+    /// Its name on the command line and in the folder of its cases.
+    pub name: &'static str,
+    /// What it does.
+    pub doc: &'static str,
+    /// Runs it once over the whole graph; true when the graph changed.
+    pub run: fn(&mut Graph) -> bool,
+}
+
+/// The passes of a round, in order.
+pub const PASSES: &[Pass] = &[
+    Pass { name: "fold", doc: "replace nodes that constants or neighbours make trivial", run: fold::run },
+    Pass { name: "hoist", doc: "move what no step of a loop changes in front of the loop", run: hoist::run },
+    Pass { name: "cse", doc: "let the first of equal nodes serve all", run: cse::run },
+    Pass { name: "fuse", doc: "join neighbours that one kernel computes in one pass over memory", run: fuse::run },
+    Pass { name: "dce", doc: "remove what no result and no effect depends on", run: dce::run },
+];
+
+/// The passes that run before differentiation: those that leave only ops with a gradient rule. What they simplify, and
+/// what they move out of loops, need not be differentiated step by step.
+const FORWARD: &[&str] = &["fold", "hoist", "cse", "dce"];
+
+/// Rounds after which the driver stops. Real graphs settle in three or four.
+const ROUNDS: usize = 16;
+
+/// What `optimise` did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// One entry per pass and round, in order.
+    pub steps: Vec<Step>,
+    /// True when the last round changed nothing, false when the bound on rounds stopped it.
+    pub settled: bool,
+}
+
+/// One pass in one round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The round, from 1.
+    pub round: usize,
+    /// The pass.
+    pub pass: &'static str,
+    /// Whether it changed the graph.
+    pub changed: bool,
+    /// Number of nodes before and after.
+    pub nodes: (usize, usize),
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for step in self.steps.iter().filter(|s| s.changed) {
+            writeln!(f, "round {} {}: {} -> {} nodes", step.round, step.pass, step.nodes.0, step.nodes.1)?;
+        }
+        let rounds = self.steps.last().map_or(0, |s| s.round);
+        writeln!(f, "{} after {rounds} rounds", if self.settled { "settled" } else { "stopped" })
+    }
+}
+
+/// Runs the table in rounds until a round changes nothing.
+pub fn optimise(graph: &mut Graph) -> Report {
+    rounds(graph, PASSES.iter().collect())
+}
+
+/// Simplifies a graph that is still to be differentiated.
+pub fn optimise_forward(graph: &mut Graph) -> Report {
+    rounds(graph, PASSES.iter().filter(|p| FORWARD.contains(&p.name)).collect())
+}
+
+fn rounds(graph: &mut Graph, passes: Vec<&Pass>) -> Report {
+    let mut steps = vec![];
+    for round in 1..=ROUNDS {
+        let first = steps.len();
+        for pass in &passes {
+            steps.push(step(graph, round, pass));
+        }
+        if steps[first..].iter().all(|s| !s.changed) {
+            return Report { steps, settled: true };
+        }
+    }
+    Report { steps, settled: false }
+}
+
+/// Runs the pass of this name once; `None` when there is none, else whether it changed the graph.
+pub fn run(name: &str, graph: &mut Graph) -> Option<bool> {
+    let pass = PASSES.iter().find(|p| p.name == name)?;
+    Some(step(graph, 1, pass).changed)
+}
+
+fn step(graph: &mut Graph, round: usize, pass: &Pass) -> Step {
+    let before = graph.walk(MAIN).len();
+    let changed = (pass.run)(graph);
+    if cfg!(debug_assertions)
+        && let Err(violations) = verify::verify(graph)
+    {
+        let list: Vec<String> = violations.iter().map(ToString::to_string).collect();
+        panic!("pass `{}` broke the graph:\n{}", pass.name, list.join("\n"));
+    }
+    Step { round, pass: pass.name, changed, nodes: (before, graph.walk(MAIN).len()) }
+}

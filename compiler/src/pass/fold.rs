@@ -1,0 +1,240 @@
+//! Folding: what constants and neighbours make trivial.
+//!
+//! Neutral elements (`scale` by 1, `add` of zeros, `mul_unit` by ones, dropout that drops nothing), pairs that undo each
+//! other (`squeeze` and `unsqueeze`, `pad` and `slice`, `rope` and its transpose), choices between equal
+//! values, chains of factors, and channels taken out of what was put side by side.
+
+use crate::ir::graph::{Graph, MAIN, NewNode, Node, NodeId, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::{Attr, Attrs, Dim};
+
+/// Folds every node that a rule fits. True when one did.
+pub fn run(graph: &mut Graph) -> bool {
+    let mut changed = false;
+    for node in graph.walk(MAIN) {
+        if let Some(rewrite) = rule(graph, node) {
+            apply(graph, node, rewrite);
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// What a node becomes.
+enum Rewrite {
+    /// A value that is there already.
+    Use(Value),
+    /// Another node with one result.
+    Node(Op, Vec<Value>, Attrs),
+}
+use Rewrite::Use;
+
+fn apply(graph: &mut Graph, id: NodeId, rewrite: Rewrite) {
+    let Node { results, label, .. } = graph.node(id).clone();
+    let value = match rewrite {
+        Use(value) => value,
+        Rewrite::Node(op, operands, attrs) => {
+            let new = NewNode { op, operands, attrs, types: vec![], body: None, label };
+            let new = graph.insert_before(id, new).expect("a rewrite fits because the old node did");
+            let value = graph.node(new).results[0];
+            let hint = graph.hint(results[0]).to_owned();
+            graph.set_hint(value, &hint);
+            value
+        }
+    };
+    graph.replace_uses(results[0], value);
+    graph.remove(id);
+}
+
+fn rule(graph: &Graph, id: NodeId) -> Option<Rewrite> {
+    let node = graph.node(id);
+    let operand = |n: usize| node.operands[n];
+    match node.op {
+        Op::Dropout => (number(node, "p")? == 0.0).then(|| Use(operand(0))),
+        Op::Offset => (number(node, "by")? == 0.0).then(|| Use(operand(0))),
+        Op::Scale => scale(graph, node),
+        Op::Add => add(graph, node),
+        Op::Sub => (is_full(graph, operand(1), 0.0)).then(|| Use(operand(0))),
+        Op::Mul if is_full(graph, operand(0), 1.0) => Some(Use(operand(1))),
+        Op::Mul | Op::Div | Op::MulUnit => is_full(graph, operand(1), 1.0).then(|| Use(operand(0))),
+        Op::AddScaled if is_full(graph, operand(2), 0.0) => Some(Use(operand(0))),
+        Op::AddScaled => {
+            is_full(graph, operand(2), 1.0).then(|| Rewrite::Node(Op::Add, vec![operand(0), operand(1)], Attrs::new()))
+        }
+        Op::And => (operand(0) == operand(1)).then(|| Use(operand(0))),
+        Op::Lerp if is_full(graph, operand(0), 1.0) => Some(Use(operand(1))),
+        Op::Lerp => (is_full(graph, operand(0), 0.0) || operand(1) == operand(2)).then(|| Use(operand(2))),
+        Op::Squeeze => undo(graph, node, Op::Unsqueeze),
+        Op::Unsqueeze => undo(graph, node, Op::Squeeze),
+        Op::Slice => slice(graph, node),
+        Op::Pad => (width(graph, operand(0))? == count(node, "width")?).then(|| Use(operand(0))),
+        Op::Concat => concat(graph, node),
+        Op::Select => select(graph, node),
+        Op::Keep => keep(graph, node),
+        Op::Rotate => rotate(graph, node),
+        _ => None,
+    }
+}
+
+fn producer(graph: &Graph, value: Value) -> Option<&Node> {
+    graph.producer(value).map(|n| graph.node(n))
+}
+
+fn made_by(graph: &Graph, value: Value, op: Op) -> Option<&Node> {
+    producer(graph, value).filter(|n| n.op == op)
+}
+
+fn number(node: &Node, name: &str) -> Option<f64> {
+    node.attrs.get(name).and_then(Attr::float)
+}
+
+fn count(node: &Node, name: &str) -> Option<usize> {
+    node.attrs.get(name).and_then(Attr::int).and_then(|n| usize::try_from(n).ok())
+}
+
+fn word<'n>(node: &'n Node, name: &str) -> Option<&'n str> {
+    node.attrs.get(name).and_then(Attr::text)
+}
+
+fn width(graph: &Graph, value: Value) -> Option<usize> {
+    graph.ty(value).dims().last().and_then(Dim::fixed)
+}
+
+fn is_full(graph: &Graph, value: Value, of: f64) -> bool {
+    made_by(graph, value, Op::Full).and_then(|n| number(n, "value")) == Some(of)
+}
+
+fn channels(start: usize, width: usize) -> Attrs {
+    Attrs::from([("start", start.into()), ("width", width.into())])
+}
+
+/// The operand of a node that undoes `other`.
+fn undo(graph: &Graph, node: &Node, other: Op) -> Option<Rewrite> {
+    Some(Use(made_by(graph, node.operands[0], other)?.operands[0]))
+}
+
+fn scale(graph: &Graph, node: &Node) -> Option<Rewrite> {
+    let by = number(node, "by")?;
+    let x = node.operands[0];
+    if by == 1.0 {
+        return Some(Use(x));
+    }
+    let inner = producer(graph, x)?;
+    match inner.op {
+        Op::Scale => {
+            let by = Attr::Float(by * number(inner, "by")?);
+            Some(Rewrite::Node(Op::Scale, inner.operands.clone(), Attrs::from([("by", by)])))
+        }
+        Op::Full => {
+            let mut attrs = inner.attrs.clone();
+            attrs.insert("value", Attr::Float(by * number(inner, "value")?));
+            Some(Rewrite::Node(Op::Full, inner.operands.clone(), attrs))
+        }
+        _ => None,
+    }
+}
+
+fn add(graph: &Graph, node: &Node) -> Option<Rewrite> {
+    let (a, b) = (node.operands[0], node.operands[1]);
+    if is_full(graph, a, 0.0) {
+        return Some(Use(b));
+    }
+    if is_full(graph, b, 0.0) {
+        return Some(Use(a));
+    }
+    if let Some(x) = both_sides(graph, a, b) {
+        return Some(Use(x));
+    }
+    let negated = |v: Value| made_by(graph, v, Op::Scale).filter(|n| number(n, "by") == Some(-1.0));
+    if let Some(n) = negated(b) {
+        return Some(Rewrite::Node(Op::Sub, vec![a, n.operands[0]], Attrs::new()));
+    }
+    negated(a).map(|n| Rewrite::Node(Op::Sub, vec![b, n.operands[0]], Attrs::new()))
+}
+
+/// The value of which `a` keeps the units where a condition holds and `b` the others.
+fn both_sides(graph: &Graph, a: Value, b: Value) -> Option<Value> {
+    let (a, b) = (made_by(graph, a, Op::Keep)?, made_by(graph, b, Op::Keep)?);
+    (a.operands == b.operands && word(a, "when")? != word(b, "when")?).then(|| a.operands[0])
+}
+
+fn slice(graph: &Graph, node: &Node) -> Option<Rewrite> {
+    let (start, wide) = (count(node, "start")?, count(node, "width")?);
+    let x = node.operands[0];
+    if width(graph, x)? == wide {
+        return Some(Use(x));
+    }
+    let inner = producer(graph, x)?;
+    let cut = |value: Value, start: usize| Some(Rewrite::Node(Op::Slice, vec![value], channels(start, wide)));
+    match inner.op {
+        Op::Slice => cut(inner.operands[0], start + count(inner, "start")?),
+        Op::Concat => {
+            let left = width(graph, inner.operands[0])?;
+            if start + wide <= left {
+                cut(inner.operands[0], start)
+            } else if start >= left {
+                cut(inner.operands[1], start - left)
+            } else {
+                None
+            }
+        }
+        Op::Pad => {
+            let (first, size) = (count(inner, "start")?, width(graph, inner.operands[0])?);
+            (start >= first && start + wide <= first + size).then(|| cut(inner.operands[0], start - first)).flatten()
+        }
+        _ => None,
+    }
+}
+
+/// Neighbouring slices of one value side by side are one slice.
+fn concat(graph: &Graph, node: &Node) -> Option<Rewrite> {
+    let (a, b) = (made_by(graph, node.operands[0], Op::Slice)?, made_by(graph, node.operands[1], Op::Slice)?);
+    let (start, left, right) = (count(a, "start")?, count(a, "width")?, count(b, "width")?);
+    let joined = a.operands == b.operands && start + left == count(b, "start")?;
+    joined.then(|| Rewrite::Node(Op::Slice, a.operands.clone(), channels(start, left + right)))
+}
+
+fn select(graph: &Graph, node: &Node) -> Option<Rewrite> {
+    let (c, a, b) = (node.operands[0], node.operands[1], node.operands[2]);
+    if a == b {
+        return Some(Use(a));
+    }
+    let inside = |value: Value, when: &str| {
+        let inner = made_by(graph, value, Op::Keep)?;
+        (inner.operands[1] == c && word(inner, "when") == Some(when)).then(|| inner.operands[0])
+    };
+    let kept = (inside(a, "true"), inside(b, "false"));
+    match kept {
+        (None, None) => None,
+        (x, y) => Some(Rewrite::Node(Op::Select, vec![c, x.unwrap_or(a), y.unwrap_or(b)], Attrs::new())),
+    }
+}
+
+fn keep(graph: &Graph, node: &Node) -> Option<Rewrite> {
+    let (x, c) = (node.operands[0], node.operands[1]);
+    if is_full(graph, x, 0.0) {
+        return Some(Use(x));
+    }
+    let inner = producer(graph, x)?;
+    match inner.op {
+        Op::Keep if inner.operands[1] == c && inner.attrs == node.attrs => Some(Use(x)),
+        Op::Select if inner.operands[0] == c => {
+            let side = if word(node, "when")? == "true" { inner.operands[1] } else { inner.operands[2] };
+            Some(Rewrite::Node(Op::Keep, vec![side, c], node.attrs.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// Rotary codes are orthogonal: the transposed map undoes them. The scaled `xpos` codes are not.
+fn rotate(graph: &Graph, node: &Node) -> Option<Rewrite> {
+    let inner = made_by(graph, node.operands[0], Op::Rotate)?;
+    let turned = |n: &Node| word(n, "transpose") == Some("true");
+    let rest = |n: &Node| {
+        let mut attrs = n.attrs.clone();
+        attrs.remove("transpose");
+        attrs
+    };
+    let same = turned(node) != turned(inner) && rest(node) == rest(inner) && word(node, "kind") == Some("rope");
+    same.then(|| Use(inner.operands[0]))
+}

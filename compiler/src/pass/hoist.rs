@@ -1,0 +1,109 @@
+//! Hoisting: what a loop computes anew in every step without need moves in front of it.
+//!
+//! - A node whose operands are all defined outside the loop (the keys and values of a memory inside a depth loop). It
+//!   is then computed for all rows, also for those that have left the loop; so ops that mix rows stay, for which the
+//!   rows of the loop are part of the meaning. Effects, random ops and loops stay too.
+//! - A carried value that every step hands on unchanged is its start.
+//! - A value from outside that a loop saves on its tape: the backward loop sees it without the tape, or the loop around
+//!   saves it, once.
+
+use crate::ir::graph::{Graph, MAIN, NodeId, RegionId, Value};
+use crate::ir::loops;
+use crate::ir::ops::{Flag, Op};
+
+/// Moves what does not change out of loops, inner loops first. True when something moved.
+pub fn run(graph: &mut Graph) -> bool {
+    let owners: Vec<NodeId> = graph.walk(MAIN).into_iter().filter(|n| graph.node(*n).body.is_some()).collect();
+    let mut changed = false;
+    for owner in owners.into_iter().rev() {
+        let Some(body) = graph.node(owner).body else { continue };
+        changed |= constants(graph, owner, body);
+        for node in graph.nodes(body).to_vec() {
+            if is_invariant(graph, node, body) {
+                graph.move_before(node, owner);
+                changed = true;
+            }
+        }
+        changed |= untape(graph, owner, body);
+    }
+    changed
+}
+
+fn is_outside(graph: &Graph, value: Value, body: RegionId) -> bool {
+    !graph.encloses(body, graph.scope(value))
+}
+
+fn is_invariant(graph: &Graph, id: NodeId, body: RegionId) -> bool {
+    let node = graph.node(id);
+    let fixed = [Flag::Effect, Flag::Random, Flag::Loop, Flag::Leaf].into_iter().any(|f| node.op.has(f));
+    let batched = |values: &[Value]| values.iter().any(|v| graph.ty(*v).is_batched());
+    let mixes = batched(&node.operands) && !node.results.iter().all(|v| graph.ty(*v).is_batched());
+    !fixed && !mixes && node.operands.iter().all(|v| is_outside(graph, *v, body))
+}
+
+/// Replaces carried values that no step changes by their starts.
+fn constants(graph: &mut Graph, owner: NodeId, body: RegionId) -> bool {
+    let parts = loops::layout(graph, owner);
+    let mut changed = false;
+    for n in 0..parts.carried {
+        let start = graph.node(owner).operands[parts.tape + n];
+        let (param, result) = (graph.params(body)[n], graph.node(owner).results[n]);
+        let next = loops::yielded(graph, owner)[n];
+        let end = graph.terminator(body);
+        let used = graph.users(param).into_iter().any(|u| Some(u) != end) || !graph.is_unused(result);
+        if (next == param || next == start) && used {
+            graph.replace_uses(param, start);
+            graph.replace_uses(result, start);
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Lets the backward loop use values without its tape that the forward loop only saved.
+fn untape(graph: &mut Graph, owner: NodeId, body: RegionId) -> bool {
+    if graph.node(owner).op != Op::Unwind {
+        return false;
+    }
+    let Some(forward) = loops::forward(graph, graph.node(owner).operands[0]) else { return false };
+    let Some(forward_body) = graph.node(forward).body else { return false };
+    let mut changed = false;
+    for (n, param) in graph.params(body).to_vec().into_iter().enumerate() {
+        let Some(source) = loops::saved_source(graph, body, n) else { continue };
+        if graph.is_unused(param) || !is_outside(graph, source, forward_body) {
+            continue;
+        }
+        let visible = graph.encloses(graph.scope(source), graph.node(owner).region);
+        let direct = if visible { Some(source) } else { save_around(graph, owner, forward, source) };
+        if let Some(direct) = direct {
+            graph.replace_uses(param, direct);
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Saves a value once in the loop around instead of in every step of the inner one; gives it as seen by the backward
+/// loop around.
+fn save_around(graph: &mut Graph, unwind: NodeId, forward: NodeId, source: Value) -> Option<Value> {
+    let (region, outer_body) = (graph.node(unwind).region, graph.node(forward).region);
+    let outer = graph.owner(region).filter(|o| graph.node(*o).op == Op::Unwind)?;
+    let outer_forward = loops::forward(graph, *graph.node(outer).operands.first()?)?;
+    if graph.node(outer_forward).body != Some(outer_body) || graph.scope(source) != outer_body {
+        return None;
+    }
+    let save = loops::save(graph, outer_body)?;
+    let mut saved = graph.node(save).operands.clone();
+    let parts = loops::layout(graph, outer);
+    let place = match saved.iter().position(|v| *v == source) {
+        Some(place) => place,
+        None => {
+            saved.push(source);
+            graph.set_operands(save, saved.clone());
+            let (ty, hint) = (graph.ty(source).clone(), graph.hint(source).to_owned());
+            graph.add_param(region, ty, &hint);
+            saved.len() - 1
+        }
+    };
+    graph.params(region).get(parts.carried + parts.sliced + place).copied()
+}
