@@ -5,13 +5,13 @@ use std::rc::Rc;
 use rtc_compiler::expr::{Env as Names, Value as Number, eval};
 use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::graph::{Node, RegionId, Value};
-use rtc_compiler::ir::types::{Attr, Elem, Type};
+use rtc_compiler::ir::types::{Attr, Type};
 
-use super::rows::{Axis, Bounds, Env, gather, scatter};
+use super::rows::{Axis, Bounds, Env, scatter};
 use super::storage::{Buffer, Element};
 use super::value::{Tape, TapeStep, Val};
 use super::{Executor, Fault, Halting, Watched};
-use crate::kernel;
+use crate::kernel::elementwise;
 
 /// The values of a loop for all rows that entered it.
 struct State<T: Element> {
@@ -446,7 +446,7 @@ impl<T: Element> Executor<T> {
     fn add_rows(&self, sum: &mut [T], part: &Val<T>, ty: &Type, env: &Env, rows: &[usize], all: bool) {
         let Val::Real(part) = part else { return };
         if all || !ty.is_batched() {
-            kernel::add_assign(sum, part.as_slice());
+            elementwise::add_assign(sum, part.as_slice());
             return;
         }
         let bounds = env.bounds(ty);
@@ -454,7 +454,7 @@ impl<T: Element> Executor<T> {
         for &row in rows {
             let range = bounds.row(row);
             let len = range.len();
-            kernel::add_assign(&mut sum[range], &part.as_slice()[at..at + len]);
+            elementwise::add_assign(&mut sum[range], &part.as_slice()[at..at + len]);
             at += len;
         }
     }

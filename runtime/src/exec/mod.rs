@@ -22,7 +22,7 @@ use rtc_compiler::ir::types::{Attr, Dim, LENGTH};
 use rtc_compiler::plan::Plan;
 
 use crate::batch::{Batch, Labels};
-use crate::kernel::PositionTables;
+use crate::kernel::position::PositionTables;
 use crate::rng::Key;
 use rows::{Axis, Env};
 use storage::{Buffer, Element, Pool};
@@ -218,7 +218,7 @@ impl<T: Element> Executor<T> {
         if let Labels::Each { weight, .. } = &batch.labels {
             let mut buffer = self.pool.take::<T>(weight.len());
             for (to, from) in buffer.as_mut_slice().iter_mut().zip(weight) {
-                *to = <T as crate::kernel::Real>::from_f64(f64::from(*from));
+                *to = T::from_f64(f64::from(*from));
             }
             self.inputs.insert("weights".to_owned(), Val::Real(Rc::new(buffer)));
         }

@@ -7,12 +7,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use candle_core::{CpuStorage, WithDType};
+use candle_core::CpuStorage;
 
 use crate::kernel::Real;
 
 /// A number type that the executor computes in: `f32`, or `f64` for parity.
-pub trait Element: Real + WithDType {
+pub trait Element: Real {
     /// Puts a vector into Candle's storage.
     fn wrap(data: Vec<Self>) -> CpuStorage;
     /// The numbers of a storage of this type.
