@@ -1,6 +1,13 @@
 //! Expressions of masks, biases and depths, with every name resolved.
 
+mod eval;
+mod simplify;
+
 use std::fmt;
+
+pub use eval::{Env, EvalError, Value, eval};
+pub(crate) use simplify::constant;
+pub use simplify::simplify;
 
 /// A variable that an expression may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,6 +94,9 @@ pub enum Expr {
 }
 
 impl Var {
+    /// All variables.
+    pub const ALL: [Var; 5] = [Var::I, Var::J, Var::Step, Var::Length, Var::Head];
+
     /// The name in the language.
     pub fn name(self) -> &'static str {
         match self {
@@ -131,9 +141,17 @@ impl BinaryOp {
             Self::Pow => 7,
         }
     }
+
+    /// Whether the result is true or false.
+    pub fn is_boolean(self) -> bool {
+        self.precedence() <= 3
+    }
 }
 
 impl Func {
+    /// All functions.
+    pub const ALL: [Func; 3] = [Func::Min, Func::Max, Func::Log];
+
     /// The name in the language.
     pub fn name(self) -> &'static str {
         match self {
@@ -150,11 +168,34 @@ const NOT: u8 = 2;
 const NEG: u8 = 6;
 
 impl Expr {
+    /// The parts of an expression, in order.
+    pub fn operands(&self) -> Vec<&Expr> {
+        match self {
+            Self::Int(_) | Self::Float(_) | Self::Bool(_) | Self::Var(_) | Self::Given => Vec::new(),
+            Self::Neg(x) | Self::Not(x) => vec![x],
+            Self::Binary(_, a, b) => vec![a, b],
+            Self::Call(_, args) | Self::Learn(args) => args.iter().collect(),
+        }
+    }
+
+    /// Whether the variable occurs.
+    pub fn uses(&self, var: Var) -> bool {
+        *self == Self::Var(var) || self.operands().iter().any(|x| x.uses(var))
+    }
+
+    /// Whether a learned table occurs.
+    pub fn is_learned(&self) -> bool {
+        matches!(self, Self::Learn(_)) || self.operands().iter().any(|x| x.is_learned())
+    }
+
     fn write(&self, f: &mut fmt::Formatter<'_>, outer: u8) -> fmt::Result {
         let own = match self {
             Self::Binary(op, ..) => op.precedence(),
             Self::Not(_) => NOT,
             Self::Neg(_) => NEG,
+            // A negative number reads back as a negation, so it binds like one.
+            Self::Int(v) if *v < 0 => NEG,
+            Self::Float(v) if v.is_sign_negative() => NEG,
             _ => u8::MAX,
         };
         let parens = own <= outer && own != u8::MAX;

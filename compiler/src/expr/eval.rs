@@ -1,0 +1,297 @@
+//! The value of an expression for given variables.
+
+use thiserror::Error;
+
+use super::{BinaryOp, Expr, Func, Var};
+
+/// The values of the variables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Env {
+    /// Position of the query.
+    pub i: i64,
+    /// Position of the key.
+    pub j: i64,
+    /// Step of the depth recurrence, from 0.
+    pub step: i64,
+    /// Length of the row.
+    pub length: i64,
+    /// Attention head, from 0.
+    pub head: i64,
+    /// The depth given with the example, where there is one.
+    pub given: Option<i64>,
+}
+
+/// A number or a truth value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// An integer.
+    Int(i64),
+    /// A real number; always finite.
+    Float(f64),
+    /// `true` or `false`.
+    Bool(bool),
+}
+
+/// A number: integers stay integers until they meet a real one.
+#[derive(Clone, Copy)]
+enum Number {
+    Int(i64),
+    Float(f64),
+}
+
+/// Why an expression has no value.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum EvalError {
+    /// `x / 0` or `x % 0`
+    #[error("division by zero")]
+    DivideByZero,
+    /// A result outside 64-bit integers, or an infinite real number.
+    #[error("the result is too large")]
+    TooLarge,
+    /// An integer to a negative power.
+    #[error("an integer has no negative power; write the base with a point, as in `2.0`")]
+    NegativePower,
+    /// A logarithm to a base below 2.
+    #[error("the base of `log` must be at least 2")]
+    BadBase,
+    /// A boolean where a number is needed, or the other way round; the checker refuses such expressions.
+    #[error("an operand is of the wrong kind")]
+    WrongKind,
+    /// A learned table has no value before training.
+    #[error("a learned table has no fixed value")]
+    Learned,
+    /// `given` without an example.
+    #[error("`given` has no value here")]
+    NotGiven,
+}
+
+impl Env {
+    /// The value of a variable.
+    pub fn get(&self, var: Var) -> i64 {
+        match var {
+            Var::I => self.i,
+            Var::J => self.j,
+            Var::Step => self.step,
+            Var::Length => self.length,
+            Var::Head => self.head,
+        }
+    }
+}
+
+impl Value {
+    fn number(self) -> Result<Number, EvalError> {
+        match self {
+            Self::Int(v) => Ok(Number::Int(v)),
+            Self::Float(v) => Ok(Number::Float(v)),
+            Self::Bool(_) => Err(EvalError::WrongKind),
+        }
+    }
+
+    fn truth(self) -> Result<bool, EvalError> {
+        match self {
+            Self::Bool(v) => Ok(v),
+            _ => Err(EvalError::WrongKind),
+        }
+    }
+
+    fn integer(self) -> Result<i64, EvalError> {
+        match self {
+            Self::Int(v) => Ok(v),
+            _ => Err(EvalError::WrongKind),
+        }
+    }
+}
+
+impl Number {
+    fn float(self) -> f64 {
+        match self {
+            Self::Int(v) => v as f64,
+            Self::Float(v) => v,
+        }
+    }
+}
+
+/// The value of an expression. `and` and `or` stop at the first operand that decides. Integers divide rounding down,
+/// and the remainder has the sign of the divisor; real numbers divide exactly.
+pub fn eval(expr: &Expr, env: &Env) -> Result<Value, EvalError> {
+    Ok(match expr {
+        Expr::Int(v) => Value::Int(*v),
+        Expr::Float(v) => Value::Float(*v),
+        Expr::Bool(v) => Value::Bool(*v),
+        Expr::Var(var) => Value::Int(env.get(*var)),
+        Expr::Given => Value::Int(env.given.ok_or(EvalError::NotGiven)?),
+        Expr::Neg(x) => match eval(x, env)?.number()? {
+            Number::Int(v) => Value::Int(v.checked_neg().ok_or(EvalError::TooLarge)?),
+            Number::Float(v) => Value::Float(-v),
+        },
+        Expr::Not(x) => Value::Bool(!eval(x, env)?.truth()?),
+        Expr::Binary(BinaryOp::And, a, b) => Value::Bool(eval(a, env)?.truth()? && eval(b, env)?.truth()?),
+        Expr::Binary(BinaryOp::Or, a, b) => Value::Bool(eval(a, env)?.truth()? || eval(b, env)?.truth()?),
+        Expr::Binary(op, a, b) => binary(*op, eval(a, env)?, eval(b, env)?)?,
+        Expr::Call(func, args) => {
+            let [a, b] = args.as_slice() else { return Err(EvalError::WrongKind) };
+            call(*func, eval(a, env)?, eval(b, env)?)?
+        }
+        Expr::Learn(_) => return Err(EvalError::Learned),
+    })
+}
+
+fn binary(op: BinaryOp, a: Value, b: Value) -> Result<Value, EvalError> {
+    if let (Value::Bool(a), Value::Bool(b)) = (a, b) {
+        return match op {
+            BinaryOp::Eq => Ok(Value::Bool(a == b)),
+            BinaryOp::Ne => Ok(Value::Bool(a != b)),
+            _ => Err(EvalError::WrongKind),
+        };
+    }
+    let (a, b) = (a.number()?, b.number()?);
+    if op.is_boolean() {
+        return compare(op, a, b);
+    }
+    match (a, b) {
+        (Number::Int(a), Number::Int(b)) => integers(op, a, b).map(Value::Int),
+        (a, b) => {
+            let value = reals(op, a.float(), b.float())?;
+            if value.is_finite() { Ok(Value::Float(value)) } else { Err(EvalError::TooLarge) }
+        }
+    }
+}
+
+fn compare(op: BinaryOp, a: Number, b: Number) -> Result<Value, EvalError> {
+    let order = match (a, b) {
+        (Number::Int(a), Number::Int(b)) => Some(a.cmp(&b)),
+        (a, b) => a.float().partial_cmp(&b.float()),
+    }
+    .ok_or(EvalError::TooLarge)?;
+    Ok(Value::Bool(match op {
+        BinaryOp::Eq => order.is_eq(),
+        BinaryOp::Ne => order.is_ne(),
+        BinaryOp::Lt => order.is_lt(),
+        BinaryOp::Le => order.is_le(),
+        BinaryOp::Gt => order.is_gt(),
+        BinaryOp::Ge => order.is_ge(),
+        _ => return Err(EvalError::WrongKind),
+    }))
+}
+
+fn integers(op: BinaryOp, a: i64, b: i64) -> Result<i64, EvalError> {
+    if matches!(op, BinaryOp::Div | BinaryOp::Rem) && b == 0 {
+        return Err(EvalError::DivideByZero);
+    }
+    match op {
+        BinaryOp::Add => a.checked_add(b),
+        BinaryOp::Sub => a.checked_sub(b),
+        BinaryOp::Mul => a.checked_mul(b),
+        BinaryOp::Div => floor_div(a, b),
+        BinaryOp::Rem => a.checked_rem(b).map(|r| if r != 0 && (r < 0) != (b < 0) { r + b } else { r }),
+        BinaryOp::Pow if b < 0 => return Err(EvalError::NegativePower),
+        BinaryOp::Pow => power(a, b),
+        _ => return Err(EvalError::WrongKind),
+    }
+    .ok_or(EvalError::TooLarge)
+}
+
+/// The quotient rounded down; `None` when it does not fit.
+fn floor_div(a: i64, b: i64) -> Option<i64> {
+    let quotient = a.checked_div(b)?;
+    Some(if a % b != 0 && (a < 0) != (b < 0) { quotient - 1 } else { quotient })
+}
+
+/// `a^b` for b >= 0. Only 0, 1 and -1 have powers that fit for large b.
+fn power(a: i64, b: i64) -> Option<i64> {
+    match (a, u32::try_from(b)) {
+        (0 | 1, _) => Some(if b == 0 { 1 } else { a }),
+        (-1, _) => Some(if b % 2 == 0 { 1 } else { -1 }),
+        (a, Ok(b)) => a.checked_pow(b),
+        (_, Err(_)) => None,
+    }
+}
+
+fn reals(op: BinaryOp, a: f64, b: f64) -> Result<f64, EvalError> {
+    if matches!(op, BinaryOp::Div | BinaryOp::Rem) && b == 0.0 {
+        return Err(EvalError::DivideByZero);
+    }
+    Ok(match op {
+        BinaryOp::Add => a + b,
+        BinaryOp::Sub => a - b,
+        BinaryOp::Mul => a * b,
+        BinaryOp::Div => a / b,
+        BinaryOp::Rem => a - (a / b).floor() * b,
+        BinaryOp::Pow => a.powf(b),
+        _ => return Err(EvalError::WrongKind),
+    })
+}
+
+fn call(func: Func, a: Value, b: Value) -> Result<Value, EvalError> {
+    if func == Func::Log {
+        return log(a.integer()?, b.integer()?).map(Value::Int);
+    }
+    let first_smaller = match compare(BinaryOp::Le, a.number()?, b.number()?)? {
+        Value::Bool(v) => v,
+        _ => return Err(EvalError::WrongKind),
+    };
+    let pick_first = first_smaller == (func == Func::Min);
+    // As in all arithmetic, one real operand makes the result real.
+    let picked = if pick_first { a } else { b };
+    Ok(match (a, b, picked) {
+        (Value::Float(_), _, Value::Int(v)) | (_, Value::Float(_), Value::Int(v)) => Value::Float(v as f64),
+        _ => picked,
+    })
+}
+
+/// The smallest k with `base^k >= n`.
+fn log(n: i64, base: i64) -> Result<i64, EvalError> {
+    if base < 2 {
+        return Err(EvalError::BadBase);
+    }
+    let (mut k, mut power) = (0, 1_i64);
+    while power < n {
+        k += 1;
+        power = power.saturating_mul(base);
+    }
+    Ok(k)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn int(v: i64) -> Value {
+        Value::Int(v)
+    }
+
+    #[test]
+    fn integers_divide_rounding_down() {
+        for (a, b, quotient, remainder) in
+            [(7, 2, 3, 1), (-7, 2, -4, 1), (7, -2, -4, -1), (-7, -2, 3, -1), (6, 3, 2, 0)]
+        {
+            assert_eq!(binary(BinaryOp::Div, int(a), int(b)), Ok(int(quotient)));
+            assert_eq!(binary(BinaryOp::Rem, int(a), int(b)), Ok(int(remainder)));
+        }
+        assert_eq!(binary(BinaryOp::Div, int(1), int(0)), Err(EvalError::DivideByZero));
+        assert_eq!(binary(BinaryOp::Div, int(i64::MIN), int(-1)), Err(EvalError::TooLarge));
+    }
+
+    #[test]
+    fn logarithms_round_up() {
+        let values: Vec<_> = [0, 1, 2, 3, 4, 5, 8, 9].iter().map(|&n| log(n, 2)).collect();
+        assert_eq!(values, [Ok(0), Ok(0), Ok(1), Ok(2), Ok(2), Ok(3), Ok(3), Ok(4)]);
+        assert_eq!(log(i64::MAX, 2), Ok(63));
+        assert_eq!(log(8, 1), Err(EvalError::BadBase));
+    }
+
+    #[test]
+    fn powers_are_total() {
+        assert_eq!(power(2, 10), Some(1024));
+        assert_eq!(power(-1, i64::MAX), Some(-1));
+        assert_eq!(power(2, 63), None);
+        assert_eq!(binary(BinaryOp::Pow, int(2), int(-1)), Err(EvalError::NegativePower));
+        assert_eq!(binary(BinaryOp::Pow, Value::Float(2.0), int(-1)), Ok(Value::Float(0.5)));
+    }
+
+    #[test]
+    fn one_real_operand_makes_the_result_real() {
+        assert_eq!(call(Func::Min, int(1), Value::Float(2.0)), Ok(Value::Float(1.0)));
+        assert_eq!(call(Func::Max, int(1), int(2)), Ok(int(2)));
+    }
+}
