@@ -17,6 +17,18 @@ pub struct Span {
     pub end: u32,
 }
 
+impl Span {
+    /// The span of bytes `start..end` of a text.
+    pub fn new(source: SourceId, start: usize, end: usize) -> Self {
+        Self { source, start: start as u32, end: end as u32 }
+    }
+
+    /// The smallest span that holds both; both lie in the same text.
+    pub fn to(self, other: Span) -> Self {
+        Self { source: self.source, start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
+}
+
 /// A named text: a file as the user wrote its name, or `--set 1`.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -41,6 +53,30 @@ impl Source {
         let before = &self.text[..at];
         let line_start = before.rfind('\n').map_or(0, |n| n + 1);
         Position { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
+    }
+}
+
+/// The texts of one check: the file asked for, the files it uses, and one text per `--set`.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    list: Vec<Source>,
+}
+
+impl Sources {
+    /// Adds a text and gives its id.
+    pub fn add(&mut self, source: Source) -> SourceId {
+        self.list.push(source);
+        SourceId(self.list.len() as u32 - 1)
+    }
+
+    /// The text of an id; `None` for an id of other sources.
+    pub fn get(&self, id: SourceId) -> Option<&Source> {
+        self.list.get(id.0 as usize)
+    }
+
+    /// All texts in the order of their ids.
+    pub fn iter(&self) -> impl Iterator<Item = (SourceId, &Source)> {
+        self.list.iter().enumerate().map(|(n, source)| (SourceId(n as u32), source))
     }
 }
 

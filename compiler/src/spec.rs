@@ -2,8 +2,12 @@
 //!
 //! No syntax is left here: variants, `--set` edits, `use`, `let`, `block` calls and defaults are worked out.
 
+mod text;
+
 use std::collections::BTreeMap;
 use std::fmt;
+
+pub use text::{hash, text, text_with_origins};
 
 use crate::expr::Expr;
 use crate::source::Span;
@@ -30,8 +34,10 @@ pub struct Block {
     pub fields: BTreeMap<&'static str, Setting>,
     /// Statements inside the braces, in order.
     pub children: Vec<Block>,
-    /// The place of the keyword and variant in the source.
+    /// The place of the keyword and variant in the source; that of the surrounding statement if filled in by default.
     pub span: Span,
+    /// Where the statement came from: never `Derived`.
+    pub origin: Origin,
 }
 
 /// The value of a field and its origin.
@@ -83,6 +89,26 @@ impl fmt::Display for Value {
 }
 
 impl Block {
+    /// Keyword and variant as written: `attend self`.
+    pub fn title(&self) -> String {
+        if self.variant.is_empty() { self.slot.to_owned() } else { format!("{} {}", self.slot, self.variant) }
+    }
+
+    /// Whether this statement or one inside it has the property.
+    pub fn any(&self, property: &dyn Fn(&Block) -> bool) -> bool {
+        property(self) || self.children.iter().any(|c| c.any(property))
+    }
+
+    /// Whether both say the same, wherever they were written.
+    pub fn same(&self, other: &Block) -> bool {
+        let values = |b: &Block| b.fields.iter().map(|(name, s)| (*name, s.value.clone())).collect::<Vec<_>>();
+        self.slot == other.slot
+            && self.variant == other.variant
+            && values(self) == values(other)
+            && self.children.len() == other.children.len()
+            && self.children.iter().zip(&other.children).all(|(a, b)| a.same(b))
+    }
+
     /// The first child in `slot`.
     pub fn child(&self, slot: &str) -> Option<&Block> {
         self.children.iter().find(|c| c.slot == slot)

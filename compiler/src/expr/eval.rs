@@ -262,7 +262,9 @@ mod tests {
 
     #[test]
     fn integers_divide_rounding_down() {
-        for (a, b, quotient, remainder) in [(7, 2, 3, 1), (-7, 2, -4, 1), (7, -2, -4, -1), (-7, -2, 3, -1), (6, 3, 2, 0)] {
+        for (a, b, quotient, remainder) in
+            [(7, 2, 3, 1), (-7, 2, -4, 1), (7, -2, -4, -1), (-7, -2, 3, -1), (6, 3, 2, 0)]
+        {
             assert_eq!(binary(BinaryOp::Div, int(a), int(b)), Ok(int(quotient)));
             assert_eq!(binary(BinaryOp::Rem, int(a), int(b)), Ok(int(remainder)));
         }

@@ -1,0 +1,348 @@
+//! Variants and `--set`: edits of the tree of statements, before defaults and derived values are worked out.
+
+use super::expand::{self, Author, COPIES, Tree, TreeField, is_counted};
+use super::items::Items;
+use super::scope::Scopes;
+use crate::diag::{Diagnostic, Kind, Problems, closest};
+use crate::feature;
+use crate::schema::LAYERS;
+use crate::source::Span;
+use crate::syntax::ast;
+
+/// Applies edits to a tree.
+pub(super) struct Editor<'e, 'a> {
+    pub(super) items: &'e Items<'a>,
+    pub(super) scopes: &'e mut Scopes,
+    pub(super) problems: &'e mut Problems,
+}
+
+/// A statement by the indices on the way to it from the model.
+type Place = Vec<usize>;
+
+impl Editor<'_, '_> {
+    /// Applies one edit; reports it if it can't be.
+    pub(super) fn apply(&mut self, tree: &mut Tree, edit: &ast::Edit, author: &Author) {
+        match &edit.kind {
+            ast::EditKind::Set(path, value) => self.set(tree, path, value, author),
+            ast::EditKind::Replace(statement) => self.replace(tree, statement, author),
+            ast::EditKind::Remove(path) => self.remove(tree, path),
+            ast::EditKind::Add(element, path) => self.add(tree, element, path, author),
+            ast::EditKind::Let(binding) => self.rebind(tree, binding),
+        }
+        expand::fill(tree);
+    }
+
+    /// `path: value` sets a field, or replaces the statement that the path names.
+    fn set(&mut self, tree: &mut Tree, path: &ast::Path, value: &ast::Value, author: &Author) {
+        let Some((last, outer)) = path.components.split_last() else { return };
+        let Some(place) = self.find(tree, outer) else { return };
+        let node = at_mut(tree, &place);
+        let known = node.feature().map_or(&[][..], |f| f.schema.fields);
+        let is_field = last.index.is_none() && known.iter().any(|f| f.name == last.name.text);
+        if is_field {
+            let scope = node.scope;
+            let field = TreeField { name: last.name.clone(), value: value.clone(), scope, author: author.clone() };
+            node.fields.retain(|f| f.name.text != last.name.text);
+            node.fields.push(field);
+            return;
+        }
+        if !candidates(tree, &place, &last.name.text, !outer.is_empty()).is_empty() {
+            if let Some(place) = self.find(tree, &path.components) {
+                self.replace_by_value(tree, &place, value, path.span, author);
+            }
+            return;
+        }
+        self.no_such_field(tree, &place, &last.name);
+    }
+
+    fn no_such_field(&mut self, tree: &Tree, place: &[usize], name: &ast::Name) {
+        let node = at(tree, place);
+        let title = title(node);
+        let message = format!("`{title}` has no field or statement `{}`", name.text);
+        let own = node.feature().map_or(&[][..], |f| f.schema.fields);
+        let mut diagnostic = Diagnostic::new(Kind::PathNotFound, name.span, message);
+        let inside: Vec<String> = all(tree)
+            .filter(|(_, t)| t.feature().is_some_and(|f| f.schema.fields.iter().any(|f| f.name == name.text)))
+            .map(|(place, _)| format!("`{}.{}`", path_of(tree, &place), name.text))
+            .collect();
+        if let Some(near) = closest(&name.text, own.iter().map(|f| f.name)) {
+            diagnostic = diagnostic.label(format!("did you mean `{near}`?"));
+        } else if !inside.is_empty() {
+            diagnostic = diagnostic.label(format!("did you mean {}?", inside.join(" or ")));
+        }
+        self.problems.report(diagnostic);
+    }
+
+    /// `depthwise.gate: none` and `depthwise.halt: token { cost: 0.0 }` replace a whole statement.
+    fn replace_by_value(&mut self, tree: &mut Tree, place: &[usize], value: &ast::Value, span: Span, author: &Author) {
+        let node = at(tree, place);
+        let counted = is_counted(&node.keyword.text);
+        let (word, body) = match value {
+            ast::Value::Expr(expr) if counted => {
+                let scope = node.scope;
+                let name = ast::Name { text: COPIES.to_owned(), span: expr.span };
+                let field = TreeField { name, value: value.clone(), scope, author: author.clone() };
+                let node = at_mut(tree, place);
+                node.fields.retain(|f| f.name.text != COPIES);
+                node.fields.push(field);
+                return;
+            }
+            ast::Value::Expr(expr) => (expr.as_name(), None),
+            ast::Value::Structured(name, body) => (Some(name.clone()), Some(body.clone())),
+        };
+        let Some(word) = word.filter(|_| !counted) else {
+            let message = format!("`{}` is a statement, so its value is a variant", node.keyword.text);
+            let help = "as in `depthwise.gate: none` or `depthwise.gate: mlp { hidden: 64 }`";
+            self.problems.report(Diagnostic::new(Kind::WrongType, value.span(), message).help(help));
+            return;
+        };
+        let keyword = ast::Name { text: node.keyword.text.clone(), span: word.span };
+        let statement = ast::Statement { keyword, word: Some(ast::Word::Name(word)), body, span };
+        self.put(tree, place, statement, author);
+    }
+
+    /// Puts a statement in the place of another.
+    fn put(&mut self, tree: &mut Tree, place: &[usize], statement: ast::Statement, author: &Author) {
+        let Some((&index, parent)) = place.split_last() else { return };
+        let parent = at_mut(tree, parent);
+        let element = ast::Element::Statement(statement);
+        let new = expand::element(self.items, &element, parent.scope, author, self.scopes, self.problems);
+        parent.children.splice(index..=index, new);
+    }
+
+    /// A statement alone replaces the one in its slot.
+    fn replace(&mut self, tree: &mut Tree, statement: &ast::Statement, author: &Author) {
+        let keyword = &statement.keyword;
+        let mut places = written_first(tree, all(tree).filter(|(_, t)| t.keyword.text == keyword.text).collect());
+        let is_layer = LAYERS.contains(&keyword.text.as_str());
+        if places.len() > 1 && is_layer {
+            let word = match &statement.word {
+                Some(ast::Word::Name(name)) => Some(&name.text),
+                _ => None,
+            };
+            places.retain(|place| at(tree, place).word.as_ref().map(|w| &w.text) == word);
+        }
+        match places.as_slice() {
+            [only] => self.put(tree, only, statement.clone(), author),
+            [] => self.put_in_empty_slot(tree, statement, author),
+            several => self.ambiguous(tree, &keyword.text, statement.head(), several),
+        }
+    }
+
+    /// A statement whose slot is empty goes to the only place that has the slot.
+    fn put_in_empty_slot(&mut self, tree: &mut Tree, statement: &ast::Statement, author: &Author) {
+        let keyword = &statement.keyword;
+        let takes = |t: &Tree| {
+            let rules = t.feature().map_or(&[][..], |f| f.schema.children);
+            rules.iter().any(|r| r.max == 1 && r.slots.contains(&keyword.text.as_str()))
+        };
+        let places: Vec<Place> = std::iter::once((Vec::new(), &*tree))
+            .chain(all(tree))
+            .filter(|(_, t)| takes(t))
+            .map(|(place, _)| place)
+            .collect();
+        match places.as_slice() {
+            [only] => {
+                let parent = at_mut(tree, only);
+                let element = ast::Element::Statement(statement.clone());
+                let new = expand::element(self.items, &element, parent.scope, author, self.scopes, self.problems);
+                parent.children.extend(new);
+            }
+            [] => {
+                let message = format!("the model has no `{}` to replace", keyword.text);
+                let mut diagnostic = Diagnostic::new(Kind::PathNotFound, keyword.span, message);
+                if feature::slot(&keyword.text).is_none() {
+                    let near = closest(&keyword.text, feature::SLOTS.iter().map(|s| s.name));
+                    diagnostic = diagnostic.label(near.map_or_else(String::new, |n| format!("did you mean `{n}`?")));
+                } else {
+                    diagnostic = diagnostic.help("put it in with `add ... after PATH`");
+                }
+                self.problems.report(diagnostic);
+            }
+            several => {
+                let message = format!("`{}` can stand in more than one place", keyword.text);
+                let help = several.iter().map(|place| format!("`{}`", path_of(tree, place))).collect::<Vec<_>>();
+                let help = format!("name the place with `add ... after PATH`; it can stand in {}", help.join(", "));
+                self.problems.report(Diagnostic::new(Kind::AmbiguousPath, statement.head(), message).help(help));
+            }
+        }
+    }
+
+    /// Removes a statement or a field.
+    fn remove(&mut self, tree: &mut Tree, path: &ast::Path) {
+        let Some((last, outer)) = path.components.split_last() else { return };
+        let Some(place) = self.find(tree, outer) else { return };
+        let node = at_mut(tree, &place);
+        if let Some(n) = node.fields.iter().position(|f| f.name.text == last.name.text && f.name.text != COPIES) {
+            node.fields.remove(n);
+            return;
+        }
+        let Some(place) = self.find(tree, &path.components) else { return };
+        let node = at(tree, &place);
+        let Some((&index, parent)) = place.split_last() else {
+            self.problems.report(Diagnostic::new(Kind::PathNotFound, path.span, "the model itself can't be removed"));
+            return;
+        };
+        if node.author == Author::Default {
+            let message = format!("`{}` is not written, so it can't be removed", title(node));
+            self.problems.report(Diagnostic::new(Kind::PathNotFound, path.span, message));
+            return;
+        }
+        at_mut(tree, parent).children.remove(index);
+    }
+
+    /// Puts a statement or a block behind another statement.
+    fn add(&mut self, tree: &mut Tree, element: &ast::Element, path: &ast::Path, author: &Author) {
+        let Some(place) = self.find(tree, &path.components) else { return };
+        let Some((&index, parent)) = place.split_last() else {
+            self.problems.report(Diagnostic::new(Kind::PathNotFound, path.span, "nothing can stand after the model"));
+            return;
+        };
+        let parent = at_mut(tree, parent);
+        let new = expand::element(self.items, element, parent.scope, author, self.scopes, self.problems);
+        parent.children.splice(index + 1..index + 1, new);
+    }
+
+    /// Gives a constant of the model, or of a file, another value.
+    fn rebind(&mut self, tree: &Tree, binding: &ast::Let) {
+        let name = &binding.name.text;
+        if let Some(scope) = tree.lets.get(name) {
+            self.scopes.rebind(*scope, binding.value.clone());
+        } else if let Some(super::items::Definition::Let(_)) = self.items.definition(name) {
+            self.scopes.globals.insert(name.clone(), binding.value.clone());
+        } else {
+            let message = format!("there is no constant `{name}` to replace");
+            let hint = crate::diag::did_you_mean(name, tree.lets.keys().map(String::as_str));
+            self.problems.report(Diagnostic::new(Kind::PathNotFound, binding.name.span, message).label(hint));
+        }
+    }
+
+    /// The statement of a path; reports a path that names none or several.
+    fn find(&mut self, tree: &Tree, components: &[ast::Component]) -> Option<Place> {
+        let mut place: Place = Vec::new();
+        for (n, component) in components.iter().enumerate() {
+            let name = &component.name.text;
+            if n == 0 && name == "model" && component.index.is_none() {
+                continue;
+            }
+            let found = candidates(tree, &place, name, n > 0);
+            place = match (component.index, found.as_slice()) {
+                (_, []) => return self.not_found(tree, &place, &component.name),
+                (None, [only]) => only.clone(),
+                (None, several) => {
+                    self.ambiguous(tree, name, component.name.span, several);
+                    return None;
+                }
+                (Some(index), several) => match index.checked_sub(1).and_then(|n| several.get(n)) {
+                    Some(place) => place.clone(),
+                    None => {
+                        let message = format!("there is no `{name}[{index}]`");
+                        let label = format!("there are {}, counted from 1", several.len());
+                        let span = component.name.span;
+                        self.problems.report(Diagnostic::new(Kind::PathNotFound, span, message).label(label));
+                        return None;
+                    }
+                },
+            };
+        }
+        Some(place)
+    }
+
+    fn not_found(&mut self, tree: &Tree, place: &[usize], name: &ast::Name) -> Option<Place> {
+        let inside = at(tree, place);
+        let names: Vec<String> = all(inside).flat_map(|(_, t)| names_of(t)).collect();
+        let mut diagnostic = Diagnostic::new(
+            Kind::PathNotFound,
+            name.span,
+            format!("there is no `{}` in `{}`", name.text, title(inside)),
+        );
+        if let Some(near) = closest(&name.text, names.iter().map(String::as_str)) {
+            diagnostic = diagnostic.label(format!("did you mean `{near}`?"));
+        }
+        self.problems.report(diagnostic);
+        None
+    }
+
+    fn ambiguous(&mut self, tree: &Tree, name: &str, span: Span, places: &[Place]) {
+        let message = format!("`{name}` names {} statements", places.len());
+        let mut diagnostic = Diagnostic::new(Kind::AmbiguousPath, span, message);
+        for (n, place) in places.iter().take(MOST_SHOWN).enumerate() {
+            let label = format!("`{name}[{}]`, or `{}`", n + 1, path_of(tree, place));
+            diagnostic = diagnostic.note(at(tree, place).span, label);
+        }
+        self.problems.report(diagnostic.help("name an outer statement too, or the number of the place"));
+    }
+}
+
+/// The most places that a report of an ambiguous path shows.
+const MOST_SHOWN: usize = 6;
+
+/// The statements below `place` that a name may mean: those of the shallowest depth. A name behind a dot means a
+/// statement right inside, if there is one. What is written goes before what is filled in.
+fn candidates(tree: &Tree, place: &[usize], name: &str, behind_dot: bool) -> Vec<Place> {
+    let found: Vec<(Place, &Tree)> =
+        all(at(tree, place)).filter(|(_, t)| names_of(t).iter().any(|n| n == name)).collect();
+    let direct: Vec<(Place, &Tree)> = found.iter().filter(|(p, _)| p.len() == 1).cloned().collect();
+    let found = if behind_dot && !direct.is_empty() { direct } else { found };
+    let places = written_first(at(tree, place), found);
+    let depth = places.iter().map(Vec::len).min().unwrap_or(0);
+    let full = |below: Place| place.iter().copied().chain(below).collect();
+    places.into_iter().filter(|p| p.len() == depth).map(full).collect()
+}
+
+/// The written ones of some statements, or all of them if none is written.
+fn written_first(_: &Tree, found: Vec<(Place, &Tree)>) -> Vec<Place> {
+    let written = found.iter().any(|(_, t)| t.author != Author::Default);
+    found.into_iter().filter(|(_, t)| !written || t.author != Author::Default).map(|(place, _)| place).collect()
+}
+
+/// The names that a path may call a statement by.
+fn names_of(tree: &Tree) -> Vec<String> {
+    let word = tree.word.as_ref().map(|w| w.text.clone());
+    std::iter::once(tree.keyword.text.clone()).chain(word).collect()
+}
+
+/// All statements inside, in the order of the text.
+fn all(tree: &Tree) -> impl Iterator<Item = (Place, &Tree)> {
+    let mut found = Vec::new();
+    let mut waiting: Vec<(Place, &Tree)> = vec![(Vec::new(), tree)];
+    while let Some((place, node)) = waiting.pop() {
+        for (n, child) in node.children.iter().enumerate().rev() {
+            let mut below = place.clone();
+            below.push(n);
+            waiting.push((below, child));
+        }
+        if !place.is_empty() {
+            found.push((place, node));
+        }
+    }
+    found.into_iter()
+}
+
+fn at<'t>(tree: &'t Tree, place: &[usize]) -> &'t Tree {
+    place.iter().fold(tree, |node, &n| &node.children[n])
+}
+
+fn at_mut<'t>(tree: &'t mut Tree, place: &[usize]) -> &'t mut Tree {
+    place.iter().fold(tree, |node, &n| &mut node.children[n])
+}
+
+/// The dotted path of a statement, each part by variant for layers and by keyword for others.
+fn path_of(tree: &Tree, place: &[usize]) -> String {
+    let mut node = tree;
+    let mut parts = Vec::new();
+    for &n in place {
+        node = &node.children[n];
+        let by_word = LAYERS.contains(&node.keyword.text.as_str());
+        let word = node.word.as_ref().filter(|_| by_word);
+        parts.push(word.map_or(node.keyword.text.as_str(), |w| w.text.as_str()));
+    }
+    if parts.is_empty() { "model".to_owned() } else { parts.join(".") }
+}
+
+fn title(tree: &Tree) -> String {
+    match &tree.word {
+        None => tree.keyword.text.clone(),
+        Some(word) => format!("{} {}", tree.keyword.text, word.text),
+    }
+}

@@ -1,0 +1,268 @@
+//! From a model's syntax to a tree of statements in which blocks are inserted and optional statements filled in.
+//!
+//! Values stay as written, each with the scope that it is read in.
+
+use std::collections::BTreeMap;
+
+use super::items::{Items, Model, refuse_reserved};
+use super::resolve::wrong_arity;
+use super::scope::{Bound, ScopeId, Scopes};
+use crate::diag::{Diagnostic, Kind, Problems, did_you_mean};
+use crate::feature;
+use crate::schema::Children;
+use crate::source::Span;
+use crate::syntax::{MAX_NESTING, ast};
+
+/// The most statements, fields and insertions of one model.
+const MAX_ELEMENTS: usize = 10_000;
+
+/// Who wrote something.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Author {
+    /// The model in the file.
+    File,
+    /// A variant.
+    Variant(String),
+    /// The n-th `--set`, from 1.
+    Override(usize),
+    /// Nobody: it is filled in.
+    Default,
+}
+
+/// A statement.
+#[derive(Clone, Debug)]
+pub(super) struct Tree {
+    pub(super) keyword: ast::Name,
+    /// The variant.
+    pub(super) word: Option<ast::Name>,
+    pub(super) fields: Vec<TreeField>,
+    pub(super) children: Vec<Tree>,
+    pub(super) author: Author,
+    /// Keyword and word.
+    pub(super) span: Span,
+    /// What is visible at the end of the braces.
+    pub(super) scope: ScopeId,
+    /// The constants of the braces.
+    pub(super) lets: BTreeMap<String, ScopeId>,
+}
+
+/// A field.
+#[derive(Clone, Debug)]
+pub(super) struct TreeField {
+    pub(super) name: ast::Name,
+    pub(super) value: ast::Value,
+    pub(super) scope: ScopeId,
+    pub(super) author: Author,
+}
+
+impl Tree {
+    /// A statement without content.
+    fn new(keyword: ast::Name, word: Option<ast::Name>, author: Author, span: Span) -> Self {
+        let (fields, children, lets) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Self { keyword, word, fields, children, author, span, scope: None, lets }
+    }
+
+    /// The feature that it names, if there is one.
+    pub(super) fn feature(&self) -> Option<&'static feature::Feature> {
+        let word = self.word.as_ref().map_or("", |w| w.text.as_str());
+        feature::feature(&self.keyword.text, word)
+    }
+}
+
+/// The tree of a model as the file writes it. Its elements are counted, and the limit of nesting holds again: blocks
+/// in blocks could grow without end.
+pub(super) fn model(items: &Items<'_>, model: Model<'_>, scopes: &mut Scopes, problems: &mut Problems) -> Option<Tree> {
+    let before = problems.len();
+    let mut expander =
+        Expander { items, scopes, problems, author: Author::File, count: 0, level: 0, active: Vec::new() };
+    let name = ast::Name { text: "model".to_owned(), span: model.name.span() };
+    let span = name.span;
+    let mut tree = Tree::new(name, None, Author::File, span);
+    expander.elements(&mut tree, &model.body.elements, None);
+    if expander.count > MAX_ELEMENTS && problems.len() > before {
+        return None;
+    }
+    fill(&mut tree);
+    Some(tree)
+}
+
+/// The trees of one element written by an edit, in the scope of its new place.
+pub(super) fn element(
+    items: &Items<'_>,
+    element: &ast::Element,
+    scope: ScopeId,
+    author: &Author,
+    scopes: &mut Scopes,
+    problems: &mut Problems,
+) -> Vec<Tree> {
+    let mut expander =
+        Expander { items, scopes, problems, author: author.clone(), count: 0, level: 0, active: Vec::new() };
+    let span = element.span();
+    let mut holder = Tree::new(ast::Name { text: String::new(), span }, None, author.clone(), span);
+    expander.elements(&mut holder, std::slice::from_ref(element), scope);
+    if expander.count > MAX_ELEMENTS {
+        return Vec::new();
+    }
+    holder.children.iter_mut().for_each(fill);
+    holder.children
+}
+
+/// Fills in the default variant of every optional statement that is not written, at any depth.
+pub(super) fn fill(tree: &mut Tree) {
+    let rules: &[Children] = tree.feature().map_or(&[], |f| f.schema.children);
+    for rule in rules {
+        let Some(absent) = rule.absent else { continue };
+        let Some(slot) = rule.slots.first() else { continue };
+        if !tree.children.iter().any(|c| c.keyword.text == *slot) {
+            let name = |text: &str| ast::Name { text: text.to_owned(), span: tree.span };
+            let mut child = Tree::new(name(slot), Some(name(absent)), Author::Default, tree.span);
+            child.scope = tree.scope;
+            tree.children.push(child);
+        }
+    }
+    tree.children.iter_mut().for_each(fill);
+}
+
+struct Expander<'e, 'a> {
+    items: &'e Items<'a>,
+    scopes: &'e mut Scopes,
+    problems: &'e mut Problems,
+    author: Author,
+    count: usize,
+    level: usize,
+    /// The blocks being inserted.
+    active: Vec<String>,
+}
+
+impl Expander<'_, '_> {
+    /// Adds elements to a statement; gives the scope behind the last one.
+    fn elements(&mut self, tree: &mut Tree, elements: &[ast::Element], scope: ScopeId) {
+        let mut scope = scope;
+        let mut own: BTreeMap<&str, Span> = BTreeMap::new();
+        for element in elements {
+            self.count += 1;
+            if self.count > MAX_ELEMENTS {
+                self.too_long(element.span());
+                break;
+            }
+            match element {
+                ast::Element::Let(binding) => {
+                    refuse_reserved(&binding.name, self.problems);
+                    if let Some(first) = own.insert(&binding.name.text, binding.name.span) {
+                        let message = format!("the constant `{}` is defined twice", binding.name.text);
+                        let diagnostic = Diagnostic::new(Kind::DuplicateName, binding.name.span, message);
+                        self.problems.report(diagnostic.note(first, "the first one"));
+                    }
+                    let value = Bound::Written(binding.value.clone(), scope);
+                    scope = self.scopes.bind(scope, &binding.name.text, value);
+                    tree.lets.insert(binding.name.text.clone(), scope);
+                }
+                ast::Element::Field(field) => tree.fields.push(TreeField {
+                    name: field.name.clone(),
+                    value: field.value.clone(),
+                    scope,
+                    author: self.author.clone(),
+                }),
+                ast::Element::Statement(statement) => {
+                    if let Some(child) = self.statement(statement, scope) {
+                        tree.children.push(child);
+                    }
+                }
+                ast::Element::Insert(insert) => self.insert(tree, insert, scope),
+            }
+        }
+        tree.scope = scope;
+    }
+
+    fn too_long(&mut self, span: Span) {
+        let message = format!("the model has more than {MAX_ELEMENTS} statements and fields");
+        if !self.problems.kinds().contains(&Kind::TooLong) {
+            self.problems.report(Diagnostic::new(Kind::TooLong, span, message));
+        }
+    }
+
+    fn statement(&mut self, statement: &ast::Statement, scope: ScopeId) -> Option<Tree> {
+        self.level += 1;
+        let result = if self.level > MAX_NESTING {
+            let message = format!("statements are nested more than {MAX_NESTING} deep");
+            self.problems.report(Diagnostic::new(Kind::TooDeep, statement.head(), message));
+            None
+        } else {
+            let mut tree = Tree::new(statement.keyword.clone(), None, self.author.clone(), statement.head());
+            self.word(&mut tree, statement.word.as_ref(), scope);
+            let elements = statement.body.as_ref().map_or(&[][..], |b| &b.elements);
+            self.elements(&mut tree, elements, scope);
+            Some(tree)
+        };
+        self.level -= 1;
+        result
+    }
+
+    /// The word behind the keyword: a variant, or for `stack` the number of copies, which may be a constant's name.
+    fn word(&self, tree: &mut Tree, word: Option<&ast::Word>, scope: ScopeId) {
+        let counted = is_counted(&tree.keyword.text);
+        let value = match word {
+            None => return,
+            Some(ast::Word::Name(name)) if !counted => {
+                tree.word = Some(name.clone());
+                return;
+            }
+            Some(ast::Word::Name(name)) => ast::ExprKind::Name(name.text.clone()),
+            Some(ast::Word::Int(n, _)) => ast::ExprKind::Int(*n),
+        };
+        let span = word.map_or(tree.span, ast::Word::span);
+        let name = if counted { COPIES } else { "" };
+        tree.fields.push(TreeField {
+            name: ast::Name { text: name.to_owned(), span },
+            value: ast::Value::Expr(ast::Expr { kind: value, span }),
+            scope,
+            author: self.author.clone(),
+        });
+    }
+
+    /// Puts the elements of a block in the place of its insertion.
+    fn insert(&mut self, tree: &mut Tree, insert: &ast::Insert, scope: ScopeId) {
+        let name = &insert.name.text;
+        let Some(block) = self.items.block(name) else {
+            let hint = did_you_mean(name, self.items.block_names());
+            let message = format!("there is no block `{name}`");
+            self.problems.report(Diagnostic::new(Kind::UnknownName, insert.name.span, message).label(hint));
+            return;
+        };
+        if block.params.len() != insert.args.len() {
+            let (takes, given) = (block.params.len(), insert.args.len());
+            self.problems.report(wrong_arity(name, takes, given, insert.span, Some(block.name.span)));
+            return;
+        }
+        if self.active.contains(name) {
+            let mut chain: Vec<&str> = self.active.iter().map(String::as_str).collect();
+            chain.push(name);
+            let help = format!("the chain: {}", chain.join(" -> "));
+            let message = format!("the block `{name}` holds itself");
+            self.problems.report(Diagnostic::new(Kind::CyclicBlock, insert.span, message).help(help));
+            return;
+        }
+        if self.active.len() >= MAX_NESTING {
+            let message = format!("blocks are inserted more than {MAX_NESTING} deep");
+            self.problems.report(Diagnostic::new(Kind::TooDeep, insert.span, message));
+            return;
+        }
+        let mut inner: ScopeId = None;
+        for (param, arg) in block.params.iter().zip(&insert.args) {
+            inner = self.scopes.bind(inner, &param.text, Bound::Written(arg.clone(), scope));
+        }
+        self.active.push(name.clone());
+        let (outer_scope, outer_lets) = (tree.scope, tree.lets.clone());
+        self.elements(tree, &block.body.elements, inner);
+        (tree.scope, tree.lets) = (outer_scope, outer_lets);
+        self.active.pop();
+    }
+}
+
+/// The field that stands behind the keyword of counted statements.
+pub(super) const COPIES: &str = "copies";
+
+/// Whether a number stands behind the keyword.
+pub(super) fn is_counted(keyword: &str) -> bool {
+    feature::feature(keyword, "").is_some_and(|f| f.schema.fields.iter().any(|field| field.name == COPIES))
+}

@@ -1,0 +1,167 @@
+//! Reads a file and all that it uses.
+
+use std::collections::BTreeSet;
+
+use crate::diag::{Diagnostic, Kind, Problems};
+use crate::source::{Source, Sources};
+use crate::syntax::{self, ast};
+
+/// The most files that one spec may use.
+const MAX_FILES: usize = 100;
+
+/// Gives the texts of files named by `use`.
+pub trait Loader {
+    /// The text of a file. The path is relative to the folder of the file that is checked, has `/` between folders,
+    /// no `.` or `..` part, and is not absolute; a loader only has to take care that links don't lead out of it.
+    /// The error is a short reason: `not found`.
+    fn load(&self, path: &str) -> Result<String, String>;
+}
+
+/// The parsed files: the one asked for comes last, after all that it uses.
+pub(super) struct Loaded {
+    /// In the order in which their items are listed.
+    pub(super) files: Vec<ast::File>,
+}
+
+impl Loaded {
+    /// The file that was asked for.
+    pub(super) fn root(&self) -> &ast::File {
+        self.files.last().expect("loading gives at least the file asked for")
+    }
+}
+
+/// Parses the file and what it uses; `None` if any of them has a syntax error.
+pub(super) fn load(
+    loader: &dyn Loader,
+    root: Source,
+    sources: &mut Sources,
+    problems: &mut Problems,
+) -> Option<Loaded> {
+    let (folder, file) = root.name.rsplit_once('/').map_or(("", root.name.as_str()), |(a, b)| (a, b));
+    let (folder, file) = (folder.to_owned(), file.to_owned());
+    let mut reader = Reader {
+        loader,
+        folder,
+        sources,
+        problems,
+        files: Vec::new(),
+        seen: BTreeSet::new(),
+        active: Vec::new(),
+        complete: true,
+    };
+    reader.read(root, file);
+    let (complete, files) = (reader.complete, reader.files);
+    complete.then_some(Loaded { files })
+}
+
+struct Reader<'a> {
+    loader: &'a dyn Loader,
+    /// The folder of the root file, for the names shown in reports.
+    folder: String,
+    sources: &'a mut Sources,
+    problems: &'a mut Problems,
+    files: Vec<ast::File>,
+    seen: BTreeSet<String>,
+    /// The paths of the files being read, the root first.
+    active: Vec<String>,
+    complete: bool,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, source: Source, path: String) {
+        let text = source.text.clone();
+        let id = self.sources.add(source);
+        self.seen.insert(path.clone());
+        let Some(file) = syntax::parse(id, &text, self.problems) else {
+            self.complete = false;
+            return;
+        };
+        self.active.push(path);
+        for item in &file.items {
+            if let ast::ItemKind::Use { path } = &item.kind {
+                self.include(path);
+            }
+        }
+        self.active.pop();
+        self.files.push(file);
+    }
+
+    fn include(&mut self, written: &ast::Name) {
+        let here = self.active.last().map_or("", String::as_str);
+        let Some(path) = join(here, &written.text) else {
+            let message = format!("`{}` is outside the folder of the spec", written.text);
+            self.fail(
+                Diagnostic::new(Kind::IncludeOutsideRoot, written.span, message)
+                    .help("paths are relative to this file and stay inside the folder of the checked file"),
+            );
+            return;
+        };
+        if self.active.contains(&path) {
+            let mut chain: Vec<&str> = self.active.iter().map(String::as_str).collect();
+            chain.push(&path);
+            let help = chain.join(" uses ");
+            self.fail(
+                Diagnostic::new(Kind::CyclicUse, written.span, format!("`{}` uses itself", written.text)).help(help),
+            );
+            return;
+        }
+        if self.seen.contains(&path) {
+            return;
+        }
+        if self.seen.len() >= MAX_FILES {
+            let message = format!("more than {MAX_FILES} files are used");
+            self.fail(Diagnostic::new(Kind::TooLong, written.span, message));
+            return;
+        }
+        match self.loader.load(&path) {
+            Ok(text) => {
+                let name = if self.folder.is_empty() { path.clone() } else { format!("{}/{path}", self.folder) };
+                self.read(Source::new(name, text), path);
+            }
+            Err(reason) => {
+                let message = format!("`{}` can't be read", written.text);
+                self.fail(Diagnostic::new(Kind::MissingFile, written.span, message).label(reason));
+            }
+        }
+    }
+
+    fn fail(&mut self, diagnostic: Diagnostic) {
+        self.complete = false;
+        self.problems.report(diagnostic);
+    }
+}
+
+/// The path of a file used by `here`, relative to the root folder; `None` if it leaves it.
+fn join(here: &str, written: &str) -> Option<String> {
+    let refused = written.is_empty() || written.starts_with('/') || written.contains(['\\', ':', '\0']);
+    if refused {
+        return None;
+    }
+    let mut parts: Vec<&str> = here.split('/').collect();
+    parts.pop();
+    for part in written.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            name => parts.push(name),
+        }
+    }
+    if parts.is_empty() { None } else { Some(parts.join("/")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::join;
+
+    #[test]
+    fn paths_stay_inside() {
+        assert_eq!(join("a.rt", "b.rt"), Some("b.rt".to_owned()));
+        assert_eq!(join("lib/a.rt", "../b.rt"), Some("b.rt".to_owned()));
+        assert_eq!(join("lib/a.rt", "./c//b.rt"), Some("lib/c/b.rt".to_owned()));
+        for outside in ["../b.rt", "lib/../../b.rt", "/etc/passwd", "C:\\b.rt", "a\\..\\b.rt", "", "."] {
+            assert_eq!(join("a.rt", outside), None, "{outside}");
+        }
+    }
+}

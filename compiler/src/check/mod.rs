@@ -1,0 +1,190 @@
+//! From the syntax tree to the checked spec.
+//!
+//! The steps, one module each: `load` reads the file and those it uses; `items` lists what they define; `expand` puts
+//! blocks in their places; `edit` applies variants and `--set`; `build` gives every field a value and checks
+//! the shape; then the checks of the features run. Problems are collected on the way.
+
+mod build;
+mod edit;
+mod expand;
+mod items;
+mod load;
+mod resolve;
+mod scope;
+
+pub use load::Loader;
+
+use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
+use crate::schema::Catalog;
+use crate::source::{Source, Sources, Span};
+use crate::spec::Spec;
+use crate::syntax::{self, ast};
+use items::{Items, Target};
+use load::Loaded;
+
+/// Checks one model or variant of a file.
+///
+/// `target` is `model`, `model:variant` or the name of a variant; without one it is the only model of the file, or
+/// the one named like the file. Every override is one edit of the language, as `depthwise.depth=20` or `gate none`.
+/// The spec is given if there is no error; there may be warnings then.
+pub fn check(
+    loader: &dyn Loader,
+    root: Source,
+    target: Option<&str>,
+    overrides: &[String],
+    catalog: &Catalog,
+) -> (Option<Spec>, Problems, Sources) {
+    let (mut problems, mut sources) = (Problems::default(), Sources::default());
+    let stem = stem(&root.name);
+    let loaded = load::load(loader, root, &mut sources, &mut problems);
+    let edits = parse_overrides(overrides, &mut sources, &mut problems);
+    let spec = loaded.and_then(|loaded| {
+        let items = Items::index(&loaded.files, &mut problems);
+        let target = find_target(&items, &loaded, target, &stem, &mut problems);
+        check_definitions(&items, &mut problems);
+        target.and_then(|target| one(&items, &target, &edits, catalog, &mut problems))
+    });
+    problems.sort();
+    let spec = if problems.has_errors() { None } else { spec };
+    (spec, problems, sources)
+}
+
+/// Checks every model and variant of a file; gives those that have no error.
+pub fn check_all(loader: &dyn Loader, root: Source, catalog: &Catalog) -> (Vec<Spec>, Problems, Sources) {
+    let (mut problems, mut sources) = (Problems::default(), Sources::default());
+    let mut specs = Vec::new();
+    if let Some(loaded) = load::load(loader, root, &mut sources, &mut problems) {
+        let items = Items::index(&loaded.files, &mut problems);
+        check_definitions(&items, &mut problems);
+        for target in items.targets(&loaded.root().items) {
+            let mut own = Problems::default();
+            let spec = one(&items, &target, &[], catalog, &mut own);
+            specs.extend(spec.filter(|_| !own.has_errors()));
+            problems.extend(own);
+        }
+    }
+    problems.sort();
+    (specs, problems, sources)
+}
+
+/// The models and variants of a file as targets: `gut`, `gut:no_gate`. Empty for a file with syntax errors.
+pub fn names(source: &Source) -> Vec<String> {
+    let mut problems = Problems::default();
+    let Some(file) = syntax::parse(crate::source::SourceId(0), &source.text, &mut problems) else { return Vec::new() };
+    file.items
+        .iter()
+        .filter_map(|item| match &item.kind {
+            ast::ItemKind::Model { name, .. } => Some(name.text()),
+            ast::ItemKind::Variant { name, base, .. } => Some(format!("{}:{}", base.model.text, name.text)),
+            _ => None,
+        })
+        .collect()
+}
+
+/// An edit of the command line, and its place.
+struct Override {
+    edit: Option<ast::Edit>,
+    span: Span,
+}
+
+fn parse_overrides(overrides: &[String], sources: &mut Sources, problems: &mut Problems) -> Vec<Override> {
+    let parse = |(n, text): (usize, &String)| {
+        let id = sources.add(Source::new(format!("--set {}", n + 1), text.clone()));
+        Override { edit: syntax::parse_override(id, text, problems), span: Span::new(id, 0, text.len()) }
+    };
+    overrides.iter().enumerate().map(parse).collect()
+}
+
+/// One model from its items to its spec.
+fn one(
+    items: &Items<'_>,
+    target: &Target<'_>,
+    overrides: &[Override],
+    catalog: &Catalog,
+    problems: &mut Problems,
+) -> Option<Spec> {
+    let mut scopes = scope::Scopes::default();
+    let mut tree = expand::model(items, target.model, &mut scopes, problems)?;
+    let mut editor = edit::Editor { items, scopes: &mut scopes, problems };
+    for variant in &target.variants {
+        let author = expand::Author::Variant(variant.name.text.clone());
+        for edit in variant.edits {
+            editor.apply(&mut tree, edit, &author);
+        }
+    }
+    for (n, over) in overrides.iter().enumerate() {
+        if let Some(edit) = &over.edit {
+            editor.apply(&mut tree, edit, &expand::Author::Override(n + 1));
+        }
+    }
+    let spans: Vec<Span> = overrides.iter().map(|o| o.span).collect();
+    let root = build::build(items, &mut scopes, &tree, catalog, &spans, problems)?;
+    Some(Spec { name: target.name.clone(), doc: target.doc.clone(), root })
+}
+
+/// Checks the definitions that have no parameters, used or not.
+fn check_definitions(items: &Items<'_>, problems: &mut Problems) {
+    let mut scopes = scope::Scopes::default();
+    for function in items.functions().filter(|f| f.params.as_ref().is_none_or(Vec::is_empty)) {
+        resolve::Resolver::new(items, &mut scopes, problems, resolve::ATTENTION).function(function);
+    }
+}
+
+fn find_target<'a>(
+    items: &Items<'a>,
+    loaded: &'a Loaded,
+    target: Option<&str>,
+    stem: &str,
+    problems: &mut Problems,
+) -> Option<Target<'a>> {
+    let own: Vec<Target<'a>> = items.targets(&loaded.root().items).collect();
+    let models: Vec<&Target<'a>> = own.iter().filter(|t| t.variants.is_empty()).collect();
+    let names: Vec<&str> = own.iter().map(|t| t.name.as_str()).collect();
+    let Some(wanted) = target else {
+        let found = match models.as_slice() {
+            [only] => Some(*only),
+            several => several.iter().find(|t| t.name == stem).copied(),
+        };
+        if found.is_none() {
+            let message = if own.is_empty() { "the file has no model" } else { "the file has several models" };
+            let mut diagnostic = Diagnostic::nowhere(Kind::UnknownModel, message);
+            if !own.is_empty() {
+                diagnostic = diagnostic.help(format!("name one of them: {}", list(names, "or")));
+            }
+            problems.report(diagnostic);
+        }
+        return found.cloned();
+    };
+    if let Some(found) = items.target(wanted) {
+        return Some(found);
+    }
+    let by_variant: Vec<&Target<'a>> =
+        own.iter().filter(|t| t.variants.last().is_some_and(|v| v.name.text == wanted)).collect();
+    match by_variant.as_slice() {
+        [only] => return Some((*only).clone()),
+        [] => {
+            let kind = if wanted.contains(':') && models.iter().any(|m| wanted.starts_with(&format!("{}:", m.name))) {
+                Kind::UnknownVariantOf
+            } else {
+                Kind::UnknownModel
+            };
+            let diagnostic = Diagnostic::nowhere(kind, format!("there is no model `{wanted}`"))
+                .help(did_you_mean(wanted, names.iter().copied()))
+                .help(format!("the file has {}", list(names, "and")));
+            problems.report(diagnostic);
+        }
+        several => {
+            let names: Vec<&str> = several.iter().map(|t| t.name.as_str()).collect();
+            let message = format!("several models have a variant `{wanted}`");
+            let help = format!("name one of them: {}", list(names, "or"));
+            problems.report(Diagnostic::nowhere(Kind::UnknownModel, message).help(help));
+        }
+    }
+    None
+}
+
+/// The name of a file without folders and ending.
+fn stem(name: &str) -> String {
+    let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    file.strip_suffix(".rt").unwrap_or(file).to_owned()
+}

@@ -1,0 +1,415 @@
+//! Expressions: names are looked up, masks inlined, constants put in, kinds checked.
+
+use super::items::{Definition, Items};
+use super::scope::{Bound, ScopeId, Scopes};
+use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
+use crate::expr::{BinaryOp, Expr, Func, Var, constant, simplify};
+use crate::source::Span;
+use crate::syntax::ast::{self, ExprKind, Role};
+
+/// The largest number of nodes after inlining; also the most look-ups on the way there.
+const MAX_NODES: usize = 10_000;
+
+/// The deepest tree after inlining.
+const MAX_DEPTH: usize = 200;
+
+/// The kind of an expression's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Type {
+    Int,
+    Float,
+    Bool,
+}
+
+impl Type {
+    fn is_number(self) -> bool {
+        self != Self::Bool
+    }
+
+    fn describe(self) -> &'static str {
+        match self {
+            Self::Int => "a whole number",
+            Self::Float => "a real number",
+            Self::Bool => "true or false",
+        }
+    }
+}
+
+/// A resolved expression with its kind and measures.
+#[derive(Clone, Debug)]
+pub(super) struct Typed {
+    pub(super) expr: Expr,
+    pub(super) ty: Type,
+    depth: usize,
+    size: usize,
+}
+
+/// What an expression may use in its place.
+#[derive(Clone, Copy)]
+pub(super) struct Allowed {
+    vars: &'static [Var],
+    given: bool,
+    learn: bool,
+    place: &'static str,
+}
+
+/// Masks and biases.
+pub(super) const ATTENTION: Allowed = Allowed { vars: &Var::ALL, given: false, learn: true, place: "a mask or bias" };
+/// Depths.
+pub(super) const DEPTH: Allowed = Allowed { vars: &[Var::Length], given: true, learn: false, place: "a depth" };
+/// Plain numbers.
+pub(super) const CONSTANT: Allowed = Allowed { vars: &[], given: false, learn: false, place: "a constant" };
+
+/// Resolves one expression.
+pub(super) struct Resolver<'r, 'a> {
+    items: &'r Items<'a>,
+    scopes: &'r mut Scopes,
+    problems: &'r mut Problems,
+    allowed: Allowed,
+    /// The definitions being inlined.
+    active: Vec<String>,
+    visits: usize,
+    level: usize,
+}
+
+impl<'r, 'a> Resolver<'r, 'a> {
+    /// A resolver for one expression.
+    pub(super) fn new(
+        items: &'r Items<'a>,
+        scopes: &'r mut Scopes,
+        problems: &'r mut Problems,
+        allowed: Allowed,
+    ) -> Self {
+        Self { items, scopes, problems, allowed, active: Vec::new(), visits: 0, level: 0 }
+    }
+
+    /// The expression in its simplest form; `None` if a problem was reported.
+    pub(super) fn expression(&mut self, expr: &ast::Expr, scope: ScopeId) -> Option<Typed> {
+        let mut typed = self.resolve(expr, scope)?;
+        typed.expr = simplify(typed.expr);
+        Some(typed)
+    }
+
+    /// Checks a mask or bias without parameters by itself.
+    pub(super) fn function(&mut self, function: &ast::Function) -> Option<Typed> {
+        self.inline(function, &[], function.name.span, None)
+    }
+
+    fn resolve(&mut self, expr: &ast::Expr, scope: ScopeId) -> Option<Typed> {
+        self.visits += 1;
+        if self.visits > MAX_NODES {
+            return self.too_long(expr.span);
+        }
+        self.level += 1;
+        let typed = if self.level > MAX_DEPTH { self.too_deep(expr.span) } else { self.node(expr, scope) };
+        self.level -= 1;
+        let typed = typed?;
+        if typed.size > MAX_NODES {
+            return self.too_long(expr.span);
+        }
+        if typed.depth > MAX_DEPTH {
+            return self.too_deep(expr.span);
+        }
+        Some(typed)
+    }
+
+    fn too_long(&mut self, span: Span) -> Option<Typed> {
+        // One report is enough: the whole expression is given up.
+        if self.visits <= 2 * MAX_NODES {
+            self.visits = 2 * MAX_NODES + 1;
+            let message = format!("the expression has more than {MAX_NODES} parts after inlining");
+            self.problems.report(Diagnostic::new(Kind::TooLong, span, message));
+        }
+        None
+    }
+
+    fn too_deep(&mut self, span: Span) -> Option<Typed> {
+        let message = format!("the expression is nested more than {MAX_DEPTH} deep after inlining");
+        self.problems.report(Diagnostic::new(Kind::TooDeep, span, message));
+        None
+    }
+
+    fn node(&mut self, expr: &ast::Expr, scope: ScopeId) -> Option<Typed> {
+        match &expr.kind {
+            ExprKind::Int(v) => leaf(Expr::Int(*v), Type::Int),
+            ExprKind::Float(v) => leaf(Expr::Float(*v), Type::Float),
+            ExprKind::Bool(v) => leaf(Expr::Bool(*v), Type::Bool),
+            ExprKind::Group(x) => self.resolve(x, scope),
+            ExprKind::Name(name) => self.name(name, expr.span, scope),
+            ExprKind::Neg(x) => {
+                let operand = self.resolve(x, scope)?;
+                self.number(&operand, x.span, "`-`")?;
+                let ty = operand.ty;
+                self.join(vec![operand], ty, expr.span, |mut xs| Expr::Neg(Box::new(xs.remove(0))))
+            }
+            ExprKind::Not(x) => {
+                let operand = self.resolve(x, scope)?;
+                self.condition(&operand, x.span, "`not`")?;
+                self.join(vec![operand], Type::Bool, expr.span, |mut xs| Expr::Not(Box::new(xs.remove(0))))
+            }
+            ExprKind::Binary(op, a, b) => self.binary(*op, a, b, expr.span, scope),
+            ExprKind::Call(name, args) => self.call(name, args, expr.span, scope),
+            ExprKind::Learn(indices) => self.learn(indices, expr.span, scope),
+        }
+    }
+
+    fn name(&mut self, name: &str, span: Span, scope: ScopeId) -> Option<Typed> {
+        match self.scopes.find(scope, name).cloned() {
+            Some(Bound::Written(value, scope)) => return self.resolve(&value, scope),
+            Some(Bound::Resolved(typed)) => {
+                let typed = typed?;
+                self.visits += typed.size;
+                return Some(typed);
+            }
+            None => {}
+        }
+        if let Some(var) = Var::ALL.into_iter().find(|v| v.name() == name) {
+            if self.allowed.vars.contains(&var) {
+                return leaf(Expr::Var(var), Type::Int);
+            }
+            return self.misplaced(name, span);
+        }
+        if name == "given" {
+            return if self.allowed.given { leaf(Expr::Given, Type::Int) } else { self.misplaced(name, span) };
+        }
+        match self.items.definition(name) {
+            Some(Definition::Let(binding)) => {
+                let value = self.scopes.globals.get(name).cloned();
+                self.guarded(name, span, |this| this.resolve(value.as_ref().unwrap_or(&binding.value), None))
+            }
+            Some(Definition::Function(function)) => self.inline(function, &[], span, scope),
+            None => self.unknown(name, span, scope),
+        }
+    }
+
+    fn misplaced(&mut self, name: &str, span: Span) -> Option<Typed> {
+        let message = format!("`{name}` has no meaning in {}", self.allowed.place);
+        let mut usable: Vec<&str> = self.allowed.vars.iter().map(|v| v.name()).collect();
+        if self.allowed.given {
+            usable.push("given");
+        }
+        let help = if usable.is_empty() { String::new() } else { format!("it may use {}", list(usable, "and")) };
+        self.problems.report(Diagnostic::new(Kind::UnknownName, span, message).help(help));
+        None
+    }
+
+    fn unknown(&mut self, name: &str, span: Span, scope: ScopeId) -> Option<Typed> {
+        let mut known = self.scopes.names(scope);
+        known.extend(self.items.definition_names());
+        known.extend(self.allowed.vars.iter().map(|v| v.name()));
+        known.extend(Func::ALL.iter().map(|f| f.name()));
+        let hint = did_you_mean(name, known);
+        let message = format!("`{name}` is not defined");
+        self.problems.report(Diagnostic::new(Kind::UnknownName, span, message).label(hint));
+        None
+    }
+
+    /// Runs with the definition marked as being inlined; reports one that is marked already.
+    fn guarded(&mut self, name: &str, span: Span, run: impl FnOnce(&mut Self) -> Option<Typed>) -> Option<Typed> {
+        if self.active.iter().any(|a| a == name) {
+            let mut chain: Vec<&str> = self.active.iter().map(String::as_str).collect();
+            chain.push(name);
+            let help = format!("the chain: {}", chain.join(" -> "));
+            let message = format!("`{name}` is defined through itself");
+            self.problems.report(Diagnostic::new(Kind::CyclicBlock, span, message).help(help));
+            return None;
+        }
+        self.active.push(name.to_owned());
+        let result = run(self);
+        self.active.pop();
+        result
+    }
+
+    /// The body of a mask or bias with its arguments put in.
+    fn inline(&mut self, function: &ast::Function, args: &[ast::Expr], span: Span, scope: ScopeId) -> Option<Typed> {
+        let params = function.params.as_deref().unwrap_or(&[]);
+        if params.len() != args.len() {
+            return self.wrong_arity(&function.name.text, params.len(), args.len(), span, Some(function.name.span));
+        }
+        let mut inner: ScopeId = None;
+        for (param, arg) in params.iter().zip(args) {
+            let value = self.resolve(arg, scope);
+            inner = self.scopes.bind(inner, &param.text, Bound::Resolved(value));
+        }
+        let typed = self.guarded(&function.name.text, span, |this| this.resolve(&function.body, inner))?;
+        let (kind, needs, fits) = match function.role {
+            Role::Mask => (Kind::MaskNotBoolean, "true or false", typed.ty == Type::Bool),
+            Role::Bias => (Kind::BiasNotNumber, "a number", typed.ty.is_number()),
+        };
+        if !fits {
+            let what = if function.role == Role::Mask { "mask" } else { "bias" };
+            let message = format!("the {what} `{}` must be {needs}", function.name.text);
+            let label = format!("this is {}", typed.ty.describe());
+            self.problems.report(Diagnostic::new(kind, function.body.span, message).label(label));
+            return None;
+        }
+        Some(typed)
+    }
+
+    fn wrong_arity(
+        &mut self,
+        name: &str,
+        takes: usize,
+        given: usize,
+        span: Span,
+        definition: Option<Span>,
+    ) -> Option<Typed> {
+        self.problems.report(wrong_arity(name, takes, given, span, definition));
+        None
+    }
+
+    fn call(&mut self, name: &ast::Name, args: &[ast::Expr], span: Span, scope: ScopeId) -> Option<Typed> {
+        if let Some(func) = Func::ALL.into_iter().find(|f| f.name() == name.text) {
+            return self.builtin(func, args, span, scope);
+        }
+        match self.items.definition(&name.text) {
+            Some(Definition::Function(function)) if self.scopes.find(scope, &name.text).is_none() => {
+                self.inline(function, args, span, scope)
+            }
+            Some(Definition::Let(_)) => self.wrong_arity(&name.text, 0, args.len(), span, None),
+            _ if self.scopes.find(scope, &name.text).is_some() => {
+                self.wrong_arity(&name.text, 0, args.len(), span, None)
+            }
+            _ => self.unknown(&name.text, name.span, scope),
+        }
+    }
+
+    fn builtin(&mut self, func: Func, args: &[ast::Expr], span: Span, scope: ScopeId) -> Option<Typed> {
+        if args.len() != 2 {
+            return self.wrong_arity(func.name(), 2, args.len(), span, None);
+        }
+        let what = format!("`{}`", func.name());
+        let mut operands = Vec::new();
+        for arg in args {
+            let operand = self.resolve(arg, scope);
+            let operand = operand.filter(|typed| {
+                if func == Func::Log {
+                    self.integer(typed, arg.span, &what).is_some()
+                } else {
+                    self.number(typed, arg.span, &what).is_some()
+                }
+            });
+            operands.push(operand);
+        }
+        let operands: Vec<Typed> = operands.into_iter().collect::<Option<_>>()?;
+        if func == Func::Log && matches!(operands[1].expr, Expr::Int(base) if base < 2) {
+            let message = "the base of `log` must be at least 2";
+            self.problems.report(Diagnostic::new(Kind::OutOfRange, args[1].span, message));
+            return None;
+        }
+        let ty = if operands.iter().any(|x| x.ty == Type::Float) { Type::Float } else { Type::Int };
+        self.join(operands, ty, span, |xs| Expr::Call(func, xs))
+    }
+
+    fn learn(&mut self, indices: &[ast::Expr], span: Span, scope: ScopeId) -> Option<Typed> {
+        if !self.allowed.learn {
+            let message = format!("`learn` has no meaning in {}", self.allowed.place);
+            self.problems
+                .report(Diagnostic::new(Kind::UnknownName, span, message).help("only biases may hold `learn`"));
+            return None;
+        }
+        let mut operands = Vec::new();
+        for index in indices {
+            let operand = self.resolve(index, scope);
+            operands.push(operand.filter(|typed| self.integer(typed, index.span, "an index of `learn`").is_some()));
+        }
+        let operands: Vec<Typed> = operands.into_iter().collect::<Option<_>>()?;
+        if let Some(n) = operands.iter().position(|x| x.expr.is_learned()) {
+            return self.wrong(indices[n].span, "an index of `learn` can't be learned itself", "needs a fixed number");
+        }
+        self.join(operands, Type::Float, span, Expr::Learn)
+    }
+
+    fn binary(&mut self, op: BinaryOp, a: &ast::Expr, b: &ast::Expr, span: Span, scope: ScopeId) -> Option<Typed> {
+        let (left, right) = (self.resolve(a, scope), self.resolve(b, scope));
+        let (left, right) = (left?, right?);
+        let what = format!("`{}`", op.symbol());
+        let ty = match op {
+            BinaryOp::And | BinaryOp::Or => {
+                let fits = (self.condition(&left, a.span, &what), self.condition(&right, b.span, &what));
+                fits.0.and(fits.1)?;
+                Type::Bool
+            }
+            BinaryOp::Eq | BinaryOp::Ne if left.ty == Type::Bool && right.ty == Type::Bool => Type::Bool,
+            _ => {
+                let fits = (self.number(&left, a.span, &what), self.number(&right, b.span, &what));
+                fits.0.and(fits.1)?;
+                match (op.is_boolean(), left.ty, right.ty) {
+                    (true, ..) => Type::Bool,
+                    (_, Type::Int, Type::Int) => Type::Int,
+                    _ => Type::Float,
+                }
+            }
+        };
+        self.join(vec![left, right], ty, span, |mut xs| {
+            let b = xs.pop().expect("two operands were given");
+            let a = xs.pop().expect("two operands were given");
+            Expr::Binary(op, Box::new(a), Box::new(b))
+        })
+    }
+
+    /// Puts operands together. A constant that has no value is reported here, where its place is known.
+    fn join(
+        &mut self,
+        operands: Vec<Typed>,
+        ty: Type,
+        span: Span,
+        make: impl FnOnce(Vec<Expr>) -> Expr,
+    ) -> Option<Typed> {
+        let depth = 1 + operands.iter().map(|x| x.depth).max().unwrap_or(0);
+        let size = 1 + operands.iter().map(|x| x.size).sum::<usize>();
+        let expr = make(operands.into_iter().map(|x| x.expr).collect());
+        match constant(&expr) {
+            Some(Ok(value)) => Some(Typed { expr: value, ty, depth: 1, size: 1 }),
+            Some(Err(error)) => {
+                let message = format!("`{expr}` has no value");
+                self.problems.report(Diagnostic::new(Kind::OutOfRange, span, message).label(error.to_string()));
+                None
+            }
+            None => Some(Typed { expr, ty, depth, size }),
+        }
+    }
+
+    fn condition(&mut self, typed: &Typed, span: Span, what: &str) -> Option<()> {
+        self.demand(typed.ty == Type::Bool, typed, span, &format!("{what} needs a condition"))
+    }
+
+    fn number(&mut self, typed: &Typed, span: Span, what: &str) -> Option<()> {
+        self.demand(typed.ty.is_number(), typed, span, &format!("{what} needs a number"))
+    }
+
+    fn integer(&mut self, typed: &Typed, span: Span, what: &str) -> Option<()> {
+        self.demand(typed.ty == Type::Int, typed, span, &format!("{what} needs a whole number"))
+    }
+
+    fn demand(&mut self, fits: bool, typed: &Typed, span: Span, message: &str) -> Option<()> {
+        if fits {
+            return Some(());
+        }
+        self.wrong(span, message, &format!("this is {}", typed.ty.describe()))
+    }
+
+    fn wrong<T>(&mut self, span: Span, message: &str, label: &str) -> Option<T> {
+        self.problems.report(Diagnostic::new(Kind::WrongType, span, message).label(label));
+        None
+    }
+}
+
+fn leaf(expr: Expr, ty: Type) -> Option<Typed> {
+    Some(Typed { expr, ty, depth: 1, size: 1 })
+}
+
+/// The report of a wrong number of arguments.
+pub(super) fn wrong_arity(name: &str, takes: usize, given: usize, span: Span, definition: Option<Span>) -> Diagnostic {
+    let plural = |n: usize| if n == 1 { "1 argument".to_owned() } else { format!("{n} arguments") };
+    let message = format!(
+        "`{name}` takes {}, but {} given",
+        plural(takes),
+        if given == 1 { "1 is".to_owned() } else { format!("{given} are") }
+    );
+    let diagnostic = Diagnostic::new(Kind::WrongArity, span, message);
+    match definition {
+        Some(place) => diagnostic.note(place, "defined here"),
+        None => diagnostic,
+    }
+}

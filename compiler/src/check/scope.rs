@@ -1,0 +1,71 @@
+//! Names that are known in one place only: `let` constants and parameters.
+
+use std::collections::BTreeMap;
+
+use super::resolve::Typed;
+use crate::syntax::ast;
+
+/// A point in the text from which some names are visible; `None` sees only what the files define.
+pub(super) type ScopeId = Option<u32>;
+
+/// All scopes. Each entry adds one name to its parent, so the scopes of a model form a tree; entries live in one
+/// list, so that dropping them does not recurse.
+#[derive(Default)]
+pub(super) struct Scopes {
+    entries: Vec<Entry>,
+    /// Values that edits give to the `let` items of files.
+    pub(super) globals: BTreeMap<String, ast::Expr>,
+}
+
+struct Entry {
+    parent: ScopeId,
+    name: String,
+    bound: Bound,
+}
+
+/// What a name is bound to.
+#[derive(Clone)]
+pub(super) enum Bound {
+    /// An expression to be read in its own scope.
+    Written(ast::Expr, ScopeId),
+    /// An argument that is worked out; `None` if it has errors.
+    Resolved(Option<Typed>),
+}
+
+impl Scopes {
+    /// The scope that knows one name more.
+    pub(super) fn bind(&mut self, parent: ScopeId, name: &str, bound: Bound) -> ScopeId {
+        self.entries.push(Entry { parent, name: name.to_owned(), bound });
+        Some(self.entries.len() as u32 - 1)
+    }
+
+    /// Gives the name that a scope added another value, read in the same place as the old one.
+    pub(super) fn rebind(&mut self, scope: ScopeId, value: ast::Expr) {
+        if let Some(entry) = scope.and_then(|n| self.entries.get_mut(n as usize)) {
+            entry.bound = Bound::Written(value, entry.parent);
+        }
+    }
+
+    /// The innermost binding of a name.
+    pub(super) fn find(&self, scope: ScopeId, name: &str) -> Option<&Bound> {
+        let mut scope = scope;
+        while let Some(n) = scope {
+            let entry = &self.entries[n as usize];
+            if entry.name == name {
+                return Some(&entry.bound);
+            }
+            scope = entry.parent;
+        }
+        None
+    }
+
+    /// The names visible in a scope.
+    pub(super) fn names(&self, scope: ScopeId) -> Vec<&str> {
+        let (mut scope, mut names) = (scope, Vec::new());
+        while let Some(n) = scope {
+            names.push(self.entries[n as usize].name.as_str());
+            scope = self.entries[n as usize].parent;
+        }
+        names
+    }
+}

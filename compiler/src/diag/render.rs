@@ -1,0 +1,155 @@
+//! Reports for people (through annotate-snippets) and for programs (JSON).
+
+use std::ops::Range;
+
+use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
+use serde::Serialize;
+
+use super::{Diagnostic, Problems, Severity};
+use crate::source::{Source, SourceId, Sources, Span};
+
+/// How a report looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    /// Text alone.
+    #[default]
+    Plain,
+    /// With terminal colours.
+    Colour,
+}
+
+/// The report of all problems in their order, an empty line between two; ends with a line break unless empty.
+pub fn render(problems: &Problems, sources: &Sources, style: Style) -> String {
+    let reports: Vec<String> = problems.iter().map(|d| render_one(d, sources, style)).collect();
+    let mut text = reports.join("\n\n");
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+fn render_one(diagnostic: &Diagnostic, sources: &Sources, style: Style) -> String {
+    let level = match diagnostic.kind.severity() {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+    };
+    let mut group = Group::with_title(level.primary_title(&diagnostic.message).id(diagnostic.kind.code()));
+    for id in sources_of(diagnostic) {
+        if let Some(source) = sources.get(id) {
+            group = group.element(snippet(diagnostic, id, source));
+        }
+    }
+    for help in &diagnostic.help {
+        group = group.element(Level::HELP.message(help));
+    }
+    let renderer = match style {
+        Style::Plain => Renderer::plain(),
+        Style::Colour => Renderer::styled(),
+    };
+    renderer.render(&[group])
+}
+
+/// The sources that a problem shows: that of its place first.
+fn sources_of(diagnostic: &Diagnostic) -> Vec<SourceId> {
+    let mut ids: Vec<SourceId> = Vec::new();
+    for span in diagnostic.span.iter().chain(diagnostic.notes.iter().map(|(span, _)| span)) {
+        if !ids.contains(&span.source) {
+            ids.push(span.source);
+        }
+    }
+    ids
+}
+
+fn snippet<'a>(diagnostic: &'a Diagnostic, id: SourceId, source: &'a Source) -> Snippet<'a, Annotation<'a>> {
+    let mut snippet = Snippet::source(&source.text).path(&source.name);
+    if let Some(span) = diagnostic.span.filter(|s| s.source == id) {
+        let primary = AnnotationKind::Primary.span(range(span, source));
+        let primary = if diagnostic.label.is_empty() { primary } else { primary.label(&diagnostic.label) };
+        snippet = snippet.annotation(primary);
+    }
+    for (span, label) in diagnostic.notes.iter().filter(|(span, _)| span.source == id) {
+        snippet = snippet.annotation(AnnotationKind::Context.span(range(*span, source)).label(label));
+    }
+    snippet
+}
+
+/// The span as a range of whole characters inside the text.
+fn range(span: Span, source: &Source) -> Range<usize> {
+    let text = &source.text;
+    let mut start = (span.start as usize).min(text.len());
+    while !text.is_char_boundary(start) {
+        start -= 1;
+    }
+    let mut end = (span.end as usize).clamp(start, text.len());
+    while !text.is_char_boundary(end) {
+        end += 1;
+    }
+    start..end
+}
+
+#[derive(Serialize)]
+struct JsonDiagnostic<'a> {
+    severity: &'static str,
+    code: &'static str,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<JsonPlace<'a>>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    label: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    related: Vec<JsonRelated<'a>>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    help: &'a [String],
+}
+
+#[derive(Serialize)]
+struct JsonPlace<'a> {
+    file: &'a str,
+    line: usize,
+    column: usize,
+    end_line: usize,
+    end_column: usize,
+    start_byte: u32,
+    end_byte: u32,
+}
+
+#[derive(Serialize)]
+struct JsonRelated<'a> {
+    place: JsonPlace<'a>,
+    label: &'a str,
+}
+
+/// The problems as a JSON array. Lines and columns count from 1, the end is exclusive.
+pub fn json(problems: &Problems, sources: &Sources) -> serde_json::Value {
+    let rows: Vec<JsonDiagnostic<'_>> = problems
+        .iter()
+        .map(|d| JsonDiagnostic {
+            severity: d.kind.severity().word(),
+            code: d.kind.code(),
+            message: &d.message,
+            place: d.span.and_then(|span| place(span, sources)),
+            label: &d.label,
+            related: d
+                .notes
+                .iter()
+                .filter_map(|(span, label)| Some(JsonRelated { place: place(*span, sources)?, label }))
+                .collect(),
+            help: &d.help,
+        })
+        .collect();
+    serde_json::to_value(rows).expect("rows of strings and numbers are always JSON")
+}
+
+fn place(span: Span, sources: &Sources) -> Option<JsonPlace<'_>> {
+    let source = sources.get(span.source)?;
+    let (start, end) = (source.position(span.start), source.position(span.end));
+    Some(JsonPlace {
+        file: &source.name,
+        line: start.line,
+        column: start.column,
+        end_line: end.line,
+        end_column: end.column,
+        start_byte: span.start,
+        end_byte: span.end,
+    })
+}

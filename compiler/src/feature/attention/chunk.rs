@@ -1,0 +1,22 @@
+//! Attention of the memory to a chunk.
+
+use super::{ATTENTION_DROPOUT, BIAS, HEAD_WIDTH, HEADS, MASK, needs_around};
+use crate::diag::Problems;
+use crate::feature::{Feature, Site};
+use crate::schema::Schema;
+
+/// The feature.
+pub(super) const CHUNK: Feature = Feature {
+    schema: Schema {
+        slot: "attend",
+        variant: "chunk",
+        doc: "The slots of the memory attend to the tokens of the chunk just read; in mask and bias `i` is the slot.",
+        fields: &[HEADS, HEAD_WIDTH, MASK, BIAS, ATTENTION_DROPOUT],
+        children: &[],
+    },
+    check,
+};
+
+fn check(site: &Site<'_>, problems: &mut Problems) {
+    needs_around(site, "update", "memory", "only the update of a memory reads a chunk", problems);
+}

@@ -1,0 +1,17 @@
+//! Attention to the embedded input.
+
+use super::{ATTENTION_DROPOUT, BIAS, HEAD_WIDTH, HEADS, MASK};
+use crate::feature::{Feature, nothing_more};
+use crate::schema::Schema;
+
+/// The feature.
+pub(super) const INPUT: Feature = Feature {
+    schema: Schema {
+        slot: "attend",
+        variant: "input",
+        doc: "Tokens attend to the embedded input of the model, whatever the states have become.",
+        fields: &[HEADS, HEAD_WIDTH, MASK, BIAS, ATTENTION_DROPOUT],
+        children: &[],
+    },
+    check: nothing_more,
+};

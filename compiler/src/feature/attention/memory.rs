@@ -1,0 +1,22 @@
+//! Attention of a chunk to the memory.
+
+use super::{ATTENTION_DROPOUT, BIAS, HEAD_WIDTH, HEADS, MASK, needs_around};
+use crate::diag::Problems;
+use crate::feature::{Feature, Site};
+use crate::schema::Schema;
+
+/// The feature.
+pub(super) const MEMORY: Feature = Feature {
+    schema: Schema {
+        slot: "attend",
+        variant: "memory",
+        doc: "The tokens of a chunk attend to all slots of the memory; in mask and bias `j` is the slot.",
+        fields: &[HEADS, HEAD_WIDTH, MASK, BIAS, ATTENTION_DROPOUT],
+        children: &[],
+    },
+    check,
+};
+
+fn check(site: &Site<'_>, problems: &mut Problems) {
+    needs_around(site, "recur", "chunkwise", "there is no memory here", problems);
+}

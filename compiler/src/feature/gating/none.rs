@@ -1,0 +1,16 @@
+//! No gate.
+
+use crate::feature::{Feature, nothing_more};
+use crate::schema::Schema;
+
+/// The feature.
+pub(super) const NONE: Feature = Feature {
+    schema: Schema {
+        slot: "gate",
+        variant: "none",
+        doc: "The result of the layers is the next state.",
+        fields: &[],
+        children: &[],
+    },
+    check: nothing_more,
+};

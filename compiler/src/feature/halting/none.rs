@@ -1,0 +1,16 @@
+//! No halting: every row takes all steps.
+
+use crate::feature::{Feature, nothing_more};
+use crate::schema::Schema;
+
+/// The feature.
+pub(super) const NONE: Feature = Feature {
+    schema: Schema {
+        slot: "halt",
+        variant: "none",
+        doc: "Every row takes all steps; the result is the last state.",
+        fields: &[],
+        children: &[],
+    },
+    check: nothing_more,
+};

@@ -1,0 +1,132 @@
+//! The table of features: one row per variant of every slot, one file per row.
+//!
+//! A feature is a schema with its check. A new variant is a new file and an entry in the list of its slot; grammar,
+//! defaults, messages and reference pages follow.
+
+mod attention;
+mod embed;
+mod feedforward;
+mod gating;
+mod halting;
+mod head;
+mod inject;
+mod markdown;
+mod memory;
+mod model;
+mod readout;
+mod recurrence;
+mod stack;
+mod update;
+
+pub use markdown::markdown;
+
+use crate::diag::Problems;
+use crate::schema::{Catalog, Schema};
+use crate::source::Span;
+use crate::spec::{Block, Origin};
+
+/// One variant of one slot: what it looks like and what must hold for it.
+#[derive(Clone, Copy)]
+pub struct Feature {
+    /// Fields, defaults and what may stand inside.
+    pub schema: Schema,
+    /// Reports what the schema can't say: rules over several fields or statements. Runs when all fields are filled.
+    pub check: fn(&Site<'_>, &mut Problems),
+}
+
+/// A keyword and its variants.
+#[derive(Clone, Copy)]
+pub struct Slot {
+    /// The keyword.
+    pub name: &'static str,
+    /// What the slot decides.
+    pub doc: &'static str,
+    /// The variants that are built.
+    pub features: &'static [Feature],
+    /// Variants whose words are kept for later.
+    pub planned: &'static [&'static str],
+}
+
+impl Slot {
+    /// The variant of a name; the empty name stands for the only form of a slot without variants.
+    pub fn feature(&self, variant: &str) -> Option<&'static Feature> {
+        self.features.iter().find(|f| f.schema.variant == variant)
+    }
+
+    /// Whether a word follows the keyword.
+    pub fn has_variants(&self) -> bool {
+        self.features.iter().any(|f| !f.schema.variant.is_empty())
+    }
+}
+
+/// All slots, in the order of the reference.
+pub const SLOTS: &[Slot] = &[
+    model::SLOT,
+    embed::SLOT,
+    recurrence::SLOT,
+    halting::SLOT,
+    gating::SLOT,
+    inject::SLOT,
+    attention::SLOT,
+    feedforward::SLOT,
+    stack::SLOT,
+    memory::SLOT,
+    update::SLOT,
+    readout::SLOT,
+    head::SLOT,
+];
+
+/// Keywords that are kept for features to come.
+pub const PLANNED: &[&str] = &["recurse", "cell", "score", "select", "align", "confidence", "scan", "norm"];
+
+/// The slot of a keyword.
+pub fn slot(keyword: &str) -> Option<&'static Slot> {
+    SLOTS.iter().find(|s| s.name == keyword)
+}
+
+/// The feature of a slot and variant.
+pub fn feature(keyword: &str, variant: &str) -> Option<&'static Feature> {
+    slot(keyword)?.feature(variant)
+}
+
+/// A statement in its surroundings, as a check sees it.
+pub struct Site<'a> {
+    /// The statement, its fields filled in as far as they have a valid value.
+    pub block: &'a Block,
+    /// The statements around it, the model first. Empty for the model itself.
+    pub ancestors: &'a [&'a Block],
+    /// The task.
+    pub catalog: &'a Catalog,
+    /// The place of every `--set`.
+    pub overrides: &'a [Span],
+}
+
+impl<'a> Site<'a> {
+    /// The place of a field's value, or of the statement if nobody wrote the field.
+    pub fn place(&self, field: &str) -> Span {
+        let written = self.block.fields.get(field).and_then(|setting| match &setting.origin {
+            Origin::Written(span) | Origin::Variant(_, span) => Some(*span),
+            Origin::Override(n) => n.checked_sub(1).and_then(|n| self.overrides.get(n)).copied(),
+            Origin::Derived(_) | Origin::Default => None,
+        });
+        written.unwrap_or(self.block.span)
+    }
+
+    /// The statement right around this one.
+    pub fn parent(&self) -> Option<&'a Block> {
+        self.ancestors.last().copied()
+    }
+
+    /// Whether a statement of this slot and variant is around this one, at any distance.
+    pub fn inside(&self, slot: &str, variant: &str) -> bool {
+        self.ancestors.iter().any(|b| b.slot == slot && b.variant == variant)
+    }
+
+    /// The layers of this statement.
+    pub fn layers(&self) -> impl Iterator<Item = &'a Block> {
+        self.block.children.iter().filter(|c| crate::schema::LAYERS.contains(&c.slot))
+    }
+}
+
+/// The check of a feature whose schema says everything.
+pub(crate) fn nothing_more(_: &Site<'_>, _: &mut Problems) {}

@@ -1,0 +1,37 @@
+//! Readout of the final memory.
+
+use super::fits_task;
+use crate::diag::{Diagnostic, Kind, Problems};
+use crate::feature::{Feature, Site};
+use crate::schema::{Schema, word};
+
+/// The feature.
+pub(super) const MEMORY: Feature = Feature {
+    schema: Schema {
+        slot: "readout",
+        variant: "memory",
+        doc: "The normed slots of the memory after the last chunk, of the last chunk-wise recurrence of the model.",
+        fields: &[word("pool", &["mean", "last"], "mean", "the mean of the slots, or the last slot alone")],
+        children: &[],
+    },
+    check,
+};
+
+fn check(site: &Site<'_>, problems: &mut Problems) {
+    fits_task(site, problems);
+    let Some(root) = site.parent() else { return };
+    let Some(recurrence) = root.children.iter().rev().find(|b| b.slot == "recur" && b.variant == "chunkwise") else {
+        problems.report(
+            Diagnostic::new(Kind::ReadoutNeedsMemory, site.block.span, "there is no memory to read out")
+                .label("needs a `recur chunkwise` directly in the model"),
+        );
+        return;
+    };
+    if recurrence.child("update").is_none() {
+        problems.report(
+            Diagnostic::new(Kind::ReadoutNeedsUpdate, site.block.span, "the memory that is read out never changes")
+                .note(recurrence.span, "has no `update memory`")
+                .help("add `update memory { attend chunk { heads: ... } }` to the recurrence"),
+        );
+    }
+}

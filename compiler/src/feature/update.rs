@@ -1,0 +1,34 @@
+//! How the memory changes after a chunk.
+
+use super::{Feature, Site, Slot, recurrence};
+use crate::diag::{Diagnostic, Kind, Problems};
+use crate::schema::{COPIES, Children, Default, Schema, int};
+
+/// The keyword and its variants.
+pub(super) const SLOT: Slot =
+    Slot { name: "update", doc: "What happens after every chunk.", features: &[MEMORY], planned: &[] };
+
+const MEMORY: Feature = Feature {
+    schema: Schema {
+        slot: "update",
+        variant: "memory",
+        doc: "After every chunk the slots run through these layers, which read the result of the chunk.",
+        fields: &[int("layers", Default::Int(1), COPIES, "number of copies of the layers, each with its own weights")],
+        children: &[Children::any(&["attend", "feedforward"])],
+    },
+    check,
+};
+
+fn check(site: &Site<'_>, problems: &mut Problems) {
+    recurrence::has_layers(site, problems);
+    for layer in site.layers().filter(|l| l.slot == "attend" && l.variant != "chunk") {
+        problems.report(
+            Diagnostic::new(
+                Kind::MisplacedStatement,
+                layer.span,
+                format!("`{}` can't stand in `update memory`", layer.title()),
+            )
+            .label("the slots attend to the chunk: `attend chunk`"),
+        );
+    }
+}

@@ -1,0 +1,245 @@
+//! What statements look like, as plain data: fields, kinds, defaults, bounds, what may stand inside.
+//!
+//! Parsing, checking, defaults, `rtc show`, the reference pages and completion read the same rows.
+
+/// One variant of one slot.
+#[derive(Clone, Copy, Debug)]
+pub struct Schema {
+    /// The keyword: `halt`.
+    pub slot: &'static str,
+    /// The word behind it: `global`; empty for slots that have one form.
+    pub variant: &'static str,
+    /// What it does, in a sentence or two.
+    pub doc: &'static str,
+    /// Its fields in the order of documentation and printing.
+    pub fields: &'static [Field],
+    /// What may stand inside its braces, in the canonical order.
+    pub children: &'static [Children],
+}
+
+/// A group of slots that may stand inside a statement.
+#[derive(Clone, Copy, Debug)]
+pub struct Children {
+    /// The keywords.
+    pub slots: &'static [&'static str],
+    /// At least so many.
+    pub min: usize,
+    /// At most so many.
+    pub max: usize,
+    /// The variant that is filled in when none is written.
+    pub absent: Option<&'static str>,
+}
+
+impl Children {
+    /// Exactly one statement of the slot.
+    pub const fn one(slots: &'static [&'static str]) -> Self {
+        Self { slots, min: 1, max: 1, absent: None }
+    }
+
+    /// At most one; nothing is filled in.
+    pub const fn optional(slots: &'static [&'static str]) -> Self {
+        Self { slots, min: 0, max: 1, absent: None }
+    }
+
+    /// At most one; this variant without one.
+    pub const fn or(slots: &'static [&'static str], absent: &'static str) -> Self {
+        Self { slots, min: 0, max: 1, absent: Some(absent) }
+    }
+
+    /// Any number, in the order written.
+    pub const fn any(slots: &'static [&'static str]) -> Self {
+        Self { slots, min: 0, max: usize::MAX, absent: None }
+    }
+}
+
+/// The slots of layers: statements whose order matters and that may repeat.
+pub const LAYERS: &[&str] = &["attend", "feedforward", "stack", "recur"];
+
+/// One field of a statement.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// The name.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: FieldKind,
+    /// What it is when not written.
+    pub default: Default,
+    /// The range of a number.
+    pub bounds: Bounds,
+    /// What it means, with its unit.
+    pub doc: &'static str,
+}
+
+/// What a field takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldKind {
+    /// A whole number.
+    Int,
+    /// A real number.
+    Float,
+    /// One of some words; the second list holds words that are kept for later.
+    Word(&'static [&'static str], &'static [&'static str]),
+    /// A boolean expression or `none`.
+    Mask,
+    /// A number expression or `none`.
+    Bias,
+    /// A whole number, an expression of `length`, or `given`.
+    Depth,
+}
+
+impl FieldKind {
+    /// What is expected, for messages and tables.
+    pub fn describe(self) -> String {
+        match self {
+            Self::Int => "a whole number".to_owned(),
+            Self::Float => "a number".to_owned(),
+            Self::Word(choices, _) => crate::diag::list(choices.iter().copied(), "or"),
+            Self::Mask => "a mask: a true-or-false expression, the name of a mask, or `none`".to_owned(),
+            Self::Bias => "a bias: a number expression, the name of a bias, or `none`".to_owned(),
+            Self::Depth => "a whole number, an expression of `length`, or `given`".to_owned(),
+        }
+    }
+}
+
+/// What a field is when it is not written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Default {
+    /// It must be written.
+    Required,
+    /// It is left out of the spec.
+    Absent,
+    /// A whole number.
+    Int(i64),
+    /// A real number.
+    Float(f64),
+    /// A word.
+    Word(&'static str),
+    /// Worked out from other fields.
+    Derived(Derived),
+}
+
+/// A rule that works a field out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Derived {
+    /// The dropout of the model.
+    ModelDropout,
+    /// The attention dropout of the model.
+    ModelAttentionDropout,
+    /// The width of the embedding.
+    Width,
+    /// The width shared evenly by the heads of this statement.
+    WidthPerHead,
+}
+
+impl Derived {
+    /// The rule as shown to users.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::ModelDropout => "model.dropout",
+            Self::ModelAttentionDropout => "model.attention_dropout",
+            Self::Width => "embed.width",
+            Self::WidthPerHead => "embed.width / heads",
+        }
+    }
+}
+
+/// The range of a number; both ends are included unless said otherwise.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// Whether the lower end itself is excluded.
+    pub open_low: bool,
+    /// Whether the upper end itself is excluded.
+    pub open_high: bool,
+}
+
+impl Bounds {
+    /// Any finite number.
+    pub const ANY: Bounds = Bounds::closed(f64::MIN, f64::MAX);
+
+    /// From `low` to `high`, both included.
+    pub const fn closed(low: f64, high: f64) -> Self {
+        Self { low, high, open_low: false, open_high: false }
+    }
+
+    /// Whether the number is inside.
+    pub fn hold(&self, v: f64) -> bool {
+        let low = if self.open_low { v > self.low } else { v >= self.low };
+        low && if self.open_high { v < self.high } else { v <= self.high }
+    }
+
+    /// The range in words.
+    pub fn describe(&self) -> String {
+        let low = match (self.low == f64::MIN, self.open_low) {
+            (true, _) => None,
+            (_, true) => Some(format!("above {}", self.low)),
+            (_, false) => Some(format!("at least {}", self.low)),
+        };
+        let high = match (self.high == f64::MAX, self.open_high) {
+            (true, _) => None,
+            (_, true) => Some(format!("below {}", self.high)),
+            (_, false) => Some(format!("at most {}", self.high)),
+        };
+        [low, high].into_iter().flatten().collect::<Vec<_>>().join(" and ")
+    }
+}
+
+/// Widths, heads, slots and other sizes: far above what fits a machine, far below what overflows.
+pub const SIZE: Bounds = Bounds::closed(1.0, 1_048_576.0);
+/// Numbers of steps.
+pub const STEPS: Bounds = Bounds::closed(1.0, 1_000_000.0);
+/// Numbers of layers with their own weights.
+pub const COPIES: Bounds = Bounds::closed(1.0, 1_000.0);
+/// Probabilities of dropping a value.
+pub const DROPOUT: Bounds = Bounds { low: 0.0, high: 1.0, open_low: false, open_high: true };
+/// Numbers from zero.
+pub const POSITIVE: Bounds = Bounds::closed(0.0, f64::MAX);
+/// Thresholds strictly between 0 and 1.
+pub const INSIDE_UNIT: Bounds = Bounds { low: 0.0, high: 1.0, open_low: true, open_high: true };
+
+/// A whole-number field.
+pub const fn int(name: &'static str, default: Default, bounds: Bounds, doc: &'static str) -> Field {
+    Field { name, kind: FieldKind::Int, default, bounds, doc }
+}
+
+/// A real-number field.
+pub const fn float(name: &'static str, default: Default, bounds: Bounds, doc: &'static str) -> Field {
+    Field { name, kind: FieldKind::Float, default, bounds, doc }
+}
+
+/// A word field with its choices and default.
+pub const fn word(
+    name: &'static str,
+    choices: &'static [&'static str],
+    default: &'static str,
+    doc: &'static str,
+) -> Field {
+    Field { name, kind: FieldKind::Word(choices, &[]), default: Default::Word(default), bounds: Bounds::ANY, doc }
+}
+
+/// What the compiler knows of the task that a spec is checked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Catalog {
+    /// The name of the task.
+    pub task: Option<String>,
+    /// Number of token ids; symbolic when unknown.
+    pub vocabulary: Option<usize>,
+    /// Number of classes; symbolic when unknown.
+    pub classes: Option<usize>,
+    /// What the task asks for; unknown without a task.
+    pub objective: Option<Objective>,
+}
+
+/// What a task asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objective {
+    /// One class per row.
+    Classify,
+    /// One class per pair of rows.
+    Pair,
+    /// One class per token.
+    Each,
+}

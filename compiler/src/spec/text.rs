@@ -1,0 +1,114 @@
+//! A spec as a complete `.rt` text, and its identity.
+
+use sha2::{Digest, Sha256};
+
+use super::{Block, Origin, Setting, Spec};
+
+/// The longest line that braces are kept on, as in the formatter.
+const WIDTH: usize = 100;
+
+/// The complete model: every field written out. Checking it gives an equal spec.
+pub fn text(spec: &Spec) -> String {
+    let mut out = docs(spec);
+    out.push_str(&format!("model {} ", spec.name));
+    Writer { out: &mut out, origins: false }.braces(&spec.root, 0);
+    out.push('\n');
+    out
+}
+
+/// As `text`, with a comment on every line that says where its value came from, unless it was written in the file.
+pub fn text_with_origins(spec: &Spec) -> String {
+    let mut out = docs(spec);
+    out.push_str(&format!("model {} ", spec.name));
+    Writer { out: &mut out, origins: true }.braces(&spec.root, 0);
+    out.push('\n');
+    out
+}
+
+/// SHA-256 of what the model is: its text without name and docs, in hexadecimal.
+pub fn hash(spec: &Spec) -> String {
+    let mut out = String::new();
+    Writer { out: &mut out, origins: false }.braces(&spec.root, 0);
+    Sha256::digest(out.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn docs(spec: &Spec) -> String {
+    let line = |line: &str| format!("{}\n", format!("/// {line}").trim_end());
+    if spec.doc.is_empty() { String::new() } else { spec.doc.split('\n').map(line).collect() }
+}
+
+struct Writer<'a> {
+    out: &'a mut String,
+    origins: bool,
+}
+
+impl Writer<'_> {
+    fn block(&mut self, block: &Block, indent: usize) {
+        self.pad(indent);
+        self.out.push_str(block.slot);
+        let word = block.fields.get("copies").filter(|_| block.variant.is_empty());
+        match word {
+            Some(copies) => self.out.push_str(&format!(" {}", copies.value)),
+            None if block.variant.is_empty() => {}
+            None => self.out.push_str(&format!(" {}", block.variant)),
+        }
+        if fields(block).next().is_some() || !block.children.is_empty() {
+            self.out.push(' ');
+            self.braces(block, indent);
+        } else {
+            self.comment(&block.origin);
+        }
+    }
+
+    /// Fields first, in the order of their names, then the statements.
+    fn braces(&mut self, block: &Block, indent: usize) {
+        if block.children.is_empty() && !self.origins {
+            let line: Vec<String> = fields(block).map(|(name, s)| format!("{name}: {}", s.value)).collect();
+            let line = if line.is_empty() { "{ }".to_owned() } else { format!("{{ {} }}", line.join(", ")) };
+            let column = self.out.rsplit('\n').next().unwrap_or("").chars().count();
+            if column + line.chars().count() <= WIDTH {
+                self.out.push_str(&line);
+                return;
+            }
+        }
+        self.out.push('{');
+        self.comment(&block.origin);
+        self.out.push('\n');
+        for (name, setting) in fields(block) {
+            self.pad(indent + 1);
+            self.out.push_str(&format!("{name}: {}", setting.value));
+            self.comment(&setting.origin);
+            self.out.push('\n');
+        }
+        for child in &block.children {
+            self.block(child, indent + 1);
+            self.out.push('\n');
+        }
+        self.pad(indent);
+        self.out.push('}');
+    }
+
+    fn comment(&mut self, origin: &Origin) {
+        if !self.origins {
+            return;
+        }
+        let text = match origin {
+            Origin::Written(_) => return,
+            Origin::Variant(name, _) => format!(" // variant {name}"),
+            Origin::Override(n) => format!(" // --set {n}"),
+            Origin::Derived(rule) => format!(" // from {rule}"),
+            Origin::Default => " // default".to_owned(),
+        };
+        self.out.push_str(&text);
+    }
+
+    fn pad(&mut self, indent: usize) {
+        self.out.extend(std::iter::repeat_n("    ", indent));
+    }
+}
+
+/// The fields inside the braces: all but the number behind the keyword.
+fn fields(block: &Block) -> impl Iterator<Item = (&'static str, &Setting)> {
+    let behind = |name: &str| name == "copies" && block.variant.is_empty();
+    block.fields.iter().map(|(name, setting)| (*name, setting)).filter(move |(name, _)| !behind(name))
+}

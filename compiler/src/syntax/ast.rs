@@ -1,0 +1,340 @@
+//! The syntax tree of an `.rt` file. Every part knows its place; nothing is looked up yet.
+
+use crate::expr::BinaryOp;
+use crate::source::Span;
+
+/// A name as written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Name {
+    /// The text.
+    pub text: String,
+    /// Its place.
+    pub span: Span,
+}
+
+/// A comment, with its slashes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comment {
+    /// The text from `//` to the end of the line, without trailing blanks.
+    pub text: String,
+    /// Its place.
+    pub span: Span,
+}
+
+/// A parsed file.
+#[derive(Clone, Debug, Default)]
+pub struct File {
+    /// The items in order.
+    pub items: Vec<Item>,
+    /// All comments in order, for the formatter and for docs.
+    pub comments: Vec<Comment>,
+}
+
+/// One item of a file.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// The text of the `///` lines right above, without the slashes.
+    pub doc: String,
+    /// What it is.
+    pub kind: ItemKind,
+    /// From the keyword to the end.
+    pub span: Span,
+}
+
+/// The kinds of items.
+#[derive(Clone, Debug)]
+pub enum ItemKind {
+    /// `use "path"`
+    Use {
+        /// The path without quotes.
+        path: Name,
+    },
+    /// `let name = expr`
+    Let(Let),
+    /// `model name { ... }`
+    Model {
+        /// The name.
+        name: FullName,
+        /// The statements.
+        body: Body,
+    },
+    /// `variant name of base { edits }`
+    Variant {
+        /// The name.
+        name: Name,
+        /// The edited model, or a variant of it.
+        base: FullName,
+        /// The edits in order.
+        edits: Vec<Edit>,
+        /// From `{` to `}`.
+        braces: Span,
+    },
+    /// `block name(params) { ... }`
+    Block {
+        /// The name.
+        name: Name,
+        /// The parameters.
+        params: Vec<Name>,
+        /// The elements that an insertion brings.
+        body: Body,
+    },
+    /// `mask name(params) = expr` or `bias name(params) = expr`
+    Function(Function),
+}
+
+/// A mask or a bias with a name.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Which of the two.
+    pub role: Role,
+    /// The name.
+    pub name: Name,
+    /// The parameters; `None` when written without parentheses.
+    pub params: Option<Vec<Name>>,
+    /// What it stands for.
+    pub body: Expr,
+}
+
+/// What an expression is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Says which keys a query sees.
+    Mask,
+    /// Is added to attention scores.
+    Bias,
+}
+
+/// `model` or `model:variant`.
+#[derive(Clone, Debug)]
+pub struct FullName {
+    /// The model.
+    pub model: Name,
+    /// The variant, if one is named.
+    pub variant: Option<Name>,
+}
+
+impl FullName {
+    /// The name with its colon.
+    pub fn text(&self) -> String {
+        match &self.variant {
+            None => self.model.text.clone(),
+            Some(variant) => format!("{}:{}", self.model.text, variant.text),
+        }
+    }
+
+    /// The place of the whole name.
+    pub fn span(&self) -> Span {
+        self.variant.as_ref().map_or(self.model.span, |v| self.model.span.to(v.span))
+    }
+}
+
+/// `let name = value`
+#[derive(Clone, Debug)]
+pub struct Let {
+    /// The name.
+    pub name: Name,
+    /// The value.
+    pub value: Expr,
+    /// The whole.
+    pub span: Span,
+}
+
+/// `{ elements }`
+#[derive(Clone, Debug)]
+pub struct Body {
+    /// The elements in order.
+    pub elements: Vec<Element>,
+    /// From `{` to `}`.
+    pub span: Span,
+}
+
+/// What stands between braces.
+#[derive(Clone, Debug)]
+pub enum Element {
+    /// A constant, known to the elements below it.
+    Let(Let),
+    /// `name: value`
+    Field(Field),
+    /// `name(args)`
+    Insert(Insert),
+    /// `keyword [word] [{ ... }]`
+    Statement(Statement),
+}
+
+impl Element {
+    /// Its place.
+    pub fn span(&self) -> Span {
+        match self {
+            Self::Let(x) => x.span,
+            Self::Field(x) => x.span,
+            Self::Insert(x) => x.span,
+            Self::Statement(x) => x.span,
+        }
+    }
+}
+
+/// `name: value`
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// The name.
+    pub name: Name,
+    /// The value.
+    pub value: Value,
+    /// The whole.
+    pub span: Span,
+}
+
+/// Inserts the body of a block.
+#[derive(Clone, Debug)]
+pub struct Insert {
+    /// The block.
+    pub name: Name,
+    /// The arguments.
+    pub args: Vec<Expr>,
+    /// The whole.
+    pub span: Span,
+}
+
+/// A statement.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    /// `attend`
+    pub keyword: Name,
+    /// `self`, or the number of `stack 3`.
+    pub word: Option<Word>,
+    /// What is in the braces.
+    pub body: Option<Body>,
+    /// The whole.
+    pub span: Span,
+}
+
+impl Statement {
+    /// The place of keyword and word.
+    pub fn head(&self) -> Span {
+        self.word.as_ref().map_or(self.keyword.span, |word| self.keyword.span.to(word.span()))
+    }
+}
+
+/// What may follow a keyword.
+#[derive(Clone, Debug)]
+pub enum Word {
+    /// A variant.
+    Name(Name),
+    /// A number.
+    Int(i64, Span),
+}
+
+impl Word {
+    /// Its place.
+    pub fn span(&self) -> Span {
+        match self {
+            Self::Name(name) => name.span,
+            Self::Int(_, span) => *span,
+        }
+    }
+}
+
+/// The value of a field.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// An expression; a bare word is one too.
+    Expr(Expr),
+    /// `name { fields }`
+    Structured(Name, Body),
+}
+
+impl Value {
+    /// Its place.
+    pub fn span(&self) -> Span {
+        match self {
+            Self::Expr(expr) => expr.span,
+            Self::Structured(name, body) => name.span.to(body.span),
+        }
+    }
+}
+
+/// One edit of a variant or of `--set`.
+#[derive(Clone, Debug)]
+pub struct Edit {
+    /// What it does.
+    pub kind: EditKind,
+    /// The whole.
+    pub span: Span,
+}
+
+/// The kinds of edits.
+#[derive(Clone, Debug)]
+pub enum EditKind {
+    /// `path: value`
+    Set(Path, Value),
+    /// A statement that replaces the one in its slot.
+    Replace(Statement),
+    /// `remove path`
+    Remove(Path),
+    /// `add statement after path`; the element is a statement or an insertion.
+    Add(Element, Path),
+    /// `let name = value` replaces the constant of that name.
+    Let(Let),
+}
+
+/// A dotted path.
+#[derive(Clone, Debug)]
+pub struct Path {
+    /// The names between the dots; never empty.
+    pub components: Vec<Component>,
+    /// The whole.
+    pub span: Span,
+}
+
+/// One name of a path.
+#[derive(Clone, Debug)]
+pub struct Component {
+    /// The name.
+    pub name: Name,
+    /// Which of several places, from 1.
+    pub index: Option<usize>,
+}
+
+/// An expression.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    /// What it is.
+    pub kind: ExprKind,
+    /// Its place.
+    pub span: Span,
+}
+
+/// The kinds of expressions.
+#[derive(Clone, Debug)]
+pub enum ExprKind {
+    /// An integer.
+    Int(i64),
+    /// A real number.
+    Float(f64),
+    /// `true` or `false`
+    Bool(bool),
+    /// A name or a bare word.
+    Name(String),
+    /// `-x`
+    Neg(Box<Expr>),
+    /// `not x`
+    Not(Box<Expr>),
+    /// `a op b`
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    /// `name(args)`
+    Call(Name, Vec<Expr>),
+    /// `learn[args]`
+    Learn(Vec<Expr>),
+    /// `(x)`
+    Group(Box<Expr>),
+}
+
+impl Expr {
+    /// The name, if the expression is a bare one.
+    pub fn as_name(&self) -> Option<Name> {
+        match &self.kind {
+            ExprKind::Name(text) => Some(Name { text: text.clone(), span: self.span }),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! From text to tree and back: the only part of the compiler that knows how a spec is written.
+
+pub mod ast;
+mod parse;
+mod print;
+mod scan;
+
+pub use parse::{parse, parse_override};
+pub use print::format;
+pub use scan::{MAX_FILE_BYTES, MAX_NESTING};

@@ -1,0 +1,585 @@
+//! From text to tree. The only user of pest for `.rt` files.
+
+use std::cell::RefCell;
+use std::sync::LazyLock;
+
+use pest::Parser;
+use pest::error::{ErrorVariant, InputLocation};
+use pest::iterators::{Pair, Pairs};
+use pest::pratt_parser::{Assoc, Op, PrattParser};
+use pest_derive::Parser;
+
+use super::ast::{
+    Body, Comment, Component, Edit, EditKind, Element, Expr, ExprKind, Field, File, FullName, Function, Insert, Item,
+    ItemKind, Let, Name, Path, Role, Statement, Value, Word,
+};
+use super::scan;
+use crate::diag::{Diagnostic, Kind, Problems};
+use crate::expr::BinaryOp;
+use crate::source::{SourceId, Span};
+
+#[derive(Parser)]
+#[grammar = "../../grammar/rt.pest"]
+struct Grammar;
+
+/// The most syntax errors that are reported for one file: one per item, until this many.
+const MAX_ERRORS: usize = 10;
+
+/// The most tokens of one expression. With the limit on nesting it bounds the depth of the tree.
+const MAX_EXPR_TOKENS: usize = 400;
+
+/// The words that begin an item.
+const ITEM_WORDS: [&str; 7] = ["use", "let", "model", "variant", "block", "mask", "bias"];
+
+/// Parses a file. After an error parsing goes on at the next item, so several errors can be reported; the tree is
+/// given only for a text without errors.
+pub fn parse(id: SourceId, text: &str, problems: &mut Problems) -> Option<File> {
+    let comments = scan::scan(id, text, problems)?;
+    let mut start = 0;
+    let mut failed = false;
+    for _ in 0..MAX_ERRORS {
+        let mut reader = Reader { id, text, offset: start, comments: &comments, problems, failed };
+        match Grammar::parse(Rule::file, &text[start..]) {
+            Ok(mut pairs) => {
+                let items = pairs.next().map(|file| reader.items(file)).unwrap_or_default();
+                return if reader.failed { None } else { Some(File { items, comments }) };
+            }
+            Err(error) => {
+                failed = true;
+                let at = start + reader.syntax_error(&error);
+                match next_item(text, at) {
+                    Some(next) => start = next,
+                    None => return None,
+                }
+            }
+        }
+    }
+    None
+}
+
+/// Parses one edit of the command line: the grammar of variants, and `=` may stand for `:`.
+pub fn parse_override(id: SourceId, text: &str, problems: &mut Problems) -> Option<Edit> {
+    let comments = scan::scan(id, text, problems)?;
+    let mut reader = Reader { id, text, offset: 0, comments: &comments, problems, failed: false };
+    match Grammar::parse(Rule::r#override, text) {
+        Ok(mut pairs) => {
+            let edit = pairs.next()?.into_inner().next().map(|edit| reader.edit(edit));
+            if reader.failed { None } else { edit }
+        }
+        Err(error) => {
+            reader.syntax_error(&error);
+            None
+        }
+    }
+}
+
+/// The start of the first line after `at` that begins with an item keyword.
+fn next_item(text: &str, at: usize) -> Option<usize> {
+    let mut from = at;
+    loop {
+        let line = from + text.get(from..)?.find('\n')? + 1;
+        let word: &str = text[line..].split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or("");
+        if ITEM_WORDS.contains(&word) {
+            return Some(line);
+        }
+        from = line;
+    }
+}
+
+/// Turns pest's pairs into the tree. The grammar guarantees their shape, so a missing part is a bug of ours.
+struct Reader<'a> {
+    id: SourceId,
+    text: &'a str,
+    /// Where the parsed part begins in the text.
+    offset: usize,
+    comments: &'a [Comment],
+    problems: &'a mut Problems,
+    /// Whether an error was reported for something that the grammar accepts (a number too large).
+    failed: bool,
+}
+
+/// The parts of a rule, tokens left out.
+struct Parts<'a>(Pairs<'a, Rule>);
+
+impl<'a> Parts<'a> {
+    fn of(pair: Pair<'a, Rule>) -> Self {
+        Self(pair.into_inner())
+    }
+
+    fn peek(&mut self) -> Option<Rule> {
+        loop {
+            let rule = self.0.peek()?.as_rule();
+            if !is_token(rule) {
+                return Some(rule);
+            }
+            self.0.next();
+        }
+    }
+
+    /// The next part; the grammar says that it is there.
+    fn need(&mut self) -> Pair<'a, Rule> {
+        self.next().expect("the grammar requires this part")
+    }
+}
+
+impl<'a> Iterator for Parts<'a> {
+    type Item = Pair<'a, Rule>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.find(|pair| !is_token(pair.as_rule()))
+    }
+}
+
+/// Whether the rule is punctuation or a keyword, which the tree does not hold.
+fn is_token(rule: Rule) -> bool {
+    matches!(
+        rule,
+        Rule::separator
+            | Rule::line
+            | Rule::comma
+            | Rule::colon
+            | Rule::dot
+            | Rule::equals
+            | Rule::open
+            | Rule::close
+            | Rule::open_paren
+            | Rule::close_paren
+            | Rule::open_bracket
+            | Rule::close_bracket
+            | Rule::kw_use
+            | Rule::kw_let
+            | Rule::kw_model
+            | Rule::kw_variant
+            | Rule::kw_of
+            | Rule::kw_block
+            | Rule::kw_mask
+            | Rule::kw_bias
+            | Rule::kw_remove
+            | Rule::kw_add
+            | Rule::kw_after
+            | Rule::kw_learn
+            | Rule::EOI
+    )
+}
+
+impl Reader<'_> {
+    /// The place of a pair. Pest lets a rule end behind the blanks and comments that follow it; they are cut off.
+    fn span(&self, pair: &Pair<'_, Rule>) -> Span {
+        let span = pair.as_span();
+        let (start, mut end) = (self.offset + span.start(), self.offset + span.end());
+        loop {
+            end = start + self.text[start..end].trim_end().len();
+            let last = self.comments.partition_point(|c| (c.span.start as usize) < end);
+            match last.checked_sub(1).map(|n| &self.comments[n]) {
+                Some(c) if c.span.end as usize == end && (c.span.start as usize) > start => end = c.span.start as usize,
+                _ => return Span::new(self.id, start, end),
+            }
+        }
+    }
+
+    fn name(&self, pair: &Pair<'_, Rule>) -> Name {
+        let span = self.span(pair);
+        Name { text: self.text[span.start as usize..span.end as usize].to_owned(), span }
+    }
+
+    fn items(&mut self, file: Pair<'_, Rule>) -> Vec<Item> {
+        Parts::of(file).map(|pair| self.item(pair)).collect()
+    }
+
+    fn item(&mut self, pair: Pair<'_, Rule>) -> Item {
+        let span = self.span(&pair);
+        let rule = pair.as_rule();
+        let mut parts = Parts::of(pair);
+        let kind = match rule {
+            Rule::use_item => {
+                let quoted = self.name(&parts.need());
+                let text = quoted.text.trim_matches('"').to_owned();
+                ItemKind::Use { path: Name { text, span: quoted.span } }
+            }
+            Rule::let_item => ItemKind::Let(self.binding(parts, span)),
+            Rule::model_item => {
+                let name = self.full_name(parts.need());
+                ItemKind::Model { name, body: self.body(parts.need()) }
+            }
+            Rule::variant_item => {
+                let name = self.name(&parts.need());
+                let base = self.full_name(parts.need());
+                let edits = parts.need();
+                let braces = self.span(&edits);
+                ItemKind::Variant { name, base, edits: Parts::of(edits).map(|e| self.edit(e)).collect(), braces }
+            }
+            Rule::block_item => {
+                let name = self.name(&parts.need());
+                let params = self.params(parts.need());
+                ItemKind::Block { name, params, body: self.body(parts.need()) }
+            }
+            rule => {
+                let role = if rule == Rule::mask_item { Role::Mask } else { Role::Bias };
+                let name = self.name(&parts.need());
+                let params = (parts.peek() == Some(Rule::params)).then(|| parts.need()).map(|p| self.params(p));
+                ItemKind::Function(Function { role, name, params, body: self.expr(parts.need()) })
+            }
+        };
+        Item { doc: self.doc(span), kind, span }
+    }
+
+    /// The text of the `///` lines right above a place.
+    fn doc(&self, item: Span) -> String {
+        let mut lines: Vec<&str> = Vec::new();
+        let mut below = item.start as usize;
+        for comment in self.comments.iter().rev().skip_while(|c| c.span.start >= item.start) {
+            let between = &self.text[comment.span.end as usize..below];
+            let alone = self.text[..comment.span.start as usize].rsplit('\n').next().unwrap_or("").trim().is_empty();
+            let Some(text) = comment.text.strip_prefix("///").filter(|_| alone) else { break };
+            if !between.trim().is_empty() || between.matches('\n').count() != 1 {
+                break;
+            }
+            lines.push(text.strip_prefix(' ').unwrap_or(text));
+            below = comment.span.start as usize;
+        }
+        lines.reverse();
+        lines.join("\n")
+    }
+
+    fn full_name(&self, pair: Pair<'_, Rule>) -> FullName {
+        let mut parts = Parts::of(pair);
+        let model = self.name(&parts.need());
+        FullName { model, variant: parts.next().map(|p| self.name(&p)) }
+    }
+
+    fn params(&self, pair: Pair<'_, Rule>) -> Vec<Name> {
+        Parts::of(pair).map(|p| self.name(&p)).collect()
+    }
+
+    fn binding(&mut self, mut parts: Parts<'_>, span: Span) -> Let {
+        let name = self.name(&parts.need());
+        Let { name, value: self.expr(parts.need()), span }
+    }
+
+    fn body(&mut self, pair: Pair<'_, Rule>) -> Body {
+        let span = self.span(&pair);
+        Body { elements: Parts::of(pair).map(|p| self.element(p)).collect(), span }
+    }
+
+    fn element(&mut self, pair: Pair<'_, Rule>) -> Element {
+        let span = self.span(&pair);
+        match pair.as_rule() {
+            Rule::let_item => Element::Let(self.binding(Parts::of(pair), span)),
+            Rule::field => {
+                let mut parts = Parts::of(pair);
+                let name = self.name(&parts.need());
+                Element::Field(Field { name, value: self.value(parts.need()), span })
+            }
+            Rule::insert => {
+                let mut parts = Parts::of(pair);
+                let name = self.name(&parts.need());
+                Element::Insert(Insert { name, args: self.arguments(parts.need()), span })
+            }
+            _ => Element::Statement(self.statement(pair)),
+        }
+    }
+
+    fn statement(&mut self, pair: Pair<'_, Rule>) -> Statement {
+        let span = self.span(&pair);
+        let mut parts = Parts::of(pair);
+        let keyword = self.name(&parts.need());
+        let word = match parts.peek() {
+            Some(Rule::integer) => {
+                let pair = parts.need();
+                Some(Word::Int(self.integer(&pair), self.span(&pair)))
+            }
+            Some(Rule::word) => Some(Word::Name(self.name(&parts.need()))),
+            _ => None,
+        };
+        Statement { keyword, word, body: parts.next().map(|p| self.body(p)), span }
+    }
+
+    fn value(&mut self, pair: Pair<'_, Rule>) -> Value {
+        let inner = Parts::of(pair).need();
+        if inner.as_rule() != Rule::structured {
+            return Value::Expr(self.expr(inner));
+        }
+        let mut parts = Parts::of(inner);
+        let name = self.name(&parts.need());
+        Value::Structured(name, self.body(parts.need()))
+    }
+
+    fn edit(&mut self, pair: Pair<'_, Rule>) -> Edit {
+        let span = self.span(&pair);
+        let kind = match pair.as_rule() {
+            Rule::remove => EditKind::Remove(self.path(Parts::of(pair).need())),
+            Rule::add => {
+                let mut parts = Parts::of(pair);
+                let element = self.element(parts.need());
+                EditKind::Add(element, self.path(parts.need()))
+            }
+            Rule::let_item => EditKind::Let(self.binding(Parts::of(pair), span)),
+            Rule::set | Rule::override_set => {
+                let mut parts = Parts::of(pair);
+                let path = self.path(parts.need());
+                EditKind::Set(path, self.value(parts.need()))
+            }
+            _ => EditKind::Replace(self.statement(pair)),
+        };
+        Edit { kind, span }
+    }
+
+    fn path(&mut self, pair: Pair<'_, Rule>) -> Path {
+        let span = self.span(&pair);
+        let mut components = Vec::new();
+        for component in Parts::of(pair) {
+            let mut parts = Parts::of(component);
+            let name = self.name(&parts.need());
+            let index = parts.next().map(|p| usize::try_from(self.integer(&p)).unwrap_or(0));
+            components.push(Component { name, index });
+        }
+        Path { components, span }
+    }
+
+    fn arguments(&mut self, pair: Pair<'_, Rule>) -> Vec<Expr> {
+        Parts::of(pair).map(|p| self.expr(p)).collect()
+    }
+
+    fn integer(&mut self, pair: &Pair<'_, Rule>) -> i64 {
+        pair.as_str().trim_end().parse().unwrap_or_else(|_| {
+            self.number_too_large(self.span(pair));
+            0
+        })
+    }
+
+    fn number_too_large(&mut self, span: Span) {
+        self.failed = true;
+        let message = "the number is too large";
+        self.problems.report(Diagnostic::new(Kind::OutOfRange, span, message).label("does not fit into 64 bits"));
+    }
+
+    /// An expression as it stands in a field, definition or argument list: its length is checked as a whole.
+    fn expr(&mut self, pair: Pair<'_, Rule>) -> Expr {
+        let span = self.span(&pair);
+        if pair.clone().into_inner().flatten().filter(|p| !is_token(p.as_rule())).count() > MAX_EXPR_TOKENS {
+            self.failed = true;
+            let message = format!("the expression has more than {MAX_EXPR_TOKENS} tokens");
+            let help = "name parts of it with `let` or `mask`";
+            self.problems.report(Diagnostic::new(Kind::TooLong, span, message).help(help));
+            return Expr { kind: ExprKind::Int(0), span };
+        }
+        self.climb(pair)
+    }
+
+    fn climb(&mut self, pair: Pair<'_, Rule>) -> Expr {
+        let reader = RefCell::new(self);
+        PRECEDENCE
+            .map_primary(|pair| reader.borrow_mut().primary(pair))
+            .map_prefix(|op, x| {
+                let span = reader.borrow().span(&op).to(x.span);
+                let x = Box::new(x);
+                let kind = if op.as_rule() == Rule::negative { ExprKind::Neg(x) } else { ExprKind::Not(x) };
+                Expr { kind, span }
+            })
+            .map_infix(|a, op, b| {
+                let span = a.span.to(b.span);
+                Expr { kind: ExprKind::Binary(operator(op.as_rule()), Box::new(a), Box::new(b)), span }
+            })
+            .parse(pair.into_inner())
+    }
+
+    fn primary(&mut self, pair: Pair<'_, Rule>) -> Expr {
+        let pair = if pair.as_rule() == Rule::primary { Parts::of(pair).need() } else { pair };
+        let span = self.span(&pair);
+        let kind = match pair.as_rule() {
+            Rule::number => self.number(&pair),
+            Rule::truth => ExprKind::Bool(self.name(&pair).text == "true"),
+            Rule::learn => {
+                let indices = Parts::of(pair).map(|p| self.climb(p)).collect();
+                ExprKind::Learn(indices)
+            }
+            Rule::call => {
+                let mut parts = Parts::of(pair);
+                let name = self.name(&parts.need());
+                let args = Parts::of(parts.need()).map(|p| self.climb(p)).collect();
+                ExprKind::Call(name, args)
+            }
+            Rule::group => ExprKind::Group(Box::new(self.climb(Parts::of(pair).need()))),
+            _ => ExprKind::Name(self.name(&pair).text),
+        };
+        Expr { kind, span }
+    }
+
+    fn number(&mut self, pair: &Pair<'_, Rule>) -> ExprKind {
+        let text = pair.as_str().trim_end();
+        if text.bytes().all(|b| b.is_ascii_digit()) {
+            return ExprKind::Int(self.integer(pair));
+        }
+        let value: f64 = text.parse().unwrap_or(f64::INFINITY);
+        if !value.is_finite() {
+            self.number_too_large(self.span(pair));
+        }
+        ExprKind::Float(value)
+    }
+
+    /// Reports pest's error in the words of the language; gives its offset in the parsed part.
+    fn syntax_error(&mut self, error: &pest::error::Error<Rule>) -> usize {
+        let at = match error.location {
+            InputLocation::Pos(at) | InputLocation::Span((at, _)) => at,
+        };
+        let expected = match &error.variant {
+            ErrorVariant::ParsingError { positives, .. } => expected(positives),
+            ErrorVariant::CustomError { .. } => Vec::new(),
+        };
+        let start = self.offset + at;
+        let found = found(self.text, start);
+        let span = Span::new(self.id, start, start + found.len());
+        let shown = match found {
+            "" => "the end of the text".to_owned(),
+            "\n" => "the end of the line".to_owned(),
+            other => format!("`{other}`"),
+        };
+        let mut diagnostic = Diagnostic::new(Kind::Syntax, span, format!("{shown} can't stand here"));
+        if !expected.is_empty() {
+            diagnostic = diagnostic.label(format!("expected {}", join(&expected)));
+        }
+        self.problems.report(diagnostic.help(hint(found, &expected)));
+        at
+    }
+}
+
+/// The precedence table: the one of `BinaryOp::precedence`, with `not` and unary minus.
+static PRECEDENCE: LazyLock<PrattParser<Rule>> = LazyLock::new(|| {
+    let left = |rule| Op::infix(rule, Assoc::Left);
+    PrattParser::new()
+        .op(left(Rule::or))
+        .op(left(Rule::and))
+        .op(Op::prefix(Rule::not))
+        .op(left(Rule::equal)
+            | left(Rule::unequal)
+            | left(Rule::less)
+            | left(Rule::at_most)
+            | left(Rule::greater)
+            | left(Rule::at_least))
+        .op(left(Rule::plus) | left(Rule::minus))
+        .op(left(Rule::times) | left(Rule::over) | left(Rule::modulo))
+        .op(Op::prefix(Rule::negative))
+        .op(Op::infix(Rule::power, Assoc::Right))
+});
+
+fn operator(rule: Rule) -> BinaryOp {
+    match rule {
+        Rule::or => BinaryOp::Or,
+        Rule::and => BinaryOp::And,
+        Rule::equal => BinaryOp::Eq,
+        Rule::unequal => BinaryOp::Ne,
+        Rule::less => BinaryOp::Lt,
+        Rule::at_most => BinaryOp::Le,
+        Rule::greater => BinaryOp::Gt,
+        Rule::at_least => BinaryOp::Ge,
+        Rule::plus => BinaryOp::Add,
+        Rule::minus => BinaryOp::Sub,
+        Rule::times => BinaryOp::Mul,
+        Rule::over => BinaryOp::Div,
+        Rule::modulo => BinaryOp::Rem,
+        _ => BinaryOp::Pow,
+    }
+}
+
+/// The token at an offset: a word, a number, a line break, or one character.
+fn found(text: &str, at: usize) -> &str {
+    let rest = &text[at.min(text.len())..];
+    let word = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+    if word > 0 {
+        return &rest[..word];
+    }
+    rest.chars().next().map_or("", |c| &rest[..c.len_utf8()])
+}
+
+/// What pest expected, in human words, in a fixed order and without repetition.
+fn expected(rules: &[Rule]) -> Vec<&'static str> {
+    let mut words: Vec<&'static str> = Vec::new();
+    for word in rules.iter().filter_map(|&rule| human(rule)) {
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    let has_value = words.contains(&"a value");
+    words.retain(|w| !(has_value && *w == "a name"));
+    words
+}
+
+/// A rule as people call it; `None` for what is better left unsaid.
+fn human(rule: Rule) -> Option<&'static str> {
+    Some(match rule {
+        Rule::file
+        | Rule::use_item
+        | Rule::let_item
+        | Rule::model_item
+        | Rule::variant_item
+        | Rule::block_item
+        | Rule::mask_item
+        | Rule::bias_item
+        | Rule::kw_use
+        | Rule::kw_model
+        | Rule::kw_variant
+        | Rule::kw_block
+        | Rule::kw_mask
+        | Rule::kw_bias => "`use`, `let`, `model`, `variant`, `block`, `mask` or `bias`",
+        Rule::field | Rule::statement | Rule::insert => "a field or a statement",
+        Rule::set | Rule::override_set | Rule::remove | Rule::add | Rule::r#override => "an edit",
+        Rule::edits | Rule::body | Rule::open => "`{`",
+        Rule::full_name | Rule::name | Rule::component | Rule::path => "a name",
+        Rule::params | Rule::open_paren | Rule::arguments => "`(`",
+        Rule::value | Rule::expr | Rule::primary | Rule::number | Rule::reference | Rule::call | Rule::group => {
+            "a value"
+        }
+        Rule::separator | Rule::line => "a line break",
+        Rule::comma => "`,`",
+        Rule::colon => "`:`",
+        Rule::equals => "`=`",
+        Rule::dot => "`.`",
+        Rule::close => "`}`",
+        Rule::close_paren => "`)`",
+        Rule::open_bracket => "`[`",
+        Rule::close_bracket => "`]`",
+        Rule::integer => "a whole number",
+        Rule::string => "a path in quotes",
+        Rule::kw_of => "`of`",
+        Rule::kw_after => "`after`",
+        Rule::EOI => "the end",
+        Rule::infix
+        | Rule::or
+        | Rule::and
+        | Rule::equal
+        | Rule::unequal
+        | Rule::at_most
+        | Rule::at_least
+        | Rule::less
+        | Rule::greater
+        | Rule::plus
+        | Rule::times
+        | Rule::over
+        | Rule::modulo
+        | Rule::power => "an operator",
+        _ => return None,
+    })
+}
+
+fn join(words: &[&str]) -> String {
+    match words.split_last() {
+        None => String::new(),
+        Some((only, [])) => (*only).to_owned(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+    }
+}
+
+/// Help for mistakes that people from other languages make.
+fn hint(found: &str, expected: &[&str]) -> &'static str {
+    let expects = |word: &str| expected.contains(&word);
+    match found {
+        "=" if expects("`:`") || expects("`{`") => "a field is written `name: value`",
+        ";" => "statements end with the line; no `;` is needed",
+        "\"" => "words are written without quotes; only the path of `use` has them",
+        "#" => "a comment begins with `//`",
+        "&" | "|" | "!" => "the logical operators are `and`, `or` and `not`",
+        "" if expects("`}`") => "a `{` is not closed",
+        "" if expects("`)`") => "a `(` is not closed",
+        _ => "",
+    }
+}

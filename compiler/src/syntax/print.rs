@@ -1,0 +1,387 @@
+//! The formatter: one canonical layout, comments kept where they are.
+//!
+//! Indentation is four blanks. Braces that were on one line stay so if the line fits; others get one element per line.
+//! Runs of empty lines become one. Formatting what was formatted changes nothing.
+
+use super::ast::{
+    Body, Comment, Component, Edit, EditKind, Element, Expr, ExprKind, File, Insert, Item, ItemKind, Let, Name, Path,
+    Role, Statement, Value, Word,
+};
+use super::parse::parse;
+use crate::diag::Problems;
+use crate::expr::BinaryOp;
+use crate::source::{SourceId, Span};
+
+/// The longest line that braces are kept on.
+const WIDTH: usize = 100;
+
+/// The text in canonical layout; the syntax errors if it has any.
+pub fn format(text: &str) -> Result<String, Problems> {
+    let mut problems = Problems::default();
+    match parse(SourceId(0), text, &mut problems) {
+        Some(file) => Ok(print(&file, text)),
+        None => Err(problems),
+    }
+}
+
+fn print(file: &File, text: &str) -> String {
+    let mut printer = Printer { text, comments: &file.comments, out: String::new(), indent: 0, last: 0 };
+    for item in &file.items {
+        printer.line_start(item.span.start);
+        printer.item(item);
+        printer.line_end(item.span.end, None);
+    }
+    printer.line_start(text.len() as u32);
+    printer.out
+}
+
+struct Printer<'a> {
+    text: &'a str,
+    /// Comments not printed yet.
+    comments: &'a [Comment],
+    out: String,
+    indent: usize,
+    /// Offset in the source up to which everything is printed.
+    last: u32,
+}
+
+impl<'a> Printer<'a> {
+    /// Prints the comments that stand before `next` on lines of their own, and at most one empty line before each.
+    fn line_start(&mut self, next: u32) {
+        while let Some((comment, rest)) = self.comments.split_first().filter(|(c, _)| c.span.start < next) {
+            self.comments = rest;
+            self.empty_line(comment.span.start);
+            self.pad();
+            self.out.push_str(&comment.text);
+            self.out.push('\n');
+            self.last = comment.span.end;
+        }
+        if (next as usize) < self.text.len() {
+            self.empty_line(next);
+            self.pad();
+        }
+    }
+
+    /// An empty line if the source has one between the last printed place and `next`.
+    fn empty_line(&mut self, next: u32) {
+        let between = &self.text[self.last as usize..next as usize];
+        let opens = self.out.is_empty() || self.out.ends_with("{\n");
+        if between.matches('\n').count() > 1 && !opens && !self.just_opened() {
+            self.out.push('\n');
+        }
+    }
+
+    /// Whether the last line ends with an open brace and a comment.
+    fn just_opened(&self) -> bool {
+        let line = self.out.trim_end_matches('\n').rsplit('\n').next().unwrap_or("");
+        line.split_once("//").is_some_and(|(code, _)| code.trim_end().ends_with('{'))
+    }
+
+    /// Ends the line of an element that ends at `end`, taking along a comment on the same line of the source.
+    /// `until` is the start of what follows on the same line, if anything does.
+    fn line_end(&mut self, end: u32, until: Option<u32>) {
+        self.last = end;
+        if let Some((comment, rest)) = self.comments.split_first() {
+            let start = comment.span.start;
+            let same_line = start >= end && !self.text[end as usize..start as usize].contains('\n');
+            if same_line && until.is_none_or(|u| start < u) {
+                self.comments = rest;
+                self.out.push(' ');
+                self.out.push_str(&comment.text);
+                self.last = comment.span.end;
+            }
+        }
+        self.out.push('\n');
+    }
+
+    fn pad(&mut self) {
+        self.out.extend(std::iter::repeat_n("    ", self.indent));
+    }
+
+    fn word(&mut self, text: &str) {
+        self.out.push_str(text);
+    }
+
+    fn item(&mut self, item: &Item) {
+        match &item.kind {
+            ItemKind::Use { path } => self.word(&format!("use \"{}\"", path.text)),
+            ItemKind::Let(binding) => self.word(&self.binding(binding)),
+            ItemKind::Model { name, body } => {
+                self.word(&format!("model {} ", name.text()));
+                self.body(body);
+            }
+            ItemKind::Variant { name, base, edits, braces } => {
+                self.word(&format!("variant {} of {} ", name.text, base.text()));
+                let parts: Vec<Part<'_>> = edits.iter().map(Part::Edit).collect();
+                self.braces(&parts, *braces);
+            }
+            ItemKind::Block { name, params, body } => {
+                self.word(&format!("block {}({}) ", name.text, names(params)));
+                self.body(body);
+            }
+            ItemKind::Function(function) => {
+                let role = if function.role == Role::Mask { "mask" } else { "bias" };
+                let params = function.params.as_ref().map_or_else(String::new, |p| format!("({})", names(p)));
+                self.word(&format!("{role} {}{params} = {}", function.name.text, self.expr(&function.body)));
+            }
+        }
+    }
+
+    fn body(&mut self, body: &Body) {
+        let parts: Vec<Part<'_>> = body.elements.iter().map(Part::Element).collect();
+        self.braces(&parts, body.span);
+    }
+
+    /// Braces with their content: on one line if they were and still fit.
+    fn braces(&mut self, parts: &[Part<'_>], span: Span) {
+        let source = &self.text[span.start as usize..span.end as usize];
+        if !source.contains('\n') {
+            let line = self.one_line(parts);
+            let column = self.out.rsplit('\n').next().unwrap_or("").chars().count();
+            if column + line.chars().count() <= WIDTH {
+                self.word(&line);
+                return;
+            }
+        }
+        let inside = self.comments.first().is_some_and(|c| c.span.start < span.end);
+        if parts.is_empty() && !inside {
+            self.word("{ }");
+            return;
+        }
+        self.word("{");
+        self.indent += 1;
+        self.line_end(span.start + 1, parts.first().map(|p| p.span().start));
+        for (n, part) in parts.iter().enumerate() {
+            self.line_start(part.span().start);
+            self.part(part);
+            self.line_end_after(part.span().end, parts.get(n + 1).map(|p| p.span().start));
+        }
+        self.closing_comments(span.end - 1);
+        self.indent -= 1;
+        self.pad();
+        self.word("}");
+        self.last = span.end;
+    }
+
+    /// As `line_end`, past a comma between the element and its comment.
+    fn line_end_after(&mut self, end: u32, next: Option<u32>) {
+        let rest = &self.text[end as usize..];
+        let blanks = rest.len() - rest.trim_start_matches([' ', '\t', '\r']).len();
+        let comma = rest[blanks..].starts_with(',');
+        self.line_end(if comma { end + blanks as u32 + 1 } else { end }, next);
+    }
+
+    /// The comments before a closing brace, without an empty line after the last.
+    fn closing_comments(&mut self, close: u32) {
+        while let Some((comment, rest)) = self.comments.split_first().filter(|(c, _)| c.span.start < close) {
+            self.comments = rest;
+            self.empty_line(comment.span.start);
+            self.pad();
+            self.out.push_str(&comment.text);
+            self.out.push('\n');
+            self.last = comment.span.end;
+        }
+    }
+
+    fn part(&mut self, part: &Part<'_>) {
+        match part {
+            Part::Element(element) => self.element(element),
+            Part::Edit(edit) => self.edit(edit),
+        }
+    }
+
+    fn element(&mut self, element: &Element) {
+        match element {
+            Element::Let(binding) => self.word(&self.binding(binding)),
+            Element::Insert(insert) => self.word(&self.insert(insert)),
+            Element::Field(field) => {
+                self.word(&format!("{}: ", field.name.text));
+                self.value(&field.value);
+            }
+            Element::Statement(statement) => self.statement(statement),
+        }
+    }
+
+    fn statement(&mut self, statement: &Statement) {
+        self.word(&head(statement));
+        if let Some(body) = &statement.body {
+            self.word(" ");
+            self.body(body);
+        }
+    }
+
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::Expr(expr) => self.word(&self.expr(expr)),
+            Value::Structured(name, body) => {
+                self.word(&format!("{} ", name.text));
+                self.body(body);
+            }
+        }
+    }
+
+    fn edit(&mut self, edit: &Edit) {
+        match &edit.kind {
+            EditKind::Set(path, value) => {
+                self.word(&format!("{}: ", self.path(path)));
+                self.value(value);
+            }
+            EditKind::Replace(statement) => self.statement(statement),
+            EditKind::Remove(path) => self.word(&format!("remove {}", self.path(path))),
+            EditKind::Add(element, path) => {
+                self.word("add ");
+                self.element(element);
+                self.word(&format!(" after {}", self.path(path)));
+            }
+            EditKind::Let(binding) => self.word(&self.binding(binding)),
+        }
+    }
+
+    /// Braces on one line, printed apart so that their width can be measured.
+    fn one_line(&self, parts: &[Part<'_>]) -> String {
+        if parts.is_empty() {
+            return "{ }".to_owned();
+        }
+        let texts: Vec<String> = parts
+            .iter()
+            .map(|part| {
+                // The text has no line break and so no comment; nested braces are measured by `WIDTH` of the whole.
+                let mut inner = Printer { text: self.text, comments: &[], out: String::new(), indent: 0, last: 0 };
+                inner.unbroken(part);
+                inner.out
+            })
+            .collect();
+        format!("{{ {} }}", texts.join(", "))
+    }
+
+    /// A part whose braces, at any depth, all stay on one line.
+    fn unbroken(&mut self, part: &Part<'_>) {
+        let (lead, body, tail) = match part {
+            Part::Element(element) => (self.lead(element), body_of(element), String::new()),
+            Part::Edit(edit) => self.edit_parts(edit),
+        };
+        self.word(&lead);
+        if let Some(body) = body {
+            let parts: Vec<Part<'_>> = body.elements.iter().map(Part::Element).collect();
+            let line = self.one_line(&parts);
+            self.word(&line);
+        }
+        self.word(&tail);
+    }
+
+    /// The text of an element before its braces.
+    fn lead(&self, element: &Element) -> String {
+        match element {
+            Element::Let(binding) => self.binding(binding),
+            Element::Insert(insert) => self.insert(insert),
+            Element::Field(field) => match &field.value {
+                Value::Expr(expr) => format!("{}: {}", field.name.text, self.expr(expr)),
+                Value::Structured(name, _) => format!("{}: {} ", field.name.text, name.text),
+            },
+            Element::Statement(statement) => {
+                format!("{}{}", head(statement), if statement.body.is_some() { " " } else { "" })
+            }
+        }
+    }
+
+    /// The texts before and after the braces of an edit, and the braces.
+    fn edit_parts<'e>(&self, edit: &'e Edit) -> (String, Option<&'e Body>, String) {
+        match &edit.kind {
+            EditKind::Set(path, Value::Expr(expr)) => {
+                (format!("{}: {}", self.path(path), self.expr(expr)), None, String::new())
+            }
+            EditKind::Set(path, Value::Structured(name, body)) => {
+                (format!("{}: {} ", self.path(path), name.text), Some(body), String::new())
+            }
+            EditKind::Replace(statement) => {
+                let space = if statement.body.is_some() { " " } else { "" };
+                (format!("{}{space}", head(statement)), statement.body.as_ref(), String::new())
+            }
+            EditKind::Remove(path) => (format!("remove {}", self.path(path)), None, String::new()),
+            EditKind::Add(element, path) => {
+                (format!("add {}", self.lead(element)), body_of(element), format!(" after {}", self.path(path)))
+            }
+            EditKind::Let(binding) => (self.binding(binding), None, String::new()),
+        }
+    }
+
+    fn binding(&self, binding: &Let) -> String {
+        format!("let {} = {}", binding.name.text, self.expr(&binding.value))
+    }
+
+    fn insert(&self, insert: &Insert) -> String {
+        format!("{}({})", insert.name.text, self.list(&insert.args))
+    }
+
+    fn path(&self, path: &Path) -> String {
+        let texts: Vec<String> = path.components.iter().map(component).collect();
+        texts.join(".")
+    }
+
+    fn list(&self, exprs: &[Expr]) -> String {
+        exprs.iter().map(|e| self.expr(e)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// An expression with blanks around operators; parentheses and numbers stay as written.
+    fn expr(&self, expr: &Expr) -> String {
+        match &expr.kind {
+            ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) => {
+                self.text[expr.span.start as usize..expr.span.end as usize].to_owned()
+            }
+            ExprKind::Name(name) => name.clone(),
+            ExprKind::Neg(x) => format!("-{}", self.expr(x)),
+            ExprKind::Not(x) => format!("not {}", self.expr(x)),
+            ExprKind::Binary(BinaryOp::Pow, a, b) => format!("{}^{}", self.expr(a), self.expr(b)),
+            ExprKind::Binary(op, a, b) => format!("{} {} {}", self.expr(a), op.symbol(), self.expr(b)),
+            ExprKind::Call(name, args) => format!("{}({})", name.text, self.list(args)),
+            ExprKind::Learn(args) => format!("learn[{}]", self.list(args)),
+            ExprKind::Group(x) => format!("({})", self.expr(x)),
+        }
+    }
+}
+
+/// An element or an edit: what stands between braces.
+enum Part<'a> {
+    Element(&'a Element),
+    Edit(&'a Edit),
+}
+
+impl Part<'_> {
+    fn span(&self) -> Span {
+        match self {
+            Self::Element(element) => element.span(),
+            Self::Edit(edit) => edit.span,
+        }
+    }
+}
+
+fn body_of(element: &Element) -> Option<&Body> {
+    match element {
+        Element::Field(field) => match &field.value {
+            Value::Structured(_, body) => Some(body),
+            Value::Expr(_) => None,
+        },
+        Element::Statement(statement) => statement.body.as_ref(),
+        Element::Let(_) | Element::Insert(_) => None,
+    }
+}
+
+/// Keyword and word of a statement.
+fn head(statement: &Statement) -> String {
+    match &statement.word {
+        None => statement.keyword.text.clone(),
+        Some(Word::Name(name)) => format!("{} {}", statement.keyword.text, name.text),
+        Some(Word::Int(n, _)) => format!("{} {n}", statement.keyword.text),
+    }
+}
+
+fn names(params: &[Name]) -> String {
+    params.iter().map(|p| p.text.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn component(component: &Component) -> String {
+    match component.index {
+        None => component.name.text.clone(),
+        Some(n) => format!("{}[{n}]", component.name.text),
+    }
+}

@@ -1,0 +1,60 @@
+//! A look at the characters before parsing: sizes, nesting, comments.
+//!
+//! The parser recurses once per bracket. The nesting is limited here, before it runs, so that no input can exhaust
+//! the stack of a 2 MiB thread.
+
+use super::ast::Comment;
+use crate::diag::{Diagnostic, Kind, Problems};
+use crate::source::{SourceId, Span};
+
+/// The longest text that is parsed.
+pub const MAX_FILE_BYTES: usize = 256 * 1024;
+
+/// The deepest nesting of `{`, `(` and `[`.
+pub const MAX_NESTING: usize = 64;
+
+/// The comments of a text in order; `None` when the text is refused.
+pub(super) fn scan(id: SourceId, text: &str, problems: &mut Problems) -> Option<Vec<Comment>> {
+    if text.len() > MAX_FILE_BYTES {
+        let message = format!("the text has {} bytes; at most {MAX_FILE_BYTES} are read", text.len());
+        problems.report(Diagnostic::new(Kind::TooLong, Span::new(id, 0, 0), message));
+        return None;
+    }
+    let bytes = text.as_bytes();
+    let mut comments = Vec::new();
+    let mut depth = 0_usize;
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'/' if bytes.get(at + 1) == Some(&b'/') => {
+                let end = line_end(text, at);
+                let comment = text[at..end].trim_end();
+                comments.push(Comment { text: comment.to_owned(), span: Span::new(id, at, at + comment.len()) });
+                at = end;
+                continue;
+            }
+            b'"' => {
+                let rest = &text[at + 1..];
+                at += 1 + rest.find(['"', '\n']).unwrap_or(rest.len());
+            }
+            b'{' | b'(' | b'[' => {
+                depth += 1;
+                if depth > MAX_NESTING {
+                    let message = format!("brackets are nested more than {MAX_NESTING} deep");
+                    let place = Span::new(id, at, at + 1);
+                    problems.report(Diagnostic::new(Kind::TooDeep, place, message).label("one level too many"));
+                    return None;
+                }
+            }
+            b'}' | b')' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        at += 1;
+    }
+    Some(comments)
+}
+
+/// The offset of the line break that ends the line of `at`, or the end of the text.
+pub(super) fn line_end(text: &str, at: usize) -> usize {
+    text[at..].find('\n').map_or(text.len(), |n| at + n)
+}

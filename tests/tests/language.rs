@@ -1,0 +1,242 @@
+//! The language, file by file: wrong specs and their reports, the formatter, complete specs.
+//!
+//! The golden of a case lies beside it. `INSTA_UPDATE=always cargo test -p rtc-tests --test language` writes them anew.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use rtc_compiler::check::{Loader, check, check_all, names};
+use rtc_compiler::diag::{Kind, Style, render};
+use rtc_compiler::schema::{Catalog, Objective};
+use rtc_compiler::source::Source;
+use rtc_compiler::{spec, syntax};
+
+type Outcome = datatest_stable::Result<()>;
+
+/// Reads files of one folder.
+struct Folder(PathBuf);
+
+impl Loader for Folder {
+    fn load(&self, path: &str) -> Result<String, String> {
+        std::fs::read_to_string(self.0.join(path)).map_err(|_| "not found".to_owned())
+    }
+}
+
+fn folder(case: &Path) -> Folder {
+    Folder(case.parent().unwrap_or(Path::new("")).to_owned())
+}
+
+fn source(case: &Path, text: String) -> Source {
+    Source::new(file_name(case), text)
+}
+
+fn file_name(case: &Path) -> String {
+    case.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Compares with the golden beside the case, `NAME.snap`.
+fn golden(case: &Path, text: &str) {
+    let folder = std::fs::canonicalize(folder(case).0).expect("a case lies in a folder");
+    let name = case.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    insta::with_settings!({
+        snapshot_path => folder, prepend_module_to_snapshot => false, omit_expression => true,
+    }, { insta::assert_snapshot!(name, text) });
+}
+
+/// An expectation `//~ kind`, or `//~ kind, 12..19` with columns of its line, counted from 1, the end excluded.
+struct Expected {
+    line: usize,
+    kind: String,
+    columns: Option<(usize, usize)>,
+}
+
+fn expectations(text: &str) -> Vec<Expected> {
+    let mut expected = Vec::new();
+    for (n, line) in text.lines().enumerate() {
+        for part in line.split("//~").skip(1) {
+            let (kind, columns) = match part.split_once(',') {
+                None => (part, None),
+                Some((kind, range)) => {
+                    let (start, end) = range.trim().split_once("..").expect("columns are `start..end`");
+                    let number = |text: &str| text.trim().parse::<usize>().expect("columns are numbers");
+                    (kind, Some((number(start), number(end))))
+                }
+            };
+            expected.push(Expected { line: n + 1, kind: kind.trim().to_owned(), columns });
+        }
+    }
+    expected
+}
+
+/// The directives `//: target`, `//: set EDIT`, `//: task classify|pair|each` at the top of a case.
+fn directives(text: &str) -> (Option<String>, Vec<String>, Catalog) {
+    let (mut target, mut overrides, mut catalog) = (None, Vec::new(), Catalog::default());
+    for line in text.lines().filter_map(|l| l.strip_prefix("//: ")) {
+        match line.split_once(' ') {
+            Some(("target", name)) => target = Some(name.trim().to_owned()),
+            Some(("set", edit)) => overrides.push(edit.trim().to_owned()),
+            Some(("task", "classify")) => catalog.objective = Some(Objective::Classify),
+            Some(("task", "pair")) => catalog.objective = Some(Objective::Pair),
+            Some(("task", "each")) => catalog.objective = Some(Objective::Each),
+            _ => panic!("unknown directive `{line}`"),
+        }
+    }
+    (target, overrides, catalog)
+}
+
+/// A wrong spec: the inline expectations are exactly the problems found, and the report is the golden.
+fn errors(case: &Path, text: String) -> Outcome {
+    let (target, overrides, catalog) = directives(&text);
+    let loader = folder(case);
+    let (problems, sources) = if target.is_some() || !overrides.is_empty() {
+        let (_, problems, sources) =
+            check(&loader, source(case, text.clone()), target.as_deref(), &overrides, &catalog);
+        (problems, sources)
+    } else {
+        let (_, problems, sources) = check_all(&loader, source(case, text.clone()), &catalog);
+        (problems, sources)
+    };
+    let mut found: BTreeSet<String> = BTreeSet::new();
+    let mut unmatched: Vec<Expected> = expectations(&text);
+    for diagnostic in problems.iter() {
+        let code = diagnostic.kind.code();
+        let place = diagnostic.span.filter(|s| s.source.0 == 0).map(|span| {
+            let root = sources.get(span.source).expect("a span lies in a source");
+            (root.position(span.start), root.position(span.end))
+        });
+        let (line, columns) = match place {
+            Some((start, end)) => (start.line, Some((start.column, end.column))),
+            None => (1, None),
+        };
+        let fits = |e: &Expected| e.kind == code && e.line == line && (e.columns.is_none() || e.columns == columns);
+        match unmatched.iter().position(fits) {
+            Some(n) => {
+                unmatched.remove(n);
+            }
+            None => {
+                found.insert(format!(
+                    "line {line}: //~ {code}{}",
+                    columns.map_or_else(String::new, |(a, b)| format!(", {a}..{b}"))
+                ));
+            }
+        }
+    }
+    let mut message = String::new();
+    for text in &found {
+        writeln!(message, "not expected: {text}")?;
+    }
+    for e in &unmatched {
+        writeln!(message, "not found: line {}: //~ {}", e.line, e.kind)?;
+    }
+    let report = render(&problems, &sources, Style::Plain);
+    if problems.is_empty() {
+        return Err("the case has no problem".into());
+    }
+    golden(case, &report);
+    if message.is_empty() { Ok(()) } else { Err(format!("{message}\n{report}").into()) }
+}
+
+/// The formatter: its output is the golden and does not change when formatted again.
+fn fmt(case: &Path, text: String) -> Outcome {
+    let formatted = syntax::format(&text).map_err(|p| format!("{} syntax errors", p.len()))?;
+    let again = syntax::format(&formatted).map_err(|_| format!("the output has syntax errors:\n{formatted}"))?;
+    assert_eq!(formatted, again, "formatting twice differs from formatting once");
+    golden(case, &formatted);
+    Ok(())
+}
+
+/// A complete spec: the golden shows every value and its origin; the text form reads back.
+fn show(case: &Path, text: String) -> Outcome {
+    let (target, overrides, catalog) = directives(&text);
+    let (found, problems, sources) = check(&folder(case), source(case, text), target.as_deref(), &overrides, &catalog);
+    let report = render(&problems, &sources, Style::Plain);
+    let found = found.ok_or(report.clone())?;
+    reads_back(&found)?;
+    golden(case, &format!("{report}{}", spec::text_with_origins(&found)));
+    Ok(())
+}
+
+/// Every model and variant of `specs/` checks without warnings, is formatted, and reads back from its text form.
+fn shipped(case: &Path, text: String) -> Outcome {
+    let (specs, problems, sources) = check_all(&folder(case), source(case, text.clone()), &Catalog::default());
+    if !problems.is_empty() {
+        return Err(render(&problems, &sources, Style::Plain).into());
+    }
+    assert_eq!(specs.iter().map(|s| s.name.clone()).collect::<Vec<_>>(), names(&source(case, text.clone())));
+    for spec in &specs {
+        assert!(!spec.doc.is_empty(), "{} has no doc comment", spec.name);
+        reads_back(spec)?;
+    }
+    assert_eq!(syntax::format(&text).expect("the file has been parsed"), text, "the file is not formatted");
+    Ok(())
+}
+
+/// The text form checks without problems, gives the same spec and the same identity, and is formatted.
+fn reads_back(spec: &spec::Spec) -> Outcome {
+    let text = spec::text(spec);
+    let loader = Folder(PathBuf::new());
+    let (again, problems, sources) =
+        check(&loader, Source::new("text.rt", text.clone()), None, &[], &Catalog::default());
+    let again = again.ok_or_else(|| render(&problems, &sources, Style::Plain))?;
+    assert!(spec.root.same(&again.root), "the text form gives another spec:\n{text}");
+    assert_eq!((&spec.name, &spec.doc), (&again.name, &again.doc));
+    assert_eq!(spec::hash(spec), spec::hash(&again));
+    assert_eq!(syntax::format(&text).expect("the text form parses"), text, "the text form is not formatted");
+    let shown = spec::text_with_origins(spec);
+    assert_eq!(syntax::format(&shown).expect("the shown form parses"), shown, "the shown form is not formatted");
+    Ok(())
+}
+
+/// A golden without a case is an error; so is a kind that no case shows.
+fn complete(case: &Path, _: String) -> Outcome {
+    let root = case.parent().unwrap_or(Path::new("")).to_owned();
+    let mut shown = BTreeSet::new();
+    for folder in ["errors", "fmt", "show"] {
+        for entry in std::fs::read_dir(root.join(folder))? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|e| e == "snap") {
+                assert!(path.with_extension("rt").exists(), "{} has no case", path.display());
+                continue;
+            }
+            if folder == "errors" && path.is_file() {
+                let text = std::fs::read_to_string(&path)?;
+                shown.extend(expectations(&text).into_iter().map(|e| e.kind));
+            }
+        }
+    }
+    for kind in Kind::ALL {
+        assert!(shown.contains(kind.code()), "no case shows {}", kind.code());
+    }
+    Ok(())
+}
+
+/// A page of `docs/` that holds generated text is current; `RTC_UPDATE=1` writes it.
+fn generated(page: &Path, text: String) -> Outcome {
+    let name = file_name(page);
+    let expected = match name.as_str() {
+        "diagnostics.md" => rtc_compiler::diag::markdown(),
+        _ => {
+            let (start, end) = ("<!-- generated:features -->\n", "<!-- end -->");
+            let (before, rest) = text.split_once(start).ok_or("the start marker is missing")?;
+            let (_, after) = rest.split_once(end).ok_or("the end marker is missing")?;
+            format!("{before}{start}{}\n{end}{after}", rtc_compiler::feature::markdown())
+        }
+    };
+    if expected != text {
+        if std::env::var_os("RTC_UPDATE").is_none() {
+            return Err(format!("{name} is not current: run with RTC_UPDATE=1").into());
+        }
+        std::fs::write(page, expected)?;
+    }
+    Ok(())
+}
+
+datatest_stable::harness! {
+    { test = errors, root = "cases/errors", pattern = r"^[^/]*\.rt$" },
+    { test = fmt, root = "cases/fmt", pattern = r"^[^/]*\.rt$" },
+    { test = show, root = "cases/show", pattern = r"^[^/]*\.rt$" },
+    { test = complete, root = "cases", pattern = r"^README\.md$" },
+    { test = shipped, root = "../specs", pattern = r"^[^/]*\.rt$" },
+    { test = generated, root = "../docs", pattern = r"^(language|diagnostics)\.md$" },
+}
