@@ -1,4 +1,9 @@
-//! The compiler of `rtc`.
+//! The compiler of `rtc`: source text to spec, graph, gradient and plan. No IO, no Candle.
+//!
+//! `text -> ast::File -> Spec -> Graph -> Graph (differentiated, optimised) -> Plan`: `check` makes the spec,
+//! [`pipeline`] goes on from there.
+
+#![deny(clippy::disallowed_methods)]
 
 pub mod check;
 pub mod diag;

@@ -16,7 +16,7 @@ use super::{Executor, Fault};
 use crate::kernel::attention::{Attention, ProbabilityDropout, attention, attention_grad};
 use crate::kernel::gate::{Gated, GatedGrad};
 use crate::kernel::linear::Act;
-use crate::kernel::{self, Real, Write, elementwise, linear, loss, norm, pool, position, sequence, unit};
+use crate::kernel::{self, Write, elementwise, linear, loss, norm, pool, position, sequence, unit};
 
 /// What a node needs while it runs.
 #[derive(Clone, Copy)]
@@ -151,7 +151,7 @@ impl<T: Element> Executor<T> {
             Op::Mul => self.binary(&c, elementwise::mul, elementwise::mul_assign),
             Op::Sub => self.binary(&c, elementwise::sub, |y, b| elementwise::axpy(y, T::from_f64(-1.0), b)),
             Op::Div => self.produce(&c, |e, c, y| {
-                elementwise::div(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), y);
+                elementwise::map2(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), y, 1, |a, b| a / b);
             }),
             Op::Scale => self.produce(&c, |e, c, y| {
                 elementwise::scale(e.memory.real(c.operand(0)), T::from_f64(c.float("by")), y);

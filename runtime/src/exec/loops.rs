@@ -204,11 +204,11 @@ impl<T: Element> Executor<T> {
                 Val::Real(Rc::new(whole))
             }
             (Val::Bool(mut whole), Val::Bool(part)) => {
-                scatter(part, rows, Rc::make_mut(&mut whole), &bounds);
+                scatter(&part[..], rows, Rc::make_mut(&mut whole).as_mut_slice(), &bounds);
                 Val::Bool(whole)
             }
             (Val::Index(mut whole), Val::Index(part)) => {
-                scatter(part, rows, Rc::make_mut(&mut whole), &bounds);
+                scatter(&part[..], rows, Rc::make_mut(&mut whole).as_mut_slice(), &bounds);
                 Val::Index(whole)
             }
             (whole, _) => whole,
