@@ -77,7 +77,7 @@ fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn a_run_stopped_anywhere_and_resumed_equals_the_unbroken_one() {
-    for (edits, every) in [(&["evaluate_every=5"][..], 1), (&[], 7), (&["batch.accumulate=3"], 11)] {
+    for (edits, every) in [(&["evaluate_every=5"][..], 2), (&[], 9), (&["batch.accumulate=3"], 13)] {
         let (experiment, data) = setting(edits);
         let folder = tempfile::tempdir().expect("a temporary folder");
         let whole = folder.path().join("whole");
