@@ -1,0 +1,126 @@
+//! Scalars of units times the values of units: how halting probabilities weigh states.
+//!
+//! A unit is whatever owns one scalar: a row, or a single position. Its values are contiguous.
+
+use super::Real;
+use super::parallel::{BLOCK, Parts, block, each, lane_sum, vectorised};
+
+/// Which values belong to which unit.
+#[derive(Clone, Copy, Debug)]
+pub enum Groups<'a> {
+    /// Every unit has this many values.
+    Uniform(usize),
+    /// Unit u has positions `offsets[u]..offsets[u + 1]`, each with this many values.
+    Offsets(&'a [usize], usize),
+}
+
+impl Groups<'_> {
+    /// Number of units that share `len` values.
+    pub fn units(self, len: usize) -> usize {
+        match self {
+            Groups::Uniform(width) => len / width,
+            Groups::Offsets(offsets, _) => offsets.len() - 1,
+        }
+    }
+
+    /// The values of one unit.
+    #[inline(always)]
+    pub fn range(self, unit: usize) -> std::ops::Range<usize> {
+        match self {
+            Groups::Uniform(width) => unit * width..(unit + 1) * width,
+            Groups::Offsets(offsets, width) => offsets[unit] * width..offsets[unit + 1] * width,
+        }
+    }
+
+    /// Runs `task` over blocks of units, together about [`BLOCK`] values.
+    fn each(self, len: usize, task: impl Fn(std::ops::Range<usize>) + Sync + Send) {
+        let units = self.units(len);
+        let size = (BLOCK * units / len.max(1)).clamp(1, units.max(1));
+        each(units.div_ceil(size), len, |i| task(block(i, size, units)));
+    }
+}
+
+/// `y = s[u] x` for the values x of every unit u.
+pub fn mul_unit<T: Real>(x: &[T], s: &[T], groups: Groups, y: &mut [T]) {
+    debug_assert!(x.len() == y.len() && s.len() == groups.units(x.len()));
+    let out = Parts::new(y);
+    groups.each(x.len(), |units| {
+        vectorised(
+            #[inline(always)]
+            || {
+                for u in units {
+                    let range = groups.range(u);
+                    // SAFETY: units are disjoint.
+                    let y = unsafe { out.part(range.clone()) };
+                    y.iter_mut().zip(&x[range]).for_each(|(y, &x)| *y = s[u] * x);
+                }
+            },
+        );
+    });
+}
+
+/// `out[u]` = the sum of `a b` over the values of unit u: the gradient of the scalar in [`mul_unit`].
+pub fn dot_unit<T: Real>(a: &[T], b: &[T], groups: Groups, out: &mut [T]) {
+    debug_assert!(a.len() == b.len() && out.len() == groups.units(a.len()));
+    let out = Parts::new(out);
+    groups.each(a.len(), |units| {
+        vectorised(
+            #[inline(always)]
+            || {
+                for u in units {
+                    let range = groups.range(u);
+                    let sum = lane_sum(
+                        &a[range.clone()],
+                        &b[range],
+                        #[inline(always)]
+                        |a, b| a * b,
+                    );
+                    // SAFETY: every unit has an element of its own.
+                    unsafe { *out.at(u) = sum };
+                }
+            },
+        );
+    });
+}
+
+/// `y = q + s[u] h`: a blend that takes in one more state.
+pub fn add_scaled<T: Real>(q: &[T], h: &[T], s: &[T], groups: Groups, y: &mut [T]) {
+    debug_assert!(q.len() == y.len() && h.len() == y.len() && s.len() == groups.units(y.len()));
+    let len = y.len();
+    let out = Parts::new(y);
+    groups.each(len, |units| {
+        vectorised(
+            #[inline(always)]
+            || {
+                for u in units {
+                    let range = groups.range(u);
+                    // SAFETY: units are disjoint.
+                    let y = unsafe { out.part(range.clone()) };
+                    for ((y, &q), &h) in y.iter_mut().zip(&q[range.clone()]).zip(&h[range]) {
+                        *y = s[u].mul_add(h, q);
+                    }
+                }
+            },
+        );
+    });
+}
+
+/// `y += s[u] x`: [`mul_unit`] that adds.
+pub fn add_scaled_assign<T: Real>(y: &mut [T], x: &[T], s: &[T], groups: Groups) {
+    debug_assert!(x.len() == y.len() && s.len() == groups.units(y.len()));
+    let len = y.len();
+    let out = Parts::new(y);
+    groups.each(len, |units| {
+        vectorised(
+            #[inline(always)]
+            || {
+                for u in units {
+                    let range = groups.range(u);
+                    // SAFETY: units are disjoint.
+                    let y = unsafe { out.part(range.clone()) };
+                    y.iter_mut().zip(&x[range]).for_each(|(y, &x)| *y = s[u].mul_add(x, *y));
+                }
+            },
+        );
+    });
+}
