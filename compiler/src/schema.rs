@@ -234,11 +234,12 @@ pub struct Catalog {
 }
 
 /// What a task asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Objective {
     /// One class per row.
+    #[default]
     Classify,
-    /// One class per pair of rows.
+    /// One class per pair of rows; first sentences are the first half of the batch.
     Pair,
     /// One class per token.
     Each,

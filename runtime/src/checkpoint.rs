@@ -112,6 +112,8 @@ pub struct CheckpointState {
     pub spec_hash: String,
     /// Hash of the graph.
     pub graph_hash: String,
+    /// Fingerprint of the examples.
+    pub data_hash: String,
     /// Versions of the program and its parts.
     pub versions: BTreeMap<String, String>,
 }
@@ -173,14 +175,20 @@ impl Checkpoints {
     /// Opens the folder of a run's checkpoints, which may not exist yet, and finishes an interrupted swap.
     pub fn open(folder: &Path, disk: Box<dyn Disk>) -> Result<Self, IoError> {
         let mut store = Self { folder: folder.to_path_buf(), disk };
+        store.finish_swap()?;
+        Ok(store)
+    }
+
+    /// Puts a complete new checkpoint into the place of a slot that was moved away for it.
+    pub fn finish_swap(&mut self) -> Result<(), IoError> {
         for slot in [Slot::Last, Slot::Best] {
-            let (path, fresh) = (store.path(slot), store.beside(slot, "new"));
+            let (path, fresh) = (self.path(slot), self.beside(slot, "new"));
             if !path.exists() && load(&fresh).is_ok() {
-                store.disk.rename(&fresh, &path).map_err(IoError::at("rename", &fresh))?;
-                store.disk.sync_folder(folder).map_err(IoError::at("sync", folder))?;
+                self.disk.rename(&fresh, &path).map_err(IoError::at("rename", &fresh))?;
+                self.disk.sync_folder(&self.folder).map_err(IoError::at("sync", &self.folder))?;
             }
         }
-        Ok(store)
+        Ok(())
     }
 
     /// The folder of a slot.

@@ -253,10 +253,6 @@ impl ExperimentFile {
                 .map_err(|_| fail(line_of(text, &["models"]), "`models` holds one block per model".into()))?,
         };
         let file = Self { name: name.into(), text: text.into(), base, models };
-        // The text itself is read too: only then does the parser know the line of a mistake.
-        if file.models.is_empty() {
-            serde_yaml::from_str::<Experiment>(text).map_err(|error| file.explain(&error, &[]))?;
-        }
         file.resolve(None, &[])?;
         for model in file.models.keys() {
             file.resolve(Some(model), &[])?;
@@ -306,7 +302,9 @@ impl ExperimentFile {
             let patch = parse_edit(edit).map_err(|message| self.fail(None, message))?;
             merge(&mut value, &patch);
         }
-        let experiment: Experiment = serde_yaml::from_value(value).map_err(|error| self.explain(&error, &place))?;
+        // Read from text, because an error of the reader names the path of the field only then.
+        let read = serde_yaml::to_string(&value).and_then(|text| serde_yaml::from_str(&text));
+        let experiment: Experiment = read.map_err(|error| self.explain(&error, &place))?;
         check(&experiment).map_err(|(path, message)| {
             // A name that stands in a block of names has a line of its own.
             let named =
@@ -324,19 +322,26 @@ impl ExperimentFile {
     }
 
     /// Adds the line, and a suggestion for an unknown name, to an error of the YAML reader.
+    ///
+    /// Such an error reads `path.to.block: what is wrong at line 1 column 2`, where the line is one of the merged text.
     fn explain(&self, error: &serde_yaml::Error, place: &[&str]) -> ExperimentError {
         let text = error.to_string();
         let message = text.split(" at line ").next().unwrap_or(&text);
+        let head = message.split(": ").next().unwrap_or_default();
+        let path = if head == message || head.contains([' ', '`']) { "" } else { head };
+        let mut keys: Vec<&str> = path.split(['.', '[']).filter(|key| !key.is_empty() && !key.ends_with(']')).collect();
         let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-        let hint = match quoted.split_first() {
-            Some((name, known)) if message.contains("unknown ") => suggest(name, known.iter().copied()),
-            _ => None,
-        };
-        let hint = hint.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-        let line = error.location().map(|location| location.line());
-        let last = quoted.first().copied().unwrap_or_default();
-        let nested: Vec<&str> = place.iter().copied().chain([last]).collect();
-        let line = line.or_else(|| line_of(&self.text, &nested)).or_else(|| line_of(&self.text, &[last]));
+        let mut hint = String::new();
+        if let (Some((name, known)), true) = (quoted.split_first(), message.contains("unknown ")) {
+            if let Some(near) = suggest(name, known.iter().copied()) {
+                hint = format!("; did you mean `{near}`?");
+            }
+            if message.contains("unknown field") {
+                keys.push(name);
+            }
+        }
+        let nested: Vec<&str> = place.iter().chain(&keys).copied().collect();
+        let line = line_of(&self.text, &nested).or_else(|| line_of(&self.text, &keys));
         self.fail(line, format!("{message}{hint}"))
     }
 }
@@ -508,5 +513,20 @@ mod tests {
         }
         let error = ExperimentFile::parse("x.yaml", &good.replace("clip: 1", "clip: [")).expect_err("no YAML");
         assert!(error.line.is_some());
+        // With blocks for models the result is checked instead of the text; places are still found.
+        let good = EMBEDDED[0].1;
+        let cases = [
+            good.replacen("warmup: 1000", "wamup: 1000", 1),
+            good.replacen("weight_decay: 0.1", "weight_decay: much", 1),
+            good.replace("  gutlb:\n    optimiser: { learning_rate", "  gutlb:\n    optimiser: { learning_rat"),
+            good.replace("  tlb:\n    optimiser: { learning_rate: 0", "  tlb:\n    optimiser: { learning_rate: -0"),
+            good.replacen("patience: 10", "patients: 10", 1),
+            good.replace("args-15", "args-16"),
+        ];
+        for text in cases {
+            let error = ExperimentFile::parse("x.yaml", &text).expect_err("a mistake");
+            let changed = good.lines().zip(text.lines()).position(|(a, b)| a != b).map(|index| index + 1);
+            assert_eq!(error.line, changed, "{error}");
+        }
     }
 }

@@ -73,6 +73,7 @@ fn expectations(text: &str) -> Vec<Expected> {
 fn directives(text: &str) -> (Option<String>, Vec<String>, Catalog) {
     let (mut target, mut overrides, mut catalog) = (None, Vec::new(), Catalog::default());
     for line in text.lines().filter_map(|l| l.strip_prefix("//: ")) {
+        let line = line.split("//~").next().unwrap_or(line).trim();
         match line.split_once(' ') {
             Some(("target", name)) => target = Some(name.trim().to_owned()),
             Some(("set", edit)) => overrides.push(edit.trim().to_owned()),

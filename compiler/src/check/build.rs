@@ -25,11 +25,15 @@ pub(super) fn build(
 ) -> Option<Block> {
     let mut builder = Builder { items, scopes, problems, broken: BTreeSet::new() };
     let feature = tree.feature()?;
+    let broken_definitions = builder.problems.has_errors();
+    if broken_definitions {
+        builder.broken.insert(tree.span);
+    }
     let mut root = builder.block(tree, feature);
     let base = Base::of(&root);
     let mut broken = builder.broken;
     derive(&mut root, &base, overrides, &mut broken, problems);
-    check(&root, &mut Vec::new(), &Context { catalog, overrides, broken: &broken }, problems);
+    check(&root, &mut Vec::new(), &Context { broken_definitions, catalog, overrides, broken: &broken }, problems);
     Some(root)
 }
 
@@ -478,21 +482,27 @@ fn width_per_head(
 }
 
 struct Context<'a> {
+    /// Whether statements may be missing because a block or an edit has an error.
+    broken_definitions: bool,
     catalog: &'a Catalog,
     overrides: &'a [Span],
     broken: &'a BTreeSet<Span>,
 }
 
-/// Runs the checks of the features. A statement with a problem inside is not checked again: most checks look at what
-/// is inside, and the readout at what is beside it.
+/// Kinds that look at one statement and those around it, so that no other problem can have caused them.
+const LOCAL: [Kind; 3] = [Kind::MisplacedStatement, Kind::ObjectiveMismatch, Kind::Indivisible];
+
+/// Runs the checks of the features. Where something inside a statement is wrong, or anything in the model for a readout,
+/// most of what its check finds would only be a consequence: it is dropped.
 fn check<'a>(block: &'a Block, ancestors: &mut Vec<&'a Block>, context: &Context<'_>, problems: &mut Problems) {
-    let looks_around =
-        block.slot == "readout" && ancestors.first().is_some_and(|root| context.broken.contains(&root.span));
-    if !context.broken.contains(&block.span) && !looks_around {
+    let root = ancestors.first().copied().unwrap_or(block);
+    let looks_around = block.slot == "readout" || context.broken_definitions;
+    let broken = context.broken.contains(&block.span) || looks_around && context.broken.contains(&root.span);
+    if let Some(feature) = feature::feature(block.slot, block.variant) {
         let site = Site { block, ancestors, catalog: context.catalog, overrides: context.overrides };
-        if let Some(feature) = feature::feature(block.slot, block.variant) {
-            (feature.check)(&site, problems);
-        }
+        let mut found = Problems::default();
+        (feature.check)(&site, &mut found);
+        found.iter().filter(|d| !broken || LOCAL.contains(&d.kind)).for_each(|d| problems.report(d.clone()));
     }
     ancestors.push(block);
     for child in &block.children {

@@ -113,7 +113,7 @@ impl Editor<'_, '_> {
     /// A statement alone replaces the one in its slot.
     fn replace(&mut self, tree: &mut Tree, statement: &ast::Statement, author: &Author) {
         let keyword = &statement.keyword;
-        let mut places = written_first(tree, all(tree).filter(|(_, t)| t.keyword.text == keyword.text).collect());
+        let mut places = written_first(all(tree).filter(|(_, t)| t.keyword.text == keyword.text).collect());
         let is_layer = LAYERS.contains(&keyword.text.as_str());
         if places.len() > 1 && is_layer {
             let word = match &statement.word {
@@ -277,21 +277,30 @@ impl Editor<'_, '_> {
 /// The most places that a report of an ambiguous path shows.
 const MOST_SHOWN: usize = 6;
 
-/// The statements below `place` that a name may mean: those of the shallowest depth. A name behind a dot means a
-/// statement right inside, if there is one. What is written goes before what is filled in.
+/// The statements below `place` that a name may mean: those of the shallowest depth. A keyword goes before the variant
+/// of a layer, and that before another variant (`memory` is the statement before `attend memory`, and that before
+/// `readout memory`). A name behind a dot means a statement right inside, if there is one. What is written goes before
+/// what is filled in.
 fn candidates(tree: &Tree, place: &[usize], name: &str, behind_dot: bool) -> Vec<Place> {
-    let found: Vec<(Place, &Tree)> =
-        all(at(tree, place)).filter(|(_, t)| names_of(t).iter().any(|n| n == name)).collect();
+    let by_word = |t: &Tree| t.word.as_ref().is_some_and(|w| w.text == name);
+    let ways: [&dyn Fn(&Tree) -> bool; 3] =
+        [&|t| t.keyword.text == name, &|t| by_word(t) && LAYERS.contains(&t.keyword.text.as_str()), &by_word];
+    let inside = at(tree, place);
+    let found = ways
+        .iter()
+        .map(|fits| all(inside).filter(|(_, t)| fits(t)).collect::<Vec<_>>())
+        .find(|found| !found.is_empty())
+        .unwrap_or_default();
     let direct: Vec<(Place, &Tree)> = found.iter().filter(|(p, _)| p.len() == 1).cloned().collect();
     let found = if behind_dot && !direct.is_empty() { direct } else { found };
-    let places = written_first(at(tree, place), found);
+    let places = written_first(found);
     let depth = places.iter().map(Vec::len).min().unwrap_or(0);
     let full = |below: Place| place.iter().copied().chain(below).collect();
     places.into_iter().filter(|p| p.len() == depth).map(full).collect()
 }
 
 /// The written ones of some statements, or all of them if none is written.
-fn written_first(_: &Tree, found: Vec<(Place, &Tree)>) -> Vec<Place> {
+fn written_first(found: Vec<(Place, &Tree)>) -> Vec<Place> {
     let written = found.iter().any(|(_, t)| t.author != Author::Default);
     found.into_iter().filter(|(_, t)| !written || t.author != Author::Default).map(|(place, _)| place).collect()
 }

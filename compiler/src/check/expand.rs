@@ -73,8 +73,16 @@ impl Tree {
 /// in blocks could grow without end.
 pub(super) fn model(items: &Items<'_>, model: Model<'_>, scopes: &mut Scopes, problems: &mut Problems) -> Option<Tree> {
     let before = problems.len();
-    let mut expander =
-        Expander { items, scopes, problems, author: Author::File, count: 0, level: 0, active: Vec::new() };
+    let mut expander = Expander {
+        items,
+        scopes,
+        problems,
+        author: Author::File,
+        count: 0,
+        level: 0,
+        active: Vec::new(),
+        outermost: None,
+    };
     let name = ast::Name { text: "model".to_owned(), span: model.name.span() };
     let span = name.span;
     let mut tree = Tree::new(name, None, Author::File, span);
@@ -95,8 +103,16 @@ pub(super) fn element(
     scopes: &mut Scopes,
     problems: &mut Problems,
 ) -> Vec<Tree> {
-    let mut expander =
-        Expander { items, scopes, problems, author: author.clone(), count: 0, level: 0, active: Vec::new() };
+    let mut expander = Expander {
+        items,
+        scopes,
+        problems,
+        author: author.clone(),
+        count: 0,
+        level: 0,
+        active: Vec::new(),
+        outermost: None,
+    };
     let span = element.span();
     let mut holder = Tree::new(ast::Name { text: String::new(), span }, None, author.clone(), span);
     expander.elements(&mut holder, std::slice::from_ref(element), scope);
@@ -132,6 +148,8 @@ struct Expander<'e, 'a> {
     level: usize,
     /// The blocks being inserted.
     active: Vec<String>,
+    /// The insertion in the model that all of them come from.
+    outermost: Option<Span>,
 }
 
 impl Expander<'_, '_> {
@@ -177,7 +195,7 @@ impl Expander<'_, '_> {
     fn too_long(&mut self, span: Span) {
         let message = format!("the model has more than {MAX_ELEMENTS} statements and fields");
         if !self.problems.kinds().contains(&Kind::TooLong) {
-            self.problems.report(Diagnostic::new(Kind::TooLong, span, message));
+            self.problems.report(Diagnostic::new(Kind::TooLong, self.outermost.unwrap_or(span), message));
         }
     }
 
@@ -185,7 +203,8 @@ impl Expander<'_, '_> {
         self.level += 1;
         let result = if self.level > MAX_NESTING {
             let message = format!("statements are nested more than {MAX_NESTING} deep");
-            self.problems.report(Diagnostic::new(Kind::TooDeep, statement.head(), message));
+            let place = self.outermost.unwrap_or(statement.head());
+            self.problems.report(Diagnostic::new(Kind::TooDeep, place, message));
             None
         } else {
             let mut tree = Tree::new(statement.keyword.clone(), None, self.author.clone(), statement.head());
@@ -244,18 +263,24 @@ impl Expander<'_, '_> {
         }
         if self.active.len() >= MAX_NESTING {
             let message = format!("blocks are inserted more than {MAX_NESTING} deep");
-            self.problems.report(Diagnostic::new(Kind::TooDeep, insert.span, message));
+            self.problems.report(Diagnostic::new(Kind::TooDeep, self.outermost.unwrap_or(insert.span), message));
             return;
         }
         let mut inner: ScopeId = None;
         for (param, arg) in block.params.iter().zip(&insert.args) {
             inner = self.scopes.bind(inner, &param.text, Bound::Written(arg.clone(), scope));
         }
+        if self.active.is_empty() {
+            self.outermost = Some(insert.span);
+        }
         self.active.push(name.clone());
         let (outer_scope, outer_lets) = (tree.scope, tree.lets.clone());
         self.elements(tree, &block.body.elements, inner);
         (tree.scope, tree.lets) = (outer_scope, outer_lets);
         self.active.pop();
+        if self.active.is_empty() {
+            self.outermost = None;
+        }
     }
 }
 

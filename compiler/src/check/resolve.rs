@@ -70,6 +70,8 @@ pub(super) struct Resolver<'r, 'a> {
     active: Vec<String>,
     visits: usize,
     level: usize,
+    /// The whole expression, where a report of its size belongs.
+    whole: Span,
 }
 
 impl<'r, 'a> Resolver<'r, 'a> {
@@ -80,11 +82,12 @@ impl<'r, 'a> Resolver<'r, 'a> {
         problems: &'r mut Problems,
         allowed: Allowed,
     ) -> Self {
-        Self { items, scopes, problems, allowed, active: Vec::new(), visits: 0, level: 0 }
+        Self { items, scopes, problems, allowed, active: Vec::new(), visits: 0, level: 0, whole: Span::default() }
     }
 
     /// The expression in its simplest form; `None` if a problem was reported.
     pub(super) fn expression(&mut self, expr: &ast::Expr, scope: ScopeId) -> Option<Typed> {
+        self.whole = expr.span;
         let mut typed = self.resolve(expr, scope)?;
         typed.expr = simplify(typed.expr);
         Some(typed)
@@ -92,40 +95,41 @@ impl<'r, 'a> Resolver<'r, 'a> {
 
     /// Checks a mask or bias without parameters by itself.
     pub(super) fn function(&mut self, function: &ast::Function) -> Option<Typed> {
+        self.whole = function.body.span;
         self.inline(function, &[], function.name.span, None)
     }
 
     fn resolve(&mut self, expr: &ast::Expr, scope: ScopeId) -> Option<Typed> {
         self.visits += 1;
         if self.visits > MAX_NODES {
-            return self.too_long(expr.span);
+            return self.too_long();
         }
         self.level += 1;
-        let typed = if self.level > MAX_DEPTH { self.too_deep(expr.span) } else { self.node(expr, scope) };
+        let typed = if self.level > MAX_DEPTH { self.too_deep() } else { self.node(expr, scope) };
         self.level -= 1;
         let typed = typed?;
         if typed.size > MAX_NODES {
-            return self.too_long(expr.span);
+            return self.too_long();
         }
         if typed.depth > MAX_DEPTH {
-            return self.too_deep(expr.span);
+            return self.too_deep();
         }
         Some(typed)
     }
 
-    fn too_long(&mut self, span: Span) -> Option<Typed> {
-        // One report is enough: the whole expression is given up.
-        if self.visits <= 2 * MAX_NODES {
-            self.visits = 2 * MAX_NODES + 1;
-            let message = format!("the expression has more than {MAX_NODES} parts after inlining");
-            self.problems.report(Diagnostic::new(Kind::TooLong, span, message));
-        }
-        None
+    fn too_long(&mut self) -> Option<Typed> {
+        self.too_big(Kind::TooLong, format!("the expression has more than {MAX_NODES} parts after inlining"))
     }
 
-    fn too_deep(&mut self, span: Span) -> Option<Typed> {
-        let message = format!("the expression is nested more than {MAX_DEPTH} deep after inlining");
-        self.problems.report(Diagnostic::new(Kind::TooDeep, span, message));
+    fn too_deep(&mut self) -> Option<Typed> {
+        self.too_big(Kind::TooDeep, format!("the expression is nested more than {MAX_DEPTH} deep after inlining"))
+    }
+
+    /// One report is enough: the definitions that make one expression too big make others too big as well.
+    fn too_big(&mut self, kind: Kind, message: String) -> Option<Typed> {
+        if !self.problems.kinds().contains(&kind) {
+            self.problems.report(Diagnostic::new(kind, self.whole, message));
+        }
         None
     }
 

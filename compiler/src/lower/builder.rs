@@ -3,19 +3,8 @@
 use crate::ir::graph::{Graph, MAIN, Misfit, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, Dim, Type};
+use crate::schema::{Catalog, Objective};
 use crate::spec::Block;
-
-/// What a model must give for one example.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Objective {
-    /// One class per row.
-    #[default]
-    Classify,
-    /// One class per pair of rows; first sentences are the first half of the batch.
-    Pair,
-    /// One class per token.
-    Each,
-}
 
 /// What the compiler knows of the task; sizes stay symbolic without one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +15,16 @@ pub struct Binding {
     pub classes: Option<usize>,
     /// What is asked for.
     pub objective: Objective,
+}
+
+impl From<&Catalog> for Binding {
+    fn from(catalog: &Catalog) -> Self {
+        Self {
+            vocab: catalog.vocabulary,
+            classes: catalog.classes,
+            objective: catalog.objective.unwrap_or_default(),
+        }
+    }
 }
 
 /// What a halting recurrence leaves besides its state.

@@ -1,9 +1,10 @@
 //! From the last state to the logits, and the results of the graph.
 
-use super::builder::{LinearInit, Lower, Objective, need};
+use super::builder::{LinearInit, Lower, need};
 use crate::ir::graph::{Misfit, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, CLASSES, Dim};
+use crate::schema::Objective;
 use crate::spec::Block;
 
 /// The vector (or, for `each`, the sequence) that the head reads.

@@ -10,7 +10,8 @@ mod head;
 mod layers;
 mod objective;
 
-pub use builder::{Binding, Lower, Objective, Site};
+pub use crate::schema::Objective;
+pub use builder::{Binding, Lower, Site};
 pub use objective::attach_loss;
 
 use crate::ir::graph::{Graph, Misfit};

@@ -1,7 +1,8 @@
 //! The loss on top of a forward graph.
 
-use super::builder::{Binding, Objective};
+use super::builder::Binding;
 use crate::ir::graph::{Graph, MAIN, Misfit, NewNode, Value};
+use crate::schema::Objective;
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, BATCH, Dim, Elem, LENGTH, PAIRS, Type};
 

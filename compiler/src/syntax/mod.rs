@@ -5,6 +5,6 @@ mod parse;
 mod print;
 mod scan;
 
-pub use parse::{parse, parse_override};
+pub use parse::{MAX_FILE_BYTES, parse, parse_override};
 pub use print::format;
-pub use scan::{MAX_FILE_BYTES, MAX_NESTING};
+pub use scan::MAX_NESTING;

@@ -14,13 +14,16 @@ use super::ast::{
     ItemKind, Let, Name, Path, Role, Statement, Value, Word,
 };
 use super::scan;
-use crate::diag::{Diagnostic, Kind, Problems};
+use crate::diag::{Diagnostic, Kind, Problems, did_you_mean};
 use crate::expr::BinaryOp;
 use crate::source::{SourceId, Span};
 
 #[derive(Parser)]
 #[grammar = "../../grammar/rt.pest"]
 struct Grammar;
+
+/// The longest text that is parsed.
+pub const MAX_FILE_BYTES: usize = 256 * 1024;
 
 /// The most syntax errors that are reported for one file: one per item, until this many.
 const MAX_ERRORS: usize = 10;
@@ -34,6 +37,16 @@ const ITEM_WORDS: [&str; 7] = ["use", "let", "model", "variant", "block", "mask"
 /// Parses a file. After an error parsing goes on at the next item, so several errors can be reported; the tree is
 /// given only for a text without errors.
 pub fn parse(id: SourceId, text: &str, problems: &mut Problems) -> Option<File> {
+    if text.len() > MAX_FILE_BYTES {
+        let message = format!("the text has {} bytes; at most {MAX_FILE_BYTES} are read", text.len());
+        problems.report(Diagnostic::new(Kind::TooLong, Span::new(id, 0, 0), message));
+        return None;
+    }
+    parse_any(id, text, problems)
+}
+
+/// Parses a file of any size: formatting may lengthen a text beyond what is read.
+pub(super) fn parse_any(id: SourceId, text: &str, problems: &mut Problems) -> Option<File> {
     let comments = scan::scan(id, text, problems)?;
     let mut start = 0;
     let mut failed = false;
@@ -85,6 +98,9 @@ fn next_item(text: &str, at: usize) -> Option<usize> {
         from = line;
     }
 }
+
+/// The same for messages.
+const ITEMS: &str = "`use`, `let`, `model`, `variant`, `block`, `mask` or `bias`";
 
 /// Turns pest's pairs into the tree. The grammar guarantees their shape, so a missing part is a bug of ours.
 struct Reader<'a> {
@@ -438,6 +454,9 @@ impl Reader<'_> {
         if !expected.is_empty() {
             diagnostic = diagnostic.label(format!("expected {}", join(&expected)));
         }
+        if expected.contains(&ITEMS) {
+            diagnostic = diagnostic.help(did_you_mean(found, ITEM_WORDS));
+        }
         self.problems.report(diagnostic.help(hint(found, &expected)));
         at
     }
@@ -520,7 +539,7 @@ fn human(rule: Rule) -> Option<&'static str> {
         | Rule::kw_variant
         | Rule::kw_block
         | Rule::kw_mask
-        | Rule::kw_bias => "`use`, `let`, `model`, `variant`, `block`, `mask` or `bias`",
+        | Rule::kw_bias => ITEMS,
         Rule::field | Rule::statement | Rule::insert => "a field or a statement",
         Rule::set | Rule::override_set | Rule::remove | Rule::add | Rule::r#override => "an edit",
         Rule::edits | Rule::body | Rule::open => "`{`",

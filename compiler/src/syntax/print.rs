@@ -7,7 +7,7 @@ use super::ast::{
     Body, Comment, Component, Edit, EditKind, Element, Expr, ExprKind, File, Insert, Item, ItemKind, Let, Name, Path,
     Role, Statement, Value, Word,
 };
-use super::parse::parse;
+use super::parse::parse_any;
 use crate::diag::Problems;
 use crate::expr::BinaryOp;
 use crate::source::{SourceId, Span};
@@ -18,7 +18,7 @@ const WIDTH: usize = 100;
 /// The text in canonical layout; the syntax errors if it has any.
 pub fn format(text: &str) -> Result<String, Problems> {
     let mut problems = Problems::default();
-    match parse(SourceId(0), text, &mut problems) {
+    match parse_any(SourceId(0), text, &mut problems) {
         Some(file) => Ok(print(&file, text)),
         None => Err(problems),
     }

@@ -1,4 +1,4 @@
-//! A look at the characters before parsing: sizes, nesting, comments.
+//! A look at the characters before parsing: nesting and comments.
 //!
 //! The parser recurses once per bracket. The nesting is limited here, before it runs, so that no input can exhaust
 //! the stack of a 2 MiB thread.
@@ -7,19 +7,11 @@ use super::ast::Comment;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::source::{SourceId, Span};
 
-/// The longest text that is parsed.
-pub const MAX_FILE_BYTES: usize = 256 * 1024;
-
 /// The deepest nesting of `{`, `(` and `[`.
 pub const MAX_NESTING: usize = 64;
 
 /// The comments of a text in order; `None` when the text is refused.
 pub(super) fn scan(id: SourceId, text: &str, problems: &mut Problems) -> Option<Vec<Comment>> {
-    if text.len() > MAX_FILE_BYTES {
-        let message = format!("the text has {} bytes; at most {MAX_FILE_BYTES} are read", text.len());
-        problems.report(Diagnostic::new(Kind::TooLong, Span::new(id, 0, 0), message));
-        return None;
-    }
     let bytes = text.as_bytes();
     let mut comments = Vec::new();
     let mut depth = 0_usize;

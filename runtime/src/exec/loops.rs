@@ -68,7 +68,7 @@ impl<T: Element> Executor<T> {
 
     fn tape_step(&self, body: RegionId, saved: Vec<Val<T>>, env: Env) -> TapeStep<T> {
         let types = Rc::new(self.types(&self.plan.regions[body.index()].saves));
-        TapeStep { env, rows: None, accepted: None, starts: vec![], saved, types }
+        TapeStep { env, rows: None, starts: vec![], saved, types }
     }
 
     /// `recur`: every row runs until its `go` is false or its bound is reached.
@@ -108,36 +108,24 @@ impl<T: Element> Executor<T> {
                 tape.push(taped);
                 continue;
             };
-            if self.halting == Halting::Compact {
-                let keep: Vec<usize> = (0..active.len()).filter(|n| go[*n] != 0).collect();
-                if keep.len() < active.len() {
-                    self.leave(&mut done, &current, env, &here, &active, &keep);
-                    if keep.is_empty() {
-                        active.clear();
-                        break;
-                    }
-                    let place: Vec<Option<usize>> = place_of(&keep, active.len());
-                    taped.rows = None;
-                    taped = taped.select(&place, &self.pool).unwrap_or(taped);
-                    taped.rows = Some(Rc::new(keep.iter().map(|n| active[*n]).collect()));
-                    current = out.yields;
-                    self.narrow(body, &mut active, &mut current, &mut here, &mut full, &keep, &done.types);
-                } else {
-                    current = out.yields;
-                }
-                tape.push(taped);
+            for (n, row) in active.iter().enumerate() {
+                live[*row] &= go[n] != 0;
+            }
+            let keep: Vec<usize> = (0..active.len()).filter(|n| live[active[*n]]).collect();
+            if !keep.is_empty() {
+                tape.push(self.accepting(taped, &keep, &active));
+            }
+            if keep.len() == active.len() {
+                current = out.yields;
+            } else if self.halting == Halting::Compact {
+                self.leave(&mut done, &current, env, &here, &active, &keep);
+                current = out.yields;
+                self.narrow(body, &mut active, &mut current, &mut here, &mut full, &keep, &done.types);
             } else {
-                for (n, row) in active.iter().enumerate() {
-                    live[*row] &= go[n] != 0;
-                }
-                let accepted: Vec<bool> = active.iter().map(|r| live[*r]).collect();
-                current = self.freeze(&accepted, out.yields, &current, &done.types, &here);
-                let any = accepted.contains(&true);
-                taped.accepted = Some(Rc::new(accepted));
-                tape.push(taped);
-                if !any && self.halting == Halting::Batch {
-                    break;
-                }
+                current = self.freeze(&keep, out.yields, &current, &done.types, &here);
+            }
+            if keep.is_empty() && self.halting != Halting::Never {
+                break;
             }
         }
         if active.len() == env.rows() {
@@ -149,6 +137,17 @@ impl<T: Element> Executor<T> {
         self.put_back(full);
         self.finish(node, env, done, tape);
         Ok(())
+    }
+
+    /// The taped step of only the rows that accepted it: the others take no part in its backward run.
+    fn accepting(&self, taped: TapeStep<T>, keep: &[usize], active: &[usize]) -> TapeStep<T> {
+        if keep.len() == active.len() {
+            return taped;
+        }
+        let rows = Rc::new(keep.iter().map(|n| active[*n]).collect());
+        let place = place_of(keep, active.len());
+        let cut = TapeStep { rows: None, ..taped }.select(&place, &self.pool);
+        TapeStep { rows: Some(rows), ..cut.expect("at least one row accepts the step") }
     }
 
     /// The bound of every row.
@@ -247,12 +246,9 @@ impl<T: Element> Executor<T> {
         *active = keep.iter().map(|n| active[*n]).collect();
     }
 
-    /// The new values of the rows that accepted the step, the old ones of the others.
-    fn freeze(&self, accepted: &[bool], new: Vec<Val<T>>, old: &[Val<T>], types: &[Type], env: &Env) -> Vec<Val<T>> {
-        let rejected: Vec<usize> = (0..accepted.len()).filter(|n| !accepted[*n]).collect();
-        if rejected.is_empty() {
-            return new;
-        }
+    /// The new values of the rows in `keep`, the old ones of the others.
+    fn freeze(&self, keep: &[usize], new: Vec<Val<T>>, old: &[Val<T>], types: &[Type], env: &Env) -> Vec<Val<T>> {
+        let rejected: Vec<usize> = (0..env.rows()).filter(|n| keep.binary_search(n).is_err()).collect();
         let parts = new.into_iter().zip(old).zip(types);
         parts
             .map(|((new, old), ty)| {
@@ -388,11 +384,7 @@ impl<T: Element> Executor<T> {
             let all = step.rows.is_none();
             let rows: &[usize] = step.rows.as_deref().map_or(&everyone, |r| r);
             let full = if all { vec![] } else { self.cut_captures(body, env, rows) };
-            let kept = if step.accepted.is_some() { state.values.clone() } else { vec![] };
             let mut params = self.rows_of(&mut state, env, rows, all);
-            if let Some(accepted) = &step.accepted {
-                self.clear_rejected(&mut params, &state.types, &step.env, accepted);
-            }
             for (seed, ty) in seeds.iter().zip(&operand_types[1 + carried..]) {
                 params.push(self.slice_out(seed, ty, env, rows, &step.starts, step.env.axis(&axis)));
             }
@@ -400,10 +392,6 @@ impl<T: Element> Executor<T> {
             let mut yields = self.body(body, params, &step.env)?.yields;
             let mut rest = yields.split_off(carried);
             let contributions = rest.split_off(slices);
-            if let Some(accepted) = &step.accepted {
-                let old = if all { kept } else { self.rows_of(&mut State { values: kept, types: state.types.clone() }, env, rows, false) };
-                yields = self.freeze(accepted, yields, &old, &state.types, &step.env);
-            }
             self.rows_back(&mut state, yields, env, rows, all);
             for (n, slice) in rest.iter().enumerate() {
                 let bounds = env.bounds(&result_types[carried + n]);
@@ -426,20 +414,6 @@ impl<T: Element> Executor<T> {
         let mut buffer = self.pool.take(len);
         buffer.as_mut_slice().fill(T::ZERO);
         buffer
-    }
-
-    /// Zero cotangents for the rows that rejected the step: the body then contributes nothing for them.
-    fn clear_rejected(&self, params: &mut [Val<T>], types: &[Type], env: &Env, accepted: &[bool]) {
-        for (param, ty) in params.iter_mut().zip(types) {
-            if let Val::Real(shared) = param {
-                let bounds = env.bounds(ty);
-                let mut copy = self.unique(shared.clone());
-                for row in (0..accepted.len()).filter(|r| !accepted[*r]) {
-                    copy.as_mut_slice()[bounds.row(row)].fill(T::ZERO);
-                }
-                *param = Val::Real(Rc::new(copy));
-            }
-        }
     }
 
     /// Adds the rows of `part` to the given rows of `sum`.

@@ -28,7 +28,8 @@ use rows::{Axis, Env};
 use storage::{Buffer, Element, Pool};
 use value::Val;
 
-/// What rows that have halted cost. The results are the same for all three.
+/// What rows that have halted cost in the forward run; the backward run never sees them. The results are the same for
+/// all three.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Halting {
     /// They leave the batch: the work follows the mean depth.

@@ -34,8 +34,6 @@ pub struct TapeStep<T: Element> {
     pub env: Env,
     /// Their indices among the rows that entered the loop; `None` for all of them.
     pub rows: Option<Rc<Vec<usize>>>,
-    /// With `--halting batch` or `never`: which of the rows accepted the step.
-    pub accepted: Option<Rc<Vec<bool>>>,
     /// For chunks: where each row's chunk starts in the row.
     pub starts: Vec<usize>,
     /// The saved values with their types.
@@ -101,7 +99,6 @@ impl<T: Element> TapeStep<T> {
         Some(Self {
             env: self.env.select(&kept),
             rows: Some(Rc::new(rows)),
-            accepted: self.accepted.as_ref().map(|a| Rc::new(kept.iter().map(|n| a[*n]).collect())),
             starts: if self.starts.is_empty() { vec![] } else { kept.iter().map(|n| self.starts[*n]).collect() },
             saved,
             types: self.types.clone(),

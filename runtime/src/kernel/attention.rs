@@ -3,14 +3,17 @@
 //! Every (row, head) is one task. The scores of a block of queries against all keys of the row stay in cache; with the
 //! keys transposed once, all products run over contiguous vectors.
 
-use super::Real;
 use super::dropout::Keep;
 use super::parallel::{LANES, Parts, each_with, fold_lanes, lane_sum, vectorised};
 use super::tile::{Left, Panel, product};
+use super::{Real, Write};
 use crate::rng::Key;
 
 /// Scores of one block of queries, in elements: half of a second-level cache for forward and backward together.
-const SCORES: usize = 1 << 15;
+const SCORES: usize = 1 << 14;
+
+/// Queries of one block at most.
+const ROWS: usize = 64;
 
 /// Where a row of a dense mask stands.
 #[derive(Clone, Copy, Debug)]
@@ -187,7 +190,7 @@ impl<'a> Shape<'a> {
 
     /// Queries of one block for rows with `padded_keys` keys.
     fn block_queries(&self, padded_keys: usize) -> usize {
-        (SCORES / padded_keys / 8 * 8).clamp(8, 64)
+        (SCORES / padded_keys / 8 * 8).clamp(8, ROWS)
     }
 
     /// Index of the first element of the head in the query (or key) arrays.
@@ -204,10 +207,11 @@ impl<'a> Shape<'a> {
     /// Heads lie a power of two apart: read in place, their lines would fall into few sets of the cache.
     fn gather<T: Real>(&self, x: &[T], start: usize, rows: usize, copy: &mut Vec<T>) {
         let width = self.spec.head_width;
-        zeroed(copy, rows * self.padded);
-        for (row, out) in copy.chunks_exact_mut(self.padded).enumerate() {
+        copy.clear();
+        for row in 0..rows {
             let at = start + row * self.stride;
-            out[..width].copy_from_slice(&x[at..at + width]);
+            copy.extend_from_slice(&x[at..at + width]);
+            copy.resize((row + 1) * self.padded, T::ZERO);
         }
     }
 
@@ -255,7 +259,7 @@ impl<'a> Shape<'a> {
     /// The dropout factors of a block of queries; ones if there is no dropout are left out.
     fn draw<'f, T: Real>(&self, block: Block, factors: &'f mut Vec<T>) -> Option<&'f [T]> {
         let dropout = self.spec.dropout?;
-        factors.resize(block.count * block.columns, T::ZERO);
+        let factors = sized(factors, block.count * block.columns);
         let keep = Keep::new(dropout.p);
         let key = dropout.row_keys[block.place.row].at(block.place.head as u64);
         for (i, factors) in factors.chunks_exact_mut(block.columns.max(1)).enumerate() {
@@ -287,6 +291,14 @@ struct Block {
     columns: usize,
 }
 
+/// The first `len` elements of `buffer`, made longer if need be; their content is arbitrary.
+fn sized<T: Real>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
+    if buffer.len() < len {
+        buffer.resize(len, T::ZERO);
+    }
+    &mut buffer[..len]
+}
+
 /// Makes `buffer` hold `len` zeros.
 #[inline(always)]
 fn zeroed<T: Real>(buffer: &mut Vec<T>, len: usize) {
@@ -295,41 +307,59 @@ fn zeroed<T: Real>(buffer: &mut Vec<T>, len: usize) {
 }
 
 /// Turns every row of scores into probabilities, `softmax(scale score)`; all 0 where all scores are minus infinity.
+///
+/// Four sweeps over the rows and not one: the folds of a row are long chains, which then overlap with one another.
 #[inline(never)]
 fn softmax<T: Real>(scores: &mut [T], columns: usize, scale: T) {
-    vectorised(
-        #[inline(always)]
-        || {
-            for row in scores.chunks_exact_mut(columns.max(1)) {
-                let mut largest = [T::NEG_INFINITY; LANES];
-                for scores in row.as_chunks::<LANES>().0 {
-                    for l in 0..LANES {
-                        largest[l] = scores[l].or_larger(largest[l]);
+    for scores in scores.chunks_mut((ROWS * columns).max(1)) {
+        let mut largest = [T::ZERO; ROWS];
+        let mut inverse = [T::ZERO; ROWS];
+        vectorised(
+            #[inline(always)]
+            || {
+                for (row, largest) in scores.chunks_exact(columns).zip(&mut largest) {
+                    *largest = lane_max(row);
+                }
+                for (row, &largest) in scores.chunks_exact_mut(columns).zip(&largest) {
+                    // Without any key, 0 in place of the largest score makes every exponential 0.
+                    let shift = if largest == T::NEG_INFINITY { T::ZERO } else { largest };
+                    for score in row {
+                        *score = ((*score - shift) * scale).exp_below_one();
                     }
                 }
-                let largest = fold_lanes(
-                    largest,
-                    #[inline(always)]
-                    |a, b| a.or_larger(b),
-                );
-                // Without any key there is no largest score: 0 in its place makes every exponential 0.
-                let (largest, nothing) = if largest == T::NEG_INFINITY { (T::ZERO, true) } else { (largest, false) };
-                for score in row.iter_mut() {
-                    *score = ((*score - largest) * scale).exp();
+                for (row, inverse) in scores.chunks_exact(columns).zip(&mut inverse) {
+                    let sum = lane_sum(
+                        row,
+                        row,
+                        #[inline(always)]
+                        |p, _| p,
+                    );
+                    *inverse = if sum == T::ZERO { T::ZERO } else { T::ONE / sum };
                 }
-                let sum = lane_sum(
-                    row,
-                    row,
-                    #[inline(always)]
-                    |p, _| p,
-                );
-                let inverse = if nothing { T::ZERO } else { T::ONE / sum };
-                for p in row.iter_mut() {
-                    *p *= inverse;
+                for (row, &inverse) in scores.chunks_exact_mut(columns).zip(&inverse) {
+                    for p in row {
+                        *p *= inverse;
+                    }
                 }
-            }
-        },
-    );
+            },
+        );
+    }
+}
+
+/// The largest of whole vectors of numbers.
+#[inline(always)]
+fn lane_max<T: Real>(x: &[T]) -> T {
+    let mut lanes = [T::NEG_INFINITY; LANES];
+    for x in x.as_chunks::<LANES>().0 {
+        for l in 0..LANES {
+            lanes[l] = x[l].or_larger(lanes[l]);
+        }
+    }
+    fold_lanes(
+        lanes,
+        #[inline(always)]
+        |a, b| a.or_larger(b),
+    )
 }
 
 /// One row and head of the forward pass.
@@ -360,16 +390,25 @@ unsafe fn forward_head<T: Real>(
     for first in (0..nq).step_by(rows) {
         let block = shape.block(place, first, rows, nq, nk);
         let Block { count, visible, columns, .. } = block;
-        zeroed(scores, count * columns);
+        let scores = sized(scores, count * columns);
         let queries = Left::new(&q_copy[first * padded..], padded, 1);
-        product(scores, columns, queries, Panel::new(keys, width), count, e, columns);
+        product(scores, columns, queries, Panel::new(keys, width), count, e, columns, Write::Replace);
         shape.hide(block, nq, allowed, scores);
         softmax(scores, columns, scale);
         if let Some(factors) = shape.draw(block, factors) {
             multiply(scores, factors);
         }
         let along = Left::new(scores, columns, 1);
-        product(&mut sums[first * padded..], padded, along, Panel::new(v_copy, padded), count, visible, padded);
+        product(
+            &mut sums[first * padded..],
+            padded,
+            along,
+            Panel::new(v_copy, padded),
+            count,
+            visible,
+            padded,
+            Write::Replace,
+        );
     }
     // SAFETY: the caller's promise.
     unsafe { shape.scatter(sums, out, q_start) };
@@ -419,10 +458,28 @@ unsafe fn backward_head<T: Real>(
         let block = shape.block(place, first, rows, nq, nk);
         let Block { count, visible, columns, .. } = block;
         let from = first * padded;
-        zeroed(scores, count * columns);
-        zeroed(d_scores, count * columns);
-        product(scores, columns, Left::new(&q[from..], padded, 1), Panel::new(keys, width), count, e, columns);
-        product(d_scores, columns, Left::new(&dout[from..], padded, 1), Panel::new(values, width), count, e, columns);
+        let scores = sized(scores, count * columns);
+        let d_scores = sized(d_scores, count * columns);
+        product(
+            scores,
+            columns,
+            Left::new(&q[from..], padded, 1),
+            Panel::new(keys, width),
+            count,
+            e,
+            columns,
+            Write::Replace,
+        );
+        product(
+            d_scores,
+            columns,
+            Left::new(&dout[from..], padded, 1),
+            Panel::new(values, width),
+            count,
+            e,
+            columns,
+            Write::Replace,
+        );
         shape.hide(block, nq, allowed, scores);
         softmax(scores, columns, scale);
         let factors = shape.draw(block, factors);
@@ -434,11 +491,11 @@ unsafe fn backward_head<T: Real>(
             multiply(scores, factors);
         }
         let across = Left::new(scores, 1, columns);
-        product(dv, padded, across, Panel::new(&dout[from..], padded), visible, count, padded);
+        product(dv, padded, across, Panel::new(&dout[from..], padded), visible, count, padded, Write::Add);
         let along = Left::new(d_scores, columns, 1);
-        product(&mut dq[from..], padded, along, Panel::new(k, padded), count, visible, padded);
+        product(&mut dq[from..], padded, along, Panel::new(k, padded), count, visible, padded, Write::Replace);
         let across = Left::new(d_scores, 1, columns);
-        product(dk, padded, across, Panel::new(&q[from..], padded), visible, count, padded);
+        product(dk, padded, across, Panel::new(&q[from..], padded), visible, count, padded, Write::Add);
     }
     for ((grad, start), sums) in grads.iter().zip(starts).zip(&scratch.results) {
         // SAFETY: the caller's promise.

@@ -1,66 +1,171 @@
-//! temp
+//! Losses with their gradients, and predictions.
+
 use super::Real;
-/// p
-pub fn predict<T: Real>(logits: &[T]) -> (u32, f64) {
-    if logits.len() == 1 {
-        let p = 1.0 / (1.0 + (-logits[0].to_f64()).exp());
-        return if p >= 0.5 { (1, p) } else { (0, 1.0 - p) };
+use super::parallel::{Parts, block, each, lane_sum, sum_scalars, vectorised};
+
+/// Items of one block: the sums are per block.
+const ITEMS: usize = 64;
+
+/// A weighted sum of losses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LossSum {
+    /// Sum of weight times loss.
+    pub sum: f64,
+    /// Sum of the weights.
+    pub weight: f64,
+}
+
+impl LossSum {
+    /// The weighted mean; 0 if there is no weight.
+    pub fn mean(self) -> f64 {
+        if self.weight == 0.0 { 0.0 } else { self.sum / self.weight }
     }
-    let mut best = 0;
-    for (n, x) in logits.iter().enumerate() {
-        if *x > logits[best] {
-            best = n;
+}
+
+/// The sum of the weights: their number, if every weight is 1.
+pub fn weight_sum<T: Real>(weights: Option<&[T]>, items: usize) -> f64 {
+    weights.map_or(items as f64, |weights| weights.iter().map(|w| w.to_f64()).sum())
+}
+
+/// The cross-entropy of `softmax(logits[m, c])` with the classes `labels[m]`: minus log of the right probability.
+pub fn cross_entropy<T: Real>(logits: &[T], labels: &[u32], weights: Option<&[T]>) -> LossSum {
+    let m = labels.len();
+    let c = classes(logits, m);
+    let sum = sum_scalars(m.div_ceil(ITEMS), logits.len() * 4, |i| {
+        let mut exps = vec![T::ZERO; c];
+        block(i, ITEMS, m)
+            .map(|item| {
+                let row = &logits[item * c..(item + 1) * c];
+                let (largest, sum) = exponentials(row, &mut exps);
+                let loss = sum.ln() + (largest - row[labels[item] as usize]);
+                weighted(loss, weights, item)
+            })
+            .sum()
+    });
+    LossSum { sum, weight: weight_sum(weights, m) }
+}
+
+/// `dlogits = upstream w (softmax(logits) - onehot(label)) / weight_sum`: the gradient of the mean of
+/// [`cross_entropy`], for the total weight that the mean divides by.
+pub fn cross_entropy_grad<T: Real>(
+    logits: &[T],
+    labels: &[u32],
+    weights: Option<&[T]>,
+    weight_sum: f64,
+    upstream: f64,
+    dlogits: &mut [T],
+) {
+    let m = labels.len();
+    let c = classes(logits, m);
+    debug_assert_eq!(dlogits.len(), logits.len());
+    let out = Parts::new(dlogits);
+    each(m.div_ceil(ITEMS), logits.len() * 4, |i| {
+        for item in block(i, ITEMS, m) {
+            // SAFETY: items are disjoint.
+            let d = unsafe { out.part(item * c..(item + 1) * c) };
+            let (_, sum) = exponentials(&logits[item * c..(item + 1) * c], d);
+            let share = share(weights, item, weight_sum, upstream);
+            let factor = share / sum;
+            vectorised(
+                #[inline(always)]
+                || d.iter_mut().for_each(|d| *d *= factor),
+            );
+            d[labels[item] as usize] -= share;
         }
-    }
-    let total: f64 = logits.iter().map(|x| (x.to_f64() - logits[best].to_f64()).exp()).sum();
-    (best as u32, 1.0 / total)
+    });
 }
-/// o
-pub fn one<T: Real>(logits: &[T], label: u32) -> f64 {
-    if logits.len() == 1 {
-        let x = logits[0].to_f64();
-        return x.max(0.0) - x * f64::from(label) + (-x.abs()).exp().ln_1p();
-    }
-    let m = logits.iter().fold(f64::NEG_INFINITY, |m, x| m.max(x.to_f64()));
-    let total: f64 = logits.iter().map(|x| (x.to_f64() - m).exp()).sum();
-    total.ln() + m - logits[label as usize].to_f64()
+
+/// The binary cross-entropy of `sigmoid(logits[m])` with `labels[m]` (0 or 1): `log(1 + exp(-z))` of the right side.
+pub fn binary_cross_entropy<T: Real>(logits: &[T], labels: &[u32], weights: Option<&[T]>) -> LossSum {
+    let m = labels.len();
+    debug_assert_eq!(logits.len(), m);
+    let sum = sum_scalars(m.div_ceil(ITEMS), m * 16, |i| {
+        block(i, ITEMS, m)
+            .map(|item| {
+                let z = if labels[item] == 0 { logits[item] } else { -logits[item] };
+                let loss = (T::ONE + (-z.abs()).exp()).ln() + z.or_larger(T::ZERO);
+                // `or_larger` gives 0 for NaN, but the first term is NaN then.
+                weighted(loss, weights, item)
+            })
+            .sum()
+    });
+    LossSum { sum, weight: weight_sum(weights, m) }
 }
-fn w<T: Real>(weights: Option<&[T]>, n: usize) -> f64 {
-    weights.map_or(1.0, |w| w[n].to_f64())
-}
-fn ce<T: Real>(x: &[T], labels: &[u32], weights: Option<&[T]>) -> f64 {
-    let c = x.len() / labels.len();
-    let total: f64 = (0..labels.len()).map(|n| w(weights, n)).sum();
-    let sum: f64 = labels.iter().enumerate().map(|(n, l)| w(weights, n) * one(&x[n * c..(n + 1) * c], *l)).sum();
-    sum / total
-}
-/// c
-pub fn cross_entropy<T: Real>(x: &[T], labels: &[u32], weights: Option<&[T]>) -> f64 {
-    ce(x, labels, weights)
-}
-/// b
-pub fn binary_cross_entropy<T: Real>(x: &[T], labels: &[u32], weights: Option<&[T]>) -> f64 {
-    ce(x, labels, weights)
-}
-/// g
-pub fn cross_entropy_grad<T: Real>(x: &[T], labels: &[u32], weights: Option<&[T]>, dy: T, dx: &mut [T]) {
-    let c = x.len() / labels.len();
-    let total: f64 = (0..labels.len()).map(|n| w(weights, n)).sum();
-    for (n, l) in labels.iter().enumerate() {
-        let row = &x[n * c..(n + 1) * c];
-        let m = row.iter().fold(f64::NEG_INFINITY, |m, x| m.max(x.to_f64()));
-        let sum: f64 = row.iter().map(|x| (x.to_f64() - m).exp()).sum();
-        for (k, x) in row.iter().enumerate() {
-            let p = (x.to_f64() - m).exp() / sum - if k == *l as usize { 1.0 } else { 0.0 };
-            dx[n * c + k] = T::from_f64(p * w(weights, n) / total * dy.to_f64());
-        }
+
+/// `dlogits = upstream w (sigmoid(logits) - label) / weight_sum`: the gradient of the mean of
+/// [`binary_cross_entropy`].
+pub fn binary_cross_entropy_grad<T: Real>(
+    logits: &[T],
+    labels: &[u32],
+    weights: Option<&[T]>,
+    weight_sum: f64,
+    upstream: f64,
+    dlogits: &mut [T],
+) {
+    debug_assert!(logits.len() == labels.len() && dlogits.len() == logits.len());
+    for (item, (d, (&z, &label))) in dlogits.iter_mut().zip(logits.iter().zip(labels)).enumerate() {
+        let target = if label == 0 { T::ZERO } else { T::ONE };
+        *d = (z.sigmoid() - target) * share(weights, item, weight_sum, upstream);
     }
 }
-/// g
-pub fn binary_cross_entropy_grad<T: Real>(x: &[T], labels: &[u32], weights: Option<&[T]>, dy: T, dx: &mut [T]) {
-    let total: f64 = (0..labels.len()).map(|n| w(weights, n)).sum();
-    for (n, l) in labels.iter().enumerate() {
-        let p = 1.0 / (1.0 + (-x[n].to_f64()).exp());
-        dx[n] = T::from_f64((p - f64::from(*l)) * w(weights, n) / total * dy.to_f64());
+
+/// The most probable class of every item of `logits[m, c]` (the first of equals), and its probability.
+pub fn predict<T: Real>(logits: &[T], class: &mut [u32], probability: &mut [f64]) {
+    let c = classes(logits, class.len());
+    let mut exps = vec![T::ZERO; c];
+    for (item, (class, probability)) in class.iter_mut().zip(probability).enumerate() {
+        let row = &logits[item * c..(item + 1) * c];
+        let best = (0..c).fold(0, |best, i| if row[i] > row[best] { i } else { best });
+        let (largest, sum) = exponentials(row, &mut exps);
+        *class = best as u32;
+        *probability = ((row[best] - largest).exp() / sum).to_f64();
     }
+}
+
+/// Class 1 where the logit is positive, else 0, and the probability of that class.
+pub fn predict_binary<T: Real>(logits: &[T], class: &mut [u32], probability: &mut [f64]) {
+    for ((class, probability), &z) in class.iter_mut().zip(probability).zip(logits) {
+        *class = u32::from(z > T::ZERO);
+        *probability = z.abs().sigmoid().to_f64();
+    }
+}
+
+/// Number of classes of `m` items.
+fn classes<T>(logits: &[T], m: usize) -> usize {
+    debug_assert!(m == 0 || logits.len().is_multiple_of(m));
+    logits.len().checked_div(m).unwrap_or(0)
+}
+
+fn weighted<T: Real>(loss: T, weights: Option<&[T]>, item: usize) -> f64 {
+    // A weight of 0 takes an item out even if its loss is not finite.
+    match weights.map(|weights| weights[item].to_f64()) {
+        Some(0.0) => 0.0,
+        Some(weight) => weight * loss.to_f64(),
+        None => loss.to_f64(),
+    }
+}
+
+fn share<T: Real>(weights: Option<&[T]>, item: usize, weight_sum: f64, upstream: f64) -> T {
+    let weight = weights.map_or(1.0, |weights| weights[item].to_f64());
+    T::from_f64(if weight_sum == 0.0 { 0.0 } else { upstream * weight / weight_sum })
+}
+
+/// Writes `exp(x - max)`; returns the maximum and the sum.
+fn exponentials<T: Real>(x: &[T], exps: &mut [T]) -> (T, T) {
+    let largest = x.iter().fold(T::NEG_INFINITY, |largest, &x| x.or_larger(largest));
+    let sum = vectorised(
+        #[inline(always)]
+        || {
+            for (e, &x) in exps.iter_mut().zip(x) {
+                *e = (x - largest).exp_below_one();
+            }
+            lane_sum(
+                exps,
+                exps,
+                #[inline(always)]
+                |e, _| e,
+            )
+        },
+    );
+    (largest, sum)
 }

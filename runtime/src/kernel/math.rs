@@ -38,6 +38,14 @@ fn exp_moderate(x: f32) -> f32 {
     f32::from_bits(power.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
+/// e^x for x <= 0; 0 where x is below -87, minus infinity included.
+#[inline(always)]
+pub(super) fn exp_below_one(x: f32) -> f32 {
+    let tiny = x < -87.0;
+    let power = exp_moderate(if tiny { -87.0 } else { x });
+    if tiny { 0.0 } else { power }
+}
+
 /// e^x; infinite above 88.73, and through the subnormal numbers down to 0.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
@@ -71,10 +79,10 @@ pub(super) fn tanh(x: f32) -> f32 {
     let t = x.abs();
     let s = x * x;
     let near = horner(s, [-5.666_972_6e-3, 2.060_617_1e-2, -5.373_000_7e-2, 1.333_133_1e-1, -3.333_327_8e-1]);
-    let near = (near * s).mul_add(x, x);
+    let near = (near * s).mul_add(t, t);
     let t10 = if t > 10.0 { 10.0 } else { t };
-    let far = (1.0 - 2.0 / (exp_moderate(2.0 * t10) + 1.0)).copysign(x);
-    if t < 0.63 { near } else { far }
+    let far = 1.0 - 2.0 / (exp_moderate(2.0 * t10) + 1.0);
+    (if t < 0.63 { near } else { far }).copysign(x)
 }
 
 #[cfg(test)]
@@ -100,18 +108,22 @@ mod tests {
     #[test]
     fn polynomials_are_accurate() {
         assert!(worst(exp, f64::exp, 100.0) < 1.5e-7, "exp {:e}", worst(exp, f64::exp, 100.0));
+        let below_one = |x: f32| exp_below_one(-x.abs());
+        let error = worst(below_one, |x| (-x.abs()).exp(), 86.0);
+        assert!(error < 1.5e-7, "exp_below_one {error:e}");
         assert!(worst(erf, libm::erf, 20.0) < 1.5e-7, "erf {:e}", worst(erf, libm::erf, 20.0));
         assert!(worst(tanh, f64::tanh, 100.0) < 1.5e-7, "tanh {:e}", worst(tanh, f64::tanh, 100.0));
     }
 
     #[test]
     fn extremes_pass_through() {
-        for f in [exp, erf, tanh] {
+        assert_eq!([exp_below_one(f32::NEG_INFINITY), exp_below_one(0.0)], [0.0, 1.0]);
+        for f in [exp, exp_below_one, erf, tanh] {
             assert!(f(f32::NAN).is_nan());
         }
         assert_eq!([exp(f32::INFINITY), exp(f32::NEG_INFINITY), exp(0.0), exp(-0.0)], [f32::INFINITY, 0.0, 1.0, 1.0]);
         assert_eq!([exp(88.8), exp(f32::MAX), exp(f32::MIN)], [f32::INFINITY, f32::INFINITY, 0.0]);
-        assert!((exp(-100.0) / 3.783_505_9e-44 - 1.0).abs() < 0.05, "subnormal results round, not vanish");
+        assert!((exp(-100.0) / 3.783_506e-44 - 1.0).abs() < 0.05, "subnormal results round, not vanish");
         for f in [erf, tanh] {
             assert_eq!([f(f32::INFINITY), f(f32::NEG_INFINITY), f(f32::MAX)], [1.0, -1.0, 1.0]);
             assert_eq!(f(0.0).to_bits(), 0.0_f32.to_bits());

@@ -16,19 +16,20 @@
 pub mod attention;
 pub mod dropout;
 pub mod elementwise;
+pub mod embedding;
 pub mod gate;
 pub mod linear;
 pub mod loss;
 mod math;
+pub mod norm;
 pub mod optimiser;
+pub mod parallel;
 pub mod pool;
 pub mod position;
-pub mod sequence;
-pub mod unit;
-pub mod norm;
-pub mod parallel;
 pub mod real;
+pub mod rows;
 mod tile;
+pub mod unit;
 
 pub use real::Real;
 

@@ -1,35 +1,71 @@
-//! temp
+//! The optimiser's kernels: the norm of a gradient and one step of AdamW.
+
 use super::Real;
-/// a
-pub struct AdamW {
-    /// l
-    pub learning_rate: f64,
-    /// b
-    pub beta1: f64,
-    /// b
-    pub beta2: f64,
-    /// e
-    pub epsilon: f64,
-    /// w
-    pub weight_decay: f64,
-    /// g
-    pub gradient_scale: f64,
-}
-/// s
+use super::parallel::{BLOCK, LANES, Parts, block, each_block, fold_lanes, sum_scalars, vectorised};
+use crate::learner::UpdateRule;
+
+/// The sum of squares in double precision, in a fixed order.
 pub fn squared_norm<T: Real>(x: &[T]) -> f64 {
-    x.iter().map(|x| x.to_f64() * x.to_f64()).sum()
+    sum_scalars(x.len().div_ceil(BLOCK), x.len(), |i| {
+        let (blocks, rest) = x[block(i, BLOCK, x.len())].as_chunks::<LANES>();
+        vectorised(
+            #[inline(always)]
+            || {
+                let mut lanes = [0.0_f64; LANES];
+                for x in blocks {
+                    for l in 0..LANES {
+                        let x = x[l].to_f64();
+                        lanes[l] = x.mul_add(x, lanes[l]);
+                    }
+                }
+                for (lane, x) in lanes.iter_mut().zip(rest) {
+                    *lane = x.to_f64().mul_add(x.to_f64(), *lane);
+                }
+                fold_lanes(
+                    lanes,
+                    #[inline(always)]
+                    |a, b| a + b,
+                )
+            },
+        )
+    })
 }
-/// a
-pub fn adamw<T: Real>(w: &mut [T], g: &[T], m: &mut [T], v: &mut [T], r: &AdamW, step: u64) {
-    let c1 = 1.0 - r.beta1.powi(step as i32);
-    let c2 = 1.0 - r.beta2.powi(step as i32);
-    for n in 0..w.len() {
-        let g = g[n].to_f64() * r.gradient_scale;
-        let mm = r.beta1 * m[n].to_f64() + (1.0 - r.beta1) * g;
-        let vv = r.beta2 * v[n].to_f64() + (1.0 - r.beta2) * g * g;
-        let x = w[n].to_f64() * (1.0 - r.learning_rate * r.weight_decay);
-        m[n] = T::from_f64(mm);
-        v[n] = T::from_f64(vv);
-        w[n] = T::from_f64(x - r.learning_rate * (mm / c1) / ((vv / c2).sqrt() + r.epsilon));
-    }
+
+/// The factor that brings a gradient of the given L2 norm down to `clip`; 1 where it is not longer.
+pub fn clip_factor(norm: f64, clip: Option<f64>) -> f64 {
+    clip.map_or(1.0, |clip| if norm > clip { clip / norm } else { 1.0 })
+}
+
+/// Update number `step` (from 1) of AdamW on the weights `w` with the gradient `scale g` (`scale` from
+/// [`clip_factor`]) and the moments `m` and `v`:
+///
+/// `w -= lr decay w; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g g;`
+/// `w -= lr / (1 - b1^step) m / (sqrt(v / (1 - b2^step)) + epsilon)`.
+pub fn adamw<T: Real>(w: &mut [T], g: &[T], m: &mut [T], v: &mut [T], rule: &UpdateRule, scale: f64, step: u64) {
+    debug_assert!(g.len() == w.len() && m.len() == w.len() && v.len() == w.len());
+    let number = T::from_f64;
+    let correction = |beta: f64| 1.0 - beta.powf(step as f64);
+    let keep = number(1.0 - rule.learning_rate * rule.weight_decay);
+    let (beta1, rest1) = (number(rule.beta1), number(1.0 - rule.beta1));
+    let (beta2, rest2) = (number(rule.beta2), number(1.0 - rule.beta2));
+    let rate = number(rule.learning_rate / correction(rule.beta1));
+    let root = number(1.0 / correction(rule.beta2).sqrt());
+    let (epsilon, scale) = (number(rule.epsilon), number(scale));
+    let (w, m, v) = (Parts::new(w), Parts::new(m), Parts::new(v));
+    each_block(g.len(), 3, |range| {
+        // SAFETY: the blocks are disjoint.
+        let (w, m, v) = unsafe { (w.part(range.clone()), m.part(range.clone()), v.part(range.clone())) };
+        vectorised(
+            #[inline(always)]
+            || {
+                let state = w.iter_mut().zip(m.iter_mut()).zip(v.iter_mut());
+                for (((w, m), v), &g) in state.zip(&g[range]) {
+                    let g = scale * g;
+                    *m = beta1 * *m + rest1 * g;
+                    *v = beta2 * *v + rest2 * g * g;
+                    *w = *w * keep - rate * *m / (v.sqrt() * root + epsilon);
+                }
+            },
+        );
+    });
 }

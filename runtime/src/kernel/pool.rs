@@ -1,103 +1,180 @@
-//! temp
-use super::Real;
-/// a
-#[derive(Clone, Copy, PartialEq)]
-pub enum At {
-    /// f
+//! Pooling over a ragged axis: row r has positions `offsets[r]..offsets[r + 1]`, each `d` wide.
+//!
+//! An empty row pools to 0. Sums run in the order of the positions.
+
+use super::parallel::{Parts, add_to, each, vectorised};
+use super::{Real, Write};
+
+/// Which position stands for its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The first one.
     First,
-    /// l
+    /// The last one.
     Last,
 }
-fn rows(o: &[usize]) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + '_ {
-    o.windows(2).enumerate().map(|(r, w)| (r, w[0]..w[1]))
+
+/// `y[rows, d]` = the mean over the positions of each row of `x[positions, d]`.
+pub fn mean<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T]) {
+    debug_assert_eq!(y.len(), (offsets.len() - 1) * d);
+    let out = Parts::new(y);
+    each_row(offsets, d, |row, positions| {
+        // SAFETY: every row has a result of its own.
+        let y = unsafe { out.part(row * d..(row + 1) * d) };
+        let count = positions.len().max(1) as f64;
+        y.fill(T::ZERO);
+        vectorised(
+            #[inline(always)]
+            || {
+                for x in x[positions.start * d..positions.end * d].chunks_exact(d) {
+                    y.iter_mut().zip(x).for_each(|(y, &x)| *y += x);
+                }
+                y.iter_mut().for_each(|y| *y *= T::from_f64(1.0 / count));
+            },
+        );
+    });
 }
-/// m
-pub fn mean<T: Real>(x: &[T], o: &[usize], d: usize, y: &mut [T]) {
-    for (r, p) in rows(o) {
-        let n = T::from_f64(1.0 / p.len().max(1) as f64);
-        for c in 0..d {
-            let mut s = T::ZERO;
-            for t in p.clone() {
-                s += x[t * d + c];
-            }
-            y[r * d + c] = s * n;
-        }
-    }
+
+/// `dx (+)= dy[row] / length` at every position: the gradient of [`mean`].
+pub fn mean_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dx: &mut [T], write: Write) {
+    debug_assert_eq!(dy.len(), (offsets.len() - 1) * d);
+    let out = Parts::new(dx);
+    each_row(offsets, d, |row, positions| {
+        let share = T::from_f64(1.0 / positions.len().max(1) as f64);
+        // SAFETY: rows are disjoint.
+        let dx = unsafe { out.part(positions.start * d..positions.end * d) };
+        let dy = &dy[row * d..(row + 1) * d];
+        vectorised(
+            #[inline(always)]
+            || {
+                for dx in dx.chunks_exact_mut(d) {
+                    for (dx, &dy) in dx.iter_mut().zip(dy) {
+                        *dx = if write == Write::Add { *dx + share * dy } else { share * dy };
+                    }
+                }
+            },
+        );
+    });
 }
-/// m
-pub fn mean_grad<T: Real>(dy: &[T], o: &[usize], d: usize, dx: &mut [T]) {
-    for (r, p) in rows(o) {
-        let n = T::from_f64(1.0 / p.len().max(1) as f64);
-        for t in p.clone() {
-            for c in 0..d {
-                dx[t * d + c] = dy[r * d + c] * n;
-            }
-        }
-    }
+
+/// `y[t]` = the mean of the row's positions up to and including t.
+pub fn cumulative_mean<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T]) {
+    debug_assert_eq!(x.len(), y.len());
+    let out = Parts::new(y);
+    each_row(offsets, d, |_, positions| {
+        let range = positions.start * d..positions.end * d;
+        // SAFETY: rows are disjoint.
+        let y = unsafe { out.part(range.clone()) };
+        let mut sum = vec![T::ZERO; d];
+        vectorised(
+            #[inline(always)]
+            || {
+                for (t, (x, y)) in x[range].chunks_exact(d).zip(y.chunks_exact_mut(d)).enumerate() {
+                    let share = T::from_f64(1.0 / (t + 1) as f64);
+                    for ((y, &x), sum) in y.iter_mut().zip(x).zip(&mut sum) {
+                        *sum += x;
+                        *y = *sum * share;
+                    }
+                }
+            },
+        );
+    });
 }
-/// c
-pub fn cumulative_mean<T: Real>(x: &[T], o: &[usize], d: usize, y: &mut [T]) {
-    for (_, p) in rows(o) {
-        for c in 0..d {
-            let mut s = T::ZERO;
-            for (n, t) in p.clone().enumerate() {
-                s += x[t * d + c];
-                y[t * d + c] = s * T::from_f64(1.0 / (n + 1) as f64);
-            }
-        }
-    }
+
+/// `dx[t] (+)=` the sum of `dy[s] / (s + 1)` over `s >= t`: the gradient of [`cumulative_mean`].
+pub fn cumulative_mean_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dx: &mut [T], write: Write) {
+    debug_assert_eq!(dx.len(), dy.len());
+    let out = Parts::new(dx);
+    each_row(offsets, d, |_, positions| {
+        let range = positions.start * d..positions.end * d;
+        // SAFETY: rows are disjoint.
+        let dx = unsafe { out.part(range.clone()) };
+        let mut sum = vec![T::ZERO; d];
+        vectorised(
+            #[inline(always)]
+            || {
+                for (t, (dy, dx)) in dy[range].chunks_exact(d).zip(dx.chunks_exact_mut(d)).enumerate().rev() {
+                    let share = T::from_f64(1.0 / (t + 1) as f64);
+                    for ((dx, &dy), sum) in dx.iter_mut().zip(dy).zip(&mut sum) {
+                        *sum = share.mul_add(dy, *sum);
+                        *dx = if write == Write::Add { *dx + *sum } else { *sum };
+                    }
+                }
+            },
+        );
+    });
 }
-/// c
-pub fn cumulative_mean_grad<T: Real>(dy: &[T], o: &[usize], d: usize, dx: &mut [T]) {
-    for (_, p) in rows(o) {
-        for c in 0..d {
-            let mut s = T::ZERO;
-            for (n, t) in p.clone().enumerate().rev() {
-                s += dy[t * d + c] * T::from_f64(1.0 / (n + 1) as f64);
-                dx[t * d + c] = s;
-            }
-        }
-    }
-}
-/// t
-pub fn take_position<T: Real>(x: &[T], o: &[usize], d: usize, at: At, y: &mut [T]) {
-    for (r, p) in rows(o) {
-        let t = if at == At::First { p.start } else { p.end - 1 };
-        y[r * d..(r + 1) * d].copy_from_slice(&x[t * d..(t + 1) * d]);
-    }
-}
-/// t
-pub fn take_position_grad<T: Real>(dy: &[T], o: &[usize], d: usize, at: At, dx: &mut [T]) {
-    dx.fill(T::ZERO);
-    for (r, p) in rows(o) {
-        let t = if at == At::First { p.start } else { p.end - 1 };
-        dx[t * d..(t + 1) * d].copy_from_slice(&dy[r * d..(r + 1) * d]);
-    }
-}
-/// m
-pub fn max<T: Real>(x: &[T], o: &[usize], d: usize, y: &mut [T]) {
-    for (r, p) in rows(o) {
-        for c in 0..d {
-            let mut s = x[p.start * d + c];
-            for t in p.clone() {
-                s = x[t * d + c].or_larger(s);
-            }
-            y[r * d + c] = s;
-        }
-    }
-}
-/// m
-pub fn max_grad<T: Real>(x: &[T], dy: &[T], o: &[usize], d: usize, dx: &mut [T]) {
-    dx.fill(T::ZERO);
-    for (r, p) in rows(o) {
-        for c in 0..d {
-            let mut b = p.start;
-            for t in p.clone() {
-                if x[t * d + c] > x[b * d + c] {
-                    b = t;
+
+/// `y[rows, d]` = the largest value over the positions; `position[rows, d]` = where in its row it first stands
+/// (`u32::MAX` in an empty row). A NaN wins.
+pub fn max_pool<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T], position: &mut [u32]) {
+    debug_assert!(y.len() == (offsets.len() - 1) * d && position.len() == y.len());
+    let (out, place) = (Parts::new(y), Parts::new(position));
+    each_row(offsets, d, |row, positions| {
+        // SAFETY: every row has results of its own.
+        let (y, place) = unsafe { (out.part(row * d..(row + 1) * d), place.part(row * d..(row + 1) * d)) };
+        y.fill(T::ZERO);
+        place.fill(u32::MAX);
+        for (t, x) in x[positions.start * d..positions.end * d].chunks_exact(d).enumerate() {
+            for ((y, place), &x) in y.iter_mut().zip(place.iter_mut()).zip(x) {
+                let is_nan = |v: T| v.partial_cmp(&v).is_none();
+                if t == 0 || x > *y || (is_nan(x) && !is_nan(*y)) {
+                    (*y, *place) = (x, t as u32);
                 }
             }
-            dx[b * d + c] = dy[r * d + c];
+        }
+    });
+}
+
+/// `dx` gets `dy` where the maximum stood, and 0 (or what it had) elsewhere: the gradient of [`max_pool`].
+pub fn max_pool_grad<T: Real>(dy: &[T], position: &[u32], offsets: &[usize], d: usize, dx: &mut [T], write: Write) {
+    debug_assert!(dy.len() == (offsets.len() - 1) * d && position.len() == dy.len());
+    if write == Write::Replace {
+        dx.fill(T::ZERO);
+    }
+    for (row, start) in offsets[..offsets.len() - 1].iter().enumerate() {
+        for (c, (&dy, &place)) in dy[row * d..][..d].iter().zip(&position[row * d..][..d]).enumerate() {
+            if place != u32::MAX {
+                dx[(start + place as usize) * d + c] += dy;
+            }
         }
     }
+}
+
+/// `y[rows, d]` = the first or last position of each row.
+pub fn take_position<T: Real>(x: &[T], offsets: &[usize], d: usize, end: End, y: &mut [T]) {
+    debug_assert_eq!(y.len(), (offsets.len() - 1) * d);
+    for (row, y) in offsets.windows(2).zip(y.chunks_exact_mut(d)) {
+        match position_of(row, end) {
+            Some(position) => y.copy_from_slice(&x[position * d..(position + 1) * d]),
+            None => y.fill(T::ZERO),
+        }
+    }
+}
+
+/// `dx` gets `dy[row]` at the taken position, and 0 (or what it had) elsewhere: the gradient of [`take_position`].
+pub fn take_position_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, end: End, dx: &mut [T], write: Write) {
+    debug_assert_eq!(dy.len(), (offsets.len() - 1) * d);
+    if write == Write::Replace {
+        dx.fill(T::ZERO);
+    }
+    for (row, dy) in offsets.windows(2).zip(dy.chunks_exact(d)) {
+        if let Some(position) = position_of(row, end) {
+            add_to(&mut dx[position * d..(position + 1) * d], dy);
+        }
+    }
+}
+
+/// The position that stands for the row `[start, end]`, unless it is empty.
+fn position_of(row: &[usize], end: End) -> Option<usize> {
+    (row[1] > row[0]).then(|| match end {
+        End::First => row[0],
+        End::Last => row[1] - 1,
+    })
+}
+
+/// Runs `task(row, positions)` for every row.
+fn each_row(offsets: &[usize], d: usize, task: impl Fn(usize, std::ops::Range<usize>) + Sync + Send) {
+    let rows = offsets.len() - 1;
+    each(rows, (offsets[rows] - offsets[0]) * d, |row| task(row, offsets[row]..offsets[row + 1]));
 }

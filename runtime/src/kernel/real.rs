@@ -45,6 +45,8 @@ pub trait Real:
     fn sqrt(self) -> Self;
     /// e to this power.
     fn exp(self) -> Self;
+    /// e to this power for numbers up to 0; may be exactly 0 where the power is below 2e-38.
+    fn exp_below_one(self) -> Self;
     /// The natural logarithm.
     fn ln(self) -> Self;
     /// The error function.
@@ -66,7 +68,7 @@ pub trait Real:
 }
 
 macro_rules! real {
-    ($type:ident, $exp:path, $erf:path, $tanh:path) => {
+    ($type:ident, $exp:path, $exp_below_one:path, $erf:path, $tanh:path) => {
         impl Real for $type {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -97,6 +99,10 @@ macro_rules! real {
                 $exp(self)
             }
             #[inline(always)]
+            fn exp_below_one(self) -> Self {
+                $exp_below_one(self)
+            }
+            #[inline(always)]
             fn ln(self) -> Self {
                 self.ln()
             }
@@ -112,5 +118,5 @@ macro_rules! real {
     };
 }
 
-real!(f32, math::exp, math::erf, math::tanh);
-real!(f64, f64::exp, libm::erf, f64::tanh);
+real!(f32, math::exp, math::exp_below_one, math::erf, math::tanh);
+real!(f64, f64::exp, f64::exp, libm::erf, f64::tanh);

@@ -1,60 +1,126 @@
-//! temp
+//! Scalars of units times the values of units: how halting probabilities weigh states.
+//!
+//! A unit is whatever owns one scalar: a row, or a single position. Its values are contiguous.
+
 use super::Real;
-/// g
-#[derive(Clone, Copy)]
+use super::parallel::{BLOCK, Parts, block, each, lane_sum, vectorised};
+
+/// Which values belong to which unit.
+#[derive(Clone, Copy, Debug)]
 pub enum Groups<'a> {
-    /// u
+    /// Every unit has this many values.
     Uniform(usize),
-    /// o
+    /// Unit u has positions `offsets[u]..offsets[u + 1]`, each with this many values.
     Offsets(&'a [usize], usize),
 }
+
 impl Groups<'_> {
-    fn r(&self, u: usize) -> std::ops::Range<usize> {
+    /// Number of units that share `len` values.
+    pub fn units(self, len: usize) -> usize {
         match self {
-            Self::Uniform(w) => u * w..(u + 1) * w,
-            Self::Offsets(o, w) => o[u] * w..o[u + 1] * w,
+            Groups::Uniform(width) => len / width,
+            Groups::Offsets(offsets, _) => offsets.len() - 1,
         }
     }
-}
-/// m
-pub fn mul_unit<T: Real>(x: &[T], s: &[T], g: Groups<'_>, y: &mut [T]) {
-    for (u, s) in s.iter().enumerate() {
-        for (y, x) in y[g.r(u)].iter_mut().zip(&x[g.r(u)]) {
-            *y = *s * *x;
+
+    /// The values of one unit.
+    #[inline(always)]
+    pub fn range(self, unit: usize) -> std::ops::Range<usize> {
+        match self {
+            Groups::Uniform(width) => unit * width..(unit + 1) * width,
+            Groups::Offsets(offsets, width) => offsets[unit] * width..offsets[unit + 1] * width,
         }
     }
-}
-/// d
-pub fn dot_unit<T: Real>(a: &[T], b: &[T], g: Groups<'_>, y: &mut [T]) {
-    for (u, y) in y.iter_mut().enumerate() {
-        let mut s = 0.0;
-        for (a, b) in a[g.r(u)].iter().zip(&b[g.r(u)]) {
-            s += a.to_f64() * b.to_f64();
-        }
-        *y = T::from_f64(s);
+
+    /// Runs `task` over blocks of units, together about [`BLOCK`] values.
+    fn each(self, len: usize, task: impl Fn(std::ops::Range<usize>) + Sync + Send) {
+        let units = self.units(len);
+        let size = (BLOCK * units / len.max(1)).clamp(1, units.max(1));
+        each(units.div_ceil(size), len, |i| task(block(i, size, units)));
     }
 }
-/// a
-pub fn add_scaled<T: Real>(q: &[T], h: &[T], s: &[T], g: Groups<'_>, y: &mut [T]) {
-    for (u, s) in s.iter().enumerate() {
-        for ((y, h), q) in y[g.r(u)].iter_mut().zip(&h[g.r(u)]).zip(&q[g.r(u)]) {
-            *y = s.mul_add(*h, *q);
-        }
-    }
+
+/// `y = s[u] x` for the values x of every unit u.
+pub fn mul_unit<T: Real>(x: &[T], s: &[T], groups: Groups, y: &mut [T]) {
+    debug_assert!(x.len() == y.len() && s.len() == groups.units(x.len()));
+    let out = Parts::new(y);
+    groups.each(x.len(), |units| {
+        vectorised(
+            #[inline(always)]
+            || {
+                for u in units {
+                    let range = groups.range(u);
+                    // SAFETY: units are disjoint.
+                    let y = unsafe { out.part(range.clone()) };
+                    y.iter_mut().zip(&x[range]).for_each(|(y, &x)| *y = s[u] * x);
+                }
+            },
+        );
+    });
 }
-/// k
-pub fn keep<T: Real>(x: &[T], c: &[u8], when: bool, g: Groups<'_>, y: &mut [T]) {
-    for (u, c) in c.iter().enumerate() {
-        if (*c != 0) == when {
-            y[g.r(u)].copy_from_slice(&x[g.r(u)]);
-        } else {
-            y[g.r(u)].fill(T::ZERO);
-        }
-    }
+
+/// `out[u]` = the sum of `a b` over the values of unit u: the gradient of the scalar in [`mul_unit`].
+pub fn dot_unit<T: Real>(a: &[T], b: &[T], groups: Groups, out: &mut [T]) {
+    debug_assert!(a.len() == b.len() && out.len() == groups.units(a.len()));
+    let out = Parts::new(out);
+    groups.each(a.len(), |units| {
+        vectorised(
+            #[inline(always)]
+            || {
+                for u in units {
+                    let range = groups.range(u);
+                    let sum = lane_sum(
+                        &a[range.clone()],
+                        &b[range],
+                        #[inline(always)]
+                        |a, b| a * b,
+                    );
+                    // SAFETY: every unit has an element of its own.
+                    unsafe { *out.at(u) = sum };
+                }
+            },
+        );
+    });
 }
-/// s
-pub fn select<T: Real>(c: &[u8], a: &[T], b: &[T], g: Groups<'_>, y: &mut [T]) {
-    for (u, c) in c.iter().enumerate() {
-        y[g.r(u)].copy_from_slice(if *c != 0 { &a[g.r(u)] } else { &b[g.r(u)] });
-    }
+
+/// `y = q + s[u] h`: a blend that takes in one more state.
+pub fn add_scaled<T: Real>(q: &[T], h: &[T], s: &[T], groups: Groups, y: &mut [T]) {
+    debug_assert!(q.len() == y.len() && h.len() == y.len() && s.len() == groups.units(y.len()));
+    let len = y.len();
+    let out = Parts::new(y);
+    groups.each(len, |units| {
+        vectorised(
+            #[inline(always)]
+            || {
+                for u in units {
+                    let range = groups.range(u);
+                    // SAFETY: units are disjoint.
+                    let y = unsafe { out.part(range.clone()) };
+                    for ((y, &q), &h) in y.iter_mut().zip(&q[range.clone()]).zip(&h[range]) {
+                        *y = s[u].mul_add(h, q);
+                    }
+                }
+            },
+        );
+    });
+}
+
+/// `y += s[u] x`: [`mul_unit`] that adds.
+pub fn add_scaled_assign<T: Real>(y: &mut [T], x: &[T], s: &[T], groups: Groups) {
+    debug_assert!(x.len() == y.len() && s.len() == groups.units(y.len()));
+    let len = y.len();
+    let out = Parts::new(y);
+    groups.each(len, |units| {
+        vectorised(
+            #[inline(always)]
+            || {
+                for u in units {
+                    let range = groups.range(u);
+                    // SAFETY: units are disjoint.
+                    let y = unsafe { out.part(range.clone()) };
+                    y.iter_mut().zip(&x[range]).for_each(|(y, &x)| *y = s[u].mul_add(x, *y));
+                }
+            },
+        );
+    });
 }

@@ -5,7 +5,9 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::{Example, Objective, Request, Task, resolve_options, task_named};
+use sha2::{Digest, Sha256};
+
+use super::{Example, Objective, Request, Target, Task, resolve_options, task_named};
 use crate::error::DataError;
 use crate::experiment::{DataSource, TaskSettings};
 
@@ -23,9 +25,49 @@ pub struct Dataset {
 }
 
 impl Dataset {
+    /// A fingerprint of all examples, to notice that a data file or a generator has changed.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Hasher(Sha256::new());
+        for (name, examples) in &self.splits {
+            hash.numbers(&[name.len() as u32, examples.len() as u32]);
+            hash.0.update(name);
+            examples.iter().for_each(|example| hash.example(example));
+        }
+        hash.0.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// The examples of a split; none if it was not loaded.
     pub fn split(&self, name: &str) -> &[Example] {
         self.splits.get(name).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Feeds examples to SHA-256, every list behind its length.
+struct Hasher(Sha256);
+
+impl Hasher {
+    fn numbers(&mut self, numbers: &[u32]) {
+        for number in numbers {
+            self.0.update(number.to_le_bytes());
+        }
+    }
+
+    fn list(&mut self, numbers: &[u32]) {
+        self.numbers(&[numbers.len() as u32]);
+        self.numbers(numbers);
+    }
+
+    fn example(&mut self, example: &Example) {
+        self.list(&example.tokens);
+        self.list(example.second.as_deref().unwrap_or(&[]));
+        match &example.label {
+            Target::Class(class) => self.numbers(&[0, *class]),
+            Target::Each { class, weight } => {
+                self.numbers(&[1]);
+                self.list(class);
+                self.list(&weight.iter().map(|weight| weight.to_bits()).collect::<Vec<_>>());
+            }
+        }
     }
 }
 

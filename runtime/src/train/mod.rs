@@ -144,6 +144,7 @@ struct Trainer<'a> {
     batching: Batching,
     schedule: Schedule,
     progress: Progress,
+    data_hash: String,
     /// Tokens trained on since the last line of `timing.jsonl`, and when that was.
     speed: (usize, Instant),
 }
@@ -167,11 +168,13 @@ impl<'a> Trainer<'a> {
         let batching = Batching::new(run.info().seed, data.split(&experiment.train), batch.size, batch.buckets);
         let schedule = experiment.schedule(batching.batches());
         let (progress, speed) = (Progress::default(), (0, Instant::now()));
-        Ok(Self { learner, data, experiment, run, stop, observer, batching, schedule, progress, speed })
+        let data_hash = data.fingerprint();
+        Ok(Self { learner, data, experiment, run, stop, observer, batching, schedule, progress, data_hash, speed })
     }
 
     /// Restores the last checkpoint, or starts the records afresh.
     fn begin(&mut self) -> Result<(), Error> {
+        self.run.checkpoints().finish_swap()?;
         if self.run.checkpoints().exists(Slot::Last) {
             let checkpoint = self.run.checkpoints().load(Slot::Last)?;
             self.check_identity(&checkpoint.state)?;
@@ -186,10 +189,14 @@ impl<'a> Trainer<'a> {
 
     fn check_identity(&mut self, state: &CheckpointState) -> Result<(), CheckpointError> {
         let info = self.run.info();
-        if (state.seed, &state.spec_hash, &state.graph_hash) == (info.seed, &info.spec_hash, &info.graph_hash) {
-            return Ok(());
-        }
-        let reason = "it belongs to another model or seed".to_string();
+        let same = [
+            ("seed", state.seed == info.seed),
+            ("spec", state.spec_hash == info.spec_hash),
+            ("graph", state.graph_hash == info.graph_hash),
+            ("data", state.data_hash == self.data_hash),
+        ];
+        let Some((what, _)) = same.iter().find(|(_, same)| !same) else { return Ok(()) };
+        let reason = format!("it was saved by a run with another {what}");
         Err(CheckpointError { path: self.run.checkpoints().path(Slot::Last), reason, previous: None })
     }
 
@@ -274,7 +281,11 @@ impl<'a> Trainer<'a> {
     fn evaluate(&mut self, split: &str) -> Result<Option<Row>, Error> {
         let batch = self.experiment.batch.size.div_ceil(self.experiment.batch.accumulate);
         let measurement = Measurement { split, examples: self.data.split(split), batch };
-        evaluate(self.learner, measurement, self.stop, self.observer)
+        let row = evaluate(self.learner, measurement, self.stop, self.observer)?;
+        if let Some(row) = &row {
+            self.check_finite(row.loss, &format!("the loss on {split}"))?;
+        }
+        Ok(row)
     }
 
     fn record(&mut self, row: &Row) -> Result<(), Error> {
@@ -291,6 +302,7 @@ impl<'a> Trainer<'a> {
             seed: info.seed,
             spec_hash: info.spec_hash.clone(),
             graph_hash: info.graph_hash.clone(),
+            data_hash: self.data_hash.clone(),
             versions: info.versions.clone(),
         };
         let checkpoint = Checkpoint { learner: self.learner.state(), state };

@@ -82,8 +82,8 @@ impl Learner for Mock {
             let probabilities = self.probabilities(&features);
             report.task_loss -= probabilities[*label as usize].ln() / rows as f64;
             report.correct += u64::from(best(&probabilities) == *label as usize);
-            for class in 0..CLASSES {
-                let slope = probabilities[class] - f64::from(class == *label as usize);
+            for (class, probability) in probabilities.iter().enumerate() {
+                let slope = probability - f64::from(class == *label as usize);
                 for (token, x) in features.iter().enumerate() {
                     self.gradient[class * TOKENS + token] += share * slope * x / rows as f64;
                 }

@@ -77,13 +77,13 @@ fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn a_run_stopped_anywhere_and_resumed_equals_the_unbroken_one() {
-    for edits in [&["evaluate_every=5"][..], &[], &["batch.accumulate=3"]] {
+    for (edits, every) in [(&["evaluate_every=5"][..], 2), (&[], 9), (&["batch.accumulate=3"], 13)] {
         let (experiment, data) = setting(edits);
         let folder = tempfile::tempdir().expect("a temporary folder");
         let whole = folder.path().join("whole");
         let table = straight(&whole, &experiment, &data);
         for kind in ["step", "evaluating"] {
-            for left in 1..40 {
+            for left in (1..40).step_by(every) {
                 let path = folder.path().join(format!("{kind}{left}"));
                 let stop = AtomicBool::new(false);
                 let first = resumed(&path, &experiment, &data, &mut Stopper { stop: &stop, kind, left }, &stop);
@@ -227,4 +227,17 @@ fn a_run_folder_is_never_mixed_with_another_run() {
     another.graph_hash = "h".into();
     let error = RunFolder::resume(folder.path(), &experiment, another).err().expect("another graph");
     assert!(error.to_string().contains("the graph"), "{error}");
+}
+
+#[test]
+fn a_run_does_not_go_on_with_other_data() {
+    let (experiment, mut data) = setting(&[]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    straight(folder.path(), &experiment, &data);
+    data.splits.get_mut("train").expect("loaded").pop();
+    let mut run = RunFolder::resume(folder.path(), &experiment, info()).expect("the same run");
+    let result = train(&mut Mock::new(7), &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent);
+    let error = result.expect_err("the checkpoint was trained on one example more");
+    assert_eq!(error.exit_code(), 7);
+    assert!(error.to_string().contains("another data"), "{error}");
 }

@@ -1,10 +1,13 @@
 //! The ListOps generator: a random tree, written as tokens, with its value.
 
-use super::{CLOSE, MAX, MED, MIN, OPERATORS};
+use super::{CLOSE, MAX, MED, MIN, OPERATORS, place, within};
 use crate::rng::Draws;
 
 /// Probability that a node above the depth limit is an operator.
 pub(super) const OPERATOR_CHANCE: f64 = 0.25;
+
+/// So many tokens at the start of a long expression say which share it belongs to.
+pub(super) const PREFIX: usize = 32;
 
 /// The two bounds of the generator.
 #[derive(Clone, Copy, Debug)]
@@ -19,9 +22,20 @@ pub(super) struct Shape {
 #[derive(Default)]
 pub(super) struct Writer {
     pub(super) tokens: Vec<u32>,
+    /// Whether the start of the expression has been looked at by [`Writer::starts_within`].
+    looked: bool,
 }
 
 impl Writer {
+    /// Whether the first [`PREFIX`] tokens have their place in the share; true while there are fewer.
+    pub(super) fn starts_within(&mut self, share: (f64, f64)) -> bool {
+        if self.looked || self.tokens.len() < PREFIX {
+            return true;
+        }
+        self.looked = true;
+        within(share, place(&self.tokens[..PREFIX]))
+    }
+
     /// Writes a uniform digit.
     pub(super) fn digit(&mut self, draws: &mut Draws) -> u32 {
         let digit = draws.below(10) as u32;

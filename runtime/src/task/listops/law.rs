@@ -46,16 +46,31 @@ impl LengthLaw {
     }
 
     /// Draws an expression whose length lies in `window`. At least one length of it must be possible.
-    pub(super) fn draw(&self, window: std::ops::RangeInclusive<usize>, draws: &mut Draws, writer: &mut Writer) -> u32 {
+    ///
+    /// Nothing is given, as soon as that is seen, if the start of the expression lies outside of `share`.
+    pub(super) fn draw(
+        &self,
+        window: std::ops::RangeInclusive<usize>,
+        share: (f64, f64),
+        draws: &mut Draws,
+        writer: &mut Writer,
+    ) -> Option<u32> {
         let start = *window.start();
         let offset = pick(draws, window.map(|length| self.chance(length)));
-        self.node(1, start + offset, draws, writer)
+        self.node((1, start + offset), share, draws, writer)
     }
 
-    /// Writes a tree with its root at `depth` and exactly `length` tokens, and gives its value.
-    fn node(&self, depth: usize, length: usize, draws: &mut Draws, writer: &mut Writer) -> u32 {
+    /// Writes a tree with the given depth of its root and number of tokens, and gives its value.
+    fn node(
+        &self,
+        (depth, length): (usize, usize),
+        share: (f64, f64),
+        draws: &mut Draws,
+        writer: &mut Writer,
+    ) -> Option<u32> {
         if length == 1 {
-            return writer.digit(draws);
+            let digit = writer.digit(draws);
+            return writer.starts_within(share).then_some(digit);
         }
         // Two tokens are the operator and its bracket.
         let mut left = length - 2;
@@ -63,12 +78,12 @@ impl LengthLaw {
         let operator = writer.open(draws);
         let mut values = Vec::with_capacity(count);
         for later in (0..count).rev() {
-            let share = |n: usize| self.forest(depth + 1, 1, n) * self.forest(depth + 1, later, left - n);
-            let tokens = 1 + pick(draws, (1..=left - later).map(share));
-            values.push(self.node(depth + 1, tokens, draws, writer));
+            let first = |n: usize| self.forest(depth + 1, 1, n) * self.forest(depth + 1, later, left - n);
+            let tokens = 1 + pick(draws, (1..=left - later).map(first));
+            values.push(self.node((depth + 1, tokens), share, draws, writer)?);
             left -= tokens;
         }
-        writer.close(operator, &values)
+        Some(writer.close(operator, &values))
     }
 }
 

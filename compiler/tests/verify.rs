@@ -1,0 +1,173 @@
+//! The verifier: graphs that are broken in one way each, and what it says about them.
+
+use rtc_compiler::ir::graph::{Graph, MAIN, NodeId, RegionId};
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::{text, verify};
+
+/// Nodes of a graph over `%x: f32[batch, 8]`, `%s: f32[batch, length, 8]` and `%w: f32[8, 8]`, without its `return`, and what
+/// the verifier says.
+const BROKEN: &[(&str, &str)] = &[
+    ("yield %x", "this region ends with `return`"),
+    ("return %x {names: \"x\"}", "a terminator stands before the end of its region"),
+    ("%h = recur %x {bound: 1} : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { }", "the body does not end with `yield`"),
+    (
+        "%h = recur %x {bound: 1} : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { %n = input {name: \"n\"} : f32[batch, 8] yield %n }",
+        "inputs and parameters lie in the outermost region",
+    ),
+    ("save %x", "`save` lies in the body of `recur` or `chunks`"),
+    (
+        "%h, %t = recur %x {bound: 1} : f32[batch, 8], tape (%a: f32[batch, 8], %i: u32[]) { save %a save %a yield %a }",
+        "the body has more than one `save`",
+    ),
+    (
+        "%h = recur %x {bound: 1} : f32[batch, 8] (%a: f32[batch, 8]) { yield %a }",
+        "region parameters are f32[batch, 8], expected f32[batch, 8], u32[]",
+    ),
+    (
+        "%h = recur %x {bound: 1} : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { %b = unsqueeze %a : f32[batch, 8, 1] yield %b }",
+        "yielded values are f32[batch, 8, 1], expected f32[batch, 8]",
+    ),
+    (
+        "%h = recur %x {bound: 1} : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { yield %a, %a }",
+        "yielded values are f32[batch, 8], f32[batch, 8], expected f32[batch, 8], bool[batch]",
+    ),
+    (
+        "%h = recur %x {bound: 1} : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { save %a yield %a }",
+        "results are f32[batch, 8], expected f32[batch, 8], tape",
+    ),
+    ("%h = recur %x : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { yield %a }", "attribute `bound` is missing"),
+    (
+        "%h = chunks %x {carried: 0, over: length, axis: chunk} : f32[batch, 8] (%a: f32[batch, 8]) { yield }",
+        "sequences have the axes [batch, length, ..], these are f32[batch, 8]",
+    ),
+    (
+        "%h = chunks %x, %s {carried: 3, over: length, axis: chunk} : f32[batch, 8] (%a: f32[batch, 8]) { yield %a }",
+        "3 carried values of 2 operands",
+    ),
+    (
+        "%h, %o = chunks %x, %s {carried: 1, over: length, axis: chunk} : f32[batch, 8], f32[batch, length, 8] (%a: f32[batch, 8], %c: f32[batch, chunk, 8]) { yield %a, %a }",
+        "outputs have the axes [batch, chunk, ..], these are f32[batch, 8]",
+    ),
+    (
+        "%h = chunks %x, %s {carried: 1, over: length, axis: chunk} : f32[batch, 8] (%a: f32[batch, 8], %c: f32[batch, length, 8]) { yield %a }",
+        "region parameters are f32[batch, 8], f32[batch, length, 8], expected f32[batch, 8], f32[batch, chunk, 8]",
+    ),
+    (
+        "%d = unwind %x, %x {carried: 1, outputs: 0, slices: 0} : f32[batch, 8] (%a: f32[batch, 8]) { yield %a }",
+        "the first operand is not the tape of a forward loop",
+    ),
+    (
+        "%h, %t = recur %x {bound: 1} : f32[batch, 8], tape (%a: f32[batch, 8], %i: u32[]) { save %a, %i yield %a }
+         %d = unwind %t, %h {carried: 1, outputs: 0, slices: 0} : f32[batch, 8] (%b: f32[batch, 8], %c: f32[batch, 8]) { yield %b }",
+        "region parameters are f32[batch, 8], f32[batch, 8], expected f32[batch, 8], f32[batch, 8], u32[]",
+    ),
+    (
+        "%h, %t = recur %x {bound: 1} : f32[batch, 8], tape (%a: f32[batch, 8], %i: u32[]) { save yield %a }
+         %d = unwind %t, %h {carried: 1, outputs: 0, slices: 2} : f32[batch, 8] (%b: f32[batch, 8]) { yield %b }",
+        "2 slices, 1 yielded values",
+    ),
+    (
+        "%h, %t = recur %x {bound: 1} : f32[batch, 8], tape (%a: f32[batch, 8], %i: u32[]) { save yield %a }
+         %d = unwind %t, %h {carried: 2, outputs: 0, slices: 0} : f32[batch, 8] (%b: f32[batch, 8]) { yield %b }",
+        "2 carried, 0 outputs, 2 operands",
+    ),
+    (
+        "%h, %t = recur %x {bound: 1} : f32[batch, 8], tape (%a: f32[batch, 8], %i: u32[]) { save yield %a }
+         %d = unwind %t, %h {carried: 1, outputs: 0, slices: 0} : f32[batch, 8] (%b: f32[batch, 8]) { yield %b }
+         %e = unwind %t, %h {carried: 1, outputs: 0, slices: 0} : f32[batch, 8] (%f: f32[batch, 8]) { yield %f }",
+        "the tape %t is read twice",
+    ),
+    (
+        "%h, %t = recur %x {bound: 1} : f32[batch, 8], tape (%a: f32[batch, 8], %i: u32[]) { save yield %a }
+         %y = gelu %t : tape",
+        "a tape goes to `save` or is the first operand of `unwind`",
+    ),
+    ("%v = param {name: \"w\", init: zeros} : f32[8, 8]", "the param name `w` is taken"),
+    ("%v = input {name: \"x\"} : f32[batch, 8]", "the input name `x` is taken"),
+    ("accumulate %x {param: \"w\"}", "`accumulate` adds a value of the type of a parameter of this graph"),
+    ("accumulate %x {param: \"v\"}", "`accumulate` adds a value of the type of a parameter of this graph"),
+    ("%v = input {name: \"v\"} : f32[batch, chunk]", "no axis is called `chunk` here"),
+    ("%v = dropout %x {p: 1.5, stream: 1} : f32[batch, 8]", "attribute `p` is not a probability below 1"),
+    ("%v = position %s {at: middle} : f32[batch, 8]", "attribute `at` is not `first` or `last`"),
+    ("%v = scale %x : f32[batch, 8]", "attribute `by` is missing"),
+];
+
+fn graph(nodes: &str, end: &str) -> Graph {
+    let source = format!(
+        "graph \"g\" {{
+           %x = input {{name: \"x\"}} : f32[batch, 8]
+           %s = input {{name: \"s\"}} : f32[batch, length, 8]
+           %w = param {{name: \"w\", init: zeros}} : f32[8, 8]
+           {nodes}
+           {end}
+         }}"
+    );
+    text::parse(&source).unwrap_or_else(|p| panic!("{source}\n{p:?}"))
+}
+
+const RETURN: &str = "return %x {names: \"x\"}";
+
+/// What the verifier says, one violation per line.
+fn said(graph: &Graph) -> String {
+    let violations = verify::verify(graph).err().unwrap_or_default();
+    violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_sound_graph_passes() {
+    assert_eq!(said(&graph("%y = linear %s, %w : f32[batch, length, 8]", RETURN)), "");
+}
+
+#[test]
+fn every_broken_graph_is_refused() {
+    for (nodes, expected) in BROKEN {
+        let found = said(&graph(nodes, RETURN));
+        assert!(found.contains(expected), "{nodes}\ngives\n{found}\nexpected\n{expected}");
+    }
+    assert!(said(&graph("", "")).contains("the graph does not end with `return`"));
+    assert!(said(&graph("", "return %x {names: \"x, y\"}")).contains("`return` names each of its operands, once"));
+    assert!(said(&graph("", "return %x, %x {names: \"x, x\"}")).contains("`return` names each of its operands, once"));
+}
+
+#[test]
+fn all_violations_are_reported_with_the_text_of_the_node() {
+    let nodes = "%v = input {name: \"x\"} : f32[batch, chunk]\n%y = scale %x : f32[batch, 8]";
+    let found = said(&graph(nodes, RETURN));
+    assert_eq!(found.matches("\n  %").count(), 3, "{found}");
+    assert!(found.contains("%y = scale %x : f32[batch, 8]"), "{found}");
+}
+
+fn find(graph: &Graph, op: Op) -> NodeId {
+    graph.walk(MAIN).into_iter().find(|n| graph.node(*n).op == op).unwrap()
+}
+
+/// Breaks that no text can describe.
+#[test]
+fn graphs_broken_by_hand_are_refused() {
+    let nodes = "%a = gelu %x : f32[batch, 8]\n%b = relu %a : f32[batch, 8]
+                 %h = recur %b {bound: 1} : f32[batch, 8] (%c: f32[batch, 8], %i: u32[]) { %d = gelu %c : f32[batch, 8] yield %d }
+                 %e, %f, %g = lerp_grad %x, %x, %x, %h : f32[batch, 8], f32[batch, 8], f32[batch, 8]";
+    let sound = graph(nodes, RETURN);
+    assert_eq!(said(&sound), "");
+    let broken = |change: &dyn Fn(&mut Graph)| {
+        let mut graph = sound.clone();
+        change(&mut graph);
+        said(&graph)
+    };
+    let (gelu, relu, end) = (find(&sound, Op::Gelu), find(&sound, Op::Relu), find(&sound, Op::Return));
+    let result = |n: NodeId| sound.node(n).results[0];
+    let body: RegionId = sound.node(find(&sound, Op::Recur)).body.unwrap();
+
+    let early = broken(&|g| g.set_operands(gelu, vec![result(relu)]));
+    assert!(early.contains("operand 0 (%b) is not defined before, here or in a region around"), "{early}");
+    let inner = broken(&|g| g.set_operands(end, vec![sound.params(body)[0]]));
+    assert!(inner.contains("operand 0 (%c) is not defined before"), "{inner}");
+    let gone = broken(&|g| g.remove(gelu));
+    assert!(gone.contains("operand 0 is not a value of the graph"), "{gone}");
+    let count = broken(&|g| g.set_operands(relu, vec![]));
+    assert!(count.contains("`relu` takes 1 operands, not 0"), "{count}");
+    let rows = broken(&|g| g.retain_results(find(&sound, Op::LerpGrad), |n| n < 2));
+    assert!(rows.contains("the row gives f32[batch, 8], f32[batch, 8], f32[batch, 8]"), "{rows}");
+    let attrs = broken(&|g| g.set_attr(gelu, "by", 1.0.into()));
+    assert!(attrs.contains("`gelu` has no attribute `by`"), "{attrs}");
+}

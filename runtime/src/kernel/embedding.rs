@@ -1,0 +1,100 @@
+//! Embedding tables, START and END around each row, and learned rows that are the same for the whole batch.
+
+use super::parallel::{LANES, Parts, add_to, block, each, sum_blocks, vectorised};
+use super::{Real, Write};
+
+/// Tokens copied by one task.
+const TOKENS: usize = 256;
+
+/// `y[tokens, d]` = row `ids[t]` of `table[vocabulary, d]`.
+pub fn gather<T: Real>(table: &[T], ids: &[u32], d: usize, y: &mut [T]) {
+    debug_assert!(y.len() == ids.len() * d && table.len().is_multiple_of(d));
+    let out = Parts::new(y);
+    each(ids.len().div_ceil(TOKENS), ids.len() * d, |i| {
+        let range = block(i, TOKENS, ids.len());
+        // SAFETY: the blocks of tokens are disjoint.
+        let y = unsafe { out.part(range.start * d..range.end * d) };
+        for (&id, y) in ids[range].iter().zip(y.chunks_exact_mut(d)) {
+            y.copy_from_slice(&table[id as usize * d..][..d]);
+        }
+    });
+}
+
+/// Adds `dy[t]` to row `ids[t]` of `dtable`, in the order of the tokens: the gradient of [`gather`].
+///
+/// Tasks own columns of the table, so no order of threads can change a sum.
+pub fn scatter_add<T: Real>(dy: &[T], ids: &[u32], d: usize, dtable: &mut [T]) {
+    debug_assert!(dy.len() == ids.len() * d && dtable.len().is_multiple_of(d));
+    let out = Parts::new(dtable);
+    let columns = 2 * LANES;
+    each(d.div_ceil(columns), ids.len() * d, |i| {
+        let range = block(i, columns, d);
+        vectorised(
+            #[inline(always)]
+            || {
+                for (&id, dy) in ids.iter().zip(dy.chunks_exact(d)) {
+                    let start = id as usize * d;
+                    // SAFETY: tasks own disjoint columns.
+                    let sum = unsafe { out.part(start + range.start..start + range.end) };
+                    sum.iter_mut().zip(&dy[range.clone()]).for_each(|(sum, &dy)| *sum += dy);
+                }
+            },
+        );
+    });
+}
+
+/// Puts `start[d]` before and `end[d]` behind every row of `x`: `y` has two positions more per row.
+pub fn frame<T: Real>(x: &[T], offsets: &[usize], start: &[T], end: &[T], y: &mut [T]) {
+    let d = start.len();
+    debug_assert_eq!(y.len(), x.len() + 2 * (offsets.len() - 1) * d);
+    for (row, span) in offsets.windows(2).enumerate() {
+        let y = &mut y[(span[0] + 2 * row) * d..(span[1] + 2 * row + 2) * d];
+        let inner = (span[1] - span[0]) * d;
+        y[..d].copy_from_slice(start);
+        y[d..d + inner].copy_from_slice(&x[span[0] * d..span[1] * d]);
+        y[d + inner..].copy_from_slice(end);
+    }
+}
+
+/// The offsets of framed rows: two positions more per row.
+pub fn framed_offsets(offsets: &[usize]) -> Vec<usize> {
+    offsets.iter().enumerate().map(|(row, &offset)| offset + 2 * row).collect()
+}
+
+/// The gradient of [`frame`] (`offsets` of the inner rows): writes or adds `dx`, adds to `dstart` and `dend`.
+pub fn frame_grad<T: Real>(dy: &[T], offsets: &[usize], dx: &mut [T], dstart: &mut [T], dend: &mut [T], write: Write) {
+    let d = dstart.len();
+    debug_assert_eq!(dy.len(), dx.len() + 2 * (offsets.len() - 1) * d);
+    for (row, span) in offsets.windows(2).enumerate() {
+        let dy = &dy[(span[0] + 2 * row) * d..(span[1] + 2 * row + 2) * d];
+        let inner = (span[1] - span[0]) * d;
+        let dx = &mut dx[span[0] * d..span[1] * d];
+        add_to(dstart, &dy[..d]);
+        match write {
+            Write::Replace => dx.copy_from_slice(&dy[d..d + inner]),
+            Write::Add => add_to(dx, &dy[d..d + inner]),
+        }
+        add_to(dend, &dy[d + inner..]);
+    }
+}
+
+/// `y` = `p[s, d]` once for each of `rows` rows, end to end: memory slots at the start of a row.
+pub fn expand<T: Real>(p: &[T], rows: usize, y: &mut [T]) {
+    debug_assert_eq!(y.len(), rows * p.len());
+    if !p.is_empty() {
+        y.chunks_exact_mut(p.len()).for_each(|y| y.copy_from_slice(p));
+    }
+}
+
+/// `dp (+)=` the sum of `dy` over the rows: the gradient of [`expand`].
+pub fn expand_grad<T: Real>(dy: &[T], rows: usize, dp: &mut [T], write: Write) {
+    /// Rows of one partial sum.
+    const ROWS: usize = 64;
+    let width = dp.len();
+    debug_assert_eq!(dy.len(), rows * width);
+    sum_blocks(rows.div_ceil(ROWS), dy.len(), dp, write, |i, sums| {
+        for row in block(i, ROWS, rows) {
+            add_to(sums, &dy[row * width..(row + 1) * width]);
+        }
+    });
+}

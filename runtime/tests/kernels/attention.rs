@@ -1,0 +1,127 @@
+//! Attention against the definition, its gradients, masks and dropout.
+
+use rtc_runtime::kernel::attention::{Attention, MaskKind, MaskRow, ProbabilityDropout, attention, attention_grad};
+use rtc_runtime::rng::Key;
+
+use crate::support::{check_gradients, close, close32, filled, numbers, offsets, singles};
+
+/// Which keys a query sees, by row, head, query and key.
+type Sees<'a> = &'a dyn Fn(usize, usize, usize, usize) -> bool;
+
+/// The definition, one query at a time.
+fn reference(spec: &Attention, q: &[f64], k: &[f64], v: &[f64], qo: &[usize], ko: &[usize], sees: Sees) -> Vec<f64> {
+    let e = spec.head_width;
+    let width = spec.heads * e;
+    let mut out = vec![0.0; q.len()];
+    for row in 0..qo.len() - 1 {
+        for head in 0..spec.heads {
+            for i in 0..qo[row + 1] - qo[row] {
+                let at = |position: usize| position * width + head * e;
+                let query = &q[at(qo[row] + i)..][..e];
+                let keys: Vec<usize> = (0..ko[row + 1] - ko[row]).filter(|&j| sees(row, head, i, j)).collect();
+                let score = |j: usize| {
+                    let key = &k[at(ko[row] + j)..][..e];
+                    spec.scale * query.iter().zip(key).map(|(q, k)| q * k).sum::<f64>()
+                };
+                let total: f64 = keys.iter().map(|&j| score(j).exp()).sum();
+                for &j in &keys {
+                    let mut p = score(j).exp() / total;
+                    if let Some(dropout) = spec.dropout {
+                        let key = dropout.row_keys[row].at(head as u64).at(i as u64);
+                        let half = (key.bits(j as u64 / 2) >> (32 * (j % 2))) as u32;
+                        let kept = f64::from(half) >= (dropout.p * 2_f64.powi(32)).round();
+                        p = if kept { p / (1.0 - dropout.p) } else { 0.0 };
+                    }
+                    for c in 0..e {
+                        out[at(qo[row] + i) + c] += p * v[at(ko[row] + j) + c];
+                    }
+                }
+            }
+        }
+    }
+    out
+}
+
+fn spec<'a>(heads: usize, head_width: usize, mask: MaskKind<'a>) -> Attention<'a> {
+    Attention { heads, head_width, scale: (head_width as f64).powf(-0.5), mask, dropout: None }
+}
+
+/// Queries and keys of rows with these lengths, forward in both precisions against the definition.
+fn check_forward(spec: &Attention, queries: &[usize], keys: &[usize], sees: Sees) {
+    let (qo, ko) = (offsets(queries), offsets(keys));
+    let width = spec.heads * spec.head_width;
+    let sizes = [qo[queries.len()], ko[keys.len()], ko[keys.len()]].map(|n| n * width);
+    let [q, k, v] = [("q", sizes[0]), ("k", sizes[1]), ("v", sizes[2])].map(|(name, len)| numbers(name, len));
+    let expected = reference(spec, &q, &k, &v, &qo, &ko, sees);
+    close(&filled(q.len(), |out| attention(spec, &q, &k, &v, &qo, &ko, out)), &expected, 1e-12);
+    let [q, k, v] = [("q", sizes[0]), ("k", sizes[1]), ("v", sizes[2])].map(|(name, len)| singles(name, len));
+    close32(&filled(q.len(), |out| attention(spec, &q, &k, &v, &qo, &ko, out)), &expected, 1e-5);
+}
+
+fn check_backward(spec: &Attention, queries: &[usize], keys: &[usize]) {
+    let (qo, ko) = (offsets(queries), offsets(keys));
+    let width = spec.heads * spec.head_width;
+    let (nq, nk) = (qo[queries.len()] * width, ko[keys.len()] * width);
+    check_gradients(
+        &[numbers("q", nq), numbers("k", nk), numbers("v", nk)],
+        |x| filled(nq, |out| attention(spec, &x[0], &x[1], &x[2], &qo, &ko, out)),
+        |x, dout| {
+            // Old content must not matter.
+            let (mut dq, mut dk, mut dv) = (vec![7.0; nq], vec![7.0; nk], vec![7.0; nk]);
+            attention_grad(spec, &x[0], &x[1], &x[2], dout, &qo, &ko, &mut dq, &mut dk, &mut dv);
+            vec![dq, dk, dv]
+        },
+    );
+}
+
+#[test]
+fn attention_equals_the_definition() {
+    let all: Sees = &|_, _, _, _| true;
+    for (heads, e) in [(1, 1), (2, 7), (2, 16), (1, 17), (3, 40)] {
+        check_forward(&spec(heads, e, MaskKind::All), &[1, 7, 0, 17, 100], &[3, 1, 4, 0, 33], all);
+    }
+    check_forward(&spec(1, 4, MaskKind::All), &[300], &[300], all);
+    let causal: Sees = &|_, _, i, j| j <= i;
+    for n in [1, 7, 17, 100, 150] {
+        check_forward(&spec(2, 8, MaskKind::Causal), &[n, 0, 3], &[n, 0, 3], causal);
+    }
+}
+
+/// Banded, different by head and row; even queries of the second row see nothing.
+fn banded(row: usize, head: usize, i: usize, j: usize) -> bool {
+    j.abs_diff(i) <= head + 1 && !(row == 1 && i.is_multiple_of(2))
+}
+
+fn banded_rule(at: MaskRow, allowed: &mut [bool]) {
+    for (j, allowed) in allowed.iter_mut().enumerate() {
+        *allowed = banded(at.row, at.head, at.query, j);
+    }
+}
+
+#[test]
+fn dense_masks_and_queries_without_keys() {
+    let spec = spec(2, 3, MaskKind::Dense(&banded_rule));
+    check_forward(&spec, &[5, 9, 40], &[5, 9, 30], &banded);
+    check_backward(&spec, &[2, 3], &[3, 4]);
+    let out = filled(18, |out| attention(&spec, &[0.0; 18], &[0.0; 18], &[1.0; 18], &[0, 0, 3], &[0, 0, 3], out));
+    assert_eq!(out[..6], [0.0_f64; 6], "a query without keys gives 0");
+}
+
+#[test]
+fn attention_gradients() {
+    check_backward(&spec(1, 1, MaskKind::All), &[2], &[3]);
+    check_backward(&spec(2, 5, MaskKind::All), &[4, 0, 1, 2], &[3, 2, 0, 1]);
+    check_backward(&spec(2, 3, MaskKind::Causal), &[1, 5], &[1, 5]);
+    check_backward(&spec(1, 2, MaskKind::All), &[18], &[17]);
+    check_backward(&spec(1, 16, MaskKind::All), &[2], &[2]);
+    check_backward(&spec(1, 2, MaskKind::Causal), &[70], &[70]);
+}
+
+#[test]
+fn dropped_probabilities() {
+    let row_keys = [Key::new(1), Key::new(2), Key::new(3)];
+    let mut spec = spec(2, 3, MaskKind::Causal);
+    spec.dropout = Some(ProbabilityDropout { p: 0.3, row_keys: &row_keys });
+    check_forward(&spec, &[5, 0, 70], &[5, 0, 70], &|_, _, i, j| j <= i);
+    check_backward(&spec, &[4, 0, 3], &[4, 0, 3]);
+}

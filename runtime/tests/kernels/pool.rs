@@ -1,0 +1,141 @@
+//! Pooling over ragged rows, and positions.
+
+use rtc_runtime::kernel::Write;
+use rtc_runtime::kernel::pool::{
+    End, cumulative_mean, cumulative_mean_grad, max_pool, max_pool_grad, mean, mean_grad, take_position,
+    take_position_grad,
+};
+use rtc_runtime::kernel::position::{Direction, PositionKind, PositionTables, xpos};
+
+use crate::support::{check_gradients, close, close32, filled, numbers, offsets, singles};
+
+const LENGTHS: [usize; 4] = [3, 0, 1, 7];
+const D: usize = 5;
+const POSITIONS: usize = 11;
+
+/// Checks a pooled kernel's gradient, that `Write::Add` adds, and returns its result on `x`.
+fn check(
+    x: &[f64],
+    forward: impl Fn(&[f64]) -> Vec<f64>,
+    backward: impl Fn(&[f64], &[f64], &mut [f64], Write),
+) -> Vec<f64> {
+    check_gradients(
+        &[x.to_vec()],
+        |v| forward(&v[0]),
+        |v, dy| {
+            let replaced = {
+                let mut dx = vec![4.0; x.len()];
+                backward(&v[0], dy, &mut dx, Write::Replace);
+                dx
+            };
+            let mut added = vec![4.0; x.len()];
+            backward(&v[0], dy, &mut added, Write::Add);
+            close(&added, &replaced.iter().map(|d| d + 4.0).collect::<Vec<_>>(), 1e-13);
+            vec![replaced]
+        },
+    );
+    forward(x)
+}
+
+#[test]
+fn means() {
+    let (starts, x) = (offsets(&LENGTHS), numbers("x", POSITIONS * D));
+    let pooled = check(
+        &x,
+        |x| filled(4 * D, |y| mean(x, &starts, D, y)),
+        |_, dy, dx, write| mean_grad(dy, &starts, D, dx, write),
+    );
+    close(&pooled[..1], &[(x[0] + x[D] + x[2 * D]) / 3.0], 1e-14);
+    assert_eq!(pooled[D..2 * D], [0.0; D], "an empty row pools to 0");
+    let running = check(
+        &x,
+        |x| filled(x.len(), |y| cumulative_mean(x, &starts, D, y)),
+        |_, dy, dx, write| cumulative_mean_grad(dy, &starts, D, dx, write),
+    );
+    close(&running[D..=D], &[(x[0] + x[D]) / 2.0], 1e-14);
+    close(&running[2 * D..3 * D], &pooled[..D], 1e-14);
+    assert_eq!(running[3 * D..4 * D], x[3 * D..4 * D], "a mean starts anew in each row");
+}
+
+#[test]
+fn maxima() {
+    let (starts, x) = (offsets(&LENGTHS), numbers("x", POSITIONS * D));
+    let run = |x: &[f64]| {
+        let (mut y, mut place) = (vec![0.0; 4 * D], vec![0; 4 * D]);
+        max_pool(x, &starts, D, &mut y, &mut place);
+        (y, place)
+    };
+    let pooled = check(&x, |x| run(x).0, |x, dy, dx, write| max_pool_grad(dy, &run(x).1, &starts, D, dx, write));
+    assert_eq!(pooled[0], x[0].max(x[D]).max(x[2 * D]));
+    assert_eq!(run(&x).1[D..2 * D], [u32::MAX; D]);
+    let (mut y, mut place) = ([0.0_f32], [0]);
+    max_pool(&[1.0, f32::NAN, 3.0, f32::NAN], &[0, 4], 1, &mut y, &mut place);
+    assert!(y[0].is_nan() && place[0] == 1, "the first NaN wins");
+}
+
+#[test]
+fn ends() {
+    let (starts, x) = (offsets(&LENGTHS), numbers("x", POSITIONS * D));
+    for (end, taken) in [(End::First, 4), (End::Last, 10)] {
+        let y = check(
+            &x,
+            |x| filled(4 * D, |y| take_position(x, &starts, D, end, y)),
+            |_, dy, dx, write| take_position_grad(dy, &starts, D, end, dx, write),
+        );
+        assert_eq!(y[3 * D..], x[taken * D..(taken + 1) * D]);
+        assert_eq!(y[D..2 * D], [0.0; D]);
+    }
+}
+
+/// The definition, pair by pair.
+fn xpos_reference(x: &[f64], positions: &[usize], heads: usize, e: usize, kind: PositionKind) -> Vec<f64> {
+    let mut y = x.to_vec();
+    for (t, &p) in positions.iter().enumerate() {
+        for h in 0..heads {
+            for i in 0..e / 2 {
+                let at = (t * heads + h) * e + 2 * i;
+                let angle = p as f64 * 10000_f64.powf(-2.0 * i as f64 / e as f64);
+                let zeta = ((2.0 * i as f64 / e as f64) + 0.4) / 1.4;
+                let sign = match kind {
+                    PositionKind::Rope => 0.0,
+                    PositionKind::XposQuery => 1.0,
+                    PositionKind::XposKey => -1.0,
+                };
+                let factor = zeta.powf(sign * p as f64 / 512.0);
+                y[at] = factor * (x[at] * angle.cos() - x[at + 1] * angle.sin());
+                y[at + 1] = factor * (x[at + 1] * angle.cos() + x[at] * angle.sin());
+            }
+        }
+    }
+    y
+}
+
+#[test]
+fn rotations_equal_the_definition_and_transpose() {
+    let starts = offsets(&[70, 0, 2, 1]);
+    let mut tables = (PositionTables::new(), PositionTables::new());
+    for (heads, e) in [(1, 2), (3, 6), (2, 16)] {
+        for kind in [PositionKind::Rope, PositionKind::XposQuery, PositionKind::XposKey] {
+            let len = 73 * heads * e;
+            let x = numbers("x", len);
+            let origin = [0, 0, 900, 5];
+            let from_zero: Vec<usize> = (0..70).chain([0, 1, 0]).collect();
+            let shifted: Vec<usize> = (0..70).chain([900, 901, 5]).collect();
+            for (origin, positions) in [(None, from_zero), (Some(&origin[..]), shifted)] {
+                let expected = xpos_reference(&x, &positions, heads, e, kind);
+                let forward = Direction::Forward;
+                let y = filled(len, |y| xpos(&x, &starts, origin, heads, e, kind, forward, &mut tables.0, y));
+                close(&y, &expected, 1e-13);
+                let single = singles("x", len);
+                let y = filled(len, |y| xpos(&single, &starts, origin, heads, e, kind, forward, &mut tables.1, y));
+                close32(&y, &expected, 1e-6);
+                // <dy, A x> = <A^T dy, x>
+                let dy = numbers("dy", len);
+                let back = Direction::Transposed;
+                let dx = filled(len, |dx| xpos(&dy, &starts, origin, heads, e, kind, back, &mut tables.0, dx));
+                let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+                close(&[dot(&dy, &expected)], &[dot(&dx, &x)], 1e-11);
+            }
+        }
+    }
+}

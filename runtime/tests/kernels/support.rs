@@ -1,0 +1,78 @@
+//! Numbers to test with, comparisons, and the finite-difference check of gradients.
+
+use rtc_runtime::rng::Key;
+
+/// Odd sizes around the vector widths.
+pub(crate) const SIZES: [usize; 4] = [1, 7, 17, 100];
+
+/// Normal numbers, the same for the same name and length.
+pub(crate) fn numbers(name: &str, len: usize) -> Vec<f64> {
+    let key = Key::new(7).stream(name);
+    (0..len as u64).map(|i| key.normal(i)).collect()
+}
+
+/// The same numbers in single precision.
+pub(crate) fn singles(name: &str, len: usize) -> Vec<f32> {
+    numbers(name, len).into_iter().map(|x| x as f32).collect()
+}
+
+/// Rows with these lengths, end to end.
+pub(crate) fn offsets(lengths: &[usize]) -> Vec<usize> {
+    let mut end = 0;
+    std::iter::once(0)
+        .chain(lengths.iter().map(|length| {
+            end += length;
+            end
+        }))
+        .collect()
+}
+
+/// Asserts that two arrays agree to `tolerance`, relative to 1 + their size.
+#[track_caller]
+pub(crate) fn close(got: &[f64], expected: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), expected.len());
+    for (i, (&got, &expected)) in got.iter().zip(expected).enumerate() {
+        let error = (got - expected).abs() / (1.0 + expected.abs());
+        assert!(error <= tolerance, "number {i}: {got} instead of {expected}");
+    }
+}
+
+/// [`close`] for single precision.
+#[track_caller]
+pub(crate) fn close32(got: &[f32], expected: &[f64], tolerance: f64) {
+    close(&got.iter().map(|&x| f64::from(x)).collect::<Vec<_>>(), expected, tolerance);
+}
+
+/// Checks `backward(inputs, dy)`, one gradient per input, against central differences of `forward(inputs)`.
+#[track_caller]
+pub(crate) fn check_gradients(
+    inputs: &[Vec<f64>],
+    forward: impl Fn(&[Vec<f64>]) -> Vec<f64>,
+    backward: impl Fn(&[Vec<f64>], &[f64]) -> Vec<Vec<f64>>,
+) {
+    const STEP: f64 = 1e-5;
+    let dy = numbers("upstream", forward(inputs).len());
+    let grads = backward(inputs, &dy);
+    assert_eq!(grads.len(), inputs.len());
+    let loss = |inputs: &[Vec<f64>]| forward(inputs).iter().zip(&dy).map(|(y, dy)| y * dy).sum::<f64>();
+    for (which, grad) in grads.iter().enumerate() {
+        assert_eq!(grad.len(), inputs[which].len(), "gradient {which}");
+        for (i, grad) in grad.iter().enumerate() {
+            let moved = |by: f64| {
+                let mut inputs = inputs.to_vec();
+                inputs[which][i] += by;
+                loss(&inputs)
+            };
+            let slope = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
+            let error = (grad - slope).abs() / (1.0 + slope.abs());
+            assert!(error < 1e-7, "gradient {which}, number {i}: {grad} instead of {slope}");
+        }
+    }
+}
+
+/// Collects what `run` writes into a fresh array of `len` numbers.
+pub(crate) fn filled<T: Copy + Default>(len: usize, run: impl FnOnce(&mut [T])) -> Vec<T> {
+    let mut out = vec![T::default(); len];
+    run(&mut out);
+    out
+}

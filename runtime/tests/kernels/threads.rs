@@ -1,0 +1,91 @@
+//! Every kernel gives the same bits on one, two and three threads.
+
+use rtc_runtime::kernel::attention::{Attention, MaskKind, ProbabilityDropout, attention, attention_grad};
+use rtc_runtime::kernel::linear::{Act, column_sum, linear, linear_act, linear_grad_input, linear_grad_weight};
+use rtc_runtime::kernel::norm::{layer_norm, layer_norm_grad};
+use rtc_runtime::kernel::position::{Direction, PositionKind, PositionTables, xpos};
+use rtc_runtime::kernel::unit::{Groups, dot_unit};
+use rtc_runtime::kernel::{Write, dropout, elementwise, embedding, loss, optimiser, pool};
+use rtc_runtime::rng::Key;
+
+use crate::support::{filled, offsets, singles};
+
+/// Runs `run` in pools of different sizes and compares every bit.
+#[track_caller]
+fn same_bits(run: impl Fn() -> Vec<f32> + Sync) {
+    let on = |threads: usize| -> Vec<u32> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool of threads");
+        pool.install(&run).into_iter().map(f32::to_bits).collect()
+    };
+    let one = on(1);
+    assert!(one.iter().any(|&bits| bits != 0), "the kernel did something");
+    assert!(one == on(2) && one == on(3), "the bits depend on the number of threads");
+}
+
+#[test]
+fn products() {
+    let (m, k, n) = (1100, 48, 100);
+    let (x, w, b, dy) = (singles("x", m * k), singles("w", n * k), singles("b", n), singles("dy", m * n));
+    same_bits(|| filled(m * n, |y| linear(&x, &w, Some(&b), y, m, k, n)));
+    same_bits(|| {
+        let mut pre = vec![0.0; m * n];
+        filled(m * n, |y| linear_act(&x, &w, Some(&b), Act::Gelu, &mut pre, y, m, k, n))
+    });
+    same_bits(|| filled(m * k, |dx| linear_grad_input(&dy, &w, dx, m, k, n, Write::Replace)));
+    same_bits(|| filled(n * k, |dw| linear_grad_weight(&x, &dy, dw, m, k, n, Write::Replace)));
+    same_bits(|| filled(n, |db| column_sum(&dy, db, m, n, Write::Replace)));
+}
+
+#[test]
+fn norms_and_maps() {
+    let (m, d) = (1000, 100);
+    let (x, dy, gain, bias) = (singles("x", m * d), singles("dy", m * d), singles("g", d), singles("b", d));
+    same_bits(|| filled(m * d, |y| layer_norm(&x, &gain, &bias, 1e-5, y)));
+    same_bits(|| {
+        let (mut dx, mut dgain, mut dbias) = (vec![0.0; m * d], vec![0.0; d], vec![0.0; d]);
+        layer_norm_grad(&x, &gain, &dy, 1e-5, &mut dx, &mut dgain, &mut dbias, Write::Replace);
+        [dx, dgain, dbias].concat()
+    });
+    same_bits(|| filled(m * d, |y| elementwise::gelu(&x, y)));
+    same_bits(|| filled(m * d, |y| elementwise::gelu_grad(&x, &dy, y)));
+    let (starts, keys) = (offsets(&[77_777, 22_223]), [Key::new(1), Key::new(2)]);
+    same_bits(|| filled(m * d, |y| dropout::dropout(&x, &starts, &keys, 0.3, y)));
+    same_bits(|| filled(m, |y| dot_unit(&x, &dy, Groups::Uniform(d), y)));
+    same_bits(|| vec![optimiser::squared_norm(&x) as f32]);
+}
+
+#[test]
+fn attentions() {
+    let lengths: Vec<usize> = (0..12).map(|row| row * 7 % 60).collect();
+    let starts = offsets(&lengths);
+    let len = starts[12] * 32;
+    let [q, k, v, dout] = ["q", "k", "v", "dout"].map(|name| singles(name, len));
+    let row_keys: Vec<Key> = (0..12).map(|row| Key::new(row)).collect();
+    let dropout = Some(ProbabilityDropout { p: 0.2, row_keys: &row_keys });
+    let spec = Attention { heads: 4, head_width: 8, scale: 0.3, mask: MaskKind::Causal, dropout };
+    same_bits(|| filled(len, |out| attention(&spec, &q, &k, &v, &starts, &starts, out)));
+    same_bits(|| {
+        let (mut dq, mut dk, mut dv) = (vec![0.0; len], vec![0.0; len], vec![0.0; len]);
+        attention_grad(&spec, &q, &k, &v, &dout, &starts, &starts, &mut dq, &mut dk, &mut dv);
+        [dq, dk, dv].concat()
+    });
+}
+
+#[test]
+fn everything_else() {
+    let starts = offsets(&[300, 0, 700, 1]);
+    let (d, tokens) = (96, 1001);
+    let x = singles("x", tokens * d);
+    let ids: Vec<u32> = (0..tokens as u32).map(|i| i * 31 % 50).collect();
+    same_bits(|| filled(4 * d, |y| pool::mean(&x, &starts, d, y)));
+    same_bits(|| filled(tokens * d, |y| pool::cumulative_mean(&x, &starts, d, y)));
+    same_bits(|| filled(50 * d, |y| embedding::scatter_add(&x, &ids, d, y)));
+    same_bits(|| filled(d, |y| embedding::expand_grad(&x, tokens, y, Write::Replace)));
+    same_bits(|| {
+        let (kind, direction) = (PositionKind::XposKey, Direction::Forward);
+        let mut tables = PositionTables::new();
+        filled(tokens * d, |y| xpos(&x, &starts, None, 4, 24, kind, direction, &mut tables, y))
+    });
+    same_bits(|| vec![loss::cross_entropy(&x, &ids, None).sum as f32]);
+    same_bits(|| filled(tokens * d, |y| loss::cross_entropy_grad(&x, &ids, None, tokens as f64, 1.0, y)));
+}

@@ -1,0 +1,93 @@
+//! Losses, predictions, and the optimiser.
+
+use rtc_runtime::kernel::loss::{
+    binary_cross_entropy, binary_cross_entropy_grad, cross_entropy, cross_entropy_grad, predict, predict_binary,
+    weight_sum,
+};
+use rtc_runtime::kernel::optimiser::{adamw, clip_factor, squared_norm};
+use rtc_runtime::learner::UpdateRule;
+
+use crate::support::{check_gradients, close, close32, filled, numbers, singles};
+
+#[test]
+fn cross_entropies() {
+    for (m, c) in [(1, 2), (7, 3), (5, 17), (70, 4)] {
+        let labels: Vec<u32> = (0..m).map(|i| (i * 7 % c) as u32).collect();
+        let weights: Vec<f64> = (0..m).map(|i| [0.0, 1.0, 0.5][(i + 1) % 3]).collect();
+        for weights in [None, Some(weights.as_slice())] {
+            let total = weight_sum(weights, m);
+            check_gradients(
+                &[numbers("logits", m * c)],
+                |v| vec![cross_entropy(&v[0], &labels, weights).mean()],
+                |v, dy| vec![filled(m * c, |d| cross_entropy_grad(&v[0], &labels, weights, total, dy[0], d))],
+            );
+            check_gradients(
+                &[numbers("logits", m)],
+                |v| vec![binary_cross_entropy(&v[0], &labels, weights).mean()],
+                |v, dy| vec![filled(m, |d| binary_cross_entropy_grad(&v[0], &labels, weights, total, dy[0], d))],
+            );
+        }
+    }
+}
+
+#[test]
+fn losses_of_extreme_logits_stay_finite() {
+    let loss = cross_entropy(&[1e4_f32, -1e4, 0.0], &[1], None);
+    assert_eq!((loss.sum, loss.weight), (2e4, 1.0));
+    assert_eq!(binary_cross_entropy(&[1e4_f32, -1e4], &[0, 1], None).mean(), 1e4);
+    assert_eq!(binary_cross_entropy(&[1e4_f32, -1e4], &[1, 0], None).mean(), 0.0);
+    let ignored = cross_entropy(&[f32::NAN, 0.0, 0.0, 0.0], &[0, 1], Some(&[0.0, 1.0]));
+    close(&[ignored.mean()], &[2_f64.ln()], 1e-7);
+    assert_eq!(cross_entropy::<f32>(&[], &[], None).mean(), 0.0);
+    assert!(binary_cross_entropy(&[f32::NAN], &[1], None).sum.is_nan());
+    assert!(cross_entropy(&[f32::NAN, 1.0], &[1], None).sum.is_nan());
+}
+
+#[test]
+fn predictions() {
+    let (mut class, mut probability) = ([9; 2], [0.0; 2]);
+    predict(&[0.0_f64, 3_f64.ln(), 1.0, 1.0], &mut class, &mut probability);
+    assert_eq!(class, [1, 0], "the first of equals");
+    close(&probability, &[0.75, 0.5], 1e-14);
+    predict_binary(&[3_f64.ln(), -(3_f64.ln())], &mut class, &mut probability);
+    assert_eq!(class, [1, 0]);
+    close(&probability, &[0.75, 0.75], 1e-14);
+}
+
+#[test]
+fn norm_and_clipping() {
+    for len in [0, 1, 17, 40_000] {
+        let expected: f64 = numbers("g", len).iter().map(|x| x * x).sum();
+        close(&[squared_norm(&numbers("g", len))], &[expected], 1e-12);
+        close(&[squared_norm(&singles("g", len))], &[expected], 1e-6);
+    }
+    assert_eq!([clip_factor(4.0, Some(1.0)), clip_factor(0.5, Some(1.0)), clip_factor(9.0, None)], [0.25, 1.0, 1.0]);
+}
+
+#[test]
+fn adamw_follows_the_formula() {
+    let rule =
+        UpdateRule { learning_rate: 0.01, beta1: 0.9, beta2: 0.98, epsilon: 1e-8, weight_decay: 0.1, clip: None };
+    let len = 33;
+    let (mut w, mut m, mut v) = (numbers("w", len), vec![0.0; len], vec![0.0; len]);
+    let (mut w32, mut m32, mut v32) = (singles("w", len), vec![0.0_f32; len], vec![0.0_f32; len]);
+    let (mut expected, mut first, mut second) = (w.clone(), m.clone(), v.clone());
+    for step in 1..=5_u64 {
+        let g: Vec<f64> = numbers("g", len).iter().map(|g| g * step as f64).collect();
+        let g32: Vec<f32> = g.iter().map(|&g| g as f32).collect();
+        adamw(&mut w, &g, &mut m, &mut v, &rule, 0.5, step);
+        adamw(&mut w32, &g32, &mut m32, &mut v32, &rule, 0.5, step);
+        for i in 0..len {
+            let g = 0.5 * g[i];
+            expected[i] -= 0.01 * 0.1 * expected[i];
+            first[i] += 0.1 * (g - first[i]);
+            second[i] = 0.98 * second[i] + 0.02 * g * g;
+            let (m, v) = (first[i] / (1.0 - 0.9_f64.powi(step as i32)), second[i] / (1.0 - 0.98_f64.powi(step as i32)));
+            expected[i] -= 0.01 * m / (v.sqrt() + 1e-8);
+        }
+        close(&w, &expected, 1e-13);
+        close(&m, &first, 1e-13);
+        close(&v, &second, 1e-13);
+        close32(&w32, &expected, 1e-6);
+    }
+}
