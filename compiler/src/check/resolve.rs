@@ -26,7 +26,8 @@ impl Type {
         self != Self::Bool
     }
 
-    fn describe(self) -> &'static str {
+    /// The kind in words.
+    pub(super) fn describe(self) -> &'static str {
         match self {
             Self::Int => "a whole number",
             Self::Float => "a real number",
@@ -171,6 +172,9 @@ impl<'r, 'a> Resolver<'r, 'a> {
             if self.allowed.vars.contains(&var) {
                 return leaf(Expr::Var(var), Type::Int);
             }
+            return self.misplaced(name, span);
+        }
+        if name == "none" {
             return self.misplaced(name, span);
         }
         if name == "given" {
