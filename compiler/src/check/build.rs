@@ -298,7 +298,7 @@ impl Builder<'_, '_> {
         let (mut current, mut scope, mut steps) = (expr.clone(), scope, 0);
         loop {
             let Some(name) = current.as_name() else {
-                return self.wrong(field, expr.span, "this is not a word");
+                return self.wrong(field, current.span, "this is not a word");
             };
             if choices.contains(&name.text.as_str()) {
                 return Some(Value::Word(name.text));
