@@ -84,7 +84,7 @@ pub(super) fn erf_absolute(x: f32) -> f32 {
             3.143_822e-5,
             -3.087_866_6e-4,
             1.032_352_3e-3,
-            5.370_107_3e-4,
+            5.370_107e-4,
             -1.958_402_6e-2,
             1.029_196_46e-1,
             6.365_977_5e-1,
@@ -155,7 +155,7 @@ mod tests {
         }
         assert_eq!([exp(f32::INFINITY), exp(f32::NEG_INFINITY), exp(0.0), exp(-0.0)], [f32::INFINITY, 0.0, 1.0, 1.0]);
         assert_eq!([exp(88.8), exp(f32::MAX), exp(f32::MIN)], [f32::INFINITY, f32::INFINITY, 0.0]);
-        assert!((exp(-100.0) / 3.783_506e-44 - 1.0).abs() < 0.05, "subnormal results round, not vanish");
+        assert!((exp(-100.0) / 3.78e-44 - 1.0).abs() < 0.05, "subnormal results round, not vanish");
         for f in [erf, tanh] {
             assert_eq!([f(f32::INFINITY), f(f32::NEG_INFINITY), f(f32::MAX)], [1.0, -1.0, 1.0]);
             assert_eq!(f(0.0).to_bits(), 0.0_f32.to_bits());
