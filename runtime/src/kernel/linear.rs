@@ -1,7 +1,7 @@
 //! Linear maps `y = x w^T` with the weight as `[out, in]`, their gradients, and column sums.
 //!
 //! Rows are cut into fixed blocks. Every element of a product is one chain of fused multiply-adds over the inner
-//! index (per [`DEPTH`] of it), whatever the number of rows: see [`rows_product`] for how `gemm` is held to that.
+//! index (per `DEPTH` of it), whatever the number of rows: see `rows_product` for how `gemm` is held to that.
 
 use gemm::{Parallelism, gemm};
 

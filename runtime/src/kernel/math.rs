@@ -21,6 +21,19 @@ fn horner<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     sum
 }
 
+/// [`horner`] on the even and the odd powers apart: two chains of half the length, which overlap.
+#[inline(always)]
+fn two_chains<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
+    let square = x * x;
+    let mut chains = [coefficients[0], coefficients[1]];
+    for (i, &c) in coefficients.iter().enumerate().skip(2) {
+        chains[i % 2] = chains[i % 2].mul_add(square, c);
+    }
+    // The last coefficient is that of the power 0, so its chain is the even one.
+    let [even, odd] = if N % 2 == 1 { chains } else { [chains[1], chains[0]] };
+    odd.mul_add(x, even)
+}
+
 /// Splits x into `n ln 2 + r`: returns exp(r) for |r| <= ln 2 / 2, and n + [`ROUNDER`].
 #[inline(always)]
 fn reduce(x: f32) -> (f32, f32) {
@@ -78,7 +91,7 @@ pub(super) fn erf(x: f32) -> f32 {
 pub(super) fn erf_absolute(x: f32) -> f32 {
     let t = x.abs();
     let t4 = if t > 4.0 { 4.0 } else { t };
-    let power = horner(
+    let power = two_chains(
         t4,
         [
             3.143_822e-5,
