@@ -17,6 +17,13 @@ pub struct Schema {
     pub children: &'static [Children],
 }
 
+impl Schema {
+    /// Keyword and variant as written: `attend self`.
+    pub fn title(&self) -> String {
+        if self.variant.is_empty() { self.slot.to_owned() } else { format!("{} {}", self.slot, self.variant) }
+    }
+}
+
 /// A group of slots that may stand inside a statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Children {

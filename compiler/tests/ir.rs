@@ -253,6 +253,12 @@ fn a_difference_names_the_slot() {
     assert_eq!(reads.slots["depthwise.feedforward"].reads_left, ["gelu 0 <- depthwise: recur parameter 0"]);
     assert_eq!(reads.slots["depthwise.feedforward"].reads_right, ["gelu 0 <- embed: embed 0"]);
 
+    let dropped = |stream: usize| {
+        let dropout = format!("%d = dropout %x {{p: 0.1, stream: {stream}}} : f32[batch, length, 8]");
+        graph(&source.replace("%ones =", &format!("{dropout}\n%ones =")).replace("gelu %h_in", "gelu %d"))
+    };
+    assert!(diff::diff(&dropped(1), &dropped(2), &sizes).is_empty(), "streams are only numbers");
+
     let table = compare(&source.replace("f32[vocab, 8]", "f32[5, 8]"));
     assert_eq!(table.slots["embed"].parameters, (160.0, 40.0));
 }
@@ -264,6 +270,7 @@ fn drawings_show_loops_as_clusters() {
     let loops = graph.walk(MAIN).iter().filter(|n| graph.node(**n).body.is_some()).count();
     assert_eq!(dot.matches("subgraph cluster_").count(), loops);
     assert_eq!(mermaid.matches("subgraph n").count(), loops);
+    assert!(mermaid.contains("n4 --> n6") && dot.contains("n4 -> n6"), "boxes are numbered in print order: {mermaid}");
     assert_eq!(dot.matches('{').count(), dot.matches('}').count());
     assert_eq!(mermaid.matches(":::param").count(), 3);
     assert!(dot.contains("fillcolor=gray92") && dot.contains("feedforward.w"), "{dot}");

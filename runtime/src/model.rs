@@ -34,7 +34,8 @@ pub fn initial<T: Real>(parameter: &Parameter, seed: Key) -> Vec<T> {
     let dims: Vec<usize> = parameter.ty.dims().iter().filter_map(Dim::fixed).collect();
     let count = dims.iter().product::<usize>();
     let key = seed.stream("init").stream(&parameter.name);
-    let uniform = |limit: f64| (0..count as u64).map(move |n| T::from_f64(limit * (2.0 * key.uniform(n) - 1.0))).collect();
+    let uniform =
+        |limit: f64| (0..count as u64).map(move |n| T::from_f64(limit * (2.0 * key.uniform(n) - 1.0))).collect();
     match &parameter.init {
         Attr::Word(word) if word == "ones" => vec![T::ONE; count],
         Attr::Call(name, args) => {
@@ -115,11 +116,17 @@ impl<T: Element> Model<T> {
     /// Predicted classes and their probabilities.
     fn predictions(&self, outputs: &Outputs<T>) -> (Vec<u32>, Vec<f64>) {
         let logits = outputs.real("logits").unwrap_or_default();
-        let classes = match self.binding.classes {
-            Some(2) | None => 1,
-            Some(n) => n,
-        };
-        logits.chunks_exact(classes).map(loss::predict).unzip()
+        let outputs = self.outputs();
+        let items = logits.len() / outputs;
+        let (mut class, mut probability) = (vec![0; items], vec![0.0; items]);
+        let predict = if outputs == 1 { loss::predict_binary } else { loss::predict };
+        predict(logits, &mut class, &mut probability);
+        (class, probability)
+    }
+
+    /// Number of logits per prediction: one for two classes.
+    fn outputs(&self) -> usize {
+        self.binding.classes.filter(|n| *n > 2).unwrap_or(1)
     }
 
     fn ranges(&self) -> Vec<(String, Vec<usize>, std::ops::Range<usize>)> {
@@ -131,7 +138,10 @@ impl<T: Element> Model<T> {
 
     fn arrays(&self, flat: &[T]) -> Arrays {
         let single = |x: &T| x.to_f64() as f32;
-        let items = self.ranges().into_iter().map(|(name, dims, range)| (name, (dims, flat[range].iter().map(single).collect())));
+        let items = self
+            .ranges()
+            .into_iter()
+            .map(|(name, dims, range)| (name, (dims, flat[range].iter().map(single).collect())));
         Arrays { items: items.collect() }
     }
 
@@ -224,26 +234,19 @@ impl<T: Element> Learner for Model<T> {
         let (_, gradients) = self.training.parameters_and_gradients();
         let norm = optimiser::squared_norm(gradients).sqrt();
         if !norm.is_finite() {
-            let bad = self.ranges().into_iter().find(|(_, _, range)| {
-                self.training.gradients()[range.clone()].iter().any(|g| !g.to_f64().is_finite())
-            });
+            let bad = self
+                .ranges()
+                .into_iter()
+                .find(|(_, _, range)| self.training.gradients()[range.clone()].iter().any(|g| !g.to_f64().is_finite()));
             let node = bad.map_or("the gradient norm".to_owned(), |(name, ..)| format!("the gradient of `{name}`"));
             return Err(LearnError::NonFinite { step, node });
         }
-        let scale = rule.clip.map_or(1.0, |clip| (clip / (norm + 1e-6)).min(1.0));
-        let setting = optimiser::AdamW {
-            learning_rate: rule.learning_rate,
-            beta1: rule.beta1,
-            beta2: rule.beta2,
-            epsilon: rule.epsilon,
-            weight_decay: rule.weight_decay,
-            gradient_scale: scale,
-        };
+        let scale = optimiser::clip_factor(norm, rule.clip);
         self.updates += 1;
         self.micro = 0;
         let (weights, gradients) = self.training.parameters_and_gradients();
         let moments = (&mut self.first_moment[..], &mut self.second_moment[..]);
-        optimiser::adamw(weights, gradients, moments.0, moments.1, &setting, self.updates);
+        optimiser::adamw(weights, gradients, moments.0, moments.1, rule, scale, self.updates);
         Ok(norm)
     }
 
@@ -256,12 +259,9 @@ impl<T: Element> Learner for Model<T> {
         let (predictions, confidence) = self.predictions(&outputs);
         let (labels, counts) = self.scored(batch);
         let (correct, scored) = self.count(&outputs, batch);
-        let logits = outputs.real("logits").unwrap_or_default();
-        let classes = logits.len() / labels.len().max(1);
-        let mut loss_sum = 0.0;
-        for (n, label) in labels.iter().enumerate().filter(|(n, _)| counts[*n]) {
-            loss_sum += loss::one(&logits[n * classes..(n + 1) * classes], *label);
-        }
+        let weights: Vec<T> = counts.iter().map(|c| if *c { T::ONE } else { T::ZERO }).collect();
+        let measure = if self.outputs() == 1 { loss::binary_cross_entropy } else { loss::cross_entropy };
+        let loss_sum = measure(outputs.real("logits").unwrap_or_default(), &labels, Some(&weights)).sum;
         if !loss_sum.is_finite() {
             return Err(LearnError::NonFinite { step: self.updates, node: "the logits".to_owned() });
         }

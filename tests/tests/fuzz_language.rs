@@ -5,7 +5,8 @@
 //! function of its number, so a failure names the number and can be run alone with `RTC_FUZZ_ONE`.
 
 use rtc_compiler::check::{Loader, check, check_all, names};
-use rtc_compiler::diag::{Style, json, render};
+use rtc_compiler::diag::{Kind, Style, json, render};
+use rtc_compiler::expr::{BinaryOp, Env, Expr, Func, Var, eval, simplify};
 use rtc_compiler::schema::{Catalog, Objective};
 use rtc_compiler::source::Source;
 use rtc_compiler::{spec, syntax};
@@ -346,4 +347,71 @@ fn deep_and_long_texts_are_handled() {
             assert_eq!(Ok(&formatted), syntax::format(&formatted).as_ref().map_err(|_| ()), "formatting twice differs");
         }
     }
+}
+
+/// A random number expression (or a condition) of integers.
+fn expression(draws: &mut Draws, depth: u64, condition: bool) -> Expr {
+    use BinaryOp::{Add, And, Div, Eq, Ge, Gt, Le, Lt, Mul, Ne, Or, Pow, Rem, Sub};
+    let pick = |ops: &[BinaryOp], draws: &mut Draws| ops[draws.below(ops.len() as u64) as usize];
+    let choice = draws.below(if depth == 0 { 2 } else { 8 });
+    if condition {
+        return match choice {
+            0 => Expr::Bool(draws.below(2) == 0),
+            1 | 2 => {
+                let op = pick(&[Eq, Ne, Lt, Le, Gt, Ge], draws);
+                let side = |draws: &mut Draws| Box::new(expression(draws, depth.saturating_sub(1), false));
+                Expr::Binary(op, side(draws), side(draws))
+            }
+            3 | 4 => Expr::Not(Box::new(expression(draws, depth - 1, true))),
+            _ => {
+                let op = pick(&[And, Or, Eq, Ne], draws);
+                let side = |draws: &mut Draws| Box::new(expression(draws, depth - 1, true));
+                Expr::Binary(op, side(draws), side(draws))
+            }
+        };
+    }
+    match choice {
+        0 => Expr::Int(draws.below(4) as i64),
+        1 => Expr::Var(Var::ALL[draws.below(5) as usize]),
+        2 | 3 => Expr::Neg(Box::new(expression(draws, depth - 1, false))),
+        4 => {
+            let func = [Func::Min, Func::Max][draws.below(2) as usize];
+            Expr::Call(func, (0..2).map(|_| expression(draws, depth - 1, false)).collect())
+        }
+        _ => {
+            let op = pick(&[Add, Sub, Mul, Div, Rem, Pow], draws);
+            let side = |draws: &mut Draws| Box::new(expression(draws, depth - 1, false));
+            Expr::Binary(op, side(draws), side(draws))
+        }
+    }
+}
+
+/// Printing and reading back gives the simplified expression, and simplifying keeps every value.
+#[test]
+fn expressions_read_back_and_simplify_soundly() {
+    let mut compared = 0;
+    for number in 0..20_000 {
+        let mut draws = Key::new(7).stream("expression").at(number).draws();
+        let expr = expression(&mut draws, 5, true);
+        let simple = simplify(expr.clone());
+        assert_eq!(simplify(simple.clone()), simple, "simplifying twice differs: {expr}");
+        let mut value = || draws.below(9) as i64 - 2;
+        let env = Env { i: value(), j: value(), step: value(), length: value(), head: value(), given: None };
+        if let Ok(expected) = eval(&expr, &env) {
+            assert_eq!(eval(&simple, &env), Ok(expected), "{expr} became {simple}");
+        }
+        let text =
+            format!("model m {{\nembed {{ width: 2 }}\nattend self {{ heads: 1, mask: {expr} }}\nreadout mean\n}}\n");
+        let (found, problems, sources) = check(&Library, Source::new("e.rt", text), None, &[], &Catalog::default());
+        let Some(found) = found else {
+            let report = render(&problems, &sources, Style::Plain);
+            let explained = [Kind::OutOfRange, Kind::TooLong, Kind::TooDeep];
+            assert!(problems.iter().all(|d| explained.contains(&d.kind)), "{report}");
+            continue;
+        };
+        let mask = found.root.child("attend").and_then(|a| a.expr("mask"));
+        assert_eq!(mask, Some(&simple), "{expr} reads back differently");
+        compared += 1;
+    }
+    assert!(compared > 10_000, "only {compared} expressions are accepted");
 }

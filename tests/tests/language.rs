@@ -169,6 +169,8 @@ fn shipped(case: &Path, text: String) -> Outcome {
         assert!(!spec.doc.is_empty(), "{} has no doc comment", spec.name);
         reads_back(spec)?;
     }
+    let (only, ..) = check(&folder(case), source(case, text.clone()), None, &[], &Catalog::default());
+    assert!(only.is_some(), "the file has no model that needs no name");
     assert_eq!(syntax::format(&text).expect("the file has been parsed"), text, "the file is not formatted");
     Ok(())
 }
@@ -221,6 +223,7 @@ fn generated(page: &Path, text: String) -> Outcome {
             let (start, end) = ("<!-- generated:features -->\n", "<!-- end -->");
             let (before, rest) = text.split_once(start).ok_or("the start marker is missing")?;
             let (_, after) = rest.split_once(end).ok_or("the end marker is missing")?;
+            examples(before)?;
             format!("{before}{start}{}\n{end}{after}", rtc_compiler::feature::markdown())
         }
     };
@@ -231,6 +234,14 @@ fn generated(page: &Path, text: String) -> Outcome {
         std::fs::write(page, expected)?;
     }
     Ok(())
+}
+
+/// The examples of a page, taken together, are a file without problems.
+fn examples(page: &str) -> Outcome {
+    let blocks: Vec<&str> = page.split("```rt\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let loader = Folder(PathBuf::new());
+    let (_, problems, sources) = check_all(&loader, Source::new("examples", blocks.join("\n")), &Catalog::default());
+    if problems.is_empty() { Ok(()) } else { Err(render(&problems, &sources, Style::Plain).into()) }
 }
 
 datatest_stable::harness! {

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline;
 use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::exec::storage::Element;
 use rtc_runtime::exec::Halting;
+use rtc_runtime::exec::storage::Element;
 use rtc_runtime::kernel::Real;
 use rtc_runtime::learner::{Learner, UpdateRule};
 use rtc_runtime::model::Model;
@@ -62,8 +62,12 @@ fn tensor(dtype: safetensors::Dtype, shape: &[usize], bytes: &[u8]) -> Tensor {
     use safetensors::Dtype;
     let data = match dtype {
         Dtype::F64 => bytes.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().expect("8 bytes"))).collect(),
-        Dtype::F32 => bytes.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes(b.try_into().expect("4 bytes")))).collect(),
-        Dtype::I64 => bytes.chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().expect("8 bytes")) as f64).collect(),
+        Dtype::F32 => {
+            bytes.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes(b.try_into().expect("4 bytes")))).collect()
+        }
+        Dtype::I64 => {
+            bytes.chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().expect("8 bytes")) as f64).collect()
+        }
         Dtype::U8 => bytes.iter().map(|b| f64::from(*b)).collect(),
         other => panic!("fixtures hold no {other:?}"),
     };
@@ -72,11 +76,13 @@ fn tensor(dtype: safetensors::Dtype, shape: &[usize], bytes: &[u8]) -> Tensor {
 
 fn cases() -> Vec<Case> {
     let Ok(entries) = std::fs::read_dir(folder()) else { return vec![] };
-    let mut dirs: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).filter(|p| p.join("meta.json").exists()).collect();
+    let mut dirs: Vec<PathBuf> =
+        entries.filter_map(|e| Some(e.ok()?.path())).filter(|p| p.join("meta.json").exists()).collect();
     dirs.sort();
     let case = |dir: &PathBuf| Case {
         name: dir.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        meta: serde_json::from_slice(&std::fs::read(dir.join("meta.json")).expect("meta.json is readable")).expect("meta.json is JSON"),
+        meta: serde_json::from_slice(&std::fs::read(dir.join("meta.json")).expect("meta.json is readable"))
+            .expect("meta.json is JSON"),
         weights: load(&dir.join("weights.safetensors")),
         io: load(&dir.join("io.safetensors")),
         gradients: load(&dir.join("grads.safetensors")),
@@ -138,8 +144,10 @@ impl Case {
     /// One layer, or several with weights of their own.
     fn layers(&self) -> String {
         let heads = self.heads();
-        let memory = if self.word("engine") == "chunk" { format!("attend memory {{ {heads} }}\n") } else { String::new() };
-        let gate = if self.flag("gate") { format!("gate mlp {{ hidden: {} }}\n", self.int("dff")) } else { String::new() };
+        let memory =
+            if self.word("engine") == "chunk" { format!("attend memory {{ {heads} }}\n") } else { String::new() };
+        let gate =
+            if self.flag("gate") { format!("gate mlp {{ hidden: {} }}\n", self.int("dff")) } else { String::new() };
         let layer = format!(
             "{gate}attend self {{ {heads}, position: xpos }}\n{memory}feedforward {{ hidden: {} }}\n",
             self.int("dff")
@@ -265,7 +273,9 @@ impl Case {
 fn distance(ours: &[f64], reference: &[f64], floor: f64) -> f64 {
     assert_eq!(ours.len(), reference.len(), "sizes differ");
     let scale = reference.iter().fold(floor, |m, v| m.max(v.abs()));
-    ours.iter().zip(reference).fold(0.0, |m: f64, (a, b)| if (a - b).is_finite() { m.max((a - b).abs() / scale) } else { f64::INFINITY })
+    ours.iter()
+        .zip(reference)
+        .fold(0.0, |m: f64, (a, b)| if (a - b).is_finite() { m.max((a - b).abs() / scale) } else { f64::INFINITY })
 }
 
 fn doubles<T: Real>(values: &[T]) -> Vec<f64> {
@@ -312,11 +322,18 @@ fn compare<T: Element>(case: &Case, halting: Halting, tolerance: Tolerance, faul
         }
     };
     let logits = &case.io["logits"];
-    let reference = if case.causal() { case.kept().iter().map(|n| logits.data[*n]).collect() } else { logits.data.clone() };
+    let reference =
+        if case.causal() { case.kept().iter().map(|n| logits.data[*n]).collect() } else { logits.data.clone() };
     check("logits", &doubles(outputs.real("logits").expect("logits")), &reference, 1e-3, tolerance.outputs);
     check("loss", &[outputs.scalar("loss").expect("loss")], &case.io["loss"].data, 1e-3, tolerance.outputs);
     if let Some(act) = case.io.get("act_per_row") {
-        check("halting cost", &doubles(outputs.real("halting_cost").expect("cost")), &act.data, 1e-3, tolerance.outputs);
+        check(
+            "halting cost",
+            &doubles(outputs.real("halting_cost").expect("cost")),
+            &act.data,
+            1e-3,
+            tolerance.outputs,
+        );
     }
     used(case, &mut model, &mut check);
 

@@ -88,14 +88,14 @@ impl Builder<'_, '_> {
     fn count(&mut self, tree: &Tree, rule: &Children, spans: &[Span]) {
         let slot = rule.slots.first().copied().unwrap_or("");
         if let (true, [first, .., last]) = (spans.len() > rule.max, spans) {
-            let message = format!("`{slot}` stands more than once in `{}`", title(tree));
+            let message = format!("`{slot}` stands more than once in `{}`", tree.title());
             let diagnostic = Diagnostic::new(Kind::DuplicateStatement, *last, message);
             self.problems.report(diagnostic.note(*first, "the first one"));
         }
         // A statement of the slot that has an error of its own is not missing.
         let written = tree.children.iter().filter(|c| rule.slots.contains(&c.keyword.text.as_str())).count();
         if written < rule.min {
-            let message = format!("`{}` needs `{slot}`", title(tree));
+            let message = format!("`{}` needs `{slot}`", tree.title());
             let doc = feature::slot(slot).map_or("", |s| s.doc);
             self.problems
                 .report(Diagnostic::new(Kind::MissingStatement, tree.span, message).help(format!("{slot}: {doc}")));
@@ -107,9 +107,9 @@ impl Builder<'_, '_> {
             .iter()
             .flat_map(|s| s.features)
             .filter(|f| f.schema.children.iter().any(|r| r.slots.contains(&child.keyword.text.as_str())))
-            .map(|f| schema_title(&f.schema))
+            .map(|f| f.schema.title())
             .collect();
-        let message = format!("`{}` can't stand in `{}`", child.keyword.text, schema_title(schema));
+        let message = format!("`{}` can't stand in `{}`", child.keyword.text, schema.title());
         let mut diagnostic = Diagnostic::new(Kind::MisplacedStatement, child.span, message);
         if !parents.is_empty() {
             diagnostic = diagnostic.help(format!("it stands in {}", list(parents.iter().map(String::as_str), "or")));
@@ -167,7 +167,7 @@ impl Builder<'_, '_> {
         } else if here().next().is_some() {
             diagnostic = diagnostic.help(format!("here can stand {}", list(here(), "and")));
         } else {
-            diagnostic = diagnostic.help(format!("no statement can stand in `{}`", schema_title(parent)));
+            diagnostic = diagnostic.help(format!("no statement can stand in `{}`", parent.title()));
         }
         self.problems.report(diagnostic);
     }
@@ -208,7 +208,7 @@ impl Builder<'_, '_> {
     }
 
     fn missing_field(&mut self, tree: &Tree, field: &Field) {
-        let message = format!("`{}` needs `{}`", title(tree), field.name);
+        let message = format!("`{}` needs `{}`", tree.title(), field.name);
         let diagnostic = Diagnostic::new(Kind::MissingField, tree.span, message);
         let help = if field.name == COPIES && is_counted(&tree.keyword.text) {
             format!("write a number behind the keyword: `{} 4 {{ ... }}`", tree.keyword.text)
@@ -220,7 +220,7 @@ impl Builder<'_, '_> {
 
     fn unknown_field(&mut self, written: &TreeField, schema: &Schema) {
         let name = &written.name.text;
-        let title = schema_title(schema);
+        let title = schema.title();
         if name.is_empty() {
             let message = format!("no number can stand behind `{}`", schema.slot);
             self.problems.report(Diagnostic::new(Kind::UnknownVariant, written.name.span, message));
@@ -298,7 +298,7 @@ impl Builder<'_, '_> {
         let (mut current, mut scope, mut steps) = (expr.clone(), scope, 0);
         loop {
             let Some(name) = current.as_name() else {
-                return self.wrong(field, expr.span, "this is not a word");
+                return self.wrong(field, current.span, "this is not a word");
             };
             if choices.contains(&name.text.as_str()) {
                 return Some(Value::Word(name.text));
@@ -353,7 +353,7 @@ impl Builder<'_, '_> {
                 Some(Value::Int(v))
             }
             Expr::Given => Some(Value::Expr(Expr::Given)),
-            _ if typed.ty != Type::Int => self.wrong(field, expr.span, &format!("this is {}", describe(typed.ty))),
+            _ if typed.ty != Type::Int => self.wrong(field, expr.span, &format!("this is {}", typed.ty.describe())),
             other if holds_given(&other) => self.wrong(field, expr.span, "`given` stands alone"),
             other => Some(Value::Expr(other)),
         }
@@ -379,14 +379,6 @@ impl Builder<'_, '_> {
     }
 }
 
-fn describe(ty: Type) -> &'static str {
-    match ty {
-        Type::Int => "a whole number",
-        Type::Float => "a real number",
-        Type::Bool => "true or false",
-    }
-}
-
 fn holds_given(expr: &Expr) -> bool {
     *expr == Expr::Given || expr.operands().into_iter().any(holds_given)
 }
@@ -394,17 +386,6 @@ fn holds_given(expr: &Expr) -> bool {
 fn not_yet(words: &str, span: Span) -> Diagnostic {
     Diagnostic::new(Kind::NotSupportedYet, span, format!("`{words}` is not supported yet"))
         .label("the word is kept for a later version")
-}
-
-fn title(tree: &Tree) -> String {
-    match &tree.word {
-        None => tree.keyword.text.clone(),
-        Some(word) => format!("{} {}", tree.keyword.text, word.text),
-    }
-}
-
-fn schema_title(schema: &Schema) -> String {
-    if schema.variant.is_empty() { schema.slot.to_owned() } else { format!("{} {}", schema.slot, schema.variant) }
 }
 
 fn origin(author: &Author, span: Span) -> Origin {

@@ -57,7 +57,7 @@ impl Editor<'_, '_> {
 
     fn no_such_field(&mut self, tree: &Tree, place: &[usize], name: &ast::Name) {
         let node = at(tree, place);
-        let title = title(node);
+        let title = node.title();
         let message = format!("`{title}` has no field or statement `{}`", name.text);
         let own = node.feature().map_or(&[][..], |f| f.schema.fields);
         let mut diagnostic = Diagnostic::new(Kind::PathNotFound, name.span, message);
@@ -125,7 +125,13 @@ impl Editor<'_, '_> {
         match places.as_slice() {
             [only] => self.put(tree, only, statement.clone(), author),
             [] => self.put_in_empty_slot(tree, statement, author),
-            several => self.ambiguous(tree, &keyword.text, statement.head(), several),
+            several => {
+                let variants = feature::slot(&keyword.text).is_some_and(feature::Slot::has_variants);
+                let how = if variants { "PATH: variant { ... }" } else { "PATH.field: value" };
+                let help = format!("say which one: `{how}` with one of these paths");
+                let numbered = candidates(tree, &[], &keyword.text, false);
+                self.ambiguous(tree, &keyword.text, statement.head(), several, &numbered, &help);
+            }
         }
     }
 
@@ -161,9 +167,12 @@ impl Editor<'_, '_> {
             }
             several => {
                 let message = format!("`{}` can stand in more than one place", keyword.text);
-                let help = several.iter().map(|place| format!("`{}`", path_of(tree, place))).collect::<Vec<_>>();
-                let help = format!("name the place with `add ... after PATH`; it can stand in {}", help.join(", "));
-                self.problems.report(Diagnostic::new(Kind::AmbiguousPath, statement.head(), message).help(help));
+                let mut diagnostic = Diagnostic::new(Kind::AmbiguousPath, statement.head(), message);
+                for place in several.iter().take(MOST_SHOWN) {
+                    diagnostic = diagnostic.note(at(tree, place).span, "it can stand in here");
+                }
+                let help = "name the place: `add ... after PATH`, with the path of a statement inside";
+                self.problems.report(diagnostic.help(help));
             }
         }
     }
@@ -184,7 +193,7 @@ impl Editor<'_, '_> {
             return;
         };
         if node.author == Author::Default {
-            let message = format!("`{}` is not written, so it can't be removed", title(node));
+            let message = format!("`{}` is not written, so it can't be removed", node.title());
             self.problems.report(Diagnostic::new(Kind::PathNotFound, path.span, message));
             return;
         }
@@ -230,7 +239,7 @@ impl Editor<'_, '_> {
                 (_, []) => return self.not_found(tree, &place, &component.name),
                 (None, [only]) => only.clone(),
                 (None, several) => {
-                    self.ambiguous(tree, name, component.name.span, several);
+                    self.ambiguous(tree, name, component.name.span, several, several, "use one of these paths");
                     return None;
                 }
                 (Some(index), several) => match index.checked_sub(1).and_then(|n| several.get(n)) {
@@ -254,7 +263,7 @@ impl Editor<'_, '_> {
         let mut diagnostic = Diagnostic::new(
             Kind::PathNotFound,
             name.span,
-            format!("there is no `{}` in `{}`", name.text, title(inside)),
+            format!("there is no `{}` in `{}`", name.text, inside.title()),
         );
         if let Some(near) = closest(&name.text, names.iter().map(String::as_str)) {
             diagnostic = diagnostic.label(format!("did you mean `{near}`?"));
@@ -263,14 +272,21 @@ impl Editor<'_, '_> {
         None
     }
 
-    fn ambiguous(&mut self, tree: &Tree, name: &str, span: Span, places: &[Place]) {
+    /// Reports a name that means several places. Each is shown with its number, if a path can hold it, and with its
+    /// path, if no other one has the same.
+    fn ambiguous(&mut self, tree: &Tree, name: &str, span: Span, places: &[Place], numbered: &[Place], help: &str) {
         let message = format!("`{name}` names {} statements", places.len());
         let mut diagnostic = Diagnostic::new(Kind::AmbiguousPath, span, message);
-        for (n, place) in places.iter().take(MOST_SHOWN).enumerate() {
-            let label = format!("`{name}[{}]`, or `{}`", n + 1, path_of(tree, place));
+        let paths: Vec<String> = places.iter().map(|place| path_of(tree, place)).collect();
+        for (place, path) in places.iter().zip(&paths).take(MOST_SHOWN) {
+            let number = numbered.iter().position(|p| p == place).map(|n| format!("`{name}[{}]`", n + 1));
+            let unique = paths.iter().filter(|p| *p == path).count() == 1 && path != name;
+            let path = unique.then(|| format!("`{path}`"));
+            let ways: Vec<String> = number.into_iter().chain(path).collect();
+            let label = if ways.is_empty() { "one of them".to_owned() } else { ways.join(" or ") };
             diagnostic = diagnostic.note(at(tree, place).span, label);
         }
-        self.problems.report(diagnostic.help("name an outer statement too, or the number of the place"));
+        self.problems.report(diagnostic.help(help));
     }
 }
 
@@ -347,11 +363,4 @@ fn path_of(tree: &Tree, place: &[usize]) -> String {
         parts.push(word.map_or(node.keyword.text.as_str(), |w| w.text.as_str()));
     }
     if parts.is_empty() { "model".to_owned() } else { parts.join(".") }
-}
-
-fn title(tree: &Tree) -> String {
-    match &tree.word {
-        None => tree.keyword.text.clone(),
-        Some(word) => format!("{} {}", tree.keyword.text, word.text),
-    }
 }

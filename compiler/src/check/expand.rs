@@ -62,6 +62,14 @@ impl Tree {
         Self { keyword, word, fields, children, author, span, scope: None, lets }
     }
 
+    /// Keyword and word: `attend self`.
+    pub(super) fn title(&self) -> String {
+        match &self.word {
+            None => self.keyword.text.clone(),
+            Some(word) => format!("{} {}", self.keyword.text, word.text),
+        }
+    }
+
     /// The feature that it names, if there is one.
     pub(super) fn feature(&self) -> Option<&'static feature::Feature> {
         let word = self.word.as_ref().map_or("", |w| w.text.as_str());

@@ -81,6 +81,9 @@ pub fn names(source: &Source) -> Vec<String> {
         .collect()
 }
 
+/// The most edits that all variants of one model may have together.
+const MAX_EDITS: usize = 1000;
+
 /// An edit of the command line, and its place.
 struct Override {
     edit: Option<ast::Edit>,
@@ -105,6 +108,11 @@ fn one(
 ) -> Option<Spec> {
     let mut scopes = scope::Scopes::default();
     let mut tree = expand::model(items, target.model, &mut scopes, problems)?;
+    let mut edits = target.variants.iter().flat_map(|v| v.edits);
+    if let Some(edit) = edits.nth(MAX_EDITS) {
+        problems.report(Diagnostic::new(Kind::TooLong, edit.span, format!("a model has more than {MAX_EDITS} edits")));
+        return None;
+    }
     let mut editor = edit::Editor { items, scopes: &mut scopes, problems };
     for variant in &target.variants {
         let author = expand::Author::Variant(variant.name.text.clone());
@@ -141,12 +149,18 @@ fn find_target<'a>(
     let models: Vec<&Target<'a>> = own.iter().filter(|t| t.variants.is_empty()).collect();
     let names: Vec<&str> = own.iter().map(|t| t.name.as_str()).collect();
     let Some(wanted) = target else {
-        let found = match models.as_slice() {
-            [only] => Some(*only),
-            several => several.iter().find(|t| t.name == stem).copied(),
+        let named = models.iter().find(|t| t.name == stem);
+        let found = match (models.as_slice(), own.as_slice()) {
+            ([only], _) => Some(*only),
+            ([], [only]) => Some(only),
+            _ => named.copied(),
         };
         if found.is_none() {
-            let message = if own.is_empty() { "the file has no model" } else { "the file has several models" };
+            let message = match own.len() {
+                0 => "the file has no model",
+                _ if models.is_empty() => "the file has several variants",
+                _ => "the file has several models",
+            };
             let mut diagnostic = Diagnostic::nowhere(Kind::UnknownModel, message);
             if !own.is_empty() {
                 diagnostic = diagnostic.help(format!("name one of them: {}", list(names, "or")));

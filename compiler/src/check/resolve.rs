@@ -26,7 +26,8 @@ impl Type {
         self != Self::Bool
     }
 
-    fn describe(self) -> &'static str {
+    /// The kind in words.
+    pub(super) fn describe(self) -> &'static str {
         match self {
             Self::Int => "a whole number",
             Self::Float => "a real number",
@@ -173,6 +174,9 @@ impl<'r, 'a> Resolver<'r, 'a> {
             }
             return self.misplaced(name, span);
         }
+        if name == "none" {
+            return self.misplaced(name, span);
+        }
         if name == "given" {
             return if self.allowed.given { leaf(Expr::Given, Type::Int) } else { self.misplaced(name, span) };
         }
@@ -182,7 +186,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
                 self.guarded(name, span, |this| this.resolve(value.as_ref().unwrap_or(&binding.value), None))
             }
             Some(Definition::Function(function)) => self.inline(function, &[], span, scope),
-            None => self.unknown(name, span, scope),
+            None => self.unknown(name, span, scope, &[]),
         }
     }
 
@@ -197,11 +201,11 @@ impl<'r, 'a> Resolver<'r, 'a> {
         None
     }
 
-    fn unknown(&mut self, name: &str, span: Span, scope: ScopeId) -> Option<Typed> {
+    fn unknown(&mut self, name: &str, span: Span, scope: ScopeId, functions: &[Func]) -> Option<Typed> {
         let mut known = self.scopes.names(scope);
         known.extend(self.items.definition_names());
         known.extend(self.allowed.vars.iter().map(|v| v.name()));
-        known.extend(Func::ALL.iter().map(|f| f.name()));
+        known.extend(functions.iter().map(|f| f.name()));
         let hint = did_you_mean(name, known);
         let message = format!("`{name}` is not defined");
         self.problems.report(Diagnostic::new(Kind::UnknownName, span, message).label(hint));
@@ -274,7 +278,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
             _ if self.scopes.find(scope, &name.text).is_some() => {
                 self.wrong_arity(&name.text, 0, args.len(), span, None)
             }
-            _ => self.unknown(&name.text, name.span, scope),
+            _ => self.unknown(&name.text, name.span, scope, &Func::ALL),
         }
     }
 

@@ -3,6 +3,7 @@
 mod kinds;
 mod render;
 mod suggest;
+mod table;
 
 use std::collections::BTreeSet;
 

@@ -153,3 +153,35 @@ fn place(span: Span, sources: &Sources) -> Option<JsonPlace<'_>> {
         end_byte: span.end,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diag::Kind;
+
+    fn sample() -> (Problems, Sources) {
+        let (mut problems, mut sources) = (Problems::default(), Sources::default());
+        let id = sources.add(Source::new("a.rt", "one\nüber two\n"));
+        problems.report(Diagnostic::new(Kind::UnknownName, Span::new(id, 10, 13), "`two` is not defined").help("help"));
+        (problems, sources)
+    }
+
+    #[test]
+    fn json_holds_places_in_characters() {
+        let (problems, sources) = sample();
+        let expected = serde_json::json!([{
+            "severity": "error", "code": "unknown-name", "message": "`two` is not defined",
+            "place": { "file": "a.rt", "line": 2, "column": 6, "end_line": 2, "end_column": 9,
+                       "start_byte": 10, "end_byte": 13 },
+            "help": ["help"],
+        }]);
+        assert_eq!(json(&problems, &sources), expected);
+    }
+
+    #[test]
+    fn colour_is_only_added_when_asked_for() {
+        let (problems, sources) = sample();
+        assert!(!render(&problems, &sources, Style::Plain).contains('\u{1b}'));
+        assert!(render(&problems, &sources, Style::Colour).contains('\u{1b}'));
+    }
+}

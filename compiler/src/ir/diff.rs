@@ -1,7 +1,7 @@
 //! What differs between two graphs, slot by slot.
 //!
 //! A slot is the label of its nodes. Its contents are compared as a multiset of descriptions: op, attributes (with them
-//! parameter names) and result types. Its wiring is compared by structure: a node counts as its description with the
+//! parameter names; not streams) and result types. Its wiring is compared by structure: a node counts as its description with the
 //! nodes of the same slot that it reads. Names of values do not count. What a slot reads from other slots is
 //! compared too, unless the other slot is different itself: then the new source is a consequence, not a difference.
 //!
@@ -213,10 +213,12 @@ impl Slots {
     }
 }
 
-/// Op, attributes and result types.
+/// Op, attributes and result types. Streams are numbered along the whole model, so that a change in one slot shifts them
+/// in others; they do not count.
 fn describe(graph: &Graph, id: NodeId) -> String {
     let node = graph.node(id);
-    let attrs: Vec<String> = node.attrs.iter().map(|(k, v)| format!("{k}: {}", attr::print(v))).collect();
+    let attrs = node.attrs.iter().filter(|(k, _)| **k != "stream");
+    let attrs: Vec<String> = attrs.map(|(k, v)| format!("{k}: {}", attr::print(v))).collect();
     let types: Vec<String> = node.results.iter().map(|v| graph.ty(*v).to_string()).collect();
     let attrs = if attrs.is_empty() { String::new() } else { format!(" {{{}}}", attrs.join(", ")) };
     let types = if types.is_empty() { String::new() } else { format!(" : {}", types.join(", ")) };

@@ -1,8 +1,9 @@
 //! Graphs for other tools: YAML and JSON (both read back), DOT and Mermaid (to look at).
 //!
 //! In the drawings a loop is a cluster, parameters are small shaded boxes beside their only use, and an edge says which
-//! type flows, where the type is not the usual one of its source.
+//! of several values flows. Boxes are numbered in print order, so equal graphs give equal drawings.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::document::{Document, Problem};
@@ -40,11 +41,12 @@ pub fn from_json(text: &str) -> Result<Graph, Vec<Problem>> {
 
 /// A drawing for Graphviz.
 pub fn dot(graph: &Graph) -> String {
+    let names = boxes(graph);
     let mut out = format!("digraph \"{}\" {{\n", escape(&graph.name));
     out += "  rankdir=TB\n  compound=true\n  node [shape=box, style=rounded, fontname=\"Helvetica\", fontsize=10]\n";
     out += "  edge [fontname=\"Helvetica\", fontsize=8, color=gray40]\n";
-    dot_region(&mut out, graph, MAIN, 1);
-    for edge in edges(graph) {
+    dot_region(&mut out, graph, MAIN, &names);
+    for edge in edges(graph, &names) {
         let label = if edge.label.is_empty() { String::new() } else { format!(" [label=\"{}\"]", escape(&edge.label)) };
         let _ = writeln!(out, "  {} -> {}{label}", edge.from, edge.to);
     }
@@ -53,10 +55,11 @@ pub fn dot(graph: &Graph) -> String {
 
 /// A drawing for Mermaid.
 pub fn mermaid(graph: &Graph) -> String {
+    let names = boxes(graph);
     let mut out = String::from("flowchart TB\n");
     out += "  classDef param fill:#eee,stroke:#aaa,color:#333\n  classDef loop stroke-dasharray:4\n";
-    mermaid_region(&mut out, graph, MAIN, 1);
-    for edge in edges(graph) {
+    mermaid_region(&mut out, graph, MAIN, &names);
+    for edge in edges(graph, &names) {
         let arrow =
             if edge.label.is_empty() { "-->".to_owned() } else { format!("-->|\"{}\"|", entities(&edge.label)) };
         let _ = writeln!(out, "  {} {arrow} {}", edge.from, edge.to);
@@ -64,45 +67,54 @@ pub fn mermaid(graph: &Graph) -> String {
     out
 }
 
-fn dot_region(out: &mut String, graph: &Graph, region: RegionId, depth: usize) {
-    let pad = "  ".repeat(depth);
-    if !graph.params(region).is_empty() {
-        let _ = writeln!(out, "{pad}r{} [label=\"{}\", style=dashed]", region.index(), escape(&entry(graph, region)));
+/// The box of each node: `n` and its number in print order.
+type Boxes = BTreeMap<NodeId, String>;
+
+fn boxes(graph: &Graph) -> Boxes {
+    graph.walk(MAIN).into_iter().enumerate().map(|(n, id)| (id, format!("n{n}"))).collect()
+}
+
+fn indent(graph: &Graph, region: RegionId) -> String {
+    let around = std::iter::successors(Some(region), |r| graph.parent(*r)).count();
+    "  ".repeat(around)
+}
+
+fn dot_region(out: &mut String, graph: &Graph, region: RegionId, names: &Boxes) {
+    let pad = indent(graph, region);
+    if let Some(owner) = graph.owner(region) {
+        let _ = writeln!(out, "{pad}{}_in [label=\"{}\", style=dashed]", names[&owner], escape(&entry(graph, region)));
     }
     for &id in graph.nodes(region) {
+        let (name, label) = (&names[&id], escape(&caption(graph, id)));
         let style = if graph.node(id).op == Op::Param { ", style=filled, fillcolor=gray92, fontsize=8" } else { "" };
-        let label = escape(&caption(graph, id));
         if let Some(body) = graph.node(id).body {
-            let _ = writeln!(out, "{pad}subgraph cluster_{id} {{");
-            let _ = writeln!(
-                out,
-                "{pad}  label=\"{}\"\n{pad}  style=rounded\n{pad}  color=gray60",
-                escape(&slot(graph, id))
-            );
-            let _ = writeln!(out, "{pad}  {id} [label=\"{label}\", style=\"rounded,bold\"]");
-            dot_region(out, graph, body, depth + 1);
+            let _ = writeln!(out, "{pad}subgraph cluster_{name} {{");
+            let title = escape(&slot(graph, id));
+            let _ = writeln!(out, "{pad}  label=\"{title}\"\n{pad}  style=rounded\n{pad}  color=gray60");
+            let _ = writeln!(out, "{pad}  {name} [label=\"{label}\", style=\"rounded,bold\"]");
+            dot_region(out, graph, body, names);
             let _ = writeln!(out, "{pad}}}");
         } else {
-            let _ = writeln!(out, "{pad}{id} [label=\"{label}\"{style}]");
+            let _ = writeln!(out, "{pad}{name} [label=\"{label}\"{style}]");
         }
     }
 }
 
-fn mermaid_region(out: &mut String, graph: &Graph, region: RegionId, depth: usize) {
-    let pad = "  ".repeat(depth);
-    if !graph.params(region).is_empty() {
-        let _ = writeln!(out, "{pad}r{}([\"{}\"]):::loop", region.index(), entities(&entry(graph, region)));
+fn mermaid_region(out: &mut String, graph: &Graph, region: RegionId, names: &Boxes) {
+    let pad = indent(graph, region);
+    if let Some(owner) = graph.owner(region) {
+        let _ = writeln!(out, "{pad}{}_in([\"{}\"]):::loop", names[&owner], entities(&entry(graph, region)));
     }
     for &id in graph.nodes(region) {
-        let label = entities(&caption(graph, id));
+        let (name, label) = (&names[&id], entities(&caption(graph, id)));
         if let Some(body) = graph.node(id).body {
-            let _ = writeln!(out, "{pad}subgraph {id}_body [\"{}\"]", entities(&slot(graph, id)));
-            let _ = writeln!(out, "{pad}  {id}[[\"{label}\"]]");
-            mermaid_region(out, graph, body, depth + 1);
+            let _ = writeln!(out, "{pad}subgraph {name}_body [\"{}\"]", entities(&slot(graph, id)));
+            let _ = writeln!(out, "{pad}  {name}[[\"{label}\"]]");
+            mermaid_region(out, graph, body, names);
             let _ = writeln!(out, "{pad}end");
         } else {
             let class = if graph.node(id).op == Op::Param { ":::param" } else { "" };
-            let _ = writeln!(out, "{pad}{id}[\"{label}\"]{class}");
+            let _ = writeln!(out, "{pad}{name}[\"{label}\"]{class}");
         }
     }
 }
@@ -141,16 +153,16 @@ struct Edge {
 }
 
 /// Edges in the order of the nodes that they lead to, each pair of ends once.
-fn edges(graph: &Graph) -> Vec<Edge> {
+fn edges(graph: &Graph, names: &Boxes) -> Vec<Edge> {
     let mut out: Vec<Edge> = vec![];
     for id in graph.walk(MAIN) {
         let first = out.len();
         for value in &graph.node(id).operands {
-            let (from, label) = source(graph, *value);
+            let (from, label) = source(graph, *value, names);
             match out[first..].iter_mut().find(|e| e.from == from) {
                 Some(edge) if !label.is_empty() && edge.label != label => edge.label += &format!(", {label}"),
                 Some(_) => {}
-                None => out.push(Edge { from, to: id.to_string(), label }),
+                None => out.push(Edge { from, to: names[&id].clone(), label }),
             }
         }
     }
@@ -158,13 +170,15 @@ fn edges(graph: &Graph) -> Vec<Edge> {
 }
 
 /// The box that a value comes from, and the value's name where the box gives several.
-fn source(graph: &Graph, value: Value) -> (String, String) {
+fn source(graph: &Graph, value: Value, names: &Boxes) -> (String, String) {
     let hint = if *graph.ty(value) == Type::Tape { "tape" } else { graph.hint(value) };
-    match graph.def(value) {
-        Def::Result(node, _) if graph.node(node).results.len() == 1 => (node.to_string(), String::new()),
-        Def::Result(node, _) => (node.to_string(), hint.to_owned()),
-        Def::Param(region, _) => (format!("r{}", region.index()), hint.to_owned()),
-    }
+    let (node, suffix) = match graph.def(value) {
+        Def::Result(node, _) => (Some(node), ""),
+        Def::Param(region, _) => (graph.owner(region), "_in"),
+    };
+    let name = node.and_then(|n| names.get(&n)).map_or("", String::as_str);
+    let single = suffix.is_empty() && node.is_some_and(|n| graph.node(n).results.len() == 1);
+    (format!("{name}{suffix}"), if single { String::new() } else { hint.to_owned() })
 }
 
 fn escape(text: &str) -> String {

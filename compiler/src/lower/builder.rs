@@ -19,11 +19,7 @@ pub struct Binding {
 
 impl From<&Catalog> for Binding {
     fn from(catalog: &Catalog) -> Self {
-        Self {
-            vocab: catalog.vocabulary,
-            classes: catalog.classes,
-            objective: catalog.objective.unwrap_or_default(),
-        }
+        Self { vocab: catalog.vocabulary, classes: catalog.classes, objective: catalog.objective.unwrap_or_default() }
     }
 }
 

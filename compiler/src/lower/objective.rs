@@ -2,9 +2,9 @@
 
 use super::builder::Binding;
 use crate::ir::graph::{Graph, MAIN, Misfit, NewNode, Value};
-use crate::schema::Objective;
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, BATCH, Dim, Elem, LENGTH, PAIRS, Type};
+use crate::schema::Objective;
 
 /// Ends the main region with named results.
 pub(super) fn return_named(graph: &mut Graph, results: &[(&str, Value)]) -> Result<(), Misfit> {

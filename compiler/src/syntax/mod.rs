@@ -1,6 +1,7 @@
 //! From text to tree and back: the only part of the compiler that knows how a spec is written.
 
 pub mod ast;
+mod message;
 mod parse;
 mod print;
 mod scan;

@@ -4,17 +4,18 @@ use std::cell::RefCell;
 use std::sync::LazyLock;
 
 use pest::Parser;
-use pest::error::{ErrorVariant, InputLocation};
+use pest::error::Error;
 use pest::iterators::{Pair, Pairs};
 use pest::pratt_parser::{Assoc, Op, PrattParser};
 use pest_derive::Parser;
 
 use super::ast::{
-    Body, Comment, Component, Edit, EditKind, Element, Expr, ExprKind, Field, File, FullName, Function, Insert, Item,
-    ItemKind, Let, Name, Path, Role, Statement, Value, Word,
+    Body, Component, Edit, EditKind, Element, Expr, ExprKind, Field, File, FullName, Function, Insert, Item, ItemKind,
+    Let, Name, Path, Role, Statement, Value, Word,
 };
-use super::scan;
-use crate::diag::{Diagnostic, Kind, Problems, did_you_mean};
+use super::message::{self, Place};
+use super::scan::{self, Scan};
+use crate::diag::{Diagnostic, Kind, Problems};
 use crate::expr::BinaryOp;
 use crate::source::{SourceId, Span};
 
@@ -31,9 +32,6 @@ const MAX_ERRORS: usize = 10;
 /// The most tokens of one expression. With the limit on nesting it bounds the depth of the tree.
 const MAX_EXPR_TOKENS: usize = 400;
 
-/// The words that begin an item.
-const ITEM_WORDS: [&str; 7] = ["use", "let", "model", "variant", "block", "mask", "bias"];
-
 /// Parses a file. After an error parsing goes on at the next item, so several errors can be reported; the tree is
 /// given only for a text without errors.
 pub fn parse(id: SourceId, text: &str, problems: &mut Problems) -> Option<File> {
@@ -47,20 +45,20 @@ pub fn parse(id: SourceId, text: &str, problems: &mut Problems) -> Option<File> 
 
 /// Parses a file of any size: formatting may lengthen a text beyond what is read.
 pub(super) fn parse_any(id: SourceId, text: &str, problems: &mut Problems) -> Option<File> {
-    let comments = scan::scan(id, text, problems)?;
+    let found = scan::scan(id, text, problems)?;
     let mut start = 0;
     let mut failed = false;
     for _ in 0..MAX_ERRORS {
-        let mut reader = Reader { id, text, offset: start, comments: &comments, problems, failed };
+        let mut reader = Reader { id, text, offset: start, scan: &found, problems, failed };
         match Grammar::parse(Rule::file, &text[start..]) {
             Ok(mut pairs) => {
                 let items = pairs.next().map(|file| reader.items(file)).unwrap_or_default();
-                return if reader.failed { None } else { Some(File { items, comments }) };
+                return if reader.failed { None } else { Some(File { items, comments: found.comments }) };
             }
             Err(error) => {
                 failed = true;
                 let at = start + reader.syntax_error(&error);
-                match next_item(text, at) {
+                match message::next_item(text, at) {
                     Some(next) => start = next,
                     None => return None,
                 }
@@ -72,8 +70,8 @@ pub(super) fn parse_any(id: SourceId, text: &str, problems: &mut Problems) -> Op
 
 /// Parses one edit of the command line: the grammar of variants, and `=` may stand for `:`.
 pub fn parse_override(id: SourceId, text: &str, problems: &mut Problems) -> Option<Edit> {
-    let comments = scan::scan(id, text, problems)?;
-    let mut reader = Reader { id, text, offset: 0, comments: &comments, problems, failed: false };
+    let found = scan::scan(id, text, problems)?;
+    let mut reader = Reader { id, text, offset: 0, scan: &found, problems, failed: false };
     match Grammar::parse(Rule::r#override, text) {
         Ok(mut pairs) => {
             let edit = pairs.next()?.into_inner().next().map(|edit| reader.edit(edit));
@@ -86,29 +84,13 @@ pub fn parse_override(id: SourceId, text: &str, problems: &mut Problems) -> Opti
     }
 }
 
-/// The start of the first line after `at` that begins with an item keyword.
-fn next_item(text: &str, at: usize) -> Option<usize> {
-    let mut from = at;
-    loop {
-        let line = from + text.get(from..)?.find('\n')? + 1;
-        let word: &str = text[line..].split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or("");
-        if ITEM_WORDS.contains(&word) {
-            return Some(line);
-        }
-        from = line;
-    }
-}
-
-/// The same for messages.
-const ITEMS: &str = "`use`, `let`, `model`, `variant`, `block`, `mask` or `bias`";
-
 /// Turns pest's pairs into the tree. The grammar guarantees their shape, so a missing part is a bug of ours.
 struct Reader<'a> {
     id: SourceId,
     text: &'a str,
     /// Where the parsed part begins in the text.
     offset: usize,
-    comments: &'a [Comment],
+    scan: &'a Scan,
     problems: &'a mut Problems,
     /// Whether an error was reported for something that the grammar accepts (a number too large).
     failed: bool,
@@ -185,8 +167,8 @@ impl Reader<'_> {
         let (start, mut end) = (self.offset + span.start(), self.offset + span.end());
         loop {
             end = start + self.text[start..end].trim_end().len();
-            let last = self.comments.partition_point(|c| (c.span.start as usize) < end);
-            match last.checked_sub(1).map(|n| &self.comments[n]) {
+            let last = self.scan.comments.partition_point(|c| (c.span.start as usize) < end);
+            match last.checked_sub(1).map(|n| &self.scan.comments[n]) {
                 Some(c) if c.span.end as usize == end && (c.span.start as usize) > start => end = c.span.start as usize,
                 _ => return Span::new(self.id, start, end),
             }
@@ -196,6 +178,12 @@ impl Reader<'_> {
     fn name(&self, pair: &Pair<'_, Rule>) -> Name {
         let span = self.span(pair);
         Name { text: self.text[span.start as usize..span.end as usize].to_owned(), span }
+    }
+
+    /// Reports a syntax error; gives its offset in the parsed part.
+    fn syntax_error(&mut self, error: &Error<Rule>) -> usize {
+        let place = Place { id: self.id, text: self.text, offset: self.offset, scan: self.scan };
+        message::syntax_error(&place, error, self.problems)
     }
 
     fn items(&mut self, file: Pair<'_, Rule>) -> Vec<Item> {
@@ -243,7 +231,7 @@ impl Reader<'_> {
     fn doc(&self, item: Span) -> String {
         let mut lines: Vec<&str> = Vec::new();
         let mut below = item.start as usize;
-        for comment in self.comments.iter().rev().skip_while(|c| c.span.start >= item.start) {
+        for comment in self.scan.comments.iter().rev().skip_while(|c| c.span.start >= item.start) {
             let between = &self.text[comment.span.end as usize..below];
             let alone = self.text[..comment.span.start as usize].rsplit('\n').next().unwrap_or("").trim().is_empty();
             let Some(text) = comment.text.strip_prefix("///").filter(|_| alone) else { break };
@@ -432,34 +420,6 @@ impl Reader<'_> {
         }
         ExprKind::Float(value)
     }
-
-    /// Reports pest's error in the words of the language; gives its offset in the parsed part.
-    fn syntax_error(&mut self, error: &pest::error::Error<Rule>) -> usize {
-        let at = match error.location {
-            InputLocation::Pos(at) | InputLocation::Span((at, _)) => at,
-        };
-        let expected = match &error.variant {
-            ErrorVariant::ParsingError { positives, .. } => expected(positives),
-            ErrorVariant::CustomError { .. } => Vec::new(),
-        };
-        let start = self.offset + at;
-        let found = found(self.text, start);
-        let span = Span::new(self.id, start, start + found.len());
-        let shown = match found {
-            "" => "the end of the text".to_owned(),
-            "\n" => "the end of the line".to_owned(),
-            other => format!("`{other}`"),
-        };
-        let mut diagnostic = Diagnostic::new(Kind::Syntax, span, format!("{shown} can't stand here"));
-        if !expected.is_empty() {
-            diagnostic = diagnostic.label(format!("expected {}", join(&expected)));
-        }
-        if expected.contains(&ITEMS) {
-            diagnostic = diagnostic.help(did_you_mean(found, ITEM_WORDS));
-        }
-        self.problems.report(diagnostic.help(hint(found, &expected)));
-        at
-    }
 }
 
 /// The precedence table: the one of `BinaryOp::precedence`, with `not` and unary minus.
@@ -497,108 +457,5 @@ fn operator(rule: Rule) -> BinaryOp {
         Rule::over => BinaryOp::Div,
         Rule::modulo => BinaryOp::Rem,
         _ => BinaryOp::Pow,
-    }
-}
-
-/// The token at an offset: a word, a number, a line break, or one character.
-fn found(text: &str, at: usize) -> &str {
-    let rest = &text[at.min(text.len())..];
-    let word = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
-    if word > 0 {
-        return &rest[..word];
-    }
-    rest.chars().next().map_or("", |c| &rest[..c.len_utf8()])
-}
-
-/// What pest expected, in human words, in a fixed order and without repetition.
-fn expected(rules: &[Rule]) -> Vec<&'static str> {
-    let mut words: Vec<&'static str> = Vec::new();
-    for word in rules.iter().filter_map(|&rule| human(rule)) {
-        if !words.contains(&word) {
-            words.push(word);
-        }
-    }
-    let has_value = words.contains(&"a value");
-    words.retain(|w| !(has_value && *w == "a name"));
-    words
-}
-
-/// A rule as people call it; `None` for what is better left unsaid.
-fn human(rule: Rule) -> Option<&'static str> {
-    Some(match rule {
-        Rule::file
-        | Rule::use_item
-        | Rule::let_item
-        | Rule::model_item
-        | Rule::variant_item
-        | Rule::block_item
-        | Rule::mask_item
-        | Rule::bias_item
-        | Rule::kw_use
-        | Rule::kw_model
-        | Rule::kw_variant
-        | Rule::kw_block
-        | Rule::kw_mask
-        | Rule::kw_bias => ITEMS,
-        Rule::field | Rule::statement | Rule::insert => "a field or a statement",
-        Rule::set | Rule::override_set | Rule::remove | Rule::add | Rule::r#override => "an edit",
-        Rule::edits | Rule::body | Rule::open => "`{`",
-        Rule::full_name | Rule::name | Rule::component | Rule::path => "a name",
-        Rule::params | Rule::open_paren | Rule::arguments => "`(`",
-        Rule::value | Rule::expr | Rule::primary | Rule::number | Rule::reference | Rule::call | Rule::group => {
-            "a value"
-        }
-        Rule::separator | Rule::line => "a line break",
-        Rule::comma => "`,`",
-        Rule::colon => "`:`",
-        Rule::equals => "`=`",
-        Rule::dot => "`.`",
-        Rule::close => "`}`",
-        Rule::close_paren => "`)`",
-        Rule::open_bracket => "`[`",
-        Rule::close_bracket => "`]`",
-        Rule::integer => "a whole number",
-        Rule::string => "a path in quotes",
-        Rule::kw_of => "`of`",
-        Rule::kw_after => "`after`",
-        Rule::EOI => "the end",
-        Rule::infix
-        | Rule::or
-        | Rule::and
-        | Rule::equal
-        | Rule::unequal
-        | Rule::at_most
-        | Rule::at_least
-        | Rule::less
-        | Rule::greater
-        | Rule::plus
-        | Rule::times
-        | Rule::over
-        | Rule::modulo
-        | Rule::power => "an operator",
-        _ => return None,
-    })
-}
-
-fn join(words: &[&str]) -> String {
-    match words.split_last() {
-        None => String::new(),
-        Some((only, [])) => (*only).to_owned(),
-        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
-    }
-}
-
-/// Help for mistakes that people from other languages make.
-fn hint(found: &str, expected: &[&str]) -> &'static str {
-    let expects = |word: &str| expected.contains(&word);
-    match found {
-        "=" if expects("`:`") || expects("`{`") => "a field is written `name: value`",
-        ";" => "statements end with the line; no `;` is needed",
-        "\"" => "words are written without quotes; only the path of `use` has them",
-        "#" => "a comment begins with `//`",
-        "&" | "|" | "!" => "the logical operators are `and`, `or` and `not`",
-        "" if expects("`}`") => "a `{` is not closed",
-        "" if expects("`)`") => "a `(` is not closed",
-        _ => "",
     }
 }

@@ -10,11 +10,19 @@ use crate::source::{SourceId, Span};
 /// The deepest nesting of `{`, `(` and `[`.
 pub const MAX_NESTING: usize = 64;
 
-/// The comments of a text in order; `None` when the text is refused.
-pub(super) fn scan(id: SourceId, text: &str, problems: &mut Problems) -> Option<Vec<Comment>> {
+/// What the look finds.
+pub(super) struct Scan {
+    /// The comments in order.
+    pub(super) comments: Vec<Comment>,
+    /// The innermost bracket that is still open at the end.
+    pub(super) unclosed: Option<Span>,
+}
+
+/// Looks at a text; `None` when it is refused.
+pub(super) fn scan(id: SourceId, text: &str, problems: &mut Problems) -> Option<Scan> {
     let bytes = text.as_bytes();
     let mut comments = Vec::new();
-    let mut depth = 0_usize;
+    let mut open: Vec<Span> = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
         match bytes[at] {
@@ -30,20 +38,22 @@ pub(super) fn scan(id: SourceId, text: &str, problems: &mut Problems) -> Option<
                 at += 1 + rest.find(['"', '\n']).unwrap_or(rest.len());
             }
             b'{' | b'(' | b'[' => {
-                depth += 1;
-                if depth > MAX_NESTING {
+                let place = Span::new(id, at, at + 1);
+                open.push(place);
+                if open.len() > MAX_NESTING {
                     let message = format!("brackets are nested more than {MAX_NESTING} deep");
-                    let place = Span::new(id, at, at + 1);
                     problems.report(Diagnostic::new(Kind::TooDeep, place, message).label("one level too many"));
                     return None;
                 }
             }
-            b'}' | b')' | b']' => depth = depth.saturating_sub(1),
+            b'}' | b')' | b']' => {
+                open.pop();
+            }
             _ => {}
         }
         at += 1;
     }
-    Some(comments)
+    Some(Scan { comments, unclosed: open.last().copied() })
 }
 
 /// The offset of the line break that ends the line of `at`, or the end of the text.

@@ -16,7 +16,7 @@ use super::{Executor, Fault};
 use crate::kernel::attention::{Attention, ProbabilityDropout, attention, attention_grad};
 use crate::kernel::gate::{Gated, GatedGrad};
 use crate::kernel::linear::Act;
-use crate::kernel::{self, Write, elementwise, linear, loss, norm, pool, position, sequence, unit};
+use crate::kernel::{self, Write, channels, elementwise, embedding, linear, loss, norm, pool, position, unit};
 
 /// What a node needs while it runs.
 #[derive(Clone, Copy)]
@@ -103,35 +103,41 @@ impl<T: Element> Executor<T> {
 
             Op::Embed => self.produce(&c, |e, c, y| {
                 let width = c.last(1);
-                sequence::gather(e.memory.real(c.operand(1)), e.memory.index(c.operand(0)), width, y);
+                embedding::gather(e.memory.real(c.operand(1)), e.memory.index(c.operand(0)), width, y);
             }),
             Op::Frame => self.produce(&c, |e, c, y| {
                 let m = &e.memory;
-                sequence::frame(m.real(c.operand(0)), &c.axis(0).offsets, m.real(c.operand(1)), m.real(c.operand(2)), y);
+                embedding::frame(
+                    m.real(c.operand(0)),
+                    &c.axis(0).offsets,
+                    m.real(c.operand(1)),
+                    m.real(c.operand(2)),
+                    y,
+                );
             }),
-            Op::Expand => self.produce(&c, |e, c, y| sequence::expand(e.memory.real(c.operand(0)), c.env.rows(), y)),
+            Op::Expand => self.produce(&c, |e, c, y| embedding::expand(e.memory.real(c.operand(0)), c.env.rows(), y)),
             Op::Mean => self.pooled(&c, |x, offsets, d, y| pool::mean(x, offsets, d, y)),
             Op::CumulativeMean => self.pooled(&c, |x, offsets, d, y| pool::cumulative_mean(x, offsets, d, y)),
             Op::Position => {
-                let at = if c.word("at") == "first" { pool::At::First } else { pool::At::Last };
+                let at = if c.word("at") == "first" { pool::End::First } else { pool::End::Last };
                 self.pooled(&c, |x, offsets, d, y| pool::take_position(x, offsets, d, at, y));
             }
-            Op::Max => self.pooled(&c, |x, offsets, d, y| pool::max(x, offsets, d, y)),
+            Op::Max => self.pooled(&c, |x, offsets, d, y| pool::max_pool(x, offsets, d, y, &mut vec![0; y.len()])),
             Op::Concat => self.produce(&c, |e, c, y| {
                 let (a, b) = (e.memory.real(c.operand(0)), e.memory.real(c.operand(1)));
-                sequence::concat(a, b, c.last(0), c.last(1), y);
+                channels::concat(a, b, c.last(0), c.last(1), y);
             }),
             Op::Slice => self.produce(&c, |e, c, y| {
-                sequence::slice(e.memory.real(c.operand(0)), c.last(0), c.int("start"), c.int("width"), y);
+                channels::slice(e.memory.real(c.operand(0)), c.last(0), c.int("start"), c.int("width"), y);
             }),
             Op::Pad => self.produce(&c, |e, c, y| {
-                sequence::pad(e.memory.real(c.operand(0)), c.last(0), c.int("start"), c.int("width"), y);
+                channels::pad(e.memory.real(c.operand(0)), c.last(0), c.int("start"), c.int("width"), y);
             }),
             Op::Squeeze | Op::Unsqueeze => {
                 let same = self.value(c.operand(0));
                 self.memory.set(node.results[0], same);
             }
-            Op::Pair => self.produce(&c, |e, c, y| sequence::pair(e.memory.real(c.operand(0)), c.last(0), y)),
+            Op::Pair => self.produce(&c, |e, c, y| channels::pair(e.memory.real(c.operand(0)), c.last(0), y)),
 
             Op::Linear => self.produce(&c, |e, c, y| {
                 let (m, k, n) = e.product(c, c.operand(0), c.operand(1));
@@ -198,10 +204,8 @@ impl<T: Element> Executor<T> {
                 self.put_truth(&c, any);
             }
 
-            Op::CrossEntropy => self.loss(&c, |x, labels, weights, _| loss::cross_entropy(x, labels, weights)),
-            Op::BinaryCrossEntropy => {
-                self.loss(&c, |x, labels, weights, _| loss::binary_cross_entropy(x, labels, weights));
-            }
+            Op::CrossEntropy => self.loss(&c, loss::cross_entropy),
+            Op::BinaryCrossEntropy => self.loss(&c, loss::binary_cross_entropy),
             Op::Average => self.produce(&c, |e, c, y| {
                 let x = e.memory.real(c.operand(0));
                 let sum: f64 = x.iter().map(|v| v.to_f64()).sum();
@@ -244,24 +248,32 @@ impl<T: Element> Executor<T> {
                 if write == Write::Replace {
                     y.fill(T::ZERO);
                 }
-                sequence::scatter_add(e.real(c.operand(1)), e.index(c.operand(0)), c.last(1), y);
+                embedding::scatter_add(e.real(c.operand(1)), e.index(c.operand(0)), c.last(1), y);
             }),
             Op::FrameGrad => self.frame_grad(&c),
             Op::SumBatch => self.reduce(&c, |e, c, y, write| {
                 let (dy, n) = (e.real(c.operand(0)), y.len());
                 linear::column_sum(dy, y, dy.len() / n, n, write);
             }),
-            Op::MeanGrad => self.pooled_grad(&c, |_, dy, offsets, d, dx| pool::mean_grad(dy, offsets, d, dx)),
+            Op::MeanGrad => {
+                self.pooled_grad(&c, |_, dy, offsets, d, dx| pool::mean_grad(dy, offsets, d, dx, Write::Replace))
+            }
             Op::CumulativeMeanGrad => {
-                self.pooled(&c, |dy, offsets, d, dx| pool::cumulative_mean_grad(dy, offsets, d, dx));
+                self.pooled(&c, |dy, offsets, d, dx| pool::cumulative_mean_grad(dy, offsets, d, dx, Write::Replace));
             }
             Op::PositionGrad => {
-                let at = if c.word("at") == "first" { pool::At::First } else { pool::At::Last };
-                self.pooled_grad(&c, |_, dy, offsets, d, dx| pool::take_position_grad(dy, offsets, d, at, dx));
+                let at = if c.word("at") == "first" { pool::End::First } else { pool::End::Last };
+                self.pooled_grad(&c, |_, dy, offsets, d, dx| {
+                    pool::take_position_grad(dy, offsets, d, at, dx, Write::Replace)
+                });
             }
-            Op::MaxGrad => self.pooled_grad(&c, |x, dy, offsets, d, dx| pool::max_grad(x, dy, offsets, d, dx)),
+            Op::MaxGrad => self.pooled_grad(&c, |x, dy, offsets, d, dx| {
+                let (mut largest, mut place) = (vec![T::ZERO; dy.len()], vec![0; dy.len()]);
+                pool::max_pool(x, offsets, d, &mut largest, &mut place);
+                pool::max_pool_grad(dy, &place, offsets, d, dx, Write::Replace);
+            }),
             Op::PairGrad => self.produce(&c, |e, c, y| {
-                sequence::pair_grad(e.memory.real(c.operand(1)), e.memory.real(c.operand(0)), c.last(1), y);
+                channels::pair_grad(e.memory.real(c.operand(1)), e.memory.real(c.operand(0)), c.last(1), y);
             }),
             Op::CrossEntropyGrad => self.loss_grad(&c, loss::cross_entropy_grad),
             Op::BinaryCrossEntropyGrad => self.loss_grad(&c, loss::binary_cross_entropy_grad),
@@ -391,7 +403,8 @@ impl<T: Element> Executor<T> {
         };
         let (mut pre, mut y) = (self.fresh(c, 0), self.fresh(c, 1));
         let (m, k, n) = self.product(c, c.operand(0), c.operand(1));
-        let (x, w, bias) = (self.memory.real(c.operand(0)), self.memory.real(c.operand(1)), self.memory.real(c.operand(2)));
+        let (x, w, bias) =
+            (self.memory.real(c.operand(0)), self.memory.real(c.operand(1)), self.memory.real(c.operand(2)));
         linear::linear_act(x, w, Some(bias), act, pre.as_mut_slice(), y.as_mut_slice(), m, k, n);
         self.put(c, 0, pre);
         self.put(c, 1, y);
@@ -408,7 +421,8 @@ impl<T: Element> Executor<T> {
         } else {
             let m = &self.memory;
             let (a, b) = (m.truth(c.operand(1)), m.truth(c.operand(2)));
-            let out = m.truth(c.operand(0)).iter().zip(a.iter().zip(b)).map(|(c, (a, b))| if *c != 0 { *a } else { *b });
+            let out =
+                m.truth(c.operand(0)).iter().zip(a.iter().zip(b)).map(|(c, (a, b))| if *c != 0 { *a } else { *b });
             let out = out.collect();
             self.put_truth(c, out);
         }
@@ -432,22 +446,17 @@ impl<T: Element> Executor<T> {
 
     fn rotate(&mut self, c: &Call<'_>) {
         let kind = match c.word("kind") {
-            "xpos_query" => position::Kind::XposQuery,
-            "xpos_key" => position::Kind::XposKey,
-            _ => position::Kind::Rope,
+            "xpos_query" => position::PositionKind::XposQuery,
+            "xpos_key" => position::PositionKind::XposKey,
+            _ => position::PositionKind::Rope,
         };
-        let axis = c.axis(0);
-        let heads = c.int("heads");
-        let rotation = position::Rotation {
-            kind,
-            heads,
-            head_width: c.last(0) / heads,
-            transpose: c.word("transpose") == "true",
-        };
+        let transposed = c.word("transpose") == "true";
+        let direction = if transposed { position::Direction::Transposed } else { position::Direction::Forward };
+        let (axis, heads) = (c.axis(0), c.int("heads"));
         let origin = (c.word("origin") == "row").then_some(axis.origin.as_slice());
         let mut out = self.fresh(c, 0);
-        let x = self.memory.real(c.operand(0));
-        position::rotate(&mut self.tables, &rotation, x, &axis.offsets, origin, out.as_mut_slice());
+        let (x, y, tables) = (self.memory.real(c.operand(0)), out.as_mut_slice(), &mut self.tables);
+        position::xpos(x, &axis.offsets, origin, heads, c.last(0) / heads, kind, direction, tables, y);
         self.put(c, 0, out);
     }
 
@@ -517,19 +526,20 @@ impl<T: Element> Executor<T> {
         self.put_truth(c, go);
     }
 
-    fn loss(&mut self, c: &Call<'_>, f: impl FnOnce(&[T], &[u32], Option<&[T]>, usize) -> f64) {
-        let classes = c.last(0);
+    fn loss(&mut self, c: &Call<'_>, f: impl FnOnce(&[T], &[u32], Option<&[T]>) -> loss::LossSum) {
         self.produce(c, |e, c, y| {
             let weights = c.node.operands.get(2).map(|w| e.memory.real(*w));
-            y[0] = T::from_f64(f(e.memory.real(c.operand(0)), e.memory.index(c.operand(1)), weights, classes));
+            y[0] = T::from_f64(f(e.memory.real(c.operand(0)), e.memory.index(c.operand(1)), weights).mean());
         });
     }
 
-    fn loss_grad(&mut self, c: &Call<'_>, f: impl FnOnce(&[T], &[u32], Option<&[T]>, T, &mut [T])) {
+    fn loss_grad(&mut self, c: &Call<'_>, f: impl FnOnce(&[T], &[u32], Option<&[T]>, f64, f64, &mut [T])) {
         self.produce(c, |e, c, y| {
             let m = &e.memory;
             let weights = c.node.operands.get(3).map(|w| m.real(*w));
-            f(m.real(c.operand(1)), m.index(c.operand(2)), weights, m.real(c.operand(0))[0], y);
+            let labels = m.index(c.operand(2));
+            let total = loss::weight_sum(weights, labels.len());
+            f(m.real(c.operand(1)), labels, weights, total, m.real(c.operand(0))[0].to_f64(), y);
         });
     }
 
@@ -574,7 +584,9 @@ impl<T: Element> Executor<T> {
         let (mut dx, mut dstart, mut dend) = (self.fresh(c, 0), self.fresh(c, 1), self.fresh(c, 2));
         let dy = self.memory.real(c.operand(0));
         let out = (dx.as_mut_slice(), dstart.as_mut_slice(), dend.as_mut_slice());
-        sequence::frame_grad(dy, &axis.offsets, out.0, out.1, out.2);
+        out.1.fill(T::ZERO);
+        out.2.fill(T::ZERO);
+        embedding::frame_grad(dy, &axis.offsets, out.0, out.1, out.2, Write::Replace);
         self.put(c, 0, dx);
         self.put_or_add(c, 1, dstart);
         self.put_or_add(c, 2, dend);

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use rtc_compiler::expr::{Env as Names, Value as Number, eval};
 use rtc_compiler::expr::Expr;
+use rtc_compiler::expr::{Env as Names, Value as Number, eval};
 use rtc_compiler::ir::graph::{Node, RegionId, Value};
 use rtc_compiler::ir::types::{Attr, Type};
 
@@ -172,15 +172,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Writes the values of the rows that are not in `keep` (indices into `active`) to their final places.
-    fn leave(
-        &self,
-        done: &mut State<T>,
-        current: &[Val<T>],
-        env: &Env,
-        here: &Env,
-        active: &[usize],
-        keep: &[usize],
-    ) {
+    fn leave(&self, done: &mut State<T>, current: &[Val<T>], env: &Env, here: &Env, active: &[usize], keep: &[usize]) {
         let mut stays = vec![false; active.len()];
         for &n in keep {
             stays[n] = true;

@@ -123,7 +123,7 @@ impl<T: Element> Executor<T> {
             gradients: vec![T::ZERO; total],
             by_index,
             pool: Pool::default(),
-            tables: PositionTables::default(),
+            tables: PositionTables::new(),
             inputs: BTreeMap::new(),
             halting: Halting::default(),
             check_finite: false,

@@ -149,7 +149,10 @@ impl Bounds {
 
     /// Boundaries of all rows in elements: rows + 1 numbers.
     pub fn elements(&self, rows: usize) -> Vec<usize> {
-        (0..rows).map(|r| self.row(r).start).chain(rows.checked_sub(1).map_or(Some(0), |r| Some(self.row(r).end))).collect()
+        (0..rows)
+            .map(|r| self.row(r).start)
+            .chain(rows.checked_sub(1).map_or(Some(0), |r| Some(self.row(r).end)))
+            .collect()
     }
 }
 

@@ -72,7 +72,7 @@ pub fn map2<T: Real>(a: &[T], b: &[T], y: &mut [T], cost: usize, f: impl Fn(T, T
 #[inline(always)]
 pub(super) fn gelu_of<T: Real>(x: T) -> T {
     let half = T::from_f64(0.5) * x;
-    half.mul_add((x * T::from_f64(std::f64::consts::FRAC_1_SQRT_2)).erf(), half)
+    half.mul_add((x * T::from_f64(std::f64::consts::FRAC_1_SQRT_2)).erf_absolute(), half)
 }
 
 /// `max(x, 0)`; NaN stays NaN.
@@ -86,8 +86,8 @@ pub(super) fn relu_of<T: Real>(x: T) -> T {
 fn gelu_slope<T: Real>(x: T) -> T {
     const DENSITY_AT_ZERO: f64 = 0.398_942_280_401_432_7;
     let half = T::from_f64(0.5);
-    let cdf = half.mul_add((x * T::from_f64(std::f64::consts::FRAC_1_SQRT_2)).erf(), half);
-    let density = T::from_f64(DENSITY_AT_ZERO) * (-half * x * x).exp();
+    let cdf = half.mul_add((x * T::from_f64(std::f64::consts::FRAC_1_SQRT_2)).erf_absolute(), half);
+    let density = T::from_f64(DENSITY_AT_ZERO) * (-half * x * x).exp_below_one();
     x.mul_add(density, cdf)
 }
 

@@ -1,7 +1,7 @@
 //! Linear maps `y = x w^T` with the weight as `[out, in]`, their gradients, and column sums.
 //!
 //! Rows are cut into fixed blocks. Every element of a product is one chain of fused multiply-adds over the inner
-//! index (per [`DEPTH`] of it), whatever the number of rows: see [`rows_product`] for how `gemm` is held to that.
+//! index (per `DEPTH` of it), whatever the number of rows: see `rows_product` for how `gemm` is held to that.
 
 use gemm::{Parallelism, gemm};
 
@@ -52,6 +52,7 @@ pub fn linear<T: Real>(x: &[T], w: &[T], bias: Option<&[T]>, y: &mut [T], m: usi
 /// `y[m, n] = x[m, k] w[n, k]^T + init`.
 pub fn linear_onto<T: Real>(x: &[T], w: &[T], init: Init<T>, y: &mut [T], m: usize, k: usize, n: usize) {
     debug_assert!(x.len() == m * k && w.len() == n * k && y.len() == m * n);
+    let weight = Weight::new(w, m, k, n);
     let rows = block_rows(k, n);
     let out = Parts::new(y);
     each(m.div_ceil(rows), product_work(m, k, n), |i| {
@@ -59,7 +60,7 @@ pub fn linear_onto<T: Real>(x: &[T], w: &[T], init: Init<T>, y: &mut [T], m: usi
         // SAFETY: the blocks of rows are disjoint.
         let y = unsafe { out.part(range.start * n..range.end * n) };
         let write = begin(init, range.start, n, y);
-        rows_times_weight(&x[range.start * k..range.end * k], w, y, k, n, write);
+        weight.apply(&x[range.start * k..range.end * k], y, write);
     });
 }
 
@@ -77,6 +78,7 @@ pub fn linear_act<T: Real>(
 ) {
     debug_assert!(x.len() == m * k && w.len() == n * k && y.len() == m * n && pre.len() == m * n);
     let init = bias.map_or(Init::Zero, Init::Bias);
+    let weight = Weight::new(w, m, k, n);
     let rows = block_rows(k, n);
     let (pre, y) = (Parts::new(pre), Parts::new(y));
     each(m.div_ceil(rows), product_work(m, k, n), |i| {
@@ -85,7 +87,7 @@ pub fn linear_act<T: Real>(
         // SAFETY: the blocks of rows are disjoint.
         let (pre, y) = unsafe { (pre.part(elements.clone()), y.part(elements)) };
         let write = begin(init, range.start, n, pre);
-        rows_times_weight(&x[range.start * k..range.end * k], w, pre, k, n, write);
+        weight.apply(&x[range.start * k..range.end * k], pre, write);
         activate(act, pre, y);
     });
 }
@@ -222,26 +224,65 @@ struct Matrix<'a, T> {
     column: usize,
 }
 
-/// `y (+)= x w^T` for the rows of `x` and `y`, on the calling thread.
-fn rows_times_weight<T: Real>(x: &[T], w: &[T], y: &mut [T], k: usize, n: usize, write: Write) {
-    if n > NARROW {
-        return rows_product(x, Matrix { data: w, row: 1, column: k }, y, k, n, write);
+/// A weight `[n, k]` made ready for products with many rows.
+struct Weight<'a, T> {
+    w: &'a [T],
+    k: usize,
+    n: usize,
+    /// `[k, n]`, where there are enough rows: each block packs the weight anew, and rows of it are the quick way round.
+    transposed: Option<Vec<T>>,
+}
+
+impl<'a, T: Real> Weight<'a, T> {
+    fn new(w: &'a [T], m: usize, k: usize, n: usize) -> Self {
+        /// Rows from which on transposing first is faster.
+        const MANY: usize = 64;
+        Self { w, k, n, transposed: (m >= MANY && n > NARROW).then(|| transpose(w, k, n)) }
     }
-    vectorised(
-        #[inline(always)]
-        || {
-            for (i, y) in y.iter_mut().enumerate() {
-                let (row, column) = (i / n * k, i % n * k);
-                let dot = lane_sum(
-                    &x[row..row + k],
-                    &w[column..column + k],
-                    #[inline(always)]
-                    |a, b| a * b,
-                );
-                *y = if write == Write::Add { *y + dot } else { dot };
+
+    /// `y (+)= x w^T` for the rows of `x` and `y`, on the calling thread.
+    fn apply(&self, x: &[T], y: &mut [T], write: Write) {
+        let (k, n) = (self.k, self.n);
+        if let Some(transposed) = &self.transposed {
+            return rows_product(x, Matrix { data: transposed, row: n, column: 1 }, y, k, n, write);
+        }
+        if n > NARROW {
+            return rows_product(x, Matrix { data: self.w, row: 1, column: k }, y, k, n, write);
+        }
+        vectorised(
+            #[inline(always)]
+            || {
+                for (i, y) in y.iter_mut().enumerate() {
+                    let (row, column) = (i / n * k, i % n * k);
+                    let w = &self.w[column..column + k];
+                    let dot = lane_sum(
+                        &x[row..row + k],
+                        w,
+                        #[inline(always)]
+                        |a, b| a * b,
+                    );
+                    *y = if write == Write::Add { *y + dot } else { dot };
+                }
+            },
+        );
+    }
+}
+
+/// `[k, n]` from `w[n, k]`, in square tiles that stay in the first-level cache.
+fn transpose<T: Real>(w: &[T], k: usize, n: usize) -> Vec<T> {
+    let mut out = vec![T::ZERO; k * n];
+    let parts = Parts::new(&mut out);
+    each(k.div_ceil(LANES), k * n, |i| {
+        let inner = block(i, LANES, k);
+        for columns in (0..n.div_ceil(LANES)).map(|j| block(j, LANES, n)) {
+            for t in inner.clone() {
+                // SAFETY: tasks own disjoint rows of the result.
+                let out = unsafe { parts.part(t * n + columns.start..t * n + columns.end) };
+                out.iter_mut().zip(columns.clone()).for_each(|(out, j)| *out = w[j * k + t]);
             }
-        },
-    );
+        }
+    });
+    out
 }
 
 /// `y[rows, columns] (+)= x[rows, inner] b[inner, columns]` on the calling thread.

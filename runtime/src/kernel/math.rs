@@ -21,6 +21,19 @@ fn horner<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     sum
 }
 
+/// [`horner`] on the even and the odd powers apart: two chains of half the length, which overlap.
+#[inline(always)]
+fn two_chains<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
+    let square = x * x;
+    let mut chains = [coefficients[0], coefficients[1]];
+    for (i, &c) in coefficients.iter().enumerate().skip(2) {
+        chains[i % 2] = chains[i % 2].mul_add(square, c);
+    }
+    // The last coefficient is that of the power 0, so its chain is the even one.
+    let [even, odd] = if N % 2 == 1 { chains } else { [chains[1], chains[0]] };
+    odd.mul_add(x, even)
+}
+
 /// Splits x into `n ln 2 + r`: returns exp(r) for |r| <= ln 2 / 2, and n + [`ROUNDER`].
 #[inline(always)]
 fn reduce(x: f32) -> (f32, f32) {
@@ -73,6 +86,27 @@ pub(super) fn erf(x: f32) -> f32 {
     if t < 0.93 { near } else { far }
 }
 
+/// The error function to an absolute error of 1e-7, with one branch: enough where 1 is added to it.
+#[inline(always)]
+pub(super) fn erf_absolute(x: f32) -> f32 {
+    let t = x.abs();
+    let t4 = if t > 4.0 { 4.0 } else { t };
+    let power = two_chains(
+        t4,
+        [
+            3.143_822e-5,
+            -3.087_866_6e-4,
+            1.032_352_3e-3,
+            5.370_107e-4,
+            -1.958_402_6e-2,
+            1.029_196_46e-1,
+            6.365_977_5e-1,
+            1.128_380_3,
+        ],
+    );
+    (1.0 - exp_moderate(-power * t4)).copysign(x)
+}
+
 /// The hyperbolic tangent: an odd polynomial near 0, a ratio of exponentials beyond.
 #[inline(always)]
 pub(super) fn tanh(x: f32) -> f32 {
@@ -116,6 +150,17 @@ mod tests {
     }
 
     #[test]
+    fn the_absolute_error_function_is_close() {
+        for i in -60_000..60_000 {
+            let x = i as f32 * 1e-4;
+            let error = f64::from(erf_absolute(x)) - libm::erf(f64::from(x));
+            assert!(error.abs() < 1e-7, "{x}: {error:e}");
+        }
+        assert!(erf_absolute(f32::NAN).is_nan());
+        assert_eq!([erf_absolute(f32::INFINITY), erf_absolute(f32::NEG_INFINITY)], [1.0, -1.0]);
+    }
+
+    #[test]
     fn extremes_pass_through() {
         assert_eq!([exp_below_one(f32::NEG_INFINITY), exp_below_one(0.0)], [0.0, 1.0]);
         for f in [exp, exp_below_one, erf, tanh] {
@@ -123,7 +168,7 @@ mod tests {
         }
         assert_eq!([exp(f32::INFINITY), exp(f32::NEG_INFINITY), exp(0.0), exp(-0.0)], [f32::INFINITY, 0.0, 1.0, 1.0]);
         assert_eq!([exp(88.8), exp(f32::MAX), exp(f32::MIN)], [f32::INFINITY, f32::INFINITY, 0.0]);
-        assert!((exp(-100.0) / 3.783_506e-44 - 1.0).abs() < 0.05, "subnormal results round, not vanish");
+        assert!((exp(-100.0) / 3.78e-44 - 1.0).abs() < 0.05, "subnormal results round, not vanish");
         for f in [erf, tanh] {
             assert_eq!([f(f32::INFINITY), f(f32::NEG_INFINITY), f(f32::MAX)], [1.0, -1.0, 1.0]);
             assert_eq!(f(0.0).to_bits(), 0.0_f32.to_bits());

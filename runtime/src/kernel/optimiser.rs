@@ -31,9 +31,10 @@ pub fn squared_norm<T: Real>(x: &[T]) -> f64 {
     })
 }
 
-/// The factor that brings a gradient of the given L2 norm down to `clip`; 1 where it is not longer.
+/// The factor that brings a gradient of the given L2 norm down to `clip`; 1 where it is not longer. The norm is taken
+/// 1e-6 larger, as PyTorch does, so that runs of both can be compared.
 pub fn clip_factor(norm: f64, clip: Option<f64>) -> f64 {
-    clip.map_or(1.0, |clip| if norm > clip { clip / norm } else { 1.0 })
+    clip.map_or(1.0, |clip| (clip / (norm + 1e-6)).min(1.0))
 }
 
 /// Update number `step` (from 1) of AdamW on the weights `w` with the gradient `scale g` (`scale` from

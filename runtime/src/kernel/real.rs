@@ -51,6 +51,8 @@ pub trait Real:
     fn ln(self) -> Self;
     /// The error function.
     fn erf(self) -> Self;
+    /// The error function, where an absolute error of 1e-7 is enough in single precision.
+    fn erf_absolute(self) -> Self;
     /// The hyperbolic tangent.
     fn tanh(self) -> Self;
 
@@ -68,7 +70,7 @@ pub trait Real:
 }
 
 macro_rules! real {
-    ($type:ident, $exp:path, $exp_below_one:path, $erf:path, $tanh:path) => {
+    ($type:ident, $exp:path, $exp_below_one:path, $erf:path, $erf_absolute:path, $tanh:path) => {
         impl Real for $type {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -111,6 +113,10 @@ macro_rules! real {
                 $erf(self)
             }
             #[inline(always)]
+            fn erf_absolute(self) -> Self {
+                $erf_absolute(self)
+            }
+            #[inline(always)]
             fn tanh(self) -> Self {
                 $tanh(self)
             }
@@ -118,5 +124,5 @@ macro_rules! real {
     };
 }
 
-real!(f32, math::exp, math::exp_below_one, math::erf, math::tanh);
-real!(f64, f64::exp, f64::exp, libm::erf, f64::tanh);
+real!(f32, math::exp, math::exp_below_one, math::erf, math::erf_absolute, math::tanh);
+real!(f64, f64::exp, f64::exp, libm::erf, libm::erf, f64::tanh);

@@ -124,3 +124,25 @@ pub fn add_scaled_assign<T: Real>(y: &mut [T], x: &[T], s: &[T], groups: Groups)
         );
     });
 }
+
+/// The values of the units whose condition equals `when`, 0 elsewhere.
+pub fn keep<T: Real>(x: &[T], condition: &[u8], when: bool, groups: Groups, y: &mut [T]) {
+    debug_assert!(x.len() == y.len() && condition.len() == groups.units(x.len()));
+    for (u, &c) in condition.iter().enumerate() {
+        let range = groups.range(u);
+        if (c != 0) == when {
+            y[range.clone()].copy_from_slice(&x[range]);
+        } else {
+            y[range].fill(T::ZERO);
+        }
+    }
+}
+
+/// The values of `a` for the units whose condition holds, those of `b` for the others.
+pub fn select<T: Real>(condition: &[u8], a: &[T], b: &[T], groups: Groups, y: &mut [T]) {
+    debug_assert!(a.len() == y.len() && b.len() == y.len());
+    for (u, &c) in condition.iter().enumerate() {
+        let range = groups.range(u);
+        y[range.clone()].copy_from_slice(if c != 0 { &a[range] } else { &b[range] });
+    }
+}

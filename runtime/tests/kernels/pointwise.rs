@@ -9,6 +9,7 @@ use rtc_runtime::rng::Key;
 use crate::support::{SIZES, check_gradients, close, close32, filled, numbers, offsets, singles};
 
 type Map<T> = fn(&[T], &mut [T]);
+type Definition = fn(f64) -> f64;
 
 fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
@@ -16,7 +17,7 @@ fn sigmoid(x: f64) -> f64 {
 
 #[test]
 fn unary_maps_equal_the_definition() {
-    let cases: [(Map<f64>, Map<f32>, fn(f64) -> f64); 6] = [
+    let cases: [(Map<f64>, Map<f32>, Definition); 6] = [
         (el::gelu, el::gelu, |x| 0.5 * x * (1.0 + libm::erf(x / 2_f64.sqrt()))),
         (el::relu, el::relu, |x| x.max(0.0)),
         (el::sigmoid, el::sigmoid, sigmoid),

@@ -60,7 +60,7 @@ fn attentions() {
     let starts = offsets(&lengths);
     let len = starts[12] * 32;
     let [q, k, v, dout] = ["q", "k", "v", "dout"].map(|name| singles(name, len));
-    let row_keys: Vec<Key> = (0..12).map(|row| Key::new(row)).collect();
+    let row_keys: Vec<Key> = (0..12).map(Key::new).collect();
     let dropout = Some(ProbabilityDropout { p: 0.2, row_keys: &row_keys });
     let spec = Attention { heads: 4, head_width: 8, scale: 0.3, mask: MaskKind::Causal, dropout };
     same_bits(|| filled(len, |out| attention(&spec, &q, &k, &v, &starts, &starts, out)));

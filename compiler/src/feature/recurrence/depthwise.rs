@@ -19,8 +19,8 @@ pub(super) const DEPTHWISE: Feature = Feature {
                 kind: FieldKind::Depth,
                 default: Default::Required,
                 bounds: STEPS,
-                doc: "number of steps, with halting the most there can be: a number, an expression of `length` as \
-                      `log(length, 2)`, or `given` with each example",
+                doc: "number of steps, with halting the most there can be; `log(length, 2)` follows the length, `given` comes \
+                      with each example",
             },
             word(
                 "cap",

@@ -1,0 +1,899 @@
+//! The rows of the problem kinds: code, severity, what it means, a spec that has it and one that does not.
+//!
+//! One row per kind, nothing else: what is done with a row is said by the macro.
+
+use super::kinds::Severity;
+
+/// Declares the kinds, one row each. Examples begin with a line break that is not part of them, and are checked as
+/// `example.rt` for a classification task.
+macro_rules! declare {
+    ($($(#[doc = $text:literal])* $name:ident = $code:literal, $severity:ident,
+        summary: $summary:literal, doc: $doc:literal, bad: $bad:expr, good: $good:expr;)*) => {
+        /// What sort of problem a diagnostic reports.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Kind {
+            $($(#[doc = $text])* $name,)*
+        }
+
+        impl Kind {
+            /// All kinds in the order of the table.
+            pub const ALL: &[Kind] = &[$(Kind::$name,)*];
+
+            /// The word-shaped code: `unknown-field`.
+            pub fn code(self) -> &'static str {
+                match self { $(Kind::$name => $code,)* }
+            }
+
+            /// Error or warning.
+            pub fn severity(self) -> Severity {
+                match self { $(Kind::$name => Severity::$severity,)* }
+            }
+
+            /// What the kind means, in one sentence.
+            pub fn summary(self) -> &'static str {
+                match self { $(Kind::$name => $summary,)* }
+            }
+
+            /// Why it is a problem and what is right.
+            pub fn doc(self) -> &'static str {
+                match self { $(Kind::$name => $doc,)* }
+            }
+
+            /// A spec that has this problem and no other.
+            pub fn bad(self) -> &'static str {
+                (match self { $(Kind::$name => $bad,)* }).trim_start_matches('\n')
+            }
+
+            /// A spec like the bad one, without any problem.
+            pub fn good(self) -> &'static str {
+                (match self { $(Kind::$name => $good,)* }).trim_start_matches('\n')
+            }
+        }
+    };
+}
+
+declare! {
+    /// The text does not follow the grammar.
+    Syntax = "syntax", Error,
+        summary: "The text does not follow the grammar.",
+        doc: "A field is `name: value`, a statement is `keyword [word] [{ ... }]`, and a line break or a comma stands between them.",
+        bad: r#"
+model m {
+    embed { width = 8 }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    readout mean
+}
+"#;
+
+    /// Brackets, statements or definitions are nested too deeply.
+    TooDeep = "too-deep", Error,
+        summary: "Brackets, statements or definitions are nested too deeply.",
+        doc: "Nesting is limited to 64 levels in the text, and expressions to 200 levels after masks are inlined, so that no file can exhaust the stack.",
+        bad: concat!("let x = ", "(((((((((((((", "(((((((((((((", "(((((((((((((", "(((((((((((((", "(((((((((((((", "1", ")))))))))))))", ")))))))))))))", ")))))))))))))", ")))))))))))))", ")))))))))))))", "\n", "model m {\n    embed { width: 8 }\n    readout mean\n}\n"),
+        good: r#"
+let x = (1 + 2) * 3
+model m {
+    embed { width: 8 }
+    readout mean
+}
+"#;
+
+    /// A file, an expression or an expanded model is too long.
+    TooLong = "too-long", Error,
+        summary: "A file, an expression or an expanded model is too long.",
+        doc: "A file has at most 256 KiB, an expression at most 400 tokens as written and 10,000 after masks are inlined, a model at most 10,000 statements after blocks are inserted.",
+        bad: r#"
+mask m0 = i < j
+mask m1 = m0 or m0
+mask m2 = m1 or m1
+mask m3 = m2 or m2
+mask m4 = m3 or m3
+mask m5 = m4 or m4
+mask m6 = m5 or m5
+mask m7 = m6 or m6
+mask m8 = m7 or m7
+mask m9 = m8 or m8
+mask m10 = m9 or m9
+mask m11 = m10 or m10
+mask m12 = m11 or m11
+mask m13 = m12 or m12
+model m {
+    embed { width: 8 }
+    attend self { heads: 2, mask: m13 }
+    readout mean
+}
+"#,
+        good: r#"
+mask m0 = i < j
+mask m1 = m0 or i == j
+model m {
+    embed { width: 8 }
+    attend self { heads: 2, mask: m1 }
+    readout mean
+}
+"#;
+
+    /// A file named by `use` can't be read.
+    MissingFile = "missing-file", Error,
+        summary: "A file named by `use` can't be read.",
+        doc: "The path is relative to the file that uses it.",
+        bad: r#"
+use "nowhere.rt"
+model m {
+    embed { width: 8 }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    readout mean
+}
+"#;
+
+    /// A `use` path leaves the folder of the spec.
+    IncludeOutsideRoot = "include-outside-root", Error,
+        summary: "A `use` path leaves the folder of the spec.",
+        doc: "Paths are relative, with `/` between folders, and stay inside the folder of the file that was asked for.",
+        bad: r#"
+use "../other.rt"
+model m {
+    embed { width: 8 }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    readout mean
+}
+"#;
+
+    /// A file uses itself, directly or through others.
+    CyclicUse = "cyclic-use", Error,
+        summary: "A file uses itself, directly or through others.",
+        doc: "Move what both files need into a third one.",
+        bad: r#"
+use "example.rt"
+model m {
+    embed { width: 8 }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    readout mean
+}
+"#;
+
+    /// Two items have the same name, or a name of the language is taken.
+    DuplicateName = "duplicate-name", Error,
+        summary: "Two items have the same name, or a name of the language is taken.",
+        doc: "Models share one set of names, blocks another; `let`, `mask` and `bias` share a third, in which `i`, `j`, `step`, `length`, `head`, `given`, `none`, `min`, `max`, `log` and `learn` are taken.",
+        bad: r#"
+mask near = i - j < 4
+mask near = j <= i
+model m {
+    embed { width: 8 }
+    readout mean
+}
+"#,
+        good: r#"
+mask near = i - j < 4
+mask causal = j <= i
+model m {
+    embed { width: 8 }
+    readout mean
+}
+"#;
+
+    /// There is no model of this name.
+    UnknownModel = "unknown-model", Error,
+        summary: "There is no model of this name.",
+        doc: "Give the name of a model of the file, or add the file that has it with `use`.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    readout mean
+}
+variant small of n { embed.width: 4 }
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    readout mean
+}
+variant small of m { embed.width: 4 }
+"#;
+
+    /// The model has no variant of this name.
+    UnknownVariantOf = "unknown-variant-of", Error,
+        summary: "The model has no variant of this name.",
+        doc: "`variant a of m:b` edits the variant `b` of `m`.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    readout mean
+}
+variant small of m:tiny { embed.width: 4 }
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    readout mean
+}
+variant tiny of m { embed.width: 2 }
+variant small of m:tiny { embed.width: 4 }
+"#;
+
+    /// A variant is based on itself, directly or through others.
+    CyclicVariant = "cyclic-variant", Error,
+        summary: "A variant is based on itself, directly or through others.",
+        doc: "One variant of the chain must be based on the model.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    readout mean
+}
+variant a of m:b { embed.width: 2 }
+variant b of m:a { embed.width: 4 }
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    readout mean
+}
+variant a of m { embed.width: 2 }
+variant b of m:a { embed.width: 4 }
+"#;
+
+    /// A name in an expression, or of a block, is not defined here.
+    UnknownName = "unknown-name", Error,
+        summary: "A name in an expression, or of a block, is not defined here.",
+        doc: "Expressions know `let` constants, masks, biases, the parameters of their block or mask, and the variables that make sense in their place: `i`, `j`, `step`, `length`, `head` in masks and biases; `length` and `given` in depths.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    attend self { heads: 2, mask: causal }
+    readout mean
+}
+"#,
+        good: r#"
+mask causal = j <= i
+model m {
+    embed { width: 8 }
+    attend self { heads: 2, mask: causal }
+    readout mean
+}
+"#;
+
+    /// A block, mask, bias or function is given the wrong number of arguments.
+    WrongArity = "wrong-arity", Error,
+        summary: "A block, mask, bias or function is given the wrong number of arguments.",
+        doc: "The number of arguments is that of the definition.",
+        bad: r#"
+mask near(c) = i - j < c
+model m {
+    embed { width: 8 }
+    attend self { heads: 2, mask: near(1, 2) }
+    readout mean
+}
+"#,
+        good: r#"
+mask near(c) = i - j < c
+model m {
+    embed { width: 8 }
+    attend self { heads: 2, mask: near(2) }
+    readout mean
+}
+"#;
+
+    /// A block, mask, bias or `let` is defined through itself.
+    CyclicBlock = "cyclic-block", Error,
+        summary: "A block, mask, bias or `let` is defined through itself.",
+        doc: "Definitions are inserted where they are used, so none can hold itself.",
+        bad: r#"
+block layer() { layer() }
+model m {
+    embed { width: 8 }
+    layer()
+    readout mean
+}
+"#,
+        good: r#"
+block layer() { feedforward { hidden: 16 } }
+model m {
+    embed { width: 8 }
+    layer()
+    readout mean
+}
+"#;
+
+    /// No statement begins with this word.
+    UnknownStatement = "unknown-statement", Error,
+        summary: "No statement begins with this word.",
+        doc: "The statements are those of the table of features.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    feedfoward { hidden: 16 }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    feedforward { hidden: 16 }
+    readout mean
+}
+"#;
+
+    /// The statement has no such variant, or needs one and has none.
+    UnknownVariant = "unknown-variant", Error,
+        summary: "The statement has no such variant, or needs one and has none.",
+        doc: "`halt`, `attend`, `recur` and others name their variant after the keyword; `embed` and `feedforward` have none.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    recur depthwise {
+        halt globally
+        feedforward { hidden: 16 }
+        depth: 2
+    }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recur depthwise {
+        halt global
+        feedforward { hidden: 16 }
+        depth: 2
+    }
+    readout mean
+}
+"#;
+
+    /// The language has a word for this, but this version does not build it yet.
+    NotSupportedYet = "not-supported-yet", Error,
+        summary: "The language has a word for this, but this version does not build it yet.",
+        doc: "The word is kept for the feature that will use it; the table of features lists what can be built.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    scan s4d { state: 64 }
+    feedforward { hidden: 16 }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    feedforward { hidden: 16 }
+    readout mean
+}
+"#;
+
+    /// The statement can't stand here.
+    MisplacedStatement = "misplaced-statement", Error,
+        summary: "The statement can't stand here.",
+        doc: "`attend memory` needs a chunk-wise recurrence around it, `attend chunk` stands in `update memory`, `halt` in `recur depthwise`.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    attend memory { heads: 2 }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recur chunkwise {
+        size: 4
+        memory { slots: 2, init: normal }
+        attend memory { heads: 2 }
+    }
+    readout mean
+}
+"#;
+
+    /// A statement that is needed is missing.
+    MissingStatement = "missing-statement", Error,
+        summary: "A statement that is needed is missing.",
+        doc: "A model needs `embed` and `readout`; a chunk-wise recurrence needs `memory`.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    readout mean
+}
+"#;
+
+    /// A statement that can stand once stands more often.
+    DuplicateStatement = "duplicate-statement", Error,
+        summary: "A statement that can stand once stands more often.",
+        doc: "Remove one, or use a variant to replace it.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    readout mean
+    readout end
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    readout mean
+}
+"#;
+
+    /// The statement has no field of this name.
+    UnknownField = "unknown-field", Error,
+        summary: "The statement has no field of this name.",
+        doc: "The fields of every statement are in the table of features.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    feedforward { hiden: 16, hidden: 16 }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    feedforward { hidden: 16 }
+    readout mean
+}
+"#;
+
+    /// A field without a default is missing.
+    MissingField = "missing-field", Error,
+        summary: "A field without a default is missing.",
+        doc: "Sizes that decide what a model is have no default.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    feedforward
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    feedforward { hidden: 16 }
+    readout mean
+}
+"#;
+
+    /// A field is given twice in the same braces.
+    DuplicateField = "duplicate-field", Error,
+        summary: "A field is given twice in the same braces.",
+        doc: "Remove one, or change the value in a variant.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    feedforward { hidden: 16, hidden: 32 }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    feedforward { hidden: 16 }
+    readout mean
+}
+"#;
+
+    /// Two fields that exclude each other are both given.
+    ExclusiveFields = "exclusive-fields", Error,
+        summary: "Two fields that exclude each other are both given.",
+        doc: "A chunk-wise recurrence has either a `size` or a number of `chunks`.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    recur chunkwise {
+        size: 4
+        chunks: 2
+        memory { slots: 2, init: normal }
+        attend memory { heads: 2 }
+    }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recur chunkwise {
+        chunks: 2
+        memory { slots: 2, init: normal }
+        attend memory { heads: 2 }
+    }
+    readout mean
+}
+"#;
+
+    /// A value is not of the kind that the field takes.
+    WrongType = "wrong-type", Error,
+        summary: "A value is not of the kind that the field takes.",
+        doc: "The kind of every field is in the table of features.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    feedforward { hidden: gelu }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    feedforward { hidden: 16, activation: gelu }
+    readout mean
+}
+"#;
+
+    /// A number is outside the range of its field, or can't be computed.
+    OutOfRange = "out-of-range", Error,
+        summary: "A number is outside the range of its field, or can't be computed.",
+        doc: "The range of every field is in the table of features. A division by zero and a number that does not fit have no value.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    feedforward { hidden: 0 }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    feedforward { hidden: 16 }
+    readout mean
+}
+"#;
+
+    /// A size must divide another, or must be even, and does not.
+    Indivisible = "indivisible", Error,
+        summary: "A size must divide another, or must be even, and does not.",
+        doc: "Heads share the width evenly unless `head_width` is given; `xpos` and `rope` turn pairs of channels.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    attend self { heads: 3 }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    attend self { heads: 4 }
+    readout mean
+}
+"#;
+
+    /// A mask is a number; it must be true or false.
+    MaskNotBoolean = "mask-not-boolean", Error,
+        summary: "A mask is a number; it must be true or false.",
+        doc: "A mask says for a query `i` and a key `j` whether the query may see the key.",
+        bad: r#"
+mask near = i - j
+model m {
+    embed { width: 8 }
+    readout mean
+}
+"#,
+        good: r#"
+mask near = i - j < 4
+model m {
+    embed { width: 8 }
+    readout mean
+}
+"#;
+
+    /// A bias is true or false; it must be a number.
+    BiasNotNumber = "bias-not-number", Error,
+        summary: "A bias is true or false; it must be a number.",
+        doc: "A bias is added to the attention score of a query `i` and a key `j`.",
+        bad: r#"
+bias slope = j <= i
+model m {
+    embed { width: 8 }
+    readout mean
+}
+"#,
+        good: r#"
+bias slope = j - i
+model m {
+    embed { width: 8 }
+    readout mean
+}
+"#;
+
+    /// The gate of a recurrence needs a feedforward as the last layer.
+    GateWithoutFeedforward = "gate-without-feedforward", Error,
+        summary: "The gate of a recurrence needs a feedforward as the last layer.",
+        doc: "The gate is computed from the normed input of the closing feedforward.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    recur depthwise {
+        depth: 2
+        gate mlp { hidden: 16 }
+        attend self { heads: 2 }
+    }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recur depthwise {
+        depth: 2
+        gate mlp { hidden: 16 }
+        feedforward { hidden: 16 }
+    }
+    readout mean
+}
+"#;
+
+    /// A recurrence or stack has no layer.
+    EmptyRecurrence = "empty-recurrence", Error,
+        summary: "A recurrence or stack has no layer.",
+        doc: "Without a layer there is nothing to repeat.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    recur depthwise {
+        depth: 2
+    }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recur depthwise {
+        depth: 2
+        feedforward { hidden: 16 }
+    }
+    readout mean
+}
+"#;
+
+    /// `readout memory` needs a chunk-wise recurrence directly in the model.
+    ReadoutNeedsMemory = "readout-needs-memory", Error,
+        summary: "`readout memory` needs a chunk-wise recurrence directly in the model.",
+        doc: "The memory that is read out is that of the last chunk-wise recurrence of the model.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    feedforward { hidden: 16 }
+    readout memory
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recur chunkwise {
+        size: 4
+        memory { slots: 2, init: normal }
+        attend memory { heads: 2 }
+        update memory { attend chunk { heads: 2 } }
+    }
+    readout memory
+}
+"#;
+
+    /// `readout memory` reads a memory that never changes.
+    ReadoutNeedsUpdate = "readout-needs-update", Error,
+        summary: "`readout memory` reads a memory that never changes.",
+        doc: "Without `update memory` the memory does not depend on the input.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    recur chunkwise {
+        size: 4
+        memory { slots: 2, init: normal }
+        attend memory { heads: 2 }
+    }
+    readout memory
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recur chunkwise {
+        size: 4
+        memory { slots: 2, init: normal }
+        attend memory { heads: 2 }
+        update memory { attend chunk { heads: 2 } }
+    }
+    readout memory
+}
+"#;
+
+    /// The readout does not give what the task asks for.
+    ObjectiveMismatch = "objective-mismatch", Error,
+        summary: "The readout does not give what the task asks for.",
+        doc: "A task with one answer per row needs one vector per row; a task with an answer per token needs `readout each`. (The examples are checked for a classification task.)",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    feedforward { hidden: 16 }
+    readout each
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    feedforward { hidden: 16 }
+    readout mean
+}
+"#;
+
+    /// The path of an edit names nothing in the model.
+    PathNotFound = "path-not-found", Error,
+        summary: "The path of an edit names nothing in the model.",
+        doc: "A path names statements by their variant (`depthwise`, `self`) or keyword (`halt`, `embed`), from the outside inwards, and may leave out outer ones.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    feedforward { hidden: 16 }
+    readout mean
+}
+variant v of m { depthwise.depth: 3 }
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recur depthwise {
+        depth: 2
+        feedforward { hidden: 16 }
+    }
+    readout mean
+}
+variant v of m { depthwise.depth: 3 }
+"#;
+
+    /// The path of an edit names more than one statement.
+    AmbiguousPath = "ambiguous-path", Error,
+        summary: "The path of an edit names more than one statement.",
+        doc: "Name an outer statement too, or number the places: `feedforward[2].hidden`.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    feedforward { hidden: 16 }
+    feedforward { hidden: 16 }
+    readout mean
+}
+variant v of m { feedforward.hidden: 8 }
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    feedforward { hidden: 16 }
+    feedforward { hidden: 16 }
+    readout mean
+}
+variant v of m { feedforward[2].hidden: 8 }
+"#;
+
+    /// The halting rule has nothing to decide: the depth is 1.
+    HaltNeverFires = "halt-never-fires", Warning,
+        summary: "The halting rule has nothing to decide: the depth is 1.",
+        doc: "With one step there is no later step to save.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    recur depthwise {
+        depth: 1
+        halt global
+        feedforward { hidden: 16 }
+    }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recur depthwise {
+        depth: 2
+        halt global
+        feedforward { hidden: 16 }
+    }
+    readout mean
+}
+"#;
+
+    /// A halting cost is paid although the depth is given by each example.
+    CostWithoutHalting = "cost-without-halting", Warning,
+        summary: "A halting cost is paid although the depth is given by each example.",
+        doc: "With `depth: given` the number of steps is not the model's to choose, so the cost pulls against the data.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    recur depthwise {
+        depth: given
+        halt global
+        feedforward { hidden: 16 }
+    }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recur depthwise {
+        depth: given
+        halt global { cost: 0.0 }
+        feedforward { hidden: 16 }
+    }
+    readout mean
+}
+"#;
+
+    /// The memory slots start equal and nothing can tell them apart.
+    IdenticalSlots = "identical-slots", Warning,
+        summary: "The memory slots start equal and nothing can tell them apart.",
+        doc: "With a zero start and no dropout every slot gets the same gradient for ever, so all of them act as one. Use `init: normal`, or dropout.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    recur chunkwise {
+        size: 4
+        memory { slots: 2 }
+        attend memory { heads: 2 }
+        update memory { attend chunk { heads: 2 } }
+    }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recur chunkwise {
+        size: 4
+        memory { slots: 2, init: normal }
+        attend memory { heads: 2 }
+        update memory { attend chunk { heads: 2 } }
+    }
+    readout mean
+}
+"#;
+
+    /// Nothing reads the memory.
+    DeadMemory = "dead-memory", Warning,
+        summary: "Nothing reads the memory.",
+        doc: "Without `attend memory` in the recurrence, and with another readout, the slots get no gradient.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    recur chunkwise {
+        size: 4
+        memory { slots: 2, init: normal }
+        attend self { heads: 2 }
+    }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recur chunkwise {
+        size: 4
+        memory { slots: 2, init: normal }
+        attend memory { heads: 2 }
+    }
+    readout mean
+}
+"#;
+}

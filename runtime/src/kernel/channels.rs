@@ -1,0 +1,59 @@
+//! Moving channels: side by side, cut out, placed among zeros; and the features of pairs of rows.
+
+use super::Real;
+
+/// `y[., m + n]` from `a[., m]` and `b[., n]` side by side.
+pub fn concat<T: Real>(a: &[T], b: &[T], m: usize, n: usize, y: &mut [T]) {
+    for ((y, a), b) in y.chunks_exact_mut(m + n).zip(a.chunks_exact(m)).zip(b.chunks_exact(n)) {
+        y[..m].copy_from_slice(a);
+        y[m..].copy_from_slice(b);
+    }
+}
+
+/// `y[., width]`: the channels of `x[., d]` from `start` on.
+pub fn slice<T: Real>(x: &[T], d: usize, start: usize, width: usize, y: &mut [T]) {
+    for (y, x) in y.chunks_exact_mut(width).zip(x.chunks_exact(d)) {
+        y.copy_from_slice(&x[start..start + width]);
+    }
+}
+
+/// `y[., width]`: zeros with the channels of `x[., d]` at `start`; the gradient of [`slice`].
+pub fn pad<T: Real>(x: &[T], d: usize, start: usize, width: usize, y: &mut [T]) {
+    y.fill(T::ZERO);
+    for (y, x) in y.chunks_exact_mut(width).zip(x.chunks_exact(d)) {
+        y[start..start + d].copy_from_slice(x);
+    }
+}
+
+/// `y[pairs, 4 d] = [u; v; u v; |u - v|]`, with the rows u in the first half of `x[2 pairs, d]` and v in the second.
+pub fn pair<T: Real>(x: &[T], d: usize, y: &mut [T]) {
+    let (u, v) = x.split_at(x.len() / 2);
+    for ((y, u), v) in y.chunks_exact_mut(4 * d).zip(u.chunks_exact(d)).zip(v.chunks_exact(d)) {
+        y[..d].copy_from_slice(u);
+        y[d..2 * d].copy_from_slice(v);
+        for c in 0..d {
+            y[2 * d + c] = u[c] * v[c];
+            y[3 * d + c] = (u[c] - v[c]).abs();
+        }
+    }
+}
+
+/// The gradient of [`pair`]; `|u - v|` has slope 0 where both are equal.
+pub fn pair_grad<T: Real>(x: &[T], dy: &[T], d: usize, dx: &mut [T]) {
+    let half = x.len() / 2;
+    let (u, v) = x.split_at(half);
+    let (du, dv) = dx.split_at_mut(half);
+    for (n, dy) in dy.chunks_exact(4 * d).enumerate() {
+        for c in 0..d {
+            let at = n * d + c;
+            let (product, distance) = (dy[2 * d + c], dy[3 * d + c]);
+            let slope = match u[at].partial_cmp(&v[at]) {
+                Some(std::cmp::Ordering::Greater) => distance,
+                Some(std::cmp::Ordering::Less) => -distance,
+                _ => T::ZERO,
+            };
+            du[at] = dy[c] + product * v[at] + slope;
+            dv[at] = dy[d + c] + product * u[at] - slope;
+        }
+    }
+}
