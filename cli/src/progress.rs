@@ -101,7 +101,12 @@ impl<'a> Progress<'a> {
             bar.set_position(update);
             bar.set_message(text());
         } else if self.printed.elapsed() >= PAUSE {
-            self.terminal.message(&format!("update {}/{}  {}", number(update as f64), number(self.total as f64), text()));
+            self.terminal.message(&format!(
+                "update {}/{}  {}",
+                number(update as f64),
+                number(self.total as f64),
+                text()
+            ));
             self.printed = Instant::now();
         }
     }

@@ -56,7 +56,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
                 if found.problems.has_errors() {
                     failed.get_or_insert(Exit::Reported(BAD_SPEC));
                 }
-                rows.push(json!({ "spec": text, "models": found.models, "problems": json(&found.problems, &found.sources) }));
+                rows.push(
+                    json!({ "spec": text, "models": found.models, "problems": json(&found.problems, &found.sources) }),
+                );
                 if !options.json {
                     terminal.problems(&found.problems, &found.sources);
                     if !found.problems.has_errors() {
@@ -83,7 +85,9 @@ fn check_one(arg: &SpecArg, sets: &[String], catalog: &Catalog) -> Result<Found,
         return Ok(Found { models: specs.into_iter().map(|spec| spec.name).collect(), problems, sources });
     }
     match arg.check_silently(sets, catalog) {
-        Ok(checked) => Ok(Found { models: vec![checked.spec.name], problems: checked.problems, sources: checked.sources }),
+        Ok(checked) => {
+            Ok(Found { models: vec![checked.spec.name], problems: checked.problems, sources: checked.sources })
+        }
         Err(Failure::Spec(found)) => Ok(Found { models: vec![], problems: found.0, sources: found.1 }),
         Err(failure) => Err(failure),
     }

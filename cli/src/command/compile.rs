@@ -85,7 +85,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 
 fn stage(compiled: &Compiled, options: &Options) -> Result<String, Failure> {
     let Compiled { spec, binding, graph } = compiled;
-    let optimised = || if options.inference { pipeline::inference(spec, binding) } else { pipeline::training(spec, binding) };
+    let optimised =
+        || if options.inference { pipeline::inference(spec, binding) } else { pipeline::training(spec, binding) };
     let graph = match options.inference {
         true => &pipeline::inference(spec, binding)?,
         false => graph,

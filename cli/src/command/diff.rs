@@ -116,7 +116,8 @@ fn to_text(comparison: &Comparison, options: &Options) -> String {
         }
     }
     let _ = writeln!(out, "\nparameters  {}", change(comparison.parameters));
-    let _ = writeln!(out, "operations  {} for a row of {} tokens", change(comparison.flops), number(options.length as f64));
+    let _ =
+        writeln!(out, "operations  {} for a row of {} tokens", change(comparison.flops), number(options.length as f64));
     out
 }
 

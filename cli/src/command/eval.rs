@@ -46,12 +46,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let mut trained = Trained::open(&options.model)?;
     let data = load_splits(options, &trained)?;
     let update = trained.state.progress.updates;
-    terminal.message(&format!(
-        "{}, {} after update {}",
-        trained.name,
-        options.model.checkpoint,
-        number(update as f64)
-    ));
+    terminal.message(&format!("{}, {} after update {}", trained.name, options.model.checkpoint, number(update as f64)));
     let batch = &trained.experiment.batch;
     let batch = batch.size.div_ceil(batch.accumulate);
     // Nothing is lost when a measurement is cut off, so signals end it at once.

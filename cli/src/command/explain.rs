@@ -47,7 +47,8 @@ fn list(options: &Options, terminal: &Terminal) -> Result<(), Failure> {
     if options.json {
         return terminal.json(&Kind::ALL.iter().map(|kind| row(*kind, false)).collect());
     }
-    let cells = |kind: &Kind| vec![kind.code().to_owned(), kind.severity().word().to_owned(), kind.summary().to_owned()];
+    let cells =
+        |kind: &Kind| vec![kind.code().to_owned(), kind.severity().word().to_owned(), kind.summary().to_owned()];
     terminal.result(&columns(&Kind::ALL.iter().map(cells).collect::<Vec<_>>()))
 }
 

@@ -42,7 +42,10 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let mut trained = Trained::open(&options.model)?;
     if trained.task.objective() != Objective::Classify {
-        return Err(Failure::Usage(format!("`rtc predict` needs a task with one class per sequence, and {} has not", trained.task.name())));
+        return Err(Failure::Usage(format!(
+            "`rtc predict` needs a task with one class per sequence, and {} has not",
+            trained.task.name()
+        )));
     }
     let classes = trained.task.classes(&trained.options);
     if !options.tokens.is_empty() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
 use rtc_runtime::experiment::TaskSettings;
-use rtc_runtime::task::{OptionValue, Objective, Options as TaskOptions, TASKS, Task};
+use rtc_runtime::task::{Objective, OptionValue, Options as TaskOptions, TASKS, Task};
 use rtc_runtime::task::{describe, load_split, resolve_options, sample, task_named};
 use serde_json::{Map, Value, json};
 
@@ -105,9 +105,7 @@ fn describe_task(rows: &Rows, terminal: &Terminal) -> Result<(), Failure> {
         Objective::Each => "one class per token",
     };
     if rows.json {
-        let field = |f: &rtc_runtime::task::OptionField| {
-            json!({ "name": f.name, "value": options.get(f.name), "least": f.least, "most": f.most, "doc": f.doc })
-        };
+        let field = |f: &rtc_runtime::task::OptionField| json!({ "name": f.name, "value": options.get(f.name), "least": f.least, "most": f.most, "doc": f.doc });
         let split = |s: &rtc_runtime::task::Split| json!({ "name": s.name, "examples": s.count, "doc": s.doc });
         return terminal.json(&json!({
             "name": task.name(), "doc": task.doc(), "objective": objective, "vocabulary": vocabulary, "classes": classes,

@@ -237,7 +237,8 @@ fn make_data(experiment: &Experiment, terminal: &Terminal) -> Result<Dataset, Fa
     let data = load(&experiment.task, &experiment.splits());
     drop(spinner);
     let data = data?;
-    let sizes = experiment.splits().into_iter().map(|split| format!("{split} {}", number(data.split(split).len() as f64)));
+    let sizes =
+        experiment.splits().into_iter().map(|split| format!("{split} {}", number(data.split(split).len() as f64)));
     let sizes = sizes.collect::<Vec<_>>().join(", ");
     terminal.message(&format!("data: {sizes} ({})", duration(start.elapsed().as_secs_f64())));
     Ok(data)

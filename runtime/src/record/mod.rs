@@ -61,8 +61,8 @@ pub struct RunInfo {
 impl RunInfo {
     /// A short text that differs between runs of different models, seeds or experiments, for the names of folders.
     pub fn identity(&self, experiment: &Experiment) -> String {
-        let text = [&self.spec_hash, &self.graph_hash, &self.seed.to_string(), &experiment.to_yaml()].map(String::as_str);
-        Sha256::digest(text.join("\n")).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+        let text = format!("{}\n{}\n{}\n{}", self.spec_hash, self.graph_hash, self.seed, experiment.to_yaml());
+        Sha256::digest(text).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 

@@ -193,7 +193,8 @@ impl Task for ListOps {
     fn encode(&self, text: &str, _options: &Options) -> Result<Vec<u32>, String> {
         let spaced = text.replace(['(', ')'], " ").replace(']', " ] ").replace('[', " [");
         let id = |word: &str| SYMBOLS.iter().position(|symbol| *symbol == word).map(|id| id as u32);
-        let ids = spaced.split_whitespace().map(|word| id(word).ok_or_else(|| format!("`{word}` is no symbol of ListOps")));
+        let ids =
+            spaced.split_whitespace().map(|word| id(word).ok_or_else(|| format!("`{word}` is no symbol of ListOps")));
         let tokens = ids.collect::<Result<Vec<_>, _>>()?;
         evaluate(&tokens).map(|_| tokens)
     }
