@@ -57,14 +57,11 @@ fn options() -> Result<Options, String> {
 }
 
 fn model(o: &Options) -> Result<Model<f32>, String> {
-    let (file, target) = o.spec.split_once(".rt:").map_or((o.spec.clone(), None), |(f, t)| (format!("{f}.rt"), Some(t)));
+    let (file, target) =
+        o.spec.split_once(".rt:").map_or((o.spec.clone(), None), |(f, t)| (format!("{f}.rt"), Some(t)));
     let text = std::fs::read_to_string(&file).map_err(|e| format!("{file}: {e}"))?;
-    let catalog = Catalog {
-        task: None,
-        vocabulary: Some(o.vocab),
-        classes: Some(10),
-        objective: Some(Objective::Classify),
-    };
+    let catalog =
+        Catalog { task: None, vocabulary: Some(o.vocab), classes: Some(10), objective: Some(Objective::Classify) };
     let folder = Folder(Path::new(&file).parent().unwrap_or(Path::new(".")).to_owned());
     let (spec, problems, sources) = check(&folder, Source::new(&file, text), target, &o.edits, &catalog);
     let spec = spec.ok_or_else(|| render(&problems, &sources, Style::Plain))?;
@@ -94,14 +91,8 @@ fn measure(o: &Options) -> Result<(), String> {
     let started = Instant::now();
     let mut model = model(o)?;
     let batches: Vec<Batch> = (0..4).map(|n| batch(o, n)).collect();
-    let rule = UpdateRule {
-        learning_rate: 1e-4,
-        beta1: 0.9,
-        beta2: 0.98,
-        epsilon: 1e-8,
-        weight_decay: 0.1,
-        clip: None,
-    };
+    let rule =
+        UpdateRule { learning_rate: 1e-4, beta1: 0.9, beta2: 0.98, epsilon: 1e-8, weight_decay: 0.1, clip: None };
     let mut times = vec![];
     let (mut first, mut loss, mut depth) = (0.0, 0.0, None);
     for n in 0..o.steps + 3 {

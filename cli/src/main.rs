@@ -1,3 +1,70 @@
-//! The `rtc` command.
+//! The `rtc` command: parses its arguments, sets up threads, runs one command, and turns the outcome into an exit code.
 
-fn main() {}
+mod command;
+mod failure;
+mod model;
+mod progress;
+mod saved;
+mod spec_file;
+mod terminal;
+mod text;
+mod threads;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use command::Command;
+use terminal::Terminal;
+
+const EXAMPLES: &str = "\
+Examples:
+  rtc check specs/gut.rt                        report every problem in a spec
+  rtc compile specs/gut.rt:no_gate              print the graph of a variant
+  rtc diff specs/gut.rt specs/gut.rt:no_gate    say what an ablation changes
+  rtc train specs/gut.rt                        train on a laptop's ListOps
+  rtc train specs/gut.rt --experiment listops   train as in the paper
+  rtc predict runs/NAME '[MAX 2 9 [MIN 4 7 ] 0 ]'
+";
+
+const CODES: &str = "\
+Exit codes:
+  0 done   1 a negative finding   2 usage or experiment   3 spec   4 data   5 a number that is not finite
+  6 input, output, disk full   7 checkpoint refused   75 stopped, go on with the same command
+
+Results go to standard output, messages to standard error. NO_COLOR turns colours off.
+";
+
+/// The recurrent-transformer compiler: checks, compares, compiles, trains and evaluates specs of sequence models.
+#[derive(Parser)]
+#[command(name = "rtc", version, before_help = EXAMPLES, after_help = CODES, max_term_width = 120)]
+#[command(arg_required_else_help = true, subcommand_required = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+
+    /// Print no messages, only results and errors
+    #[arg(long, short, global = true)]
+    quiet: bool,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let terminal = Terminal::new(cli.quiet);
+    threads::set_up(cli.command.threads());
+    match threads::on_a_large_stack(|| run(&cli.command, &terminal)) {
+        Ok(code) => ExitCode::from(code),
+        // The panic has printed its message already.
+        Err(_) => ExitCode::from(101),
+    }
+}
+
+fn run(command: &Command, terminal: &Terminal) -> u8 {
+    match command.run(terminal) {
+        Ok(exit) => exit.code(),
+        Err(failure) => {
+            terminal.report(&failure);
+            failure.code()
+        }
+    }
+}

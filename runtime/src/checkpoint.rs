@@ -137,7 +137,8 @@ pub enum Slot {
 }
 
 impl Slot {
-    fn name(self) -> &'static str {
+    /// Its name in the folder of the checkpoints.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Last => "last",
             Self::Best => "best",

@@ -21,10 +21,12 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
-use crate::checkpoint::{Checkpoints, Disk, FileSystem};
+use crate::checkpoint::{Checkpoints, Disk, FileSystem, Slot};
 use crate::error::{CheckpointError, Error, ExperimentError, IoError};
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, ExperimentFile};
+use crate::train::Table;
 use append::Appender;
 use tensorboard::Summary;
 
@@ -54,6 +56,51 @@ pub struct RunInfo {
     pub threads: usize,
     /// Versions of the program and its parts.
     pub versions: BTreeMap<String, String>,
+}
+
+impl RunInfo {
+    /// A short text that differs between runs of different models, seeds or experiments, for the names of folders.
+    pub fn identity(&self, experiment: &Experiment) -> String {
+        let text = format!("{}\n{}\n{}\n{}", self.spec_hash, self.graph_hash, self.seed, experiment.to_yaml());
+        Sha256::digest(text).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// What a run folder says about its run, read without changing anything in it.
+#[derive(Clone, Debug)]
+pub struct SavedRun {
+    /// The identity.
+    pub info: RunInfo,
+    /// The complete spec.
+    pub spec: String,
+    /// The complete experiment.
+    pub experiment: Experiment,
+    /// The table, if the run is finished.
+    pub results: Option<Table>,
+}
+
+impl SavedRun {
+    /// Name of the spec's file in a run folder.
+    pub const SPEC: &str = SPEC;
+
+    /// Reads a run folder, which another process may be writing to.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let refuse = |reason: String| CheckpointError { path: path.to_path_buf(), reason, previous: None };
+        let text = |name: &str| {
+            let file = path.join(name);
+            fs::read_to_string(&file).map_err(IoError::at("read", &file))
+        };
+        let info = serde_json::from_str(&text(RUN)?).map_err(|error| refuse(format!("{RUN}: {error}")))?;
+        let file = path.join(EXPERIMENT).display().to_string();
+        let experiment = ExperimentFile::parse(&file, &text(EXPERIMENT)?)?.resolve(None, &[])?;
+        let results = text(RESULTS).ok().and_then(|text| serde_json::from_str(&text).ok());
+        Ok(Self { info, spec: text(SPEC)?, experiment, results })
+    }
+
+    /// The folder of a checkpoint of the run at `path`.
+    pub fn checkpoint(path: &Path, slot: Slot) -> PathBuf {
+        path.join(CHECKPOINTS).join(slot.name())
+    }
 }
 
 /// An open run folder.

@@ -118,6 +118,15 @@ pub trait Task: Sync {
         true
     }
 
+    /// The tokens of a sequence as a person writes it: names of tokens with blanks between them.
+    fn encode(&self, text: &str, options: &Options) -> Result<Vec<u32>, String> {
+        let names = self.vocabulary(options);
+        let id = |word: &str| names.iter().position(|name| name == word).map(|id| id as u32);
+        text.split_whitespace()
+            .map(|word| id(word).ok_or_else(|| format!("`{word}` is no token of {}", self.name())))
+            .collect()
+    }
+
     /// The split of this name, or a sentence that lists the splits.
     fn split(&self, name: &str) -> Result<&'static Split, String> {
         self.splits().iter().find(|split| split.name == name).ok_or_else(|| {

@@ -1,9 +1,10 @@
 //! The table at the end of a run.
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// How the best checkpoint does on one split.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The split.
     pub split: String,
@@ -22,13 +23,14 @@ pub struct Row {
 }
 
 /// The results of a run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Table {
     /// Updates done when the best checkpoint was saved.
     pub best_update: u64,
     /// Its accuracy on the dev split.
     pub dev_accuracy: f64,
     /// One row per evaluation split, in the experiment's order.
+    #[serde(rename = "splits")]
     pub rows: Vec<Row>,
 }
 
@@ -55,15 +57,8 @@ impl Table {
         cells.iter().map(line).collect()
     }
 
-    /// The table for programs.
+    /// The table for programs; it reads back through serde.
     pub fn to_json(&self) -> Value {
-        let row = |row: &Row| {
-            json!({
-                "split": row.split, "examples": row.examples, "scored": row.scored, "accuracy": row.accuracy,
-                "loss": row.loss, "mean_depth": row.mean_depth, "majority": row.majority,
-            })
-        };
-        let rows: Vec<Value> = self.rows.iter().map(row).collect();
-        json!({ "best_update": self.best_update, "dev_accuracy": self.dev_accuracy, "splits": rows })
+        serde_json::to_value(self).expect("names and numbers are valid JSON")
     }
 }

@@ -189,6 +189,16 @@ impl Task for ListOps {
         read::read(path)
     }
 
+    /// Round brackets are dropped, as in files, and `3]` is two symbols. The expression must be complete.
+    fn encode(&self, text: &str, _options: &Options) -> Result<Vec<u32>, String> {
+        let spaced = text.replace(['(', ')'], " ").replace(']', " ] ").replace('[', " [");
+        let id = |word: &str| SYMBOLS.iter().position(|symbol| *symbol == word).map(|id| id as u32);
+        let ids =
+            spaced.split_whitespace().map(|word| id(word).ok_or_else(|| format!("`{word}` is no symbol of ListOps")));
+        let tokens = ids.collect::<Result<Vec<_>, _>>()?;
+        evaluate(&tokens).map(|_| tokens)
+    }
+
     fn keeps(&self, split: &str, example: &Example, options: &Options) -> bool {
         match source(split) {
             Source::Pool { limit, .. } => example.tokens.len() <= limit_of(limit, options),

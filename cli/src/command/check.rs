@@ -1,0 +1,94 @@
+//! `rtc check`: every problem in specs.
+
+use clap::Args;
+use rtc_compiler::check::check_all;
+use rtc_compiler::diag::{Problems, json};
+use rtc_compiler::schema::Catalog;
+use rtc_compiler::source::Sources;
+use serde_json::json;
+
+use crate::failure::{BAD_SPEC, Exit, Failure, Outcome};
+use crate::model::TaskFacts;
+use crate::spec_file::SpecArg;
+use crate::terminal::Terminal;
+use crate::text::count;
+
+const EXAMPLES: &str = "\
+Examples:
+  rtc check specs/*.rt                            every model and variant of every file
+  rtc check specs/gut.rt:no_gate                  one variant
+  rtc check specs/gut.rt --set depthwise.depth=20 the file's own model, edited
+  rtc check specs/gut.rt --json                   for editors
+";
+
+/// Arguments of `rtc check`.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Specs: `file.rt`, or `file.rt:variant`
+    #[arg(required = true, value_name = "SPEC")]
+    specs: Vec<String>,
+    /// Edit the model before it is checked, as in `depthwise.depth=20`; a file without a variant then means its own model
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// Check for this task: its classes, its vocabulary, what it asks for
+    #[arg(long, value_name = "NAME")]
+    task: Option<String>,
+    /// Print the problems as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found in one file.
+struct Found {
+    models: Vec<String>,
+    problems: Problems,
+    sources: Sources,
+}
+
+/// Checks all specs before it fails for the errors in any of them.
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+    let catalog = TaskFacts::named(options.task.as_deref())?.catalog();
+    let (mut rows, mut failed) = (vec![], None);
+    for text in &options.specs {
+        match check_one(&SpecArg::parse(text), &options.set, &catalog) {
+            Ok(found) => {
+                if found.problems.has_errors() {
+                    failed.get_or_insert(Exit::Reported(BAD_SPEC));
+                }
+                rows.push(
+                    json!({ "spec": text, "models": found.models, "problems": json(&found.problems, &found.sources) }),
+                );
+                if !options.json {
+                    terminal.problems(&found.problems, &found.sources);
+                    if !found.problems.has_errors() {
+                        terminal.message(&format!("{text}: {}, no errors", count(found.models.len(), "model")));
+                    }
+                }
+            }
+            // A file that can't be read must not hide the problems of the others.
+            Err(failure) => {
+                terminal.report(&failure);
+                failed.get_or_insert(Exit::Reported(failure.code()));
+            }
+        }
+    }
+    if options.json {
+        terminal.json(&rows.into())?;
+    }
+    Ok(failed.unwrap_or(Exit::Done))
+}
+
+fn check_one(arg: &SpecArg, sets: &[String], catalog: &Catalog) -> Result<Found, Failure> {
+    if arg.target.is_none() && sets.is_empty() {
+        let (specs, problems, sources) = check_all(&arg.loader(), arg.source()?, catalog);
+        return Ok(Found { models: specs.into_iter().map(|spec| spec.name).collect(), problems, sources });
+    }
+    match arg.check_silently(sets, catalog) {
+        Ok(checked) => {
+            Ok(Found { models: vec![checked.spec.name], problems: checked.problems, sources: checked.sources })
+        }
+        Err(Failure::Spec(found)) => Ok(Found { models: vec![], problems: found.0, sources: found.1 }),
+        Err(failure) => Err(failure),
+    }
+}

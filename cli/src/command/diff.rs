@@ -1,0 +1,165 @@
+//! `rtc diff`: what differs between two specs, as graphs.
+
+use std::fmt::Write;
+
+use clap::Args;
+use rtc_compiler::ir::cost::{Sizes, region_cost};
+use rtc_compiler::ir::diff::{Difference, SlotDifference, diff};
+use rtc_compiler::ir::graph::MAIN;
+use serde_json::{Value, json};
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::model::{Compiled, TaskFacts};
+use crate::spec_file::SpecArg;
+use crate::terminal::Terminal;
+use crate::text::number;
+
+const EXAMPLES: &str = "\
+Examples:
+  rtc diff specs/gut.rt specs/gut.rt:no_gate                what the ablation changes
+  rtc diff specs/gut.rt specs/gut.rt:no_gate --only gate    assert that nothing but the gate differs
+  rtc diff specs/gut.rt my.rt --task listops --length 1000  costs for rows of 1,000 tokens
+";
+
+const CODES: &str = "\
+Without --only, differences are the answer: the exit code is 0 whenever the two could be compared.
+With --only SLOT it is 0 if they are equal or differ in that slot alone, else 1.
+";
+
+/// Arguments of `rtc diff`.
+#[derive(Args)]
+#[command(before_help = EXAMPLES, after_help = CODES)]
+pub(crate) struct Options {
+    /// The first spec: `file.rt`, or `file.rt:variant`
+    a: String,
+    /// The second spec
+    b: String,
+    /// The slot in which alone they may differ, as `gate` or `depthwise.halt`
+    #[arg(long, value_name = "SLOT")]
+    only: Option<String>,
+    /// Tokens of the row for which operations are counted; recurrences run to their bound
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    length: usize,
+    /// Compare for this task: without one, vocabulary and classes count as 1
+    #[arg(long, value_name = "NAME")]
+    task: Option<String>,
+    /// Edit both models, as in `depthwise.depth=20`
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Both graphs, compared.
+struct Comparison {
+    names: [String; 2],
+    difference: Difference,
+    parameters: (f64, f64),
+    flops: (f64, f64),
+}
+
+/// Prints the differences; with `--only` they are judged.
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+    let task = TaskFacts::named(options.task.as_deref())?;
+    let compile = |text: &str| -> Result<Compiled, Failure> {
+        let checked = SpecArg::parse(text).check(&options.set, &task.catalog(), terminal)?;
+        Compiled::new(checked.spec, &task)
+    };
+    let (a, b) = (compile(&options.a)?, compile(&options.b)?);
+    let sizes = Sizes::row(options.length);
+    let comparison = Comparison {
+        difference: diff(&a.graph, &b.graph, &sizes),
+        parameters: (a.parameter_count() as f64, b.parameter_count() as f64),
+        flops: (region_cost(&a.graph, MAIN, &sizes), region_cost(&b.graph, MAIN, &sizes)),
+        names: [options.a.clone(), options.b.clone()],
+    };
+    if options.json {
+        terminal.json(&to_json(&comparison, options))?;
+    } else {
+        terminal.result(&to_text(&comparison, options))?;
+    }
+    let Some(only) = &options.only else { return Ok(Exit::Done) };
+    let outside = comparison.difference.outside(only);
+    if !outside.is_empty() {
+        let named: Vec<String> = outside.iter().map(|name| format!("`{}`", title(name))).collect();
+        terminal.message(&format!("they differ outside `{only}`: {}", named.join(", ")));
+    }
+    Ok(Exit::of(outside.is_empty()))
+}
+
+fn title(slot: &str) -> &str {
+    if slot.is_empty() { "(no slot)" } else { slot }
+}
+
+fn to_text(comparison: &Comparison, options: &Options) -> String {
+    if comparison.difference.is_empty() {
+        return "the graphs are equal\n".to_owned();
+    }
+    let [a, b] = &comparison.names;
+    let mut out = format!("- {a}\n+ {b}\n");
+    for (name, slot) in &comparison.difference.slots {
+        let _ = writeln!(out, "\n{}{}", title(name), changes(slot));
+        for (sign, lines) in [('-', &slot.left), ('+', &slot.right)] {
+            for (line, times) in runs(lines) {
+                let times = if times > 1 { format!("  ({times} times)") } else { String::new() };
+                let _ = writeln!(out, "  {sign} {line}{times}");
+            }
+        }
+        if slot.rewired {
+            let _ = writeln!(out, "  the same nodes, wired differently");
+        }
+        for (sign, lines) in [('-', &slot.reads_left), ('+', &slot.reads_right)] {
+            for line in lines {
+                let _ = writeln!(out, "  {sign} reads {line}");
+            }
+        }
+    }
+    let _ = writeln!(out, "\nparameters  {}", change(comparison.parameters));
+    let _ =
+        writeln!(out, "operations  {} for a row of {} tokens", change(comparison.flops), number(options.length as f64));
+    out
+}
+
+/// Equal neighbours of a sorted list as one, with their number.
+fn runs(lines: &[String]) -> Vec<(&str, usize)> {
+    lines.chunk_by(|a, b| a == b).map(|run| (run[0].as_str(), run.len())).collect()
+}
+
+/// What changes in the costs of a slot, in brackets; nothing if nothing does.
+fn changes(slot: &SlotDifference) -> String {
+    let costs = [("parameters", slot.parameters), ("operations", slot.flops)];
+    let changed = costs.iter().filter(|(_, (a, b))| a != b);
+    let texts: Vec<String> = changed.map(|(what, costs)| format!("{what} {}", change(*costs))).collect();
+    if texts.is_empty() { String::new() } else { format!("  [{}]", texts.join("; ")) }
+}
+
+/// `1,200 -> 1,000 (-200)`.
+fn change((a, b): (f64, f64)) -> String {
+    if a == b {
+        return format!("{} in both", number(a));
+    }
+    let sign = if b > a { "+" } else { "" };
+    format!("{} -> {} ({sign}{})", number(a), number(b), number(b - a))
+}
+
+fn to_json(comparison: &Comparison, options: &Options) -> Value {
+    let slot = |(name, slot): (&String, &SlotDifference)| {
+        json!({
+            "slot": name, "left": slot.left, "right": slot.right, "rewired": slot.rewired,
+            "reads_left": slot.reads_left, "reads_right": slot.reads_right,
+            "parameters": [slot.parameters.0, slot.parameters.1], "flops": [slot.flops.0, slot.flops.1],
+        })
+    };
+    let difference = &comparison.difference;
+    let mut out = json!({
+        "left": comparison.names[0], "right": comparison.names[1], "equal": difference.is_empty(),
+        "slots": difference.slots.iter().map(slot).collect::<Vec<_>>(),
+        "parameters": [comparison.parameters.0, comparison.parameters.1],
+        "flops": [comparison.flops.0, comparison.flops.1], "length": options.length,
+    });
+    if let Some(only) = &options.only {
+        out["only"] = json!({ "slot": only, "outside": difference.outside(only) });
+    }
+    out
+}

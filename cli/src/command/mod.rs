@@ -1,0 +1,74 @@
+//! The commands, one file each: `Options` are its arguments, `run` does it.
+
+mod check;
+mod compile;
+mod completions;
+mod diff;
+mod eval;
+mod explain;
+mod fmt;
+mod predict;
+mod show;
+mod task;
+mod train;
+
+use clap::Subcommand;
+
+use crate::failure::Outcome;
+use crate::terminal::Terminal;
+
+/// A command with its arguments.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Report every problem in specs
+    Check(check::Options),
+    /// Print a stage of a compiled spec: its graph, gradient, plan, ...
+    Compile(compile::Options),
+    /// Put spec files into the canonical layout
+    Fmt(fmt::Options),
+    /// Print a complete spec, with where every value comes from
+    Show(show::Options),
+    /// Explain a code that `rtc check` reports
+    Explain(explain::Options),
+    /// Say what differs between two specs, as graphs
+    Diff(diff::Options),
+    /// Train a model, or go on with its training
+    Train(train::Options),
+    /// Measure a trained model on splits of its task
+    Eval(eval::Options),
+    /// Ask a trained model about sequences
+    Predict(predict::Options),
+    /// List, describe and sample the tasks
+    Task(task::Options),
+    /// Print the completions of a shell
+    Completions(completions::Options),
+}
+
+impl Command {
+    /// The number of threads asked for, where a command takes one.
+    pub(crate) fn threads(&self) -> Option<usize> {
+        match self {
+            Self::Train(options) => options.threads.map(usize::from),
+            Self::Eval(options) => options.model.threads.map(usize::from),
+            Self::Predict(options) => options.model.threads.map(usize::from),
+            _ => None,
+        }
+    }
+
+    /// Runs it.
+    pub(crate) fn run(&self, terminal: &Terminal) -> Outcome {
+        match self {
+            Self::Check(options) => check::run(options, terminal),
+            Self::Compile(options) => compile::run(options, terminal),
+            Self::Fmt(options) => fmt::run(options, terminal),
+            Self::Show(options) => show::run(options, terminal),
+            Self::Explain(options) => explain::run(options, terminal),
+            Self::Diff(options) => diff::run(options, terminal),
+            Self::Train(options) => train::run(options, terminal),
+            Self::Eval(options) => eval::run(options, terminal),
+            Self::Predict(options) => predict::run(options, terminal),
+            Self::Task(options) => task::run(options, terminal),
+            Self::Completions(options) => completions::run(options, terminal),
+        }
+    }
+}

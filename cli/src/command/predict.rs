@@ -1,0 +1,100 @@
+//! `rtc predict`: what a trained model says about sequences.
+
+use std::io::{BufRead, IsTerminal};
+use std::path::Path;
+
+use clap::Args;
+use rtc_runtime::batching::collect;
+use rtc_runtime::learner::Learner;
+use rtc_runtime::task::{Example, Objective};
+use serde_json::json;
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::saved::{ModelOptions, Trained};
+use crate::terminal::Terminal;
+
+const EXAMPLES: &str = "\
+Examples:
+  rtc predict runs/NAME '[MAX 2 9 [MIN 4 7 ] 0 ]'
+  rtc predict runs/NAME < expressions.txt             one sequence per line
+  rtc task sample listops | cut -f2 | rtc predict runs/NAME --json
+";
+
+const COLUMNS: &str = "\
+Every line of the result is: class, its probability, accepted steps of the halting recurrence (`-` without one), the
+sequence. With --json every line is one object.
+";
+
+/// Arguments of `rtc predict`.
+#[derive(Args)]
+#[command(before_help = EXAMPLES, after_help = COLUMNS)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) model: ModelOptions,
+    /// The tokens of one sequence; without any, every line of standard input is a sequence
+    tokens: Vec<String>,
+    /// Print as JSON, one object per line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Predicts one sequence after the other: the result of one is printed before the next is read.
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+    let mut trained = Trained::open(&options.model)?;
+    if trained.task.objective() != Objective::Classify {
+        return Err(Failure::Usage(format!(
+            "`rtc predict` needs a task with one class per sequence, and {} has not",
+            trained.task.name()
+        )));
+    }
+    let classes = trained.task.classes(&trained.options);
+    if !options.tokens.is_empty() {
+        predict(&mut trained, &classes, &options.tokens.join(" "), ("arguments", None), options, terminal)?;
+        return Ok(Exit::Done);
+    }
+    if std::io::stdin().is_terminal() {
+        terminal.message("reading sequences from standard input, one per line");
+    }
+    let input = "standard input";
+    for (n, line) in std::io::stdin().lock().lines().enumerate() {
+        let line = line.map_err(|error| match error.kind() {
+            std::io::ErrorKind::InvalidData => Failure::data(input, Some(n + 1), "this line is not UTF-8 text"),
+            _ => Failure::io("read", Path::new(input), error),
+        })?;
+        if !line.trim().is_empty() {
+            predict(&mut trained, &classes, line.trim(), (input, Some(n + 1)), options, terminal)?;
+        }
+        if terminal.is_deserted() {
+            break;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn predict(
+    trained: &mut Trained,
+    classes: &[String],
+    text: &str,
+    (file, line): (&str, Option<usize>),
+    options: &Options,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let encoded = trained.task.encode(text, &trained.options);
+    let tokens = encoded.map_err(|message| Failure::data(file, line, message))?;
+    if tokens.is_empty() {
+        return Err(Failure::data(file, line, "the sequence is empty"));
+    }
+    // The label is not looked at: only the prediction is.
+    let example = Example::classified(tokens, 0);
+    let found = trained.model.evaluate(&collect(&[&example], example.length()))?;
+    let class = found.predictions.first().map_or(0, |class| *class as usize);
+    let class = classes.get(class).cloned().unwrap_or_else(|| class.to_string());
+    let confidence = found.confidence.first().copied().unwrap_or_default();
+    let steps = found.depth.map(|(steps, units)| steps / units.max(1) as f64);
+    if options.json {
+        let row = json!({ "text": text, "class": class, "confidence": confidence, "steps": steps });
+        return terminal.result(&format!("{row}\n"));
+    }
+    let steps = steps.map_or("-".to_owned(), |steps| format!("{steps:.1}"));
+    terminal.result(&format!("{class}\t{:.1} %\t{steps}\t{text}\n", 100.0 * confidence))
+}

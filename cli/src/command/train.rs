@@ -1,0 +1,300 @@
+//! `rtc train`: trains a model, or goes on with its training.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, TryLockError};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use rtc_compiler::schema::Catalog;
+use rtc_compiler::spec;
+use rtc_runtime::experiment::{EMBEDDED, Experiment, ExperimentFile};
+use rtc_runtime::record::{RunFolder, RunInfo, SavedRun};
+use rtc_runtime::task::{Dataset, load};
+use rtc_runtime::train::{Outcome as Ended, Table, train};
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::model::{Compiled, TaskFacts};
+use crate::progress::Progress;
+use crate::saved::{HaltingArg, task_of};
+use crate::spec_file::{SpecArg, read_text};
+use crate::terminal::Terminal;
+use crate::text::{duration, number};
+use crate::threads;
+
+const EXAMPLES: &str = "\
+Examples:
+  rtc train specs/gut.rt                                a few minutes on a laptop
+  rtc train specs/gut.rt:no_gate --experiment listops   an ablation at the paper's size
+  rtc train specs/gut.rt --set depthwise.depth=20 --seed 2
+  rtc train specs/gut.rt --with optimiser.learning_rate=0.002 --with batch.size=64
+  rtc train --experiment my.yaml --run my_first_run --json
+";
+
+const RESUMING: &str = "\
+The folder of a run is named after model, experiment and seed, and after a hash of everything that decides its numbers.
+So the same command goes on with a run that was stopped or killed, or reports a finished one; any other spec, experiment
+or seed is a run of its own. --run gives the folder a name; a folder that holds another run is refused.
+
+Ctrl-C (SIGINT) or SIGTERM ends the update, saves and exits with 75; a second one exits at once. A run that goes on has
+the same weights and metrics, bit for bit, as one that was never stopped, with any number of threads.
+";
+
+/// Arguments of `rtc train`.
+#[derive(Args)]
+#[command(before_help = EXAMPLES, after_help = RESUMING)]
+pub(crate) struct Options {
+    /// The spec: `file.rt`, or `file.rt:variant`; that of the experiment without it
+    spec: Option<String>,
+    /// An experiment: a YAML file, or the name of one that is built in
+    #[arg(long, value_name = "FILE|NAME", default_value = "listops_smoke")]
+    experiment: String,
+    /// Edit the model, as in `depthwise.depth=20`; comes after the edits of the experiment
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// Edit the experiment, as in `optimiser.clip=1`
+    #[arg(long, value_name = "PATH=VALUE")]
+    with: Vec<String>,
+    /// Make at most so many updates: the same as `--with max_steps=N`
+    #[arg(long, value_name = "N")]
+    max_steps: Option<u64>,
+    /// Seed of parameters, dropout and the order of the data; the experiment's first one without it
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Name of the run's folder
+    #[arg(long, value_name = "NAME")]
+    run: Option<String>,
+    /// The folder that holds the runs
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    runs: PathBuf,
+    /// Start over, in a new folder beside the old one: NAME.2, NAME.3, ...
+    #[arg(long)]
+    fresh: bool,
+    /// Number of threads; changes speed alone
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// What sequences that have halted cost; changes speed alone
+    #[arg(long, value_enum, default_value_t = HaltingArg::Compact)]
+    halting: HaltingArg,
+    /// Where to compute
+    #[arg(long, value_enum, default_value_t = Device::Cpu)]
+    device: Device,
+    /// Print the results as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// `--device`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Device {
+    /// The processor
+    Cpu,
+    /// A graphics card
+    Cuda,
+}
+
+/// Everything that decides the numbers of a run.
+struct Job {
+    compiled: Compiled,
+    experiment: Experiment,
+    info: RunInfo,
+}
+
+/// Trains, and prints the table.
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+    if options.device == Device::Cuda {
+        return Err(Failure::Usage("this rtc was built without CUDA: use `--device cpu`".into()));
+    }
+    let name = experiment_name(&options.experiment);
+    let job = prepare(options, terminal)?;
+    terminal.message(&job.compiled.summary());
+    let path = folder(options, &name, &job)?;
+    fs::create_dir_all(&path).map_err(|error| Failure::io("create", &path, error))?;
+    let _lock = lock(&path)?;
+    let exists = RunFolder::exists(&path);
+    if exists && let Some(table) = finished(&path, &job)? {
+        terminal.message(&format!("{} is finished; `--fresh` trains again in a new folder", path.display()));
+        report(options, &path, &job, &table, terminal)?;
+        return Ok(Exit::Done);
+    }
+    let data = make_data(&job.experiment, terminal)?;
+    let mut model = job.compiled.build(job.info.seed, options.halting.into())?;
+    let mut run = if exists {
+        RunFolder::resume(&path, &job.experiment, job.info.clone())?
+    } else {
+        RunFolder::create(&path, &spec::text(&job.compiled.spec), &job.experiment, job.info.clone())?
+    };
+    terminal.message(&format!("run: {}", path.display()));
+    let stop = on_signals()?;
+    let mut progress = Progress::new(terminal, &stop);
+    let ended = train(&mut model, &data, &job.experiment, &mut run, &stop, &mut progress);
+    drop(progress);
+    match ended? {
+        Ended::Finished(table) => {
+            report(options, &path, &job, &table, terminal)?;
+            Ok(Exit::Done)
+        }
+        Ended::Stopped { updates } => {
+            stopped(options, &path, &job, updates, terminal)?;
+            Ok(Exit::Stopped)
+        }
+    }
+}
+
+/// Reads, checks and compiles everything that the command names.
+fn prepare(options: &Options, terminal: &Terminal) -> Result<Job, Failure> {
+    let file = experiment_file(&options.experiment)?;
+    let mut edits = options.with.clone();
+    edits.extend(options.max_steps.map(|steps| format!("max_steps={steps}")));
+    let base = file.resolve(None, &edits)?;
+    let arg = options.spec.as_deref().or(base.model.as_deref()).map(SpecArg::parse).ok_or_else(|| {
+        Failure::Usage(format!("name a spec: the experiment `{}` has no `model`", options.experiment))
+    })?;
+    // The experiment may have a block for this model, whose edits of the spec are not known before its name is.
+    let name = arg.check_silently(&options.set, &Catalog::default())?.spec.name;
+    let experiment = file.resolve(Some(&name), &edits)?;
+    let (task, task_options) = task_of(&experiment)?;
+    let facts = TaskFacts::of(task, &task_options);
+    let sets = [experiment.set.as_slice(), &options.set].concat();
+    let compiled = Compiled::new(arg.check(&sets, &facts.catalog(), terminal)?.spec, &facts)?;
+    let seed = options.seed.or(experiment.seeds.first().copied()).unwrap_or(1);
+    if options.seed.is_none() && experiment.seeds.len() > 1 {
+        terminal.message(&format!("the experiment has {} seeds; this is seed {seed}", experiment.seeds.len()));
+    }
+    let info = RunInfo {
+        model: compiled.spec.name.clone(),
+        seed,
+        spec_hash: compiled.spec_hash(),
+        graph_hash: compiled.graph_hash(),
+        parameters: compiled.parameter_count(),
+        threads: threads::count(),
+        versions: BTreeMap::from([("rtc".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
+    };
+    Ok(Job { compiled, experiment, info })
+}
+
+/// The built-in experiment of this name, or else the file.
+fn experiment_file(text: &str) -> Result<ExperimentFile, Failure> {
+    let path = Path::new(text);
+    let looks_like_a_file = path.components().count() > 1 || path.extension().is_some() || path.exists();
+    if EMBEDDED.iter().any(|(name, _)| *name == text) || !looks_like_a_file {
+        return Ok(ExperimentFile::embedded(text)?);
+    }
+    Ok(ExperimentFile::parse(text, &read_text(path, "experiment")?)?)
+}
+
+fn experiment_name(text: &str) -> String {
+    Path::new(text).file_stem().map_or_else(|| "experiment".to_owned(), |stem| stem.to_string_lossy().into_owned())
+}
+
+/// The folder of the run. With `--fresh`, the first numbered one that holds no run.
+fn folder(options: &Options, experiment: &str, job: &Job) -> Result<PathBuf, Failure> {
+    let name = match &options.run {
+        Some(name) if name.is_empty() => return Err(Failure::Usage("`--run` needs a name".into())),
+        Some(name) => name.clone(),
+        None => {
+            let RunInfo { model, seed, .. } = &job.info;
+            format!("{}-{experiment}-seed{seed}-{}", model.replace(':', "."), job.info.identity(&job.experiment))
+        }
+    };
+    let first = options.runs.join(&name);
+    if !options.fresh || !RunFolder::exists(&first) {
+        return Ok(first);
+    }
+    let numbered = (2..).map(|n| options.runs.join(format!("{name}.{n}")));
+    Ok(numbered.into_iter().find(|path| !RunFolder::exists(path)).unwrap_or(first))
+}
+
+/// Keeps a second process out of the folder for as long as the file is open.
+fn lock(folder: &Path) -> Result<File, Failure> {
+    let path = folder.join(".lock");
+    let file = File::create(&path).map_err(|error| Failure::io("create", &path, error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            Err(Failure::io("use", folder, std::io::Error::other("another process is training in this folder")))
+        }
+        Err(TryLockError::Error(error)) => Err(Failure::io("lock", &path, error)),
+    }
+}
+
+/// The table of a run that is finished and the same as this one.
+fn finished(path: &Path, job: &Job) -> Result<Option<Table>, Failure> {
+    // Opening it for going on checks that it is the same.
+    RunFolder::resume(path, &job.experiment, job.info.clone())?;
+    Ok(SavedRun::read(path)?.results)
+}
+
+fn make_data(experiment: &Experiment, terminal: &Terminal) -> Result<Dataset, Failure> {
+    let start = Instant::now();
+    let spinner = terminal.spinner("making the data");
+    let data = load(&experiment.task, &experiment.splits());
+    drop(spinner);
+    let data = data?;
+    let sizes =
+        experiment.splits().into_iter().map(|split| format!("{split} {}", number(data.split(split).len() as f64)));
+    let sizes = sizes.collect::<Vec<_>>().join(", ");
+    terminal.message(&format!("data: {sizes} ({})", duration(start.elapsed().as_secs_f64())));
+    Ok(data)
+}
+
+/// A flag that the first SIGINT or SIGTERM sets; the second ends the process at once.
+fn on_signals() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // The order matters: at the first signal the flag is still clear when this looks at it.
+        let registered = flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))
+            .and_then(|_| flag::register(signal, Arc::clone(&stop)));
+        registered.map_err(|error| Failure::io("handle", Path::new("signals"), error))?;
+    }
+    Ok(stop)
+}
+
+fn report(options: &Options, path: &Path, job: &Job, table: &Table, terminal: &Terminal) -> Result<(), Failure> {
+    if options.json {
+        let mut out = identity(path, job);
+        if let (Value::Object(out), Value::Object(table)) = (&mut out, table.to_json()) {
+            out.extend(table);
+        }
+        return terminal.json(&out);
+    }
+    terminal.message(&format!(
+        "best on {}: {:.1} % after update {}",
+        job.experiment.dev,
+        100.0 * table.dev_accuracy,
+        number(table.best_update as f64)
+    ));
+    terminal.message(&format!("run: {}", path.display()));
+    terminal.result(&table.to_text())
+}
+
+fn stopped(options: &Options, path: &Path, job: &Job, updates: u64, terminal: &Terminal) -> Result<(), Failure> {
+    let how = match path.file_name() {
+        Some(name) if options.fresh => {
+            format!("give `--run {}` instead of `--fresh` to go on", name.to_string_lossy())
+        }
+        _ => "the same command goes on".to_owned(),
+    };
+    let done = number(updates as f64);
+    terminal.message(&format!("stopped after update {done}, saved in {}; {how}", path.display()));
+    if options.json {
+        let mut out = identity(path, job);
+        out["stopped"] = json!(updates);
+        return terminal.json(&out);
+    }
+    Ok(())
+}
+
+fn identity(path: &Path, job: &Job) -> Value {
+    let RunInfo { model, seed, parameters, spec_hash, graph_hash, .. } = &job.info;
+    json!({
+        "run": path, "model": model, "seed": seed, "parameters": parameters, "spec_hash": spec_hash,
+        "graph_hash": graph_hash,
+    })
+}

@@ -1,0 +1,122 @@
+//! Why a command could not do its work, and how a command that did can end.
+
+use std::io;
+use std::path::Path;
+
+use rtc_compiler::diag::Problems;
+use rtc_compiler::ir::graph::Misfit;
+use rtc_compiler::source::Sources;
+use rtc_runtime::error::{CheckpointError, DataError, Error, ExperimentError, IoError, STOPPED};
+use rtc_runtime::learner::LearnError;
+
+/// Exit code of a spec with errors.
+pub(crate) const BAD_SPEC: u8 = 3;
+
+/// How a command ended that did its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// As hoped.
+    Done,
+    /// The answer is no; the result says why.
+    Negative,
+    /// The problems of specs, or the failures of some of several files, were printed already.
+    Reported(u8),
+    /// The user stopped it; the same command goes on.
+    Stopped,
+}
+
+impl Exit {
+    /// The exit code.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Negative => 1,
+            Self::Reported(code) => code,
+            Self::Stopped => STOPPED,
+        }
+    }
+
+    /// `Done` if `good`, else `Negative`.
+    pub(crate) fn of(good: bool) -> Self {
+        if good { Self::Done } else { Self::Negative }
+    }
+}
+
+/// Why a command could not do its work.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The arguments don't make sense together.
+    Usage(String),
+    /// The spec has errors.
+    Spec(Box<(Problems, Sources)>),
+    /// The spec can't be read as text, or can't be lowered.
+    NoSpec(String),
+    /// A failure of the runtime, with its own exit code.
+    Runtime(Error),
+}
+
+/// What a command gives back.
+pub(crate) type Outcome = Result<Exit, Failure>;
+
+impl Failure {
+    /// The exit code.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::Spec(_) | Self::NoSpec(_) => BAD_SPEC,
+            Self::Runtime(error) => error.exit_code(),
+        }
+    }
+
+    /// A failed operation of the file system.
+    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        IoError::at(action, path)(source).into()
+    }
+
+    /// Data that a model can't be given.
+    pub(crate) fn data(file: impl Into<String>, line: Option<usize>, message: impl Into<String>) -> Self {
+        DataError { file: file.into(), line, message: message.into() }.into()
+    }
+}
+
+impl From<Misfit> for Failure {
+    fn from(misfit: Misfit) -> Self {
+        Self::NoSpec(format!("a rule of the compiler is wrong, which is a fault of rtc and not of the spec: {misfit}"))
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Runtime(error)
+    }
+}
+
+impl From<IoError> for Failure {
+    fn from(error: IoError) -> Self {
+        Self::Runtime(error.into())
+    }
+}
+
+impl From<DataError> for Failure {
+    fn from(error: DataError) -> Self {
+        Self::Runtime(error.into())
+    }
+}
+
+impl From<ExperimentError> for Failure {
+    fn from(error: ExperimentError) -> Self {
+        Self::Runtime(error.into())
+    }
+}
+
+impl From<CheckpointError> for Failure {
+    fn from(error: CheckpointError) -> Self {
+        Self::Runtime(error.into())
+    }
+}
+
+impl From<LearnError> for Failure {
+    fn from(error: LearnError) -> Self {
+        Self::Runtime(error.into())
+    }
+}

@@ -1,0 +1,147 @@
+//! What the compiler is told about a task, and a compiled model with its identity.
+
+use std::collections::BTreeMap;
+
+use rtc_compiler::ir::graph::{Graph, MAIN};
+use rtc_compiler::ir::hash;
+use rtc_compiler::ir::types::Dim;
+use rtc_compiler::lower::{Binding, Objective as Lowered};
+use rtc_compiler::pipeline;
+use rtc_compiler::schema::{Catalog, Objective as Checked};
+use rtc_compiler::spec::{self, Spec};
+use rtc_runtime::exec::Halting;
+use rtc_runtime::model::Model;
+use rtc_runtime::task::{Objective, Options, Task, resolve_options, task_named};
+
+use crate::failure::Failure;
+use crate::text::number;
+
+/// A task with the options that decide its sizes; without one, sizes stay symbolic.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TaskFacts {
+    name: Option<String>,
+    vocabulary: Option<usize>,
+    classes: Option<usize>,
+    objective: Option<Objective>,
+}
+
+impl TaskFacts {
+    /// What a task with these options is.
+    pub(crate) fn of(task: &dyn Task, options: &Options) -> Self {
+        Self {
+            name: Some(task.name().to_owned()),
+            vocabulary: Some(task.vocabulary(options).len()),
+            classes: Some(task.classes(options).len()),
+            objective: Some(task.objective()),
+        }
+    }
+
+    /// The task of this name with its default options; nothing is known without a name.
+    pub(crate) fn named(name: Option<&str>) -> Result<Self, Failure> {
+        let Some(name) = name else { return Ok(Self::default()) };
+        let task = task_named(name).map_err(Failure::Usage)?;
+        let options = resolve_options(task.options(), &BTreeMap::new()).map_err(Failure::Usage)?;
+        Ok(Self::of(task, &options))
+    }
+
+    /// For the checker.
+    pub(crate) fn catalog(&self) -> Catalog {
+        let objective = self.objective.map(|objective| match objective {
+            Objective::Classify => Checked::Classify,
+            Objective::Pair => Checked::Pair,
+            Objective::Each => Checked::Each,
+        });
+        Catalog { task: self.name.clone(), vocabulary: self.vocabulary, classes: self.classes, objective }
+    }
+
+    /// For lowering.
+    pub(crate) fn binding(&self) -> Binding {
+        let objective = match self.objective {
+            Some(Objective::Pair) => Lowered::Pair,
+            Some(Objective::Each) => Lowered::Each,
+            Some(Objective::Classify) | None => Lowered::Classify,
+        };
+        Binding { vocab: self.vocabulary, classes: self.classes, objective }
+    }
+}
+
+/// A spec with its forward graph.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    /// The spec.
+    pub(crate) spec: Spec,
+    /// What is known of the task.
+    pub(crate) binding: Binding,
+    /// The forward graph as lowered: its hash is the model's identity, which no optimisation changes.
+    pub(crate) graph: Graph,
+}
+
+impl Compiled {
+    /// Lowers a spec for a task.
+    pub(crate) fn new(spec: Spec, task: &TaskFacts) -> Result<Self, Failure> {
+        let binding = task.binding();
+        let graph = pipeline::forward(&spec, &binding)?;
+        Ok(Self { spec, binding, graph })
+    }
+
+    /// Hash of the normalised spec.
+    pub(crate) fn spec_hash(&self) -> String {
+        spec::hash(&self.spec)
+    }
+
+    /// Hash of the forward graph.
+    pub(crate) fn graph_hash(&self) -> String {
+        hash::hash(&self.graph)
+    }
+
+    /// Number of trainable numbers; axes that only a task gives count as 1.
+    pub(crate) fn parameter_count(&self) -> usize {
+        let size = |dims: &[Dim]| dims.iter().map(|dim| dim.fixed().unwrap_or(1)).product::<usize>();
+        self.graph.parameters().iter().map(|parameter| size(parameter.ty.dims())).sum()
+    }
+
+    /// Number of trainable numbers as text, with the sizes that only a task gives: `1,234 + 64 vocab`.
+    pub(crate) fn parameters(&self) -> String {
+        let mut terms: BTreeMap<Vec<&str>, usize> = BTreeMap::new();
+        let parameters = self.graph.parameters();
+        for parameter in &parameters {
+            let (mut factor, mut names) = (1, vec![]);
+            for dim in parameter.ty.dims() {
+                match dim {
+                    Dim::Fixed(size) => factor *= size,
+                    Dim::Sym(name) => names.push(name.as_str()),
+                }
+            }
+            *terms.entry(names).or_default() += factor;
+        }
+        let term = |(names, factor): (&Vec<&str>, &usize)| {
+            [vec![number(*factor as f64)], names.iter().map(|name| (*name).to_owned()).collect()].concat().join(" ")
+        };
+        terms.iter().map(term).collect::<Vec<_>>().join(" + ")
+    }
+
+    /// One line: name, parameters, nodes, hashes.
+    pub(crate) fn summary(&self) -> String {
+        format!(
+            "{}: {} parameters, {} nodes, spec {}, graph {}",
+            self.spec.name,
+            self.parameters(),
+            self.graph.walk(MAIN).len(),
+            short(&self.spec_hash()),
+            short(&self.graph_hash()),
+        )
+    }
+
+    /// The model with freshly drawn parameters.
+    pub(crate) fn build(&self, seed: u64, halting: Halting) -> Result<Model<f32>, Failure> {
+        let (training, inference) = pipeline::plans(&self.spec, &self.binding)?;
+        let mut model = Model::new(training, inference, self.binding, seed);
+        model.set_halting(halting);
+        Ok(model)
+    }
+}
+
+/// The start of a hash, enough to tell models apart by eye.
+pub(crate) fn short(hash: &str) -> &str {
+    hash.get(..12).unwrap_or(hash)
+}

@@ -1,0 +1,141 @@
+//! A trained model, from the folder of its run.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use rtc_compiler::check::check;
+use rtc_compiler::source::Source;
+use rtc_runtime::checkpoint::{self, CheckpointState, Slot};
+use rtc_runtime::error::CheckpointError;
+use rtc_runtime::exec::Halting;
+use rtc_runtime::experiment::Experiment;
+use rtc_runtime::learner::Learner;
+use rtc_runtime::model::Model;
+use rtc_runtime::record::{RunFolder, SavedRun};
+use rtc_runtime::task::{Options as TaskOptions, Task, resolve_options, task_named};
+
+use crate::failure::Failure;
+use crate::model::{Compiled, TaskFacts};
+use crate::spec_file::Folder;
+
+/// Which trained model, and how it computes.
+#[derive(Args)]
+pub(crate) struct ModelOptions {
+    /// The folder of a run, or its name below `runs`
+    pub(crate) run: PathBuf,
+    /// The checkpoint: `best`, `last`, or the folder of one
+    #[arg(long, value_name = "WHICH", default_value = "best")]
+    pub(crate) checkpoint: String,
+    /// What sequences that have halted cost; changes speed alone
+    #[arg(long, value_enum, default_value_t = HaltingArg::Compact)]
+    pub(crate) halting: HaltingArg,
+    /// Number of threads; changes speed alone
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
+}
+
+/// `--halting`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HaltingArg {
+    /// They leave the batch
+    Compact,
+    /// They stay until all have halted
+    Batch,
+    /// Every recurrence runs to its bound
+    Never,
+}
+
+impl From<HaltingArg> for Halting {
+    fn from(arg: HaltingArg) -> Self {
+        match arg {
+            HaltingArg::Compact => Self::Compact,
+            HaltingArg::Batch => Self::Batch,
+            HaltingArg::Never => Self::Never,
+        }
+    }
+}
+
+/// A trained model with all that is known about it.
+pub(crate) struct Trained {
+    /// The folder of the run.
+    pub(crate) path: PathBuf,
+    /// The name of the model.
+    pub(crate) name: String,
+    /// The experiment that it was trained in.
+    pub(crate) experiment: Experiment,
+    /// Its task.
+    pub(crate) task: &'static dyn Task,
+    /// The options of the task.
+    pub(crate) options: TaskOptions,
+    /// Where the training stood.
+    pub(crate) state: CheckpointState,
+    /// The model with the weights of the checkpoint.
+    pub(crate) model: Model<f32>,
+}
+
+impl Trained {
+    /// Reads the run, compiles its spec, and loads the checkpoint after checking that all three belong together.
+    pub(crate) fn open(options: &ModelOptions) -> Result<Self, Failure> {
+        let path = find(&options.run)?;
+        let run = SavedRun::read(&path)?;
+        let (task, task_options) = task_of(&run.experiment)?;
+        let compiled = compile(&path, &run, &TaskFacts::of(task, &task_options))?;
+        let folder = match options.checkpoint.as_str() {
+            "best" => SavedRun::checkpoint(&path, Slot::Best),
+            "last" => SavedRun::checkpoint(&path, Slot::Last),
+            folder => PathBuf::from(folder),
+        };
+        let found = checkpoint::load(&folder)?;
+        if (&found.state.spec_hash, &found.state.graph_hash) != (&run.info.spec_hash, &run.info.graph_hash) {
+            return Err(refused(&folder, "it belongs to another model"));
+        }
+        let mut model = compiled.build(run.info.seed, options.halting.into())?;
+        model.restore(&found.learner)?;
+        let Compiled { spec, .. } = compiled;
+        Ok(Self {
+            path,
+            name: spec.name,
+            experiment: run.experiment,
+            task,
+            options: task_options,
+            state: found.state,
+            model,
+        })
+    }
+}
+
+/// The task of an experiment with its complete options.
+pub(crate) fn task_of(experiment: &Experiment) -> Result<(&'static dyn Task, TaskOptions), Failure> {
+    let task = task_named(&experiment.task.name).map_err(Failure::Usage)?;
+    let options = resolve_options(task.options(), &experiment.task.options).map_err(Failure::Usage)?;
+    Ok((task, options))
+}
+
+fn find(run: &Path) -> Result<PathBuf, Failure> {
+    let named = Path::new("runs").join(run);
+    [run, &named].into_iter().find(|path| RunFolder::exists(path)).map(Path::to_owned).ok_or_else(|| {
+        let reason = if run.is_dir() { "there is no run in this folder" } else { "there is no such run" };
+        Failure::io("open", run, std::io::Error::other(reason))
+    })
+}
+
+/// The model of a run. The spec and the compiler must give the graph that was trained.
+fn compile(path: &Path, run: &SavedRun, task: &TaskFacts) -> Result<Compiled, Failure> {
+    let file = path.join(SavedRun::SPEC);
+    let source = Source::new(file.display().to_string(), run.spec.as_str());
+    let (spec, problems, sources) = check(&Folder::of(&file), source, None, &[], &task.catalog());
+    let spec = spec.ok_or_else(|| Failure::Spec(Box::new((problems, sources))))?;
+    let compiled = Compiled::new(spec, task)?;
+    if compiled.spec_hash() != run.info.spec_hash {
+        return Err(refused(path, "its spec.rt was changed after the training"));
+    }
+    if compiled.graph_hash() != run.info.graph_hash {
+        return Err(refused(path, "this version of rtc builds another graph from its spec"));
+    }
+    Ok(compiled)
+}
+
+fn refused(path: &Path, reason: &str) -> Failure {
+    CheckpointError { path: path.to_owned(), reason: reason.to_owned(), previous: None }.into()
+}

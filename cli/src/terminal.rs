@@ -1,0 +1,119 @@
+//! The only place that prints: results to standard output, messages and errors to standard error.
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use rtc_compiler::diag::{Problems, Style, render};
+use rtc_compiler::source::Sources;
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// How and how much to print.
+#[derive(Debug)]
+pub(crate) struct Terminal {
+    quiet: bool,
+    colour: bool,
+    live: bool,
+    /// Whoever read the results has gone away.
+    deserted: AtomicBool,
+}
+
+impl Terminal {
+    /// Colours only on a terminal that has them and where `NO_COLOR` is not set.
+    pub(crate) fn new(quiet: bool) -> Self {
+        let live = io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self { quiet, colour: live && !plain, live, deserted: AtomicBool::new(false) }
+    }
+
+    /// Whether messages are wanted.
+    pub(crate) fn talks(&self) -> bool {
+        !self.quiet
+    }
+
+    /// Whether standard error is a terminal on which a line can be redrawn.
+    pub(crate) fn is_live(&self) -> bool {
+        self.live
+    }
+
+    /// Prints a result. A reader that has gone away is no error: it has seen all that it wanted.
+    pub(crate) fn result(&self, text: &str) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.deserted.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(error) => Err(Failure::io("write", Path::new("standard output"), error)),
+        }
+    }
+
+    /// Whether nobody reads the results any more, so that a command with many of them can end.
+    pub(crate) fn is_deserted(&self) -> bool {
+        self.deserted.load(Ordering::Relaxed)
+    }
+
+    /// Prints a result for programs.
+    pub(crate) fn json(&self, value: &Value) -> Result<(), Failure> {
+        self.result(&format!("{value:#}\n"))
+    }
+
+    /// Prints a message, unless it should be quiet.
+    pub(crate) fn message(&self, text: &str) {
+        if !self.quiet {
+            self.error_line(text);
+        }
+    }
+
+    /// Prints the problems of a spec, errors and warnings; with `--quiet` only if there are errors.
+    pub(crate) fn problems(&self, problems: &Problems, sources: &Sources) {
+        if self.quiet && !problems.has_errors() {
+            return;
+        }
+        let style = if self.colour { Style::Colour } else { Style::Plain };
+        self.error_line(render(problems, sources, style).trim_end_matches('\n'));
+    }
+
+    /// A turning wheel with a text, until it is dropped; only on a terminal.
+    pub(crate) fn spinner(&self, text: &'static str) -> Spinner {
+        Spinner((!self.quiet && self.live).then(|| {
+            let bar = ProgressBar::new_spinner().with_message(text);
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar
+        }))
+    }
+
+    /// Prints why a command failed.
+    pub(crate) fn report(&self, failure: &Failure) {
+        let text = match failure {
+            Failure::Spec(found) => return self.problems(&found.0, &found.1),
+            Failure::Usage(text) | Failure::NoSpec(text) => text.clone(),
+            Failure::Runtime(error) => error.to_string(),
+        };
+        let word = if self.colour { "\x1b[1;31merror\x1b[0m" } else { "error" };
+        self.error_line(&format!("{word}: {text}"));
+    }
+
+    /// There is nowhere to say that standard error is closed.
+    fn error_line(&self, text: &str) {
+        if !text.is_empty() {
+            let _ = writeln!(io::stderr().lock(), "{text}");
+        }
+    }
+}
+
+/// Clears its line when dropped.
+pub(crate) struct Spinner(Option<ProgressBar>);
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}

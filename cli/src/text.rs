@@ -1,0 +1,59 @@
+//! Numbers and columns for people.
+
+/// A whole number with commas between thousands.
+pub(crate) fn number(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let mut out = String::new();
+    for (n, digit) in digits.chars().enumerate() {
+        if n > 0 && (digits.len() - n).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    if value < 0.0 && digits != "0" { format!("-{out}") } else { out }
+}
+
+/// `1 split`, `2 splits`.
+pub(crate) fn count(number_of: usize, what: &str) -> String {
+    format!("{} {what}{}", number(number_of as f64), if number_of == 1 { "" } else { "s" })
+}
+
+/// Rows with aligned columns, two blanks apart, without blanks at the ends of lines.
+pub(crate) fn columns(rows: &[Vec<String>]) -> String {
+    let widest = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let mut out = String::new();
+    for row in rows {
+        let cells = row.iter().enumerate().map(|(n, cell)| format!("{cell:<width$}", width = widest(n).unwrap_or(0)));
+        out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// A span of time: `4.2 s`, `3 min 05 s`, `2 h 10 min`.
+pub(crate) fn duration(seconds: f64) -> String {
+    let whole = seconds as u64;
+    match whole {
+        0..60 => format!("{seconds:.1} s"),
+        60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{} h {:02} min", whole / 3600, whole % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_commas() {
+        let texts = [0.0, 7.0, 999.0, 1000.0, -1_234_567.0, -0.2].map(number);
+        assert_eq!(texts, ["0", "7", "999", "1,000", "-1,234,567", "0"]);
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let rows = [["a", "bb"], ["ccc", "d"]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(columns(&rows), "a    bb\nccc  d\n");
+        assert_eq!([4.25, 185.0, 7800.0].map(duration), ["4.2 s", "3 min 05 s", "2 h 10 min"]);
+    }
+}

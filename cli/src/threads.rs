@@ -1,0 +1,42 @@
+//! Threads: how many compute, and one with a stack large enough for any nesting.
+//!
+//! The number of threads changes no result: blocks of work are cut by shapes alone.
+
+use std::thread;
+
+/// Stack of the thread that does the work, in bytes. It is virtual memory: only what is used is ever there.
+const STACK: usize = 1 << 30;
+/// Where a limit on virtual memory forbids the large one.
+const SMALL_STACK: usize = 1 << 26;
+
+/// Fixes the number of threads: as asked, else `RAYON_NUM_THREADS`, else as many as the machine runs at once.
+///
+/// The variables are set for Candle, which would otherwise look the number of cores up on every matrix product.
+pub(crate) fn set_up(wanted: Option<usize>) {
+    let given = || std::env::var("RAYON_NUM_THREADS").ok()?.parse().ok().filter(|n| *n > 0);
+    let available = || thread::available_parallelism().map_or(1, usize::from);
+    let count = wanted.or_else(given).unwrap_or_else(available);
+    for name in ["RAYON_NUM_THREADS", "CANDLE_NUM_THREADS"] {
+        // SAFETY: this runs first in `main`, before any other thread exists that could read the environment.
+        unsafe { std::env::set_var(name, count.to_string()) };
+    }
+    // It can only fail if there is a global pool already, and nothing has made one.
+    let _ = rayon::ThreadPoolBuilder::new().num_threads(count).build_global();
+}
+
+/// Number of threads that compute.
+pub(crate) fn count() -> usize {
+    rayon::current_num_threads()
+}
+
+/// Runs `work` on a thread of its own; the error is what it panicked with.
+pub(crate) fn on_a_large_stack<T: Send>(work: impl Fn() -> T + Sync) -> thread::Result<T> {
+    thread::scope(|scope| {
+        let spawn = |size| thread::Builder::new().name("rtc".to_owned()).stack_size(size).spawn_scoped(scope, &work);
+        match spawn(STACK).or_else(|_| spawn(SMALL_STACK)) {
+            Ok(handle) => handle.join(),
+            // The system gives no more threads: the stack of this one has to do.
+            Err(_) => Ok(work()),
+        }
+    })
+}
