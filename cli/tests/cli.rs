@@ -65,6 +65,34 @@ fn wrong_arguments_exit_with_2() {
 }
 
 #[test]
+fn help_begins_with_examples() {
+    let place = Place::new();
+    let commands = "check compile fmt show explain diff train eval predict task completions";
+    for command in commands.split(' ') {
+        let help = place.rtc(&[command, "--help"]);
+        assert!(help.code(0).stdout.starts_with("Examples:\n  rtc "), "{command}: {}", help.stdout);
+    }
+    assert!(place.rtc(&["--help"]).code(0).stdout.contains("Exit codes:"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn names_that_are_not_utf8_are_no_panic() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let place = Place::new();
+    let name = OsStr::from_bytes(b"runs \xff");
+    let train = ["train", "tiny.rt", "--experiment", "tiny.yaml", "--max-steps", "1", "--run", "r", "--json", "--runs"];
+    let trained: Answer = place.command(support::RTC).args(train).arg(name).output().expect("the binary runs").into();
+    trained.code(0).json();
+    let run = std::path::Path::new(name).join("r");
+    let measured: Answer = place.command(support::RTC).args(["eval", "--json"]).arg(run).output().expect("it runs").into();
+    measured.code(0).json();
+    let spec: Answer = place.command(support::RTC).arg("check").arg(name).output().expect("the binary runs").into();
+    spec.code(2);
+}
+
+#[test]
 fn compile_prints_every_stage_alike_each_time() {
     let place = Place::new();
     for stage in ["spec", "graph", "grad", "optimised", "plan", "yaml", "json", "dot", "mermaid"] {

@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     if options.json {
         let splits = &table.to_json()["splits"];
         terminal.json(&json!({
-            "run": trained.path, "model": trained.name, "checkpoint": options.model.checkpoint, "update": update,
+            "run": trained.path.display().to_string(), "model": trained.name, "checkpoint": options.model.checkpoint, "update": update,
             "splits": splits,
         }))?;
     } else {

@@ -294,7 +294,7 @@ fn stopped(options: &Options, path: &Path, job: &Job, updates: u64, terminal: &T
 fn identity(path: &Path, job: &Job) -> Value {
     let RunInfo { model, seed, parameters, spec_hash, graph_hash, .. } = &job.info;
     json!({
-        "run": path, "model": model, "seed": seed, "parameters": parameters, "spec_hash": spec_hash,
+        "run": path.display().to_string(), "model": model, "seed": seed, "parameters": parameters, "spec_hash": spec_hash,
         "graph_hash": graph_hash,
     })
 }
