@@ -1,7 +1,7 @@
 //! The table of features: one row per variant of every slot, one file per row.
 //!
 //! A feature is a schema with its check and its lowering. A new variant is a new file and an entry in the list of its
-//! slot; grammar, defaults, messages, graphs and reference pages follow.
+//! slot; grammar, defaults, messages, graphs and reference pages follow. A case in `tests/cases/lower` pins its graph.
 //!
 //! Features emit into the context of `lower`, and `lower` finds them in this table; `ir`, `pass` and `plan` know nothing
 //! of either.
