@@ -17,7 +17,8 @@ pub const CLASSES: usize = 4;
 /// Edits that make a model small, in the order in which they are tried; those that a model has no place for are left out.
 const SMALL: &[&str] = &[
     "self.heads: 2",
-    "memory.heads: 2",
+    "depthwise.memory.heads: 2",
+    "stack.memory.heads: 2",
     "chunk.heads: 2",
     "memory.slots: 3",
     "chunkwise.size: 4",
@@ -62,11 +63,14 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs")
 }
 
+/// What a model that answers for every token has instead.
+const EACH: &[&str] = &["embed.tokens: none", "readout each"];
+
 /// Every model and variant of `specs/` with the given further edits, by name.
 ///
 /// # Panics
 /// When one has errors, or can't be made small.
-pub fn all(edits: &[&str]) -> Vec<Model> {
+pub fn all(objective: Objective, edits: &[&str]) -> Vec<Model> {
     let entries = std::fs::read_dir(folder()).expect("specs/ exists");
     let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "rt"));
@@ -76,7 +80,7 @@ pub fn all(edits: &[&str]) -> Vec<Model> {
         let text = std::fs::read_to_string(&file).expect("a spec is readable");
         let stem = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let source = Source::new(stem, text);
-        out.extend(names(&source).iter().map(|name| small(&source, name, edits)));
+        out.extend(names(&source).iter().map(|name| small(&source, name, objective, edits)));
     }
     out
 }
@@ -85,16 +89,17 @@ pub fn all(edits: &[&str]) -> Vec<Model> {
 ///
 /// # Panics
 /// See [`all`].
-pub fn one(file: &str, name: &str, edits: &[&str]) -> Model {
+pub fn one(file: &str, name: &str, objective: Objective, edits: &[&str]) -> Model {
     let text = std::fs::read_to_string(folder().join(file)).expect("the spec exists");
-    small(&Source::new(file, text), name, edits)
+    small(&Source::new(file, text), name, objective, edits)
 }
 
-fn small(source: &Source, name: &str, edits: &[&str]) -> Model {
-    let catalog = Catalog { task: None, vocabulary: Some(VOCAB), classes: Some(CLASSES), objective: None };
+fn small(source: &Source, name: &str, objective: Objective, edits: &[&str]) -> Model {
+    let catalog = Catalog { vocabulary: Some(VOCAB), ..Catalog::default() };
     let attempt = |edits: &[String]| check(&Folder(folder()), source.clone(), Some(name), edits, &catalog);
+    let answers = if objective == Objective::Each { EACH } else { &[] };
     let mut kept: Vec<String> = vec![];
-    for edit in SMALL.iter().chain(edits) {
+    for edit in SMALL.iter().chain(answers).chain(edits) {
         kept.push((*edit).to_owned());
         if attempt(&kept).0.is_none() {
             kept.pop();
@@ -102,9 +107,16 @@ fn small(source: &Source, name: &str, edits: &[&str]) -> Model {
     }
     let (spec, problems, sources) = attempt(&kept);
     let spec = spec.unwrap_or_else(|| panic!("{name}: {}", render(&problems, &sources, Style::Plain)));
-    let sizes = ["embed", "recur", "stack"];
-    assert!(sizes.iter().any(|s| spec.root.child(s).is_some()), "{name} has parts");
+    let each = spec.root.child("readout").is_some_and(|r| r.variant == "each");
+    assert_eq!(each, objective == Objective::Each, "{name} answers what is asked for after {kept:?}");
     let width = spec.root.child("embed").and_then(|b| b.int("width")).unwrap_or_default();
     assert!((1..LARGEST).contains(&width), "{name} is small after {kept:?}");
     Model { name: name.to_owned(), spec }
+}
+
+impl Model {
+    /// True when rows or positions of the model halt.
+    pub fn halts(&self) -> bool {
+        self.spec.root.any(&|block| block.slot == "halt" && block.variant != "none")
+    }
 }

@@ -1,3 +1,5 @@
 //! Numbers: gradients against differences, passes against no passes, rows against batches, and cases done by hand.
 
 mod gradients;
+mod halting;
+mod rows;
