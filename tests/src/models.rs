@@ -32,8 +32,8 @@ const SMALL: &[&str] = &[
     "embed.width: 8",
 ];
 
-/// Numbers of a small model stay below this.
-const LARGEST: usize = 16;
+/// The width of a small model stays below this.
+const LARGEST: usize = 128;
 
 /// Reads files of one folder.
 struct Folder(PathBuf);

@@ -2,4 +2,8 @@
 
 mod gradients;
 mod halting;
+mod long;
+mod oracle;
+mod properties;
+mod random;
 mod rows;

@@ -15,6 +15,14 @@ const LENGTHS: [usize; 16] = [1, 60, 7, 33, 2, 19, 48, 5, 12, 1, 27, 3, 55, 9, 1
 
 /// `cut: balanced` cuts by the padded width, so that rows do see the longest one; these specs are cut by position here.
 const BY_POSITION: &[&str] = &["chunkwise.cut: position"];
+/// Wide enough that products are blocked and shared among threads.
+const WIDE: &[&str] = &[
+    "chunkwise.cut: position",
+    "embed.width: 72",
+    "feedforward.hidden: 100",
+    "depthwise.feedforward.hidden: 100",
+    "stack.feedforward.hidden: 100",
+];
 
 const OBJECTIVES: [Objective; 2] = [Objective::Classify, Objective::Each];
 
@@ -51,7 +59,7 @@ fn rows(objective: Objective, lengths: &[usize]) -> Batch {
 #[test]
 fn a_row_gives_the_same_bits_alone_and_among_others() {
     for objective in OBJECTIVES {
-        for model in models::all(objective, BY_POSITION) {
+        for model in [BY_POSITION, WIDE].into_iter().flat_map(|edits| models::all(objective, edits)) {
             let weights = random_weights(&model, objective);
             let whole = rows(objective, &LENGTHS);
             let together = logits(&model, objective, &weights, &whole);
@@ -128,7 +136,7 @@ fn trained(model: &Model, objective: Objective, threads: usize) -> Bits {
 #[test]
 fn threads_do_not_change_a_bit() {
     for objective in OBJECTIVES {
-        for model in models::all(objective, &[]) {
+        for model in [&[][..], WIDE].into_iter().flat_map(|edits| models::all(objective, edits)) {
             let one = trained(&model, objective, 1);
             for threads in [2, 3] {
                 assert!(one == trained(&model, objective, threads), "{} on {threads} threads", model.name);
