@@ -29,8 +29,15 @@ Examples:
 
 const CODES: &str = "\
 Exit codes:
-  0 done   1 a negative finding   2 usage or experiment   3 spec   4 data   5 a number that is not finite
-  6 input, output, disk full   7 checkpoint refused   75 stopped, go on with the same command
+  0   done
+  1   a negative finding
+  2   a mistake in the arguments or the experiment
+  3   a mistake in the spec
+  4   broken data
+  5   a number that is not finite
+  6   input or output failed, the disk is full
+  7   a checkpoint was refused
+  75  stopped; the same command goes on
 
 Results go to standard output, messages to standard error. NO_COLOR turns colours off.
 ";

@@ -80,8 +80,10 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 }
 
 fn check_one(arg: &SpecArg, sets: &[String], catalog: &Catalog) -> Result<Found, Failure> {
-    if arg.target.is_none() && sets.is_empty() {
-        let (specs, problems, sources) = check_all(&arg.loader(), arg.source()?, catalog);
+    let source = arg.source()?;
+    // A file may hold masks and blocks alone, but in an empty one the model is missing.
+    if arg.target.is_none() && sets.is_empty() && !source.text.trim().is_empty() {
+        let (specs, problems, sources) = check_all(&arg.loader(), source, catalog);
         return Ok(Found { models: specs.into_iter().map(|spec| spec.name).collect(), problems, sources });
     }
     match arg.check_silently(sets, catalog) {

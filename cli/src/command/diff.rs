@@ -6,6 +6,7 @@ use clap::Args;
 use rtc_compiler::ir::cost::{Sizes, region_cost};
 use rtc_compiler::ir::diff::{Difference, SlotDifference, diff};
 use rtc_compiler::ir::graph::MAIN;
+use rtc_compiler::spec::{Block, Spec};
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure, Outcome};
@@ -22,8 +23,9 @@ Examples:
 ";
 
 const CODES: &str = "\
-Without --only, differences are the answer: the exit code is 0 whenever the two could be compared.
-With --only SLOT it is 0 if they are equal or differ in that slot alone, else 1.
+Without --only, differences are the answer: the exit code is 0 whenever the two could be compared. With --only SLOT it \
+is 0 if they are equal or differ in that slot alone, else 1. What a slot changes around itself (a recurrence carries more \
+values for one halting rule than for another) is its own doing, as long as the specs are equal outside of it.
 ";
 
 /// Arguments of `rtc diff`.
@@ -55,8 +57,54 @@ pub(crate) struct Options {
 struct Comparison {
     names: [String; 2],
     difference: Difference,
+    verdict: Option<Verdict>,
     parameters: (f64, f64),
     flops: (f64, f64),
+}
+
+/// What `--only` finds.
+struct Verdict {
+    slot: String,
+    /// Slots of the graphs that differ besides it.
+    outside: Vec<String>,
+    /// Whether the specs are equal but for the slot, so that the others follow from it.
+    same_specs: bool,
+}
+
+impl Verdict {
+    fn new(slot: &str, difference: &Difference, a: &Spec, b: &Spec) -> Self {
+        let path: Vec<&str> = slot.split('.').collect();
+        let outside = difference.outside(slot).into_iter().map(|name| title(name).to_owned()).collect();
+        Self { slot: slot.to_owned(), outside, same_specs: without(&a.root, &path).same(&without(&b.root, &path)) }
+    }
+
+    fn holds(&self) -> bool {
+        self.outside.is_empty() || self.same_specs
+    }
+
+    fn message(&self) -> Option<String> {
+        let others = self.outside.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        match (self.outside.is_empty(), self.same_specs) {
+            (true, _) => None,
+            (false, true) => Some(format!("the specs differ in `{}` alone; {others} follow from it", self.slot)),
+            (false, false) => Some(format!("they differ outside `{}`: {others}", self.slot)),
+        }
+    }
+}
+
+/// The block without the statements at the end of `path`, wherever the path starts.
+fn without(block: &Block, path: &[&str]) -> Block {
+    let mut out = block.clone();
+    out.children = vec![];
+    for child in &block.children {
+        let named = path.first().is_some_and(|name| child.slot == *name || child.variant == *name);
+        match path {
+            [_] if named => {}
+            [_, rest @ ..] if named => out.children.push(without(&without(child, rest), path)),
+            _ => out.children.push(without(child, path)),
+        }
+    }
+    out
 }
 
 /// Prints the differences; with `--only` they are judged.
@@ -68,8 +116,10 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     };
     let (a, b) = (compile(&options.a)?, compile(&options.b)?);
     let sizes = Sizes::row(options.length);
+    let difference = diff(&a.graph, &b.graph, &sizes);
     let comparison = Comparison {
-        difference: diff(&a.graph, &b.graph, &sizes),
+        verdict: options.only.as_ref().map(|slot| Verdict::new(slot, &difference, &a.spec, &b.spec)),
+        difference,
         parameters: (a.parameter_count() as f64, b.parameter_count() as f64),
         flops: (region_cost(&a.graph, MAIN, &sizes), region_cost(&b.graph, MAIN, &sizes)),
         names: [options.a.clone(), options.b.clone()],
@@ -79,13 +129,11 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     } else {
         terminal.result(&to_text(&comparison, options))?;
     }
-    let Some(only) = &options.only else { return Ok(Exit::Done) };
-    let outside = comparison.difference.outside(only);
-    if !outside.is_empty() {
-        let named: Vec<String> = outside.iter().map(|name| format!("`{}`", title(name))).collect();
-        terminal.message(&format!("they differ outside `{only}`: {}", named.join(", ")));
+    let Some(verdict) = &comparison.verdict else { return Ok(Exit::Done) };
+    if let Some(message) = verdict.message() {
+        terminal.message(&message);
     }
-    Ok(Exit::of(outside.is_empty()))
+    Ok(Exit::of(verdict.holds()))
 }
 
 fn title(slot: &str) -> &str {
@@ -158,8 +206,8 @@ fn to_json(comparison: &Comparison, options: &Options) -> Value {
         "parameters": [comparison.parameters.0, comparison.parameters.1],
         "flops": [comparison.flops.0, comparison.flops.1], "length": options.length,
     });
-    if let Some(only) = &options.only {
-        out["only"] = json!({ "slot": only, "outside": difference.outside(only) });
+    if let Some(verdict) = &comparison.verdict {
+        out["only"] = json!({ "slot": verdict.slot, "holds": verdict.holds(), "outside": verdict.outside });
     }
     out
 }

@@ -21,7 +21,7 @@ Examples:
 ";
 
 const COLUMNS: &str = "\
-Every line of the result is: class, its probability, accepted steps of the halting recurrence (`-` without one), the
+Every line of the result is: class, its probability, accepted steps of the halting recurrence (`-` without one), the \
 sequence. With --json every line is one object.
 ";
 

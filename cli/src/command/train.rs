@@ -38,11 +38,11 @@ Examples:
 ";
 
 const RESUMING: &str = "\
-The folder of a run is named after model, experiment and seed, and after a hash of everything that decides its numbers.
-So the same command goes on with a run that was stopped or killed, or reports a finished one; any other spec, experiment
+The folder of a run is named after model, experiment and seed, and after a hash of everything that decides its numbers. \
+So the same command goes on with a run that was stopped or killed, or reports a finished one; any other spec, experiment \
 or seed is a run of its own. --run gives the folder a name; a folder that holds another run is refused.
 
-Ctrl-C (SIGINT) or SIGTERM ends the update, saves and exits with 75; a second one exits at once. A run that goes on has
+Ctrl-C (SIGINT) or SIGTERM ends the update, saves and exits with 75; a second one exits at once. A run that goes on has \
 the same weights and metrics, bit for bit, as one that was never stopped, with any number of threads.
 ";
 

@@ -268,3 +268,19 @@ fn examples_can_be_shown() {
     let rows = sample(task, &options, &[Example::classified(vec![SM, 1, 2, CLOSE], 3)], 5);
     assert_eq!((rows[0].text.as_str(), rows[0].label.as_str()), ("[SM 1 2 ]", "3"));
 }
+
+#[test]
+fn expressions_are_read_as_people_write_them() {
+    let task = task_named("listops").expect("it exists");
+    let options = rtc_runtime::task::resolve_options(task.options(), &BTreeMap::new()).expect("defaults");
+    let read = |text: &str| task.encode(text, &options);
+    for text in ["[SM 1 2 ]", "  [SM 1 2]", "( [SM ( 1 2 ) ] )"] {
+        assert_eq!(read(text), Ok(vec![SM, 1, 2, CLOSE]), "{text}");
+    }
+    assert_eq!(read("[MAX[SM 1]2]"), Ok(vec![MAX, SM, 1, CLOSE, 2, CLOSE]));
+    for (text, message) in
+        [("", "empty"), ("[SM 1", "never closed"), ("[SUM 1 ]", "`[SUM` is no symbol"), ("1 2", "ended")]
+    {
+        assert!(read(text).is_err_and(|error| error.contains(message)), "{text}");
+    }
+}

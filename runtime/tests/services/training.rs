@@ -8,7 +8,7 @@ use rtc_runtime::checkpoint::Slot;
 use rtc_runtime::error::Error;
 use rtc_runtime::experiment::Experiment;
 use rtc_runtime::learner::{LearnError, Learner};
-use rtc_runtime::record::RunFolder;
+use rtc_runtime::record::{RunFolder, RunInfo, SavedRun};
 use rtc_runtime::task::{Dataset, majority_share};
 use rtc_runtime::train::{Event, Observer, Outcome, Row, Silent, Table, train};
 
@@ -240,4 +240,23 @@ fn a_run_does_not_go_on_with_other_data() {
     let error = result.expect_err("the checkpoint was trained on one example more");
     assert_eq!(error.exit_code(), 7);
     assert!(error.to_string().contains("another data"), "{error}");
+}
+
+#[test]
+fn a_run_folder_is_read_without_being_changed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("run");
+    let (experiment, data) = setting(&["epochs=2"]);
+    let info = create(&path, &experiment).info().clone();
+    assert_eq!(SavedRun::read(&path).expect("a run").results, None);
+    let table = straight(&folder.path().join("whole"), &experiment, &data);
+    let before = contents(&folder.path().join("whole"));
+    let run = SavedRun::read(&folder.path().join("whole")).expect("a run");
+    assert_eq!((run.info.clone(), run.experiment, run.results), (info.clone(), experiment.clone(), Some(table)));
+    assert!(SavedRun::checkpoint(&folder.path().join("whole"), Slot::Best).is_dir());
+    assert_eq!(contents(&folder.path().join("whole")), before);
+    let other = RunInfo { seed: info.seed + 1, ..info.clone() };
+    assert_ne!(info.identity(&experiment), other.identity(&experiment));
+    assert_eq!(info.identity(&experiment), RunInfo { threads: 99, ..info }.identity(&experiment));
+    assert!(SavedRun::read(folder.path()).is_err());
 }

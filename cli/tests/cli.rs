@@ -1,0 +1,234 @@
+//! The real binary: what every command prints and with which code it exits. Small models, small data.
+
+mod support;
+
+use std::fs;
+
+use serde_json::Value;
+use support::{Answer, Place};
+
+#[test]
+fn check_reports_all_problems_and_exits_with_3() {
+    let place = Place::new();
+    let good = place.rtc(&["check", "tiny.rt"]);
+    good.code(0).says("3 models, no errors");
+    assert_eq!(good.stdout, "");
+    place.write("wrong.rt", "model m {\n    embed { width: 16, dropuot: 0.1 }\n    readout maen\n}\n");
+    let wrong = place.rtc(&["check", "tiny.rt", "wrong.rt"]);
+    wrong.code(3).says("did you mean `dropout`?").says("wrong.rt:2:24").says("did you mean `mean`?");
+    assert!(!wrong.stderr.contains('\x1b'), "no colours where there is no terminal");
+    let json = place.rtc(&["check", "wrong.rt", "--json"]).code(3).json();
+    assert_eq!(json[0]["problems"].as_array().map(Vec::len), Some(2), "{json:#}");
+    assert_eq!(json[0]["problems"][0]["place"]["line"], 2);
+    place.rtc(&["check", "tiny.rt", "--set", "embed.width=oops"]).code(3).says("--set 1");
+    place.rtc(&["check", "tiny.rt:no_gate", "--set", "embed.width=32", "--quiet"]).code(0).is_silent();
+    place.rtc(&["check", "tiny.rt:nogate"]).code(3).says("`tiny:no_gate`");
+}
+
+#[test]
+fn files_that_are_no_specs_give_a_message_and_a_code() {
+    let place = Place::new();
+    fs::create_dir(place.path("folder.rt")).expect("a new folder");
+    fs::write(place.path("bytes.rt"), b"model m {\n\xff\xfe").expect("a new file");
+    place.write("empty.rt", "");
+    place.write("masks.rt", "mask causal = j <= i\n");
+    for command in ["check", "compile", "show"] {
+        place.rtc(&[command, "missing.rt"]).code(6).says("missing.rt");
+        place.rtc(&[command, "folder.rt"]).code(6).says("a folder is no spec");
+        place.rtc(&[command, "bytes.rt"]).code(3).says("bytes.rt:2: this spec is not UTF-8");
+        place.rtc(&[command, "empty.rt"]).code(3).says("no model");
+    }
+    place.rtc(&["check", "masks.rt"]).code(0);
+    place.rtc(&["show", "masks.rt"]).code(3).says("no model");
+    place.rtc(&["fmt", "folder.rt", "bytes.rt"]).code(6).says("folder.rt").says("bytes.rt:2");
+    place.rtc(&["train", "tiny.rt", "--experiment", "folder.rt"]).code(6);
+    place.rtc(&["train", "tiny.rt", "--experiment", "empty.rt"]).code(2);
+    place.rtc(&["train", "tiny.rt", "--experiment", "listops_smok"]).code(2).says("did you mean `listops_smoke`?");
+}
+
+#[test]
+fn wrong_arguments_exit_with_2() {
+    let place = Place::new();
+    place.rtc(&[]).code(2);
+    place.rtc(&["check"]).code(2);
+    place.rtc(&["check", "tiny.rt", "--bogus"]).code(2).says("--bogus");
+    place.rtc(&["compile", "tiny.rt", "--emit", "grpah"]).code(2).says("graph");
+    place.rtc(&["compile", "tiny.rt", "--task", "listop"]).code(2).says("did you mean `listops`?");
+    place.rtc(&["compile", "tiny.rt", "--emit", "grad", "--inference"]).code(2);
+    place.rtc(&["train", "tiny.rt", "--device", "cuda"]).code(2).says("without CUDA");
+    place.rtc(&["train", "tiny.rt", "--threads", "0"]).code(2);
+    place.rtc(&["train", "tiny.rt", "--with", "epohcs=2"]).code(2).says("did you mean `epochs`?");
+    place.rtc(&["explain", "unknown-feild"]).code(2).says("did you mean `unknown-field`?");
+    place.rtc(&["task", "sample", "listops", "--split", "tst"]).code(2).says("did you mean `test`?");
+    place.rtc(&["eval", "no_such_run"]).code(6).says("there is no such run");
+    place.rtc(&["--help"]).code(0);
+}
+
+#[test]
+fn compile_prints_every_stage_alike_each_time() {
+    let place = Place::new();
+    for stage in ["spec", "graph", "grad", "optimised", "plan", "yaml", "json", "dot", "mermaid"] {
+        let args = ["compile", "tiny.rt", "--task", "listops", "--emit", stage];
+        let first = place.rtc(&args);
+        first.code(0).says("parameters").says("nodes");
+        assert!(first.stdout.lines().count() > 5, "{stage}: {}", first.stdout);
+        assert_eq!(first.stdout, place.rtc(&args).stdout, "{stage}");
+    }
+    place.rtc(&["compile", "tiny.rt", "--emit", "json"]).code(0).says("+").json();
+    let inference = place.rtc(&["compile", "tiny.rt", "--inference"]);
+    assert!(!inference.code(0).stdout.contains("dropout"));
+    let out = place.rtc(&["compile", "tiny.rt", "-o", "a graph.rtir"]);
+    assert_eq!(out.code(0).stdout, "");
+    assert!(place.read("a graph.rtir").starts_with("graph"));
+    place.rtc(&["compile", "tiny.rt", "-o", "no/such/folder"]).code(6);
+}
+
+#[test]
+fn fmt_rewrites_checks_and_filters() {
+    let place = Place::new();
+    let ugly = "model   m {\nembed {width:16}\n  readout mean }\n";
+    place.write("a b.rt", ugly);
+    let checked = place.rtc(&["fmt", "--check", "tiny.rt", "a b.rt"]);
+    assert_eq!(checked.code(1).stdout, "a b.rt\n");
+    let piped = place.rtc_with(&["fmt", "-"], ugly);
+    place.rtc(&["fmt", "a b.rt"]).code(0);
+    assert_eq!(place.read("a b.rt"), piped.code(0).stdout);
+    place.rtc(&["fmt", "--check", "a b.rt"]).code(0);
+    place.rtc_with(&["fmt", "-"], "model {").code(3).says("standard input");
+}
+
+#[test]
+fn show_and_explain_answer_in_text_and_json() {
+    let place = Place::new();
+    let text = place.rtc(&["show", "tiny.rt:no_gate", "--set", "embed.width=32"]);
+    text.code(0);
+    assert!(text.stdout.contains("width: 32 // --set 1"), "{}", text.stdout);
+    assert!(text.stdout.contains("gate none // variant no_gate"), "{}", text.stdout);
+    let json = place.rtc(&["show", "tiny.rt", "--json"]).code(0).json();
+    assert_eq!(json["model"]["slot"], "model");
+    assert!(place.rtc(&["explain", "unknown-field"]).code(0).stdout.contains("Wrong:"));
+    let codes = place.rtc(&["explain", "--json"]).code(0).json();
+    assert!(codes.as_array().is_some_and(|codes| codes.len() > 20));
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(place.rtc(&["completions", shell]).code(0).stdout.contains("rtc"));
+    }
+}
+
+#[test]
+fn diff_names_what_an_ablation_changes() {
+    let place = Place::new();
+    let slots = |answer: &Answer| -> Vec<String> {
+        let json = answer.json();
+        let slots = json["slots"].as_array().expect("a list of slots").clone();
+        slots.iter().map(|slot| slot["slot"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    let gate = place.rtc(&["diff", "tiny.rt", "tiny.rt:no_gate", "--json"]);
+    assert!(slots(gate.code(0)).iter().all(|slot| slot.contains("gate")), "{}", gate.stdout);
+    place.rtc(&["diff", "tiny.rt", "tiny.rt:no_gate", "--only", "gate"]).code(0);
+    place.rtc(&["diff", "tiny.rt", "tiny.rt:no_gate", "--only", "halt"]).code(1).says("outside `halt`");
+    place.rtc(&["diff", "tiny.rt", "tiny.rt:no_halt", "--only", "halt"]).code(0).says("follow from it");
+    place.rtc(&["diff", "tiny.rt", "tiny.rt:no_halt", "--only", "depthwise.halt"]).code(0);
+    place.rtc(&["diff", "tiny.rt:no_gate", "tiny.rt:no_halt", "--only", "halt"]).code(1);
+    assert_eq!(place.rtc(&["diff", "tiny.rt", "tiny.rt"]).code(0).stdout, "the graphs are equal\n");
+    let text = place.rtc(&["diff", "tiny.rt", "tiny.rt:no_gate", "--length", "1000"]);
+    assert!(text.code(0).stdout.contains("for a row of 1,000 tokens"), "{}", text.stdout);
+}
+
+#[test]
+fn tasks_are_listed_described_and_sampled() {
+    let place = Place::new();
+    assert!(place.rtc(&["task", "list"]).code(0).stdout.starts_with("listops"));
+    assert!(place.rtc(&["task", "describe", "listops"]).code(0).stdout.contains("train_length"));
+    let split = place.rtc(&["task", "describe", "listops", "--split", "200-300", "--count", "20", "--json"]);
+    assert_eq!(split.code(0).json()["examples"], 20);
+    let args = ["task", "sample", "listops", "--option", "train_length=9", "--seed", "3", "--count", "4"];
+    let sample = place.rtc(&args);
+    assert_eq!(sample.code(0).stdout.lines().count(), 4);
+    assert_eq!(sample.stdout, place.rtc(&args).stdout);
+    let json = place.rtc(&[&args[..], &["--json"]].concat()).code(0).json();
+    assert!(json[0]["text"].is_string());
+}
+
+#[test]
+fn a_run_is_trained_reported_evaluated_and_asked() {
+    let place = Place::new();
+    let first = place.train(&["--json"]);
+    let results = first.code(0).says("parameters").says("data: train").json();
+    let run = results["run"].as_str().expect("the folder").to_owned();
+    assert!(run.starts_with("runs/tiny-tiny-seed1-"), "{run}");
+    let metrics = place.read(&format!("{run}/metrics.jsonl"));
+
+    // The same command reports; a fresh one makes the same numbers in a new folder.
+    let again = place.train(&["--json"]);
+    assert_eq!(again.code(0).says("is finished").json(), results);
+    let fresh = place.train(&["--json", "--fresh", "--threads", "1", "--halting", "never"]);
+    assert_eq!(fresh.code(0).json()["run"], format!("{run}.2"));
+    assert_eq!(place.read(&format!("{run}.2/metrics.jsonl")), metrics);
+    assert!(place.train(&[]).code(0).stdout.starts_with("split"));
+
+    let measured = place.rtc(&["eval", &run, "--json"]).code(0).json();
+    assert_eq!(measured["splits"], results["splits"]);
+    place.rtc(&["eval", run.trim_start_matches("runs/"), "--checkpoint", "last", "--split", "dev"]).code(0);
+    place.write("rows.tsv", "9\t[MAX 2 9 ]\n1\t[MIN 1 2 ]\n");
+    let rows = place.rtc(&["eval", &run, "--data", "rows.tsv", "--json"]).code(0).json();
+    assert_eq!(rows["splits"][0]["examples"], 2);
+    place.write("broken.tsv", "9\t[MAX 2 9 ]\n7\t[MIN 1 2 ]\n");
+    place.rtc(&["eval", &run, "--data", "broken.tsv"]).code(4).says("broken.tsv:2");
+    place.write("none.tsv", "");
+    place.rtc(&["eval", &run, "--data", "none.tsv"]).code(4).says("no rows");
+
+    let one = place.rtc(&["predict", &run, "[MAX 2 9 [MIN 4 7] 0]"]);
+    assert_eq!(one.code(0).stdout.split('\t').count(), 4, "{}", one.stdout);
+    let many = place.rtc_with(&["predict", &run, "--json"], "[MAX 1 2 ]\n\n( [SM 1 2 ] )\n");
+    let answers: Vec<Value> =
+        many.code(0).stdout.lines().map(|line| serde_json::from_str(line).expect("an object per line")).collect();
+    assert_eq!(answers.len(), 2);
+    assert!(answers[0]["confidence"].as_f64().is_some_and(|p| p > 0.0 && p <= 1.0));
+    place.rtc_with(&["predict", &run], "3\n[MAX 1 x ]\n").code(4).says("standard input:2");
+    place.rtc(&["predict", &run, "[MAX 1"]).code(4);
+}
+
+#[test]
+fn broken_data_and_divergence_have_codes_of_their_own() {
+    let place = Place::new();
+    place.write("train.tsv", "9\t[MAX 2 9 ]\n8\t[MAX 2 9 ]\n");
+    place.train(&["--with", "task.data={train: train.tsv}"]).code(4).says("train.tsv:2");
+    assert!(!place.path("runs").join("x").exists());
+    place.train(&["--with", "optimiser.learning_rate=1e30", "--with", "schedule.warmup=0"]).code(5).says("non-finite");
+    place.rtc(&["train", "tiny.rt:no_gate", "--experiment", "tiny.yaml", "--set", "embed.widht=8"]).code(3);
+}
+
+#[test]
+fn damaged_and_foreign_runs_are_refused() {
+    let place = Place::new();
+    place.train(&["--run", "r"]).code(0);
+    place.train(&["--run", "r", "--seed", "2"]).code(7).says("seed");
+    let weights = place.path("runs/r/checkpoints/best/weights.safetensors");
+    let good = fs::read(&weights).expect("weights");
+    fs::write(&weights, &good[..good.len() - 1]).expect("cut weights");
+    place
+        .rtc(&["eval", "r"])
+        .code(7)
+        .says("bytes instead of")
+        .says("the last good one is")
+        .says("runs/r/checkpoints/last");
+    let mut other = good.clone();
+    *other.last_mut().expect("a byte") ^= 1;
+    fs::write(&weights, &other).expect("changed weights");
+    place.rtc(&["predict", "r", "3"]).code(7).says("SHA-256");
+    fs::write(&weights, &good).expect("the good weights");
+    place.rtc(&["predict", "r", "3"]).code(0);
+    let spec = place.read("runs/r/spec.rt");
+    place.write("runs/r/spec.rt", &spec.replace("width: 16", "width: 32"));
+    place.rtc(&["eval", "r"]).code(7).says("spec.rt was changed");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error_and_a_reader_that_left_is_none() {
+    let place = Place::new();
+    place.shell("\"$RTC\" show tiny.rt > /dev/full").code(6).says("standard output");
+    let gone = place.shell("set -o pipefail; \"$RTC\" compile tiny.rt --emit json | head -c 1 > /dev/null");
+    gone.code(0);
+    place.shell("\"$RTC\" --help | true; \"$RTC\" explain 2>&- >&- ; true").code(0);
+}

@@ -1,0 +1,85 @@
+//! Runs that are stopped or killed and go on must end with the same bits as one that was left alone.
+//!
+//! `tests/kill_resume.sh` does the same with more kills and a release build.
+#![cfg(unix)]
+
+mod support;
+
+use std::process::Child;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use support::{Answer, Place};
+
+/// Longer than any start of the binary takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until the run has logged so many lines; false if it has ended before.
+fn wait_for_lines(place: &Place, child: &mut Child, run: &str, lines: usize) -> bool {
+    let start = Instant::now();
+    let metrics = place.path("runs").join(run).join("metrics.jsonl");
+    while start.elapsed() < PATIENCE {
+        let found = std::fs::read_to_string(&metrics).unwrap_or_default().lines().count();
+        if found >= lines {
+            return true;
+        }
+        if child.try_wait().expect("the state of a child").is_some() {
+            return false;
+        }
+        sleep(Duration::from_millis(1));
+    }
+    panic!("the run makes no progress");
+}
+
+fn signal(child: &Child, signal: i32) {
+    // SAFETY: sends a signal to a child that was not waited for, so that its number is still its own.
+    unsafe { libc::kill(child.id() as i32, signal) };
+}
+
+fn end(child: Child) -> Answer {
+    child.wait_with_output().expect("the binary ends").into()
+}
+
+#[test]
+fn a_stopped_run_exits_with_75_and_goes_on_to_the_same_bits() {
+    let place = Place::new();
+    place.train(&["--run", "whole", "--threads", "1"]).code(0);
+    for (name, number) in [("interrupted", libc::SIGINT), ("terminated", libc::SIGTERM)] {
+        let args = ["--run", name, "--threads", "2"];
+        let mut child = place.start(&args);
+        assert!(wait_for_lines(&place, &mut child, name, 7), "the run must not have ended");
+        signal(&child, number);
+        end(child).code(75).says("stopped after update").says("the same command goes on");
+        place.train(&args).code(0).says("going on after update");
+        assert_eq!(place.contents(name), place.contents("whole"), "{name}");
+    }
+}
+
+#[test]
+fn a_killed_run_goes_on_to_the_same_bits() {
+    let place = Place::new();
+    place.train(&["--run", "whole", "--threads", "1"]).code(0);
+    for threads in ["1", "2"] {
+        let run = format!("killed{threads}");
+        let args = ["--run", &run, "--threads", threads];
+        for lines in [5, 13, 27, 38] {
+            let mut child = place.start(&args);
+            if wait_for_lines(&place, &mut child, &run, lines) {
+                signal(&child, libc::SIGKILL);
+            }
+            end(child);
+        }
+        place.train(&args).code(0);
+        assert_eq!(place.contents(&run), place.contents("whole"), "{threads} threads");
+    }
+}
+
+#[test]
+fn a_second_process_in_the_same_folder_is_refused() {
+    let place = Place::new();
+    let args = ["--run", "shared", "--threads", "1"];
+    let mut child = place.start(&args);
+    assert!(wait_for_lines(&place, &mut child, "shared", 1));
+    place.train(&args).code(6).says("another process is training in this folder");
+    end(child).code(0);
+}
