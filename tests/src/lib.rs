@@ -1,5 +1,8 @@
 //! Shared helpers of the tests.
 
+pub mod models;
+pub mod numeric;
+
 use rtc_compiler::check::{Loader, check};
 use rtc_compiler::diag::{Style, render};
 use rtc_compiler::lower::Binding;

@@ -1,4 +1,4 @@
-//! The language, file by file: wrong specs and their reports, the formatter, complete specs.
+//! The language, file by file: wrong specs and their reports, the formatter, complete specs, the graphs they become.
 //!
 //! The golden of a case lies beside it. `INSTA_UPDATE=always cargo test -p rtc-tests --test language` writes them anew.
 
@@ -8,9 +8,12 @@ use std::path::{Path, PathBuf};
 
 use rtc_compiler::check::{Loader, check, check_all, names};
 use rtc_compiler::diag::{Kind, Style, render};
+use rtc_compiler::ir::graph::{Graph, Misfit};
+use rtc_compiler::ir::{text, verify};
+use rtc_compiler::lower::Binding;
 use rtc_compiler::schema::{Catalog, Objective};
 use rtc_compiler::source::Source;
-use rtc_compiler::{spec, syntax};
+use rtc_compiler::{pipeline, spec, syntax};
 
 type Outcome = datatest_stable::Result<()>;
 
@@ -158,6 +161,36 @@ fn show(case: &Path, text: String) -> Outcome {
     Ok(())
 }
 
+/// The forward graph of every model and variant of a file.
+fn lower(case: &Path, text: String) -> Outcome {
+    graphs(case, text, pipeline::forward)
+}
+
+/// The graph of a training step before optimisation, of every model and variant of a file.
+fn grad(case: &Path, text: String) -> Outcome {
+    graphs(case, text, pipeline::differentiated)
+}
+
+/// The graphs are sound and read back from their text, which is the golden.
+fn graphs(case: &Path, source_text: String, stage: fn(&spec::Spec, &Binding) -> Result<Graph, Misfit>) -> Outcome {
+    let (.., catalog) = directives(&source_text);
+    let (specs, problems, sources) = check_all(&folder(case), source(case, source_text), &catalog);
+    if !problems.is_empty() {
+        return Err(render(&problems, &sources, Style::Plain).into());
+    }
+    let mut printed = Vec::new();
+    for spec in &specs {
+        let graph = stage(spec, &Binding::from(&catalog)).map_err(|misfit| misfit.to_string())?;
+        verify::verify(&graph).map_err(|broken| format!("{broken:?}"))?;
+        let shown = text::print(&graph);
+        let again = text::parse(&shown).map_err(|problems| format!("{problems:?}"))?;
+        assert_eq!(text::print(&again), shown, "the printed graph reads back as another one");
+        printed.push(shown);
+    }
+    golden(case, &printed.join("\n"));
+    Ok(())
+}
+
 /// Every model and variant of `specs/` checks without warnings, is formatted, and reads back from its text form.
 fn shipped(case: &Path, text: String) -> Outcome {
     let (specs, problems, sources) = check_all(&folder(case), source(case, text.clone()), &Catalog::default());
@@ -195,7 +228,7 @@ fn reads_back(spec: &spec::Spec) -> Outcome {
 fn complete(case: &Path, _: String) -> Outcome {
     let root = case.parent().unwrap_or(Path::new("")).to_owned();
     let mut shown = BTreeSet::new();
-    for folder in ["errors", "fmt", "show"] {
+    for folder in ["errors", "fmt", "show", "lower", "grad"] {
         for entry in std::fs::read_dir(root.join(folder))? {
             let path = entry?.path();
             if path.extension().is_some_and(|e| e == "snap") {
@@ -248,6 +281,8 @@ datatest_stable::harness! {
     { test = errors, root = "cases/errors", pattern = r"^[^/]*\.rt$" },
     { test = fmt, root = "cases/fmt", pattern = r"^[^/]*\.rt$" },
     { test = show, root = "cases/show", pattern = r"^[^/]*\.rt$" },
+    { test = lower, root = "cases/lower", pattern = r"^[^/]*\.rt$" },
+    { test = grad, root = "cases/grad", pattern = r"^[^/]*\.rt$" },
     { test = complete, root = "cases", pattern = r"^README\.md$" },
     { test = shipped, root = "../specs", pattern = r"^[^/]*\.rt$" },
     { test = generated, root = "../docs", pattern = r"^(language|diagnostics)\.md$" },

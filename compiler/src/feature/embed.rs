@@ -1,7 +1,12 @@
 //! Token embedding.
 
-use super::{Feature, Slot, nothing_more};
+use super::{Feature, Lowering, Slot, nothing_more};
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::{Attr, Attrs, BATCH, Dim, Elem, LENGTH, Type, VOCAB};
+use crate::lower::{Lower, need};
 use crate::schema::{Bounds, DROPOUT, Default, Derived, POSITIVE, SIZE, Schema, float, int, word};
+use crate::spec::Block;
 
 /// The keyword and its only form.
 pub(super) const SLOT: Slot =
@@ -26,6 +31,26 @@ const EMBED: Feature = Feature {
         children: &[],
     },
     check: nothing_more,
+    lower: Lowering::Embed(lower),
 };
 
 const INIT: Bounds = Bounds { high: 1000.0, ..POSITIVE };
+
+/// `drop(E[x])` without the factor `sqrt(width)`. START and END come after the dropout and start from N(0, 1).
+fn lower(l: &mut Lower<'_>, block: &Block) -> Result<Value, Misfit> {
+    let ty = Type::Tensor(Elem::Index, vec![Dim::sym(BATCH), Dim::sym(LENGTH)]);
+    let tokens = l.leaf(Op::Input, "tokens", Attrs::new(), ty)?;
+    l.width = need(block.int("width"), block, "width")?;
+    let width = Dim::Fixed(l.width);
+    let vocab = l.binding().vocab.map_or(Dim::sym(VOCAB), Dim::Fixed);
+    let std = need(block.float("init"), block, "init")?;
+    let table = l.param("table", [vocab, width.clone()], Attr::call("normal", [std.into()]))?;
+    let x = l.one(Op::Embed, &[tokens, table], Attrs::new())?;
+    let x = l.dropout(x, need(block.float("dropout"), block, "dropout")?)?;
+    if block.word("tokens") != Some("start_end") {
+        return Ok(x);
+    }
+    let start = l.param("start", [width.clone()], Attr::call("normal", [1.0.into()]))?;
+    let end = l.param("end", [width], Attr::call("normal", [1.0.into()]))?;
+    l.one(Op::Frame, &[x, start, end], Attrs::new())
+}

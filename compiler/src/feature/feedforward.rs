@@ -1,7 +1,12 @@
 //! The two-layer network on every token.
 
-use super::{Feature, Slot, nothing_more};
+use super::{Feature, Lowering, Slot, nothing_more};
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::{Attrs, Dim};
+use crate::lower::{LinearInit, Lower, Place, need};
 use crate::schema::{DROPOUT, Default, Derived, SIZE, Schema, float, int, word};
+use crate::spec::Block;
 
 /// The keyword and its only form.
 pub(super) const SLOT: Slot =
@@ -31,4 +36,27 @@ const FEEDFORWARD: Feature = Feature {
         children: &[],
     },
     check: nothing_more,
+    lower: Lowering::Layer(lower),
 };
+
+/// `h + FF(z)` with `z = LN h`, which a gate behind the layer shares.
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+    let z = l.norm(place.state, "norm")?;
+    l.normed = Some(z);
+    let y = two_layers(l, block, z)?;
+    l.one(Op::Add, &[y, place.state], Attrs::new())
+}
+
+/// Linear, dropout, activation, linear, dropout: the first dropout stands before the activation, as in the papers' code.
+pub(super) fn two_layers(l: &mut Lower<'_>, block: &Block, z: Value) -> Result<Value, Misfit> {
+    let hidden = Dim::Fixed(need(block.int("hidden"), block, "hidden")?);
+    let dropout = need(block.float("dropout"), block, "dropout")?;
+    let init = LinearInit::of(block);
+    let x = l.linear(z, "up", hidden, &init)?;
+    let x = l.dropout(x, dropout)?;
+    let act = if block.word("activation") == Some("relu") { Op::Relu } else { Op::Gelu };
+    let x = l.one(act, &[x], Attrs::new())?;
+    let width = Dim::Fixed(l.width);
+    let x = l.linear(x, "down", width, &init)?;
+    l.dropout(x, dropout)
+}

@@ -1,7 +1,12 @@
 //! The memory that is carried from chunk to chunk.
 
-use super::{Feature, Slot, nothing_more};
+use super::{Feature, Lowering, Slot, nothing_more};
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::{Attr, Attrs, Dim};
+use crate::lower::{Lower, need};
 use crate::schema::{Bounds, Default, POSITIVE, SIZE, Schema, float, int, word};
+use crate::spec::Block;
 
 /// The keyword and its only form.
 pub(super) const SLOT: Slot =
@@ -25,6 +30,19 @@ const MEMORY: Feature = Feature {
         children: &[],
     },
     check: nothing_more,
+    lower: Lowering::Memory(lower),
 };
 
 const STD: Bounds = Bounds { high: 1000.0, ..POSITIVE };
+
+/// `M^0`: one trainable array, the same for all rows.
+fn lower(l: &mut Lower<'_>, block: &Block, like: Value) -> Result<Value, Misfit> {
+    let slots = Dim::Fixed(need(block.int("slots"), block, "slots")?);
+    let init = match block.word("init") {
+        Some("normal") => Attr::call("normal", [need(block.float("std"), block, "std")?.into()]),
+        _ => "zeros".into(),
+    };
+    let width = Dim::Fixed(l.width);
+    let start = l.param("slots", [slots, width], init)?;
+    l.one(Op::Expand, &[start, like], Attrs::new())
+}

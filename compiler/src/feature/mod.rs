@@ -1,7 +1,10 @@
 //! The table of features: one row per variant of every slot, one file per row.
 //!
-//! A feature is a schema with its check. A new variant is a new file and an entry in the list of its slot; grammar,
-//! defaults, messages and reference pages follow.
+//! A feature is a schema with its check and its lowering. A new variant is a new file and an entry in the list of its
+//! slot; grammar, defaults, messages, graphs and reference pages follow. A case in `tests/cases/lower` pins its graph.
+//!
+//! Features emit into the context of `lower`, and `lower` finds them in this table; `ir`, `pass` and `plan` know nothing
+//! of either.
 
 mod attention;
 mod embed;
@@ -10,6 +13,7 @@ mod gating;
 mod halting;
 mod head;
 mod inject;
+mod lowering;
 mod markdown;
 mod memory;
 mod model;
@@ -18,6 +22,7 @@ mod recurrence;
 mod stack;
 mod update;
 
+pub(crate) use lowering::{Lowering, Mix, lowering, misplaced};
 pub use markdown::markdown;
 
 use crate::diag::Problems;
@@ -25,13 +30,15 @@ use crate::schema::{Catalog, Schema};
 use crate::source::Span;
 use crate::spec::{Block, Origin};
 
-/// One variant of one slot: what it looks like and what must hold for it.
+/// One variant of one slot: what it looks like, what must hold for it, and what it becomes.
 #[derive(Clone, Copy)]
 pub struct Feature {
     /// Fields, defaults and what may stand inside.
     pub schema: Schema,
     /// Reports what the schema can't say: rules over several fields or statements. Runs when all fields are filled.
     pub check: fn(&Site<'_>, &mut Problems),
+    /// What it becomes in the graph.
+    pub(crate) lower: Lowering,
 }
 
 /// A keyword and its variants.

@@ -1,7 +1,12 @@
 //! The model itself.
 
-use super::{Feature, Slot, nothing_more};
+use super::{Feature, Lowering, Slot, lowering, misplaced, nothing_more};
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::Attrs;
+use crate::lower::{Lower, Place, group, need, return_named};
 use crate::schema::{Children, DROPOUT, Default, LAYERS, Schema, float};
+use crate::spec::Block;
 
 /// The keyword and its only form.
 pub(super) const SLOT: Slot =
@@ -24,4 +29,40 @@ const MODEL: Feature = Feature {
         ],
     },
     check: nothing_more,
+    lower: Lowering::Model(lower),
 };
+
+/// `head(readout(layers(embed(tokens))))`.
+fn lower(l: &mut Lower<'_>, model: &Block) -> Result<(), Misfit> {
+    l.residual_dropout = need(model.float("dropout"), model, "dropout")?;
+    let child = |slot| need(model.child(slot), model, slot);
+    let (embed, readout, head) = (child("embed")?, child("readout")?, child("head")?);
+    let Lowering::Embed(first) = lowering(embed)? else { return Err(misplaced(embed)) };
+    let Lowering::Readout(read) = lowering(readout)? else { return Err(misplaced(readout)) };
+    let Lowering::Head(classify) = lowering(head)? else { return Err(misplaced(head)) };
+    let states = l.scoped("embed", |l| first(l, embed))?;
+    let states = group(l, model, &Place::at(states))?;
+    let pooled = l.scoped("readout", |l| read(l, readout, states))?;
+    let logits = l.scoped("head", |l| classify(l, head, pooled))?;
+    results(l, logits)
+}
+
+/// The logits and, where something halts, the penalty `sum of weight * mean cost`, and cost and depth per row, each
+/// summed over the halting recurrences.
+fn results(l: &mut Lower<'_>, logits: Value) -> Result<(), Misfit> {
+    let mut totals: Option<[Value; 3]> = None;
+    for one in std::mem::take(&mut l.halted) {
+        let mean = l.one(Op::Average, &[one.cost], Attrs::new())?;
+        let penalty = l.one(Op::Scale, &[mean], Attrs::from([("by", one.weight.into())]))?;
+        let mut parts = [penalty, one.cost, one.depth];
+        for (part, sum) in parts.iter_mut().zip(totals.iter().flatten()) {
+            *part = l.one(Op::Add, &[*sum, *part], Attrs::new())?;
+        }
+        totals = Some(parts);
+    }
+    let mut results = vec![("logits", logits)];
+    if let Some([penalty, cost, depth]) = totals {
+        results.extend([("penalty", penalty), ("halting_cost", cost), ("depth", depth)]);
+    }
+    return_named(l.graph(), &results)
+}

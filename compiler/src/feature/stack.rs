@@ -1,7 +1,10 @@
 //! Copies with their own weights.
 
-use super::{Feature, Slot, recurrence};
+use super::{Feature, Lowering, Slot, recurrence};
+use crate::ir::graph::{Misfit, Value};
+use crate::lower::{Lower, Place, group, need};
 use crate::schema::{COPIES, Children, Default, LAYERS, Schema, int};
+use crate::spec::Block;
 
 /// The keyword and its only form.
 pub(super) const SLOT: Slot =
@@ -16,4 +19,14 @@ const STACK: Feature = Feature {
         children: &[Children::any(LAYERS)],
     },
     check: recurrence::has_layers,
+    lower: Lowering::Layer(lower),
 };
+
+/// `copies` groups one after another, each with its own parameters.
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+    let mut here = place.clone();
+    for n in 0..need(block.int("copies"), block, "copies")? {
+        here.state = l.scoped(&n.to_string(), |l| group(l, block, &here))?;
+    }
+    Ok(here.state)
+}

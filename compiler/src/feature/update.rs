@@ -1,8 +1,11 @@
 //! How the memory changes after a chunk.
 
-use super::{Feature, Site, Slot, recurrence};
+use super::{Feature, Lowering, Site, Slot, recurrence};
 use crate::diag::{Diagnostic, Kind, Problems};
+use crate::ir::graph::{Misfit, Value};
+use crate::lower::{Lower, Place, group, need};
 use crate::schema::{COPIES, Children, Default, Schema, int};
+use crate::spec::Block;
 
 /// The keyword and its variants.
 pub(super) const SLOT: Slot =
@@ -17,6 +20,7 @@ const MEMORY: Feature = Feature {
         children: &[Children::any(&["attend", "feedforward"])],
     },
     check,
+    lower: Lowering::Update(lower),
 };
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
@@ -31,4 +35,13 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
             .label("the slots attend to the chunk: `attend chunk`"),
         );
     }
+}
+
+/// Each layer: `a = m + MHA(LN m, LN chunk)`, then `a + FF(LN a)`.
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+    let mut here = place.clone();
+    for n in 0..need(block.int("layers"), block, "layers")? {
+        here.state = l.scoped(&n.to_string(), |l| group(l, block, &here))?;
+    }
+    Ok(here.state)
 }

@@ -1,7 +1,7 @@
 //! The context of lowering: where nodes go, what they are called, what the task is.
 
 use crate::ir::graph::{Graph, MAIN, Misfit, NewNode, RegionId, Value};
-use crate::ir::ops::Op;
+use crate::ir::ops::{Flag, Op};
 use crate::ir::types::{Attr, Attrs, Dim, Type};
 use crate::schema::{Catalog, Objective};
 use crate::spec::Block;
@@ -25,44 +25,44 @@ impl From<&Catalog> for Binding {
 
 /// What a halting recurrence leaves besides its state.
 #[derive(Clone, Copy, Debug)]
-pub struct Halted {
+pub(crate) struct Halted {
     /// Expected block runs per row, `f32[batch]`.
-    pub cost: Value,
+    pub(crate) cost: Value,
     /// Accepted steps per row, `f32[batch]`.
-    pub depth: Value,
+    pub(crate) depth: Value,
     /// Weight of the cost in the loss.
-    pub weight: f64,
+    pub(crate) weight: f64,
 }
 
-/// Where a group of layers runs and what its attention can see.
+/// Where a layer runs: the state that it transforms and what its attention can see.
 #[derive(Clone, Debug)]
-pub struct Site {
+pub(crate) struct Place {
     /// The state that the layers transform: queries and residual.
-    pub state: Value,
+    pub(crate) state: Value,
     /// Keys and values of self-attention where they are not the state itself.
-    pub source: Option<Value>,
+    pub(crate) source: Option<Value>,
     /// Memory slots.
-    pub memory: Option<Value>,
+    pub(crate) memory: Option<Value>,
     /// The chunk, for the memory update.
-    pub chunk: Option<Value>,
+    pub(crate) chunk: Option<Value>,
     /// The input of the recurrence around.
-    pub input: Option<Value>,
+    pub(crate) input: Option<Value>,
     /// The step of the depth recurrence around.
-    pub step: Option<Value>,
+    pub(crate) step: Option<Value>,
     /// True where positions count from the start of the row and not of the chunk.
-    pub global_positions: bool,
+    pub(crate) global_positions: bool,
 }
 
-impl Site {
-    /// A site that sees only its state.
-    pub fn at(state: Value) -> Self {
+impl Place {
+    /// A place that sees only its state.
+    pub(crate) fn at(state: Value) -> Self {
         Self { state, source: None, memory: None, chunk: None, input: None, step: None, global_positions: false }
     }
 }
 
 /// The context of lowering.
 #[derive(Debug)]
-pub struct Lower<'a> {
+pub(crate) struct Lower<'a> {
     graph: Graph,
     region: RegionId,
     path: Vec<String>,
@@ -70,18 +70,20 @@ pub struct Lower<'a> {
     streams: i64,
     axes: usize,
     /// Width of the states, from `embed`.
-    pub width: usize,
+    pub(crate) width: usize,
     /// Dropout on the output of every attention, before the residual sum.
-    pub residual_dropout: f64,
+    pub(crate) residual_dropout: f64,
     /// Halting recurrences of the region being lowered.
-    pub halted: Vec<Halted>,
+    pub(crate) halted: Vec<Halted>,
     /// The final memory of the last chunk recurrence.
-    pub memory: Option<Value>,
+    pub(crate) memory: Option<Value>,
+    /// The normed input of the last feed-forward. A gate shares that of the feed-forward that closes its group.
+    pub(crate) normed: Option<Value>,
 }
 
 impl<'a> Lower<'a> {
     /// An empty graph.
-    pub fn new(name: &str, binding: &'a Binding) -> Self {
+    pub(crate) fn new(name: &str, binding: &'a Binding) -> Self {
         Self {
             graph: Graph::new(name),
             region: MAIN,
@@ -93,37 +95,32 @@ impl<'a> Lower<'a> {
             residual_dropout: 0.0,
             halted: vec![],
             memory: None,
+            normed: None,
         }
     }
 
     /// The finished graph.
-    pub fn into_graph(self) -> Graph {
+    pub(crate) fn into_graph(self) -> Graph {
         self.graph
     }
 
     /// The graph so far.
-    pub fn graph(&mut self) -> &mut Graph {
+    pub(crate) fn graph(&mut self) -> &mut Graph {
         &mut self.graph
     }
 
     /// What is known of the task.
-    pub fn binding(&self) -> &'a Binding {
+    pub(crate) fn binding(&self) -> &'a Binding {
         self.binding
     }
 
     /// True when every position answers: pooling over the whole row would look ahead.
-    pub fn causal(&self) -> bool {
+    pub(crate) fn causal(&self) -> bool {
         self.binding.objective == Objective::Each
     }
 
-    /// Reads and remembers the width of the states.
-    pub fn width_of(&mut self, embed: &Block) -> Result<usize, Misfit> {
-        self.width = need(embed.int("width"), embed, "width")?;
-        Ok(self.width)
-    }
-
     /// Runs `body` with `name` appended to the path of labels and parameter names.
-    pub fn scoped<R>(&mut self, name: &str, body: impl FnOnce(&mut Self) -> R) -> R {
+    pub(crate) fn scoped<R>(&mut self, name: &str, body: impl FnOnce(&mut Self) -> R) -> R {
         self.path.push(name.to_owned());
         let out = body(self);
         self.path.pop();
@@ -131,7 +128,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Runs `body` with new nodes going to `region`; halting recurrences met inside are returned with its result.
-    pub fn inside<R>(
+    pub(crate) fn inside<R>(
         &mut self,
         region: RegionId,
         body: impl FnOnce(&mut Self) -> Result<R, Misfit>,
@@ -145,7 +142,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Emits a node and gives its results.
-    pub fn emit(&mut self, op: Op, operands: &[Value], attrs: Attrs) -> Result<Vec<Value>, Misfit> {
+    pub(crate) fn emit(&mut self, op: Op, operands: &[Value], attrs: Attrs) -> Result<Vec<Value>, Misfit> {
         let label = self.path.join(".");
         let new = NewNode { op, operands: operands.to_vec(), attrs, types: vec![], body: None, label };
         let node = self.graph.push(self.region, new)?;
@@ -153,25 +150,25 @@ impl<'a> Lower<'a> {
     }
 
     /// Emits a node with one result.
-    pub fn one(&mut self, op: Op, operands: &[Value], attrs: Attrs) -> Result<Value, Misfit> {
+    pub(crate) fn one(&mut self, op: Op, operands: &[Value], attrs: Attrs) -> Result<Value, Misfit> {
         let results = self.emit(op, operands, attrs)?;
         results.first().copied().ok_or_else(|| Misfit(format!("`{op}` has no result")))
     }
 
     /// Emits a loop with its body.
-    pub fn emit_loop(&mut self, new: NewNode) -> Result<Vec<Value>, Misfit> {
+    pub(crate) fn emit_loop(&mut self, new: NewNode) -> Result<Vec<Value>, Misfit> {
         let label = self.path.join(".");
         let node = self.graph.push(self.region, NewNode { label, ..new })?;
         Ok(self.graph.node(node).results.clone())
     }
 
     /// An input of the graph. Leaves live in the main region, before everything else.
-    pub fn leaf(&mut self, op: Op, name: &str, mut attrs: Attrs, ty: Type) -> Result<Value, Misfit> {
+    pub(crate) fn leaf(&mut self, op: Op, name: &str, mut attrs: Attrs, ty: Type) -> Result<Value, Misfit> {
         attrs.insert("name", Attr::Text(name.to_owned()));
         let label = self.path.join(".");
         let new = NewNode { op, operands: vec![], attrs, types: vec![ty], body: None, label };
         let leaves = self.graph.nodes(MAIN).iter();
-        let anchor = leaves.copied().find(|n| !self.graph.node(*n).op.has(crate::ir::ops::Flag::Leaf));
+        let anchor = leaves.copied().find(|n| !self.graph.node(*n).op.has(Flag::Leaf));
         let node = match anchor {
             Some(anchor) => self.graph.insert_before(anchor, new)?,
             None => self.graph.push(MAIN, new)?,
@@ -182,13 +179,13 @@ impl<'a> Lower<'a> {
     }
 
     /// A parameter named after the current path.
-    pub fn param(&mut self, name: &str, dims: impl Into<Vec<Dim>>, init: Attr) -> Result<Value, Misfit> {
+    pub(crate) fn param(&mut self, name: &str, dims: impl Into<Vec<Dim>>, init: Attr) -> Result<Value, Misfit> {
         let full = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
         self.leaf(Op::Param, &full, Attrs::from([("init", init)]), Type::real(dims))
     }
 
     /// Dropout with probability `p`; nothing when that is 0.
-    pub fn dropout(&mut self, x: Value, p: f64) -> Result<Value, Misfit> {
+    pub(crate) fn dropout(&mut self, x: Value, p: f64) -> Result<Value, Misfit> {
         if p == 0.0 {
             return Ok(x);
         }
@@ -197,19 +194,19 @@ impl<'a> Lower<'a> {
     }
 
     /// A stream of random numbers that no other node has.
-    pub fn stream(&mut self) -> Attr {
+    pub(crate) fn stream(&mut self) -> Attr {
         self.streams += 1;
         Attr::Int(self.streams)
     }
 
     /// A name for the ragged axis of a chunk recurrence: `chunk`, then `chunk.2`, ...
-    pub fn chunk_axis(&mut self) -> String {
+    pub(crate) fn chunk_axis(&mut self) -> String {
         self.axes += 1;
         if self.axes == 1 { "chunk".to_owned() } else { format!("chunk.{}", self.axes) }
     }
 
     /// A linear layer `y = x w^T (+ bias)`, with the parameters `name.weight` and `name.bias`.
-    pub fn linear(&mut self, x: Value, name: &str, outputs: Dim, init: &LinearInit) -> Result<Value, Misfit> {
+    pub(crate) fn linear(&mut self, x: Value, name: &str, outputs: Dim, init: &LinearInit) -> Result<Value, Misfit> {
         let inputs = self.last(x)?;
         self.scoped(name, |l| {
             let w = l.param("weight", [outputs.clone(), inputs.clone()], init.weight(&inputs))?;
@@ -220,13 +217,13 @@ impl<'a> Lower<'a> {
     }
 
     /// Layer norm with the parameters `name.weight` and `name.bias`.
-    pub fn norm(&mut self, x: Value, name: &str) -> Result<Value, Misfit> {
+    pub(crate) fn norm(&mut self, x: Value, name: &str) -> Result<Value, Misfit> {
         let (gain, bias) = self.norm_params(name)?;
         self.norm_with(x, gain, bias)
     }
 
     /// The parameters of a layer norm, for norms that are applied to two values.
-    pub fn norm_params(&mut self, name: &str) -> Result<(Value, Value), Misfit> {
+    pub(crate) fn norm_params(&mut self, name: &str) -> Result<(Value, Value), Misfit> {
         let width = Dim::Fixed(self.width);
         self.scoped(name, |l| {
             let gain = l.param("weight", [width.clone()], "ones".into())?;
@@ -235,25 +232,25 @@ impl<'a> Lower<'a> {
         })
     }
 
-    /// Layer norm with given parameters; eps is 1e-5 (notes 1.1).
-    pub fn norm_with(&mut self, x: Value, gain: Value, bias: Value) -> Result<Value, Misfit> {
+    /// Layer norm with given parameters; eps is 1e-5.
+    pub(crate) fn norm_with(&mut self, x: Value, gain: Value, bias: Value) -> Result<Value, Misfit> {
         self.one(Op::LayerNorm, &[x, gain, bias], Attrs::from([("eps", 1e-5.into())]))
     }
 
     /// The size of the last axis.
-    pub fn last(&self, x: Value) -> Result<Dim, Misfit> {
+    pub(crate) fn last(&self, x: Value) -> Result<Dim, Misfit> {
         self.graph.ty(x).dims().last().cloned().ok_or_else(|| Misfit("a scalar has no channels".to_owned()))
     }
 
     /// `value` everywhere, over the first `rank` axes of `like`.
-    pub fn full(&mut self, like: Value, value: f64, rank: usize) -> Result<Value, Misfit> {
+    pub(crate) fn full(&mut self, like: Value, value: f64, rank: usize) -> Result<Value, Misfit> {
         self.one(Op::Full, &[like], Attrs::from([("value", value.into()), ("rank", rank.into())]))
     }
 }
 
-/// How a linear layer starts (notes 1.1, "Initialisation").
+/// How a linear layer starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum LinearInit {
+pub(crate) enum LinearInit {
     /// Xavier-uniform with a gain, without a bias: the projections of attention.
     Projection(f64),
     /// Xavier-uniform, bias N(0, 1e-6).
@@ -264,7 +261,7 @@ pub enum LinearInit {
 
 impl LinearInit {
     /// The choice of a block's `init` field.
-    pub fn of(block: &Block) -> Self {
+    pub(crate) fn of(block: &Block) -> Self {
         if block.word("init") == Some("fan_in") { Self::FanIn } else { Self::Xavier }
     }
 
@@ -290,6 +287,6 @@ fn fan_in(inputs: &Dim) -> Attr {
 }
 
 /// A field that `check` guarantees.
-pub(super) fn need<T>(value: Option<T>, block: &Block, field: &str) -> Result<T, Misfit> {
+pub(crate) fn need<T>(value: Option<T>, block: &Block, field: &str) -> Result<T, Misfit> {
     value.ok_or_else(|| Misfit(format!("`{} {}` has no field `{field}`", block.slot, block.variant)))
 }

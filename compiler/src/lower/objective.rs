@@ -7,7 +7,7 @@ use crate::ir::types::{Attr, Attrs, BATCH, Dim, Elem, LENGTH, PAIRS, Type};
 use crate::schema::Objective;
 
 /// Ends the main region with named results.
-pub(super) fn return_named(graph: &mut Graph, results: &[(&str, Value)]) -> Result<(), Misfit> {
+pub(crate) fn return_named(graph: &mut Graph, results: &[(&str, Value)]) -> Result<(), Misfit> {
     let names: Vec<&str> = results.iter().map(|(name, _)| *name).collect();
     let attrs = Attrs::from([("names", Attr::Text(names.join(", ")))]);
     let operands = results.iter().map(|(_, value)| *value).collect();

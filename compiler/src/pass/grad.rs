@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ir::gradient::Backward;
 use crate::ir::graph::{Graph, MAIN, Misfit, NewNode, Node, NodeId, RegionId, Value};
+use crate::ir::loops::{Layout, layout, yielded};
 use crate::ir::ops::{Flag, Op};
-use crate::ir::types::{Attr, Attrs, Dim, Type};
+use crate::ir::types::{Attrs, Dim, Type};
 
 /// Cotangents of values: how the loss changes with them.
 type Cotangents = BTreeMap<Value, Value>;
@@ -56,41 +57,19 @@ fn mark(graph: &Graph, id: NodeId, active: &mut BTreeSet<Value>) {
         }
         return;
     };
-    let parts = LoopParts::of(graph, node);
-    let yields = graph.terminator(body).map(|t| graph.node(t).operands.clone()).unwrap_or_default();
+    let carried = layout(graph, id).carried;
+    let yields = yielded(graph, id);
     for (n, &param) in graph.params(body).iter().enumerate().take(node.operands.len()) {
-        let carried = n < parts.carried && yields.get(n).is_some_and(|y| active.contains(y));
-        if (carried || active.contains(&node.operands[n])) && graph.ty(param).is_real() {
+        let moved = n < carried && yields.get(n).is_some_and(|y| active.contains(y));
+        if (moved || active.contains(&node.operands[n])) && graph.ty(param).is_real() {
             active.insert(param);
         }
     }
     for (n, &result) in node.results.iter().enumerate() {
-        let from_init = n < parts.carried && active.contains(&node.operands[n]);
+        let from_init = n < carried && active.contains(&node.operands[n]);
         if (from_init || yields.get(n).is_some_and(|y| active.contains(y))) && graph.ty(result).is_real() {
             active.insert(result);
         }
-    }
-}
-
-/// How the operands, parameters and yields of a forward loop divide.
-#[derive(Clone, Copy, Debug)]
-struct LoopParts {
-    /// Carried values come first everywhere.
-    carried: usize,
-    /// Then, for `chunks`, the sequences (operands) and their slices (parameters).
-    slices: usize,
-    /// Then, for `chunks`, the outputs (yields and results).
-    outputs: usize,
-}
-
-impl LoopParts {
-    fn of(graph: &Graph, node: &Node) -> Self {
-        let carried = match node.op {
-            Op::Chunks => node.attrs.get("carried").and_then(Attr::int).unwrap_or_default() as usize,
-            _ => node.operands.len(),
-        };
-        let results = node.results.iter().filter(|v| *graph.ty(**v) != Type::Tape).count();
-        Self { carried, slices: node.operands.len() - carried, outputs: results - carried }
     }
 }
 
@@ -204,10 +183,10 @@ impl Differentiator<'_> {
     /// Differentiates a loop.
     fn unwind(&mut self, id: NodeId, node: &Node, dy: &[Option<Value>], place: Place, cotangents: &mut Cotangents) {
         let Some(body) = node.body else { return };
-        let parts = LoopParts::of(self.graph, node);
-        let yields = self.graph.terminator(body).map(|t| self.graph.node(t).operands.clone()).unwrap_or_default();
+        let parts = layout(self.graph, id);
+        let yields = yielded(self.graph, id).to_vec();
         let carried = self.carried_with_cotangent(body, parts, &yields, dy);
-        let outputs: Vec<usize> = (parts.carried..parts.carried + parts.outputs).filter(|n| dy[*n].is_some()).collect();
+        let outputs: Vec<usize> = (parts.carried..parts.carried + parts.given).filter(|n| dy[*n].is_some()).collect();
 
         let back = self.graph.add_region();
         let inner = Place { region: back, before: None };
@@ -230,7 +209,7 @@ impl Differentiator<'_> {
             results.push(cotangent.unwrap_or_else(|| self.zeros(inner, label, like)));
         }
         let sliced = |n: &usize| local.contains_key(&params[*n]);
-        let slices: Vec<usize> = (parts.carried..parts.carried + parts.slices).filter(sliced).collect();
+        let slices: Vec<usize> = (parts.carried..parts.carried + parts.sliced).filter(sliced).collect();
         results.extend(slices.iter().map(|n| local[&params[*n]]));
         let captured: Vec<Value> =
             local.keys().copied().filter(|v| !self.graph.encloses(body, self.graph.scope(*v))).collect();
@@ -281,13 +260,13 @@ impl Differentiator<'_> {
     fn carried_with_cotangent(
         &self,
         body: RegionId,
-        parts: LoopParts,
+        parts: Layout,
         yields: &[Value],
         dy: &[Option<Value>],
     ) -> Vec<usize> {
         let params = self.graph.params(body);
         let movable = |n: usize| self.active.contains(&params[n]) || self.active.contains(&yields[n]);
-        let outputs = parts.carried..parts.carried + parts.outputs;
+        let outputs = parts.carried..parts.carried + parts.given;
         let mut wanted: BTreeSet<usize> = (0..parts.carried).filter(|n| dy[*n].is_some() && movable(*n)).collect();
         loop {
             let targets = wanted.iter().copied().chain(outputs.clone().filter(|n| dy[*n].is_some()));

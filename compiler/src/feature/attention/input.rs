@@ -1,7 +1,7 @@
 //! Attention to the embedded input.
 
-use super::{ATTENTION_DROPOUT, BIAS, HEAD_WIDTH, HEADS, MASK};
-use crate::feature::{Feature, nothing_more};
+use super::{ATTENTION_DROPOUT, BIAS, HEAD_WIDTH, HEADS, MASK, across};
+use crate::feature::{Feature, Lowering, nothing_more};
 use crate::schema::Schema;
 
 /// The feature.
@@ -14,4 +14,5 @@ pub(super) const INPUT: Feature = Feature {
         children: &[],
     },
     check: nothing_more,
+    lower: Lowering::Layer(|l, block, place| across(l, block, place, place.input)),
 };

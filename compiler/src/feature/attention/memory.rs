@@ -1,8 +1,8 @@
 //! Attention of a chunk to the memory.
 
-use super::{ATTENTION_DROPOUT, BIAS, HEAD_WIDTH, HEADS, MASK, needs_around};
+use super::{ATTENTION_DROPOUT, BIAS, HEAD_WIDTH, HEADS, MASK, across, needs_around};
 use crate::diag::Problems;
-use crate::feature::{Feature, Site};
+use crate::feature::{Feature, Lowering, Site};
 use crate::schema::Schema;
 
 /// The feature.
@@ -15,6 +15,7 @@ pub(super) const MEMORY: Feature = Feature {
         children: &[],
     },
     check,
+    lower: Lowering::Layer(|l, block, place| across(l, block, place, place.memory)),
 };
 
 fn check(site: &Site<'_>, problems: &mut Problems) {

@@ -7,7 +7,12 @@ mod this;
 
 use super::{Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::{Attr, Attrs, Dim};
+use crate::lower::{LinearInit, Lower, Place, need};
 use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, SIZE, float, int};
+use crate::spec::Block;
 
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {
@@ -55,4 +60,49 @@ fn needs_around(site: &Site<'_>, slot: &str, variant: &str, why: &str, problems:
             .label(why),
         );
     }
+}
+
+/// Queries, keys and values of all heads, before the scores.
+struct Projected {
+    queries: Value,
+    keys: Value,
+    values: Value,
+    heads: usize,
+}
+
+/// `q = x W_q, k = y W_k, v = y W_v` without biases, from normed queries x and sources y.
+fn project(l: &mut Lower<'_>, block: &Block, x: Value, y: Value) -> Result<Projected, Misfit> {
+    let heads = need(block.int("heads"), block, "heads")?;
+    let width = Dim::Fixed(heads * need(block.int("head_width"), block, "head_width")?);
+    let init = LinearInit::Projection(std::f64::consts::FRAC_1_SQRT_2);
+    let queries = l.linear(x, "query", width.clone(), &init)?;
+    let keys = l.linear(y, "key", width.clone(), &init)?;
+    let values = l.linear(y, "value", width, &init)?;
+    Ok(Projected { queries, keys, values, heads })
+}
+
+/// `h + drop(softmax(q k^T / sqrt(head width), masked) v W_o)`; `mask` holds where the block has none of its own.
+fn attention(l: &mut Lower<'_>, block: &Block, place: &Place, p: Projected, mask: &str) -> Result<Value, Misfit> {
+    let mut attrs =
+        Attrs::from([("heads", p.heads.into()), ("mask", block.expr("mask").map_or(mask.into(), Attr::from))]);
+    let dropout = need(block.float("dropout"), block, "dropout")?;
+    if dropout > 0.0 {
+        attrs.extend([("dropout", dropout.into()), ("stream", l.stream())]);
+    }
+    let mut operands = vec![p.queries, p.keys, p.values];
+    operands.extend(place.step.filter(|_| block.expr("mask").is_some()));
+    let mixed = l.one(Op::Attention, &operands, attrs)?;
+    let width = Dim::Fixed(l.width);
+    let out = l.linear(mixed, "output", width, &LinearInit::Projection(1.0))?;
+    let out = l.dropout(out, l.residual_dropout)?;
+    l.one(Op::Add, &[place.state, out], Attrs::new())
+}
+
+/// `h + drop(MHA(LN h, LN' s))`: attention to something else than the row has a norm of its own for it, and no positions.
+fn across(l: &mut Lower<'_>, block: &Block, place: &Place, source: Option<Value>) -> Result<Value, Misfit> {
+    let source = source.ok_or_else(|| Misfit(format!("`{}` has nothing to attend to here", block.title())))?;
+    let x = l.norm(place.state, "norm")?;
+    let y = l.norm(source, "source_norm")?;
+    let p = project(l, block, x, y)?;
+    attention(l, block, place, p, "all")
 }

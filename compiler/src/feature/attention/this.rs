@@ -1,9 +1,14 @@
 //! Attention of the row to itself.
 
-use super::{ATTENTION_DROPOUT, BIAS, HEAD_WIDTH, HEADS, MASK};
+use super::{ATTENTION_DROPOUT, BIAS, HEAD_WIDTH, HEADS, MASK, Projected, attention, project};
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::feature::{Feature, Site};
+use crate::feature::{Feature, Lowering, Site};
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::Attrs;
+use crate::lower::{Lower, Place};
 use crate::schema::{Bounds, Default, Field, FieldKind, Schema};
+use crate::spec::Block;
 
 /// The feature.
 pub(super) const SELF: Feature = Feature {
@@ -28,6 +33,7 @@ pub(super) const SELF: Feature = Feature {
         children: &[],
     },
     check,
+    lower: Lowering::Layer(lower),
 };
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
@@ -42,4 +48,35 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
             .help("give an even `head_width`, or another number of heads"),
         );
     }
+}
+
+/// `h + drop(MHA(LN h, LN s))` with one norm for queries and keys; s is h unless the place says otherwise.
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+    let (gain, bias) = l.norm_params("norm")?;
+    let x = l.norm_with(place.state, gain, bias)?;
+    let y = place.source.map_or(Ok(x), |source| l.norm_with(source, gain, bias))?;
+    let mut p = project(l, block, x, y)?;
+    match block.word("position") {
+        Some("xpos") => turn(l, place, &mut p, ["xpos_query", "xpos_key"])?,
+        Some("rope") => turn(l, place, &mut p, ["rope", "rope"])?,
+        _ => {}
+    }
+    let all = if l.causal() { "causal" } else { "all" };
+    attention(l, block, place, p, all)
+}
+
+/// Turns the channel pairs of queries and keys by angles that grow with the position, so that scores depend on
+/// distances; xPos also scales them by `zeta^(p/512)` and `zeta^(-p/512)`.
+fn turn(l: &mut Lower<'_>, place: &Place, p: &mut Projected, kinds: [&'static str; 2]) -> Result<(), Misfit> {
+    let origin = if place.global_positions { "row" } else { "axis" };
+    for (x, kind) in [&mut p.queries, &mut p.keys].into_iter().zip(kinds) {
+        let attrs = Attrs::from([
+            ("kind", kind.into()),
+            ("heads", p.heads.into()),
+            ("transpose", "false".into()),
+            ("origin", origin.into()),
+        ]);
+        *x = l.one(Op::Rotate, &[*x], attrs)?;
+    }
+    Ok(())
 }

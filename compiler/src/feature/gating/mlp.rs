@@ -1,7 +1,13 @@
 //! A gate from a two-layer network.
 
-use crate::feature::{Feature, nothing_more};
+use crate::feature::feedforward::two_layers;
+use crate::feature::{Feature, Lowering, Mix, nothing_more};
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::Attrs;
+use crate::lower::{Lower, need};
 use crate::schema::{DROPOUT, Default, Derived, SIZE, Schema, float, int, word};
+use crate::spec::Block;
 
 /// The feature.
 pub(super) const MLP: Feature = Feature {
@@ -23,4 +29,14 @@ pub(super) const MLP: Feature = Feature {
         children: &[],
     },
     check: nothing_more,
+    lower: Lowering::Gate(lower),
 };
+
+/// `g u + (1 - g) h` with `g = sigmoid(MLP(z))`: u is the result of the group, h its input, z the normed input of its
+/// closing feed-forward ("Investigating Recurrent Transformers with Dynamic Halt", Eq. 9-11).
+fn lower(l: &mut Lower<'_>, block: &Block, mix: &Mix) -> Result<Value, Misfit> {
+    let normed = need(mix.normed, block, "feedforward before it")?;
+    let logits = two_layers(l, block, normed)?;
+    let g = l.one(Op::Sigmoid, &[logits], Attrs::new())?;
+    l.one(Op::Lerp, &[g, mix.result, mix.input], Attrs::new())
+}

@@ -1,6 +1,6 @@
 //! No halting: every row takes all steps.
 
-use crate::feature::{Feature, nothing_more};
+use crate::feature::{Feature, Lowering, nothing_more};
 use crate::schema::Schema;
 
 /// The feature.
@@ -13,4 +13,5 @@ pub(super) const NONE: Feature = Feature {
         children: &[],
     },
     check: nothing_more,
+    lower: Lowering::Halt(|_, _| Ok(None)),
 };

@@ -1,6 +1,8 @@
 //! The input is added in every step.
 
-use crate::feature::{Feature, nothing_more};
+use crate::feature::{Feature, Lowering, nothing_more};
+use crate::ir::ops::Op;
+use crate::ir::types::Attrs;
 use crate::schema::Schema;
 
 /// The feature.
@@ -13,4 +15,6 @@ pub(super) const ADD: Feature = Feature {
         children: &[],
     },
     check: nothing_more,
+    // The layers of step t get `h_t + x`.
+    lower: Lowering::Inject(|l, _, state, input| l.one(Op::Add, &[state, input], Attrs::new())),
 };

@@ -2,8 +2,13 @@
 
 use super::fits_task;
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::feature::{Feature, Site};
+use crate::feature::{Feature, Lowering, Site};
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::Attrs;
+use crate::lower::{Lower, need};
 use crate::schema::{Schema, word};
+use crate::spec::Block;
 
 /// The feature.
 pub(super) const MEMORY: Feature = Feature {
@@ -15,6 +20,7 @@ pub(super) const MEMORY: Feature = Feature {
         children: &[],
     },
     check,
+    lower: Lowering::Readout(lower),
 };
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
@@ -33,5 +39,15 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
                 .note(recurrence.span, "has no `update memory`")
                 .help("add `update memory { attend chunk { heads: ... } }` to the recurrence"),
         );
+    }
+}
+
+/// The mean of `LN M^T` over the slots, or its last slot: the only norm after a recurrence.
+fn lower(l: &mut Lower<'_>, block: &Block, _: Value) -> Result<Value, Misfit> {
+    let memory = need(l.memory, block, "memory")?;
+    let normed = l.norm(memory, "norm")?;
+    match block.word("pool") {
+        Some("last") => l.one(Op::Position, &[normed], Attrs::from([("at", "last".into())])),
+        _ => l.one(Op::Mean, &[normed], Attrs::new()),
     }
 }

@@ -1,22 +1,42 @@
 //! Readouts of token states. They differ only in which states they take.
 
 use super::fits_task;
-use crate::feature::Feature;
+use crate::feature::{Feature, Lowering};
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::Attrs;
+use crate::lower::Lower;
 use crate::schema::Schema;
-
-const fn of_tokens(variant: &'static str, doc: &'static str) -> Feature {
-    Feature { schema: Schema { slot: "readout", variant, doc, fields: &[], children: &[] }, check: fits_task }
-}
+use crate::spec::Block;
 
 /// The mean state.
-pub(super) const MEAN: Feature = of_tokens("mean", "The mean of the states of the row, START and END included.");
+pub(super) const MEAN: Feature =
+    of_tokens("mean", "The mean of the states of the row, START and END included.", |l, _, states| {
+        l.one(Op::Mean, &[states], Attrs::new())
+    });
 /// The last state.
-pub(super) const END: Feature = of_tokens("end", "The state of END, or of the last token without `tokens: start_end`.");
+pub(super) const END: Feature =
+    of_tokens("end", "The state of END, or of the last token without `tokens: start_end`.", |l, _, states| {
+        l.one(Op::Position, &[states], Attrs::from([("at", "last".into())]))
+    });
 /// The first state.
 pub(super) const FIRST: Feature =
-    of_tokens("first", "The state of START, or of the first token without `tokens: start_end`.");
+    of_tokens("first", "The state of START, or of the first token without `tokens: start_end`.", |l, _, states| {
+        l.one(Op::Position, &[states], Attrs::from([("at", "first".into())]))
+    });
 /// The largest value of each channel.
-pub(super) const MAX: Feature = of_tokens("max", "The largest value of every channel over the row.");
+pub(super) const MAX: Feature = of_tokens("max", "The largest value of every channel over the row.", |l, _, states| {
+    l.one(Op::Max, &[states], Attrs::new())
+});
 /// Every state.
 pub(super) const EACH: Feature =
-    of_tokens("each", "Every token's state by itself, for tasks with an answer per token.");
+    of_tokens("each", "Every token's state by itself, for tasks with an answer per token.", |_, _, states| Ok(states));
+
+const fn of_tokens(
+    variant: &'static str,
+    doc: &'static str,
+    lower: fn(&mut Lower<'_>, &Block, Value) -> Result<Value, Misfit>,
+) -> Feature {
+    let schema = Schema { slot: "readout", variant, doc, fields: &[], children: &[] };
+    Feature { schema, check: fits_task, lower: Lowering::Readout(lower) }
+}

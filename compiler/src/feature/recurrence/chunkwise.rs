@@ -2,7 +2,11 @@
 
 use super::{gate_has_feedforward, has_layers};
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::feature::{Feature, Site};
+use crate::feature::{Feature, Lowering, Site, lowering, misplaced};
+use crate::ir::graph::{Misfit, NewNode, RegionId, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::{Attrs, Dim, Type};
+use crate::lower::{Halted, Lower, Place, group, need};
 use crate::schema::{Children, Default, LAYERS, SIZE, Schema, int, word};
 use crate::spec::Block;
 
@@ -38,6 +42,7 @@ pub(super) const CHUNKWISE: Feature = Feature {
         ],
     },
     check,
+    lower: Lowering::Layer(lower),
 };
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
@@ -104,4 +109,107 @@ fn slots_can_differ(site: &Site<'_>, memory: &Block, problems: &mut Problems) {
                 .help("use `init: normal`, or dropout"),
         );
     }
+}
+
+/// `H_c = Block(X_c, M_c)` and `M_{c+1} = Update(M_c, H_c)` over the chunks of a row: gives the chunk states in the order
+/// of the row and leaves the final memory behind.
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+    let memory = need(block.child("memory"), block, "memory")?;
+    let Lowering::Memory(slots) = lowering(memory)? else { return Err(misplaced(memory)) };
+    let start = l.scoped("memory", |l| slots(l, memory, place.state))?;
+    let over = ragged_axis(l, place.state)?;
+    let axis = l.chunk_axis();
+    let region = l.graph().add_region();
+    let memory_type = l.graph().ty(start).clone();
+    let m = l.graph().add_param(region, memory_type, "memory");
+    let chunk_type = with_axis(l.graph().ty(place.state), &axis);
+    let x = l.graph().add_param(region, chunk_type, "chunk");
+    let ((states, next), halted) = l.inside(region, |l| {
+        let global_positions = block.word("positions") == Some("global");
+        let here = Place { memory: Some(m), global_positions, ..Place::at(x) };
+        let states = group(l, block, &here)?;
+        Ok((states, updated(l, block, m, states)?))
+    })?;
+    let sums = row_sums(l, region, &halted, place.state)?;
+    let carried = 1 + sums.inits.len();
+    // Carried values come first, and the sums have come after the chunk.
+    l.graph().move_param_last(region, x);
+    let yields: Vec<Value> = [next].into_iter().chain(sums.yields).chain([states]).collect();
+    l.inside(region, |l| l.emit(Op::Yield, &yields, Attrs::new()))?;
+    let operands: Vec<Value> = [start].into_iter().chain(sums.inits).chain([place.state]).collect();
+    let types = operands.iter().map(|v| l.graph().ty(*v).clone()).collect();
+    let attrs = chunk_attrs(block, carried, &over, &axis)?;
+    let out =
+        l.emit_loop(NewNode { op: Op::Chunks, operands, attrs, types, body: Some(region), label: String::new() })?;
+    l.graph().set_hint(out[0], "memory");
+    l.memory = Some(out[0]);
+    mean_over_chunks(l, &halted, &out)?;
+    Ok(out[carried])
+}
+
+/// The memory after a chunk; without `update` it passes through.
+fn updated(l: &mut Lower<'_>, block: &Block, memory: Value, states: Value) -> Result<Value, Misfit> {
+    let Some(update) = block.child("update") else { return Ok(memory) };
+    let Lowering::Update(change) = lowering(update)? else { return Err(misplaced(update)) };
+    let here = Place { chunk: Some(states), ..Place::at(memory) };
+    l.scoped("update", |l| change(l, update, &here))
+}
+
+fn ragged_axis(l: &mut Lower<'_>, state: Value) -> Result<String, Misfit> {
+    let axis = l.graph().ty(state).ragged().map(str::to_owned);
+    axis.ok_or_else(|| Misfit("only a sequence can be cut into chunks".to_owned()))
+}
+
+fn with_axis(ty: &Type, axis: &str) -> Type {
+    let mut dims = ty.dims().to_vec();
+    dims[1] = Dim::sym(axis);
+    Type::real(dims)
+}
+
+fn chunk_attrs(block: &Block, carried: usize, over: &str, axis: &str) -> Result<Attrs, Misfit> {
+    let cut = need(block.word("cut"), block, "cut")?;
+    let mut attrs =
+        Attrs::from([("carried", carried.into()), ("cut", cut.into()), ("over", over.into()), ("axis", axis.into())]);
+    match block.int("chunks") {
+        Some(count) => attrs.insert("count", count.into()),
+        None => attrs.insert("size", need(block.int("size"), block, "size")?.into()),
+    };
+    Ok(attrs)
+}
+
+/// Sums over the chunks of a row: for every halting recurrence its cost and depth, and the number of chunks.
+struct RowSums {
+    inits: Vec<Value>,
+    yields: Vec<Value>,
+}
+
+fn row_sums(l: &mut Lower<'_>, region: RegionId, halted: &[Halted], like: Value) -> Result<RowSums, Misfit> {
+    let mut sums = RowSums { inits: vec![], yields: vec![] };
+    if halted.is_empty() {
+        return Ok(sums);
+    }
+    let zero = l.full(like, 0.0, 1)?;
+    let ty = l.graph().ty(zero).clone();
+    for (value, hint) in halted.iter().flat_map(|h| [(h.cost, "cost"), (h.depth, "depth")]) {
+        let sum = l.graph().add_param(region, ty.clone(), hint);
+        let (next, _) = l.inside(region, |l| l.one(Op::Add, &[sum, value], Attrs::new()))?;
+        sums.inits.push(zero);
+        sums.yields.push(next);
+    }
+    let seen = l.graph().add_param(region, ty, "seen");
+    let (next, _) = l.inside(region, |l| l.one(Op::Offset, &[seen], Attrs::from([("by", 1.0.into())])))?;
+    sums.inits.push(zero);
+    sums.yields.push(next);
+    Ok(sums)
+}
+
+/// A row's cost is the mean over its chunks.
+fn mean_over_chunks(l: &mut Lower<'_>, halted: &[Halted], out: &[Value]) -> Result<(), Misfit> {
+    let seen = out[2 * halted.len() + usize::from(!halted.is_empty())];
+    for (n, one) in halted.iter().enumerate() {
+        let cost = l.one(Op::Div, &[out[1 + 2 * n], seen], Attrs::new())?;
+        let depth = l.one(Op::Div, &[out[2 + 2 * n], seen], Attrs::new())?;
+        l.halted.push(Halted { cost, depth, weight: one.weight });
+    }
+    Ok(())
 }

@@ -1,11 +1,16 @@
 //! Depth-wise recurrence: the layers run on their own output, with or without halting.
 
+use super::mixture::Mixture;
 use super::{gate_has_feedforward, has_layers};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::expr::Expr;
-use crate::feature::{Feature, Site};
+use crate::feature::{Feature, Lowering, Site, lowering, misplaced};
+use crate::ir::graph::{Misfit, NewNode, RegionId, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::{Attr, Attrs, Elem, Type};
+use crate::lower::{Halted, Lower, Place, group, need};
 use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, Schema, word};
-use crate::spec::Value;
+use crate::spec::{Block, Value as Setting};
 
 /// The feature.
 pub(super) const DEPTHWISE: Feature = Feature {
@@ -37,6 +42,7 @@ pub(super) const DEPTHWISE: Feature = Feature {
         ],
     },
     check,
+    lower: Lowering::Layer(lower),
 };
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
@@ -48,7 +54,7 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 fn halting_can_decide(site: &Site<'_>, problems: &mut Problems) {
     let Some(halt) = site.block.child("halt").filter(|h| h.variant != "none") else { return };
     let depth = site.block.fields.get("depth").map(|d| &d.value);
-    if depth == Some(&Value::Int(1)) {
+    if depth == Some(&Setting::Int(1)) {
         problems.report(
             Diagnostic::new(Kind::HaltNeverFires, halt.span, "the halting rule has nothing to decide")
                 .note(site.place("depth"), "there is only one step")
@@ -56,7 +62,7 @@ fn halting_can_decide(site: &Site<'_>, problems: &mut Problems) {
         );
     }
     let cost = halt.float("cost").unwrap_or(0.0);
-    if depth == Some(&Value::Expr(Expr::Given)) && cost > 0.0 {
+    if depth == Some(&Setting::Expr(Expr::Given)) && cost > 0.0 {
         problems.report(
             Diagnostic::new(
                 Kind::CostWithoutHalting,
@@ -66,5 +72,117 @@ fn halting_can_decide(site: &Site<'_>, problems: &mut Problems) {
             .note(site.place("depth"), "the number of steps comes with each example")
             .help("set `cost: 0.0`"),
         );
+    }
+}
+
+/// `H_{l+1} = Block(H_l)` for `l < depth`; with halting, see [`Mixture`].
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+    let halt = need(block.child("halt"), block, "halt")?;
+    let Lowering::Halt(rule) = lowering(halt)? else { return Err(misplaced(halt)) };
+    let rule = rule(l, halt)?;
+    let (mut carried, h) = Carried::new(l, place.state);
+    let region = carried.region;
+    let start = |rule| Mixture::start(l, halt, rule, &mut carried, (h, place.state));
+    let mixture = rule.map(start).transpose()?;
+    let step = l.graph().add_param(region, Type::Tensor(Elem::Index, vec![]), "step");
+    let cap = l.graph().ty(place.state).ragged().map(str::to_owned).filter(|_| block.word("cap") != Some("none"));
+    let ((mut yields, go), inner) = l.inside(region, |l| {
+        let mut here = inner_place(l, block, place, h, step)?;
+        let Some(mixture) = &mixture else { return Ok((vec![group(l, block, &here)?], None)) };
+        here.source = mixture.keys(l)?;
+        let next = group(l, block, &here)?;
+        let (yields, go) = l.scoped("halt", |l| mixture.step(l, next, step, cap.as_deref()))?;
+        Ok((yields, Some(go)))
+    })?;
+    let sums = sum_inner(l, &mut carried, &inner, place.state, &mut yields)?;
+    yields.extend(go);
+    // The step is the last parameter of the region; the sums have come after it.
+    l.graph().move_param_last(region, step);
+    let out = carried.close(l, bound(block)?, &yields)?;
+    for (at, weight) in sums {
+        l.halted.push(Halted { cost: out[at], depth: out[at + 1], weight });
+    }
+    match mixture {
+        Some(mixture) => l.scoped("halt", |l| mixture.settle(l, &out)),
+        None => Ok(out[0]),
+    }
+}
+
+/// The bound of a recurrence: a number, or an expression over the length of the row.
+fn bound(block: &Block) -> Result<Attr, Misfit> {
+    let depth = block.fields.get("depth").map(|s| &s.value);
+    match need(depth, block, "depth")? {
+        Setting::Int(n) => Ok(Attr::Int(*n)),
+        Setting::Expr(e @ (Expr::Int(_) | Expr::Var(_) | Expr::Call(..) | Expr::Binary(..))) => Ok(Attr::from(e)),
+        other => Err(Misfit(format!("a depth of `{other}` can't run yet"))),
+    }
+}
+
+/// The place of the layers inside the loop.
+fn inner_place(l: &mut Lower<'_>, block: &Block, place: &Place, h: Value, step: Value) -> Result<Place, Misfit> {
+    let inject = need(block.child("inject"), block, "inject")?;
+    let Lowering::Inject(enter) = lowering(inject)? else { return Err(misplaced(inject)) };
+    let state = l.scoped("inject", |l| enter(l, inject, h, place.state))?;
+    Ok(Place { state, source: None, input: Some(place.state), step: Some(step), ..place.clone() })
+}
+
+/// Carries the costs and depths of recurrences inside the body along as sums, which belong to whole rows: a row that
+/// leaves keeps its sums, also where positions halt one by one. Gives the place of each cost among the carried values,
+/// right before that of its depth, and its weight.
+fn sum_inner(
+    l: &mut Lower<'_>,
+    carried: &mut Carried,
+    halted: &[Halted],
+    like: Value,
+    yields: &mut Vec<Value>,
+) -> Result<Vec<(usize, f64)>, Misfit> {
+    let mut sums = vec![];
+    for one in halted {
+        let zero = l.full(like, 0.0, 1)?;
+        sums.push((carried.inits.len(), one.weight));
+        for (value, hint) in [(one.cost, "cost"), (one.depth, "depth")] {
+            let sum = carried.add(l, zero, hint);
+            let (next, _) = l.inside(carried.region, |l| l.one(Op::Add, &[sum, value], Attrs::new()))?;
+            yields.push(next);
+        }
+    }
+    Ok(sums)
+}
+
+/// The loop under construction: carried values with their starts.
+pub(super) struct Carried {
+    region: RegionId,
+    inits: Vec<Value>,
+    params: Vec<Value>,
+}
+
+impl Carried {
+    /// A loop that carries its state `h`, which starts as `state`.
+    fn new(l: &mut Lower<'_>, state: Value) -> (Self, Value) {
+        let mut carried = Self { region: l.graph().add_region(), inits: vec![], params: vec![] };
+        let h = carried.add(l, state, "h");
+        (carried, h)
+    }
+
+    /// The value inside the body of one that starts as `init`.
+    pub(super) fn add(&mut self, l: &mut Lower<'_>, init: Value, hint: &str) -> Value {
+        let ty = l.graph().ty(init).clone();
+        let param = l.graph().add_param(self.region, ty, hint);
+        self.inits.push(init);
+        self.params.push(param);
+        param
+    }
+
+    /// Ends the body and emits the loop; gives the carried values after it.
+    fn close(self, l: &mut Lower<'_>, bound: Attr, yields: &[Value]) -> Result<Vec<Value>, Misfit> {
+        l.inside(self.region, |l| l.emit(Op::Yield, yields, Attrs::new()))?;
+        let types = self.inits.iter().map(|v| l.graph().ty(*v).clone()).collect();
+        let (operands, attrs, body) = (self.inits, Attrs::from([("bound", bound)]), Some(self.region));
+        let out = l.emit_loop(NewNode { op: Op::Recur, operands, attrs, types, body, label: String::new() })?;
+        for (value, param) in out.iter().zip(&self.params) {
+            let hint = l.graph().hint(*param).to_owned();
+            l.graph().set_hint(*value, &hint);
+        }
+        Ok(out)
     }
 }

@@ -2,6 +2,7 @@
 
 mod chunkwise;
 mod depthwise;
+mod mixture;
 
 use super::{Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};

@@ -1,0 +1,57 @@
+//! What statements become in the graph.
+
+use super::feature;
+use super::halting::Rule;
+use crate::ir::graph::{Misfit, Value};
+use crate::lower::{Lower, Place};
+use crate::spec::Block;
+
+/// The lowering of a statement, by what its slot does: whoever runs a slot can run every variant of it.
+#[derive(Clone, Copy)]
+pub(crate) enum Lowering {
+    /// `model`: everything from the tokens to the named results.
+    Model(fn(&mut Lower<'_>, &Block) -> Result<(), Misfit>),
+    /// `embed`: the first states; sets the width of all others.
+    Embed(fn(&mut Lower<'_>, &Block) -> Result<Value, Misfit>),
+    /// `attend`, `feedforward`, `stack`, `recur`: the states of a place after the layer.
+    Layer(fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, Misfit>),
+    /// `gate`: how the result of a group is mixed with its input.
+    Gate(fn(&mut Lower<'_>, &Block, &Mix) -> Result<Value, Misfit>),
+    /// `inject`: what the layers get in a step, from the state and the input of the recurrence, in this order.
+    Inject(fn(&mut Lower<'_>, &Block, Value, Value) -> Result<Value, Misfit>),
+    /// `halt`: the rule that stops a recurrence; `None` for one that takes all its steps.
+    Halt(fn(&Lower<'_>, &Block) -> Result<Option<Rule>, Misfit>),
+    /// `memory`: the slots `f32[batch, slots, width]` before the first chunk, for rows like those of the value.
+    Memory(fn(&mut Lower<'_>, &Block, Value) -> Result<Value, Misfit>),
+    /// `update`: the slots after a chunk. The state of the place is the memory, and its `chunk` is set.
+    Update(fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, Misfit>),
+    /// `readout`: what the head reads, from the final states.
+    Readout(fn(&mut Lower<'_>, &Block, Value) -> Result<Value, Misfit>),
+    /// `head`: the logits, from what was read out.
+    Head(fn(&mut Lower<'_>, &Block, Value) -> Result<Value, Misfit>),
+}
+
+/// What a gate can use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mix {
+    /// The state after the layers of the group.
+    pub(crate) result: Value,
+    /// The state before them.
+    pub(crate) input: Value,
+    /// The normed input of the closing feed-forward.
+    pub(crate) normed: Option<Value>,
+}
+
+/// The lowering of a block.
+///
+/// # Errors
+/// A block that no feature describes.
+pub(crate) fn lowering(block: &Block) -> Result<Lowering, Misfit> {
+    let found = feature(block.slot, block.variant);
+    found.map(|f| f.lower).ok_or_else(|| Misfit(format!("there is no `{}`", block.title())))
+}
+
+/// The fault of a block that lowers to something else than its slot asks for.
+pub(crate) fn misplaced(block: &Block) -> Misfit {
+    Misfit(format!("`{}` does not do what its slot does", block.title()))
+}

@@ -1,0 +1,118 @@
+//! The mixture of states that a halting recurrence gives.
+//!
+//! With `p_l` the probability of stopping at `H_l`, a unit carries
+//!
+//! ```text
+//! t_l    = prod_{k<l} (1 - p_k)         survival: the probability of not having stopped before H_l
+//! q_l    = sum_{k<l} t_k p_k H_k        what the states so far put into the output
+//! cost_l = sum_{k<l} t_k                expected number of steps
+//! used_l = l                            steps taken
+//! ```
+//!
+//! and gives `q_K + t_K H_K` after its last step K: what is left of the mass goes to the last state. The step that the
+//! rule refuses leaves no trace, so that a unit that stops at once gives `H_0` and costs nothing.
+
+use super::depthwise::Carried;
+use crate::feature::halting::{Keys, Rule, Test, Transition, Units};
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::Attrs;
+use crate::lower::{Halted, Lower};
+use crate::spec::Block;
+
+/// The carried values inside the body, in the order of the loop.
+pub(super) struct Mixture<'a> {
+    halt: &'a Block,
+    rule: Rule,
+    h: Value,
+    q: Value,
+    t: Value,
+    cost: Value,
+    used: Value,
+    /// True for units that have not stopped, where units are positions. A row that stopped leaves the loop instead.
+    live: Option<Value>,
+}
+
+impl<'a> Mixture<'a> {
+    /// Adds the carried values to a loop whose state `h` starts as `state`.
+    pub(super) fn start(
+        l: &mut Lower<'_>,
+        halt: &'a Block,
+        rule: Rule,
+        carried: &mut Carried,
+        (h, state): (Value, Value),
+    ) -> Result<Self, Misfit> {
+        let rank = l.graph().ty(state).dims().len();
+        let units = match rule.units {
+            Units::Row => 1,
+            Units::Position => 2,
+        };
+        let blend = l.full(state, 0.0, rank)?;
+        let ones = l.full(state, 1.0, units)?;
+        let zeros = l.full(state, 0.0, units)?;
+        let q = carried.add(l, blend, "q");
+        let t = carried.add(l, ones, "t");
+        let cost = carried.add(l, zeros, "cost");
+        let used = carried.add(l, zeros, "used");
+        let live = match rule.units {
+            Units::Row => None,
+            Units::Position => {
+                let all = l.one(Op::True, &[state], Attrs::from([("rank", units.into())]))?;
+                Some(carried.add(l, all, "live"))
+            }
+        };
+        Ok(Self { halt, rule, h, q, t, cost, used, live })
+    }
+
+    /// Keys and values of self-attention where they are not the state.
+    pub(super) fn keys(&self, l: &mut Lower<'_>) -> Result<Option<Value>, Misfit> {
+        match self.rule.keys {
+            Keys::State => Ok(None),
+            Keys::Mixture => {
+                l.scoped("halt", |l| l.one(Op::AddScaled, &[self.q, self.h, self.t], Attrs::new())).map(Some)
+            }
+        }
+    }
+
+    /// One step with the proposed state `next`: the values to carry on, and whether any unit goes on.
+    pub(super) fn step(
+        &self,
+        l: &mut Lower<'_>,
+        next: Value,
+        step: Value,
+        cap: Option<&str>,
+    ) -> Result<(Vec<Value>, Value), Misfit> {
+        let Self { h, q, t, cost, used, .. } = *self;
+        let p = (self.rule.probability)(l, self.halt, &Transition { from: h, to: next })?;
+        let alpha = l.one(Op::Mul, &[t, p], Attrs::new())?;
+        let survival = l.one(Op::Sub, &[t, alpha], Attrs::new())?;
+        let blend = l.one(Op::AddScaled, &[q, h, alpha], Attrs::new())?;
+        let paid = l.one(Op::Add, &[cost, t], Attrs::new())?;
+        let count = l.one(Op::Offset, &[used], Attrs::from([("by", 1.0.into())]))?;
+        let go = (self.rule.go)(l, self.halt, &Test { survival, step, cap })?;
+        let mut yields = vec![next, blend, survival, paid, count];
+        let Some(live) = self.live else { return Ok((yields, go)) };
+        // A unit that stopped stays so, whatever the rule says of later steps.
+        let go = l.one(Op::And, &[live, go], Attrs::new())?;
+        for (new, old) in yields.iter_mut().zip([h, q, t, cost, used]) {
+            *new = l.one(Op::Select, &[go, *new, old], Attrs::new())?;
+        }
+        yields.push(go);
+        let any = l.one(Op::Any, &[go], Attrs::new())?;
+        Ok((yields, any))
+    }
+
+    /// `q_K + t_K H_K` from the carried values after the loop. Cost and depth of a row are means over its positions
+    /// where those are the units.
+    pub(super) fn settle(&self, l: &mut Lower<'_>, out: &[Value]) -> Result<Value, Misfit> {
+        let &[h, q, t, mut cost, mut depth, ..] = out else {
+            return Err(Misfit("a halting recurrence lost its carried values".to_owned()));
+        };
+        if self.rule.units == Units::Position {
+            cost = l.one(Op::Mean, &[cost], Attrs::new())?;
+            depth = l.one(Op::Mean, &[depth], Attrs::new())?;
+        }
+        l.halted.push(Halted { cost, depth, weight: self.rule.cost });
+        l.one(Op::AddScaled, &[q, h, t], Attrs::new())
+    }
+}

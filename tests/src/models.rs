@@ -1,0 +1,122 @@
+//! The specs of the project at small sizes.
+
+use std::path::{Path, PathBuf};
+
+use rtc_compiler::check::{Loader, check, names};
+use rtc_compiler::diag::{Style, render};
+use rtc_compiler::lower::{Binding, Objective};
+use rtc_compiler::schema::Catalog;
+use rtc_compiler::source::Source;
+use rtc_compiler::spec::Spec;
+
+/// Number of tokens of the small models.
+pub const VOCAB: usize = 9;
+/// Number of classes of the small models.
+pub const CLASSES: usize = 4;
+
+/// Edits that make a model small, in the order in which they are tried; those that a model has no place for are left out.
+const SMALL: &[&str] = &[
+    "self.heads: 2",
+    "depthwise.memory.heads: 2",
+    "stack.memory.heads: 2",
+    "chunk.heads: 2",
+    "memory.slots: 3",
+    "chunkwise.size: 4",
+    "stack.copies: 2",
+    "depthwise.depth: 5",
+    "gate.hidden: 12",
+    "feedforward.hidden: 12",
+    "depthwise.feedforward.hidden: 12",
+    "stack.feedforward.hidden: 12",
+    "update.feedforward.hidden: 8",
+    "embed.width: 8",
+];
+
+/// The width of a small model stays below this.
+const LARGEST: usize = 128;
+
+/// Reads files of one folder.
+struct Folder(PathBuf);
+
+impl Loader for Folder {
+    fn load(&self, path: &str) -> Result<String, String> {
+        std::fs::read_to_string(self.0.join(path)).map_err(|_| "not found".to_owned())
+    }
+}
+
+/// A model of `specs/` at a small size.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// `gut:no_gate`.
+    pub name: String,
+    /// The checked spec.
+    pub spec: Spec,
+}
+
+/// What the small models are asked for.
+pub fn binding(objective: Objective) -> Binding {
+    let classes = if objective == Objective::Each { 2 } else { CLASSES };
+    Binding { vocab: Some(VOCAB), classes: Some(classes), objective }
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs")
+}
+
+/// What a model that answers for every token has instead.
+const EACH: &[&str] = &["embed.tokens: none", "readout each"];
+
+/// Every model and variant of `specs/` with the given further edits, by name.
+///
+/// # Panics
+/// When one has errors, or can't be made small.
+pub fn all(objective: Objective, edits: &[&str]) -> Vec<Model> {
+    let entries = std::fs::read_dir(folder()).expect("specs/ exists");
+    let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == "rt"));
+    files.sort();
+    let mut out = vec![];
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("a spec is readable");
+        let stem = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let source = Source::new(stem, text);
+        out.extend(names(&source).iter().map(|name| small(&source, name, objective, edits)));
+    }
+    out
+}
+
+/// One model of `specs/` by its file and name.
+///
+/// # Panics
+/// See [`all`].
+pub fn one(file: &str, name: &str, objective: Objective, edits: &[&str]) -> Model {
+    let text = std::fs::read_to_string(folder().join(file)).expect("the spec exists");
+    small(&Source::new(file, text), name, objective, edits)
+}
+
+fn small(source: &Source, name: &str, objective: Objective, edits: &[&str]) -> Model {
+    let catalog = Catalog { vocabulary: Some(VOCAB), ..Catalog::default() };
+    let attempt = |edits: &[String]| check(&Folder(folder()), source.clone(), Some(name), edits, &catalog);
+    let answers = if objective == Objective::Each { EACH } else { &[] };
+    let mut kept: Vec<String> = vec![];
+    for edit in SMALL.iter().chain(answers).chain(edits) {
+        kept.push((*edit).to_owned());
+        if attempt(&kept).0.is_none() {
+            kept.pop();
+        }
+    }
+    let (spec, problems, sources) = attempt(&kept);
+    let spec = spec.unwrap_or_else(|| panic!("{name}: {}", render(&problems, &sources, Style::Plain)));
+    let each = spec.root.child("readout").is_some_and(|r| r.variant == "each");
+    assert_eq!(each, objective == Objective::Each, "{name} answers what is asked for after {kept:?}");
+    let width = spec.root.child("embed").and_then(|b| b.int("width")).unwrap_or_default();
+    assert!((1..LARGEST).contains(&width), "{name} is small after {kept:?}");
+    Model { name: name.to_owned(), spec }
+}
+
+impl Model {
+    /// True when rows or positions of the model halt.
+    pub fn halts(&self) -> bool {
+        self.spec.root.any(&|block| block.slot == "halt" && block.variant != "none")
+    }
+}

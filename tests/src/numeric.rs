@@ -1,0 +1,222 @@
+//! Running graphs on given numbers and comparing what comes out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rtc_compiler::ir::graph::{Graph, MAIN, Parameter};
+use rtc_compiler::ir::types::{Attr, Dim};
+use rtc_compiler::ir::{text, verify};
+use rtc_compiler::pass;
+use rtc_compiler::plan::plan;
+use rtc_runtime::batch::{Batch, Labels};
+use rtc_runtime::exec::storage::Element;
+use rtc_runtime::exec::{Executor, Halting, parameter_ranges};
+use rtc_runtime::rng::Key;
+
+/// Named arrays: weights, gradients or results.
+pub type Arrays = BTreeMap<String, Vec<f64>>;
+
+/// What one run of a graph gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// The results of the graph.
+    pub outputs: Arrays,
+    /// The gradient of every parameter; zero where the graph computes none.
+    pub gradients: Arrays,
+}
+
+/// The key of every run: the same masks each time.
+const KEY: u64 = 11;
+
+/// The verified graph of a text.
+///
+/// # Panics
+/// With every problem of the text.
+pub fn graph(source: &str) -> Graph {
+    let lines = |items: Vec<String>| items.join("\n");
+    let graph = text::parse(source)
+        .unwrap_or_else(|p| panic!("{}\n{source}", lines(p.iter().map(ToString::to_string).collect())));
+    checked(&graph, "the text");
+    graph
+}
+
+/// Verifies a graph.
+///
+/// # Panics
+/// With every violation.
+pub fn checked(graph: &Graph, what: &str) {
+    if let Err(broken) = verify::verify(graph) {
+        let lines: Vec<String> = broken.iter().map(ToString::to_string).collect();
+        panic!("{what}: {}", lines.join("\n"));
+    }
+}
+
+/// The graph with the gradients of all its parameters, not optimised.
+///
+/// # Panics
+/// When it has no scalar result `loss`.
+pub fn differentiated(graph: &Graph) -> Graph {
+    let mut graph = graph.clone();
+    pass::grad::run(&mut graph).expect("the graph has a loss");
+    checked(&graph, "the differentiated graph");
+    graph
+}
+
+/// Names of the results of a graph.
+pub fn results(graph: &Graph) -> Vec<String> {
+    let end = graph.terminator(MAIN).map(|n| graph.node(n));
+    let names = end.and_then(|n| n.attrs.get("names")).and_then(Attr::text).unwrap_or_default();
+    names.split(',').map(|n| n.trim().to_owned()).collect()
+}
+
+/// Random numbers for one parameter: normal with deviation `scale`, around 1 for the gains of norms.
+pub fn numbers(parameter: &Parameter, seed: u64, scale: f64) -> Vec<f64> {
+    let count: usize = parameter.ty.dims().iter().filter_map(Dim::fixed).product();
+    let key = Key::new(seed).stream(&parameter.name);
+    let centre = if parameter.init.text() == Some("ones") { 1.0 } else { 0.0 };
+    (0..count as u64).map(|n| centre + scale * key.normal(n)).collect()
+}
+
+/// Random numbers for all parameters of a graph.
+pub fn weights(graph: &Graph, seed: u64, scale: f64) -> Arrays {
+    graph.parameters().iter().map(|p| (p.name.clone(), numbers(p, seed, scale))).collect()
+}
+
+/// A batch of random tokens below `vocab` with the given row lengths and one label below `classes` per row.
+pub fn batch(lengths: &[usize], vocab: u64, classes: u64, seed: u64) -> Batch {
+    let key = Key::new(seed).stream("batch");
+    let mut offsets = vec![0];
+    for length in lengths {
+        offsets.push(offsets[offsets.len() - 1] + length);
+    }
+    let total = offsets[lengths.len()] as u64;
+    Batch {
+        tokens: (0..total).map(|n| key.stream("tokens").below(n, vocab) as u32).collect(),
+        labels: Labels::Class(
+            (0..lengths.len() as u64).map(|n| key.stream("labels").below(n, classes) as u32).collect(),
+        ),
+        width: lengths.iter().copied().max().unwrap_or(0),
+        offsets,
+    }
+}
+
+/// The batch with a label and a weight for every token.
+pub fn labelled_tokens(mut batch: Batch, classes: u64, seed: u64) -> Batch {
+    let key = Key::new(seed).stream("token labels");
+    let count = batch.tokens.len() as u64;
+    batch.labels = Labels::Each {
+        class: (0..count).map(|n| key.below(n, classes) as u32).collect(),
+        weight: (0..count).map(|n| if n == 0 || key.stream("weight").uniform(n) < 0.7 { 1.0 } else { 0.0 }).collect(),
+    };
+    batch
+}
+
+/// An executor of the graph with the given weights.
+pub fn executor<T: Element>(graph: &Graph, weights: &Arrays, halting: Halting) -> Executor<T> {
+    let plan = Arc::new(plan(graph.clone()));
+    let mut executor = Executor::new(plan.clone());
+    executor.halting = halting;
+    for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(&plan)) {
+        let target = &mut executor.parameters_mut()[range];
+        for (to, from) in target.iter_mut().zip(&weights[&parameter.name]) {
+            *to = T::from_f64(*from);
+        }
+    }
+    executor
+}
+
+/// Runs a graph once.
+///
+/// # Panics
+/// When the batch does not fit.
+pub fn run<T: Element>(graph: &Graph, weights: &Arrays, batch: &Batch, halting: Halting) -> Run {
+    let mut executor = executor::<T>(graph, weights, halting);
+    let outputs = executor.run(batch, Key::new(KEY)).unwrap_or_else(|f| panic!("{}: {f}", graph.name));
+    let doubles = |values: &[T]| values.iter().map(|v| v.to_f64()).collect::<Vec<f64>>();
+    let named = |name: &String| Some((name.clone(), doubles(outputs.real(name)?)));
+    let outputs = results(graph).iter().filter_map(named).collect();
+    let plan = executor.plan().clone();
+    let mut gradients: Arrays = weights.iter().map(|(n, w)| (n.clone(), vec![0.0; w.len()])).collect();
+    for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(&plan)) {
+        gradients.insert(parameter.name.clone(), doubles(&executor.gradients()[range]));
+    }
+    Run { outputs, gradients }
+}
+
+/// The largest difference relative to the larger of 1 and the largest value of `b`; infinite where one is not finite.
+pub fn distance(a: &[f64], b: &[f64]) -> f64 {
+    if a.len() != b.len() {
+        return f64::INFINITY;
+    }
+    let scale = b.iter().fold(1.0, |m: f64, v| m.max(v.abs()));
+    let far = |(x, y): (&f64, &f64)| if (x - y).is_finite() { (x - y).abs() / scale } else { f64::INFINITY };
+    a.iter().zip(b).map(far).fold(0.0, f64::max)
+}
+
+/// Every array of `a` and of the same name in `b` that differ by more than `limit`, one line each.
+pub fn differences(a: &Arrays, b: &Arrays, limit: f64) -> Vec<String> {
+    let names: Vec<&String> = a.keys().chain(b.keys().filter(|k| !a.contains_key(*k))).collect();
+    let empty = vec![];
+    let of = |arrays: &'_ Arrays, name: &str| arrays.get(name).unwrap_or(&empty).clone();
+    let line = |name: &&String| {
+        let d = distance(&of(a, name), &of(b, name));
+        (d > limit).then(|| format!("`{name}` differs by {d:.1e}"))
+    };
+    names.iter().filter_map(line).collect()
+}
+
+/// Fails unless outputs and gradients of two runs agree.
+///
+/// # Panics
+/// With the arrays that differ.
+pub fn assert_same(what: &str, a: &Run, b: &Run, limit: f64) {
+    let mut all = differences(&a.outputs, &b.outputs, limit);
+    all.extend(differences(&a.gradients, &b.gradients, limit).into_iter().map(|d| format!("gradient of {d}")));
+    assert!(all.is_empty(), "{what}: {}", all.join(", "));
+}
+
+/// Half the distance between the two points of a central difference.
+pub const DELTA: f64 = 1e-5;
+
+/// Compares the gradients of `differentiated` with central differences of the `loss` of `forward`, at every
+/// coordinate or at `samples` of them per parameter; `steady` results must not move at all.
+///
+/// # Panics
+/// With the first coordinate at which they differ.
+pub fn check_gradients(
+    what: &str,
+    (forward, differentiated): (&Graph, &Graph),
+    weights: &Arrays,
+    batch: &Batch,
+    samples: Option<usize>,
+    steady: &[&str],
+    limit: f64,
+) {
+    let at = run::<f64>(differentiated, weights, batch, Halting::Compact);
+    let largest = at.gradients.values().flatten().fold(0.0, |m: f64, g| m.max(g.abs()));
+    assert!(largest > 0.0, "{what}: every gradient is zero");
+    let key = Key::new(KEY).stream(what);
+    let mut moved = weights.clone();
+    for (name, values) in weights {
+        let count = samples.map_or(values.len(), |n| n.min(values.len()));
+        for n in 0..count {
+            let index = samples.map_or(n, |_| key.stream(name).below(n as u64, values.len() as u64) as usize);
+            let mut loss = |delta: f64| {
+                moved.get_mut(name).expect("weights and moved have the same names")[index] = values[index] + delta;
+                let there = run::<f64>(forward, &moved, batch, Halting::Compact);
+                for result in steady {
+                    assert_eq!(
+                        there.outputs[*result], at.outputs[*result],
+                        "{what}: `{result}` moves with {name}[{index}]"
+                    );
+                }
+                there.outputs["loss"][0]
+            };
+            let slope = (loss(DELTA) - loss(-DELTA)) / (2.0 * DELTA);
+            loss(0.0);
+            let ours = at.gradients[name][index];
+            let error = (ours - slope).abs() / largest.max(1.0);
+            assert!(error < limit, "{what}: gradient of {name}[{index}] is {ours:e}, differences give {slope:e}");
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! The gradient of every op and loop against central differences in double precision.
+//!
+//! A case is the body of a graph in the text form: it computes `%y` of the given type from the values of the prelude. The
+//! loss is the mean of `y (y + 0.3)`, so that every element of `y` has a cotangent of its own.
+
+use std::collections::BTreeSet;
+
+use rtc_compiler::ir::gradient;
+use rtc_compiler::ir::graph::{Graph, MAIN};
+use rtc_compiler::ir::ops::Op;
+use rtc_runtime::batch::Batch;
+use rtc_runtime::exec::Halting;
+use rtc_tests::numeric::{batch, check_gradients, differentiated, graph, labelled_tokens, run, weights};
+
+/// Sequences, rows and slots that depend on parameters and differ from row to row.
+const PRELUDE: &str = r#"
+  %tokens = input {name: "tokens"} : u32[batch, length]
+  %ta = param {name: "a", init: zeros} : f32[7, 4]
+  %tb = param {name: "b", init: zeros} : f32[7, 4]
+  %tc = param {name: "c", init: zeros} : f32[7, 4]
+  %w = param {name: "w", init: zeros} : f32[4, 4]
+  %wide = param {name: "wide", init: zeros} : f32[3, 4]
+  %to_one = param {name: "to_one", init: zeros} : f32[1, 4]
+  %bias = param {name: "bias", init: zeros} : f32[4]
+  %gain = param {name: "gain", init: ones} : f32[4]
+  %slots = param {name: "slots", init: zeros} : f32[3, 4]
+  %a = embed %tokens, %ta : f32[batch, length, 4]
+  %b = embed %tokens, %tb : f32[batch, length, 4]
+  %c = embed %tokens, %tc : f32[batch, length, 4]
+  %ra = mean %a : f32[batch, 4]
+  %rb = position %b {at: first} : f32[batch, 4]
+  %rc = position %c {at: last} : f32[batch, 4]
+  %s1 = linear %a, %to_one : f32[batch, length, 1]
+  %s = squeeze %s1 : f32[batch, length]
+  %rs1 = linear %ra, %to_one : f32[batch, 1]
+  %rs = squeeze %rs1 : f32[batch]
+  %expanded = expand %slots, %a : f32[batch, 3, 4]
+  %glance = attention %expanded, %a, %b {heads: 1} : f32[batch, 3, 4]
+  %m = add %expanded, %glance : f32[batch, 3, 4]
+  %psig = sigmoid %s : f32[batch, length]
+  %rpsig = sigmoid %rs : f32[batch]
+  %r2 = scale %m {by: 0.7} : f32[batch, 3, 4]
+"#;
+
+const SEQUENCE: &str = "f32[batch, length, 4]";
+const ROW: &str = "f32[batch, 4]";
+const SLOTS: &str = "f32[batch, 3, 4]";
+
+/// Ops: name, type of `%y`, body.
+const OPS: &[(&str, &str, &str)] = &[
+    ("embed", SEQUENCE, "%y = mul %a, %b : f32[batch, length, 4]"),
+    (
+        "frame",
+        "f32[batch, length+2, 4]",
+        "%f = frame %a, %bias, %gain : f32[batch, length+2, 4]\n%y = gelu %f : f32[batch, length+2, 4]",
+    ),
+    ("expand", SLOTS, "%y = gelu %m : f32[batch, 3, 4]"),
+    ("expand vector", ROW, "%e = expand %bias, %a : f32[batch, 4]\n%y = mul %e, %ra : f32[batch, 4]"),
+    ("mean", ROW, "%y = mean %a : f32[batch, 4]"),
+    ("mean of units", "f32[batch]", "%y = mean %s : f32[batch]"),
+    ("mean of slots", ROW, "%y = mean %m : f32[batch, 4]"),
+    ("cumulative mean", SEQUENCE, "%y = cumulative_mean %a : f32[batch, length, 4]"),
+    ("cumulative mean of slots", SLOTS, "%y = cumulative_mean %m : f32[batch, 3, 4]"),
+    ("first position", ROW, "%y = position %a {at: first} : f32[batch, 4]"),
+    ("last position", ROW, "%y = position %a {at: last} : f32[batch, 4]"),
+    ("last slot", ROW, "%y = position %m {at: last} : f32[batch, 4]"),
+    ("max", ROW, "%y = max %a : f32[batch, 4]"),
+    ("max of slots", ROW, "%y = max %m : f32[batch, 4]"),
+    ("concat", "f32[batch, length, 5]", "%y = concat %a, %s1 : f32[batch, length, 5]"),
+    ("concat of rows", "f32[batch, 8]", "%y = concat %ra, %rb : f32[batch, 8]"),
+    ("slice", "f32[batch, length, 2]", "%y = slice %a {start: 1, width: 2} : f32[batch, length, 2]"),
+    ("pad", "f32[batch, length, 7]", "%y = pad %a {start: 2, width: 7} : f32[batch, length, 7]"),
+    ("squeeze", "f32[batch, length]", "%y = squeeze %s1 : f32[batch, length]"),
+    ("unsqueeze", "f32[batch, length, 1]", "%y = unsqueeze %s : f32[batch, length, 1]"),
+    ("pair", "f32[batch/2, 16]", "%y = pair %ra : f32[batch/2, 16]"),
+    ("linear", "f32[batch, length, 3]", "%y = linear %a, %wide : f32[batch, length, 3]"),
+    ("linear with bias", SEQUENCE, "%y = linear %a, %w, %bias : f32[batch, length, 4]"),
+    ("linear on rows", ROW, "%y = linear %ra, %w, %bias : f32[batch, 4]"),
+    ("linear on slots", SLOTS, "%y = linear %m, %w, %bias : f32[batch, 3, 4]"),
+    ("layer norm", SEQUENCE, "%y = layer_norm %a, %gain, %bias {eps: 1e-5} : f32[batch, length, 4]"),
+    ("layer norm of rows", ROW, "%y = layer_norm %ra, %gain, %bias {eps: 1e-2} : f32[batch, 4]"),
+    ("gelu", SEQUENCE, "%y = gelu %a : f32[batch, length, 4]"),
+    ("relu", SEQUENCE, "%y = relu %a : f32[batch, length, 4]"),
+    ("sigmoid", SEQUENCE, "%y = sigmoid %a : f32[batch, length, 4]"),
+    ("add", SEQUENCE, "%y = add %a, %b : f32[batch, length, 4]"),
+    ("add to itself", SEQUENCE, "%y = add %a, %a : f32[batch, length, 4]"),
+    ("sub", SEQUENCE, "%y = sub %a, %b : f32[batch, length, 4]"),
+    ("mul", SEQUENCE, "%y = mul %a, %b : f32[batch, length, 4]"),
+    ("square", SEQUENCE, "%y = mul %a, %a : f32[batch, length, 4]"),
+    (
+        "div",
+        SEQUENCE,
+        "%g = sigmoid %b : f32[batch, length, 4]\n%d = offset %g {by: 0.5} : f32[batch, length, 4]\n%y = div %a, %d : f32[batch, length, 4]",
+    ),
+    ("scale", SEQUENCE, "%y = scale %a {by: -1.7} : f32[batch, length, 4]"),
+    ("offset", SEQUENCE, "%y = offset %a {by: 0.9} : f32[batch, length, 4]"),
+    ("lerp", SEQUENCE, "%g = sigmoid %a : f32[batch, length, 4]\n%y = lerp %g, %b, %c : f32[batch, length, 4]"),
+    ("gate", SEQUENCE, "%y = gate %a, %b, %c : f32[batch, length, 4]"),
+    ("gate of rows", ROW, "%y = gate %ra, %rb, %rc : f32[batch, 4]"),
+    ("select by position", SEQUENCE, "%y = select %when, %a, %b : f32[batch, length, 4]"),
+    ("select by row", SEQUENCE, "%y = select %rwhen, %a, %b : f32[batch, length, 4]"),
+    ("select of units", "f32[batch]", "%y = select %rwhen, %rs, %rpsig : f32[batch]"),
+    ("keep by position", SEQUENCE, "%y = keep %a, %when {when: true} : f32[batch, length, 4]"),
+    ("keep by row", SLOTS, "%y = keep %m, %rwhen {when: false} : f32[batch, 3, 4]"),
+    ("mul_unit by position", SEQUENCE, "%y = mul_unit %b, %s : f32[batch, length, 4]"),
+    ("mul_unit by row", SEQUENCE, "%y = mul_unit %b, %rs : f32[batch, length, 4]"),
+    ("mul_unit of slots by row", SLOTS, "%y = mul_unit %m, %rs : f32[batch, 3, 4]"),
+    ("mul_unit of units by row", "f32[batch, length]", "%y = mul_unit %s, %rs : f32[batch, length]"),
+    ("add_scaled by position", SEQUENCE, "%y = add_scaled %a, %b, %s : f32[batch, length, 4]"),
+    ("add_scaled by row", SEQUENCE, "%y = add_scaled %a, %b, %rs : f32[batch, length, 4]"),
+    ("add_scaled of rows", ROW, "%y = add_scaled %ra, %rb, %rs : f32[batch, 4]"),
+    ("dropout", SEQUENCE, "%y = dropout %a {p: 0.4, stream: 3} : f32[batch, length, 4]"),
+    ("dropout of rows", ROW, "%y = dropout %ra {p: 0.2, stream: 4} : f32[batch, 4]"),
+    ("rope", SEQUENCE, "%y = rotate %a {kind: rope, heads: 2, transpose: false, origin: axis} : f32[batch, length, 4]"),
+    (
+        "xpos of queries",
+        SEQUENCE,
+        "%y = rotate %a {kind: xpos_query, heads: 1, transpose: false, origin: axis} : f32[batch, length, 4]",
+    ),
+    (
+        "xpos of keys",
+        SEQUENCE,
+        "%y = rotate %a {kind: xpos_key, heads: 1, transpose: false, origin: row} : f32[batch, length, 4]",
+    ),
+    (
+        "transposed rotation",
+        SEQUENCE,
+        "%y = rotate %a {kind: xpos_key, heads: 2, transpose: true, origin: axis} : f32[batch, length, 4]",
+    ),
+    ("attention", SEQUENCE, "%y = attention %a, %b, %c {heads: 2, mask: all} : f32[batch, length, 4]"),
+    ("attention to itself", SEQUENCE, "%y = attention %a, %a, %a {heads: 1} : f32[batch, length, 4]"),
+    ("causal attention", SEQUENCE, "%y = attention %a, %b, %c {heads: 2, mask: causal} : f32[batch, length, 4]"),
+    (
+        "masked attention",
+        SEQUENCE,
+        "%y = attention %a, %b, %c {heads: 2, mask: and(le(sub(i, j), 2), ge(add(j, head), 1))} : f32[batch, length, 4]",
+    ),
+    (
+        "attention in which the first query sees nothing",
+        SEQUENCE,
+        "%y = attention %a, %b, %c {heads: 1, mask: lt(j, i)} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with dropout",
+        SEQUENCE,
+        "%y = attention %a, %b, %c {heads: 2, mask: all, dropout: 0.4, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "causal attention with dropout",
+        SEQUENCE,
+        "%y = attention %a, %b, %c {heads: 2, mask: causal, dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "masked attention with dropout",
+        SEQUENCE,
+        "%y = attention %a, %b, %c {heads: 2, mask: ge(add(i, 1), j), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    ("attention of slots", SLOTS, "%y = attention %m, %a, %b {heads: 2} : f32[batch, 3, 4]"),
+    ("attention to slots", SEQUENCE, "%y = attention %a, %m, %m {heads: 2} : f32[batch, length, 4]"),
+    (
+        "attention to slots with dropout",
+        SEQUENCE,
+        "%y = attention %a, %m, %m {heads: 2, dropout: 0.3, stream: 6} : f32[batch, length, 4]",
+    ),
+    ("average", "f32[]", "%y = average %a : f32[]"),
+    (
+        "cross entropy",
+        "f32[]",
+        "%labels = input {name: \"labels\"} : u32[batch]\n%y = cross_entropy %ra, %labels : f32[]",
+    ),
+    (
+        "binary cross entropy",
+        "f32[]",
+        "%labels = input {name: \"labels\"} : u32[batch]\n%y = binary_cross_entropy %rs1, %labels : f32[]",
+    ),
+];
+
+/// Losses over tokens: labels and weights for every token.
+const EACH: &[(&str, &str, &str)] = &[
+    (
+        "weighted cross entropy",
+        "f32[]",
+        "%labels = input {name: \"labels\"} : u32[batch, length]\n%weights = input {name: \"weights\"} : f32[batch, length]\n%y = cross_entropy %a, %labels, %weights : f32[]",
+    ),
+    (
+        "weighted binary cross entropy",
+        "f32[]",
+        "%labels = input {name: \"labels\"} : u32[batch, length]\n%weights = input {name: \"weights\"} : f32[batch, length]\n%y = binary_cross_entropy %s1, %labels, %weights : f32[]",
+    ),
+];
+
+/// Loops: name, result that must not move, type of `%y`, body.
+const LOOPS: &[(&str, &str, &str, &str)] = &[
+    (
+        "fixed depth",
+        "",
+        SEQUENCE,
+        "%y = recur %a {bound: 3} : f32[batch, length, 4] (%h: f32[batch, length, 4], %step: u32[]) {
+           %z = linear %h, %w, %bias : f32[batch, length, 4]
+           %g = gelu %z : f32[batch, length, 4]
+           %n = add %g, %h : f32[batch, length, 4]
+           yield %n
+         }",
+    ),
+    (
+        "depth over the length with captured values, dropout and a mask over steps",
+        "",
+        SEQUENCE,
+        "%y, %z = recur %a, %ra {bound: log(length, 2)} : f32[batch, length, 4], f32[batch, 4] (%h: f32[batch, length, 4], %r: f32[batch, 4], %step: u32[]) {
+           %q = attention %h, %b, %b, %step {heads: 2, mask: le(j, add(i, step)), dropout: 0.2, stream: 1} : f32[batch, length, 4]
+           %d = dropout %q {p: 0.3, stream: 2} : f32[batch, length, 4]
+           %n = add_scaled %d, %h, %rpsig : f32[batch, length, 4]
+           %k = attention %r2, %n, %n {heads: 1} : f32[batch, 3, 4]
+           %p = mean %k : f32[batch, 4]
+           %rn = gate %r, %p, %rb : f32[batch, 4]
+           yield %n, %rn
+         }",
+    ),
+    (
+        "halting row by row",
+        "used",
+        SEQUENCE,
+        "%ones = full %a {value: 1.0, rank: 1} : f32[batch]
+         %none = full %a {value: 0.0, rank: 1} : f32[batch]
+         %blend = full %a {value: 0.0, rank: 3} : f32[batch, length, 4]
+         %h0, %q0, %t0, %used = recur %a, %blend, %ones, %none {bound: 7} : f32[batch, length, 4], f32[batch, length, 4], f32[batch], f32[batch] (%h: f32[batch, length, 4], %q: f32[batch, length, 4], %t: f32[batch], %n: f32[batch], %step: u32[]) {
+           %z = linear %h, %w, %bias : f32[batch, length, 4]
+           %next = gelu %z : f32[batch, length, 4]
+           %pool = mean %h : f32[batch, 4]
+           %l1 = linear %pool, %to_one : f32[batch, 1]
+           %l = squeeze %l1 : f32[batch]
+           %both = add %l, %rs : f32[batch]
+           %p = sigmoid %both : f32[batch]
+           %alpha = mul %t, %p : f32[batch]
+           %t1 = sub %t, %alpha : f32[batch]
+           %q1 = add_scaled %q, %h, %alpha : f32[batch, length, 4]
+           %n1 = offset %n {by: 1.0} : f32[batch]
+           %go = halt_test %t1, %step {threshold: 0.9, cap: length} : bool[batch]
+           yield %next, %q1, %t1, %n1, %go
+         }
+         %y = add_scaled %q0, %h0, %t0 : f32[batch, length, 4]",
+    ),
+    (
+        "halting position by position",
+        "used",
+        SEQUENCE,
+        "%ones = full %a {value: 1.0, rank: 2} : f32[batch, length]
+         %none = full %a {value: 0.0, rank: 2} : f32[batch, length]
+         %all = true %a {rank: 2} : bool[batch, length]
+         %h0, %t0, %used, %l0 = recur %a, %ones, %none, %all {bound: 6} : f32[batch, length, 4], f32[batch, length], f32[batch, length], bool[batch, length] (%h: f32[batch, length, 4], %t: f32[batch, length], %n: f32[batch, length], %live: bool[batch, length], %step: u32[]) {
+           %att = attention %h, %h, %b {heads: 2, mask: causal} : f32[batch, length, 4]
+           %next = gate %h, %att, %c : f32[batch, length, 4]
+           %l1 = linear %next, %to_one : f32[batch, length, 1]
+           %l = squeeze %l1 : f32[batch, length]
+           %p = sigmoid %l : f32[batch, length]
+           %alpha = mul %t, %p : f32[batch, length]
+           %t1 = sub %t, %alpha : f32[batch, length]
+           %n1 = offset %n {by: 1.0} : f32[batch, length]
+           %test = halt_test %t1, %step {threshold: 0.9} : bool[batch, length]
+           %go = and %live, %test : bool[batch, length]
+           %h1 = select %go, %next, %h : f32[batch, length, 4]
+           %t2 = select %go, %t1, %t : f32[batch, length]
+           %n2 = select %go, %n1, %n : f32[batch, length]
+           %any = any %go : bool[batch]
+           yield %h1, %t2, %n2, %go, %any
+         }
+         %y = add_scaled %a, %h0, %t0 : f32[batch, length, 4]",
+    ),
+    (
+        "chunks of a given size",
+        "",
+        SEQUENCE,
+        "%m1, %y = chunks %m, %a, %b {carried: 1, size: 2, cut: position, over: length, axis: chunk} : f32[batch, 3, 4], f32[batch, length, 4] (%mem: f32[batch, 3, 4], %x: f32[batch, chunk, 4], %v: f32[batch, chunk, 4]) {
+           %seen = attention %x, %mem, %mem {heads: 2} : f32[batch, chunk, 4]
+           %z = linear %v, %w, %bias : f32[batch, chunk, 4]
+           %out = gate %z, %seen, %x : f32[batch, chunk, 4]
+           %k = rotate %out {kind: xpos_key, heads: 1, transpose: false, origin: row} : f32[batch, chunk, 4]
+           %read = attention %mem, %k, %out {heads: 1, dropout: 0.2, stream: 1} : f32[batch, 3, 4]
+           %next = add_scaled %mem, %read, %rs : f32[batch, 3, 4]
+           yield %next, %out
+         }",
+    ),
+    (
+        "a given count of chunks, of which the memory is read",
+        "",
+        ROW,
+        "%m1, %out = chunks %m, %a {carried: 1, count: 2, cut: balanced, over: length, axis: chunk} : f32[batch, 3, 4], f32[batch, length, 4] (%mem: f32[batch, 3, 4], %x: f32[batch, chunk, 4]) {
+           %read = attention %mem, %x, %x {heads: 2} : f32[batch, 3, 4]
+           %next = add %mem, %read : f32[batch, 3, 4]
+           %seen = attention %x, %next, %next {heads: 1} : f32[batch, chunk, 4]
+           yield %next, %seen
+         }
+         %rm = mean %m1 : f32[batch, 4]
+         %ro = max %out : f32[batch, 4]
+         %y = lerp %rm, %ro, %rb : f32[batch, 4]",
+    ),
+    (
+        "a halting loop in chunks",
+        "used",
+        SEQUENCE,
+        "%none = full %a {value: 0.0, rank: 1} : f32[batch]
+         %m1, %used, %y = chunks %m, %none, %a {carried: 2, size: 3, cut: position, over: length, axis: chunk} : f32[batch, 3, 4], f32[batch], f32[batch, length, 4] (%mem: f32[batch, 3, 4], %sum: f32[batch], %x: f32[batch, chunk, 4]) {
+           %ones = full %x {value: 1.0, rank: 1} : f32[batch]
+           %h0, %t0, %steps = recur %x, %ones, %sum {bound: 5} : f32[batch, chunk, 4], f32[batch], f32[batch] (%h: f32[batch, chunk, 4], %t: f32[batch], %n: f32[batch], %step: u32[]) {
+             %seen = attention %h, %mem, %mem {heads: 2} : f32[batch, chunk, 4]
+             %z = linear %seen, %w, %bias : f32[batch, chunk, 4]
+             %d = dropout %z {p: 0.2, stream: 9} : f32[batch, chunk, 4]
+             %next = gate %d, %h, %x : f32[batch, chunk, 4]
+             %pool = mean %next : f32[batch, 4]
+             %l1 = linear %pool, %to_one : f32[batch, 1]
+             %l = squeeze %l1 : f32[batch]
+             %p = sigmoid %l : f32[batch]
+             %alpha = mul %t, %p : f32[batch]
+             %t1 = sub %t, %alpha : f32[batch]
+             %n1 = offset %n {by: 1.0} : f32[batch]
+             %go = halt_test %t1, %step {threshold: 0.8, cap: chunk} : bool[batch]
+             yield %next, %t1, %n1, %go
+           }
+           %out = mul_unit %h0, %t0 : f32[batch, chunk, 4]
+           %read = attention %mem, %out, %h0 {heads: 1} : f32[batch, 3, 4]
+           %grown = add %mem, %read : f32[batch, 3, 4]
+           yield %grown, %steps, %out
+         }",
+    ),
+    (
+        "a loop in a loop, the inner one with fewer rows at every step",
+        "used",
+        SEQUENCE,
+        "%ones = full %a {value: 1.0, rank: 1} : f32[batch]
+         %none = full %a {value: 0.0, rank: 1} : f32[batch]
+         %y, %t9, %used = recur %a, %ones, %none {bound: 4} : f32[batch, length, 4], f32[batch], f32[batch] (%h: f32[batch, length, 4], %t: f32[batch], %n: f32[batch], %step: u32[]) {
+           %h5, %r5 = recur %h, %rb {bound: 2} : f32[batch, length, 4], f32[batch, 4] (%g: f32[batch, length, 4], %r: f32[batch, 4], %inner: u32[]) {
+             %z = linear %g, %w : f32[batch, length, 4]
+             %e = gate %z, %b, %g : f32[batch, length, 4]
+             %pool = mean %e : f32[batch, 4]
+             %rn = gate %pool, %r, %ra : f32[batch, 4]
+             yield %e, %rn
+           }
+           %l1 = linear %r5, %to_one : f32[batch, 1]
+           %l = squeeze %l1 : f32[batch]
+           %sum = add %l, %rs : f32[batch]
+           %p = sigmoid %sum : f32[batch]
+           %alpha = mul %t, %p : f32[batch]
+           %t1 = sub %t, %alpha : f32[batch]
+           %n1 = offset %n {by: 1.0} : f32[batch]
+           %scaled = mul_unit %h5, %t1 : f32[batch, length, 4]
+           %next = add %scaled, %h : f32[batch, length, 4]
+           %go = halt_test %t1, %step {threshold: 0.8} : bool[batch]
+           yield %next, %t1, %n1, %go
+         }",
+    ),
+];
+
+fn source(name: &str, ty: &str, body: &str, steady: &str) -> String {
+    let also = if steady.is_empty() { String::new() } else { format!(", %{steady}") };
+    let names = if steady.is_empty() { "loss".to_owned() } else { format!("loss, {steady}") };
+    format!(
+        "graph \"{name}\" {{{PRELUDE}\n{body}\n%shifted = offset %y {{by: 0.3}} : {ty}\n\
+         %product = mul %shifted, %y : {ty}\n%loss = average %product : f32[]\nreturn %loss{also} {{names: \"{names}\"}}\n}}\n"
+    )
+}
+
+/// `select` and `keep` need conditions, which only a test of halting gives: it reads a step, so it lives in a loop.
+fn with_conditions(body: &str) -> String {
+    let (name, probability, axes, rank) =
+        if body.contains("%rwhen") { ("%rwhen", "%rpsig", "batch", 1) } else { ("%when", "%psig", "batch, length", 2) };
+    format!(
+        "%start = true %a {{rank: {rank}}} : bool[{axes}]
+         {name} = recur %start {{bound: 1}} : bool[{axes}] (%old: bool[{axes}], %step: u32[]) {{
+           %test = halt_test {probability}, %step {{threshold: 0.5}} : bool[{axes}]
+           %new = and %old, %test : bool[{axes}]
+           yield %new
+         }}
+         {body}"
+    )
+}
+
+fn batches() -> (Batch, Batch) {
+    let rows = batch(&[4, 1, 6, 3], 7, 2, 5);
+    let each = labelled_tokens(rows.clone(), 2, 5);
+    (rows, each)
+}
+
+fn all() -> Vec<(&'static str, Graph, Batch, &'static str)> {
+    let (rows, each) = batches();
+    let mut out = vec![];
+    for (name, ty, body) in OPS {
+        let body =
+            if body.contains("when, ") || body.contains("when {") { with_conditions(body) } else { (*body).to_owned() };
+        out.push((*name, graph(&source(name, ty, &body, "")), rows.clone(), ""));
+    }
+    for (name, ty, body) in EACH {
+        out.push((*name, graph(&source(name, ty, body, "")), each.clone(), ""));
+    }
+    for (name, steady, ty, body) in LOOPS {
+        out.push((*name, graph(&source(name, ty, body, steady)), rows.clone(), *steady));
+    }
+    out
+}
+
+#[test]
+fn every_differentiable_op_has_a_case() {
+    let none = gradient::none as gradient::GradientRule;
+    let graphs = all();
+    let nodes = graphs.iter().flat_map(|(_, g, ..)| g.walk(MAIN).into_iter().map(|n| g.node(n).op));
+    let seen: BTreeSet<Op> = nodes.collect();
+    let wanted = |op: &Op| !std::ptr::fn_addr_eq(op.def().gradient, none) || matches!(op, Op::Recur | Op::Chunks);
+    let missing: Vec<&Op> = Op::ALL.iter().filter(|op| wanted(op) && !seen.contains(op)).collect();
+    assert!(missing.is_empty(), "no case for {missing:?}");
+    assert!(Op::ALL.iter().filter(|op| wanted(op)).count() > 30, "the rules are told apart");
+}
+
+#[test]
+fn gradients_agree_with_differences() {
+    for (name, graph, batch, steady) in all() {
+        let weights = weights(&graph, 1, 0.7);
+        let backward = differentiated(&graph);
+        let steady: Vec<&str> = [steady].into_iter().filter(|s| !s.is_empty()).collect();
+        check_gradients(name, (&graph, &backward), &weights, &batch, None, &steady, 1e-7);
+    }
+}
+
+#[test]
+fn halting_cases_halt_at_different_steps() {
+    for (name, graph, batch, steady) in all().into_iter().filter(|c| !c.3.is_empty()) {
+        let out = run::<f64>(&graph, &weights(&graph, 1, 0.7), &batch, Halting::Compact);
+        let used = &out.outputs[steady];
+        assert!(used.iter().any(|u| *u != used[0]), "{name}: all units take {used:?} steps");
+    }
+}

@@ -1,0 +1,96 @@
+//! What halted rows cost changes speed only: all three policies give the same numbers, however rows halt.
+
+use rtc_compiler::ir::graph::Graph;
+use rtc_compiler::lower::Objective;
+use rtc_compiler::pipeline;
+use rtc_runtime::batch::Batch;
+use rtc_runtime::exec::Halting;
+use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
+use rtc_tests::numeric::{Arrays, assert_same, batch, labelled_tokens, run, weights};
+
+/// Edits that are tried on every spec; those that a model has no place for leave it as it is.
+const SHAPES: &[&[&str]] = &[
+    &[],
+    &["depthwise.cap: none"],
+    &["depthwise.halt: token { sees: transition, keys: mixture, threshold: 0.9, cost: 0.2 }"],
+    &["depthwise.halt: token { sees: state, keys: state, threshold: 0.9, cost: 0.2 }", "chunkwise.cut: position"],
+    &["depthwise.halt: global { sees: transition, threshold: 0.9, cost: 0.2 }", "depthwise.depth: min(length, 4)"],
+];
+
+/// Lengths of the rows of the batches.
+const ROWS: &[&[usize]] = &[&[7, 1, 4, 12, 2], &[1], &[1, 1, 1], &[3, 9]];
+
+fn training(model: &Model, objective: Objective) -> Graph {
+    pipeline::training(&model.spec, &binding(objective)).unwrap_or_else(|e| panic!("{}: {e}", model.name))
+}
+
+fn example(lengths: &[usize], objective: Objective, seed: u64) -> Batch {
+    let rows = batch(lengths, VOCAB as u64, CLASSES as u64, seed);
+    if objective == Objective::Each { labelled_tokens(rows, 2, seed) } else { rows }
+}
+
+/// Random weights whose halting head answers strongly: its last layer times `gain`, its bias plus `bias`.
+fn scaled(graph: &Graph, seed: u64, gain: f64, bias: f64) -> Arrays {
+    let mut weights = weights(graph, seed, 0.5);
+    for (name, values) in &mut weights {
+        if name.contains(".halt.output.") {
+            let shift = if name.ends_with("bias") { bias } else { 0.0 };
+            values.iter_mut().for_each(|v| *v = gain * *v + shift);
+        }
+    }
+    weights
+}
+
+/// The halting models, each with each of the edits.
+fn halting_models(objective: Objective) -> Vec<Model> {
+    let mut found: Vec<Model> = SHAPES.iter().flat_map(|edits| models::all(objective, edits)).collect();
+    found.retain(Model::halts);
+    assert!(found.len() > 15, "most specs halt");
+    found
+}
+
+fn agree(model: &Model, objective: Objective, gain: f64, bias: f64, depths: &mut Vec<f64>) {
+    let graph = training(model, objective);
+    for (n, lengths) in ROWS.iter().enumerate() {
+        let batch = example(lengths, objective, n as u64);
+        let weights = scaled(&graph, n as u64, gain, bias);
+        let compact = run::<f64>(&graph, &weights, &batch, Halting::Compact);
+        depths.extend(&compact.outputs["depth"]);
+        for other in [Halting::Batch, Halting::Never] {
+            let same = run::<f64>(&graph, &weights, &batch, other);
+            let what = format!("{} on rows of {lengths:?}, gain {gain}, bias {bias}, {other:?}", model.name);
+            assert_same(&what, &compact, &same, 1e-12);
+        }
+    }
+}
+
+#[test]
+fn policies_agree_when_rows_halt_at_different_steps() {
+    let mut depths = vec![];
+    for objective in [Objective::Classify, Objective::Each] {
+        for model in halting_models(objective) {
+            agree(&model, objective, 4.0, 2.0, &mut depths);
+            agree(&model, objective, 4.0, -1.0, &mut depths);
+        }
+    }
+    let distinct = |low: f64, high: f64| depths.iter().filter(|d| (low..high).contains(d)).count();
+    assert!(distinct(0.0, 0.5) > 5 && distinct(0.5, 2.5) > 5 && distinct(2.5, 9.0) > 5, "{depths:?}");
+}
+
+#[test]
+fn policies_agree_when_every_row_halts_at_once() {
+    let mut depths = vec![];
+    for model in halting_models(Objective::Classify) {
+        agree(&model, Objective::Classify, 0.0, 30.0, &mut depths);
+    }
+    assert!(depths.iter().all(|d| *d == 0.0), "no row takes a step: {depths:?}");
+}
+
+#[test]
+fn policies_agree_when_no_row_halts() {
+    let mut depths = vec![];
+    for model in halting_models(Objective::Classify) {
+        agree(&model, Objective::Classify, 0.0, -30.0, &mut depths);
+    }
+    assert!(depths.iter().all(|d| *d > 0.0), "every row takes a step: {depths:?}");
+}

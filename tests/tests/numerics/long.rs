@@ -1,0 +1,58 @@
+//! Long rows: hundreds of chunks on a small stack, and a steady state without allocations.
+
+use rtc_compiler::lower::Objective;
+use rtc_compiler::pipeline;
+use rtc_runtime::learner::{Learner, UpdateRule};
+use rtc_runtime::model::Model as Trained;
+use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
+use rtc_tests::numeric::batch;
+
+const RULE: UpdateRule =
+    UpdateRule { learning_rate: 1e-3, beta1: 0.9, beta2: 0.98, epsilon: 1e-8, weight_decay: 0.1, clip: Some(1.0) };
+
+fn new(model: &Model) -> Trained<f32> {
+    let binding = binding(Objective::Classify);
+    let (training, inference) =
+        pipeline::plans(&model.spec, &binding).unwrap_or_else(|e| panic!("{}: {e}", model.name));
+    Trained::new(training, inference, binding, 1)
+}
+
+#[test]
+fn two_hundred_chunks_fit_on_a_small_stack() {
+    let run = || {
+        let model = models::one("tlb.rt", "tlb", Objective::Classify, &["chunkwise.size: 10"]);
+        let mut trained = new(&model);
+        let rows = batch(&[2000, 1990, 1, 640], VOCAB as u64, CLASSES as u64, 1);
+        let report = trained.accumulate(&rows, 1.0).expect("the batch fits");
+        assert!(report.loss.is_finite());
+        let slots = trained.executor().plan().parameters.iter().position(|p| p.name == "chunkwise.memory.slots");
+        let range = rtc_runtime::exec::parameter_ranges(trained.executor().plan())[slots.expect("the memory")].clone();
+        assert!(trained.executor().gradients()[range].iter().any(|g| *g != 0.0), "the first memory gets a gradient");
+        trained.update(&RULE).expect("the gradients are finite");
+        let after = trained.evaluate(&rows).expect("the batch fits");
+        assert!(after.loss_sum.is_finite());
+    };
+    let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(run).expect("a thread starts");
+    thread.join().expect("200 chunks run forwards and backwards in 2 MiB of stack");
+}
+
+#[test]
+fn the_steady_state_allocates_nothing() {
+    for model in models::all(Objective::Classify, &[]) {
+        let mut trained = new(&model);
+        let rows = batch(&[40, 3, 25, 17, 31], VOCAB as u64, CLASSES as u64, 2);
+        let mut counts = vec![];
+        for _ in 0..8 {
+            // New weights and masks halt rows at other steps, which is other work with buffers of other sizes: a model
+            // that halts repeats one step.
+            if model.halts() {
+                trained.forward_backward(&rows).expect("the batch fits");
+            } else {
+                trained.accumulate(&rows, 1.0).expect("the batch fits");
+                trained.update(&RULE).expect("the gradients are finite");
+            }
+            counts.push(trained.executor().allocations());
+        }
+        assert!(counts[2..].iter().all(|n| *n == counts[2]), "{}: allocations after each step {counts:?}", model.name);
+    }
+}

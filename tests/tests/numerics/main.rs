@@ -1,0 +1,9 @@
+//! Numbers: gradients against differences, passes against no passes, rows against batches, and cases done by hand.
+
+mod gradients;
+mod halting;
+mod long;
+mod oracle;
+mod properties;
+mod random;
+mod rows;

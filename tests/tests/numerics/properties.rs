@@ -1,0 +1,168 @@
+//! Properties over many graphs: passes keep what a graph computes, the forms of a graph keep its identity, gradients are
+//! slopes.
+
+use rtc_compiler::ir::graph::Graph;
+use rtc_compiler::ir::{export, hash, text};
+use rtc_compiler::lower::{Objective, attach_loss, lower};
+use rtc_compiler::pass::{self, PASSES};
+use rtc_compiler::pipeline;
+use rtc_runtime::batch::Batch;
+use rtc_runtime::exec::Halting;
+use rtc_runtime::rng::Key;
+use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
+use rtc_tests::numeric::{
+    Arrays, assert_same, batch, check_gradients, checked, differentiated, graph, labelled_tokens, run, weights,
+};
+
+use crate::random;
+
+/// Random graphs that are made.
+const GRAPHS: u64 = 150;
+/// How far a pass may move a number: it may change the order of sums.
+const LIMIT: f64 = 1e-9;
+
+/// Passes that leave only ops with a gradient rule.
+fn before_gradients(name: &str) -> bool {
+    name != "fuse"
+}
+
+/// Compares a graph with what every pass, alone and in rounds, makes of it, before and after differentiation.
+fn passes_keep(what: &str, forward: &Graph, weights: &Arrays, batch: &Batch) {
+    let plain = differentiated(forward);
+    let reference = run::<f64>(&plain, weights, batch, Halting::Compact);
+    let compare = |how: &str, graph: &Graph| {
+        checked(graph, how);
+        let same = run::<f64>(graph, weights, batch, Halting::Compact);
+        assert_same(&format!("{what}, {how}"), &reference, &same, LIMIT);
+    };
+    for pass in PASSES {
+        let mut after = plain.clone();
+        pass::run(pass.name, &mut after).expect("the pass is in the table");
+        compare(&format!("`{}` after differentiation", pass.name), &after);
+        if before_gradients(pass.name) {
+            let mut before = forward.clone();
+            pass::run(pass.name, &mut before).expect("the pass is in the table");
+            compare(&format!("`{}` before differentiation", pass.name), &differentiated(&before));
+        }
+    }
+    let mut rounds = plain.clone();
+    assert!(pass::optimise(&mut rounds).settled, "{what}: the rounds end by themselves");
+    compare("all passes", &rounds);
+    let mut whole = forward.clone();
+    pass::optimise_forward(&mut whole);
+    let mut whole = differentiated(&whole);
+    pass::optimise(&mut whole);
+    compare("the pipeline", &whole);
+}
+
+#[test]
+fn passes_keep_random_graphs() {
+    for seed in 0..GRAPHS {
+        let source = random::graph(seed);
+        let forward = graph(&source);
+        let lengths: Vec<usize> = (0..4).map(|n| 1 + Key::new(seed).below(n, 7) as usize).collect();
+        let rows = batch(&lengths, random::VOCAB, 2, seed);
+        passes_keep(&format!("random graph {seed}\n{source}"), &forward, &weights(&forward, seed, 0.5), &rows);
+    }
+}
+
+#[test]
+fn random_graphs_have_variety() {
+    let all: String = (0..GRAPHS).map(random::graph).collect();
+    for op in ["recur", "chunks", "attention", "dropout", "halt_test", "layer_norm", "gate", "lerp", "rotate", "max"] {
+        assert!(all.matches(&format!("= {op} ")).count() > 5, "few nodes `{op}`");
+    }
+}
+
+#[test]
+fn gradients_of_random_graphs_are_slopes() {
+    for seed in 0..GRAPHS / 3 {
+        let forward = graph(&random::graph(seed));
+        let rows = batch(&[3, 1, 5], random::VOCAB, 2, seed);
+        let weights = weights(&forward, seed, 0.5);
+        check_gradients(
+            &format!("random graph {seed}"),
+            (&forward, &differentiated(&forward)),
+            &weights,
+            &rows,
+            Some(2),
+            &[],
+            1e-6,
+        );
+    }
+}
+
+const OBJECTIVES: [Objective; 3] = [Objective::Classify, Objective::Pair, Objective::Each];
+
+fn with_loss(model: &Model, objective: Objective) -> Graph {
+    let binding = binding(objective);
+    let made = lower(&model.spec, &binding).and_then(|mut graph| attach_loss(&mut graph, &binding).map(|()| graph));
+    made.unwrap_or_else(|e| panic!("{}: {e}", model.name))
+}
+
+/// An even number of rows; pairs have a label for every two of them.
+fn example(lengths: &[usize], objective: Objective, seed: u64) -> Batch {
+    let mut rows = batch(lengths, VOCAB as u64, CLASSES as u64, seed);
+    if let (Objective::Pair, rtc_runtime::batch::Labels::Class(labels)) = (objective, &mut rows.labels) {
+        labels.truncate(lengths.len() / 2);
+    }
+    if objective == Objective::Each { labelled_tokens(rows, 2, seed) } else { rows }
+}
+
+#[test]
+fn passes_keep_every_spec() {
+    for objective in OBJECTIVES {
+        for model in models::all(objective, &[]) {
+            let forward = with_loss(&model, objective);
+            for (seed, lengths) in [(0, &[7, 1, 10, 3][..]), (1, &[2, 5][..])] {
+                let weights = weights(&forward, seed, 0.5);
+                let what = format!("{} for {objective:?}", model.name);
+                passes_keep(&what, &forward, &weights, &example(lengths, objective, seed));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_form_of_a_graph_keeps_its_hash() {
+    for objective in OBJECTIVES {
+        for model in models::all(objective, &[]) {
+            let binding = binding(objective);
+            let stages = [
+                ("forward", pipeline::forward(&model.spec, &binding)),
+                ("differentiated", pipeline::differentiated(&model.spec, &binding)),
+                ("training", pipeline::training(&model.spec, &binding)),
+                ("inference", pipeline::inference(&model.spec, &binding)),
+            ];
+            for (stage, made) in stages {
+                let graph = made.unwrap_or_else(|e| panic!("{}: {e}", model.name));
+                let what = format!("{} {stage}", model.name);
+                let (own, printed) = (hash::hash(&graph), text::print(&graph));
+                let forms = [
+                    ("text", text::parse(&printed)),
+                    ("YAML", export::from_yaml(&export::yaml(&graph))),
+                    ("JSON", export::from_json(&export::json(&graph))),
+                ];
+                for (form, back) in forms {
+                    let back = back.unwrap_or_else(|p| panic!("{what} as {form}: {p:?}"));
+                    assert_eq!(hash::hash(&back), own, "{what} as {form}");
+                    assert_eq!(text::print(&back), printed, "{what} as {form}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn gradients_of_every_spec_are_slopes() {
+    for objective in OBJECTIVES {
+        for model in models::all(objective, &[]) {
+            let forward = with_loss(&model, objective);
+            let training = pipeline::training(&model.spec, &binding(objective)).expect("the spec lowers");
+            let weights = weights(&forward, 3, 0.4);
+            let rows = example(&[6, 1, 9, 4], objective, 3);
+            let what = format!("{} for {objective:?}", model.name);
+            check_gradients(&what, (&forward, &training), &weights, &rows, Some(3), &[], 1e-6);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Rows do not see one another, and threads do not change a bit.
+
+use rtc_compiler::lower::Objective;
+use rtc_compiler::pipeline;
+use rtc_runtime::batch::{Batch, Labels};
+use rtc_runtime::exec::Halting;
+use rtc_runtime::learner::{Learner, UpdateRule};
+use rtc_runtime::model::Model as Trained;
+use rtc_runtime::rng::Key;
+use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
+use rtc_tests::numeric::{Arrays, batch, executor, labelled_tokens, weights};
+
+/// Lengths of the rows of the batch.
+const LENGTHS: [usize; 16] = [1, 60, 7, 33, 2, 19, 48, 5, 12, 1, 27, 3, 55, 9, 16, 41];
+
+/// `cut: balanced` cuts by the padded width, so that rows do see the longest one; these specs are cut by position here.
+const BY_POSITION: &[&str] = &["chunkwise.cut: position"];
+/// Wide enough that products are blocked and shared among threads.
+const WIDE: &[&str] = &[
+    "chunkwise.cut: position",
+    "embed.width: 72",
+    "feedforward.hidden: 100",
+    "depthwise.feedforward.hidden: 100",
+    "stack.feedforward.hidden: 100",
+];
+
+const OBJECTIVES: [Objective; 2] = [Objective::Classify, Objective::Each];
+
+/// The row alone, in a batch of width `width`.
+fn alone(whole: &Batch, row: usize, width: usize) -> Batch {
+    let range = whole.offsets[row]..whole.offsets[row + 1];
+    let labels = match &whole.labels {
+        Labels::Class(class) => Labels::Class(vec![class[row]]),
+        Labels::Each { class, weight } => {
+            Labels::Each { class: class[range.clone()].to_vec(), weight: weight[range.clone()].to_vec() }
+        }
+    };
+    Batch { offsets: vec![0, range.len()], tokens: whole.tokens[range].to_vec(), labels, width }
+}
+
+/// The logits of a batch as the model predicts them, bit by bit.
+fn logits(model: &Model, objective: Objective, weights: &Arrays, batch: &Batch) -> Vec<u32> {
+    let graph = pipeline::inference(&model.spec, &binding(objective)).unwrap_or_else(|e| panic!("{}: {e}", model.name));
+    let mut executor = executor::<f32>(&graph, weights, Halting::Compact);
+    let outputs = executor.run(batch, Key::new(0)).unwrap_or_else(|f| panic!("{}: {f}", model.name));
+    outputs.real("logits").expect("a model gives logits").iter().map(|x| x.to_bits()).collect()
+}
+
+fn random_weights(model: &Model, objective: Objective) -> Arrays {
+    let graph = pipeline::inference(&model.spec, &binding(objective)).unwrap_or_else(|e| panic!("{}: {e}", model.name));
+    weights(&graph, 2, 0.4)
+}
+
+fn rows(objective: Objective, lengths: &[usize]) -> Batch {
+    let rows = batch(lengths, VOCAB as u64, CLASSES as u64, 8);
+    if objective == Objective::Each { labelled_tokens(rows, 2, 8) } else { rows }
+}
+
+#[test]
+fn a_row_gives_the_same_bits_alone_and_among_others() {
+    for objective in OBJECTIVES {
+        for model in [BY_POSITION, WIDE].into_iter().flat_map(|edits| models::all(objective, edits)) {
+            let weights = random_weights(&model, objective);
+            let whole = rows(objective, &LENGTHS);
+            let together = logits(&model, objective, &weights, &whole);
+            let unit = together.len() / if objective == Objective::Each { whole.tokens.len() } else { whole.rows() };
+            for (row, length) in LENGTHS.into_iter().enumerate() {
+                let span = if objective == Objective::Each {
+                    whole.offsets[row]..whole.offsets[row + 1]
+                } else {
+                    row..row + 1
+                };
+                let expected = &together[span.start * unit..span.end * unit];
+                for width in [length, 60, 77] {
+                    let one = logits(&model, objective, &weights, &alone(&whole, row, width));
+                    assert_eq!(one, expected, "{}: row {row} of length {length} alone, width {width}", model.name);
+                }
+            }
+            let wider = Batch { width: 100, ..whole };
+            assert_eq!(logits(&model, objective, &weights, &wider), together, "{}: padded to 100", model.name);
+        }
+    }
+}
+
+#[test]
+fn balanced_chunks_are_the_exception() {
+    let mut seen = 0;
+    for model in models::all(Objective::Classify, &["chunkwise.cut: balanced", "chunkwise.size: 6"]) {
+        let by_size = model.spec.root.any(&|b| b.word("cut") == Some("balanced") && b.int("size").is_some());
+        if !by_size {
+            continue;
+        }
+        seen += 1;
+        let weights = random_weights(&model, Objective::Classify);
+        let row = rows(Objective::Classify, &[13]);
+        let alone = logits(&model, Objective::Classify, &weights, &row);
+        let padded = logits(&model, Objective::Classify, &weights, &Batch { width: 18, ..row });
+        assert_ne!(alone, padded, "{}: 5 + 5 + 3 alone, 6 + 6 + 1 in a batch of width 18", model.name);
+    }
+    assert!(seen >= 2, "tlb and gutlb are cut this way");
+}
+
+/// Loss, gradients and parameters, bit by bit.
+type Bits = (Vec<u64>, Vec<u32>, Vec<u32>);
+
+/// Five updates on `threads` threads; the gradients are those of the last.
+fn trained(model: &Model, objective: Objective, threads: usize) -> Bits {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool starts");
+    pool.install(|| {
+        let binding = binding(objective);
+        let (training, inference) =
+            pipeline::plans(&model.spec, &binding).unwrap_or_else(|e| panic!("{}: {e}", model.name));
+        let mut trained = Trained::<f32>::new(training, inference, binding, 3);
+        let rule = UpdateRule {
+            learning_rate: 0.01,
+            beta1: 0.9,
+            beta2: 0.98,
+            epsilon: 1e-8,
+            weight_decay: 0.1,
+            clip: Some(1.0),
+        };
+        let (mut losses, mut gradients) = (vec![], vec![]);
+        for step in 0..5 {
+            let mut lengths = LENGTHS;
+            lengths.rotate_left(step);
+            let report = trained.accumulate(&rows(objective, &lengths), 1.0).expect("the batch fits");
+            losses.push(report.loss.to_bits());
+            gradients = trained.executor().gradients().iter().map(|g| g.to_bits()).collect();
+            trained.update(&rule).expect("the gradients are finite");
+        }
+        let parameters = trained.executor().parameters().iter().map(|p| p.to_bits()).collect();
+        (losses, gradients, parameters)
+    })
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    for objective in OBJECTIVES {
+        for model in [&[][..], WIDE].into_iter().flat_map(|edits| models::all(objective, edits)) {
+            let one = trained(&model, objective, 1);
+            for threads in [2, 3] {
+                assert!(one == trained(&model, objective, threads), "{} on {threads} threads", model.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Rules of the repository that no compiler checks: layers, pages, comments, paths.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rtc_compiler::ir::ops::Op;
+
+/// Which modules of the compiler a module may use besides itself. A line less is a dependency less: add none lightly.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("source", &[]),
+    ("expr", &[]),
+    ("diag", &["source"]),
+    ("syntax", &["diag", "expr", "source"]),
+    ("schema", &["diag"]),
+    ("spec", &["expr", "source"]),
+    ("feature", &["diag", "expr", "schema", "source", "spec"]),
+    ("check", &["diag", "expr", "feature", "schema", "source", "spec", "syntax"]),
+    ("ir", &["expr", "source"]),
+    ("pass", &["ir"]),
+    ("plan", &["ir"]),
+    ("lower", &["expr", "ir", "schema", "spec"]),
+    ("pipeline", &["ir", "lower", "pass", "plan", "spec"]),
+];
+
+/// The places that may name a library; everything else goes through them.
+const DOORS: &[(&str, &[&str])] = &[
+    ("candle_core", &["runtime/", "tests/"]),
+    ("candle_nn", &["runtime/", "tests/"]),
+    ("clap", &["cli/"]),
+    ("clap_complete", &["cli/"]),
+    ("indicatif", &["cli/"]),
+    ("gemm", &["runtime/src/kernel/"]),
+    ("pulp", &["runtime/src/kernel/"]),
+    ("pest", &["compiler/src/syntax/parse.rs", "compiler/src/syntax/message.rs", "compiler/src/ir/text.rs"]),
+    ("pest_derive", &["compiler/src/syntax/parse.rs", "compiler/src/ir/text.rs"]),
+    ("petgraph", &["compiler/src/ir/graph.rs"]),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests lie inside the workspace").to_owned()
+}
+
+/// A file of the repository with its path from the root, parts joined by `/`.
+struct File {
+    path: String,
+    text: String,
+}
+
+/// Every text file of the repository. Build outputs and runs are none, and what is not UTF-8 is no text.
+fn files() -> Vec<File> {
+    let root = root();
+    let mut folders = vec![root.clone()];
+    let mut found = vec![];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("the folder can be read") {
+            let path = entry.expect("the folder can be read").path();
+            let from_root = path.strip_prefix(&root).expect("found below the root");
+            let parts: Vec<_> = from_root.iter().map(|part| part.to_string_lossy()).collect();
+            let name = parts.join("/");
+            if parts.last().is_some_and(|part| ["target", "runs", ".git"].contains(&part.as_ref())) {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else if let Ok(text) = fs::read_to_string(&path) {
+                found.push(File { path: name, text });
+            }
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    assert!(found.len() > 100, "the repository was not found");
+    found
+}
+
+fn with_extension(extension: &str) -> Vec<File> {
+    files().into_iter().filter(|file| file.path.ends_with(extension)).collect()
+}
+
+/// The lines of a source file that are code, with their numbers: no comments, nothing behind `#[cfg(test)]`.
+fn code(file: &File) -> impl Iterator<Item = (usize, &str)> {
+    let lines = file.text.lines().enumerate().map(|(n, line)| (n + 1, line));
+    lines.take_while(|(_, line)| line.trim() != "#[cfg(test)]").filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+/// The names that follow `prefix` in a line where it begins a path: `crate::ir` gives `ir` for `crate::`.
+fn names_after<'a>(line: &'a str, prefix: &str) -> Vec<&'a str> {
+    let word = |c: char| c.is_alphanumeric() || c == '_';
+    let name = |at: usize| line[at + prefix.len()..].split(|c| !word(c)).next().unwrap_or("");
+    let begins = |at: &usize| !line[..*at].ends_with(|c| word(c) || c == ':');
+    line.match_indices(prefix).map(|(at, _)| at).filter(begins).map(name).collect()
+}
+
+#[track_caller]
+fn none(faults: &[String]) {
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn every_source_file_says_what_it_is_for() {
+    let silent = |file: &File| !file.text.starts_with("//! ");
+    let faults: Vec<_> = with_extension(".rs").into_iter().filter(silent).map(|f| f.path).collect();
+    none(&faults);
+}
+
+/// Places of one machine mean nothing on another one.
+#[test]
+fn no_file_names_a_place_of_one_machine() {
+    let places: Vec<String> = ["home", "root", "work", "Users"].iter().map(|name| format!("/{name}/")).collect();
+    let mut faults = vec![];
+    for file in files() {
+        for (n, line) in file.text.lines().enumerate() {
+            let inside_a_path = |at: usize| line[..at].ends_with(|c: char| c.is_alphanumeric() || "._-}".contains(c));
+            let named = |place: &String| line.match_indices(place.as_str()).any(|(at, _)| !inside_a_path(at));
+            if places.iter().any(named) {
+                faults.push(format!("{}:{}: {}", file.path, n + 1, line.trim()));
+            }
+        }
+    }
+    none(&faults);
+}
+
+#[test]
+fn nothing_is_left_open() {
+    let open: Vec<String> = ["todo", "unimplemented", "dbg"].iter().map(|name| format!("{name}!(")).collect();
+    let mut faults = vec![];
+    for file in with_extension(".rs") {
+        for (n, line) in file.text.lines().enumerate() {
+            if open.iter().any(|name| line.contains(name.as_str())) {
+                faults.push(format!("{}:{}: {}", file.path, n + 1, line.trim()));
+            }
+        }
+    }
+    none(&faults);
+}
+
+#[test]
+fn the_layers_of_the_compiler_hold() {
+    let (mut faults, mut seen) = (vec![], BTreeSet::new());
+    for file in with_extension(".rs") {
+        let Some(inside) = file.path.strip_prefix("compiler/src/") else { continue };
+        let module = inside.split(['/', '.']).next().unwrap_or_default();
+        if module == "lib" {
+            continue;
+        }
+        let Some((layer, may_use)) = LAYERS.iter().find(|(name, _)| *name == module) else {
+            faults.push(format!("{}: `{module}` is not in the table of layers", file.path));
+            continue;
+        };
+        seen.insert(*layer);
+        for (n, line) in code(&file) {
+            for used in names_after(line, "crate::") {
+                if used != module && !may_use.contains(&used) {
+                    faults.push(format!("{}:{n}: `{module}` must not use `{used}`", file.path));
+                }
+            }
+        }
+    }
+    faults.extend(
+        LAYERS.iter().filter(|(name, _)| !seen.contains(name)).map(|(name, _)| format!("there is no `{name}`")),
+    );
+    none(&faults);
+}
+
+#[test]
+fn libraries_stay_behind_their_doors() {
+    let mut faults = vec![];
+    for file in with_extension(".rs") {
+        for (library, doors) in DOORS {
+            if doors.iter().any(|door| file.path.starts_with(door)) {
+                continue;
+            }
+            let path = format!("{library}::");
+            let uses = code(&file).filter(|(_, line)| !names_after(line, &path).is_empty());
+            faults.extend(uses.map(|(n, _)| format!("{}:{n}: `{library}` belongs to {}", file.path, doors.join(", "))));
+        }
+    }
+    none(&faults);
+}
+
+/// The targets of the relative links of a page, without their fragments.
+fn links(text: &str) -> Vec<&str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let paths = targets.map(|target| target.split('#').next().unwrap_or(target));
+    paths.filter(|path| !path.is_empty() && !path.contains("://") && !path.contains(' ')).collect()
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let mut faults = vec![];
+    for page in with_extension(".md") {
+        let path = root().join(&page.path);
+        let folder = path.parent().expect("a page lies in a folder");
+        let dead = links(&page.text).into_iter().filter(|link| !folder.join(link).exists());
+        faults.extend(dead.map(|link| format!("{}: there is no {link}", page.path)));
+    }
+    none(&faults);
+}
+
+#[test]
+fn every_page_is_in_the_book() {
+    let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).expect("the book has a summary");
+    let linked = links(&summary);
+    let pages = with_extension(".md");
+    let pages = pages.iter().filter_map(|page| page.path.strip_prefix("docs/"));
+    let missing: Vec<_> =
+        pages.filter(|page| *page != "SUMMARY.md" && !linked.contains(page)).map(str::to_owned).collect();
+    none(&missing);
+}
+
+#[test]
+fn every_spec_is_introduced() {
+    let page = |path: &str| fs::read_to_string(root().join(path)).expect("the page exists");
+    let pages = page("README.md") + &page("docs/language.md");
+    let specs = files().into_iter().map(|file| file.path).filter(|path| path.starts_with("specs/"));
+    let unknown: Vec<_> = specs.filter(|path| !pages.contains(path.as_str())).collect();
+    none(&unknown);
+}
+
+#[test]
+fn every_op_is_described_in_sentences() {
+    let faults: Vec<_> = Op::ALL.iter().filter(|op| !op.def().doc.ends_with('.')).map(ToString::to_string).collect();
+    none(&faults);
+}
