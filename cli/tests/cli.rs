@@ -86,7 +86,8 @@ fn names_that_are_not_utf8_are_no_panic() {
     let trained: Answer = place.command(support::RTC).args(train).arg(name).output().expect("the binary runs").into();
     trained.code(0).json();
     let run = std::path::Path::new(name).join("r");
-    let measured: Answer = place.command(support::RTC).args(["eval", "--json"]).arg(run).output().expect("it runs").into();
+    let measured: Answer =
+        place.command(support::RTC).args(["eval", "--json"]).arg(run).output().expect("it runs").into();
     measured.code(0).json();
     let spec: Answer = place.command(support::RTC).arg("check").arg(name).output().expect("the binary runs").into();
     spec.code(2);
