@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::hash;
 use rtc_compiler::ir::types::Dim;
-use rtc_compiler::lower::{Binding, Objective as Lowered};
+use rtc_compiler::lower::{self, Binding};
 use rtc_compiler::pipeline;
-use rtc_compiler::schema::{Catalog, Objective as Checked};
+use rtc_compiler::schema::{Catalog, Objective};
 use rtc_compiler::spec::{self, Spec};
 use rtc_runtime::exec::Halting;
 use rtc_runtime::model::Model;
-use rtc_runtime::task::{Objective, Options, Task, resolve_options, task_named};
+use rtc_runtime::task::{Options, Task, resolve_options, task_named};
 
 use crate::failure::Failure;
 use crate::text::number;
@@ -46,22 +46,17 @@ impl TaskFacts {
 
     /// For the checker.
     pub(crate) fn catalog(&self) -> Catalog {
-        let objective = self.objective.map(|objective| match objective {
-            Objective::Classify => Checked::Classify,
-            Objective::Pair => Checked::Pair,
-            Objective::Each => Checked::Each,
-        });
-        Catalog { task: self.name.clone(), vocabulary: self.vocabulary, classes: self.classes, objective }
+        Catalog {
+            task: self.name.clone(),
+            vocabulary: self.vocabulary,
+            classes: self.classes,
+            objective: self.objective,
+        }
     }
 
     /// For lowering.
     pub(crate) fn binding(&self) -> Binding {
-        let objective = match self.objective {
-            Some(Objective::Pair) => Lowered::Pair,
-            Some(Objective::Each) => Lowered::Each,
-            Some(Objective::Classify) | None => Lowered::Classify,
-        };
-        Binding { vocab: self.vocabulary, classes: self.classes, objective }
+        Binding::from(&self.catalog())
     }
 }
 
@@ -80,6 +75,11 @@ impl Compiled {
     /// Lowers a spec for a task.
     pub(crate) fn new(spec: Spec, task: &TaskFacts) -> Result<Self, Failure> {
         let binding = task.binding();
+        let unsupported = lower::unsupported(&spec);
+        if !unsupported.is_empty() {
+            let list = unsupported.join(" and ");
+            return Err(Failure::NoSpec(format!("{list} can be checked but not compiled: remove it")));
+        }
         let graph = pipeline::forward(&spec, &binding)?;
         Ok(Self { spec, binding, graph })
     }

@@ -496,7 +496,9 @@ mod tests {
 
     #[test]
     fn mistakes_are_placed_and_explained() {
-        let good = EMBEDDED[1].1;
+        let good = "task:\n  name: listops\n  options:\n    train_length: 30\n  sizes:\n    train: 40\n\noptimiser:\n  \
+                    learning_rate: 0.001\n  clip: 1\n\nschedule:\n  kind: constant\n  warmup: 100\n\nbatch:\n  size: 32\n\n\
+                    epochs: 2\npatience: 10\nseeds: [1]\nevaluate: [test]\n";
         let cases = [
             (good.replace("warmup:", "wamup:"), "did you mean `warmup`?"),
             (good.replace("name: listops", "name: listop"), "did you mean `listops`?"),

@@ -3,6 +3,7 @@
 use super::builder::{Lower, Place};
 use crate::feature::{Lowering, Mix, lowering, misplaced};
 use crate::ir::graph::{Misfit, Value};
+use crate::schema::LAYERS;
 use crate::spec::Block;
 
 /// Runs the layers of a block in order, each on the state of the one before it. The block's gate, where it has one,
@@ -20,11 +21,16 @@ pub(crate) fn group(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<V
     l.scoped("gate", |l| combine(l, gate, &mix))
 }
 
-/// Names of the statements of a group: the variant or the slot, numbered where it occurs again.
+/// Names of the statements of a group: the variant or the slot; a layer that occurs again is numbered.
 fn names(block: &Block) -> Vec<String> {
-    let own = |c: &Block| if c.variant.is_empty() { c.slot.to_owned() } else { c.variant.to_owned() };
-    let all: Vec<String> = block.children.iter().map(own).collect();
-    let number = |n: usize| all[..n].iter().filter(|o| **o == all[n]).count() + 1;
-    let name = |n: usize| if number(n) == 1 { all[n].clone() } else { format!("{}_{}", all[n], number(n)) };
-    (0..all.len()).map(name).collect()
+    let own = |c: &Block| if c.variant.is_empty() { c.slot } else { c.variant };
+    let layers: Vec<&Block> = block.children.iter().filter(|c| LAYERS.contains(&c.slot)).collect();
+    let before = |child: &Block| {
+        layers.iter().take_while(|c| !std::ptr::eq(**c, child)).filter(|c| own(c) == own(child)).count()
+    };
+    let name = |child: &Block| match before(child) {
+        n if n > 0 && LAYERS.contains(&child.slot) => format!("{}_{}", own(child), n + 1),
+        _ => own(child).to_owned(),
+    };
+    block.children.iter().map(name).collect()
 }

@@ -54,16 +54,7 @@ impl Example {
     }
 }
 
-/// What a model has to predict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Objective {
-    /// One class per sequence.
-    Classify,
-    /// One class per pair of sequences.
-    Pair,
-    /// One class per token.
-    Each,
-}
+pub use rtc_compiler::schema::Objective;
 
 /// One part of a task's data.
 #[derive(Clone, Copy, Debug)]

@@ -61,7 +61,8 @@ fn norm_and_clipping() {
         close(&[squared_norm(&numbers("g", len))], &[expected], 1e-12);
         close(&[squared_norm(&singles("g", len))], &[expected], 1e-6);
     }
-    assert_eq!([clip_factor(4.0, Some(1.0)), clip_factor(0.5, Some(1.0)), clip_factor(9.0, None)], [0.25, 1.0, 1.0]);
+    assert_eq!(clip_factor(4.0, Some(1.0)), 1.0 / (4.0 + 1e-6));
+    assert_eq!([clip_factor(0.5, Some(1.0)), clip_factor(9.0, None)], [1.0, 1.0]);
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub(super) const CHUNK: Feature = Feature {
         children: &[],
     },
     check,
-    lower: Lowering::Layer(|l, block, place| across(l, block, place, place.chunk)),
+    lower: Lowering::Layer(|l, block, place| across(l, block, place, place.chunk, "all")),
 };
 
 fn check(site: &Site<'_>, problems: &mut Problems) {

@@ -14,5 +14,9 @@ pub(super) const INPUT: Feature = Feature {
         children: &[],
     },
     check: nothing_more,
-    lower: Lowering::Layer(|l, block, place| across(l, block, place, place.input)),
+    // The input has the row's positions, so an answer per token must not look ahead in it.
+    lower: Lowering::Layer(|l, block, place| {
+        let mask = if l.causal() { "causal" } else { "all" };
+        across(l, block, place, place.input, mask)
+    }),
 };

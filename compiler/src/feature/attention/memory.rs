@@ -15,7 +15,7 @@ pub(super) const MEMORY: Feature = Feature {
         children: &[],
     },
     check,
-    lower: Lowering::Layer(|l, block, place| across(l, block, place, place.memory)),
+    lower: Lowering::Layer(|l, block, place| across(l, block, place, place.memory, "all")),
 };
 
 fn check(site: &Site<'_>, problems: &mut Problems) {

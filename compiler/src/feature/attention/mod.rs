@@ -83,6 +83,9 @@ fn project(l: &mut Lower<'_>, block: &Block, x: Value, y: Value) -> Result<Proje
 
 /// `h + drop(softmax(q k^T / sqrt(head width), masked) v W_o)`; `mask` holds where the block has none of its own.
 fn attention(l: &mut Lower<'_>, block: &Block, place: &Place, p: Projected, mask: &str) -> Result<Value, Misfit> {
+    if let Some(bias) = block.expr("bias") {
+        return Err(Misfit(format!("`bias: {bias}` of `{}` can be checked but not run: remove it", block.title())));
+    }
     let mut attrs =
         Attrs::from([("heads", p.heads.into()), ("mask", block.expr("mask").map_or(mask.into(), Attr::from))]);
     let dropout = need(block.float("dropout"), block, "dropout")?;
@@ -99,10 +102,10 @@ fn attention(l: &mut Lower<'_>, block: &Block, place: &Place, p: Projected, mask
 }
 
 /// `h + drop(MHA(LN h, LN' s))`: attention to something else than the row has a norm of its own for it, and no positions.
-fn across(l: &mut Lower<'_>, block: &Block, place: &Place, source: Option<Value>) -> Result<Value, Misfit> {
+fn across(l: &mut Lower<'_>, block: &Block, place: &Place, source: Option<Value>, mask: &str) -> Result<Value, Misfit> {
     let source = source.ok_or_else(|| Misfit(format!("`{}` has nothing to attend to here", block.title())))?;
     let x = l.norm(place.state, "norm")?;
     let y = l.norm(source, "source_norm")?;
     let p = project(l, block, x, y)?;
-    attention(l, block, place, p, "all")
+    attention(l, block, place, p, mask)
 }

@@ -100,7 +100,10 @@ fn slots_can_differ(site: &Site<'_>, memory: &Block, problems: &mut Problems) {
     let acts_on_slots = |b: &Block| b.slot == "attend" && matches!(b.variant, "memory" | "chunk");
     let update = site.block.child("update");
     let noisy = |b: &Block| b.float("dropout").is_none_or(|p| p > 0.0);
-    let noise = site.block.any(&|b| acts_on_slots(b) && noisy(b))
+    // The model's dropout also falls on the output of the update's attention.
+    let model = site.ancestors.first().and_then(|m| m.float("dropout")).is_some_and(|p| p > 0.0);
+    let noise = (model && update.is_some())
+        || site.block.any(&|b| acts_on_slots(b) && noisy(b))
         || update.is_some_and(|u| u.any(&|b| b.slot == "feedforward" && noisy(b)));
     if several && memory.word("init") == Some("zeros") && !noise {
         problems.report(
