@@ -1,4 +1,4 @@
-//! The specs of the project at small sizes.
+//! The specs of the project at small sizes, and models with the features that the specs do not combine.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ impl Loader for Folder {
     }
 }
 
-/// A model of `specs/` at a small size.
+/// A model at a small size.
 #[derive(Clone, Debug)]
 pub struct Model {
     /// `gut:no_gate`.
@@ -66,7 +66,8 @@ fn folder() -> PathBuf {
 /// What a model that answers for every token has instead.
 const EACH: &[&str] = &["embed.tokens: none", "readout each"];
 
-/// Every model and variant of `specs/` with the given further edits, by name.
+/// Every model and variant of `specs/` and of the case `zoo.rt`, with those of the given further edits that it has a place
+/// for.
 ///
 /// # Panics
 /// When one has errors, or can't be made small.
@@ -74,13 +75,16 @@ pub fn all(objective: Objective, edits: &[&str]) -> Vec<Model> {
     let entries = std::fs::read_dir(folder()).expect("specs/ exists");
     let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "rt"));
+    files.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/models/zoo.rt"));
     files.sort();
     let mut out = vec![];
     for file in files {
         let text = std::fs::read_to_string(&file).expect("a spec is readable");
         let stem = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let source = Source::new(stem, text);
-        out.extend(names(&source).iter().map(|name| small(&source, name, objective, edits)));
+        let found = names(&source);
+        assert!(!found.is_empty(), "{}: no model, or a syntax error", source.name);
+        out.extend(found.iter().map(|name| small(&source, name, objective, edits)));
     }
     out
 }

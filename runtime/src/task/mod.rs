@@ -3,8 +3,10 @@
 //! One file (or folder) per task; [`TASKS`] lists them. A task generates its splits from a seed, and reads the
 //! published files of its data set in their own format.
 
+pub mod flip_flop;
 pub mod listops;
 mod load;
+pub mod logic;
 mod options;
 mod summary;
 

@@ -2,6 +2,7 @@
 
 mod gradients;
 mod halting;
+mod hand_cases;
 mod long;
 mod oracle;
 mod properties;
