@@ -14,12 +14,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("syntax", &["diag", "expr", "source"]),
     ("schema", &["diag"]),
     ("spec", &["expr", "source"]),
-    ("feature", &["diag", "expr", "schema", "source", "spec"]),
+    ("feature", &["diag", "expr", "ir", "lower", "schema", "source", "spec"]),
     ("check", &["diag", "expr", "feature", "schema", "source", "spec", "syntax"]),
     ("ir", &["expr", "source"]),
     ("pass", &["ir"]),
     ("plan", &["ir"]),
-    ("lower", &["expr", "ir", "schema", "spec"]),
+    ("lower", &["expr", "feature", "ir", "schema", "spec"]),
     ("pipeline", &["ir", "lower", "pass", "plan", "spec"]),
 ];
 

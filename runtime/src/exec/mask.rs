@@ -16,10 +16,13 @@ pub(super) enum Mask {
     Expr(Expr, i64),
 }
 
+/// Marks the keys that a query sees.
+type Marker = Box<dyn Fn(MaskRow, &mut [bool]) + Sync>;
+
 /// A mask in the form that the kernel takes.
 pub(super) enum Rule {
     Fixed(MaskKind<'static>),
-    Dense(Box<dyn Fn(MaskRow, &mut [bool]) + Sync>),
+    Dense(Marker),
 }
 
 impl Rule {
