@@ -137,7 +137,7 @@ impl Generator {
     /// One more op, or a loop; nothing when what was drawn finds no operands.
     fn op(&mut self, axis: &'static str) {
         let Some(x) = self.pick(Self::here(axis)) else { return };
-        let loops = if self.depth < 2 { 24 } else { 22 };
+        let loops = if self.depth < 2 { 25 } else { 22 };
         match self.below(loops) {
             0..=2 => self.elementwise(&x),
             3..=5 => self.binary(&x, axis),
@@ -154,14 +154,12 @@ impl Generator {
                 let attrs = format!("kind: {kind}, heads: 2, transpose: false, origin: axis");
                 self.node("rotate", &[&x.name], &attrs, &[x.kind]);
             }
-            17 => {
-                let stream = self.below(3);
-                self.node("dropout", &[&x.name], &format!("p: 0.25, stream: {stream}"), &[x.kind]);
-            }
+            17 => self.dropout(&x, axis),
             18 if x.kind.has_channels() => self.channels(&x),
             19 | 20 => self.units(&x, axis),
-            22 => self.recur(axis),
-            23 if axis == "length" => self.chunks(),
+            21 => self.dropout(&x, axis),
+            22 | 23 => self.recur(axis),
+            24 if axis == "length" => self.chunks(),
             _ => self.elementwise(&x),
         }
     }
@@ -250,6 +248,15 @@ impl Generator {
         let dropout = if self.below(3) == 0 { ", dropout: 0.25, stream: 7" } else { "" };
         let attrs = format!("heads: 2, mask: {mask}{dropout}");
         self.node("attention", &[&q.name, &k.name, &v.name], &attrs, &[q.kind]);
+    }
+
+    /// Dropout of `x` or of the oldest value of its kind, which loops capture; with one of two streams, so that nodes
+    /// that are equal but for their place occur.
+    fn dropout(&mut self, x: &Known, axis: &'static str) {
+        let oldest = self.known.iter().find(|k| k.kind == x.kind && Self::here(axis)(k.kind)).cloned();
+        let x = oldest.filter(|_| self.below(2) == 0).unwrap_or_else(|| x.clone());
+        let stream = self.below(2);
+        self.node("dropout", &[&x.name], &format!("p: 0.25, stream: {stream}"), &[x.kind]);
     }
 
     fn channels(&mut self, x: &Known) {
