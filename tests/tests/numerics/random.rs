@@ -58,6 +58,8 @@ struct Generator {
     leaves: String,
     nodes: String,
     known: Vec<Known>,
+    /// Operands and streams of the dropout nodes so far.
+    dropped: Vec<(Known, usize)>,
     next: usize,
     depth: usize,
 }
@@ -65,7 +67,15 @@ struct Generator {
 /// The text of graph `seed`: up to twenty ops and two levels of loops, and a scalar result `loss`.
 pub(crate) fn graph(seed: u64) -> String {
     let draws = Key::new(seed).stream("graphs").draws();
-    let mut g = Generator { draws, leaves: String::new(), nodes: String::new(), known: vec![], next: 0, depth: 0 };
+    let mut g = Generator {
+        draws,
+        leaves: String::new(),
+        nodes: String::new(),
+        known: vec![],
+        dropped: vec![],
+        next: 0,
+        depth: 0,
+    };
     let axis = Kind::Sequence("length");
     g.leaves += "%tokens = input {name: \"tokens\"} : u32[batch, length]\n";
     for _ in 0..2 {
@@ -250,13 +260,19 @@ impl Generator {
         self.node("attention", &[&q.name, &k.name, &v.name], &attrs, &[q.kind]);
     }
 
-    /// Dropout of `x` or of the oldest value of its kind, which loops capture; with one of two streams, so that nodes
-    /// that are equal but for their place occur.
+    /// Dropout of `x`, of the oldest value of its kind, which loops capture, or as it was done before, perhaps outside
+    /// this loop: the masks differ there, though the nodes look alike.
     fn dropout(&mut self, x: &Known, axis: &'static str) {
         let oldest = self.known.iter().find(|k| k.kind == x.kind && Self::here(axis)(k.kind)).cloned();
-        let x = oldest.filter(|_| self.below(2) == 0).unwrap_or_else(|| x.clone());
-        let stream = self.below(2);
+        let fresh = oldest.filter(|_| self.below(2) == 0).unwrap_or_else(|| x.clone());
+        let visible = |g: &Self, x: &Known| g.known.iter().any(|k| k.name == x.name) && Self::here(axis)(x.kind);
+        let again = self.dropped.iter().rev().find(|(x, _)| visible(self, x)).cloned();
+        let (x, stream) = match again {
+            Some(again) if self.below(2) == 0 => again,
+            _ => (fresh, self.below(2)),
+        };
         self.node("dropout", &[&x.name], &format!("p: 0.25, stream: {stream}"), &[x.kind]);
+        self.dropped.push((x, stream));
     }
 
     fn channels(&mut self, x: &Known) {
