@@ -39,7 +39,7 @@ task:
 optimiser: { learning_rate: 0.002, clip: 1 }
 schedule: { kind: inverse_root, warmup: 20 }
 batch: { size: 16 }
-epochs: 20
+epochs: 40
 evaluate_every: 10
 log_every: 1
 evaluate: [test]
@@ -59,8 +59,8 @@ for threads in 1 2; do
     for ((n = 1; n <= kills; n++)); do
         "${train[@]}" --run "$run" --threads "$threads" > /dev/null &
         child=$!
-        # Every start goes through at most a few saves, so that many of them are spread over the whole run.
-        pause=$((RANDOM * 3 * whole / (kills + 1) / 32768 + 20))
+        # On average less than its share of the run, so that all the kills land before the end.
+        pause=$((RANDOM * 3 * whole / (2 * (kills + 1)) / 32768 + 20))
         sleep "$(printf '%d.%03d' $((pause / 1000)) $((pause % 1000)))"
         if kill -KILL "$child" 2> /dev/null; then killed=$((killed + 1)); fi
         wait "$child" 2> /dev/null || true
