@@ -58,8 +58,8 @@ struct Cli {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let terminal = Terminal::new(cli.quiet);
-    threads::set_up(cli.command.threads());
-    match threads::on_a_large_stack(|| run(&cli.command, &terminal)) {
+    let threads = threads::set_up(cli.command.threads());
+    match threads::on_a_large_stack(threads, || run(&cli.command, &terminal)) {
         Ok(code) => ExitCode::from(code),
         // The panic has printed its message already.
         Err(_) => ExitCode::from(101),

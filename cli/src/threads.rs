@@ -9,10 +9,10 @@ const STACK: usize = 1 << 30;
 /// Where a limit on virtual memory forbids the large one.
 const SMALL_STACK: usize = 1 << 26;
 
-/// Fixes the number of threads: as asked, else `RAYON_NUM_THREADS`, else as many as the machine runs at once.
+/// Fixes the number of threads and gives it: as asked, else `RAYON_NUM_THREADS`, else as many as the machine runs at once.
 ///
 /// The variables are set for Candle, which would otherwise look the number of cores up on every matrix product.
-pub(crate) fn set_up(wanted: Option<usize>) {
+pub(crate) fn set_up(wanted: Option<usize>) -> usize {
     let given = || std::env::var("RAYON_NUM_THREADS").ok()?.parse().ok().filter(|n| *n > 0);
     let available = || thread::available_parallelism().map_or(1, usize::from);
     let count = wanted.or_else(given).unwrap_or_else(available);
@@ -20,8 +20,7 @@ pub(crate) fn set_up(wanted: Option<usize>) {
         // SAFETY: this runs first in `main`, before any other thread exists that could read the environment.
         unsafe { std::env::set_var(name, count.to_string()) };
     }
-    // It can only fail if there is a global pool already, and nothing has made one.
-    let _ = rayon::ThreadPoolBuilder::new().num_threads(count).build_global();
+    count
 }
 
 /// Number of threads that compute.
@@ -29,8 +28,16 @@ pub(crate) fn count() -> usize {
     rayon::current_num_threads()
 }
 
-/// Runs `work` on a thread of its own; the error is what it panicked with.
-pub(crate) fn on_a_large_stack<T: Send>(work: impl Fn() -> T + Sync) -> thread::Result<T> {
+/// Runs `work` on a thread of its own, which is one of the `count` threads that compute; the error is what it panicked
+/// with.
+///
+/// Work that came from outside the pool would sleep and be woken for every kernel, thousands of times a second.
+pub(crate) fn on_a_large_stack<T: Send>(count: usize, work: impl Fn() -> T + Sync) -> thread::Result<T> {
+    let work = || {
+        // It can only fail if there is a global pool already, and nothing has made one.
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(count).use_current_thread().build_global();
+        work()
+    };
     thread::scope(|scope| {
         let spawn = |size| thread::Builder::new().name("rtc".to_owned()).stack_size(size).spawn_scoped(scope, &work);
         match spawn(STACK).or_else(|_| spawn(SMALL_STACK)) {
