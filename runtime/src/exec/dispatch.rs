@@ -476,8 +476,8 @@ impl<T: Element> Executor<T> {
             Some("causal") => Mask::Causal,
             _ => Mask::Expr(Expr::try_from(&mask).map_err(Fault::Batch)?, step),
         };
-        let keys = c.env.row_keys(c.int("stream") as u64);
         let p = c.float("dropout");
+        let keys = if p > 0.0 { c.env.row_keys(c.int("stream") as u64) } else { vec![] };
         let dropout = (p > 0.0).then_some(ProbabilityDropout { p, row_keys: &keys });
         let scale = 1.0 / (head_width as f64).sqrt();
         let rule = mask_of(&mask);
@@ -552,7 +552,7 @@ impl<T: Element> Executor<T> {
         let (x, gain, dy) = (m.real(c.operand(0)), m.real(c.operand(1)), m.real(c.operand(2)));
         let parts = (dx.as_mut_slice(), dgain.as_mut_slice(), dbias.as_mut_slice());
         norm::layer_norm_grad(x, gain, dy, c.float("eps"), parts.0, parts.1, parts.2, Write::Replace);
-        self.put(c, 0, dx);
+        self.put_or_add(c, 0, dx);
         self.put_or_add(c, 1, dgain);
         self.put_or_add(c, 2, dbias);
     }
@@ -587,7 +587,7 @@ impl<T: Element> Executor<T> {
         out.1.fill(T::ZERO);
         out.2.fill(T::ZERO);
         embedding::frame_grad(dy, &axis.offsets, out.0, out.1, out.2, Write::Replace);
-        self.put(c, 0, dx);
+        self.put_or_add(c, 0, dx);
         self.put_or_add(c, 1, dstart);
         self.put_or_add(c, 2, dend);
     }
