@@ -136,11 +136,14 @@ impl<T: Element> Executor<T> {
     fn leave(&self, done: &mut State<T>, going: &Going<T>, env: &Env, keep: &[usize]) {
         let leaving: Vec<usize> = (0..going.rows.len()).filter(|n| keep.binary_search(n).is_err()).collect();
         let rows: Vec<usize> = leaving.iter().map(|n| going.rows[*n]).collect();
-        for (n, val) in going.values.iter().enumerate() {
-            let ty = &done.types[n];
-            let part = val.select(ty, &going.env, &leaving, &self.pool);
-            done.values[n] = self.scattered(done.values[n].clone(), &part, ty, env, &rows);
-        }
+        let old = std::mem::take(&mut done.values);
+        let parts = old.into_iter().zip(&going.values).zip(&done.types);
+        done.values = parts
+            .map(|((old, new), ty)| {
+                let part = new.select(ty, &going.env, &leaving, &self.pool);
+                self.scattered(old, &part, ty, env, &rows)
+            })
+            .collect();
     }
 
     /// Goes on with only the rows in `keep` (indices among those going).
