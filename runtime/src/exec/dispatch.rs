@@ -159,9 +159,12 @@ impl<T: Element> Executor<T> {
             Op::Div => self.produce(&c, |e, c, y| {
                 elementwise::map2(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), y, 1, |a, b| a / b);
             }),
-            Op::Scale => self.produce(&c, |e, c, y| {
-                elementwise::scale(e.memory.real(c.operand(0)), T::from_f64(c.float("by")), y);
-            }),
+            Op::Scale => {
+                let by = T::from_f64(c.float("by"));
+                let scale =
+                    |e: &Self, c: &Call<'_>, y: &mut [T]| elementwise::scale(e.memory.real(c.operand(0)), by, y);
+                self.change(&c, scale, |_, _, y| elementwise::scale_assign(y, by));
+            }
             Op::Offset => self.produce(&c, |e, c, y| {
                 elementwise::add_scalar(e.memory.real(c.operand(0)), T::from_f64(c.float("by")), y);
             }),
@@ -181,12 +184,7 @@ impl<T: Element> Executor<T> {
                 let groups = c.groups(0, c.ty(c.node.results[0]));
                 unit::dot_unit(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), groups.view(), y);
             }),
-            Op::AddScaled => self.produce(&c, |e, c, y| {
-                let groups = c.groups(0, c.ty(c.operand(2)));
-                let m = &e.memory;
-                let (q, h, s) = (m.real(c.operand(0)), m.real(c.operand(1)), m.real(c.operand(2)));
-                unit::add_scaled(q, h, s, groups.view(), y);
-            }),
+            Op::AddScaled => self.add_scaled(&c),
             Op::Dropout => self.dropout(&c),
             Op::Rotate => self.rotate(&c),
             Op::Attention => self.attention(&c)?,
@@ -310,21 +308,37 @@ impl<T: Element> Executor<T> {
         self.produce(c, |e, c, y| f(e.memory.real(c.operand(0)), y));
     }
 
-    /// An op on two operands that can work in place of a dying one; with in-place on the second one it must commute.
+    /// An op on two operands that can work in place of a dying one; where that can be the second, the op commutes.
     fn binary(&mut self, c: &Call<'_>, f: impl FnOnce(&[T], &[T], &mut [T]), assign: impl FnOnce(&mut [T], &[T])) {
-        let in_place = c.step.in_place.and_then(|n| Some((n, self.memory.take_unique(c.operand(n))?)));
-        let same = c.operand(0) == c.operand(1);
-        match in_place {
-            Some((n, mut buffer)) if !same => {
+        match self.dying(c) {
+            Some((n, mut buffer)) => {
                 assign(buffer.as_mut_slice(), self.memory.real(c.operand(1 - n)));
                 self.put(c, 0, buffer);
             }
-            Some((n, buffer)) => {
-                self.memory.set(c.operand(n), Val::Real(Rc::new(buffer)));
-                self.produce(c, |e, c, y| f(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), y));
-            }
             None => self.produce(c, |e, c, y| f(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), y)),
         }
+    }
+
+    /// An op that can work in place of its first operand where that one dies; `assign` turns it into the result.
+    fn change(
+        &mut self,
+        c: &Call<'_>,
+        f: impl FnOnce(&Self, &Call<'_>, &mut [T]),
+        assign: impl FnOnce(&Self, &Call<'_>, &mut [T]),
+    ) {
+        match self.dying(c) {
+            Some((_, mut buffer)) => {
+                assign(self, c, buffer.as_mut_slice());
+                self.put(c, 0, buffer);
+            }
+            None => self.produce(c, f),
+        }
+    }
+
+    /// The operand in whose place the plan puts the result, with its buffer, if nobody else holds that.
+    fn dying(&mut self, c: &Call<'_>) -> Option<(usize, Buffer<T>)> {
+        let n = c.step.in_place?;
+        Some((n, self.memory.take_unique(c.operand(n))?))
     }
 
     fn ternary(&mut self, c: &Call<'_>, f: impl FnOnce(&[T], &[T], &[T], &mut [T])) {
@@ -432,16 +446,26 @@ impl<T: Element> Executor<T> {
         let elements = c.env.bounds(c.ty(c.operand(0))).elements(c.env.rows());
         let keys = c.env.row_keys(c.int("stream") as u64);
         let p = c.float("p");
-        let in_place = c.step.in_place.and_then(|n| self.memory.take_unique(c.operand(n)));
-        match in_place {
-            Some(mut buffer) => {
-                kernel::dropout::dropout_assign(buffer.as_mut_slice(), &elements, &keys, p);
-                self.put(c, 0, buffer);
-            }
-            None => self.produce(c, |e, c, y| {
-                kernel::dropout::dropout(e.memory.real(c.operand(0)), &elements, &keys, p, y);
-            }),
-        }
+        self.change(
+            c,
+            |e, c, y| kernel::dropout::dropout(e.memory.real(c.operand(0)), &elements, &keys, p, y),
+            |_, _, y| kernel::dropout::dropout_assign(y, &elements, &keys, p),
+        );
+    }
+
+    fn add_scaled(&mut self, c: &Call<'_>) {
+        let groups = c.groups(0, c.ty(c.operand(2)));
+        self.change(
+            c,
+            |e, c, y| {
+                let (h, s) = (e.memory.real(c.operand(1)), e.memory.real(c.operand(2)));
+                unit::add_scaled(e.memory.real(c.operand(0)), h, s, groups.view(), y);
+            },
+            |e, c, y| {
+                let (h, s) = (e.memory.real(c.operand(1)), e.memory.real(c.operand(2)));
+                unit::add_scaled_assign(y, h, s, groups.view());
+            },
+        );
     }
 
     fn rotate(&mut self, c: &Call<'_>) {
