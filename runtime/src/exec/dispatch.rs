@@ -3,13 +3,14 @@
 use std::rc::Rc;
 
 use rtc_compiler::expr::Expr;
-use rtc_compiler::ir::graph::{Node, Value};
+use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::{Attr, Dim, Elem, Type};
+use rtc_compiler::ir::types::{Attr, Elem};
 use rtc_compiler::plan::{Plan, Step};
 
+use super::call::Call;
 use super::mask::{Mask, mask_of};
-use super::rows::{Axis, Env};
+use super::rows::Env;
 use super::storage::{Buffer, Element};
 use super::value::Val;
 use super::{Executor, Fault};
@@ -17,78 +18,6 @@ use crate::kernel::attention::{Attention, ProbabilityDropout, attention, attenti
 use crate::kernel::gate::{Gated, GatedGrad};
 use crate::kernel::linear::Act;
 use crate::kernel::{self, Write, channels, elementwise, embedding, linear, loss, norm, pool, position, unit};
-
-/// What a node needs while it runs.
-#[derive(Clone, Copy)]
-struct Call<'a> {
-    plan: &'a Plan,
-    step: &'a Step,
-    node: &'a Node,
-    env: &'a Env,
-}
-
-impl<'a> Call<'a> {
-    fn ty(&self, value: Value) -> &'a Type {
-        self.plan.graph.ty(value)
-    }
-
-    fn operand(&self, n: usize) -> Value {
-        self.node.operands[n]
-    }
-
-    fn float(&self, name: &str) -> f64 {
-        self.node.attrs.get(name).and_then(Attr::float).unwrap_or(0.0)
-    }
-
-    fn int(&self, name: &str) -> usize {
-        self.node.attrs.get(name).and_then(Attr::int).and_then(|v| usize::try_from(v).ok()).unwrap_or(0)
-    }
-
-    fn word(&self, name: &str) -> &'a str {
-        self.node.attrs.get(name).and_then(Attr::text).unwrap_or("")
-    }
-
-    /// Size of the last axis of an operand.
-    fn last(&self, n: usize) -> usize {
-        self.ty(self.operand(n)).dims().last().and_then(Dim::fixed).unwrap_or(1)
-    }
-
-    /// The second axis of a batched value, ragged or fixed, as offsets.
-    fn axis(&self, n: usize) -> Rc<Axis> {
-        match self.ty(self.operand(n)).dims().get(1) {
-            Some(Dim::Sym(axis)) => self.env.axis(axis).clone(),
-            Some(Dim::Fixed(size)) => Rc::new(Axis::of_lengths(std::iter::repeat_n(*size, self.env.rows()))),
-            None => Rc::new(Axis::of_lengths(std::iter::repeat_n(1, self.env.rows()))),
-        }
-    }
-
-    /// How the elements of operand `x` group into the units of operand `units`: a unit is a row or a position.
-    fn groups(&self, x: usize, units: &Type) -> Groups {
-        let (whole, unit) = (self.ty(self.operand(x)).dims(), units.dims());
-        let width = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).product::<usize>();
-        match whole.get(unit.len()) {
-            Some(Dim::Sym(axis)) if unit.len() == 1 => {
-                Groups::Rows(self.env.axis(axis).clone(), width(&whole[unit.len() + 1..]))
-            }
-            _ => Groups::Even(width(&whole[unit.len()..])),
-        }
-    }
-}
-
-/// Elements per unit.
-enum Groups {
-    Even(usize),
-    Rows(Rc<Axis>, usize),
-}
-
-impl Groups {
-    fn view(&self) -> unit::Groups<'_> {
-        match self {
-            Self::Even(width) => unit::Groups::Uniform(*width),
-            Self::Rows(axis, width) => unit::Groups::Offsets(&axis.offsets, *width),
-        }
-    }
-}
 
 impl<T: Element> Executor<T> {
     /// Runs one step and puts its results into the table.
@@ -157,7 +86,7 @@ impl<T: Element> Executor<T> {
             Op::Mul => self.binary(&c, elementwise::mul, elementwise::mul_assign),
             Op::Sub => self.binary(&c, elementwise::sub, |y, b| elementwise::axpy(y, T::from_f64(-1.0), b)),
             Op::Div => self.produce(&c, |e, c, y| {
-                elementwise::map2(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), y, 1, |a, b| a / b);
+                elementwise::div(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), y);
             }),
             Op::Scale => {
                 let by = T::from_f64(c.float("by"));
@@ -253,22 +182,18 @@ impl<T: Element> Executor<T> {
                 let (dy, n) = (e.real(c.operand(0)), y.len());
                 linear::column_sum(dy, y, dy.len() / n, n, write);
             }),
-            Op::MeanGrad => {
-                self.pooled_grad(&c, |_, dy, offsets, d, dx| pool::mean_grad(dy, offsets, d, dx, Write::Replace))
-            }
+            Op::MeanGrad => self.pooled_grad(&c, |_, dy, offsets, d, dx| pool::mean_grad(dy, offsets, d, dx)),
             Op::CumulativeMeanGrad => {
-                self.pooled(&c, |dy, offsets, d, dx| pool::cumulative_mean_grad(dy, offsets, d, dx, Write::Replace));
+                self.pooled(&c, |dy, offsets, d, dx| pool::cumulative_mean_grad(dy, offsets, d, dx));
             }
             Op::PositionGrad => {
                 let at = if c.word("at") == "first" { pool::End::First } else { pool::End::Last };
-                self.pooled_grad(&c, |_, dy, offsets, d, dx| {
-                    pool::take_position_grad(dy, offsets, d, at, dx, Write::Replace)
-                });
+                self.pooled_grad(&c, |_, dy, offsets, d, dx| pool::take_position_grad(dy, offsets, d, at, dx));
             }
             Op::MaxGrad => self.pooled_grad(&c, |x, dy, offsets, d, dx| {
                 let (mut largest, mut place) = (vec![T::ZERO; dy.len()], vec![0; dy.len()]);
                 pool::max_pool(x, offsets, d, &mut largest, &mut place);
-                pool::max_pool_grad(dy, &place, offsets, d, dx, Write::Replace);
+                pool::max_pool_grad(dy, &place, offsets, d, dx);
             }),
             Op::PairGrad => self.produce(&c, |e, c, y| {
                 channels::pair_grad(e.memory.real(c.operand(1)), e.memory.real(c.operand(0)), c.last(1), y);
@@ -575,7 +500,7 @@ impl<T: Element> Executor<T> {
         let m = &self.memory;
         let (x, gain, dy) = (m.real(c.operand(0)), m.real(c.operand(1)), m.real(c.operand(2)));
         let parts = (dx.as_mut_slice(), dgain.as_mut_slice(), dbias.as_mut_slice());
-        norm::layer_norm_grad(x, gain, dy, c.float("eps"), parts.0, parts.1, parts.2, Write::Replace);
+        norm::layer_norm_grad(x, gain, dy, c.float("eps"), parts.0, parts.1, parts.2);
         self.put_or_add(c, 0, dx);
         self.put_or_add(c, 1, dgain);
         self.put_or_add(c, 2, dbias);
@@ -610,7 +535,7 @@ impl<T: Element> Executor<T> {
         let out = (dx.as_mut_slice(), dstart.as_mut_slice(), dend.as_mut_slice());
         out.1.fill(T::ZERO);
         out.2.fill(T::ZERO);
-        embedding::frame_grad(dy, &axis.offsets, out.0, out.1, out.2, Write::Replace);
+        embedding::frame_grad(dy, &axis.offsets, out.0, out.1, out.2);
         self.put_or_add(c, 0, dx);
         self.put_or_add(c, 1, dstart);
         self.put_or_add(c, 2, dend);
