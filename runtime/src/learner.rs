@@ -17,7 +17,7 @@ pub struct StepReport {
     pub halting_cost: Option<f64>,
     /// Mean number of accepted steps per unit, if the model halts.
     pub mean_depth: Option<f64>,
-    /// Predictions that equal the label, and predictions made.
+    /// Scored predictions that equal the label.
     pub correct: u64,
     /// Number of scored predictions.
     pub scored: u64,
@@ -104,13 +104,13 @@ pub trait Learner {
     ///
     /// The report is about the micro-batch alone: its means are not multiplied by the share.
     fn accumulate(&mut self, batch: &Batch, share: f64) -> Result<StepReport, LearnError>;
-    /// Applies the accumulated gradients and clears them; gives the gradient norm before clipping.
+    /// Applies the accumulated gradients, and lets the next ones start anew; gives the gradient norm before clipping.
     fn update(&mut self, rule: &UpdateRule) -> Result<f64, LearnError>;
     /// A forward pass without dropout.
     fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError>;
     /// A copy of the state.
     fn state(&self) -> LearnerState;
-    /// Replaces the state.
+    /// Replaces the state; moments that it lacks are zero. After an error nothing has changed.
     fn restore(&mut self, state: &LearnerState) -> Result<(), LearnError>;
     /// Number of trainable numbers.
     fn parameter_count(&self) -> usize;

@@ -165,7 +165,7 @@ impl<T: Element> Model<T> {
         Ok(flat)
     }
 
-    /// Weights of the scored predictions, in the order of the predictions.
+    /// The label of every prediction, and whether it counts.
     fn scored(&self, batch: &Batch) -> (Vec<u32>, Vec<bool>) {
         match &batch.labels {
             Labels::Class(class) => (class.clone(), vec![true; class.len()]),
@@ -280,10 +280,13 @@ impl<T: Element> Learner for Model<T> {
 
     fn restore(&mut self, state: &LearnerState) -> Result<(), LearnError> {
         let parameters = self.flat(&state.parameters)?;
-        if !state.first_moment.items.is_empty() {
-            self.first_moment = self.flat(&state.first_moment)?;
-            self.second_moment = self.flat(&state.second_moment)?;
-        }
+        // A state of weights alone, as for prediction, has no moments.
+        let moments = |arrays: &Arrays| match arrays.items.is_empty() {
+            true => Ok(vec![T::ZERO; parameters.len()]),
+            false => self.flat(arrays),
+        };
+        let (first, second) = (moments(&state.first_moment)?, moments(&state.second_moment)?);
+        (self.first_moment, self.second_moment) = (first, second);
         self.training.parameters_mut().copy_from_slice(&parameters);
         self.updates = state.updates;
         self.micro = 0;

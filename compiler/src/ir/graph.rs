@@ -258,6 +258,13 @@ impl Graph {
         self.users(value).is_empty()
     }
 
+    /// True when a node makes one value of the parts of several rows: it gives another result where rows are missing.
+    pub fn mixes_rows(&self, id: NodeId) -> bool {
+        let node = self.node(id);
+        let batched = |value: &Value| self.ty(*value).is_batched();
+        node.operands.iter().any(batched) && !node.results.iter().all(batched)
+    }
+
     /// A new region without an owner yet.
     pub fn add_region(&mut self) -> RegionId {
         self.regions.push(Region::default());

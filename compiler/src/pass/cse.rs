@@ -2,8 +2,9 @@
 //!
 //! Two nodes are equal when op, operands and attributes are; the slot that they come from does not matter. The first may
 //! lie in a region around the second. Effects and loops stay. Random ops are equal when their stream, which is an
-//! attribute, is: the counters of the loops around are part of a draw, so they must also share the region. Region
-//! parameters that receive the same sequence, or the same saved value, are equal too.
+//! attribute, is: the counters of the loops around are part of a draw, so they must also share the region. So must ops
+//! that mix rows, because a loop may run on fewer rows. Region parameters that receive the same sequence, or the same
+//! saved value, are equal too.
 
 use std::collections::BTreeMap;
 
@@ -77,8 +78,8 @@ fn visit(
         }
         let operands = node.operands.iter().map(|v| same.get(v).copied().unwrap_or(*v)).collect();
         let attrs = node.attrs.iter().map(|(k, v)| (*k, attr::print(v))).collect();
-        let drawn = node.op.has(Flag::Random).then_some(region);
-        match seen.entry((node.op, operands, attrs, drawn)) {
+        let bound = (node.op.has(Flag::Random) || graph.mixes_rows(id)).then_some(region);
+        match seen.entry((node.op, operands, attrs, bound)) {
             std::collections::btree_map::Entry::Vacant(entry) => {
                 entry.insert(id);
             }

@@ -11,7 +11,7 @@ use crate::ir::gradient::Backward;
 use crate::ir::graph::{Graph, MAIN, Misfit, NewNode, Node, NodeId, RegionId, Value};
 use crate::ir::loops::{Layout, layout, yielded};
 use crate::ir::ops::{Flag, Op};
-use crate::ir::types::{Attrs, Dim, Type};
+use crate::ir::types::{Attrs, Type};
 
 /// Cotangents of values: how the loss changes with them.
 type Cotangents = BTreeMap<Value, Value>;
@@ -337,9 +337,4 @@ fn prune(graph: &mut Graph, region: RegionId) {
 
 fn has_effect(graph: &Graph, body: RegionId) -> bool {
     graph.walk(body).iter().any(|n| graph.node(*n).op == Op::Accumulate)
-}
-
-/// True when a parameter of this type can be trained: its size is known.
-pub fn is_bound(ty: &Type) -> bool {
-    ty.dims().iter().all(|d| matches!(d, Dim::Fixed(_)))
 }

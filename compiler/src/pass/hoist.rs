@@ -36,9 +36,7 @@ fn is_outside(graph: &Graph, value: Value, body: RegionId) -> bool {
 fn is_invariant(graph: &Graph, id: NodeId, body: RegionId) -> bool {
     let node = graph.node(id);
     let fixed = [Flag::Effect, Flag::Random, Flag::Loop, Flag::Leaf].into_iter().any(|f| node.op.has(f));
-    let batched = |values: &[Value]| values.iter().any(|v| graph.ty(*v).is_batched());
-    let mixes = batched(&node.operands) && !node.results.iter().all(|v| graph.ty(*v).is_batched());
-    !fixed && !mixes && node.operands.iter().all(|v| is_outside(graph, *v, body))
+    !fixed && !graph.mixes_rows(id) && node.operands.iter().all(|v| is_outside(graph, *v, body))
 }
 
 /// Replaces carried values that no step changes by their starts.

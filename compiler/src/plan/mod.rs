@@ -151,18 +151,19 @@ fn direct(graph: &Graph, accumulate: NodeId, parameters: &BTreeMap<String, usize
     (adds && alone).then_some((value, *param))
 }
 
-/// An operand that dies here, has the result's type, and belongs to an op that reads each element before writing it.
+/// An operand that dies here, occurs once, has the result's type, and belongs to an op that reads each element before
+/// writing it.
 fn in_place(graph: &Graph, id: NodeId, frees: &[Value]) -> Option<usize> {
     let node = graph.node(id);
     let able = match node.op {
         Op::Add | Op::Mul => 2,
-        Op::Sub | Op::Scale | Op::Offset | Op::Squeeze | Op::Unsqueeze | Op::AddScaled | Op::Dropout => 1,
+        Op::Sub | Op::Scale | Op::AddScaled | Op::Dropout => 1,
         _ => return None,
     };
     let fits = |n: &usize| {
         let operand = node.operands[*n];
-        frees.contains(&operand)
-            && (graph.ty(operand) == graph.ty(node.results[0]) || node.op == Op::Squeeze || node.op == Op::Unsqueeze)
+        let once = node.operands.iter().filter(|v| **v == operand).count() == 1;
+        once && frees.contains(&operand) && graph.ty(operand) == graph.ty(node.results[0])
     };
     (0..able.min(node.operands.len())).find(fits)
 }

@@ -3,13 +3,14 @@
 use std::rc::Rc;
 
 use rtc_compiler::expr::Expr;
-use rtc_compiler::ir::graph::{Node, Value};
+use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::{Attr, Dim, Elem, Type};
+use rtc_compiler::ir::types::{Attr, Elem};
 use rtc_compiler::plan::{Plan, Step};
 
+use super::call::Call;
 use super::mask::{Mask, mask_of};
-use super::rows::{Axis, Env};
+use super::rows::Env;
 use super::storage::{Buffer, Element};
 use super::value::Val;
 use super::{Executor, Fault};
@@ -17,78 +18,6 @@ use crate::kernel::attention::{Attention, ProbabilityDropout, attention, attenti
 use crate::kernel::gate::{Gated, GatedGrad};
 use crate::kernel::linear::Act;
 use crate::kernel::{self, Write, channels, elementwise, embedding, linear, loss, norm, pool, position, unit};
-
-/// What a node needs while it runs.
-#[derive(Clone, Copy)]
-struct Call<'a> {
-    plan: &'a Plan,
-    step: &'a Step,
-    node: &'a Node,
-    env: &'a Env,
-}
-
-impl<'a> Call<'a> {
-    fn ty(&self, value: Value) -> &'a Type {
-        self.plan.graph.ty(value)
-    }
-
-    fn operand(&self, n: usize) -> Value {
-        self.node.operands[n]
-    }
-
-    fn float(&self, name: &str) -> f64 {
-        self.node.attrs.get(name).and_then(Attr::float).unwrap_or(0.0)
-    }
-
-    fn int(&self, name: &str) -> usize {
-        self.node.attrs.get(name).and_then(Attr::int).and_then(|v| usize::try_from(v).ok()).unwrap_or(0)
-    }
-
-    fn word(&self, name: &str) -> &'a str {
-        self.node.attrs.get(name).and_then(Attr::text).unwrap_or("")
-    }
-
-    /// Size of the last axis of an operand.
-    fn last(&self, n: usize) -> usize {
-        self.ty(self.operand(n)).dims().last().and_then(Dim::fixed).unwrap_or(1)
-    }
-
-    /// The second axis of a batched value, ragged or fixed, as offsets.
-    fn axis(&self, n: usize) -> Rc<Axis> {
-        match self.ty(self.operand(n)).dims().get(1) {
-            Some(Dim::Sym(axis)) => self.env.axis(axis).clone(),
-            Some(Dim::Fixed(size)) => Rc::new(Axis::of_lengths(std::iter::repeat_n(*size, self.env.rows()))),
-            None => Rc::new(Axis::of_lengths(std::iter::repeat_n(1, self.env.rows()))),
-        }
-    }
-
-    /// How the elements of operand `x` group into the units of operand `units`: a unit is a row or a position.
-    fn groups(&self, x: usize, units: &Type) -> Groups {
-        let (whole, unit) = (self.ty(self.operand(x)).dims(), units.dims());
-        let width = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).product::<usize>();
-        match whole.get(unit.len()) {
-            Some(Dim::Sym(axis)) if unit.len() == 1 => {
-                Groups::Rows(self.env.axis(axis).clone(), width(&whole[unit.len() + 1..]))
-            }
-            _ => Groups::Even(width(&whole[unit.len()..])),
-        }
-    }
-}
-
-/// Elements per unit.
-enum Groups {
-    Even(usize),
-    Rows(Rc<Axis>, usize),
-}
-
-impl Groups {
-    fn view(&self) -> unit::Groups<'_> {
-        match self {
-            Self::Even(width) => unit::Groups::Uniform(*width),
-            Self::Rows(axis, width) => unit::Groups::Offsets(&axis.offsets, *width),
-        }
-    }
-}
 
 impl<T: Element> Executor<T> {
     /// Runs one step and puts its results into the table.
@@ -157,11 +86,14 @@ impl<T: Element> Executor<T> {
             Op::Mul => self.binary(&c, elementwise::mul, elementwise::mul_assign),
             Op::Sub => self.binary(&c, elementwise::sub, |y, b| elementwise::axpy(y, T::from_f64(-1.0), b)),
             Op::Div => self.produce(&c, |e, c, y| {
-                elementwise::map2(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), y, 1, |a, b| a / b);
+                elementwise::div(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), y);
             }),
-            Op::Scale => self.produce(&c, |e, c, y| {
-                elementwise::scale(e.memory.real(c.operand(0)), T::from_f64(c.float("by")), y);
-            }),
+            Op::Scale => {
+                let by = T::from_f64(c.float("by"));
+                let scale =
+                    |e: &Self, c: &Call<'_>, y: &mut [T]| elementwise::scale(e.memory.real(c.operand(0)), by, y);
+                self.change(&c, scale, |_, _, y| elementwise::scale_assign(y, by));
+            }
             Op::Offset => self.produce(&c, |e, c, y| {
                 elementwise::add_scalar(e.memory.real(c.operand(0)), T::from_f64(c.float("by")), y);
             }),
@@ -181,12 +113,7 @@ impl<T: Element> Executor<T> {
                 let groups = c.groups(0, c.ty(c.node.results[0]));
                 unit::dot_unit(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), groups.view(), y);
             }),
-            Op::AddScaled => self.produce(&c, |e, c, y| {
-                let groups = c.groups(0, c.ty(c.operand(2)));
-                let m = &e.memory;
-                let (q, h, s) = (m.real(c.operand(0)), m.real(c.operand(1)), m.real(c.operand(2)));
-                unit::add_scaled(q, h, s, groups.view(), y);
-            }),
+            Op::AddScaled => self.add_scaled(&c),
             Op::Dropout => self.dropout(&c),
             Op::Rotate => self.rotate(&c),
             Op::Attention => self.attention(&c)?,
@@ -255,22 +182,18 @@ impl<T: Element> Executor<T> {
                 let (dy, n) = (e.real(c.operand(0)), y.len());
                 linear::column_sum(dy, y, dy.len() / n, n, write);
             }),
-            Op::MeanGrad => {
-                self.pooled_grad(&c, |_, dy, offsets, d, dx| pool::mean_grad(dy, offsets, d, dx, Write::Replace))
-            }
+            Op::MeanGrad => self.pooled_grad(&c, |_, dy, offsets, d, dx| pool::mean_grad(dy, offsets, d, dx)),
             Op::CumulativeMeanGrad => {
-                self.pooled(&c, |dy, offsets, d, dx| pool::cumulative_mean_grad(dy, offsets, d, dx, Write::Replace));
+                self.pooled(&c, |dy, offsets, d, dx| pool::cumulative_mean_grad(dy, offsets, d, dx));
             }
             Op::PositionGrad => {
                 let at = if c.word("at") == "first" { pool::End::First } else { pool::End::Last };
-                self.pooled_grad(&c, |_, dy, offsets, d, dx| {
-                    pool::take_position_grad(dy, offsets, d, at, dx, Write::Replace)
-                });
+                self.pooled_grad(&c, |_, dy, offsets, d, dx| pool::take_position_grad(dy, offsets, d, at, dx));
             }
             Op::MaxGrad => self.pooled_grad(&c, |x, dy, offsets, d, dx| {
                 let (mut largest, mut place) = (vec![T::ZERO; dy.len()], vec![0; dy.len()]);
                 pool::max_pool(x, offsets, d, &mut largest, &mut place);
-                pool::max_pool_grad(dy, &place, offsets, d, dx, Write::Replace);
+                pool::max_pool_grad(dy, &place, offsets, d, dx);
             }),
             Op::PairGrad => self.produce(&c, |e, c, y| {
                 channels::pair_grad(e.memory.real(c.operand(1)), e.memory.real(c.operand(0)), c.last(1), y);
@@ -310,21 +233,37 @@ impl<T: Element> Executor<T> {
         self.produce(c, |e, c, y| f(e.memory.real(c.operand(0)), y));
     }
 
-    /// An op on two operands that can work in place of a dying one; with in-place on the second one it must commute.
+    /// An op on two operands that can work in place of a dying one; where that can be the second, the op commutes.
     fn binary(&mut self, c: &Call<'_>, f: impl FnOnce(&[T], &[T], &mut [T]), assign: impl FnOnce(&mut [T], &[T])) {
-        let in_place = c.step.in_place.and_then(|n| Some((n, self.memory.take_unique(c.operand(n))?)));
-        let same = c.operand(0) == c.operand(1);
-        match in_place {
-            Some((n, mut buffer)) if !same => {
+        match self.dying(c) {
+            Some((n, mut buffer)) => {
                 assign(buffer.as_mut_slice(), self.memory.real(c.operand(1 - n)));
                 self.put(c, 0, buffer);
             }
-            Some((n, buffer)) => {
-                self.memory.set(c.operand(n), Val::Real(Rc::new(buffer)));
-                self.produce(c, |e, c, y| f(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), y));
-            }
             None => self.produce(c, |e, c, y| f(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), y)),
         }
+    }
+
+    /// An op that can work in place of its first operand where that one dies; `assign` turns it into the result.
+    fn change(
+        &mut self,
+        c: &Call<'_>,
+        f: impl FnOnce(&Self, &Call<'_>, &mut [T]),
+        assign: impl FnOnce(&Self, &Call<'_>, &mut [T]),
+    ) {
+        match self.dying(c) {
+            Some((_, mut buffer)) => {
+                assign(self, c, buffer.as_mut_slice());
+                self.put(c, 0, buffer);
+            }
+            None => self.produce(c, f),
+        }
+    }
+
+    /// The operand in whose place the plan puts the result, with its buffer, if nobody else holds that.
+    fn dying(&mut self, c: &Call<'_>) -> Option<(usize, Buffer<T>)> {
+        let n = c.step.in_place?;
+        Some((n, self.memory.take_unique(c.operand(n))?))
     }
 
     fn ternary(&mut self, c: &Call<'_>, f: impl FnOnce(&[T], &[T], &[T], &mut [T])) {
@@ -432,16 +371,26 @@ impl<T: Element> Executor<T> {
         let elements = c.env.bounds(c.ty(c.operand(0))).elements(c.env.rows());
         let keys = c.env.row_keys(c.int("stream") as u64);
         let p = c.float("p");
-        let in_place = c.step.in_place.and_then(|n| self.memory.take_unique(c.operand(n)));
-        match in_place {
-            Some(mut buffer) => {
-                kernel::dropout::dropout_assign(buffer.as_mut_slice(), &elements, &keys, p);
-                self.put(c, 0, buffer);
-            }
-            None => self.produce(c, |e, c, y| {
-                kernel::dropout::dropout(e.memory.real(c.operand(0)), &elements, &keys, p, y);
-            }),
-        }
+        self.change(
+            c,
+            |e, c, y| kernel::dropout::dropout(e.memory.real(c.operand(0)), &elements, &keys, p, y),
+            |_, _, y| kernel::dropout::dropout_assign(y, &elements, &keys, p),
+        );
+    }
+
+    fn add_scaled(&mut self, c: &Call<'_>) {
+        let groups = c.groups(0, c.ty(c.operand(2)));
+        self.change(
+            c,
+            |e, c, y| {
+                let (h, s) = (e.memory.real(c.operand(1)), e.memory.real(c.operand(2)));
+                unit::add_scaled(e.memory.real(c.operand(0)), h, s, groups.view(), y);
+            },
+            |e, c, y| {
+                let (h, s) = (e.memory.real(c.operand(1)), e.memory.real(c.operand(2)));
+                unit::add_scaled_assign(y, h, s, groups.view());
+            },
+        );
     }
 
     fn rotate(&mut self, c: &Call<'_>) {
@@ -476,8 +425,8 @@ impl<T: Element> Executor<T> {
             Some("causal") => Mask::Causal,
             _ => Mask::Expr(Expr::try_from(&mask).map_err(Fault::Batch)?, step),
         };
-        let keys = c.env.row_keys(c.int("stream") as u64);
         let p = c.float("dropout");
+        let keys = if p > 0.0 { c.env.row_keys(c.int("stream") as u64) } else { vec![] };
         let dropout = (p > 0.0).then_some(ProbabilityDropout { p, row_keys: &keys });
         let scale = 1.0 / (head_width as f64).sqrt();
         let rule = mask_of(&mask);
@@ -551,8 +500,8 @@ impl<T: Element> Executor<T> {
         let m = &self.memory;
         let (x, gain, dy) = (m.real(c.operand(0)), m.real(c.operand(1)), m.real(c.operand(2)));
         let parts = (dx.as_mut_slice(), dgain.as_mut_slice(), dbias.as_mut_slice());
-        norm::layer_norm_grad(x, gain, dy, c.float("eps"), parts.0, parts.1, parts.2, Write::Replace);
-        self.put(c, 0, dx);
+        norm::layer_norm_grad(x, gain, dy, c.float("eps"), parts.0, parts.1, parts.2);
+        self.put_or_add(c, 0, dx);
         self.put_or_add(c, 1, dgain);
         self.put_or_add(c, 2, dbias);
     }
@@ -586,8 +535,8 @@ impl<T: Element> Executor<T> {
         let out = (dx.as_mut_slice(), dstart.as_mut_slice(), dend.as_mut_slice());
         out.1.fill(T::ZERO);
         out.2.fill(T::ZERO);
-        embedding::frame_grad(dy, &axis.offsets, out.0, out.1, out.2, Write::Replace);
-        self.put(c, 0, dx);
+        embedding::frame_grad(dy, &axis.offsets, out.0, out.1, out.2);
+        self.put_or_add(c, 0, dx);
         self.put_or_add(c, 1, dstart);
         self.put_or_add(c, 2, dend);
     }

@@ -4,6 +4,7 @@
 //! their gradients are two flat arrays in the order of the parameters' names, so that the optimiser, clipping and
 //! checkpoints see one array.
 
+mod call;
 mod dispatch;
 mod loops;
 mod mask;
@@ -213,6 +214,7 @@ impl<T: Element> Executor<T> {
     }
 
     fn set_inputs(&mut self, batch: &Batch) {
+        self.inputs.clear();
         self.inputs.insert("tokens".to_owned(), Val::Index(Rc::new(batch.tokens.clone())));
         let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
         self.inputs.insert("labels".to_owned(), Val::Index(Rc::new(labels.clone())));

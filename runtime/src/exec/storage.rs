@@ -93,12 +93,6 @@ impl Pool {
     pub fn allocations(&self) -> usize {
         self.allocations.get()
     }
-
-    /// Bytes held in free buffers.
-    pub fn free_bytes<T: Element>(&self) -> usize {
-        let free = self.free.borrow();
-        free.iter().map(|(capacity, list)| capacity * list.len() * size_of::<T>()).sum()
-    }
 }
 
 impl<T: Element> Buffer<T> {

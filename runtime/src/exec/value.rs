@@ -95,10 +95,11 @@ impl<T: Element> TapeStep<T> {
             return None;
         }
         let rows: Vec<usize> = kept.iter().filter_map(|n| place[old(*n)]).collect();
+        let left = place.iter().flatten().count();
         let saved = self.saved.iter().zip(&*self.types).map(|(v, ty)| v.select(ty, &self.env, &kept, pool)).collect();
         Some(Self {
             env: self.env.select(&kept),
-            rows: Some(Rc::new(rows)),
+            rows: (rows.len() < left).then(|| Rc::new(rows)),
             starts: if self.starts.is_empty() { vec![] } else { kept.iter().map(|n| self.starts[*n]).collect() },
             saved,
             types: self.types.clone(),

@@ -10,7 +10,7 @@ const HEAVY: usize = 4;
 
 /// `y = f(x)` element by element. Mark the closure `#[inline(always)]`.
 #[inline(always)]
-pub fn map<T: Real>(x: &[T], y: &mut [T], cost: usize, f: impl Fn(T) -> T + Sync + Send) {
+fn map<T: Real>(x: &[T], y: &mut [T], cost: usize, f: impl Fn(T) -> T + Sync + Send) {
     debug_assert_eq!(x.len(), y.len());
     let out = Parts::new(y);
     each_block(x.len(), cost, |range| {
@@ -30,7 +30,7 @@ pub fn map<T: Real>(x: &[T], y: &mut [T], cost: usize, f: impl Fn(T) -> T + Sync
 
 /// `y = f(y, x)` element by element, in place.
 #[inline(always)]
-pub fn map_assign<T: Real>(y: &mut [T], x: &[T], cost: usize, f: impl Fn(T, T) -> T + Sync + Send) {
+fn map_assign<T: Real>(y: &mut [T], x: &[T], cost: usize, f: impl Fn(T, T) -> T + Sync + Send) {
     debug_assert_eq!(x.len(), y.len());
     let out = Parts::new(y);
     each_block(x.len(), cost, |range| {
@@ -50,7 +50,7 @@ pub fn map_assign<T: Real>(y: &mut [T], x: &[T], cost: usize, f: impl Fn(T, T) -
 
 /// `y = f(a, b)` element by element.
 #[inline(always)]
-pub fn map2<T: Real>(a: &[T], b: &[T], y: &mut [T], cost: usize, f: impl Fn(T, T) -> T + Sync + Send) {
+fn map2<T: Real>(a: &[T], b: &[T], y: &mut [T], cost: usize, f: impl Fn(T, T) -> T + Sync + Send) {
     debug_assert!(a.len() == y.len() && b.len() == y.len());
     let out = Parts::new(y);
     each_block(a.len(), cost, |range| {
@@ -116,12 +116,6 @@ unary! {
     relu, CHEAP, x => relu_of(x);
     /// `y = 1 / (1 + exp(-x))`.
     sigmoid, HEAVY, x => x.sigmoid();
-    /// `y = tanh(x)`.
-    tanh, HEAVY, x => x.tanh();
-    /// `y = exp(x)`.
-    exp, HEAVY, x => x.exp();
-    /// `y = |x|`.
-    abs, CHEAP, x => x.abs();
 }
 
 binary! {
@@ -131,16 +125,14 @@ binary! {
     relu_grad(x, dy), CHEAP => if x > T::ZERO { dy } else { T::ZERO };
     /// `out = dy y (1 - y)` from the forward result `y`.
     sigmoid_grad(y, dy), CHEAP => dy * y * (T::ONE - y);
-    /// `out = dy (1 - y y)` from the forward result `y`.
-    tanh_grad(y, dy), CHEAP => dy * (T::ONE - y * y);
-    /// `out = dy sign(x)`, 0 at 0.
-    abs_grad(x, dy), CHEAP => if x > T::ZERO { dy } else if x < T::ZERO { -dy } else { T::ZERO };
     /// `out = a + b`.
     add(a, b), CHEAP => a + b;
     /// `out = a - b`.
     sub(a, b), CHEAP => a - b;
     /// `out = a b`.
     mul(a, b), CHEAP => a * b;
+    /// `out = a / b`.
+    div(a, b), CHEAP => a / b;
 }
 
 /// `y = c x`.
@@ -200,74 +192,14 @@ pub fn axpy<T: Real>(y: &mut [T], c: T, x: &[T]) {
 
 /// `y *= c`.
 pub fn scale_assign<T: Real>(y: &mut [T], c: T) {
-    map_in_place(
-        y,
-        CHEAP,
-        #[inline(always)]
-        |y| c * y,
-    );
-}
-
-/// `y = gelu(y)`, in place: for a forward pass that keeps nothing.
-pub fn gelu_assign<T: Real>(y: &mut [T]) {
-    map_in_place(
-        y,
-        HEAVY,
-        #[inline(always)]
-        |y| gelu_of(y),
-    );
-}
-
-/// `y = max(y, 0)`, in place.
-pub fn relu_assign<T: Real>(y: &mut [T]) {
-    map_in_place(
-        y,
-        CHEAP,
-        #[inline(always)]
-        |y| relu_of(y),
-    );
-}
-
-/// `y = sigmoid(y)`, in place.
-pub fn sigmoid_assign<T: Real>(y: &mut [T]) {
-    map_in_place(
-        y,
-        HEAVY,
-        #[inline(always)]
-        |y| y.sigmoid(),
-    );
-}
-
-/// `y = f(y)` element by element, in place. Mark the closure `#[inline(always)]`.
-#[inline(always)]
-pub fn map_in_place<T: Real>(y: &mut [T], cost: usize, f: impl Fn(T) -> T + Sync + Send) {
     let len = y.len();
     let out = Parts::new(y);
-    each_block(len, cost, |range| {
+    each_block(len, CHEAP, |range| {
         // SAFETY: the blocks are disjoint.
         let y = unsafe { out.part(range) };
         vectorised(
             #[inline(always)]
-            || {
-                for y in y.iter_mut() {
-                    *y = f(*y);
-                }
-            },
+            || y.iter_mut().for_each(|y| *y *= c),
         );
     });
-}
-
-/// Sets every element to `c`.
-pub fn fill<T: Real>(y: &mut [T], c: T) {
-    y.fill(c);
-}
-
-/// `y = a` where the condition holds, else `b`: element `i` is ruled by `condition[i / group]` (0 or not).
-pub fn select<T: Real>(condition: &[u8], group: usize, a: &[T], b: &[T], y: &mut [T]) {
-    debug_assert!(a.len() == y.len() && b.len() == y.len() && condition.len() * group == y.len());
-    for (unit, &c) in condition.iter().enumerate() {
-        let range = unit * group..(unit + 1) * group;
-        let chosen = if c != 0 { a } else { b };
-        y[range.clone()].copy_from_slice(&chosen[range]);
-    }
 }

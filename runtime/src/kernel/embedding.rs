@@ -1,7 +1,7 @@
 //! Embedding tables, START and END around each row, and learned rows that are the same for the whole batch.
 
-use super::parallel::{LANES, Parts, add_to, block, each, sum_blocks, vectorised};
-use super::{Real, Write};
+use super::Real;
+use super::parallel::{LANES, Parts, add_to, block, each, vectorised};
 
 /// Tokens copied by one task.
 const TOKENS: usize = 256;
@@ -56,13 +56,8 @@ pub fn frame<T: Real>(x: &[T], offsets: &[usize], start: &[T], end: &[T], y: &mu
     }
 }
 
-/// The offsets of framed rows: two positions more per row.
-pub fn framed_offsets(offsets: &[usize]) -> Vec<usize> {
-    offsets.iter().enumerate().map(|(row, &offset)| offset + 2 * row).collect()
-}
-
-/// The gradient of [`frame`] (`offsets` of the inner rows): writes or adds `dx`, adds to `dstart` and `dend`.
-pub fn frame_grad<T: Real>(dy: &[T], offsets: &[usize], dx: &mut [T], dstart: &mut [T], dend: &mut [T], write: Write) {
+/// The gradient of [`frame`] (`offsets` of the inner rows): overwrites `dx`, adds to `dstart` and `dend`.
+pub fn frame_grad<T: Real>(dy: &[T], offsets: &[usize], dx: &mut [T], dstart: &mut [T], dend: &mut [T]) {
     let d = dstart.len();
     debug_assert_eq!(dy.len(), dx.len() + 2 * (offsets.len() - 1) * d);
     for (row, span) in offsets.windows(2).enumerate() {
@@ -70,10 +65,7 @@ pub fn frame_grad<T: Real>(dy: &[T], offsets: &[usize], dx: &mut [T], dstart: &m
         let inner = (span[1] - span[0]) * d;
         let dx = &mut dx[span[0] * d..span[1] * d];
         add_to(dstart, &dy[..d]);
-        match write {
-            Write::Replace => dx.copy_from_slice(&dy[d..d + inner]),
-            Write::Add => add_to(dx, &dy[d..d + inner]),
-        }
+        dx.copy_from_slice(&dy[d..d + inner]);
         add_to(dend, &dy[d + inner..]);
     }
 }
@@ -84,17 +76,4 @@ pub fn expand<T: Real>(p: &[T], rows: usize, y: &mut [T]) {
     if !p.is_empty() {
         y.chunks_exact_mut(p.len()).for_each(|y| y.copy_from_slice(p));
     }
-}
-
-/// `dp (+)=` the sum of `dy` over the rows: the gradient of [`expand`].
-pub fn expand_grad<T: Real>(dy: &[T], rows: usize, dp: &mut [T], write: Write) {
-    /// Rows of one partial sum.
-    const ROWS: usize = 64;
-    let width = dp.len();
-    debug_assert_eq!(dy.len(), rows * width);
-    sum_blocks(rows.div_ceil(ROWS), dy.len(), dp, write, |i, sums| {
-        for row in block(i, ROWS, rows) {
-            add_to(sums, &dy[row * width..(row + 1) * width]);
-        }
-    });
 }

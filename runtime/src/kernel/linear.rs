@@ -29,28 +29,8 @@ pub enum Act {
     Relu,
 }
 
-/// What a product is added to.
-#[derive(Clone, Copy, Debug)]
-pub enum Init<'a, T> {
-    /// Nothing.
-    Zero,
-    /// The old content of the output.
-    Output,
-    /// A bias of `n` numbers, the same for every row.
-    Bias(&'a [T]),
-    /// An array of the output's size.
-    Residual(&'a [T]),
-    /// A bias and an array of the output's size.
-    BiasResidual(&'a [T], &'a [T]),
-}
-
 /// `y[m, n] = x[m, k] w[n, k]^T (+ bias[n])`.
 pub fn linear<T: Real>(x: &[T], w: &[T], bias: Option<&[T]>, y: &mut [T], m: usize, k: usize, n: usize) {
-    linear_onto(x, w, bias.map_or(Init::Zero, Init::Bias), y, m, k, n);
-}
-
-/// `y[m, n] = x[m, k] w[n, k]^T + init`.
-pub fn linear_onto<T: Real>(x: &[T], w: &[T], init: Init<T>, y: &mut [T], m: usize, k: usize, n: usize) {
     debug_assert!(x.len() == m * k && w.len() == n * k && y.len() == m * n);
     let weight = Weight::new(w, m, k, n);
     let rows = block_rows(k, n);
@@ -59,7 +39,7 @@ pub fn linear_onto<T: Real>(x: &[T], w: &[T], init: Init<T>, y: &mut [T], m: usi
         let range = block(i, rows, m);
         // SAFETY: the blocks of rows are disjoint.
         let y = unsafe { out.part(range.start * n..range.end * n) };
-        let write = begin(init, range.start, n, y);
+        let write = begin(bias, y);
         weight.apply(&x[range.start * k..range.end * k], y, write);
     });
 }
@@ -77,7 +57,6 @@ pub fn linear_act<T: Real>(
     n: usize,
 ) {
     debug_assert!(x.len() == m * k && w.len() == n * k && y.len() == m * n && pre.len() == m * n);
-    let init = bias.map_or(Init::Zero, Init::Bias);
     let weight = Weight::new(w, m, k, n);
     let rows = block_rows(k, n);
     let (pre, y) = (Parts::new(pre), Parts::new(y));
@@ -86,7 +65,7 @@ pub fn linear_act<T: Real>(
         let elements = range.start * n..range.end * n;
         // SAFETY: the blocks of rows are disjoint.
         let (pre, y) = unsafe { (pre.part(elements.clone()), y.part(elements)) };
-        let write = begin(init, range.start, n, pre);
+        let write = begin(bias, pre);
         weight.apply(&x[range.start * k..range.end * k], pre, write);
         activate(act, pre, y);
     });
@@ -195,25 +174,10 @@ fn weight_tile(k: usize, n: usize) -> (usize, usize) {
     (tile(n), tile(k))
 }
 
-/// Puts the start value into `y` (rows from `row` on, `n` wide); tells how the product is to be written then.
-fn begin<T: Real>(init: Init<T>, row: usize, n: usize, y: &mut [T]) -> Write {
-    let range = row * n..row * n + y.len();
-    match init {
-        Init::Zero => return Write::Replace,
-        Init::Output => {}
-        Init::Residual(residual) => y.copy_from_slice(&residual[range]),
-        Init::Bias(bias) => y.chunks_exact_mut(n).for_each(|y| y.copy_from_slice(bias)),
-        Init::BiasResidual(bias, residual) => vectorised(
-            #[inline(always)]
-            || {
-                for (y, r) in y.chunks_exact_mut(n).zip(residual[range].chunks_exact(n)) {
-                    for ((y, &r), &b) in y.iter_mut().zip(r).zip(bias) {
-                        *y = r + b;
-                    }
-                }
-            },
-        ),
-    }
+/// Puts the bias into every row of `y`; tells how the product is to be written then.
+fn begin<T: Real>(bias: Option<&[T]>, y: &mut [T]) -> Write {
+    let Some(bias) = bias else { return Write::Replace };
+    y.chunks_exact_mut(bias.len()).for_each(|y| y.copy_from_slice(bias));
     Write::Add
 }
 

@@ -70,22 +70,6 @@ pub(super) fn exp(x: f32) -> f32 {
     power * two_to(half) * two_to(n.wrapping_sub(half))
 }
 
-/// The error function: an odd polynomial near 0, one minus exp of a polynomial beyond.
-#[inline(always)]
-pub(super) fn erf(x: f32) -> f32 {
-    let t = x.abs();
-    let s = x * x;
-    let near =
-        horner(s, [-5.953_744e-4, 4.985_940_6e-3, -2.676_172e-2, 1.128_168_26e-1, -3.761_248e-1, 1.283_791_5e-1]);
-    let near = near.mul_add(x, x);
-    // erfc(4) is below half a unit in the last place of 1.
-    let t4 = if t > 4.0 { 4.0 } else { t };
-    let far =
-        horner(t4, [-2.139_839_5e-4, 3.214_948e-3, -2.288_994e-2, 1.052_618_1e-1, 6.357_183_5e-1, 1.285_143_5e-1]);
-    let far = (1.0 - exp_moderate(-far.mul_add(t4, t4))).copysign(x);
-    if t < 0.93 { near } else { far }
-}
-
 /// The error function to an absolute error of 1e-7, with one branch: enough where 1 is added to it.
 #[inline(always)]
 pub(super) fn erf_absolute(x: f32) -> f32 {
@@ -105,18 +89,6 @@ pub(super) fn erf_absolute(x: f32) -> f32 {
         ],
     );
     (1.0 - exp_moderate(-power * t4)).copysign(x)
-}
-
-/// The hyperbolic tangent: an odd polynomial near 0, a ratio of exponentials beyond.
-#[inline(always)]
-pub(super) fn tanh(x: f32) -> f32 {
-    let t = x.abs();
-    let s = x * x;
-    let near = horner(s, [-5.666_972_6e-3, 2.060_617_1e-2, -5.373_000_7e-2, 1.333_133_1e-1, -3.333_327_8e-1]);
-    let near = (near * s).mul_add(t, t);
-    let t10 = if t > 10.0 { 10.0 } else { t };
-    let far = 1.0 - 2.0 / (exp_moderate(2.0 * t10) + 1.0);
-    (if t < 0.63 { near } else { far }).copysign(x)
 }
 
 #[cfg(test)]
@@ -145,8 +117,6 @@ mod tests {
         let below_one = |x: f32| exp_below_one(-x.abs());
         let error = worst(below_one, |x| (-x.abs()).exp(), 86.0);
         assert!(error < 1.5e-7, "exp_below_one {error:e}");
-        assert!(worst(erf, libm::erf, 20.0) < 1.5e-7, "erf {:e}", worst(erf, libm::erf, 20.0));
-        assert!(worst(tanh, f64::tanh, 100.0) < 1.5e-7, "tanh {:e}", worst(tanh, f64::tanh, 100.0));
     }
 
     #[test]
@@ -163,16 +133,11 @@ mod tests {
     #[test]
     fn extremes_pass_through() {
         assert_eq!([exp_below_one(f32::NEG_INFINITY), exp_below_one(0.0)], [0.0, 1.0]);
-        for f in [exp, exp_below_one, erf, tanh] {
+        for f in [exp, exp_below_one] {
             assert!(f(f32::NAN).is_nan());
         }
         assert_eq!([exp(f32::INFINITY), exp(f32::NEG_INFINITY), exp(0.0), exp(-0.0)], [f32::INFINITY, 0.0, 1.0, 1.0]);
         assert_eq!([exp(88.8), exp(f32::MAX), exp(f32::MIN)], [f32::INFINITY, f32::INFINITY, 0.0]);
         assert!((exp(-100.0) / 3.78e-44 - 1.0).abs() < 0.05, "subnormal results round, not vanish");
-        for f in [erf, tanh] {
-            assert_eq!([f(f32::INFINITY), f(f32::NEG_INFINITY), f(f32::MAX)], [1.0, -1.0, 1.0]);
-            assert_eq!(f(0.0).to_bits(), 0.0_f32.to_bits());
-            assert_eq!(f(-0.0).to_bits(), (-0.0_f32).to_bits());
-        }
     }
 }

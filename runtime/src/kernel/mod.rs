@@ -28,7 +28,6 @@ pub mod parallel;
 pub mod pool;
 pub mod position;
 pub mod real;
-pub mod rows;
 mod tile;
 pub mod unit;
 

@@ -31,7 +31,7 @@ pub fn layer_norm<T: Real>(x: &[T], gain: &[T], bias: &[T], eps: f64, y: &mut [T
     });
 }
 
-/// Gradients of [`layer_norm`]: overwrites `dx`; writes or adds `dgain` and `dbias` as `write` says.
+/// Gradients of [`layer_norm`]: overwrites `dx`, `dgain` and `dbias`.
 ///
 /// With `n` the normalised input and `g = dy gain`: `dx = (g - mean(g) - n mean(g n)) / sqrt(variance + eps)`.
 pub fn layer_norm_grad<T: Real>(
@@ -42,7 +42,6 @@ pub fn layer_norm_grad<T: Real>(
     dx: &mut [T],
     dgain: &mut [T],
     dbias: &mut [T],
-    write: Write,
 ) {
     let d = gain.len();
     debug_assert!(x.len() == dy.len() && x.len() == dx.len() && dgain.len() == d && dbias.len() == d);
@@ -67,9 +66,7 @@ pub fn layer_norm_grad<T: Real>(
         );
     });
     for (out, sums) in [dgain, dbias].into_iter().zip(sums.chunks_exact(d)) {
-        for (out, &sum) in out.iter_mut().zip(sums) {
-            *out = if write == Write::Add { *out + sum } else { sum };
-        }
+        out.copy_from_slice(sums);
     }
 }
 

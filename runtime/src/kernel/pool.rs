@@ -2,8 +2,8 @@
 //!
 //! An empty row pools to 0. Sums run in the order of the positions.
 
+use super::Real;
 use super::parallel::{Parts, add_to, each, vectorised};
-use super::{Real, Write};
 
 /// Which position stands for its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub fn mean<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T]) {
     });
 }
 
-/// `dx (+)= dy[row] / length` at every position: the gradient of [`mean`].
-pub fn mean_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dx: &mut [T], write: Write) {
+/// `dx = dy[row] / length` at every position: the gradient of [`mean`].
+pub fn mean_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dx: &mut [T]) {
     debug_assert_eq!(dy.len(), (offsets.len() - 1) * d);
     let out = Parts::new(dx);
     each_row(offsets, d, |row, positions| {
@@ -49,7 +49,7 @@ pub fn mean_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dx: &mut [T], w
             || {
                 for dx in dx.chunks_exact_mut(d) {
                     for (dx, &dy) in dx.iter_mut().zip(dy) {
-                        *dx = if write == Write::Add { *dx + share * dy } else { share * dy };
+                        *dx = share * dy;
                     }
                 }
             },
@@ -81,8 +81,8 @@ pub fn cumulative_mean<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T
     });
 }
 
-/// `dx[t] (+)=` the sum of `dy[s] / (s + 1)` over `s >= t`: the gradient of [`cumulative_mean`].
-pub fn cumulative_mean_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dx: &mut [T], write: Write) {
+/// `dx[t] =` the sum of `dy[s] / (s + 1)` over `s >= t`: the gradient of [`cumulative_mean`].
+pub fn cumulative_mean_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dx: &mut [T]) {
     debug_assert_eq!(dx.len(), dy.len());
     let out = Parts::new(dx);
     each_row(offsets, d, |_, positions| {
@@ -97,7 +97,7 @@ pub fn cumulative_mean_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dx: 
                     let share = T::from_f64(1.0 / (t + 1) as f64);
                     for ((dx, &dy), sum) in dx.iter_mut().zip(dy).zip(&mut sum) {
                         *sum = share.mul_add(dy, *sum);
-                        *dx = if write == Write::Add { *dx + *sum } else { *sum };
+                        *dx = *sum;
                     }
                 }
             },
@@ -126,12 +126,10 @@ pub fn max_pool<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T], posi
     });
 }
 
-/// `dx` gets `dy` where the maximum stood, and 0 (or what it had) elsewhere: the gradient of [`max_pool`].
-pub fn max_pool_grad<T: Real>(dy: &[T], position: &[u32], offsets: &[usize], d: usize, dx: &mut [T], write: Write) {
+/// `dx` gets `dy` where the maximum stood, and 0 elsewhere: the gradient of [`max_pool`].
+pub fn max_pool_grad<T: Real>(dy: &[T], position: &[u32], offsets: &[usize], d: usize, dx: &mut [T]) {
     debug_assert!(dy.len() == (offsets.len() - 1) * d && position.len() == dy.len());
-    if write == Write::Replace {
-        dx.fill(T::ZERO);
-    }
+    dx.fill(T::ZERO);
     for (row, start) in offsets[..offsets.len() - 1].iter().enumerate() {
         for (c, (&dy, &place)) in dy[row * d..][..d].iter().zip(&position[row * d..][..d]).enumerate() {
             if place != u32::MAX {
@@ -152,12 +150,10 @@ pub fn take_position<T: Real>(x: &[T], offsets: &[usize], d: usize, end: End, y:
     }
 }
 
-/// `dx` gets `dy[row]` at the taken position, and 0 (or what it had) elsewhere: the gradient of [`take_position`].
-pub fn take_position_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, end: End, dx: &mut [T], write: Write) {
+/// `dx` gets `dy[row]` at the taken position, and 0 elsewhere: the gradient of [`take_position`].
+pub fn take_position_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, end: End, dx: &mut [T]) {
     debug_assert_eq!(dy.len(), (offsets.len() - 1) * d);
-    if write == Write::Replace {
-        dx.fill(T::ZERO);
-    }
+    dx.fill(T::ZERO);
     for (row, dy) in offsets.windows(2).zip(dy.chunks_exact(d)) {
         if let Some(position) = position_of(row, end) {
             add_to(&mut dx[position * d..(position + 1) * d], dy);

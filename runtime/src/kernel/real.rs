@@ -49,12 +49,8 @@ pub trait Real:
     fn exp_below_one(self) -> Self;
     /// The natural logarithm.
     fn ln(self) -> Self;
-    /// The error function.
-    fn erf(self) -> Self;
     /// The error function, where an absolute error of 1e-7 is enough in single precision.
     fn erf_absolute(self) -> Self;
-    /// The hyperbolic tangent.
-    fn tanh(self) -> Self;
 
     /// The larger of two numbers; `other` where either is NaN.
     #[inline(always)]
@@ -70,7 +66,7 @@ pub trait Real:
 }
 
 macro_rules! real {
-    ($type:ident, $exp:path, $exp_below_one:path, $erf:path, $erf_absolute:path, $tanh:path) => {
+    ($type:ident, $exp:path, $exp_below_one:path, $erf_absolute:path) => {
         impl Real for $type {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -109,20 +105,12 @@ macro_rules! real {
                 self.ln()
             }
             #[inline(always)]
-            fn erf(self) -> Self {
-                $erf(self)
-            }
-            #[inline(always)]
             fn erf_absolute(self) -> Self {
                 $erf_absolute(self)
-            }
-            #[inline(always)]
-            fn tanh(self) -> Self {
-                $tanh(self)
             }
         }
     };
 }
 
-real!(f32, math::exp, math::exp_below_one, math::erf, math::erf_absolute, math::tanh);
-real!(f64, f64::exp, f64::exp, libm::erf, libm::erf, f64::tanh);
+real!(f32, math::exp, math::exp_below_one, math::erf_absolute);
+real!(f64, f64::exp, f64::exp, libm::erf);

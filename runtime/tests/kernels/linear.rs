@@ -1,8 +1,6 @@
 //! Linear maps, layer normalisation, column sums.
 
-use rtc_runtime::kernel::linear::{
-    Act, Init, column_sum, linear, linear_act, linear_grad_input, linear_grad_weight, linear_onto,
-};
+use rtc_runtime::kernel::linear::{Act, column_sum, linear, linear_act, linear_grad_input, linear_grad_weight};
 use rtc_runtime::kernel::norm::{layer_norm, layer_norm_grad};
 use rtc_runtime::kernel::{Real, Write, elementwise};
 
@@ -29,24 +27,6 @@ fn linear_equals_the_definition() {
             close32(&filled(m * n, |y| linear(&x, &w, Some(&bias), y, m, k, n)), &expected, 2e-5);
         }
     }
-}
-
-#[test]
-fn linear_adds_to_what_it_is_told() {
-    let (m, k, n) = (7, 17, 9);
-    let (x, w, bias, residual) = (numbers("x", m * k), numbers("w", n * k), numbers("b", n), numbers("r", m * n));
-    let product = reference(&x, &w, m, k, n);
-    let with = |init| {
-        let mut y = residual.clone();
-        linear_onto(&x, &w, init, &mut y, m, k, n);
-        y
-    };
-    let sum = plus(&product, &residual);
-    close(&with(Init::Zero), &product, 1e-13);
-    close(&with(Init::Output), &sum, 1e-13);
-    close(&with(Init::Bias(&bias)), &plus(&product, bias.iter().cycle()), 1e-13);
-    close(&with(Init::Residual(&residual)), &sum, 1e-13);
-    close(&with(Init::BiasResidual(&bias, &residual)), &plus(&sum, bias.iter().cycle()), 1e-13);
 }
 
 #[test]
@@ -174,12 +154,8 @@ fn layer_norm_gradients() {
             |v| filled(m * d, |y| layer_norm(&v[0], &v[1], &v[2], 1e-3, y)),
             |v, dy| {
                 let (mut dx, mut dgain, mut dbias) = (vec![0.0; m * d], vec![9.0; d], vec![9.0; d]);
-                layer_norm_grad(&v[0], &v[1], dy, 1e-3, &mut dx, &mut dgain, &mut dbias, Write::Replace);
-                let (old_gain, old_bias) = (dgain.clone(), dbias.clone());
-                layer_norm_grad(&v[0], &v[1], dy, 1e-3, &mut dx, &mut dgain, &mut dbias, Write::Add);
-                close(&dgain, &plus(&old_gain, &old_gain), 1e-12);
-                close(&dbias, &plus(&old_bias, &old_bias), 1e-12);
-                vec![dx, old_gain, old_bias]
+                layer_norm_grad(&v[0], &v[1], dy, 1e-3, &mut dx, &mut dgain, &mut dbias);
+                vec![dx, dgain, dbias]
             },
         );
     }

@@ -79,6 +79,11 @@ const OPS: &[(&str, &str, &str)] = &[
     ("linear on slots", SLOTS, "%y = linear %m, %w, %bias : f32[batch, 3, 4]"),
     ("layer norm", SEQUENCE, "%y = layer_norm %a, %gain, %bias {eps: 1e-5} : f32[batch, length, 4]"),
     ("layer norm of rows", ROW, "%y = layer_norm %ra, %gain, %bias {eps: 1e-2} : f32[batch, 4]"),
+    (
+        "layer norm of a parameter",
+        SLOTS,
+        "%n = layer_norm %slots, %gain, %bias {eps: 1e-2} : f32[3, 4]\n%y = expand %n, %a : f32[batch, 3, 4]",
+    ),
     ("gelu", SEQUENCE, "%y = gelu %a : f32[batch, length, 4]"),
     ("relu", SEQUENCE, "%y = relu %a : f32[batch, length, 4]"),
     ("sigmoid", SEQUENCE, "%y = sigmoid %a : f32[batch, length, 4]"),

@@ -4,6 +4,7 @@ mod gradients;
 mod halting;
 mod hand_cases;
 mod long;
+mod micro;
 mod oracle;
 mod properties;
 mod random;

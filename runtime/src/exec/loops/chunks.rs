@@ -8,7 +8,7 @@ use rtc_compiler::ir::types::{Attr, Type};
 use super::{State, put_slices};
 use crate::exec::rows::{Axis, Env};
 use crate::exec::storage::{Buffer, Element};
-use crate::exec::value::Val;
+use crate::exec::value::{TapeStep, Val};
 use crate::exec::{Executor, Fault};
 
 impl<T: Element> Executor<T> {
@@ -27,6 +27,7 @@ impl<T: Element> Executor<T> {
         let sequences: Vec<Val<T>> = node.operands[carried..].iter().map(|v| self.value(*v)).collect();
         let outputs = result_types[carried..].iter().take_while(|t| **t != Type::Tape);
         let mut outputs: Vec<Buffer<T>> = outputs.map(|ty| self.pool.take(env.extent(ty))).collect();
+        let saved_types = self.saved_types(body);
         let mut tape = vec![];
         let mut full = vec![];
         let mut present = env.rows();
@@ -51,10 +52,13 @@ impl<T: Element> Executor<T> {
                 params.push(self.slice_out(sequence, ty, env, &rows, &starts, here.axis(&axis)));
             }
             let out = self.body(body, params, &here)?;
-            let mut taped = self.tape_step(body, out.saved, here.clone());
-            taped.rows = (!all).then(|| Rc::new(rows.clone()));
-            taped.starts.clone_from(&starts);
-            tape.push(taped);
+            tape.push(TapeStep {
+                env: here.clone(),
+                rows: (!all).then(|| Rc::new(rows.clone())),
+                starts: starts.clone(),
+                saved: out.saved,
+                types: saved_types.clone(),
+            });
             let mut yields = out.yields;
             for (n, output) in yields.split_off(carried).into_iter().enumerate() {
                 let bounds = env.bounds(&result_types[carried + n]);

@@ -77,9 +77,9 @@ impl<T: Element> Executor<T> {
         Ok(BodyResult { yields, saved })
     }
 
-    fn tape_step(&self, body: RegionId, saved: Vec<Val<T>>, env: Env) -> TapeStep<T> {
-        let types = Rc::new(self.types(&self.plan.regions[body.index()].saves));
-        TapeStep { env, rows: None, starts: vec![], saved, types }
+    /// Types of what a body saves.
+    fn saved_types(&self, body: RegionId) -> Rc<Vec<Type>> {
+        Rc::new(self.types(&self.plan.regions[body.index()].saves))
     }
 
     /// `whole` with the given rows replaced by the rows of `part`.

@@ -35,6 +35,7 @@ impl<T: Element> Executor<T> {
         let mut done = State { values: values.clone(), types: self.types(&node.operands) };
         let mut going = Going { rows: (0..env.rows()).collect(), values, env: env.clone(), uncut: vec![] };
         let mut live = vec![true; env.rows()];
+        let saved_types = self.saved_types(body);
         let mut tape = vec![];
         for step in 0..longest {
             let keep: Vec<usize> = (0..going.rows.len()).filter(|n| bounds[going.rows[*n]] > step).collect();
@@ -46,7 +47,8 @@ impl<T: Element> Executor<T> {
                 break;
             }
             let (out, go) = self.step(body, &mut going, env, step, halts)?;
-            let taped = self.tape_step(body, out.saved, going.env.clone());
+            let (here, types) = (going.env.clone(), saved_types.clone());
+            let taped = TapeStep { env: here, rows: None, starts: vec![], saved: out.saved, types };
             for (n, row) in going.rows.iter().enumerate() {
                 live[*row] &= go.as_ref().is_none_or(|go| go[n] != 0);
             }
@@ -136,11 +138,14 @@ impl<T: Element> Executor<T> {
     fn leave(&self, done: &mut State<T>, going: &Going<T>, env: &Env, keep: &[usize]) {
         let leaving: Vec<usize> = (0..going.rows.len()).filter(|n| keep.binary_search(n).is_err()).collect();
         let rows: Vec<usize> = leaving.iter().map(|n| going.rows[*n]).collect();
-        for (n, val) in going.values.iter().enumerate() {
-            let ty = &done.types[n];
-            let part = val.select(ty, &going.env, &leaving, &self.pool);
-            done.values[n] = self.scattered(done.values[n].clone(), &part, ty, env, &rows);
-        }
+        let old = std::mem::take(&mut done.values);
+        let parts = old.into_iter().zip(&going.values).zip(&done.types);
+        done.values = parts
+            .map(|((old, new), ty)| {
+                let part = new.select(ty, &going.env, &leaving, &self.pool);
+                self.scattered(old, &part, ty, env, &rows)
+            })
+            .collect();
     }
 
     /// Goes on with only the rows in `keep` (indices among those going).

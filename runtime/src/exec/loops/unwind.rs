@@ -31,10 +31,15 @@ impl<T: Element> Executor<T> {
         debug_assert_eq!(seeds.len(), outputs);
         let mut sums: Vec<Buffer<T>> = result_types[carried..].iter().map(|ty| self.zeroed(env.extent(ty))).collect();
         let everyone: Vec<usize> = (0..env.rows()).collect();
+        let (mut full, mut present) = (vec![], &everyone[..]);
         for step in tape.steps.iter().rev() {
             let all = step.rows.is_none();
             let rows: &[usize] = step.rows.as_deref().map_or(&everyone, |r| r);
-            let full = if all { vec![] } else { self.cut_captures(body, env, rows) };
+            if rows != present {
+                self.put_back(std::mem::take(&mut full));
+                full = if all { vec![] } else { self.cut_captures(body, env, rows) };
+                present = rows;
+            }
             let mut params = self.rows_of(&mut state, env, rows, all);
             for (seed, ty) in seeds.iter().zip(&operand_types[1 + carried..]) {
                 params.push(self.slice_out(seed, ty, env, rows, &step.starts, step.env.axis(&axis)));
@@ -52,8 +57,8 @@ impl<T: Element> Executor<T> {
                 let ty = &result_types[carried + slices + n];
                 self.add_rows(sums[slices + n].as_mut_slice(), part, ty, env, rows, all);
             }
-            self.put_back(full);
         }
+        self.put_back(full);
         state.values.extend(sums.into_iter().map(|b| Val::Real(Rc::new(b))));
         for (result, val) in node.results.iter().zip(state.values) {
             self.memory.set(*result, val);

@@ -1,0 +1,82 @@
+//! What an arm of the dispatch asks about its node: attributes, sizes, axes, units.
+
+use std::rc::Rc;
+
+use rtc_compiler::ir::graph::{Node, Value};
+use rtc_compiler::ir::types::{Attr, Dim, Type};
+use rtc_compiler::plan::{Plan, Step};
+
+use super::rows::{Axis, Env};
+use crate::kernel::unit;
+
+/// What a node needs while it runs.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) step: &'a Step,
+    pub(super) node: &'a Node,
+    pub(super) env: &'a Env,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn ty(&self, value: Value) -> &'a Type {
+        self.plan.graph.ty(value)
+    }
+
+    pub(super) fn operand(&self, n: usize) -> Value {
+        self.node.operands[n]
+    }
+
+    pub(super) fn float(&self, name: &str) -> f64 {
+        self.node.attrs.get(name).and_then(Attr::float).unwrap_or(0.0)
+    }
+
+    pub(super) fn int(&self, name: &str) -> usize {
+        self.node.attrs.get(name).and_then(Attr::int).and_then(|v| usize::try_from(v).ok()).unwrap_or(0)
+    }
+
+    pub(super) fn word(&self, name: &str) -> &'a str {
+        self.node.attrs.get(name).and_then(Attr::text).unwrap_or("")
+    }
+
+    /// Size of the last axis of an operand.
+    pub(super) fn last(&self, n: usize) -> usize {
+        self.ty(self.operand(n)).dims().last().and_then(Dim::fixed).unwrap_or(1)
+    }
+
+    /// The second axis of a batched value, ragged or fixed, as offsets.
+    pub(super) fn axis(&self, n: usize) -> Rc<Axis> {
+        match self.ty(self.operand(n)).dims().get(1) {
+            Some(Dim::Sym(axis)) => self.env.axis(axis).clone(),
+            Some(Dim::Fixed(size)) => Rc::new(Axis::of_lengths(std::iter::repeat_n(*size, self.env.rows()))),
+            None => Rc::new(Axis::of_lengths(std::iter::repeat_n(1, self.env.rows()))),
+        }
+    }
+
+    /// How the elements of operand `x` group into the units of operand `units`: a unit is a row or a position.
+    pub(super) fn groups(&self, x: usize, units: &Type) -> Groups {
+        let (whole, unit) = (self.ty(self.operand(x)).dims(), units.dims());
+        let width = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).product::<usize>();
+        match whole.get(unit.len()) {
+            Some(Dim::Sym(axis)) if unit.len() == 1 => {
+                Groups::Rows(self.env.axis(axis).clone(), width(&whole[unit.len() + 1..]))
+            }
+            _ => Groups::Even(width(&whole[unit.len()..])),
+        }
+    }
+}
+
+/// Elements per unit.
+pub(super) enum Groups {
+    Even(usize),
+    Rows(Rc<Axis>, usize),
+}
+
+impl Groups {
+    pub(super) fn view(&self) -> unit::Groups<'_> {
+        match self {
+            Self::Even(width) => unit::Groups::Uniform(*width),
+            Self::Rows(axis, width) => unit::Groups::Offsets(&axis.offsets, *width),
+        }
+    }
+}
