@@ -39,7 +39,7 @@ pub(crate) fn on_a_large_stack<T: Send>(count: usize, work: impl Fn() -> T + Syn
         work()
     };
     thread::scope(|scope| {
-        let spawn = |size| thread::Builder::new().name("rtc".to_owned()).stack_size(size).spawn_scoped(scope, &work);
+        let spawn = |size| thread::Builder::new().name("rtc".to_owned()).stack_size(size).spawn_scoped(scope, work);
         match spawn(STACK).or_else(|_| spawn(SMALL_STACK)) {
             Ok(handle) => handle.join(),
             // The system gives no more threads: the stack of this one has to do.
