@@ -1,7 +1,8 @@
-//! Attention to the embedded input.
+//! Attention to the input of the recurrence.
 
 use super::{ATTENTION_DROPOUT, BIAS, HEAD_WIDTH, HEADS, MASK, across};
-use crate::feature::{Feature, Lowering, nothing_more};
+use crate::diag::{Diagnostic, Kind, Problems};
+use crate::feature::{Feature, Lowering, Site};
 use crate::schema::Schema;
 
 /// The feature.
@@ -9,14 +10,29 @@ pub(super) const INPUT: Feature = Feature {
     schema: Schema {
         slot: "attend",
         variant: "input",
-        doc: "Tokens attend to the embedded input of the model, whatever the states have become.",
+        doc: "Tokens attend to what the depth-wise recurrence started from, whatever the states have become.",
         fields: &[HEADS, HEAD_WIDTH, MASK, BIAS, ATTENTION_DROPOUT],
         children: &[],
     },
-    check: nothing_more,
+    check,
     // The input has the row's positions, so an answer per token must not look ahead in it.
     lower: Lowering::Layer(|l, block, place| {
         let mask = if l.causal() { "causal" } else { "all" };
         across(l, block, place, place.input, mask)
     }),
 };
+
+/// The input is that of a depth recurrence. A chunk has none: its positions are not the row's.
+fn check(site: &Site<'_>, problems: &mut Problems) {
+    let around = site.ancestors.iter().rev().find(|b| b.slot == "recur");
+    if around.is_none_or(|b| b.variant != "depthwise") {
+        problems.report(
+            Diagnostic::new(
+                Kind::MisplacedStatement,
+                site.block.span,
+                "`attend input` can only stand inside `recur depthwise`",
+            )
+            .label("there is no input here besides the states"),
+        );
+    }
+}

@@ -129,9 +129,9 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
     let x = l.graph().add_param(region, chunk_type, "chunk");
     let ((states, next), halted) = l.inside(region, |l| {
         let global_positions = block.word("positions") == Some("global");
-        let here = Place { memory: Some(m), global_positions, ..Place::at(x) };
+        let here = Place { memory: Some(m), step: place.step, global_positions, ..Place::at(x) };
         let states = group(l, block, &here)?;
-        Ok((states, updated(l, block, m, states)?))
+        Ok((states, updated(l, block, (m, states), place.step)?))
     })?;
     let sums = row_sums(l, region, &halted, place.state)?;
     let carried = 1 + sums.inits.len();
@@ -151,10 +151,15 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
 }
 
 /// The memory after a chunk; without `update` it passes through.
-fn updated(l: &mut Lower<'_>, block: &Block, memory: Value, states: Value) -> Result<Value, Misfit> {
+fn updated(
+    l: &mut Lower<'_>,
+    block: &Block,
+    (memory, states): (Value, Value),
+    step: Option<Value>,
+) -> Result<Value, Misfit> {
     let Some(update) = block.child("update") else { return Ok(memory) };
     let Lowering::Update(change) = lowering(update)? else { return Err(misplaced(update)) };
-    let here = Place { chunk: Some(states), ..Place::at(memory) };
+    let here = Place { chunk: Some(states), step, ..Place::at(memory) };
     l.scoped("update", |l| change(l, update, &here))
 }
 
