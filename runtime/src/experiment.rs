@@ -354,11 +354,8 @@ fn in_words(message: &str) -> String {
         "f64" => "a number",
         "a sequence" => "a list, as in `[a, b]`",
         block if block.starts_with("struct ") => "a block of fields",
-        _ if what.ends_with("any variant of untagged enum DataSource") => {
-            return message.replace(
-                "data did not match any variant of untagged enum DataSource",
-                "`data` takes a folder, or a file per split",
-            );
+        _ if what == "task: data did not match any variant of untagged enum DataSource" => {
+            return "task.data: takes a folder, or a file per split".to_owned();
         }
         _ => return message.to_owned(),
     };
@@ -529,7 +526,7 @@ mod tests {
             (good.replace("size: 32", "size: 0"), "`size` must be at least 1"),
             (good.replace("size: 32", "size: many"), "expected a whole number, 0 or more"),
             (good.replace("train: 40", "train: 10000001"), "at most 10000000"),
-            (good.replace("options:", "data: 5\n  options:"), "`data` takes a folder, or a file per split"),
+            (good.replace("options:", "data: 5\n  options:"), "takes a folder, or a file per split"),
             (good.replace("[test]", "test"), "expected a list"),
         ];
         for (text, expected) in cases {
