@@ -2,6 +2,7 @@
 
 mod command;
 mod failure;
+mod memory;
 mod model;
 mod progress;
 mod saved;

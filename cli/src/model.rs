@@ -14,7 +14,11 @@ use rtc_runtime::model::Model;
 use rtc_runtime::task::{Options, Task, resolve_options, task_named};
 
 use crate::failure::Failure;
+use crate::memory;
 use crate::text::number;
+
+/// Value, gradient and the two moments of AdamW.
+const BYTES_PER_PARAMETER: u128 = 16;
 
 /// A task with the options that decide its sizes; without one, sizes stay symbolic.
 #[derive(Clone, Debug, Default)]
@@ -134,6 +138,7 @@ impl Compiled {
 
     /// The model with freshly drawn parameters.
     pub(crate) fn build(&self, seed: u64, halting: Halting) -> Result<Model<f32>, Failure> {
+        memory::check(self.parameter_count() as u128 * BYTES_PER_PARAMETER)?;
         let (training, inference) = pipeline::plans(&self.spec, &self.binding)?;
         let mut model = Model::new(training, inference, self.binding, seed);
         model.set_halting(halting);

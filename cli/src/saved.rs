@@ -9,15 +9,16 @@ use rtc_compiler::source::Source;
 use rtc_runtime::checkpoint::{self, CheckpointState, Slot};
 use rtc_runtime::error::CheckpointError;
 use rtc_runtime::exec::Halting;
-use rtc_runtime::experiment::Experiment;
+use rtc_runtime::experiment::{Experiment, TaskSettings};
 use rtc_runtime::learner::Learner;
 use rtc_runtime::model::Model;
 use rtc_runtime::record::{RunFolder, SavedRun};
-use rtc_runtime::task::{Options as TaskOptions, Task, resolve_options, task_named};
+use rtc_runtime::task::{Dataset, Options as TaskOptions, Task, resolve_options, task_named};
 
 use crate::failure::Failure;
 use crate::model::{Compiled, TaskFacts};
 use crate::spec_file::Folder;
+use crate::threads;
 
 /// Which trained model, and how it computes.
 #[derive(Args)]
@@ -31,7 +32,7 @@ pub(crate) struct ModelOptions {
     #[arg(long, value_enum, default_value_t = HaltingArg::Compact)]
     pub(crate) halting: HaltingArg,
     /// Number of threads; changes speed alone
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub(crate) threads: Option<NonZeroUsize>,
 }
 
@@ -103,6 +104,12 @@ impl Trained {
             model,
         })
     }
+}
+
+/// What to say where files were named and some splits have none.
+pub(crate) fn generated(settings: &TaskSettings, data: &Dataset) -> Option<String> {
+    let some = settings.data.is_some() && !data.generated.is_empty();
+    some.then(|| format!("no file, so generated: {}", data.generated.join(", ")))
 }
 
 /// The task of an experiment with its complete options.

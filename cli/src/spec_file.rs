@@ -1,8 +1,9 @@
 //! Specs on the command line: `file.rt` or `file.rt:variant`, read, checked, with their problems printed.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::string::FromUtf8Error;
 
 use rtc_compiler::check::{Loader, check};
 use rtc_compiler::diag::Problems;
@@ -78,13 +79,29 @@ pub(crate) struct Checked {
     pub(crate) sources: Sources,
 }
 
+/// The most bytes of a file that are read, far more than a spec or an experiment has. What has no end, as a device, is
+/// an error so.
+const MAX_BYTES: u64 = 1 << 24;
+
+fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![];
+    File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES { Err(io::Error::other("more than 16 MiB")) } else { Ok(bytes) }
+}
+
+/// The text of a file, without the byte order mark that some editors put before it.
+fn text_of(bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
+    let text = String::from_utf8(bytes)?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
 /// Reads a text file. `what` it should be is named where the file is something else.
 pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
-    let bytes = fs::read(path).map_err(|error| match error.kind() {
-        ErrorKind::IsADirectory => Failure::io("read", path, std::io::Error::other(format!("a folder is no {what}"))),
+    let bytes = read_bytes(path).map_err(|error| match error.kind() {
+        ErrorKind::IsADirectory => Failure::io("read", path, io::Error::other(format!("a folder is no {what}"))),
         _ => Failure::io("read", path, error),
     })?;
-    String::from_utf8(bytes).map_err(|error| {
+    text_of(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
         Failure::NoSpec(format!("{}:{line}: this {what} is not UTF-8 text", path.display()))
@@ -105,7 +122,7 @@ impl Folder {
 
 impl Loader for Folder {
     fn load(&self, path: &str) -> Result<String, String> {
-        let reason = |error: std::io::Error| match error.kind() {
+        let reason = |error: io::Error| match error.kind() {
             ErrorKind::NotFound => "not found".to_owned(),
             ErrorKind::IsADirectory => "a folder".to_owned(),
             _ => error.to_string(),
@@ -115,7 +132,11 @@ impl Loader for Folder {
         if !file.starts_with(&root) {
             return Err("a link out of the folder of the spec".to_owned());
         }
-        String::from_utf8(fs::read(file).map_err(reason)?).map_err(|_| "not UTF-8 text".to_owned())
+        // A pipe or a device could keep the compiler waiting.
+        if !file.is_file() {
+            return Err(if file.is_dir() { "a folder" } else { "no plain file" }.to_owned());
+        }
+        text_of(read_bytes(&file).map_err(reason)?).map_err(|_| "not UTF-8 text".to_owned())
     }
 }
 

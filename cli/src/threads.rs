@@ -2,6 +2,7 @@
 //!
 //! The number of threads changes no result: blocks of work are cut by shapes alone.
 
+use std::num::NonZeroUsize;
 use std::thread;
 
 /// Stack of the thread that does the work, in bytes. It is virtual memory: only what is used is ever there.
@@ -9,11 +10,20 @@ const STACK: usize = 1 << 30;
 /// Where a limit on virtual memory forbids the large one.
 const SMALL_STACK: usize = 1 << 26;
 
+/// The most threads; a machine that runs so many at once is rare, and each one costs a stack.
+const MAX_THREADS: usize = 1024;
+
+/// Reads `--threads`.
+pub(crate) fn parse(text: &str) -> Result<NonZeroUsize, String> {
+    let count = text.parse().ok().filter(|count: &NonZeroUsize| count.get() <= MAX_THREADS);
+    count.ok_or_else(|| format!("a whole number from 1 to {MAX_THREADS} is wanted"))
+}
+
 /// Fixes the number of threads and gives it: as asked, else `RAYON_NUM_THREADS`, else as many as the machine runs at once.
 ///
 /// The variables are set for Candle, which would otherwise look the number of cores up on every matrix product.
 pub(crate) fn set_up(wanted: Option<usize>) -> usize {
-    let given = || std::env::var("RAYON_NUM_THREADS").ok()?.parse().ok().filter(|n| *n > 0);
+    let given = || std::env::var("RAYON_NUM_THREADS").ok()?.parse().ok().filter(|n| (1..=MAX_THREADS).contains(n));
     let available = || thread::available_parallelism().map_or(1, usize::from);
     let count = wanted.or_else(given).unwrap_or_else(available);
     for name in ["RAYON_NUM_THREADS", "CANDLE_NUM_THREADS"] {

@@ -43,6 +43,9 @@ fn files_that_are_no_specs_give_a_message_and_a_code() {
     place.rtc(&["fmt", "folder.rt", "bytes.rt"]).code(6).says("folder.rt").says("bytes.rt:2");
     place.rtc(&["train", "tiny.rt", "--experiment", "folder.rt"]).code(6);
     place.rtc(&["train", "tiny.rt", "--experiment", "empty.rt"]).code(2);
+    place.rtc(&["train", "tiny.rt", "--experiment", "bytes.rt"]).code(2).says("not UTF-8");
+    place.write("mark.rt", &format!("\u{feff}{}", place.read("tiny.rt")));
+    place.rtc(&["check", "mark.rt"]).code(0);
     place.rtc(&["train", "tiny.rt", "--experiment", "listops_smok"]).code(2).says("did you mean `listops_smoke`?");
 }
 
@@ -56,7 +59,15 @@ fn wrong_arguments_exit_with_2() {
     place.rtc(&["compile", "tiny.rt", "--task", "listop"]).code(2).says("did you mean `listops`?");
     place.rtc(&["compile", "tiny.rt", "--emit", "grad", "--inference"]).code(2);
     place.rtc(&["train", "tiny.rt", "--device", "cuda"]).code(2).says("without CUDA");
-    place.rtc(&["train", "tiny.rt", "--threads", "0"]).code(2);
+    for threads in ["0", "1025", "100000000"] {
+        place.rtc(&["train", "tiny.rt", "--threads", threads]).code(2).says("from 1 to 1024");
+    }
+    for run in ["", ".", "..", "../x", "a/../..", "/x"] {
+        place.train(&["--run", run]).code(2).says("is no name");
+    }
+    place.rtc(&["task", "sample", "listops", "--count", "1000000000000"]).code(2).says("10000000");
+    place.train(&["--with", "task.sizes.train=1000000000000"]).code(2).says("at most 10000000");
+    place.train(&["--with", "task.sizes.train=-1"]).code(2).says("expected a whole number, 0 or more");
     place.rtc(&["train", "tiny.rt", "--with", "epohcs=2"]).code(2).says("did you mean `epochs`?");
     place.rtc(&["explain", "unknown-feild"]).code(2).says("did you mean `unknown-field`?");
     place.rtc(&["task", "sample", "listops", "--split", "tst"]).code(2).says("did you mean `test`?");
@@ -223,6 +234,8 @@ fn broken_data_and_divergence_have_codes_of_their_own() {
     place.write("train.tsv", "9\t[MAX 2 9 ]\n8\t[MAX 2 9 ]\n");
     place.train(&["--with", "task.data={train: train.tsv}"]).code(4).says("train.tsv:2");
     assert!(!place.path("runs").join("x").exists());
+    fs::create_dir(place.path("nothing")).expect("a new folder");
+    place.train(&["--with", "task.data=nothing"]).code(4).says("no published file");
     place.train(&["--with", "optimiser.learning_rate=1e30", "--with", "schedule.warmup=0"]).code(5).says("non-finite");
     place.rtc(&["train", "tiny.rt:no_gate", "--experiment", "tiny.yaml", "--set", "embed.widht=8"]).code(3);
 }
@@ -250,6 +263,17 @@ fn damaged_and_foreign_runs_are_refused() {
     let spec = place.read("runs/r/spec.rt");
     place.write("runs/r/spec.rt", &spec.replace("width: 16", "width: 32"));
     place.rtc(&["eval", "r"]).code(7).says("spec.rt was changed");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_has_no_end_or_no_room_is_refused() {
+    let place = Place::new();
+    place.shell("mkfifo pipe && \"$RTC\" check /dev/zero").code(6).says("more than 16 MiB");
+    place.write("piped.rt", "use \"pipe\"\n");
+    place.rtc(&["check", "piped.rt"]).code(3).says("no plain file");
+    place.train(&["--with", "task.data={train: /dev/zero}"]).code(4).says("longer than 16 MiB");
+    place.train(&["--set", "embed.width=1048576"]).code(6).says("can't hold the model");
 }
 
 #[cfg(target_os = "linux")]

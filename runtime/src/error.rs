@@ -122,7 +122,10 @@ impl fmt::Display for CheckpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "checkpoint {} is refused: {}", self.path.display(), self.reason)?;
         match &self.previous {
-            Some(previous) => write!(f, "; the last good one is {}", previous.display()),
+            Some(previous) => {
+                let (good, bad) = (previous.display(), self.path.display());
+                write!(f, "; the last good one is {good}: put it in the place of {bad} to go on from there")
+            }
             None => Ok(()),
         }
     }

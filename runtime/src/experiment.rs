@@ -12,7 +12,7 @@ use crate::batching::Buckets;
 use crate::error::{ExperimentError, suggest};
 use crate::learner::UpdateRule;
 use crate::schedule::{Beta1, Schedule, ScheduleKind};
-use crate::task::{OptionValue, resolve_options, task_named};
+use crate::task::{MAX_EXAMPLES, OptionValue, resolve_options, task_named};
 
 /// The experiments that are part of the program: name and text.
 pub const EMBEDDED: &[(&str, &str)] = &[
@@ -326,7 +326,7 @@ impl ExperimentFile {
     /// Such an error reads `path.to.block: what is wrong at line 1 column 2`, where the line is one of the merged text.
     fn explain(&self, error: &serde_yaml::Error, place: &[&str]) -> ExperimentError {
         let text = error.to_string();
-        let message = text.split(" at line ").next().unwrap_or(&text);
+        let message = &in_words(text.split(" at line ").next().unwrap_or(&text));
         let head = message.split(": ").next().unwrap_or_default();
         let path = if head == message || head.contains([' ', '`']) { "" } else { head };
         let mut keys: Vec<&str> = path.split(['.', '[']).filter(|key| !key.is_empty() && !key.ends_with(']')).collect();
@@ -344,6 +344,22 @@ impl ExperimentFile {
         let line = line_of(&self.text, &nested).or_else(|| line_of(&self.text, &keys));
         self.fail(line, format!("{message}{hint}"))
     }
+}
+
+/// The message of the YAML reader with what it calls types of the program in words of the experiment.
+fn in_words(message: &str) -> String {
+    let (what, expected) = message.rsplit_once(", expected ").unwrap_or((message, ""));
+    let words = match expected {
+        "usize" | "u64" => "a whole number, 0 or more",
+        "f64" => "a number",
+        "a sequence" => "a list, as in `[a, b]`",
+        block if block.starts_with("struct ") => "a block of fields",
+        _ if what == "task: data did not match any variant of untagged enum DataSource" => {
+            return "task.data: takes a folder, or a file per split".to_owned();
+        }
+        _ => return message.to_owned(),
+    };
+    format!("{what}, expected {words}")
 }
 
 /// The line on which the last key of a path first stands below the others, counted from 1.
@@ -447,6 +463,9 @@ fn check_task(experiment: &Experiment) -> Result<(), Broken> {
         if *size == 0 {
             return Err((vec!["task", "sizes"], format!("the size of `{name}` must be at least 1")));
         }
+        if *size > MAX_EXAMPLES {
+            return Err((vec!["task", "sizes"], format!("the size of `{name}` must be at most {MAX_EXAMPLES}")));
+        }
     }
     if let Some(DataSource::Files(files)) = &settings.data {
         files.keys().try_for_each(|name| named(&["task", "data"], name).map(drop))?;
@@ -505,7 +524,10 @@ mod tests {
             (good.replace("kind: constant", "kind: cosin"), "did you mean `cosine`?"),
             (good.replace("train_length:", "train_lenght:"), "did you mean `train_length`?"),
             (good.replace("size: 32", "size: 0"), "`size` must be at least 1"),
-            (good.replace("size: 32", "size: many"), "invalid type"),
+            (good.replace("size: 32", "size: many"), "expected a whole number, 0 or more"),
+            (good.replace("train: 40", "train: 10000001"), "at most 10000000"),
+            (good.replace("options:", "data: 5\n  options:"), "takes a folder, or a file per split"),
+            (good.replace("[test]", "test"), "expected a list"),
         ];
         for (text, expected) in cases {
             let error = ExperimentFile::parse("x.yaml", &text).expect_err(expected);

@@ -1,8 +1,10 @@
 //! `rtc diff`: what differs between two specs, as graphs.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use clap::Args;
+use rtc_compiler::diag::closest;
 use rtc_compiler::ir::cost::{Sizes, region_cost};
 use rtc_compiler::ir::diff::{Difference, SlotDifference, diff};
 use rtc_compiler::ir::graph::MAIN;
@@ -92,6 +94,23 @@ impl Verdict {
     }
 }
 
+/// A slot that neither model has is a slip of the pen, not a finding.
+fn known_slot(slot: &str, models: [&Compiled; 2]) -> Result<(), Failure> {
+    fn collect<'s>(block: &'s Block, names: &mut BTreeSet<&'s str>) {
+        names.extend([block.slot, block.variant].into_iter().filter(|name| !name.is_empty()));
+        block.children.iter().for_each(|child| collect(child, names));
+    }
+    let mut names = BTreeSet::new();
+    for model in models {
+        collect(&model.spec.root, &mut names);
+        let labels = model.graph.walk(MAIN).into_iter().map(|n| model.graph.node(n).label.as_str());
+        names.extend(labels.flat_map(|label| label.split('.')).filter(|part| !part.is_empty()));
+    }
+    let Some(part) = slot.split('.').find(|part| !names.contains(part)) else { return Ok(()) };
+    let hint = closest(part, names).map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+    Err(Failure::Usage(format!("--only: neither model has a slot `{part}`{hint}")))
+}
+
 /// The block without the statements at the end of `path`, wherever the path starts.
 fn without(block: &Block, path: &[&str]) -> Block {
     let mut out = block.clone();
@@ -115,6 +134,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         Compiled::new(checked.spec, &task)
     };
     let (a, b) = (compile(&options.a)?, compile(&options.b)?);
+    if let Some(slot) = &options.only {
+        known_slot(slot, [&a, &b])?;
+    }
     let sizes = Sizes::row(options.length);
     let difference = diff(&a.graph, &b.graph, &sizes);
     let comparison = Comparison {

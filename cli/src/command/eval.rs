@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::progress::Progress;
-use crate::saved::{ModelOptions, Trained};
+use crate::saved::{ModelOptions, Trained, generated};
 use crate::terminal::Terminal;
 use crate::text::number;
 
@@ -44,7 +44,7 @@ pub(crate) struct Options {
 /// Prints a table.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let mut trained = Trained::open(&options.model)?;
-    let data = load_splits(options, &trained)?;
+    let data = load_splits(options, &trained, terminal)?;
     let update = trained.state.progress.updates;
     terminal.message(&format!("{}, {} after update {}", trained.name, options.model.checkpoint, number(update as f64)));
     let batch = &trained.experiment.batch;
@@ -72,7 +72,11 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 }
 
 /// The examples of every split, in the order asked for.
-fn load_splits(options: &Options, trained: &Trained) -> Result<Vec<(String, Vec<Example>)>, Failure> {
+fn load_splits(
+    options: &Options,
+    trained: &Trained,
+    terminal: &Terminal,
+) -> Result<Vec<(String, Vec<Example>)>, Failure> {
     let mut settings = trained.experiment.task.clone();
     let wanted = if options.split.is_empty() { &trained.experiment.evaluate } else { &options.split };
     for split in wanted {
@@ -88,6 +92,9 @@ fn load_splits(options: &Options, trained: &Trained) -> Result<Vec<(String, Vec<
     }
     let names: Vec<&str> = wanted.iter().map(String::as_str).collect();
     let mut data = load(&settings, &names)?;
+    if let Some(message) = generated(&settings, &data) {
+        terminal.message(&message);
+    }
     let mut take = |name: &String| Some((name.clone(), data.splits.remove(name)?));
     let splits: Vec<_> = wanted.iter().filter_map(&mut take).collect();
     match splits.iter().find(|(_, examples)| examples.is_empty()) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
 use rtc_runtime::experiment::TaskSettings;
-use rtc_runtime::task::{Objective, OptionValue, Options as TaskOptions, TASKS, Task};
+use rtc_runtime::task::{MAX_EXAMPLES, Objective, OptionValue, Options as TaskOptions, TASKS, Task};
 use rtc_runtime::task::{describe, load_split, resolve_options, sample, task_named};
 use serde_json::{Map, Value, json};
 
@@ -43,7 +43,7 @@ enum Action {
         #[command(flatten)]
         rows: Rows,
         /// Number of examples to describe; as published without it
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = example_count)]
         count: Option<usize>,
     },
     /// Print examples of a split
@@ -51,7 +51,7 @@ enum Action {
         #[command(flatten)]
         rows: Rows,
         /// Number of examples
-        #[arg(long, value_name = "N", default_value_t = 5)]
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = example_count)]
         count: usize,
     },
 }
@@ -73,6 +73,12 @@ struct Rows {
     /// Print as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Reads `--count`.
+fn example_count(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| *count <= MAX_EXAMPLES);
+    count.ok_or_else(|| format!("a whole number from 0 to {MAX_EXAMPLES} is wanted"))
 }
 
 /// Lists, describes or samples.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -22,7 +22,7 @@ use signal_hook::flag;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::model::{Compiled, TaskFacts};
 use crate::progress::Progress;
-use crate::saved::{HaltingArg, task_of};
+use crate::saved::{HaltingArg, generated, task_of};
 use crate::spec_file::{SpecArg, read_text};
 use crate::terminal::Terminal;
 use crate::text::{duration, number};
@@ -77,7 +77,7 @@ pub(crate) struct Options {
     #[arg(long)]
     fresh: bool,
     /// Number of threads; changes speed alone
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub(crate) threads: Option<NonZeroUsize>,
     /// What sequences that have halted cost; changes speed alone
     #[arg(long, value_enum, default_value_t = HaltingArg::Compact)]
@@ -186,7 +186,11 @@ fn experiment_file(text: &str) -> Result<ExperimentFile, Failure> {
     if EMBEDDED.iter().any(|(name, _)| *name == text) || !looks_like_a_file {
         return Ok(ExperimentFile::embedded(text)?);
     }
-    Ok(ExperimentFile::parse(text, &read_text(path, "experiment")?)?)
+    let yaml = read_text(path, "experiment").map_err(|failure| match failure {
+        Failure::NoSpec(message) => Failure::Usage(message),
+        other => other,
+    })?;
+    Ok(ExperimentFile::parse(text, &yaml)?)
 }
 
 fn experiment_name(text: &str) -> String {
@@ -196,7 +200,9 @@ fn experiment_name(text: &str) -> String {
 /// The folder of the run. With `--fresh`, the first numbered one that holds no run.
 fn folder(options: &Options, experiment: &str, job: &Job) -> Result<PathBuf, Failure> {
     let name = match &options.run {
-        Some(name) if name.is_empty() => return Err(Failure::Usage("`--run` needs a name".into())),
+        Some(name) if !is_name(name) => {
+            return Err(Failure::Usage(format!("`--run {name}` is no name; `--runs` says where the folder is made")));
+        }
         Some(name) => name.clone(),
         None => {
             let RunInfo { model, seed, .. } = &job.info;
@@ -209,6 +215,12 @@ fn folder(options: &Options, experiment: &str, job: &Job) -> Result<PathBuf, Fai
     }
     let numbered = (2..).map(|n| options.runs.join(format!("{name}.{n}")));
     Ok(numbered.into_iter().find(|path| !RunFolder::exists(path)).unwrap_or(first))
+}
+
+/// Whether a folder of this name lies below the one of the runs.
+fn is_name(name: &str) -> bool {
+    let mut parts = Path::new(name).components().peekable();
+    parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
 /// Keeps a second process out of the folder for as long as the file is open.
@@ -237,6 +249,9 @@ fn make_data(experiment: &Experiment, terminal: &Terminal) -> Result<Dataset, Fa
     let data = load(&experiment.task, &experiment.splits());
     drop(spinner);
     let data = data?;
+    if let Some(message) = generated(&experiment.task, &data) {
+        terminal.message(&message);
+    }
     let sizes =
         experiment.splits().into_iter().map(|split| format!("{split} {}", number(data.split(split).len() as f64)));
     let sizes = sizes.collect::<Vec<_>>().join(", ");

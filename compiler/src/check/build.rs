@@ -6,6 +6,7 @@ use super::expand::{Author, COPIES, Tree, TreeField, is_counted};
 use super::items::Items;
 use super::resolve::{ATTENTION, Allowed, CONSTANT, DEPTH, Resolver, Type, Typed};
 use super::scope::{Bound, ScopeId, Scopes};
+use super::size;
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
 use crate::expr::Expr;
 use crate::feature::{self, Feature, Site};
@@ -34,6 +35,7 @@ pub(super) fn build(
     let mut broken = builder.broken;
     derive(&mut root, &base, overrides, &mut broken, problems);
     check(&root, &mut Vec::new(), &Context { broken_definitions, catalog, overrides, broken: &broken }, problems);
+    size::check(&root, problems);
     Some(root)
 }
 

@@ -11,6 +11,7 @@ mod items;
 mod load;
 mod resolve;
 mod scope;
+mod size;
 
 pub use load::Loader;
 

@@ -86,7 +86,7 @@ model m {
     /// A file, an expression or an expanded model is too long.
     TooLong = "too-long", Error,
         summary: "A file, an expression or an expanded model is too long.",
-        doc: "A file has at most 256 KiB, an expression at most 400 tokens as written and 10,000 after masks are inlined, a model at most 10,000 statements after blocks are inserted.",
+        doc: "A file has at most 256 KiB, an expression at most 400 tokens as written and 10,000 after masks are inlined, a model at most 10,000 statements after blocks are inserted and 5,000 after stacks are copied.",
         bad: r#"
 mask m0 = i < j
 mask m1 = m0 or m0

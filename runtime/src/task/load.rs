@@ -22,6 +22,8 @@ pub struct Dataset {
     pub classes: usize,
     /// The examples of every split that was asked for.
     pub splits: BTreeMap<String, Vec<Example>>,
+    /// The splits that were generated; the others were read from files.
+    pub generated: Vec<String>,
 }
 
 impl Dataset {
@@ -86,15 +88,17 @@ pub fn load(settings: &TaskSettings, splits: &[&str]) -> Result<Dataset, DataErr
             loaded.insert(name.to_string(), kept);
         }
     }
+    let mut generated = Vec::new();
     for &name in splits {
         if !loaded.contains_key(name) {
+            generated.push(name.to_string());
             let count = count(task, settings, name)?;
             let request = Request { split: name, count, options: &options, seed: settings.seed, exclude: &exclude };
             loaded.insert(name.to_string(), task.generate(&request)?);
         }
     }
     let (vocabulary, classes) = (task.vocabulary(&options).len(), task.classes(&options).len());
-    Ok(Dataset { objective: task.objective(), vocabulary, classes, splits: loaded })
+    Ok(Dataset { objective: task.objective(), vocabulary, classes, splits: loaded, generated })
 }
 
 /// Loads one split.
@@ -128,6 +132,11 @@ fn read_split(task: &dyn Task, settings: &TaskSettings, split: &str) -> Result<O
         let names = row.files.iter().flat_map(|file| [folder.join(file), folder.join(format!("{file}.gz"))]);
         names.into_iter().find(|path| path.is_file())
     };
+    if task.splits().iter().all(|row| find(row.name).is_none()) {
+        let names: Vec<&str> = task.splits().iter().flat_map(|row| row.files.first()).copied().collect();
+        let message = format!("this folder holds no published file of the task, as {}", names.join(", "));
+        return Err(unreadable(folder, message));
+    }
     match (split, find(split), find("train")) {
         ("train", Some(path), _) if find("dev").is_none() => {
             let rows = task.read(&path)?;
@@ -150,6 +159,9 @@ fn unreadable(path: &Path, why: impl ToString) -> DataError {
 pub(super) fn broken(path: &Path, line: usize, message: String) -> DataError {
     DataError { file: path.display().to_string(), line: Some(line), message }
 }
+
+/// The most bytes of a line: what has no end, as a device, is an error so.
+const MAX_LINE: u64 = 1 << 24;
 
 /// The lines of a text file, unpacked if its name ends in `.gz`, with their numbers from 1.
 pub(super) struct Lines {
@@ -174,8 +186,11 @@ impl Iterator for Lines {
     fn next(&mut self) -> Option<Self::Item> {
         let mut text = String::new();
         self.number += 1;
-        match self.reader.read_line(&mut text) {
+        match self.reader.by_ref().take(MAX_LINE).read_line(&mut text) {
             Ok(0) => None,
+            Ok(read) if read as u64 == MAX_LINE && !text.ends_with('\n') => {
+                Some(Err(broken(&self.path, self.number, "the line is longer than 16 MiB".into())))
+            }
             Ok(_) => {
                 text.truncate(text.trim_end_matches(['\n', '\r']).len());
                 Some(Ok((self.number, text)))

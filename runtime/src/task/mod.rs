@@ -58,6 +58,9 @@ impl Example {
 
 pub use rtc_compiler::schema::Objective;
 
+/// The most examples of a split: all are held in memory.
+pub const MAX_EXAMPLES: usize = 10_000_000;
+
 /// One part of a task's data.
 #[derive(Clone, Copy, Debug)]
 pub struct Split {

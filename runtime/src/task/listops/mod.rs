@@ -162,7 +162,7 @@ impl Task for ListOps {
         self.split(request.split).map_err(fail)?;
         let sampler = Sampler::new(source(request.split), request.options, request.seed).map_err(fail)?;
         let mut seen: BTreeSet<Vec<u32>> = BTreeSet::new();
-        let mut examples = Vec::with_capacity(request.count);
+        let mut examples = Vec::new();
         let (mut index, mut useless) = (0, 0);
         while examples.len() < request.count {
             let candidate = sampler.candidate(index);
