@@ -169,6 +169,7 @@ fn diff_names_what_an_ablation_changes() {
     place.rtc(&["diff", "tiny.rt", "tiny.rt:no_halt", "--only", "halt"]).code(0).says("follow from it");
     place.rtc(&["diff", "tiny.rt", "tiny.rt:no_halt", "--only", "depthwise.halt"]).code(0);
     place.rtc(&["diff", "tiny.rt:no_gate", "tiny.rt:no_halt", "--only", "halt"]).code(1);
+    place.rtc(&["diff", "tiny.rt", "tiny.rt:no_gate", "--only", "gat"]).code(2).says("did you mean `gate`?");
     assert_eq!(place.rtc(&["diff", "tiny.rt", "tiny.rt"]).code(0).stdout, "the graphs are equal\n");
     let text = place.rtc(&["diff", "tiny.rt", "tiny.rt:no_gate", "--length", "1000"]);
     assert!(text.code(0).stdout.contains("for a row of 1,000 tokens"), "{}", text.stdout);
