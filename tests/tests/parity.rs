@@ -323,8 +323,11 @@ fn compare<T: Element>(case: &Case, halting: Halting, tolerance: Tolerance, faul
         }
     };
     let logits = &case.io["logits"];
-    let reference =
-        if case.causal() { case.kept().iter().map(|n| logits.data[*n]).collect() } else { logits.data.clone() };
+    // Logits of padded tokens have no counterpart; a token has one logit per output.
+    let outputs_per_token = logits.shape.last().copied().unwrap_or(1);
+    let of_token = |n: &usize| &logits.data[n * outputs_per_token..(n + 1) * outputs_per_token];
+    let reference: Vec<f64> =
+        if case.causal() { case.kept().iter().flat_map(of_token).copied().collect() } else { logits.data.clone() };
     check("logits", &doubles(outputs.real("logits").expect("logits")), &reference, 1e-3, tolerance.outputs);
     check("loss", &[outputs.scalar("loss").expect("loss")], &case.io["loss"].data, 1e-3, tolerance.outputs);
     if let Some(act) = case.io.get("act_per_row") {

@@ -104,7 +104,7 @@ impl Backward for Emitter<'_, '_> {
 }
 
 impl Differentiator<'_> {
-    /// Emits a node. A misfit is remembered and reported at the end; the loss stands in for the result.
+    /// Emits a node. A misfit is remembered and reported at the end; the node's operands stand in for its results.
     fn emit(&mut self, place: Place, label: &str, op: Op, operands: &[Value], attrs: Attrs) -> Vec<Value> {
         let new =
             NewNode { op, operands: operands.to_vec(), attrs, types: vec![], body: None, label: label.to_owned() };

@@ -108,6 +108,7 @@ pub fn run(name: &str, graph: &mut Graph) -> Option<bool> {
 fn step(graph: &mut Graph, round: usize, pass: &Pass) -> Step {
     let before = graph.walk(MAIN).len();
     let changed = (pass.run)(graph);
+    // Debug builds only: no input leads here, a pass that breaks a valid graph is a fault of the pass.
     if cfg!(debug_assertions)
         && let Err(violations) = verify::verify(graph)
     {

@@ -73,7 +73,7 @@ impl<T: Element> Executor<T> {
     }
 }
 
-/// The chunk width of every row (notes 1.5 and D7).
+/// The chunk width of every row.
 ///
 /// `cut: position` cuts each row by itself: into pieces of `size`, or into `count` pieces of equal width. `cut: balanced` is
 /// the papers' code: the padded width of the batch decides for all rows, and pieces are of equal width.
