@@ -28,7 +28,8 @@ pub fn run(graph: &mut Graph) -> Result<(), Misfit> {
     let forward: Vec<NodeId> = d.graph.nodes(MAIN).iter().copied().filter(|n| *n != end).collect();
     let place = Place { region: MAIN, before: Some(end) };
     let seed = d.emit(place, "loss", Op::Full, &[loss], Attrs::from([("value", 1.0.into()), ("rank", 0_usize.into())]));
-    let mut cotangents = Cotangents::from([(loss, seed[0])]);
+    let mut cotangents = Cotangents::new();
+    d.add(loss, Some(seed[0]), place, "loss", &mut cotangents);
     d.backward(&forward, place, &mut cotangents);
     d.fault.map_or(Ok(()), Err)
 }
@@ -138,10 +139,6 @@ impl Differentiator<'_> {
                 self.unwind(id, &node, &dy, place, cotangents);
                 continue;
             }
-            if node.op == Op::Param {
-                self.accumulate(&node, dy[0], place);
-                continue;
-            }
             let rule = node.op.def().gradient;
             let parts = rule(&mut Emitter { d: self, place, label: &node.label }, &node, &dy);
             for (operand, part) in node.operands.iter().zip(parts) {
@@ -150,8 +147,8 @@ impl Differentiator<'_> {
         }
     }
 
-    fn accumulate(&mut self, param: &Node, gradient: Option<Value>, place: Place) {
-        let (Some(gradient), Some(name)) = (gradient, param.attrs.get("name")) else { return };
+    fn accumulate(&mut self, param: &Node, gradient: Value, place: Place) {
+        let Some(name) = param.attrs.get("name") else { return };
         let attrs = Attrs::from([("param", name.clone())]);
         self.emit(place, &param.label, Op::Accumulate, &[gradient], attrs);
     }
@@ -163,7 +160,7 @@ impl Differentiator<'_> {
         if let Some(producer) = self.graph.producer(value) {
             let node = self.graph.node(producer).clone();
             if node.op == Op::Param {
-                self.accumulate(&node, Some(part), place);
+                self.accumulate(&node, part, place);
                 return;
             }
         }
