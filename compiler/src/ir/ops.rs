@@ -127,8 +127,6 @@ ops! {
 
     /// `y = x w^T + bias`, with `w` of shape [outputs, inputs].
     Linear = "linear" (x, w; bias) {} => linear, linear, linear;
-    /// A linear layer and its activation in one pass; gives the value before and after the activation.
-    LinearAct = "linear_act" (x, w, bias) {act} => linear_act, none, linear;
     /// `(x - mean) / sqrt(var + eps) gain + bias` over the last axis.
     LayerNorm = "layer_norm" (x, gain, bias) {eps} => same, layer_norm, norm;
     /// `x Phi(x)` with the exact normal distribution function.

@@ -204,12 +204,6 @@ pub fn linear(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![s.with_last(0, outputs.clone())?])
 }
 
-/// As `linear`, twice.
-pub fn linear_act(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    let one = linear(s)?;
-    Ok([one.clone(), one].concat())
-}
-
 /// Last axis from outputs to inputs.
 pub fn linear_grad_input(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let [outputs, inputs] = s.dims(1) else { return Err(s.mismatch()) };

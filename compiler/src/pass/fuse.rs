@@ -1,6 +1,5 @@
 //! Fusion: neighbours that one kernel computes in one pass over memory.
 //!
-//! - `linear` with bias, then `gelu` or `relu`: `linear_act`, whose first result is the value before the activation.
 //! - `sigmoid`, then `lerp`: `gate`. Its backward pair `lerp_grad`, `sigmoid_grad` becomes `gate_grad`, which needs the
 //!   value before the sigmoid; a loop then saves that one in place of the sigmoid.
 //! - `mul_unit`, then `add`: `add_scaled`.
@@ -8,13 +7,13 @@
 use crate::ir::graph::{Def, Graph, MAIN, NewNode, NodeId, Value};
 use crate::ir::loops;
 use crate::ir::ops::Op;
-use crate::ir::types::{Attr, Attrs};
+use crate::ir::types::Attrs;
 
 /// Fuses every pair that fits. True when one did.
 pub fn run(graph: &mut Graph) -> bool {
     let mut changed = false;
     // A fusion removes nodes, so each search starts anew from the nodes that are left.
-    for rule in [gate_backward, gate, activation, add_scaled] {
+    for rule in [gate_backward, gate, add_scaled] {
         for node in graph.walk(MAIN) {
             changed |= rule(graph, node).is_some();
         }
@@ -43,25 +42,6 @@ fn replace(graph: &mut Graph, anchor: NodeId, op: Op, operands: Vec<Value>, attr
         graph.set_hint(value, &hint);
         graph.replace_uses(*old, value);
     }
-}
-
-fn activation(graph: &mut Graph, id: NodeId) -> Option<()> {
-    let node = graph.node(id);
-    let act = match node.op {
-        Op::Gelu => "gelu",
-        Op::Relu => "relu",
-        _ => return None,
-    };
-    let linear = near(graph, id, node.operands[0], Op::Linear)?;
-    let operands = graph.node(linear).operands.clone();
-    if operands.len() != 3 {
-        return None;
-    }
-    let old = [graph.node(linear).results[0], node.results[0]];
-    replace(graph, linear, Op::LinearAct, operands, Attrs::from([("act", Attr::from(act))]), &old);
-    graph.remove(id);
-    graph.remove(linear);
-    Some(())
 }
 
 fn gate(graph: &mut Graph, id: NodeId) -> Option<()> {

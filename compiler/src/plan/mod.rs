@@ -1,6 +1,7 @@
 //! The plan: the order in which the runtime executes a graph, when values die, which buffers are reused in place, and
 //! which gradients are added straight into their accumulators.
 
+pub mod group;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +11,7 @@ use crate::ir::graph::{Graph, MAIN, NodeId, Parameter, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Type};
 
+use group::Group;
 pub use text::text;
 
 /// An executable graph.
@@ -28,6 +30,8 @@ pub struct Plan {
 pub struct RegionPlan {
     /// The nodes to execute, in order; the terminator is not among them.
     pub steps: Vec<Step>,
+    /// Steps that run together, block by block, from first to last.
+    pub groups: Vec<Group>,
     /// What the terminator hands out.
     pub yields: Vec<Value>,
     /// What the `save` of a loop body tapes.
@@ -82,6 +86,7 @@ fn plan_region(graph: &Graph, region: RegionId, parameters: &BTreeMap<String, us
     }
     let held: BTreeSet<Value> = out.yields.iter().chain(&out.saves).copied().collect();
     let last = last_uses(graph, region);
+    let mut steps = vec![];
     for &id in graph.nodes(region) {
         let node = graph.node(id);
         let skipped = matches!(node.op, Op::Yield | Op::Return | Op::Save)
@@ -94,8 +99,9 @@ fn plan_region(graph: &Graph, region: RegionId, parameters: &BTreeMap<String, us
         frees.retain(|v| !held.contains(v));
         let in_place = in_place(graph, id, &frees);
         let into = node.results.iter().map(|v| into.get(v).copied()).collect();
-        out.steps.push(Step { node: id, frees, in_place, into });
+        steps.push(Step { node: id, frees, in_place, into });
     }
+    (out.steps, out.groups) = group::group(graph, steps, &held);
     out.unused = graph.params(region).iter().copied().filter(|v| !last.contains_key(v) && !held.contains(v)).collect();
     out
 }
@@ -156,8 +162,7 @@ fn direct(graph: &Graph, accumulate: NodeId, parameters: &BTreeMap<String, usize
 fn in_place(graph: &Graph, id: NodeId, frees: &[Value]) -> Option<usize> {
     let node = graph.node(id);
     let able = match node.op {
-        Op::Add | Op::Mul => 2,
-        Op::Sub | Op::Scale | Op::AddScaled | Op::Dropout => 1,
+        Op::AddScaled => 1,
         _ => return None,
     };
     let fits = |n: &usize| {

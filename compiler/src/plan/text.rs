@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::group::Group;
 use super::{Plan, RegionPlan};
 use crate::ir::graph::{MAIN, RegionId, Value};
 
@@ -37,6 +38,18 @@ impl Names<'_> {
     }
 }
 
+/// The line above a group.
+fn header(names: &mut Names<'_>, group: &Group, pad: &str) -> String {
+    let units: Vec<String> = group.units.iter().map(ToString::to_string).collect();
+    let inner: Vec<Value> = group.inner.iter().map(|i| i.value).collect();
+    let scratch = if inner.is_empty() {
+        String::new()
+    } else {
+        format!("; {} numbers of scratch each: {}", group.scratch, names.list(&inner))
+    };
+    format!("{pad}// {} steps together, units [{}]{scratch}\n", group.steps.len(), units.join(", "))
+}
+
 fn region(out: &mut String, names: &mut Names<'_>, id: RegionId, depth: usize) {
     let plan: &RegionPlan = &names.plan.regions[id.index()];
     let pad = "  ".repeat(depth);
@@ -44,7 +57,10 @@ fn region(out: &mut String, names: &mut Names<'_>, id: RegionId, depth: usize) {
         let list = names.list(&plan.captures);
         *out += &format!("{pad}cut to the rows that take part: {list}\n");
     }
-    for step in &plan.steps {
+    for (n, step) in plan.steps.iter().enumerate() {
+        if let Some(group) = plan.groups.iter().find(|g| g.steps.start == n && g.steps.len() > 1) {
+            *out += &header(names, group, &pad);
+        }
         let node = names.plan.graph.node(step.node).clone();
         let operands = names.list(&node.operands);
         let results = names.list(&node.results);

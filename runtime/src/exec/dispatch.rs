@@ -15,9 +15,7 @@ use super::storage::{Buffer, Element};
 use super::value::Val;
 use super::{Executor, Fault};
 use crate::kernel::attention::{Attention, ProbabilityDropout, attention, attention_grad};
-use crate::kernel::gate::{Gated, GatedGrad};
-use crate::kernel::linear::Act;
-use crate::kernel::{self, Write, channels, elementwise, embedding, linear, loss, norm, pool, position, unit};
+use crate::kernel::{Write, channels, elementwise, embedding, linear, loss, pool, unit};
 
 impl<T: Element> Executor<T> {
     /// Runs one step and puts its results into the table.
@@ -52,53 +50,38 @@ impl<T: Element> Executor<T> {
                 self.pooled(&c, |x, offsets, d, y| pool::take_position(x, offsets, d, at, y));
             }
             Op::Max => self.pooled(&c, |x, offsets, d, y| pool::max_pool(x, offsets, d, y, &mut vec![0; y.len()])),
-            Op::Concat => self.produce(&c, |e, c, y| {
-                let (a, b) = (e.memory.real(c.operand(0)), e.memory.real(c.operand(1)));
-                channels::concat(a, b, c.last(0), c.last(1), y);
-            }),
-            Op::Slice => self.produce(&c, |e, c, y| {
-                channels::slice(e.memory.real(c.operand(0)), c.last(0), c.int("start"), c.int("width"), y);
-            }),
-            Op::Pad => self.produce(&c, |e, c, y| {
-                channels::pad(e.memory.real(c.operand(0)), c.last(0), c.int("start"), c.int("width"), y);
-            }),
             Op::Squeeze | Op::Unsqueeze => {
                 let same = self.value(c.operand(0));
                 self.memory.set(node.results[0], same);
             }
             Op::Pair => self.produce(&c, |e, c, y| channels::pair(e.memory.real(c.operand(0)), c.last(0), y)),
 
-            Op::Linear => self.produce(&c, |e, c, y| {
-                let (m, k, n) = e.product(c, c.operand(0), c.operand(1));
-                let bias = c.node.operands.get(2).map(|b| e.memory.real(*b));
-                linear::linear(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), bias, y, m, k, n);
-            }),
-            Op::LinearAct => self.linear_act(&c),
-            Op::LayerNorm => self.produce(&c, |e, c, y| {
-                let m = &e.memory;
-                let (x, gain, bias) = (m.real(c.operand(0)), m.real(c.operand(1)), m.real(c.operand(2)));
-                norm::layer_norm(x, gain, bias, c.float("eps"), y);
-            }),
-            Op::Gelu => self.unary(&c, elementwise::gelu),
-            Op::Relu => self.unary(&c, elementwise::relu),
-            Op::Sigmoid => self.unary(&c, elementwise::sigmoid),
-            Op::Add => self.binary(&c, elementwise::add, elementwise::add_assign),
-            Op::Mul => self.binary(&c, elementwise::mul, elementwise::mul_assign),
-            Op::Sub => self.binary(&c, elementwise::sub, |y, b| elementwise::axpy(y, T::from_f64(-1.0), b)),
-            Op::Div => self.produce(&c, |e, c, y| {
-                elementwise::div(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), y);
-            }),
-            Op::Scale => {
-                let by = T::from_f64(c.float("by"));
-                let scale =
-                    |e: &Self, c: &Call<'_>, y: &mut [T]| elementwise::scale(e.memory.real(c.operand(0)), by, y);
-                self.change(&c, scale, |_, _, y| elementwise::scale_assign(y, by));
-            }
-            Op::Offset => self.produce(&c, |e, c, y| {
-                elementwise::add_scalar(e.memory.real(c.operand(0)), T::from_f64(c.float("by")), y);
-            }),
-            Op::Lerp => self.ternary(&c, kernel::gate::lerp),
-            Op::Gate => self.ternary(&c, kernel::gate::gate),
+            Op::Linear
+            | Op::LayerNorm
+            | Op::Gelu
+            | Op::Relu
+            | Op::Sigmoid
+            | Op::Add
+            | Op::Mul
+            | Op::Sub
+            | Op::Div
+            | Op::Scale
+            | Op::Offset
+            | Op::Lerp
+            | Op::Gate
+            | Op::Dropout
+            | Op::Rotate
+            | Op::Concat
+            | Op::Slice
+            | Op::Pad
+            | Op::LinearGradInput
+            | Op::ColumnSum
+            | Op::LayerNormGrad
+            | Op::GeluGrad
+            | Op::ReluGrad
+            | Op::SigmoidGrad
+            | Op::LerpGrad
+            | Op::GateGrad => unreachable!("steps that work unit by unit are in groups"),
             Op::Select => self.select(&c),
             Op::Keep => self.produce(&c, |e, c, y| {
                 let groups = c.groups(0, c.ty(c.operand(1)));
@@ -114,8 +97,6 @@ impl<T: Element> Executor<T> {
                 unit::dot_unit(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), groups.view(), y);
             }),
             Op::AddScaled => self.add_scaled(&c),
-            Op::Dropout => self.dropout(&c),
-            Op::Rotate => self.rotate(&c),
             Op::Attention => self.attention(&c)?,
 
             Op::HaltTest => self.halt_test(&c),
@@ -144,32 +125,11 @@ impl<T: Element> Executor<T> {
             Op::Unwind => self.unwind(node, env)?,
             Op::Yield | Op::Save | Op::Return => {}
 
-            Op::LinearGradInput => self.produce(&c, |e, c, y| {
-                let (m, n, k) = e.product_back(c, c.operand(0), c.operand(1));
-                let (dy, w) = (e.memory.real(c.operand(0)), e.memory.real(c.operand(1)));
-                linear::linear_grad_input(dy, w, y, m, k, n, Write::Replace);
-            }),
             Op::LinearGradWeight => self.reduce(&c, |e, c, y, write| {
                 let (dy, x) = (e.real(c.operand(0)), e.real(c.operand(1)));
                 let (n, k) = (c.last(0), c.last(1));
                 linear::linear_grad_weight(x, dy, y, dy.len() / n, k, n, write);
             }),
-            Op::ColumnSum => self.reduce(&c, |e, c, y, write| {
-                let (dy, n) = (e.real(c.operand(0)), c.last(0));
-                linear::column_sum(dy, y, dy.len() / n, n, write);
-            }),
-            Op::LayerNormGrad => self.layer_norm_grad(&c),
-            Op::GeluGrad => self.produce(&c, |e, c, y| {
-                elementwise::gelu_grad(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), y);
-            }),
-            Op::ReluGrad => self.produce(&c, |e, c, y| {
-                elementwise::relu_grad(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), y);
-            }),
-            Op::SigmoidGrad => self.produce(&c, |e, c, y| {
-                elementwise::sigmoid_grad(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), y);
-            }),
-            Op::LerpGrad => self.gated_grad(&c, |g, dy, out| kernel::gate::lerp_grad(g, dy, out)),
-            Op::GateGrad => self.gated_grad(&c, |g, dy, out| kernel::gate::gate_grad(g, dy, out)),
             Op::AttentionGrad => self.attention_grad(&c)?,
             Op::EmbedGrad => self.reduce(&c, |e, c, y, write| {
                 if write == Write::Replace {
@@ -210,11 +170,11 @@ impl<T: Element> Executor<T> {
     }
 
     /// A new buffer for the n-th result.
-    fn fresh(&self, c: &Call<'_>, n: usize) -> Buffer<T> {
+    pub(super) fn fresh(&self, c: &Call<'_>, n: usize) -> Buffer<T> {
         self.pool.take(c.env.extent(c.ty(c.node.results[n])))
     }
 
-    fn put(&mut self, c: &Call<'_>, n: usize, buffer: Buffer<T>) {
+    pub(super) fn put(&mut self, c: &Call<'_>, n: usize, buffer: Buffer<T>) {
         self.memory.set(c.node.results[n], Val::Real(Rc::new(buffer)));
     }
 
@@ -227,21 +187,6 @@ impl<T: Element> Executor<T> {
         let mut out = self.fresh(c, 0);
         f(self, c, out.as_mut_slice());
         self.put(c, 0, out);
-    }
-
-    fn unary(&mut self, c: &Call<'_>, f: impl FnOnce(&[T], &mut [T])) {
-        self.produce(c, |e, c, y| f(e.memory.real(c.operand(0)), y));
-    }
-
-    /// An op on two operands that can work in place of a dying one; where that can be the second, the op commutes.
-    fn binary(&mut self, c: &Call<'_>, f: impl FnOnce(&[T], &[T], &mut [T]), assign: impl FnOnce(&mut [T], &[T])) {
-        match self.dying(c) {
-            Some((n, mut buffer)) => {
-                assign(buffer.as_mut_slice(), self.memory.real(c.operand(1 - n)));
-                self.put(c, 0, buffer);
-            }
-            None => self.produce(c, |e, c, y| f(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), y)),
-        }
     }
 
     /// An op that can work in place of its first operand where that one dies; `assign` turns it into the result.
@@ -264,13 +209,6 @@ impl<T: Element> Executor<T> {
     fn dying(&mut self, c: &Call<'_>) -> Option<(usize, Buffer<T>)> {
         let n = c.step.in_place?;
         Some((n, self.memory.take_unique(c.operand(n))?))
-    }
-
-    fn ternary(&mut self, c: &Call<'_>, f: impl FnOnce(&[T], &[T], &[T], &mut [T])) {
-        self.produce(c, |e, c, y| {
-            let m = &e.memory;
-            f(m.real(c.operand(0)), m.real(c.operand(1)), m.real(c.operand(2)), y);
-        });
     }
 
     /// An op over the second axis of its operand.
@@ -320,35 +258,6 @@ impl<T: Element> Executor<T> {
         Ok(())
     }
 
-    /// Rows, inputs and outputs of `x w^T`.
-    fn product(&self, c: &Call<'_>, x: Value, w: Value) -> (usize, usize, usize) {
-        let dims = c.ty(w).dims();
-        let (n, k) = (dims[0].fixed().unwrap_or(1), dims[1].fixed().unwrap_or(1));
-        (self.memory.real(x).len() / k, k, n)
-    }
-
-    /// Rows, outputs and inputs of `dy w`.
-    fn product_back(&self, c: &Call<'_>, dy: Value, w: Value) -> (usize, usize, usize) {
-        let dims = c.ty(w).dims();
-        let (n, k) = (dims[0].fixed().unwrap_or(1), dims[1].fixed().unwrap_or(1));
-        (self.memory.real(dy).len() / n, n, k)
-    }
-
-    fn linear_act(&mut self, c: &Call<'_>) {
-        let act = match c.word("act") {
-            "gelu" => Act::Gelu,
-            "relu" => Act::Relu,
-            _ => Act::None,
-        };
-        let (mut pre, mut y) = (self.fresh(c, 0), self.fresh(c, 1));
-        let (m, k, n) = self.product(c, c.operand(0), c.operand(1));
-        let (x, w, bias) =
-            (self.memory.real(c.operand(0)), self.memory.real(c.operand(1)), self.memory.real(c.operand(2)));
-        linear::linear_act(x, w, Some(bias), act, pre.as_mut_slice(), y.as_mut_slice(), m, k, n);
-        self.put(c, 0, pre);
-        self.put(c, 1, y);
-    }
-
     fn select(&mut self, c: &Call<'_>) {
         let units = c.ty(c.operand(0));
         if c.ty(c.operand(1)).elem() == Some(Elem::Real) {
@@ -367,17 +276,6 @@ impl<T: Element> Executor<T> {
         }
     }
 
-    fn dropout(&mut self, c: &Call<'_>) {
-        let elements = c.env.bounds(c.ty(c.operand(0))).elements(c.env.rows());
-        let keys = c.env.row_keys(c.int("stream") as u64);
-        let p = c.float("p");
-        self.change(
-            c,
-            |e, c, y| kernel::dropout::dropout(e.memory.real(c.operand(0)), &elements, &keys, p, y),
-            |_, _, y| kernel::dropout::dropout_assign(y, &elements, &keys, p),
-        );
-    }
-
     fn add_scaled(&mut self, c: &Call<'_>) {
         let groups = c.groups(0, c.ty(c.operand(2)));
         self.change(
@@ -391,22 +289,6 @@ impl<T: Element> Executor<T> {
                 unit::add_scaled_assign(y, h, s, groups.view());
             },
         );
-    }
-
-    fn rotate(&mut self, c: &Call<'_>) {
-        let kind = match c.word("kind") {
-            "xpos_query" => position::PositionKind::XposQuery,
-            "xpos_key" => position::PositionKind::XposKey,
-            _ => position::PositionKind::Rope,
-        };
-        let transposed = c.word("transpose") == "true";
-        let direction = if transposed { position::Direction::Transposed } else { position::Direction::Forward };
-        let (axis, heads) = (c.axis(0), c.int("heads"));
-        let origin = (c.word("origin") == "row").then_some(axis.origin.as_slice());
-        let mut out = self.fresh(c, 0);
-        let (x, y, tables) = (self.memory.real(c.operand(0)), out.as_mut_slice(), &mut self.tables);
-        position::xpos(x, &axis.offsets, origin, heads, c.last(0) / heads, kind, direction, tables, y);
-        self.put(c, 0, out);
     }
 
     /// Runs `f` with the attention that the node describes.
@@ -492,20 +374,6 @@ impl<T: Element> Executor<T> {
         });
     }
 
-    fn layer_norm_grad(&mut self, c: &Call<'_>) {
-        let mut dx = self.fresh(c, 0);
-        // Sums of both parameters go through scratch of the gain's size: one of them may be bound for an accumulator, the
-        // other not.
-        let (mut dgain, mut dbias) = (self.fresh(c, 1), self.fresh(c, 2));
-        let m = &self.memory;
-        let (x, gain, dy) = (m.real(c.operand(0)), m.real(c.operand(1)), m.real(c.operand(2)));
-        let parts = (dx.as_mut_slice(), dgain.as_mut_slice(), dbias.as_mut_slice());
-        norm::layer_norm_grad(x, gain, dy, c.float("eps"), parts.0, parts.1, parts.2);
-        self.put_or_add(c, 0, dx);
-        self.put_or_add(c, 1, dgain);
-        self.put_or_add(c, 2, dbias);
-    }
-
     /// The n-th result: added to its parameter's gradient where the plan says so, else put into the table.
     fn put_or_add(&mut self, c: &Call<'_>, n: usize, buffer: Buffer<T>) {
         match c.step.into[n] {
@@ -515,17 +383,6 @@ impl<T: Element> Executor<T> {
             }
             None => self.put(c, n, buffer),
         }
-    }
-
-    fn gated_grad(&mut self, c: &Call<'_>, f: impl FnOnce(Gated<'_, T>, &[T], GatedGrad<'_, T>)) {
-        let (mut dg, mut du, mut dh) = (self.fresh(c, 0), self.fresh(c, 1), self.fresh(c, 2));
-        let m = &self.memory;
-        let inputs = Gated { gate: m.real(c.operand(0)), update: m.real(c.operand(1)), state: m.real(c.operand(2)) };
-        let grads = GatedGrad { gate: dg.as_mut_slice(), update: du.as_mut_slice(), state: dh.as_mut_slice() };
-        f(inputs, m.real(c.operand(3)), grads);
-        self.put(c, 0, dg);
-        self.put(c, 1, du);
-        self.put(c, 2, dh);
     }
 
     fn frame_grad(&mut self, c: &Call<'_>) {

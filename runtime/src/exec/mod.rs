@@ -6,6 +6,7 @@
 
 mod call;
 mod dispatch;
+mod group;
 mod loops;
 mod mask;
 pub mod rows;
@@ -24,7 +25,9 @@ use rtc_compiler::plan::Plan;
 
 use crate::batch::{Batch, Labels};
 use crate::kernel::position::PositionTables;
+use crate::kernel::product::Orientation;
 use crate::rng::Key;
+use group::{Pack, Partial, Task};
 use rows::{Axis, Env};
 use storage::{Buffer, Element, Pool};
 use value::Val;
@@ -82,6 +85,13 @@ pub struct Executor<T: Element> {
     /// Where each parameter lies in the flat arrays, by index.
     by_index: Vec<Range<usize>>,
     pool: Pool,
+    /// How often the parameters may have changed.
+    version: u64,
+    /// Weights in the order of their products.
+    packs: BTreeMap<(Value, Orientation), Pack<T>>,
+    /// Lists that groups use again.
+    tasks: Vec<Task<T>>,
+    partials: Vec<Partial<T>>,
     tables: PositionTables<T>,
     inputs: BTreeMap<String, Val<T>>,
     /// What halted rows cost.
@@ -124,6 +134,10 @@ impl<T: Element> Executor<T> {
             gradients: vec![T::ZERO; total],
             by_index,
             pool: Pool::default(),
+            version: 0,
+            packs: BTreeMap::new(),
+            tasks: vec![],
+            partials: vec![],
             tables: PositionTables::new(),
             inputs: BTreeMap::new(),
             halting: Halting::default(),
@@ -145,6 +159,7 @@ impl<T: Element> Executor<T> {
 
     /// All parameters, to write.
     pub fn parameters_mut(&mut self) -> &mut [T] {
+        self.version += 1;
         &mut self.memory.parameters
     }
 
@@ -155,11 +170,14 @@ impl<T: Element> Executor<T> {
 
     /// Parameters and gradients at once, for the optimiser.
     pub fn parameters_and_gradients(&mut self) -> (&mut [T], &mut [T]) {
+        self.version += 1;
         (&mut self.memory.parameters, &mut self.gradients)
     }
 
     /// Exchanges the parameters with those of another executor of the same model.
     pub fn swap_parameters(&mut self, other: &mut Self) {
+        self.version += 1;
+        other.version += 1;
         std::mem::swap(&mut self.memory.parameters, &mut other.memory.parameters);
     }
 
@@ -234,13 +252,26 @@ impl<T: Element> Executor<T> {
         for value in &own.unused {
             self.memory.values[value.index()] = None;
         }
-        for step in &own.steps {
-            self.execute(&plan, step, env)?;
-            if self.check_finite {
-                self.require_finite(step.node)?;
-            }
-            for value in &step.frees {
-                self.memory.values[value.index()] = None;
+        let mut next = 0;
+        while next < own.steps.len() {
+            let steps = match group::beginning(own, next) {
+                Some(group) => {
+                    self.group(&plan, own, group, env);
+                    group.steps.clone()
+                }
+                None => {
+                    self.execute(&plan, &own.steps[next], env)?;
+                    next..next + 1
+                }
+            };
+            next = steps.end;
+            for step in &own.steps[steps] {
+                if self.check_finite {
+                    self.require_finite(step.node)?;
+                }
+                for value in &step.frees {
+                    self.memory.values[value.index()] = None;
+                }
             }
         }
         Ok(())
@@ -295,6 +326,15 @@ impl<T: Element> Memory<T> {
             Some(Val::Bool(data)) => data,
             _ => unreachable!("the verifier checks element kinds"),
         }
+    }
+
+    fn set_real(&mut self, value: Value, buffer: Buffer<T>) {
+        self.set(value, Val::Real(Rc::new(buffer)));
+    }
+
+    /// Whether a value is a parameter.
+    fn is_parameter(&self, value: Value) -> bool {
+        self.ranges[value.index()].is_some()
     }
 
     fn set(&mut self, value: Value, val: Val<T>) {

@@ -93,18 +93,18 @@ impl Env {
 
     /// Number of elements of a tensor type here.
     pub fn extent(&self, ty: &Type) -> usize {
-        let (units, rest) = self.leading(ty);
-        units * rest.iter().map(size).product::<usize>()
+        self.units(ty.dims())
     }
 
-    /// Number of leading units (rows, or positions of rows) and the axes after them.
-    fn leading<'t>(&self, ty: &'t Type) -> (usize, &'t [Dim]) {
-        let dims = ty.dims();
+    /// Number of indices into these axes.
+    pub fn units(&self, dims: &[Dim]) -> usize {
         match dims {
-            [Dim::Sym(b), Dim::Sym(axis), rest @ ..] if b == BATCH => (self.axis(axis).total(), rest),
-            [Dim::Sym(b), rest @ ..] if b == BATCH => (self.rows(), rest),
-            [Dim::Sym(b), rest @ ..] if b == PAIRS => (self.rows() / 2, rest),
-            rest => (1, rest),
+            [Dim::Sym(b), Dim::Sym(axis), rest @ ..] if b == BATCH => {
+                self.axis(axis).total() * rest.iter().map(size).product::<usize>()
+            }
+            [Dim::Sym(b), rest @ ..] if b == BATCH => self.rows() * rest.iter().map(size).product::<usize>(),
+            [Dim::Sym(b), rest @ ..] if b == PAIRS => self.rows() / 2 * rest.iter().map(size).product::<usize>(),
+            rest => rest.iter().map(size).product(),
         }
     }
 

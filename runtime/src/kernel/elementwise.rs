@@ -1,71 +1,35 @@
-//! Elementwise kernels and their gradients. Gradients take the upstream gradient `dy` and write, not add.
+//! Elementwise kernels and their gradients, on the calling thread. Gradients take the upstream gradient `dy` and write,
+//! not add.
 
 use super::Real;
 use super::parallel::{Parts, each_block, vectorised};
 
-/// Cost of an element that only moves and adds.
-const CHEAP: usize = 1;
-/// Cost of an element with an exponential or an error function, in the same unit.
-const HEAVY: usize = 4;
-
 /// `y = f(x)` element by element. Mark the closure `#[inline(always)]`.
 #[inline(always)]
-fn map<T: Real>(x: &[T], y: &mut [T], cost: usize, f: impl Fn(T) -> T + Sync + Send) {
+fn map<T: Real>(x: &[T], y: &mut [T], f: impl Fn(T) -> T) {
     debug_assert_eq!(x.len(), y.len());
-    let out = Parts::new(y);
-    each_block(x.len(), cost, |range| {
-        // SAFETY: the blocks are disjoint.
-        let y = unsafe { out.part(range.clone()) };
-        let x = &x[range];
-        vectorised(
-            #[inline(always)]
-            || {
-                for (y, &x) in y.iter_mut().zip(x) {
-                    *y = f(x);
-                }
-            },
-        );
-    });
-}
-
-/// `y = f(y, x)` element by element, in place.
-#[inline(always)]
-fn map_assign<T: Real>(y: &mut [T], x: &[T], cost: usize, f: impl Fn(T, T) -> T + Sync + Send) {
-    debug_assert_eq!(x.len(), y.len());
-    let out = Parts::new(y);
-    each_block(x.len(), cost, |range| {
-        // SAFETY: the blocks are disjoint.
-        let y = unsafe { out.part(range.clone()) };
-        let x = &x[range];
-        vectorised(
-            #[inline(always)]
-            || {
-                for (y, &x) in y.iter_mut().zip(x) {
-                    *y = f(*y, x);
-                }
-            },
-        );
-    });
+    vectorised(
+        #[inline(always)]
+        || {
+            for (y, &x) in y.iter_mut().zip(x) {
+                *y = f(x);
+            }
+        },
+    );
 }
 
 /// `y = f(a, b)` element by element.
 #[inline(always)]
-fn map2<T: Real>(a: &[T], b: &[T], y: &mut [T], cost: usize, f: impl Fn(T, T) -> T + Sync + Send) {
+fn map2<T: Real>(a: &[T], b: &[T], y: &mut [T], f: impl Fn(T, T) -> T) {
     debug_assert!(a.len() == y.len() && b.len() == y.len());
-    let out = Parts::new(y);
-    each_block(a.len(), cost, |range| {
-        // SAFETY: the blocks are disjoint.
-        let y = unsafe { out.part(range.clone()) };
-        let (a, b) = (&a[range.clone()], &b[range]);
-        vectorised(
-            #[inline(always)]
-            || {
-                for ((y, &a), &b) in y.iter_mut().zip(a).zip(b) {
-                    *y = f(a, b);
-                }
-            },
-        );
-    });
+    vectorised(
+        #[inline(always)]
+        || {
+            for ((y, &a), &b) in y.iter_mut().zip(a).zip(b) {
+                *y = f(a, b);
+            }
+        },
+    );
 }
 
 /// The exact (error-function) GELU of one number.
@@ -92,47 +56,47 @@ fn gelu_slope<T: Real>(x: T) -> T {
 }
 
 macro_rules! unary {
-    ($($(#[$doc:meta])* $name:ident, $cost:ident, $x:ident => $body:expr;)*) => { $(
+    ($($(#[$doc:meta])* $name:ident, $x:ident => $body:expr;)*) => { $(
         $(#[$doc])*
         pub fn $name<T: Real>(x: &[T], y: &mut [T]) {
-            map(x, y, $cost, #[inline(always)] |$x| $body);
+            map(x, y, #[inline(always)] |$x| $body);
         }
     )* };
 }
 
 macro_rules! binary {
-    ($($(#[$doc:meta])* $name:ident($a:ident, $b:ident), $cost:ident => $body:expr;)*) => { $(
+    ($($(#[$doc:meta])* $name:ident($a:ident, $b:ident) => $body:expr;)*) => { $(
         $(#[$doc])*
         pub fn $name<T: Real>($a: &[T], $b: &[T], out: &mut [T]) {
-            map2($a, $b, out, $cost, #[inline(always)] |$a, $b| $body);
+            map2($a, $b, out, #[inline(always)] |$a, $b| $body);
         }
     )* };
 }
 
 unary! {
     /// `y = x Phi(x)`, the exact GELU.
-    gelu, HEAVY, x => gelu_of(x);
+    gelu, x => gelu_of(x);
     /// `y = max(x, 0)`; NaN stays NaN.
-    relu, CHEAP, x => relu_of(x);
+    relu, x => relu_of(x);
     /// `y = 1 / (1 + exp(-x))`.
-    sigmoid, HEAVY, x => x.sigmoid();
+    sigmoid, x => x.sigmoid();
 }
 
 binary! {
     /// `out = dy gelu'(x)`.
-    gelu_grad(x, dy), HEAVY => dy * gelu_slope(x);
+    gelu_grad(x, dy) => dy * gelu_slope(x);
     /// `out = dy` where `x > 0`, else 0.
-    relu_grad(x, dy), CHEAP => if x > T::ZERO { dy } else { T::ZERO };
+    relu_grad(x, dy) => if x > T::ZERO { dy } else { T::ZERO };
     /// `out = dy y (1 - y)` from the forward result `y`.
-    sigmoid_grad(y, dy), CHEAP => dy * y * (T::ONE - y);
+    sigmoid_grad(y, dy) => dy * y * (T::ONE - y);
     /// `out = a + b`.
-    add(a, b), CHEAP => a + b;
+    add(a, b) => a + b;
     /// `out = a - b`.
-    sub(a, b), CHEAP => a - b;
+    sub(a, b) => a - b;
     /// `out = a b`.
-    mul(a, b), CHEAP => a * b;
+    mul(a, b) => a * b;
     /// `out = a / b`.
-    div(a, b), CHEAP => a / b;
+    div(a, b) => a / b;
 }
 
 /// `y = c x`.
@@ -140,7 +104,6 @@ pub fn scale<T: Real>(x: &[T], c: T, y: &mut [T]) {
     map(
         x,
         y,
-        CHEAP,
         #[inline(always)]
         |x| c * x,
     );
@@ -151,50 +114,30 @@ pub fn add_scalar<T: Real>(x: &[T], c: T, y: &mut [T]) {
     map(
         x,
         y,
-        CHEAP,
         #[inline(always)]
         |x| x + c,
     );
 }
 
-/// `y += x`.
+/// `y += x`, on all threads.
 pub fn add_assign<T: Real>(y: &mut [T], x: &[T]) {
-    map_assign(
-        y,
-        x,
-        CHEAP,
-        #[inline(always)]
-        |y, x| y + x,
-    );
+    debug_assert_eq!(x.len(), y.len());
+    let out = Parts::new(y);
+    each_block(x.len(), 1, |range| {
+        // SAFETY: the blocks are disjoint.
+        let y = unsafe { out.part(range.clone()) };
+        vectorised(
+            #[inline(always)]
+            || y.iter_mut().zip(&x[range]).for_each(|(y, &x)| *y += x),
+        );
+    });
 }
 
-/// `y *= x`.
-pub fn mul_assign<T: Real>(y: &mut [T], x: &[T]) {
-    map_assign(
-        y,
-        x,
-        CHEAP,
-        #[inline(always)]
-        |y, x| y * x,
-    );
-}
-
-/// `y += c x`.
-pub fn axpy<T: Real>(y: &mut [T], c: T, x: &[T]) {
-    map_assign(
-        y,
-        x,
-        CHEAP,
-        #[inline(always)]
-        |y, x| c.mul_add(x, y),
-    );
-}
-
-/// `y *= c`.
+/// `y *= c`, on all threads.
 pub fn scale_assign<T: Real>(y: &mut [T], c: T) {
     let len = y.len();
     let out = Parts::new(y);
-    each_block(len, CHEAP, |range| {
+    each_block(len, 1, |range| {
         // SAFETY: the blocks are disjoint.
         let y = unsafe { out.part(range) };
         vectorised(

@@ -1,7 +1,7 @@
-//! Gate combinations: a learned mixture of an update and the old state.
+//! Gate combinations: a learned mixture of an update and the old state; on the calling thread.
 
 use super::Real;
-use super::parallel::{Parts, each_block, vectorised};
+use super::parallel::vectorised;
 
 /// The inputs of one step of a gate: gate (or its logit), update, old state, all of one size.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,6 @@ pub fn lerp<T: Real>(g: &[T], u: &[T], h: &[T], y: &mut [T]) {
     forward(
         Gated { gate: g, update: u, state: h },
         y,
-        1,
         #[inline(always)]
         |g| g,
     );
@@ -42,7 +41,6 @@ pub fn lerp_grad<T: Real>(inputs: Gated<T>, dy: &[T], grads: GatedGrad<T>) {
         inputs,
         dy,
         grads,
-        1,
         #[inline(always)]
         |g| (g, T::ONE),
     );
@@ -53,7 +51,6 @@ pub fn gate<T: Real>(z: &[T], u: &[T], h: &[T], y: &mut [T]) {
     forward(
         Gated { gate: z, update: u, state: h },
         y,
-        4,
         #[inline(always)]
         |z| z.sigmoid(),
     );
@@ -65,7 +62,6 @@ pub fn gate_grad<T: Real>(inputs: Gated<T>, dy: &[T], grads: GatedGrad<T>) {
         inputs,
         dy,
         grads,
-        4,
         #[inline(always)]
         |z| {
             let g = z.sigmoid();
@@ -75,55 +71,37 @@ pub fn gate_grad<T: Real>(inputs: Gated<T>, dy: &[T], grads: GatedGrad<T>) {
 }
 
 #[inline(always)]
-fn forward<T: Real>(inputs: Gated<T>, y: &mut [T], cost: usize, open: impl Fn(T) -> T + Sync + Send) {
+fn forward<T: Real>(inputs: Gated<T>, y: &mut [T], open: impl Fn(T) -> T) {
     let Gated { gate, update, state } = inputs;
     let len = y.len();
     debug_assert!(gate.len() == len && update.len() == len && state.len() == len);
-    let out = Parts::new(y);
-    each_block(len, cost, |range| {
-        // SAFETY: the blocks are disjoint.
-        let y = unsafe { out.part(range.clone()) };
-        let (gate, update, state) = (&gate[range.clone()], &update[range.clone()], &state[range]);
-        vectorised(
-            #[inline(always)]
-            || {
-                for (((y, &z), &u), &h) in y.iter_mut().zip(gate).zip(update).zip(state) {
-                    let g = open(z);
-                    *y = g * u + (T::ONE - g) * h;
-                }
-            },
-        );
-    });
+    vectorised(
+        #[inline(always)]
+        || {
+            for (((y, &z), &u), &h) in y.iter_mut().zip(gate).zip(update).zip(state) {
+                let g = open(z);
+                *y = g * u + (T::ONE - g) * h;
+            }
+        },
+    );
 }
 
 #[inline(always)]
-fn backward<T: Real>(
-    inputs: Gated<T>,
-    dy: &[T],
-    grads: GatedGrad<T>,
-    cost: usize,
-    open: impl Fn(T) -> (T, T) + Sync + Send,
-) {
+fn backward<T: Real>(inputs: Gated<T>, dy: &[T], grads: GatedGrad<T>, open: impl Fn(T) -> (T, T)) {
     let Gated { gate, update, state } = inputs;
     let len = dy.len();
     debug_assert!(gate.len() == len && update.len() == len && state.len() == len);
     debug_assert!(grads.gate.len() == len && grads.update.len() == len && grads.state.len() == len);
-    let (dz, du, dh) = (Parts::new(grads.gate), Parts::new(grads.update), Parts::new(grads.state));
-    each_block(len, cost, |range| {
-        // SAFETY: the blocks are disjoint.
-        let (dz, du, dh) = unsafe { (dz.part(range.clone()), du.part(range.clone()), dh.part(range.clone())) };
-        let (z, u, h, dy) = (&gate[range.clone()], &update[range.clone()], &state[range.clone()], &dy[range]);
-        vectorised(
-            #[inline(always)]
-            || {
-                let outputs = dz.iter_mut().zip(du.iter_mut()).zip(dh.iter_mut());
-                for ((((z, u), h), dy), ((dz, du), dh)) in z.iter().zip(u).zip(h).zip(dy).zip(outputs) {
-                    let (g, slope) = open(*z);
-                    *dz = *dy * (*u - *h) * slope;
-                    *du = *dy * g;
-                    *dh = *dy * (T::ONE - g);
-                }
-            },
-        );
-    });
+    vectorised(
+        #[inline(always)]
+        || {
+            let outputs = grads.gate.iter_mut().zip(grads.update.iter_mut()).zip(grads.state.iter_mut());
+            for ((((z, u), h), dy), ((dz, du), dh)) in gate.iter().zip(update).zip(state).zip(dy).zip(outputs) {
+                let (g, slope) = open(*z);
+                *dz = *dy * (*u - *h) * slope;
+                *du = *dy * g;
+                *dh = *dy * (T::ONE - g);
+            }
+        },
+    );
 }

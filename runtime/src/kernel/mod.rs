@@ -27,6 +27,7 @@ pub mod optimiser;
 pub mod parallel;
 pub mod pool;
 pub mod position;
+pub mod product;
 pub mod real;
 mod tile;
 pub mod unit;

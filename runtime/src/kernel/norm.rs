@@ -1,37 +1,26 @@
-//! Layer normalisation over the last axis and its gradient.
+//! Layer normalisation over the last axis and its gradient, on the calling thread.
 
-use super::parallel::{LANES, Parts, block, each, fold_lanes, lane_sum, sum_blocks, vectorised};
-use super::{Real, Write};
-
-/// Rows of one block; the partial sums of gain and bias gradients are per block.
-const ROWS: usize = 64;
+use super::Real;
+use super::parallel::{LANES, fold_lanes, lane_sum, vectorised};
 
 /// `y = (x - mean) / sqrt(variance + eps) * gain + bias` for every row of `x[m, d]`, with the biased variance.
 pub fn layer_norm<T: Real>(x: &[T], gain: &[T], bias: &[T], eps: f64, y: &mut [T]) {
     let d = gain.len();
     debug_assert!(x.len() == y.len() && bias.len() == d && x.len().is_multiple_of(d));
-    let m = x.len() / d;
-    let out = Parts::new(y);
-    each(m.div_ceil(ROWS), x.len() * 2, |i| {
-        let range = block(i, ROWS, m);
-        let elements = range.start * d..range.end * d;
-        // SAFETY: the blocks of rows are disjoint.
-        let y = unsafe { out.part(elements.clone()) };
-        vectorised(
-            #[inline(always)]
-            || {
-                for (x, y) in x[elements].chunks_exact(d).zip(y.chunks_exact_mut(d)) {
-                    let (mean, scale) = statistics(x, eps);
-                    for (((y, &x), &g), &b) in y.iter_mut().zip(x).zip(gain).zip(bias) {
-                        *y = ((x - mean) * scale).mul_add(g, b);
-                    }
+    vectorised(
+        #[inline(always)]
+        || {
+            for (x, y) in x.chunks_exact(d).zip(y.chunks_exact_mut(d)) {
+                let (mean, scale) = statistics(x, eps);
+                for (((y, &x), &g), &b) in y.iter_mut().zip(x).zip(gain).zip(bias) {
+                    *y = ((x - mean) * scale).mul_add(g, b);
                 }
-            },
-        );
-    });
+            }
+        },
+    );
 }
 
-/// Gradients of [`layer_norm`]: overwrites `dx`, `dgain` and `dbias`.
+/// Gradients of [`layer_norm`]: overwrites `dx`, adds to `dgain` and `dbias`.
 ///
 /// With `n` the normalised input and `g = dy gain`: `dx = (g - mean(g) - n mean(g n)) / sqrt(variance + eps)`.
 pub fn layer_norm_grad<T: Real>(
@@ -46,28 +35,15 @@ pub fn layer_norm_grad<T: Real>(
     let d = gain.len();
     debug_assert!(x.len() == dy.len() && x.len() == dx.len() && dgain.len() == d && dbias.len() == d);
     debug_assert!(x.len().is_multiple_of(d));
-    let m = x.len() / d;
-    let out = Parts::new(dx);
-    let mut sums = vec![T::ZERO; 2 * d];
-    sum_blocks(m.div_ceil(ROWS), x.len() * 4, &mut sums, Write::Replace, |i, sums| {
-        let range = block(i, ROWS, m);
-        let elements = range.start * d..range.end * d;
-        // SAFETY: the blocks of rows are disjoint.
-        let dx = unsafe { out.part(elements.clone()) };
-        let (dgain, dbias) = sums.split_at_mut(d);
-        vectorised(
-            #[inline(always)]
-            || {
-                let rows = x[elements.clone()].chunks_exact(d).zip(dy[elements].chunks_exact(d));
-                for ((x, dy), dx) in rows.zip(dx.chunks_exact_mut(d)) {
-                    row_grad(x, gain, dy, eps, dx, dgain, dbias);
-                }
-            },
-        );
-    });
-    for (out, sums) in [dgain, dbias].into_iter().zip(sums.chunks_exact(d)) {
-        out.copy_from_slice(sums);
-    }
+    vectorised(
+        #[inline(always)]
+        || {
+            let rows = x.chunks_exact(d).zip(dy.chunks_exact(d));
+            for ((x, dy), dx) in rows.zip(dx.chunks_exact_mut(d)) {
+                row_grad(x, gain, dy, eps, dx, dgain, dbias);
+            }
+        },
+    );
 }
 
 /// Mean and 1 / standard deviation of one row, in two passes.

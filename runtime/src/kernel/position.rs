@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 
 use super::Real;
-use super::parallel::{Parts, block, each, vectorised};
+use super::parallel::vectorised;
 
 /// The distance over which xPos applies its base once.
 const SCALE_BASE: f64 = 512.0;
 
-/// Positions of one block of work.
-const POSITIONS: usize = 64;
+/// Channels turned at a time.
+const PIECE: usize = 8;
 
 /// What a rotation does besides turning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,10 +43,11 @@ pub struct PositionTables<T> {
     tables: BTreeMap<(PositionKind, usize), Table<T>>,
 }
 
-/// One table: `e / 2` numbers per position in each array.
+/// One table: `e` numbers per position in each array, one for each channel.
 #[derive(Clone, Debug)]
-struct Table<T> {
+pub struct Table<T> {
     cosines: Vec<T>,
+    /// Those of the first channel of a pair with the opposite sign.
     sines: Vec<T>,
 }
 
@@ -56,16 +57,20 @@ impl<T: Real> PositionTables<T> {
         Self { tables: BTreeMap::new() }
     }
 
+    /// The table of a kind and head width, as long as [`Self::upto`] has made it.
+    pub fn get(&self, kind: PositionKind, e: usize) -> &Table<T> {
+        &self.tables[&(kind, e)]
+    }
+
     /// The table of a kind and head width, with at least the first `positions` positions.
-    fn upto(&mut self, kind: PositionKind, e: usize, positions: usize) -> &Table<T> {
-        let half = e / 2;
+    pub fn upto(&mut self, kind: PositionKind, e: usize, positions: usize) -> &Table<T> {
         let empty = || Table { cosines: Vec::new(), sines: Vec::new() };
         let table = self.tables.entry((kind, e)).or_insert_with(empty);
-        for position in table.cosines.len().checked_div(half).unwrap_or(positions)..positions {
-            for pair in 0..half {
+        for position in table.cosines.len().checked_div(e).unwrap_or(positions)..positions {
+            for pair in 0..e / 2 {
                 let (cosine, sine) = entry(kind, e, pair, position);
-                table.cosines.push(T::from_f64(cosine));
-                table.sines.push(T::from_f64(sine));
+                table.cosines.extend([T::from_f64(cosine); 2]);
+                table.sines.extend([T::from_f64(-sine), T::from_f64(sine)]);
             }
         }
         table
@@ -86,59 +91,50 @@ fn entry(kind: PositionKind, e: usize, pair: usize, position: usize) -> (f64, f6
     (factor * angle.cos(), factor * angle.sin())
 }
 
-/// Rotates every pair of `x[positions, heads e]` by the position in its row: `y = (a cos - b sin, b cos + a sin)`.
-///
-/// Row r begins at `offsets[r]` with position `origin[r]` (0 without origins). `e` is even.
-pub fn xpos<T: Real>(
+/// Rotates every pair of the channels of consecutive positions, `x[positions, heads e]`, the first of which is `first`:
+/// `y = (a cos - b sin, b cos + a sin)`. `e` is even; the table reaches as far as the positions.
+pub fn rotate<T: Real>(
     x: &[T],
-    offsets: &[usize],
-    origin: Option<&[usize]>,
+    table: &Table<T>,
     heads: usize,
     e: usize,
-    kind: PositionKind,
+    first: usize,
     direction: Direction,
-    tables: &mut PositionTables<T>,
     y: &mut [T],
 ) {
     let width = heads * e;
-    let rows = offsets.len() - 1;
-    debug_assert!(x.len() == y.len() && x.len() == offsets[rows] * width && e.is_multiple_of(2));
-    let start = |row: usize| origin.map_or(0, |origin| origin[row]);
-    let longest = (0..rows).map(|row| start(row) + offsets[row + 1] - offsets[row]).max().unwrap_or(0);
-    let table = tables.upto(kind, e, longest);
-    let tokens = offsets[rows];
-    let out = Parts::new(y);
-    each(tokens.div_ceil(POSITIONS), tokens * width, |i| {
-        let range = block(i, POSITIONS, tokens);
-        let mut row = offsets.partition_point(|&offset| offset <= range.start) - 1;
-        for token in range {
-            while offsets[row + 1] <= token {
-                row += 1;
-            }
-            let position = (start(row) + token - offsets[row]) * (e / 2);
-            let cosines = &table.cosines[position..position + e / 2];
-            let sines = &table.sines[position..position + e / 2];
-            let at = token * width..(token + 1) * width;
-            // SAFETY: tokens are disjoint.
-            rotate(&x[at.clone()], cosines, sines, direction, unsafe { out.part(at) });
-        }
-    });
-}
-
-/// All heads of one position.
-fn rotate<T: Real>(x: &[T], cosines: &[T], sines: &[T], direction: Direction, y: &mut [T]) {
-    let e = 2 * cosines.len();
+    debug_assert!(x.len() == y.len() && x.len().is_multiple_of(width) && e.is_multiple_of(2));
     let sign = if direction == Direction::Transposed { -T::ONE } else { T::ONE };
+    let angles = table.cosines[first * e..].chunks_exact(e).zip(table.sines[first * e..].chunks_exact(e));
     vectorised(
         #[inline(always)]
         || {
-            for (x, y) in x.chunks_exact(e).zip(y.chunks_exact_mut(e)) {
-                let pairs = x.as_chunks::<2>().0.iter().zip(y.as_chunks_mut::<2>().0);
-                for ((&[a, b], y), (&cosine, &sine)) in pairs.zip(cosines.iter().zip(sines)) {
-                    let sine = sign * sine;
-                    *y = [a * cosine - b * sine, b * cosine + a * sine];
+            for ((x, y), (cosines, sines)) in x.chunks_exact(width).zip(y.chunks_exact_mut(width)).zip(angles) {
+                for (x, y) in x.chunks_exact(e).zip(y.chunks_exact_mut(e)) {
+                    let (whole, rest) = x.as_chunks::<PIECE>();
+                    let done = whole.len() * PIECE;
+                    for (n, x) in whole.iter().enumerate() {
+                        let at = n * PIECE..(n + 1) * PIECE;
+                        turn(x, &cosines[at.clone()], &sines[at.clone()], sign, &mut y[at]);
+                    }
+                    for (n, x) in rest.as_chunks::<2>().0.iter().enumerate() {
+                        let at = done + 2 * n..done + 2 * n + 2;
+                        turn(x, &cosines[at.clone()], &sines[at.clone()], sign, &mut y[at]);
+                    }
                 }
             }
         },
     );
+}
+
+/// `y[c] = x[c] cos + x[the other of the pair] sin`.
+#[inline(always)]
+fn turn<T: Real, const N: usize>(x: &[T; N], cosines: &[T], sines: &[T], sign: T, y: &mut [T]) {
+    let mut swapped = *x;
+    for c in 0..N {
+        swapped[c] = x[c ^ 1];
+    }
+    for c in 0..N {
+        y[c] = x[c] * cosines[c] + swapped[c] * (sign * sines[c]);
+    }
 }

@@ -1,7 +1,10 @@
 //! The two number types of the kernels: `f32` for speed, `f64` for comparisons with a reference.
 
+use std::cell::RefCell;
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
+
+use pulp::Simd;
 
 use super::math;
 
@@ -52,6 +55,15 @@ pub trait Real:
     /// The error function, where an absolute error of 1e-7 is enough in single precision.
     fn erf_absolute(self) -> Self;
 
+    /// A vector of this type.
+    type Vector<S: Simd>: Copy;
+    /// The number in every lane.
+    fn splat<S: Simd>(self, simd: S) -> Self::Vector<S>;
+    /// `a * b + c` lane by lane, rounded once.
+    fn fused<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
+    /// Runs `f` on memory of the calling thread that is kept between calls: `len` numbers of arbitrary content.
+    fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [Self]) -> R) -> R;
+
     /// The larger of two numbers; `other` where either is NaN.
     #[inline(always)]
     fn or_larger(self, other: Self) -> Self {
@@ -66,7 +78,7 @@ pub trait Real:
 }
 
 macro_rules! real {
-    ($type:ident, $exp:path, $exp_below_one:path, $erf_absolute:path) => {
+    ($type:ident, $vector:ident, $splat:ident, $fused:ident, $exp:path, $exp_below_one:path, $erf_absolute:path) => {
         impl Real for $type {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -108,9 +120,35 @@ macro_rules! real {
             fn erf_absolute(self) -> Self {
                 $erf_absolute(self)
             }
+
+            type Vector<S: Simd> = S::$vector;
+            #[inline(always)]
+            fn splat<S: Simd>(self, simd: S) -> S::$vector {
+                simd.$splat(self)
+            }
+            #[inline(always)]
+            fn fused<S: Simd>(simd: S, a: S::$vector, b: S::$vector, c: S::$vector) -> S::$vector {
+                simd.$fused(a, b, c)
+            }
+            fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [Self]) -> R) -> R {
+                thread_local! {
+                    static KEPT: RefCell<Vec<$type>> = const { RefCell::new(Vec::new()) };
+                }
+                // Taken out, so that a call inside of `f` finds memory of its own.
+                let mut memory = KEPT.take();
+                let line = 64 / size_of::<$type>();
+                if memory.len() < len + line {
+                    memory.resize(len + line, 0.0);
+                }
+                // At a cache line, where vectors are fastest.
+                let start = memory.as_ptr().align_offset(64).min(line);
+                let result = f(&mut memory[start..start + len]);
+                KEPT.set(memory);
+                result
+            }
         }
     };
 }
 
-real!(f32, math::exp, math::exp_below_one, math::erf_absolute);
-real!(f64, f64::exp, f64::exp, libm::erf);
+real!(f32, f32s, splat_f32s, mul_add_f32s, math::exp, math::exp_below_one, math::erf_absolute);
+real!(f64, f64s, splat_f64s, mul_add_f64s, f64::exp, f64::exp, libm::erf);

@@ -28,9 +28,9 @@ fn reference(spec: &Attention, q: &[f64], k: &[f64], v: &[f64], qo: &[usize], ko
                     let mut p = score(j).exp() / total;
                     if let Some(dropout) = spec.dropout {
                         let key = dropout.row_keys[row].at(head as u64).at(i as u64);
-                        let half = (key.bits(j as u64 / 2) >> (32 * (j % 2))) as u32;
-                        let kept = f64::from(half) >= (dropout.p * 2_f64.powi(32)).round();
-                        p = if kept { p / (1.0 - dropout.p) } else { 0.0 };
+                        let part = (key.bits(j as u64 / 4) >> (16 * (j % 4))) as u16;
+                        let threshold = (dropout.p * 65_536.0).round();
+                        p = if f64::from(part) >= threshold { p / (1.0 - threshold / 65_536.0) } else { 0.0 };
                     }
                     for c in 0..e {
                         out[at(qo[row] + i) + c] += p * v[at(ko[row] + j) + c];

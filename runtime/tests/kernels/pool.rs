@@ -4,7 +4,7 @@ use rtc_runtime::kernel::pool::{
     End, cumulative_mean, cumulative_mean_grad, max_pool, max_pool_grad, mean, mean_grad, take_position,
     take_position_grad,
 };
-use rtc_runtime::kernel::position::{Direction, PositionKind, PositionTables, xpos};
+use rtc_runtime::kernel::position::{Direction, PositionKind, PositionTables, rotate};
 
 use crate::support::{check_gradients, close, close32, filled, numbers, offsets, singles};
 
@@ -97,29 +97,24 @@ fn xpos_reference(x: &[f64], positions: &[usize], heads: usize, e: usize, kind: 
 
 #[test]
 fn rotations_equal_the_definition_and_transpose() {
-    let starts = offsets(&[70, 0, 2, 1]);
     let mut tables = (PositionTables::new(), PositionTables::new());
-    for (heads, e) in [(1, 2), (3, 6), (2, 16)] {
+    for (heads, e) in [(1, 2), (3, 6), (2, 16), (1, 20)] {
         for kind in [PositionKind::Rope, PositionKind::XposQuery, PositionKind::XposKey] {
-            let len = 73 * heads * e;
-            let x = numbers("x", len);
-            let origin = [0, 0, 900, 5];
-            let from_zero: Vec<usize> = (0..70).chain([0, 1, 0]).collect();
-            let shifted: Vec<usize> = (0..70).chain([900, 901, 5]).collect();
-            for (origin, positions) in [(None, from_zero), (Some(&origin[..]), shifted)] {
-                let expected = xpos_reference(&x, &positions, heads, e, kind);
-                let forward = Direction::Forward;
-                let y = filled(len, |y| xpos(&x, &starts, origin, heads, e, kind, forward, &mut tables.0, y));
+            for (first, positions) in [(0, 70), (900, 2), (5, 1)] {
+                let len = positions * heads * e;
+                let x = numbers("x", len);
+                let expected = xpos_reference(&x, &(first..first + positions).collect::<Vec<_>>(), heads, e, kind);
+                let table = tables.0.upto(kind, e, first + positions);
+                let y = filled(len, |y| rotate(&x, table, heads, e, first, Direction::Forward, y));
                 close(&y, &expected, 1e-13);
-                let single = singles("x", len);
-                let y = filled(len, |y| xpos(&single, &starts, origin, heads, e, kind, forward, &mut tables.1, y));
-                close32(&y, &expected, 1e-6);
                 // <dy, A x> = <A^T dy, x>
                 let dy = numbers("dy", len);
-                let back = Direction::Transposed;
-                let dx = filled(len, |dx| xpos(&dy, &starts, origin, heads, e, kind, back, &mut tables.0, dx));
+                let dx = filled(len, |dx| rotate(&dy, table, heads, e, first, Direction::Transposed, dx));
                 let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
                 close(&[dot(&dy, &expected)], &[dot(&dx, &x)], 1e-11);
+                let table = tables.1.upto(kind, e, first + positions);
+                let y = filled(len, |y| rotate(&singles("x", len), table, heads, e, first, Direction::Forward, y));
+                close32(&y, &expected, 1e-6);
             }
         }
     }

@@ -1,5 +1,8 @@
 //! Numbers to test with, comparisons, and the finite-difference check of gradients.
 
+use rtc_runtime::kernel::linear::{self, NARROW};
+use rtc_runtime::kernel::product::{Orientation, Packed, product};
+use rtc_runtime::kernel::{Real, Write};
 use rtc_runtime::rng::Key;
 
 /// Odd sizes around the vector widths.
@@ -75,4 +78,21 @@ pub(crate) fn filled<T: Copy + Default>(len: usize, run: impl FnOnce(&mut [T])) 
     let mut out = vec![T::default(); len];
     run(&mut out);
     out
+}
+
+/// `y[., n] = x[., k] w[n, k]^T (+ bias)`.
+pub(crate) fn linear_of<T: Real>(x: &[T], w: &[T], bias: Option<&[T]>, k: usize, y: &mut [T]) {
+    if w.len() / k <= NARROW {
+        return linear::narrow(x, w, k, bias, y);
+    }
+    let mut packed = Packed::default();
+    packed.pack(w, k, Orientation::Transposed);
+    linear::linear(x, &packed, bias, y);
+}
+
+/// `dx[., k] (+)= dy[., n] w[n, k]`.
+pub(crate) fn linear_back<T: Real>(dy: &[T], w: &[T], k: usize, dx: &mut [T], write: Write) {
+    let mut packed = Packed::default();
+    packed.pack(w, k, Orientation::Straight);
+    product(dy, &packed, dx, write);
 }

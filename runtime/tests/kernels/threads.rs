@@ -1,11 +1,10 @@
 //! Every kernel gives the same bits on one, two and three threads.
 
 use rtc_runtime::kernel::attention::{Attention, MaskKind, ProbabilityDropout, attention, attention_grad};
-use rtc_runtime::kernel::linear::{Act, column_sum, linear, linear_act, linear_grad_input, linear_grad_weight};
-use rtc_runtime::kernel::norm::{layer_norm, layer_norm_grad};
-use rtc_runtime::kernel::position::{Direction, PositionKind, PositionTables, xpos};
+use rtc_runtime::kernel::linear::{column_sum, linear_grad_weight};
+use rtc_runtime::kernel::product::{Orientation, Packed};
 use rtc_runtime::kernel::unit::{Groups, dot_unit};
-use rtc_runtime::kernel::{Write, dropout, elementwise, embedding, loss, optimiser, pool};
+use rtc_runtime::kernel::{Write, embedding, loss, optimiser, pool};
 use rtc_runtime::rng::Key;
 
 use crate::support::{filled, offsets, singles};
@@ -25,31 +24,20 @@ fn same_bits(run: impl Fn() -> Vec<f32> + Sync) {
 #[test]
 fn products() {
     let (m, k, n) = (1100, 48, 100);
-    let (x, w, b, dy) = (singles("x", m * k), singles("w", n * k), singles("b", n), singles("dy", m * n));
-    same_bits(|| filled(m * n, |y| linear(&x, &w, Some(&b), y, m, k, n)));
+    let (x, w, dy) = (singles("x", m * k), singles("w", n * k), singles("dy", m * n));
     same_bits(|| {
-        let mut pre = vec![0.0; m * n];
-        filled(m * n, |y| linear_act(&x, &w, Some(&b), Act::Gelu, &mut pre, y, m, k, n))
+        let mut packed = Packed::default();
+        packed.pack(&w, k, Orientation::Transposed);
+        filled(m * n, |y| rtc_runtime::kernel::product::product(&x, &packed, y, Write::Replace))
     });
-    same_bits(|| filled(m * k, |dx| linear_grad_input(&dy, &w, dx, m, k, n, Write::Replace)));
     same_bits(|| filled(n * k, |dw| linear_grad_weight(&x, &dy, dw, m, k, n, Write::Replace)));
     same_bits(|| filled(n, |db| column_sum(&dy, db, m, n, Write::Replace)));
 }
 
 #[test]
-fn norms_and_maps() {
+fn units_and_norms() {
     let (m, d) = (1000, 100);
-    let (x, dy, gain, bias) = (singles("x", m * d), singles("dy", m * d), singles("g", d), singles("b", d));
-    same_bits(|| filled(m * d, |y| layer_norm(&x, &gain, &bias, 1e-5, y)));
-    same_bits(|| {
-        let (mut dx, mut dgain, mut dbias) = (vec![0.0; m * d], vec![0.0; d], vec![0.0; d]);
-        layer_norm_grad(&x, &gain, &dy, 1e-5, &mut dx, &mut dgain, &mut dbias);
-        [dx, dgain, dbias].concat()
-    });
-    same_bits(|| filled(m * d, |y| elementwise::gelu(&x, y)));
-    same_bits(|| filled(m * d, |y| elementwise::gelu_grad(&x, &dy, y)));
-    let (starts, keys) = (offsets(&[77_777, 22_223]), [Key::new(1), Key::new(2)]);
-    same_bits(|| filled(m * d, |y| dropout::dropout(&x, &starts, &keys, 0.3, y)));
+    let (x, dy) = (singles("x", m * d), singles("dy", m * d));
     same_bits(|| filled(m, |y| dot_unit(&x, &dy, Groups::Uniform(d), y)));
     same_bits(|| vec![optimiser::squared_norm(&x) as f32]);
 }
@@ -80,11 +68,6 @@ fn everything_else() {
     same_bits(|| filled(4 * d, |y| pool::mean(&x, &starts, d, y)));
     same_bits(|| filled(tokens * d, |y| pool::cumulative_mean(&x, &starts, d, y)));
     same_bits(|| filled(50 * d, |y| embedding::scatter_add(&x, &ids, d, y)));
-    same_bits(|| {
-        let (kind, direction) = (PositionKind::XposKey, Direction::Forward);
-        let mut tables = PositionTables::new();
-        filled(tokens * d, |y| xpos(&x, &starts, None, 4, 24, kind, direction, &mut tables, y))
-    });
     same_bits(|| vec![loss::cross_entropy(&x, &ids, None).sum as f32]);
     same_bits(|| filled(tokens * d, |y| loss::cross_entropy_grad(&x, &ids, None, tokens as f64, 1.0, y)));
 }

@@ -1,0 +1,205 @@
+//! Groups: steps that work unit by unit, which the runtime executes together, block of units by block of units.
+//!
+//! A unit is an index into all axes but the channels: a position of a row, a slot of a row's memory, a row. A linear
+//! map, a norm or anything elementwise needs nothing from other units, so a chain of them can run on a few units at a
+//! time: what only the chain itself reads stays in a thread's scratch, in cache, and threads meet once per group and not
+//! once per step.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::{Step, reads};
+use crate::ir::graph::{Graph, NodeId, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::{CLASSES, Dim, Type, VOCAB};
+
+/// Channels of scratch begin at multiples of this, so that blocks begin at whole vectors.
+const ALIGNMENT: usize = 16;
+
+/// Consecutive steps of a region that run together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Which steps.
+    pub steps: Range<usize>,
+    /// The axes whose indices are the units; empty for a single unit.
+    pub units: Vec<Dim>,
+    /// Results that only the group reads. They have no buffer.
+    pub inner: Vec<Inner>,
+    /// Numbers of scratch per unit.
+    pub scratch: usize,
+}
+
+/// A value that lives in scratch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inner {
+    /// The value.
+    pub value: Value,
+    /// Where it begins, in numbers per unit.
+    pub offset: usize,
+}
+
+/// What the operands and results of an op that works unit by unit are to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Roles {
+    /// Operands that every unit needs whole: weights, biases, gains.
+    pub whole: &'static [usize],
+    /// Results that are sums over the units.
+    pub sums: &'static [usize],
+}
+
+/// The roles of an op that works unit by unit; `None` for any other.
+pub fn roles(op: Op) -> Option<Roles> {
+    let (whole, sums): (&[usize], &[usize]) = match op {
+        Op::Linear | Op::LayerNorm => (&[1, 2], &[]),
+        Op::LinearGradInput => (&[1], &[]),
+        Op::LayerNormGrad => (&[1], &[1, 2]),
+        Op::ColumnSum => (&[], &[0]),
+        Op::Concat | Op::Slice | Op::Pad | Op::Dropout | Op::Rotate => (&[], &[]),
+        Op::Gelu | Op::Relu | Op::Sigmoid | Op::GeluGrad | Op::ReluGrad | Op::SigmoidGrad => (&[], &[]),
+        Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Scale | Op::Offset => (&[], &[]),
+        Op::Lerp | Op::Gate | Op::LerpGrad | Op::GateGrad => (&[], &[]),
+        _ => return None,
+    };
+    Some(Roles { whole, sums })
+}
+
+/// The axes of a type that index its units, and the number of channels of a unit (1 while it is not known).
+///
+/// The last axis holds the channels, except where that is the batch or the positions of ragged rows: then every unit is one
+/// number. A vector without batch is one unit.
+pub fn units(ty: &Type) -> (&[Dim], usize) {
+    let dims = ty.dims();
+    let channel = |dim: &Dim| dim.symbol().is_none_or(|s| s == VOCAB || s == CLASSES);
+    match dims.split_last() {
+        Some((last, rest)) if channel(last) => (rest, last.fixed().unwrap_or(1)),
+        _ => (dims, 1),
+    }
+}
+
+/// The axes whose units the node works on, if it works unit by unit.
+fn class<'g>(graph: &'g Graph, id: NodeId) -> Option<&'g [Dim]> {
+    let node = graph.node(id);
+    roles(node.op)?;
+    Some(units(graph.ty(node.operands[0])).0)
+}
+
+/// Brings steps that work on the same units together and names the groups. `held` values outlive the region's steps.
+///
+/// The order stays a topological one. A step moves forward to a group only if it reads a result of the group, or
+/// if no step was left behind in between: what could be computed long before it is needed is not.
+pub(super) fn group(graph: &Graph, steps: Vec<Step>, held: &BTreeSet<Value>) -> (Vec<Step>, Vec<Group>) {
+    let needs: Vec<BTreeSet<Value>> = steps.iter().map(|s| reads(graph, s.node)).collect();
+    let maker: BTreeMap<Value, usize> =
+        steps.iter().enumerate().flat_map(|(n, s)| graph.node(s.node).results.iter().map(move |v| (*v, n))).collect();
+    let mut done = vec![false; steps.len()];
+    let mut order: Vec<usize> = Vec::with_capacity(steps.len());
+    let mut ranges = vec![];
+    for first in 0..steps.len() {
+        if done[first] {
+            continue;
+        }
+        let begin = order.len();
+        order.push(first);
+        done[first] = true;
+        let Some(own) = class(graph, steps[first].node) else { continue };
+        let mut inside = BTreeSet::from([first]);
+        let mut skipped = false;
+        for next in first + 1..steps.len() {
+            if done[next] {
+                continue;
+            }
+            let made = || needs[next].iter().filter_map(|v| maker.get(v));
+            let joins = class(graph, steps[next].node) == Some(own)
+                && made().all(|n| done[*n])
+                && by_unit(graph, &steps, &inside, steps[next].node)
+                && (!skipped || made().any(|n| inside.contains(n)));
+            if joins {
+                order.push(next);
+                done[next] = true;
+                inside.insert(next);
+            } else {
+                skipped = true;
+            }
+        }
+        ranges.push((begin..order.len(), own.to_vec()));
+    }
+    let mut slots: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
+    let mut steps: Vec<Step> = order.into_iter().filter_map(|n| slots[n].take()).collect();
+    refresh_frees(graph, &mut steps, held);
+    let groups = ranges.into_iter().map(|(range, units)| finish(graph, &mut steps, range, units, held)).collect();
+    (steps, groups)
+}
+
+/// True when the node reads from the steps `inside` only what it needs unit by unit, and what they make unit by unit.
+fn by_unit(graph: &Graph, steps: &[Step], inside: &BTreeSet<usize>, id: NodeId) -> bool {
+    let node = graph.node(id);
+    let whole = roles(node.op).map_or(&[][..], |r| r.whole);
+    let made = |v: Value, result: fn(&Roles, usize) -> bool| {
+        inside.iter().any(|n| {
+            let maker = graph.node(steps[*n].node);
+            let place = maker.results.iter().position(|r| *r == v);
+            place.zip(roles(maker.op)).is_some_and(|(place, roles)| result(&roles, place))
+        })
+    };
+    let any = |_: &Roles, _| true;
+    let sum = |roles: &Roles, place| roles.sums.contains(&place);
+    node.operands.iter().enumerate().all(|(n, v)| !made(*v, if whole.contains(&n) { any } else { sum }))
+}
+
+/// Computes anew after which step each value dies.
+fn refresh_frees(graph: &Graph, steps: &mut [Step], held: &BTreeSet<Value>) {
+    let mut dying: BTreeSet<Value> = steps.iter_mut().flat_map(|s| std::mem::take(&mut s.frees)).collect();
+    dying.retain(|v| !held.contains(v));
+    for step in steps.iter_mut().rev() {
+        let mut here = reads(graph, step.node);
+        here.extend(graph.node(step.node).results.iter().copied());
+        step.frees = here.into_iter().filter(|v| dying.remove(v)).collect();
+    }
+}
+
+/// Finds what stays inside of a group and where it lies in the scratch; the rest dies after the group's last step.
+fn finish(graph: &Graph, steps: &mut [Step], range: Range<usize>, units: Vec<Dim>, held: &BTreeSet<Value>) -> Group {
+    let mut inner = vec![];
+    let mut live: Vec<(Range<usize>, Value)> = vec![];
+    let mut scratch = 0;
+    let mut dying = vec![];
+    for n in range.clone() {
+        let step = &steps[n];
+        let node = graph.node(step.node);
+        let sums = roles(node.op).map_or(&[][..], |r| r.sums);
+        for (k, &value) in node.results.iter().enumerate() {
+            if sums.contains(&k) || held.contains(&value) || !dies_inside(&steps[range.clone()], value) {
+                continue;
+            }
+            let width = self::units(graph.ty(value)).1.next_multiple_of(ALIGNMENT);
+            let offset = gap(&live, width);
+            scratch = scratch.max(offset + width);
+            live.push((offset..offset + width, value));
+            live.sort_unstable_by_key(|(range, _)| range.start);
+            inner.push(Inner { value, offset });
+        }
+        let frees = std::mem::take(&mut steps[n].frees);
+        live.retain(|(_, value)| !frees.contains(value));
+        dying.extend(frees);
+        steps[n].in_place = None;
+    }
+    dying.retain(|value| inner.iter().all(|i| i.value != *value));
+    steps[range.end - 1].frees = dying;
+    Group { steps: range, units, inner, scratch }
+}
+
+fn dies_inside(steps: &[Step], value: Value) -> bool {
+    steps.iter().any(|s| s.frees.contains(&value))
+}
+
+/// The first gap of at least this width between the ranges, which are sorted.
+fn gap(live: &[(Range<usize>, Value)], width: usize) -> usize {
+    let mut at = 0;
+    for (range, _) in live {
+        if range.start >= at + width {
+            return at;
+        }
+        at = at.max(range.end);
+    }
+    at
+}

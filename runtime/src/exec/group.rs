@@ -1,0 +1,424 @@
+//! Groups of steps that work unit by unit: one meeting of the threads for all of them, block of units by block of units.
+//!
+//! Blocks are cut by the sizes of the values alone. Sums over units are made per block and added up in the order of the
+//! blocks, so the results do not depend on the number of threads.
+
+use std::ops::Range;
+
+use rtc_compiler::ir::graph::Value;
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::{BATCH, Dim};
+use rtc_compiler::plan::group::{Group, roles, units};
+use rtc_compiler::plan::{Plan, RegionPlan};
+
+use super::Executor;
+use super::call::Call;
+use super::rows::{Axis, Env};
+use super::storage::{Buffer, Element};
+use crate::kernel::dropout::{Keep, dropout};
+use crate::kernel::gate::{self, Gated, GatedGrad};
+use crate::kernel::parallel::{block, each};
+use crate::kernel::position::{Direction, PositionKind, Table, rotate};
+use crate::kernel::product::{Orientation, Packed, product};
+use crate::kernel::{Real, Write, channels, elementwise, linear, norm};
+use crate::rng::Key;
+
+/// Numbers of all values of a block together: what fits the second-level cache beside a weight.
+const BLOCK_NUMBERS: usize = 1 << 16;
+
+/// Blocks that a group should have at least, so that threads get equal shares.
+const SHARES: usize = 16;
+
+/// A step, with everything found that it needs.
+#[derive(Debug)]
+pub(super) struct Task<T> {
+    kernel: Kernel<T>,
+    inputs: [Lane<T>; 4],
+    outputs: [Lane<T>; 3],
+}
+
+/// Where a value lies.
+#[derive(Clone, Copy, Debug)]
+enum Lane<T> {
+    /// The op has no such operand or result.
+    Absent,
+    /// All units, one after the other.
+    Array(*mut T, usize),
+    /// The units of the block, from here on in the scratch (in numbers per unit).
+    Scratch(usize, usize),
+    /// One sum per block.
+    Sum(*mut T, usize),
+}
+
+/// What a step does to a block. Pointers are to operands that every unit needs whole.
+#[derive(Debug)]
+enum Kernel<T> {
+    Linear { w: *const Packed<T>, bias: Option<*const [T]> },
+    Narrow { w: *const [T], bias: Option<*const [T]> },
+    GradInput { w: *const Packed<T> },
+    LayerNorm { gain: *const [T], bias: *const [T], eps: f64 },
+    LayerNormGrad { gain: *const [T], eps: f64 },
+    ColumnSum,
+    Unary(fn(&[T], &mut [T])),
+    Binary(fn(&[T], &[T], &mut [T])),
+    Ternary(fn(&[T], &[T], &[T], &mut [T])),
+    Gated(fn(Gated<'_, T>, &[T], GatedGrad<'_, T>)),
+    Scale(T),
+    Offset(T),
+    Concat,
+    Slice(usize),
+    Pad(usize),
+    Dropout { keep: Keep<T>, key: Key },
+    Rotate { table: *const Table<T>, heads: usize, direction: Direction, from_row: bool },
+}
+
+/// A result that is a sum over the units.
+#[derive(Debug)]
+pub(super) struct Partial<T: Element> {
+    sums: Buffer<T>,
+    value: Value,
+    into: Option<usize>,
+}
+
+/// A weight in the order of its product, with the version of the parameters it was made from.
+#[derive(Debug, Default)]
+pub(super) struct Pack<T: Real> {
+    packed: Packed<T>,
+    version: Option<u64>,
+}
+
+/// What tasks of all threads read.
+struct Shared<'a, T> {
+    tasks: &'a [Task<T>],
+    rows: Rows<'a>,
+    ids: &'a [u64],
+    size: usize,
+    units: usize,
+}
+
+// SAFETY: the pointers stand for values in the table and for parameters, which nobody changes while the group runs, and for
+// results, of which every task writes only the units of its own block.
+unsafe impl<T: Sync> Sync for Shared<'_, T> {}
+
+/// To which rows the units belong.
+#[derive(Clone, Copy)]
+enum Rows<'a> {
+    Ragged(&'a Axis),
+    Even(usize),
+}
+
+impl Rows<'_> {
+    /// Calls `f(row, index within the row of the first unit, units)` for the part of every row inside `range`.
+    fn each(self, range: Range<usize>, mut f: impl FnMut(usize, usize, Range<usize>)) {
+        let mut start = range.start;
+        let mut row = match self {
+            Self::Ragged(axis) => axis.offsets.partition_point(|&offset| offset <= start) - 1,
+            Self::Even(per) => start / per,
+        };
+        while start < range.end {
+            let (first, last) = match self {
+                Self::Ragged(axis) => (axis.offsets[row], axis.offsets[row + 1]),
+                Self::Even(per) => (row * per, (row + 1) * per),
+            };
+            let end = last.min(range.end);
+            if end > start {
+                f(row, start - first, start..end);
+                start = end;
+            }
+            row += 1;
+        }
+    }
+
+    fn origin(self, row: usize) -> usize {
+        match self {
+            Self::Ragged(axis) => axis.origin[row],
+            Self::Even(_) => 0,
+        }
+    }
+}
+
+fn rows_of<'e>(env: &'e Env, units: &[Dim]) -> Rows<'e> {
+    match units {
+        [Dim::Sym(b), Dim::Sym(axis)] if b == BATCH => Rows::Ragged(env.axis(axis)),
+        [Dim::Sym(_), rest @ ..] => Rows::Even(rest.iter().filter_map(Dim::fixed).product()),
+        _ => Rows::Even(1),
+    }
+}
+
+impl<T: Element> Executor<T> {
+    /// Runs the steps of a group and puts their results into the table.
+    pub(super) fn group(&mut self, plan: &Plan, own: &RegionPlan, group: &Group, env: &Env) {
+        let steps = &own.steps[group.steps.clone()];
+        let units = env.units(&group.units);
+        let mut tasks = std::mem::take(&mut self.tasks);
+        let mut partials = std::mem::take(&mut self.partials);
+        let (mut width, mut work) = (group.scratch, 0);
+        for step in steps {
+            let c = Call { plan, step, node: plan.graph.node(step.node), env };
+            self.prepare(&c);
+            let channels = |v: &Value| self::units(plan.graph.ty(*v)).1;
+            width += c.node.operands.iter().chain(&c.node.results).map(channels).sum::<usize>();
+            work += units * unit_work(&c);
+        }
+        let by_cache = BLOCK_NUMBERS / width.max(1);
+        let size = by_cache.min(units / SHARES).next_multiple_of(8).clamp(16, 64);
+        let blocks = units.div_ceil(size);
+        for step in steps {
+            let c = Call { plan, step, node: plan.graph.node(step.node), env };
+            let task = self.task(&c, group, blocks, &mut partials);
+            tasks.push(task);
+        }
+        let shared = Shared { tasks: &tasks, rows: rows_of(env, &group.units), ids: &env.ids, size, units };
+        each(blocks, work, |n| shared.run(n, group.scratch));
+        tasks.clear();
+        for partial in partials.drain(..) {
+            self.add_up(partial);
+        }
+        (self.tasks, self.partials) = (tasks, partials);
+    }
+
+    /// Packs weights and grows tables, so that they stay where they are while the tasks are made.
+    fn prepare(&mut self, c: &Call<'_>) {
+        match c.node.op {
+            Op::Linear if c.out(0) > linear::NARROW => self.pack(c.operand(1), Orientation::Transposed, c.last(1)),
+            Op::LinearGradInput => self.pack(c.operand(1), Orientation::Straight, c.last(1)),
+            Op::Rotate => {
+                let axis = c.axis(0);
+                let origin = |row: usize| if c.word("origin") == "row" { axis.origin[row] } else { 0 };
+                let longest = (0..c.env.rows()).map(|row| origin(row) + axis.len(row)).max().unwrap_or(0);
+                self.tables.upto(rotation(c), c.last(0) / c.int("heads"), longest);
+            }
+            _ => {}
+        }
+    }
+
+    /// A parameter is packed once per version; any other matrix each time.
+    fn pack(&mut self, w: Value, orientation: Orientation, width: usize) {
+        let version = self.memory.is_parameter(w).then_some(self.version);
+        let pack = self.packs.entry((w, orientation)).or_default();
+        if version.is_none() || pack.version != version {
+            pack.packed.pack(self.memory.real(w), width, orientation);
+            pack.version = version;
+        }
+    }
+
+    fn task(&mut self, c: &Call<'_>, group: &Group, blocks: usize, partials: &mut Vec<Partial<T>>) -> Task<T> {
+        let own = roles(c.node.op).expect("only such steps are in groups");
+        let mut inputs = [const { Lane::Absent }; 4];
+        for (n, &value) in c.node.operands.iter().enumerate().filter(|(n, _)| !own.whole.contains(n)) {
+            let width = units(c.ty(value)).1;
+            inputs[n] = inner(group, value).map_or_else(
+                || Lane::Array(self.memory.real(value).as_ptr().cast_mut(), width),
+                |at| Lane::Scratch(at, width),
+            );
+        }
+        let kernel = self.kernel(c);
+        let mut outputs = [const { Lane::Absent }; 3];
+        for (n, &value) in c.node.results.iter().enumerate() {
+            let width = units(c.ty(value)).1;
+            outputs[n] = if own.sums.contains(&n) {
+                let mut sums = self.pool.take(blocks * width);
+                let start = sums.as_mut_slice().as_mut_ptr();
+                partials.push(Partial { sums, value, into: c.step.into[n] });
+                Lane::Sum(start, width)
+            } else if let Some(at) = inner(group, value) {
+                Lane::Scratch(at, width)
+            } else {
+                let mut out = self.fresh(c, n);
+                let start = out.as_mut_slice().as_mut_ptr();
+                self.put(c, n, out);
+                Lane::Array(start, width)
+            };
+        }
+        Task { kernel, inputs, outputs }
+    }
+
+    fn kernel(&self, c: &Call<'_>) -> Kernel<T> {
+        let whole = |n: usize| std::ptr::from_ref(self.memory.real(c.operand(n)));
+        let packed = |orientation| std::ptr::from_ref(&self.packs[&(c.operand(1), orientation)].packed);
+        let bias = || c.node.operands.get(2).map(|_| whole(2));
+        match c.node.op {
+            Op::Linear if c.out(0) > linear::NARROW => {
+                Kernel::Linear { w: packed(Orientation::Transposed), bias: bias() }
+            }
+            Op::Linear => Kernel::Narrow { w: whole(1), bias: bias() },
+            Op::LinearGradInput => Kernel::GradInput { w: packed(Orientation::Straight) },
+            Op::LayerNorm => Kernel::LayerNorm { gain: whole(1), bias: whole(2), eps: c.float("eps") },
+            Op::LayerNormGrad => Kernel::LayerNormGrad { gain: whole(1), eps: c.float("eps") },
+            Op::ColumnSum => Kernel::ColumnSum,
+            Op::Gelu => Kernel::Unary(elementwise::gelu),
+            Op::Relu => Kernel::Unary(elementwise::relu),
+            Op::Sigmoid => Kernel::Unary(elementwise::sigmoid),
+            Op::GeluGrad => Kernel::Binary(elementwise::gelu_grad),
+            Op::ReluGrad => Kernel::Binary(elementwise::relu_grad),
+            Op::SigmoidGrad => Kernel::Binary(elementwise::sigmoid_grad),
+            Op::Add => Kernel::Binary(elementwise::add),
+            Op::Sub => Kernel::Binary(elementwise::sub),
+            Op::Mul => Kernel::Binary(elementwise::mul),
+            Op::Div => Kernel::Binary(elementwise::div),
+            Op::Lerp => Kernel::Ternary(gate::lerp),
+            Op::Gate => Kernel::Ternary(gate::gate),
+            Op::LerpGrad => Kernel::Gated(gate::lerp_grad),
+            Op::GateGrad => Kernel::Gated(gate::gate_grad),
+            Op::Scale => Kernel::Scale(T::from_f64(c.float("by"))),
+            Op::Offset => Kernel::Offset(T::from_f64(c.float("by"))),
+            Op::Concat => Kernel::Concat,
+            Op::Slice => Kernel::Slice(c.int("start")),
+            Op::Pad => Kernel::Pad(c.int("start")),
+            Op::Dropout => Kernel::Dropout { keep: Keep::new(c.float("p")), key: c.env.key.at(c.int("stream") as u64) },
+            Op::Rotate => {
+                let transposed = c.word("transpose") == "true";
+                Kernel::Rotate {
+                    table: self.tables.get(rotation(c), c.last(0) / c.int("heads")),
+                    heads: c.int("heads"),
+                    direction: if transposed { Direction::Transposed } else { Direction::Forward },
+                    from_row: c.word("origin") == "row",
+                }
+            }
+            other => unreachable!("`{other}` has roles in a group and needs a kernel here"),
+        }
+    }
+
+    /// Adds up the sums of the blocks into the gradient they belong to, or into a result.
+    fn add_up(&mut self, partial: Partial<T>) {
+        let sums = partial.sums.as_slice();
+        let width = units(self.plan.graph.ty(partial.value)).1;
+        if let Some(param) = partial.into {
+            let range = self.by_index[param].clone();
+            linear::add_rows(sums, &mut self.gradients[range]);
+            return;
+        }
+        let mut out = self.pool.take(width);
+        out.as_mut_slice().fill(T::ZERO);
+        linear::add_rows(sums, out.as_mut_slice());
+        self.memory.set_real(partial.value, out);
+    }
+}
+
+fn inner(group: &Group, value: Value) -> Option<usize> {
+    group.inner.iter().find(|i| i.value == value).map(|i| i.offset)
+}
+
+fn rotation(c: &Call<'_>) -> PositionKind {
+    match c.word("kind") {
+        "xpos_query" => PositionKind::XposQuery,
+        "xpos_key" => PositionKind::XposKey,
+        _ => PositionKind::Rope,
+    }
+}
+
+/// The cost of one unit, in simple operations on one number; a fused multiply-add of a product is about a quarter of one.
+fn unit_work(c: &Call<'_>) -> usize {
+    let widest = c.node.operands.iter().chain(&c.node.results).map(|v| units(c.ty(*v)).1).max().unwrap_or(1);
+    match c.node.op {
+        Op::Linear | Op::LinearGradInput => c.last(0) * units(c.ty(c.node.results[0])).1 / 4,
+        Op::Gelu | Op::GeluGrad | Op::Sigmoid | Op::Gate | Op::GateGrad | Op::Dropout | Op::LayerNormGrad => 4 * widest,
+        _ => widest,
+    }
+}
+
+impl<T: Real> Shared<'_, T> {
+    fn run(&self, n: usize, scratch: usize) {
+        T::with_scratch(scratch * self.size, |scratch| {
+            let scratch = scratch.as_mut_ptr();
+            for task in self.tasks {
+                // SAFETY: this is the only task for block `n`, and the scratch belongs to this thread.
+                unsafe { self.step(task, n, scratch) };
+            }
+        });
+    }
+
+    /// Address and length of the numbers of block `n` in a lane.
+    ///
+    /// # Safety
+    /// The lane is one of this group's, and the scratch as long as the group asks for.
+    unsafe fn lane(&self, lane: Lane<T>, n: usize, scratch: *mut T) -> (*mut T, usize) {
+        let range = block(n, self.size, self.units);
+        // SAFETY: an array has `width` numbers per unit, the scratch `size` units per lane, and a sum one vector per block.
+        unsafe {
+            match lane {
+                Lane::Absent => (std::ptr::dangling_mut(), 0),
+                Lane::Array(start, width) => (start.add(range.start * width), range.len() * width),
+                Lane::Scratch(at, width) => (scratch.add(at * self.size), range.len() * width),
+                Lane::Sum(start, width) => (start.add(n * width), width),
+            }
+        }
+    }
+
+    /// One step on block `n`.
+    ///
+    /// # Safety
+    /// Only one call may run for a block at a time, with a scratch of its own.
+    unsafe fn step(&self, task: &Task<T>, n: usize, scratch: *mut T) {
+        // SAFETY: the caller's promise; operands are not written while the step runs, and the plan puts results elsewhere.
+        unsafe {
+            let [a, b, c, d] = task.inputs.map(|lane| {
+                let (start, len) = self.lane(lane, n, scratch);
+                std::slice::from_raw_parts(start, len)
+            });
+            let [y, y1, y2] = task.outputs.map(|lane| {
+                let (start, len) = self.lane(lane, n, scratch);
+                let numbers = std::slice::from_raw_parts_mut(start, len);
+                if matches!(lane, Lane::Sum(..)) {
+                    numbers.fill(T::ZERO);
+                }
+                numbers
+            });
+            let count = block(n, self.size, self.units).len();
+            match &task.kernel {
+                Kernel::Linear { w, bias } => linear::linear(a, &**w, bias.map(|b| &*b), y),
+                Kernel::Narrow { w, bias } => linear::narrow(a, &**w, a.len() / count, bias.map(|b| &*b), y),
+                Kernel::GradInput { w } => product(a, &**w, y, Write::Replace),
+                Kernel::LayerNorm { gain, bias, eps } => norm::layer_norm(a, &**gain, &**bias, *eps, y),
+                Kernel::LayerNormGrad { gain, eps } => norm::layer_norm_grad(a, &**gain, c, *eps, y, y1, y2),
+                Kernel::ColumnSum => linear::add_rows(a, y),
+                Kernel::Unary(f) => f(a, y),
+                Kernel::Binary(f) => f(a, b, y),
+                Kernel::Ternary(f) => f(a, b, c, y),
+                Kernel::Gated(f) => {
+                    let inputs = Gated { gate: a, update: b, state: c };
+                    f(inputs, d, GatedGrad { gate: y, update: y1, state: y2 });
+                }
+                Kernel::Scale(by) => elementwise::scale(a, *by, y),
+                Kernel::Offset(by) => elementwise::add_scalar(a, *by, y),
+                Kernel::Concat => channels::concat(a, b, a.len() / count, b.len() / count, y),
+                Kernel::Slice(start) => channels::slice(a, a.len() / count, *start, y.len() / count, y),
+                Kernel::Pad(start) => channels::pad(a, a.len() / count, *start, y.len() / count, y),
+                Kernel::Dropout { keep, key } => self.by_row(n, a, y, |row, first, x, y| {
+                    let width = a.len() / count;
+                    dropout(x, *keep, key.at(self.ids[row]), first * width, y);
+                }),
+                Kernel::Rotate { table, heads, direction, from_row } => {
+                    let e = a.len() / count / heads;
+                    self.by_row(n, a, y, |row, first, x, y| {
+                        let origin = if *from_row { self.rows.origin(row) } else { 0 };
+                        rotate(x, &**table, *heads, e, origin + first, *direction, y);
+                    });
+                }
+            }
+        }
+    }
+
+    /// Calls `f(row, first unit within the row, x, y)` for the part of every row in block `n`.
+    fn by_row(&self, n: usize, x: &[T], y: &mut [T], mut f: impl FnMut(usize, usize, &[T], &mut [T])) {
+        let range = block(n, self.size, self.units);
+        let width = x.len() / range.len();
+        self.rows.each(range.clone(), |row, first, units| {
+            let at = (units.start - range.start) * width..(units.end - range.start) * width;
+            f(row, first, &x[at.clone()], &mut y[at]);
+        });
+    }
+}
+
+impl Call<'_> {
+    /// Channels of a result.
+    fn out(&self, n: usize) -> usize {
+        units(self.ty(self.node.results[n])).1
+    }
+}
+
+/// The group that begins at step `n`.
+pub(super) fn beginning(own: &RegionPlan, n: usize) -> Option<&Group> {
+    let place = own.groups.binary_search_by_key(&n, |g| g.steps.start).ok()?;
+    Some(&own.groups[place])
+}
