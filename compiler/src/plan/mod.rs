@@ -11,7 +11,7 @@ use crate::ir::graph::{Graph, MAIN, NodeId, Parameter, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Type};
 
-use group::Group;
+use group::{Group, roles};
 pub use text::text;
 
 /// An executable graph.
@@ -148,10 +148,10 @@ fn direct(graph: &Graph, accumulate: NodeId, parameters: &BTreeMap<String, usize
     let node = graph.node(accumulate);
     let value = node.operands[0];
     let producer = graph.node(graph.producer(value)?);
-    let adds = matches!(
-        producer.op,
-        Op::LinearGradWeight | Op::ColumnSum | Op::LayerNormGrad | Op::EmbedGrad | Op::SumBatch | Op::FrameGrad
-    );
+    let adds = match roles(producer.op) {
+        Some(roles) => producer.results.iter().position(|v| *v == value).is_some_and(|n| roles.sums.contains(&n)),
+        None => matches!(producer.op, Op::LinearGradWeight | Op::EmbedGrad | Op::SumBatch | Op::FrameGrad),
+    };
     let alone = graph.users(value) == [accumulate] && producer.region == node.region;
     let param = parameters.get(node.attrs.get("param").and_then(Attr::text)?)?;
     (adds && alone).then_some((value, *param))
