@@ -107,8 +107,8 @@ pub(crate) struct Case {
     size: Size,
 }
 
-/// What is added to the halting bias of a spread case, from deep to shallow.
-pub(crate) const SHIFTS: [f64; 6] = [-6.0, -3.0, -1.5, 0.0, 1.5, 3.0];
+/// What is added to the halting bias of a spread case, from deep to shallow: mean depths from 10 to 2.
+pub(crate) const SHIFTS: [f64; 7] = [-24.0, -6.0, -2.0, 0.0, 2.0, 4.0, 6.0];
 
 /// All cases, in the order in which they run.
 pub(crate) fn all() -> Vec<Case> {

@@ -28,8 +28,9 @@ training steps (dropout 0.1, AdamW, no clipping) and forward passes are timed, a
 turn. Models that halt are trained with learning rate 0, so that their depth and their work stay as they are.
 
 GFLOP/s is what the compiler's cost model counts for the training or inference graph at the real lengths and the mean of
-accepted steps; the step that a row tries and rejects is not counted. The peak is that of products of 512 x 512 matrices,
-each thread its own, between the rounds.
+accepted steps; the step that a row tries and rejects is not counted. The peak is the best burst of products of 512 x 512
+matrices, each thread its own, between the rounds. First steps are counted from the start of the program; data and weights
+come ready.
 
 Exit codes:
   0   done

@@ -86,22 +86,22 @@ impl Bench<'_> {
         Ok(Line { case: case.name.clone(), threads, batch, length, losses, peak, sides })
     }
 
-    /// Training steps of all programs in turn; gives the peak of the machine between them.
+    /// Training steps of all programs in turn; gives the peak of the machine, the best of the bursts between them.
     fn train(&self, runners: &mut [Runner], threads: usize) -> Result<f64, Failure> {
         for runner in &mut *runners {
             runner.warm_up()?;
         }
-        let mut peaks = vec![];
+        let mut peak = 0.0_f64;
         for _ in 0..self.amount.rounds {
             for runner in &mut *runners {
                 runner.steps(self.amount.per_round())?;
             }
-            peaks.push(peak::burst(threads));
+            peak = peak.max(peak::burst(threads));
         }
         for runner in runners {
             runner.side.memory_mib = runner.child.ask(&Request::Memory)?.mib - runner.child.start_mib;
         }
-        Ok(Spread::of(&peaks).median)
+        Ok(peak)
     }
 
     fn infer(&self, runners: &mut [Runner], case: &Case) -> Result<(), Failure> {
