@@ -56,12 +56,10 @@ fn serves(python: &Path) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// The Python of the environment beside the build outputs, which is made when it is not there or incomplete.
+/// The Python of the environment beside this program, among the build outputs, which is made when it is not there or incomplete.
 fn environment() -> Result<PathBuf, Failure> {
     let absent = |what: String| Failure::Absent(format!("{what}; name a Python that has torch with --python"));
-    let program = std::env::current_exe().map_err(|e| absent(e.to_string()))?;
-    let target = program.ancestors().nth(2).unwrap_or(Path::new("target"));
-    let folder = target.join("rtc-bench-python");
+    let folder = std::env::current_exe().map_err(|e| absent(e.to_string()))?.with_file_name("rtc-bench-python");
     let python = folder.join("bin/python");
     if serves(&python) {
         return Ok(python);
