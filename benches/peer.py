@@ -79,6 +79,8 @@ class Loaded:
         with torch.no_grad():
             self.model.embed.weight.mul_(job["embed_gain"])
         if job["compile"]:
+            # Training, inference and single rows are compiled each for themselves; past the limit torch stays eager.
+            torch._dynamo.config.recompile_limit = 64
             self.model.compile() if job["plain"] else peer.compile_cells(self.model)
         self.optimiser = torch.optim.AdamW(
             self.model.parameters(), lr=job["learning_rate"], betas=(0.9, 0.98), eps=1e-8, weight_decay=0.1)

@@ -153,7 +153,9 @@ fn measure_all(bench: &Bench<'_>, cases: &[Case], options: &Options, report: &mu
     for case in cases {
         for threads in options.threads.iter().map(|n| usize::from(*n)) {
             eprintln!("{}, {threads} threads: {}", case.name, case.describe());
-            report.lines.push(bench.measure(case, threads)?);
+            let line = bench.measure(case, threads)?;
+            eprintln!("  {}", line.summary());
+            report.lines.push(line);
             if case.kind == Kind::Spread {
                 report.depths.extend(bench.depths(case, threads)?);
             }

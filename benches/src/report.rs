@@ -152,6 +152,14 @@ pub(crate) struct Report {
     pub(crate) depths: Vec<Depth>,
 }
 
+impl Line {
+    /// Medians of the training steps, to show while the next case runs.
+    pub(crate) fn summary(&self) -> String {
+        let median = |side: &Side| format!("{} {:.1} ms", side.name, side.train.median());
+        self.sides.iter().map(median).collect::<Vec<_>>().join(", ")
+    }
+}
+
 impl Report {
     /// The tables. A dash stands where nothing was measured.
     pub(crate) fn tables(&self) -> String {
