@@ -179,4 +179,7 @@ def say(message):
     print(json.dumps(message), flush=True)
 
 
-main()
+try:
+    main()
+except BrokenPipeError:
+    pass  # the command is gone, and nobody waits for an answer
