@@ -2,6 +2,7 @@
 
 pub mod models;
 pub mod numeric;
+pub mod peer;
 
 use rtc_compiler::check::{Loader, check};
 use rtc_compiler::diag::{Style, render};

@@ -6,10 +6,8 @@
 //! the test says so.
 #![allow(clippy::print_stderr, reason = "a skipped comparison says why")]
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline;
 use rtc_runtime::batch::{Batch, Labels};
 use rtc_runtime::exec::Halting;
@@ -17,21 +15,14 @@ use rtc_runtime::exec::storage::Element;
 use rtc_runtime::kernel::Real;
 use rtc_runtime::learner::{Learner, UpdateRule};
 use rtc_runtime::model::Model;
-use safetensors::SafeTensors;
+use rtc_tests::peer::{self, Description, Tensors};
 use serde_json::Value as Json;
-
-/// A tensor of a fixture.
-struct Tensor {
-    shape: Vec<usize>,
-    data: Vec<f64>,
-}
-
-type Tensors = BTreeMap<String, Tensor>;
 
 /// One folder.
 struct Case {
     name: String,
     meta: Json,
+    model: Description,
     weights: Tensors,
     io: Tensors,
     gradients: Tensors,
@@ -54,25 +45,7 @@ fn folder() -> PathBuf {
 }
 
 fn load(path: &Path) -> Tensors {
-    let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let file = SafeTensors::deserialize(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    file.iter().map(|(name, view)| (name.to_owned(), tensor(view.dtype(), view.shape(), view.data()))).collect()
-}
-
-fn tensor(dtype: safetensors::Dtype, shape: &[usize], bytes: &[u8]) -> Tensor {
-    use safetensors::Dtype;
-    let data = match dtype {
-        Dtype::F64 => bytes.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().expect("8 bytes"))).collect(),
-        Dtype::F32 => {
-            bytes.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes(b.try_into().expect("4 bytes")))).collect()
-        }
-        Dtype::I64 => {
-            bytes.chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().expect("8 bytes")) as f64).collect()
-        }
-        Dtype::U8 => bytes.iter().map(|b| f64::from(*b)).collect(),
-        other => panic!("fixtures hold no {other:?}"),
-    };
-    Tensor { shape: shape.to_vec(), data }
+    peer::load(path).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn cases() -> Vec<Case> {
@@ -80,167 +53,26 @@ fn cases() -> Vec<Case> {
     let mut dirs: Vec<PathBuf> =
         entries.filter_map(|e| Some(e.ok()?.path())).filter(|p| p.join("meta.json").exists()).collect();
     dirs.sort();
-    let case = |dir: &PathBuf| Case {
-        name: dir.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        meta: serde_json::from_slice(&std::fs::read(dir.join("meta.json")).expect("meta.json is readable"))
-            .expect("meta.json is JSON"),
-        weights: load(&dir.join("weights.safetensors")),
-        io: load(&dir.join("io.safetensors")),
-        gradients: load(&dir.join("grads.safetensors")),
-        after: load(&dir.join("after_adamw.safetensors")),
+    let case = |dir: &PathBuf| {
+        let meta = std::fs::read(dir.join("meta.json")).expect("meta.json is readable");
+        let meta: Json = serde_json::from_slice(&meta).expect("meta.json is JSON");
+        Case {
+            name: dir.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            model: Description(meta["spec"].clone()),
+            meta,
+            weights: load(&dir.join("weights.safetensors")),
+            io: load(&dir.join("io.safetensors")),
+            gradients: load(&dir.join("grads.safetensors")),
+            after: load(&dir.join("after_adamw.safetensors")),
+        }
     };
     dirs.iter().map(case).collect()
 }
 
 impl Case {
-    fn int(&self, key: &str) -> usize {
-        self.meta["spec"][key].as_u64().unwrap_or_default() as usize
-    }
-
-    fn float(&self, key: &str) -> f64 {
-        self.meta["spec"][key].as_f64().unwrap_or_default()
-    }
-
-    fn word(&self, key: &str) -> &str {
-        self.meta["spec"][key].as_str().unwrap_or("none")
-    }
-
-    fn flag(&self, key: &str) -> bool {
-        self.meta["spec"][key].as_bool().unwrap_or(false)
-    }
-
-    fn causal(&self) -> bool {
-        self.word("task") == "lm"
-    }
-
-    fn binding(&self) -> Binding {
-        let objective = match self.word("task") {
-            "pair" => Objective::Pair,
-            "lm" => Objective::Each,
-            _ => Objective::Classify,
-        };
-        Binding { vocab: Some(self.int("vocab")), classes: Some(self.int("classes")), objective }
-    }
-
-    /// The spec of the case in the language.
-    fn source(&self) -> String {
-        let depth = self.word("engine") == "depth";
-        let tokens = if depth && !self.causal() { "start_end" } else { "none" };
-        let readout = match (self.causal(), depth, self.word("pool")) {
-            (true, ..) => "each".to_owned(),
-            (_, true, "end") => "end".to_owned(),
-            (_, true, _) => "mean".to_owned(),
-            (_, false, "end") => "memory { pool: last }".to_owned(),
-            (_, false, _) => "memory".to_owned(),
-        };
-        let body = if depth { self.depth_block() } else { self.chunk_block() };
-        let width = self.int("dim");
-        format!("model case {{\n  embed {{ width: {width}, tokens: {tokens} }}\n{body}\n  readout {readout}\n}}\n")
-    }
-
-    fn heads(&self) -> String {
-        format!("heads: {}, head_width: {}", self.int("heads"), self.int("head_dim"))
-    }
-
-    /// One layer, or several with weights of their own.
-    fn layers(&self) -> String {
-        let heads = self.heads();
-        let memory =
-            if self.word("engine") == "chunk" { format!("attend memory {{ {heads} }}\n") } else { String::new() };
-        let gate =
-            if self.flag("gate") { format!("gate mlp {{ hidden: {} }}\n", self.int("dff")) } else { String::new() };
-        let layer = format!(
-            "{gate}attend self {{ {heads}, position: xpos }}\n{memory}feedforward {{ hidden: {} }}\n",
-            self.int("dff")
-        );
-        if self.flag("shared") { layer } else { format!("stack {} {{\n{layer}}}\n", self.int("layers")) }
-    }
-
-    fn halting(&self) -> String {
-        let sees = if self.flag("look") { "transition" } else { "state" };
-        let common = format!("sees: {sees}, threshold: {:?}, cost: {:?}", self.float("threshold"), self.float("beta"));
-        match self.word("halt") {
-            "token" => {
-                let keys = if self.word("kv") == "mix" { "mixture" } else { "state" };
-                format!("halt token {{ {common}, keys: {keys} }}\n")
-            }
-            "global" => format!("halt global {{ {common} }}\n"),
-            _ => String::new(),
-        }
-    }
-
-    fn depth_block(&self) -> String {
-        if !self.flag("shared") {
-            return self.layers();
-        }
-        format!("recur depthwise {{\ndepth: {}\n{}{}}}\n", self.int("layers"), self.halting(), self.layers())
-    }
-
-    fn chunk_block(&self) -> String {
-        let size = if self.flag("fixed") {
-            format!("chunks: {}", self.int("chunks"))
-        } else {
-            format!("size: {}", self.int("chunk"))
-        };
-        let balanced = self.word("chunking") != "plain" || self.flag("fixed");
-        let cut = if balanced { "balanced" } else { "position" };
-        let inner = if self.flag("shared") { self.depth_block() } else { self.layers() };
-        format!(
-            "recur chunkwise {{\n{size}\ncut: {cut}\nmemory {{ slots: {} }}\n{inner}\nupdate memory {{\nlayers: {}\nattend chunk {{ {} }}\nfeedforward {{ hidden: {} }}\n}}\n}}\n",
-            self.int("slots"),
-            self.int("updates"),
-            self.heads(),
-            self.int("dim")
-        )
-    }
-
     /// Our name of a parameter of the fixture.
     fn rename(&self, name: &str) -> String {
-        let depth = self.word("engine") == "depth";
-        let outer = if depth { "" } else { "chunkwise." };
-        let layer = |n: &str| {
-            if self.flag("shared") { format!("{outer}depthwise") } else { format!("{outer}stack.{n}") }
-        };
-        let parts: Vec<&str> = name.split('.').collect();
-        match parts.as_slice() {
-            ["embed", "weight"] => "embed.table".to_owned(),
-            ["enc", "start" | "end"] => format!("embed.{}", parts[1]),
-            ["enc", "memory"] => "chunkwise.memory.slots".to_owned(),
-            ["enc", "n_out", p] => format!("readout.norm.{p}"),
-            ["head_a", p] => format!("head.hidden.{p}"),
-            ["head_b", p] => format!("head.output.{p}"),
-            ["enc", "halting", "head", which, p] => {
-                format!("{}.halt.{}.{p}", layer("0"), if *which == "a" { "hidden" } else { "output" })
-            }
-            ["enc", "cells", n, rest @ ..] => format!("{}.{}", layer(n), Self::within(rest, "self")),
-            ["enc", "updates", n, rest @ ..] => format!("chunkwise.update.{n}.{}", Self::within(rest, "chunk")),
-            _ => panic!("{}: unknown parameter `{name}`", self.name),
-        }
-    }
-
-    fn within(rest: &[&str], target: &str) -> String {
-        match rest {
-            ["n_self", p] => format!("self.norm.{p}"),
-            ["n_ff", p] => format!("feedforward.norm.{p}"),
-            ["n_cross", p] => format!("memory.norm.{p}"),
-            ["n_mem", p] if target == "chunk" => format!("chunk.norm.{p}"),
-            ["n_mem", p] => format!("memory.source_norm.{p}"),
-            ["n_chunk", p] => format!("chunk.source_norm.{p}"),
-            ["att", m, p] => format!("{target}.{}.{p}", Self::projection(m)),
-            ["cross", m, p] => format!("memory.{}.{p}", Self::projection(m)),
-            ["ff", m, p] => format!("feedforward.{m}.{p}"),
-            ["gate", m, p] => format!("gate.{m}.{p}"),
-            other => panic!("unknown parameter {other:?}"),
-        }
-    }
-
-    fn projection(m: &str) -> &'static str {
-        match m {
-            "q" => "query",
-            "k" => "key",
-            "v" => "value",
-            _ => "output",
-        }
+        self.model.rename(name).unwrap_or_else(|| panic!("{}: unknown parameter `{name}`", self.name))
     }
 
     /// Positions that hold real tokens, row after row.
@@ -258,7 +90,7 @@ impl Case {
             offsets.push(offsets[row] + count);
         }
         let pick = |name: &str| kept.iter().map(|n| self.io[name].data[*n]).collect::<Vec<f64>>();
-        let labels = if self.causal() {
+        let labels = if self.model.causal() {
             Labels::Each {
                 class: pick("labels").iter().map(|v| *v as u32).collect(),
                 weight: pick("weight").iter().map(|v| *v as f32).collect(),
@@ -284,29 +116,16 @@ fn doubles<T: Real>(values: &[T]) -> Vec<f64> {
 }
 
 fn model<T: Element>(case: &Case, halting: Halting) -> Model<T> {
-    let binding = case.binding();
-    let spec = rtc_tests::spec(&case.source(), &binding);
+    let binding = case.model.binding();
+    let spec = rtc_tests::spec(&case.model.source(), &binding);
     let (training, inference) = pipeline::plans(&spec, &binding).unwrap_or_else(|e| panic!("{}: {e}", case.name));
     let mut model = Model::new(training, inference, binding, 0);
     model.set_halting(halting);
-    let plan = model.executor().plan().clone();
-    let ranges = rtc_runtime::exec::parameter_ranges(&plan);
-    let mut seen = 0;
-    for (name, tensor) in &case.weights {
-        let ours = case.rename(name);
-        let Some(index) = plan.parameters.iter().position(|p| p.name == ours) else {
-            let idle = case.meta["no_grad"].as_array().is_some_and(|list| list.iter().any(|n| n == name));
-            assert!(idle, "{}: the model has no `{ours}`", case.name);
-            continue;
-        };
-        seen += 1;
-        let target = &mut model.executor().parameters_mut()[ranges[index].clone()];
-        assert_eq!(target.len(), tensor.data.len(), "{}: size of {ours}", case.name);
-        for (to, from) in target.iter_mut().zip(&tensor.data) {
-            *to = T::from_f64(*from);
-        }
+    let idle = case.model.fill(&mut model, &case.weights).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    for name in &idle {
+        let known = case.meta["no_grad"].as_array().is_some_and(|list| list.iter().any(|n| n == name));
+        assert!(known, "{}: the model has no `{name}`", case.name);
     }
-    assert_eq!(seen, plan.parameters.len(), "{}: the fixture has all our parameters", case.name);
     model
 }
 
@@ -326,8 +145,11 @@ fn compare<T: Element>(case: &Case, halting: Halting, tolerance: Tolerance, faul
     // Logits of padded tokens have no counterpart; a token has one logit per output.
     let outputs_per_token = logits.shape.last().copied().unwrap_or(1);
     let of_token = |n: &usize| &logits.data[n * outputs_per_token..(n + 1) * outputs_per_token];
-    let reference: Vec<f64> =
-        if case.causal() { case.kept().iter().flat_map(of_token).copied().collect() } else { logits.data.clone() };
+    let reference: Vec<f64> = if case.model.causal() {
+        case.kept().iter().flat_map(of_token).copied().collect()
+    } else {
+        logits.data.clone()
+    };
     check("logits", &doubles(outputs.real("logits").expect("logits")), &reference, 1e-3, tolerance.outputs);
     check("loss", &[outputs.scalar("loss").expect("loss")], &case.io["loss"].data, 1e-3, tolerance.outputs);
     if let Some(act) = case.io.get("act_per_row") {
@@ -364,7 +186,7 @@ fn used<T: Element>(case: &Case, model: &mut Model<T>, check: &mut impl FnMut(&s
     let mut start = 0;
     for (chunk, seen) in watched.iter().enumerate() {
         let reference = &case.io[&format!("used.{chunk}")];
-        let framed = case.word("engine") == "depth" && !case.causal();
+        let framed = case.model.word("engine") == "depth" && !case.model.causal();
         let per_row: Vec<f64> = match reference.shape.as_slice() {
             [_] => seen.rows.iter().map(|r| reference.data[*r as usize]).collect(),
             [_, span] => {

@@ -25,12 +25,13 @@ const LAYERS: &[(&str, &[&str])] = &[
 
 /// The places that may name a library; everything else goes through them.
 const DOORS: &[(&str, &[&str])] = &[
-    ("candle_core", &["runtime/", "tests/"]),
-    ("candle_nn", &["runtime/", "tests/"]),
-    ("clap", &["cli/"]),
+    ("candle_core", &["runtime/", "tests/", "benches/benches/"]),
+    ("candle_nn", &["runtime/", "tests/", "benches/benches/"]),
+    ("divan", &["benches/benches/"]),
+    ("clap", &["cli/", "benches/src/main.rs"]),
     ("clap_complete", &["cli/"]),
     ("indicatif", &["cli/"]),
-    ("gemm", &["runtime/src/kernel/"]),
+    ("gemm", &["runtime/src/kernel/", "benches/src/peak.rs"]),
     ("pulp", &["runtime/src/kernel/"]),
     ("pest", &["compiler/src/syntax/parse.rs", "compiler/src/syntax/message.rs", "compiler/src/ir/text.rs"]),
     ("pest_derive", &["compiler/src/syntax/parse.rs", "compiler/src/ir/text.rs"]),

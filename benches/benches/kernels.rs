@@ -1,0 +1,332 @@
+//! The kernels one by one, and beside four of them the plain composition of Candle's ops: `cargo bench -p rtc-bench`.
+//!
+//! A kernel that is slower than the composition at one of these sizes should not be there. `RAYON_NUM_THREADS` sets the
+//! threads of both; `cargo bench -p rtc-bench -- linear` runs one family. `gradients` are forward and backward together.
+
+use divan::Bencher;
+use divan::counter::ItemsCount;
+use rtc_runtime::rng::Key;
+
+fn main() {
+    // As in training, the thread that calls the kernels is one of the pool. It can only fail if there is a pool already.
+    let _ = rayon::ThreadPoolBuilder::new().use_current_thread().build_global();
+    divan::main();
+}
+
+/// Numbers that look like activations.
+fn numbers(len: usize) -> Vec<f32> {
+    let key = Key::new(len as u64);
+    (0..len as u64).map(|i| key.normal(i) as f32).collect()
+}
+
+/// What the compositions need of Candle.
+mod candle {
+    pub(crate) use candle_core::{D, Result, Tensor, Var};
+    use candle_core::{Device, Shape};
+
+    /// Numbers of [`super::numbers`] as a variable, of which a gradient can be taken.
+    pub(crate) fn var(shape: impl Into<Shape>) -> Var {
+        let shape = shape.into();
+        let tensor = Tensor::from_vec(super::numbers(shape.elem_count()), shape, &Device::Cpu);
+        Var::from_tensor(&tensor.expect("as many numbers as the shape has")).expect("a tensor can be a variable")
+    }
+
+    /// Runs a composition once.
+    pub(crate) fn forward(run: impl Fn() -> Result<Tensor>) -> Tensor {
+        run().expect("the shapes fit")
+    }
+
+    /// Runs it forward and backward.
+    pub(crate) fn gradients(run: impl Fn() -> Result<Tensor>, dy: &Tensor) -> candle_core::backprop::GradStore {
+        let both = || (run()? * dy)?.sum_all()?.backward();
+        both().expect("the shapes fit")
+    }
+}
+
+mod linear {
+    use super::{Bencher, ItemsCount, candle, numbers};
+    use rtc_runtime::kernel::Write;
+    use rtc_runtime::kernel::linear::{Act, column_sum, linear, linear_act, linear_grad_input, linear_grad_weight};
+
+    /// Rows, inputs, outputs.
+    const SIZES: [(usize, usize, usize); 7] = [
+        (3200, 128, 512),
+        (3200, 512, 128),
+        (3200, 128, 128),
+        (3200, 64, 256),
+        (320, 128, 512),
+        (10, 128, 512),
+        (1, 128, 128),
+    ];
+
+    fn flop((m, k, n): (usize, usize, usize), products: usize) -> ItemsCount {
+        ItemsCount::new(2 * m * k * n * products)
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn forward(bencher: Bencher<'_, '_>, (m, k, n): (usize, usize, usize)) {
+        let (x, w, bias, mut y) = (numbers(m * k), numbers(n * k), numbers(n), numbers(m * n));
+        bencher.counter(flop((m, k, n), 1)).bench_local(|| linear(&x, &w, Some(&bias), &mut y, m, k, n));
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn forward_gelu(bencher: Bencher<'_, '_>, (m, k, n): (usize, usize, usize)) {
+        let (x, w, bias, mut pre, mut y) = (numbers(m * k), numbers(n * k), numbers(n), numbers(m * n), numbers(m * n));
+        let run = || linear_act(&x, &w, Some(&bias), Act::Gelu, &mut pre, &mut y, m, k, n);
+        bencher.counter(flop((m, k, n), 1)).bench_local(run);
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn gradients(bencher: Bencher<'_, '_>, (m, k, n): (usize, usize, usize)) {
+        let (x, w, bias, dy) = (numbers(m * k), numbers(n * k), numbers(n), numbers(m * n));
+        let (mut y, mut dx, mut dw, mut db) = (dy.clone(), x.clone(), w.clone(), bias.clone());
+        bencher.counter(flop((m, k, n), 3)).bench_local(|| {
+            linear(&x, &w, Some(&bias), &mut y, m, k, n);
+            linear_grad_input(&dy, &w, &mut dx, m, k, n, Write::Replace);
+            linear_grad_weight(&x, &dy, &mut dw, m, k, n, Write::Replace);
+            column_sum(&dy, &mut db, m, n, Write::Replace);
+        });
+    }
+
+    fn composed((m, k, n): (usize, usize, usize)) -> impl Fn() -> candle::Result<candle::Tensor> {
+        let (x, w, bias) = (candle::var((m, k)), candle::var((n, k)), candle::var(n));
+        move || x.matmul(&w.t()?)?.broadcast_add(&bias)
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn candle_forward(bencher: Bencher<'_, '_>, size: (usize, usize, usize)) {
+        let run = composed(size);
+        bencher.counter(flop(size, 1)).bench_local(|| candle::forward(&run));
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn candle_forward_gelu(bencher: Bencher<'_, '_>, size: (usize, usize, usize)) {
+        let run = composed(size);
+        bencher.counter(flop(size, 1)).bench_local(|| candle::forward(|| run()?.gelu_erf()));
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn candle_gradients(bencher: Bencher<'_, '_>, size: (usize, usize, usize)) {
+        let (run, dy) = (composed(size), candle::var((size.0, size.2)));
+        bencher.counter(flop(size, 3)).bench_local(|| candle::gradients(&run, &dy));
+    }
+}
+
+mod attention {
+    use super::{Bencher, ItemsCount, Key, candle, numbers};
+    use candle_nn::ops::{softmax, softmax_last_dim};
+    use rtc_runtime::kernel::attention::{Attention, MaskKind, ProbabilityDropout, attention, attention_grad};
+
+    /// Rows, heads, tokens of a row, width of a head.
+    type Size = (usize, usize, usize, usize);
+
+    const SIZES: [Size; 7] = [
+        (32, 8, 100, 16),
+        (32, 8, 100, 8),
+        (32, 8, 10, 16),
+        (1, 8, 10, 16),
+        (4, 8, 1000, 16),
+        (32, 4, 100, 64),
+        (32, 4, 100, 12),
+    ];
+
+    fn flop((rows, heads, n, e): Size, products: usize) -> ItemsCount {
+        ItemsCount::new(2 * rows * heads * n * n * e * products)
+    }
+
+    /// Queries, keys and values, and what says how they are used.
+    struct Data {
+        numbers: Vec<f32>,
+        offsets: Vec<usize>,
+        row_keys: Vec<Key>,
+    }
+
+    impl Data {
+        fn new((rows, heads, n, e): Size) -> Self {
+            let offsets = (0..=rows).map(|row| row * n).collect();
+            let row_keys = (0..rows as u64).map(|row| Key::new(1).at(row)).collect();
+            Self { numbers: numbers(rows * n * heads * e), offsets, row_keys }
+        }
+
+        fn rule(&self, (_, heads, _, e): Size, mask: MaskKind<'static>, p: f64) -> Attention<'_> {
+            let dropout = (p > 0.0).then_some(ProbabilityDropout { p, row_keys: &self.row_keys });
+            Attention { heads, head_width: e, scale: (e as f64).powf(-0.5), mask, dropout }
+        }
+    }
+
+    fn run_forward(bencher: Bencher<'_, '_>, size: Size, mask: MaskKind<'static>, p: f64) {
+        let data = Data::new(size);
+        let (rule, x, mut out) = (data.rule(size, mask, p), &data.numbers, data.numbers.clone());
+        let run = || attention(&rule, x, x, x, &data.offsets, &data.offsets, &mut out);
+        bencher.counter(flop(size, 2)).bench_local(run);
+    }
+
+    fn run_gradients(bencher: Bencher<'_, '_>, size: Size, p: f64) {
+        let data = Data::new(size);
+        let (rule, x, at) = (data.rule(size, MaskKind::All, p), &data.numbers, &data.offsets);
+        let [mut out, mut dq, mut dk, mut dv] = [0; 4].map(|_| x.clone());
+        bencher.counter(flop(size, 7)).bench_local(|| {
+            attention(&rule, x, x, x, at, at, &mut out);
+            attention_grad(&rule, x, x, x, x, at, at, &mut dq, &mut dk, &mut dv);
+        });
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn forward(bencher: Bencher<'_, '_>, size: Size) {
+        run_forward(bencher, size, MaskKind::All, 0.0);
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn forward_dropout(bencher: Bencher<'_, '_>, size: Size) {
+        run_forward(bencher, size, MaskKind::All, 0.1);
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn forward_causal(bencher: Bencher<'_, '_>, size: Size) {
+        run_forward(bencher, size, MaskKind::Causal, 0.0);
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn gradients(bencher: Bencher<'_, '_>, size: Size) {
+        run_gradients(bencher, size, 0.0);
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn gradients_dropout(bencher: Bencher<'_, '_>, size: Size) {
+        run_gradients(bencher, size, 0.1);
+    }
+
+    /// Scores, softmax and mixture from and to the layout of the linear maps around them.
+    fn composed(
+        (rows, heads, n, e): Size,
+        soft: impl Fn(&candle::Tensor) -> candle::Result<candle::Tensor>,
+    ) -> impl Fn() -> candle::Result<candle::Tensor> {
+        let [q, k, v] = [0; 3].map(|_| candle::var((rows, n, heads, e)));
+        move || {
+            let [q, k, v] = [&q, &k, &v].map(|x| x.transpose(1, 2)?.contiguous());
+            let scores = (q?.matmul(&k?.t()?)? * (e as f64).powf(-0.5))?;
+            soft(&scores)?.matmul(&v?)?.transpose(1, 2)?.contiguous()
+        }
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn candle_forward(bencher: Bencher<'_, '_>, size: Size) {
+        let run = composed(size, softmax_last_dim);
+        bencher.counter(flop(size, 2)).bench_local(|| candle::forward(&run));
+    }
+
+    /// `softmax_last_dim` has no gradient.
+    #[divan::bench(args = SIZES)]
+    fn candle_gradients(bencher: Bencher<'_, '_>, size: Size) {
+        let run = composed(size, |scores| softmax(scores, candle::D::Minus1));
+        let dy = candle::var((size.0, size.2, size.1, size.3));
+        bencher.counter(flop(size, 7)).bench_local(|| candle::gradients(&run, &dy));
+    }
+}
+
+mod row_by_row {
+    use super::{Bencher, Key, candle, numbers};
+    use candle_nn::ops;
+    use rtc_runtime::kernel::linear::column_sum;
+    use rtc_runtime::kernel::norm::{layer_norm, layer_norm_grad};
+    use rtc_runtime::kernel::{Write, dropout, elementwise};
+
+    /// Rows and their width.
+    const SIZES: [(usize, usize); 4] = [(3200, 512), (3200, 128), (320, 128), (10, 128)];
+    const EPSILON: f64 = 1e-5;
+
+    fn run(bencher: Bencher<'_, '_>, (m, d): (usize, usize), kernel: impl Fn(&[f32], &mut [f32])) {
+        let (x, mut y) = (numbers(m * d), numbers(m * d));
+        bencher.bench_local(|| kernel(&x, &mut y));
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn gelu(bencher: Bencher<'_, '_>, size: (usize, usize)) {
+        run(bencher, size, elementwise::gelu);
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn gelu_gradients(bencher: Bencher<'_, '_>, (m, d): (usize, usize)) {
+        let mut dx = numbers(m * d);
+        let (x, mut y) = (numbers(m * d), numbers(m * d));
+        bencher.bench_local(|| {
+            elementwise::gelu(&x, &mut y);
+            elementwise::gelu_grad(&x, &x, &mut dx);
+        });
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn sigmoid(bencher: Bencher<'_, '_>, size: (usize, usize)) {
+        run(bencher, size, elementwise::sigmoid);
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn add(bencher: Bencher<'_, '_>, size: (usize, usize)) {
+        run(bencher, size, |x, y| elementwise::add(x, x, y));
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn dropped(bencher: Bencher<'_, '_>, size: (usize, usize)) {
+        run(bencher, size, |x, y| dropout::dropout(x, &[0, x.len()], &[Key::new(3)], 0.1, y));
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn summed_columns(bencher: Bencher<'_, '_>, (m, d): (usize, usize)) {
+        let (x, mut sums) = (numbers(m * d), numbers(d));
+        bencher.bench_local(|| column_sum(&x, &mut sums, m, d, Write::Replace));
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn norm(bencher: Bencher<'_, '_>, (m, d): (usize, usize)) {
+        let (gain, bias) = (numbers(d), numbers(d));
+        run(bencher, (m, d), |x, y| layer_norm(x, &gain, &bias, EPSILON, y));
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn norm_gradients(bencher: Bencher<'_, '_>, (m, d): (usize, usize)) {
+        let (x, gain, bias) = (numbers(m * d), numbers(d), numbers(d));
+        let (mut y, mut dx, mut dgain, mut dbias) = (x.clone(), x.clone(), gain.clone(), bias.clone());
+        bencher.bench_local(|| {
+            layer_norm(&x, &gain, &bias, EPSILON, &mut y);
+            layer_norm_grad(&x, &gain, &x, EPSILON, &mut dx, &mut dgain, &mut dbias);
+        });
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn candle_gelu(bencher: Bencher<'_, '_>, (m, d): (usize, usize)) {
+        let x = candle::var((m, d));
+        bencher.bench_local(|| candle::forward(|| x.gelu_erf()));
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn candle_gelu_gradients(bencher: Bencher<'_, '_>, (m, d): (usize, usize)) {
+        let x = candle::var((m, d));
+        bencher.bench_local(|| candle::gradients(|| x.gelu_erf(), &x));
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn candle_sigmoid(bencher: Bencher<'_, '_>, (m, d): (usize, usize)) {
+        let x = candle::var((m, d));
+        bencher.bench_local(|| candle::forward(|| ops::sigmoid(&x)));
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn candle_add(bencher: Bencher<'_, '_>, (m, d): (usize, usize)) {
+        let x = candle::var((m, d));
+        bencher.bench_local(|| candle::forward(|| x.as_tensor() + x.as_tensor()));
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn candle_norm(bencher: Bencher<'_, '_>, (m, d): (usize, usize)) {
+        let (x, gain, bias) = (candle::var((m, d)), candle::var(d), candle::var(d));
+        bencher.bench_local(|| candle::forward(|| ops::layer_norm(&x, &gain, &bias, EPSILON as f32)));
+    }
+
+    /// `layer_norm` has no gradient.
+    #[divan::bench(args = SIZES)]
+    fn candle_norm_gradients(bencher: Bencher<'_, '_>, (m, d): (usize, usize)) {
+        let (x, gain, bias) = (candle::var((m, d)), candle::var(d), candle::var(d));
+        let run = || ops::layer_norm_slow(&x, &gain, &bias, EPSILON as f32);
+        bencher.bench_local(|| candle::gradients(run, &x));
+    }
+}

@@ -1,0 +1,179 @@
+//! `rtc-bench`: rtc beside an independent PyTorch implementation of the same models, in one run.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the command prints its tables and its progress")]
+
+mod cases;
+mod child;
+mod failure;
+mod measure;
+mod peak;
+mod peer;
+mod protocol;
+mod report;
+mod worker;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use cases::{Case, Kind};
+use failure::Failure;
+use measure::{Amount, Bench};
+use peer::Peer;
+use report::Report;
+
+const NOTES: &str = "\
+Both programs get the same weights and batches. Their losses without dropout must be equal to a relative 1e-5; then
+training steps (dropout 0.1, AdamW, no clipping) and forward passes are timed, a few of one and a few of the other in
+turn. Models that halt are trained with learning rate 0, so that their depth and their work stay as they are.
+
+GFLOP/s is what the compiler's cost model counts for the training or inference graph at the real lengths and the mean of
+accepted steps; the step that a row tries and rejects is not counted. The peak is the best burst of products of 512 x 512
+matrices, each thread its own, between the rounds. First steps are counted from the start of the program; data and weights
+come ready.
+
+Exit codes:
+  0   done
+  1   the programs compute different losses
+  2   a mistake in the arguments
+  3   the peer, or a Python with torch, is not there
+  4   a program failed, or a file could not be written
+";
+
+/// Times rtc and the PyTorch implementation of the same models alternately on this machine.
+#[derive(Parser)]
+#[command(name = "rtc-bench", after_help = NOTES, max_term_width = 120, args_conflicts_with_subcommands = true)]
+struct Options {
+    #[command(subcommand)]
+    role: Option<Role>,
+
+    /// Cases by name; all but `smoke` when not given
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    cases: Vec<String>,
+
+    /// Numbers of threads
+    #[arg(long, value_delimiter = ',', value_name = "COUNTS", default_value = "1,2")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Vec<u16>,
+
+    /// Training steps and forward passes that count, at least
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    steps: u32,
+
+    /// How often the programs change places
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// The folder of recurrent_torch.py [default: ../shared/peers beside the project]
+    #[arg(long, value_name = "DIR")]
+    peers: Option<PathBuf>,
+
+    /// A Python with torch, numpy and safetensors; when not given, an environment beside the build outputs is made
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+
+    /// Time the peer with torch.compile, too
+    #[arg(long)]
+    compile: bool,
+
+    /// Measure rtc alone
+    #[arg(long)]
+    alone: bool,
+
+    /// A smoke run: rtc alone, one small case, few steps
+    #[arg(long, conflicts_with_all = ["cases", "compile"])]
+    quick: bool,
+
+    /// Write every number that was measured
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// List the cases
+    #[arg(long)]
+    list: bool,
+}
+
+#[derive(Subcommand)]
+enum Role {
+    /// Run models as standard input says
+    #[command(hide = true)]
+    Worker {
+        #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+        threads: u16,
+    },
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let outcome = match options.role {
+        Some(Role::Worker { threads }) => worker::run(usize::from(threads)).map_err(Failure::Broken),
+        None if options.list => {
+            list();
+            Ok(())
+        }
+        None => run(&options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn list() {
+    let cases = cases::all();
+    let width = cases.iter().map(|case| case.name.len()).max().unwrap_or(0);
+    for case in &cases {
+        println!("{:<width$}  {}", case.name, case.describe());
+    }
+}
+
+fn run(options: &Options) -> Result<(), Failure> {
+    let cases = wanted(options)?;
+    let alone = options.alone || options.quick;
+    let peer = if alone { None } else { Some(Peer::find(options.peers.as_deref(), options.python.as_deref())?) };
+    let scratch = tempfile::tempdir().map_err(|e| Failure::Broken(e.to_string()))?;
+    let (steps, rounds) = if options.quick { (2, 1) } else { (options.steps as usize, options.rounds as usize) };
+    let amount = Amount { steps, rounds };
+    let bench = Bench { peer: peer.as_ref(), compile: options.compile, amount, scratch: scratch.path() };
+    let mut report = Report::default();
+    let outcome = measure_all(&bench, &cases, options, &mut report);
+    // What was measured before a failure is not lost.
+    print!("{}", report.tables());
+    if let Some(path) = &options.json {
+        let text = serde_json::to_string_pretty(&report).map_err(|e| Failure::Broken(e.to_string()))?;
+        std::fs::write(path, text).map_err(|e| Failure::Broken(format!("{}: {e}", path.display())))?;
+    }
+    outcome
+}
+
+fn measure_all(bench: &Bench<'_>, cases: &[Case], options: &Options, report: &mut Report) -> Result<(), Failure> {
+    for case in cases {
+        for threads in options.threads.iter().map(|n| usize::from(*n)) {
+            eprintln!("{}, {threads} threads: {}", case.name, case.describe());
+            let line = bench.measure(case, threads)?;
+            eprintln!("  {}", line.summary());
+            report.lines.push(line);
+            if case.kind == Kind::Spread {
+                report.depths.extend(bench.depths(case, threads)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The cases that are asked for.
+fn wanted(options: &Options) -> Result<Vec<Case>, Failure> {
+    let all = cases::all();
+    if let Some(unknown) = options.cases.iter().find(|name| all.iter().all(|case| case.name != **name)) {
+        return Err(Failure::Arguments(format!("there is no case `{unknown}`; --list shows them all")));
+    }
+    let is_wanted = |case: &Case| match (options.quick, options.cases.is_empty()) {
+        (true, _) => case.name == cases::SMOKE,
+        (_, true) => case.name != cases::SMOKE,
+        (_, false) => options.cases.contains(&case.name),
+    };
+    Ok(all.into_iter().filter(is_wanted).collect())
+}

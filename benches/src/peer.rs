@@ -1,0 +1,75 @@
+//! How the peer is started: where it lies, and a Python that can run it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::failure::Failure;
+
+/// The file of the independent implementation.
+const FILE: &str = "recurrent_torch.py";
+/// What the environment needs.
+const PACKAGES: [&str; 3] = ["torch", "numpy", "safetensors"];
+
+/// A peer that can be started.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    folder: PathBuf,
+    python: PathBuf,
+}
+
+impl Peer {
+    /// Looks for the peer in `folder`, and for a Python: the given one, else one in an environment that is made once.
+    ///
+    /// # Errors
+    /// [`Failure::Absent`] when one of the two is not there and can't be made.
+    pub(crate) fn find(folder: Option<&Path>, python: Option<&Path>) -> Result<Self, Failure> {
+        let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/peers");
+        let folder = folder.map_or_else(default, Path::to_owned);
+        if !folder.join(FILE).is_file() {
+            let advice = "name its folder with --peers, or measure rtc alone with --alone";
+            return Err(Failure::Absent(format!("there is no {FILE} in {}: {advice}", folder.display())));
+        }
+        let python = match python {
+            Some(python) if serves(python) => python.to_owned(),
+            Some(python) => {
+                let needed = PACKAGES.join(", ");
+                return Err(Failure::Absent(format!("{} can't import {needed}", python.display())));
+            }
+            None => environment()?,
+        };
+        Ok(Self { folder, python })
+    }
+
+    /// The command that starts its driver.
+    pub(crate) fn command(&self, threads: usize) -> Command {
+        let mut command = Command::new(&self.python);
+        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("peer.py"));
+        command.arg("--peers").arg(&self.folder).arg("--threads").arg(threads.to_string());
+        command
+    }
+}
+
+/// True when a Python has all that the driver imports.
+fn serves(python: &Path) -> bool {
+    let imports = format!("import {}", PACKAGES.join(", "));
+    let status = Command::new(python).args(["-c", &imports]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// The Python of the environment beside this program, among the build outputs, which is made when it is not there or incomplete.
+fn environment() -> Result<PathBuf, Failure> {
+    let absent = |what: String| Failure::Absent(format!("{what}; name a Python that has torch with --python"));
+    let folder = std::env::current_exe().map_err(|e| absent(e.to_string()))?.with_file_name("rtc-bench-python");
+    let python = folder.join("bin/python");
+    if serves(&python) {
+        return Ok(python);
+    }
+    let run = |command: &mut Command| match command.stdout(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(absent(format!("{command:?}: {status}"))),
+        Err(error) => Err(absent(format!("{command:?}: {error}"))),
+    };
+    run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+    run(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(PACKAGES))?;
+    if serves(&python) { Ok(python) } else { Err(absent(format!("{} can't import torch", python.display()))) }
+}

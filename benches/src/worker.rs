@@ -1,0 +1,219 @@
+//! The side of rtc: a process that makes models and runs them as it is told.
+
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rtc_compiler::ir::cost::{Sizes, region_cost};
+use rtc_compiler::ir::graph::{Graph, MAIN};
+use rtc_compiler::pipeline;
+use rtc_runtime::batch::{Batch, Labels};
+use rtc_runtime::learner::{Learner, UpdateRule};
+use rtc_runtime::model::Model;
+use rtc_tests::peer::{Description, load};
+
+use crate::protocol::{Answer, Job, Request, Rows};
+
+/// Stack of the thread that works, in bytes, as the `rtc` command has it.
+const STACK: usize = 1 << 28;
+
+/// A model under measurement.
+struct Loaded {
+    model: Model<f32>,
+    training: Arc<Graph>,
+    inference: Arc<Graph>,
+    rule: UpdateRule,
+    batches: Vec<Batch>,
+    /// Runs so far: the next one takes the batch after the last one's.
+    turn: usize,
+}
+
+/// Runs until it is told to stop, on `threads` threads.
+///
+/// # Errors
+/// Standard input or output that is closed. All else is answered.
+pub(crate) fn run(threads: usize) -> Result<(), String> {
+    let work = || {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).use_current_thread();
+        pool.build_global().map_err(|e| e.to_string())?;
+        serve()
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+        thread.map_err(|e| e.to_string())?.join().map_err(|_| "the worker panicked".to_owned())?
+    })
+}
+
+fn serve() -> Result<(), String> {
+    say(&Answer { mib: resident("VmRSS:"), ..Answer::default() })?;
+    let mut loaded = None;
+    for line in std::io::stdin().lock().lines() {
+        let line = line.map_err(|e| e.to_string())?;
+        let request = serde_json::from_str(&line).map_err(|e| e.to_string());
+        if matches!(request, Ok(Request::Quit)) {
+            break;
+        }
+        let answer = request.and_then(|request| answer(request, &mut loaded));
+        say(&answer.unwrap_or_else(|error| Answer { error: Some(error), ..Answer::default() }))?;
+    }
+    Ok(())
+}
+
+fn say(answer: &Answer) -> Result<(), String> {
+    let text = serde_json::to_string(answer).map_err(|e| e.to_string())?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|e| e.to_string())
+}
+
+/// A line of `/proc/self/status` that counts KiB, in MiB; 0 where there is no such file.
+fn resident(name: &str) -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let value = status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse::<f64>().ok());
+    value.unwrap_or(0.0) / 1024.0
+}
+
+fn answer(request: Request, loaded: &mut Option<Loaded>) -> Result<Answer, String> {
+    if let Request::Load(job) = request {
+        // The model before goes first: two at once would show in the peak.
+        *loaded = None;
+        let (model, ms) = Loaded::new(&job)?;
+        *loaded = Some(model);
+        return Ok(Answer { ms: vec![ms], ..Answer::default() });
+    }
+    let model = loaded.as_mut().ok_or("no model is loaded")?;
+    match request {
+        Request::Loss => model.losses(),
+        Request::Steps { count } => model.steps(count),
+        Request::Infer { count, rows } => model.infer(count, rows),
+        Request::Memory => Ok(Answer { mib: resident("VmHWM:"), ..Answer::default() }),
+        Request::Load(_) | Request::Quit => Ok(Answer::default()),
+    }
+}
+
+impl Loaded {
+    /// The model of a job, and the milliseconds from its spec to its parameters.
+    fn new(job: &Job) -> Result<(Self, f64), String> {
+        let start = Instant::now();
+        let described = Description(job.spec.clone());
+        let binding = described.binding();
+        let spec = rtc_tests::spec(&described.source(), &binding);
+        let (training, inference) = pipeline::plans(&spec, &binding).map_err(|e| e.to_string())?;
+        let graphs = (training.graph.clone(), inference.graph.clone());
+        let mut model = Model::new(training, inference, binding, job.seed);
+        let ms = milliseconds(start);
+        if let Some(path) = &job.weights {
+            described.fill(&mut model, &load(Path::new(path))?)?;
+            shift(&mut model, job.halt_shift as f32);
+        }
+        let rule = UpdateRule {
+            learning_rate: job.learning_rate,
+            beta1: 0.9,
+            beta2: 0.98,
+            epsilon: 1e-8,
+            weight_decay: 0.1,
+            clip: None,
+        };
+        let batches = job.batches.iter().map(|rows| packed(rows, rows.labels.len())).collect();
+        Ok((Self { model, training: graphs.0, inference: graphs.1, rule, batches, turn: 0 }, ms))
+    }
+
+    fn losses(&mut self) -> Result<Answer, String> {
+        let mut answer = Answer::default();
+        for batch in &self.batches {
+            answer.losses.push(self.model.accumulate(batch, 1.0).map_err(|e| e.to_string())?.loss);
+            // The gradients are dropped, and the weights stay.
+            let rule = UpdateRule { learning_rate: 0.0, ..self.rule };
+            self.model.update(&rule).map_err(|e| e.to_string())?;
+        }
+        Ok(answer)
+    }
+
+    fn steps(&mut self, count: usize) -> Result<Answer, String> {
+        let mut depths = vec![];
+        let mut answer = Answer::default();
+        for _ in 0..count {
+            let batch = &self.batches[self.turn % self.batches.len()];
+            self.turn += 1;
+            let start = Instant::now();
+            let report = self.model.accumulate(batch, 1.0).map_err(|e| e.to_string())?;
+            self.model.update(&self.rule).map_err(|e| e.to_string())?;
+            answer.ms.push(milliseconds(start));
+            depths.extend(report.mean_depth);
+        }
+        answer.depth = mean(&depths);
+        answer.gflop = Some(gflop(&self.training, &self.batches[0], answer.depth));
+        Ok(answer)
+    }
+
+    fn infer(&mut self, count: usize, rows: usize) -> Result<Answer, String> {
+        let batches: Vec<Batch> = self.batches.iter().map(|batch| first_rows(batch, rows)).collect();
+        let mut depths = vec![];
+        let mut answer = Answer::default();
+        for _ in 0..count {
+            let batch = &batches[self.turn % batches.len()];
+            self.turn += 1;
+            let start = Instant::now();
+            let seen = self.model.evaluate(batch).map_err(|e| e.to_string())?;
+            answer.ms.push(milliseconds(start));
+            depths.extend(seen.depth.map(|(sum, units)| sum / units as f64));
+        }
+        answer.depth = mean(&depths);
+        answer.gflop = Some(gflop(&self.inference, &batches[0], answer.depth));
+        Ok(answer)
+    }
+}
+
+/// Adds to the last bias of every halting head.
+fn shift(model: &mut Model<f32>, by: f32) {
+    let plan = model.executor().plan().clone();
+    for (parameter, range) in plan.parameters.iter().zip(rtc_runtime::exec::parameter_ranges(&plan)) {
+        if parameter.name.ends_with("halt.output.bias") {
+            model.executor().parameters_mut()[range].iter_mut().for_each(|bias| *bias += by);
+        }
+    }
+}
+
+fn packed(rows: &Rows, count: usize) -> Batch {
+    let tokens = &rows.tokens[..count.min(rows.tokens.len())];
+    let mut offsets = vec![0];
+    offsets.extend(tokens.iter().scan(0, |end, row| {
+        *end += row.len();
+        Some(*end)
+    }));
+    Batch {
+        offsets,
+        tokens: tokens.concat(),
+        labels: Labels::Class(rows.labels[..tokens.len()].to_vec()),
+        width: tokens.iter().map(Vec::len).max().unwrap_or(0),
+    }
+}
+
+fn first_rows(batch: &Batch, count: usize) -> Batch {
+    let count = count.min(batch.rows());
+    let labels = match &batch.labels {
+        Labels::Class(labels) => Labels::Class(labels[..count].to_vec()),
+        // No case asks for an answer per token.
+        Labels::Each { .. } => batch.labels.clone(),
+    };
+    Batch {
+        offsets: batch.offsets[..=count].to_vec(),
+        tokens: batch.tokens[..batch.offsets[count]].to_vec(),
+        labels,
+        width: batch.width,
+    }
+}
+
+/// What the cost model counts for a batch of equal rows in which units accept `depth` steps.
+fn gflop(graph: &Graph, batch: &Batch, depth: Option<f64>) -> f64 {
+    let sizes = Sizes { depth, ..Sizes::row(batch.row(0).len()) };
+    region_cost(graph, MAIN, &sizes) * batch.rows() as f64 * 1e-9
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn milliseconds(start: Instant) -> f64 {
+    start.elapsed().as_secs_f64() * 1e3
+}
