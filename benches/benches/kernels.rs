@@ -45,8 +45,9 @@ mod candle {
 
 mod linear {
     use super::{Bencher, ItemsCount, candle, numbers};
-    use rtc_runtime::kernel::Write;
-    use rtc_runtime::kernel::linear::{Act, column_sum, linear, linear_act, linear_grad_input, linear_grad_weight};
+    use rtc_runtime::kernel::linear::{add_rows, linear, linear_grad_weight};
+    use rtc_runtime::kernel::product::{Orientation, Packed, product};
+    use rtc_runtime::kernel::{Write, elementwise};
 
     /// Rows, inputs, outputs.
     const SIZES: [(usize, usize, usize); 7] = [
@@ -63,28 +64,46 @@ mod linear {
         ItemsCount::new(2 * m * k * n * products)
     }
 
+    /// The weight as an update packs it once for all products.
+    fn packed((_, k, n): (usize, usize, usize), orientation: Orientation) -> Packed<f32> {
+        let mut packed = Packed::default();
+        packed.pack(&numbers(n * k), k, orientation);
+        packed
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn pack(bencher: Bencher<'_, '_>, (_, k, n): (usize, usize, usize)) {
+        let (w, mut packed) = (numbers(n * k), Packed::default());
+        bencher.bench_local(|| packed.pack(&w, k, Orientation::Transposed));
+    }
+
     #[divan::bench(args = SIZES)]
     fn forward(bencher: Bencher<'_, '_>, (m, k, n): (usize, usize, usize)) {
-        let (x, w, bias, mut y) = (numbers(m * k), numbers(n * k), numbers(n), numbers(m * n));
-        bencher.counter(flop((m, k, n), 1)).bench_local(|| linear(&x, &w, Some(&bias), &mut y, m, k, n));
+        let (x, bias, mut y) = (numbers(m * k), numbers(n), numbers(m * n));
+        let w = packed((m, k, n), Orientation::Transposed);
+        bencher.counter(flop((m, k, n), 1)).bench_local(|| linear(&x, &w, Some(&bias), &mut y));
     }
 
     #[divan::bench(args = SIZES)]
     fn forward_gelu(bencher: Bencher<'_, '_>, (m, k, n): (usize, usize, usize)) {
-        let (x, w, bias, mut pre, mut y) = (numbers(m * k), numbers(n * k), numbers(n), numbers(m * n), numbers(m * n));
-        let run = || linear_act(&x, &w, Some(&bias), Act::Gelu, &mut pre, &mut y, m, k, n);
-        bencher.counter(flop((m, k, n), 1)).bench_local(run);
+        let (x, bias, mut pre, mut y) = (numbers(m * k), numbers(n), numbers(m * n), numbers(m * n));
+        let w = packed((m, k, n), Orientation::Transposed);
+        bencher.counter(flop((m, k, n), 1)).bench_local(|| {
+            linear(&x, &w, Some(&bias), &mut pre);
+            elementwise::gelu(&pre, &mut y);
+        });
     }
 
     #[divan::bench(args = SIZES)]
     fn gradients(bencher: Bencher<'_, '_>, (m, k, n): (usize, usize, usize)) {
-        let (x, w, bias, dy) = (numbers(m * k), numbers(n * k), numbers(n), numbers(m * n));
-        let (mut y, mut dx, mut dw, mut db) = (dy.clone(), x.clone(), w.clone(), bias.clone());
+        let (x, bias, dy) = (numbers(m * k), numbers(n), numbers(m * n));
+        let (w, back) = (packed((m, k, n), Orientation::Transposed), packed((m, k, n), Orientation::Straight));
+        let (mut y, mut dx, mut dw, mut db) = (dy.clone(), x.clone(), numbers(n * k), bias.clone());
         bencher.counter(flop((m, k, n), 3)).bench_local(|| {
-            linear(&x, &w, Some(&bias), &mut y, m, k, n);
-            linear_grad_input(&dy, &w, &mut dx, m, k, n, Write::Replace);
+            linear(&x, &w, Some(&bias), &mut y);
+            product(&dy, &back, &mut dx, Write::Replace);
             linear_grad_weight(&x, &dy, &mut dw, m, k, n, Write::Replace);
-            column_sum(&dy, &mut db, m, n, Write::Replace);
+            add_rows(&dy, &mut db);
         });
     }
 
@@ -227,9 +246,10 @@ mod attention {
 mod row_by_row {
     use super::{Bencher, Key, candle, numbers};
     use candle_nn::ops;
-    use rtc_runtime::kernel::linear::column_sum;
+    use rtc_runtime::kernel::dropout::{Keep, dropout};
+    use rtc_runtime::kernel::elementwise;
+    use rtc_runtime::kernel::linear::add_rows;
     use rtc_runtime::kernel::norm::{layer_norm, layer_norm_grad};
-    use rtc_runtime::kernel::{Write, dropout, elementwise};
 
     /// Rows and their width.
     const SIZES: [(usize, usize); 4] = [(3200, 512), (3200, 128), (320, 128), (10, 128)];
@@ -267,13 +287,13 @@ mod row_by_row {
 
     #[divan::bench(args = SIZES)]
     fn dropped(bencher: Bencher<'_, '_>, size: (usize, usize)) {
-        run(bencher, size, |x, y| dropout::dropout(x, &[0, x.len()], &[Key::new(3)], 0.1, y));
+        run(bencher, size, |x, y| dropout(x, Keep::new(0.1), Key::new(3), 0, y));
     }
 
     #[divan::bench(args = SIZES)]
     fn summed_columns(bencher: Bencher<'_, '_>, (m, d): (usize, usize)) {
         let (x, mut sums) = (numbers(m * d), numbers(d));
-        bencher.bench_local(|| column_sum(&x, &mut sums, m, d, Write::Replace));
+        bencher.bench_local(|| add_rows(&x, &mut sums));
     }
 
     #[divan::bench(args = SIZES)]
