@@ -8,6 +8,7 @@ use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::plan::Plan;
 
 use crate::batch::{Batch, Labels};
+use crate::exec::arena::Arena;
 use crate::exec::storage::Element;
 use crate::exec::{Executor, Fault, Halting, Outputs, parameter_ranges};
 use crate::kernel::{Real, elementwise, loss, optimiser};
@@ -57,7 +58,9 @@ impl<T: Element> Model<T> {
     /// A model with freshly drawn parameters.
     pub fn new(training: Plan, inference: Plan, binding: Binding, seed: u64) -> Self {
         let seed = Key::new(seed);
-        let mut training = Executor::new(Arc::new(training));
+        // A training step and a forward pass never run at the same time.
+        let arena = Arena::default();
+        let mut training = Executor::within(Arc::new(training), arena.clone());
         let ranges = parameter_ranges(training.plan());
         let plan = training.plan().clone();
         for (parameter, range) in plan.parameters.iter().zip(ranges) {
@@ -66,7 +69,7 @@ impl<T: Element> Model<T> {
         let total = training.parameters().len();
         Self {
             training,
-            inference: Executor::new(Arc::new(inference)),
+            inference: Executor::within(Arc::new(inference), arena),
             binding,
             seed,
             updates: 0,

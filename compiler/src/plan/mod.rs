@@ -1,6 +1,7 @@
 //! The plan: the order in which the runtime executes a graph, when values die, which buffers are reused in place, and
 //! which gradients are added straight into their accumulators.
 
+mod order;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,8 @@ pub struct Plan {
 pub struct RegionPlan {
     /// The nodes to execute, in order; the terminator is not among them.
     pub steps: Vec<Step>,
+    /// In a body that halts: the number of steps after which `go` is known, where work for the rows that go on follows.
+    pub decided: Option<usize>,
     /// What the terminator hands out.
     pub yields: Vec<Value>,
     /// What the `save` of a loop body tapes.
@@ -67,7 +70,8 @@ pub fn plan(graph: Graph) -> Plan {
 fn plan_region(graph: &Graph, region: RegionId, parameters: &BTreeMap<String, usize>) -> RegionPlan {
     let mut out = RegionPlan { captures: captures(graph, region), ..RegionPlan::default() };
     let mut into: BTreeMap<Value, usize> = BTreeMap::new();
-    for &id in graph.nodes(region) {
+    let order = order::order(graph, region);
+    for &id in &order.nodes {
         let node = graph.node(id);
         match node.op {
             Op::Yield | Op::Return => out.yields.clone_from(&node.operands),
@@ -81,8 +85,11 @@ fn plan_region(graph: &Graph, region: RegionId, parameters: &BTreeMap<String, us
         }
     }
     let held: BTreeSet<Value> = out.yields.iter().chain(&out.saves).copied().collect();
-    let last = last_uses(graph, region);
-    for &id in graph.nodes(region) {
+    let last = last_uses(graph, region, &order.nodes);
+    for (n, &id) in order.nodes.iter().enumerate() {
+        if order.decided == Some(n) {
+            out.decided = Some(out.steps.len());
+        }
         let node = graph.node(id);
         let skipped = matches!(node.op, Op::Yield | Op::Return | Op::Save)
             || (node.op == Op::Accumulate && into.contains_key(&node.operands[0]));
@@ -113,10 +120,10 @@ fn reads(graph: &Graph, id: NodeId) -> BTreeSet<Value> {
     out
 }
 
-/// The last node of the region that reads each value of the region.
-fn last_uses(graph: &Graph, region: RegionId) -> BTreeMap<Value, NodeId> {
+/// The last node of the region, in this order, that reads each value of the region.
+fn last_uses(graph: &Graph, region: RegionId, order: &[NodeId]) -> BTreeMap<Value, NodeId> {
     let mut last = BTreeMap::new();
-    for &id in graph.nodes(region) {
+    for &id in order {
         let own = reads(graph, id).into_iter().filter(|v| graph.scope(*v) == region);
         last.extend(own.map(|v| (v, id)));
     }

@@ -44,7 +44,10 @@ fn region(out: &mut String, names: &mut Names<'_>, id: RegionId, depth: usize) {
         let list = names.list(&plan.captures);
         *out += &format!("{pad}cut to the rows that take part: {list}\n");
     }
-    for step in &plan.steps {
+    for (n, step) in plan.steps.iter().enumerate() {
+        if plan.decided == Some(n) {
+            *out += &format!("{pad}decided: rows that reject the step leave here\n");
+        }
         let node = names.plan.graph.node(step.node).clone();
         let operands = names.list(&node.operands);
         let results = names.list(&node.results);
