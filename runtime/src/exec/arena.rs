@@ -27,6 +27,9 @@ const SMALL: usize = 4096;
 /// Bytes of a chunk, unless a single block needs more.
 const CHUNK: usize = 256 << 20;
 
+/// Free ranges for which there is room from the start.
+const RANGES: usize = 1024;
+
 /// Hands out blocks and takes them back. Clones share the memory, which lives as long as one of them.
 #[derive(Clone, Debug, Default)]
 pub struct Arena {
@@ -121,6 +124,7 @@ impl Heap {
     /// Gets a new chunk for at least `size` bytes; gives the place of its free range.
     fn grow(&mut self, size: usize) -> usize {
         let chunk = Chunk::new(size.max(CHUNK));
+        self.free.reserve(RANGES);
         self.free.push(Range { chunk: self.chunks.len(), start: 0, end: chunk.len });
         self.chunks.push(chunk);
         self.free.len() - 1

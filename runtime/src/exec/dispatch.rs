@@ -420,7 +420,8 @@ impl<T: Element> Executor<T> {
         let head_width = c.last(0) / heads;
         let step = step.map_or(0, |v| i64::from(self.memory.index(v)[0]));
         let exprs = self.exprs.clone();
-        let expr = exprs.get(&c.step.node).map(|read| read.as_ref().map_err(|e| Fault::Batch(e.clone()))).transpose()?;
+        let expr =
+            exprs.get(&c.step.node).map(|read| read.as_ref().map_err(|e| Fault::Batch(e.clone()))).transpose()?;
         let marked = expr.map(|expr| move |at, seen: &mut [bool]| mark(expr, step, at, seen));
         let mask = match &marked {
             Some(marked) => MaskKind::Dense(marked),

@@ -40,7 +40,7 @@ fn two_hundred_chunks_fit_on_a_small_stack() {
 /// change, need no more memory than the largest of them, apart from a little that lies between blocks.
 #[test]
 fn the_arena_follows_the_largest_batch() {
-    for model in models::all(Objective::Classify, &[]) {
+    for model in models::all(Objective::Classify, &["embed.width: 64"]) {
         let mut trained = new(&model);
         let shapes: &[&[usize]] = &[&[40, 3, 25, 17, 31], &[11, 12], &[60, 2, 2, 44], &[1], &[29, 30, 31, 32]];
         for (n, lengths) in shapes.iter().cycle().take(20).enumerate() {
@@ -51,6 +51,6 @@ fn the_arena_follows_the_largest_batch() {
         }
         let usage = trained.executor().arena().usage();
         assert_eq!(usage.chunks, 1, "{}: {usage:?}", model.name);
-        assert!(usage.touched as f64 <= 1.25 * usage.most as f64, "{}: {usage:?}", model.name);
+        assert!(usage.touched <= usage.most + usage.most / 4, "{}: {usage:?}", model.name);
     }
 }

@@ -163,7 +163,15 @@ impl<T: Element> Executor<T> {
     }
 
     /// Hands out the results of a forward loop whose body is `body`.
-    fn finish(&mut self, node: &Node, body: RegionId, env: &Env, done: List<Val<T>>, ran: u64, tape: List<TapeStep<T>>) {
+    fn finish(
+        &mut self,
+        node: &Node,
+        body: RegionId,
+        env: &Env,
+        done: List<Val<T>>,
+        ran: u64,
+        tape: List<TapeStep<T>>,
+    ) {
         let watched = node.results.iter().position(|v| self.plan.graph.hint(*v).starts_with("used"));
         if let (Some(list), Some(n)) = (&mut self.watched, watched)
             && let Some(Val::Real(used)) = done.get(n)
