@@ -8,6 +8,7 @@ use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::plan::Plan;
 
 use crate::batch::{Batch, Labels};
+use crate::exec::arena::Arena;
 use crate::exec::storage::Element;
 use crate::exec::{Executor, Fault, Halting, Outputs, parameter_ranges};
 use crate::kernel::{Real, elementwise, loss, optimiser};
@@ -27,6 +28,15 @@ pub struct Model<T: Element> {
     second_moment: Vec<T>,
     /// Gradients of the micro-batches before the last one, where there are several.
     accumulated: Vec<T>,
+    /// What the last training step predicted.
+    predicted: Predictions,
+}
+
+/// Predicted classes and their probabilities.
+#[derive(Debug, Default)]
+struct Predictions {
+    class: Vec<u32>,
+    probability: Vec<f64>,
 }
 
 /// The start of a parameter: every number is drawn by its own index from a stream named after the parameter.
@@ -57,7 +67,9 @@ impl<T: Element> Model<T> {
     /// A model with freshly drawn parameters.
     pub fn new(training: Plan, inference: Plan, binding: Binding, seed: u64) -> Self {
         let seed = Key::new(seed);
-        let mut training = Executor::new(Arc::new(training));
+        // A training step and a forward pass never run at the same time.
+        let arena = Arena::default();
+        let mut training = Executor::within(Arc::new(training), arena.clone());
         let ranges = parameter_ranges(training.plan());
         let plan = training.plan().clone();
         for (parameter, range) in plan.parameters.iter().zip(ranges) {
@@ -66,7 +78,7 @@ impl<T: Element> Model<T> {
         let total = training.parameters().len();
         Self {
             training,
-            inference: Executor::new(Arc::new(inference)),
+            inference: Executor::within(Arc::new(inference), arena),
             binding,
             seed,
             updates: 0,
@@ -74,6 +86,7 @@ impl<T: Element> Model<T> {
             first_moment: vec![T::ZERO; total],
             second_moment: vec![T::ZERO; total],
             accumulated: vec![],
+            predicted: Predictions::default(),
         }
     }
 
@@ -113,15 +126,15 @@ impl<T: Element> Model<T> {
         }
     }
 
-    /// Predicted classes and their probabilities.
-    fn predictions(&self, outputs: &Outputs<T>) -> (Vec<u32>, Vec<f64>) {
+    /// Puts what the logits predict into `found`.
+    fn predict(&self, outputs: &Outputs<T>, found: &mut Predictions) {
         let logits = outputs.real("logits").unwrap_or_default();
         let outputs = self.outputs();
         let items = logits.len() / outputs;
-        let (mut class, mut probability) = (vec![0; items], vec![0.0; items]);
+        found.class.resize(items, 0);
+        found.probability.resize(items, 0.0);
         let predict = if outputs == 1 { loss::predict_binary } else { loss::predict };
-        predict(logits, &mut class, &mut probability);
-        (class, probability)
+        predict(logits, &mut found.class, &mut found.probability);
     }
 
     /// Number of logits per prediction: one for two classes.
@@ -165,22 +178,6 @@ impl<T: Element> Model<T> {
         Ok(flat)
     }
 
-    /// The label of every prediction, and whether it counts.
-    fn scored(&self, batch: &Batch) -> (Vec<u32>, Vec<bool>) {
-        match &batch.labels {
-            Labels::Class(class) => (class.clone(), vec![true; class.len()]),
-            Labels::Each { class, weight } => (class.clone(), weight.iter().map(|w| *w != 0.0).collect()),
-        }
-    }
-
-    fn count(&self, outputs: &Outputs<T>, batch: &Batch) -> (u64, u64) {
-        let (predicted, _) = self.predictions(outputs);
-        let (labels, counts) = self.scored(batch);
-        let scored = counts.iter().filter(|c| **c).count() as u64;
-        let right = predicted.iter().zip(&labels).zip(&counts).filter(|((p, l), c)| p == l && **c).count() as u64;
-        (right, scored)
-    }
-
     fn check_labels(&self, batch: &Batch) -> Result<(), LearnError> {
         let fits = match (&batch.labels, self.binding.objective) {
             (Labels::Class(c), Objective::Classify) => c.len() == batch.rows(),
@@ -193,6 +190,21 @@ impl<T: Element> Model<T> {
         let message = || LearnError::Batch("the labels of the batch do not fit what the model answers".to_owned());
         fits.then_some(()).ok_or_else(message)
     }
+}
+
+/// The label of every prediction, and whether it counts.
+fn scored(batch: &Batch) -> impl Iterator<Item = (u32, bool)> {
+    let (class, weight) = match &batch.labels {
+        Labels::Class(class) => (class, None),
+        Labels::Each { class, weight } => (class, Some(weight)),
+    };
+    class.iter().enumerate().map(move |(n, class)| (*class, weight.is_none_or(|weight| weight[n] != 0.0)))
+}
+
+/// How many predictions are right, of how many that count.
+fn count(predicted: &Predictions, batch: &Batch) -> (u64, u64) {
+    let counted = scored(batch).zip(&predicted.class).filter(|((_, counts), _)| *counts);
+    counted.fold((0, 0), |(right, all), ((label, _), class)| (right + u64::from(label == *class), all + 1))
 }
 
 fn mean<T: Real>(values: Option<&[T]>) -> Option<f64> {
@@ -217,7 +229,10 @@ impl<T: Element> Learner for Model<T> {
             elementwise::add_assign(gradients, &self.accumulated);
         }
         self.micro += 1;
-        let (correct, scored) = self.count(&outputs, batch);
+        let mut predicted = std::mem::take(&mut self.predicted);
+        self.predict(&outputs, &mut predicted);
+        let (correct, scored) = count(&predicted, batch);
+        self.predicted = predicted;
         Ok(StepReport {
             loss: outputs.scalar("loss").unwrap_or(f64::NAN),
             task_loss: outputs.scalar("task_loss").unwrap_or(f64::NAN),
@@ -256,16 +271,19 @@ impl<T: Element> Learner for Model<T> {
         let outcome = self.inference.run(batch, self.seed);
         self.training.swap_parameters(&mut self.inference);
         let outputs = outcome.map_err(|f| self.fault(f))?;
-        let (predictions, confidence) = self.predictions(&outputs);
-        let (labels, counts) = self.scored(batch);
-        let (correct, scored) = self.count(&outputs, batch);
-        let weights: Vec<T> = counts.iter().map(|c| if *c { T::ONE } else { T::ZERO }).collect();
+        let mut predicted = Predictions::default();
+        self.predict(&outputs, &mut predicted);
+        let (correct, scored) = count(&predicted, batch);
+        let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
+        let counts = self::scored(batch).map(|(_, counts)| if counts { T::ONE } else { T::ZERO });
+        let weights = self.inference.arena().list(counts);
         let measure = if self.outputs() == 1 { loss::binary_cross_entropy } else { loss::cross_entropy };
-        let loss_sum = measure(outputs.real("logits").unwrap_or_default(), &labels, Some(&weights)).sum;
+        let loss_sum = measure(outputs.real("logits").unwrap_or_default(), labels, Some(&weights)).sum;
         if !loss_sum.is_finite() {
             return Err(LearnError::NonFinite { step: self.updates, node: "the logits".to_owned() });
         }
         let depth = outputs.real("depth").map(|d| (d.iter().map(|x| x.to_f64()).sum(), d.len() as u64));
+        let Predictions { class: predictions, probability: confidence } = predicted;
         Ok(Evaluation { loss_sum, scored, correct, predictions, confidence, depth })
     }
 

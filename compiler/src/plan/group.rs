@@ -77,7 +77,7 @@ pub fn units(ty: &Type) -> (&[Dim], usize) {
 }
 
 /// The axes whose units the node works on, if it works unit by unit.
-fn class<'g>(graph: &'g Graph, id: NodeId) -> Option<&'g [Dim]> {
+fn class(graph: &Graph, id: NodeId) -> Option<&[Dim]> {
     let node = graph.node(id);
     roles(node.op)?;
     Some(units(graph.ty(node.operands[0])).0)
@@ -86,8 +86,14 @@ fn class<'g>(graph: &'g Graph, id: NodeId) -> Option<&'g [Dim]> {
 /// Brings steps that work on the same units together and names the groups. `held` values outlive the region's steps.
 ///
 /// The order stays a topological one. A step moves forward to a group only if it reads a result of the group, or
-/// if no step was left behind in between: what could be computed long before it is needed is not.
-pub(super) fn group(graph: &Graph, steps: Vec<Step>, held: &BTreeSet<Value>) -> (Vec<Step>, Vec<Group>) {
+/// if no step was left behind in between: what could be computed long before it is needed is not. None moves across
+/// `decided`.
+pub(super) fn group(
+    graph: &Graph,
+    steps: Vec<Step>,
+    decided: Option<usize>,
+    held: &BTreeSet<Value>,
+) -> (Vec<Step>, Vec<Group>) {
     let needs: Vec<BTreeSet<Value>> = steps.iter().map(|s| reads(graph, s.node)).collect();
     let maker: BTreeMap<Value, usize> =
         steps.iter().enumerate().flat_map(|(n, s)| graph.node(s.node).results.iter().map(move |v| (*v, n))).collect();
@@ -104,7 +110,8 @@ pub(super) fn group(graph: &Graph, steps: Vec<Step>, held: &BTreeSet<Value>) -> 
         let Some(own) = class(graph, steps[first].node) else { continue };
         let mut inside = BTreeSet::from([first]);
         let mut skipped = false;
-        for next in first + 1..steps.len() {
+        let end = decided.filter(|n| first < *n).unwrap_or(steps.len());
+        for next in first + 1..end {
             if done[next] {
                 continue;
             }

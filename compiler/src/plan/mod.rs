@@ -2,6 +2,7 @@
 //! which gradients are added straight into their accumulators.
 
 pub mod group;
+mod order;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +31,8 @@ pub struct Plan {
 pub struct RegionPlan {
     /// The nodes to execute, in order; the terminator is not among them.
     pub steps: Vec<Step>,
+    /// In a body that halts: the number of steps after which `go` is known, where work for the rows that go on follows.
+    pub decided: Option<usize>,
     /// Steps that run together, block by block, from first to last.
     pub groups: Vec<Group>,
     /// What the terminator hands out.
@@ -71,7 +74,8 @@ pub fn plan(graph: Graph) -> Plan {
 fn plan_region(graph: &Graph, region: RegionId, parameters: &BTreeMap<String, usize>) -> RegionPlan {
     let mut out = RegionPlan { captures: captures(graph, region), ..RegionPlan::default() };
     let mut into: BTreeMap<Value, usize> = BTreeMap::new();
-    for &id in graph.nodes(region) {
+    let order = order::order(graph, region);
+    for &id in &order.nodes {
         let node = graph.node(id);
         match node.op {
             Op::Yield | Op::Return => out.yields.clone_from(&node.operands),
@@ -85,9 +89,12 @@ fn plan_region(graph: &Graph, region: RegionId, parameters: &BTreeMap<String, us
         }
     }
     let held: BTreeSet<Value> = out.yields.iter().chain(&out.saves).copied().collect();
-    let last = last_uses(graph, region);
-    let mut steps = vec![];
-    for &id in graph.nodes(region) {
+    let last = last_uses(graph, region, &order.nodes);
+    let (mut steps, mut decided) = (vec![], None);
+    for (n, &id) in order.nodes.iter().enumerate() {
+        if order.decided == Some(n) {
+            decided = Some(steps.len());
+        }
         let node = graph.node(id);
         let skipped = matches!(node.op, Op::Yield | Op::Return | Op::Save)
             || (node.op == Op::Accumulate && into.contains_key(&node.operands[0]));
@@ -101,7 +108,8 @@ fn plan_region(graph: &Graph, region: RegionId, parameters: &BTreeMap<String, us
         let into = node.results.iter().map(|v| into.get(v).copied()).collect();
         steps.push(Step { node: id, frees, in_place, into });
     }
-    (out.steps, out.groups) = group::group(graph, steps, &held);
+    (out.steps, out.groups) = group::group(graph, steps, decided, &held);
+    out.decided = decided;
     out.unused = graph.params(region).iter().copied().filter(|v| !last.contains_key(v) && !held.contains(v)).collect();
     out
 }
@@ -119,10 +127,10 @@ fn reads(graph: &Graph, id: NodeId) -> BTreeSet<Value> {
     out
 }
 
-/// The last node of the region that reads each value of the region.
-fn last_uses(graph: &Graph, region: RegionId) -> BTreeMap<Value, NodeId> {
+/// The last node of the region, in this order, that reads each value of the region.
+fn last_uses(graph: &Graph, region: RegionId, order: &[NodeId]) -> BTreeMap<Value, NodeId> {
     let mut last = BTreeMap::new();
-    for &id in graph.nodes(region) {
+    for &id in order {
         let own = reads(graph, id).into_iter().filter(|v| graph.scope(*v) == region);
         last.extend(own.map(|v| (v, id)));
     }

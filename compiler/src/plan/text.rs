@@ -58,6 +58,9 @@ fn region(out: &mut String, names: &mut Names<'_>, id: RegionId, depth: usize) {
         *out += &format!("{pad}cut to the rows that take part: {list}\n");
     }
     for (n, step) in plan.steps.iter().enumerate() {
+        if plan.decided == Some(n) {
+            *out += &format!("{pad}decided: rows that reject the step leave here\n");
+        }
         if let Some(group) = plan.groups.iter().find(|g| g.steps.start == n && g.steps.len() > 1) {
             *out += &header(names, group, &pad);
         }

@@ -1,12 +1,11 @@
 //! What an arm of the dispatch asks about its node: attributes, sizes, axes, units.
 
-use std::rc::Rc;
-
 use rtc_compiler::ir::graph::{Node, Value};
 use rtc_compiler::ir::types::{Attr, Dim, Type};
 use rtc_compiler::plan::{Plan, Step};
 
 use super::rows::{Axis, Env};
+use super::storage::Shared;
 use crate::kernel::unit;
 
 /// What a node needs while it runs.
@@ -45,11 +44,15 @@ impl<'a> Call<'a> {
     }
 
     /// The second axis of a batched value, ragged or fixed, as offsets.
-    pub(super) fn axis(&self, n: usize) -> Rc<Axis> {
+    pub(super) fn axis(&self, n: usize) -> Shared<Axis> {
+        let even = |size| {
+            let arena = self.env.arena();
+            arena.share(Axis::of_lengths(std::iter::repeat_n(size, self.env.rows()), arena))
+        };
         match self.ty(self.operand(n)).dims().get(1) {
             Some(Dim::Sym(axis)) => self.env.axis(axis).clone(),
-            Some(Dim::Fixed(size)) => Rc::new(Axis::of_lengths(std::iter::repeat_n(*size, self.env.rows()))),
-            None => Rc::new(Axis::of_lengths(std::iter::repeat_n(1, self.env.rows()))),
+            Some(Dim::Fixed(size)) => even(*size),
+            None => even(1),
         }
     }
 
@@ -69,7 +72,7 @@ impl<'a> Call<'a> {
 /// Elements per unit.
 pub(super) enum Groups {
     Even(usize),
-    Rows(Rc<Axis>, usize),
+    Rows(Shared<Axis>, usize),
 }
 
 impl Groups {

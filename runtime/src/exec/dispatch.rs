@@ -1,20 +1,17 @@
 //! From a node to a kernel: the one exhaustive match over the op table.
 
-use std::rc::Rc;
-
-use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Elem};
 use rtc_compiler::plan::{Plan, Step};
 
 use super::call::Call;
-use super::mask::{Mask, mask_of};
+use super::mask::mark;
 use super::rows::Env;
-use super::storage::{Buffer, Element};
+use super::storage::{Buffer, Element, List};
 use super::value::Val;
 use super::{Executor, Fault};
-use crate::kernel::attention::{Attention, ProbabilityDropout, attention, attention_grad};
+use crate::kernel::attention::{Attention, MaskKind, ProbabilityDropout, attention, attention_grad};
 use crate::kernel::{Write, channels, elementwise, embedding, linear, loss, pool, unit};
 
 impl<T: Element> Executor<T> {
@@ -26,7 +23,7 @@ impl<T: Element> Executor<T> {
             Op::Param => {}
             Op::Input => self.input(&c)?,
             Op::Full => self.produce(&c, |_, c, y| y.fill(T::from_f64(c.float("value")))),
-            Op::True => self.put_truth(&c, vec![1; env.extent(c.ty(node.results[0]))]),
+            Op::True => self.put_truth(&c, self.arena.filled(env.extent(c.ty(node.results[0])), 1)),
 
             Op::Embed => self.produce(&c, |e, c, y| {
                 let width = c.last(1);
@@ -49,7 +46,10 @@ impl<T: Element> Executor<T> {
                 let at = if c.word("at") == "first" { pool::End::First } else { pool::End::Last };
                 self.pooled(&c, |x, offsets, d, y| pool::take_position(x, offsets, d, at, y));
             }
-            Op::Max => self.pooled(&c, |x, offsets, d, y| pool::max_pool(x, offsets, d, y, &mut vec![0; y.len()])),
+            Op::Max => {
+                let mut place = self.arena.take(env.extent(c.ty(node.results[0])));
+                self.pooled(&c, |x, offsets, d, y| pool::max_pool(x, offsets, d, y, &mut place));
+            }
             Op::Squeeze | Op::Unsqueeze => {
                 let same = self.value(c.operand(0));
                 self.memory.set(node.results[0], same);
@@ -102,13 +102,13 @@ impl<T: Element> Executor<T> {
             Op::HaltTest => self.halt_test(&c),
             Op::And => {
                 let (a, b) = (self.memory.truth(c.operand(0)), self.memory.truth(c.operand(1)));
-                let both = a.iter().zip(b).map(|(a, b)| a & b).collect();
+                let both = self.arena.list(a.iter().zip(b).map(|(a, b)| a & b));
                 self.put_truth(&c, both);
             }
             Op::Any => {
                 let bounds = env.bounds(c.ty(c.operand(0)));
                 let x = self.memory.truth(c.operand(0));
-                let any = (0..env.rows()).map(|r| u8::from(x[bounds.row(r)].contains(&1))).collect();
+                let any = self.arena.list((0..env.rows()).map(|r| u8::from(x[bounds.row(r)].contains(&1))));
                 self.put_truth(&c, any);
             }
 
@@ -122,7 +122,7 @@ impl<T: Element> Executor<T> {
 
             Op::Recur => self.recur(node, env)?,
             Op::Chunks => self.chunks(node, env)?,
-            Op::Unwind => self.unwind(node, env)?,
+            Op::Unwind => self.unwind(step, node, env)?,
             Op::Yield | Op::Save | Op::Return => {}
 
             Op::LinearGradWeight => self.reduce(&c, |e, c, y, write| {
@@ -151,7 +151,7 @@ impl<T: Element> Executor<T> {
                 self.pooled_grad(&c, |_, dy, offsets, d, dx| pool::take_position_grad(dy, offsets, d, at, dx));
             }
             Op::MaxGrad => self.pooled_grad(&c, |x, dy, offsets, d, dx| {
-                let (mut largest, mut place) = (vec![T::ZERO; dy.len()], vec![0; dy.len()]);
+                let (mut largest, mut place) = (env.arena().take(dy.len()), env.arena().take(dy.len()));
                 pool::max_pool(x, offsets, d, &mut largest, &mut place);
                 pool::max_pool_grad(dy, &place, offsets, d, dx);
             }),
@@ -171,15 +171,15 @@ impl<T: Element> Executor<T> {
 
     /// A new buffer for the n-th result.
     pub(super) fn fresh(&self, c: &Call<'_>, n: usize) -> Buffer<T> {
-        self.pool.take(c.env.extent(c.ty(c.node.results[n])))
+        self.arena.take(c.env.extent(c.ty(c.node.results[n])))
     }
 
     pub(super) fn put(&mut self, c: &Call<'_>, n: usize, buffer: Buffer<T>) {
-        self.memory.set(c.node.results[n], Val::Real(Rc::new(buffer)));
+        self.memory.set(c.node.results[n], Val::real(buffer));
     }
 
-    fn put_truth(&mut self, c: &Call<'_>, truth: Vec<u8>) {
-        self.memory.set(c.node.results[0], Val::Bool(Rc::new(truth)));
+    fn put_truth(&mut self, c: &Call<'_>, truth: Buffer<u8>) {
+        self.memory.set(c.node.results[0], Val::truth(truth));
     }
 
     /// An op with one real result.
@@ -243,7 +243,7 @@ impl<T: Element> Executor<T> {
 
     fn input(&mut self, c: &Call<'_>) -> Result<(), Fault> {
         let name = c.word("name");
-        let val = self.inputs.get(name).cloned();
+        let val = self.inputs.iter().find(|(n, _)| *n == name).map(|(_, val)| val.clone());
         let val = val.ok_or_else(|| Fault::Batch(format!("the batch has no `{name}`")))?;
         let len = match &val {
             Val::Real(x) => x.as_slice().len(),
@@ -271,7 +271,7 @@ impl<T: Element> Executor<T> {
             let (a, b) = (m.truth(c.operand(1)), m.truth(c.operand(2)));
             let out =
                 m.truth(c.operand(0)).iter().zip(a.iter().zip(b)).map(|(c, (a, b))| if *c != 0 { *a } else { *b });
-            let out = out.collect();
+            let out = self.arena.list(out);
             self.put_truth(c, out);
         }
     }
@@ -301,18 +301,20 @@ impl<T: Element> Executor<T> {
         let heads = c.int("heads");
         let head_width = c.last(0) / heads;
         let step = step.map_or(0, |v| i64::from(self.memory.index(v)[0]));
-        let mask = c.node.attrs.get("mask").cloned().unwrap_or(Attr::Word("all".to_owned()));
-        let mask = match mask.text() {
-            Some("all") => Mask::All,
-            Some("causal") => Mask::Causal,
-            _ => Mask::Expr(Expr::try_from(&mask).map_err(Fault::Batch)?, step),
+        let exprs = self.exprs.clone();
+        let expr =
+            exprs.get(&c.step.node).map(|read| read.as_ref().map_err(|e| Fault::Batch(e.clone()))).transpose()?;
+        let marked = expr.map(|expr| move |at, seen: &mut [bool]| mark(expr, step, at, seen));
+        let mask = match &marked {
+            Some(marked) => MaskKind::Dense(marked),
+            None if c.word("mask") == "causal" => MaskKind::Causal,
+            None => MaskKind::All,
         };
         let p = c.float("dropout");
-        let keys = if p > 0.0 { c.env.row_keys(c.int("stream") as u64) } else { vec![] };
+        let keys = if p > 0.0 { c.env.row_keys(c.int("stream") as u64) } else { self.arena.list([]) };
         let dropout = (p > 0.0).then_some(ProbabilityDropout { p, row_keys: &keys });
         let scale = 1.0 / (head_width as f64).sqrt();
-        let rule = mask_of(&mask);
-        f(self, &Attention { heads, head_width, scale, mask: rule.kind(), dropout });
+        f(self, &Attention { heads, head_width, scale, mask, dropout });
         Ok(())
     }
 
@@ -349,7 +351,7 @@ impl<T: Element> Executor<T> {
         let step = self.memory.index(c.operand(1))[0] as usize;
         let cap = c.node.attrs.get("cap").and_then(Attr::text).map(|axis| c.env.axis(axis).clone());
         let t = self.memory.real(c.operand(0));
-        let mut go = Vec::with_capacity(t.len());
+        let mut go = List::with_capacity_in(t.len(), self.arena.clone());
         for row in 0..c.env.rows() {
             let open = cap.as_ref().is_none_or(|axis| step <= axis.len(row));
             go.extend(t[bounds.row(row)].iter().map(|t| u8::from(open && T::ONE - *t < threshold)));

@@ -13,7 +13,7 @@ use rtc_compiler::plan::{Plan, RegionPlan};
 
 use super::Executor;
 use super::call::Call;
-use super::rows::{Axis, Env};
+use super::rows::Env;
 use super::storage::{Buffer, Element};
 use crate::kernel::dropout::{Keep, dropout};
 use crate::kernel::gate::{self, Gated, GatedGrad};
@@ -61,7 +61,7 @@ enum Kernel<T> {
     ColumnSum,
     Unary(fn(&[T], &mut [T])),
     Binary(fn(&[T], &[T], &mut [T])),
-    Ternary(fn(&[T], &[T], &[T], &mut [T])),
+    Ternary(Ternary<T>),
     Gated(fn(Gated<'_, T>, &[T], GatedGrad<'_, T>)),
     Scale(T),
     Offset(T),
@@ -71,6 +71,9 @@ enum Kernel<T> {
     Dropout { keep: Keep<T>, key: Key },
     Rotate { table: *const Table<T>, heads: usize, direction: Direction, from_row: bool },
 }
+
+/// An elementwise kernel of three operands.
+type Ternary<T> = fn(&[T], &[T], &[T], &mut [T]);
 
 /// A result that is a sum over the units.
 #[derive(Debug)]
@@ -103,7 +106,7 @@ unsafe impl<T: Sync> Sync for Shared<'_, T> {}
 /// To which rows the units belong.
 #[derive(Clone, Copy)]
 enum Rows<'a> {
-    Ragged(&'a Axis),
+    Ragged { offsets: &'a [usize], origin: &'a [usize] },
     Even(usize),
 }
 
@@ -112,12 +115,12 @@ impl Rows<'_> {
     fn each(self, range: Range<usize>, mut f: impl FnMut(usize, usize, Range<usize>)) {
         let mut start = range.start;
         let mut row = match self {
-            Self::Ragged(axis) => axis.offsets.partition_point(|&offset| offset <= start) - 1,
+            Self::Ragged { offsets, .. } => offsets.partition_point(|&offset| offset <= start) - 1,
             Self::Even(per) => start / per,
         };
         while start < range.end {
             let (first, last) = match self {
-                Self::Ragged(axis) => (axis.offsets[row], axis.offsets[row + 1]),
+                Self::Ragged { offsets, .. } => (offsets[row], offsets[row + 1]),
                 Self::Even(per) => (row * per, (row + 1) * per),
             };
             let end = last.min(range.end);
@@ -131,7 +134,7 @@ impl Rows<'_> {
 
     fn origin(self, row: usize) -> usize {
         match self {
-            Self::Ragged(axis) => axis.origin[row],
+            Self::Ragged { origin, .. } => origin[row],
             Self::Even(_) => 0,
         }
     }
@@ -139,7 +142,10 @@ impl Rows<'_> {
 
 fn rows_of<'e>(env: &'e Env, units: &[Dim]) -> Rows<'e> {
     match units {
-        [Dim::Sym(b), Dim::Sym(axis)] if b == BATCH => Rows::Ragged(env.axis(axis)),
+        [Dim::Sym(b), Dim::Sym(axis)] if b == BATCH => {
+            let axis = env.axis(axis);
+            Rows::Ragged { offsets: &axis.offsets, origin: &axis.origin }
+        }
         [Dim::Sym(_), rest @ ..] => Rows::Even(rest.iter().filter_map(Dim::fixed).product()),
         _ => Rows::Even(1),
     }
@@ -217,7 +223,7 @@ impl<T: Element> Executor<T> {
         for (n, &value) in c.node.results.iter().enumerate() {
             let width = units(c.ty(value)).1;
             outputs[n] = if own.sums.contains(&n) {
-                let mut sums = self.pool.take(blocks * width);
+                let mut sums = self.arena.take(blocks * width);
                 let start = sums.as_mut_slice().as_mut_ptr();
                 partials.push(Partial { sums, value, into: c.step.into[n] });
                 Lane::Sum(start, width)
@@ -288,7 +294,7 @@ impl<T: Element> Executor<T> {
             linear::add_rows(sums, &mut self.gradients[range]);
             return;
         }
-        let mut out = self.pool.take(width);
+        let mut out = self.arena.take(width);
         out.as_mut_slice().fill(T::ZERO);
         linear::add_rows(sums, out.as_mut_slice());
         self.memory.set_real(partial.value, out);

@@ -1,53 +1,33 @@
-//! Attention masks written as expressions.
+//! Expressions that the executor evaluates: attention masks, and depths over the length of a row.
 
-use rtc_compiler::expr::Expr;
-use rtc_compiler::expr::{Env, Value, eval};
+use std::collections::BTreeMap;
 
-use crate::kernel::attention::{MaskKind, MaskRow};
+use rtc_compiler::expr::{Env, Expr, Value, eval};
+use rtc_compiler::ir::graph::{Graph, MAIN, NodeId};
+use rtc_compiler::ir::types::Attr;
 
-/// Which keys a query sees.
-#[derive(Clone, Debug)]
-pub(super) enum Mask {
-    /// All of its row.
-    All,
-    /// Those up to its own position.
-    Causal,
-    /// Those for which the expression holds at this step.
-    Expr(Expr, i64),
+use crate::kernel::attention::MaskRow;
+
+/// The expression of each node that has one, read once; a message where it can't be read.
+pub(super) type Exprs = BTreeMap<NodeId, Result<Expr, String>>;
+
+/// The masks and bounds of a graph that are expressions.
+pub(super) fn exprs(graph: &Graph) -> Exprs {
+    let of = |id: NodeId| {
+        let attrs = &graph.node(id).attrs;
+        let attr = attrs.get("mask").or_else(|| attrs.get("bound"))?;
+        let named = matches!(attr.text(), Some("all" | "causal")) || matches!(attr, Attr::Int(_));
+        (!named).then(|| (id, Expr::try_from(attr)))
+    };
+    graph.walk(MAIN).into_iter().filter_map(of).collect()
 }
 
-/// Marks the keys that a query sees.
-type Marker = Box<dyn Fn(MaskRow, &mut [bool]) + Sync>;
-
-/// A mask in the form that the kernel takes.
-pub(super) enum Rule {
-    Fixed(MaskKind<'static>),
-    Dense(Marker),
-}
-
-impl Rule {
-    pub(super) fn kind(&self) -> MaskKind<'_> {
-        match self {
-            Self::Fixed(kind) => *kind,
-            Self::Dense(rule) => MaskKind::Dense(rule),
-        }
-    }
-}
-
-/// An expression that fails to evaluate at a position (a division by zero) hides the key.
-pub(super) fn mask_of(mask: &Mask) -> Rule {
-    match mask {
-        Mask::All => Rule::Fixed(MaskKind::All),
-        Mask::Causal => Rule::Fixed(MaskKind::Causal),
-        Mask::Expr(expr, step) => {
-            let (expr, step) = (expr.clone(), *step);
-            Rule::Dense(Box::new(move |at, seen| {
-                let length = at.queries as i64;
-                for (j, flag) in seen.iter_mut().enumerate() {
-                    let env = Env { i: at.query as i64, j: j as i64, step, length, head: at.head as i64, given: None };
-                    *flag = eval(&expr, &env) == Ok(Value::Bool(true));
-                }
-            }))
-        }
+/// Marks the keys that a query sees at a step of the recurrence. An expression that fails to evaluate at a position (a
+/// division by zero) hides the key.
+pub(super) fn mark(expr: &Expr, step: i64, at: MaskRow, seen: &mut [bool]) {
+    let length = at.queries as i64;
+    for (j, flag) in seen.iter_mut().enumerate() {
+        let env = Env { i: at.query as i64, j: j as i64, step, length, head: at.head as i64, given: None };
+        *flag = eval(expr, &env) == Ok(Value::Bool(true));
     }
 }

@@ -1,9 +1,11 @@
 //! The executor: runs a plan on one batch.
 //!
-//! Values live in a table by value id, as reference-counted pool buffers; the plan says when they die. Parameters and
-//! their gradients are two flat arrays in the order of the parameters' names, so that the optimiser, clipping and
-//! checkpoints see one array.
+//! Values live in a table by value id, as counted handles to buffers in an arena; the plan says when they die. Lists of
+//! rows, tapes and all else that a run needs lie in the same arena, which is kept between runs: a run in the steady state
+//! allocates nothing. Parameters and their gradients are two flat arrays in the order of the parameters' names, so that
+//! the optimiser, clipping and checkpoints see one array.
 
+pub mod arena;
 mod call;
 mod dispatch;
 mod group;
@@ -20,16 +22,18 @@ use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::{Attr, Dim, LENGTH};
-use rtc_compiler::plan::Plan;
+use rtc_compiler::ir::types::{Attr, Dim, FRAMED, LENGTH};
+use rtc_compiler::plan::{Plan, RegionPlan};
 
 use crate::batch::{Batch, Labels};
 use crate::kernel::position::PositionTables;
 use crate::kernel::product::Orientation;
 use crate::rng::Key;
+use arena::Arena;
 use group::{Pack, Partial, Task};
+use mask::Exprs;
 use rows::{Axis, Env};
-use storage::{Buffer, Element, Pool};
+use storage::{Buffer, Element, List};
 use value::Val;
 
 /// What rows that have halted cost in the forward run; the backward run never sees them. The results are the same for
@@ -74,6 +78,8 @@ pub struct Watched {
     pub rows: Vec<u64>,
     /// Accepted steps of every unit.
     pub used: Vec<f64>,
+    /// Runs of the whole body, summed over rows: what the recurrence cost.
+    pub ran: u64,
 }
 
 /// Runs one plan.
@@ -84,7 +90,7 @@ pub struct Executor<T: Element> {
     gradients: Vec<T>,
     /// Where each parameter lies in the flat arrays, by index.
     by_index: Vec<Range<usize>>,
-    pool: Pool,
+    arena: Arena,
     /// How often the parameters may have changed.
     version: u64,
     /// Weights in the order of their products.
@@ -93,7 +99,13 @@ pub struct Executor<T: Element> {
     tasks: Vec<Task<T>>,
     partials: Vec<Partial<T>>,
     tables: PositionTables<T>,
-    inputs: BTreeMap<String, Val<T>>,
+    /// What the batch gives, by the names of `input` nodes.
+    inputs: Vec<(&'static str, Val<T>)>,
+    /// The names of the results, in the order in which the graph returns them.
+    outputs: Rc<[String]>,
+    /// The names of all ragged axes.
+    axes: Vec<Rc<str>>,
+    exprs: Rc<Exprs>,
     /// What halted rows cost.
     pub halting: Halting,
     /// When set, every node's results are checked, and the first one that is not finite is named.
@@ -115,8 +127,13 @@ pub fn parameter_ranges(plan: &Plan) -> Vec<Range<usize>> {
 }
 
 impl<T: Element> Executor<T> {
-    /// An executor with all parameters zero.
+    /// An executor with all parameters zero, and memory of its own.
     pub fn new(plan: Arc<Plan>) -> Self {
+        Self::within(plan, Arena::default())
+    }
+
+    /// An executor with all parameters zero that runs in this arena. Executors that run in turn can share one.
+    pub fn within(plan: Arc<Plan>, arena: Arena) -> Self {
         let by_index = parameter_ranges(&plan);
         let total = by_index.last().map_or(0, |r| r.end);
         let mut ranges = vec![None; plan.graph.value_count()];
@@ -133,13 +150,16 @@ impl<T: Element> Executor<T> {
             memory: Memory { values, parameters: vec![T::ZERO; total], ranges },
             gradients: vec![T::ZERO; total],
             by_index,
-            pool: Pool::default(),
+            arena,
             version: 0,
             packs: BTreeMap::new(),
             tasks: vec![],
             partials: vec![],
             tables: PositionTables::new(),
-            inputs: BTreeMap::new(),
+            inputs: vec![],
+            outputs: output_names(&plan),
+            axes: axis_names(&plan),
+            exprs: Rc::new(mask::exprs(&plan.graph)),
             halting: Halting::default(),
             check_finite: false,
             watched: None,
@@ -181,9 +201,9 @@ impl<T: Element> Executor<T> {
         std::mem::swap(&mut self.memory.parameters, &mut other.memory.parameters);
     }
 
-    /// Number of buffer allocations so far.
-    pub fn allocations(&self) -> usize {
-        self.pool.allocations()
+    /// The memory that runs happen in.
+    pub fn arena(&self) -> &Arena {
+        &self.arena
     }
 
     /// Runs the plan on a batch; `key` is the random key of this update. Gradients are added to what is there.
@@ -192,23 +212,22 @@ impl<T: Element> Executor<T> {
     /// A batch that does not fit; with `check_finite`, the first value that is not finite.
     pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, Fault> {
         self.check(batch)?;
-        let mut env = Env::new(batch.rows(), key, batch.width);
+        let mut env = Env::new(batch.rows(), key, batch.width, &self.arena);
         let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
-        env.set_axis(LENGTH, Axis::of_lengths(lengths.clone()));
-        env.set_axis("length+2", Axis::of_lengths(lengths.map(|n| n + 2)));
+        env.set_axis(self.axis_name(LENGTH), Axis::of_lengths(lengths.clone(), &self.arena));
+        env.set_axis(self.axis_name(FRAMED), Axis::of_lengths(lengths.map(|n| n + 2), &self.arena));
         self.set_inputs(batch);
         let outcome = self.region(MAIN, &env);
-        let yields = &self.plan.regions[MAIN.index()].yields;
-        let named = self.output_names();
-        let values = outcome.map(|()| named.into_iter().zip(yields.iter().map(|v| self.value(*v))).collect());
+        let yields = self.plan.regions[MAIN.index()].yields.iter();
+        let values = outcome.map(|()| self.arena.list(yields.map(|v| self.value(*v))));
         self.memory.values.fill(None);
-        Ok(Outputs { values: values? })
+        self.inputs.clear();
+        Ok(Outputs { names: self.outputs.clone(), values: values? })
     }
 
-    fn output_names(&self) -> Vec<String> {
-        let end = self.plan.graph.terminator(MAIN).map(|n| self.plan.graph.node(n));
-        let names = end.and_then(|n| n.attrs.get("names")).and_then(Attr::text).unwrap_or_default();
-        names.split(',').map(|n| n.trim().to_owned()).collect()
+    /// The shared name of a ragged axis.
+    fn axis_name(&self, name: &str) -> Rc<str> {
+        self.axes.iter().find(|n| &***n == name).expect("all names are listed when the executor is made").clone()
     }
 
     fn check(&self, batch: &Batch) -> Result<(), Fault> {
@@ -232,49 +251,52 @@ impl<T: Element> Executor<T> {
     }
 
     fn set_inputs(&mut self, batch: &Batch) {
-        self.inputs.clear();
-        self.inputs.insert("tokens".to_owned(), Val::Index(Rc::new(batch.tokens.clone())));
         let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
-        self.inputs.insert("labels".to_owned(), Val::Index(Rc::new(labels.clone())));
+        self.inputs.push(("tokens", Val::index(self.arena.copy(&batch.tokens))));
+        self.inputs.push(("labels", Val::index(self.arena.copy(labels))));
         if let Labels::Each { weight, .. } = &batch.labels {
-            let mut buffer = self.pool.take::<T>(weight.len());
-            for (to, from) in buffer.as_mut_slice().iter_mut().zip(weight) {
-                *to = T::from_f64(f64::from(*from));
-            }
-            self.inputs.insert("weights".to_owned(), Val::Real(Rc::new(buffer)));
+            let weights = weight.iter().map(|w| T::from_f64(f64::from(*w)));
+            self.inputs.push(("weights", Val::real(self.arena.list(weights))));
         }
     }
 
-    /// Executes the steps of a region; what it yields and saves stays in the table.
+    /// Executes a region; what it yields and saves stays in the table.
     fn region(&mut self, region: RegionId, env: &Env) -> Result<(), Fault> {
         let plan = self.plan.clone();
         let own = &plan.regions[region.index()];
-        for value in &own.unused {
-            self.memory.values[value.index()] = None;
-        }
-        let mut next = 0;
-        while next < own.steps.len() {
-            let steps = match group::beginning(own, next) {
+        self.forget(&own.unused);
+        self.steps(&plan, own, 0..own.steps.len(), env)
+    }
+
+    /// Executes some steps of a region, in order.
+    fn steps(&mut self, plan: &Plan, own: &RegionPlan, range: Range<usize>, env: &Env) -> Result<(), Fault> {
+        let mut next = range.start;
+        while next < range.end {
+            let together = match group::beginning(own, next) {
                 Some(group) => {
-                    self.group(&plan, own, group, env);
+                    self.group(plan, own, group, env);
                     group.steps.clone()
                 }
                 None => {
-                    self.execute(&plan, &own.steps[next], env)?;
+                    self.execute(plan, &own.steps[next], env)?;
                     next..next + 1
                 }
             };
-            next = steps.end;
-            for step in &own.steps[steps] {
+            next = together.end;
+            for step in &own.steps[together] {
                 if self.check_finite {
                     self.require_finite(step.node)?;
                 }
-                for value in &step.frees {
-                    self.memory.values[value.index()] = None;
-                }
+                self.forget(&step.frees);
             }
         }
         Ok(())
+    }
+
+    fn forget(&mut self, values: &[Value]) {
+        for value in values {
+            self.memory.values[value.index()] = None;
+        }
     }
 
     fn require_finite(&self, node: NodeId) -> Result<(), Fault> {
@@ -297,10 +319,7 @@ impl<T: Element> Executor<T> {
         if let Some(val) = &self.memory.values[value.index()] {
             return val.clone();
         }
-        let source = self.memory.real(value);
-        let mut buffer = self.pool.take(source.len());
-        buffer.as_mut_slice().copy_from_slice(source);
-        Val::Real(Rc::new(buffer))
+        Val::real(self.arena.copy(self.memory.real(value)))
     }
 }
 
@@ -329,7 +348,7 @@ impl<T: Element> Memory<T> {
     }
 
     fn set_real(&mut self, value: Value, buffer: Buffer<T>) {
-        self.set(value, Val::Real(Rc::new(buffer)));
+        self.set(value, Val::real(buffer));
     }
 
     /// Whether a value is a parameter.
@@ -344,7 +363,7 @@ impl<T: Element> Memory<T> {
     /// Takes a value out of the table if nobody else holds its buffer.
     fn take_unique(&mut self, value: Value) -> Option<Buffer<T>> {
         match self.values[value.index()].take() {
-            Some(Val::Real(shared)) => match Rc::try_unwrap(shared) {
+            Some(Val::Real(shared)) => match shared.try_unwrap() {
                 Ok(buffer) => Some(buffer),
                 Err(shared) => {
                     self.values[value.index()] = Some(Val::Real(shared));
@@ -359,17 +378,32 @@ impl<T: Element> Memory<T> {
     }
 }
 
+/// The names of the results of a graph, in the order in which it returns them.
+fn output_names(plan: &Plan) -> Rc<[String]> {
+    let end = plan.graph.terminator(MAIN).map(|n| plan.graph.node(n));
+    let names = end.and_then(|n| n.attrs.get("names")).and_then(Attr::text).unwrap_or_default();
+    names.split(',').map(|n| n.trim().to_owned()).collect()
+}
+
+/// The names of all ragged axes: those of a batch, and those over which chunks run.
+fn axis_names(plan: &Plan) -> Vec<Rc<str>> {
+    let nodes = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id));
+    let cut = nodes.filter_map(|node| node.attrs.get("axis").and_then(Attr::text));
+    [LENGTH, FRAMED].into_iter().chain(cut).map(Rc::from).collect()
+}
+
 /// The results of a run, by name.
 #[derive(Debug)]
 pub struct Outputs<T: Element> {
-    values: BTreeMap<String, Val<T>>,
+    names: Rc<[String]>,
+    values: List<Val<T>>,
 }
 
 impl<T: Element> Outputs<T> {
     /// The numbers of a real result; `None` when the graph has no such result.
     pub fn real(&self, name: &str) -> Option<&[T]> {
-        match self.values.get(name)? {
-            Val::Real(buffer) => Some(buffer.as_slice()),
+        match self.values.get(self.names.iter().position(|n| n == name)?)? {
+            Val::Real(buffer) => Some(buffer),
             _ => None,
         }
     }

@@ -4,25 +4,29 @@ use std::rc::Rc;
 
 use rtc_compiler::ir::types::{BATCH, Dim, PAIRS, Type};
 
+use super::arena::Arena;
+use super::storage::{List, Shared};
 use crate::rng::Key;
 
 /// A ragged axis: the part of every row.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Axis {
     /// Where each row's part starts among all positions, and the total.
-    pub offsets: Vec<usize>,
+    pub offsets: List<usize>,
     /// Position of the first element of each part within the whole row.
-    pub origin: Vec<usize>,
+    pub origin: List<usize>,
 }
 
 impl Axis {
     /// An axis with the given length of each row, starting at each row's beginning.
-    pub fn of_lengths(lengths: impl IntoIterator<Item = usize>) -> Self {
-        let mut offsets = vec![0];
-        for length in lengths {
-            offsets.push(offsets[offsets.len() - 1] + length);
-        }
-        Self { origin: vec![0; offsets.len() - 1], offsets }
+    pub fn of_lengths(lengths: impl IntoIterator<Item = usize>, arena: &Arena) -> Self {
+        let mut at = 0;
+        let ends = lengths.into_iter().map(|length| {
+            at += length;
+            at
+        });
+        let offsets = arena.list(std::iter::once(0).chain(ends));
+        Self { origin: arena.filled(offsets.len() - 1, 0), offsets }
     }
 
     /// Length of one row's part.
@@ -36,9 +40,9 @@ impl Axis {
     }
 
     fn select(&self, rows: &[usize]) -> Self {
-        let mut axis = Self::of_lengths(rows.iter().map(|r| self.len(*r)));
-        axis.origin = rows.iter().map(|r| self.origin[*r]).collect();
-        axis
+        let arena = self.offsets.allocator();
+        let origin = arena.list(rows.iter().map(|r| self.origin[*r]));
+        Self { origin, ..Self::of_lengths(rows.iter().map(|r| self.len(*r)), arena) }
     }
 }
 
@@ -46,9 +50,9 @@ impl Axis {
 #[derive(Clone, Debug)]
 pub struct Env {
     /// For each row that takes part: its index in the whole batch.
-    pub ids: Rc<Vec<u64>>,
+    pub ids: Shared<List<u64>>,
     /// The ragged axes by name.
-    axes: Vec<(Rc<str>, Rc<Axis>)>,
+    axes: List<(Rc<str>, Shared<Axis>)>,
     /// The random key of this point: seed, update and the counters of the loops around.
     pub key: Key,
     /// The width of the padded batch, which `cut: balanced` reads.
@@ -56,9 +60,14 @@ pub struct Env {
 }
 
 impl Env {
-    /// All rows of a batch.
-    pub fn new(rows: usize, key: Key, width: usize) -> Self {
-        Self { ids: Rc::new((0..rows as u64).collect()), axes: vec![], key, width }
+    /// All rows of a batch, in this arena.
+    pub fn new(rows: usize, key: Key, width: usize, arena: &Arena) -> Self {
+        Self { ids: arena.share(arena.list(0..rows as u64)), axes: arena.list([]), key, width }
+    }
+
+    /// Where everything about these rows lies.
+    pub fn arena(&self) -> &Arena {
+        self.ids.allocator()
     }
 
     /// Number of rows.
@@ -67,28 +76,32 @@ impl Env {
     }
 
     /// Adds or replaces an axis.
-    pub fn set_axis(&mut self, name: &str, axis: Axis) {
-        self.axes.retain(|(n, _)| &**n != name);
-        self.axes.push((name.into(), Rc::new(axis)));
+    pub fn set_axis(&mut self, name: Rc<str>, axis: Axis) {
+        let axis = self.arena().share(axis);
+        match self.axes.iter_mut().find(|(n, _)| *n == name) {
+            Some(old) => old.1 = axis,
+            None => self.axes.push((name, axis)),
+        }
     }
 
     /// The axis of this name. The verifier guarantees that a type names no unknown axis.
-    pub fn axis(&self, name: &str) -> &Rc<Axis> {
+    pub fn axis(&self, name: &str) -> &Shared<Axis> {
         let found = self.axes.iter().find(|(n, _)| &**n == name);
         &found.expect("a ragged axis is defined before a value uses it").1
     }
 
     /// The same point with only some of the rows.
     pub fn select(&self, rows: &[usize]) -> Self {
-        let ids = Rc::new(rows.iter().map(|r| self.ids[*r]).collect());
-        let axes = self.axes.iter().map(|(n, a)| (n.clone(), Rc::new(a.select(rows)))).collect();
+        let arena = self.arena();
+        let ids = arena.share(arena.list(rows.iter().map(|r| self.ids[*r])));
+        let axes = arena.list(self.axes.iter().map(|(n, a)| (n.clone(), arena.share(a.select(rows)))));
         Self { ids, axes, key: self.key, width: self.width }
     }
 
     /// The key of a random node for every row.
-    pub fn row_keys(&self, stream: u64) -> Vec<Key> {
+    pub fn row_keys(&self, stream: u64) -> List<Key> {
         let key = self.key.at(stream);
-        self.ids.iter().map(|id| key.at(*id)).collect()
+        self.arena().list(self.ids.iter().map(|id| key.at(*id)))
     }
 
     /// Number of elements of a tensor type here.
@@ -127,7 +140,7 @@ fn size(dim: &Dim) -> usize {
 /// Element ranges of the rows of a value.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    axis: Option<Rc<Axis>>,
+    axis: Option<Shared<Axis>>,
     /// Elements per position, or per row where the value has no ragged axis.
     pub inner: usize,
 }
@@ -147,12 +160,10 @@ impl Bounds {
         first..first + count * self.inner
     }
 
-    /// Boundaries of all rows in elements: rows + 1 numbers.
-    pub fn elements(&self, rows: usize) -> Vec<usize> {
-        (0..rows)
-            .map(|r| self.row(r).start)
-            .chain(rows.checked_sub(1).map_or(Some(0), |r| Some(self.row(r).end)))
-            .collect()
+    /// Boundaries of `rows` rows in elements: rows + 1 numbers.
+    pub fn elements(&self, rows: usize, arena: &Arena) -> List<usize> {
+        let end = rows.checked_sub(1).map_or(0, |last| self.row(last).end);
+        arena.list((0..rows).map(|r| self.row(r).start).chain([end]))
     }
 }
 

@@ -1,118 +1,166 @@
-//! Buffers on Candle's CPU storage, kept between steps.
-//!
-//! A buffer that dies goes back to its pool and is handed out again, so a training step in the steady state allocates nothing: fresh
-//! large allocations cost a page fault per 4 KiB, which is what slows eager frameworks down most on a CPU.
+//! Numbers, lists and shared handles in the arena: what `Vec` and `Rc` are elsewhere.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::ptr::NonNull;
 
-use candle_core::CpuStorage;
+use allocator_api2::boxed::Box;
 
+use super::arena::Arena;
 use crate::kernel::Real;
 
+/// A growing list in the arena.
+pub type List<E> = allocator_api2::vec::Vec<E, Arena>;
+
+/// Numbers of a value in the arena.
+pub type Buffer<T> = List<T>;
+
+/// A type for which every pattern of bits is a value.
+///
+/// # Safety
+/// It has no padding and no invariant.
+pub unsafe trait Plain: Copy + 'static {}
+
+// SAFETY: plain numbers.
+unsafe impl Plain for u8 {}
+// SAFETY: plain numbers.
+unsafe impl Plain for u32 {}
+// SAFETY: plain numbers.
+unsafe impl Plain for u64 {}
+// SAFETY: plain numbers.
+unsafe impl Plain for usize {}
+// SAFETY: plain numbers.
+unsafe impl Plain for f32 {}
+// SAFETY: plain numbers.
+unsafe impl Plain for f64 {}
+
 /// A number type that the executor computes in: `f32`, or `f64` for parity.
-pub trait Element: Real {
-    /// Puts a vector into Candle's storage.
-    fn wrap(data: Vec<Self>) -> CpuStorage;
-    /// The numbers of a storage of this type.
-    fn slice(storage: &CpuStorage) -> &[Self];
-    /// The numbers of a storage of this type, to write.
-    fn slice_mut(storage: &mut CpuStorage) -> &mut [Self];
+pub trait Element: Real + Plain {}
+
+impl Element for f32 {}
+impl Element for f64 {}
+
+impl Arena {
+    /// `len` numbers with whatever the last user left there.
+    pub fn take<E: Plain>(&self, len: usize) -> Buffer<E> {
+        let mut out = List::with_capacity_in(len, self.clone());
+        // SAFETY: the capacity is there; chunks begin as zeros, and every pattern of bits is a number.
+        unsafe { out.set_len(len) };
+        out
+    }
+
+    /// `len` times the same number.
+    pub fn filled<E: Plain>(&self, len: usize, number: E) -> Buffer<E> {
+        let mut out = self.take(len);
+        out.fill(number);
+        out
+    }
+
+    /// A copy of some numbers.
+    pub fn copy<E: Plain>(&self, from: &[E]) -> Buffer<E> {
+        let mut out = self.take(from.len());
+        out.copy_from_slice(from);
+        out
+    }
+
+    /// A list of the items.
+    pub fn list<E>(&self, items: impl IntoIterator<Item = E>) -> List<E> {
+        let mut out = List::new_in(self.clone());
+        out.extend(items);
+        out
+    }
+
+    /// A handle to a value that can be shared.
+    pub fn share<X>(&self, value: X) -> Shared<X> {
+        let counted = Counted { count: Cell::new(1), arena: self.clone(), value };
+        let (counted, _) = Box::into_raw_with_allocator(Box::new_in(counted, self.clone()));
+        // SAFETY: a box is never null.
+        Shared { counted: unsafe { NonNull::new_unchecked(counted) }, owns: PhantomData }
+    }
 }
 
-macro_rules! element {
-    ($ty:ty, $variant:ident) => {
-        impl Element for $ty {
-            fn wrap(data: Vec<Self>) -> CpuStorage {
-                CpuStorage::$variant(data)
-            }
+/// A counted handle to a value in the arena; the value goes with its last handle.
+pub struct Shared<X> {
+    counted: NonNull<Counted<X>>,
+    owns: PhantomData<Counted<X>>,
+}
 
-            fn slice(storage: &CpuStorage) -> &[Self] {
-                match storage {
-                    CpuStorage::$variant(data) => data,
-                    _ => &[],
-                }
-            }
+struct Counted<X> {
+    count: Cell<usize>,
+    arena: Arena,
+    value: X,
+}
 
-            fn slice_mut(storage: &mut CpuStorage) -> &mut [Self] {
-                match storage {
-                    CpuStorage::$variant(data) => data,
-                    _ => &mut [],
-                }
-            }
+impl<X> Shared<X> {
+    fn counted(&self) -> &Counted<X> {
+        // SAFETY: the value lives as long as a handle.
+        unsafe { self.counted.as_ref() }
+    }
+
+    /// The value itself, if this is its only handle.
+    ///
+    /// # Errors
+    /// The handle, if there are others.
+    pub fn try_unwrap(self) -> Result<X, Self> {
+        if self.counted().count.get() > 1 {
+            return Err(self);
         }
-    };
-}
-
-element!(f32, F32);
-element!(f64, F64);
-
-/// Free storages by capacity.
-type Free = Rc<RefCell<BTreeMap<usize, Vec<CpuStorage>>>>;
-
-/// Hands out buffers and takes them back.
-#[derive(Clone, Debug, Default)]
-pub struct Pool {
-    free: Free,
-    allocations: Rc<Cell<usize>>,
-}
-
-/// A buffer of the pool; it returns there when dropped. Its contents are whatever the last user left.
-#[derive(Debug)]
-pub struct Buffer<T: Element> {
-    storage: Option<CpuStorage>,
-    len: usize,
-    pool: Pool,
-    element: std::marker::PhantomData<T>,
-}
-
-/// Capacities come in steps of at most an eighth, so buffers of nearly equal size serve one another.
-fn capacity_for(len: usize) -> usize {
-    let step = (len.max(1).next_power_of_two() / 16).max(64);
-    len.max(1).div_ceil(step) * step
-}
-
-impl Pool {
-    /// A buffer of `len` numbers with undefined contents.
-    pub fn take<T: Element>(&self, len: usize) -> Buffer<T> {
-        let capacity = capacity_for(len);
-        let reused = {
-            let mut free = self.free.borrow_mut();
-            let fitting = free.range_mut(capacity..=capacity + capacity / 4).find(|(_, list)| !list.is_empty());
-            fitting.and_then(|(_, list)| list.pop())
-        };
-        let storage = reused.unwrap_or_else(|| {
-            self.allocations.set(self.allocations.get() + 1);
-            T::wrap(vec![T::ZERO; capacity])
-        });
-        Buffer { storage: Some(storage), len, pool: self.clone(), element: std::marker::PhantomData }
+        let counted = self.counted;
+        std::mem::forget(self);
+        // SAFETY: this was the only handle, and it is forgotten.
+        Ok(unsafe { reclaim(counted) }.value)
     }
 
-    /// Number of allocations so far: constant in the steady state.
-    pub fn allocations(&self) -> usize {
-        self.allocations.get()
+    /// The value to write, if this is its only handle.
+    pub fn get_mut(&mut self) -> Option<&mut X> {
+        // SAFETY: nobody else has a handle, and this one is borrowed exclusively.
+        (self.counted().count.get() == 1).then(|| unsafe { &mut self.counted.as_mut().value })
     }
 }
 
-impl<T: Element> Buffer<T> {
-    /// The numbers.
-    pub fn as_slice(&self) -> &[T] {
-        self.storage.as_ref().map_or(&[], |s| &T::slice(s)[..self.len])
-    }
-
-    /// The numbers, to write.
-    pub fn as_mut_slice(&mut self) -> &mut [T] {
-        let len = self.len;
-        self.storage.as_mut().map_or(&mut [], |s| &mut T::slice_mut(s)[..len])
+/// Moves the value of the last handle out of the arena.
+///
+/// # Safety
+/// No handle to it may be left.
+unsafe fn reclaim<X>(counted: NonNull<Counted<X>>) -> Counted<X> {
+    // SAFETY: it was made by a box in this arena, and nobody else can reach it.
+    unsafe {
+        let arena = counted.as_ref().arena.clone();
+        Box::into_inner(Box::from_raw_in(counted.as_ptr(), arena))
     }
 }
 
-impl<T: Element> Drop for Buffer<T> {
+impl<X> Clone for Shared<X> {
+    fn clone(&self) -> Self {
+        let count = &self.counted().count;
+        count.set(count.get() + 1);
+        Self { counted: self.counted, owns: PhantomData }
+    }
+}
+
+impl<X> Drop for Shared<X> {
     fn drop(&mut self) {
-        if let Some(storage) = self.storage.take() {
-            let capacity = T::slice(&storage).len();
-            self.pool.free.borrow_mut().entry(capacity).or_default().push(storage);
+        let count = &self.counted().count;
+        count.set(count.get() - 1);
+        if count.get() == 0 {
+            // SAFETY: this was the last handle.
+            drop(unsafe { reclaim(self.counted) });
         }
+    }
+}
+
+impl<X> Deref for Shared<X> {
+    type Target = X;
+
+    fn deref(&self) -> &X {
+        &self.counted().value
+    }
+}
+
+impl<X: fmt::Debug> fmt::Debug for Shared<X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
     }
 }

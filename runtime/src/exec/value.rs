@@ -1,108 +1,127 @@
 //! Values at run time, and the tape of a loop.
 
-use std::rc::Rc;
-
+use rtc_compiler::ir::graph::RegionId;
 use rtc_compiler::ir::types::Type;
+use rtc_compiler::plan::Plan;
 
-use super::rows::{Env, gather};
-use super::storage::{Buffer, Element, Pool};
+use super::arena::Arena;
+use super::rows::{Bounds, Env, gather};
+use super::storage::{Buffer, Element, List, Plain, Shared};
 
 /// A value of the graph. Cloning shares the data.
 #[derive(Clone, Debug)]
 pub enum Val<T: Element> {
     /// Reals.
-    Real(Rc<Buffer<T>>),
+    Real(Shared<Buffer<T>>),
     /// Ids, labels, counters.
-    Index(Rc<Vec<u32>>),
+    Index(Shared<Buffer<u32>>),
     /// Truth values, 0 or 1.
-    Bool(Rc<Vec<u8>>),
+    Bool(Shared<Buffer<u8>>),
     /// What a forward loop saved.
-    Tape(Rc<Tape<T>>),
+    Tape(Shared<Tape<T>>),
 }
 
 /// The saved steps of a loop, first to last.
 #[derive(Debug)]
 pub struct Tape<T: Element> {
     /// Steps in forward order.
-    pub steps: Vec<TapeStep<T>>,
+    pub steps: List<TapeStep<T>>,
+    /// The body whose `saves` are the saved values.
+    pub body: RegionId,
 }
 
 /// One step of a loop.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TapeStep<T: Element> {
     /// The rows that took the step, as the body saw them.
     pub env: Env,
     /// Their indices among the rows that entered the loop; `None` for all of them.
-    pub rows: Option<Rc<Vec<usize>>>,
+    pub rows: Option<Shared<List<usize>>>,
     /// For chunks: where each row's chunk starts in the row.
-    pub starts: Vec<usize>,
-    /// The saved values with their types.
-    pub saved: Vec<Val<T>>,
-    /// Types of the saved values.
-    pub types: Rc<Vec<Type>>,
+    pub starts: List<usize>,
+    /// The saved values.
+    pub saved: List<Val<T>>,
 }
 
 impl<T: Element> Val<T> {
-    /// Only the given rows of a batched value of type `ty`, laid out as in `env`.
-    pub fn select(&self, ty: &Type, env: &Env, rows: &[usize], pool: &Pool) -> Self {
-        if let Self::Tape(tape) = self {
-            return Self::Tape(Rc::new(tape.select(env.rows(), rows, pool)));
-        }
-        if !ty.is_batched() {
-            return self.clone();
-        }
-        let bounds = env.bounds(ty);
-        let total = rows.iter().map(|r| bounds.row(*r).len()).sum();
+    /// Reals.
+    pub fn real(buffer: Buffer<T>) -> Self {
+        let arena = buffer.allocator().clone();
+        Self::Real(arena.share(buffer))
+    }
+
+    /// Ids, labels, counters.
+    pub fn index(buffer: Buffer<u32>) -> Self {
+        let arena = buffer.allocator().clone();
+        Self::Index(arena.share(buffer))
+    }
+
+    /// Truth values.
+    pub fn truth(buffer: Buffer<u8>) -> Self {
+        let arena = buffer.allocator().clone();
+        Self::Bool(arena.share(buffer))
+    }
+
+    /// Only the given rows of a value of type `ty`, laid out as in `env`; all of it if it has no rows.
+    pub fn select(&self, plan: &Plan, ty: &Type, env: &Env, rows: &[usize]) -> Self {
         match self {
-            Self::Real(x) => {
-                let mut out = pool.take(total);
-                gather(x.as_slice(), &bounds, rows, out.as_mut_slice());
-                Self::Real(Rc::new(out))
-            }
-            Self::Index(x) => {
-                let mut out = vec![0; total];
-                gather(x, &bounds, rows, &mut out);
-                Self::Index(Rc::new(out))
-            }
-            Self::Bool(x) => {
-                let mut out = vec![0; total];
-                gather(x, &bounds, rows, &mut out);
-                Self::Bool(Rc::new(out))
-            }
-            Self::Tape(_) => self.clone(),
+            Self::Tape(tape) => Self::Tape(env.arena().share(tape.select(plan, env, rows))),
+            _ if !ty.is_batched() => self.clone(),
+            Self::Real(x) => Self::real(gathered(x, &env.bounds(ty), rows, env.arena())),
+            Self::Index(x) => Self::index(gathered(x, &env.bounds(ty), rows, env.arena())),
+            Self::Bool(x) => Self::truth(gathered(x, &env.bounds(ty), rows, env.arena())),
         }
     }
 }
 
+fn gathered<E: Plain>(x: &[E], bounds: &Bounds, rows: &[usize], arena: &Arena) -> Buffer<E> {
+    let mut out = arena.take(rows.iter().map(|r| bounds.row(*r).len()).sum());
+    gather(x, bounds, rows, &mut out);
+    out
+}
+
 impl<T: Element> Tape<T> {
-    /// The tape of only some of the `entered` rows.
-    fn select(&self, entered: usize, rows: &[usize], pool: &Pool) -> Self {
-        let mut place = vec![None; entered];
-        for (new, &old) in rows.iter().enumerate() {
-            place[old] = Some(new);
-        }
-        let steps = self.steps.iter().filter_map(|step| step.select(&place, pool)).collect();
-        Self { steps }
+    /// The tape of only some of the rows that entered, which `env` describes.
+    fn select(&self, plan: &Plan, env: &Env, rows: &[usize]) -> Self {
+        let place = places(rows, env.rows(), env.arena());
+        let steps = self.steps.iter().filter_map(|step| step.select(plan, self.body, &place));
+        Self { steps: env.arena().list(steps), body: self.body }
     }
+
+    /// Its steps, to be used up; they are shared only with those who hold the tape as well.
+    pub(super) fn into_steps(tape: Shared<Self>) -> List<TapeStep<T>> {
+        tape.try_unwrap().map_or_else(|shared| shared.steps.clone(), |own| own.steps)
+    }
+}
+
+/// The new place of each of `count` rows if only `rows` stay.
+pub(super) fn places(rows: &[usize], count: usize, arena: &Arena) -> List<Option<usize>> {
+    let mut place = arena.list(std::iter::repeat_n(None, count));
+    for (new, &old) in rows.iter().enumerate() {
+        place[old] = Some(new);
+    }
+    place
 }
 
 impl<T: Element> TapeStep<T> {
     /// Only the rows that have a new place among the rows that entered; `None` when there is none.
-    pub(super) fn select(&self, place: &[Option<usize>], pool: &Pool) -> Option<Self> {
+    pub(super) fn select(&self, plan: &Plan, body: RegionId, place: &[Option<usize>]) -> Option<Self> {
+        let arena = self.env.arena();
         let old = |n: usize| self.rows.as_ref().map_or(n, |rows| rows[n]);
-        let kept: Vec<usize> = (0..self.env.rows()).filter(|n| place[old(*n)].is_some()).collect();
+        let kept = arena.list((0..self.env.rows()).filter(|n| place[old(*n)].is_some()));
         if kept.is_empty() {
             return None;
         }
-        let rows: Vec<usize> = kept.iter().filter_map(|n| place[old(*n)]).collect();
+        let rows = arena.list(kept.iter().filter_map(|n| place[old(*n)]));
         let left = place.iter().flatten().count();
-        let saved = self.saved.iter().zip(&*self.types).map(|(v, ty)| v.select(ty, &self.env, &kept, pool)).collect();
+        let saves = plan.regions[body.index()].saves.iter();
+        let saved = self.saved.iter().zip(saves).map(|(v, of)| v.select(plan, plan.graph.ty(*of), &self.env, &kept));
+        let starts = kept.iter().filter_map(|n| self.starts.get(*n).copied());
         Some(Self {
             env: self.env.select(&kept),
-            rows: (rows.len() < left).then(|| Rc::new(rows)),
-            starts: if self.starts.is_empty() { vec![] } else { kept.iter().map(|n| self.starts[*n]).collect() },
-            saved,
-            types: self.types.clone(),
+            starts: arena.list(starts),
+            saved: arena.list(saved),
+            rows: (rows.len() < left).then(|| arena.share(rows)),
         })
     }
 }

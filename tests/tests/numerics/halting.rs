@@ -5,8 +5,9 @@ use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_runtime::batch::Batch;
 use rtc_runtime::exec::Halting;
+use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
-use rtc_tests::numeric::{Arrays, assert_same, batch, labelled_tokens, run, weights};
+use rtc_tests::numeric::{Arrays, assert_same, batch, executor, labelled_tokens, run, weights};
 
 /// Edits that are tried on every spec; those that a model has no place for leave it as it is.
 const SHAPES: &[&[&str]] = &[
@@ -93,4 +94,37 @@ fn policies_agree_when_no_row_halts() {
         agree(&model, Objective::Classify, 0.0, -30.0, &mut depths);
     }
     assert!(depths.iter().all(|d| *d > 0.0), "every row takes a step: {depths:?}");
+}
+
+/// Runs of the body of a depth recurrence, and the accepted steps of every row.
+fn runs_and_steps(model: &Model, lengths: &[usize], seed: u64) -> (u64, Vec<f64>) {
+    let graph = training(model, Objective::Classify);
+    let mut executor = executor::<f32>(&graph, &scaled(&graph, seed, 8.0, 0.0), Halting::Compact);
+    executor.watched = Some(vec![]);
+    executor.run(&example(lengths, Objective::Classify, seed), Key::new(seed)).expect("the batch fits");
+    let watched = executor.watched.take().and_then(|mut list| list.pop()).expect("the recurrence halts");
+    let mut units = watched.used.iter().copied();
+    let of_row = |length: &usize| if watched.used.len() == lengths.len() { 1 } else { length + 2 };
+    let steps = lengths.iter().map(|n| units.by_ref().take(of_row(n)).fold(0.0, f64::max)).collect();
+    (watched.ran, steps)
+}
+
+/// Where the halting head sees the state alone, a step that a row rejects costs it no run of the block; elsewhere every
+/// row that does not reach the bound pays for one.
+#[test]
+fn a_rejected_step_runs_no_block() {
+    for (file, name, head_first) in
+        [("ut.rt", "ut", true), ("gut.rt", "no_transition", true), ("gut.rt", "token_halt", false)]
+    {
+        let model = models::one(file, name, Objective::Classify, &["depthwise.cap: none"]);
+        let mut spread = 0;
+        for seed in 0..12 {
+            let (ran, steps) = runs_and_steps(&model, &[7, 1, 4, 12, 2, 9], seed);
+            let accepted = steps.iter().sum::<f64>() as u64;
+            let wasted = steps.iter().filter(|n| **n < 5.0).count() as u64;
+            assert_eq!(ran, accepted + if head_first { 0 } else { wasted }, "{name}: {steps:?}");
+            spread += usize::from(steps.iter().any(|n| *n != steps[0]));
+        }
+        assert!(spread > 2, "{name}: rows halt at different steps");
+    }
 }

@@ -1,13 +1,11 @@
 //! The chunk recurrence.
 
-use std::rc::Rc;
-
 use rtc_compiler::ir::graph::Node;
-use rtc_compiler::ir::types::{Attr, Type};
+use rtc_compiler::ir::types::Type;
 
-use super::{State, put_slices};
+use super::{Part, State, int, put_slices, word};
 use crate::exec::rows::{Axis, Env};
-use crate::exec::storage::{Buffer, Element};
+use crate::exec::storage::{Buffer, Element, List};
 use crate::exec::value::{TapeStep, Val};
 use crate::exec::{Executor, Fault};
 
@@ -15,77 +13,72 @@ impl<T: Element> Executor<T> {
     /// `chunks`: every row runs through its chunks from left to right.
     pub(in crate::exec) fn chunks(&mut self, node: &Node, env: &Env) -> Result<(), Fault> {
         let body = node.body.expect("the verifier gives every loop a body");
-        let carried = Self::int(node, "carried").unwrap_or(0);
-        let over = node.attrs.get("over").and_then(Attr::text).unwrap_or_default().to_owned();
-        let axis = node.attrs.get("axis").and_then(Attr::text).unwrap_or_default().to_owned();
-        let whole = env.axis(&over).clone();
-        let widths = chunk_widths(node, &whole, env.width);
-        let types = self.types(&node.operands);
-        let result_types = self.types(&node.results);
-        let mut state =
-            State { values: node.operands[..carried].iter().map(|v| self.value(*v)).collect(), types: types.clone() };
-        let sequences: Vec<Val<T>> = node.operands[carried..].iter().map(|v| self.value(*v)).collect();
-        let outputs = result_types[carried..].iter().take_while(|t| **t != Type::Tape);
-        let mut outputs: Vec<Buffer<T>> = outputs.map(|ty| self.pool.take(env.extent(ty))).collect();
-        let saved_types = self.saved_types(body);
-        let mut tape = vec![];
-        let mut full = vec![];
+        let (plan, arena) = (self.plan.clone(), self.arena.clone());
+        let carried = int(node, "carried").unwrap_or(0);
+        let axis = self.axis_name(word(node, "axis"));
+        let whole = env.axis(word(node, "over")).clone();
+        let widths = chunk_widths(node, &whole, env);
+        let mut state = State { values: self.values(&node.operands[..carried]), of: &node.operands[..carried] };
+        let sequences = self.values(&node.operands[carried..]);
+        let given = node.results[carried..].iter().take_while(|v| *self.plan.graph.ty(**v) != Type::Tape);
+        let mut outputs: List<Buffer<T>> = arena.list(given.map(|v| arena.take(env.extent(self.plan.graph.ty(*v)))));
+        let mut tape = arena.list([]);
+        let mut full = arena.list([]);
         let mut present = env.rows();
+        let mut ran = 0;
         let steps = (0..env.rows()).map(|r| whole.len(r).div_ceil(widths[r])).max().unwrap_or(0);
         for t in 0..steps {
-            let rows: Vec<usize> = (0..env.rows()).filter(|r| t * widths[*r] < whole.len(*r)).collect();
-            let all = rows.len() == env.rows();
-            let mut here = if all { env.clone() } else { env.select(&rows) };
+            let rows = arena.list((0..env.rows()).filter(|r| t * widths[*r] < whole.len(*r)));
+            let starts = arena.list(rows.iter().map(|r| t * widths[*r]));
+            let part = Part { rows: &rows, starts: &starts, all: rows.len() == env.rows() };
             if rows.len() < present {
-                self.put_back(std::mem::take(&mut full));
-                full = self.cut_captures(body, env, &rows);
+                self.put_back(full);
+                full = self.cut_captures(&plan, body, env, &rows);
                 present = rows.len();
             }
-            let starts: Vec<usize> = rows.iter().map(|r| t * widths[*r]).collect();
-            let counts: Vec<usize> = rows.iter().zip(&starts).map(|(r, s)| widths[*r].min(whole.len(*r) - s)).collect();
-            let mut part = Axis::of_lengths(counts);
-            part.origin = rows.iter().zip(&starts).map(|(r, s)| whole.origin[*r] + s).collect();
-            here.set_axis(&axis, part);
+            let mut here = if part.all { env.clone() } else { env.select(&rows) };
+            here.set_axis(axis.clone(), chunk_axis(part, &widths, &whole, env));
             here.key = env.key.at(t as u64);
-            let mut params = self.rows_of(&mut state, env, &rows, all);
-            for (sequence, ty) in sequences.iter().zip(&types[carried..]) {
-                params.push(self.slice_out(sequence, ty, env, &rows, &starts, here.axis(&axis)));
+            let mut params = self.rows_of(&mut state, env, part);
+            for (sequence, of) in sequences.iter().zip(&node.operands[carried..]) {
+                params.push(self.slice_out(sequence, *of, env, part, here.axis(&axis)));
             }
-            let out = self.body(body, params, &here)?;
-            tape.push(TapeStep {
-                env: here.clone(),
-                rows: (!all).then(|| Rc::new(rows.clone())),
-                starts: starts.clone(),
-                saved: out.saved,
-                types: saved_types.clone(),
-            });
-            let mut yields = out.yields;
-            for (n, output) in yields.split_off(carried).into_iter().enumerate() {
-                let bounds = env.bounds(&result_types[carried + n]);
-                put_slices(&output, outputs[n].as_mut_slice(), &bounds, &rows, &starts, here.axis(&axis));
+            let mut out = self.body(&plan, body, params, &here)?;
+            ran += rows.len() as u64;
+            for (n, output) in out.yields.drain(carried..).enumerate() {
+                let bounds = env.bounds(plan.graph.ty(node.results[carried + n]));
+                put_slices(&output, &mut outputs[n], &bounds, part, here.axis(&axis));
             }
-            self.rows_back(&mut state, yields, env, &rows, all);
+            self.rows_back(&mut state, out.yields, env, part);
+            let taken = (!part.all).then(|| arena.share(arena.copy(&rows)));
+            tape.push(TapeStep { env: here, rows: taken, starts, saved: out.saved });
         }
         self.put_back(full);
-        state.values.extend(outputs.into_iter().map(|b| Val::Real(Rc::new(b))));
-        self.finish(node, env, state, tape);
+        state.values.extend(outputs.into_iter().map(Val::real));
+        self.finish(node, body, env, state.values, ran, tape);
         Ok(())
     }
+}
+
+/// The positions of the chunks of the rows that take part.
+fn chunk_axis(part: Part<'_>, widths: &[usize], whole: &Axis, env: &Env) -> Axis {
+    let chunks = part.rows.iter().zip(part.starts);
+    let lengths = chunks.clone().map(|(r, start)| widths[*r].min(whole.len(*r) - start));
+    let origin = env.arena().list(chunks.map(|(r, start)| whole.origin[*r] + start));
+    Axis { origin, ..Axis::of_lengths(lengths, env.arena()) }
 }
 
 /// The chunk width of every row.
 ///
 /// `cut: position` cuts each row by itself: into pieces of `size`, or into `count` pieces of equal width. `cut: balanced` is
 /// the papers' code: the padded width of the batch decides for all rows, and pieces are of equal width.
-fn chunk_widths(node: &Node, whole: &Axis, padded: usize) -> Vec<usize> {
-    let int = |name: &str| node.attrs.get(name).and_then(Attr::int).and_then(|v| usize::try_from(v).ok());
-    let rows = whole.origin.len();
-    let balanced = node.attrs.get("cut").and_then(Attr::text) == Some("balanced");
-    let width = |length: usize| match (int("count"), int("size")) {
+fn chunk_widths(node: &Node, whole: &Axis, env: &Env) -> List<usize> {
+    let balanced = word(node, "cut") == "balanced";
+    let width = |length: usize| match (int(node, "count"), int(node, "size")) {
         (Some(count), _) => length.div_ceil(count.max(1)),
         (None, Some(size)) if balanced => length.div_ceil(length.div_ceil(size.max(1)).max(1)),
         (None, size) => size.unwrap_or(1),
     };
-    let length = |row: usize| if balanced { padded.max(whole.len(row)) } else { whole.len(row) };
-    (0..rows).map(|row| width(length(row)).max(1)).collect()
+    let length = |row: usize| if balanced { env.width.max(whole.len(row)) } else { whole.len(row) };
+    env.arena().list((0..env.rows()).map(|row| width(length(row)).max(1)))
 }

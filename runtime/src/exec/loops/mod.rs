@@ -5,52 +5,80 @@ mod chunks;
 mod recur;
 mod unwind;
 
-use std::rc::Rc;
-
 use rtc_compiler::ir::graph::{Node, RegionId, Value};
 use rtc_compiler::ir::types::{Attr, Type};
+use rtc_compiler::plan::Plan;
 
 use super::rows::{Axis, Bounds, Env, scatter};
-use super::storage::{Buffer, Element};
+use super::storage::{Buffer, Element, List, Plain, Shared};
 use super::value::{Tape, TapeStep, Val};
 use super::{Executor, Fault, Watched};
 
 /// The values of a loop for all rows that entered it.
-struct State<T: Element> {
-    values: Vec<Val<T>>,
-    types: Vec<Type>,
+struct State<'a, T: Element> {
+    values: List<Val<T>>,
+    /// Values of the graph that have their types.
+    of: &'a [Value],
 }
 
 /// What one run of a body gave.
 struct BodyResult<T: Element> {
-    yields: Vec<Val<T>>,
-    saved: Vec<Val<T>>,
+    yields: List<Val<T>>,
+    saved: List<Val<T>>,
 }
 
 /// Values as they stood before a body saw only some of their rows.
-type Uncut<T> = Vec<(Value, Val<T>)>;
+type Uncut<T> = List<(Value, Val<T>)>;
+
+/// Some rows of those that entered a loop, and where the chunk of each starts.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    rows: &'a [usize],
+    starts: &'a [usize],
+    /// All rows that entered take part.
+    all: bool,
+}
+
+/// An attribute that counts something.
+fn int(node: &Node, name: &str) -> Option<usize> {
+    node.attrs.get(name).and_then(Attr::int).and_then(|v| usize::try_from(v).ok())
+}
+
+/// An attribute that names something.
+fn word<'a>(node: &'a Node, name: &str) -> &'a str {
+    node.attrs.get(name).and_then(Attr::text).unwrap_or_default()
+}
 
 impl<T: Element> Executor<T> {
-    fn int(node: &Node, name: &str) -> Option<usize> {
-        node.attrs.get(name).and_then(Attr::int).and_then(|v| usize::try_from(v).ok())
+    fn ty(&self, value: Value) -> &Type {
+        self.plan.graph.ty(value)
     }
 
-    fn types(&self, values: &[Value]) -> Vec<Type> {
-        values.iter().map(|v| self.plan.graph.ty(*v).clone()).collect()
+    /// Handles to some values.
+    fn values(&self, values: &[Value]) -> List<Val<T>> {
+        self.arena.list(values.iter().map(|v| self.value(*v)))
     }
 
-    /// Cuts the values that a body captures down to `rows`; gives what stood there before.
-    fn cut_captures(&mut self, body: RegionId, env: &Env, rows: &[usize]) -> Uncut<T> {
-        let plan = self.plan.clone();
-        let mut full = vec![];
-        for &value in &plan.regions[body.index()].captures {
+    /// Only the given rows of a value with the type of `of`.
+    fn selected(&self, val: &Val<T>, of: Value, env: &Env, rows: &[usize]) -> Val<T> {
+        val.select(&self.plan, self.ty(of), env, rows)
+    }
+
+    /// Cuts values in the table down to `rows`; gives what stood there before.
+    fn cut<'v>(&mut self, values: impl IntoIterator<Item = &'v Value>, env: &Env, rows: &[usize]) -> Uncut<T> {
+        let mut full = self.arena.list([]);
+        for &value in values {
             if let Some(val) = self.memory.values[value.index()].take() {
-                let cut = val.select(plan.graph.ty(value), env, rows, &self.pool);
-                self.memory.set(value, cut);
+                self.memory.set(value, self.selected(&val, value, env, rows));
                 full.push((value, val));
             }
         }
         full
+    }
+
+    /// Cuts the values that a body captures down to `rows`; gives what stood there before.
+    fn cut_captures(&mut self, plan: &Plan, body: RegionId, env: &Env, rows: &[usize]) -> Uncut<T> {
+        self.cut(&plan.regions[body.index()].captures, env, rows)
     }
 
     fn put_back(&mut self, full: Uncut<T>) {
@@ -59,113 +87,121 @@ impl<T: Element> Executor<T> {
         }
     }
 
-    /// Runs a body once with the given parameter values; gives what it yields and what it saves.
-    fn body(&mut self, body: RegionId, params: Vec<Val<T>>, env: &Env) -> Result<BodyResult<T>, Fault> {
-        let plan = self.plan.clone();
+    /// Gives the parameters of a body their values.
+    fn enter(&mut self, plan: &Plan, body: RegionId, params: List<Val<T>>) {
         for (&param, val) in plan.graph.params(body).iter().zip(params) {
             self.memory.set(param, val);
         }
-        self.region(body, env)?;
+    }
+
+    /// Takes what a body yields and saves out of the table.
+    fn leave_body(&mut self, plan: &Plan, body: RegionId) -> BodyResult<T> {
         let own = &plan.regions[body.index()];
-        let yields = own.yields.iter().map(|v| self.value(*v)).collect();
-        let saved = own.saves.iter().map(|v| self.value(*v)).collect();
+        let (yields, saved) = (self.values(&own.yields), self.values(&own.saves));
         for value in own.yields.iter().chain(&own.saves) {
             if plan.graph.scope(*value) == body {
                 self.memory.values[value.index()] = None;
             }
         }
-        Ok(BodyResult { yields, saved })
+        BodyResult { yields, saved }
     }
 
-    /// Types of what a body saves.
-    fn saved_types(&self, body: RegionId) -> Rc<Vec<Type>> {
-        Rc::new(self.types(&self.plan.regions[body.index()].saves))
+    /// Runs a body once with the given parameter values; gives what it yields and what it saves.
+    fn body(&mut self, plan: &Plan, body: RegionId, params: List<Val<T>>, env: &Env) -> Result<BodyResult<T>, Fault> {
+        self.enter(plan, body, params);
+        self.region(body, env)?;
+        Ok(self.leave_body(plan, body))
     }
 
-    /// `whole` with the given rows replaced by the rows of `part`.
-    fn scattered(&self, whole: Val<T>, part: &Val<T>, ty: &Type, env: &Env, rows: &[usize]) -> Val<T> {
-        let bounds = env.bounds(ty);
+    /// `whole`, with the type of `of`, with the given rows replaced by the rows of `part`.
+    fn scattered(&self, whole: Val<T>, part: &Val<T>, of: Value, env: &Env, rows: &[usize]) -> Val<T> {
+        let bounds = env.bounds(self.ty(of));
         match (whole, part) {
-            (Val::Real(whole), Val::Real(part)) => {
-                let mut whole = self.unique(whole);
-                scatter(part.as_slice(), rows, whole.as_mut_slice(), &bounds);
-                Val::Real(Rc::new(whole))
-            }
-            (Val::Bool(mut whole), Val::Bool(part)) => {
-                scatter(&part[..], rows, Rc::make_mut(&mut whole).as_mut_slice(), &bounds);
-                Val::Bool(whole)
-            }
-            (Val::Index(mut whole), Val::Index(part)) => {
-                scatter(&part[..], rows, Rc::make_mut(&mut whole).as_mut_slice(), &bounds);
-                Val::Index(whole)
-            }
+            (Val::Real(whole), Val::Real(part)) => Val::Real(replaced(whole, part, rows, &bounds)),
+            (Val::Bool(whole), Val::Bool(part)) => Val::Bool(replaced(whole, part, rows, &bounds)),
+            (Val::Index(whole), Val::Index(part)) => Val::Index(replaced(whole, part, rows, &bounds)),
             (whole, _) => whole,
         }
     }
 
-    /// A buffer of our own with the same contents.
-    fn unique(&self, shared: Rc<Buffer<T>>) -> Buffer<T> {
-        Rc::try_unwrap(shared).unwrap_or_else(|shared| {
-            let mut copy = self.pool.take(shared.as_slice().len());
-            copy.as_mut_slice().copy_from_slice(shared.as_slice());
-            copy
-        })
-    }
-
-    /// The carried values of the given rows.
-    fn rows_of(&self, state: &mut State<T>, env: &Env, rows: &[usize], all: bool) -> Vec<Val<T>> {
-        if all {
-            return std::mem::take(&mut state.values);
+    /// The carried values of the rows that take part.
+    fn rows_of(&self, state: &mut State<'_, T>, env: &Env, part: Part<'_>) -> List<Val<T>> {
+        if part.all {
+            return std::mem::replace(&mut state.values, self.arena.list([]));
         }
-        state.values.iter().zip(&state.types).map(|(v, ty)| v.select(ty, env, rows, &self.pool)).collect()
+        let values = state.values.iter().zip(state.of);
+        self.arena.list(values.map(|(val, of)| self.selected(val, *of, env, part.rows)))
     }
 
-    fn rows_back(&self, state: &mut State<T>, new: Vec<Val<T>>, env: &Env, rows: &[usize], all: bool) {
-        if all {
+    /// Puts new carried values of the rows that take part into the state.
+    fn rows_back(&self, state: &mut State<'_, T>, new: List<Val<T>>, env: &Env, part: Part<'_>) {
+        if part.all {
             state.values = new;
-            return;
+        } else {
+            self.replace_rows(state, &new, env, part.rows);
         }
-        let old = std::mem::take(&mut state.values);
-        let parts = old.into_iter().zip(&new).zip(&state.types);
-        state.values = parts.map(|((old, new), ty)| self.scattered(old, new, ty, env, rows)).collect();
     }
 
-    /// The chunk of a sequence for the given rows.
-    fn slice_out(&self, x: &Val<T>, ty: &Type, env: &Env, rows: &[usize], starts: &[usize], part: &Axis) -> Val<T> {
+    /// Replaces the given rows of a state.
+    fn replace_rows(&self, state: &mut State<'_, T>, new: &[Val<T>], env: &Env, rows: &[usize]) {
+        let old = std::mem::replace(&mut state.values, self.arena.list([]));
+        let parts = old.into_iter().zip(new).zip(state.of);
+        let values = parts.map(|((old, new), of)| self.scattered(old, new, *of, env, rows));
+        state.values = self.arena.list(values);
+    }
+
+    /// The chunk of a sequence, with the type of `of`, for the rows that take part; `axis` is that of the chunk.
+    fn slice_out(&self, x: &Val<T>, of: Value, env: &Env, part: Part<'_>, axis: &Axis) -> Val<T> {
         let Val::Real(x) = x else { return x.clone() };
-        let bounds = env.bounds(ty);
-        let mut out = self.pool.take(part.total() * bounds.inner);
-        for (n, (&row, &start)) in rows.iter().zip(starts).enumerate() {
-            let to = part.offsets[n] * bounds.inner..part.offsets[n + 1] * bounds.inner;
-            out.as_mut_slice()[to].copy_from_slice(&x.as_slice()[bounds.part(row, start, part.len(n))]);
+        let bounds = env.bounds(self.ty(of));
+        let mut out = self.arena.take(axis.total() * bounds.inner);
+        for (n, (&row, &start)) in part.rows.iter().zip(part.starts).enumerate() {
+            let to = axis.offsets[n] * bounds.inner..axis.offsets[n + 1] * bounds.inner;
+            out[to].copy_from_slice(&x[bounds.part(row, start, axis.len(n))]);
         }
-        Val::Real(Rc::new(out))
+        Val::real(out)
     }
 
-    /// Hands out the results of a forward loop.
-    fn finish(&mut self, node: &Node, env: &Env, done: State<T>, tape: Vec<TapeStep<T>>) {
+    /// Hands out the results of a forward loop whose body is `body`.
+    fn finish(
+        &mut self,
+        node: &Node,
+        body: RegionId,
+        env: &Env,
+        done: List<Val<T>>,
+        ran: u64,
+        tape: List<TapeStep<T>>,
+    ) {
         let watched = node.results.iter().position(|v| self.plan.graph.hint(*v).starts_with("used"));
         if let (Some(list), Some(n)) = (&mut self.watched, watched)
-            && let Some(Val::Real(used)) = done.values.get(n)
+            && let Some(Val::Real(used)) = done.get(n)
         {
-            let used = used.as_slice().iter().map(|x| x.to_f64()).collect();
-            list.push(Watched { label: node.label.clone(), rows: env.ids.to_vec(), used });
+            let used = used.iter().map(|x| x.to_f64()).collect();
+            list.push(Watched { label: node.label.clone(), rows: env.ids.to_vec(), used, ran });
         }
         let mut results = node.results.iter().copied();
-        for (result, val) in results.by_ref().zip(done.values) {
+        for (result, val) in results.by_ref().zip(done) {
             self.memory.set(result, val);
         }
         if let Some(&last) = node.results.last().filter(|v| *self.plan.graph.ty(**v) == Type::Tape) {
-            self.memory.set(last, Val::Tape(Rc::new(Tape { steps: tape })));
+            self.memory.set(last, Val::Tape(self.arena.share(Tape { steps: tape, body })));
         }
     }
 }
 
-/// Copies chunk values to their places in the whole sequence.
-fn put_slices<T: Element>(x: &Val<T>, to: &mut [T], bounds: &Bounds, rows: &[usize], starts: &[usize], part: &Axis) {
+/// A value with the given rows replaced by the rows of `part`; copied first, if others have a handle to it.
+fn replaced<E: Plain>(whole: Shared<Buffer<E>>, part: &[E], rows: &[usize], bounds: &Bounds) -> Shared<Buffer<E>> {
+    let arena = whole.allocator().clone();
+    let mut own = whole.try_unwrap().unwrap_or_else(|shared| arena.copy(&shared));
+    scatter(part, rows, &mut own, bounds);
+    arena.share(own)
+}
+
+/// Copies chunk values to their places in the whole sequence; `axis` is that of the chunk.
+fn put_slices<T: Element>(x: &Val<T>, to: &mut [T], bounds: &Bounds, part: Part<'_>, axis: &Axis) {
     let Val::Real(x) = x else { return };
-    for (n, (&row, &start)) in rows.iter().zip(starts).enumerate() {
-        let from = part.offsets[n] * bounds.inner..part.offsets[n + 1] * bounds.inner;
-        to[bounds.part(row, start, part.len(n))].copy_from_slice(&x.as_slice()[from]);
+    for (n, (&row, &start)) in part.rows.iter().zip(part.starts).enumerate() {
+        let from = axis.offsets[n] * bounds.inner..axis.offsets[n + 1] * bounds.inner;
+        to[bounds.part(row, start, axis.len(n))].copy_from_slice(&x[from]);
     }
 }

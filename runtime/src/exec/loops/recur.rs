@@ -1,183 +1,229 @@
 //! The depth recurrence.
 
-use std::rc::Rc;
+use rtc_compiler::expr::{Env as Names, Value as Number, eval};
+use rtc_compiler::ir::graph::{Node, NodeId, RegionId};
+use rtc_compiler::plan::Plan;
 
-use rtc_compiler::expr::{Env as Names, Expr, Value as Number, eval};
-use rtc_compiler::ir::graph::{Node, RegionId};
-use rtc_compiler::ir::types::{Attr, Type};
-
-use super::{BodyResult, State, Uncut};
+use super::{BodyResult, State, Uncut, int};
 use crate::exec::rows::Env;
-use crate::exec::storage::Element;
-use crate::exec::value::{TapeStep, Val};
+use crate::exec::storage::{Buffer, Element, List, Shared};
+use crate::exec::value::{TapeStep, Val, places};
 use crate::exec::{Executor, Fault, Halting};
 
-/// The rows that are still going.
-struct Going<T: Element> {
-    /// Their indices among the rows that entered.
-    rows: Vec<usize>,
-    /// Their carried values.
-    values: Vec<Val<T>>,
-    /// The batch as the body sees it.
-    env: Env,
+/// A recurrence while it runs.
+struct Recurrence<'a, T: Element> {
+    body: RegionId,
+    /// The batch that entered.
+    env: &'a Env,
+    /// The carried values of the rows that have left; what stands for the others is not yet meant.
+    done: State<'a, T>,
+    /// For each row that is still going: its index among those that entered.
+    rows: List<usize>,
+    /// The carried values of those rows.
+    values: List<Val<T>>,
+    /// The batch as the body sees it: those rows.
+    here: Env,
     /// Captured values as they were when all rows were going.
     uncut: Uncut<T>,
+}
+
+/// What the body gave for the rows that are going, and their `go`, if the body halts.
+struct StepResult<T: Element> {
+    result: BodyResult<T>,
+    go: Option<Shared<Buffer<u8>>>,
 }
 
 impl<T: Element> Executor<T> {
     /// `recur`: every row runs until its `go` is false or its bound is reached.
     pub(in crate::exec) fn recur(&mut self, node: &Node, env: &Env) -> Result<(), Fault> {
+        let (plan, arena) = (self.plan.clone(), self.arena.clone());
         let body = node.body.expect("the verifier gives every loop a body");
-        let halts = self.plan.regions[body.index()].yields.len() > node.operands.len();
-        let bounds = self.step_bounds(node, env)?;
-        let longest = bounds.iter().copied().max().unwrap_or(0);
-        let values: Vec<Val<T>> = node.operands.iter().map(|v| self.value(*v)).collect();
-        let mut done = State { values: values.clone(), types: self.types(&node.operands) };
-        let mut going = Going { rows: (0..env.rows()).collect(), values, env: env.clone(), uncut: vec![] };
-        let mut live = vec![true; env.rows()];
-        let saved_types = self.saved_types(body);
-        let mut tape = vec![];
-        for step in 0..longest {
-            let keep: Vec<usize> = (0..going.rows.len()).filter(|n| bounds[going.rows[*n]] > step).collect();
-            if keep.len() < going.rows.len() {
-                self.leave(&mut done, &going, env, &keep);
-                self.narrow(body, &mut going, &keep, &done.types);
+        let halts = plan.regions[body.index()].yields.len() > node.operands.len();
+        let bounds = self.step_bounds(plan.graph.owner(body), node, env)?;
+        let values = self.values(&node.operands);
+        let done = State { values: values.clone(), of: &node.operands };
+        let (rows, here) = (arena.list(0..env.rows()), env.clone());
+        let mut at = Recurrence { body, env, done, rows, values, here, uncut: arena.list([]) };
+        // Where rows that have halted stay, they take no part in the tape.
+        let mut live = arena.list(std::iter::repeat_n(true, env.rows()));
+        let (mut tape, mut ran) = (arena.list([]), 0);
+        for step in 0..bounds.iter().copied().max().unwrap_or(0) {
+            let keep = arena.list((0..at.rows.len()).filter(|n| bounds[at.rows[*n]] > step));
+            self.leave(&mut at, &keep);
+            self.narrow(&plan, &mut at, &keep);
+            let Some(out) = self.step(&plan, &mut at, step, halts)? else { break };
+            ran += at.rows.len() as u64;
+            for (n, row) in at.rows.iter().enumerate() {
+                live[*row] &= out.go.as_ref().is_none_or(|go| go[n] != 0);
             }
-            if going.rows.is_empty() {
-                break;
-            }
-            let (out, go) = self.step(body, &mut going, env, step, halts)?;
-            let (here, types) = (going.env.clone(), saved_types.clone());
-            let taped = TapeStep { env: here, rows: None, starts: vec![], saved: out.saved, types };
-            for (n, row) in going.rows.iter().enumerate() {
-                live[*row] &= go.as_ref().is_none_or(|go| go[n] != 0);
-            }
-            let keep: Vec<usize> = (0..going.rows.len()).filter(|n| live[going.rows[*n]]).collect();
+            let keep = arena.list((0..at.rows.len()).filter(|n| live[at.rows[*n]]));
+            let BodyResult { yields, saved } = out.result;
             if !keep.is_empty() {
-                tape.push(self.accepting(taped, &keep, &going.rows, env.rows()));
+                tape.push(accepted(&plan, &at, &keep, saved));
             }
-            if keep.len() == going.rows.len() {
-                going.values = out.yields;
-            } else if self.halting == Halting::Compact {
-                self.leave(&mut done, &going, env, &keep);
-                going.values = out.yields;
-                self.narrow(body, &mut going, &keep, &done.types);
-            } else {
-                going.values = self.freeze(&keep, out.yields, &going, &done.types);
-            }
+            self.accept(&plan, &mut at, &keep, yields);
             if keep.is_empty() && self.halting != Halting::Never {
                 break;
             }
         }
-        if going.rows.len() == env.rows() {
-            done.values = std::mem::take(&mut going.values);
+        if at.rows.len() == env.rows() {
+            at.done.values = at.values;
         } else {
-            self.leave(&mut done, &going, env, &[]);
+            self.leave(&mut at, &[]);
         }
-        self.put_back(going.uncut);
-        self.finish(node, env, done, tape);
+        self.put_back(at.uncut);
+        self.finish(node, body, env, at.done.values, ran, tape);
         Ok(())
     }
 
-    /// Runs the body once; gives its results and, from a body that halts, `go` of every row.
-    #[expect(clippy::type_complexity, reason = "the two halves of what a body yields")]
+    /// Runs the body once; `None` where nobody takes the step.
+    ///
+    /// Where the plan knows a point of the body at which `go` is decided, the rows that reject the step leave there, and
+    /// what follows runs for those alone that accept it.
     fn step(
         &mut self,
-        body: RegionId,
-        going: &mut Going<T>,
-        env: &Env,
+        plan: &Plan,
+        at: &mut Recurrence<'_, T>,
         step: usize,
         halts: bool,
-    ) -> Result<(BodyResult<T>, Option<Rc<Vec<u8>>>), Fault> {
-        going.env.key = env.key.at(step as u64);
+    ) -> Result<Option<StepResult<T>>, Fault> {
+        if at.rows.is_empty() {
+            return Ok(None);
+        }
+        at.here.key = at.env.key.at(step as u64);
         // A row that rejects the step needs its carried values again.
-        let mut params = if halts { going.values.clone() } else { std::mem::take(&mut going.values) };
-        params.push(Val::Index(Rc::new(vec![u32::try_from(step).unwrap_or(u32::MAX)])));
-        let mut out = self.body(body, params, &going.env)?;
-        let go = match out.yields.pop_if(|v| halts && matches!(v, Val::Bool(_))) {
-            Some(Val::Bool(go)) => Some(go),
+        let none = self.arena.list([]);
+        let mut params = if halts { at.values.clone() } else { std::mem::replace(&mut at.values, none) };
+        params.push(Val::index(self.arena.list([u32::try_from(step).unwrap_or(u32::MAX)])));
+        let own = &plan.regions[at.body.index()];
+        self.enter(plan, at.body, params);
+        self.forget(&own.unused);
+        let decided = own.decided.filter(|_| self.halting == Halting::Compact).unwrap_or(0);
+        self.steps(plan, own, 0..decided, &at.here)?;
+        if decided > 0 && !self.decide(plan, at, decided) {
+            return Ok(None);
+        }
+        self.steps(plan, own, decided..own.steps.len(), &at.here)?;
+        let mut result = self.leave_body(plan, at.body);
+        let go = match result.yields.last() {
+            Some(Val::Bool(go)) if halts => Some(go.clone()),
             _ => None,
         };
-        Ok((out, go))
+        result.yields.truncate(at.done.of.len());
+        Ok(Some(StepResult { result, go }))
     }
 
-    /// The taped step of only the rows that accepted it: the others take no part in its backward run.
-    fn accepting(&self, taped: TapeStep<T>, keep: &[usize], rows: &[usize], entered: usize) -> TapeStep<T> {
-        let kept: Vec<usize> = keep.iter().map(|n| rows[*n]).collect();
-        let cut = if keep.len() == rows.len() {
-            taped
-        } else {
-            let place = place_of(keep, rows.len());
-            taped.select(&place, &self.pool).expect("at least one row accepts the step")
-        };
-        TapeStep { rows: (kept.len() < entered).then(|| Rc::new(kept)), ..cut }
-    }
-
-    /// The bound of every row.
-    fn step_bounds(&self, node: &Node, env: &Env) -> Result<Vec<usize>, Fault> {
-        let attr = node.attrs.get("bound").cloned().unwrap_or(Attr::Int(0));
-        if let Attr::Int(n) = attr {
-            return Ok(vec![usize::try_from(n).unwrap_or(0); env.rows()]);
-        }
-        let expr = Expr::try_from(&attr).map_err(Fault::Batch)?;
-        let axis = node.operands.iter().find_map(|v| self.plan.graph.ty(*v).ragged().map(str::to_owned));
-        let axis = axis.ok_or_else(|| Fault::Batch("a depth over the length needs a sequence".to_owned()))?;
-        let length = |row: usize| env.axis(&axis).len(row) as i64;
-        let bound = |row: usize| {
-            let names = Names { length: length(row), ..Names::default() };
-            match eval(&expr, &names) {
-                Ok(Number::Int(n)) => Ok(usize::try_from(n).unwrap_or(0)),
-                Ok(other) => Err(Fault::Batch(format!("a depth must be a whole number, not {other:?}"))),
-                Err(e) => Err(Fault::Batch(format!("the depth of a row has no value: {e}"))),
+    /// In the middle of a body, after `decided` of its steps: sends the rows away that reject the step; false where all do.
+    fn decide(&mut self, plan: &Plan, at: &mut Recurrence<'_, T>, decided: usize) -> bool {
+        let own = &plan.regions[at.body.index()];
+        let go = self.memory.truth(*own.yields.last().expect("a body that halts yields `go`"));
+        let keep = self.arena.list((0..at.rows.len()).filter(|n| go[*n] != 0));
+        if keep.len() < at.rows.len() {
+            let results = own.steps[..decided].iter().flat_map(|step| &plan.graph.node(step.node).results);
+            let present = plan.graph.params(at.body).iter().chain(results);
+            match keep.is_empty() {
+                true => present.for_each(|value| self.memory.values[value.index()] = None),
+                false => drop(self.cut(present, &at.here, &keep)),
             }
-        };
-        (0..env.rows()).map(bound).collect()
+            self.leave(at, &keep);
+        }
+        // Those that are left accept the step, and need the values with which they entered it no more.
+        at.values.clear();
+        self.narrow(plan, at, &keep);
+        !keep.is_empty()
+    }
+
+    /// What becomes of the carried values after a step that the rows in `keep` accept.
+    fn accept(&mut self, plan: &Plan, at: &mut Recurrence<'_, T>, keep: &[usize], yields: List<Val<T>>) {
+        if keep.len() == at.rows.len() {
+            at.values = yields;
+        } else if self.halting == Halting::Compact {
+            self.leave(at, keep);
+            at.values = yields;
+            self.narrow(plan, at, keep);
+        } else {
+            at.values = self.freeze(at, keep, yields);
+        }
     }
 
     /// Writes the values of the rows that are not in `keep` (indices among those going) to their final places.
-    fn leave(&self, done: &mut State<T>, going: &Going<T>, env: &Env, keep: &[usize]) {
-        let leaving: Vec<usize> = (0..going.rows.len()).filter(|n| keep.binary_search(n).is_err()).collect();
-        let rows: Vec<usize> = leaving.iter().map(|n| going.rows[*n]).collect();
-        let old = std::mem::take(&mut done.values);
-        let parts = old.into_iter().zip(&going.values).zip(&done.types);
-        done.values = parts
-            .map(|((old, new), ty)| {
-                let part = new.select(ty, &going.env, &leaving, &self.pool);
-                self.scattered(old, &part, ty, env, &rows)
-            })
-            .collect();
+    fn leave(&self, at: &mut Recurrence<'_, T>, keep: &[usize]) {
+        let leaving = self.others(at, keep);
+        if leaving.is_empty() {
+            return;
+        }
+        let rows = self.arena.list(leaving.iter().map(|n| at.rows[*n]));
+        let values = at.values.iter().zip(at.done.of);
+        let part = self.arena.list(values.map(|(val, of)| self.selected(val, *of, &at.here, &leaving)));
+        self.replace_rows(&mut at.done, &part, at.env, &rows);
     }
 
     /// Goes on with only the rows in `keep` (indices among those going).
-    fn narrow(&mut self, body: RegionId, going: &mut Going<T>, keep: &[usize], types: &[Type]) {
-        for (val, ty) in going.values.iter_mut().zip(types) {
-            *val = val.select(ty, &going.env, keep, &self.pool);
+    fn narrow(&mut self, plan: &Plan, at: &mut Recurrence<'_, T>, keep: &[usize]) {
+        if keep.len() == at.rows.len() {
+            return;
         }
-        let before = self.cut_captures(body, &going.env, keep);
-        if going.uncut.is_empty() {
-            going.uncut = before;
+        for (val, of) in at.values.iter_mut().zip(at.done.of) {
+            *val = self.selected(val, *of, &at.here, keep);
         }
-        going.env = going.env.select(keep);
-        going.rows = keep.iter().map(|n| going.rows[*n]).collect();
+        let before = self.cut_captures(plan, at.body, &at.here, keep);
+        if at.uncut.is_empty() {
+            at.uncut = before;
+        }
+        at.here = at.here.select(keep);
+        at.rows = self.arena.list(keep.iter().map(|n| at.rows[*n]));
     }
 
     /// The new values of the rows in `keep`, the old ones of the others.
-    fn freeze(&self, keep: &[usize], new: Vec<Val<T>>, going: &Going<T>, types: &[Type]) -> Vec<Val<T>> {
-        let rejected: Vec<usize> = (0..going.rows.len()).filter(|n| keep.binary_search(n).is_err()).collect();
-        let parts = new.into_iter().zip(&going.values).zip(types);
-        parts
-            .map(|((new, old), ty)| {
-                let part = old.select(ty, &going.env, &rejected, &self.pool);
-                self.scattered(new, &part, ty, &going.env, &rejected)
-            })
-            .collect()
+    fn freeze(&self, at: &Recurrence<'_, T>, keep: &[usize], new: List<Val<T>>) -> List<Val<T>> {
+        let rejected = self.others(at, keep);
+        let parts = new.into_iter().zip(&at.values).zip(at.done.of);
+        self.arena.list(parts.map(|((new, old), of)| {
+            let part = self.selected(old, *of, &at.here, &rejected);
+            self.scattered(new, &part, *of, &at.here, &rejected)
+        }))
+    }
+
+    /// The rows going that are not in `keep`, by their indices among those going.
+    fn others(&self, at: &Recurrence<'_, T>, keep: &[usize]) -> List<usize> {
+        self.arena.list((0..at.rows.len()).filter(|n| keep.binary_search(n).is_err()))
+    }
+
+    /// The bound of every row.
+    fn step_bounds(&self, id: Option<NodeId>, node: &Node, env: &Env) -> Result<List<usize>, Fault> {
+        let Some(read) = id.and_then(|id| self.exprs.get(&id)) else {
+            let bound = int(node, "bound").unwrap_or(0);
+            return Ok(self.arena.list(std::iter::repeat_n(bound, env.rows())));
+        };
+        let expr = read.as_ref().map_err(|e| Fault::Batch(e.clone()))?;
+        let axis = node.operands.iter().find_map(|v| self.ty(*v).ragged());
+        let axis = axis.ok_or_else(|| Fault::Batch("a depth over the length needs a sequence".to_owned()))?;
+        let axis = env.axis(axis);
+        let mut bounds = self.arena.take(env.rows());
+        for (row, bound) in bounds.iter_mut().enumerate() {
+            let names = Names { length: axis.len(row) as i64, ..Names::default() };
+            *bound = match eval(expr, &names) {
+                Ok(Number::Int(n)) => usize::try_from(n).unwrap_or(0),
+                Ok(other) => return Err(Fault::Batch(format!("a depth must be a whole number, not {other:?}"))),
+                Err(e) => return Err(Fault::Batch(format!("the depth of a row has no value: {e}"))),
+            };
+        }
+        Ok(bounds)
     }
 }
 
-fn place_of(keep: &[usize], count: usize) -> Vec<Option<usize>> {
-    let mut place = vec![None; count];
-    for (new, &old) in keep.iter().enumerate() {
-        place[old] = Some(new);
-    }
-    place
+/// The taped step of only the rows in `keep` (indices among those going), which accept it: the others take no part in its
+/// backward run.
+fn accepted<T: Element>(plan: &Plan, at: &Recurrence<'_, T>, keep: &[usize], saved: List<Val<T>>) -> TapeStep<T> {
+    let arena = at.env.arena();
+    let rows = arena.list(keep.iter().map(|n| at.rows[*n]));
+    let rows = (rows.len() < at.env.rows()).then(|| arena.share(rows));
+    let all = TapeStep { env: at.here.clone(), rows: None, starts: arena.list([]), saved };
+    let cut = if keep.len() == at.rows.len() {
+        all
+    } else {
+        let place = places(keep, at.rows.len(), arena);
+        all.select(plan, at.body, &place).expect("at least one row accepts the step")
+    };
+    TapeStep { rows, ..cut }
 }
