@@ -36,6 +36,7 @@ pub fn training(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
     pass::optimise_forward(&mut graph);
     pass::grad::run(&mut graph)?;
     pass::optimise(&mut graph);
+    pass::finish(&mut graph);
     Ok(graph)
 }
 

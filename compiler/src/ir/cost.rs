@@ -45,7 +45,8 @@ impl Sizes {
         }
     }
 
-    fn elements(&self, ty: &Type) -> f64 {
+    /// Number of elements of a tensor type.
+    pub fn elements(&self, ty: &Type) -> f64 {
         ty.dims().iter().map(|d| self.dim(d)).product()
     }
 }
