@@ -16,6 +16,8 @@ use crate::pass::dce;
 const CHEAP: f64 = 4.0;
 /// The part of all kept bytes that a value must save to be worth a node by itself.
 const WORTH: f64 = 0.005;
+/// Length of the row for which values are weighed where no batch is known. Only proportions matter.
+const NOMINAL: usize = 128;
 /// Most nodes that are computed again for one value. Longer chains end at values that are kept.
 const CHAIN: usize = 24;
 
@@ -81,10 +83,10 @@ pub struct Move {
     again: BTreeSet<Value>,
     /// Values that are kept from now on.
     keep: BTreeSet<Value>,
-    /// Bytes saved by the sizes of the choice.
-    pub bytes: f64,
+    /// Bytes saved, by the sizes of the choice.
+    bytes: f64,
     /// Floating-point operations added.
-    pub flops: f64,
+    flops: f64,
     value: Option<Value>,
 }
 
@@ -107,23 +109,32 @@ pub struct Choice<'g> {
 }
 
 impl<'g> Choice<'g> {
-    /// Everything is kept that the backward run reads. `sizes` are those of the batch, by which values are weighed.
-    pub fn new(graph: &'g Graph, sizes: Sizes) -> Self {
+    /// What the pass chooses: that is computed again which is nearly free, and everything else is kept that the
+    /// backward run reads.
+    pub fn of_pass(graph: &'g Graph) -> Self {
         let frames = Frames::of(graph);
+        let kept = frames.read(graph);
+        let (again, refused) = (BTreeSet::new(), BTreeSet::new());
+        let mut choice = Self { graph, frames, runs: BTreeMap::new(), kept, again, refused };
+        choice.weigh(Sizes::row(NOMINAL));
+        choice.take_cheap();
+        choice
+    }
+
+    /// Weighs values by these sizes from now on.
+    pub fn weigh(&mut self, sizes: Sizes) {
         let mut runs = BTreeMap::from([(MAIN, (1.0, sizes))]);
-        for node in graph.walk(MAIN) {
-            let n = graph.node(node);
+        for node in self.graph.walk(MAIN) {
+            let n = self.graph.node(node);
             if let (Some(body), Some((times, around))) = (n.body, runs.get(&n.region)) {
                 let (steps, inner) = loop_sizes(n, around);
                 runs.insert(body, (times * steps, inner));
             }
         }
-        let kept = frames.read(graph);
-        Self { graph, frames, runs, kept, again: BTreeSet::new(), refused: BTreeSet::new() }
+        self.runs = runs;
     }
 
-    /// Computes again what is nearly free.
-    pub fn take_cheap(&mut self) {
+    fn take_cheap(&mut self) {
         let worth = WORTH * self.kept.iter().map(|v| self.bytes(*v)).sum::<f64>();
         while let Some(best) = self.best(Level::Cheap, |m| m.bytes >= worth && m.flops <= CHEAP * m.bytes) {
             self.take(&best);
@@ -145,6 +156,11 @@ impl<'g> Choice<'g> {
     /// Remembers not to give this move again.
     pub fn refuse(&mut self, refused: &Move) {
         self.refused.extend(refused.value);
+    }
+
+    /// Forgets what was refused.
+    pub fn forgive(&mut self) {
+        self.refused.clear();
     }
 
     /// The graph with this choice; `None` when nothing is computed again.

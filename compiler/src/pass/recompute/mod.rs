@@ -16,19 +16,13 @@ mod choice;
 mod frames;
 mod rewrite;
 
-use crate::ir::cost::Sizes;
 use crate::ir::graph::Graph;
 
 pub use choice::{Choice, Move};
 
-/// Length of the row for which values are compared where no batch is known. Only proportions matter.
-const NOMINAL: usize = 128;
-
 /// Recomputes what is nearly free. True when something was.
 pub fn run(graph: &mut Graph) -> bool {
-    let mut choice = Choice::new(graph, Sizes::row(NOMINAL));
-    choice.take_cheap();
-    match choice.rewritten() {
+    match Choice::of_pass(graph).rewritten() {
         Some(rewritten) => {
             *graph = rewritten;
             true

@@ -1,0 +1,105 @@
+//! The memory estimate against what a training step really takes, and memory limits against the numbers.
+//!
+//! A counting allocator is this test's own, so it stands alone in its binary, and its one test runs alone.
+#![allow(clippy::print_stdout, reason = "the figures are worth seeing with --nocapture")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rtc_compiler::ir::graph::Graph;
+use rtc_compiler::lower::Objective;
+use rtc_compiler::pipeline;
+use rtc_compiler::plan::memory::{Load, estimate};
+use rtc_compiler::plan::plan;
+use rtc_runtime::exec::Halting;
+use rtc_runtime::rng::Key;
+use rtc_tests::models::{self, CLASSES, VOCAB, binding};
+use rtc_tests::numeric::{Arrays, batch, executor, weights};
+
+/// Counts the bytes that are allocated now and the most that ever were.
+struct Counting;
+
+static LIVE: AtomicU64 = AtomicU64::new(0);
+static PEAK: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is handed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let live = LIVE.fetch_add(layout.size() as u64, Ordering::Relaxed) + layout.size() as u64;
+        PEAK.fetch_max(live, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size() as u64, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How far the estimate may be from what was taken.
+const TOLERANCE: f64 = 0.15;
+
+const SIZES: &[&str] = &[
+    "self.heads: 4",
+    "embed.width: 64",
+    "stack.copies: 4",
+    "depthwise.depth: 6",
+    "gate.hidden: 256",
+    "feedforward.hidden: 256",
+    "depthwise.feedforward.hidden: 256",
+    "stack.feedforward.hidden: 256",
+    "chunkwise.size: 10",
+];
+
+/// Weights with which no row halts, so that every recurrence runs to its bound.
+fn restless(graph: &Graph) -> Arrays {
+    let mut weights = weights(graph, 3, 0.05);
+    for (name, values) in &mut weights {
+        if name.ends_with(".halt.output.bias") {
+            values.fill(-30.0);
+        }
+    }
+    weights
+}
+
+/// Most bytes that one training step allocates besides parameters and gradients.
+fn taken(graph: &Graph, lengths: &[usize]) -> u64 {
+    let rows = batch(lengths, VOCAB as u64, CLASSES as u64, 5);
+    let mut executor = executor::<f32>(graph, &restless(graph), Halting::Compact);
+    let before = LIVE.load(Ordering::Relaxed);
+    PEAK.store(before, Ordering::Relaxed);
+    executor.run(&rows, Key::new(1)).expect("the batch fits");
+    PEAK.load(Ordering::Relaxed) - before
+}
+
+#[test]
+fn the_estimate_is_what_a_step_takes() {
+    let specs = [
+        ("transformer.rt", "transformer"),
+        ("ut.rt", "ut"),
+        ("ut_no_halt.rt", "ut:no_halt"),
+        ("gut.rt", "gut"),
+        ("tlb.rt", "tlb"),
+        ("gutlb.rt", "gutlb"),
+    ];
+    let mut wrong = vec![];
+    for (file, name) in specs {
+        let model = models::one(file, name, Objective::Classify, SIZES);
+        for lengths in [vec![60; 16], (0..16).map(|n| 20 + 5 * n).collect()] {
+            let graph = pipeline::training(&model.spec, &binding(Objective::Classify)).expect("the spec lowers");
+            let real = taken(&graph, &lengths);
+            let guess = estimate(&plan(graph), &Load { lengths: lengths.clone(), depth: None }).activations;
+            let ratio = guess as f64 / real as f64;
+            println!("{name}: estimated {guess}, taken {real}, ratio {ratio:.3}");
+            if (ratio - 1.0).abs() > TOLERANCE {
+                wrong.push(format!("{name} with rows of {lengths:?}: estimated {guess} bytes, taken {real}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
