@@ -1,14 +1,14 @@
-//! Loops. Steps that see the same rows and lengths take the same memory, so two of them are walked, and the rest add what
-//! the second one left behind.
+//! Loops. Steps that see the same rows and lengths take the same memory, so three of them are walked, and those in between
+//! hold what the second one left behind.
 
-use super::walk::{Block, Env, Held, Taped, Walk};
+use super::walk::{Env, Held, Taped, Walk};
 use crate::expr::{Env as Names, Expr, Value as Number, eval};
 use crate::ir::graph::{Node, RegionId, Value};
 use crate::ir::loops;
 use crate::ir::types::{Attr, Type};
 
 /// Steps of a group that are walked.
-const WALKED: usize = 2;
+const WALKED: usize = 3;
 
 /// Consecutive steps that are alike.
 struct Group {
@@ -25,17 +25,19 @@ impl Walk<'_> {
     /// Runs `step` for a group, and leaves behind what all its steps leave behind.
     fn repeat(&mut self, group: &Group, tape: &mut Vec<Taped>, mut step: impl FnMut(&mut Self, &mut Vec<Taped>)) {
         for n in 0..group.times.min(WALKED) {
-            let before = self.live();
-            let highest = self.highest(|w| step(w, tape));
-            if n + 1 == WALKED && group.times > WALKED {
-                let left = self.live().saturating_sub(before);
-                let more = left.saturating_mul((group.times - WALKED) as u64);
+            let before = self.pool.held();
+            step(self, tape);
+            // The steps in between come before the last one, which needs room beside what they hold.
+            if n + 2 == WALKED && group.times > WALKED {
+                let more = (group.times - WALKED) as u64;
+                let left = self.pool.held().into_iter().filter_map(|(capacity, count)| {
+                    let grown = count.saturating_sub(before.get(&capacity).copied().unwrap_or(0));
+                    (grown > 0).then(|| self.pool.take_many(capacity, grown.saturating_mul(more)))
+                });
+                let left = left.collect();
                 if let Some(last) = tape.last_mut() {
-                    last.more = Some(Block::new(more, &self.meter));
+                    last.more = left;
                 }
-                self.reach(highest.saturating_add(more));
-            } else {
-                self.reach(highest);
             }
         }
     }
@@ -61,7 +63,7 @@ impl Walk<'_> {
                 let mut out = walk.body(body, params, &group.env);
                 out.yields.truncate(types.len());
                 let (here, rows) = (group.env.clone(), group.rows.clone());
-                tape.push(Taped { env: here, rows, saved: out.saved, more: None });
+                tape.push(Taped { env: here, rows, saved: out.saved, more: vec![] });
                 values = out.yields;
             });
         }
@@ -91,7 +93,7 @@ impl Walk<'_> {
                 params.extend(walk.blocks(&slices(node, &types[carried..]), &group.env));
                 let mut out = walk.body(body, params, &group.env);
                 let (here, rows) = (group.env.clone(), group.rows.clone());
-                tape.push(Taped { env: here, rows, saved: out.saved, more: None });
+                tape.push(Taped { env: here, rows, saved: out.saved, more: vec![] });
                 out.yields.truncate(carried);
                 if all {
                     state = out.yields;

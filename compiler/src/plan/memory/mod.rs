@@ -5,10 +5,13 @@
 //! place where the plan says so and nobody else holds the buffer. Recurrences run to their bound unless a mean depth is
 //! given, so the result is an upper bound for models that halt.
 //!
-//! Not counted are the scratch of kernels (a few blocks per thread, some 100 KiB) and what buffers of unequal sizes leave
-//! unused when rows halt at different steps.
+//! Buffers come from a pool that keeps them, as in the executor, so what counts is what the pool had to allocate.
+//!
+//! Not counted is the scratch of kernels: a few blocks per thread, some 100 KiB. Where rows halt at different steps, buffers
+//! of more sizes arise than with rows that run to their bound.
 
 mod loops;
+mod pool;
 mod walk;
 
 use super::Plan;
@@ -29,7 +32,7 @@ pub struct Load {
 pub struct Estimate {
     /// Parameters, their gradients and the two moments of the optimiser.
     pub parameters: u64,
-    /// All values that exist at once, at most.
+    /// All values, in the buffers that the pool of the executor keeps for them.
     pub activations: u64,
 }
 
@@ -59,7 +62,10 @@ impl Estimate {
 pub fn estimate(plan: &Plan, load: &Load) -> Estimate {
     let size = |dims: &[Dim]| product(dims.iter().map(|d| d.fixed().unwrap_or(1) as u64));
     let parameters = plan.parameters.iter().map(|p| size(p.ty.dims())).fold(0, u64::saturating_add);
-    Estimate { parameters: parameters.saturating_mul(BYTES_PER_PARAMETER), activations: Walk::new(plan, load).peak() }
+    Estimate {
+        parameters: parameters.saturating_mul(BYTES_PER_PARAMETER),
+        activations: Walk::new(plan, load).allocated(),
+    }
 }
 
 fn product(sizes: impl Iterator<Item = u64>) -> u64 {

@@ -1,42 +1,13 @@
 //! The walk over a plan with sizes in place of numbers.
 
-use std::cell::Cell;
 use std::rc::Rc;
 
+use super::pool::{Block, Pool};
 use super::{Load, product};
 use crate::ir::graph::{MAIN, Node, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{BATCH, Dim, Elem, FRAMED, LENGTH, PAIRS, Type};
 use crate::plan::{Plan, Step};
-
-/// Bytes that are held now, and most that ever were.
-#[derive(Debug, Default)]
-pub(super) struct Meter {
-    live: Cell<u64>,
-    peak: Cell<u64>,
-}
-
-/// A buffer: counted from its making to its end.
-#[derive(Debug)]
-pub(super) struct Block {
-    bytes: u64,
-    meter: Rc<Meter>,
-}
-
-impl Block {
-    pub(super) fn new(bytes: u64, meter: &Rc<Meter>) -> Self {
-        let live = meter.live.get().saturating_add(bytes);
-        meter.live.set(live);
-        meter.peak.set(meter.peak.get().max(live));
-        Self { bytes, meter: Rc::clone(meter) }
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        self.meter.live.set(self.meter.live.get().saturating_sub(self.bytes));
-    }
-}
 
 /// A value of the graph. Clones share the buffer.
 #[derive(Clone, Debug)]
@@ -53,8 +24,8 @@ pub(super) struct Taped {
     /// The rows that took part, of those that entered the loop.
     pub(super) rows: Vec<usize>,
     pub(super) saved: Vec<Held>,
-    /// Stands for the further steps that are like this one.
-    pub(super) more: Option<Block>,
+    /// What further steps like this one hold.
+    pub(super) more: Vec<Block>,
 }
 
 /// Rows and the lengths of their ragged axes.
@@ -86,9 +57,8 @@ impl Env {
         Self { rows: rows.len(), axes: self.axes.iter().map(|(n, a)| (n.clone(), part(a))).collect() }
     }
 
-    /// Bytes of the buffer of a tensor. The executor's buffers come in sizes up to an eighth apart, so that those of
-    /// nearly equal size serve one another.
-    fn bytes(&self, ty: &Type) -> u64 {
+    /// Size of a tensor in numbers of four bytes.
+    fn numbers(&self, ty: &Type) -> u64 {
         let dims = ty.dims();
         let total = |axis: &str| self.axis(axis).iter().fold(0, |sum: u64, n| sum.saturating_add(*n as u64));
         let (units, rest) = match dims {
@@ -98,9 +68,8 @@ impl Env {
             rest => (1, rest),
         };
         let inner = product(rest.iter().map(|d| d.fixed().unwrap_or(1) as u64));
-        let element = if ty.elem() == Some(Elem::Bool) { 1 } else { 4 };
-        let exact = units.saturating_mul(inner).saturating_mul(element);
-        exact.saturating_add(exact / 8)
+        let count = units.saturating_mul(inner);
+        if ty.elem() == Some(Elem::Bool) { count.div_ceil(4) } else { count }
     }
 }
 
@@ -108,7 +77,7 @@ impl Env {
 pub(super) struct Walk<'p> {
     pub(super) plan: &'p Plan,
     pub(super) values: Vec<Option<Held>>,
-    pub(super) meter: Rc<Meter>,
+    pub(super) pool: Rc<Pool>,
     pub(super) load: &'p Load,
 }
 
@@ -121,36 +90,18 @@ pub(super) struct BodyResult {
 impl<'p> Walk<'p> {
     pub(super) fn new(plan: &'p Plan, load: &'p Load) -> Self {
         let values = vec![None; plan.graph.value_count()];
-        Self { plan, values, meter: Rc::default(), load }
+        Self { plan, values, pool: Rc::default(), load }
     }
 
-    /// Most bytes that values hold at once.
-    pub(super) fn peak(mut self) -> u64 {
+    /// Bytes that the pool allocates.
+    pub(super) fn allocated(mut self) -> u64 {
         let env = Env::new(&self.load.lengths);
         self.region(MAIN, &env);
-        self.meter.peak.get()
-    }
-
-    pub(super) fn live(&self) -> u64 {
-        self.meter.live.get()
-    }
-
-    /// Runs `f`; gives the most bytes held meanwhile.
-    pub(super) fn highest(&mut self, f: impl FnOnce(&mut Self)) -> u64 {
-        let before = self.meter.peak.replace(self.live());
-        f(self);
-        let here = self.meter.peak.get();
-        self.reach(before);
-        here
-    }
-
-    /// Notes that so many bytes are held at some time.
-    pub(super) fn reach(&self, bytes: u64) {
-        self.meter.peak.set(self.meter.peak.get().max(bytes));
+        self.pool.allocated()
     }
 
     pub(super) fn block(&self, ty: &Type, env: &Env) -> Held {
-        Held::Block(Rc::new(Block::new(env.bytes(ty), &self.meter)))
+        Held::Block(Rc::new(self.pool.take(env.numbers(ty))))
     }
 
     pub(super) fn blocks(&self, types: &[Type], env: &Env) -> Vec<Held> {
