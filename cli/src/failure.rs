@@ -12,6 +12,9 @@ use rtc_runtime::learner::LearnError;
 /// Exit code of a spec with errors.
 pub(crate) const BAD_SPEC: u8 = 3;
 
+/// Exit code where more memory is needed than there is, or than may be used.
+pub(crate) const TOO_LARGE: u8 = 8;
+
 /// How a command ended that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -51,6 +54,8 @@ pub(crate) enum Failure {
     Spec(Box<(Problems, Sources)>),
     /// The spec can't be read as text, or can't be lowered.
     NoSpec(String),
+    /// The model or its batches need more memory than there is, or than may be used.
+    Memory(String),
     /// A failure of the runtime, with its own exit code.
     Runtime(Error),
 }
@@ -64,6 +69,7 @@ impl Failure {
         match self {
             Self::Usage(_) => 2,
             Self::Spec(_) | Self::NoSpec(_) => BAD_SPEC,
+            Self::Memory(_) => TOO_LARGE,
             Self::Runtime(error) => error.exit_code(),
         }
     }

@@ -38,6 +38,7 @@ Exit codes:
   5   a number that is not finite
   6   input or output failed, the disk is full
   7   a checkpoint was refused
+  8   more memory is needed than there is, or than `--memory` allows
   75  stopped; the same command goes on
 
 Results go to standard output, messages to standard error. NO_COLOR turns colours off.

@@ -1,26 +1,140 @@
-//! How much memory there is, so that a model that can't fit is refused instead of killed.
+//! How much memory there is and may be used, so that a run that can't fit is refused instead of killed.
 
 use std::fs;
-use std::io::{self, ErrorKind};
-use std::path::Path;
+
+use rtc_compiler::pipeline::memory::{Fitted, Need, Work};
+use rtc_compiler::plan::memory::Load;
+use rtc_runtime::experiment::Experiment;
+use rtc_runtime::task::{Dataset, Example};
 
 use crate::failure::Failure;
 
-/// Refuses a model whose parameters need more bytes than the machine has. What a batch needs is not known here.
-pub(crate) fn check(needed: u128) -> Result<(), Failure> {
-    let total = [total(&read("/proc/meminfo")), limit(&read("/sys/fs/cgroup/memory.max"))].into_iter().flatten().min();
-    match total {
-        Some(total) if needed > u128::from(total) => {
-            let gib = |bytes: f64| format!("{:.1} GiB", bytes / f64::from(1 << 30));
-            let message = format!(
-                "its parameters, gradients and moments need {}, and this machine has {}",
-                gib(needed as f64),
-                gib(total as f64)
-            );
-            Err(Failure::io("hold", Path::new("the model"), io::Error::new(ErrorKind::OutOfMemory, message)))
+/// The program itself with its libraries and the stacks of its threads.
+const PROGRAM: u64 = 24 << 20;
+/// Two copies of parameters and moments exist while a checkpoint is written.
+const CHECKPOINT_BYTES_PER_PARAMETER: u64 = 24;
+/// Units of `--memory` in bytes.
+const UNITS: &[(&str, u64)] = &[
+    ("", 1),
+    ("B", 1),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+];
+
+/// Reads `--memory`: a number with a unit, or of bytes.
+pub(crate) fn parse(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = (text[..digits].parse::<f64>(), text[digits..].trim());
+    let factor = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor);
+    match (number, factor) {
+        // Larger numbers are no bytes of any machine, and would lose digits.
+        (Ok(number), Some(factor)) if (1.0..1e18).contains(&(number * factor as f64)) => {
+            Ok((number * factor as f64) as u64)
         }
+        _ => Err("a number of bytes is wanted, as in `2GB`, `1.5GiB`, `800MiB` or `2000000000`".to_owned()),
+    }
+}
+
+/// Bytes in a unit for people: `812.4 MiB`.
+pub(crate) fn bytes(count: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", units[unit]) }
+}
+
+/// The largest batches of a training: the longest rows that can meet in one, and the heaviest batch of an evaluation.
+pub(crate) fn work(experiment: &Experiment, data: &Dataset, parameters: usize) -> Work {
+    let rows = experiment.batch.size.div_ceil(experiment.batch.accumulate.max(1)).max(1);
+    let mut training: Vec<&Example> = data.split(&experiment.train).iter().collect();
+    training.sort_by_key(|example| std::cmp::Reverse(tokens(example)));
+    training.truncate(rows);
+    let splits = experiment.splits();
+    let measured =
+        splits.iter().filter(|split| **split != experiment.train).flat_map(|split| data.split(split).chunks(rows));
+    let heaviest = measured.max_by_key(|chunk| chunk.iter().map(tokens).sum::<usize>());
+    let held = data.splits.values().flatten().map(|example| size_of::<Example>() + 4 * tokens(example)).sum::<usize>();
+    Work {
+        training: load(training.into_iter()),
+        evaluation: heaviest.map(|chunk| load(chunk.iter())),
+        besides: PROGRAM
+            .saturating_add(held as u64)
+            .saturating_add((parameters as u64).saturating_mul(CHECKPOINT_BYTES_PER_PARAMETER)),
+    }
+}
+
+fn tokens(example: &Example) -> usize {
+    example.tokens.len() + example.second.as_ref().map_or(0, Vec::len)
+}
+
+fn load<'e>(examples: impl Iterator<Item = &'e Example> + Clone) -> Load {
+    let first = examples.clone().map(|example| example.tokens.len());
+    Load { lengths: first.chain(examples.filter_map(|e| Some(e.second.as_ref()?.len()))).collect(), depth: None }
+}
+
+/// Refuses a training that needs more than the limit, or without one more than the machine has.
+pub(crate) fn fits(fitted: &Fitted, limit: Option<u64>) -> Result<(), Failure> {
+    let need = fitted.need;
+    if let Some(limit) = limit.filter(|_| !fitted.fits) {
+        return Err(Failure::Memory(format!(
+            "training within {} is not possible: with everything computed again that can be, it takes up to {} ({}); {CURE}",
+            bytes(limit),
+            bytes(need.total()),
+            parts(&need),
+        )));
+    }
+    let without = "`--memory` sets a limit, for which more is computed again, or";
+    match machine() {
+        Some(total) if limit.is_none() && need.total() > total => Err(Failure::Memory(format!(
+            "training takes up to {} ({}), and this machine has {}; {without} {CURE}",
+            bytes(need.total()),
+            parts(&need),
+            bytes(total),
+        ))),
         _ => Ok(()),
     }
+}
+
+const CURE: &str = "take smaller batches (`--with batch.size=N`, or `--with batch.accumulate=N` for the same updates in parts), shorter \
+     rows, a lower bound of the depth, or a narrower model";
+
+/// What makes up a need.
+pub(crate) fn parts(need: &Need) -> String {
+    format!(
+        "values of a training step {}, parameters with gradients and moments {}, values of evaluations {}, data, checkpoints and \
+         the program {}",
+        bytes(need.training.activations),
+        bytes(need.training.parameters),
+        bytes(need.evaluation),
+        bytes(need.besides),
+    )
+}
+
+/// Refuses a model whose parameters alone need more bytes than the machine has.
+pub(crate) fn check(needed: u128) -> Result<(), Failure> {
+    match machine() {
+        Some(total) if needed > u128::from(total) => Err(Failure::Memory(format!(
+            "the parameters of the model, their gradients and moments need {}, and this machine has {}; make it narrower",
+            bytes(u64::try_from(needed).unwrap_or(u64::MAX)),
+            bytes(total)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes of memory that this process can have, where the system says.
+fn machine() -> Option<u64> {
+    [total(&read("/proc/meminfo")), limit(&read("/sys/fs/cgroup/memory.max"))].into_iter().flatten().min()
 }
 
 /// The text of a file of the system; empty where there is none.
@@ -52,9 +166,20 @@ mod tests {
 
     #[test]
     fn more_than_any_machine_has_is_refused() {
-        if Path::new("/proc/meminfo").exists() {
-            assert_eq!(check(1 << 60).map_err(|failure| failure.code()), Err(6));
+        if machine().is_some() {
+            assert_eq!(check(1 << 60).map_err(|failure| failure.code()), Err(8));
         }
         assert!(check(1 << 20).is_ok());
+    }
+
+    #[test]
+    fn sizes_are_read_and_written() {
+        let read = ["2GB", "1.5GiB", "800 mib", "4096", "7b", "1kB"].map(parse);
+        let sizes = [2_000_000_000, 3 << 29, 800 << 20, 4096, 7, 1000].map(Ok);
+        assert_eq!(read, sizes);
+        for wrong in ["", "GB", "0", "-1GB", "2 G", "1.2.3MB", "1e9", "99999999TB", "nan", "2GB!"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!([0, 1023, 1024, 3 << 29].map(bytes), ["0 B", "1023 B", "1.0 KiB", "1.5 GiB"]);
     }
 }

@@ -6,7 +6,11 @@ use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::hash;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::lower::{self, Binding};
-use rtc_compiler::pipeline;
+use rtc_compiler::pipeline::{
+    self,
+    memory::{Work, plans_within},
+};
+use rtc_compiler::plan::memory::BYTES_PER_PARAMETER;
 use rtc_compiler::schema::{Catalog, Objective};
 use rtc_compiler::spec::{self, Spec};
 use rtc_runtime::exec::Halting;
@@ -16,9 +20,6 @@ use rtc_runtime::task::{Options, Task, resolve_options, task_named};
 use crate::failure::Failure;
 use crate::memory;
 use crate::text::number;
-
-/// Value, gradient and the two moments of AdamW.
-const BYTES_PER_PARAMETER: u128 = 16;
 
 /// A task with the options that decide its sizes; without one, sizes stay symbolic.
 #[derive(Clone, Debug, Default)]
@@ -136,9 +137,25 @@ impl Compiled {
         )
     }
 
+    /// The model with freshly drawn parameters, its training step planned for the batches of `work` within `limit` bytes.
+    pub(crate) fn build_for(
+        &self,
+        work: &Work,
+        limit: Option<u64>,
+        seed: u64,
+        halting: Halting,
+    ) -> Result<Model<f32>, Failure> {
+        memory::check(self.parameter_count() as u128 * u128::from(BYTES_PER_PARAMETER))?;
+        let fitted = plans_within(&self.spec, &self.binding, work, limit)?;
+        memory::fits(&fitted, limit)?;
+        let mut model = Model::new(fitted.training, fitted.inference, self.binding, seed);
+        model.set_halting(halting);
+        Ok(model)
+    }
+
     /// The model with freshly drawn parameters.
     pub(crate) fn build(&self, seed: u64, halting: Halting) -> Result<Model<f32>, Failure> {
-        memory::check(self.parameter_count() as u128 * BYTES_PER_PARAMETER)?;
+        memory::check(self.parameter_count() as u128 * u128::from(BYTES_PER_PARAMETER))?;
         let (training, inference) = pipeline::plans(&self.spec, &self.binding)?;
         let mut model = Model::new(training, inference, self.binding, seed);
         model.set_halting(halting);

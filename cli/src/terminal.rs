@@ -92,7 +92,7 @@ impl Terminal {
     pub(crate) fn report(&self, failure: &Failure) {
         let text = match failure {
             Failure::Spec(found) => return self.problems(&found.0, &found.1),
-            Failure::Usage(text) | Failure::NoSpec(text) => text.clone(),
+            Failure::Usage(text) | Failure::NoSpec(text) | Failure::Memory(text) => text.clone(),
             Failure::Runtime(error) => error.to_string(),
         };
         let word = if self.colour { "\x1b[1;31merror\x1b[0m" } else { "error" };

@@ -274,7 +274,37 @@ fn what_has_no_end_or_no_room_is_refused() {
     place.write("piped.rt", "use \"pipe\"\n");
     place.rtc(&["check", "piped.rt"]).code(3).says("no plain file");
     place.train(&["--with", "task.data={train: /dev/zero}"]).code(4).says("longer than 16 MiB");
-    place.train(&["--set", "embed.width=1048576"]).code(6).says("can't hold the model");
+    place.train(&["--set", "embed.width=1048576"]).code(8).says("this machine has").says("make it narrower");
+}
+
+#[test]
+fn a_memory_limit_is_kept_recorded_and_changes_no_number() {
+    let place = Place::new();
+    place.train(&["--run", "free"]).code(0);
+    place.train(&["--run", "limited", "--memory", "256MiB"]).code(0);
+    assert_eq!(place.contents("limited"), place.contents("free"));
+    assert!(place.read("runs/limited/run.json").contains("\"memory\": 268435456"));
+    assert!(!place.read("runs/free/run.json").contains("memory"));
+    let least = place.train(&["--run", "small", "--memory", "1MB"]);
+    least.code(8).says("training within 976.6 KiB is not possible").says("takes up to").says("batch.size=N");
+    assert!(!place.path("runs/small/run.json").exists(), "nothing was run");
+    for wrong in ["2", "lots", "2XB", "1e9", "0"] {
+        let answer = place.train(&["--memory", wrong]);
+        if wrong == "2" {
+            answer.code(8)
+        } else {
+            answer.code(2).says("2GB")
+        };
+    }
+    let plan = ["compile", "tiny.rt", "--task", "listops", "--emit", "plan", "--batch", "8", "--length", "50"];
+    let free = place.rtc(&plan);
+    free.code(0);
+    assert!(free.stdout.starts_with("a training step of 8 rows of 50 tokens takes at most\neverything kept"));
+    let less = place.rtc(&[&plan[..], &["--memory", "700KiB"]].concat());
+    assert!(less.code(0).stdout.contains("within 700.0 KiB"), "{}", less.stdout);
+    assert!(less.stdout.len() > free.stdout.len(), "more is computed again");
+    place.rtc(&[&plan[..], &["--memory", "1KiB"]].concat()).code(8).says("the least is");
+    place.rtc(&["compile", "tiny.rt", "--memory", "1GB"]).code(2).says("--emit plan");
 }
 
 #[cfg(target_os = "linux")]

@@ -1,5 +1,7 @@
 //! The stages after `check`, each a function from one printable value to the next.
 
+pub mod memory;
+
 use crate::ir::graph::{Graph, Misfit};
 use crate::lower::{Binding, attach_loss, lower};
 use crate::pass;
@@ -31,6 +33,13 @@ pub fn differentiated(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
 /// # Errors
 /// See [`differentiated`].
 pub fn training(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
+    let mut graph = optimised(spec, binding)?;
+    pass::finish(&mut graph);
+    Ok(graph)
+}
+
+/// The graph of a training step before the passes that run once.
+fn optimised(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
     let mut graph = lower(spec, binding)?;
     attach_loss(&mut graph, binding)?;
     pass::optimise_forward(&mut graph);

@@ -18,7 +18,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("check", &["diag", "expr", "feature", "schema", "source", "spec", "syntax"]),
     ("ir", &["expr", "source"]),
     ("pass", &["ir"]),
-    ("plan", &["ir"]),
+    ("plan", &["expr", "ir"]),
     ("lower", &["expr", "feature", "ir", "schema", "spec"]),
     ("pipeline", &["ir", "lower", "pass", "plan", "spec"]),
 ];

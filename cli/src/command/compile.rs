@@ -4,12 +4,16 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use rtc_compiler::ir::{export, text};
+use rtc_compiler::pipeline::memory::{Need, Work, plans_within};
+use rtc_compiler::plan::memory::Load;
 use rtc_compiler::{pipeline, plan, spec};
 
 use crate::failure::{Exit, Failure, Outcome};
+use crate::memory;
 use crate::model::{Compiled, TaskFacts};
 use crate::spec_file::SpecArg;
 use crate::terminal::Terminal;
+use crate::text::columns;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,6 +21,7 @@ Examples:
   rtc compile specs/gut.rt:no_gate --emit optimised         the training step after all passes
   rtc compile specs/gut.rt --emit plan --inference          what runs for a prediction
   rtc compile specs/gut.rt --task listops --emit yaml -o gut.yaml
+  rtc compile specs/gut.rt --emit plan --batch 32 --length 100 --memory 100MB
   rtc compile specs/gut.rt --emit dot | dot -Tsvg > gut.svg
 ";
 
@@ -38,6 +43,15 @@ pub(crate) struct Options {
     /// Take the optimised forward pass without dropout instead of the training step or the graph as lowered
     #[arg(long)]
     inference: bool,
+    /// With `--emit plan`: compute more again until a training step takes less than this, as in `2GB`, `800MiB`
+    #[arg(long, value_name = "SIZE", value_parser = memory::parse)]
+    memory: Option<u64>,
+    /// With `--emit plan`: say what a training step of so many rows takes
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    batch: Option<u32>,
+    /// With `--emit plan`: the tokens of these rows
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    length: Option<u32>,
     /// Write to a file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -71,16 +85,57 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     if options.inference && options.emit == Stage::Grad {
         return Err(Failure::Usage("`--inference` has no gradients: leave it out, or choose another `--emit`".into()));
     }
+    let asked = options.memory.is_some() || options.batch.is_some() || options.length.is_some();
+    if asked && (options.inference || options.emit != Stage::Plan) {
+        return Err(Failure::Usage(
+            "`--memory`, `--batch` and `--length` are about the plan of a training step: add `--emit plan`, without \
+             `--inference`"
+                .into(),
+        ));
+    }
     let task = TaskFacts::named(options.task.as_deref())?;
     let checked = SpecArg::parse(&options.spec).check(&options.set, &task.catalog(), terminal)?;
     let compiled = Compiled::new(checked.spec, &task)?;
-    let text = stage(&compiled, options)?;
+    let text = if asked { planned(&compiled, options)? } else { stage(&compiled, options)? };
     match &options.output {
         None => terminal.result(&text)?,
         Some(path) => std::fs::write(path, &text).map_err(|error| Failure::io("write", path, error))?,
     }
     terminal.message(&compiled.summary());
     Ok(Exit::Done)
+}
+
+/// Rows and tokens of a batch for which nothing else was asked.
+const BATCH: (u32, u32) = (32, 100);
+
+/// The plan of a training step for a batch, after what it takes, keeps and computes again.
+fn planned(compiled: &Compiled, options: &Options) -> Result<String, Failure> {
+    let (rows, length) = (options.batch.unwrap_or(BATCH.0), options.length.unwrap_or(BATCH.1));
+    let work = Work { training: Load::even(rows as usize, length as usize), evaluation: None, besides: 0 };
+    let fitted = plans_within(&compiled.spec, &compiled.binding, &work, options.memory)?;
+    if let Some(limit) = options.memory.filter(|_| !fitted.fits) {
+        return Err(Failure::Memory(format!(
+            "a training step of {rows} rows of {length} tokens within {} is not possible: the least is {}",
+            memory::bytes(limit),
+            memory::bytes(fitted.need.total())
+        )));
+    }
+    let line = |what: &str, need: &Need| {
+        let (all, values) = (memory::bytes(need.total()), memory::bytes(need.training.activations));
+        vec![what.to_owned(), all, format!("of it values: {values}")]
+    };
+    let mut lines = vec![line("everything kept", &fitted.all_kept), line("without a limit", &fitted.without_limit)];
+    lines.extend(options.memory.map(|limit| line(&format!("within {}", memory::bytes(limit)), &fitted.need)));
+    let list = |name: &str, values: &[String]| {
+        format!("{name}:\n{}", values.iter().map(|value| format!("  {value}\n")).collect::<String>())
+    };
+    Ok(format!(
+        "a training step of {rows} rows of {length} tokens takes at most\n{}{}{}{}",
+        columns(&lines),
+        list("kept for the backward run", &fitted.kept),
+        list("computed again in the backward run", &fitted.again),
+        plan::text(&fitted.training)
+    ))
 }
 
 fn stage(compiled: &Compiled, options: &Options) -> Result<String, Failure> {

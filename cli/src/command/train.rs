@@ -20,6 +20,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::failure::{Exit, Failure, Outcome};
+use crate::memory;
 use crate::model::{Compiled, TaskFacts};
 use crate::progress::Progress;
 use crate::saved::{HaltingArg, generated, task_of};
@@ -43,7 +44,7 @@ So the same command goes on with a run that was stopped or killed, or reports a 
 or seed is a run of its own. --run gives the folder a name; a folder that holds another run is refused.
 
 Ctrl-C (SIGINT) or SIGTERM ends the update, saves and exits with 75; a second one exits at once. A run that goes on has \
-the same weights and metrics, bit for bit, as one that was never stopped, with any number of threads.
+the same weights and metrics, bit for bit, as one that was never stopped, with any number of threads and any --memory.
 ";
 
 /// Arguments of `rtc train`.
@@ -79,6 +80,9 @@ pub(crate) struct Options {
     /// Number of threads; changes speed alone
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub(crate) threads: Option<NonZeroUsize>,
+    /// Stay below so much memory by computing more again, as in `2GB`, `800MiB`; changes speed alone
+    #[arg(long, value_name = "SIZE", value_parser = memory::parse)]
+    memory: Option<u64>,
     /// What sequences that have halted cost; changes speed alone
     #[arg(long, value_enum, default_value_t = HaltingArg::Compact)]
     halting: HaltingArg,
@@ -124,7 +128,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         return Ok(Exit::Done);
     }
     let data = make_data(&job.experiment, terminal)?;
-    let mut model = job.compiled.build(job.info.seed, options.halting.into())?;
+    let limit = if exists { options.memory.or(SavedRun::read(&path)?.info.memory) } else { options.memory };
+    let work = memory::work(&job.experiment, &data, job.info.parameters);
+    let mut model = job.compiled.build_for(&work, limit, job.info.seed, options.halting.into())?;
     let mut run = if exists {
         RunFolder::resume(&path, &job.experiment, job.info.clone())?
     } else {
@@ -174,6 +180,7 @@ fn prepare(options: &Options, terminal: &Terminal) -> Result<Job, Failure> {
         graph_hash: compiled.graph_hash(),
         parameters: compiled.parameter_count(),
         threads: threads::count(),
+        memory: options.memory,
         versions: BTreeMap::from([("rtc".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
     };
     Ok(Job { compiled, experiment, info })

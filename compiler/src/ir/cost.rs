@@ -32,9 +32,19 @@ pub type CostRule = fn(&Costed<'_>) -> f64;
 impl Sizes {
     /// One row of `length` tokens; recurrences run to their bound.
     pub fn row(length: usize) -> Self {
-        let n = length as f64;
-        let axes =
-            [("batch", 1.0), ("batch/2", 0.5), ("length", n), ("length+2", n + 2.0), ("vocab", 1.0), ("classes", 1.0)];
+        Self::rows(1.0, length as f64)
+    }
+
+    /// `rows` rows of `length` tokens each; recurrences run to their bound.
+    pub fn rows(rows: f64, length: f64) -> Self {
+        let axes = [
+            ("batch", rows),
+            ("batch/2", rows / 2.0),
+            ("length", length),
+            ("length+2", length + 2.0),
+            ("vocab", 1.0),
+            ("classes", 1.0),
+        ];
         Self { axes: axes.into_iter().map(|(k, v)| (k.to_owned(), v)).collect(), depth: None }
     }
 
@@ -45,7 +55,8 @@ impl Sizes {
         }
     }
 
-    fn elements(&self, ty: &Type) -> f64 {
+    /// Number of elements of a tensor type.
+    pub fn elements(&self, ty: &Type) -> f64 {
         ty.dims().iter().map(|d| self.dim(d)).product()
     }
 }

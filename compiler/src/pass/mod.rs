@@ -1,7 +1,8 @@
 //! Passes over the graph: each changes speed or size, never meaning.
 //!
 //! A pass is a row of [`PASSES`]: a name, one line of documentation and a function without state. The driver runs the
-//! table in rounds until a round changes nothing, and verifies the graph after each pass in debug builds.
+//! table in rounds until a round changes nothing, and verifies the graph after each pass in debug builds. Those of
+//! [`LAST`] run once after the rounds.
 
 pub mod cse;
 pub mod dce;
@@ -10,6 +11,7 @@ pub mod fuse;
 pub mod grad;
 pub mod hoist;
 pub mod inference;
+pub mod recompute;
 
 use std::fmt;
 
@@ -35,6 +37,13 @@ pub const PASSES: &[Pass] = &[
     Pass { name: "fuse", doc: "join neighbours that one kernel computes in one pass over memory", run: fuse::run },
     Pass { name: "dce", doc: "remove what no result and no effect depends on", run: dce::run },
 ];
+
+/// The passes that run once after the rounds, on the graph of a training step.
+pub const LAST: &[Pass] = &[Pass {
+    name: "recompute",
+    doc: "compute again in the backward run what costs more to keep than to compute",
+    run: recompute::run,
+}];
 
 /// The passes that run before differentiation: those that leave only ops with a gradient rule. What they simplify, and
 /// what they move out of loops, need not be differentiated step by step.
@@ -80,6 +89,12 @@ pub fn optimise(graph: &mut Graph) -> Report {
     rounds(graph, PASSES.iter().collect())
 }
 
+/// Runs the passes that come after the rounds.
+pub fn finish(graph: &mut Graph) -> Report {
+    let steps = LAST.iter().map(|pass| step(graph, 1, pass)).collect();
+    Report { steps, settled: true }
+}
+
 /// Simplifies a graph that is still to be differentiated.
 pub fn optimise_forward(graph: &mut Graph) -> Report {
     rounds(graph, PASSES.iter().filter(|p| FORWARD.contains(&p.name)).collect())
@@ -101,7 +116,7 @@ fn rounds(graph: &mut Graph, passes: Vec<&Pass>) -> Report {
 
 /// Runs the pass of this name once; `None` when there is none, else whether it changed the graph.
 pub fn run(name: &str, graph: &mut Graph) -> Option<bool> {
-    let pass = PASSES.iter().find(|p| p.name == name)?;
+    let pass = PASSES.iter().chain(LAST).find(|p| p.name == name)?;
     Some(step(graph, 1, pass).changed)
 }
 

@@ -2,6 +2,7 @@
 //! which gradients are added straight into their accumulators.
 
 pub mod group;
+pub mod memory;
 mod order;
 mod text;
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `spec.rt` | the complete spec |
 //! | `experiment.yaml` | the complete experiment |
-//! | `run.json` | seed, hashes, versions, threads; written last, so it says that the others are complete |
+//! | `run.json` | seed, hashes, versions, threads, memory limit; written last, so it says that the others are complete |
 //! | `metrics.jsonl` | a line per logged update and per evaluation; holds no time, so that equal runs have equal files |
 //! | `timing.jsonl` | the wall-clock times |
 //! | `events.out.tfevents.0.rtc` | the same numbers for TensorBoard |
@@ -54,6 +54,9 @@ pub struct RunInfo {
     pub parameters: usize,
     /// Threads at the start; they change no result on a CPU.
     pub threads: usize,
+    /// The memory limit in bytes, if one was asked for; it changes no result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
     /// Versions of the program and its parts.
     pub versions: BTreeMap<String, String>,
 }

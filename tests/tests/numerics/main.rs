@@ -8,4 +8,5 @@ mod micro;
 mod oracle;
 mod properties;
 mod random;
+mod recompute;
 mod rows;

@@ -4,7 +4,7 @@
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::ir::{export, hash, text};
 use rtc_compiler::lower::{Objective, attach_loss, lower};
-use rtc_compiler::pass::{self, PASSES};
+use rtc_compiler::pass::{self, LAST, PASSES};
 use rtc_compiler::pipeline;
 use rtc_runtime::batch::Batch;
 use rtc_runtime::exec::Halting;
@@ -23,7 +23,7 @@ const LIMIT: f64 = 1e-9;
 
 /// Passes that leave only ops with a gradient rule.
 fn before_gradients(name: &str) -> bool {
-    name != "fuse"
+    !["fuse", "recompute"].contains(&name)
 }
 
 /// Compares a graph with what every pass, alone and in rounds, makes of it, before and after differentiation.
@@ -35,7 +35,7 @@ fn passes_keep(what: &str, forward: &Graph, weights: &Arrays, batch: &Batch) {
         let same = run::<f64>(graph, weights, batch, Halting::Compact);
         assert_same(&format!("{what}, {how}"), &reference, &same, LIMIT);
     };
-    for pass in PASSES {
+    for pass in PASSES.iter().chain(LAST) {
         let mut after = plain.clone();
         pass::run(pass.name, &mut after).expect("the pass is in the table");
         compare(&format!("`{}` after differentiation", pass.name), &after);
@@ -52,6 +52,7 @@ fn passes_keep(what: &str, forward: &Graph, weights: &Arrays, batch: &Batch) {
     pass::optimise_forward(&mut whole);
     let mut whole = differentiated(&whole);
     pass::optimise(&mut whole);
+    pass::finish(&mut whole);
     compare("the pipeline", &whole);
 }
 

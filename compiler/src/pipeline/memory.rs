@@ -1,0 +1,113 @@
+//! The plans of a model under a memory limit: more is computed again until the estimate is below it.
+
+use super::{inference, optimised};
+use crate::ir::cost::Sizes;
+use crate::ir::graph::{Graph, Misfit};
+use crate::lower::Binding;
+use crate::pass::recompute::Choice;
+use crate::plan::memory::{Estimate, Load, estimate};
+use crate::plan::{Plan, plan};
+use crate::spec::Spec;
+
+/// The largest batches that a run meets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Work {
+    /// Of the training; its rows decide what is computed again.
+    pub training: Load,
+    /// Of the evaluations in between; nothing where there are none.
+    pub evaluation: Option<Load>,
+    /// Bytes that are held besides: data, checkpoints, the program itself.
+    pub besides: u64,
+}
+
+/// Bytes that a run takes, at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Need {
+    /// The training step.
+    pub training: Estimate,
+    /// Values of the evaluations: their buffers are kept beside those of the training.
+    pub evaluation: u64,
+    /// See [`Work::besides`].
+    pub besides: u64,
+}
+
+impl Need {
+    /// All of it.
+    pub fn total(&self) -> u64 {
+        [self.evaluation, self.besides].into_iter().fold(self.training.total(), u64::saturating_add)
+    }
+}
+
+/// The plans of a model with what they need.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    /// One training step.
+    pub training: Plan,
+    /// One forward pass.
+    pub inference: Plan,
+    /// What the plans need.
+    pub need: Need,
+    /// What they would need with every value kept that the backward run reads.
+    pub all_kept: Need,
+    /// What they would need without a limit.
+    pub without_limit: Need,
+    /// What is kept for the backward run, one text per value.
+    pub kept: Vec<String>,
+    /// What the backward run computes again.
+    pub again: Vec<String>,
+    /// Whether the limit is kept. If not, these plans need the least that any choice needs.
+    pub fits: bool,
+}
+
+/// The plans of a model for batches up to those of `work`, within `limit` bytes if that can be done.
+///
+/// Without a limit, and where there is room, the training plan is that of [`super::training`]. Beyond that, values are
+/// computed again in the order of bytes saved per operation, each only if the peak then is lower.
+///
+/// # Errors
+/// See [`super::training`].
+pub fn plans_within(spec: &Spec, binding: &Binding, work: &Work, limit: Option<u64>) -> Result<Fitted, Misfit> {
+    let inference = plan(inference(spec, binding)?);
+    let graph = optimised(spec, binding)?;
+    let evaluation = work.evaluation.as_ref().map_or(0, |load| estimate(&inference, load).activations);
+    let needs = |training: Estimate| Need { training, evaluation, besides: work.besides };
+    let all_kept = needs(estimate(&plan(graph.clone()), &work.training));
+    let mut choice = Choice::of_pass(&graph);
+    let mut training = plan(choice.rewritten().unwrap_or_else(|| graph.clone()));
+    let without_limit = needs(estimate(&training, &work.training));
+    let mut need = without_limit;
+    let fits = |need: &Need| limit.is_none_or(|limit| need.total() <= limit);
+    if !fits(&need) {
+        choice.weigh(sizes(&work.training));
+        while !fits(&need) {
+            let Some((better, planned)) = step(&graph, &choice, need.training.activations, &work.training) else {
+                break;
+            };
+            need.training = estimate(&planned, &work.training);
+            (choice, training) = (better, planned);
+        }
+    }
+    let (kept, again) = choice.lists();
+    Ok(Fitted { training, inference, need, all_kept, without_limit, kept, again, fits: fits(&need) })
+}
+
+/// The next choice whose peak is lower, with its plan.
+fn step<'g>(graph: &Graph, choice: &Choice<'g>, peak: u64, load: &Load) -> Option<(Choice<'g>, Plan)> {
+    let mut from = choice.clone();
+    while let Some(next) = from.next() {
+        let mut tried = from.clone();
+        tried.take(&next);
+        let planned = plan(tried.rewritten().unwrap_or_else(|| graph.clone()));
+        if estimate(&planned, load).activations < peak {
+            return Some((tried, planned));
+        }
+        from.refuse(&next);
+    }
+    None
+}
+
+/// The mean row stands for all: values are weighed against each other.
+fn sizes(load: &Load) -> Sizes {
+    let rows = load.lengths.len() as f64;
+    Sizes::rows(rows, load.tokens() as f64 / rows.max(1.0))
+}

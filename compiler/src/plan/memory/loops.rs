@@ -1,0 +1,259 @@
+//! Loops. Steps that see the same rows and lengths take the same memory, so three of them are walked, and those in between
+//! hold what the second one left behind.
+
+use std::rc::Rc;
+
+use super::walk::{Env, Held, Taped, Walk};
+use crate::expr::{Env as Names, Expr, Value as Number, eval};
+use crate::ir::graph::{Node, RegionId, Value};
+use crate::ir::loops;
+use crate::ir::types::{Attr, Type};
+use crate::plan::Step;
+
+/// Steps of a group that are walked.
+const WALKED: usize = 3;
+
+/// Consecutive steps that are alike.
+struct Group {
+    /// The rows that take part, of those that entered the loop.
+    rows: Vec<usize>,
+    env: Env,
+    times: usize,
+}
+
+/// Values as they stood before a body saw only some of their rows.
+type Uncut = Vec<(Value, Held)>;
+
+impl Walk<'_> {
+    /// Runs `step` for a group, and leaves behind what all its steps leave behind.
+    fn repeat(&mut self, group: &Group, tape: &mut Vec<Taped>, mut step: impl FnMut(&mut Self, &mut Vec<Taped>)) {
+        for n in 0..group.times.min(WALKED) {
+            let before = self.pool.held();
+            step(self, tape);
+            // The steps in between come before the last one, which needs room beside what they hold.
+            if n + 2 == WALKED && group.times > WALKED {
+                let more = (group.times - WALKED) as u64;
+                let grown = self.pool.held().saturating_sub(before);
+                let left = vec![self.pool.take_bytes(grown.saturating_mul(more))];
+                if let Some(last) = tape.last_mut() {
+                    last.more = left;
+                }
+            }
+        }
+    }
+
+    pub(super) fn recur(&mut self, node: &Node, env: &Env) {
+        let Some(body) = node.body else { return };
+        let halts = self.plan.regions[body.index()].yields.len() > node.operands.len();
+        let types = self.types(&node.operands);
+        let mut values: Vec<Held> = node.operands.iter().map(|v| self.value(*v, env)).collect();
+        // What rows that leave are written over.
+        let mut done = values.clone();
+        let (mut tape, mut uncut) = (vec![], vec![]);
+        for group in self.depths(node, env) {
+            if group.rows.len() < env.rows {
+                done = self.blocks(&types, env);
+                values = self.blocks(&types, &group.env);
+                self.put_back(std::mem::take(&mut uncut));
+                uncut = self.cut(body, &group.env);
+            }
+            self.repeat(&group, &mut tape, |walk, tape| {
+                let mut params = if halts { values.clone() } else { std::mem::take(&mut values) };
+                params.extend(walk.plan.graph.params(body).last().map(|step| walk.value(*step, env)));
+                let mut out = walk.body(body, params, &group.env);
+                out.yields.truncate(types.len());
+                let (here, rows) = (group.env.clone(), group.rows.clone());
+                tape.push(Taped { env: here, rows, saved: out.saved, more: vec![] });
+                values = out.yields;
+            });
+        }
+        self.put_back(uncut);
+        let all = tape.last().is_none_or(|last| last.rows.len() == env.rows);
+        self.finish(node, if all { values } else { done }, tape);
+    }
+
+    pub(super) fn chunks(&mut self, node: &Node, env: &Env) {
+        let Some(body) = node.body else { return };
+        let carried = loops::layout(&self.plan.graph, self.owner(body)).carried;
+        let types = self.types(&node.operands);
+        let mut state: Vec<Held> = node.operands[..carried].iter().map(|v| self.value(*v, env)).collect();
+        let outputs = self.types(&node.results[carried..]);
+        let outputs = outputs.iter().filter(|t| **t != Type::Tape).cloned().collect::<Vec<_>>();
+        let outputs = self.blocks(&outputs, env);
+        let (mut tape, mut uncut) = (vec![], vec![]);
+        for group in widths(node, env) {
+            let all = group.rows.len() == env.rows;
+            self.put_back(std::mem::take(&mut uncut));
+            if !all {
+                uncut = self.cut(body, &group.env);
+            }
+            self.repeat(&group, &mut tape, |walk, tape| {
+                let own = &types[..carried];
+                let mut params = if all { std::mem::take(&mut state) } else { walk.blocks(own, &group.env) };
+                params.extend(walk.blocks(&slices(node, &types[carried..]), &group.env));
+                let mut out = walk.body(body, params, &group.env);
+                let (here, rows) = (group.env.clone(), group.rows.clone());
+                tape.push(Taped { env: here, rows, saved: out.saved, more: vec![] });
+                out.yields.truncate(carried);
+                if all {
+                    state = out.yields;
+                }
+            });
+        }
+        self.put_back(uncut);
+        state.extend(outputs);
+        self.finish(node, state, tape);
+    }
+
+    pub(super) fn unwind(&mut self, at: &Step, node: &Node, env: &Env) {
+        let slot = &mut self.values[node.operands[0].index()];
+        // At its last use the tape's steps go as they are run.
+        let tape = if at.frees.contains(&node.operands[0]) { slot.take() } else { slot.clone() };
+        let (Some(body), Some(Held::Tape(tape))) = (node.body, tape) else { return };
+        let mut tape = Rc::unwrap_or_clone(tape);
+        let parts = loops::layout(&self.plan.graph, self.owner(body));
+        let types = self.types(&node.operands);
+        let mut state: Vec<Held> = node.operands[1..=parts.carried].iter().map(|v| self.value(*v, env)).collect();
+        let sums = self.blocks(&self.types(&node.results[parts.carried..]), env);
+        let mut uncut = vec![];
+        let mut present = env.rows;
+        while let Some(step) = tape.pop() {
+            let all = step.rows.len() == env.rows;
+            if step.rows.len() != present {
+                self.put_back(std::mem::take(&mut uncut));
+                uncut = if all { vec![] } else { self.cut(body, &step.env) };
+                present = step.rows.len();
+            }
+            let own = &types[1..=parts.carried];
+            let mut params = if all { std::mem::take(&mut state) } else { self.blocks(own, &step.env) };
+            params.extend(self.blocks(&slices(node, &types[1 + parts.carried..]), &step.env));
+            let here = step.env.clone();
+            params.extend(match Rc::try_unwrap(step) {
+                Ok(step) => step.saved,
+                Err(shared) => shared.saved.clone(),
+            });
+            let mut out = self.body(body, params, &here);
+            out.yields.truncate(parts.carried);
+            if all {
+                state = out.yields;
+            }
+        }
+        self.put_back(uncut);
+        state.extend(sums);
+        for (result, held) in node.results.iter().zip(state) {
+            self.set(*result, held);
+        }
+    }
+
+    fn finish(&mut self, node: &Node, values: Vec<Held>, tape: Vec<Taped>) {
+        for (result, held) in node.results.iter().zip(values) {
+            self.set(*result, held);
+        }
+        if let Some(last) = node.results.last().filter(|v| *self.plan.graph.ty(**v) == Type::Tape) {
+            self.set(*last, Held::Tape(Rc::new(tape.into_iter().map(Rc::new).collect())));
+        }
+    }
+
+    fn owner(&self, body: RegionId) -> crate::ir::graph::NodeId {
+        self.plan.graph.owner(body).expect("a body belongs to a loop")
+    }
+
+    /// Cuts what a body captures down to the rows of `env`.
+    fn cut(&mut self, body: RegionId, env: &Env) -> Uncut {
+        let plan = self.plan;
+        let mut full = vec![];
+        for &value in &plan.regions[body.index()].captures {
+            if let Some(Held::Block(block)) = self.values[value.index()].take() {
+                let cut = self.block(plan.graph.ty(value), env);
+                self.set(value, cut);
+                full.push((value, Held::Block(block)));
+            }
+        }
+        full
+    }
+
+    fn put_back(&mut self, full: Uncut) {
+        for (value, held) in full {
+            self.set(value, held);
+        }
+    }
+
+    /// The steps of a depth recurrence: rows leave at their bounds.
+    fn depths(&self, node: &Node, env: &Env) -> Vec<Group> {
+        let bounds = self.bounds(node, env);
+        let mut ends = bounds.clone();
+        ends.sort_unstable();
+        ends.dedup();
+        let mut from = 0;
+        let mut groups = vec![];
+        for end in ends.into_iter().filter(|end| *end > 0) {
+            let rows: Vec<usize> = (0..env.rows).filter(|r| bounds[*r] >= end).collect();
+            groups.push(Group { env: env.select(&rows), rows, times: end - from });
+            from = end;
+        }
+        groups
+    }
+
+    /// The bound of every row. A bound that has no value counts as 0: the executor refuses it.
+    fn bounds(&self, node: &Node, env: &Env) -> Vec<usize> {
+        let most = self.load.depth.unwrap_or(usize::MAX);
+        let size = |n: i64| usize::try_from(n).unwrap_or(0).min(most);
+        let bound = node.attrs.get("bound");
+        if let Some(n) = bound.and_then(Attr::int) {
+            return vec![size(n); env.rows];
+        }
+        let expr = bound.and_then(|attr| Expr::try_from(attr).ok());
+        let axis = node.operands.iter().find_map(|v| self.plan.graph.ty(*v).ragged().map(str::to_owned));
+        let lengths = env.axis(axis.as_deref().unwrap_or_default());
+        let of = |row: usize| {
+            let length = lengths.get(row).map_or(0, |n| i64::try_from(*n).unwrap_or(i64::MAX));
+            match expr.as_ref().map(|e| eval(e, &Names { length, ..Names::default() })) {
+                Some(Ok(Number::Int(n))) => size(n),
+                _ => 0,
+            }
+        };
+        (0..env.rows).map(of).collect()
+    }
+}
+
+/// Types of what a body receives slice by slice: the chunk's axis in place of the whole one.
+fn slices(node: &Node, types: &[Type]) -> Vec<Type> {
+    let axis = node.attrs.get("axis").and_then(Attr::text).unwrap_or_default();
+    let cut = |ty: &Type| match ty {
+        Type::Tensor(elem, dims) if dims.len() > 1 => {
+            let mut dims = dims.clone();
+            dims[1] = crate::ir::types::Dim::sym(axis);
+            Type::Tensor(*elem, dims)
+        }
+        other => other.clone(),
+    };
+    types.iter().map(cut).collect()
+}
+
+/// The steps of a chunk recurrence: every row by its own chunks.
+fn widths(node: &Node, env: &Env) -> Vec<Group> {
+    let word = |name: &str| node.attrs.get(name).and_then(Attr::text).unwrap_or_default();
+    let int = |name: &str| node.attrs.get(name).and_then(Attr::int).and_then(|v| usize::try_from(v).ok());
+    let whole = env.axis(word("over"));
+    let balanced = word("cut") == "balanced";
+    let longest = whole.iter().copied().max().unwrap_or(0);
+    let width = |length: usize| match (int("count"), int("size")) {
+        (Some(count), _) => length.div_ceil(count.max(1)),
+        (None, Some(size)) if balanced => length.div_ceil(length.div_ceil(size.max(1)).max(1)),
+        (None, size) => size.unwrap_or(1),
+    };
+    let widths: Vec<usize> = whole.iter().map(|n| width(if balanced { longest } else { *n }).max(1)).collect();
+    let counts: Vec<usize> = whole.iter().zip(&widths).map(|(n, w)| n.div_ceil(*w)).collect();
+    // Between these steps no row ends and no row's last, shorter chunk comes.
+    let mut marks: Vec<usize> = counts.iter().flat_map(|n| [n.saturating_sub(1), *n]).chain([0]).collect();
+    marks.sort_unstable();
+    marks.dedup();
+    let group = |pair: &[usize]| {
+        let rows: Vec<usize> = (0..whole.len()).filter(|r| counts[*r] > pair[0]).collect();
+        let part = |r: &usize| widths[*r].min(whole[*r] - pair[0] * widths[*r]);
+        let mut here = env.select(&rows);
+        here.set_axis(word("axis"), rows.iter().map(part).collect());
+        Group { rows, env: here, times: pair[1] - pair[0] }
+    };
+    marks.windows(2).map(group).collect()
+}

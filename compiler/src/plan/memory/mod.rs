@@ -1,0 +1,91 @@
+//! How much memory a plan takes for a batch.
+//!
+//! The plan is walked as the executor walks it, with sizes in place of numbers: a value lives from its step to its
+//! `frees`, a tape holds what every step saved, loops nest, an `unwind` holds its tape to the end, and an op works in
+//! place where the plan says so and nobody else holds the buffer. Values inside of a group of steps take nothing. Recurrences run to their bound unless a mean depth is
+//! given, so the result is an upper bound for models that halt.
+//!
+//! Buffers come from an arena that joins what is free, as in the executor, so what counts is the most that is held at one
+//! time.
+//!
+//! Not counted is the scratch of kernels: a few blocks per thread, some 100 KiB.
+
+mod loops;
+mod pool;
+mod walk;
+
+use std::collections::BTreeSet;
+
+use super::Plan;
+use crate::ir::graph::MAIN;
+use crate::ir::ops::Op;
+use crate::ir::types::Dim;
+use walk::Walk;
+
+/// The batch for which memory is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// Tokens of every row.
+    pub lengths: Vec<usize>,
+    /// Steps of a depth recurrence, at most its bound; `None` for the bound itself.
+    pub depth: Option<usize>,
+}
+
+/// Bytes that a training step takes, in `f32`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Estimate {
+    /// Parameters, their gradients and the two moments of the optimiser.
+    pub parameters: u64,
+    /// Weights in the order of their products, which the executor keeps beside them.
+    pub packed: u64,
+    /// All values.
+    pub activations: u64,
+}
+
+/// Value, gradient and the two moments of AdamW, in `f32`.
+pub const BYTES_PER_PARAMETER: u64 = 16;
+
+impl Load {
+    /// Rows of one length.
+    pub fn even(rows: usize, length: usize) -> Self {
+        Self { lengths: vec![length; rows], depth: None }
+    }
+
+    /// Tokens of all rows.
+    pub fn tokens(&self) -> usize {
+        self.lengths.iter().sum()
+    }
+}
+
+impl Estimate {
+    /// All parts.
+    pub fn total(&self) -> u64 {
+        self.parameters.saturating_add(self.packed).saturating_add(self.activations)
+    }
+}
+
+/// What a plan takes for a batch. Axes that only a task gives count as 1.
+pub fn estimate(plan: &Plan, load: &Load) -> Estimate {
+    let size = |dims: &[Dim]| product(dims.iter().map(|d| d.fixed().unwrap_or(1) as u64));
+    let parameters = plan.parameters.iter().map(|p| size(p.ty.dims())).fold(0, u64::saturating_add);
+    Estimate {
+        parameters: parameters.saturating_mul(BYTES_PER_PARAMETER),
+        packed: packed(plan),
+        activations: Walk::new(plan, load).most(),
+    }
+}
+
+/// Bytes of the packed weights: one for each weight and direction in which it is used.
+fn packed(plan: &Plan) -> u64 {
+    let nodes = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id));
+    let weights = nodes.filter(|n| matches!(n.op, Op::Linear | Op::LinearGradInput)).map(|n| (n.operands[1], n.op));
+    let numbers = weights
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .map(|(w, _)| product(plan.graph.ty(w).dims().iter().map(|d| d.fixed().unwrap_or(1) as u64)));
+    numbers.fold(0, u64::saturating_add).saturating_mul(4)
+}
+
+fn product(sizes: impl Iterator<Item = u64>) -> u64 {
+    sizes.fold(1, u64::saturating_mul)
+}

@@ -1,0 +1,203 @@
+//! The walk over a plan with sizes in place of numbers.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use super::pool::{Block, Pool};
+use super::{Load, product};
+use crate::ir::graph::{MAIN, Node, RegionId, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::{BATCH, Dim, Elem, FRAMED, LENGTH, PAIRS, Type};
+use crate::plan::{Plan, Step};
+
+/// A value of the graph. Clones share the buffer.
+#[derive(Clone, Debug)]
+pub(super) enum Held {
+    Block(Rc<Block>),
+    Tape(Rc<Vec<Rc<Taped>>>),
+}
+
+/// A step on a tape.
+#[derive(Debug)]
+pub(super) struct Taped {
+    /// The batch as the step saw it.
+    pub(super) env: Env,
+    /// The rows that took part, of those that entered the loop.
+    pub(super) rows: Vec<usize>,
+    pub(super) saved: Vec<Held>,
+    /// What further steps like this one hold.
+    pub(super) more: Vec<Block>,
+}
+
+/// Rows and the lengths of their ragged axes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Env {
+    pub(super) rows: usize,
+    axes: Vec<(String, Vec<usize>)>,
+}
+
+impl Env {
+    fn new(lengths: &[usize]) -> Self {
+        let framed = lengths.iter().map(|n| n.saturating_add(2)).collect();
+        let axes = vec![(LENGTH.to_owned(), lengths.to_vec()), (FRAMED.to_owned(), framed)];
+        Self { rows: lengths.len(), axes }
+    }
+
+    /// Lengths of the rows on an axis.
+    pub(super) fn axis(&self, name: &str) -> &[usize] {
+        self.axes.iter().find(|(n, _)| n == name).map_or(&[], |(_, lengths)| lengths)
+    }
+
+    pub(super) fn set_axis(&mut self, name: &str, lengths: Vec<usize>) {
+        self.axes.retain(|(n, _)| n != name);
+        self.axes.push((name.to_owned(), lengths));
+    }
+
+    pub(super) fn select(&self, rows: &[usize]) -> Self {
+        let part = |lengths: &[usize]| rows.iter().filter_map(|r| lengths.get(*r).copied()).collect();
+        Self { rows: rows.len(), axes: self.axes.iter().map(|(n, a)| (n.clone(), part(a))).collect() }
+    }
+
+    /// Size of a tensor in numbers of four bytes.
+    fn numbers(&self, ty: &Type) -> u64 {
+        let dims = ty.dims();
+        let total = |axis: &str| self.axis(axis).iter().fold(0, |sum: u64, n| sum.saturating_add(*n as u64));
+        let (units, rest) = match dims {
+            [Dim::Sym(b), Dim::Sym(axis), rest @ ..] if b == BATCH => (total(axis), rest),
+            [Dim::Sym(b), rest @ ..] if b == BATCH => (self.rows as u64, rest),
+            [Dim::Sym(b), rest @ ..] if b == PAIRS => (self.rows as u64 / 2, rest),
+            rest => (1, rest),
+        };
+        let inner = product(rest.iter().map(|d| d.fixed().unwrap_or(1) as u64));
+        let count = units.saturating_mul(inner);
+        if ty.elem() == Some(Elem::Bool) { count.div_ceil(4) } else { count }
+    }
+}
+
+/// A walk through the training step of one batch.
+pub(super) struct Walk<'p> {
+    pub(super) plan: &'p Plan,
+    pub(super) values: Vec<Option<Held>>,
+    pub(super) pool: Rc<Pool>,
+    pub(super) load: &'p Load,
+    /// Values that live in the scratch of a group.
+    inner: BTreeSet<Value>,
+}
+
+/// What one run of a body gave.
+pub(super) struct BodyResult {
+    pub(super) yields: Vec<Held>,
+    pub(super) saved: Vec<Held>,
+}
+
+impl<'p> Walk<'p> {
+    pub(super) fn new(plan: &'p Plan, load: &'p Load) -> Self {
+        let values = vec![None; plan.graph.value_count()];
+        Self { plan, values, pool: Rc::default(), load, inner: BTreeSet::new() }
+    }
+
+    /// The most bytes that are held at one time.
+    pub(super) fn most(mut self) -> u64 {
+        let env = Env::new(&self.load.lengths);
+        self.region(MAIN, &env);
+        self.pool.most()
+    }
+
+    pub(super) fn block(&self, ty: &Type, env: &Env) -> Held {
+        Held::Block(Rc::new(self.pool.take(env.numbers(ty))))
+    }
+
+    pub(super) fn blocks(&self, types: &[Type], env: &Env) -> Vec<Held> {
+        types.iter().map(|ty| self.block(ty, env)).collect()
+    }
+
+    pub(super) fn types(&self, values: &[Value]) -> Vec<Type> {
+        values.iter().map(|v| self.plan.graph.ty(*v).clone()).collect()
+    }
+
+    /// A handle to a value; parameters are copied, as in the executor.
+    pub(super) fn value(&self, value: Value, env: &Env) -> Held {
+        self.values[value.index()].clone().unwrap_or_else(|| self.block(self.plan.graph.ty(value), env))
+    }
+
+    pub(super) fn set(&mut self, value: Value, held: Held) {
+        self.values[value.index()] = Some(held);
+    }
+
+    pub(super) fn body(&mut self, body: RegionId, params: Vec<Held>, env: &Env) -> BodyResult {
+        let plan = self.plan;
+        for (&param, held) in plan.graph.params(body).iter().zip(params) {
+            self.set(param, held);
+        }
+        self.region(body, env);
+        let own = &plan.regions[body.index()];
+        let held = |values: &[Value]| values.iter().map(|v| self.value(*v, env)).collect::<Vec<_>>();
+        let (yields, saved) = (held(&own.yields), held(&own.saves));
+        for value in own.yields.iter().chain(&own.saves) {
+            if plan.graph.scope(*value) == body {
+                self.values[value.index()] = None;
+            }
+        }
+        BodyResult { yields, saved }
+    }
+
+    fn region(&mut self, region: RegionId, env: &Env) {
+        let plan = self.plan;
+        let own = &plan.regions[region.index()];
+        for value in &own.unused {
+            self.values[value.index()] = None;
+        }
+        self.inner.extend(own.groups.iter().flat_map(|g| g.inner.iter().map(|i| i.value)));
+        for step in &own.steps {
+            self.step(step, env);
+            for value in &step.frees {
+                self.values[value.index()] = None;
+            }
+        }
+    }
+
+    fn step(&mut self, step: &Step, env: &Env) {
+        let node = self.plan.graph.node(step.node);
+        match node.op {
+            Op::Param | Op::Accumulate => {}
+            Op::Recur => self.recur(node, env),
+            Op::Chunks => self.chunks(node, env),
+            Op::Unwind => self.unwind(step, node, env),
+            Op::Squeeze | Op::Unsqueeze => {
+                let same = self.value(node.operands[0], env);
+                self.set(node.results[0], same);
+            }
+            _ => self.results(node, step, env),
+        }
+    }
+
+    /// New buffers for the results, except for one that takes the place of a dying operand, and for those that are added
+    /// to gradients.
+    fn results(&mut self, node: &Node, step: &Step, env: &Env) {
+        let dying = step.in_place.and_then(|n| self.take_unique(node.operands[n]));
+        if let Some(buffer) = dying {
+            self.set(node.results[0], buffer);
+            return;
+        }
+        let types = self.types(&node.results);
+        let kept = node.results.iter().zip(&step.into).zip(&types).filter(|((v, _), _)| !self.inner.contains(v));
+        // All exist at once before those that are added to gradients are gone again.
+        let made: Vec<_> = kept.map(|((v, into), ty)| (*v, *into, self.block(ty, env))).collect();
+        for (value, into, block) in made {
+            if into.is_none() {
+                self.set(value, block);
+            }
+        }
+    }
+
+    fn take_unique(&mut self, value: Value) -> Option<Held> {
+        let held = self.values[value.index()].take();
+        match held {
+            Some(Held::Block(block)) if Rc::strong_count(&block) == 1 => Some(Held::Block(block)),
+            shared => {
+                self.values[value.index()] = shared;
+                None
+            }
+        }
+    }
+}
