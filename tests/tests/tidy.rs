@@ -25,6 +25,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 
 /// The places that may name a library; everything else goes through them.
 const DOORS: &[(&str, &[&str])] = &[
+    ("allocator_api2", &["runtime/src/exec/"]),
     ("candle_core", &["runtime/", "tests/", "benches/benches/"]),
     ("candle_nn", &["runtime/", "tests/", "benches/benches/"]),
     ("divan", &["benches/benches/"]),

@@ -112,12 +112,6 @@ impl<X> Shared<X> {
         // SAFETY: this was the only handle, and it is forgotten.
         Ok(unsafe { reclaim(counted) }.value)
     }
-
-    /// The value to write, if this is its only handle.
-    pub fn get_mut(&mut self) -> Option<&mut X> {
-        // SAFETY: nobody else has a handle, and this one is borrowed exclusively.
-        (self.counted().count.get() == 1).then(|| unsafe { &mut self.counted.as_mut().value })
-    }
 }
 
 /// Moves the value of the last handle out of the arena.
