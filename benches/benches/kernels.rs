@@ -45,8 +45,8 @@ mod candle {
 
 mod linear {
     use super::{Bencher, ItemsCount, candle, numbers};
-    use rtc_runtime::kernel::linear::{add_rows, linear, linear_grad_weight};
-    use rtc_runtime::kernel::product::{Orientation, Packed, product};
+    use rtc_runtime::kernel::linear::{add_rows, linear};
+    use rtc_runtime::kernel::product::{Orientation, Packed, outer, product};
     use rtc_runtime::kernel::{Write, elementwise};
 
     /// Rows, inputs, outputs.
@@ -102,7 +102,7 @@ mod linear {
         bencher.counter(flop((m, k, n), 3)).bench_local(|| {
             linear(&x, &w, Some(&bias), &mut y);
             product(&dy, &back, &mut dx, Write::Replace);
-            linear_grad_weight(&x, &dy, &mut dw, m, k, n, Write::Replace);
+            outer(&x, &dy, &mut dw, m, k, n, Write::Replace);
             add_rows(&dy, &mut db);
         });
     }

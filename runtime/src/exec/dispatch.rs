@@ -12,7 +12,7 @@ use super::storage::{Buffer, Element, List};
 use super::value::Val;
 use super::{Executor, Fault};
 use crate::kernel::attention::{Attention, MaskKind, ProbabilityDropout, attention, attention_grad};
-use crate::kernel::{Write, channels, elementwise, embedding, linear, loss, pool, unit};
+use crate::kernel::{Write, channels, elementwise, embedding, linear, loss, pool, product, unit};
 
 impl<T: Element> Executor<T> {
     /// Runs one step and puts its results into the table.
@@ -128,7 +128,7 @@ impl<T: Element> Executor<T> {
             Op::LinearGradWeight => self.reduce(&c, |e, c, y, write| {
                 let (dy, x) = (e.real(c.operand(0)), e.real(c.operand(1)));
                 let (n, k) = (c.last(0), c.last(1));
-                linear::linear_grad_weight(x, dy, y, dy.len() / n, k, n, write);
+                product::outer(x, dy, y, dy.len() / n, k, n, write);
             }),
             Op::AttentionGrad => self.attention_grad(&c)?,
             Op::EmbedGrad => self.reduce(&c, |e, c, y, write| {

@@ -3,8 +3,10 @@
 //! Every (row, head) is one task. The scores of a block of queries against all keys of the row stay in cache; with the
 //! keys transposed once, all products run over contiguous vectors.
 
+use std::cell::RefCell;
+
 use super::dropout::Keep;
-use super::parallel::{LANES, Parts, each_with, fold_lanes, lane_sum, vectorised};
+use super::parallel::{LANES, Parts, each, fold_lanes, lane_sum, vectorised};
 use super::tile::{Left, Panel, product};
 use super::{Real, Write};
 use crate::rng::Key;
@@ -77,12 +79,9 @@ pub fn attention<T: Real>(
     let shape = Shape::new(spec, q, k, v, q_offsets, k_offsets);
     debug_assert_eq!(out.len(), q.len());
     let out = Parts::new(out);
-    shape.each_head(2, |scratch, place| {
-        let Some((nq, nk)) = place.extent(&shape) else {
-            return;
-        };
+    shape.each_head(2, |scratch, place, extent| {
         // SAFETY: the (row, head) pairs own disjoint strided parts of `out`, all inside it.
-        unsafe { forward_head(&shape, scratch, place, nq, nk, [q, k, v], &out) }
+        unsafe { forward_head(&shape, scratch, place, extent, [q, k, v], &out) }
     });
 }
 
@@ -102,12 +101,9 @@ pub fn attention_grad<T: Real>(
     let shape = Shape::new(spec, q, k, v, q_offsets, k_offsets);
     debug_assert!(dout.len() == q.len() && dq.len() == q.len() && dk.len() == k.len() && dv.len() == v.len());
     let grads = [Parts::new(dq), Parts::new(dk), Parts::new(dv)];
-    shape.each_head(5, |scratch, place| {
-        let Some((nq, nk)) = place.extent(&shape) else {
-            return;
-        };
+    shape.each_head(5, |scratch, place, extent| {
         // SAFETY: the (row, head) pairs own disjoint strided parts of the gradients, all inside them.
-        unsafe { backward_head(&shape, scratch, place, nq, nk, [q, k, v, dout], &grads) }
+        unsafe { backward_head(&shape, scratch, place, extent, [q, k, v, dout], &grads) }
     });
 }
 
@@ -138,25 +134,27 @@ impl Place {
     }
 }
 
-/// Reused buffers of one thread.
-#[derive(Default)]
-struct Scratch<T> {
+/// Memory for one row and head, cut from a thread's scratch.
+struct Scratch<'s, T> {
     /// Keys of the head, transposed: `[e, keys]`.
-    keys: Vec<T>,
-    /// Values of the head, transposed.
-    values: Vec<T>,
+    keys: &'s mut [T],
     /// Scores, then probabilities, of a block of queries.
-    scores: Vec<T>,
-    /// Their gradients.
-    grads: Vec<T>,
-    /// Copies of q, k, v and dout with the head width filled up to whole vectors.
-    operands: [Vec<T>; 4],
-    /// Results with the head width filled up.
-    results: [Vec<T>; 3],
-    /// Flags of a dense mask.
-    allowed: Vec<bool>,
-    /// Dropout factors of one query.
-    factors: Vec<T>,
+    scores: &'s mut [T],
+    /// Dropout factors of a block; empty without dropout.
+    factors: &'s mut [T],
+    /// Copies of q, k and v with the head width filled up to whole vectors.
+    operands: [&'s mut [T]; 3],
+    /// The output with the head width filled up, or the gradient of q.
+    result: &'s mut [T],
+    /// For the gradients: values transposed, gradients of the scores, copy of dout, gradients of k and v.
+    backward: [&'s mut [T]; 5],
+}
+
+/// Cuts the first `len` numbers off.
+fn cut<'s, T>(rest: &mut &'s mut [T], len: usize) -> &'s mut [T] {
+    let (part, other) = std::mem::take(rest).split_at_mut(len);
+    *rest = other;
+    part
 }
 
 impl<'a> Shape<'a> {
@@ -176,15 +174,42 @@ impl<'a> Shape<'a> {
         Self { spec, q_offsets, k_offsets, stride, padded: spec.head_width.next_multiple_of(LANES) }
     }
 
-    /// Runs `task` for every row and head; `products` products of scores' size are the cost.
-    fn each_head<T: Real>(&self, products: usize, task: impl Fn(&mut Scratch<T>, Place) + Sync + Send) {
+    /// Runs `task` for every row and head that has queries or keys; `products` products of scores' size are the cost.
+    fn each_head<T: Real>(
+        &self,
+        products: usize,
+        task: impl Fn(&mut Scratch<'_, T>, Place, (usize, usize)) + Sync + Send,
+    ) {
         let rows = self.q_offsets.len() - 1;
         let heads = self.spec.heads;
         let pairs: usize =
             self.q_offsets.windows(2).zip(self.k_offsets.windows(2)).map(|(q, k)| (q[1] - q[0]) * (k[1] - k[0])).sum();
         let work = pairs * heads * (products * self.padded / 4 + 4);
-        each_with(rows * heads, work, Scratch::default, |scratch, i| {
-            task(scratch, Place { row: i / heads, head: i % heads });
+        each(rows * heads, work, |i| {
+            let place = Place { row: i / heads, head: i % heads };
+            if let Some((nq, nk)) = place.extent(self) {
+                self.with_scratch(nq, nk, products > 2, |scratch| task(scratch, place, (nq, nk)));
+            }
+        });
+    }
+
+    fn with_scratch<T: Real>(&self, nq: usize, nk: usize, backward: bool, f: impl FnOnce(&mut Scratch<'_, T>)) {
+        let width = nk.next_multiple_of(LANES);
+        let (queries, keys, turned) = (nq * self.padded, nk * self.padded, self.spec.head_width * width);
+        let scores = self.block_queries(width.max(LANES)).min(nq) * width;
+        let factors = if self.spec.dropout.is_some() { scores } else { 0 };
+        let more = if backward { [turned, scores, queries, keys, keys] } else { [0; 5] };
+        let total = turned + scores + factors + 2 * queries + 2 * keys + more.iter().sum::<usize>();
+        T::with_scratch(total, |mut rest| {
+            let rest = &mut rest;
+            f(&mut Scratch {
+                keys: cut(rest, turned),
+                scores: cut(rest, scores),
+                factors: cut(rest, factors),
+                operands: [queries, keys, keys].map(|len| cut(rest, len)),
+                result: cut(rest, queries),
+                backward: more.map(|len| cut(rest, len)),
+            });
         });
     }
 
@@ -205,13 +230,12 @@ impl<'a> Shape<'a> {
     /// Copies the head of `rows` positions from `start` on together, each filled up to whole vectors.
     ///
     /// Heads lie a power of two apart: read in place, their lines would fall into few sets of the cache.
-    fn gather<T: Real>(&self, x: &[T], start: usize, rows: usize, copy: &mut Vec<T>) {
+    fn gather<T: Real>(&self, x: &[T], start: usize, copy: &mut [T]) {
         let width = self.spec.head_width;
-        copy.clear();
-        for row in 0..rows {
+        for (row, copy) in copy.chunks_exact_mut(self.padded).enumerate() {
             let at = start + row * self.stride;
-            copy.extend_from_slice(&x[at..at + width]);
-            copy.resize((row + 1) * self.padded, T::ZERO);
+            copy_few(&x[at..at + width], &mut copy[..width]);
+            copy[width..].fill(T::ZERO);
         }
     }
 
@@ -224,13 +248,13 @@ impl<'a> Shape<'a> {
         for (row, values) in copy.chunks_exact(self.padded).enumerate() {
             let at = start + row * self.stride;
             // SAFETY: the caller's promise.
-            unsafe { out.part(at..at + width) }.copy_from_slice(&values[..width]);
+            copy_few(&values[..width], unsafe { out.part(at..at + width) });
         }
     }
 
     /// `out[e, padded rows]` = the gathered `x`, transposed, the fill zero.
-    fn transpose<T: Real>(&self, x: &[T], padded_rows: usize, out: &mut Vec<T>) {
-        zeroed(out, self.spec.head_width * padded_rows);
+    fn transpose<T: Real>(&self, x: &[T], padded_rows: usize, out: &mut [T]) {
+        out.fill(T::ZERO);
         for (row, x) in x.chunks_exact(self.padded).enumerate() {
             for (c, &value) in x[..self.spec.head_width].iter().enumerate() {
                 out[c * padded_rows + row] = value;
@@ -239,27 +263,29 @@ impl<'a> Shape<'a> {
     }
 
     /// Sets the scores that no query of the block may use to minus infinity, the fill behind the last key included.
-    fn hide<T: Real>(&self, block: Block, nq: usize, allowed: &mut Vec<bool>, scores: &mut [T]) {
+    fn hide<T: Real>(&self, block: Block, nq: usize, scores: &mut [T]) {
         for (i, scores) in scores.chunks_exact_mut(block.columns.max(1)).enumerate() {
             let query = block.first + i;
             let causal = matches!(self.spec.mask, MaskKind::Causal);
             let seen = if causal { block.visible.min(query + 1) } else { block.visible };
             scores[seen..].fill(T::NEG_INFINITY);
             if let MaskKind::Dense(rule) = self.spec.mask {
+                let mut allowed = FLAGS.take();
                 allowed.clear();
                 allowed.resize(seen, true);
-                rule(MaskRow { row: block.place.row, head: block.place.head, query, queries: nq }, allowed);
-                for (score, &allowed) in scores.iter_mut().zip(allowed.iter()) {
+                rule(MaskRow { row: block.place.row, head: block.place.head, query, queries: nq }, &mut allowed);
+                for (score, &allowed) in scores.iter_mut().zip(&allowed) {
                     *score = if allowed { *score } else { T::NEG_INFINITY };
                 }
+                FLAGS.set(allowed);
             }
         }
     }
 
     /// The dropout factors of a block of queries; ones if there is no dropout are left out.
-    fn draw<'f, T: Real>(&self, block: Block, factors: &'f mut Vec<T>) -> Option<&'f [T]> {
+    fn draw<'f, T: Real>(&self, block: Block, factors: &'f mut [T]) -> Option<&'f [T]> {
         let dropout = self.spec.dropout?;
-        let factors = sized(factors, block.count * block.columns);
+        let factors = &mut factors[..block.count * block.columns];
         let keep = Keep::new(dropout.p);
         let key = dropout.row_keys[block.place.row].at(block.place.head as u64);
         for (i, factors) in factors.chunks_exact_mut(block.columns.max(1)).enumerate() {
@@ -291,19 +317,17 @@ struct Block {
     columns: usize,
 }
 
-/// The first `len` elements of `buffer`, made longer if need be; their content is arbitrary.
-fn sized<T: Real>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
-    if buffer.len() < len {
-        buffer.resize(len, T::ZERO);
-    }
-    &mut buffer[..len]
+thread_local! {
+    /// Flags of one query of a dense mask.
+    static FLAGS: RefCell<Vec<bool>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Makes `buffer` hold `len` zeros.
+/// Copies a few numbers, vector by vector: a call for so few costs more than the copy.
 #[inline(always)]
-fn zeroed<T: Real>(buffer: &mut Vec<T>, len: usize) {
-    buffer.clear();
-    buffer.resize(len, T::ZERO);
+fn copy_few<T: Real>(from: &[T], to: &mut [T]) {
+    let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<LANES>(), to.as_chunks_mut::<LANES>());
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    to_rest.iter_mut().zip(from_rest).for_each(|(to, from)| *to = *from);
 }
 
 /// Turns every row of scores into probabilities, `softmax(scale score)`; all 0 where all scores are minus infinity.
@@ -368,10 +392,9 @@ fn lane_max<T: Real>(x: &[T]) -> T {
 /// The task owns the head's part of `out`.
 unsafe fn forward_head<T: Real>(
     shape: &Shape,
-    scratch: &mut Scratch<T>,
+    scratch: &mut Scratch<'_, T>,
     place: Place,
-    nq: usize,
-    nk: usize,
+    (nq, nk): (usize, usize),
     [q, k, v]: [&[T]; 3],
     out: &Parts<T>,
 ) {
@@ -379,36 +402,26 @@ unsafe fn forward_head<T: Real>(
     let (e, padded) = (shape.spec.head_width, shape.padded);
     let width = nk.next_multiple_of(LANES);
     let scale = T::from_f64(shape.spec.scale);
-    let Scratch { keys, scores, allowed, factors, operands: [q_copy, k_copy, v_copy, _], results: [sums, ..], .. } =
-        scratch;
-    shape.gather(q, q_start, nq, q_copy);
-    shape.gather(k, k_start, nk, k_copy);
-    shape.gather(v, k_start, nk, v_copy);
+    let Scratch { keys, scores, factors, operands: [q_copy, k_copy, v_copy], result: sums, .. } = scratch;
+    shape.gather(q, q_start, q_copy);
+    shape.gather(k, k_start, k_copy);
+    shape.gather(v, k_start, v_copy);
     shape.transpose(k_copy, width, keys);
-    zeroed(sums, nq * padded);
     let rows = shape.block_queries(width.max(LANES));
     for first in (0..nq).step_by(rows) {
         let block = shape.block(place, first, rows, nq, nk);
         let Block { count, visible, columns, .. } = block;
-        let scores = sized(scores, count * columns);
+        let scores = &mut scores[..count * columns];
         let queries = Left::new(&q_copy[first * padded..], padded, 1);
         product(scores, columns, queries, Panel::new(keys, width), count, e, columns, Write::Replace);
-        shape.hide(block, nq, allowed, scores);
+        shape.hide(block, nq, scores);
         softmax(scores, columns, scale);
         if let Some(factors) = shape.draw(block, factors) {
             multiply(scores, factors);
         }
         let along = Left::new(scores, columns, 1);
-        product(
-            &mut sums[first * padded..],
-            padded,
-            along,
-            Panel::new(v_copy, padded),
-            count,
-            visible,
-            padded,
-            Write::Replace,
-        );
+        let sums = &mut sums[first * padded..];
+        product(sums, padded, along, Panel::new(v_copy, padded), count, visible, padded, Write::Replace);
     }
     // SAFETY: the caller's promise.
     unsafe { shape.scatter(sums, out, q_start) };
@@ -421,10 +434,9 @@ unsafe fn forward_head<T: Real>(
 /// The task owns the head's part of `grads`.
 unsafe fn backward_head<T: Real>(
     shape: &Shape,
-    scratch: &mut Scratch<T>,
+    scratch: &mut Scratch<'_, T>,
     place: Place,
-    nq: usize,
-    nk: usize,
+    (nq, nk): (usize, usize),
     inputs: [&[T]; 4],
     grads: &[Parts<T>; 3],
 ) {
@@ -432,25 +444,14 @@ unsafe fn backward_head<T: Real>(
     let (e, padded) = (shape.spec.head_width, shape.padded);
     let width = nk.next_multiple_of(LANES);
     let scale = T::from_f64(shape.spec.scale);
-    let starts = [q_start, k_start, k_start, q_start];
-    let lengths = [nq, nk, nk, nq];
-    for ((x, copy), (start, length)) in inputs.iter().zip(&mut scratch.operands).zip(starts.into_iter().zip(lengths)) {
-        shape.gather(x, start, length, copy);
-    }
-    for (sums, length) in scratch.results.iter_mut().zip(lengths) {
-        zeroed(sums, length * padded);
-    }
-    let Scratch {
-        keys,
-        values,
-        scores,
-        grads: d_scores,
-        allowed,
-        factors,
-        operands: [q, k, v, dout],
-        results: [dq, dk, dv],
-        ..
-    } = scratch;
+    let Scratch { keys, scores, factors, operands: [q, k, v], result: dq, backward: [values, d_scores, dout, dk, dv] } =
+        scratch;
+    shape.gather(inputs[0], q_start, q);
+    shape.gather(inputs[1], k_start, k);
+    shape.gather(inputs[2], k_start, v);
+    shape.gather(inputs[3], q_start, dout);
+    dk.fill(T::ZERO);
+    dv.fill(T::ZERO);
     shape.transpose(k, width, keys);
     shape.transpose(v, width, values);
     let rows = shape.block_queries(width.max(LANES));
@@ -458,8 +459,8 @@ unsafe fn backward_head<T: Real>(
         let block = shape.block(place, first, rows, nq, nk);
         let Block { count, visible, columns, .. } = block;
         let from = first * padded;
-        let scores = sized(scores, count * columns);
-        let d_scores = sized(d_scores, count * columns);
+        let scores = &mut scores[..count * columns];
+        let d_scores = &mut d_scores[..count * columns];
         product(
             scores,
             columns,
@@ -480,7 +481,7 @@ unsafe fn backward_head<T: Real>(
             columns,
             Write::Replace,
         );
-        shape.hide(block, nq, allowed, scores);
+        shape.hide(block, nq, scores);
         softmax(scores, columns, scale);
         let factors = shape.draw(block, factors);
         if let Some(factors) = factors {
@@ -497,7 +498,7 @@ unsafe fn backward_head<T: Real>(
         let across = Left::new(d_scores, 1, columns);
         product(dk, padded, across, Panel::new(&q[from..], padded), visible, count, padded, Write::Add);
     }
-    for ((grad, start), sums) in grads.iter().zip(starts).zip(&scratch.results) {
+    for ((grad, start), sums) in grads.iter().zip([q_start, k_start, k_start]).zip([dq, dk, dv]) {
         // SAFETY: the caller's promise.
         unsafe { shape.scatter(sums, grad, start) };
     }

@@ -32,15 +32,15 @@ pub fn cross_entropy<T: Real>(logits: &[T], labels: &[u32], weights: Option<&[T]
     let m = labels.len();
     let c = classes(logits, m);
     let sum = sum_scalars(m.div_ceil(ITEMS), logits.len() * 4, |i| {
-        let mut exps = vec![T::ZERO; c];
-        block(i, ITEMS, m)
-            .map(|item| {
+        T::with_scratch(c, |exps| {
+            let losses = block(i, ITEMS, m).map(|item| {
                 let row = &logits[item * c..(item + 1) * c];
-                let (largest, sum) = exponentials(row, &mut exps);
+                let (largest, sum) = exponentials(row, exps);
                 let loss = sum.ln() + (largest - row[labels[item] as usize]);
                 weighted(loss, weights, item)
-            })
-            .sum()
+            });
+            losses.sum()
+        })
     });
     LossSum { sum, weight: weight_sum(weights, m) }
 }
@@ -112,14 +112,15 @@ pub fn binary_cross_entropy_grad<T: Real>(
 /// The most probable class of every item of `logits[m, c]` (the first of equals), and its probability.
 pub fn predict<T: Real>(logits: &[T], class: &mut [u32], probability: &mut [f64]) {
     let c = classes(logits, class.len());
-    let mut exps = vec![T::ZERO; c];
-    for (item, (class, probability)) in class.iter_mut().zip(probability).enumerate() {
-        let row = &logits[item * c..(item + 1) * c];
-        let best = (0..c).fold(0, |best, i| if row[i] > row[best] { i } else { best });
-        let (largest, sum) = exponentials(row, &mut exps);
-        *class = best as u32;
-        *probability = ((row[best] - largest).exp() / sum).to_f64();
-    }
+    T::with_scratch(c, |exps| {
+        for (item, (class, probability)) in class.iter_mut().zip(probability).enumerate() {
+            let row = &logits[item * c..(item + 1) * c];
+            let best = (0..c).fold(0, |best, i| if row[i] > row[best] { i } else { best });
+            let (largest, sum) = exponentials(row, exps);
+            *class = best as u32;
+            *probability = ((row[best] - largest).exp() / sum).to_f64();
+        }
+    });
 }
 
 /// Class 1 where the logit is positive, else 0, and the probability of that class.

@@ -27,27 +27,16 @@ pub fn vectorised<R>(op: impl FnOnce() -> R) -> R {
     Arch::new().dispatch(op)
 }
 
-/// Runs `task(scratch, i)` for every `i` below `count`, on all threads of the current pool if `work` is worth it.
+/// Runs `task(i)` for every `i` below `count`, on all threads of the current pool if `work` is worth it.
 ///
-/// Each thread makes scratch of its own with `scratch`. Tasks must not depend on one another.
-pub fn each_with<S>(
-    count: usize,
-    work: usize,
-    scratch: impl Fn() -> S + Sync + Send,
-    task: impl Fn(&mut S, usize) + Sync + Send,
-) {
+/// Tasks must not depend on one another.
+pub fn each(count: usize, work: usize, task: impl Fn(usize) + Sync + Send) {
     if count > 1 && work >= WORTH && rayon::current_num_threads() > 1 {
         let grain = (count.saturating_mul(GRAIN) / work).clamp(1, count);
-        (0..count).into_par_iter().with_min_len(grain).for_each_init(scratch, task);
-    } else if count > 0 {
-        let mut scratch = scratch();
-        (0..count).for_each(|i| task(&mut scratch, i));
+        (0..count).into_par_iter().with_min_len(grain).for_each(task);
+    } else {
+        (0..count).for_each(task);
     }
-}
-
-/// [`each_with`] without scratch.
-pub fn each(count: usize, work: usize, task: impl Fn(usize) + Sync + Send) {
-    each_with(count, work, || (), |(), i| task(i));
 }
 
 /// Block number `index` of `0..len` cut into pieces of `size`.
@@ -119,22 +108,25 @@ pub fn sum_blocks<T: Real>(
     if blocks == 1 && write == Write::Replace {
         return part(0, out);
     }
-    let mut sums = vec![T::ZERO; blocks * width];
-    let parts = Parts::new(&mut sums);
-    // SAFETY: every block has a range of its own.
-    each(blocks, work, |i| part(i, unsafe { parts.part(i * width..(i + 1) * width) }));
-    for sum in sums.chunks_exact(width.max(1)) {
-        add_to(out, sum);
-    }
+    T::with_scratch(blocks * width, |sums| {
+        sums.fill(T::ZERO);
+        let parts = Parts::new(sums);
+        // SAFETY: every block has a range of its own.
+        each(blocks, work, |i| part(i, unsafe { parts.part(i * width..(i + 1) * width) }));
+        for sum in sums.chunks_exact(width.max(1)) {
+            add_to(out, sum);
+        }
+    });
 }
 
 /// Adds up `part(block)` over the blocks in double precision, in the order of the blocks.
 pub fn sum_scalars(blocks: usize, work: usize, part: impl Fn(usize) -> f64 + Sync + Send) -> f64 {
-    let mut sums = vec![0.0; blocks];
-    let parts = Parts::new(&mut sums);
-    // SAFETY: every block has an element of its own.
-    each(blocks, work, |i| unsafe { *parts.at(i) = part(i) });
-    sums.iter().sum()
+    f64::with_scratch(blocks, |sums| {
+        let parts = Parts::new(sums);
+        // SAFETY: every block has an element of its own.
+        each(blocks, work, |i| unsafe { *parts.at(i) = part(i) });
+        sums.iter().sum()
+    })
 }
 
 /// `out += x`, on the calling thread.

@@ -65,20 +65,44 @@ pub fn cumulative_mean<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T
         let range = positions.start * d..positions.end * d;
         // SAFETY: rows are disjoint.
         let y = unsafe { out.part(range.clone()) };
-        let mut sum = vec![T::ZERO; d];
-        vectorised(
-            #[inline(always)]
-            || {
-                for (t, (x, y)) in x[range].chunks_exact(d).zip(y.chunks_exact_mut(d)).enumerate() {
-                    let share = T::from_f64(1.0 / (t + 1) as f64);
-                    for ((y, &x), sum) in y.iter_mut().zip(x).zip(&mut sum) {
-                        *sum += x;
-                        *y = *sum * share;
-                    }
-                }
-            },
-        );
+        T::with_scratch(d, |sum| running_mean(&x[range], sum, y));
     });
+}
+
+/// One row of [`cumulative_mean`], with memory for the sums.
+fn running_mean<T: Real>(x: &[T], sum: &mut [T], y: &mut [T]) {
+    let d = sum.len();
+    sum.fill(T::ZERO);
+    vectorised(
+        #[inline(always)]
+        || {
+            for (t, (x, y)) in x.chunks_exact(d).zip(y.chunks_exact_mut(d)).enumerate() {
+                let share = T::from_f64(1.0 / (t + 1) as f64);
+                for ((y, &x), sum) in y.iter_mut().zip(x).zip(&mut *sum) {
+                    *sum += x;
+                    *y = *sum * share;
+                }
+            }
+        },
+    );
+}
+
+/// One row of [`cumulative_mean_grad`], with memory for the sums.
+fn running_mean_grad<T: Real>(dy: &[T], sum: &mut [T], dx: &mut [T]) {
+    let d = sum.len();
+    sum.fill(T::ZERO);
+    vectorised(
+        #[inline(always)]
+        || {
+            for (t, (dy, dx)) in dy.chunks_exact(d).zip(dx.chunks_exact_mut(d)).enumerate().rev() {
+                let share = T::from_f64(1.0 / (t + 1) as f64);
+                for ((dx, &dy), sum) in dx.iter_mut().zip(dy).zip(&mut *sum) {
+                    *sum = share.mul_add(dy, *sum);
+                    *dx = *sum;
+                }
+            }
+        },
+    );
 }
 
 /// `dx[t] =` the sum of `dy[s] / (s + 1)` over `s >= t`: the gradient of [`cumulative_mean`].
@@ -89,19 +113,7 @@ pub fn cumulative_mean_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dx: 
         let range = positions.start * d..positions.end * d;
         // SAFETY: rows are disjoint.
         let dx = unsafe { out.part(range.clone()) };
-        let mut sum = vec![T::ZERO; d];
-        vectorised(
-            #[inline(always)]
-            || {
-                for (t, (dy, dx)) in dy[range].chunks_exact(d).zip(dx.chunks_exact_mut(d)).enumerate().rev() {
-                    let share = T::from_f64(1.0 / (t + 1) as f64);
-                    for ((dx, &dy), sum) in dx.iter_mut().zip(dy).zip(&mut sum) {
-                        *sum = share.mul_add(dy, *sum);
-                        *dx = *sum;
-                    }
-                }
-            },
-        );
+        T::with_scratch(d, |sum| running_mean_grad(&dy[range], sum, dx));
     });
 }
 

@@ -4,6 +4,8 @@
 //! blocks of rows may then be small. Every element of a product is one chain of fused multiply-adds over the inner
 //! index from first to last: a row has the same bits whatever rows stand beside it, on every kind of vectors.
 
+use std::ops::Range;
+
 use pulp::{Arch, Simd, WithSimd};
 
 use super::parallel::{Parts, block, each};
@@ -118,7 +120,7 @@ impl<T: Real> WithSimd for Product<'_, T> {
         for p in 0..b.columns.div_ceil(PANEL) {
             let panel = &b.data[b.start + p * b.inner * PANEL..][..b.inner * PANEL];
             let columns = block(p, PANEL, b.columns);
-            let strip = Strip { x: x.as_ptr(), inner: b.inner, rows };
+            let strip = Strip { x: x.as_ptr(), row: b.inner, step: 1, inner: b.inner, rows };
             if columns.len() == PANEL {
                 // SAFETY: x, the panel and y cover `rows` rows of the strip.
                 unsafe { strip.run(simd, panel, y.as_mut_ptr().add(columns.start), b.columns, PANEL, write) };
@@ -134,7 +136,7 @@ impl<T: Real> WithSimd for Product<'_, T> {
                         buffer[row * PANEL..][..columns.len()].copy_from_slice(&y[at(row)..][..columns.len()]);
                     }
                 }
-                let part = Strip { x: x[first * b.inner..].as_ptr(), inner: b.inner, rows: count };
+                let part = Strip { x: x[first * b.inner..].as_ptr(), rows: count, ..strip };
                 let used = columns.len().next_multiple_of(lanes);
                 // SAFETY: the buffer holds 8 rows of a panel.
                 unsafe { part.run(simd, panel, buffer.as_mut_ptr(), PANEL, used, write) };
@@ -146,10 +148,106 @@ impl<T: Real> WithSimd for Product<'_, T> {
     }
 }
 
-/// Rows of the left operand.
+/// `dw[n, k] (+)= dy[m, n]^T x[m, k]`: every element is one chain over the rows of `x`, from first to last.
+pub fn outer<T: Real>(x: &[T], dy: &[T], dw: &mut [T], m: usize, k: usize, n: usize, write: Write) {
+    debug_assert!(x.len() == m * k && dw.len() == n * k && dy.len() == m * n);
+    if m == 0 && write == Write::Replace {
+        dw.fill(T::ZERO);
+    }
+    let (tiles_n, tiles_k) = (n.div_ceil(TILE_ROWS), k.div_ceil(PANEL));
+    let out = Parts::new(dw);
+    each(tiles_n * tiles_k, m * k * n / 4, |i| {
+        let job = Outer {
+            x,
+            dy,
+            dw: &out,
+            k,
+            n,
+            rows: block(i / tiles_k, TILE_ROWS, n),
+            columns: block(i % tiles_k, PANEL, k),
+            write,
+        };
+        T::with_scratch((DEPTH + TILE_ROWS) * PANEL, |scratch| outer_tile(OuterTile { job: &job, scratch }));
+    });
+}
+
+/// Rows of a tile of [`outer`].
+const TILE_ROWS: usize = 128;
+
+/// Rows of `x` that are packed at a time.
+const DEPTH: usize = 256;
+
+/// One tile of [`outer`].
+struct Outer<'a, T> {
+    x: &'a [T],
+    dy: &'a [T],
+    dw: &'a Parts<'a, T>,
+    k: usize,
+    n: usize,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    write: Write,
+}
+
+/// A tile with memory, to be compiled for each kind of vectors. Small, so that it is handed on in registers: what is handed
+/// on in memory is not compiled with vectors.
+struct OuterTile<'a, T> {
+    job: &'a Outer<'a, T>,
+    scratch: &'a mut [T],
+}
+
+/// A function of its own, not inlined: among other code the compiler gives up on vectors here.
+#[inline(never)]
+fn outer_tile<T: Real>(tile: OuterTile<'_, T>) {
+    Arch::new().dispatch(tile);
+}
+
+impl<T: Real> WithSimd for OuterTile<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Outer { x, dy, dw, k, n, rows, columns, write } = self.job;
+        let (k, n, full) = (*k, *n, columns.len() == PANEL);
+        let (panel, tile) = self.scratch.split_at_mut(DEPTH * PANEL);
+        if !full {
+            panel.fill(T::ZERO);
+            tile.fill(T::ZERO);
+        }
+        for (piece, (x, dy)) in x.chunks(DEPTH * k).zip(dy.chunks(DEPTH * n)).enumerate() {
+            for (panel, x) in panel.chunks_exact_mut(PANEL).zip(x.chunks_exact(k)) {
+                panel[..columns.len()].copy_from_slice(&x[columns.clone()]);
+            }
+            let left = Strip { x: dy[rows.start..].as_ptr(), row: 1, step: n, inner: dy.len() / n, rows: rows.len() };
+            // SAFETY: the task owns its tile of dw; the buffer holds a whole one.
+            unsafe {
+                let (to, stride, write) = if full {
+                    (dw.at(rows.start * k + columns.start), k, if piece > 0 { Write::Add } else { *write })
+                } else {
+                    (tile.as_mut_ptr(), PANEL, Write::Add)
+                };
+                left.run(simd, panel, to, stride, PANEL, write);
+            }
+        }
+        if full {
+            return;
+        }
+        for (row, tile) in rows.clone().zip(tile.chunks_exact(PANEL)) {
+            // SAFETY: as above.
+            let dw = unsafe { dw.part(row * k + columns.start..row * k + columns.end) };
+            for (dw, &sum) in dw.iter_mut().zip(tile) {
+                *dw = if *write == Write::Add { *dw + sum } else { sum };
+            }
+        }
+    }
+}
+
+/// The left operand: element (r, t) is `x[r row + t step]`.
 #[derive(Clone, Copy)]
 struct Strip<T> {
     x: *const T,
+    row: usize,
+    step: usize,
     inner: usize,
     rows: usize,
 }
@@ -158,7 +256,7 @@ impl<T: Real> Strip<T> {
     /// The first `width` columns of a panel.
     ///
     /// # Safety
-    /// `y` covers `rows` rows of `width` columns, `stride` apart, and `x` as many rows of the inner index.
+    /// `y` covers `rows` rows of `width` columns, `stride` apart, and the left operand as many rows of the inner index.
     #[inline(always)]
     unsafe fn run<S: Simd>(self, simd: S, panel: &[T], y: *mut T, stride: usize, width: usize, write: Write) {
         let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
@@ -184,19 +282,19 @@ impl<T: Real> Strip<T> {
         let mut row = 0;
         // SAFETY: the tiles cover the rows once.
         unsafe {
-            let at = |row: usize| (self.x.add(row * self.inner), y.add(row * stride));
+            let at = |row: usize| (Self { x: self.x.add(row * self.row), ..self }, y.add(row * stride));
             if S::REGISTER_COUNT >= 32 {
                 while row + 8 <= self.rows {
-                    tile::<T, S, 8, C>(simd, at(row), b, self.inner, stride, write);
+                    tile::<T, S, 8, C>(simd, at(row), b, stride, write);
                     row += 8;
                 }
             }
             while row + 4 <= self.rows {
-                tile::<T, S, 4, C>(simd, at(row), b, self.inner, stride, write);
+                tile::<T, S, 4, C>(simd, at(row), b, stride, write);
                 row += 4;
             }
             while row < self.rows {
-                tile::<T, S, 1, C>(simd, at(row), b, self.inner, stride, write);
+                tile::<T, S, 1, C>(simd, at(row), b, stride, write);
                 row += 1;
             }
         }
@@ -210,9 +308,8 @@ impl<T: Real> Strip<T> {
 #[inline(always)]
 unsafe fn tile<T: Real, S: Simd, const R: usize, const C: usize>(
     simd: S,
-    (x, y): (*const T, *mut T),
+    (left, y): (Strip<T>, *mut T),
     b: *const T,
-    inner: usize,
     stride: usize,
     write: Write,
 ) {
@@ -226,15 +323,15 @@ unsafe fn tile<T: Real, S: Simd, const R: usize, const C: usize>(
                 }
             }
         }
-        for t in 0..inner {
+        for t in 0..left.inner {
             let mut right = [T::ZERO.splat(simd); C];
             for (c, right) in right.iter_mut().enumerate() {
                 *right = b.add(t * PANEL).cast::<T::Vector<S>>().add(c).read_unaligned();
             }
             for (r, sums) in sums.iter_mut().enumerate() {
-                let left = (*x.add(r * inner + t)).splat(simd);
+                let x = (*left.x.add(r * left.row + t * left.step)).splat(simd);
                 for (sum, right) in sums.iter_mut().zip(&right) {
-                    *sum = T::fused(simd, left, *right, *sum);
+                    *sum = T::fused(simd, x, *right, *sum);
                 }
             }
         }

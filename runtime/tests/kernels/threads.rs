@@ -1,8 +1,8 @@
 //! Every kernel gives the same bits on one, two and three threads.
 
 use rtc_runtime::kernel::attention::{Attention, MaskKind, ProbabilityDropout, attention, attention_grad};
-use rtc_runtime::kernel::linear::{column_sum, linear_grad_weight};
-use rtc_runtime::kernel::product::{Orientation, Packed};
+use rtc_runtime::kernel::linear::column_sum;
+use rtc_runtime::kernel::product::{Orientation, Packed, outer, product};
 use rtc_runtime::kernel::unit::{Groups, dot_unit};
 use rtc_runtime::kernel::{Write, embedding, loss, optimiser, pool};
 use rtc_runtime::rng::Key;
@@ -28,9 +28,9 @@ fn products() {
     same_bits(|| {
         let mut packed = Packed::default();
         packed.pack(&w, k, Orientation::Transposed);
-        filled(m * n, |y| rtc_runtime::kernel::product::product(&x, &packed, y, Write::Replace))
+        filled(m * n, |y| product(&x, &packed, y, Write::Replace))
     });
-    same_bits(|| filled(n * k, |dw| linear_grad_weight(&x, &dy, dw, m, k, n, Write::Replace)));
+    same_bits(|| filled(n * k, |dw| outer(&x, &dy, dw, m, k, n, Write::Replace)));
     same_bits(|| filled(n, |db| column_sum(&dy, db, m, n, Write::Replace)));
 }
 
