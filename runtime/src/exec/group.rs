@@ -24,7 +24,7 @@ use crate::kernel::{Real, Write, channels, elementwise, linear, norm};
 use crate::rng::Key;
 
 /// Numbers of all values of a block together: what fits the second-level cache beside a weight.
-const BLOCK_NUMBERS: usize = 1 << 16;
+const BLOCK_NUMBERS: usize = 1 << 18;
 
 /// Blocks that a group should have at least, so that threads get equal shares.
 const SHARES: usize = 16;

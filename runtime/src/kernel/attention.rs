@@ -330,12 +330,13 @@ fn copy_few<T: Real>(from: &[T], to: &mut [T]) {
     to_rest.iter_mut().zip(from_rest).for_each(|(to, from)| *to = *from);
 }
 
-/// Turns every row of scores into probabilities, `softmax(scale score)`; all 0 where all scores are minus infinity.
+/// Turns every row of scores into probabilities, `softmax(scale score)`, times the factors; all 0 where all scores are minus
+/// infinity.
 ///
 /// Four sweeps over the rows and not one: the folds of a row are long chains, which then overlap with one another.
 #[inline(never)]
-fn softmax<T: Real>(scores: &mut [T], columns: usize, scale: T) {
-    for scores in scores.chunks_mut((ROWS * columns).max(1)) {
+fn softmax<T: Real>(scores: &mut [T], columns: usize, scale: T, factors: Option<&[T]>) {
+    for (n, scores) in scores.chunks_mut((ROWS * columns).max(1)).enumerate() {
         let mut largest = [T::ZERO; ROWS];
         let mut inverse = [T::ZERO; ROWS];
         vectorised(
@@ -360,10 +361,15 @@ fn softmax<T: Real>(scores: &mut [T], columns: usize, scale: T) {
                     );
                     *inverse = if sum == T::ZERO { T::ZERO } else { T::ONE / sum };
                 }
-                for (row, &inverse) in scores.chunks_exact_mut(columns).zip(&inverse) {
-                    for p in row {
-                        *p *= inverse;
+                let Some(factors) = factors else {
+                    for (row, &inverse) in scores.chunks_exact_mut(columns).zip(&inverse) {
+                        row.iter_mut().for_each(|p| *p *= inverse);
                     }
+                    return;
+                };
+                let factors = factors[n * ROWS * columns..].chunks_exact(columns);
+                for ((row, &inverse), factors) in scores.chunks_exact_mut(columns).zip(&inverse).zip(factors) {
+                    row.iter_mut().zip(factors).for_each(|(p, &f)| *p = *p * inverse * f);
                 }
             },
         );
@@ -415,10 +421,7 @@ unsafe fn forward_head<T: Real>(
         let queries = Left::new(&q_copy[first * padded..], padded, 1);
         product(scores, columns, queries, Panel::new(keys, width), count, e, columns, Write::Replace);
         shape.hide(block, nq, scores);
-        softmax(scores, columns, scale);
-        if let Some(factors) = shape.draw(block, factors) {
-            multiply(scores, factors);
-        }
+        softmax(scores, columns, scale, shape.draw(block, factors));
         let along = Left::new(scores, columns, 1);
         let sums = &mut sums[first * padded..];
         product(sums, padded, along, Panel::new(v_copy, padded), count, visible, padded, Write::Replace);
@@ -482,15 +485,8 @@ unsafe fn backward_head<T: Real>(
             Write::Replace,
         );
         shape.hide(block, nq, scores);
-        softmax(scores, columns, scale);
-        let factors = shape.draw(block, factors);
-        if let Some(factors) = factors {
-            multiply(d_scores, factors);
-        }
-        softmax_grad(scores, d_scores, columns, scale);
-        if let Some(factors) = factors {
-            multiply(scores, factors);
-        }
+        softmax(scores, columns, scale, None);
+        softmax_grad(scores, d_scores, columns, scale, shape.draw(block, factors));
         let across = Left::new(scores, 1, columns);
         product(dv, padded, across, Panel::new(&dout[from..], padded), visible, count, padded, Write::Add);
         let along = Left::new(d_scores, columns, 1);
@@ -504,32 +500,32 @@ unsafe fn backward_head<T: Real>(
     }
 }
 
-/// Turns the gradients `d` of the probabilities `p` into those of the scores: `scale p (d - sum(p d))` per row.
+/// Turns the gradients `d` of the probabilities `p` times the factors into those of the scores: with `g` the gradients
+/// times the factors, `scale p (g - sum(p g))` per row. Then `p` takes the factors, too.
 #[inline(never)]
-fn softmax_grad<T: Real>(p: &[T], d: &mut [T], columns: usize, scale: T) {
+fn softmax_grad<T: Real>(p: &mut [T], d: &mut [T], columns: usize, scale: T, factors: Option<&[T]>) {
+    let columns = columns.max(1);
     vectorised(
         #[inline(always)]
         || {
-            for (p, d) in p.chunks_exact(columns.max(1)).zip(d.chunks_exact_mut(columns.max(1))) {
+            for (n, (p, d)) in p.chunks_exact_mut(columns).zip(d.chunks_exact_mut(columns)).enumerate() {
+                let factors = factors.map(|factors| &factors[n * columns..(n + 1) * columns]);
+                if let Some(factors) = factors {
+                    d.iter_mut().zip(factors).for_each(|(d, &f)| *d *= f);
+                }
                 let mean = lane_sum(
                     p,
                     d,
                     #[inline(always)]
                     |p, d| p * d,
                 );
-                for (d, &p) in d.iter_mut().zip(p) {
+                for (d, &p) in d.iter_mut().zip(&*p) {
                     *d = p * (*d - mean) * scale;
+                }
+                if let Some(factors) = factors {
+                    p.iter_mut().zip(factors).for_each(|(p, &f)| *p *= f);
                 }
             }
         },
-    );
-}
-
-/// `x *= factors`, on the calling thread.
-#[inline(never)]
-fn multiply<T: Real>(x: &mut [T], factors: &[T]) {
-    vectorised(
-        #[inline(always)]
-        || x.iter_mut().zip(factors).for_each(|(x, &f)| *x *= f),
     );
 }

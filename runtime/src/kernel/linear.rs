@@ -64,6 +64,9 @@ pub fn column_sum<T: Real>(dy: &[T], out: &mut [T], m: usize, n: usize, write: W
 /// Puts the bias into every row of `y`; tells how the product is to be written then.
 fn begin<T: Real>(bias: Option<&[T]>, y: &mut [T]) -> Write {
     let Some(bias) = bias else { return Write::Replace };
-    y.chunks_exact_mut(bias.len()).for_each(|y| y.copy_from_slice(bias));
+    vectorised(
+        #[inline(always)]
+        || y.chunks_exact_mut(bias.len()).for_each(|y| y.iter_mut().zip(bias).for_each(|(y, &b)| *y = b)),
+    );
     Write::Add
 }

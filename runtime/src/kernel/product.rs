@@ -215,8 +215,12 @@ impl<T: Real> WithSimd for OuterTile<'_, T> {
             tile.fill(T::ZERO);
         }
         for (piece, (x, dy)) in x.chunks(DEPTH * k).zip(dy.chunks(DEPTH * n)).enumerate() {
-            for (panel, x) in panel.chunks_exact_mut(PANEL).zip(x.chunks_exact(k)) {
-                panel[..columns.len()].copy_from_slice(&x[columns.clone()]);
+            for (panel, x) in panel.as_chunks_mut::<PANEL>().0.iter_mut().zip(x.chunks_exact(k)) {
+                // A whole row as one value: a call for so few numbers costs more than the copy.
+                match x[columns.start..].first_chunk::<PANEL>() {
+                    Some(x) if full => *panel = *x,
+                    _ => panel[..columns.len()].copy_from_slice(&x[columns.clone()]),
+                }
             }
             let left = Strip { x: dy[rows.start..].as_ptr(), row: 1, step: n, inner: dy.len() / n, rows: rows.len() };
             // SAFETY: the task owns its tile of dw; the buffer holds a whole one.
