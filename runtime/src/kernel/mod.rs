@@ -5,10 +5,10 @@
 //!   Everything is contiguous and row-major. Weights of a linear map are `[out, in]`.
 //! - **Determinism.** Work is cut into blocks whose size depends on shapes alone, partial sums are combined in the
 //!   order of the blocks, and a block never looks at the number of threads.
-//! - **Row independence.** The result for a row of `linear`, `linear_grad_input`, `layer_norm` and of everything
+//! - **Row independence.** The result for a row of a product with a weight, of `layer_norm` and of everything
 //!   elementwise has the same bits whatever other rows stand beside it, so leaving out halted rows changes nothing.
 //! - **Speed.** Inner loops run under `pulp`'s run-time dispatch (AVX2 or AVX-512 where the machine has it), products
-//!   go to `gemm`; small inputs stay on the calling thread.
+//!   read weights that were packed once; what works unit by unit leaves threads to its caller.
 //!
 //! Sizes are checked with `debug_assert`: a wrong size is a bug of the caller, never of the user.
 #![allow(clippy::too_many_arguments, reason = "a kernel takes flat slices and sizes; a struct would only rename them")]
