@@ -111,11 +111,12 @@ const CURE: &str = "take smaller batches (`--with batch.size=N`, or `--with batc
 /// What makes up a need.
 pub(crate) fn parts(need: &Need) -> String {
     format!(
-        "values of a training step {}, parameters with gradients and moments {}, values of evaluations {}, data, checkpoints and \
-         the program {}",
+        "values of a training step {} or of an evaluation {}, parameters with gradients and moments {}, packed weights {}, data, \
+         checkpoints and the program {}",
         bytes(need.training.activations),
+        bytes(need.evaluation.activations),
         bytes(need.training.parameters),
-        bytes(need.evaluation),
+        bytes(need.training.packed.saturating_add(need.evaluation.packed)),
         bytes(need.besides),
     )
 }

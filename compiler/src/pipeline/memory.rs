@@ -25,16 +25,23 @@ pub struct Work {
 pub struct Need {
     /// The training step.
     pub training: Estimate,
-    /// Values of the evaluations: their buffers are kept beside those of the training.
-    pub evaluation: u64,
+    /// A forward pass of an evaluation: its values lie where those of the training do, its weights are packed beside.
+    pub evaluation: Estimate,
     /// See [`Work::besides`].
     pub besides: u64,
 }
 
 impl Need {
+    /// The values of the larger of the two: both run in one arena, in turn.
+    pub fn values(&self) -> u64 {
+        self.training.activations.max(self.evaluation.activations)
+    }
+
     /// All of it.
     pub fn total(&self) -> u64 {
-        [self.evaluation, self.besides].into_iter().fold(self.training.total(), u64::saturating_add)
+        let Self { training, evaluation, besides } = *self;
+        let parts = [training.parameters, training.packed, evaluation.packed, self.values(), besides];
+        parts.into_iter().fold(0, u64::saturating_add)
     }
 }
 
@@ -69,7 +76,7 @@ pub struct Fitted {
 pub fn plans_within(spec: &Spec, binding: &Binding, work: &Work, limit: Option<u64>) -> Result<Fitted, Misfit> {
     let inference = plan(inference(spec, binding)?);
     let graph = optimised(spec, binding)?;
-    let evaluation = work.evaluation.as_ref().map_or(0, |load| estimate(&inference, load).activations);
+    let evaluation = work.evaluation.as_ref().map_or(Estimate::default(), |load| estimate(&inference, load));
     let needs = |training: Estimate| Need { training, evaluation, besides: work.besides };
     let all_kept = needs(estimate(&plan(graph.clone()), &work.training));
     let mut choice = Choice::of_pass(&graph);

@@ -189,28 +189,6 @@ impl<T: Element> Executor<T> {
         self.put(c, 0, out);
     }
 
-    /// An op that can work in place of its first operand where that one dies; `assign` turns it into the result.
-    fn change(
-        &mut self,
-        c: &Call<'_>,
-        f: impl FnOnce(&Self, &Call<'_>, &mut [T]),
-        assign: impl FnOnce(&Self, &Call<'_>, &mut [T]),
-    ) {
-        match self.dying(c) {
-            Some((_, mut buffer)) => {
-                assign(self, c, buffer.as_mut_slice());
-                self.put(c, 0, buffer);
-            }
-            None => self.produce(c, f),
-        }
-    }
-
-    /// The operand in whose place the plan puts the result, with its buffer, if nobody else holds that.
-    fn dying(&mut self, c: &Call<'_>) -> Option<(usize, Buffer<T>)> {
-        let n = c.step.in_place?;
-        Some((n, self.memory.take_unique(c.operand(n))?))
-    }
-
     /// An op over the second axis of its operand.
     fn pooled(&mut self, c: &Call<'_>, f: impl FnOnce(&[T], &[usize], usize, &mut [T])) {
         let (axis, width) = (c.axis(0), if c.ty(c.operand(0)).dims().len() > 2 { c.last(0) } else { 1 });
@@ -276,19 +254,20 @@ impl<T: Element> Executor<T> {
         }
     }
 
+    /// Works in place of its first operand where the plan says so and nobody else holds that.
     fn add_scaled(&mut self, c: &Call<'_>) {
         let groups = c.groups(0, c.ty(c.operand(2)));
-        self.change(
-            c,
-            |e, c, y| {
+        match c.step.in_place.and_then(|n| self.memory.take_unique(c.operand(n))) {
+            Some(mut y) => {
+                let (h, s) = (self.memory.real(c.operand(1)), self.memory.real(c.operand(2)));
+                unit::add_scaled_assign(&mut y, h, s, groups.view());
+                self.put(c, 0, y);
+            }
+            None => self.produce(c, |e, c, y| {
                 let (h, s) = (e.memory.real(c.operand(1)), e.memory.real(c.operand(2)));
                 unit::add_scaled(e.memory.real(c.operand(0)), h, s, groups.view(), y);
-            },
-            |e, c, y| {
-                let (h, s) = (e.memory.real(c.operand(1)), e.memory.real(c.operand(2)));
-                unit::add_scaled_assign(y, h, s, groups.view());
-            },
-        );
+            }),
+        }
     }
 
     /// Runs `f` with the attention that the node describes.

@@ -23,7 +23,8 @@ use crate::kernel::product::{Orientation, Packed, product};
 use crate::kernel::{Real, Write, channels, elementwise, linear, norm};
 use crate::rng::Key;
 
-/// Numbers of all values of a block together: what fits the second-level cache beside a weight.
+/// Numbers that the steps of a block read and write, each counted as often as it is used: the values themselves are about a
+/// quarter of it, and stay in the second-level cache.
 const BLOCK_NUMBERS: usize = 1 << 18;
 
 /// Blocks that a group should have at least, so that threads get equal shares.

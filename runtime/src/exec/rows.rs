@@ -159,12 +159,6 @@ impl Bounds {
         let first = self.row(row).start + start * self.inner;
         first..first + count * self.inner
     }
-
-    /// Boundaries of `rows` rows in elements: rows + 1 numbers.
-    pub fn elements(&self, rows: usize, arena: &Arena) -> List<usize> {
-        let end = rows.checked_sub(1).map_or(0, |last| self.row(last).end);
-        arena.list((0..rows).map(|r| self.row(r).start).chain([end]))
-    }
 }
 
 /// Copies the given rows of `from` (laid out as `source`) to consecutive rows.

@@ -141,11 +141,6 @@ impl<'g> Choice<'g> {
         self.refused.extend(refused.value);
     }
 
-    /// Forgets what was refused.
-    pub fn forgive(&mut self) {
-        self.refused.clear();
-    }
-
     /// The graph with this choice; `None` when nothing is computed again.
     pub fn rewritten(&self) -> Option<Graph> {
         if self.again.is_empty() {

@@ -8,7 +8,7 @@
 //! Buffers come from an arena that joins what is free, as in the executor, so what counts is the most that is held at one
 //! time.
 //!
-//! Not counted is the scratch of kernels: a few blocks per thread, some 100 KiB.
+//! Not counted is the scratch of kernels, per thread: a few blocks, some 100 KiB, and copies of one head of the longest row.
 
 mod loops;
 mod pool;
