@@ -4,6 +4,7 @@
 //! table in rounds until a round changes nothing, and verifies the graph after each pass in debug builds. Those of
 //! [`LAST`] run once after the rounds.
 
+pub mod carry;
 pub mod cse;
 pub mod dce;
 pub mod fold;
@@ -34,6 +35,7 @@ pub const PASSES: &[Pass] = &[
     Pass { name: "fold", doc: "replace nodes that constants or neighbours make trivial", run: fold::run },
     Pass { name: "hoist", doc: "move what no step of a loop changes in front of the loop", run: hoist::run },
     Pass { name: "cse", doc: "let the first of equal nodes serve all", run: cse::run },
+    Pass { name: "carry", doc: "let a step hand on what the next one computes of its state again", run: carry::run },
     Pass { name: "fuse", doc: "join neighbours that one kernel computes in one pass over memory", run: fuse::run },
     Pass { name: "dce", doc: "remove what no result and no effect depends on", run: dce::run },
 ];
@@ -47,7 +49,7 @@ pub const LAST: &[Pass] = &[Pass {
 
 /// The passes that run before differentiation: those that leave only ops with a gradient rule. What they simplify, and
 /// what they move out of loops, need not be differentiated step by step.
-const FORWARD: &[&str] = &["fold", "hoist", "cse", "dce"];
+const FORWARD: &[&str] = &["fold", "hoist", "cse", "carry", "dce"];
 
 /// Rounds after which the driver stops. Real graphs settle in three or four.
 const ROUNDS: usize = 16;
