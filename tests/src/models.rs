@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rtc_compiler::check::{Loader, check, names};
+use rtc_compiler::check::{Loader, check, check_form, names};
 use rtc_compiler::diag::{Style, render};
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::schema::Catalog;
@@ -63,8 +63,20 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs")
 }
 
-/// What a model that answers for every token has instead.
-const EACH: &[&str] = &["embed.tokens: none", "readout each"];
+/// What a model that answers for every token has instead: an answer sees the past where that can be proved, else all tokens.
+const EACH: &[&str] = &["embed.tokens: none", "readout each { sees: all }", "readout each"];
+
+/// What a model has that promises to see only the past.
+const PAST: &[&str] = &["embed.tokens: none", "readout each"];
+
+/// Which edits a model gets, and what it must pass.
+#[derive(Clone, Copy)]
+struct Form<'a> {
+    answers: &'a [&'a str],
+    edits: &'a [&'a str],
+    /// Promises are kept.
+    proved: bool,
+}
 
 /// Every model and variant of `specs/` and of the case `zoo.rt`, with those of the given further edits that it has a place
 /// for.
@@ -72,6 +84,19 @@ const EACH: &[&str] = &["embed.tokens: none", "readout each"];
 /// # Panics
 /// When one has errors, or can't be made small.
 pub fn all(objective: Objective, edits: &[&str]) -> Vec<Model> {
+    let answers = if objective == Objective::Each { EACH } else { &[] };
+    every(&binding(objective), Form { answers, edits, proved: true })
+}
+
+/// As [`all`], with an answer per token that promises to see only the past, whether the promise is kept or not.
+///
+/// # Panics
+/// See [`all`].
+pub fn promising(edits: &[&str]) -> Vec<Model> {
+    every(&binding(Objective::Each), Form { answers: PAST, edits, proved: false })
+}
+
+fn every(binding: &Binding, form: Form<'_>) -> Vec<Model> {
     let entries = std::fs::read_dir(folder()).expect("specs/ exists");
     let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "rt"));
@@ -84,7 +109,7 @@ pub fn all(objective: Objective, edits: &[&str]) -> Vec<Model> {
         let source = Source::new(stem, text);
         let found = names(&source);
         assert!(!found.is_empty(), "{}: no model, or a syntax error", source.name);
-        out.extend(found.iter().map(|name| small(&source, name, objective, edits)));
+        out.extend(found.iter().map(|name| small(&source, name, binding, form)));
     }
     out
 }
@@ -95,15 +120,16 @@ pub fn all(objective: Objective, edits: &[&str]) -> Vec<Model> {
 /// See [`all`].
 pub fn one(file: &str, name: &str, objective: Objective, edits: &[&str]) -> Model {
     let text = std::fs::read_to_string(folder().join(file)).expect("the spec exists");
-    small(&Source::new(file, text), name, objective, edits)
+    let answers = if objective == Objective::Each { EACH } else { &[] };
+    small(&Source::new(file, text), name, &binding(objective), Form { answers, edits, proved: true })
 }
 
-fn small(source: &Source, name: &str, objective: Objective, edits: &[&str]) -> Model {
+fn small(source: &Source, name: &str, binding: &Binding, form: Form<'_>) -> Model {
     let catalog = Catalog { vocabulary: Some(VOCAB), ..Catalog::default() };
-    let attempt = |edits: &[String]| check(&Folder(folder()), source.clone(), Some(name), edits, &catalog);
-    let answers = if objective == Objective::Each { EACH } else { &[] };
+    let checked = if form.proved { check } else { check_form };
+    let attempt = |edits: &[String]| checked(&Folder(folder()), source.clone(), Some(name), edits, &catalog);
     let mut kept: Vec<String> = vec![];
-    for edit in SMALL.iter().chain(answers).chain(edits) {
+    for edit in SMALL.iter().chain(form.answers).chain(form.edits) {
         kept.push((*edit).to_owned());
         if attempt(&kept).0.is_none() {
             kept.pop();
@@ -112,7 +138,7 @@ fn small(source: &Source, name: &str, objective: Objective, edits: &[&str]) -> M
     let (spec, problems, sources) = attempt(&kept);
     let spec = spec.unwrap_or_else(|| panic!("{name}: {}", render(&problems, &sources, Style::Plain)));
     let each = spec.root.child("readout").is_some_and(|r| r.variant == "each");
-    assert_eq!(each, objective == Objective::Each, "{name} answers what is asked for after {kept:?}");
+    assert_eq!(each, binding.objective == Objective::Each, "{name} answers what is asked for after {kept:?}");
     let width = spec.root.child("embed").and_then(|b| b.int("width")).unwrap_or_default();
     assert!((1..LARGEST).contains(&width), "{name} is small after {kept:?}");
     Model { name: name.to_owned(), spec }

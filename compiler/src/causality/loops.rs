@@ -23,10 +23,7 @@ impl Analysis<'_> {
             let Some(&next) = yields.get(n).filter(|next| **next != param) else { continue };
             self.raise(param, self.reach(next), pass(next));
             self.raise(result, self.reach(next), pass(next));
-            if self.forgiven.contains(&id) {
-                continue;
-            }
-            if let Some(reach) = bound {
+            if let Some(reach) = bound.filter(|_| !self.forgiven.contains(&id)) {
                 self.raise(result, reach, Cause { node: id, from: Some(start), why: Why::Bound });
             }
             if let Some(&go) = yields.get(node.operands.len()).filter(|go| !self.outlives(body, **go, n)) {

@@ -28,7 +28,7 @@ use crate::ir::dependence::Dependence;
 use crate::ir::graph::{Def, Graph, MAIN, NodeId, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, CLASSES, Type, VOCAB};
-use path::Cause;
+use path::{Cause, Raised};
 
 /// How far into its row, and beyond, a value depends on tokens: each kind includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,7 +62,8 @@ impl Reach {
 pub struct Analysis<'g> {
     graph: &'g Graph,
     reach: Vec<Reach>,
-    cause: Vec<Option<Cause>>,
+    /// For each value the reaches that it was raised to, one after the other, and why.
+    history: Vec<Vec<Raised>>,
     /// How many chunk loops have cut the axis of this name.
     axes: BTreeMap<String, usize>,
     /// How many chunk loops are around the region.
@@ -103,7 +104,7 @@ fn forgiving(graph: &Graph, forgiven: BTreeSet<NodeId>) -> Analysis<'_> {
     let mut analysis = Analysis {
         graph,
         reach: vec![Reach::Nothing; graph.value_count()],
-        cause: vec![None; graph.value_count()],
+        history: vec![vec![]; graph.value_count()],
         axes: BTreeMap::new(),
         depths: vec![0; graph.region_count()],
         forgiven,
@@ -170,7 +171,8 @@ impl Analysis<'_> {
             return;
         }
         self.reach[value.index()] = reach;
-        self.cause[value.index()] = Some(cause);
+        let source = cause.from.map(|from| (from, self.reach(from)));
+        self.history[value.index()].push(Raised { reach, source, node: cause.node, why: cause.why });
         for user in self.graph.users(value) {
             self.open.extend(self.places.get(&user));
         }

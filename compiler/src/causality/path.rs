@@ -35,12 +35,23 @@ pub enum Why {
 }
 
 /// Where a reach comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Cause {
     /// The node that made it so.
     pub(super) node: NodeId,
     /// The value that it took it from; `None` where it begins.
     pub(super) from: Option<Value>,
+    pub(super) why: Why,
+}
+
+/// One event of the analysis: a value was raised.
+#[derive(Clone, Debug)]
+pub(super) struct Raised {
+    /// To this.
+    pub(super) reach: Reach,
+    /// For the sake of this value, which had this reach then.
+    pub(super) source: Option<(Value, Reach)>,
+    pub(super) node: NodeId,
     pub(super) why: Why,
 }
 
@@ -81,14 +92,13 @@ impl Analysis<'_> {
         Some(Leak { node, why, path })
     }
 
-    /// The chain of causes of a value, the first one first.
+    /// The chain of events behind the reach of a value, the first one first. Each is older than the next, so that it ends.
     fn path(&self, value: Value) -> Vec<Step> {
-        let (mut path, mut next) = (vec![], Some(value));
-        // A cause is older than what it causes, so that this ends; the count keeps a slip in that from hanging.
-        while let Some(value) = next.filter(|_| path.len() <= self.reach.len()) {
-            let Some(cause) = &self.cause[value.index()] else { break };
-            path.push(Step { value, node: cause.node, why: cause.why.clone(), reach: self.reach(value) });
-            next = cause.from;
+        let (mut path, mut next) = (vec![], Some((value, self.reach(value))));
+        while let Some((value, reach)) = next {
+            let Some(raised) = self.history[value.index()].iter().find(|raised| raised.reach == reach) else { break };
+            path.push(Step { value, node: raised.node, why: raised.why.clone(), reach });
+            next = raised.source;
         }
         path.reverse();
         path

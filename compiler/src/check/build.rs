@@ -325,11 +325,17 @@ impl Builder<'_, '_> {
     }
 
     fn attention(&mut self, field: &Field, expr: &ast::Expr, scope: ScopeId) -> Option<Value> {
-        if expr.as_name().is_some_and(|n| n.text == "none") {
-            return Some(Value::Word("none".to_owned()));
+        let is_mask = field.kind == FieldKind::Mask;
+        let words: &[&str] = if is_mask { &["past", "all"] } else { &["none"] };
+        if let Some(name) = expr.as_name() {
+            if words.contains(&name.text.as_str()) {
+                return Some(Value::Word(name.text));
+            }
+            if is_mask && name.text == "none" {
+                return self.wrong(field, expr.span, "write `all` to see every key");
+            }
         }
         let typed = self.resolve(expr, scope, ATTENTION)?;
-        let is_mask = field.kind == FieldKind::Mask;
         if is_mask && typed.ty != Type::Bool {
             let message = "a mask must be true or false";
             self.problems.report(Diagnostic::new(Kind::MaskNotBoolean, expr.span, message).label("this is a number"));
@@ -404,6 +410,7 @@ struct Base {
     dropout: Option<f64>,
     attention_dropout: Option<f64>,
     width: Option<i64>,
+    sees_past: bool,
 }
 
 impl Base {
@@ -413,6 +420,7 @@ impl Base {
             dropout: root.float("dropout"),
             attention_dropout: root.float("attention_dropout"),
             width: width.and_then(|w| i64::try_from(w).ok()),
+            sees_past: root.sees_past(),
         }
     }
 }
@@ -430,6 +438,7 @@ fn derive(block: &mut Block, base: &Base, overrides: &[Span], broken: &mut BTree
             Derived::ModelAttentionDropout => base.attention_dropout.map(Value::Float),
             Derived::Width => base.width.map(Value::Int),
             Derived::WidthPerHead => width_per_head(block, base, overrides, broken, problems),
+            Derived::Sees(past, all) => Some(Value::Word(if base.sees_past { past } else { all }.to_owned())),
         };
         if let Some(value) = value {
             block.fields.insert(field.name, Setting { value, origin: Origin::Derived(rule.text().to_owned()) });
