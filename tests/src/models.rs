@@ -63,19 +63,26 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs")
 }
 
-/// What a model that answers for every token has instead: an answer sees the past where that can be proved, else all tokens.
-const EACH: &[&str] = &["embed.tokens: none", "readout each { sees: all }", "readout each"];
+/// What a model that answers for every token has instead.
+const EACH: &[&str] = &["embed.tokens: none", "readout each { sees: all }"];
 
-/// What a model has that promises to see only the past.
-const PAST: &[&str] = &["embed.tokens: none", "readout each"];
+/// Makes each answer see the past alone; a model of which that is not proved keeps seeing all tokens.
+const PAST: &str = "readout each";
 
 /// Which edits a model gets, and what it must pass.
 #[derive(Clone, Copy)]
 struct Form<'a> {
-    answers: &'a [&'a str],
+    each: bool,
     edits: &'a [&'a str],
     /// Promises are kept.
     proved: bool,
+}
+
+impl Form<'_> {
+    fn edits(&self) -> impl Iterator<Item = &str> {
+        let (before, after) = if self.each { (EACH, Some(&PAST)) } else { (&[][..], None) };
+        SMALL.iter().chain(before).chain(self.edits).chain(after).copied()
+    }
 }
 
 /// Every model and variant of `specs/` and of the case `zoo.rt`, with those of the given further edits that it has a place
@@ -84,8 +91,7 @@ struct Form<'a> {
 /// # Panics
 /// When one has errors, or can't be made small.
 pub fn all(objective: Objective, edits: &[&str]) -> Vec<Model> {
-    let answers = if objective == Objective::Each { EACH } else { &[] };
-    every(&binding(objective), Form { answers, edits, proved: true })
+    every(Form { each: objective == Objective::Each, edits, proved: true })
 }
 
 /// As [`all`], with an answer per token that promises to see only the past, whether the promise is kept or not.
@@ -93,10 +99,10 @@ pub fn all(objective: Objective, edits: &[&str]) -> Vec<Model> {
 /// # Panics
 /// See [`all`].
 pub fn promising(edits: &[&str]) -> Vec<Model> {
-    every(&binding(Objective::Each), Form { answers: PAST, edits, proved: false })
+    every(Form { each: true, edits, proved: false })
 }
 
-fn every(binding: &Binding, form: Form<'_>) -> Vec<Model> {
+fn every(form: Form<'_>) -> Vec<Model> {
     let entries = std::fs::read_dir(folder()).expect("specs/ exists");
     let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "rt"));
@@ -109,7 +115,7 @@ fn every(binding: &Binding, form: Form<'_>) -> Vec<Model> {
         let source = Source::new(stem, text);
         let found = names(&source);
         assert!(!found.is_empty(), "{}: no model, or a syntax error", source.name);
-        out.extend(found.iter().map(|name| small(&source, name, binding, form)));
+        out.extend(found.iter().map(|name| small(&source, name, form)));
     }
     out
 }
@@ -120,17 +126,16 @@ fn every(binding: &Binding, form: Form<'_>) -> Vec<Model> {
 /// See [`all`].
 pub fn one(file: &str, name: &str, objective: Objective, edits: &[&str]) -> Model {
     let text = std::fs::read_to_string(folder().join(file)).expect("the spec exists");
-    let answers = if objective == Objective::Each { EACH } else { &[] };
-    small(&Source::new(file, text), name, &binding(objective), Form { answers, edits, proved: true })
+    small(&Source::new(file, text), name, Form { each: objective == Objective::Each, edits, proved: true })
 }
 
-fn small(source: &Source, name: &str, binding: &Binding, form: Form<'_>) -> Model {
+fn small(source: &Source, name: &str, form: Form<'_>) -> Model {
     let catalog = Catalog { vocabulary: Some(VOCAB), ..Catalog::default() };
     let checked = if form.proved { check } else { check_form };
     let attempt = |edits: &[String]| checked(&Folder(folder()), source.clone(), Some(name), edits, &catalog);
     let mut kept: Vec<String> = vec![];
-    for edit in SMALL.iter().chain(form.answers).chain(form.edits) {
-        kept.push((*edit).to_owned());
+    for edit in form.edits() {
+        kept.push(edit.to_owned());
         if attempt(&kept).0.is_none() {
             kept.pop();
         }
@@ -138,7 +143,7 @@ fn small(source: &Source, name: &str, binding: &Binding, form: Form<'_>) -> Mode
     let (spec, problems, sources) = attempt(&kept);
     let spec = spec.unwrap_or_else(|| panic!("{name}: {}", render(&problems, &sources, Style::Plain)));
     let each = spec.root.child("readout").is_some_and(|r| r.variant == "each");
-    assert_eq!(each, binding.objective == Objective::Each, "{name} answers what is asked for after {kept:?}");
+    assert_eq!(each, form.each, "{name} answers what is asked for after {kept:?}");
     let width = spec.root.child("embed").and_then(|b| b.int("width")).unwrap_or_default();
     assert!((1..LARGEST).contains(&width), "{name} is small after {kept:?}");
     Model { name: name.to_owned(), spec }

@@ -119,7 +119,7 @@ impl Why {
             Self::Bound => "takes as many steps as the length says".to_owned(),
             Self::Cap => "caps the steps by the length".to_owned(),
             Self::Go => "goes on or stops for all positions at once".to_owned(),
-            Self::Cut => "cuts chunks by the length".to_owned(),
+            Self::Cut => "cuts the chunks by a length".to_owned(),
             Self::Last => "is known after the last chunk".to_owned(),
             Self::Backward => "belongs to the backward run".to_owned(),
         }

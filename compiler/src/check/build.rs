@@ -297,37 +297,44 @@ impl Builder<'_, '_> {
         choices: &[&str],
         planned: &[&str],
     ) -> Option<Value> {
-        let (mut current, mut scope, mut steps) = (expr.clone(), scope, 0);
-        loop {
-            let Some(name) = current.as_name() else {
-                return self.wrong(field, current.span, "this is not a word");
-            };
-            if choices.contains(&name.text.as_str()) {
-                return Some(Value::Word(name.text));
-            }
-            match self.scopes.find(scope, &name.text) {
-                // Bindings lead outwards, so this ends; the bound keeps a slip in that from hanging.
-                Some(Bound::Written(value, outer)) if steps < 1000 => (current, scope) = (value.clone(), *outer),
-                _ if planned.contains(&name.text.as_str()) => {
-                    self.problems.report(not_yet(&format!("{}: {}", field.name, name.text), name.span));
-                    return None;
-                }
-                _ => {
-                    let message = format!("`{}` takes {}", field.name, field.kind.describe());
-                    let hint = did_you_mean(&name.text, choices.iter().copied());
-                    let label = if hint.is_empty() { format!("not `{}`", name.text) } else { hint };
-                    self.problems.report(Diagnostic::new(Kind::WrongType, name.span, message).label(label));
-                    return None;
-                }
-            }
-            steps += 1;
+        let name = match self.stands_for(expr, scope, choices) {
+            Ok(name) => name,
+            Err(span) => return self.wrong(field, span, "this is not a word"),
+        };
+        if choices.contains(&name.text.as_str()) {
+            return Some(Value::Word(name.text));
         }
+        if planned.contains(&name.text.as_str()) {
+            self.problems.report(not_yet(&format!("{}: {}", field.name, name.text), name.span));
+            return None;
+        }
+        let message = format!("`{}` takes {}", field.name, field.kind.describe());
+        let hint = did_you_mean(&name.text, choices.iter().copied());
+        let label = if hint.is_empty() { format!("not `{}`", name.text) } else { hint };
+        self.problems.report(Diagnostic::new(Kind::WrongType, name.span, message).label(label));
+        None
+    }
+
+    /// One of the words, or the last name on the way that constants and parameters lead from an expression; else the place of
+    /// what is no name.
+    fn stands_for(&self, expr: &ast::Expr, scope: ScopeId, words: &[&str]) -> Result<ast::Name, Span> {
+        let (mut name, mut scope) = (expr.as_name().ok_or(expr.span)?, scope);
+        // Bindings lead outwards, so this ends; the bound keeps a slip in that from hanging.
+        for _ in 0..1000 {
+            match self.scopes.find(scope, &name.text) {
+                Some(Bound::Written(value, outer)) if !words.contains(&name.text.as_str()) => {
+                    (name, scope) = (value.as_name().ok_or(value.span)?, *outer);
+                }
+                _ => break,
+            }
+        }
+        Ok(name)
     }
 
     fn attention(&mut self, field: &Field, expr: &ast::Expr, scope: ScopeId) -> Option<Value> {
         let is_mask = field.kind == FieldKind::Mask;
         let words: &[&str] = if is_mask { &["past", "all"] } else { &["none"] };
-        if let Some(name) = expr.as_name() {
+        if let Ok(name) = self.stands_for(expr, scope, words) {
             if words.contains(&name.text.as_str()) {
                 return Some(Value::Word(name.text));
             }

@@ -13,9 +13,7 @@ pub(super) const TOKEN: Feature = Feature {
         slot: "halt",
         variant: "token",
         doc: "Every token has its own halting probability; the result mixes its states (Universal Transformer).",
-        fields: &[
-            SEES, KEYS, THRESHOLD, COST,
-        ],
+        fields: &[SEES, KEYS, THRESHOLD, COST],
         children: &[],
     },
     check: nothing_more,
