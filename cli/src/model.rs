@@ -28,6 +28,7 @@ pub(crate) struct TaskFacts {
     vocabulary: Option<usize>,
     classes: Option<usize>,
     objective: Option<Objective>,
+    next_token: bool,
 }
 
 impl TaskFacts {
@@ -38,6 +39,7 @@ impl TaskFacts {
             vocabulary: Some(task.vocabulary(options).len()),
             classes: Some(task.classes(options).len()),
             objective: Some(task.objective()),
+            next_token: task.next_token(),
         }
     }
 
@@ -56,6 +58,7 @@ impl TaskFacts {
             vocabulary: self.vocabulary,
             classes: self.classes,
             objective: self.objective,
+            next_token: self.next_token,
         }
     }
 

@@ -50,6 +50,24 @@ fn files_that_are_no_specs_give_a_message_and_a_code() {
 }
 
 #[test]
+fn a_model_that_sees_the_future_is_shown_and_refused() {
+    let place = Place::new();
+    let spec = place.read("tiny.rt").replace(", tokens: start_end", "").replace("readout end", "readout each");
+    place.write("each.rt", &spec);
+    place.rtc(&["check", "each.rt"]).code(0);
+    let shown = place.rtc(&["compile", "each.rt", "--emit", "causality"]);
+    assert!(shown.code(0).stdout.contains("`logits`: every position depends on the tokens up to it: proved"));
+    let leak = ["each.rt", "--set", "halt.mean=all"];
+    for command in ["check", "compile"] {
+        place.rtc(&[&[command], &leak[..]].concat()).code(3).says("leaks-future").says("use `mean: past`");
+    }
+    let refused = place.rtc(&[&["compile", "--emit", "causality"], &leak[..]].concat());
+    assert!(refused.code(3).says("leaks-future").stdout.contains("<- here  @ depthwise.halt"), "{}", refused.stdout);
+    place.rtc(&["compile", "each.rt", "--emit", "causality", "--inference"]).code(2);
+    place.rtc(&["explain", "leaks-future"]).code(0);
+}
+
+#[test]
 fn wrong_arguments_exit_with_2() {
     let place = Place::new();
     place.rtc(&[]).code(2);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rtc_compiler::check::{Loader, check, names};
+use rtc_compiler::check::{Loader, check, check_form, names};
 use rtc_compiler::diag::{Style, render};
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::schema::Catalog;
@@ -64,7 +64,26 @@ fn folder() -> PathBuf {
 }
 
 /// What a model that answers for every token has instead.
-const EACH: &[&str] = &["embed.tokens: none", "readout each"];
+const EACH: &[&str] = &["embed.tokens: none", "readout each { sees: all }"];
+
+/// Makes each answer see the past alone; a model of which that is not proved keeps seeing all tokens.
+const PAST: &str = "readout each";
+
+/// Which edits a model gets, and what it must pass.
+#[derive(Clone, Copy)]
+struct Form<'a> {
+    each: bool,
+    edits: &'a [&'a str],
+    /// Promises are kept.
+    proved: bool,
+}
+
+impl Form<'_> {
+    fn edits(&self) -> impl Iterator<Item = &str> {
+        let (before, after) = if self.each { (EACH, Some(&PAST)) } else { (&[][..], None) };
+        SMALL.iter().chain(before).chain(self.edits).chain(after).copied()
+    }
+}
 
 /// Every model and variant of `specs/` and of the case `zoo.rt`, with those of the given further edits that it has a place
 /// for.
@@ -72,6 +91,18 @@ const EACH: &[&str] = &["embed.tokens: none", "readout each"];
 /// # Panics
 /// When one has errors, or can't be made small.
 pub fn all(objective: Objective, edits: &[&str]) -> Vec<Model> {
+    every(Form { each: objective == Objective::Each, edits, proved: true })
+}
+
+/// As [`all`], with an answer per token that promises to see only the past, whether the promise is kept or not.
+///
+/// # Panics
+/// See [`all`].
+pub fn promising(edits: &[&str]) -> Vec<Model> {
+    every(Form { each: true, edits, proved: false })
+}
+
+fn every(form: Form<'_>) -> Vec<Model> {
     let entries = std::fs::read_dir(folder()).expect("specs/ exists");
     let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "rt"));
@@ -84,7 +115,7 @@ pub fn all(objective: Objective, edits: &[&str]) -> Vec<Model> {
         let source = Source::new(stem, text);
         let found = names(&source);
         assert!(!found.is_empty(), "{}: no model, or a syntax error", source.name);
-        out.extend(found.iter().map(|name| small(&source, name, objective, edits)));
+        out.extend(found.iter().map(|name| small(&source, name, form)));
     }
     out
 }
@@ -95,16 +126,16 @@ pub fn all(objective: Objective, edits: &[&str]) -> Vec<Model> {
 /// See [`all`].
 pub fn one(file: &str, name: &str, objective: Objective, edits: &[&str]) -> Model {
     let text = std::fs::read_to_string(folder().join(file)).expect("the spec exists");
-    small(&Source::new(file, text), name, objective, edits)
+    small(&Source::new(file, text), name, Form { each: objective == Objective::Each, edits, proved: true })
 }
 
-fn small(source: &Source, name: &str, objective: Objective, edits: &[&str]) -> Model {
+fn small(source: &Source, name: &str, form: Form<'_>) -> Model {
     let catalog = Catalog { vocabulary: Some(VOCAB), ..Catalog::default() };
-    let attempt = |edits: &[String]| check(&Folder(folder()), source.clone(), Some(name), edits, &catalog);
-    let answers = if objective == Objective::Each { EACH } else { &[] };
+    let checked = if form.proved { check } else { check_form };
+    let attempt = |edits: &[String]| checked(&Folder(folder()), source.clone(), Some(name), edits, &catalog);
     let mut kept: Vec<String> = vec![];
-    for edit in SMALL.iter().chain(answers).chain(edits) {
-        kept.push((*edit).to_owned());
+    for edit in form.edits() {
+        kept.push(edit.to_owned());
         if attempt(&kept).0.is_none() {
             kept.pop();
         }
@@ -112,7 +143,7 @@ fn small(source: &Source, name: &str, objective: Objective, edits: &[&str]) -> M
     let (spec, problems, sources) = attempt(&kept);
     let spec = spec.unwrap_or_else(|| panic!("{name}: {}", render(&problems, &sources, Style::Plain)));
     let each = spec.root.child("readout").is_some_and(|r| r.variant == "each");
-    assert_eq!(each, objective == Objective::Each, "{name} answers what is asked for after {kept:?}");
+    assert_eq!(each, form.each, "{name} answers what is asked for after {kept:?}");
     let width = spec.root.child("embed").and_then(|b| b.int("width")).unwrap_or_default();
     assert!((1..LARGEST).contains(&width), "{name} is small after {kept:?}");
     Model { name: name.to_owned(), spec }

@@ -2,9 +2,11 @@
 //!
 //! The steps, one module each: `load` reads the file and those it uses; `items` lists what they define; `expand` puts
 //! blocks in their places; `edit` applies variants and `--set`; `build` gives every field a value and checks
-//! the shape; then the checks of the features run. Problems are collected on the way.
+//! the shape; then the checks of the features run, and `causal` proves what a model promises. Problems are collected on the
+//! way.
 
 mod build;
+mod causal;
 mod edit;
 mod expand;
 mod items;
@@ -17,7 +19,7 @@ pub use load::Loader;
 
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
 use crate::schema::Catalog;
-use crate::source::{Source, Sources, Span};
+use crate::source::{Source, SourceId, Sources, Span};
 use crate::spec::Spec;
 use crate::syntax::{self, ast};
 use items::{Items, Target};
@@ -29,6 +31,23 @@ use load::Loaded;
 /// the one named like the file. Every override is one edit of the language, as `depthwise.depth=20` or `gate none`.
 /// The spec is given if there is no error; there may be warnings then.
 pub fn check(
+    loader: &dyn Loader,
+    root: Source,
+    target: Option<&str>,
+    overrides: &[String],
+    catalog: &Catalog,
+) -> (Option<Spec>, Problems, Sources) {
+    let (spec, mut problems, sources) = check_form(loader, root, target, overrides, catalog);
+    if let Some(spec) = &spec {
+        causal::prove(spec, catalog, &override_places(overrides, &sources), &mut problems);
+        problems.sort();
+    }
+    let spec = if problems.has_errors() { None } else { spec };
+    (spec, problems, sources)
+}
+
+/// As [`check`], without the proof that a model which promises to see only the past does: for looking at its leaks.
+pub fn check_form(
     loader: &dyn Loader,
     root: Source,
     target: Option<&str>,
@@ -59,7 +78,10 @@ pub fn check_all(loader: &dyn Loader, root: Source, catalog: &Catalog) -> (Vec<S
         check_definitions(&items, &mut problems);
         for target in items.targets(&loaded.root().items) {
             let mut own = Problems::default();
-            let spec = one(&items, &target, &[], catalog, &mut own);
+            let spec = one(&items, &target, &[], catalog, &mut own).filter(|_| !own.has_errors());
+            if let Some(spec) = &spec {
+                causal::prove(spec, catalog, &[], &mut own);
+            }
             specs.extend(spec.filter(|_| !own.has_errors()));
             problems.extend(own);
         }
@@ -71,7 +93,7 @@ pub fn check_all(loader: &dyn Loader, root: Source, catalog: &Catalog) -> (Vec<S
 /// The models and variants of a file as targets: `gut`, `gut:no_gate`. Empty for a file with syntax errors.
 pub fn names(source: &Source) -> Vec<String> {
     let mut problems = Problems::default();
-    let Some(file) = syntax::parse(crate::source::SourceId(0), &source.text, &mut problems) else { return Vec::new() };
+    let Some(file) = syntax::parse(SourceId(0), &source.text, &mut problems) else { return Vec::new() };
     file.items
         .iter()
         .filter_map(|item| match &item.kind {
@@ -97,6 +119,12 @@ fn parse_overrides(overrides: &[String], sources: &mut Sources, problems: &mut P
         Override { edit: syntax::parse_override(id, text, problems), span: Span::new(id, 0, text.len()) }
     };
     overrides.iter().enumerate().map(parse).collect()
+}
+
+/// The places of the overrides: they are the last sources.
+fn override_places(overrides: &[String], sources: &Sources) -> Vec<Span> {
+    let first = sources.iter().count().saturating_sub(overrides.len());
+    overrides.iter().enumerate().map(|(n, text)| Span::new(SourceId((first + n) as u32), 0, text.len())).collect()
 }
 
 /// One model from its items to its spec.

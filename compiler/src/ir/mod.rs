@@ -26,6 +26,7 @@
 
 pub mod attr;
 pub mod cost;
+pub mod dependence;
 pub mod diff;
 pub mod document;
 pub mod export;

@@ -97,6 +97,12 @@ pub trait Task: Sync {
     fn doc(&self) -> &'static str;
     /// What a model predicts.
     fn objective(&self) -> Objective;
+    /// Whether the answers are later tokens, which a model must not see: so it is where every token has an answer, if the
+    /// task does not say otherwise.
+    fn next_token(&self) -> bool {
+        self.objective() == Objective::Each
+    }
+
     /// The options with their defaults and bounds.
     fn options(&self) -> &'static [OptionField];
     /// The names of the tokens, by id.

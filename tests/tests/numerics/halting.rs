@@ -15,7 +15,11 @@ const SHAPES: &[&[&str]] = &[
     &["depthwise.cap: none"],
     &["depthwise.halt: token { sees: transition, keys: mixture, threshold: 0.9, cost: 0.2 }"],
     &["depthwise.halt: token { sees: state, keys: state, threshold: 0.9, cost: 0.2 }", "chunkwise.cut: position"],
+    &["depthwise.halt: token { sees: state, keys: mixture, threshold: 0.9, cost: 0.2 }"],
     &["depthwise.halt: global { sees: transition, threshold: 0.9, cost: 0.2 }", "depthwise.depth: min(length, 4)"],
+    &["depthwise.halt: global { sees: state, keys: mixture, threshold: 0.9, cost: 0.2 }", "chunkwise.cut: position"],
+    &["depthwise.halt: global { sees: state, mean: past, threshold: 0.9, cost: 0.2 }"],
+    &["depthwise.halt: global { sees: transition, mean: all, threshold: 0.9, cost: 0.2 }", "depthwise.cap: length"],
 ];
 
 /// Lengths of the rows of the batches.
