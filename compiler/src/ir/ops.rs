@@ -8,6 +8,7 @@
 use std::fmt;
 
 use super::cost::{self, CostRule};
+use super::formula::Formula;
 use super::gradient::{self, GradientRule};
 use super::shape::{self, ShapeRule};
 
@@ -77,7 +78,7 @@ macro_rules! ops {
                             attrs: &[$(stringify!($attr)),*],
                             shape: shape::$shape,
                             gradient: gradient::$gradient,
-                            cost: cost::$cost,
+                            cost: CostRule { number: cost::$cost::<f64>, formula: cost::$cost::<Formula> },
                             flags: &[$($(Flag::$flag),*)?],
                         };
                         &DEF
@@ -214,7 +215,7 @@ ops! {
     /// Gradients of `attention` for `q`, `k` and `v`; the probabilities are computed again.
     AttentionGrad = "attention_grad" (q, k, v, dy; step) {heads, mask, dropout, stream} => three, none, attention_grad [Random];
     /// Gradient of `embed` for the table.
-    EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, reduction;
+    EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, scatter;
     /// Gradients of `frame` for the row, START and END.
     FrameGrad = "frame_grad" (dy, x, start, end) {} => frame_grad, none, free;
     /// Sum over the batch: the gradient of `expand`.
