@@ -17,7 +17,7 @@ const FLOPS: f64 = 0.05;
 /// The same for the peak of memory.
 const MEMORY: f64 = 0.10;
 /// Rows of a batch, and their tokens: no multiple of any chunk.
-const ROWS: usize = 12;
+const ROWS: usize = 8;
 const LENGTH: usize = 58;
 
 /// Sizes at which the arrays of a model outweigh the lists that say where they lie.
@@ -80,10 +80,12 @@ fn check(model: &Model, objective: Objective, (bias, gain): (f64, f64), memory: 
     let (rows, graphs, binding) = graphs(model, objective);
     let weights = shifted(&graphs[1], bias, gain);
     let [forward, training, kept] = graphs.each_ref().map(|graph| ran(graph, &weights, &rows));
-    let depth = training.counted.mean_depth();
+    // Weights that never halt need no mean, which would mix recurrences inside one another.
+    let mean = |ran: &Ran| ran.counted.mean_depth().filter(|_| (bias, gain) != RESTLESS);
+    let depth = mean(&training);
     let cost = Cost::of(&model.spec, &binding, ROWS, LENGTH).expect("the spec lowers");
-    let (eval, step) = (cost.at(ROWS, LENGTH, forward.counted.mean_depth()), cost.at(ROWS, LENGTH, depth));
-    let name = format!("{} at depth {:.2}", model.name, depth.unwrap_or(0.0));
+    let (eval, step) = (cost.at(ROWS, LENGTH, mean(&forward)), cost.at(ROWS, LENGTH, depth));
+    let name = format!("{} at depth {}", model.name, depth.map_or("of the bound".to_owned(), |d| format!("{d:.2}")));
     let mut one = |what: &str, estimate: f64, real: f64, tolerance: f64| {
         compare(&format!("{name}, {what}"), estimate, real, tolerance, faults);
     };
@@ -115,7 +117,7 @@ fn costs_follow_the_mean_depth() {
     // Recurrences in one another have means of their own.
     models.retain(|model| model.halts() && !model.name.starts_with("nested"));
     for model in &models {
-        for head in [(1.0, 8.0), (3.0, 1.0), (7.0, 1.0)] {
+        for head in [(2.0, 8.0), (7.0, 1.0)] {
             check(model, Objective::Classify, head, true, &mut faults);
         }
     }

@@ -52,10 +52,25 @@ impl Walk<'_> {
         let Some(body) = node.body else { return };
         let halts = self.plan.regions[body.index()].yields.len() > node.operands.len();
         let types = self.types(&node.operands);
+        let ends = self.bounds(id, env, self.load.depth);
         let mut values: Vec<Held> = node.operands.iter().map(|v| self.value(*v, env)).collect();
         // What rows that leave are written over.
         let mut done = values.clone();
         let (mut tape, mut uncut) = (vec![], vec![]);
+        let last = self.bounds(id, env, None);
+        let rejects = |walk: &mut Self, values: &[Held], (from, here): (&[usize], &Env), taken: usize, done: &mut _| {
+            // Rows that stop before the bound have tried the step after their last one.
+            let leaving: Vec<usize> = from.iter().copied().filter(|r| ends[*r] == taken && taken < last[*r]).collect();
+            if !leaving.is_empty() {
+                let out = walk.tried(body, values, here, env);
+                let part = walk.blocks(&types, &env.select(&leaving));
+                *done = walk.blocks(&types, env);
+                drop((out, part));
+            }
+        };
+        let everyone: Vec<usize> = (0..env.rows).collect();
+        rejects(self, &values, (&everyone, env), 0, &mut done);
+        let mut taken = 0;
         for group in self.depths(id, env) {
             if group.rows.len() < env.rows {
                 done = self.blocks(&types, env);
@@ -72,10 +87,28 @@ impl Walk<'_> {
                 tape.push(Taped { env: here, rows, saved: out.saved, more: vec![] });
                 values = out.yields;
             });
+            taken += group.times;
+            rejects(self, &values, (&group.rows, &group.env), taken, &mut done);
         }
         self.put_back(uncut);
         let all = tape.last().is_none_or(|last| last.rows.len() == env.rows);
         self.finish(node, if all { values } else { done }, tape);
+    }
+
+    /// Runs the body as far as a step runs that all rows reject; gives what is left when they leave.
+    fn tried(&mut self, body: RegionId, values: &[Held], here: &Env, env: &Env) -> Vec<Held> {
+        let mut params = values.to_vec();
+        params.extend(self.plan.graph.params(body).last().map(|step| self.value(*step, env)));
+        match self.plan.regions[body.index()].decided {
+            Some(decided) => {
+                self.upto(body, decided, params, here);
+                vec![]
+            }
+            None => {
+                let out = self.body(body, params, here);
+                out.yields.into_iter().chain(out.saved).collect()
+            }
+        }
     }
 
     pub(super) fn chunks(&mut self, id: NodeId, env: &Env) {
@@ -187,7 +220,7 @@ impl Walk<'_> {
 
     /// The steps of a depth recurrence: rows leave at their bounds.
     fn depths(&self, id: NodeId, env: &Env) -> Vec<Group> {
-        let bounds = self.bounds(id, env);
+        let bounds = self.bounds(id, env, self.load.depth);
         let mut ends = bounds.clone();
         ends.sort_unstable();
         ends.dedup();
@@ -218,11 +251,11 @@ impl Walk<'_> {
 
     /// The bound of every row. A bound that has no value counts as 0: the executor refuses it.
     ///
-    /// Under a mean depth that is no whole number some rows take a step more than the others.
-    fn bounds(&self, id: NodeId, env: &Env) -> Vec<usize> {
+    /// Under a mean depth of what halts that is no whole number some rows take a step more than the others.
+    fn bounds(&self, id: NodeId, env: &Env, mean: Option<f64>) -> Vec<usize> {
         let node = self.plan.graph.node(id);
         let halts = loops::layout(&self.plan.graph, id).go > 0;
-        let mean = self.load.depth.filter(|_| halts);
+        let mean = mean.filter(|_| halts);
         let most = |row: usize| {
             let upto = |n: usize| mean.map_or(usize::MAX, |mean| (mean * n as f64).round() as usize);
             upto(row + 1).saturating_sub(if mean.is_some() { upto(row) } else { 0 })

@@ -135,9 +135,7 @@ impl<'p> Walk<'p> {
 
     pub(super) fn body(&mut self, body: RegionId, params: Vec<Held>, env: &Env) -> BodyResult {
         let plan = self.plan;
-        for (&param, held) in plan.graph.params(body).iter().zip(params) {
-            self.set(param, held);
-        }
+        self.enter(body, params);
         self.region(body, env);
         let own = &plan.regions[body.index()];
         let held = |values: &[Value]| values.iter().map(|v| self.value(*v, env)).collect::<Vec<_>>();
@@ -150,14 +148,37 @@ impl<'p> Walk<'p> {
         BodyResult { yields, saved }
     }
 
+    fn enter(&mut self, body: RegionId, params: Vec<Held>) {
+        for (&param, held) in self.plan.graph.params(body).iter().zip(params) {
+            self.set(param, held);
+        }
+    }
+
+    /// Runs the first steps of a body, and forgets what they made.
+    pub(super) fn upto(&mut self, body: RegionId, steps: usize, params: Vec<Held>, env: &Env) {
+        let plan = self.plan;
+        self.enter(body, params);
+        self.steps(body, steps, env);
+        let made =
+            plan.regions[body.index()].steps[..steps].iter().flat_map(|step| &plan.graph.node(step.node).results);
+        for value in plan.graph.params(body).iter().chain(made) {
+            self.values[value.index()] = None;
+        }
+    }
+
     fn region(&mut self, region: RegionId, env: &Env) {
+        self.steps(region, self.plan.regions[region.index()].steps.len(), env);
+    }
+
+    /// The first steps of a region.
+    fn steps(&mut self, region: RegionId, count: usize, env: &Env) {
         let plan = self.plan;
         let own = &plan.regions[region.index()];
         for value in &own.unused {
             self.values[value.index()] = None;
         }
         self.inner.extend(own.groups.iter().flat_map(|g| g.inner.iter().map(|i| i.value)));
-        for step in &own.steps {
+        for step in &own.steps[..count] {
             self.step(step, env);
             for value in &step.frees {
                 self.values[value.index()] = None;
