@@ -3,6 +3,7 @@
 mod check;
 mod compile;
 mod completions;
+mod cost;
 mod diff;
 mod eval;
 mod explain;
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Explain(explain::Options),
     /// Say what differs between two specs, as graphs
     Diff(diff::Options),
+    /// Say what models cost: parameters, operations, depth, memory
+    Cost(cost::Options),
     /// Train a model, or go on with its training
     Train(train::Options),
     /// Measure a trained model on splits of its task
@@ -64,6 +67,7 @@ impl Command {
             Self::Show(options) => show::run(options, terminal),
             Self::Explain(options) => explain::run(options, terminal),
             Self::Diff(options) => diff::run(options, terminal),
+            Self::Cost(options) => cost::run(options, terminal),
             Self::Train(options) => train::run(options, terminal),
             Self::Eval(options) => eval::run(options, terminal),
             Self::Predict(options) => predict::run(options, terminal),

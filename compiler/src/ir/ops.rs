@@ -9,6 +9,7 @@ use std::fmt;
 
 use super::cost::{self, CostRule};
 use super::dependence::Dependence;
+use super::formula::Formula;
 use super::gradient::{self, GradientRule};
 use super::shape::{self, ShapeRule};
 
@@ -80,8 +81,8 @@ macro_rules! ops {
                             attrs: &[$(stringify!($attr)),*],
                             shape: shape::$shape,
                             gradient: gradient::$gradient,
-                            cost: cost::$cost,
                             dependence: Dependence::$dependence,
+                            cost: CostRule { number: cost::$cost::<f64>, formula: cost::$cost::<Formula> },
                             flags: &[$($(Flag::$flag),*)?],
                         };
                         &DEF
@@ -219,6 +220,7 @@ ops! {
     AttentionGrad = "attention_grad" (q, k, v, dy; step) {heads, mask, dropout, stream} => three, none, attention_grad, Backward [Random];
     /// Gradient of `embed` for the table.
     EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, reduction, Backward;
+    EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, scatter;
     /// Gradients of `frame` for the row, START and END.
     FrameGrad = "frame_grad" (dy, x, start, end) {} => frame_grad, none, free, Backward;
     /// Sum over the batch: the gradient of `expand`.

@@ -7,6 +7,7 @@
 
 pub mod arena;
 mod call;
+pub mod counter;
 mod dispatch;
 mod group;
 mod loops;
@@ -30,6 +31,7 @@ use crate::kernel::position::PositionTables;
 use crate::kernel::product::Orientation;
 use crate::rng::Key;
 use arena::Arena;
+use counter::Counted;
 use group::{Pack, Partial, Task};
 use mask::Exprs;
 use rows::{Axis, Env};
@@ -112,6 +114,8 @@ pub struct Executor<T: Element> {
     pub check_finite: bool,
     /// When set, accepted steps of halting recurrences are recorded here.
     pub watched: Option<Vec<Watched>>,
+    /// When set, what runs do is counted here.
+    pub counted: Option<Counted>,
 }
 
 /// Ranges of the parameters in the flat array, in order.
@@ -163,6 +167,7 @@ impl<T: Element> Executor<T> {
             halting: Halting::default(),
             check_finite: false,
             watched: None,
+            counted: None,
             plan,
         }
     }
@@ -283,6 +288,9 @@ impl<T: Element> Executor<T> {
                 }
             };
             next = together.end;
+            if let Some(counted) = &mut self.counted {
+                counted.add(plan, &own.steps[together.clone()], env);
+            }
             for step in &own.steps[together] {
                 if self.check_finite {
                     self.require_finite(step.node)?;

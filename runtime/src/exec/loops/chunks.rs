@@ -54,6 +54,9 @@ impl<T: Element> Executor<T> {
             tape.push(TapeStep { env: here, rows: taken, starts, saved: out.saved });
         }
         self.put_back(full);
+        if let Some(counted) = &mut self.counted {
+            counted.steps += steps as u64;
+        }
         state.values.extend(outputs.into_iter().map(Val::real));
         self.finish(node, body, env, state.values, ran, tape);
         Ok(())

@@ -46,17 +46,19 @@ impl<T: Element> Executor<T> {
         let mut at = Recurrence { body, env, done, rows, values, here, uncut: arena.list([]) };
         // Where rows that have halted stay, they take no part in the tape.
         let mut live = arena.list(std::iter::repeat_n(true, env.rows()));
-        let (mut tape, mut ran) = (arena.list([]), 0);
+        let (mut tape, mut ran, mut taken, mut accepting) = (arena.list([]), 0, 0, 0);
         for step in 0..bounds.iter().copied().max().unwrap_or(0) {
             let keep = arena.list((0..at.rows.len()).filter(|n| bounds[at.rows[*n]] > step));
             self.leave(&mut at, &keep);
             self.narrow(&plan, &mut at, &keep);
             let Some(out) = self.step(&plan, &mut at, step, halts)? else { break };
             ran += at.rows.len() as u64;
+            taken += 1;
             for (n, row) in at.rows.iter().enumerate() {
                 live[*row] &= out.go.as_ref().is_none_or(|go| go[n] != 0);
             }
             let keep = arena.list((0..at.rows.len()).filter(|n| live[at.rows[*n]]));
+            accepting += keep.len() as u64;
             let BodyResult { yields, saved } = out.result;
             if !keep.is_empty() {
                 tape.push(accepted(&plan, &at, &keep, saved));
@@ -72,6 +74,13 @@ impl<T: Element> Executor<T> {
             self.leave(&mut at, &[]);
         }
         self.put_back(at.uncut);
+        if let Some(counted) = &mut self.counted {
+            counted.steps += taken;
+            if halts {
+                counted.entered += env.rows() as u64;
+                counted.accepted += accepting;
+            }
+        }
         self.finish(node, body, env, at.done.values, ran, tape);
         Ok(())
     }
