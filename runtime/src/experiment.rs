@@ -18,6 +18,10 @@ use crate::task::{MAX_EXAMPLES, OptionValue, resolve_options, task_named};
 pub const EMBEDDED: &[(&str, &str)] = &[
     ("listops", include_str!("../../specs/experiments/listops.yaml")),
     ("listops_smoke", include_str!("../../specs/experiments/listops_smoke.yaml")),
+    ("logic", include_str!("../../specs/experiments/logic.yaml")),
+    ("logic_smoke", include_str!("../../specs/experiments/logic_smoke.yaml")),
+    ("flip_flop", include_str!("../../specs/experiments/flip_flop.yaml")),
+    ("flip_flop_smoke", include_str!("../../specs/experiments/flip_flop_smoke.yaml")),
 ];
 
 /// A checked experiment for one model.
