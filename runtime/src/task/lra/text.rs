@@ -136,7 +136,7 @@ impl Task for Text {
     fn read(&self, path: &Path, options: &Options) -> Result<Vec<Example>, DataError> {
         let length = options.get("length") as usize;
         let mut examples = Vec::new();
-        let mut columns = Columns { label: 0, text: 1 };
+        let mut columns = Columns { label: 0, text: 1, all: 2 };
         for (n, row) in Rows::open(path, Quotes::Around)?.enumerate() {
             let (line, row) = row?;
             match Columns::of_header(&row) {
@@ -169,6 +169,8 @@ impl Task for Text {
 struct Columns {
     label: usize,
     text: usize,
+    /// Number of columns.
+    all: usize,
 }
 
 impl Columns {
@@ -178,16 +180,15 @@ impl Columns {
             let is_one = |cell: &[u8]| names.iter().any(|name| cell.eq_ignore_ascii_case(name.as_bytes()));
             row.iter().position(is_one)
         };
-        Some(Self { label: named(&["sentiment", "label", "target"])?, text: named(&["text", "review", "source"])? })
+        let (label, text) = (named(&["sentiment", "label", "target"])?, named(&["text", "review", "source"])?);
+        Some(Self { label, text, all: row.len() })
     }
 
     fn example(self, row: &ByteRecord, length: usize) -> Result<Example, String> {
-        let (Some(label), Some(text)) = (row.get(self.label), row.get(self.text)) else {
-            return Err(format!("a row has a label and a text, and this one has {} columns", row.len()));
+        let (label, text) = match (row.get(self.label), row.get(self.text)) {
+            (Some(label), Some(text)) if row.len() == self.all => (label, text),
+            _ => return Err(format!("a row has {} columns, and this one has {}", self.all, row.len())),
         };
-        if row.len() > 2 && self.label == 0 && self.text == 1 {
-            return Err(format!("a row has a label and a text, and this one has {} columns", row.len()));
-        }
         let label = String::from_utf8_lossy(label);
         let class = match label.to_lowercase().as_str() {
             "negative" | "neg" | "0" => NEGATIVE,
