@@ -247,6 +247,62 @@ fn a_run_is_trained_reported_evaluated_and_asked() {
     place.rtc(&["predict", &run, "[MAX 1"]).code(4);
 }
 
+/// The tiny experiment on another task.
+fn experiment(place: &Place, name: &str, task: &str, evaluate: &str) {
+    let tiny = place.read("tiny.yaml");
+    let (_, rest) = tiny.split_once("optimiser").expect("the block after the task");
+    let rest = rest.replace("evaluate: [test]", evaluate);
+    place.write(name, &format!("task:\n{task}optimiser{rest}"));
+}
+
+#[test]
+fn pairs_are_trained_measured_and_asked() {
+    let place = Place::new();
+    let task = "  name: logic\n  options: { pairs: 1000 }\n  sizes: { train: 160, dev: 32, ops-7: 32 }\n";
+    experiment(&place, "logic.yaml", task, "evaluate: [ops-7, ops-8]");
+    let train = ["train", "tiny.rt", "--experiment", "logic.yaml", "--run", "r", "--json"];
+    let results = place.rtc(&train).code(0).json();
+    assert_eq!(results["splits"][0]["examples"], 32);
+    assert_eq!(place.rtc(&["eval", "r", "--json"]).code(0).json()["splits"], results["splits"]);
+    let one = place.rtc(&["predict", "r", "( not a ) ||| ( a ( or b ) )"]);
+    assert_eq!(one.code(0).stdout.split('\t').count(), 4, "{}", one.stdout);
+    let rows = place.rtc(&["task", "sample", "logic", "--option", "pairs=1000", "--count", "3"]);
+    let pairs: Vec<&str> = rows.code(0).stdout.lines().filter_map(|line| line.split('\t').nth(1)).collect();
+    let many = place.rtc_with(&["predict", "r", "--json"], &(pairs.join("\n") + "\n"));
+    assert_eq!(many.code(0).stdout.lines().count(), 3);
+    place.rtc(&["predict", "r", "( not a )"]).code(4).says("left ||| right");
+    place.rtc(&["predict", "r", "a ||| ( b"]).code(4).says("right of `|||`");
+    place.write("rows", "#\ta\tb\n<\ta\tb\n");
+    place.rtc(&["eval", "r", "--data", "rows"]).code(4).says("rows:2");
+    // In parts and in several threads the numbers stay the same, and so in parts of another size.
+    let other = ["--run", "s", "--threads", "1"];
+    let again = place.rtc(&[&train[..4], &other[..]].concat());
+    again.code(0);
+    assert_eq!(place.contents("r"), place.contents("s"));
+    place.rtc(&["train", "tiny.rt", "--experiment", "logic.yaml", "--with", "batch.accumulate=3"]).code(0);
+}
+
+#[test]
+fn a_task_with_an_answer_per_token_reports_its_own_metric() {
+    let place = Place::new();
+    let text = place.read("tiny.rt");
+    place.write("tiny.rt", &(text + "\nvariant causal of tiny {\n    embed.tokens: none\n    readout each\n}\n"));
+    let task = "  name: flip_flop\n  options: { pairs: 8, long_pairs: 12 }\n  sizes: { train: 160, dev: 35, dense: 32, long-sparse: 32 }\n";
+    experiment(&place, "flip.yaml", task, "evaluate: [dense, long-sparse]");
+    let train = ["train", "tiny.rt:causal", "--experiment", "flip.yaml", "--run", "r", "--json"];
+    let results = place.rtc(&train).code(0).json();
+    let row = &results["splits"][0];
+    for share in [&row["metrics"]["last_read"], &row["accuracy"]] {
+        assert!(share.as_f64().is_some_and(|share| (0.0..=1.0).contains(&share)), "{row}");
+    }
+    assert_eq!(place.rtc(&["eval", "r", "--json"]).code(0).json()["splits"], results["splits"]);
+    let table = place.rtc(&["eval", "r"]);
+    assert!(table.code(0).stdout.starts_with("split        examples  last read  accuracy"), "{}", table.stdout);
+    assert!(place.read("runs/r/metrics.jsonl").contains("\"last_read\":"));
+    place.rtc(&["predict", "r", "w 0 r"]).code(2).says("one per token");
+    place.rtc(&["train", "tiny.rt", "--experiment", "flip.yaml"]).code(3).says("readout each");
+}
+
 #[test]
 fn broken_data_and_divergence_have_codes_of_their_own() {
     let place = Place::new();

@@ -18,6 +18,19 @@ use crate::task::{MAX_EXAMPLES, OptionValue, resolve_options, task_named};
 pub const EMBEDDED: &[(&str, &str)] = &[
     ("listops", include_str!("../../specs/experiments/listops.yaml")),
     ("listops_smoke", include_str!("../../specs/experiments/listops_smoke.yaml")),
+    ("logic", include_str!("../../specs/experiments/logic.yaml")),
+    ("logic_smoke", include_str!("../../specs/experiments/logic_smoke.yaml")),
+    ("flip_flop", include_str!("../../specs/experiments/flip_flop.yaml")),
+    ("flip_flop_smoke", include_str!("../../specs/experiments/flip_flop_smoke.yaml")),
+    ("lra_listops", include_str!("../../specs/experiments/lra_listops.yaml")),
+    ("lra_text", include_str!("../../specs/experiments/lra_text.yaml")),
+    ("lra_text_smoke", include_str!("../../specs/experiments/lra_text_smoke.yaml")),
+    ("lra_retrieval", include_str!("../../specs/experiments/lra_retrieval.yaml")),
+    ("lra_retrieval_smoke", include_str!("../../specs/experiments/lra_retrieval_smoke.yaml")),
+    ("lra_image", include_str!("../../specs/experiments/lra_image.yaml")),
+    ("lra_image_smoke", include_str!("../../specs/experiments/lra_image_smoke.yaml")),
+    ("lra_pathfinder", include_str!("../../specs/experiments/lra_pathfinder.yaml")),
+    ("lra_pathfinder_smoke", include_str!("../../specs/experiments/lra_pathfinder_smoke.yaml")),
 ];
 
 /// A checked experiment for one model.

@@ -18,11 +18,12 @@ Examples:
   rtc predict runs/NAME '[MAX 2 9 [MIN 4 7 ] 0 ]'
   rtc predict runs/NAME < expressions.txt             one sequence per line
   rtc task sample listops | cut -f2 | rtc predict runs/NAME --json
+  rtc predict runs/NAME '( not a ) ||| ( a ( or b ) )'   both sides of a pair
 ";
 
 const COLUMNS: &str = "\
 Every line of the result is: class, its probability, accepted steps of the halting recurrence (`-` without one), the \
-sequence. With --json every line is one object.
+sequence. The sides of a pair are written with `|||` between them. With --json every line is one object.
 ";
 
 /// Arguments of `rtc predict`.
@@ -31,7 +32,7 @@ sequence. With --json every line is one object.
 pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) model: ModelOptions,
-    /// The tokens of one sequence; without any, every line of standard input is a sequence
+    /// The tokens of one sequence, or of a pair as `left ||| right`; without any, every line of standard input is a sequence
     tokens: Vec<String>,
     /// Print as JSON, one object per line
     #[arg(long)]
@@ -41,9 +42,9 @@ pub(crate) struct Options {
 /// Predicts one sequence after the other: the result of one is printed before the next is read.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let mut trained = Trained::open(&options.model)?;
-    if trained.task.objective() != Objective::Classify {
+    if trained.task.objective() == Objective::Each {
         return Err(Failure::Usage(format!(
-            "`rtc predict` needs a task with one class per sequence, and {} has not",
+            "`rtc predict` needs a task with one class per sequence or pair, and {} has one per token",
             trained.task.name()
         )));
     }
@@ -79,13 +80,7 @@ fn predict(
     options: &Options,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let encoded = trained.task.encode(text, &trained.options);
-    let tokens = encoded.map_err(|message| Failure::data(file, line, message))?;
-    if tokens.is_empty() {
-        return Err(Failure::data(file, line, "the sequence is empty"));
-    }
-    // The label is not looked at: only the prediction is.
-    let example = Example::classified(tokens, 0);
+    let example = example(trained, text).map_err(|message| Failure::data(file, line, message))?;
     let found = trained.model.evaluate(&collect(&[&example], example.length()))?;
     let class = found.predictions.first().map_or(0, |class| *class as usize);
     let class = classes.get(class).cloned().unwrap_or_else(|| class.to_string());
@@ -97,4 +92,22 @@ fn predict(
     }
     let steps = steps.map_or("-".to_owned(), |steps| format!("{steps:.1}"));
     terminal.result(&format!("{class}\t{:.1} %\t{steps}\t{text}\n", 100.0 * confidence))
+}
+
+/// What stands between the sides of a pair, as `rtc task sample` prints it.
+const SIDES: &str = "|||";
+
+/// The example of a text. The label is not looked at: only the prediction is.
+fn example(trained: &Trained, text: &str) -> Result<Example, String> {
+    let encode = |text: &str| match trained.task.encode(text.trim(), &trained.options)? {
+        tokens if tokens.is_empty() => Err("the sequence is empty".to_owned()),
+        tokens => Ok(tokens),
+    };
+    if trained.task.objective() != Objective::Pair {
+        return Ok(Example::classified(encode(text)?, 0));
+    }
+    let (first, second) = text.split_once(SIDES).ok_or_else(|| format!("a pair is written `left {SIDES} right`"))?;
+    let tokens = encode(first).map_err(|why| format!("left of `{SIDES}`: {why}"))?;
+    let second = encode(second).map_err(|why| format!("right of `{SIDES}`: {why}"))?;
+    Ok(Example { second: Some(second), ..Example::classified(tokens, 0) })
 }

@@ -19,7 +19,7 @@ use crate::experiment::Experiment;
 use crate::learner::{LearnError, Learner, StepReport};
 use crate::record::RunFolder;
 use crate::schedule::Schedule;
-use crate::task::{Dataset, Example};
+use crate::task::{Dataset, Example, Metric, task_named};
 
 pub use evaluate::{Measurement, evaluate};
 pub use table::{Row, Table};
@@ -145,6 +145,7 @@ struct Trainer<'a> {
     schedule: Schedule,
     progress: Progress,
     data_hash: String,
+    metrics: &'static [Metric],
     /// Tokens trained on since the last line of `timing.jsonl`, and when that was.
     speed: (usize, Instant),
 }
@@ -164,12 +165,27 @@ impl<'a> Trainer<'a> {
                 return Err(DataError { file: experiment.task.name.clone(), line: None, message }.into());
             }
         }
+        let unknown = |message| DataError { file: experiment.task.name.clone(), line: None, message };
+        let metrics = task_named(&experiment.task.name).map_err(unknown)?.metrics();
         let batch = &experiment.batch;
         let batching = Batching::new(run.info().seed, data.split(&experiment.train), batch.size, batch.buckets);
         let schedule = experiment.schedule(batching.batches());
         let (progress, speed) = (Progress::default(), (0, Instant::now()));
         let data_hash = data.fingerprint();
-        Ok(Self { learner, data, experiment, run, stop, observer, batching, schedule, progress, data_hash, speed })
+        Ok(Self {
+            learner,
+            data,
+            experiment,
+            run,
+            stop,
+            observer,
+            batching,
+            schedule,
+            progress,
+            data_hash,
+            metrics,
+            speed,
+        })
     }
 
     /// Restores the last checkpoint, or starts the records afresh.
@@ -280,7 +296,7 @@ impl<'a> Trainer<'a> {
 
     fn evaluate(&mut self, split: &str) -> Result<Option<Row>, Error> {
         let batch = self.experiment.batch.size.div_ceil(self.experiment.batch.accumulate);
-        let measurement = Measurement { split, examples: self.data.split(split), batch };
+        let measurement = Measurement { split, examples: self.data.split(split), batch, metrics: self.metrics };
         let row = evaluate(self.learner, measurement, self.stop, self.observer)?;
         if let Some(row) = &row {
             self.check_finite(row.loss, &format!("the loss on {split}"))?;
@@ -371,6 +387,7 @@ fn evaluation_line(update: u64, row: &Row) -> Value {
         "kind": "evaluation", "split": row.split, "update": update, "accuracy": row.accuracy, "loss": row.loss,
         "scored": row.scored,
     });
+    row.metrics.iter().for_each(|(name, share)| insert(&mut line, name, Some(*share)));
     insert(&mut line, "mean_depth", row.mean_depth);
     line
 }

@@ -2,7 +2,11 @@
 
 mod checkpoints;
 mod experiments;
+mod flip_flop;
 mod listops;
+mod logic;
+mod lra;
 mod mock;
+mod published;
 mod records;
 mod training;
