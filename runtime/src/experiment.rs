@@ -9,10 +9,17 @@ use serde::{Deserialize, Serialize};
 use serde_yaml::{Mapping, Value};
 
 use crate::batching::Buckets;
-use crate::error::{ExperimentError, suggest};
+use crate::error::{ExperimentError, suggest, unknown};
 use crate::learner::UpdateRule;
 use crate::schedule::{Beta1, Schedule, ScheduleKind};
 use crate::task::{MAX_EXAMPLES, OptionValue, resolve_options, task_named};
+
+mod compare;
+mod place;
+
+pub use compare::Entry;
+pub use place::Written;
+use place::{key, line_of};
 
 /// The experiments that are part of the program: name and text.
 pub const EMBEDDED: &[(&str, &str)] = &[
@@ -230,13 +237,14 @@ impl Experiment {
     }
 }
 
-/// An experiment file: the settings, and what is different for some models.
+/// An experiment file: the settings, what is different for some models, and which models are compared.
 #[derive(Clone, Debug)]
 pub struct ExperimentFile {
     name: String,
     text: String,
     base: Mapping,
     models: BTreeMap<String, Value>,
+    compare: Vec<Entry>,
 }
 
 impl ExperimentFile {
@@ -252,7 +260,11 @@ impl ExperimentFile {
             Some(block) => serde_yaml::from_value(block)
                 .map_err(|_| fail(line_of(text, &["models"]), "`models` holds one block per model".into()))?,
         };
-        let file = Self { name: name.into(), text: text.into(), base, models };
+        let compare = match base.remove("compare") {
+            None => vec![],
+            Some(list) => compare::read(text, &list).map_err(|(line, message)| fail(line, message))?,
+        };
+        let file = Self { name: name.into(), text: text.into(), base, models, compare };
         file.resolve(None, &[])?;
         for model in file.models.keys() {
             file.resolve(Some(model), &[])?;
@@ -268,15 +280,55 @@ impl ExperimentFile {
             line: None,
             message: {
                 let names: Vec<&str> = EMBEDDED.iter().map(|(name, _)| *name).collect();
-                crate::error::unknown("experiment", name, &names)
+                unknown("experiment", name, &names)
             },
         })?;
         Self::parse(name, text)
     }
 
-    /// The names of the models that have a block of their own.
-    pub fn models(&self) -> impl Iterator<Item = &str> {
-        self.models.keys().map(String::as_str)
+    /// The file's name in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What a grid compares, in the order of its table.
+    pub fn compare(&self) -> &[Entry] {
+        &self.compare
+    }
+
+    /// Refuses blocks under `models` that no model of these names can ever take: slips of the pen.
+    pub fn check_models(&self, known: &[&str]) -> Result<(), ExperimentError> {
+        let plain = |name: &str| name.split(':').next().map(str::to_owned).unwrap_or_default();
+        let takes = |block: &str| known.iter().any(|name| *name == block || plain(name) == block);
+        let Some(block) = self.models.keys().find(|block| !takes(block)) else { return Ok(()) };
+        let message = format!("`models.{block}`: {}", unknown("model", block, known));
+        Err(self.fail(line_of(&self.text, &["models", block]), message))
+    }
+
+    /// Where the edits of a resolved experiment's `set` stand in the file; nothing for those that don't.
+    pub fn written(&self, model: &str, set: &[String]) -> Vec<Option<Written>> {
+        let own = self.block(model).filter(|(_, block)| block.get("set").is_some());
+        let path: Vec<&str> = own.iter().flat_map(|(name, _)| ["models", name.as_str()]).chain(["set"]).collect();
+        match key(&self.text, &path) {
+            Some(from) => place::find(&self.text, from, set),
+            None => vec![None; set.len()],
+        }
+    }
+
+    /// Where the edits of an entry of `compare` stand in the file.
+    pub fn written_in(&self, entry: &Entry) -> Vec<Option<Written>> {
+        place::find(&self.text, entry.offset, &entry.set)
+    }
+
+    /// The error of an entry of `compare`.
+    pub fn entry_error(&self, entry: &Entry, message: String) -> ExperimentError {
+        self.fail(Some(entry.line), message)
+    }
+
+    /// The block that a model takes: its own, else, for a variant, that of its model.
+    fn block(&self, model: &str) -> Option<(&String, &Value)> {
+        let plain = model.split(':').next().unwrap_or(model);
+        [model, plain].into_iter().find_map(|name| self.models.get_key_value(name))
     }
 
     /// The experiment for a model: the file, its block under `models`, then edits of the form `optimiser.clip=1`.
@@ -284,10 +336,7 @@ impl ExperimentFile {
     /// A variant `gut:no_gate` without a block of its own takes that of `gut`.
     pub fn resolve(&self, model: Option<&str>, edits: &[String]) -> Result<Experiment, ExperimentError> {
         let mut value = Value::Mapping(self.base.clone());
-        let block = model.and_then(|model| {
-            let plain = model.split(':').next().unwrap_or(model);
-            [model, plain].into_iter().find_map(|name| self.models.get_key_value(name))
-        });
+        let block = model.and_then(|model| self.block(model));
         let mut place = Vec::new();
         if let Some((name, block)) = block {
             place = vec!["models", name.as_str()];
@@ -360,20 +409,6 @@ fn in_words(message: &str) -> String {
         _ => return message.to_owned(),
     };
     format!("{what}, expected {words}")
-}
-
-/// The line on which the last key of a path first stands below the others, counted from 1.
-fn line_of(text: &str, path: &[&str]) -> Option<usize> {
-    let lines: Vec<&str> = text.lines().collect();
-    let mut from = 0;
-    for key in path {
-        let stands = |line: &&str| {
-            let words = line.split(['{', ',']).map(str::trim_start);
-            words.into_iter().any(|word| word.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(':')))
-        };
-        from += lines.get(from..)?.iter().position(stands)?;
-    }
-    (!path.is_empty()).then_some(from + 1)
 }
 
 /// Lays `patch` over `base`: blocks key by key, everything else replaced.

@@ -15,6 +15,8 @@ mod size;
 
 pub use load::Loader;
 
+use std::ops::Range;
+
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
 use crate::schema::Catalog;
 use crate::source::{Source, Sources, Span};
@@ -33,6 +35,18 @@ pub fn check(
     root: Source,
     target: Option<&str>,
     overrides: &[String],
+    catalog: &Catalog,
+) -> (Option<Spec>, Problems, Sources) {
+    let overrides: Vec<Override> = overrides.iter().enumerate().map(|(n, text)| Override::given(n + 1, text)).collect();
+    check_edited(loader, root, target, &overrides, catalog)
+}
+
+/// As `check`, with overrides that know where they stand.
+pub fn check_edited(
+    loader: &dyn Loader,
+    root: Source,
+    target: Option<&str>,
+    overrides: &[Override],
     catalog: &Catalog,
 ) -> (Option<Spec>, Problems, Sources) {
     let (mut problems, mut sources) = (Problems::default(), Sources::default());
@@ -85,25 +99,58 @@ pub fn names(source: &Source) -> Vec<String> {
 /// The most edits that all variants of one model may have together.
 const MAX_EDITS: usize = 1000;
 
-/// An edit of the command line, and its place.
-struct Override {
+/// An edit of a model from outside its file, and where it stands: on the command line, or in an experiment.
+#[derive(Clone, Debug)]
+pub struct Override {
+    /// The text that reports show.
+    source: Source,
+    /// The edit in that text, in bytes.
+    range: Range<usize>,
+}
+
+impl Override {
+    /// The n-th `--set` of the command line, counted from 1.
+    pub fn given(n: usize, text: &str) -> Self {
+        Self::alone(format!("--set {n}"), text)
+    }
+
+    /// An edit that is a text of its own, of this name in reports.
+    pub fn alone(name: impl Into<String>, text: &str) -> Self {
+        Self { source: Source::new(name, text), range: 0..text.len() }
+    }
+
+    /// The bytes `range` of a line of a file. The whole line if they are no range of it.
+    pub fn inside(line: Source, range: Range<usize>) -> Self {
+        let range = if line.text.get(range.clone()).is_some() { range } else { 0..line.text.len() };
+        Self { source: line, range }
+    }
+
+    /// The edit behind as many blanks as stand before it, so that places in it are those of the source.
+    fn blanked(&self) -> String {
+        " ".repeat(self.range.start) + &self.source.text[self.range.clone()]
+    }
+}
+
+/// An override that was parsed, and its place.
+struct Edited {
     edit: Option<ast::Edit>,
     span: Span,
 }
 
-fn parse_overrides(overrides: &[String], sources: &mut Sources, problems: &mut Problems) -> Vec<Override> {
-    let parse = |(n, text): (usize, &String)| {
-        let id = sources.add(Source::new(format!("--set {}", n + 1), text.clone()));
-        Override { edit: syntax::parse_override(id, text, problems), span: Span::new(id, 0, text.len()) }
+fn parse_overrides(overrides: &[Override], sources: &mut Sources, problems: &mut Problems) -> Vec<Edited> {
+    let parse = |given: &Override| {
+        let id = sources.add(given.source.clone());
+        let edit = syntax::parse_override(id, &given.blanked(), problems);
+        Edited { edit, span: Span::new(id, given.range.start, given.range.end) }
     };
-    overrides.iter().enumerate().map(parse).collect()
+    overrides.iter().map(parse).collect()
 }
 
 /// One model from its items to its spec.
 fn one(
     items: &Items<'_>,
     target: &Target<'_>,
-    overrides: &[Override],
+    overrides: &[Edited],
     catalog: &Catalog,
     problems: &mut Problems,
 ) -> Option<Spec> {

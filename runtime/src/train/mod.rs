@@ -17,7 +17,7 @@ use crate::checkpoint::{Best, Checkpoint, CheckpointState, Progress, Slot};
 use crate::error::{CheckpointError, DataError, Error};
 use crate::experiment::Experiment;
 use crate::learner::{LearnError, Learner, StepReport};
-use crate::record::RunFolder;
+use crate::record::{RunFolder, RunInfo};
 use crate::schedule::Schedule;
 use crate::task::{Dataset, Example};
 
@@ -168,7 +168,7 @@ impl<'a> Trainer<'a> {
         let batching = Batching::new(run.info().seed, data.split(&experiment.train), batch.size, batch.buckets);
         let schedule = experiment.schedule(batching.batches());
         let (progress, speed) = (Progress::default(), (0, Instant::now()));
-        let data_hash = data.fingerprint();
+        let data_hash = run.info().data_hash.clone().unwrap_or_else(|| data.fingerprint());
         Ok(Self { learner, data, experiment, run, stop, observer, batching, schedule, progress, data_hash, speed })
     }
 
@@ -336,8 +336,19 @@ impl<'a> Trainer<'a> {
         }
         let Best { accuracy, update } = self.progress.best.unwrap_or(Best { accuracy: 0.0, update: 0 });
         let table = Table { best_update: update, dev_accuracy: accuracy, rows };
-        self.run.results(&table.to_json())?;
+        let mut results = table.to_json();
+        results["identity"] = self.identity();
+        self.run.results(&results)?;
         Ok(Some(table))
+    }
+
+    /// What made the results: two tables may be compared if they agree in data and program.
+    fn identity(&self) -> Value {
+        let RunInfo { model, seed, spec_hash, graph_hash, versions, .. } = self.run.info();
+        json!({
+            "model": model, "seed": seed, "spec_hash": spec_hash, "graph_hash": graph_hash, "data_hash": self.data_hash,
+            "versions": versions,
+        })
     }
 }
 
