@@ -25,8 +25,16 @@ use crate::terminal::Terminal;
 use crate::text::{duration, number};
 use crate::threads;
 
-/// Version and hash of the code of this program.
-pub(crate) const PROGRAM: [(&str, &str); 2] = [("rtc", env!("CARGO_PKG_VERSION")), ("code", env!("RTC_CODE"))];
+/// The versions of this program as they stand in the results of runs: `code 3f2a, rtc 0.1.0`.
+pub(crate) fn program() -> String {
+    let versions = versions().into_iter().map(|(part, version)| format!("{part} {version}"));
+    versions.collect::<Vec<_>>().join(", ")
+}
+
+fn versions() -> BTreeMap<String, String> {
+    let parts = [("rtc", env!("CARGO_PKG_VERSION")), ("code", env!("RTC_CODE"))];
+    BTreeMap::from(parts.map(|(part, version)| (part.to_owned(), version.to_owned())))
+}
 
 /// Everything that decides the numbers of a run.
 pub(crate) struct Job {
@@ -67,7 +75,7 @@ impl Job {
             parameters: compiled.parameter_count(),
             threads: threads::count(),
             memory,
-            versions: BTreeMap::from(PROGRAM.map(|(part, version)| (part.to_owned(), version.to_owned()))),
+            versions: versions(),
         };
         Self { compiled, experiment, info }
     }

@@ -3,6 +3,7 @@
 mod command;
 mod experiment_file;
 mod failure;
+mod grid;
 mod job;
 mod memory;
 mod model;

@@ -24,6 +24,7 @@ use place::{key, line_of};
 /// The experiments that are part of the program: name and text.
 pub const EMBEDDED: &[(&str, &str)] = &[
     ("listops", include_str!("../../specs/experiments/listops.yaml")),
+    ("listops_ablation_smoke", include_str!("../../specs/experiments/listops_ablation_smoke.yaml")),
     ("listops_smoke", include_str!("../../specs/experiments/listops_smoke.yaml")),
 ];
 

@@ -5,6 +5,7 @@
 //! the same states, writes the same `metrics.jsonl`, and gives the same table as one that was not.
 
 mod evaluate;
+mod forecast;
 mod table;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +23,7 @@ use crate::schedule::Schedule;
 use crate::task::{Dataset, Example};
 
 pub use evaluate::{Measurement, evaluate};
+pub use forecast::{Forecast, forecast};
 pub use table::{Row, Table};
 
 /// A dev accuracy must rise by more than this to count: 0.0001 percentage points.

@@ -2,6 +2,7 @@
 
 mod checkpoints;
 mod experiments;
+mod grids;
 mod listops;
 mod mock;
 mod records;
