@@ -10,6 +10,9 @@ use rtc_runtime::experiment::{EMBEDDED, Entry, Experiment, ExperimentFile, Writt
 use crate::failure::Failure;
 use crate::spec_file::{SpecArg, read_text};
 
+/// A folder of this name lies inside of the one with the specs.
+const EXPERIMENTS: &str = "experiments";
+
 /// An experiment with the place that it came from.
 pub(crate) struct Opened {
     /// The experiment.
@@ -34,12 +37,15 @@ impl Opened {
             Failure::NoSpec(message) => Failure::Usage(message),
             other => other,
         })?;
-        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-        let folders = vec![folder.clone(), folder.join("..")];
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let is_among_specs = folder.canonicalize().is_ok_and(|folder| folder.ends_with(EXPERIMENTS));
+        let above = is_among_specs.then(|| folder.join(".."));
+        let folders = std::iter::once(folder.to_owned()).chain(above).collect();
         Ok(Self { file: ExperimentFile::parse(text, &yaml)?, name, folders })
     }
 
-    /// The spec of an entry of `compare`: a file beside the experiment or in the folder above, or one of the program.
+    /// The spec of an entry of `compare`: a file beside the experiment, one in the folder above if the experiment lies in
+    /// a folder `experiments`, or one of the program.
     pub(crate) fn spec_of(&self, entry: &Entry) -> Result<SpecArg, Failure> {
         let (name, target) = match entry.spec.split_once(".rt") {
             Some((name, target)) => (name, target),
@@ -102,7 +108,6 @@ impl Opened {
 
 /// The specs in a folder, by name. One that can't be read has none.
 fn specs_in(folder: &Path) -> Vec<PathBuf> {
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "rt"));

@@ -230,8 +230,9 @@ fn find_target<'a>(
             } else {
                 Kind::UnknownModel
             };
+            let variants = own.iter().filter_map(|t| Some(t.variants.last()?.name.text.as_str()));
             let diagnostic = Diagnostic::nowhere(kind, format!("there is no model `{wanted}`"))
-                .help(did_you_mean(wanted, names.iter().copied()))
+                .help(did_you_mean(wanted, names.iter().copied().chain(variants)))
                 .help(format!("the file has {}", list(names, "and")));
             problems.report(diagnostic);
         }

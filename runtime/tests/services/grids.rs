@@ -63,12 +63,12 @@ accuracy in %: mean and population deviation over 2 seeds
 #[test]
 fn markdown_is_a_table_with_notes_below() {
     let expected = "\
-| model                          | seeds | parameters |        test |    200-300 |
-| ------------------------------ | ----: | ---------: | ----------: | ---------: |
-| majority                       |     - |          - |        17.0 |       17.0 |
+| model                         | seeds | parameters |        test |    200-300 |
+| ----------------------------- | ----: | ---------: | ----------: | ---------: |
+| majority                      |     - |          - |        17.0 |       17.0 |
 | GUT, 20 \"steps\" & 50% \\| a\\_b |     2 |  1,234,567 | 60.0 ± 10.0 | 30.0 ± 5.0 |
-| ut [1]                         |     1 |        999 |        40.0 |       20.0 |
-| tlb                            |     0 |         12 |           - |          - |
+| ut [1]                        |     1 |        999 |        40.0 |       20.0 |
+| tlb                           |     0 |         12 |           - |          - |
 
 accuracy in %: mean and population deviation over 2 seeds  
 [1] ut seed 2 failed: step 3: 100% of a\\_b is {NaN}
@@ -198,7 +198,7 @@ fn every_accuracy_of_a_task_is_shown_and_others_on_demand() {
     let loss = Show { metrics: vec!["loss".to_owned()], depth: true, ..Show::default() };
     assert_eq!(titles(&loss), ["test", "200-300", "depth test", "depth 200-300"]);
     let text = render(&sheet(&rows, &loss), Format::Text);
-    assert!(text.contains("m      1.400 ± 0.100  1.700 ± 0.050  3.25 ± 0.00  3.25 ± 0.00"), "{text}");
+    assert!(text.contains("m      1.400 ± 0.100  1.700 ± 0.050  3.25 ± 0.00    3.25 ± 0.00"), "{text}");
     assert!(!text.contains("majority"), "the baseline has no loss");
     let empty = sheet(&[row("m", 5, [State::Absent, State::Absent])], &Show::default());
     assert_eq!(render(&empty, Format::Text), "model  seeds\nm          0\nno run is finished yet\n");
