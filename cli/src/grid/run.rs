@@ -99,10 +99,10 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// Trains one cell and says how it went. Nothing for a cell that was stopped, else its exit code if it failed.
 fn cell(work: &Work<'_>, index: usize, room: &Room) -> Option<Option<u8>> {
     let place = work.places[index];
-    let mut watch = Watch { work, index, label: work.grid.label(place) };
+    let mut watch = Watch::new(work, place);
     let start = Instant::now();
     let ended = threads::alone(|| train(work, place, room, &mut watch));
-    let watch = Watch { work, index, label: work.grid.label(place) };
+    let watch = Watch::new(work, place);
     match ended {
         Ok(Ok(CellEnd::Finished(table))) => {
             watch.says(&format!(
@@ -133,7 +133,7 @@ fn failed(work: &Work<'_>, place: Place, watch: &Watch<'_>, code: u8, message: &
     if let Err(error) = fault.write(&work.grid.path(place)) {
         work.terminal.alert(&format!("{}: {error}", watch.label));
     }
-    work.terminal.alert(&watch.line(&format!("failed: {message}")));
+    work.terminal.alert(&format!("{}: failed: {message}", watch.label));
     code
 }
 
@@ -156,18 +156,20 @@ fn train(work: &Work<'_>, place: Place, room: &Room, watch: &mut Watch<'_>) -> R
 
 /// Says when a cell begins, and what became of it.
 struct Watch<'a> {
-    work: &'a Work<'a>,
-    index: usize,
+    terminal: &'a Terminal,
+    /// Its number among all cells, and its name.
     label: String,
 }
 
-impl Watch<'_> {
-    fn line(&self, text: &str) -> String {
-        format!("[{}/{}] {}: {text}", self.index + 1, self.work.places.len(), self.label)
+impl<'a> Watch<'a> {
+    fn new(work: &Work<'a>, place: Place) -> Self {
+        let all = work.grid.places();
+        let number = all.iter().position(|other| *other == place).map_or(0, |index| index + 1);
+        Self { terminal: work.terminal, label: format!("[{number}/{}] {}", all.len(), work.grid.label(place)) }
     }
 
     fn says(&self, text: &str) {
-        self.work.terminal.message(&self.line(text));
+        self.terminal.message(&format!("{}: {text}", self.label));
     }
 }
 

@@ -62,7 +62,10 @@ pub(super) fn read(text: &str, list: &Value) -> Result<Vec<Entry>, (Option<usize
         let fail = |line, message: String| Err((line, format!("`compare`: {message}")));
         let block = match block(item) {
             Ok(block) => block,
-            Err(message) => return fail(Some(line_at(text, from)), message),
+            Err((at, message)) => {
+                let place = at.and_then(|at| word(text, from, &at)).unwrap_or(from);
+                return fail(Some(line_at(text, place)), message);
+            }
         };
         let place = word(text, from, &block.spec);
         from = place.map_or(from, |place| place + block.spec.len());
@@ -81,24 +84,27 @@ pub(super) fn read(text: &str, list: &Value) -> Result<Vec<Entry>, (Option<usize
     Ok(entries)
 }
 
-/// A spec's name alone, or a block with its edits.
-fn block(item: &Value) -> Result<Block, String> {
+/// A spec's name alone, or a block with its edits. The error is the word that is wrong, if it is one, and a sentence.
+fn block(item: &Value) -> Result<Block, (Option<String>, String)> {
     if let Some(spec) = item.as_str() {
         return Ok(Block { spec: spec.to_owned(), name: None, set: vec![] });
     }
     let Some(fields) = item.as_mapping() else {
-        return Err("an entry is the name of a spec, or a block with `spec`, `name` and `set`".to_owned());
+        return Err((None, "an entry is the name of a spec, or a block with `spec`, `name` and `set`".to_owned()));
     };
     for field in fields.keys().map(|key| key.as_str().unwrap_or_default()) {
         if !FIELDS.contains(&field) {
             let hint = suggest(field, FIELDS).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            return Err(format!("an entry has no field `{field}`{hint} (known: {})", FIELDS.join(", ")));
+            let message = format!("an entry has no field `{field}`{hint} (known: {})", FIELDS.join(", "));
+            return Err((Some(format!("{field}:")), message));
         }
     }
     if !fields.contains_key("spec") {
-        return Err("an entry needs a `spec`".to_owned());
+        return Err((None, "an entry needs a `spec`".to_owned()));
     }
-    serde_yaml::from_value(item.clone()).map_err(|_| "`spec` and `name` are texts, `set` is a list of texts".to_owned())
+    let spec = fields.get("spec").and_then(Value::as_str).map(str::to_owned);
+    let message = "`spec` and `name` are texts, `set` is a list of texts".to_owned();
+    serde_yaml::from_value(item.clone()).map_err(|_| (spec, message))
 }
 
 #[cfg(test)]
@@ -138,8 +144,14 @@ mod tests {
             (" []", "`compare` is a list"),
             ("\n  - gut\n  - 7", "x.yaml:8: `compare`: an entry is the name of a spec"),
             ("\n  - gut\n  - { name: x }", "an entry needs a `spec`"),
-            ("\n  - { spec: gut, nmae: x }", "did you mean `name`?"),
-            ("\n  - { spec: gut, set: x=1 }", "`set` is a list of texts"),
+            (
+                "\n  - ut\n  - { spec: gut, nam: x }",
+                "x.yaml:9: `compare`: an entry has no field `nam`; did you mean `name`?",
+            ),
+            (
+                "\n  - { spec: gut, set: x=1 }",
+                "x.yaml:8: `compare`: `spec` and `name` are texts, `set` is a list of texts",
+            ),
             ("\n  - gut\n  - ut\n  - gut", "x.yaml:10: `compare`: `gut` and `gut` need names that differ"),
         ];
         for (list, expected) in cases {

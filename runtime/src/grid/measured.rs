@@ -5,15 +5,29 @@ use serde_json::{Value, json};
 /// Fields of a split that count examples and measure nothing.
 const COUNTS: [&str; 2] = ["examples", "scored"];
 
+/// Fields of a split that are shares.
+const SHARES: [&str; 2] = ["accuracy", "majority"];
+
 /// The results of a finished run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// The splits in the experiment's order, each with what was measured on it, by name.
-    pub splits: Vec<(String, Vec<(String, f64)>)>,
+    /// The splits in the experiment's order, each with what was measured on it.
+    pub splits: Vec<(String, Vec<Measure>)>,
     /// Fingerprint of the data; empty where an older program did not write it.
     pub data: String,
     /// The program: its version, its code, and the graph that it makes of the spec.
     pub program: Program,
+}
+
+/// One number of a split.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measure {
+    /// Its name: `accuracy`, `loss`, or what the task calls it.
+    pub name: String,
+    /// The number.
+    pub number: f64,
+    /// Whether it is a share of right answers.
+    pub share: bool,
 }
 
 /// Which program made results.
@@ -29,7 +43,7 @@ impl Measured {
     /// Reads `results.json`; nothing if it holds no results.
     pub fn of(results: &Value) -> Option<Self> {
         let splits = results["splits"].as_array()?;
-        let named = |split: &Value| Some((split["split"].as_str()?.to_owned(), numbers(split)));
+        let named = |split: &Value| Some((split["split"].as_str()?.to_owned(), measures(split, false)));
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let identity = &results["identity"];
         let versions = identity["versions"].as_object().into_iter().flatten();
@@ -43,14 +57,14 @@ impl Measured {
 
     /// What was measured on a split.
     pub fn get(&self, split: &str, metric: &str) -> Option<f64> {
-        let (_, numbers) = self.splits.iter().find(|(name, _)| name == split)?;
-        numbers.iter().find(|(name, _)| name == metric).map(|(_, number)| *number)
+        let (_, measures) = self.splits.iter().find(|(name, _)| name == split)?;
+        measures.iter().find(|measure| measure.name == metric).map(|measure| measure.number)
     }
 
     /// For programs.
     pub fn to_json(&self) -> Value {
-        let numbers = |numbers: &[(String, f64)]| -> Value {
-            numbers.iter().map(|(name, number)| (name.clone(), json!(number))).collect::<serde_json::Map<_, _>>().into()
+        let numbers = |found: &[Measure]| -> Value {
+            found.iter().map(|m| (m.name.clone(), json!(m.number))).collect::<serde_json::Map<_, _>>().into()
         };
         let splits = self.splits.iter().map(|(split, found)| (split.clone(), numbers(found)));
         json!({
@@ -60,13 +74,16 @@ impl Measured {
     }
 }
 
-/// All numbers of a split but counts, those of blocks inside it included.
-fn numbers(split: &Value) -> Vec<(String, f64)> {
+/// All numbers of a split but counts. What a task measures besides stands in a block, and is a share of right answers.
+fn measures(split: &Value, inside: bool) -> Vec<Measure> {
     let mut found = vec![];
     for (name, value) in split.as_object().into_iter().flatten().filter(|(name, _)| !COUNTS.contains(&name.as_str())) {
         match value {
-            Value::Object(_) => found.extend(numbers(value)),
-            _ => found.extend(value.as_f64().map(|number| (name.clone(), number))),
+            Value::Object(_) => found.extend(measures(value, true)),
+            _ => found.extend(value.as_f64().map(|number| {
+                let share = inside || SHARES.contains(&name.as_str());
+                Measure { name: name.clone(), number, share }
+            })),
         }
     }
     found

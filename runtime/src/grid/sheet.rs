@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::measured::Measure;
 use super::{Measured, Row, State};
 
 /// What the majority baseline is called in the table, and in the results of a run.
@@ -163,16 +164,16 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 
 fn columns(rows: &[Row], show: &Show) -> Vec<(Column, From)> {
     let splits = distinct(finished(rows).flat_map(|m| m.splits.iter().map(|(split, _)| split.as_str())));
-    let known = distinct(
-        finished(rows).flat_map(|m| &m.splits).flat_map(|(_, numbers)| numbers.iter().map(|(n, _)| n.as_str())),
-    );
+    let measures: Vec<&Measure> = finished(rows).flat_map(|m| &m.splits).flat_map(|(_, found)| found).collect();
+    let is_share = |metric: &str| measures.iter().any(|measure| measure.name == metric && measure.share);
+    let shares = measures.iter().filter(|measure| measure.share && measure.name != MAJORITY);
     let metrics: Vec<&str> = match show.metrics.as_slice() {
-        [] => known.into_iter().filter(|name| name.contains(ACCURACY)).collect(),
+        [] => distinct(shares.map(|measure| measure.name.as_str())),
         asked => asked.iter().map(String::as_str).collect(),
     };
     let measure = |title: String, split: &str, metric: &str| {
         let look = match metric {
-            _ if metric.contains(ACCURACY) || metric == MAJORITY => Look::Share,
+            _ if is_share(metric) => Look::Share,
             DEPTH => Look::Digits(2),
             _ => Look::Digits(3),
         };

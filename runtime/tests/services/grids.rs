@@ -8,7 +8,7 @@ fn results(accuracy: [f64; 2], data: &str, code: &str) -> Measured {
     let split = |name: &str, accuracy: f64| {
         json!({
             "split": name, "examples": 50, "scored": 50, "accuracy": accuracy, "loss": 2.0 - accuracy, "mean_depth": 3.25,
-            "majority": 0.17, "extra": { "last_read_accuracy": accuracy / 2.0 },
+            "majority": 0.17, "metrics": { "last_read": accuracy / 2.0 },
         })
     };
     let found = Measured::of(&json!({
@@ -193,7 +193,7 @@ fn latex_of_any_name_is_well_formed() {
 fn every_accuracy_of_a_task_is_shown_and_others_on_demand() {
     let rows = [row("m", 5, [finished([0.5, 0.25]), finished([0.7, 0.35])])];
     let titles = |show: &Show| sheet(&rows, show).columns.into_iter().map(|column| column.title).collect::<Vec<_>>();
-    let all = ["test accuracy", "test last_read_accuracy", "200-300 accuracy", "200-300 last_read_accuracy"];
+    let all = ["test accuracy", "test last_read", "200-300 accuracy", "200-300 last_read"];
     assert_eq!(titles(&Show::default()), all);
     let loss = Show { metrics: vec!["loss".to_owned()], depth: true, ..Show::default() };
     assert_eq!(titles(&loss), ["test", "200-300", "depth test", "depth 200-300"]);
