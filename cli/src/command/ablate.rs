@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
@@ -12,7 +13,7 @@ use super::train::is_name;
 use crate::experiment_file::Opened;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::grid::{Ended, Grid, Place, Work, dry_run, run as train_cells};
-use crate::job::{Pace, lock, on_signals, program};
+use crate::job::{Data, Pace, lock, on_signals, program};
 use crate::memory;
 use crate::saved::HaltingArg;
 use crate::terminal::Terminal;
@@ -122,10 +123,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         return Err(Failure::Usage(format!("`--grid {name}` is no name; `--runs` says where the folder is made")));
     }
     let folder = options.runs.join(name);
-    let grid = match Grid::plan(&opened, folder, &options.with, &options.set, terminal)? {
-        Ok(grid) => grid,
-        Err(exit) => return Ok(exit),
-    };
+    let grid = Grid::plan(&opened, folder, &options.with, &options.set, terminal)?;
     let jobs = options.jobs.or(thread::available_parallelism().ok()).map_or(1, usize::from);
     let pace = Pace { memory: options.memory, halting: options.halting.into() };
     if options.dry_run {
@@ -191,7 +189,7 @@ fn table(options: &Options, rows: &[Row], terminal: &Terminal) -> Result<(), Fai
 }
 
 /// Refuses to train the rest of a grid on other data, or with another program, than what is finished.
-fn strangers(grid: &Grid, rows: &[Row], data: &[Option<std::sync::Arc<crate::job::Data>>]) -> Result<(), Failure> {
+fn strangers(grid: &Grid, rows: &[Row], data: &[Option<Arc<Data>>]) -> Result<(), Failure> {
     let program = program();
     let mut found = vec![];
     for (member, row) in rows.iter().enumerate() {

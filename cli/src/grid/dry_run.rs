@@ -69,7 +69,7 @@ pub(crate) fn dry_run(
     ))
 }
 
-fn state<'r>(rows: &'r [Row], place: Place) -> &'r State {
+fn state(rows: &[Row], place: Place) -> &State {
     &rows[place.model].cells[place.seed].state
 }
 

@@ -13,7 +13,7 @@ use rtc_runtime::experiment::{Entry, Experiment};
 use rtc_runtime::grid::{Cell, Row, State};
 
 use crate::experiment_file::Opened;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::job::{Data, Job, make_data};
 use crate::model::{Compiled, TaskFacts};
 use crate::saved::task_of;
@@ -60,7 +60,7 @@ impl Grid {
         with: &[String],
         sets: &[String],
         terminal: &Terminal,
-    ) -> Result<Result<Self, Exit>, Failure> {
+    ) -> Result<Self, Failure> {
         if opened.file.compare().is_empty() {
             let name = opened.file.name();
             let message = format!("the experiment `{name}` has no `compare`, the list of models that a grid compares");
@@ -72,14 +72,15 @@ impl Grid {
             match member(opened, entry, with, sets, terminal) {
                 Ok(model) => models.push(model),
                 Err(failure @ (Failure::Spec(_) | Failure::NoSpec(_))) => {
+                    if let Some(earlier) = wrong.replace(failure) {
+                        terminal.report(&earlier);
+                    }
                     terminal.alert(&format!("{}:{}: in `{}`:", opened.file.name(), entry.line, entry.name));
-                    terminal.report(&failure);
-                    wrong.get_or_insert(failure.code());
                 }
                 Err(failure) => return Err(failure),
             }
         }
-        Ok(wrong.map_or(Ok(Self { folder, models }), |code| Err(Exit::Reported(code))))
+        wrong.map_or(Ok(Self { folder, models }), Err)
     }
 
     /// All cells in the order in which they are trained: the first seed of every model, then the second, ...

@@ -71,7 +71,7 @@ pub(super) fn read(text: &str, list: &Value) -> Result<Vec<Entry>, (Option<usize
         from = place.map_or(from, |place| place + block.spec.len());
         let line = place.map_or(at_list, |place| Some(line_at(text, place)));
         let name = block.name.unwrap_or_else(|| {
-            let words = [&[block.spec.clone()], block.set.as_slice()].concat();
+            let words = [std::slice::from_ref(&block.spec), &block.set].concat();
             words.join(" ").replace(".rt", "")
         });
         let entry = Entry { spec: block.spec, name, set: block.set, line: line.unwrap_or(1), offset: from };
