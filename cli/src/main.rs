@@ -1,7 +1,10 @@
 //! The `rtc` command: parses its arguments, sets up threads, runs one command, and turns the outcome into an exit code.
 
 mod command;
+mod experiment_file;
 mod failure;
+mod grid;
+mod job;
 mod memory;
 mod model;
 mod progress;
@@ -17,6 +20,9 @@ use clap::Parser;
 
 use command::Command;
 use terminal::Terminal;
+
+/// The version, and the hash of the code that runs hold in their records.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (code ", env!("RTC_CODE"), ")");
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,7 +52,7 @@ Results go to standard output, messages to standard error. NO_COLOR turns colour
 
 /// The recurrent-transformer compiler: checks, compares, compiles, trains and evaluates specs of sequence models.
 #[derive(Parser)]
-#[command(name = "rtc", version, before_help = EXAMPLES, after_help = CODES, max_term_width = 120)]
+#[command(name = "rtc", version = VERSION, before_help = EXAMPLES, after_help = CODES, max_term_width = 120)]
 #[command(arg_required_else_help = true, subcommand_required = true)]
 struct Cli {
     #[command(subcommand)]

@@ -96,7 +96,7 @@ fn wrong_arguments_exit_with_2() {
 #[test]
 fn help_begins_with_examples() {
     let place = Place::new();
-    let commands = "check compile fmt show explain diff train eval predict task completions";
+    let commands = "check compile fmt show explain diff train ablate eval predict task completions";
     for command in commands.split(' ') {
         let help = place.rtc(&[command, "--help"]);
         assert!(help.code(0).stdout.starts_with("Examples:\n  rtc "), "{command}: {}", help.stdout);

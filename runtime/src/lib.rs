@@ -6,6 +6,7 @@ pub mod checkpoint;
 pub mod error;
 pub mod exec;
 pub mod experiment;
+pub mod grid;
 pub mod kernel;
 pub mod learner;
 pub mod model;

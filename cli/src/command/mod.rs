@@ -1,5 +1,6 @@
 //! The commands, one file each: `Options` are its arguments, `run` does it.
 
+mod ablate;
 mod check;
 mod compile;
 mod completions;
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Cost(cost::Options),
     /// Train a model, or go on with its training
     Train(train::Options),
+    /// Train every model of a comparison with every seed, and print the table
+    Ablate(ablate::Options),
     /// Measure a trained model on splits of its task
     Eval(eval::Options),
     /// Ask a trained model about sequences
@@ -69,6 +72,7 @@ impl Command {
             Self::Diff(options) => diff::run(options, terminal),
             Self::Cost(options) => cost::run(options, terminal),
             Self::Train(options) => train::run(options, terminal),
+            Self::Ablate(options) => ablate::run(options, terminal),
             Self::Eval(options) => eval::run(options, terminal),
             Self::Predict(options) => predict::run(options, terminal),
             Self::Task(options) => task::run(options, terminal),

@@ -17,6 +17,8 @@ mod size;
 
 pub use load::Loader;
 
+use std::ops::Range;
+
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
 use crate::schema::Catalog;
 use crate::source::{Source, SourceId, Sources, Span};
@@ -37,7 +39,18 @@ pub fn check(
     overrides: &[String],
     catalog: &Catalog,
 ) -> (Option<Spec>, Problems, Sources) {
-    let (spec, mut problems, sources) = check_form(loader, root, target, overrides, catalog);
+    check_edited(loader, root, target, &Override::numbered(overrides), catalog)
+}
+
+/// As [`check`], with overrides that know where they stand.
+pub fn check_edited(
+    loader: &dyn Loader,
+    root: Source,
+    target: Option<&str>,
+    overrides: &[Override],
+    catalog: &Catalog,
+) -> (Option<Spec>, Problems, Sources) {
+    let (spec, mut problems, sources) = form(loader, root, target, overrides, catalog);
     if let Some(spec) = &spec {
         causal::prove(spec, catalog, &override_places(overrides, &sources), &mut problems);
         problems.sort();
@@ -52,6 +65,16 @@ pub fn check_form(
     root: Source,
     target: Option<&str>,
     overrides: &[String],
+    catalog: &Catalog,
+) -> (Option<Spec>, Problems, Sources) {
+    form(loader, root, target, &Override::numbered(overrides), catalog)
+}
+
+fn form(
+    loader: &dyn Loader,
+    root: Source,
+    target: Option<&str>,
+    overrides: &[Override],
     catalog: &Catalog,
 ) -> (Option<Spec>, Problems, Sources) {
     let (mut problems, mut sources) = (Problems::default(), Sources::default());
@@ -107,31 +130,65 @@ pub fn names(source: &Source) -> Vec<String> {
 /// The most edits that all variants of one model may have together.
 const MAX_EDITS: usize = 1000;
 
-/// An edit of the command line, and its place.
-struct Override {
+/// An edit of a model from outside its file, and where it stands: on the command line, or in an experiment.
+#[derive(Clone, Debug)]
+pub struct Override {
+    /// The text that reports show.
+    source: Source,
+    /// The edit in that text, in bytes.
+    range: Range<usize>,
+}
+
+impl Override {
+    /// The edits of `--set` on the command line, counted from 1.
+    pub fn numbered(texts: &[String]) -> Vec<Self> {
+        texts.iter().enumerate().map(|(n, text)| Self::alone(format!("--set {}", n + 1), text)).collect()
+    }
+
+    /// An edit that is a text of its own, of this name in reports.
+    pub fn alone(name: impl Into<String>, text: &str) -> Self {
+        Self { source: Source::new(name, text), range: 0..text.len() }
+    }
+
+    /// The bytes `range` of a line of a file. The whole line if they are no range of it.
+    pub fn inside(line: Source, range: Range<usize>) -> Self {
+        let range = if line.text.get(range.clone()).is_some() { range } else { 0..line.text.len() };
+        Self { source: line, range }
+    }
+
+    /// The edit behind as many blanks as stand before it, so that places in it are those of the source.
+    fn blanked(&self) -> String {
+        " ".repeat(self.range.start) + &self.source.text[self.range.clone()]
+    }
+}
+
+/// An override that was parsed, and its place.
+struct Edited {
     edit: Option<ast::Edit>,
     span: Span,
 }
 
-fn parse_overrides(overrides: &[String], sources: &mut Sources, problems: &mut Problems) -> Vec<Override> {
-    let parse = |(n, text): (usize, &String)| {
-        let id = sources.add(Source::new(format!("--set {}", n + 1), text.clone()));
-        Override { edit: syntax::parse_override(id, text, problems), span: Span::new(id, 0, text.len()) }
+fn parse_overrides(overrides: &[Override], sources: &mut Sources, problems: &mut Problems) -> Vec<Edited> {
+    let parse = |given: &Override| {
+        let id = sources.add(given.source.clone());
+        let edit = syntax::parse_override(id, &given.blanked(), problems);
+        Edited { edit, span: Span::new(id, given.range.start, given.range.end) }
     };
-    overrides.iter().enumerate().map(parse).collect()
+    overrides.iter().map(parse).collect()
 }
 
 /// The places of the overrides: they are the last sources.
-fn override_places(overrides: &[String], sources: &Sources) -> Vec<Span> {
+fn override_places(overrides: &[Override], sources: &Sources) -> Vec<Span> {
     let first = sources.iter().count().saturating_sub(overrides.len());
-    overrides.iter().enumerate().map(|(n, text)| Span::new(SourceId((first + n) as u32), 0, text.len())).collect()
+    let place = |(n, given): (usize, &Override)| Span::new(SourceId((first + n) as u32), given.range.start, given.range.end);
+    overrides.iter().enumerate().map(place).collect()
 }
 
 /// One model from its items to its spec.
 fn one(
     items: &Items<'_>,
     target: &Target<'_>,
-    overrides: &[Override],
+    overrides: &[Edited],
     catalog: &Catalog,
     problems: &mut Problems,
 ) -> Option<Spec> {
@@ -211,8 +268,9 @@ fn find_target<'a>(
             } else {
                 Kind::UnknownModel
             };
+            let variants = own.iter().filter_map(|t| Some(t.variants.last()?.name.text.as_str()));
             let diagnostic = Diagnostic::nowhere(kind, format!("there is no model `{wanted}`"))
-                .help(did_you_mean(wanted, names.iter().copied()))
+                .help(did_you_mean(wanted, names.iter().copied().chain(variants)))
                 .help(format!("the file has {}", list(names, "and")));
             problems.report(diagnostic);
         }

@@ -5,6 +5,7 @@
 //! the same states, writes the same `metrics.jsonl`, and gives the same table as one that was not.
 
 mod evaluate;
+mod forecast;
 mod table;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,11 +18,12 @@ use crate::checkpoint::{Best, Checkpoint, CheckpointState, Progress, Slot};
 use crate::error::{CheckpointError, DataError, Error};
 use crate::experiment::Experiment;
 use crate::learner::{LearnError, Learner, StepReport};
-use crate::record::RunFolder;
+use crate::record::{RunFolder, RunInfo};
 use crate::schedule::Schedule;
 use crate::task::{Dataset, Example, Metric, task_named};
 
 pub use evaluate::{Measurement, evaluate};
+pub use forecast::{Forecast, forecast};
 pub use table::{Row, Table};
 
 /// A dev accuracy must rise by more than this to count: 0.0001 percentage points.
@@ -171,7 +173,7 @@ impl<'a> Trainer<'a> {
         let batching = Batching::new(run.info().seed, data.split(&experiment.train), batch.size, batch.buckets);
         let schedule = experiment.schedule(batching.batches());
         let (progress, speed) = (Progress::default(), (0, Instant::now()));
-        let data_hash = data.fingerprint();
+        let data_hash = run.info().data_hash.clone().unwrap_or_else(|| data.fingerprint());
         Ok(Self {
             learner,
             data,
@@ -352,8 +354,19 @@ impl<'a> Trainer<'a> {
         }
         let Best { accuracy, update } = self.progress.best.unwrap_or(Best { accuracy: 0.0, update: 0 });
         let table = Table { best_update: update, dev_accuracy: accuracy, rows };
-        self.run.results(&table.to_json())?;
+        let mut results = table.to_json();
+        results["identity"] = self.identity();
+        self.run.results(&results)?;
         Ok(Some(table))
+    }
+
+    /// What made the results: two tables may be compared if they agree in data and program.
+    fn identity(&self) -> Value {
+        let RunInfo { model, seed, spec_hash, graph_hash, versions, .. } = self.run.info();
+        json!({
+            "model": model, "seed": seed, "spec_hash": spec_hash, "graph_hash": graph_hash, "data_hash": self.data_hash,
+            "versions": versions,
+        })
     }
 }
 
