@@ -74,6 +74,15 @@ impl Failure {
         }
     }
 
+    /// One line that says what is wrong.
+    pub(crate) fn line(&self) -> String {
+        match self {
+            Self::Usage(text) | Self::NoSpec(text) | Self::Memory(text) => text.clone(),
+            Self::Spec(_) => "its spec has errors".to_owned(),
+            Self::Runtime(error) => error.to_string(),
+        }
+    }
+
     /// A failed operation of the file system.
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         IoError::at(action, path)(source).into()

@@ -2,6 +2,7 @@
 
 mod command;
 mod failure;
+mod gather;
 mod memory;
 mod model;
 mod progress;
@@ -26,6 +27,7 @@ Examples:
   rtc train specs/gut.rt                        train on a laptop's ListOps
   rtc train specs/gut.rt --experiment listops   train as in the paper
   rtc predict runs/NAME '[MAX 2 9 [MIN 4 7 ] 0 ]'
+  rtc report runs/NAME                          put curves, tables and pictures on a page
 ";
 
 const CODES: &str = "\

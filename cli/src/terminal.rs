@@ -90,11 +90,10 @@ impl Terminal {
 
     /// Prints why a command failed.
     pub(crate) fn report(&self, failure: &Failure) {
-        let text = match failure {
-            Failure::Spec(found) => return self.problems(&found.0, &found.1),
-            Failure::Usage(text) | Failure::NoSpec(text) | Failure::Memory(text) => text.clone(),
-            Failure::Runtime(error) => error.to_string(),
-        };
+        if let Failure::Spec(found) = failure {
+            return self.problems(&found.0, &found.1);
+        }
+        let text = failure.line();
         let word = if self.colour { "\x1b[1;31merror\x1b[0m" } else { "error" };
         self.error_line(&format!("{word}: {text}"));
     }

@@ -116,7 +116,11 @@ impl Chart {
     }
 
     fn can_draw(&self, (x, y): &Point) -> bool {
-        x.is_finite() && y.is_finite() && y.abs() < 1e300 && x.abs() < 1e300 && (self.across == Kind::Linear || *x > 0.0)
+        x.is_finite()
+            && y.is_finite()
+            && y.abs() < 1e300
+            && x.abs() < 1e300
+            && (self.across == Kind::Linear || *x > 0.0)
     }
 
     fn draw_axes(&self, svg: &mut Svg, frame: &Frame) {

@@ -7,8 +7,7 @@ use resvg::usvg::fontdb::{Database, Source};
 use resvg::usvg::{Options, Tree};
 
 /// Noto Sans, cut down to Latin, Greek, Cyrillic and some signs; `font/OFL.txt` is its licence.
-const FONTS: [&[u8]; 2] =
-    [include_bytes!("../font/NotoSans-Regular.ttf"), include_bytes!("../font/NotoSans-Bold.ttf")];
+const FONTS: [&[u8]; 2] = [include_bytes!("../font/NotoSans-Regular.ttf"), include_bytes!("../font/NotoSans-Bold.ttf")];
 
 static FONT: LazyLock<Arc<Database>> = LazyLock::new(|| {
     let mut fonts = Database::new();

@@ -133,15 +133,29 @@ mod tests {
 
     #[test]
     fn ticks_are_round() {
-        assert_eq!(texts(&Scale::new(Kind::Linear, (0.0, 9873.0), 5, false)), ["0", "2,000", "4,000", "6,000", "8,000"]);
+        assert_eq!(
+            texts(&Scale::new(Kind::Linear, (0.0, 9873.0), 5, false)),
+            ["0", "2,000", "4,000", "6,000", "8,000"]
+        );
         assert_eq!(texts(&Scale::new(Kind::Linear, (1.13, 2.41), 5, true)), ["1.0", "1.5", "2.0", "2.5"]);
         assert_eq!(texts(&Scale::new(Kind::Linear, (0.0, 1e-4), 4, true)), ["0", "5e-5", "1e-4"]);
-        assert_eq!(texts(&Scale::new(Kind::Logarithmic, (3.0, 900.0), 5, false)), ["5", "10", "20", "50", "100", "200", "500"]);
+        assert_eq!(
+            texts(&Scale::new(Kind::Logarithmic, (3.0, 900.0), 5, false)),
+            ["5", "10", "20", "50", "100", "200", "500"]
+        );
     }
 
     #[test]
     fn every_range_gives_an_axis() {
-        let ranges = [(0.0, 0.0), (5.0, 5.0), (-3.0, -3.0), (1e300, 1e300), (-1e300, 1e300), (1e-300, 2e-300), (1.0, 1.0 + 1e-15)];
+        let ranges = [
+            (0.0, 0.0),
+            (5.0, 5.0),
+            (-3.0, -3.0),
+            (1e300, 1e300),
+            (-1e300, 1e300),
+            (1e-300, 2e-300),
+            (1.0, 1.0 + 1e-15),
+        ];
         for kind in [Kind::Linear, Kind::Logarithmic] {
             for (low, high) in ranges {
                 let scale = Scale::new(kind, (low, high), 5, true);

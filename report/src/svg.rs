@@ -83,7 +83,12 @@ impl Svg {
             Anchor::Middle => " text-anchor=\"middle\"",
             Anchor::End => " text-anchor=\"end\"",
         };
-        self.push(format_args!("<text class=\"{class}\" x=\"{}\" y=\"{}\"{anchor}>{}</text>", at(x), at(y), escape(text)));
+        self.push(format_args!(
+            "<text class=\"{class}\" x=\"{}\" y=\"{}\"{anchor}>{}</text>",
+            at(x),
+            at(y),
+            escape(text)
+        ));
     }
 
     /// A text that runs upwards, centred at its point.
@@ -163,7 +168,10 @@ mod tests {
 
     #[test]
     fn nothing_that_a_user_writes_is_markup() {
-        assert_eq!(escape("<b a=\"1\" c='2'>&\u{0}\u{8}"), "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;\u{fffd}\u{fffd}");
+        assert_eq!(
+            escape("<b a=\"1\" c='2'>&\u{0}\u{8}"),
+            "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;\u{fffd}\u{fffd}"
+        );
     }
 
     #[test]

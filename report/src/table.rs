@@ -118,11 +118,14 @@ fn of_runs(report: &Report) -> String {
         let columns: Vec<Option<&str>> = columns.collect();
         for run in &runs {
             let mut row = vec![Cell::text(&model.name), Cell::number(run.seed.to_string())];
-            row.extend(columns.iter().map(|column| Cell::number(accuracy(run, *column).map_or("-".to_owned(), percent))));
+            row.extend(
+                columns.iter().map(|column| Cell::number(accuracy(run, *column).map_or("-".to_owned(), percent))),
+            );
             rows.push(row);
         }
         if runs.len() > 1 {
-            let mut row = vec![Cell::text(&model.name).strong(), Cell::number(format!("mean of {}", runs.len())).strong()];
+            let mut row =
+                vec![Cell::text(&model.name).strong(), Cell::number(format!("mean of {}", runs.len())).strong()];
             row.extend(columns.iter().map(|column| {
                 let values: Vec<f64> = runs.iter().filter_map(|run| accuracy(run, *column)).collect();
                 Cell::number(mean_and_deviation(&values, runs.len())).strong()

@@ -122,7 +122,10 @@ mod tests {
         for theme in 0..2 {
             let colours = colours(theme);
             let paper = luminance(&colours[0].1);
-            for (name, colour) in colours.iter().filter(|(name, _)| name.starts_with('s') || ["ink", "muted", "hot"].contains(&name.as_str())) {
+            for (name, colour) in colours
+                .iter()
+                .filter(|(name, _)| name.starts_with('s') || ["ink", "muted", "hot"].contains(&name.as_str()))
+            {
                 let (low, high) = (paper.min(luminance(colour)), paper.max(luminance(colour)));
                 let contrast = (high + 0.05) / (low + 0.05);
                 assert!(contrast >= 3.0, "{name} in theme {theme}: {contrast:.1}");

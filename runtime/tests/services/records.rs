@@ -134,8 +134,10 @@ fn metrics_read_back_whatever_state_they_are_in() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path();
     assert_eq!(History::read(path).expect("a run that has not begun"), History::default());
-    let step = r#"{"kind":"step","update":10,"epoch":0,"loss":null,"task_loss":2.5,"accuracy":0.1,"learning_rate":5e-6}"#;
-    let dev = r#"{"kind":"evaluation","split":"dev","update":20,"accuracy":0.25,"loss":2.25,"scored":4,"mean_depth":3.5}"#;
+    let step =
+        r#"{"kind":"step","update":10,"epoch":0,"loss":null,"task_loss":2.5,"accuracy":0.1,"learning_rate":5e-6}"#;
+    let dev =
+        r#"{"kind":"evaluation","split":"dev","update":20,"accuracy":0.25,"loss":2.25,"scored":4,"mean_depth":3.5}"#;
     let later = r#"{"kind":"something new","update":7}"#;
     fs::write(path.join("metrics.jsonl"), format!("{step}\n{dev}\n{later}\n{{\"kind\":\"st")).expect("a file");
     let history = History::read(path).expect("half a line at the end is what a killed run leaves");
