@@ -52,13 +52,13 @@ pub(crate) enum Look {
 }
 
 const WIDTH: f64 = 560.0;
-const LEFT: f64 = 62.0;
-const RIGHT: f64 = 16.0;
+const LEFT: f64 = 70.0;
+const RIGHT: f64 = 30.0;
 const PLOT_HEIGHT: f64 = 240.0;
 const BELOW: f64 = 46.0;
 const LEGEND_LINE: f64 = 18.0;
 /// The most points of all lines of a chart together, and the fewest that a line is cut down to.
-const POINTS: usize = 6000;
+const POINTS: usize = 3000;
 const FEWEST: usize = 60;
 /// The most points of all lines of a chart together that answer to the pointer.
 const HITS: usize = 600;
@@ -111,6 +111,7 @@ impl Chart {
         };
         let (across, (low, high)) = (range(|p| p.0)?, range(|p| p.1)?);
         let low = if self.from_zero { low.min(0.0) } else { low };
+        let across = if self.across == Kind::Linear { (across.0.min(0.0), across.1) } else { across };
         let across = Scale::new(self.across, across, 6, false);
         Some(Frame { across, up: Scale::new(Kind::Linear, (low, high), 5, true), top })
     }
@@ -142,7 +143,7 @@ impl Chart {
         }
         svg.line("axis", (LEFT, bottom), (right, bottom));
         svg.text("label", ((LEFT + right) / 2.0, bottom + 36.0), Anchor::Middle, self.axes[0]);
-        svg.upwards("label", (14.0, frame.top + PLOT_HEIGHT / 2.0), self.axes[1]);
+        svg.upwards("label", (13.0, frame.top + PLOT_HEIGHT / 2.0), self.axes[1]);
     }
 
     /// How many points a line may have: the chart's share, with a least.

@@ -12,6 +12,8 @@ const PADDING: f64 = 12.0;
 /// Room for the arrow back, on the right of a recurrence.
 const BACK: f64 = 22.0;
 const GAP: f64 = 16.0;
+/// From what stands above to the first layer of a recurrence.
+const ENTRY: f64 = 24.0;
 const TITLE_LINE: f64 = 22.0;
 const DETAIL_LINE: f64 = 15.0;
 const MARGIN: f64 = 16.0;
@@ -101,8 +103,10 @@ fn draw(svg: &mut Svg, block: &Block, (x, y): (f64, f64), width: f64) -> f64 {
         return height;
     }
     let middle = x + PADDING + inner / 2.0;
-    arrow(svg, middle, top, top + GAP);
-    top += GAP;
+    if is_loop(block) {
+        arrow(svg, middle, top + ENTRY - GAP, top + ENTRY);
+    }
+    top += if is_loop(block) { ENTRY } else { 4.0 };
     let first = top;
     for (n, child) in children.iter().enumerate() {
         if n > 0 {
@@ -121,7 +125,9 @@ fn height(block: &Block) -> f64 {
     let own = TITLE_LINE + if details(block).is_empty() { 0.0 } else { DETAIL_LINE };
     let side: f64 = beside(block).into_iter().map(|child| height(child) + 4.0).sum();
     let children = flow(block);
-    let inner: f64 = children.iter().map(|child| height(child) + GAP).sum();
+    let entry = if is_loop(block) { ENTRY } else { 4.0 } - GAP;
+    let inner: f64 = children.iter().map(|child| height(child) + GAP).sum::<f64>() + entry;
+    let inner = if children.is_empty() { 0.0 } else { inner };
     let end = match (children.is_empty(), side > 0.0) {
         (false, _) => PADDING + 4.0,
         (true, true) => 8.0,

@@ -9,7 +9,7 @@ use crate::scale::number;
 use crate::svg::{Anchor, Svg, at, fitted, width_of};
 use crate::theme::LEVELS;
 
-const LEFT: f64 = 62.0;
+const LEFT: f64 = 54.0;
 const RIGHT: f64 = 16.0;
 /// Room for the positions, if they need no more.
 const ROOM: f64 = 482.0;
@@ -28,7 +28,8 @@ pub(crate) fn heatmaps(model: &Model) -> Vec<Picture> {
 
 fn heatmap(name: &str, trace: &Trace) -> Picture {
     let layouts: Vec<Layout<'_>> = trace.panels.iter().map(Layout::new).collect();
-    let width = layouts.iter().map(|l| LEFT + l.width() + RIGHT).fold(LEFT + ROOM + RIGHT, f64::max);
+    let widest = layouts.iter().map(Layout::width).fold(width_of(&trace.title, 14.5).min(ROOM).max(330.0), f64::max);
+    let width = LEFT + widest + RIGHT;
     let mut svg = Svg::default();
     svg.text("title", (LEFT, 20.0), Anchor::Start, &fitted(&trace.title, 14.5, width - LEFT - RIGHT));
     colour_bar(&mut svg, (LEFT, 30.0));
@@ -71,7 +72,7 @@ impl<'a> Layout<'a> {
         let width = (ROOM / positions as f64).clamp(2.0, 22.0);
         let named = positions <= NAMED;
         let width = if named { width.max(9.0) } else { width };
-        let height = if most > 60 { 6.0 } else { 13.0 };
+        let height = (150.0 / most as f64).clamp(5.0, 18.0);
         Self { panel, positions, states: most, cell: (width, height), named }
     }
 
@@ -152,12 +153,12 @@ impl<'a> Layout<'a> {
 
     fn axes(&self, svg: &mut Svg, bottom: f64) {
         svg.line("axis", (LEFT, bottom), (LEFT + self.width(), bottom));
-        let stride = self.states.div_ceil(12);
+        let stride = (11.0 / self.cell.1).ceil() as usize;
         for state in (0..self.states).step_by(stride) {
             let y = bottom - self.cell.1 * (state as f64 + 0.5);
             svg.text("tick", (LEFT - 7.0, y + 4.0), Anchor::End, &state.to_string());
         }
-        svg.upwards("label", (16.0, bottom - self.cell.1 * self.states as f64 / 2.0), "step");
+        svg.upwards("label", (13.0, bottom - self.cell.1 * self.states as f64 / 2.0), "step");
         let below = if self.named { NAME_ROOM } else { 18.0 };
         if self.named {
             for (n, name) in self.panel.positions.iter().take(self.positions).enumerate() {

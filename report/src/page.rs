@@ -23,7 +23,8 @@ nav a{color:var(--accent);margin-right:16px}
 .grid-of{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,480px),1fr));gap:18px;align-items:start}
 figure{margin:0}
 .picture{max-width:100%;height:auto;display:block}
-.scroll,.wide{overflow-x:auto}
+.row{display:flex;flex-wrap:wrap;gap:18px 28px;align-items:end}
+.wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:14px;font-variant-numeric:tabular-nums}
 th,td{padding:4px 14px 4px 0;text-align:left;border-bottom:1px solid var(--grid);white-space:nowrap}
 th{color:var(--muted);font-weight:600}
@@ -142,9 +143,11 @@ fn describe(model: &Model, out: &mut String) {
     }
     *out += "<p class=\"sub\">How single inputs halt: every column is a position, every row a state, and the colour is what the \
              state weighs in the output. Under the pointer are the numbers.</p>\n";
+    *out += "<div class=\"row\">\n";
     for picture in pictures {
-        *out += &format!("<figure class=\"scroll\">\n{}</figure>\n", picture.inline());
+        *out += &format!("<figure>\n{}</figure>\n", picture.inline());
     }
+    *out += "</div>\n";
 }
 
 fn details(run: &Run, out: &mut String) {

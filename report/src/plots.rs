@@ -112,8 +112,7 @@ fn chart(quantity: &Quantity, name: &'static str, title: String, series: Vec<Ser
 fn alone(quantity: &Quantity, run: &Run) -> Chart {
     let mut series = trained(quantity, run, "training", 0);
     series.push(measured(quantity, run, &run.dev, 1));
-    series.retain(|series| series.points.iter().any(|(_, y)| y.is_finite()));
-    chart(quantity, quantity.name, quantity.title.to_owned(), series)
+    chart(quantity, quantity.name, quantity.title.to_owned(), drawn(series))
 }
 
 /// One chart of all runs: measurements on dev, or training. `None` if the quantity is not measured there.
@@ -126,7 +125,6 @@ fn together(quantity: &Quantity, report: &Report, on_dev: bool) -> Option<Chart>
             false => series.extend(trained(quantity, run, name, run.model).pop()),
         }
     }
-    series.retain(|series| series.points.iter().any(|(_, y)| y.is_finite()));
     let only_training = ["learning_rate", "gradient_norm"].contains(&quantity.name);
     let (name, title) = match (quantity.name, on_dev) {
         ("loss", true) => ("loss_dev", "Loss on dev".to_owned()),
@@ -138,7 +136,12 @@ fn together(quantity: &Quantity, report: &Report, on_dev: bool) -> Option<Chart>
         _ if on_dev && only_training => return None,
         (name, _) => (name, quantity.title.to_owned()),
     };
-    Some(chart(quantity, name, title, series))
+    Some(chart(quantity, name, title, drawn(series)))
+}
+
+/// The series that have a point.
+fn drawn(series: Vec<Series>) -> Vec<Series> {
+    series.into_iter().filter(|series| series.points.iter().any(|(_, y)| y.is_finite())).collect()
 }
 
 /// The logged updates: as they are where they are few, else faintly behind their moving mean.
@@ -188,7 +191,7 @@ pub(crate) fn by_length(report: &Report) -> Vec<Picture> {
         axes: ["length (tokens)", unit],
         across,
         from_zero: true,
-        series: groups.iter().map(|(name, colour, lengths)| line(name, *colour, lengths, value)).collect(),
+        series: drawn(groups.iter().map(|(name, colour, lengths)| line(name, *colour, lengths, value)).collect()),
     };
     let accuracy = chart("accuracy_by_length", "Accuracy by length", "accuracy (%)", |of| {
         (of.scored > 0).then(|| percent(of.correct as f64 / of.scored as f64))
@@ -199,31 +202,68 @@ pub(crate) fn by_length(report: &Report) -> Vec<Picture> {
     [accuracy, depth].iter().filter_map(Chart::draw).collect()
 }
 
-/// Where the stretches of lengths begin that are measured together: four or five to a doubling up to 10, then 12, 14, ...
-fn stretch(length: usize) -> usize {
-    match length {
-        0..10 => length,
-        _ => {
-            let step = (length / 8).next_power_of_two().max(2);
-            length / step * step
-        }
+/// The fewest examples of a point: short stretches of lengths are joined until they have as many.
+const ENOUGH: u64 = 20;
+
+/// Neighbouring lengths that are one point.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stretch {
+    /// The shortest length.
+    from: usize,
+    /// The examples together; the length is the longest one.
+    sum: Length,
+    /// Tokens of all examples.
+    tokens: u64,
+}
+
+impl Stretch {
+    /// Whether the next stretch begins less than half as far again as this one reaches.
+    fn is_near(&self, next: &Self) -> bool {
+        2 * next.from <= 3 * self.sum.length + 8
+    }
+
+    fn add(&mut self, other: &Self) {
+        let (sum, new) = (&mut self.sum, &other.sum);
+        sum.length = sum.length.max(new.length);
+        sum.examples += new.examples;
+        sum.scored += new.scored;
+        sum.correct += new.correct;
+        sum.steps = new.steps.map_or(sum.steps, |steps| Some(sum.steps.unwrap_or(0.0) + steps));
+        self.tokens += other.tokens;
     }
 }
 
-fn line(name: &str, colour: usize, lengths: &[Length], value: fn(&Length) -> Option<f64>) -> Series {
-    let mut stretches: BTreeMap<usize, (Length, f64)> = BTreeMap::new();
+/// Lengths as stretches: an eighth to a quarter of the length wide, and with enough examples each where there are so many.
+fn stretches(lengths: &[Length]) -> Vec<Stretch> {
+    let mut by_start: BTreeMap<usize, Stretch> = BTreeMap::new();
     for one in lengths {
-        let (sum, weighted) = stretches.entry(stretch(one.length)).or_default();
-        sum.length = sum.length.max(one.length);
-        sum.examples += one.examples;
-        sum.scored += one.scored;
-        sum.correct += one.correct;
-        sum.steps = one.steps.map_or(sum.steps, |steps| Some(sum.steps.unwrap_or(0.0) + steps));
-        *weighted += (one.length as u64 * one.examples) as f64;
+        let step = (one.length / 8).max(1).next_power_of_two();
+        let own = Stretch { from: one.length, sum: *one, tokens: one.length as u64 * one.examples };
+        let start = one.length / step * step;
+        by_start.entry(start).and_modify(|stretch| stretch.add(&own)).or_insert(own);
     }
+    // A stretch with too few takes the next one in, and what is left over then joins the one before; far ones stay apart.
+    let mut joined: Vec<Stretch> = vec![];
+    for stretch in by_start.into_values() {
+        match joined.last_mut() {
+            Some(last) if last.sum.examples < ENOUGH && last.is_near(&stretch) => last.add(&stretch),
+            _ => joined.push(stretch),
+        }
+    }
+    let mut out: Vec<Stretch> = vec![];
+    for stretch in joined {
+        match out.last_mut() {
+            Some(last) if stretch.sum.examples < ENOUGH && last.is_near(&stretch) => last.add(&stretch),
+            _ => out.push(stretch),
+        }
+    }
+    out
+}
+
+fn line(name: &str, colour: usize, lengths: &[Length], value: fn(&Length) -> Option<f64>) -> Series {
     let (mut points, mut notes) = (vec![], vec![]);
-    for (from, (sum, weighted)) in &stretches {
-        points.push((weighted / sum.examples.max(1) as f64, value(sum).unwrap_or(f64::NAN)));
+    for Stretch { from, sum, tokens } in stretches(lengths) {
+        points.push((tokens as f64 / sum.examples.max(1) as f64, value(&sum).unwrap_or(f64::NAN)));
         notes.push(format!("lengths {from} to {}: {} examples", sum.length, sum.examples));
     }
     Series { name: name.to_owned(), colour, look: Look::Dots, points, notes }
@@ -233,20 +273,28 @@ fn line(name: &str, colour: usize, lengths: &[Length], value: fn(&Length) -> Opt
 mod tests {
     use super::*;
 
-    #[test]
-    fn stretches_grow_with_the_length() {
-        let mut begins: Vec<usize> = (1..=1000).map(stretch).collect();
-        begins.dedup();
-        assert!(begins.is_sorted(), "{begins:?}");
-        assert!(begins.starts_with(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16]), "{begins:?}");
-        assert!(begins.len() < 50 && begins.contains(&512), "{begins:?}");
+    fn of(length: usize, examples: u64) -> Length {
+        Length { length, examples, scored: examples, correct: examples / 2, steps: Some(length as f64) }
     }
 
     #[test]
-    fn a_stretch_is_the_mean_of_its_examples() {
-        let of = |length, correct| Length { length, examples: 2, scored: 2, correct, steps: Some(length as f64) };
-        let line = line("x", 0, &[of(12, 2), of(13, 1), of(14, 0)], |of| Some(of.correct as f64 / of.scored as f64));
-        assert_eq!(line.points, [(12.5, 0.75), (14.0, 0.0)]);
-        assert_eq!(line.notes[0], "lengths 12 to 13: 4 examples");
+    fn every_point_has_enough_examples() {
+        let lengths: Vec<Length> = (1..=1000).map(|n| of(n, 3)).collect();
+        let all = stretches(&lengths);
+        assert!(all.iter().all(|stretch| stretch.sum.examples >= ENOUGH), "{all:?}");
+        assert_eq!(all.iter().map(|stretch| stretch.sum.examples).sum::<u64>(), 3000);
+        assert!(all.windows(2).all(|pair| pair[0].sum.length < pair[1].from), "{all:?}");
+        assert!((20..60).contains(&all.len()), "{}", all.len());
+        assert_eq!(stretches(&[of(5, 2)]).len(), 1, "few examples are better than none");
+        assert!(stretches(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_point_is_the_mean_of_its_examples() {
+        let one = Length { length: 12, examples: 30, scored: 30, correct: 30, steps: None };
+        let other = Length { length: 13, examples: 10, correct: 0, scored: 10, steps: None };
+        let line = line("x", 0, &[one, other, of(64, 40)], |of| Some(of.correct as f64 / of.scored as f64));
+        assert_eq!(line.points, [(12.25, 0.75), (64.0, 0.5)]);
+        assert_eq!(line.notes[0], "lengths 12 to 13: 40 examples");
     }
 }

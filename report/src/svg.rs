@@ -37,10 +37,13 @@ const ADVANCES: [u16; 95] = [
     551, 380, 572,
 ];
 
-/// How wide a text of this size is, about: exact for the font of PNG files, near it for others.
+/// Fonts of browsers may be wider than the one of PNG files.
+const SLACK: f64 = 1.1;
+
+/// How wide a text of this size is at most in usual fonts.
 pub(crate) fn width_of(text: &str, size: f64) -> f64 {
     let advance = |c: char| ADVANCES.get((c as usize).wrapping_sub(32)).copied().unwrap_or(620);
-    text.chars().map(|c| f64::from(advance(c))).sum::<f64>() * size / 1000.0
+    text.chars().map(|c| f64::from(advance(c))).sum::<f64>() * SLACK * size / 1000.0
 }
 
 /// The text, cut with an ellipsis where it is wider than `most`.

@@ -127,7 +127,8 @@ fn of_runs(report: &Report) -> String {
             let mut row =
                 vec![Cell::text(&model.name).strong(), Cell::number(format!("mean of {}", runs.len())).strong()];
             row.extend(columns.iter().map(|column| {
-                let values: Vec<f64> = runs.iter().filter_map(|run| accuracy(run, *column)).collect();
+                let found = runs.iter().filter_map(|run| accuracy(run, *column));
+                let values: Vec<f64> = found.filter(|value| value.is_finite()).collect();
                 Cell::number(mean_and_deviation(&values, runs.len())).strong()
             }));
             rows.push(row);

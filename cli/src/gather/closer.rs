@@ -154,7 +154,7 @@ impl<'a> Look<'a> {
         chosen.iter().map(|(title, example, known)| one(trained, title, example, *known)).collect()
     }
 
-    /// Some examples of different lengths that are not too long, of the first split that has any.
+    /// Some examples of the first split that has any: the longest that is not too long, and shorter ones.
     fn chosen(&mut self, trained: &Trained) -> Result<Vec<(String, Example, bool)>, Failure> {
         let splits = trained.experiment.evaluate.clone();
         let data = self.examples(trained)?;
@@ -163,8 +163,10 @@ impl<'a> Look<'a> {
         by_length.sort_by_key(|(n, example)| (example.length(), *n));
         let short = by_length.iter().filter(|(_, example)| example.length() <= DRAWN_LENGTH).count();
         by_length.truncate(short.max(1));
-        let mut picked: Vec<usize> =
-            (1..=DRAWN).map(|n| (n * by_length.len()).div_ceil(DRAWN + 1).min(by_length.len() - 1)).collect();
+        let longest = by_length.last().map_or(1, |(_, example)| example.length());
+        let mut picked: Vec<usize> = (1..=DRAWN)
+            .map(|n| by_length.partition_point(|(_, example)| DRAWN * example.length() < n * longest))
+            .collect();
         picked.dedup();
         let example = |at: &usize| {
             let (n, example) = by_length[*at];
@@ -233,7 +235,7 @@ fn one(trained: &mut Trained, title: &str, example: &Example, known: bool) -> Re
 }
 
 /// The units of an example, sorted into the recurrences that they belong to.
-pub(crate) fn panels(trained: &Trained, example: &Example, traced: &Traced) -> Vec<Panel> {
+fn panels(trained: &Trained, example: &Example, traced: &Traced) -> Vec<Panel> {
     let names = trained.task.vocabulary(&trained.options);
     let mut found: Vec<(String, usize, Panel)> = vec![];
     for seen in &traced.units {

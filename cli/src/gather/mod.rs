@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::terminal::Terminal;
 use crate::text::count;
 
-pub(crate) use closer::{Closer, panels};
+pub(crate) use closer::Closer;
 
 /// A report, and the folders that it is about.
 pub(crate) struct Gathered {
