@@ -5,6 +5,7 @@ mod experiment_file;
 mod failure;
 mod grid;
 mod job;
+mod gather;
 mod memory;
 mod model;
 mod progress;
@@ -32,6 +33,7 @@ Examples:
   rtc train specs/gut.rt                        train on a laptop's ListOps
   rtc train specs/gut.rt --experiment listops   train as in the paper
   rtc predict runs/NAME '[MAX 2 9 [MIN 4 7 ] 0 ]'
+  rtc report runs/NAME                          put curves, tables and pictures on a page
 ";
 
 const CODES: &str = "\

@@ -4,6 +4,7 @@ pub mod batch;
 pub mod batching;
 pub mod checkpoint;
 pub mod error;
+pub mod examine;
 pub mod exec;
 pub mod experiment;
 pub mod grid;

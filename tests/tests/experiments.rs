@@ -58,6 +58,7 @@ fn parameters(experiment: &Experiment, name: &str) -> usize {
         vocabulary: Some(task.vocabulary(&options).len()),
         classes: Some(task.classes(&options).len()),
         objective: Some(task.objective()),
+        next_token: task.next_token(),
     };
     // A block of a model is for its causal variant where every token is answered.
     let each = task.objective() == Objective::Each && !name.contains(':');

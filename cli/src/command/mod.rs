@@ -10,6 +10,7 @@ mod eval;
 mod explain;
 mod fmt;
 mod predict;
+mod report;
 mod show;
 mod task;
 mod train;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     Eval(eval::Options),
     /// Ask a trained model about sequences
     Predict(predict::Options),
+    /// Put curves, tables and pictures of runs on one page
+    Report(report::Options),
     /// List, describe and sample the tasks
     Task(task::Options),
     /// Print the completions of a shell
@@ -57,6 +60,7 @@ impl Command {
             Self::Train(options) => options.threads.map(usize::from),
             Self::Eval(options) => options.model.threads.map(usize::from),
             Self::Predict(options) => options.model.threads.map(usize::from),
+            Self::Report(options) => options.threads.map(usize::from),
             _ => None,
         }
     }
@@ -75,6 +79,7 @@ impl Command {
             Self::Ablate(options) => ablate::run(options, terminal),
             Self::Eval(options) => eval::run(options, terminal),
             Self::Predict(options) => predict::run(options, terminal),
+            Self::Report(options) => report::run(options, terminal),
             Self::Task(options) => task::run(options, terminal),
             Self::Completions(options) => completions::run(options, terminal),
         }

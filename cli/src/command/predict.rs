@@ -5,9 +5,10 @@ use std::path::Path;
 
 use clap::Args;
 use rtc_runtime::batching::collect;
+use rtc_runtime::examine::{TracedUnit, trace};
 use rtc_runtime::learner::Learner;
 use rtc_runtime::task::{Example, Objective};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::saved::{ModelOptions, Trained};
@@ -19,6 +20,7 @@ Examples:
   rtc predict runs/NAME < expressions.txt             one sequence per line
   rtc task sample listops | cut -f2 | rtc predict runs/NAME --json
   rtc predict runs/NAME '( not a ) ||| ( a ( or b ) )'   both sides of a pair
+  rtc predict runs/NAME '[MAX 2 9 ]' --show-halting   how it halts: what every state weighs in the output
 ";
 
 const COLUMNS: &str = "\
@@ -34,6 +36,9 @@ pub(crate) struct Options {
     pub(crate) model: ModelOptions,
     /// The tokens of one sequence, or of a pair as `left ||| right`; without any, every line of standard input is a sequence
     tokens: Vec<String>,
+    /// Say how the model halts: below every result a line per halting unit with the weights of its states H0, H1, ...
+    #[arg(long)]
+    show_halting: bool,
     /// Print as JSON, one object per line
     #[arg(long)]
     json: bool,
@@ -82,16 +87,38 @@ fn predict(
 ) -> Result<(), Failure> {
     let example = example(trained, text).map_err(|message| Failure::data(file, line, message))?;
     let found = trained.model.evaluate(&collect(&[&example], example.length()))?;
+    let halting = if options.show_halting { trace(&mut trained.model, &example)?.units } else { vec![] };
     let class = found.predictions.first().map_or(0, |class| *class as usize);
     let class = classes.get(class).cloned().unwrap_or_else(|| class.to_string());
     let confidence = found.confidence.first().copied().unwrap_or_default();
     let steps = found.depth.map(|(steps, units)| steps / units.max(1) as f64);
     if options.json {
-        let row = json!({ "text": text, "class": class, "confidence": confidence, "steps": steps });
+        let mut row = json!({ "text": text, "class": class, "confidence": confidence, "steps": steps });
+        if options.show_halting {
+            row["halting"] = halting.iter().map(unit_json).collect();
+        }
         return terminal.result(&format!("{row}\n"));
     }
     let steps = steps.map_or("-".to_owned(), |steps| format!("{steps:.1}"));
-    terminal.result(&format!("{class}\t{:.1} %\t{steps}\t{text}\n", 100.0 * confidence))
+    let units: String = halting.iter().map(unit_text).collect();
+    terminal.result(&format!("{class}\t{:.1} %\t{steps}\t{text}\n{units}", 100.0 * confidence))
+}
+
+fn unit_json(TracedUnit { place, unit }: &TracedUnit) -> Value {
+    json!({
+        "place": place, "start": unit.start, "length": unit.length, "steps": unit.steps(), "weights": unit.weights(),
+    })
+}
+
+/// `    depthwise  positions 0-13  steps 4  H0 0.100  H1 0.250 ...`, with START as position 0 where a model has it.
+fn unit_text(TracedUnit { place, unit }: &TracedUnit) -> String {
+    let positions = match unit.length {
+        0 | 1 => format!("position {}", unit.start),
+        length => format!("positions {}-{}", unit.start, unit.start + length - 1),
+    };
+    let weights =
+        unit.weights().iter().enumerate().map(|(n, weight)| format!("  H{n} {weight:.3}")).collect::<String>();
+    format!("    {place}  {positions}  steps {}{weights}\n", unit.steps())
 }
 
 /// What stands between the sides of a pair, as `rtc task sample` prints it.

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use rtc_compiler::check::Override;
 use rtc_compiler::schema::Catalog;
 use rtc_runtime::record::{RunFolder, RunInfo};
 use rtc_runtime::train::{Outcome as Ended, Table};
@@ -17,7 +18,7 @@ use crate::memory;
 use crate::model::{Compiled, TaskFacts};
 use crate::progress::Progress;
 use crate::saved::{HaltingArg, task_of};
-use crate::spec_file::{SpecArg, given};
+use crate::spec_file::SpecArg;
 use crate::terminal::Terminal;
 use crate::text::number;
 use crate::threads;
@@ -147,7 +148,7 @@ fn prepare(options: &Options, opened: &Opened, terminal: &Terminal) -> Result<Jo
     let experiment = opened.file.resolve(Some(&name), &edits)?;
     let (task, task_options) = task_of(&experiment)?;
     let facts = TaskFacts::of(task, &task_options);
-    let sets = [opened.overrides(&name, &experiment), given(&options.set)].concat();
+    let sets = [opened.overrides(&name, &experiment), Override::numbered(&options.set)].concat();
     let checked = arg.check_edited(&sets, &facts.catalog())?;
     terminal.problems(&checked.problems, &checked.sources);
     let compiled = Compiled::new(checked.spec, &facts)?;

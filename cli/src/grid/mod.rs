@@ -7,6 +7,7 @@ mod run;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rtc_compiler::check::Override;
 use rtc_compiler::schema::Catalog;
 use rtc_runtime::error::Error;
 use rtc_runtime::experiment::{Entry, Experiment};
@@ -17,7 +18,6 @@ use crate::failure::Failure;
 use crate::job::{Data, Job, make_data};
 use crate::model::{Compiled, TaskFacts};
 use crate::saved::task_of;
-use crate::spec_file::given;
 use crate::terminal::Terminal;
 
 pub(crate) use dry_run::dry_run;
@@ -182,7 +182,7 @@ fn member(
     }
     let (task, options) = task_of(&experiment)?;
     let facts = TaskFacts::of(task, &options);
-    let edits = [opened.overrides(&name, &experiment), opened.overrides_of(entry), given(sets)].concat();
+    let edits = [opened.overrides(&name, &experiment), opened.overrides_of(entry), Override::numbered(sets)].concat();
     let checked = arg.check_edited(&edits, &facts.catalog())?;
     terminal.problems(&checked.problems, &checked.sources);
     let compiled = Arc::new(Compiled::new(checked.spec, &facts)?);

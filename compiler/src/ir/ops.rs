@@ -219,8 +219,7 @@ ops! {
     /// Gradients of `attention` for `q`, `k` and `v`; the probabilities are computed again.
     AttentionGrad = "attention_grad" (q, k, v, dy; step) {heads, mask, dropout, stream} => three, none, attention_grad, Backward [Random];
     /// Gradient of `embed` for the table.
-    EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, reduction, Backward;
-    EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, scatter;
+    EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, scatter, Backward;
     /// Gradients of `frame` for the row, START and END.
     FrameGrad = "frame_grad" (dy, x, start, end) {} => frame_grad, none, free, Backward;
     /// Sum over the batch: the gradient of `expand`.

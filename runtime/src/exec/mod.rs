@@ -71,7 +71,7 @@ pub(crate) struct Memory<T: Element> {
     ranges: Vec<Option<Range<usize>>>,
 }
 
-/// Final values of the halting recurrences, watched by parity tests.
+/// One run of a halting recurrence, for those who want to see more than its results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watched {
     /// The slot of the spec.
@@ -82,6 +82,21 @@ pub struct Watched {
     pub used: Vec<f64>,
     /// Runs of the whole body, summed over rows: what the recurrence cost.
     pub ran: u64,
+    /// How every unit halted, in the order of `used`.
+    pub units: Vec<Unit>,
+}
+
+/// How one unit of a halting recurrence halted: a row, a position of it, or a chunk of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Unit {
+    /// Its row, by its index in the batch.
+    pub row: usize,
+    /// The first position of the row that belongs to it; START counts as one.
+    pub start: usize,
+    /// How many positions belong to it.
+    pub length: usize,
+    /// The probability of not having stopped, after every accepted step: falling, from below 1.
+    pub survival: Vec<f64>,
 }
 
 /// Runs one plan.
@@ -112,7 +127,7 @@ pub struct Executor<T: Element> {
     pub halting: Halting,
     /// When set, every node's results are checked, and the first one that is not finite is named.
     pub check_finite: bool,
-    /// When set, accepted steps of halting recurrences are recorded here.
+    /// When set, the runs of halting recurrences are recorded here, in the order in which they end.
     pub watched: Option<Vec<Watched>>,
     /// When set, what runs do is counted here.
     pub counted: Option<Counted>,

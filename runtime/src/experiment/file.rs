@@ -66,6 +66,11 @@ impl ExperimentFile {
         &self.name
     }
 
+    /// The models that have a block of their own, by name.
+    pub fn models(&self) -> impl Iterator<Item = &str> {
+        self.models.keys().map(String::as_str)
+    }
+
     /// What a grid compares, in the order of its table.
     pub fn compare(&self) -> &[Entry] {
         &self.compare

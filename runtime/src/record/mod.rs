@@ -10,8 +10,10 @@
 //! | `events.out.tfevents.0.rtc` | the same numbers for TensorBoard |
 //! | `checkpoints/` | see [`crate::checkpoint`] |
 //! | `results.json` | the table with the hashes of what made it, at the end |
+//! | `lengths.json` | accuracy and depth by length, kept by `rtc report` |
 
 mod append;
+pub mod history;
 pub mod tensorboard;
 
 use std::collections::BTreeMap;
@@ -288,7 +290,10 @@ fn write_info(path: &Path, info: &RunInfo) -> Result<(), IoError> {
 }
 
 /// Writes a file so that it is there completely or not at all.
-fn write_file(path: &Path, text: &str) -> Result<(), IoError> {
+///
+/// # Errors
+/// What the system says, with the path.
+pub fn write_file(path: &Path, text: &str) -> Result<(), IoError> {
     let fresh = path.with_extension("new");
     FileSystem.write(&fresh, text.as_bytes()).map_err(IoError::at("write", &fresh))?;
     FileSystem.rename(&fresh, path).map_err(IoError::at("rename", &fresh))

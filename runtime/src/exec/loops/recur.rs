@@ -4,6 +4,7 @@ use rtc_compiler::expr::{Env as Names, Value as Number, eval};
 use rtc_compiler::ir::graph::{Node, NodeId, RegionId};
 use rtc_compiler::plan::Plan;
 
+use super::watch::Watch;
 use super::{BodyResult, State, Uncut, int};
 use crate::exec::rows::Env;
 use crate::exec::storage::{Buffer, Element, List, Shared};
@@ -47,6 +48,7 @@ impl<T: Element> Executor<T> {
         // Where rows that have halted stay, they take no part in the tape.
         let mut live = arena.list(std::iter::repeat_n(true, env.rows()));
         let (mut tape, mut ran, mut taken, mut accepting) = (arena.list([]), 0, 0, 0);
+        let mut watch = self.watched.is_some().then(|| Watch::new(&plan.graph, node, env)).flatten();
         for step in 0..bounds.iter().copied().max().unwrap_or(0) {
             let keep = arena.list((0..at.rows.len()).filter(|n| bounds[at.rows[*n]] > step));
             self.leave(&mut at, &keep);
@@ -60,6 +62,9 @@ impl<T: Element> Executor<T> {
             let keep = arena.list((0..at.rows.len()).filter(|n| live[at.rows[*n]]));
             accepting += keep.len() as u64;
             let BodyResult { yields, saved } = out.result;
+            if let Some(watch) = &mut watch {
+                watch.accepted(&plan.graph, &at.here, (&at.rows, &keep), &yields);
+            }
             if !keep.is_empty() {
                 tape.push(accepted(&plan, &at, &keep, saved));
             }
@@ -81,7 +86,10 @@ impl<T: Element> Executor<T> {
                 counted.accepted += accepting;
             }
         }
-        self.finish(node, body, env, at.done.values, ran, tape);
+        if let (Some(watch), Some(list)) = (watch, &mut self.watched) {
+            list.extend(watch.finished(node, env, &at.done.values, ran));
+        }
+        self.finish(node, body, at.done.values, tape);
         Ok(())
     }
 
