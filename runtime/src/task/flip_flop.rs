@@ -208,7 +208,8 @@ impl Task for FlipFlop {
     fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
         let fail = |message| DataError { file: self.name().into(), line: None, message };
         let row = self.split(request.split).map_err(fail)?;
-        let (_, share, settings) = TABLE.iter().find(|(known, ..)| known.name == row.name).expect("splits are its rows");
+        let (_, share, settings) =
+            TABLE.iter().find(|(known, ..)| known.name == row.name).expect("splits are its rows");
         let key = Key::new(request.seed).stream("flip_flop").stream(row.name);
         let candidate = |index: u64| {
             let Setting { pairs, ignored } = settings[index as usize % settings.len()];

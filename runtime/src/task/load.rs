@@ -79,24 +79,27 @@ pub fn load(settings: &TaskSettings, splits: &[&str]) -> Result<Dataset, DataErr
     let task = task_named(&settings.name).map_err(plain)?;
     let options = resolve_options(task.options(), &settings.options).map_err(plain)?;
     let mut loaded = BTreeMap::new();
-    let mut exclude = BTreeSet::new();
     for &name in splits {
         if let Some(examples) = read_split(task, settings, &options, name)? {
             let kept: Vec<Example> = examples.into_iter().filter(|e| task.keeps(name, e, &options)).collect();
             let kept: Vec<Example> = kept.into_iter().take(count(task, settings, name)?).collect();
-            exclude.extend(kept.iter().map(Example::key));
             loaded.insert(name.to_string(), kept);
         }
     }
-    let mut generated = Vec::new();
+    let mut missing: Vec<&str> = vec![];
     for &name in splits {
-        if !loaded.contains_key(name) {
-            generated.push(name.to_string());
-            let count = count(task, settings, name)?;
-            let request = Request { split: name, count, options: &options, seed: settings.seed, exclude: &exclude };
-            loaded.insert(name.to_string(), task.generate(&request)?);
+        if !loaded.contains_key(name) && !missing.contains(&name) {
+            missing.push(name);
         }
     }
+    let read = loaded.values().flatten().filter(|_| !missing.is_empty());
+    let exclude: BTreeSet<Vec<u32>> = read.map(Example::key).collect();
+    for &name in &missing {
+        let count = count(task, settings, name)?;
+        let request = Request { split: name, count, options: &options, seed: settings.seed, exclude: &exclude };
+        loaded.insert(name.to_string(), task.generate(&request)?);
+    }
+    let generated = missing.into_iter().map(str::to_owned).collect();
     let (vocabulary, classes) = (task.vocabulary(&options).len(), task.classes(&options).len());
     Ok(Dataset { objective: task.objective(), vocabulary, classes, splits: loaded, generated })
 }
@@ -146,7 +149,9 @@ pub(super) fn by_name<T: Task + ?Sized>(task: &T, folder: &Folder<'_>) -> Result
     }
     let read = |path: &Path| task.read(path, folder.options);
     match (folder.split, find(folder.split), find("train")) {
-        ("train", Some(path), _) if find("dev").is_none() => Ok(Some(read(&path)?.into_iter().skip(folder.dev).collect())),
+        ("train", Some(path), _) if find("dev").is_none() => {
+            Ok(Some(read(&path)?.into_iter().skip(folder.dev).collect()))
+        }
         (_, Some(path), _) => read(&path).map(Some),
         ("dev", None, Some(path)) => Ok(Some(read(&path)?.into_iter().take(folder.dev).collect())),
         _ => Ok(None),

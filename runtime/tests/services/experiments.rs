@@ -54,7 +54,11 @@ fn every_task_has_its_tables_in_the_documentation() {
     let text = std::fs::read_to_string(&path).expect("the page exists");
     let mut expected = text.clone();
     for task in TASKS {
-        assert!(expected.contains(&format!("\n## {}\n", task.name())), "docs/tasks.md has no section on {}", task.name());
+        assert!(
+            expected.contains(&format!("\n## {}\n", task.name())),
+            "docs/tasks.md has no section on {}",
+            task.name()
+        );
         let start = format!("<!-- generated:task {} -->\n", task.name());
         let (before, rest) = expected.split_once(&start).unwrap_or_else(|| panic!("there is no {start}"));
         let (_, after) = rest.split_once("<!-- end -->\n").expect("a marker of the end");

@@ -125,7 +125,8 @@ fn splits_keep_their_promise_and_share_no_pair() {
                 Some(bucket) => assert_eq!(operators.to_string(), bucket),
                 None => assert!(operators <= 6),
             }
-            let variables: BTreeSet<char> = sides(example).concat().chars().filter(|c| ('a'..='f').contains(c)).collect();
+            let variables: BTreeSet<char> =
+                sides(example).concat().chars().filter(|c| ('a'..='f').contains(c)).collect();
             assert!(!variables.is_empty());
             assert!(seen.insert(example.key()), "{name} repeats a pair");
         }

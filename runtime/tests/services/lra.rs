@@ -237,7 +237,8 @@ fn pictures_of_cifar_are_read_in_grey() {
     place.write("test_batch.bin", &[plain(9, [255, 0, 0]), plain(8, [0, 255, 0]), plain(7, [0, 0, 255])].concat());
     let data = place.load(&["train", "dev", "test"], 100).expect("read");
     assert_eq!(["train", "dev", "test"].map(|split| data.split(split).len()), [18, 2, 3]);
-    let greys: Vec<(u32, u32)> = data.split("test").iter().map(|example| (class(example), example.tokens[500])).collect();
+    let greys: Vec<(u32, u32)> =
+        data.split("test").iter().map(|example| (class(example), example.tokens[500])).collect();
     assert_eq!(greys, [(9, 76), (8, 150), (7, 29)]);
     assert_eq!(class(&data.split("dev")[1]), 5);
     assert!(data.split("dev")[1].tokens.iter().all(|level| *level == 3));

@@ -37,9 +37,7 @@ fn row(text: &str) -> Result<Example, String> {
 /// The ids of symbols with blanks between them.
 pub(super) fn tokens(text: &str) -> Result<Vec<u32>, String> {
     let id = |word: &str| SYMBOLS.iter().position(|symbol| *symbol == word).map(|id| id as u32);
-    text.split_whitespace()
-        .map(|word| id(word).ok_or_else(|| format!("`{word}` is no symbol of a formula")))
-        .collect()
+    text.split_whitespace().map(|word| id(word).ok_or_else(|| format!("`{word}` is no symbol of a formula"))).collect()
 }
 
 /// Reads a split from the folder with the files `train0` to `train12` and `test0` to `test12`: training is `train0` to
@@ -58,7 +56,8 @@ pub(super) fn read_folder(folder: &Folder<'_>) -> Result<Option<Vec<Example>>, D
     }
     let mut rows = Vec::new();
     for bucket in TRAINING_BUCKETS {
-        let missing = || unreadable(folder.path, format!("there is no file train{bucket}, which is a part of training"));
+        let missing =
+            || unreadable(folder.path, format!("there is no file train{bucket}, which is a part of training"));
         rows.extend(read(&file("train", *bucket).ok_or_else(missing)?)?);
     }
     let dev = folder.split == "dev";

@@ -131,17 +131,24 @@ impl Task for Image {
     fn read(&self, path: &Path, options: &Options) -> Result<Vec<Example>, DataError> {
         let side = options.get("side") as usize;
         if side > CIFAR_SIDE {
-            return Err(unreadable(path, format!("its pictures have 32 pixels a side, and the task option `side` is {side}")));
+            return Err(unreadable(
+                path,
+                format!("its pictures have 32 pixels a side, and the task option `side` is {side}"),
+            ));
         }
         let mut bytes = Vec::new();
         let read = open(path)?.take(MAX_BYTES).read_to_end(&mut bytes);
         read.map_err(|error| unreadable(path, error))?;
         if !bytes.len().is_multiple_of(ROW) {
             let left = bytes.len() % ROW;
-            return Err(unreadable(path, format!("a picture has {ROW} bytes, and after {} of them {left} are left over", bytes.len() / ROW)));
+            return Err(unreadable(
+                path,
+                format!("a picture has {ROW} bytes, and after {} of them {left} are left over", bytes.len() / ROW),
+            ));
         }
         let rows = bytes.chunks_exact(ROW).enumerate();
-        rows.map(|(n, row)| example(row, side).map_err(|why| unreadable(path, format!("picture {}: {why}", n + 1)))).collect()
+        rows.map(|(n, row)| example(row, side).map_err(|why| unreadable(path, format!("picture {}: {why}", n + 1))))
+            .collect()
     }
 
     fn read_folder(&self, folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {

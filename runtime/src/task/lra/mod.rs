@@ -7,8 +7,8 @@
 mod bytes;
 mod canvas;
 mod image;
-mod paths;
 mod pathfinder;
+mod paths;
 mod picture;
 mod retrieval;
 mod rows;

@@ -54,7 +54,10 @@ fn listed(root: &Path, list: &Path) -> Result<Vec<Listed>, DataError> {
     let row = |text: &str| {
         let words: Vec<&str> = text.split_whitespace().collect();
         let &[folder, file, _, class, ..] = words.as_slice() else {
-            return Err(format!("a row has a folder, a file, a number and a class, and this one has {} words", words.len()));
+            return Err(format!(
+                "a row has a folder, a file, a number and a class, and this one has {} words",
+                words.len()
+            ));
         };
         let class = match class {
             "0" => 0,

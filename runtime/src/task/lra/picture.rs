@@ -27,7 +27,8 @@ pub(super) fn read(path: &Path, side: usize) -> Result<Vec<u32>, DataError> {
     let file = File::open(path).map_err(|error| unreadable(path, error))?;
     let mut decoder = Decoder::new_with_limits(BufReader::new(file), Limits { bytes: MAX_BYTES });
     decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
-    let broken = |error: png::DecodingError| unreadable(path, format!("this is no PNG picture that can be read: {error}"));
+    let broken =
+        |error: png::DecodingError| unreadable(path, format!("this is no PNG picture that can be read: {error}"));
     let mut reader = decoder.read_info().map_err(broken)?;
     let (width, height) = reader.info().size();
     if (width as usize, height as usize) != (side, side) {

@@ -38,11 +38,12 @@ const WORDS: u64 = 8;
 const RARITY: u64 = 3;
 
 const COMMON: [&str; 24] = [
-    "the", "of", "and", "we", "in", "a", "to", "for", "that", "model", "results", "show", "data", "is", "with", "method", "paper",
-    "on", "are", "this", "as", "by", "from", "our",
+    "the", "of", "and", "we", "in", "a", "to", "for", "that", "model", "results", "show", "data", "is", "with",
+    "method", "paper", "on", "are", "this", "as", "by", "from", "our",
 ];
 const SYLLABLES: [&str; 20] = [
-    "ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "zo", "dru", "kel", "mar", "nop", "tis", "wex",
+    "ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "zo", "dru", "kel", "mar", "nop",
+    "tis", "wex",
 ];
 
 /// Word `n` of a subject: three syllables, the same for every seed. The first two number the subject and cannot be those of
@@ -143,7 +144,8 @@ impl Task for Retrieval {
             Ok(Example { tokens, second: Some(second), label: Target::Class(class) })
         };
         let rows = Rows::open(path, Quotes::Plain)?;
-        rows.map(|found| found.and_then(|(line, found)| row(found).map_err(|message| broken(path, line, message)))).collect()
+        rows.map(|found| found.and_then(|(line, found)| row(found).map_err(|message| broken(path, line, message))))
+            .collect()
     }
 
     fn encode(&self, text: &str, options: &Options) -> Result<Vec<u32>, String> {

@@ -44,13 +44,7 @@ impl Iterator for Rows<'_> {
         match self.reader.read_byte_record(&mut record) {
             Ok(false) => None,
             Ok(true) => Some(Ok((record.position().map_or(before, |at| at.line() as usize), record))),
-            Err(error) => {
-                let why = match error.kind() {
-                    csv::ErrorKind::Io(error) => error.to_string(),
-                    _ => error.to_string(),
-                };
-                Some(Err(broken(self.path, before, why)))
-            }
+            Err(error) => Some(Err(broken(self.path, before, error.to_string()))),
         }
     }
 }

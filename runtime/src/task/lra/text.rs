@@ -37,11 +37,21 @@ const NEGATIVE: u32 = 0;
 const POSITIVE: u32 = 1;
 
 const PRAISE: [&str; 12] = [
-    "wonderful", "moving", "clever", "superb", "charming", "gripping", "honest", "brilliant", "funny", "elegant", "warm", "bold",
+    "wonderful",
+    "moving",
+    "clever",
+    "superb",
+    "charming",
+    "gripping",
+    "honest",
+    "brilliant",
+    "funny",
+    "elegant",
+    "warm",
+    "bold",
 ];
-const BLAME: [&str; 12] = [
-    "dull", "awful", "clumsy", "boring", "shallow", "tedious", "painful", "lazy", "stale", "cheap", "silly", "bland",
-];
+const BLAME: [&str; 12] =
+    ["dull", "awful", "clumsy", "boring", "shallow", "tedious", "painful", "lazy", "stale", "cheap", "silly", "bland"];
 const SUBJECTS: [&str; 10] =
     ["plot", "cast", "score", "ending", "script", "camera work", "dialogue", "lead", "pacing", "first act"];
 const ASIDES: [&str; 8] = [
@@ -82,7 +92,13 @@ fn review(length: usize, draws: &mut Draws) -> Option<Example> {
     }
     let class = match balance {
         0 => return None,
-        balance => if balance > 0 { POSITIVE } else { NEGATIVE },
+        balance => {
+            if balance > 0 {
+                POSITIVE
+            } else {
+                NEGATIVE
+            }
+        }
     };
     Some(Example::classified(bytes::tokens(text.trim_end().as_bytes(), length), class))
 }
@@ -207,7 +223,8 @@ impl Columns {
 fn reviews(part: &Path, folder: &Folder<'_>) -> Result<Vec<Example>, DataError> {
     let sides = [(POSITIVE, files(&part.join("pos"))?), (NEGATIVE, files(&part.join("neg"))?)];
     let longest = sides.iter().map(|(_, files)| files.len()).max().unwrap_or(0);
-    let in_turn = (0..longest).flat_map(|n| sides.iter().filter_map(move |(class, files)| Some((*class, files.get(n)?))));
+    let in_turn =
+        (0..longest).flat_map(|n| sides.iter().filter_map(move |(class, files)| Some((*class, files.get(n)?))));
     let length = folder.options.get("length");
     let read = |(class, path): (u32, &PathBuf)| {
         let mut text = Vec::new();
