@@ -24,12 +24,16 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::report::{Spread, aligned};
 
+/// The model that halts, by its name in the spec.
+const GATED: &str = "gut";
 const GUT: &str = include_str!("../../specs/gut.rt");
 /// Stack of the threads, in bytes, as the `rtc` command has it.
 const STACK: usize = 1 << 28;
 /// Relative difference up to which two policies compute the same: sums over rows are cut elsewhere when rows leave.
 const EQUAL: f64 = 1e-5;
 const SEED: u64 = 1;
+/// Weight of the halting cost in the training: with the paper's 0.1 so few updates lead to rows of one or two steps.
+const HALTING_COST: f64 = 0.005;
 
 /// How large everything is.
 #[derive(Clone, Copy, Debug)]
@@ -197,9 +201,11 @@ fn fresh(size: &Size, bound: usize, target: &str, data: &Dataset) -> Result<Mode
         format!("gate.hidden={}", size.hidden),
         format!("depthwise.depth={bound}"),
     ];
+    let halting = [format!("depthwise.halt.cost={HALTING_COST}")];
+    let sets = if target == GATED { [&sets[..], &halting].concat() } else { sets.to_vec() };
     let binding = Binding { vocab: Some(data.vocabulary), classes: Some(data.classes), objective: Objective::Classify };
     let catalog =
-        Catalog { task: None, vocabulary: binding.vocab, classes: binding.classes, objective: Some(binding.objective) };
+        Catalog { vocabulary: binding.vocab, classes: binding.classes, objective: Some(binding.objective), ..Catalog::default() };
     let (spec, problems, sources) = check(&Alone, Source::new("gut.rt", GUT), Some(target), &sets, &catalog);
     let spec: Spec = spec.ok_or_else(|| Failure::Broken(render(&problems, &sources, Style::Plain)))?;
     let (training, inference) = pipeline::plans(&spec, &binding).map_err(|e| Failure::Broken(e.to_string()))?;
@@ -208,7 +214,7 @@ fn fresh(size: &Size, bound: usize, target: &str, data: &Dataset) -> Result<Mode
 
 /// The weights after a brief training, in which the model learns to halt.
 fn trained(data: &Dataset, size: &Size) -> Result<LearnerState, Failure> {
-    let mut model = fresh(size, size.bounds[1], "gut", data)?;
+    let mut model = fresh(size, size.bounds[1], GATED, data)?;
     let examples = data.split("train");
     let mut batching = Batching::new(SEED, examples, size.batch, Buckets::Length);
     for update in 0..size.updates {
@@ -228,7 +234,7 @@ impl Entry {
         data: &Dataset,
         trained: &LearnerState,
     ) -> Result<Self, Failure> {
-        let mut model = fresh(size, bound, if halting.is_some() { "gut" } else { "no_halt" }, data)?;
+        let mut model = fresh(size, bound, if halting.is_some() { GATED } else { "no_halt" }, data)?;
         if let Some(halting) = halting {
             model.restore(trained).map_err(failed)?;
             model.set_halting(halting);

@@ -16,6 +16,9 @@ use rtc_tests::numeric::{Arrays, batch, executor, labelled_tokens, weights};
 const FLOPS: f64 = 0.05;
 /// The same for the peak of memory.
 const MEMORY: f64 = 0.10;
+/// The same for a forward pass in which some rows reach the bound and others stop well before it: the mean depth does not say
+/// how many rows are still there when most is held, and as many as can be are counted.
+const MIXED: f64 = 0.25;
 /// Rows of a batch, and their tokens: no multiple of any chunk.
 const ROWS: usize = 8;
 const LENGTH: usize = 58;
@@ -89,17 +92,20 @@ fn check(model: &Model, objective: Objective, (bias, gain): (f64, f64), memory: 
     let mut one = |what: &str, estimate: f64, real: f64, tolerance: f64| {
         compare(&format!("{name}, {what}"), estimate, real, tolerance, faults);
     };
+    let peak = if (bias, gain) == SPREAD { MIXED } else { MEMORY };
     one("forward", eval.forward, forward.counted.flops, FLOPS);
     one("training", step.training, kept.counted.flops, FLOPS);
     one("again", step.again, training.counted.flops - kept.counted.flops, FLOPS);
     if memory {
-        one("forward memory", eval.forward_memory.activations as f64, forward.peak as f64, MEMORY);
+        one("forward memory", eval.forward_memory.activations as f64, forward.peak as f64, peak);
         one("training memory", step.training_memory.activations as f64, training.peak as f64, MEMORY);
     }
 }
 
 /// Recurrences that run to their bound.
 const RESTLESS: (f64, f64) = (-30.0, 1.0);
+/// Rows that halt after different depths, some of them at the bound.
+const SPREAD: (f64, f64) = (1.0, 8.0);
 
 #[test]
 fn costs_are_what_the_executor_does() {
@@ -117,7 +123,7 @@ fn costs_follow_the_mean_depth() {
     // Recurrences in one another have means of their own.
     models.retain(|model| model.halts() && !model.name.starts_with("nested"));
     for model in &models {
-        for head in [(2.0, 8.0), (7.0, 1.0)] {
+        for head in [SPREAD, (2.0, 8.0)] {
             check(model, Objective::Classify, head, true, &mut faults);
         }
     }
