@@ -157,7 +157,7 @@ fn train(options: &Options, grid: &Grid, (jobs, pace): (usize, Pace), terminal: 
     }
     let data = grid.data(&places, terminal)?;
     if !options.mixed {
-        strangers(grid, &rows, &data)?;
+        strangers(&rows, &data)?;
     }
     let stop = on_signals()?;
     let ended = train_cells(&Work { grid, places: &places, data: &data, jobs, pace, stop: &stop, terminal });
@@ -168,6 +168,9 @@ fn train(options: &Options, grid: &Grid, (jobs, pace): (usize, Pace), terminal: 
             number((before + finished) as f64),
             count(all.len(), "cell")
         ));
+        if options.json {
+            table(options, &grid.rows()?, terminal)?;
+        }
         return Ok(Exit::Stopped);
     }
     table(options, &grid.rows()?, terminal)?;
@@ -189,13 +192,13 @@ fn table(options: &Options, rows: &[Row], terminal: &Terminal) -> Result<(), Fai
 }
 
 /// Refuses to train the rest of a grid on other data, or with another program, than what is finished.
-fn strangers(grid: &Grid, rows: &[Row], data: &[Option<Arc<Data>>]) -> Result<(), Failure> {
+fn strangers(rows: &[Row], data: &[Option<Arc<Data>>]) -> Result<(), Failure> {
     let program = program();
     let mut found = vec![];
-    for (member, row) in rows.iter().enumerate() {
-        let hash = data[member].as_ref().map(|data| data.hash.as_str());
+    for (row, data) in rows.iter().zip(data) {
+        let hash = data.as_ref().map(|data| data.hash.as_str());
         for (cell, measured) in row.finished() {
-            let label = format!("{} seed {}", grid.models[member].name, cell.seed);
+            let label = format!("{} seed {}", row.name, cell.seed);
             if hash.is_some_and(|hash| hash != measured.data) {
                 found.push(format!("{label} was trained on other data than there is now"));
             }

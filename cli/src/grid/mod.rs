@@ -28,19 +28,19 @@ pub(crate) struct Grid {
     /// The folder that holds the folders of the models.
     pub(crate) folder: PathBuf,
     /// The rows of the table.
-    pub(crate) models: Vec<Member>,
+    models: Vec<Member>,
 }
 
 /// One model of a grid.
 pub(crate) struct Member {
     /// What the table calls it.
-    pub(crate) name: String,
+    name: String,
     /// The name of its folder.
     folder: String,
     /// The model.
-    pub(crate) compiled: Arc<Compiled>,
+    compiled: Arc<Compiled>,
     /// The experiment for it, with all seeds.
-    pub(crate) experiment: Experiment,
+    experiment: Experiment,
 }
 
 /// A place in a grid.
@@ -87,12 +87,17 @@ impl Grid {
     pub(crate) fn places(&self) -> Vec<Place> {
         let most = self.models.iter().map(|model| model.experiment.seeds.len()).max().unwrap_or(0);
         let all = (0..most).flat_map(|seed| (0..self.models.len()).map(move |model| Place { model, seed }));
-        all.filter(|place| place.seed < self.models[place.model].experiment.seeds.len()).collect()
+        all.filter(|place| place.seed < self.experiment(*place).seeds.len()).collect()
     }
 
     /// The seed of a cell.
     pub(crate) fn seed(&self, place: Place) -> u64 {
-        self.models[place.model].experiment.seeds[place.seed]
+        self.experiment(place).seeds[place.seed]
+    }
+
+    /// The experiment of a cell, with the seeds of all.
+    fn experiment(&self, place: Place) -> &Experiment {
+        &self.models[place.model].experiment
     }
 
     /// The folder of a cell's run.

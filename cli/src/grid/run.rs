@@ -7,10 +7,10 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rtc_runtime::grid::Fault;
-use rtc_runtime::train::{Event, Observer, Outcome, Table};
+use rtc_runtime::train::{Event, Observer, Outcome};
 
 use super::room::Room;
 use super::{Grid, Place};
@@ -48,18 +48,10 @@ pub(crate) struct Ended {
     pub(crate) failed: Vec<(Place, u8)>,
 }
 
-/// How one cell ended.
-enum CellEnd {
-    Finished(Table),
-    Stopped(u64),
-    /// The stop came before it began.
-    NotBegun,
-}
-
 /// Trains the cells. What has begun is saved if it is asked to stop.
 pub(crate) fn run(work: &Work<'_>) -> Ended {
     let queue: Mutex<VecDeque<usize>> = Mutex::new((0..work.places.len()).collect());
-    let ends: Mutex<Vec<(usize, Option<u8>)>> = Mutex::default();
+    let ends: Mutex<Vec<(usize, Result<(), u8>)>> = Mutex::default();
     let mut shared: Vec<&Arc<Data>> = vec![];
     for data in work.data.iter().flatten() {
         if !shared.iter().any(|other| Arc::ptr_eq(other, data)) {
@@ -73,8 +65,8 @@ pub(crate) fn run(work: &Work<'_>) -> Ended {
         for _ in 0..work.jobs.min(work.places.len()).max(1) {
             scope.spawn(|| {
                 while let Some(index) = next() {
-                    let outcome = cell(work, index, &room);
-                    locked(&ends).extend(outcome.map(|code| (index, code)));
+                    let end = cell(work, work.places[index], &room);
+                    locked(&ends).extend(end.map(|end| (index, end)));
                 }
             });
         }
@@ -82,8 +74,8 @@ pub(crate) fn run(work: &Work<'_>) -> Ended {
     let mut ends = ends.into_inner().unwrap_or_else(PoisonError::into_inner);
     ends.sort_unstable();
     Ended {
-        finished: ends.iter().filter(|(_, code)| code.is_none()).count(),
-        failed: ends.iter().filter_map(|(index, code)| Some((work.places[*index], (*code)?))).collect(),
+        finished: ends.iter().filter(|(_, end)| end.is_ok()).count(),
+        failed: ends.iter().filter_map(|(index, end)| Some((work.places[*index], end.err()?))).collect(),
     }
 }
 
@@ -96,62 +88,54 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Trains one cell and says how it went. Nothing for a cell that was stopped, else its exit code if it failed.
-fn cell(work: &Work<'_>, index: usize, room: &Room) -> Option<Option<u8>> {
-    let place = work.places[index];
-    let mut watch = Watch::new(work, place);
-    let start = Instant::now();
-    let ended = threads::alone(|| train(work, place, room, &mut watch));
-    let watch = Watch::new(work, place);
-    match ended {
-        Ok(Ok(CellEnd::Finished(table))) => {
-            watch.says(&format!(
-                "finished in {}, best {:.1} % on {} after update {}",
-                duration(start.elapsed().as_secs_f64()),
-                100.0 * table.dev_accuracy,
-                work.grid.models[place.model].experiment.dev,
-                number(table.best_update as f64),
-            ));
-            Some(None)
-        }
-        Ok(Ok(CellEnd::Stopped(updates))) => {
-            watch.says(&format!("stopped after update {}", number(updates as f64)));
-            None
-        }
-        Ok(Ok(CellEnd::NotBegun)) => None,
-        Ok(Err(failure)) => Some(Some(failed(work, place, &watch, failure.code(), &failure.to_string()))),
-        Err(message) => Some(Some(failed(work, place, &watch, PANIC, &message))),
-    }
-}
-
 /// The exit code of a process that panicked.
 const PANIC: u8 = 101;
 
-/// Records and tells a failure; gives its code.
-fn failed(work: &Work<'_>, place: Place, watch: &Watch<'_>, code: u8, message: &str) -> u8 {
-    let fault = Fault { code, message: message.to_owned() };
-    if let Err(error) = fault.write(&work.grid.path(place)) {
-        work.terminal.alert(&format!("{}: {error}", watch.label));
+/// Trains one cell and says how it went. The error is its exit code; nothing is known of one that was stopped.
+fn cell(work: &Work<'_>, place: Place, room: &Room) -> Option<Result<(), u8>> {
+    let mut watch = Watch::new(work, place);
+    let path = work.grid.path(place);
+    let _lock = match lock(&path) {
+        Ok(file) => file,
+        // The folder is another's: nothing may be written into it.
+        Err(failure) => return Some(Err(watch.alerts(failure.code(), &failure.to_string()))),
+    };
+    let start = Instant::now();
+    let ended = threads::alone(|| train(work, place, room, &mut watch));
+    let watch = Watch::new(work, place);
+    let (code, message) = match ended {
+        Ok(Ok(Some(Outcome::Finished(table)))) => {
+            let best = format!("best {:.1} % on {}", 100.0 * table.dev_accuracy, work.grid.experiment(place).dev);
+            let (time, update) = (duration(start.elapsed().as_secs_f64()), number(table.best_update as f64));
+            watch.says(&format!("finished in {time}, {best} after update {update}"));
+            return Some(Ok(()));
+        }
+        Ok(Ok(Some(Outcome::Stopped { updates }))) => {
+            watch.says(&format!("stopped after update {}", number(updates as f64)));
+            return None;
+        }
+        Ok(Ok(None)) => return None,
+        Ok(Err(failure)) => (failure.code(), failure.to_string()),
+        Err(message) => (PANIC, message),
+    };
+    if let Err(error) = (Fault { code, message: message.clone() }).write(&path) {
+        watch.alerts(code, &error.to_string());
     }
-    work.terminal.alert(&format!("{}: failed: {message}", watch.label));
-    code
+    Some(Err(watch.alerts(code, &message)))
 }
 
-fn train(work: &Work<'_>, place: Place, room: &Room, watch: &mut Watch<'_>) -> Result<CellEnd, Failure> {
+/// Trains one cell in its folder; nothing if the stop came before it began.
+fn train(work: &Work<'_>, place: Place, room: &Room, watch: &mut Watch<'_>) -> Result<Option<Outcome>, Failure> {
     let path = work.grid.path(place);
-    let _lock = lock(&path)?;
     Fault::clear(&path)?;
     let job = work.grid.job(place, work.pace.memory);
     let data = work.data[place.model].as_ref().expect("the data of every model with a cell to train was made");
     let fitted = job.fit(&path, data, work.pace)?;
     let _share = room.take(fitted.need.total().saturating_sub(memory::shared(&data.set)));
     if stopped(work) {
-        return Ok(CellEnd::NotBegun);
+        return Ok(None);
     }
-    Ok(match job.train(&path, data, (fitted, work.pace.halting), work.stop, watch)? {
-        Outcome::Finished(table) => CellEnd::Finished(table),
-        Outcome::Stopped { updates } => CellEnd::Stopped(updates),
-    })
+    Ok(Some(job.train(&path, data, (fitted, work.pace.halting), work.stop, watch)?))
 }
 
 /// Says when a cell begins, and what became of it.
@@ -159,17 +143,32 @@ struct Watch<'a> {
     terminal: &'a Terminal,
     /// Its number among all cells, and its name.
     label: String,
+    /// When it was last heard of.
+    said: Instant,
 }
+
+/// A cell that takes longer is heard of after an evaluation.
+const PAUSE: Duration = Duration::from_secs(60);
 
 impl<'a> Watch<'a> {
     fn new(work: &Work<'a>, place: Place) -> Self {
         let all = work.grid.places();
         let number = all.iter().position(|other| *other == place).map_or(0, |index| index + 1);
-        Self { terminal: work.terminal, label: format!("[{number}/{}] {}", all.len(), work.grid.label(place)) }
+        Self {
+            terminal: work.terminal,
+            label: format!("[{number}/{}] {}", all.len(), work.grid.label(place)),
+            said: Instant::now(),
+        }
     }
 
     fn says(&self, text: &str) {
         self.terminal.message(&format!("{}: {text}", self.label));
+    }
+
+    /// Tells a failure; gives its code.
+    fn alerts(&self, code: u8, message: &str) -> u8 {
+        self.terminal.alert(&format!("{}: failed: {message}", self.label));
+        code
     }
 }
 
@@ -179,6 +178,11 @@ impl Observer for Watch<'_> {
             Event::Started { done: 0, total } => self.says(&format!("begins, {} updates", number(*total as f64))),
             Event::Started { done, total } => {
                 self.says(&format!("goes on after update {} of {}", number(*done as f64), number(*total as f64)));
+            }
+            Event::Evaluated { update, row, .. } if self.said.elapsed() >= PAUSE => {
+                let update = number(*update as f64);
+                self.says(&format!("update {update}, {:.1} % on {}", 100.0 * row.accuracy, row.split));
+                self.said = Instant::now();
             }
             _ => {}
         }

@@ -88,8 +88,11 @@ impl ExperimentFile {
     /// Where the edits of a resolved experiment's `set` stand in the file; nothing for those that don't.
     pub fn written(&self, model: &str, set: &[String]) -> Vec<Option<Written>> {
         let own = self.block(model).filter(|(_, block)| block.get("set").is_some());
-        let path: Vec<&str> = own.iter().flat_map(|(name, _)| ["models", name.as_str()]).chain(["set"]).collect();
-        match key(&self.text, &path) {
+        let from = match own {
+            Some((name, _)) => key(&self.text, &["models", name, "set"]),
+            None => place::top(&self.text, "set"),
+        };
+        match from {
             Some(from) => place::find(&self.text, from, set),
             None => vec![None; set.len()],
         }

@@ -34,6 +34,14 @@ pub(super) fn key(text: &str, path: &[&str]) -> Option<usize> {
     (!path.is_empty()).then_some(from)
 }
 
+/// The byte at which the line begins that has a key of the file itself, which nothing stands before.
+pub(super) fn top(text: &str, key: &str) -> Option<usize> {
+    let begins = |at: &usize| *at == 0 || text[..*at].ends_with('\n');
+    text.match_indices(key)
+        .map(|(at, _)| at)
+        .find(|at| begins(at) && text[*at + key.len()..].trim_start().starts_with(':'))
+}
+
 /// Whether a line has this key. A colon inside of a name, as in `gut:no_gate`, ends no key.
 fn stands(line: &str, key: &str) -> bool {
     let value = |rest: &str| rest.trim_start().strip_prefix(':').is_some_and(|rest| !rest.starts_with(is_name));
@@ -84,6 +92,7 @@ mod tests {
         assert_eq!(line_of(TEXT, &["models", "gut", "set"]), Some(4));
         assert_eq!(line_of(TEXT, &["models", "gut:no_gate", "set"]), Some(2));
         assert_eq!((line_of(TEXT, &["tlb"]), line_of(TEXT, &[])), (None, None));
+        assert_eq!((top(TEXT, "set"), top(&format!("{TEXT}set: [b=2]"), "set")), (None, Some(TEXT.len())));
     }
 
     #[test]
