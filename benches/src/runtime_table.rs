@@ -204,8 +204,12 @@ fn fresh(size: &Size, bound: usize, target: &str, data: &Dataset) -> Result<Mode
     let halting = [format!("depthwise.halt.cost={HALTING_COST}")];
     let sets = if target == GATED { [&sets[..], &halting].concat() } else { sets.to_vec() };
     let binding = Binding { vocab: Some(data.vocabulary), classes: Some(data.classes), objective: Objective::Classify };
-    let catalog =
-        Catalog { vocabulary: binding.vocab, classes: binding.classes, objective: Some(binding.objective), ..Catalog::default() };
+    let catalog = Catalog {
+        vocabulary: binding.vocab,
+        classes: binding.classes,
+        objective: Some(binding.objective),
+        ..Catalog::default()
+    };
     let (spec, problems, sources) = check(&Alone, Source::new("gut.rt", GUT), Some(target), &sets, &catalog);
     let spec: Spec = spec.ok_or_else(|| Failure::Broken(render(&problems, &sources, Style::Plain)))?;
     let (training, inference) = pipeline::plans(&spec, &binding).map_err(|e| Failure::Broken(e.to_string()))?;

@@ -3,9 +3,9 @@
 mod command;
 mod experiment_file;
 mod failure;
+mod gather;
 mod grid;
 mod job;
-mod gather;
 mod memory;
 mod model;
 mod progress;

@@ -180,7 +180,8 @@ fn parse_overrides(overrides: &[Override], sources: &mut Sources, problems: &mut
 /// The places of the overrides: they are the last sources.
 fn override_places(overrides: &[Override], sources: &Sources) -> Vec<Span> {
     let first = sources.iter().count().saturating_sub(overrides.len());
-    let place = |(n, given): (usize, &Override)| Span::new(SourceId((first + n) as u32), given.range.start, given.range.end);
+    let place =
+        |(n, given): (usize, &Override)| Span::new(SourceId((first + n) as u32), given.range.start, given.range.end);
     overrides.iter().enumerate().map(place).collect()
 }
 
