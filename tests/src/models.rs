@@ -1,5 +1,6 @@
 //! The specs of the project at small sizes, and models with the features that the specs do not combine.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use rtc_compiler::check::{Loader, check, check_form, names};
@@ -7,7 +8,7 @@ use rtc_compiler::diag::{Style, render};
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
-use rtc_compiler::spec::Spec;
+use rtc_compiler::spec::{self, Spec};
 
 /// Number of tokens of the small models.
 pub const VOCAB: usize = 9;
@@ -86,7 +87,8 @@ impl Form<'_> {
 }
 
 /// Every model and variant of `specs/` and of the case `zoo.rt`, with those of the given further edits that it has a place
-/// for. Those that answer for every token by themselves are left out where another answer is asked for.
+/// for, each once: two that are the same after all edits are one. Those that answer for every token by themselves are left out
+/// where another answer is asked for.
 ///
 /// # Panics
 /// When one has errors, or can't be made small.
@@ -108,7 +110,7 @@ fn every(form: Form<'_>) -> Vec<Model> {
     files.retain(|f| f.extension().is_some_and(|e| e == "rt"));
     files.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/models/zoo.rt"));
     files.sort();
-    let mut out = vec![];
+    let mut out: Vec<Model> = vec![];
     for file in files {
         let text = std::fs::read_to_string(&file).expect("a spec is readable");
         let stem = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -118,6 +120,8 @@ fn every(form: Form<'_>) -> Vec<Model> {
         let wanted = found.iter().filter(|name| form.each || !answers_each(&source, name));
         out.extend(wanted.map(|name| small(&source, name, form)));
     }
+    let mut seen = BTreeSet::new();
+    out.retain(|model| seen.insert(spec::hash(&model.spec)));
     out
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::canvas::{Canvas, Point};
 use super::picture::{self, grey};
-use super::{generate, option, split};
+use super::{Belongs, generate, option, split};
 use crate::error::DataError;
 use crate::rng::Draws;
 use crate::task::load::{find, nothing_published, open, unreadable};
@@ -61,8 +61,11 @@ fn shows(class: usize, (x, y): Point) -> bool {
     }
 }
 
+/// So often the noise of a picture is drawn anew before the picture belongs to its split.
+const ATTEMPTS: usize = 100;
+
 /// A picture of `side` times `side` pixels with its class.
-fn drawn(side: usize, draws: &mut Draws) -> Example {
+fn drawn(side: usize, draws: &mut Draws, belongs: Belongs<'_>) -> Option<Example> {
     let class = draws.below(SHAPES.len() as u64) as usize;
     let mut between = |low: f64, high: f64| low + (high - low) * draws.uniform();
     let radius = side as f64 * between(0.25, 0.45);
@@ -76,8 +79,10 @@ fn drawn(side: usize, draws: &mut Draws) -> Example {
         shows(class, (cosine * x + sine * y, cosine * y - sine * x))
     });
     let levels = canvas.levels(empty, full);
-    let pixels = levels.into_iter().map(|level| (level + between(-20.0, 20.0)).round().clamp(0.0, 255.0) as u32);
-    Example::classified(pixels.collect(), class as u32)
+    let mut noisy = |level: &f64| (level + between(-20.0, 20.0)).round().clamp(0.0, 255.0) as u32;
+    let pixels =
+        (0..ATTEMPTS).map(|_| levels.iter().map(&mut noisy).collect::<Vec<u32>>()).find(|pixels| belongs(pixels));
+    Some(Example::classified(pixels?, class as u32))
 }
 
 /// The middle of a picture of CIFAR-10 in grey.
@@ -124,7 +129,7 @@ impl Task for Image {
 
     fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
         let side = request.options.get("side") as usize;
-        generate(self, request, SHARES, |draws| Some(drawn(side, draws)))
+        generate(self, request, SHARES, |draws, belongs| drawn(side, draws, belongs))
     }
 
     /// A file of the binary version of CIFAR-10: 3,073 bytes per picture.
@@ -197,7 +202,8 @@ mod tests {
 
     #[test]
     fn drawn_pictures_use_all_classes_and_levels_in_range() {
-        let found: Vec<Example> = (0..300).map(|n| drawn(16, &mut Key::new(1).at(n).draws())).collect();
+        let found: Vec<Example> =
+            (0..300).map(|n| drawn(16, &mut Key::new(1).at(n).draws(), &|_| true).expect("it belongs")).collect();
         assert!(found.iter().all(|example| example.tokens.len() == 256 && example.tokens.iter().all(|t| *t < 256)));
         assert!((0..10).all(|class| found.iter().any(|example| example.label == Target::Class(class))));
     }

@@ -35,18 +35,23 @@ const fn option(name: &'static str, default: u64, least: u64, most: u64, doc: &'
     OptionField { name, default, least, most, doc }
 }
 
-/// Fills a split with what `draw` gives and the split's share takes; the same candidates are offered to every split.
+/// Whether tokens lie in the share of a split.
+type Belongs<'a> = &'a dyn Fn(&[u32]) -> bool;
+
+/// Fills a split with what `draw` gives and the split's share takes. Where an example costs much, `draw` can vary what is cheap
+/// about it until it belongs to the split.
 fn generate(
     task: &dyn Task,
     request: &Request<'_>,
     shares: &[(&str, Share)],
-    draw: impl Fn(&mut Draws) -> Option<Example>,
+    draw: impl Fn(&mut Draws, Belongs<'_>) -> Option<Example>,
 ) -> Result<Vec<Example>, DataError> {
     let fail = |message| DataError { file: task.name().into(), line: None, message };
     task.split(request.split).map_err(fail)?;
     let share = shares.iter().find(|(name, _)| *name == request.split).map(|(_, share)| *share);
     let share = share.expect("every split of the task has a share");
-    let key = Key::new(request.seed).stream(task.name());
-    let candidate = |index| draw(&mut key.at(index).draws()).filter(|example| within(share, place(&example.tokens)));
+    let belongs = |tokens: &[u32]| within(share, place(tokens));
+    let key = Key::new(request.seed).stream(task.name()).stream(request.split);
+    let candidate = |index| draw(&mut key.at(index).draws(), &belongs).filter(|example| belongs(&example.tokens));
     fill(request, PATIENCE, candidate).map_err(fail)
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::paths::{Layout, paint, scene};
-use super::{generate, option, picture, split};
+use super::{Belongs, generate, option, picture, split};
 use crate::error::DataError;
 use crate::rng::{Draws, Key};
 use crate::task::load::{Lines, broken, nothing_published, unreadable};
@@ -37,10 +37,19 @@ const OPTIONS: [OptionField; 3] = [
 /// The folder of the hard set in the published one, with the longest paths.
 const HARD: &str = "curv_contour_length_14";
 
-fn drawn(layout: Layout, draws: &mut Draws) -> Option<Example> {
+/// The grey levels of paths and dots on black: 200 and more.
+const DIMMEST: u64 = 200;
+const BRIGHTNESSES: u64 = 56;
+
+/// A picture of the first random brightness with which it belongs to its split.
+fn drawn(layout: Layout, draws: &mut Draws, belongs: Belongs<'_>) -> Option<Example> {
     let connected = draws.below(2) == 1;
-    let scene = scene(layout, connected, draws)?;
-    Some(Example::classified(paint(&scene, layout.side), u32::from(connected)))
+    let coverage = paint(&scene(layout, connected, draws)?, layout.side);
+    let first = draws.below(BRIGHTNESSES);
+    let levels = (0..BRIGHTNESSES).map(|n| (DIMMEST + (first + n) % BRIGHTNESSES) as f64);
+    let pixels = |level: f64| coverage.iter().map(|share| (share * level).round() as u32).collect::<Vec<u32>>();
+    let pixels = levels.map(pixels).find(|pixels| belongs(pixels))?;
+    Some(Example::classified(pixels, u32::from(connected)))
 }
 
 /// A picture that a list names.
@@ -125,7 +134,7 @@ impl Task for Pathfinder {
     fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
         let option = |name| request.options.get(name) as usize;
         let layout = Layout { side: option("side"), dashes: option("dashes"), distractors: option("distractors") };
-        generate(self, request, SHARES, |draws| drawn(layout, draws))
+        generate(self, request, SHARES, |draws, belongs| drawn(layout, draws, belongs))
     }
 
     /// The pictures of a list, `metadata/N.npy`, which is text in spite of its name.

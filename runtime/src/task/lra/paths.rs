@@ -1,22 +1,22 @@
 //! Pictures of dashed paths: two long ones, short ones between them, and a dot at two ends (Linsley et al. 2018).
 
-use super::canvas::{Canvas, Point, distance};
+use super::canvas::{Canvas, Point};
 use crate::rng::Draws;
 
 /// Length of a dash and of the gap behind it, in pixels.
-const DASH: f64 = 2.0;
-const GAP: f64 = 1.0;
+const DASH: f64 = 1.8;
+const GAP: f64 = 0.9;
 const THICKNESS: f64 = 0.9;
 const DOT: f64 = 1.7;
-/// The largest turn between two dashes, in radians.
-const TURN: f64 = 0.6;
+/// The largest turn between two dashes, in radians; where there is no room it grows up to twice as large.
+const TURN: f64 = 0.7;
 /// How close dashes of different paths, or of different parts of one, may come.
-const CLEARANCE: f64 = 2.6;
+const CLEARANCE: f64 = 2.2;
 /// How close to the edge a dash may come.
-const MARGIN: f64 = 2.0;
+const MARGIN: f64 = 1.5;
 /// How often a dash, and a path, is tried anew.
 const DASH_TRIES: usize = 12;
-const PATH_TRIES: usize = 60;
+const PATH_TRIES: usize = 300;
 
 /// What a picture is made of.
 #[derive(Clone, Copy, Debug)]
@@ -72,8 +72,9 @@ fn trail(side: usize, dashes: usize, others: &[Trail], draws: &mut Draws) -> Opt
     let mut heading = std::f64::consts::TAU * draws.uniform();
     let mut own: Vec<(Point, Point)> = Vec::with_capacity(dashes);
     for _ in 0..dashes {
-        let step = (0..DASH_TRIES).find_map(|_| {
-            let heading = heading + TURN * (2.0 * draws.uniform() - 1.0);
+        let step = (0..DASH_TRIES).find_map(|n| {
+            let turn = TURN * (1.0 + n as f64 / DASH_TRIES as f64);
+            let heading = heading + turn * (2.0 * draws.uniform() - 1.0);
             let (sine, cosine) = heading.sin_cos();
             let to = (at.0 + DASH * cosine, at.1 + DASH * sine);
             let inside = |x: f64| (MARGIN..=side as f64 - MARGIN).contains(&x);
@@ -92,13 +93,19 @@ fn trail(side: usize, dashes: usize, others: &[Trail], draws: &mut Draws) -> Opt
 
 /// Whether a dash comes too close to one of the others. Dashes are short, so ends and middles decide.
 fn near<'a>(mut others: impl Iterator<Item = &'a (Point, Point)>, from: Point, to: Point) -> bool {
-    let points = |(a, b): (Point, Point)| [a, ((a.0 + b.0) / 2.0, (a.1 + b.1) / 2.0), b];
-    let own = points((from, to));
-    others.any(|other| points(*other).iter().any(|p| own.iter().any(|q| distance(*p, *q) < CLEARANCE)))
+    let middle = |(a, b): (Point, Point)| ((a.0 + b.0) / 2.0, (a.1 + b.1) / 2.0);
+    let within = |p: Point, q: Point, reach: f64| (p.0 - q.0).powi(2) + (p.1 - q.1).powi(2) < reach * reach;
+    let own = [from, middle((from, to)), to];
+    others.any(|other| {
+        let points = [other.0, middle(*other), other.1];
+        // Most are so far away that their middles decide: no end is further from its middle than half a dash.
+        within(points[1], own[1], CLEARANCE + DASH)
+            && points.iter().any(|p| own.iter().any(|q| within(*p, *q, CLEARANCE)))
+    })
 }
 
-/// The pixels of a scene, white on black.
-pub(super) fn paint(scene: &Scene, side: usize) -> Vec<u32> {
+/// How much of every pixel of a picture is covered.
+pub(super) fn paint(scene: &Scene, side: usize) -> Vec<f64> {
     let mut canvas = Canvas::new(side);
     for (from, to) in scene.trails.iter().flat_map(|trail| &trail.0) {
         canvas.stroke(*from, *to, THICKNESS);
@@ -106,13 +113,14 @@ pub(super) fn paint(scene: &Scene, side: usize) -> Vec<u32> {
     for dot in scene.dots {
         canvas.disc(dot, DOT);
     }
-    canvas.levels(0.0, 255.0).into_iter().map(|level| level.round() as u32).collect()
+    canvas.levels(0.0, 1.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::rng::Key;
+    use crate::task::lra::canvas::distance;
 
     /// Whether the dots are connected, from the dashes alone: dashes follow on each other where a gap ends.
     fn connected(scene: &Scene) -> bool {
@@ -150,9 +158,9 @@ mod tests {
                 }
             }
             let pixels = paint(&scene, 32);
-            assert!(pixels.iter().filter(|level| **level > 200).count() > 20);
-            assert!(pixels.iter().all(|level| *level < 256));
+            assert!(pixels.iter().filter(|share| **share > 0.8).count() > 20);
+            assert!(pixels.iter().all(|share| (0.0..=1.0).contains(share)));
         }
-        assert!(found.iter().all(|count| *count > 50), "{found:?} of 100 scenes each have room");
+        assert!(found.iter().all(|count| *count > 80), "{found:?} of 100 scenes each have room");
     }
 }

@@ -118,7 +118,7 @@ impl Task for Retrieval {
     }
 
     fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
-        generate(self, request, SHARES, |draws| Some(pair(request.options, draws)))
+        generate(self, request, SHARES, |draws, _| Some(pair(request.options, draws)))
     }
 
     /// Rows of five columns: label, two identifiers, two texts. Quotation marks are characters like all others.

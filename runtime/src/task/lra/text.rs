@@ -145,7 +145,7 @@ impl Task for Text {
 
     fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
         let length = request.options.get("length") as usize;
-        generate(self, request, SHARES, |draws| review(length, draws))
+        generate(self, request, SHARES, |draws, _| review(length, draws))
     }
 
     /// A table with a label and a text per row, in this order unless a header row names the columns.
