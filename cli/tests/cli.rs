@@ -78,8 +78,9 @@ fn wrong_arguments_exit_with_2() {
 #[test]
 fn cost_prints_formulas_and_a_table() {
     let place = Place::new();
-    let text =
-        place.rtc(&["cost", "tiny.rt", "tiny.rt:no_halt", "--task", "listops", "--length", "20,40"]).code(0).stdout;
+    let both = ["cost", "tiny.rt", "tiny.rt:no_halt", "--task", "listops", "--length", "20,40"];
+    let answer = place.rtc(&both);
+    let text = &answer.code(0).stdout;
     for part in ["tiny:no_halt", "D = min(depth, 3)", "2 D + 2", "sequential depth  7", "n^2", "memory training"] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
