@@ -90,7 +90,7 @@ fn cost_prints_formulas_and_a_table() {
     let bound = place.rtc(&["cost", "tiny.rt", "--batch", "4", "--json"]).code(0).json();
     assert!(figures["training"].as_f64() < bound[0]["figures"][0]["training"].as_f64(), "{json:#}");
     assert!(json[0]["formulas"]["parameters"].as_str().is_some_and(|text| text.contains("classes")), "{json:#}");
-    place.rtc(&["cost", "tiny.rt", "--depth", "-1"]).code(2).says("a number of steps");
+    place.rtc(&["cost", "tiny.rt", "--depth", "few"]).code(2).says("a number of steps");
     place.rtc(&["cost", "tiny.rt", "--length", "0"]).code(2);
     place.rtc(&["cost", "tiny.rt:nogate"]).code(3).says("`tiny:no_gate`");
 }
