@@ -304,7 +304,7 @@ fn apart(a: &Numbers, b: &Numbers) -> f64 {
 impl Table {
     /// A line for every bound, a column for every policy.
     pub(crate) fn text(&self) -> String {
-        let kinds: [(&str, fn(&Line) -> String); 3] = [
+        let kinds: [(&str, Cell); 3] = [
             ("training step, ms", |line| time(&line.train_ms)),
             ("forward pass, ms", |line| time(&line.infer_ms)),
             ("training, GFLOP counted", |line| format!("{:.1}", line.gflop)),
@@ -327,6 +327,9 @@ impl Table {
         out
     }
 }
+
+/// What a line has in one of the tables.
+type Cell = fn(&Line) -> String;
 
 fn time(ms: &[f64]) -> String {
     format!("{:.1}", Spread::of(ms).median)

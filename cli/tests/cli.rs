@@ -96,11 +96,9 @@ fn wrong_arguments_exit_with_2() {
 #[test]
 fn cost_prints_formulas_and_a_table() {
     let place = Place::new();
-    let text = place
-        .rtc(&["cost", "tiny.rt", "tiny.rt:no_halt", "--task", "listops", "--length", "20,40"])
-        .code(0)
-        .stdout
-        .clone();
+    let both = ["cost", "tiny.rt", "tiny.rt:no_halt", "--task", "listops", "--length", "20,40"];
+    let answer = place.rtc(&both);
+    let text = &answer.code(0).stdout;
     for part in ["tiny:no_halt", "D = min(depth, 3)", "2 D + 2", "sequential depth  7", "n^2", "memory training"] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
@@ -110,7 +108,7 @@ fn cost_prints_formulas_and_a_table() {
     let bound = place.rtc(&["cost", "tiny.rt", "--batch", "4", "--json"]).code(0).json();
     assert!(figures["training"].as_f64() < bound[0]["figures"][0]["training"].as_f64(), "{json:#}");
     assert!(json[0]["formulas"]["parameters"].as_str().is_some_and(|text| text.contains("classes")), "{json:#}");
-    place.rtc(&["cost", "tiny.rt", "--depth", "-1"]).code(2).says("a number of steps");
+    place.rtc(&["cost", "tiny.rt", "--depth", "few"]).code(2).says("a number of steps");
     place.rtc(&["cost", "tiny.rt", "--length", "0"]).code(2);
     place.rtc(&["cost", "tiny.rt:nogate"]).code(3).says("`tiny:no_gate`");
 }
