@@ -2,11 +2,11 @@
 
 use super::sheet::{Line, Sheet};
 
-/// A `tabular` to be put into a document with `\input`; notes are rows below the last rule.
+/// A `tabular` to be put into a document with `\input`, with its notes below. They are no rows of it, since a wide row
+/// would stretch the last column.
 pub(super) fn latex(sheet: &Sheet) -> String {
-    let columns = sheet.columns.len() + 1;
     let mut out = String::from("% needs \\usepackage{booktabs}\n");
-    out.push_str(&format!("\\begin{{tabular}}{{l{}}}\n\\toprule\n", "r".repeat(columns - 1)));
+    out.push_str(&format!("\\begin{{tabular}}{{l{}}}\n\\toprule\n", "r".repeat(sheet.columns.len())));
     let titles = sheet.columns.iter().map(|column| escaped(&column.title));
     out.push_str(&row(std::iter::once("model".to_owned()).chain(titles)));
     out.push_str("\\midrule\n");
@@ -17,15 +17,12 @@ pub(super) fn latex(sheet: &Sheet) -> String {
         });
         out.push_str(&row(std::iter::once(marked(line)).chain(values)));
     }
-    out.push_str("\\bottomrule\n");
-    let note = |text: String| {
-        format!("\\multicolumn{{{columns}}}{{@{{}}p{{\\linewidth}}@{{}}}}{{\\footnotesize {text}}} \\\\\n")
-    };
+    out.push_str("\\bottomrule\n\\end{tabular}\n\\par\\smallskip\n");
+    let note = |text: String| format!("{{\\footnotesize {text}\\par}}\n");
     out.push_str(&note(escaped(&sheet.caption)));
     for (n, text) in (1..).zip(&sheet.notes) {
         out.push_str(&note(format!("\\textsuperscript{{{n}}} {}", escaped(text))));
     }
-    out.push_str("\\end{tabular}\n");
     out
 }
 
