@@ -70,6 +70,7 @@ pub struct Analysis<'g> {
     forgiven: BTreeSet<NodeId>,
     /// Nodes whose operands were raised, by their place in the graph.
     open: BTreeSet<usize>,
+    visits: usize,
     nodes: Vec<NodeId>,
     places: BTreeMap<NodeId, usize>,
 }
@@ -106,6 +107,7 @@ fn forgiving(graph: &Graph, forgiven: BTreeSet<NodeId>) -> Analysis<'_> {
         depths: vec![0; graph.region_count()],
         forgiven,
         open: (0..nodes.len()).collect(),
+        visits: 0,
         places: nodes.iter().enumerate().map(|(place, node)| (*node, place)).collect(),
         nodes,
     };
@@ -118,6 +120,11 @@ impl Analysis<'_> {
     /// What the value depends on.
     pub fn reach(&self, value: Value) -> Reach {
         self.reach[value.index()]
+    }
+
+    /// How many times a node was looked at: what the analysis cost.
+    pub fn visits(&self) -> usize {
+        self.visits
     }
 
     /// Finds how many chunk loops are around every region. Regions come before those inside them.
@@ -133,6 +140,7 @@ impl Analysis<'_> {
     /// Raises reaches until nothing changes.
     fn settle(&mut self) {
         while let Some(place) = self.open.pop_first() {
+            self.visits += 1;
             self.visit(self.nodes[place]);
         }
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rtc_compiler::causality::{analyse, leaks};
 use rtc_compiler::check::{Loader, check_form, names};
-use rtc_compiler::ir::graph::Graph;
+use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::lower::Objective;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
@@ -190,6 +190,16 @@ fn every_graph_is_what_its_proof_says() {
         seen += 1;
     }
     assert!(seen >= 12, "{seen} graphs");
+}
+
+/// A node is looked at a few times, however long the model is and however deep its loops nest.
+#[test]
+fn the_analysis_is_linear() {
+    for model in models::promising(&[]).iter().chain(&models::promising(&["stack.copies: 40"])) {
+        let graph = pipeline::forward(&model.spec, &binding(Objective::Each)).expect("the spec lowers");
+        let (nodes, visits) = (graph.walk(MAIN).len(), analyse(&graph).visits());
+        assert!((nodes..4 * nodes).contains(&visits), "{}: {visits} visits of {nodes} nodes", model.name);
+    }
 }
 
 /// Random graphs: whatever the analysis accepts stays, in every value with positions. What it refuses mostly moves.
