@@ -5,7 +5,7 @@ use super::path::Cause;
 use super::{Analysis, Reach, Why};
 use crate::ir::graph::{NodeId, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::{Attr, Type};
+use crate::ir::types::Attr;
 
 impl Analysis<'_> {
     /// Raises all results.
@@ -94,7 +94,7 @@ impl Analysis<'_> {
         self.units(id, usize::MAX);
         let cap = self.graph.node(id).attrs.get("cap").and_then(Attr::text);
         if let Some(axis) = cap {
-            let depth = self.axes.get(axis.trim_end_matches("+2")).copied().unwrap_or(0);
+            let depth = self.depth_of(axis, self.graph.node(id).region);
             let from = self.graph.node(id).operands.first().copied();
             self.raise_leaking(id, Reach::whole(depth), from, &Why::Cap);
         }
@@ -166,10 +166,9 @@ impl Analysis<'_> {
     pub(super) fn leave(&mut self, id: NodeId) {
         let node = self.graph.node(id);
         if node.op == Op::Yield
-            && let Some(owner) = self.owner(node.region)
+            && let Some(owner) = self.graph.owner(node.region)
         {
             self.open.extend(self.places.get(&owner));
         }
-        debug_assert!(node.results.iter().all(|v| *self.graph.ty(*v) != Type::Tape), "a terminator has no tape");
     }
 }

@@ -107,7 +107,7 @@ impl Analysis<'_> {
         let results = self.graph.walk(body).into_iter().flat_map(|id| self.graph.node(id).results.clone());
         let bodies = self.graph.walk(body).into_iter().filter_map(|id| self.graph.node(id).body);
         let params = bodies.chain([body]).flat_map(|body| self.graph.params(body).to_vec());
-        for value in params.chain(results).filter(|v| self.is_tensor(*v)).collect::<Vec<_>>() {
+        for value in params.chain(results).collect::<Vec<_>>() {
             self.raise(value, reach, Cause { node: id, from, why: Why::Cut });
         }
     }

@@ -27,7 +27,7 @@ pub use text::text;
 use crate::ir::dependence::Dependence;
 use crate::ir::graph::{Def, Graph, MAIN, NodeId, RegionId, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::{Attr, CLASSES, Type, VOCAB};
+use crate::ir::types::{Attr, CLASSES, VOCAB};
 use path::{Cause, Raised};
 
 /// How far into its row, and beyond, a value depends on tokens: each kind includes those before it.
@@ -64,14 +64,13 @@ pub struct Analysis<'g> {
     reach: Vec<Reach>,
     /// For each value the reaches that it was raised to, one after the other, and why.
     history: Vec<Vec<Raised>>,
-    /// How many chunk loops have cut the axis of this name.
-    axes: BTreeMap<String, usize>,
     /// How many chunk loops are around the region.
     depths: Vec<usize>,
     /// Leaks that are taken for granted, so that others come to light.
     forgiven: BTreeSet<NodeId>,
     /// Nodes whose operands were raised, by their place in the graph.
     open: BTreeSet<usize>,
+    visits: usize,
     nodes: Vec<NodeId>,
     places: BTreeMap<NodeId, usize>,
 }
@@ -105,10 +104,10 @@ fn forgiving(graph: &Graph, forgiven: BTreeSet<NodeId>) -> Analysis<'_> {
         graph,
         reach: vec![Reach::Nothing; graph.value_count()],
         history: vec![vec![]; graph.value_count()],
-        axes: BTreeMap::new(),
         depths: vec![0; graph.region_count()],
         forgiven,
         open: (0..nodes.len()).collect(),
+        visits: 0,
         places: nodes.iter().enumerate().map(|(place, node)| (*node, place)).collect(),
         nodes,
     };
@@ -123,15 +122,17 @@ impl Analysis<'_> {
         self.reach[value.index()]
     }
 
-    /// Finds how many chunk loops are around every region and axis. Regions come before those inside them.
+    /// How many times a node was looked at: what the analysis cost.
+    pub fn visits(&self) -> usize {
+        self.visits
+    }
+
+    /// Finds how many chunk loops are around every region. Regions come before those inside them.
     fn measure(&mut self) {
         for &id in &self.nodes {
             let node = self.graph.node(id);
-            let Some(body) = node.body else { continue };
-            let cuts = node.op == Op::Chunks;
-            self.depths[body.index()] = self.depths[node.region.index()] + usize::from(cuts);
-            if let Some(axis) = node.attrs.get("axis").and_then(Attr::text).filter(|_| cuts) {
-                self.axes.insert(axis.to_owned(), self.depths[body.index()]);
+            if let Some(body) = node.body {
+                self.depths[body.index()] = self.depths[node.region.index()] + usize::from(node.op == Op::Chunks);
             }
         }
     }
@@ -139,6 +140,7 @@ impl Analysis<'_> {
     /// Raises reaches until nothing changes.
     fn settle(&mut self) {
         while let Some(place) = self.open.pop_first() {
+            self.visits += 1;
             self.visit(self.nodes[place]);
         }
     }
@@ -191,8 +193,21 @@ impl Analysis<'_> {
     /// How many chunk loops have cut the positions of a value; `None` for a value without positions.
     fn axis_depth(&self, value: Value) -> Option<usize> {
         let axis = self.graph.ty(value).ragged().filter(|axis| ![VOCAB, CLASSES].contains(axis))?;
+        Some(self.depth_of(axis, self.graph.scope(value)))
+    }
+
+    /// How many chunk loops have cut an axis, as a region calls it; START and END around it make no difference.
+    fn depth_of(&self, axis: &str, region: RegionId) -> usize {
         let base = axis.trim_end_matches("+2");
-        Some(self.axes.get(base).copied().unwrap_or(0))
+        let mut around = Some(region);
+        while let Some(region) = around {
+            let owner = self.graph.owner(region).map(|id| self.graph.node(id)).filter(|node| node.op == Op::Chunks);
+            if owner.is_some_and(|node| node.attrs.get("axis").and_then(Attr::text) == Some(base)) {
+                return self.depths[region.index()];
+            }
+            around = self.graph.parent(region);
+        }
+        0
     }
 
     /// The operand that reaches farthest, and how far.
@@ -206,19 +221,10 @@ impl Analysis<'_> {
         best
     }
 
-    /// The loop whose body the region is.
-    fn owner(&self, region: RegionId) -> Option<NodeId> {
-        self.graph.owner(region)
-    }
-
-    /// True for the steps counted by a recurrence.
+    /// The recurrence whose steps a value counts.
     fn counts_steps(&self, value: Value) -> Option<NodeId> {
         let Def::Param(region, n) = self.graph.def(value) else { return None };
-        let owner = self.owner(region).filter(|id| self.graph.node(*id).op == Op::Recur)?;
+        let owner = self.graph.owner(region).filter(|id| self.graph.node(*id).op == Op::Recur)?;
         (n == self.graph.node(owner).operands.len()).then_some(owner)
-    }
-
-    fn is_tensor(&self, value: Value) -> bool {
-        matches!(self.graph.ty(value), Type::Tensor(..))
     }
 }

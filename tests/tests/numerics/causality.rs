@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use rtc_compiler::causality::{analyse, leaks};
 use rtc_compiler::check::{Loader, check_form, names};
-use rtc_compiler::ir::graph::Graph;
+use rtc_compiler::expr::{BinaryOp, Env, Expr, Func, Value as Truth, Var, eval};
+use rtc_compiler::ir::attr;
+use rtc_compiler::ir::graph::{Graph, MAIN};
+use rtc_compiler::ir::types::Attr;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
@@ -13,7 +16,7 @@ use rtc_compiler::spec::Spec;
 use rtc_compiler::{pass, pipeline};
 use rtc_runtime::batch::{Batch, Labels};
 use rtc_runtime::exec::{Executor, Halting};
-use rtc_runtime::rng::Key;
+use rtc_runtime::rng::{Draws, Key};
 use rtc_tests::models::{self, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, executor, graph, results, weights};
 
@@ -190,6 +193,73 @@ fn every_graph_is_what_its_proof_says() {
         seen += 1;
     }
     assert!(seen >= 12, "{seen} graphs");
+}
+
+/// A random mask, biased to comparisons of positions.
+fn mask(draws: &mut Draws, depth: u64) -> Expr {
+    use BinaryOp::{And, Eq, Ge, Gt, Le, Lt, Ne, Or};
+    let one = |draws: &mut Draws| Box::new(mask(draws, depth - 1));
+    match draws.below(if depth == 0 { 3 } else { 8 }) {
+        0..=2 => {
+            let op = [Eq, Ne, Lt, Le, Le, Gt, Ge][draws.below(7) as usize];
+            Expr::Binary(op, Box::new(number(draws, 2)), Box::new(number(draws, 2)))
+        }
+        3 => Expr::Not(one(draws)),
+        4 => Expr::Binary([Eq, Ne][draws.below(2) as usize], one(draws), one(draws)),
+        5 => Expr::Binary(Or, one(draws), one(draws)),
+        _ => Expr::Binary(And, one(draws), one(draws)),
+    }
+}
+
+/// A random number of positions and heads.
+fn number(draws: &mut Draws, depth: u64) -> Expr {
+    use BinaryOp::{Add, Div, Mul, Pow, Rem, Sub};
+    let one = |draws: &mut Draws| Box::new(number(draws, depth - 1));
+    match draws.below(if depth == 0 { 5 } else { 9 }) {
+        0 | 1 => Expr::Var(Var::I),
+        2 | 3 => Expr::Var(Var::J),
+        4 => [Expr::Int(draws.below(4) as i64), Expr::Var(Var::Head)][draws.below(2) as usize].clone(),
+        5 => Expr::Call([Func::Min, Func::Max][draws.below(2) as usize], vec![*one(draws), *one(draws)]),
+        6 => Expr::Neg(one(draws)),
+        _ => Expr::Binary([Add, Sub, Sub, Mul, Div, Rem, Pow][draws.below(7) as usize], one(draws), one(draws)),
+    }
+}
+
+/// Random masks: one that is accepted shows no later key, at any position of a short row, to any head.
+#[test]
+fn no_accepted_mask_shows_a_later_key() {
+    let (mut accepted, mut open) = (0, 0);
+    for seed in 0..6_000 {
+        let expr = mask(&mut Key::new(seed).stream("masks").draws(), 3);
+        let source = format!(
+            "graph \"mask\" {{\n%tokens = input {{name: \"tokens\"}} : u32[batch, length]\n\
+             %table = param {{name: \"table\", init: zeros}} : f32[9, 4]\n%x = embed %tokens, %table : f32[batch, length, 4]\n\
+             %y = attention %x, %x, %x {{heads: 3, mask: {}}} : f32[batch, length, 4]\nreturn %y {{names: \"logits\"}}\n}}\n",
+            attr::print(&Attr::from(&expr))
+        );
+        let places = (0..9).flat_map(|i| (i + 1..9).flat_map(move |j| (0..3).map(move |head| (i, j, head))));
+        let sees =
+            |(i, j, head)| eval(&expr, &Env { i, j, head, length: 9, ..Env::default() }) == Ok(Truth::Bool(true));
+        let shown = places.clone().find(|place| sees(*place));
+        if leaks(&graph(&source), "logits").is_empty() {
+            assert_eq!(shown, None, "mask {seed}: {expr}");
+            accepted += 1;
+        } else {
+            open += usize::from(shown.is_none());
+        }
+    }
+    assert!(accepted > 1000, "{accepted} masks are accepted");
+    assert!(open < accepted, "{open} masks are refused that show nothing, {accepted} are accepted");
+}
+
+/// A node is looked at a few times, however long the model is and however deep its loops nest.
+#[test]
+fn the_analysis_is_linear() {
+    for model in models::promising(&[]).iter().chain(&models::promising(&["stack.copies: 40"])) {
+        let graph = pipeline::forward(&model.spec, &binding(Objective::Each)).expect("the spec lowers");
+        let (nodes, visits) = (graph.walk(MAIN).len(), analyse(&graph).visits());
+        assert!((nodes..4 * nodes).contains(&visits), "{}: {visits} visits of {nodes} nodes", model.name);
+    }
 }
 
 /// Random graphs: whatever the analysis accepts stays, in every value with positions. What it refuses mostly moves.
