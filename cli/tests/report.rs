@@ -69,7 +69,7 @@ fn inputs_are_drawn_and_errors_name_their_line() {
     assert!(page.contains(">START</text>") && page.contains(">[MIN</text>"), "positions have names");
     assert!(page.contains("Nothing was measured by length."));
     place.write("inputs.txt", "[MAX 2 9 ]\n[MAX 2 ten ]\n");
-    place.rtc(&["report", "one", "--inputs", "inputs.txt"]).code(4).says("inputs.txt:2").says("`ten` is no token");
+    place.rtc(&["report", "one", "--inputs", "inputs.txt"]).code(4).says("inputs.txt:2").says("`ten` is no symbol");
     place.rtc(&["report", "one", "--inputs", "missing.txt"]).code(6).says("missing.txt");
     let told = place.rtc(&["predict", "runs/one", "[MAX 2 9 ]", "--show-halting", "--json"]).code(0).json();
     let unit = &told["halting"][0];

@@ -134,6 +134,7 @@ fn a_rejected_step_runs_no_block() {
 #[test]
 fn watched_survival_is_the_cost() {
     let lengths = [7, 1, 4, 12, 2];
+    let mut compared = 0;
     for objective in [Objective::Classify, Objective::Each] {
         for model in halting_models(objective) {
             let graph = pipeline::inference(&model.spec, &binding(objective)).expect("the spec lowers");
@@ -146,11 +147,16 @@ fn watched_survival_is_the_cost() {
                 (executor.watched.take().expect("it was watched"), cost)
             });
             let [(watched, cost), others @ ..] = &mut seen;
+            assert!(!watched.is_empty(), "{}", model.name);
+            if watched.iter().any(|run| run.label != watched[0].label) {
+                // A recurrence inside another one also runs in steps that the outer one rejects, and then for nothing.
+                continue;
+            }
             for (other, _) in others {
                 other.iter_mut().zip(watched.iter()).for_each(|(a, b)| a.ran = b.ran);
                 assert_eq!(other, watched, "{}: no policy changes what is seen", model.name);
             }
-            assert!(!watched.is_empty(), "{}", model.name);
+            compared += 1;
             for row in 0..lengths.len() {
                 // Of a row that is cut into chunks the mean over them is paid, and of positions the mean, too.
                 let mut paid = vec![];
@@ -175,4 +181,5 @@ fn watched_survival_is_the_cost() {
             }
         }
     }
+    assert!(compared > 30, "most models have one recurrence: {compared}");
 }
