@@ -7,7 +7,7 @@ use crate::picture::Picture;
 use crate::svg::{Anchor, Svg, at, fitted, width_of};
 
 /// The narrowest box of a layer.
-const LAYER: f64 = 250.0;
+const LAYER: f64 = 290.0;
 const PADDING: f64 = 12.0;
 /// Room for the arrow back, on the right of a recurrence.
 const BACK: f64 = 22.0;

@@ -28,7 +28,7 @@ pub(crate) fn heatmaps(model: &Model) -> Vec<Picture> {
 
 fn heatmap(name: &str, trace: &Trace) -> Picture {
     let layouts: Vec<Layout<'_>> = trace.panels.iter().map(Layout::new).collect();
-    let widest = layouts.iter().map(Layout::width).fold(width_of(&trace.title, 14.5).min(ROOM).max(330.0), f64::max);
+    let widest = layouts.iter().map(Layout::width).fold(width_of(&trace.title, 16.5).clamp(330.0, ROOM), f64::max);
     let width = LEFT + widest + RIGHT;
     let mut svg = Svg::default();
     svg.text("title", (LEFT, 20.0), Anchor::Start, &fitted(&trace.title, 14.5, width - LEFT - RIGHT));

@@ -23,7 +23,7 @@ nav a{color:var(--accent);margin-right:16px}
 .grid-of{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,480px),1fr));gap:18px;align-items:start}
 figure{margin:0}
 .picture{max-width:100%;height:auto;display:block}
-.row{display:flex;flex-wrap:wrap;gap:18px 28px;align-items:end}
+.row{display:flex;flex-wrap:wrap;gap:18px 28px;align-items:start}
 .wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:14px;font-variant-numeric:tabular-nums}
 th,td{padding:4px 14px 4px 0;text-align:left;border-bottom:1px solid var(--grid);white-space:nowrap}

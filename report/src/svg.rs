@@ -58,7 +58,7 @@ pub(crate) fn fitted(text: &str, size: f64, most: f64) -> String {
         }
         out.push(c);
     }
-    out.trim_end().to_owned() + "…"
+    out.trim_end_matches(['.', ',', ' ']).to_owned() + "…"
 }
 
 /// Where a text stands with respect to its point.

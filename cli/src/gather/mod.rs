@@ -69,7 +69,9 @@ fn add(path: &Path, look: &mut closer::Look<'_>, report: &mut Report, terminal: 
     let (mut run, spec, text) = runs::read(&found)?;
     let known = report.models.iter().position(|model| runs::same(model, &found.saved.info.model, &text));
     run.model = known.unwrap_or(report.models.len());
-    let seen = look.at(&found, known.is_none(), terminal)?;
+    // One run of a model is enough to draw, the first that has a checkpoint.
+    let draw = known.and_then(|n| report.models.get(n)).is_none_or(|model| model.traces.is_empty());
+    let seen = look.at(&found, draw, terminal)?;
     run.lengths = seen.lengths;
     report.notes.extend(seen.note.map(|note| format!("{}: {note}", run.name)));
     if known.is_none() {
@@ -77,7 +79,7 @@ fn add(path: &Path, look: &mut closer::Look<'_>, report: &mut Report, terminal: 
         report.models.push(data::Model { name, spec, text, traces: vec![] });
     }
     if let Some(model) = report.models.get_mut(run.model)
-        && model.traces.is_empty()
+        && draw
     {
         model.traces = seen.traces;
     }
