@@ -278,11 +278,11 @@ fn experiment(place: &Place, name: &str, task: &str, evaluate: &str) {
 #[test]
 fn pairs_are_trained_measured_and_asked() {
     let place = Place::new();
-    let task = "  name: logic\n  options: { pairs: 1000 }\n  sizes: { train: 160, dev: 32, ops-7: 32 }\n";
+    let task = "  name: logic\n  options: { pairs: 1000 }\n  sizes: { train: 160, dev: 32, ops-7: 6 }\n";
     experiment(&place, "logic.yaml", task, "evaluate: [ops-7, ops-8]");
     let train = ["train", "tiny.rt", "--experiment", "logic.yaml", "--run", "r", "--json"];
     let results = place.rtc(&train).code(0).json();
-    assert_eq!(results["splits"][0]["examples"], 32);
+    assert_eq!(results["splits"][0]["examples"], 6);
     assert_eq!(place.rtc(&["eval", "r", "--json"]).code(0).json()["splits"], results["splits"]);
     let one = place.rtc(&["predict", "r", "( not a ) ||| ( a ( or b ) )"]);
     assert_eq!(one.code(0).stdout.split('\t').count(), 4, "{}", one.stdout);
