@@ -14,6 +14,7 @@
 #![allow(clippy::too_many_arguments, reason = "a kernel takes flat slices and sizes; a struct would only rename them")]
 
 pub mod attention;
+pub mod beam;
 pub mod channels;
 pub mod dropout;
 pub mod elementwise;

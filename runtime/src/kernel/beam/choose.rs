@@ -1,0 +1,154 @@
+//! What a row chooses in one step: the best pairs of each beam, and the best of all of them.
+
+use super::noise::Noise;
+use super::search::{Overflow, Rules};
+use crate::kernel::Real;
+use crate::kernel::parallel::{lane_sum, vectorised};
+
+/// A merge that one beam of a row could make.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Candidate {
+    /// What it was ordered by: its score and noise.
+    pub key: f64,
+    /// The accumulated score of the beam after the merge, without noise.
+    pub score: f64,
+    /// Its share in the softened beam; 0 outside of it.
+    pub weight: f64,
+    /// The beam that would merge.
+    pub beam: u32,
+    /// The position of the left node in the beam.
+    pub position: u32,
+    /// Its place in the order of beams and pairs: of equal keys the lower number is first.
+    pub number: u32,
+}
+
+/// One row at the beginning of a step.
+pub(super) struct Beams<'a> {
+    /// The row of the search, for its noise.
+    pub(super) row: usize,
+    /// Merges behind it.
+    pub(super) step: usize,
+    /// Nodes left: at least 2.
+    pub(super) size: usize,
+    /// Indices of pairs; beam `j` begins at `j stride`.
+    pub(super) pairs: &'a [u32],
+    /// From one beam to the next.
+    pub(super) stride: usize,
+    /// Accumulated scores, one per beam.
+    pub(super) scores: &'a [f64],
+}
+
+/// What a row chose.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Chosen {
+    /// The first so many candidates are beams of the next step, each for itself.
+    pub(super) hard: usize,
+    /// So many after them are one beam together.
+    pub(super) soft: usize,
+}
+
+/// ln of the sum of the exponentials, in double precision from sums in `T`.
+pub fn log_sum_exp<T: Real>(x: &[T]) -> f64 {
+    let largest = x.iter().fold(T::NEG_INFINITY, |largest, &x| x.or_larger(largest));
+    let sum = vectorised(
+        #[inline(always)]
+        || {
+            lane_sum(
+                x,
+                x,
+                #[inline(always)]
+                |x, _| (x - largest).exp_below_one(),
+            )
+        },
+    );
+    largest.to_f64() + sum.to_f64().ln()
+}
+
+/// The largest keys in falling order into `best`, with their positions; of equal keys the first is first. NaN is smallest.
+///
+/// There must be at least as many keys as places.
+pub fn top_k(keys: impl Iterator<Item = f64>, best: &mut [Candidate]) {
+    let mut found = 0;
+    let mut smallest = f64::NEG_INFINITY;
+    for (position, key) in keys.enumerate() {
+        let key = if key.is_nan() { f64::NEG_INFINITY } else { key };
+        if found == best.len() {
+            if key <= smallest {
+                continue;
+            }
+        } else {
+            found += 1;
+        }
+        let mut at = found - 1;
+        while at > 0 && best[at - 1].key < key {
+            best[at] = best[at - 1];
+            at -= 1;
+        }
+        best[at] = Candidate { key, position: position as u32, ..Candidate::default() };
+        smallest = best[found - 1].key;
+    }
+    debug_assert_eq!(found, best.len());
+}
+
+/// Fills `candidates` with what the row could do, the chosen ones first, and `norms` with the [`log_sum_exp`] of each beam.
+pub(super) fn choose<T: Real>(
+    beams: &Beams,
+    pair_scores: &[T],
+    rules: Rules,
+    noise: Noise,
+    candidates: &mut [Candidate],
+    norms: &mut [f64],
+) -> Chosen {
+    let live = beams.scores.len();
+    if beams.size == 2 {
+        for (beam, (candidate, &score)) in candidates.iter_mut().zip(beams.scores).enumerate() {
+            *candidate = Candidate { score, beam: beam as u32, number: beam as u32, ..Candidate::default() };
+        }
+        return Chosen { hard: live, soft: 0 };
+    }
+    let pairs = beams.size - 1;
+    let each = pairs.min(rules.width);
+    T::with_scratch(pairs, |scores| {
+        for (beam, norm) in norms.iter_mut().enumerate().take(live) {
+            let list = &beams.pairs[beam * beams.stride..][..pairs];
+            for (score, &pair) in scores.iter_mut().zip(list) {
+                *score = pair_scores[pair as usize];
+            }
+            *norm = log_sum_exp(scores);
+            let best = &mut candidates[beam * each..][..each];
+            if noise.is_some() {
+                let noise = noise.pairs(beams.row, beams.step, beam);
+                top_k(scores.iter().enumerate().map(|(pair, score)| score.to_f64() + noise(pair)), best);
+            } else {
+                top_k(scores.iter().map(|score| score.to_f64()), best);
+            }
+            for (rank, candidate) in best.iter_mut().enumerate() {
+                candidate.beam = beam as u32;
+                candidate.number = (beam * each + rank) as u32;
+                candidate.score = beams.scores[beam] + (scores[candidate.position as usize].to_f64() - *norm);
+            }
+        }
+    });
+    prune(beams, rules, noise, &mut candidates[..live * each])
+}
+
+/// Brings the candidates that stay to the front.
+fn prune(beams: &Beams, rules: Rules, noise: Noise, candidates: &mut [Candidate]) -> Chosen {
+    if candidates.len() <= rules.width {
+        return Chosen { hard: candidates.len(), soft: 0 };
+    }
+    let noise = noise.candidates(beams.row, beams.step);
+    for candidate in candidates.iter_mut() {
+        let key = match rules.overflow {
+            Overflow::Prune => candidate.score + noise(candidate.number as usize),
+            // The softened rest has the noise's part: nothing is lost by chance.
+            Overflow::Soften => candidate.score,
+        };
+        candidate.key = if key.is_nan() { f64::NEG_INFINITY } else { key };
+    }
+    candidates.sort_unstable_by(|a, b| b.key.total_cmp(&a.key).then(a.number.cmp(&b.number)));
+    match rules.overflow {
+        Overflow::Prune => Chosen { hard: rules.width, soft: 0 },
+        Overflow::Soften => Chosen { hard: rules.width - 1, soft: candidates.len() + 1 - rules.width },
+    }
+}

@@ -1,0 +1,176 @@
+//! Searches that can be followed with a pencil: the cell is `l + 2 r`, scores are logarithms of small integers.
+
+use rtc_runtime::kernel::beam::align::{Align, Draws, Slots, align, join_grad};
+use rtc_runtime::kernel::beam::marginal::{Roots, marginalise};
+use rtc_runtime::kernel::beam::{
+    Candidate, Draw, Noise, Rules, Search, Site, live_after, log_sum_exp, merges_of, top_k,
+};
+
+const A: f64 = 5.0; // (a b)
+const C: f64 = 11.0; // (c d)
+
+/// The score of a pair in a sequence of values.
+fn score(sequence: &[f64], at: usize) -> f64 {
+    let (first, last) = (sequence[0], sequence[sequence.len() - 1]);
+    let pair = (sequence[at], sequence[at + 1]);
+    let number: f64 = match pair {
+        (3.0, 4.0) if first == A => 4.0,
+        (1.0, 2.0) if last == C => 1.0,
+        (1.0, 2.0) => 6.0,
+        (2.0, 3.0) => 3.0,
+        (1.0, 8.0) => 9.0,
+        _ => 1.0,
+    };
+    number.ln()
+}
+
+struct Outcome {
+    roots: Vec<f64>,
+    probabilities: Vec<f64>,
+    mean: f64,
+}
+
+/// Searches over the leaves 1, 2, 3, 4 with that scorer, which, unlike a real one, sees the whole beam.
+fn search(width: usize, noise: Noise) -> Outcome {
+    let mut search = Search::default();
+    let mut values = vec![1.0, 2.0, 3.0, 4.0];
+    let mut scores: Vec<f64> = vec![];
+    search.leaves(Rules { width, ..Rules::default() }, &[0, 4]);
+    loop {
+        scores.resize(search.pairs(), 0.0);
+        for beam in 0..search.live(0) {
+            let sequence: Vec<f64> = search.beam(0, beam).iter().map(|&node| values[node as usize]).collect();
+            for (at, &pair) in search.beam_pairs(0, beam).iter().enumerate().filter(|_| sequence.len() > 2) {
+                scores[pair as usize] = score(&sequence, at);
+            }
+        }
+        if !search.is_busy() {
+            break;
+        }
+        search.step(&scores, noise, None);
+        let merges = search.merges();
+        for (&left, &right) in merges.left.iter().zip(merges.right) {
+            values.push(values[left as usize] + 2.0 * values[right as usize]);
+        }
+    }
+    let roots: Vec<u32> = (0..search.live(0)).map(|beam| search.root(0, beam)).collect();
+    let (mut weights, mut out) = (vec![0.0; roots.len()], [0.0]);
+    let ends = Roots { nodes: &roots, scores: search.scores(0), offsets: &[0, roots.len()] };
+    marginalise(ends, &values, 1, &mut weights, &mut out);
+    Outcome {
+        roots: roots.iter().map(|&root| values[root as usize]).collect(),
+        probabilities: search.scores(0).iter().map(|score| score.exp()).collect(),
+        mean: out[0],
+    }
+}
+
+#[track_caller]
+fn close(got: &[f64], expected: &[f64]) {
+    assert_eq!(got.len(), expected.len(), "{got:?} instead of {expected:?}");
+    for (got, expected) in got.iter().zip(expected) {
+        assert!((got - expected).abs() < 1e-12, "{got} instead of {expected}");
+    }
+}
+
+#[test]
+fn four_leaves_without_noise() {
+    let one = search(1, Noise::None);
+    close(&one.roots, &[27.0]);
+    let two = search(2, Noise::None);
+    close(&two.roots, &[27.0, 25.0]);
+    close(&two.probabilities, &[0.48, 0.27]);
+    close(&[two.mean], &[26.28]);
+    let three = search(3, Noise::None);
+    close(&three.roots, &[27.0, 25.0, 19.0]);
+    close(&[three.mean], &[21.99 / 0.87]);
+    let five = search(5, Noise::None);
+    close(&five.roots, &[27.0, 25.0, 19.0, 27.0, 49.0]);
+    close(&five.probabilities, &[0.48, 0.27, 0.12, 0.05, 0.05]);
+    close(&[five.mean], &[25.79 / 0.97]);
+}
+
+#[test]
+fn noise_chooses_and_is_forgotten() {
+    let noise = |site: Site| match (site.step, site.draw) {
+        (0, Draw::Pair { pair, .. }) => [0.0, 1.5, 2.5][pair],
+        (1, Draw::Pair { beam: 1, pair }) => [0.0, 0.1][pair],
+        (1, Draw::Candidate(number)) => [0.0, 0.0, 1.0, 0.0][number],
+        _ => 0.0,
+    };
+    let outcome = search(2, Noise::Given(&noise));
+    close(&outcome.roots, &[25.0, 49.0]);
+    close(&outcome.probabilities, &[0.27, 0.05]);
+    close(&[outcome.mean], &[28.75]);
+}
+
+/// Chunks of 4 leaves, searched with three beams whose scores are then the given ones.
+fn chunks(rows: &[[f64; 3]]) -> (Search, Vec<f64>) {
+    let mut search = Search::default();
+    let offsets: Vec<usize> = (0..=rows.len()).map(|row| 4 * row).collect();
+    search.leaves(Rules { width: 3, ..Rules::default() }, &offsets);
+    let mut scores = vec![];
+    // The first merge takes each of the three pairs; later pairs have no chance, so that the order stays.
+    for row in rows {
+        scores.extend(row.iter().map(|p| p.ln()));
+    }
+    while search.is_busy() {
+        search.step(&scores, Noise::None, None);
+        while scores.len() < search.pairs() {
+            scores.push(if scores.len() % 2 == 0 { 60.0 } else { -60.0 });
+        }
+    }
+    (search, scores)
+}
+
+#[test]
+fn aligned_chunks_are_strung_together() {
+    let (search, _) = chunks(&[[0.5, 0.3, 0.2], [0.7, 0.2, 0.1]]);
+    let probabilities = |search: &Search, row: usize| -> Vec<f64> {
+        search.scores(row).iter().map(|score| (score.exp() * 1e6).round() / 1e6).collect()
+    };
+    assert_eq!(probabilities(&search, 0), [0.5, 0.3, 0.2]);
+    assert_eq!(probabilities(&search, 1), [0.7, 0.2, 0.1]);
+    let joined = |rule: Align, draws: Draws| {
+        let (mut search, _) = chunks(&[[0.5, 0.3, 0.2], [0.7, 0.2, 0.1]]);
+        let mut slots = Slots::default();
+        align(&search, rule, &[0, 2], draws, &mut slots);
+        search.join(&slots, &[0, 2]);
+        let mut dends = [0.0; 6];
+        join_grad(&slots, &[0, 2], 3, &[1.0, 10.0, 100.0], &mut dends);
+        (probabilities(&search, 0), dends)
+    };
+    let draws = |chunk: usize, slot: usize| [[9, 0, 1], [9, 0, 0]][chunk][slot];
+    let (aligned, slopes) = joined(Align::Sampled { keep_best: true }, Draws::Given(&draws));
+    assert_eq!(aligned, [0.35, 0.35, 0.21]);
+    assert_eq!(slopes, [11.0, 100.0, 0.0, 111.0, 0.0, 0.0]);
+    let (string, slopes) = joined(Align::String, Draws::Keys(&[]));
+    assert_eq!(string, [0.35, 0.06, 0.02]);
+    assert_eq!(slopes, [1.0, 10.0, 100.0, 1.0, 10.0, 100.0]);
+}
+
+#[test]
+fn the_best_are_found_in_order() {
+    let best = |keys: &[f64], count: usize| -> Vec<u32> {
+        let mut found = vec![Candidate::default(); count];
+        top_k(keys.iter().copied(), &mut found);
+        found.iter().map(|candidate| candidate.position).collect()
+    };
+    assert_eq!(best(&[1.0, 3.0, 2.0, 3.0, 0.0], 3), [1, 3, 2]);
+    assert_eq!(best(&[2.0, 2.0, 2.0], 2), [0, 1]);
+    assert_eq!(best(&[f64::NAN, 1.0, f64::NAN, 2.0], 3), [3, 1, 0]);
+    assert_eq!(best(&[f64::NEG_INFINITY, f64::NAN], 2), [0, 1]);
+}
+
+#[test]
+fn sizes_follow_from_lengths() {
+    assert_eq!([5, 4, 3, 2].map(|size| live_after(1, size, 7)), [4, 3, 2, 1]);
+    assert_eq!([(4, 5), (7, 5), (7, 2)].map(|(live, size)| live_after(live, size, 7)), [7, 7, 7]);
+    assert_eq!([merges_of(1, 1, 5), merges_of(2, 1, 5), merges_of(3, 1, 5)], [0, 1, 2 + 2]);
+    assert_eq!(merges_of(1000, 1, 5), 5 * 999);
+}
+
+#[test]
+fn logarithms_of_sums_do_not_overflow() {
+    assert!((log_sum_exp(&[1000.0_f32, 1000.0]) - 1000.0 - 2.0_f64.ln()).abs() < 1e-4);
+    assert!((log_sum_exp(&[-1000.0_f64, -1001.0, -1002.0]) + 1000.0 - 0.407_605_964_444_380_1).abs() < 1e-12);
+}

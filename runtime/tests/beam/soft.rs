@@ -1,0 +1,1 @@
+//! The softened beam by hand.
