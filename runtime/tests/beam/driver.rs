@@ -17,7 +17,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) arity: Option<usize>,
     pub(crate) align: Align,
     /// The beam of chunk and slot, instead of draws.
-    pub(crate) given: Option<&'a dyn Fn(usize, usize) -> usize>,
+    pub(crate) given: Option<&'a (dyn Fn(usize, usize) -> usize + Sync)>,
     /// Whether choices are disturbed.
     pub(crate) noisy: bool,
 }
@@ -133,7 +133,7 @@ impl<T: Real> Run<T> {
             }
             let mut slots = Slots::default();
             let align_keys: Vec<Key> = keys.iter().map(|key| key.stream("align")).collect();
-            let draws = plan.given.map_or(Draws::Keys(&align_keys), Draws::Given);
+            let draws = plan.given.map_or(Draws::Keys(&align_keys), |given| Draws::Given(given));
             align::align(&run.search, plan.align, &rows, draws, &mut slots);
             let chunks;
             (chunks, rows) = cut(&rows, plan.arity);

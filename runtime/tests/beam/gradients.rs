@@ -77,6 +77,13 @@ fn several_levels() {
 }
 
 #[test]
+fn shared_merges() {
+    let rules = Rules { share: true, ..rules(4) };
+    check(Plan::flat(rules), &[7, 3]);
+    check(Plan { noisy: true, ..Plan::chunked(rules, 4) }, &[14]);
+}
+
+#[test]
 fn parents_first() {
     let rules = Rules { compose: Compose::Every, ..rules(3) };
     check(Plan::flat(rules), &[6, 2, 1]);
@@ -86,7 +93,7 @@ fn parents_first() {
 #[test]
 fn softened_beams() {
     for width in 2..5 {
-        let rules = Rules { width, compose: Compose::Every, overflow: Overflow::Soften };
+        let rules = Rules { width, compose: Compose::Every, overflow: Overflow::Soften, share: false };
         check(Plan::flat(rules), &[6, 3]);
         check(Plan { noisy: true, ..Plan::chunked(rules, 4) }, &[9]);
     }

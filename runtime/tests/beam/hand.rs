@@ -2,8 +2,9 @@
 
 use rtc_runtime::kernel::beam::align::{Align, Draws, Slots, align, join_grad};
 use rtc_runtime::kernel::beam::marginal::{Roots, marginalise};
+use rtc_runtime::kernel::beam::nodes::blend;
 use rtc_runtime::kernel::beam::{
-    Candidate, Draw, Noise, Rules, Search, Site, live_after, log_sum_exp, merges_of, top_k,
+    Candidate, Compose, Draw, Noise, Overflow, Rules, Search, Site, live_after, log_sum_exp, merges_of, top_k,
 };
 
 const A: f64 = 5.0; // (a b)
@@ -31,12 +32,15 @@ struct Outcome {
 }
 
 /// Searches over the leaves 1, 2, 3, 4 with that scorer, which, unlike a real one, sees the whole beam.
-fn search(width: usize, noise: Noise) -> Outcome {
+fn search(rules: Rules, noise: Noise) -> Outcome {
     let mut search = Search::default();
     let mut values = vec![1.0, 2.0, 3.0, 4.0];
     let mut scores: Vec<f64> = vec![];
-    search.leaves(Rules { width, ..Rules::default() }, &[0, 4]);
+    search.leaves(rules, &[0, 4]);
     loop {
+        if rules.compose == Compose::Every {
+            compose(&mut values, search.fresh().left, search.fresh().right);
+        }
         scores.resize(search.pairs(), 0.0);
         for beam in 0..search.live(0) {
             let sequence: Vec<f64> = search.beam(0, beam).iter().map(|&node| values[node as usize]).collect();
@@ -48,10 +52,10 @@ fn search(width: usize, noise: Noise) -> Outcome {
             break;
         }
         search.step(&scores, noise, None);
-        let merges = search.merges();
-        for (&left, &right) in merges.left.iter().zip(merges.right) {
-            values.push(values[left as usize] + 2.0 * values[right as usize]);
-        }
+        let mut mixed = vec![0.0; search.blends().len()];
+        blend(search.blends(), &values, 1, &mut mixed);
+        values.extend(mixed);
+        compose(&mut values, search.merges().left, search.merges().right);
     }
     let roots: Vec<u32> = (0..search.live(0)).map(|beam| search.root(0, beam)).collect();
     let (mut weights, mut out) = (vec![0.0; roots.len()], [0.0]);
@@ -64,6 +68,17 @@ fn search(width: usize, noise: Noise) -> Outcome {
     }
 }
 
+/// Appends the parents of these pairs.
+fn compose(values: &mut Vec<f64>, left: &[u32], right: &[u32]) {
+    for (&left, &right) in left.iter().zip(right) {
+        values.push(values[left as usize] + 2.0 * values[right as usize]);
+    }
+}
+
+fn beams(width: usize) -> Rules {
+    Rules { width, ..Rules::default() }
+}
+
 #[track_caller]
 fn close(got: &[f64], expected: &[f64]) {
     assert_eq!(got.len(), expected.len(), "{got:?} instead of {expected:?}");
@@ -74,16 +89,16 @@ fn close(got: &[f64], expected: &[f64]) {
 
 #[test]
 fn four_leaves_without_noise() {
-    let one = search(1, Noise::None);
+    let one = search(beams(1), Noise::None);
     close(&one.roots, &[27.0]);
-    let two = search(2, Noise::None);
+    let two = search(beams(2), Noise::None);
     close(&two.roots, &[27.0, 25.0]);
     close(&two.probabilities, &[0.48, 0.27]);
     close(&[two.mean], &[26.28]);
-    let three = search(3, Noise::None);
+    let three = search(beams(3), Noise::None);
     close(&three.roots, &[27.0, 25.0, 19.0]);
     close(&[three.mean], &[21.99 / 0.87]);
-    let five = search(5, Noise::None);
+    let five = search(beams(5), Noise::None);
     close(&five.roots, &[27.0, 25.0, 19.0, 27.0, 49.0]);
     close(&five.probabilities, &[0.48, 0.27, 0.12, 0.05, 0.05]);
     close(&[five.mean], &[25.79 / 0.97]);
@@ -97,17 +112,39 @@ fn noise_chooses_and_is_forgotten() {
         (1, Draw::Candidate(number)) => [0.0, 0.0, 1.0, 0.0][number],
         _ => 0.0,
     };
-    let outcome = search(2, Noise::Given(&noise));
+    let outcome = search(beams(2), Noise::Given(&noise));
     close(&outcome.roots, &[25.0, 49.0]);
     close(&outcome.probabilities, &[0.27, 0.05]);
     close(&[outcome.mean], &[28.75]);
+}
+
+#[test]
+fn parents_that_were_composed_first_are_the_same() {
+    let outcome = search(Rules { compose: Compose::Every, ..beams(5) }, Noise::None);
+    close(&outcome.roots, &[27.0, 25.0, 19.0, 27.0, 49.0]);
+    close(&[outcome.mean], &[25.79 / 0.97]);
+}
+
+/// Before the second step the beams are 5 3 4 and 1 8 4. The best candidate stays, the others have shares of 9, 4 and 1 of 14:
+/// 5 of 7 for the second beam, 13 of 14 for the first position. The means of parents there are 107 and 102 of 7, the old nodes
+/// 15 of 7 and 4: the new nodes are 703 of 49 and 233 of 49.
+#[test]
+fn what_has_no_beam_is_softened() {
+    let rules = Rules { compose: Compose::Every, overflow: Overflow::Soften, ..beams(2) };
+    let outcome = search(rules, Noise::None);
+    let score = (9.0 * 0.27_f64.ln() + 4.0 * 0.12_f64.ln() + 0.03_f64.ln()) / 14.0;
+    assert!((score + 1.697_971).abs() < 2e-6);
+    close(&outcome.probabilities, &[0.48, score.exp()]);
+    let root = (703.0 + 2.0 * 233.0) / 49.0;
+    close(&outcome.roots, &[27.0, root]);
+    close(&[outcome.mean], &[(0.48 * 27.0 + score.exp() * root) / (0.48 + score.exp())]);
 }
 
 /// Chunks of 4 leaves, searched with three beams whose scores are then the given ones.
 fn chunks(rows: &[[f64; 3]]) -> (Search, Vec<f64>) {
     let mut search = Search::default();
     let offsets: Vec<usize> = (0..=rows.len()).map(|row| 4 * row).collect();
-    search.leaves(Rules { width: 3, ..Rules::default() }, &offsets);
+    search.leaves(beams(3), &offsets);
     let mut scores = vec![];
     // The first merge takes each of the three pairs; later pairs have no chance, so that the order stays.
     for row in rows {

@@ -8,4 +8,3 @@ mod hand;
 mod model;
 mod properties;
 mod s4d;
-mod soft;

@@ -19,8 +19,9 @@
 //! - **Node table.** Leaves first, then what was composed, in the order of the lists. A beam is a list of indices into it, so a
 //!   survivor copies `size` integers and no vector.
 //! - **Pair scores.** A table like that of the nodes, with an entry per pair of neighbours that was ever seen; a beam holds the
-//!   index of each of its pairs. After a merge only the pairs beside it are new. Equal neighbours in two beams of a row are
-//!   one entry: the later of the two nodes was made in a beam that both descend from.
+//!   index of each of its pairs. After a merge only the pairs beside it are new. Equal neighbours in two beams of a row are one entry.
+//! - **Sharing.** Beams of a row are alike in most places and soon merge what another one merged before. With [`Rules::share`] that is
+//!   the same node; without, each beam composes for itself, as it must where the cell draws random numbers.
 //! - **Levels.** Chunks of an outer fold are rows of a search. [`align`] picks which roots stand in which slot, and
 //!   [`Search::join`] begins the next level with lists into the same node table; nothing is copied.
 //! - **Rows of any length.** A row that has one node left takes no part in further steps; a row with two merges them unscored. All

@@ -113,12 +113,12 @@ impl Record {
     }
 
     /// Begins a step that made these; `pairs` exist after it.
-    pub(super) fn begin(&mut self, first_node: u32, merges: Pairs, blends: Blends, fresh: Pairs, pairs: u32) {
+    pub(super) fn begin(&mut self, first_node: u32, merges: Pairs, blends: Blends, fresh: Pairs, pairs: usize) {
         let (merges, made) = (self.merges.extend(merges), self.fresh.extend(fresh));
         let mixed = self.blends.len()..self.blends.len() + blends.len();
         self.blends.extend(blends);
         let rows = self.rows.len()..self.rows.len();
-        let first_pair = pairs - made.len() as u32;
+        let first_pair = (pairs - made.len()) as u32;
         self.steps.push(Kept { merges, fresh: made, blends: mixed, rows, first_node, first_pair });
     }
 

@@ -11,7 +11,7 @@ use crate::kernel::Real;
 use crate::kernel::parallel::{Parts, each};
 
 /// Stands where a pair has no score, for it is never chosen among others.
-const UNSCORED: u32 = u32::MAX;
+pub(super) const UNSCORED: u32 = u32::MAX;
 
 /// Which pairs the cell composes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +42,9 @@ pub struct Rules {
     pub compose: Compose,
     /// What happens to the others.
     pub overflow: Overflow,
+    /// Whether a pair that several beams of a row choose, now or later, is composed once. The values are the same if the cell
+    /// gives equal values for equal pairs, so not with dropout.
+    pub share: bool,
 }
 
 /// Beams of a row after a step: `live` of them over `size` nodes before it.
@@ -49,7 +52,8 @@ pub fn live_after(live: usize, size: usize, width: usize) -> usize {
     if size <= 2 { live } else { live.saturating_mul(width.min(size - 1)).min(width) }
 }
 
-/// Merges in the whole search of a row of `length` nodes that begins with `live` beams: lengths alone decide.
+/// Merges in the whole search of a row of `length` nodes that begins with `live` beams: lengths alone decide. With
+/// [`Rules::share`] it is an upper bound of what is composed.
 pub fn merges_of(length: usize, mut live: usize, width: usize) -> usize {
     let mut merges = 0;
     for size in (2..=length).rev() {
@@ -127,31 +131,88 @@ impl Row {
     }
 }
 
+/// Stands where there is no node or no further pair.
+const NONE: u32 = u32::MAX;
+
+/// A pair that exists.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    left: u32,
+    right: u32,
+    /// The pair before it with the same younger node.
+    older: u32,
+    /// What it was composed to.
+    parent: u32,
+}
+
 /// Numbers of nodes and pairs that exist, and the pairs that the last step made.
 #[derive(Debug, Default)]
 struct Made {
-    compose: Compose,
+    rules: Rules,
     nodes: u32,
-    pairs: u32,
+    known: Vec<Known>,
+    /// The last pair whose younger node is this one; nodes behind the end have none.
+    newest: Vec<u32>,
     fresh: PairTable,
-    /// The composed node of every pair, with [`Compose::Every`].
-    parents: Vec<u32>,
+    merges: PairTable,
 }
 
 impl Made {
-    /// Whether pairs of a row with so many nodes are scored or composed before one is chosen.
-    fn wants_pairs(&self, size: usize) -> bool {
-        size > if self.compose == Compose::Every { 1 } else { 2 }
+    fn begin(&mut self, rules: Rules, nodes: usize) {
+        self.rules = rules;
+        self.nodes = nodes as u32;
+        self.known.clear();
+        self.newest.clear();
     }
 
+    /// Whether pairs of a row with so many nodes are scored or composed before one is chosen.
+    fn wants_pairs(&self, size: usize) -> bool {
+        size > if self.rules.compose == Compose::Every { 1 } else { 2 }
+    }
+
+    /// The number of a pair. A pair has few neighbours that are older than its younger node, so the search is short.
     fn pair(&mut self, left: u32, right: u32) -> u32 {
+        let young = left.max(right) as usize;
+        if self.newest.len() <= young {
+            self.newest.resize(young + 1, NONE);
+        }
+        let mut at = self.newest[young];
+        while at != NONE {
+            let known = self.known[at as usize];
+            if (known.left, known.right) == (left, right) {
+                return at;
+            }
+            at = known.older;
+        }
         self.fresh.push(left, right);
-        self.pairs += 1;
-        if self.compose == Compose::Every {
-            self.parents.push(self.nodes);
+        let mut parent = NONE;
+        if self.rules.compose == Compose::Every {
+            parent = self.nodes;
             self.nodes += 1;
         }
-        self.pairs - 1
+        let pair = self.known.len() as u32;
+        self.known.push(Known { left, right, older: self.newest[young], parent });
+        self.newest[young] = pair;
+        pair
+    }
+
+    /// The node that a chosen pair becomes.
+    fn merge(&mut self, pair: u32, left: u32, right: u32) -> u32 {
+        let known = self.known.get_mut(pair as usize);
+        if let Some(known) = &known
+            && known.parent != NONE
+        {
+            return known.parent;
+        }
+        self.merges.push(left, right);
+        let node = self.nodes;
+        self.nodes += 1;
+        if let Some(known) = known
+            && self.rules.share
+        {
+            known.parent = node;
+        }
+        node
     }
 }
 
@@ -173,7 +234,6 @@ pub struct Search {
     chosen: Vec<Chosen>,
     /// The new node of each survivor and its pairs to the left and right; of each row `width` places.
     merged: Vec<[u32; 3]>,
-    merges: PairTable,
     softener: Softener,
     blends: BlendTable,
     /// Roots and scores of the level before, while the next one is built.
@@ -187,10 +247,7 @@ impl Search {
         debug_assert!(rules.width > 0 && offsets.windows(2).all(|row| row[0] < row[1]));
         debug_assert!(rules.compose == Compose::Every || rules.overflow == Overflow::Prune);
         self.rules = rules;
-        self.made.compose = rules.compose;
-        self.made.parents.clear();
-        self.made.pairs = 0;
-        self.made.nodes = offsets[offsets.len() - 1] as u32;
+        self.made.begin(rules, offsets[offsets.len() - 1]);
         self.load(offsets, |_| 1, |_, position| (position as u32, 0.0));
     }
 
@@ -230,7 +287,7 @@ impl Search {
         self.rows.clear();
         self.busy.clear();
         self.made.fresh.clear();
-        self.merges.clear();
+        self.made.merges.clear();
         self.blends.clear();
         for (index, span) in offsets.windows(2).enumerate() {
             let length = span[1] - span[0];
@@ -252,21 +309,12 @@ impl Search {
         }
     }
 
-    /// The pairs of a beam at the start; neighbours that an earlier beam has there, too, are the same pair.
+    /// The pairs of a beam at the start.
     fn first_pairs(&mut self, row: Row, slot: usize) {
         let wanted = self.made.wants_pairs(row.size);
-        for at in 0..row.size - 1 {
-            let neighbours = |slot: usize| {
-                let start = row.first + slot * row.length + at;
-                [self.nodes[0][start], self.nodes[0][start + 1]]
-            };
-            let [left, right] = neighbours(slot);
-            let pair = match (0..slot).find(|&earlier| neighbours(earlier) == [left, right]) {
-                Some(earlier) => self.pairs[0][row.first + earlier * row.length + at],
-                None if wanted => self.made.pair(left, right),
-                None => UNSCORED,
-            };
-            self.pairs[0][row.first + slot * row.length + at] = pair;
+        for at in row.next(slot, row.size - 1) {
+            let (left, right) = (self.nodes[0][at], self.nodes[0][at + 1]);
+            self.pairs[0][at] = if wanted { self.made.pair(left, right) } else { UNSCORED };
         }
     }
 
@@ -331,7 +379,7 @@ impl Search {
 
     /// What the last step merges: the nodes to be composed, in the order in which they follow the earlier nodes.
     pub fn merges(&self) -> Pairs<'_> {
-        self.merges.view()
+        self.made.merges.view()
     }
 
     /// Mixtures of nodes that the last step made, in the order in which they follow the earlier nodes.
@@ -346,14 +394,14 @@ impl Search {
 
     /// Pairs that exist once the fresh ones are scored.
     pub fn pairs(&self) -> usize {
-        self.made.pairs as usize
+        self.made.known.len()
     }
 
     /// One merge in every beam of every row that is not finished; `pair_scores` has an entry per pair.
     pub fn step<T: Real>(&mut self, pair_scores: &[T], noise: Noise, record: Option<&mut Record>) {
         debug_assert_eq!(pair_scores.len(), self.pairs());
         self.choose(pair_scores, noise);
-        self.merges.clear();
+        self.made.merges.clear();
         self.made.fresh.clear();
         self.blends.clear();
         self.softener.clear();
@@ -411,18 +459,9 @@ impl Search {
             let candidates = &mut self.candidates[index * width * width..];
             for (beam, candidate) in candidates[..chosen.hard].iter().enumerate() {
                 let (from, at) = (candidate.beam as usize, candidate.position as usize);
-                let node = match self.rules.compose {
-                    Compose::Chosen => {
-                        let nodes = row.list(&self.nodes, from, row.size);
-                        self.merges.push(nodes[at], nodes[at + 1]);
-                        self.made.nodes += 1;
-                        self.made.nodes - 1
-                    }
-                    Compose::Every => {
-                        let pairs = row.list(&self.pairs, from, row.size - 1);
-                        self.made.parents[pairs[at] as usize]
-                    }
-                };
+                let nodes = row.list(&self.nodes, from, row.size);
+                let pair = row.list(&self.pairs, from, row.size - 1)[at];
+                let node = self.made.merge(pair, nodes[at], nodes[at + 1]);
                 self.merged[index * width + beam] = [node, UNSCORED, UNSCORED];
             }
             if chosen.soft > 0 {
@@ -431,7 +470,7 @@ impl Search {
                 let nodes = |beam: usize, at: usize| now[row.first + beam * row.length + at];
                 let parent = |beam: usize, at: usize| {
                     let pair = self.pairs[row.side][row.first + beam * row.length + at];
-                    self.made.parents[pair as usize]
+                    self.made.known[pair as usize].parent
                 };
                 let tail = &mut candidates[chosen.hard..chosen.hard + chosen.soft];
                 let list = &mut next[row.next(chosen.hard, row.size - 1)];
@@ -533,7 +572,7 @@ impl Search {
     /// Adds the step to the record; the lists are still those before it.
     fn write_down(&self, record: &mut Record, first_node: u32) {
         let width = self.rules.width;
-        record.begin(first_node, self.merges.view(), self.blends.view(), self.made.fresh.view(), self.made.pairs);
+        record.begin(first_node, self.made.merges.view(), self.blends.view(), self.made.fresh.view(), self.pairs());
         let mut blends = 0;
         let mut softened = 0;
         for &index in &self.busy {
@@ -555,6 +594,6 @@ impl Search {
         let fresh = self.made.fresh.view();
         let composed = if self.rules.compose == Compose::Every { fresh.left.len() as u32 } else { 0 };
         let none = Pairs { left: &[], right: &[] };
-        record.begin(self.made.nodes - composed, none, self.blends.view(), fresh, self.made.pairs);
+        record.begin(self.made.nodes - composed, none, self.blends.view(), fresh, self.pairs());
     }
 }

@@ -1,1 +1,0 @@
-//! The softened beam by hand.
