@@ -37,12 +37,15 @@ mod choose;
 pub mod marginal;
 pub mod nodes;
 mod noise;
+mod pairs;
 mod record;
 mod search;
 mod soft;
+mod step;
 
 pub use choose::{Candidate, log_sum_exp, top_k};
 pub use noise::{Draw, Noise, Site};
+pub use pairs::Pairs;
 pub use record::{Record, Step};
-pub use search::{Compose, Overflow, Pairs, Rules, Search, live_after, merges_of};
+pub use search::{Compose, Overflow, Rules, Search, live_after, merges_of};
 pub use soft::{Blends, Source, Term};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::choose::{Candidate, Chosen};
-use super::search::{PairTable, Pairs};
+use super::pairs::{PairTable, Pairs};
 use super::soft::{BlendTable, Blends, soft_grad};
 use crate::kernel::Real;
 use crate::kernel::parallel::{Parts, each};

@@ -1,17 +1,12 @@
-//! The state of a search over many rows, and its step.
+//! The state of a search over many rows: rules, lists of beams, starts of levels.
 
 use std::ops::Range;
 
 use super::align::Slots;
-use super::choose::{Beams, Candidate, Chosen, choose};
-use super::noise::Noise;
+use super::choose::{Candidate, Chosen};
+use super::pairs::{Made, Pairs, UNSCORED};
 use super::record::Record;
 use super::soft::{BlendTable, Blends, Softener};
-use crate::kernel::Real;
-use crate::kernel::parallel::{Parts, each};
-
-/// Stands where a pair has no score, for it is never chosen among others.
-pub(super) const UNSCORED: u32 = u32::MAX;
 
 /// Which pairs the cell composes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,179 +58,51 @@ pub fn merges_of(length: usize, mut live: usize, width: usize) -> usize {
     merges
 }
 
-/// Pairs of nodes: two lists of equal length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pairs<'a> {
-    /// The left nodes.
-    pub left: &'a [u32],
-    /// The right nodes.
-    pub right: &'a [u32],
-}
-
-/// Growing lists of pairs.
-#[derive(Debug, Default)]
-pub(super) struct PairTable {
-    pub(super) left: Vec<u32>,
-    pub(super) right: Vec<u32>,
-}
-
-impl PairTable {
-    pub(super) fn clear(&mut self) {
-        self.left.clear();
-        self.right.clear();
-    }
-
-    fn push(&mut self, left: u32, right: u32) {
-        self.left.push(left);
-        self.right.push(right);
-    }
-
-    pub(super) fn view(&self) -> Pairs<'_> {
-        self.part(0..self.left.len())
-    }
-
-    pub(super) fn part(&self, range: Range<usize>) -> Pairs<'_> {
-        Pairs { left: &self.left[range.clone()], right: &self.right[range] }
-    }
-
-    /// Appends these; returns where they stand.
-    pub(super) fn extend(&mut self, pairs: Pairs) -> Range<usize> {
-        let start = self.left.len();
-        self.left.extend(pairs.left);
-        self.right.extend(pairs.right);
-        start..self.left.len()
-    }
-}
-
 /// One row: where its lists lie and what is left of it.
 #[derive(Clone, Copy, Debug)]
-struct Row {
+pub(super) struct Row {
     /// Where the list of its first beam begins; one beam has `length` places.
-    first: usize,
-    length: usize,
-    size: usize,
-    live: usize,
+    pub(super) first: usize,
+    pub(super) length: usize,
+    pub(super) size: usize,
+    pub(super) live: usize,
     /// Which of the two copies of the lists is current.
-    side: usize,
+    pub(super) side: usize,
 }
 
 impl Row {
-    fn list<'a>(&self, lists: &'a [Vec<u32>; 2], beam: usize, len: usize) -> &'a [u32] {
+    /// The first `len` numbers of a beam's list.
+    pub(super) fn list<'a>(&self, lists: &'a [Vec<u32>; 2], beam: usize, len: usize) -> &'a [u32] {
         &lists[self.side][self.first + beam * self.length..][..len]
     }
 
     /// The place of the next list of a beam.
-    fn next(&self, beam: usize, len: usize) -> Range<usize> {
+    pub(super) fn next(&self, beam: usize, len: usize) -> Range<usize> {
         let start = self.first + beam * self.length;
         start..start + len
-    }
-}
-
-/// Stands where there is no node or no further pair.
-const NONE: u32 = u32::MAX;
-
-/// A pair that exists.
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    left: u32,
-    right: u32,
-    /// The pair before it with the same younger node.
-    older: u32,
-    /// What it was composed to.
-    parent: u32,
-}
-
-/// Numbers of nodes and pairs that exist, and the pairs that the last step made.
-#[derive(Debug, Default)]
-struct Made {
-    rules: Rules,
-    nodes: u32,
-    known: Vec<Known>,
-    /// The last pair whose younger node is this one; nodes behind the end have none.
-    newest: Vec<u32>,
-    fresh: PairTable,
-    merges: PairTable,
-}
-
-impl Made {
-    fn begin(&mut self, rules: Rules, nodes: usize) {
-        self.rules = rules;
-        self.nodes = nodes as u32;
-        self.known.clear();
-        self.newest.clear();
-    }
-
-    /// Whether pairs of a row with so many nodes are scored or composed before one is chosen.
-    fn wants_pairs(&self, size: usize) -> bool {
-        size > if self.rules.compose == Compose::Every { 1 } else { 2 }
-    }
-
-    /// The number of a pair. A pair has few neighbours that are older than its younger node, so the search is short.
-    fn pair(&mut self, left: u32, right: u32) -> u32 {
-        let young = left.max(right) as usize;
-        if self.newest.len() <= young {
-            self.newest.resize(young + 1, NONE);
-        }
-        let mut at = self.newest[young];
-        while at != NONE {
-            let known = self.known[at as usize];
-            if (known.left, known.right) == (left, right) {
-                return at;
-            }
-            at = known.older;
-        }
-        self.fresh.push(left, right);
-        let mut parent = NONE;
-        if self.rules.compose == Compose::Every {
-            parent = self.nodes;
-            self.nodes += 1;
-        }
-        let pair = self.known.len() as u32;
-        self.known.push(Known { left, right, older: self.newest[young], parent });
-        self.newest[young] = pair;
-        pair
-    }
-
-    /// The node that a chosen pair becomes.
-    fn merge(&mut self, pair: u32, left: u32, right: u32) -> u32 {
-        let known = self.known.get_mut(pair as usize);
-        if let Some(known) = &known
-            && known.parent != NONE
-        {
-            return known.parent;
-        }
-        self.merges.push(left, right);
-        let node = self.nodes;
-        self.nodes += 1;
-        if let Some(known) = known
-            && self.rules.share
-        {
-            known.parent = node;
-        }
-        node
     }
 }
 
 /// A search over the rows of one level after the other. Keep it: it uses its memory again.
 #[derive(Debug, Default)]
 pub struct Search {
-    rules: Rules,
-    rows: Vec<Row>,
-    busy: Vec<u32>,
-    nodes: [Vec<u32>; 2],
-    pairs: [Vec<u32>; 2],
+    pub(super) rules: Rules,
+    pub(super) rows: Vec<Row>,
+    pub(super) busy: Vec<u32>,
+    pub(super) nodes: [Vec<u32>; 2],
+    pub(super) pairs: [Vec<u32>; 2],
     /// Accumulated scores, `width` places per row.
-    scores: [Vec<f64>; 2],
-    made: Made,
+    pub(super) scores: [Vec<f64>; 2],
+    pub(super) made: Made,
     /// Of each row `width^2` places.
-    candidates: Vec<Candidate>,
+    pub(super) candidates: Vec<Candidate>,
     /// Of each row `width` places.
-    norms: Vec<f64>,
-    chosen: Vec<Chosen>,
+    pub(super) norms: Vec<f64>,
+    pub(super) chosen: Vec<Chosen>,
     /// The new node of each survivor and its pairs to the left and right; of each row `width` places.
-    merged: Vec<[u32; 3]>,
-    softener: Softener,
-    blends: BlendTable,
+    pub(super) merged: Vec<[u32; 3]>,
+    pub(super) softener: Softener,
+    pub(super) blends: BlendTable,
     /// Roots and scores of the level before, while the next one is built.
     ends: (Vec<u32>, Vec<f64>),
 }
@@ -394,199 +261,7 @@ impl Search {
 
     /// Pairs that exist once the fresh ones are scored.
     pub fn pairs(&self) -> usize {
-        self.made.known.len()
-    }
-
-    /// One merge in every beam of every row that is not finished; `pair_scores` has an entry per pair.
-    pub fn step<T: Real>(&mut self, pair_scores: &[T], noise: Noise, record: Option<&mut Record>) {
-        debug_assert_eq!(pair_scores.len(), self.pairs());
-        self.choose(pair_scores, noise);
-        self.made.merges.clear();
-        self.made.fresh.clear();
-        self.blends.clear();
-        self.softener.clear();
-        let first_node = self.made.nodes;
-        self.number_merges();
-        self.number_pairs();
-        if let Some(record) = record {
-            self.write_down(record, first_node);
-        }
-        self.rewrite();
-        for &row in &self.busy {
-            let (chosen, row) = (self.chosen[row as usize], &mut self.rows[row as usize]);
-            row.size -= 1;
-            row.live = chosen.hard + usize::from(chosen.soft > 0);
-            row.side = 1 - row.side;
-        }
-        let rows = &self.rows;
-        self.busy.retain(|&row| rows[row as usize].size > 1);
-    }
-
-    /// Every row chooses for itself.
-    fn choose<T: Real>(&mut self, pair_scores: &[T], noise: Noise) {
-        let (rules, square) = (self.rules, self.rules.width * self.rules.width);
-        let candidates = Parts::new(&mut self.candidates);
-        let norms = Parts::new(&mut self.norms);
-        let chosen = Parts::new(&mut self.chosen);
-        let cost = if noise.is_some() { 64 } else { 8 };
-        let work: usize = self.busy.iter().map(|&r| self.rows[r as usize]).map(|r| r.size * r.live * cost).sum();
-        each(self.busy.len(), work, |i| {
-            let index = self.busy[i] as usize;
-            let row = self.rows[index];
-            let beams = Beams {
-                row: index,
-                step: row.length - row.size,
-                size: row.size,
-                pairs: &self.pairs[row.side][row.first..],
-                stride: row.length,
-                scores: &self.scores[row.side][index * rules.width..][..row.live],
-            };
-            // SAFETY: every row has places of its own, and is in the list once.
-            unsafe {
-                let candidates = candidates.part(index * square..(index + 1) * square);
-                let norms = norms.part(index * rules.width..(index + 1) * rules.width);
-                *chosen.at(index) = choose(&beams, pair_scores, rules, noise, candidates, norms);
-            }
-        });
-    }
-
-    /// Numbers the new nodes, row by row and beam by beam.
-    fn number_merges(&mut self) {
-        let width = self.rules.width;
-        for &index in &self.busy {
-            let (row, index) = (self.rows[index as usize], index as usize);
-            let chosen = self.chosen[index];
-            let candidates = &mut self.candidates[index * width * width..];
-            for (beam, candidate) in candidates[..chosen.hard].iter().enumerate() {
-                let (from, at) = (candidate.beam as usize, candidate.position as usize);
-                let nodes = row.list(&self.nodes, from, row.size);
-                let pair = row.list(&self.pairs, from, row.size - 1)[at];
-                let node = self.made.merge(pair, nodes[at], nodes[at + 1]);
-                self.merged[index * width + beam] = [node, UNSCORED, UNSCORED];
-            }
-            if chosen.soft > 0 {
-                let (now, next) = self.nodes.split_at_mut(1);
-                let (now, next) = if row.side == 0 { (&now[0], &mut next[0]) } else { (&next[0], &mut now[0]) };
-                let nodes = |beam: usize, at: usize| now[row.first + beam * row.length + at];
-                let parent = |beam: usize, at: usize| {
-                    let pair = self.pairs[row.side][row.first + beam * row.length + at];
-                    self.made.known[pair as usize].parent
-                };
-                let tail = &mut candidates[chosen.hard..chosen.hard + chosen.soft];
-                let list = &mut next[row.next(chosen.hard, row.size - 1)];
-                let (sizes, blends) = ((row.live, row.size), &mut self.blends);
-                self.made.nodes += self.softener.soften(tail, sizes, nodes, parent, blends, self.made.nodes, list);
-            }
-        }
-    }
-
-    /// Numbers the new pairs, row by row and beam by beam, the left one first.
-    fn number_pairs(&mut self) {
-        let width = self.rules.width;
-        let mut softened = 0;
-        for &index in &self.busy {
-            let (row, index) = (self.rows[index as usize], index as usize);
-            let left = row.size - 1;
-            let chosen = self.chosen[index];
-            let candidates = &self.candidates[index * width * width..];
-            if self.made.wants_pairs(left) {
-                for (beam, candidate) in candidates[..chosen.hard].iter().enumerate() {
-                    let (from, at) = (candidate.beam as usize, candidate.position as usize);
-                    let nodes = row.list(&self.nodes, from, row.size);
-                    let merged = &mut self.merged[index * width + beam];
-                    if at > 0 {
-                        merged[1] = self.made.pair(nodes[at - 1], merged[0]);
-                    }
-                    if at + 1 < left {
-                        merged[2] = self.made.pair(merged[0], nodes[at + 2]);
-                    }
-                }
-            }
-            if chosen.soft > 0 {
-                let mixed = self.softener.mixed(softened);
-                softened += 1;
-                let next = row.next(chosen.hard, left);
-                for at in 0..left - 1 {
-                    let list = &self.nodes[1 - row.side][next.clone()];
-                    let pair = match mixed.pair_of(list, at) {
-                        Some((beam, pair)) => row.list(&self.pairs, beam, row.size - 1)[pair],
-                        None => self.made.pair(list[at], list[at + 1]),
-                    };
-                    self.pairs[1 - row.side][next.start + at] = pair;
-                }
-            }
-        }
-    }
-
-    /// Writes the lists of the next step beside those of this one.
-    fn rewrite(&mut self) {
-        let width = self.rules.width;
-        let work: usize = self.busy.iter().map(|&r| self.rows[r as usize].size * width / 2).sum();
-        let [nodes, pairs] = [&mut self.nodes, &mut self.pairs].map(|lists| {
-            let [a, b] = lists;
-            [Parts::new(a), Parts::new(b)]
-        });
-        let scores = {
-            let [a, b] = &mut self.scores;
-            [Parts::new(a), Parts::new(b)]
-        };
-        each(self.busy.len(), work, |i| {
-            let index = self.busy[i] as usize;
-            let row = self.rows[index];
-            let (size, now, next) = (row.size, row.side, 1 - row.side);
-            let chosen = self.chosen[index];
-            let candidates = &self.candidates[index * width * width..][..chosen.hard + chosen.soft];
-            for (beam, candidate) in candidates[..chosen.hard].iter().enumerate() {
-                let [node, left, right] = self.merged[index * width + beam];
-                let at = candidate.position as usize;
-                let from = row.next(candidate.beam as usize, size);
-                // SAFETY: rows are disjoint, and so are the two sides of a row.
-                unsafe {
-                    let (old, new) = (nodes[now].part(from.clone()), nodes[next].part(row.next(beam, size - 1)));
-                    new[..at].copy_from_slice(&old[..at]);
-                    new[at] = node;
-                    new[at + 1..].copy_from_slice(&old[at + 2..]);
-                    let old = pairs[now].part(from.start..from.end - 1);
-                    let new = pairs[next].part(row.next(beam, size - 2));
-                    if at > 0 {
-                        new[..at - 1].copy_from_slice(&old[..at - 1]);
-                        new[at - 1] = left;
-                    }
-                    if at + 2 < size {
-                        new[at] = right;
-                        new[at + 1..].copy_from_slice(&old[at + 2..]);
-                    }
-                }
-            }
-            // SAFETY: every row has places of its own.
-            let scores = unsafe { scores[next].part(index * width..(index + 1) * width) };
-            for (score, candidate) in scores.iter_mut().zip(&candidates[..chosen.hard]) {
-                *score = candidate.score;
-            }
-            if chosen.soft > 0 {
-                scores[chosen.hard] = candidates[chosen.hard..].iter().map(|c| c.weight * c.score).sum();
-            }
-        });
-    }
-
-    /// Adds the step to the record; the lists are still those before it.
-    fn write_down(&self, record: &mut Record, first_node: u32) {
-        let width = self.rules.width;
-        record.begin(first_node, self.made.merges.view(), self.blends.view(), self.made.fresh.view(), self.pairs());
-        let mut blends = 0;
-        let mut softened = 0;
-        for &index in &self.busy {
-            let index = index as usize;
-            let (row, chosen) = (self.rows[index], self.chosen[index]);
-            if chosen.soft > 0 {
-                blends = self.softener.mixed(softened).blends();
-                softened += 1;
-            }
-            let candidates = &self.candidates[index * width * width..][..chosen.hard + chosen.soft];
-            let pairs = |beam: usize| row.list(&self.pairs, beam, row.size - 1);
-            let norms = &self.norms[index * width..][..row.live];
-            record.row(index, row.size, chosen, candidates, norms, pairs, blends);
-        }
+        self.made.pairs()
     }
 
     /// Adds the start of a level, whose pairs are scored before its first step, to the record.
