@@ -16,6 +16,7 @@
 pub mod attention;
 pub mod beam;
 pub mod channels;
+pub mod continuous;
 pub mod dropout;
 pub mod elementwise;
 pub mod embedding;
@@ -25,6 +26,7 @@ pub mod loss;
 mod math;
 pub mod norm;
 pub mod optimiser;
+pub mod ordered_memory;
 pub mod parallel;
 pub mod pool;
 pub mod position;
