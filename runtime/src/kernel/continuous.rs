@@ -55,7 +55,7 @@ fn shares<T: Real>(side: Side, e: &[T], at: usize) -> impl Iterator<Item = Share
         }
         let rest = left < e[position];
         let weight = if rest { left } else { e[position] };
-        left = left - e[position];
+        left -= e[position];
         Some(Share { position, weight, rest })
     })
 }
@@ -128,7 +128,7 @@ fn one_row_grad<T: Real>(side: Side, e: &[T], x: &[T], d: usize, dy: &[T], dx: &
             if share.rest {
                 // All that exists in between takes from the rest.
                 let between = if share.position < at { share.position + 1..at } else { at + 1..share.position };
-                de[between].iter_mut().for_each(|de| *de = *de - slope);
+                de[between].iter_mut().for_each(|de| *de -= slope);
             } else {
                 de[share.position] += slope;
             }
@@ -203,7 +203,7 @@ pub fn vanishing_grad<T: Real>(
                 let share = dc * force[i] / (total[i] * total[i]);
                 dtotal[i] = -share;
                 ds[i] = dc / total[i] - share;
-                dlargest = dlargest - share * T::from_f64(TINY);
+                dlargest -= share * T::from_f64(TINY);
             }
             de.fill(T::ZERO);
             for side in [Side::Left, Side::Right] {
@@ -211,7 +211,7 @@ pub fn vanishing_grad<T: Real>(
                 add_to(ds, dforce);
                 add_to(de, more);
             }
-            ds.iter_mut().zip(&*force).for_each(|(ds, &force)| *ds = *ds * force);
+            ds.iter_mut().zip(&*force).for_each(|(ds, &force)| *ds *= force);
             let s = &s[row.clone()];
             let highest = (0..len).fold(0, |highest, i| if s[i] > s[highest] { i } else { highest });
             if s[highest] > T::ZERO {

@@ -63,7 +63,7 @@ fn probabilities<T: Real>(beta: &[T], before: &[T], p: &mut [T]) -> T {
     let largest = beta.iter().fold(T::NEG_INFINITY, |largest, &beta| beta.or_larger(largest));
     let mut sum = T::ZERO;
     for (p, &beta) in p.iter_mut().zip(beta) {
-        *p = *p * (beta - largest).exp_below_one();
+        *p *= (beta - largest).exp_below_one();
         sum += *p;
     }
     // The last slot is open always; only where its score is hopeless can all be 0.
