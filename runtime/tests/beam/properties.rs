@@ -98,7 +98,7 @@ fn sizes_are_right(run: &Run<f64>, chunks: &[usize], rules: Rules) {
 fn every_root_is_a_tree_over_its_row() {
     let mut draws = Key::new(1).stream("cases").draws();
     let model = Model::<f64>::new(D, SLICE, &random(D, SLICE, 2));
-    for _ in 0..150 {
+    for _ in 0..80 {
         let (lengths, plan) = case(&mut draws);
         let (offsets, keys) = (offsets_of(&lengths), keys(lengths.len()));
         let batch = Batch { offsets: &offsets, keys: &keys };
@@ -189,7 +189,7 @@ fn rows_are_alone() {
     let mut draws = Key::new(1).stream("rows").draws();
     let model = Model::<f32>::new(D, SLICE, &random(D, SLICE, 3));
     for soft in [false, true] {
-        for _ in 0..20 {
+        for _ in 0..12 {
             let (mut lengths, mut plan) = case(&mut draws);
             if soft {
                 plan.rules = Rules { compose: Compose::Every, overflow: Overflow::Soften, ..plan.rules };

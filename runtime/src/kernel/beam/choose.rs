@@ -68,26 +68,41 @@ pub fn log_sum_exp<T: Real>(x: &[T]) -> f64 {
 ///
 /// There must be at least as many keys as places.
 pub fn top_k(keys: impl Iterator<Item = f64>, best: &mut [Candidate]) {
-    let mut found = 0;
-    let mut smallest = f64::NEG_INFINITY;
-    for (position, key) in keys.enumerate() {
+    let mut best = Best { places: best, found: 0 };
+    keys.enumerate().for_each(|(position, key)| best.offer(position, key));
+    debug_assert_eq!(best.found, best.places.len());
+}
+
+/// The largest keys so far, in falling order.
+struct Best<'a> {
+    places: &'a mut [Candidate],
+    found: usize,
+}
+
+impl Best<'_> {
+    /// Whether a key that is not above this one comes too late.
+    #[inline(always)]
+    fn is_above(&self, key: f64) -> bool {
+        self.found == self.places.len() && key <= self.places[self.found - 1].key
+    }
+
+    #[inline(always)]
+    fn offer(&mut self, position: usize, key: f64) {
         let key = if key.is_nan() { f64::NEG_INFINITY } else { key };
-        if found == best.len() {
-            if key <= smallest {
-                continue;
-            }
-        } else {
-            found += 1;
+        if !self.is_above(key) {
+            self.insert(position, key);
         }
-        let mut at = found - 1;
-        while at > 0 && best[at - 1].key < key {
-            best[at] = best[at - 1];
+    }
+
+    fn insert(&mut self, position: usize, key: f64) {
+        self.found = self.places.len().min(self.found + 1);
+        let mut at = self.found - 1;
+        while at > 0 && self.places[at - 1].key < key {
+            self.places[at] = self.places[at - 1];
             at -= 1;
         }
-        best[at] = Candidate { key, position: position as u32, ..Candidate::default() };
-        smallest = best[found - 1].key;
+        self.places[at] = Candidate { key, position: position as u32, ..Candidate::default() };
     }
-    debug_assert_eq!(found, best.len());
 }
 
 /// Fills `candidates` with what the row could do, the chosen ones first, and `norms` with the [`log_sum_exp`] of each beam.
@@ -118,7 +133,12 @@ pub(super) fn choose<T: Real>(
             let best = &mut candidates[beam * each..][..each];
             if noise.is_some() {
                 let noise = noise.pairs(beams.row, beams.step, beam);
-                top_k(scores.iter().enumerate().map(|(pair, score)| score.to_f64() + noise(pair)), best);
+                let mut best = Best { places: best, found: 0 };
+                for (pair, score) in scores.iter().enumerate() {
+                    if !best.is_above(score.to_f64() + noise.at_most(pair)) {
+                        best.offer(pair, score.to_f64() + noise.at(pair));
+                    }
+                }
             } else {
                 top_k(scores.iter().map(|score| score.to_f64()), best);
             }
@@ -140,7 +160,7 @@ fn prune(beams: &Beams, rules: Rules, noise: Noise, candidates: &mut [Candidate]
     let noise = noise.candidates(beams.row, beams.step);
     for candidate in candidates.iter_mut() {
         let key = match rules.overflow {
-            Overflow::Prune => candidate.score + noise(candidate.number as usize),
+            Overflow::Prune => candidate.score + noise.at(candidate.number as usize),
             // The softened rest has the noise's part: nothing is lost by chance.
             Overflow::Soften => candidate.score,
         };
