@@ -28,7 +28,7 @@ impl Plan<'_> {
     }
 
     pub(crate) fn chunked(rules: Rules, arity: usize) -> Self {
-        Self { arity: Some(arity), ..Self::flat(rules) }
+        Self { arity: Some(arity), ..Self::flat(Rules { chunk: arity, ..rules }) }
     }
 }
 

@@ -93,7 +93,7 @@ fn parents_first() {
 #[test]
 fn softened_beams() {
     for width in 2..5 {
-        let rules = Rules { width, compose: Compose::Every, overflow: Overflow::Soften, share: false };
+        let rules = Rules { width, compose: Compose::Every, overflow: Overflow::Soften, ..Rules::default() };
         check(Plan::flat(rules), &[6, 3]);
         check(Plan { noisy: true, ..Plan::chunked(rules, 4) }, &[9]);
     }

@@ -125,6 +125,15 @@ fn parents_that_were_composed_first_are_the_same() {
     close(&[outcome.mean], &[25.79 / 0.97]);
 }
 
+/// Six trees fit into seven beams, so nothing is chosen: a full chunk keeps the order in which they came, a shorter one has the best
+/// tree first.
+#[test]
+fn short_chunks_are_in_order() {
+    let ordered = |chunk: usize| search(Rules { chunk, ..beams(7) }, Noise::None).probabilities;
+    close(&ordered(4), &[0.48, 0.12, 0.27, 0.03, 0.05, 0.05]);
+    close(&ordered(5), &[0.48, 0.27, 0.12, 0.05, 0.05, 0.03]);
+}
+
 /// Before the second step the beams are 5 3 4 and 1 8 4. The best candidate stays, the others have shares of 9, 4 and 1 of 14:
 /// 5 of 7 for the second beam, 13 of 14 for the first position. The means of parents there are 107 and 102 of 7, the old nodes
 /// 15 of 7 and 4: the new nodes are 703 of 49 and 233 of 49.

@@ -17,10 +17,11 @@ fn case(draws: &mut Draws) -> (Vec<usize>, Plan<'static>) {
     let longest = if compose == Compose::Every { 20 } else { 60 };
     let lengths = (0..1 + draws.below(4)).map(|_| 1 + draws.below(longest) as usize).collect();
     let share = draws.below(2) == 0;
-    let rules = Rules { width: 1 + draws.below(7) as usize, compose, overflow: Overflow::Prune, share };
     let keep_best = draws.below(2) == 0;
     let align = [Align::Sampled { keep_best }, Align::Uniform { keep_best }, Align::String][draws.below(3) as usize];
     let arity = (draws.below(3) > 0).then(|| 2 + draws.below(9) as usize);
+    let width = 1 + draws.below(7) as usize;
+    let rules = Rules { width, compose, overflow: Overflow::Prune, share, chunk: arity.unwrap_or(0) };
     (lengths, Plan { rules, arity, align, given: None, noisy: draws.below(2) == 0 })
 }
 
@@ -154,9 +155,10 @@ fn softened_beams_are_beams() {
     for _ in 0..40 {
         let lengths: Vec<usize> = (0..1 + draws.below(3)).map(|_| 1 + draws.below(14) as usize).collect();
         let width = 2 + draws.below(4) as usize;
-        let rules = Rules { width, compose: Compose::Every, overflow: Overflow::Soften, share: false };
+        let rules = Rules { width, compose: Compose::Every, overflow: Overflow::Soften, ..Rules::default() };
         let arity = (draws.below(2) == 0).then_some(4);
-        let plan = Plan { arity, noisy: draws.below(2) == 0, ..Plan::flat(rules) };
+        let plan =
+            Plan { arity, noisy: draws.below(2) == 0, ..Plan::flat(Rules { chunk: arity.unwrap_or(0), ..rules }) };
         let (offsets, keys) = (offsets_of(&lengths), keys(lengths.len()));
         let batch = Batch { offsets: &offsets, keys: &keys };
         let look = |run: &Run<f64>| {

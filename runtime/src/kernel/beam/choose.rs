@@ -22,7 +22,7 @@ pub struct Candidate {
     pub number: u32,
 }
 
-/// One row at the beginning of a step.
+/// One row at the beginning of a step: `step + size` nodes at the start of the level.
 pub(super) struct Beams<'a> {
     /// The row of the search, for its noise.
     pub(super) row: usize,
@@ -119,6 +119,9 @@ pub(super) fn choose<T: Real>(
         for (beam, (candidate, &score)) in candidates.iter_mut().zip(beams.scores).enumerate() {
             *candidate = Candidate { score, beam: beam as u32, number: beam as u32, ..Candidate::default() };
         }
+        if beams.step + 2 < rules.chunk {
+            order(beams, rules, noise, &mut candidates[..live]);
+        }
         return Chosen { hard: live, soft: 0 };
     }
     let pairs = beams.size - 1;
@@ -152,23 +155,29 @@ pub(super) fn choose<T: Real>(
     prune(beams, rules, noise, &mut candidates[..live * each])
 }
 
-/// Brings the candidates that stay to the front.
+/// Brings the candidates that stay to the front, if there are too many.
 fn prune(beams: &Beams, rules: Rules, noise: Noise, candidates: &mut [Candidate]) -> Chosen {
-    if candidates.len() <= rules.width {
-        return Chosen { hard: candidates.len(), soft: 0 };
+    let (count, width) = (candidates.len(), rules.width);
+    if count <= width {
+        return Chosen { hard: count, soft: 0 };
     }
+    order(beams, rules, noise, candidates);
+    match rules.overflow {
+        Overflow::Prune => Chosen { hard: width, soft: 0 },
+        Overflow::Soften => Chosen { hard: width - 1, soft: count + 1 - width },
+    }
+}
+
+/// Orders candidates by accumulated score and noise, the largest first.
+fn order(beams: &Beams, rules: Rules, noise: Noise, candidates: &mut [Candidate]) {
     let noise = noise.candidates(beams.row, beams.step);
     for candidate in candidates.iter_mut() {
         let key = match rules.overflow {
             Overflow::Prune => candidate.score + noise.at(candidate.number as usize),
-            // The softened rest has the noise's part: nothing is lost by chance.
+            // What has no beam of its own is not lost, and not left to chance.
             Overflow::Soften => candidate.score,
         };
         candidate.key = if key.is_nan() { f64::NEG_INFINITY } else { key };
     }
     candidates.sort_unstable_by(|a, b| b.key.total_cmp(&a.key).then(a.number.cmp(&b.number)));
-    match rules.overflow {
-        Overflow::Prune => Chosen { hard: rules.width, soft: 0 },
-        Overflow::Soften => Chosen { hard: rules.width - 1, soft: candidates.len() + 1 - rules.width },
-    }
 }

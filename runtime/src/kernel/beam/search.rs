@@ -40,6 +40,10 @@ pub struct Rules {
     /// Whether a pair that several beams of a row choose, now or later, is composed once. The values are the same if the cell
     /// gives equal values for equal pairs, so not with dropout.
     pub share: bool,
+    /// Nodes of a full chunk, where the rows are chunks of an outer fold; else 0. A shorter row puts its beams in order at its last
+    /// merge, though it scores nothing, so that beam 0 is the best one there, too. (In a padded batch its last merge is a step
+    /// like the others. In a full chunk the order is that of the last choice, or of insertion if all had room.)
+    pub chunk: usize,
 }
 
 /// Beams of a row after a step: `live` of them over `size` nodes before it.
