@@ -125,8 +125,8 @@ fn parents_that_were_composed_first_are_the_same() {
     close(&[outcome.mean], &[25.79 / 0.97]);
 }
 
-/// Six trees fit into seven beams, so nothing is chosen: a full chunk keeps the order in which they came, a shorter one has the best
-/// tree first.
+/// Six trees fit into seven beams, so nothing is chosen: a full chunk keeps the order in which they came, a shorter one has
+/// the best tree first.
 #[test]
 fn short_chunks_are_in_order() {
     let ordered = |chunk: usize| search(Rules { chunk, ..beams(7) }, Noise::None).probabilities;
@@ -205,6 +205,25 @@ fn the_best_are_found_in_order() {
     assert_eq!(best(&[2.0, 2.0, 2.0], 2), [0, 1]);
     assert_eq!(best(&[f64::NAN, 1.0, f64::NAN, 2.0], 3), [3, 1, 0]);
     assert_eq!(best(&[f64::NEG_INFINITY, f64::NAN], 2), [0, 1]);
+}
+
+/// Weights that have run away give numbers that are none, and no other fault.
+#[test]
+fn what_is_no_number_spreads_and_harms_nothing_else() {
+    for (compose, overflow) in
+        [(Compose::Chosen, Overflow::Prune), (Compose::Every, Overflow::Prune), (Compose::Every, Overflow::Soften)]
+    {
+        for score in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let mut search = Search::default();
+            search.leaves(Rules { compose, overflow, chunk: 9, ..beams(3) }, &[0, 6, 8]);
+            while search.is_busy() {
+                let scores = vec![score; search.pairs()];
+                search.step(&scores, Noise::None, None);
+            }
+            assert!(search.scores(0).iter().all(|score| score.is_nan()));
+            assert_eq!(search.scores(1), [0.0], "the other row");
+        }
+    }
 }
 
 #[test]

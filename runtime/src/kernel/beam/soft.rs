@@ -1,9 +1,9 @@
 //! The softened beam ("one soft"): what there is no beam for becomes one beam of means.
 //!
-//! With shares `w` of the candidates (the softmax of their scores), `W_j` the share of beam j and `s_i` that of position i, the
-//! new node at i is `s_i P_i + (1 - cum_i) O_i + (cum_i - s_i) O_(i+1)`: `P` the mean of the parents by `W`, `O` that of the old
-//! nodes, `cum` the running sum of `s`. Left of the first and right of the last position that has a share, it is a mean of old nodes
-//! alone; where all beams have the same node there, it is that node.
+//! With shares `w` of the candidates (the softmax of their scores), `W_j` the share of beam j and `s_i` that of position i,
+//! the new node at i is `s_i P_i + (1 - cum_i) O_i + (cum_i - s_i) O_(i+1)`: `P` the mean of the parents by `W`, `O` that of
+//! the old nodes, `cum` the running sum of `s`. Left of the first and right of the last position that has a share, it is a
+//! mean of old nodes alone; where all beams have the same node there, it is that node.
 
 use std::ops::Range;
 
