@@ -14,7 +14,9 @@
 #![allow(clippy::too_many_arguments, reason = "a kernel takes flat slices and sizes; a struct would only rename them")]
 
 pub mod attention;
+pub mod beam;
 pub mod channels;
+pub mod continuous;
 pub mod dropout;
 pub mod elementwise;
 pub mod embedding;
@@ -24,6 +26,7 @@ pub mod loss;
 mod math;
 pub mod norm;
 pub mod optimiser;
+pub mod ordered_memory;
 pub mod parallel;
 pub mod pool;
 pub mod position;

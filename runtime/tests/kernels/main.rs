@@ -1,6 +1,7 @@
 //! The CPU kernels against plain references, finite differences, and themselves on other numbers of threads.
 
 mod attention;
+mod composition;
 mod linear;
 mod moving;
 mod pointwise;

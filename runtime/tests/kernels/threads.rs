@@ -1,6 +1,7 @@
 //! Every kernel gives the same bits on one, two and three threads.
 
 use rtc_runtime::kernel::attention::{Attention, MaskKind, ProbabilityDropout, attention, attention_grad};
+use rtc_runtime::kernel::continuous::{Side, neighbours, neighbours_grad};
 use rtc_runtime::kernel::linear::column_sum;
 use rtc_runtime::kernel::product::{Orientation, Packed, outer, product};
 use rtc_runtime::kernel::unit::{Groups, dot_unit};
@@ -56,6 +57,20 @@ fn attentions() {
         let (mut dq, mut dk, mut dv) = (vec![0.0; len], vec![0.0; len], vec![0.0; len]);
         attention_grad(&spec, &q, &k, &v, &dout, &starts, &starts, &mut dq, &mut dk, &mut dv);
         [dq, dk, dv].concat()
+    });
+}
+
+#[test]
+fn continuous_composition() {
+    let starts = offsets(&[300, 0, 700, 1]);
+    let d = 96;
+    let (x, dy) = (singles("x", 1001 * d), singles("dy", 1001 * d));
+    let e: Vec<f32> = singles("e", 1001).iter().map(|x| 1.0 / (1.0 + x.exp())).collect();
+    same_bits(|| filled(1001 * d, |y| neighbours(Side::Left, &e, &starts, &x, d, y)));
+    same_bits(|| {
+        let (mut dx, mut de) = (vec![0.0; 1001 * d], vec![0.0; 1001]);
+        neighbours_grad(Side::Right, &e, &starts, &x, d, &dy, &mut dx, &mut de);
+        [dx, de].concat()
     });
 }
 
