@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::graph::{Graph, NodeId, RegionId};
+use super::loops::Cut;
 use super::ops::Op;
-use super::types::{Attr, Dim, Type};
+use super::types::{Attr, BATCH, Dim, Type};
 
 /// Sizes of the symbolic axes for which a cost is asked.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,6 +145,9 @@ pub fn loop_sizes(node: &super::graph::Node, sizes: &Sizes) -> (f64, Sizes) {
     let mut inner = sizes.clone();
     let int = |name: &str| node.attrs.get(name).and_then(Attr::int).map(|v| v as f64);
     let axis = |name: &str| node.attrs.get(name).and_then(Attr::text);
+    if let (Some(cut), Some(over), Some(axis)) = (Cut::of(node), axis("over"), axis("axis")) {
+        return fold_sizes(cut, (over, axis), sizes);
+    }
     match (node.op, axis("over"), axis("axis")) {
         (Op::Chunks | Op::Unwind, Some(over), Some(axis)) => {
             let length = sizes.axes.get(over).copied().unwrap_or(1.0);
@@ -160,4 +164,20 @@ pub fn loop_sizes(node: &super::graph::Node, sizes: &Sizes) -> (f64, Sizes) {
             (sizes.depth.map_or(bound, |d| d.min(bound)), inner)
         }
     }
+}
+
+/// All levels of a fold as one run of its body: its rows are the chunks of all levels.
+fn fold_sizes(cut: Cut, (over, axis): (&str, &str), sizes: &Sizes) -> (f64, Sizes) {
+    let mut inner = sizes.clone();
+    let (mut length, mut nodes, mut chunks) = (sizes.axes.get(over).copied().unwrap_or(1.0), 0.0, 0.0);
+    while length > 1.0 {
+        let width = cut.width(length.ceil() as usize) as f64;
+        nodes += length;
+        length = (length / width).ceil();
+        chunks += length;
+    }
+    let rows = sizes.axes.get(BATCH).copied().unwrap_or(1.0);
+    inner.axes.insert(BATCH.to_owned(), rows * chunks);
+    inner.axes.insert(axis.to_owned(), nodes / f64::max(chunks, 1.0));
+    (1.0, inner)
 }

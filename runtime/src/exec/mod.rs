@@ -108,6 +108,8 @@ pub struct Executor<T: Element> {
     exprs: Rc<Exprs>,
     /// What halted rows cost.
     pub halting: Halting,
+    /// When set, balanced folds that can do without take each row as one chunk: the outer recursion is left out.
+    pub flat: bool,
     /// When set, every node's results are checked, and the first one that is not finite is named.
     pub check_finite: bool,
     /// When set, accepted steps of halting recurrences are recorded here.
@@ -161,6 +163,7 @@ impl<T: Element> Executor<T> {
             axes: axis_names(&plan),
             exprs: Rc::new(mask::exprs(&plan.graph)),
             halting: Halting::default(),
+            flat: false,
             check_finite: false,
             watched: None,
             plan,

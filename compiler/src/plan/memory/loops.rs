@@ -22,7 +22,7 @@ struct Group {
 }
 
 /// Values as they stood before a body saw only some of their rows.
-type Uncut = Vec<(Value, Held)>;
+pub(super) type Uncut = Vec<(Value, Held)>;
 
 impl Walk<'_> {
     /// Runs `step` for a group, and leaves behind what all its steps leave behind.
@@ -145,7 +145,7 @@ impl Walk<'_> {
         }
     }
 
-    fn finish(&mut self, node: &Node, values: Vec<Held>, tape: Vec<Taped>) {
+    pub(super) fn finish(&mut self, node: &Node, values: Vec<Held>, tape: Vec<Taped>) {
         for (result, held) in node.results.iter().zip(values) {
             self.set(*result, held);
         }
@@ -154,12 +154,12 @@ impl Walk<'_> {
         }
     }
 
-    fn owner(&self, body: RegionId) -> crate::ir::graph::NodeId {
+    pub(super) fn owner(&self, body: RegionId) -> crate::ir::graph::NodeId {
         self.plan.graph.owner(body).expect("a body belongs to a loop")
     }
 
     /// Cuts what a body captures down to the rows of `env`.
-    fn cut(&mut self, body: RegionId, env: &Env) -> Uncut {
+    pub(super) fn cut(&mut self, body: RegionId, env: &Env) -> Uncut {
         let plan = self.plan;
         let mut full = vec![];
         for &value in &plan.regions[body.index()].captures {
@@ -172,7 +172,7 @@ impl Walk<'_> {
         full
     }
 
-    fn put_back(&mut self, full: Uncut) {
+    pub(super) fn put_back(&mut self, full: Uncut) {
         for (value, held) in full {
             self.set(value, held);
         }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use super::pool::{Block, Pool};
 use super::{Load, product};
 use crate::ir::graph::{MAIN, Node, RegionId, Value};
+use crate::ir::loops::Cut;
 use crate::ir::ops::Op;
 use crate::ir::types::{BATCH, Dim, Elem, FRAMED, LENGTH, PAIRS, Type};
 use crate::plan::{Plan, Step};
@@ -162,6 +163,8 @@ impl<'p> Walk<'p> {
             Op::Param | Op::Accumulate => {}
             Op::Recur => self.recur(node, env),
             Op::Chunks => self.chunks(node, env),
+            Op::Fold => self.fold(node, env),
+            Op::Unwind if Cut::of(node).is_some() => self.unfold(step, node, env),
             Op::Unwind => self.unwind(step, node, env),
             Op::Squeeze | Op::Unsqueeze => {
                 let same = self.value(node.operands[0], env);

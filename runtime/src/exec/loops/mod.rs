@@ -1,7 +1,8 @@
-//! The three loops: depth recurrence (`recur`), chunk recurrence (`chunks`), and the backward run of either
-//! (`unwind`). Here is what they share.
+//! The loops: depth recurrence (`recur`), chunk recurrence (`chunks`), balanced fold (`fold`), and the backward run of
+//! each (`unwind`). Here is what they share.
 
 mod chunks;
+mod fold;
 mod recur;
 mod unwind;
 
@@ -9,7 +10,7 @@ use rtc_compiler::ir::graph::{Node, RegionId, Value};
 use rtc_compiler::ir::types::{Attr, Type};
 use rtc_compiler::plan::Plan;
 
-use super::rows::{Axis, Bounds, Env, scatter};
+use super::rows::{Axis, Bounds, Env, row_of, scatter};
 use super::storage::{Buffer, Element, List, Plain, Shared};
 use super::value::{Tape, TapeStep, Val};
 use super::{Executor, Fault, Watched};
@@ -177,7 +178,7 @@ impl<T: Element> Executor<T> {
             && let Some(Val::Real(used)) = done.get(n)
         {
             let used = used.iter().map(|x| x.to_f64()).collect();
-            list.push(Watched { label: node.label.clone(), rows: env.ids.to_vec(), used, ran });
+            list.push(Watched { label: node.label.clone(), rows: env.ids.iter().map(|id| row_of(*id)).collect(), used, ran });
         }
         let mut results = node.results.iter().copied();
         for (result, val) in results.by_ref().zip(done) {
