@@ -6,12 +6,12 @@ use crate::ir::graph::{Misfit, Value};
 use crate::schema::LAYERS;
 use crate::spec::Block;
 
-/// Runs the layers of a block in order, each on the state of the one before it. The block's gate, where it has one,
-/// mixes the result with the input.
+/// Runs the layers of a block in order, each on the state of the one before it; what makes one vector of a sequence comes
+/// last. The block's gate, where it has one, mixes the result with the input.
 pub(crate) fn group(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
     let mut here = place.clone();
     for (child, name) in block.children.iter().zip(&names(block)) {
-        if let Lowering::Layer(layer) = lowering(child)? {
+        if let Lowering::Layer(layer) | Lowering::Reduce(layer) = lowering(child)? {
             here.state = l.scoped(name, |l| layer(l, child, &here))?;
         }
     }

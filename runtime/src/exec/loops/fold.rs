@@ -3,7 +3,7 @@
 //! Rows lie packed end to end, and so do their chunks: a level reads the nodes of the level below again with other
 //! offsets, and the vectors that its body gives for all chunks of all rows are the nodes of the next level.
 
-use rtc_compiler::ir::graph::Node;
+use rtc_compiler::ir::graph::{Node, Value};
 use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::types::{FRAMED, LENGTH, Type};
 use rtc_compiler::plan::Step;
@@ -141,7 +141,7 @@ impl<T: Element> Executor<T> {
         let everyone = arena.list(0..env.rows());
         let counts = chunk_counts(&tape, &everyone);
         let results = &node.results[carried..];
-        let zeroed = |of| arena.filled(env.extent(plan.graph.ty(*of)), T::ZERO);
+        let zeroed = |of: &Value| arena.filled(env.extent(plan.graph.ty(*of)), T::ZERO);
         let mut sums: List<Buffer<T>> = arena.list(results.iter().map(zeroed));
         let mut above = Above { rows: arena.list([]), nodes: Val::real(arena.take(0)) };
         while let Some(TapeStep { env: here, rows, saved, .. }) = tape.pop() {
