@@ -43,8 +43,10 @@ pub(crate) struct Cell {
     /// Vectors that it hands on besides the one that it gives; they start as zeros, and only a chain has them.
     pub(crate) memories: usize,
     /// What it gives and hands on, from what it gave and handed on before (left) and the next vector (right).
-    pub(crate) step: fn(&mut Lower<'_>, &Block, &[Value], Value) -> Result<Vec<Value>, Misfit>,
+    pub(crate) step: CellStep,
 }
+
+type CellStep = fn(&mut Lower<'_>, &Block, &[Value], Value) -> Result<Vec<Value>, Misfit>;
 
 /// What a gate can use.
 #[derive(Clone, Copy, Debug)]

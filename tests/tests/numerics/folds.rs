@@ -12,7 +12,7 @@ use rtc_compiler::pass;
 use rtc_compiler::pipeline;
 use rtc_compiler::spec::Spec;
 use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::exec::Halting;
+use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::learner::{Learner, UpdateRule};
 use rtc_runtime::model::Model as Trained;
 use rtc_runtime::rng::Key;
@@ -97,13 +97,13 @@ fn a_flat_fold_takes_the_row_as_one_chunk() {
     let graph = of_numbers("arity: 3, last: strict, plan: row, flat: true", true);
     let table: Arrays = [("table".to_owned(), (0..100).map(f64::from).collect())].into();
     let mut executor = executor::<f64>(&graph, &table, Halting::Compact);
-    let mut roots = |flat: bool| {
-        executor.flat = flat;
+    let mut roots = |inference: Inference| {
+        executor.inference = inference;
         let outputs = executor.run(&counting(&[7, 1, 3], 7), Key::new(0)).expect("the batch fits");
         outputs.real("root").expect("a root").to_vec()
     };
-    assert_eq!(roots(false), [112.0, 1.0, 12.0]);
-    assert_eq!(roots(true), [56.0, 1.0, 12.0], "2 (1 + ... + 7), and a token alone is its own root");
+    assert_eq!(roots(Inference::Recursive), [112.0, 1.0, 12.0]);
+    assert_eq!(roots(Inference::Flat), [56.0, 1.0, 12.0], "2 (1 + ... + 7), and a token alone is its own root");
 }
 
 /// 10,000 elements make no deep call, and the thousand levels of a chain of twos are levels of a loop.
@@ -111,7 +111,8 @@ fn a_flat_fold_takes_the_row_as_one_chunk() {
 fn long_rows_fold() {
     let graph = of_numbers("arity: 2, last: strict, plan: row", false);
     let table: Arrays = [("table".to_owned(), vec![1.0; 100])].into();
-    let rows = Batch { tokens: vec![1; 10_000], offsets: vec![0, 10_000], labels: Labels::Class(vec![0]), width: 10_000 };
+    let rows =
+        Batch { tokens: vec![1; 10_000], offsets: vec![0, 10_000], labels: Labels::Class(vec![0]), width: 10_000 };
     let root = run::<f64>(&graph, &table, &rows, Halting::Compact).outputs["root"][0];
     assert!(root > 1e6 && root.is_finite());
 }
@@ -179,7 +180,8 @@ fn golden_logits(source: &str, names: &[String], place: (&str, &str), x: &[f64],
     let weights = golden_weights(&graph, names, place, x);
     let size = x.len() / 4 / lengths.len();
     let mut rows = counting(lengths, size);
-    rows.tokens = lengths.iter().enumerate().flat_map(|(row, n)| (row * size..row * size + n).map(|t| t as u32)).collect();
+    rows.tokens =
+        lengths.iter().enumerate().flat_map(|(row, n)| (row * size..row * size + n).map(|t| t as u32)).collect();
     run::<f64>(&graph, &weights, &rows, Halting::Compact).outputs["logits"].clone()
 }
 
@@ -374,7 +376,8 @@ fn nestings_compute_the_same_however_they_are_run() {
 fn nestings_learn() {
     for model in nestings() {
         let binding = binding(Objective::Classify);
-        let (training, inference) = pipeline::plans(&model.spec, &binding).unwrap_or_else(|e| panic!("{}: {e}", model.name));
+        let (training, inference) =
+            pipeline::plans(&model.spec, &binding).unwrap_or_else(|e| panic!("{}: {e}", model.name));
         let mut trained = Trained::<f32>::new(training, inference, binding, 3);
         let rule = UpdateRule {
             learning_rate: 0.01,

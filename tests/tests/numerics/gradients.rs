@@ -522,7 +522,8 @@ fn every_differentiable_op_has_a_case() {
     let graphs = all();
     let nodes = graphs.iter().flat_map(|(_, g, ..)| g.walk(MAIN).into_iter().map(|n| g.node(n).op));
     let seen: BTreeSet<Op> = nodes.collect();
-    let wanted = |op: &Op| !std::ptr::fn_addr_eq(op.def().gradient, none) || matches!(op, Op::Recur | Op::Chunks | Op::Fold);
+    let wanted =
+        |op: &Op| !std::ptr::fn_addr_eq(op.def().gradient, none) || matches!(op, Op::Recur | Op::Chunks | Op::Fold);
     let missing: Vec<&Op> = Op::ALL.iter().filter(|op| wanted(op) && !seen.contains(op)).collect();
     assert!(missing.is_empty(), "no case for {missing:?}");
     assert!(Op::ALL.iter().filter(|op| wanted(op)).count() > 30, "the rules are told apart");

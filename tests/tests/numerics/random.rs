@@ -438,7 +438,11 @@ impl Generator {
         });
         let ty = Kind::Sequence(axis).ty();
         let open = format!("(%{nodes}: {ty}) {{\n{body}yield %{}\n}}", yields.join(", %"));
-        let cut = ["arity: 2, last: merge, plan: row", "arity: 3, last: strict, plan: row", "arity: 2, last: merge, plan: batch"];
+        let cut = [
+            "arity: 2, last: merge, plan: row",
+            "arity: 3, last: strict, plan: row",
+            "arity: 2, last: merge, plan: batch",
+        ];
         let attrs = format!("{}, over: length, axis: {axis}", cut[self.below(3)]);
         self.close("fold", &[sequence.name], &attrs, &[Kind::Row, Kind::Rows], &open);
     }

@@ -30,7 +30,11 @@ fn fits_task(site: &Site<'_>, problems: &mut Problems) {
         Objective::Pair => "one class per pair of rows",
         Objective::Each => "one class per token",
     };
-    let help = if per_token { "use `readout mean`, `end`, `first` or `max`" } else { "use `readout each`" };
+    let help = match site.block.variant {
+        "each" => "use `readout mean`, `end`, `first` or `max`",
+        "root" => "a fold has no answer for every token: take the `recurse` out, and use `readout each`",
+        _ => "use `readout each`",
+    };
     problems.report(
         Diagnostic::new(Kind::ObjectiveMismatch, site.block.span, format!("`{title}` does not fit {task}"))
             .label(format!("the task asks for {wants}"))

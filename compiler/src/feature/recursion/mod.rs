@@ -27,7 +27,7 @@ pub(super) const SLOT: Slot = Slot {
 const REDUCERS: &[&str] = &["cell", "pool", "recurse"];
 
 /// The statement of a fold that makes one vector of its sequence.
-fn reducer<'a>(block: &'a Block) -> Option<&'a Block> {
+fn reducer(block: &Block) -> Option<&Block> {
     block.children.iter().find(|child| REDUCERS.contains(&child.slot))
 }
 

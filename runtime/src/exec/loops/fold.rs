@@ -12,7 +12,7 @@ use super::{Part, int, word};
 use crate::exec::rows::{Axis, Env};
 use crate::exec::storage::{Buffer, Element, List};
 use crate::exec::value::{TapeStep, Val};
-use crate::exec::{Executor, Fault};
+use crate::exec::{Executor, Fault, Inference};
 
 /// A fold while it runs.
 struct Fold<T: Element> {
@@ -86,7 +86,7 @@ impl<T: Element> Executor<T> {
         let over = word(node, "over");
         let whole = env.axis(over);
         let cut = Cut::of(node).expect("the verifier asks for an arity");
-        let flat = self.flat && word(node, "flat") == "true";
+        let flat = self.inference == Inference::Flat && word(node, "flat") == "true";
         // The width of the padded batch is that of whole rows.
         let padded = match over {
             LENGTH => env.width,

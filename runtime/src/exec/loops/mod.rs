@@ -178,7 +178,12 @@ impl<T: Element> Executor<T> {
             && let Some(Val::Real(used)) = done.get(n)
         {
             let used = used.iter().map(|x| x.to_f64()).collect();
-            list.push(Watched { label: node.label.clone(), rows: env.ids.iter().map(|id| row_of(*id)).collect(), used, ran });
+            list.push(Watched {
+                label: node.label.clone(),
+                rows: env.ids.iter().map(|id| row_of(*id)).collect(),
+                used,
+                ran,
+            });
         }
         let mut results = node.results.iter().copied();
         for (result, val) in results.by_ref().zip(done) {
