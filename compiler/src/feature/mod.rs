@@ -139,7 +139,7 @@ impl<'a> Site<'a> {
 
     /// The layers of this statement.
     pub fn layers(&self) -> impl Iterator<Item = &'a Block> {
-        self.block.children.iter().filter(|c| crate::schema::LAYERS.contains(&c.slot))
+        self.block.children.iter().filter(|c| crate::schema::FOLDING.contains(&c.slot))
     }
 }
 

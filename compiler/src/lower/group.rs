@@ -3,7 +3,7 @@
 use super::builder::{Lower, Place};
 use crate::feature::{Lowering, Mix, lowering, misplaced};
 use crate::ir::graph::{Misfit, Value};
-use crate::schema::LAYERS;
+use crate::schema::FOLDING;
 use crate::spec::Block;
 
 /// Runs the layers of a block in order, each on the state of the one before it; what makes one vector of a sequence comes
@@ -24,12 +24,12 @@ pub(crate) fn group(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<V
 /// Names of the statements of a group: the variant or the slot; a layer that occurs again is numbered.
 fn names(block: &Block) -> Vec<String> {
     let own = |c: &Block| if c.variant.is_empty() { c.slot } else { c.variant };
-    let layers: Vec<&Block> = block.children.iter().filter(|c| LAYERS.contains(&c.slot)).collect();
+    let layers: Vec<&Block> = block.children.iter().filter(|c| FOLDING.contains(&c.slot)).collect();
     let before = |child: &Block| {
         layers.iter().take_while(|c| !std::ptr::eq(**c, child)).filter(|c| own(c) == own(child)).count()
     };
     let name = |child: &Block| match before(child) {
-        n if n > 0 && LAYERS.contains(&child.slot) => format!("{}_{}", own(child), n + 1),
+        n if n > 0 && FOLDING.contains(&child.slot) => format!("{}_{}", own(child), n + 1),
         _ => own(child).to_owned(),
     };
     block.children.iter().map(name).collect()

@@ -100,7 +100,8 @@ fn balanced_chunks_are_the_exception() {
     let mut seen = 0;
     for model in models::all(Objective::Classify, &["chunkwise.cut: balanced", "chunkwise.size: 6"]) {
         let by_size = model.spec.root.any(&|b| b.word("cut") == Some("balanced") && b.int("size").is_some());
-        if !by_size {
+        // A fold around cuts the row first.
+        if !by_size || model.folds() {
             continue;
         }
         seen += 1;

@@ -7,7 +7,7 @@ use crate::ir::graph::{Misfit, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
 use crate::lower::{Halted, Lower, Place, group, need};
-use crate::schema::{Children, Default, LAYERS, SIZE, Schema, int, word};
+use crate::schema::{Children, Default, FOLDING, SIZE, Schema, int, word};
 use crate::spec::Block;
 
 /// The feature.
@@ -37,7 +37,7 @@ pub(super) const CHUNKWISE: Feature = Feature {
         children: &[
             Children::one(&["memory"]),
             Children::or(&["gate"], "none"),
-            Children::any(LAYERS),
+            Children::any(FOLDING),
             Children::optional(&["update"]),
         ],
     },

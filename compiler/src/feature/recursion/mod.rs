@@ -42,21 +42,10 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
         ),
         Some(reducer) => nothing_after(reducer, &site.block.children, problems),
     }
-    let Some(parent) = site.parent() else { return };
-    match (parent.slot, parent.variant) {
-        ("model", _) | ("recur", "chunkwise") => nothing_after(site.block, &parent.children, problems),
-        // The fold around looks after it.
-        ("recurse", _) => {}
-        _ => problems.report(
-            Diagnostic::new(
-                Kind::NoSequence,
-                site.block.span,
-                format!("`{title}` can't stand in `{}`", parent.title()),
-            )
-            .label("it leaves one vector")
-            .note(parent.span, "this goes on with a sequence")
-            .help("let it be the last layer of the model, of `recur chunkwise` or of another `recurse`"),
-        ),
+    // A fold around looks after what stands in it.
+    let parent = site.parent().filter(|parent| parent.slot != "recurse");
+    if let Some(parent) = parent {
+        nothing_after(site.block, &parent.children, problems);
     }
 }
 
