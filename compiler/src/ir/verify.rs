@@ -81,7 +81,6 @@ pub fn verify(graph: &Graph) -> Result<(), Vec<Violation>> {
                 Op::Recur => checker.recur(node),
                 Op::Chunks => checker.chunks(node),
                 Op::Fold => checker.fold(node),
-                Op::Unwind if graph.node(node).attrs.contains_key("arity") => checker.unwind_fold(node),
                 Op::Unwind => checker.unwind(node),
                 _ => {}
             }
@@ -359,12 +358,9 @@ impl Checker<'_> {
         self.expect(id, "results", &self.types(&node.results), &[given, tape].concat());
     }
 
-    fn unwind_fold(&mut self, id: NodeId) {
+    /// The `unwind` of `forward`, which is a fold.
+    fn unwind_fold(&mut self, id: NodeId, forward: NodeId) {
         let node = self.graph.node(id);
-        let forward = node.operands.first().and_then(|t| loops::forward(self.graph, *t));
-        let Some(forward) = forward.filter(|f| self.graph.node(*f).op == Op::Fold) else {
-            return self.say(id, "the first operand is not the tape of a fold");
-        };
         let forward = self.graph.node(forward);
         let parts = loops::layout(self.graph, id);
         let (Some(nodes), Some(body)) = (forward.operands.first(), forward.body) else { return };
@@ -396,6 +392,13 @@ impl Checker<'_> {
         let Some(forward) = node.operands.first().and_then(|t| loops::forward(self.graph, *t)) else {
             return self.say(id, "the first operand is not the tape of a forward loop");
         };
+        let of_fold = self.graph.node(forward).op == Op::Fold;
+        if of_fold != node.attrs.contains_key("arity") {
+            return self.say(id, "an `unwind` has the `arity` of its forward loop exactly when that is a fold");
+        }
+        if of_fold {
+            return self.unwind_fold(id, forward);
+        }
         let save = self.graph.node(forward).body.and_then(|b| loops::save(self.graph, b));
         let saved = save.map_or(vec![], |s| self.types(&self.graph.node(s).operands));
         let parts = loops::layout(self.graph, id);
