@@ -55,7 +55,7 @@ pub struct Env {
     axes: List<(Rc<str>, Shared<Axis>)>,
     /// The random key of this point: seed, update and the counters of the loops around.
     pub key: Key,
-    /// The width of the padded batch, which `cut: balanced` reads.
+    /// The width of the padded batch, which `cut: balanced` and `plan: batch` read.
     pub width: usize,
 }
 
