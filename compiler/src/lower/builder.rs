@@ -130,16 +130,17 @@ impl<'a> Lower<'a> {
         out
     }
 
-    /// Runs `body` with new nodes going to `region`; halting recurrences met inside are returned with its result.
+    /// Runs `body` with new nodes going to `region`; halting recurrences met inside are returned with its result. A memory
+    /// made inside is not seen outside.
     pub(crate) fn inside<R>(
         &mut self,
         region: RegionId,
         body: impl FnOnce(&mut Self) -> Result<R, Misfit>,
     ) -> Result<(R, Vec<Halted>), Misfit> {
         let outer = std::mem::replace(&mut self.region, region);
-        let halted = std::mem::take(&mut self.halted);
+        let (halted, memory) = (std::mem::take(&mut self.halted), self.memory);
         let out = body(self);
-        self.region = outer;
+        (self.region, self.memory) = (outer, memory);
         let inner = std::mem::replace(&mut self.halted, halted);
         Ok((out?, inner))
     }

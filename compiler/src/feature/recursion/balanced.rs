@@ -77,8 +77,6 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
     let inside = l.with_axis(nodes, &axis);
     let x = l.graph().add_param(region, inside, "nodes");
     let pairs = cell(block)?;
-    // Whoever reads a memory inside or after the model means that of the model.
-    let memory = l.memory;
     l.folds += 1;
     let (vector, halted) = l.inside(region, |l| {
         let here = Place { memory: place.memory, step: place.step, ..Place::at(x) };
@@ -89,7 +87,6 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
         }
     })?;
     l.folds -= 1;
-    l.memory = memory;
     let attrs = attrs(block, (&over, &axis), pairs.is_none() && l.folds == 0)?;
     close(l, region, (nodes, vector), &halted, attrs)
 }
