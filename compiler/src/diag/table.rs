@@ -870,7 +870,7 @@ model m {
     /// The readout does not give what the task asks for.
     ObjectiveMismatch = "objective-mismatch", Error,
         summary: "The readout does not give what the task asks for.",
-        doc: "A task with one answer per row needs one vector per row; a task with an answer per token needs `readout each`. (The examples are checked for a classification task.)",
+        doc: "A task with one answer per row needs one vector per row; a task with an answer per token needs `readout each`, and no `recurse`, whose vector holds later tokens, too. (The examples are checked for a classification task.)",
         bad: r#"
 model m {
     embed { width: 8 }

@@ -329,6 +329,62 @@ mod state_space {
     }
 }
 
+// Cells.
+
+/// `W x + b` by the numbers of a parameter pair.
+fn linear(weights: &Arrays, name: &str, x: &[f64]) -> Vec<f64> {
+    let (w, b) = (&weights[&format!("{name}.weight")], &weights[&format!("{name}.bias")]);
+    let row = |n: usize| w[n * x.len()..(n + 1) * x.len()].iter().zip(x).map(|(w, x)| w * x).sum::<f64>();
+    (0..b.len()).map(|n| row(n) + b[n]).collect()
+}
+
+/// The next state and memory of a cell, number by number, from its definition.
+fn cell(kind: &str, weights: &Arrays, state: &[f64], memory: &[f64], x: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+    let place = format!("chain.{kind}");
+    let (a, b) = (linear(weights, &format!("{place}.input"), x), linear(weights, &format!("{place}.state"), state));
+    let d = x.len();
+    let gate = |block: usize, n: usize| sigmoid(a[block * d + n] + b[block * d + n]);
+    let each = |f: &dyn Fn(usize) -> f64| (0..d).map(f).collect::<Vec<f64>>();
+    match kind {
+        "elman" => (each(&|n| (a[n] + b[n]).tanh()), vec![]),
+        "gru" => {
+            let new = |n: usize| (a[2 * d + n] + gate(0, n) * b[2 * d + n]).tanh();
+            (each(&|n| gate(1, n) * state[n] + (1.0 - gate(1, n)) * new(n)), vec![])
+        }
+        _ => {
+            let new = |n: usize| (a[3 * d + n] + b[3 * d + n]).tanh();
+            let memory = each(&|n| gate(1, n) * memory[n] + gate(0, n) * new(n));
+            (each(&|n| gate(2, n) * memory[n].tanh()), memory)
+        }
+    }
+}
+
+#[test]
+fn plain_cells_compute_what_they_say() {
+    const D: usize = 3;
+    for kind in ["elman", "gru", "lstm"] {
+        let source = format!(
+            "model m {{ embed {{ width: {D} }}, recurse chain {{ leaf none, cell {kind} }}, readout root, head linear }}"
+        );
+        let binding = Binding { vocab: Some(8), classes: Some(4), objective: Objective::Classify };
+        let graph = pipeline::inference(&spec(&source), &binding).expect("the model lowers");
+        let weights = weights(&graph, 6, 0.8);
+        let lengths = [5, 1, 7];
+        let found = &run::<f64>(&graph, &weights, &counting(&lengths, 7), Halting::Compact).outputs["logits"];
+        let row = |length: &usize| {
+            let (mut state, mut memory) = (vec![0.0; D], vec![0.0; D]);
+            for token in 1..=*length {
+                let x = &weights["embed.table"][token * D..(token + 1) * D];
+                (state, memory) = cell(kind, &weights, &state, &memory, x);
+            }
+            linear(&weights, "head.output", &state)
+        };
+        let expected: Vec<f64> = lengths.iter().flat_map(row).collect();
+        assert!(distance(found, &expected) < 1e-12, "{kind}: {found:?}, {expected:?}");
+    }
+}
+
 // Nestings.
 
 fn nestings() -> Vec<Model> {

@@ -12,7 +12,7 @@ use super::{Lowering, Site, Slot, lowering, misplaced};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::ir::graph::{Misfit, Value};
 use crate::lower::Lower;
-use crate::schema::LAYERS;
+use crate::schema::{LAYERS, Objective};
 use crate::spec::Block;
 
 /// The keyword and its variants.
@@ -46,7 +46,23 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
     let parent = site.parent().filter(|parent| parent.slot != "recurse");
     if let Some(parent) = parent {
         nothing_after(site.block, &parent.children, problems);
+        sees_all(site, parent, problems);
     }
+}
+
+/// The vector of a chunk holds all of its tokens, also those behind a token that answers. A fold of the whole row leaves
+/// no token to answer, which the readout reports.
+fn sees_all(site: &Site<'_>, parent: &Block, problems: &mut Problems) {
+    if site.catalog.objective != Some(Objective::Each) || parent.slot == "model" {
+        return;
+    }
+    let title = site.block.title();
+    let task = site.catalog.task.as_deref().map_or_else(|| "the task".to_owned(), |t| format!("the task `{t}`"));
+    problems.report(
+        Diagnostic::new(Kind::ObjectiveMismatch, site.block.span, format!("`{title}` does not fit {task}"))
+            .label("its vector holds tokens that come after the one that answers")
+            .help("take it out: the layers of the chunk can answer for every token"),
+    );
 }
 
 /// What makes one vector of the sequence comes last: those after it would have no sequence.
