@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rtc_compiler::ir::graph::Parameter;
+use rtc_compiler::ir::graph::{MAIN, NodeId, Parameter};
 use rtc_compiler::ir::types::{Attr, Dim};
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::plan::Plan;
@@ -10,7 +10,7 @@ use rtc_compiler::plan::Plan;
 use crate::batch::{Batch, Labels};
 use crate::exec::arena::Arena;
 use crate::exec::storage::Element;
-use crate::exec::{Executor, Fault, Halting, Outputs, Watched, parameter_ranges};
+use crate::exec::{Executor, Fault, Halting, Inference, Outputs, Watched, parameter_ranges};
 use crate::kernel::{Real, elementwise, loss, optimiser};
 use crate::learner::{Arrays, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule};
 use crate::rng::Key;
@@ -108,6 +108,20 @@ impl<T: Element> Model<T> {
     pub fn set_halting(&mut self, halting: Halting) {
         self.training.halting = halting;
         self.inference.halting = halting;
+    }
+
+    /// Whether evaluation and prediction leave out the outer recursion from now on. Training always has it.
+    ///
+    /// # Errors
+    /// [`Inference::Flat`] for a model that has none, or none that it can do without.
+    pub fn set_inference(&mut self, inference: Inference) -> Result<(), LearnError> {
+        let graph = &self.inference.plan().graph;
+        let flat = |node: NodeId| graph.node(node).attrs.contains_key("flat");
+        if inference == Inference::Flat && !graph.walk(MAIN).into_iter().any(flat) {
+            return Err(LearnError::Mismatch("it has no outer recursion that can be left out".to_owned()));
+        }
+        self.inference.inference = inference;
+        Ok(())
     }
 
     /// The executor of the training step.

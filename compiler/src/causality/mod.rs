@@ -162,6 +162,7 @@ impl Analysis<'_> {
             Dependence::Rows => self.rows(id),
             Dependence::Recur => self.recur(id),
             Dependence::Chunks => self.chunks(id),
+            Dependence::Fold => self.fold(id),
             Dependence::Backward => self.everything(id, Why::Backward),
         }
     }

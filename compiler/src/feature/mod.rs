@@ -7,18 +7,22 @@
 //! of either.
 
 mod attention;
+mod cell;
 mod embed;
 mod feedforward;
 mod gating;
 mod halting;
 mod head;
 mod inject;
+mod leaf;
 mod lowering;
 mod markdown;
 mod memory;
 mod model;
+mod pool;
 mod readout;
 mod recurrence;
+mod recursion;
 mod stack;
 mod update;
 
@@ -79,12 +83,16 @@ pub const SLOTS: &[Slot] = &[
     stack::SLOT,
     memory::SLOT,
     update::SLOT,
+    recursion::SLOT,
+    leaf::SLOT,
+    cell::SLOT,
+    pool::SLOT,
     readout::SLOT,
     head::SLOT,
 ];
 
 /// Keywords that are kept for features to come.
-pub const PLANNED: &[&str] = &["recurse", "cell", "score", "select", "align", "confidence", "scan", "norm"];
+pub const PLANNED: &[&str] = &["score", "select", "align", "confidence", "scan", "norm"];
 
 /// The slot of a keyword.
 pub fn slot(keyword: &str) -> Option<&'static Slot> {
@@ -131,7 +139,7 @@ impl<'a> Site<'a> {
 
     /// The layers of this statement.
     pub fn layers(&self) -> impl Iterator<Item = &'a Block> {
-        self.block.children.iter().filter(|c| crate::schema::LAYERS.contains(&c.slot))
+        self.block.children.iter().filter(|c| crate::schema::FOLDING.contains(&c.slot))
     }
 }
 

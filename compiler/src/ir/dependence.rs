@@ -34,6 +34,8 @@ pub enum Dependence {
     Recur,
     /// A chunk recurrence: carried values from chunk to chunk, slices, and where the chunks are cut.
     Chunks,
+    /// A balanced fold: what stands in its region, and how many nodes there are, hangs on all positions of the axis.
+    Fold,
     /// On everything: ops of the backward run, in which later positions come first.
     Backward,
     /// No results.

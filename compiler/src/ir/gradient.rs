@@ -78,6 +78,18 @@ pub fn mean(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     vec![one(b, Op::MeanGrad, &[dy, node.operands[0]])]
 }
 
+/// `dy` at every position.
+pub fn sum(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::Spread, &[dy, node.operands[0]])]
+}
+
+/// The sum over the positions.
+pub fn spread(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::Sum, &[dy]), None]
+}
+
 /// `dx[i] = sum over t >= i of dy[t] / (t + 1)`.
 pub fn cumulative_mean(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);

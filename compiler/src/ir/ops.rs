@@ -111,6 +111,10 @@ ops! {
     Expand = "expand" (x, like) {} => expand, expand, free, First;
     /// Mean over the second axis, row by row.
     Mean = "mean" (x) {} => pool, mean, elementwise, Pool;
+    /// Sum over the second axis, row by row.
+    Sum = "sum" (x) {} => pool, sum, elementwise, Pool;
+    /// The row's value of `x` at every position of the second axis of `like`.
+    Spread = "spread" (x, like) {} => spread, spread, free, First;
     /// Mean over the positions up to and including each one.
     CumulativeMean = "cumulative_mean" (x) {} => same, cumulative_mean, elementwise, Prefix;
     /// The first or the last position of every row.
@@ -179,6 +183,8 @@ ops! {
     And = "and" (a, b) {} => alike, none, elementwise, Units;
     /// True for a row with at least one true position.
     Any = "any" (x) {} => any, none, elementwise, Pool;
+    /// True for a row with more than one position on the second axis.
+    Several = "several" (x) {} => any, none, free, Pool;
 
     /// Mean over the items of `log sum exp(logits) - logits[label]`, weighted when `weights` are given.
     CrossEntropy = "cross_entropy" (logits, labels; weights) {} => scalar, cross_entropy, transcendental, Rows;
@@ -191,6 +197,8 @@ ops! {
     Recur = "recur" () {bound} => declared, none, region, Recur [Variadic, Loop];
     /// Chunk recurrence: runs its region once per chunk of every row, from left to right; rows without a token in the chunk take no part.
     Chunks = "chunks" () {carried, size, count, cut, over, axis} => declared, none, region, Chunks [Variadic, Loop];
+    /// Balanced fold: cuts every row into chunks of `arity`, runs its region on all chunks of all rows at once (inside, a row is a chunk), and goes on with the vectors that it yields, until one is left. Further results are means of further yielded numbers over the chunks of a row.
+    Fold = "fold" () {arity, last, plan, flat, over, axis} => declared, none, region, Fold [Variadic, Loop];
     /// What a region hands to the next step; for `recur` a last boolean says which rows accept the step.
     Yield = "yield" () {} => nothing, none, free, Effect [Variadic, Terminator, Effect];
     /// Values of this step that the backward loop reads.
@@ -240,8 +248,8 @@ ops! {
     BinaryCrossEntropyGrad = "binary_cross_entropy_grad" (dy, logits, labels; weights) {} => second, none, transcendental, Backward;
     /// Gradient of `average`: `dy / count` everywhere.
     AverageGrad = "average_grad" (dy, x) {} => second, none, elementwise, Backward;
-    /// The backward loop of a `recur` or `chunks`: runs its region over the taped steps from the last to the first. Region parameters: cotangents of the carried values after the step, of the step's outputs, then the saved values. It yields cotangents of the carried values before the step, of the step's slices, then contributions to captured values, which are summed.
-    Unwind = "unwind" () {carried, outputs, slices, axis, over, bound, size, count} => declared, none, region, Backward [Variadic, Loop];
+    /// The backward loop of a `recur`, `chunks` or `fold`: runs its region over the taped steps from the last to the first. Region parameters: cotangents of the carried values after the step, of the step's outputs, then the saved values. It yields cotangents of the carried values before the step, of the step's slices, then contributions to captured values, which are summed.
+    Unwind = "unwind" () {carried, outputs, slices, axis, over, bound, size, count, arity, last, plan} => declared, none, region, Backward [Variadic, Loop];
     /// Adds `x` to the gradient of the parameter `param`.
     Accumulate = "accumulate" (x) {param} => nothing, none, elementwise, Effect [Effect];
 }

@@ -144,6 +144,17 @@ pub fn pool(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![Type::real(dims)])
 }
 
+/// The second axis of `like` behind the batch axis of `x`.
+pub fn spread(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    match (s.dims(0), s.dims(1)) {
+        ([batch, rest @ ..], [other, axis, ..]) if batch == other => {
+            let dims = [batch, axis].into_iter().chain(rest).cloned().collect::<Vec<_>>();
+            Ok(vec![Type::real(dims)])
+        }
+        _ => Err(s.mismatch()),
+    }
+}
+
 /// Last axes side by side.
 pub fn concat(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let (a, b) = (s.dims(0), s.dims(1));

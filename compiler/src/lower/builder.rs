@@ -69,6 +69,8 @@ pub(crate) struct Lower<'a> {
     binding: &'a Binding,
     streams: i64,
     axes: usize,
+    /// Balanced folds around the current place.
+    pub(crate) folds: usize,
     /// Width of the states, from `embed`.
     pub(crate) width: usize,
     /// Dropout on the output of every attention, before the residual sum.
@@ -91,6 +93,7 @@ impl<'a> Lower<'a> {
             binding,
             streams: 0,
             axes: 0,
+            folds: 0,
             width: 0,
             residual_dropout: 0.0,
             halted: vec![],
@@ -122,16 +125,17 @@ impl<'a> Lower<'a> {
         out
     }
 
-    /// Runs `body` with new nodes going to `region`; halting recurrences met inside are returned with its result.
+    /// Runs `body` with new nodes going to `region`; halting recurrences met inside are returned with its result. A memory
+    /// made inside is not seen outside.
     pub(crate) fn inside<R>(
         &mut self,
         region: RegionId,
         body: impl FnOnce(&mut Self) -> Result<R, Misfit>,
     ) -> Result<(R, Vec<Halted>), Misfit> {
         let outer = std::mem::replace(&mut self.region, region);
-        let halted = std::mem::take(&mut self.halted);
+        let (halted, memory) = (std::mem::take(&mut self.halted), self.memory);
         let out = body(self);
-        self.region = outer;
+        (self.region, self.memory) = (outer, memory);
         let inner = std::mem::replace(&mut self.halted, halted);
         Ok((out?, inner))
     }
@@ -194,10 +198,23 @@ impl<'a> Lower<'a> {
         Attr::Int(self.streams)
     }
 
-    /// A name for the ragged axis of a chunk recurrence: `chunk`, then `chunk.2`, ...
-    pub(crate) fn chunk_axis(&mut self) -> String {
+    /// A name for the ragged axis inside a loop over pieces of a row: `chunk`, then `chunk.2`, ...
+    pub(crate) fn new_axis(&mut self, name: &str) -> String {
         self.axes += 1;
-        if self.axes == 1 { "chunk".to_owned() } else { format!("chunk.{}", self.axes) }
+        if self.axes == 1 { name.to_owned() } else { format!("{name}.{}", self.axes) }
+    }
+
+    /// The ragged axis of a sequence.
+    pub(crate) fn ragged(&self, state: Value) -> Result<String, Misfit> {
+        let axis = self.graph.ty(state).ragged().map(str::to_owned);
+        axis.ok_or_else(|| Misfit("only a sequence can be cut into pieces".to_owned()))
+    }
+
+    /// The type of a sequence with another ragged axis.
+    pub(crate) fn with_axis(&self, state: Value, axis: &str) -> Type {
+        let mut dims = self.graph.ty(state).dims().to_vec();
+        dims[1] = Dim::sym(axis);
+        Type::real(dims)
     }
 
     /// A linear layer `y = x w^T (+ bias)`, with the parameters `name.weight` and `name.bias`.

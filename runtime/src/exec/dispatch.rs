@@ -1,6 +1,7 @@
 //! From a node to a kernel: the one exhaustive match over the op table.
 
 use rtc_compiler::ir::graph::Value;
+use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Elem};
 use rtc_compiler::plan::{Plan, Step};
@@ -41,6 +42,11 @@ impl<T: Element> Executor<T> {
             }),
             Op::Expand => self.produce(&c, |e, c, y| embedding::expand(e.memory.real(c.operand(0)), c.env.rows(), y)),
             Op::Mean => self.pooled(&c, |x, offsets, d, y| pool::mean(x, offsets, d, y)),
+            Op::Sum => self.pooled(&c, |x, offsets, d, y| pool::sum(x, offsets, d, y)),
+            Op::Spread => {
+                let (axis, width) = (c.axis(1), if c.ty(c.operand(0)).dims().len() > 1 { c.last(0) } else { 1 });
+                self.produce(&c, |e, c, y| pool::spread(e.memory.real(c.operand(0)), &axis.offsets, width, y));
+            }
             Op::CumulativeMean => self.pooled(&c, |x, offsets, d, y| pool::cumulative_mean(x, offsets, d, y)),
             Op::Position => {
                 let at = if c.word("at") == "first" { pool::End::First } else { pool::End::Last };
@@ -112,6 +118,12 @@ impl<T: Element> Executor<T> {
                 self.put_truth(&c, any);
             }
 
+            Op::Several => {
+                let axis = c.axis(0);
+                let several = self.arena.list((0..env.rows()).map(|r| u8::from(axis.len(r) > 1)));
+                self.put_truth(&c, several);
+            }
+
             Op::CrossEntropy => self.loss(&c, loss::cross_entropy),
             Op::BinaryCrossEntropy => self.loss(&c, loss::binary_cross_entropy),
             Op::Average => self.produce(&c, |e, c, y| {
@@ -122,6 +134,8 @@ impl<T: Element> Executor<T> {
 
             Op::Recur => self.recur(node, env)?,
             Op::Chunks => self.chunks(node, env)?,
+            Op::Fold => self.fold(node, env)?,
+            Op::Unwind if Cut::of(node).is_some() => self.unfold(step, node, env)?,
             Op::Unwind => self.unwind(step, node, env)?,
             Op::Yield | Op::Save | Op::Return => {}
 

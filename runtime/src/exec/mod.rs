@@ -51,6 +51,17 @@ pub enum Halting {
     Never,
 }
 
+/// Whether rows are folded as the model was trained, or the outer recursion is left out. The weights are the same, the results
+/// are not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Inference {
+    /// Chunks, and chunks of their vectors.
+    #[default]
+    Recursive,
+    /// The outermost balanced fold takes every row as one chunk, where what runs on a chunk can do that.
+    Flat,
+}
+
 /// Why a plan can't run on a batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
@@ -125,6 +136,8 @@ pub struct Executor<T: Element> {
     exprs: Rc<Exprs>,
     /// What halted rows cost.
     pub halting: Halting,
+    /// Whether the outer recursion is left out.
+    pub inference: Inference,
     /// When set, every node's results are checked, and the first one that is not finite is named.
     pub check_finite: bool,
     /// When set, the runs of halting recurrences are recorded here, in the order in which they end.
@@ -180,6 +193,7 @@ impl<T: Element> Executor<T> {
             axes: axis_names(&plan),
             exprs: Rc::new(mask::exprs(&plan.graph)),
             halting: Halting::default(),
+            inference: Inference::default(),
             check_finite: false,
             watched: None,
             counted: None,

@@ -59,6 +59,15 @@ const OPS: &[(&str, &str, &str)] = &[
     ("mean", ROW, "%y = mean %a : f32[batch, 4]"),
     ("mean of units", "f32[batch]", "%y = mean %s : f32[batch]"),
     ("mean of slots", ROW, "%y = mean %m : f32[batch, 4]"),
+    ("sum", ROW, "%y = sum %a : f32[batch, 4]"),
+    ("sum of slots", ROW, "%y = sum %m : f32[batch, 4]"),
+    ("spread", SEQUENCE, "%y = spread %ra, %b : f32[batch, length, 4]"),
+    ("spread of units", "f32[batch, length]", "%y = spread %rs, %b : f32[batch, length]"),
+    (
+        "choice by the number of positions",
+        ROW,
+        "%two = several %a : bool[batch]\n%y = select %two, %ra, %rb : f32[batch, 4]",
+    ),
     ("cumulative mean", SEQUENCE, "%y = cumulative_mean %a : f32[batch, length, 4]"),
     ("cumulative mean of slots", SLOTS, "%y = cumulative_mean %m : f32[batch, 3, 4]"),
     ("first position", ROW, "%y = position %a {at: first} : f32[batch, 4]"),
@@ -328,6 +337,110 @@ const LOOPS: &[(&str, &str, &str, &str)] = &[
          }",
     ),
     (
+        "a binary tree; one node alone passes up",
+        "",
+        ROW,
+        "%y = fold %a {arity: 2, last: merge, plan: row, over: length, axis: node} : f32[batch, 4] (%n: f32[batch, node, 4]) {
+           %l = position %n {at: first} : f32[batch, 4]
+           %r = position %n {at: last} : f32[batch, 4]
+           %z = linear %r, %w, %bias : f32[batch, 4]
+           %joined = gate %z, %l, %r : f32[batch, 4]
+           %two = several %n : bool[batch]
+           %v = select %two, %joined, %l : f32[batch, 4]
+           yield %v
+         }",
+    ),
+    (
+        "a fold of threes that reads rows, slots and positions from outside, with dropout and a mean over its chunks",
+        "",
+        ROW,
+        "%root, %cost = fold %a {arity: 3, last: strict, plan: row, over: length, axis: node} : f32[batch, 4], f32[batch] (%n: f32[batch, node, 4]) {
+           %seen = attention %n, %m, %m {heads: 2} : f32[batch, node, 4]
+           %found = attention %seen, %b, %c {heads: 1} : f32[batch, node, 4]
+           %d = dropout %found {p: 0.3, stream: 7} : f32[batch, node, 4]
+           %g = gate %d, %n, %seen : f32[batch, node, 4]
+           %mean = mean %g : f32[batch, 4]
+           %v = add_scaled %rb, %mean, %rs : f32[batch, 4]
+           %c1 = linear %v, %to_one : f32[batch, 1]
+           %q = squeeze %c1 : f32[batch]
+           yield %v, %q
+         }
+         %y = add_scaled %root, %rc, %cost : f32[batch, 4]",
+    ),
+    (
+        "a fold whose mean alone is read, cut by the longest row",
+        "",
+        "f32[batch]",
+        "%root, %y = fold %a {arity: 2, last: merge, plan: batch, over: length, axis: node} : f32[batch, 4], f32[batch] (%n: f32[batch, node, 4]) {
+           %z = linear %n, %w, %bias : f32[batch, node, 4]
+           %s9 = sum %z : f32[batch, 4]
+           %v = gelu %s9 : f32[batch, 4]
+           %c1 = linear %v, %to_one : f32[batch, 1]
+           %q = squeeze %c1 : f32[batch]
+           yield %v, %q
+         }",
+    ),
+    (
+        "a chain in the chunks of a fold",
+        "",
+        ROW,
+        "%y = fold %a {arity: 4, last: merge, plan: row, over: length, axis: node} : f32[batch, 4] (%n: f32[batch, node, 4]) {
+           %first = position %n {at: first} : f32[batch, 4]
+           %zero = full %first {value: 0.0, rank: 2} : f32[batch, 4]
+           %h = chunks %zero, %n {carried: 1, size: 1, cut: position, over: node, axis: item} : f32[batch, 4] (%state: f32[batch, 4], %x: f32[batch, item, 4]) {
+             %one = position %x {at: last} : f32[batch, 4]
+             %z = linear %state, %w, %bias : f32[batch, 4]
+             %d = dropout %one {p: 0.2, stream: 5} : f32[batch, 4]
+             %next = gate %z, %d, %state : f32[batch, 4]
+             yield %next
+           }
+           yield %h
+         }",
+    ),
+    (
+        "a halting loop in a fold in a fold in a loop that halts",
+        "used",
+        ROW,
+        "%ones = full %a {value: 1.0, rank: 1} : f32[batch]
+         %none = full %a {value: 0.0, rank: 1} : f32[batch]
+         %y, %t9, %used, %a9 = recur %rb, %ones, %none, %a {bound: 6} : f32[batch, 4], f32[batch], f32[batch], f32[batch, length, 4] (%h: f32[batch, 4], %t: f32[batch], %n: f32[batch], %x: f32[batch, length, 4], %step: u32[]) {
+           %root, %deep = fold %x {arity: 3, last: merge, plan: row, over: length, axis: node} : f32[batch, 4], f32[batch] (%k: f32[batch, node, 4]) {
+             %io = full %k {value: 1.0, rank: 1} : f32[batch]
+             %g9, %u9 = recur %k, %io {bound: 3} : f32[batch, node, 4], f32[batch] (%g: f32[batch, node, 4], %u: f32[batch], %inner: u32[]) {
+               %z = linear %g, %w, %bias : f32[batch, node, 4]
+               %e = gate %z, %g, %k : f32[batch, node, 4]
+               %pool = mean %e : f32[batch, 4]
+               %q1 = linear %pool, %to_one : f32[batch, 1]
+               %q = squeeze %q1 : f32[batch]
+               %p = sigmoid %q : f32[batch]
+               %alpha = mul %u, %p : f32[batch]
+               %u1 = sub %u, %alpha : f32[batch]
+               %go = halt_test %u1, %inner {threshold: 0.7, cap: node} : bool[batch]
+               yield %e, %u1, %go
+             }
+             %tree = fold %g9 {arity: 2, last: merge, plan: row, over: node, axis: leaf} : f32[batch, 4] (%f: f32[batch, leaf, 4]) {
+               %v0 = sum %f : f32[batch, 4]
+               %v1 = gelu %v0 : f32[batch, 4]
+               %v2 = add_scaled %v1, %h, %rs : f32[batch, 4]
+               yield %v2
+             }
+             yield %tree, %u9
+           }
+           %l1 = linear %root, %to_one : f32[batch, 1]
+           %l = squeeze %l1 : f32[batch]
+           %sum = add %l, %deep : f32[batch]
+           %p2 = sigmoid %sum : f32[batch]
+           %alpha2 = mul %t, %p2 : f32[batch]
+           %t1 = sub %t, %alpha2 : f32[batch]
+           %n1 = offset %n {by: 1.0} : f32[batch]
+           %next = gate %root, %h, %rc : f32[batch, 4]
+           %x1 = spread %next, %x : f32[batch, length, 4]
+           %x2 = add %x, %x1 : f32[batch, length, 4]
+           %go2 = halt_test %t1, %step {threshold: 0.6} : bool[batch]
+           yield %next, %t1, %n1, %x2, %go2
+         }",
+    ),
+    (
         "a loop in a loop, the inner one with fewer rows at every step",
         "used",
         SEQUENCE,
@@ -409,7 +522,8 @@ fn every_differentiable_op_has_a_case() {
     let graphs = all();
     let nodes = graphs.iter().flat_map(|(_, g, ..)| g.walk(MAIN).into_iter().map(|n| g.node(n).op));
     let seen: BTreeSet<Op> = nodes.collect();
-    let wanted = |op: &Op| !std::ptr::fn_addr_eq(op.def().gradient, none) || matches!(op, Op::Recur | Op::Chunks);
+    let wanted =
+        |op: &Op| !std::ptr::fn_addr_eq(op.def().gradient, none) || matches!(op, Op::Recur | Op::Chunks | Op::Fold);
     let missing: Vec<&Op> = Op::ALL.iter().filter(|op| wanted(op) && !seen.contains(op)).collect();
     assert!(missing.is_empty(), "no case for {missing:?}");
     assert!(Op::ALL.iter().filter(|op| wanted(op)).count() > 30, "the rules are told apart");

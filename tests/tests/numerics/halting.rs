@@ -93,11 +93,14 @@ fn policies_agree_when_every_row_halts_at_once() {
 
 #[test]
 fn policies_agree_when_no_row_halts() {
-    let mut depths = vec![];
+    let (mut depths, mut of_folds) = (vec![], vec![]);
     for model in halting_models(Objective::Classify) {
-        agree(&model, Objective::Classify, 0.0, -30.0, &mut depths);
+        let depths = if model.folds() { &mut of_folds } else { &mut depths };
+        agree(&model, Objective::Classify, 0.0, -30.0, depths);
     }
     assert!(depths.iter().all(|d| *d > 0.0), "every row takes a step: {depths:?}");
+    // A row of one token is its own root: no chunk of it is there to take a step.
+    assert!(of_folds.iter().any(|d| *d > 0.0) && of_folds.contains(&0.0), "{of_folds:?}");
 }
 
 /// Runs of the body of a depth recurrence, and the accepted steps of every row.

@@ -70,7 +70,9 @@ fn passes_keep_random_graphs() {
 #[test]
 fn random_graphs_have_variety() {
     let all: String = (0..GRAPHS).map(random::graph).collect();
-    for op in ["recur", "chunks", "attention", "dropout", "halt_test", "layer_norm", "gate", "lerp", "rotate", "max"] {
+    for op in
+        ["recur", "chunks", "fold", "attention", "dropout", "halt_test", "layer_norm", "gate", "lerp", "rotate", "max"]
+    {
         assert!(all.matches(&format!("= {op} ")).count() > 5, "few nodes `{op}`");
     }
 }

@@ -12,7 +12,7 @@ pub(super) const SLOT: Slot = Slot {
     name: "recur",
     doc: "Runs the same layers again: on their own output, or on the next chunk of the row.",
     features: &[depthwise::DEPTHWISE, chunkwise::CHUNKWISE],
-    planned: &["balanced", "beam", "chain", "continuous", "ordered_memory"],
+    planned: &[],
 };
 
 /// A statement that repeats layers needs one.

@@ -1,7 +1,8 @@
-//! The three loops: depth recurrence (`recur`), chunk recurrence (`chunks`), and the backward run of either
-//! (`unwind`), and who watches them (`watch`). Here is what they share.
+//! The loops: depth recurrence (`recur`), chunk recurrence (`chunks`), balanced fold (`fold`), and the backward run of
+//! each (`unwind`), and who watches them (`watch`). Here is what they share.
 
 mod chunks;
+mod fold;
 mod recur;
 mod unwind;
 mod watch;
