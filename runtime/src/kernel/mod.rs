@@ -29,6 +29,7 @@ pub mod pool;
 pub mod position;
 pub mod product;
 pub mod real;
+pub mod scan;
 mod tile;
 pub mod unit;
 

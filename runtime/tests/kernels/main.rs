@@ -5,6 +5,7 @@ mod linear;
 mod moving;
 mod pointwise;
 mod pool;
+mod scan;
 mod support;
 mod threads;
 mod training;
