@@ -15,10 +15,12 @@ mod head;
 mod inject;
 mod lowering;
 mod markdown;
+mod mega;
 mod memory;
 mod model;
 mod readout;
 mod recurrence;
+mod scan;
 mod stack;
 mod update;
 
@@ -76,6 +78,8 @@ pub const SLOTS: &[Slot] = &[
     inject::SLOT,
     attention::SLOT,
     feedforward::SLOT,
+    scan::SLOT,
+    mega::SLOT,
     stack::SLOT,
     memory::SLOT,
     update::SLOT,
@@ -84,7 +88,7 @@ pub const SLOTS: &[Slot] = &[
 ];
 
 /// Keywords that are kept for features to come.
-pub const PLANNED: &[&str] = &["recurse", "cell", "score", "select", "align", "confidence", "scan", "norm"];
+pub const PLANNED: &[&str] = &["recurse", "cell", "score", "select", "align", "confidence", "norm"];
 
 /// The slot of a keyword.
 pub fn slot(keyword: &str) -> Option<&'static Slot> {

@@ -122,6 +122,23 @@ pub fn attention_grad(c: &Costed<'_>) -> f64 {
     2.5 * attention(c)
 }
 
+/// Two transforms of twice the length per row and channel, and the numbers of the kernels, four operations per mode.
+pub fn scan(c: &Costed<'_>) -> f64 {
+    let x = c.operands[0];
+    let length = x.dims().get(1).map_or(1.0, |d| c.sizes.dim(d));
+    let numbers = length * c.sizes.elements(c.operands[2]);
+    10.0 * (2.0 * length).max(2.0).log2() * c.sizes.elements(x) + 4.0 * numbers
+}
+
+/// Three transforms in place of two, and the kernels made once and differentiated twice.
+pub fn scan_grad(c: &Costed<'_>) -> f64 {
+    let x = c.operands[0];
+    let length = x.dims().get(1).map_or(1.0, |d| c.sizes.dim(d));
+    scan(c)
+        + 5.0 * (2.0 * length).max(2.0).log2() * c.sizes.elements(x)
+        + 8.0 * length * c.sizes.elements(c.operands[2])
+}
+
 /// Floating-point operations of a region for the given sizes.
 pub fn region_cost(graph: &Graph, region: RegionId, sizes: &Sizes) -> f64 {
     graph.nodes(region).iter().map(|n| node_cost(graph, *n, sizes)).sum()

@@ -23,6 +23,7 @@ pub mod linear;
 pub mod loss;
 mod math;
 pub mod norm;
+pub mod offset_attention;
 pub mod optimiser;
 pub mod parallel;
 pub mod pool;
