@@ -29,6 +29,12 @@ const SMALL: &[&str] = &[
     "depthwise.feedforward.hidden: 12",
     "stack.feedforward.hidden: 12",
     "update.feedforward.hidden: 8",
+    "stack.s4d.state: 6",
+    "stack.mega.shared: 6",
+    "stack.mega.hidden: 10",
+    "stack.mega.feedforward: 12",
+    "stack.mega.dim: 3",
+    "stack.mega.reach: 5",
     "embed.width: 8",
 ];
 

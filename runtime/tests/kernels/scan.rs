@@ -200,7 +200,7 @@ fn extreme_parameters_stay_finite() {
         vec![2.0_f64.ln(); 3],
         vec![0.0; 3],
         vec![1.0; 6],
-        vec![1.0; 6],
+        numbers("c", 6),
         numbers("x", 300),
     ];
     let y = run(&s4d(&inputs), SCANS[0], &inputs[5], &[0, 100]);

@@ -118,6 +118,7 @@ fn trained(model: &Model, objective: Objective, threads: usize) -> Bits {
             epsilon: 1e-8,
             weight_decay: 0.1,
             clip: Some(1.0),
+            ..UpdateRule::ADAMW
         };
         let (mut losses, mut gradients) = (vec![], vec![]);
         for step in 0..5 {
