@@ -3,6 +3,7 @@
 mod attention;
 mod linear;
 mod moving;
+mod offset_attention;
 mod pointwise;
 mod pool;
 mod scan;

@@ -10,3 +10,4 @@ mod properties;
 mod random;
 mod recompute;
 mod rows;
+mod scans;
