@@ -549,6 +549,27 @@ mod tests {
     }
 
     #[test]
+    fn groups_and_plateaus_change_the_rates() {
+        let file = ExperimentFile::embedded("listops").expect("embedded");
+        let of = |edits: &[&str]| {
+            let edits: Vec<String> = edits.iter().map(|edit| (*edit).to_owned()).collect();
+            file.resolve(Some("gut"), &edits)
+        };
+        let edits =
+            ["optimiser.learning_rate=0.01", "optimiser.kind=ranger", "schedule.kind=plateau", "schedule.warmup=0"];
+        let experiment = of(&edits).expect("valid");
+        let halved = Plateau { halvings: 2, ..Plateau::default() };
+        let rule = experiment.rule(&experiment.schedule(10), 3, halved);
+        assert_eq!((rule.kind, rule.learning_rate, rule.group_rates), (OptimiserKind::Ranger, 0.0025, [Some(0.00025)]));
+        let constant =
+            of(&["optimiser.learning_rate=0.0001", "schedule.kind=constant", "schedule.warmup=0"]).expect("valid");
+        let rule = constant.rule(&constant.schedule(10), 3, halved);
+        assert_eq!((rule.learning_rate, rule.group_rates), (0.0001, [Some(0.0001)]));
+        let wrong = of(&["optimiser.kind=adam"]).expect_err("gut has decay");
+        assert!(wrong.message.contains("`adam` has no weight decay"), "{wrong}");
+    }
+
+    #[test]
     fn mistakes_are_placed_and_explained() {
         let good = "task:\n  name: listops\n  options:\n    train_length: 30\n  sizes:\n    train: 40\n\noptimiser:\n  \
                     learning_rate: 0.001\n  clip: 1\n\nschedule:\n  kind: constant\n  warmup: 100\n\nbatch:\n  size: 32\n\n\

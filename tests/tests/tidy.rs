@@ -34,6 +34,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("indicatif", &["cli/"]),
     ("gemm", &["benches/src/peak.rs"]),
     ("pulp", &["runtime/src/kernel/"]),
+    ("realfft", &["runtime/src/kernel/scan/"]),
     ("pest", &["compiler/src/syntax/parse.rs", "compiler/src/syntax/message.rs", "compiler/src/ir/text.rs"]),
     ("pest_derive", &["compiler/src/syntax/parse.rs", "compiler/src/ir/text.rs"]),
     ("petgraph", &["compiler/src/ir/graph.rs"]),

@@ -31,7 +31,8 @@ fn the_frozen_direction_gets_no_gradient() {
     let (trained, frozen) = (of("s4d:single"), of("s4d:single_frozen"));
     assert!(differences(&trained.outputs, &frozen.outputs, 1e-12).is_empty());
     let behind: Vec<_> = frozen.gradients.iter().filter(|(name, _)| name.contains(".backward.")).collect();
-    assert_eq!(behind.len(), 6, "{behind:?}");
+    // Two layers at the small size, with six parameters each.
+    assert_eq!(behind.len(), 12);
     for (name, gradient) in &behind {
         assert!(gradient.iter().all(|g| *g == 0.0), "{name}");
         assert!(trained.gradients[*name].iter().any(|g| *g != 0.0), "{name}");
@@ -103,7 +104,7 @@ fn models_that_scan_learn() {
         let binding = binding(Objective::Classify);
         let (training, inference) = pipeline::plans(&found.spec, &binding).expect("the spec has a plan");
         let mut model = Model::<f32>::new(training, inference, binding, 3);
-        let rule = UpdateRule { kind: OptimiserKind::Ranger, learning_rate: 0.01, ..UpdateRule::ADAMW };
+        let rule = UpdateRule { learning_rate: 0.02, ..UpdateRule::ADAMW };
         let mut losses = vec![];
         for _ in 0..50 {
             losses.push(model.accumulate(&rows, 1.0).expect("the batch fits").loss);

@@ -21,9 +21,18 @@ pub(super) struct Rows<'a> {
     pub(super) channels: usize,
     /// Side and lag.
     pub(super) how: Scan,
+    /// One bit for every size of a transform that some row takes.
+    present: u128,
 }
 
-impl Rows<'_> {
+impl<'a> Rows<'a> {
+    /// Describes packed rows.
+    pub(super) fn new(offsets: &'a [usize], channels: usize, how: Scan) -> Self {
+        const { assert!(fourier::SIZES <= 128, "there is a bit for every size") };
+        let sizes = offsets.windows(2).filter_map(|ends| transformed(ends[1] - ends[0]));
+        Self { offsets, channels, how, present: sizes.fold(0, |bits, n| bits | 1 << n) }
+    }
+
     fn lengths(&self) -> impl Iterator<Item = usize> {
         self.offsets.windows(2).map(|ends| ends[1] - ends[0])
     }
@@ -65,9 +74,7 @@ impl Rows<'_> {
 
     /// The numbers of the sizes of all rows that are transformed, each once.
     fn sizes(&self) -> impl Iterator<Item = usize> {
-        let longest = self.lengths().max().unwrap_or(0);
-        let last = if longest > DIRECT { fourier::holding(2 * longest) + 1 } else { 0 };
-        (0..last).filter(|n| self.lengths().any(|length| transformed(length) == Some(*n)))
+        (0..fourier::SIZES).filter(|n| self.present >> n & 1 == 1)
     }
 }
 

@@ -70,7 +70,7 @@ pub trait Learned<T: Real>: Family<T> {
 
 /// `y` = the scan of `x[positions, channels]`, row by row.
 pub fn scan<T: Real>(family: &impl Family<T>, how: Scan, x: &[T], offsets: &[usize], y: &mut [T]) {
-    let rows = Rows { offsets, channels: family.channels(), how };
+    let rows = Rows::new(offsets, family.channels(), how);
     debug_assert!(x.len() == y.len() && x.len() == offsets[offsets.len() - 1] * rows.channels);
     let y = Parts::new(y);
     each_channel(family, &rows, false, |channel, work| {
@@ -82,7 +82,7 @@ pub fn scan<T: Real>(family: &impl Family<T>, how: Scan, x: &[T], offsets: &[usi
 
 /// The gradient of [`scan`] for `x`, and those of the parameters through [`Learned::pull`].
 pub fn scan_grad<T: Real>(family: &impl Learned<T>, how: Scan, x: &[T], dy: &[T], offsets: &[usize], dx: &mut [T]) {
-    let rows = Rows { offsets, channels: family.channels(), how };
+    let rows = Rows::new(offsets, family.channels(), how);
     debug_assert!(x.len() == dx.len() && x.len() == dy.len());
     let dx = Parts::new(dx);
     each_channel(family, &rows, true, |channel, work| {
