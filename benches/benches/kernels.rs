@@ -370,7 +370,7 @@ mod scan {
     const LEFT: Scan = Scan { side: Side::Left, lag: 0 };
 
     /// The whole layer between an embedding and a mean.
-    const LAYER: &str = "model layer { embed { width: 128 } scan s4d { state: 64 } readout mean }";
+    const LAYER: &str = "model layer {\nembed { width: 128 }\nscan s4d { state: 64 }\nreadout mean\n}";
 
     fn parameters() -> Vec<Vec<f32>> {
         let log_dt = (0..CHANNELS).map(|c| (1e-3_f32 * 100.0_f32.powf(c as f32 / CHANNELS as f32)).ln()).collect();

@@ -91,7 +91,7 @@ pub fn scan_grad<T: Real>(family: &impl Learned<T>, how: Scan, x: &[T], dy: &[T]
         unsafe { convolve::backward(&rows, channel, work, x, dy, &dx) };
         work.differentiate();
         // SAFETY: this is the only task of the channel.
-        unsafe { family.pull(channel, &work.poles, &work.weights) };
+        unsafe { family.pull(channel, work.poles, work.weights) };
     });
 }
 
