@@ -297,9 +297,11 @@ impl<T: Real> Strip<T> {
                 tile::<T, S, 4, C>(simd, at(row), b, stride, write);
                 row += 4;
             }
-            while row < self.rows {
-                tile::<T, S, 1, C>(simd, at(row), b, stride, write);
-                row += 1;
+            match self.rows - row {
+                0 => {}
+                1 => tile::<T, S, 1, C>(simd, at(row), b, stride, write),
+                2 => tile::<T, S, 2, C>(simd, at(row), b, stride, write),
+                _ => tile::<T, S, 3, C>(simd, at(row), b, stride, write),
             }
         }
     }
