@@ -1,4 +1,4 @@
-//! One channel of packed rows convolved with its kernel, forward and backward.
+//! One channel of packed rows convolved with its kernel, forward and backward. Its numbers lie together here: a column.
 //!
 //! Short rows take the sum as it stands, longer ones a Fourier transform of at least twice their length, in which nothing
 //! wraps around. Which of both, and the size, follow from the length of the row alone.
@@ -6,7 +6,7 @@
 use realfft::num_complex::Complex;
 
 use super::super::Real;
-use super::super::parallel::{Parts, lane_sum, vectorised};
+use super::super::parallel::{lane_sum, vectorised};
 use super::modes::{Powers, RUN, columns, factors};
 use super::{Family, Pair, Scan, Side, fourier};
 
@@ -17,8 +17,6 @@ pub(super) const DIRECT: usize = 64;
 pub(super) struct Rows<'a> {
     /// Where each row begins, in positions.
     pub(super) offsets: &'a [usize],
-    /// Numbers from one position to the next.
-    pub(super) channels: usize,
     /// Side and lag.
     pub(super) how: Scan,
     /// One bit for every size of a transform that some row takes.
@@ -27,10 +25,10 @@ pub(super) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// Describes packed rows.
-    pub(super) fn new(offsets: &'a [usize], channels: usize, how: Scan) -> Self {
+    pub(super) fn new(offsets: &'a [usize], how: Scan) -> Self {
         const { assert!(fourier::SIZES <= 128, "there is a bit for every size") };
         let sizes = offsets.windows(2).filter_map(|ends| transformed(ends[1] - ends[0]));
-        Self { offsets, channels, how, present: sizes.fold(0, |bits, n| bits | 1 << n) }
+        Self { offsets, how, present: sizes.fold(0, |bits, n| bits | 1 << n) }
     }
 
     fn lengths(&self) -> impl Iterator<Item = usize> {
@@ -42,33 +40,33 @@ impl<'a> Rows<'a> {
         self.offsets.windows(2).map(|ends| (ends[0], ends[1] - ends[0])).filter(move |(_, length)| fits(*length))
     }
 
-    /// Index of the t-th position of a row from the side that is seen.
-    fn place(&self, (first, length): (usize, usize), t: usize, channel: usize) -> usize {
-        let position = match self.how.side {
-            Side::Left => first + t,
-            Side::Right => first + length - 1 - t,
-        };
-        position * self.channels + channel
-    }
-
-    /// Copies `x` of a row, from position `from` on, to the front of `out`, and fills that up with zeros.
-    fn gather<T: Real>(&self, row: (usize, usize), channel: usize, x: &[T], from: usize, out: &mut [T]) {
-        let count = row.1.saturating_sub(from);
-        for (t, out) in out[..count].iter_mut().enumerate() {
-            *out = x[self.place(row, from + t, channel)];
+    /// Copies the row of a column, from the side that is seen and from position `from` on, to the front of `out`, and fills
+    /// that up with zeros.
+    fn gather<T: Real>(&self, (first, length): (usize, usize), column: &[T], from: usize, out: &mut [T]) {
+        let count = length.saturating_sub(from);
+        let (numbers, rest) = out.split_at_mut(count);
+        match self.how.side {
+            Side::Left => numbers.copy_from_slice(&column[first + length - count..first + length]),
+            Side::Right => {
+                numbers.iter_mut().zip(column[first..first + count].iter().rev()).for_each(|(out, x)| *out = *x);
+            }
         }
-        out[count..].fill(T::ZERO);
+        rest.fill(T::ZERO);
     }
 
-    /// Writes `values` to the positions of a row from `from` on, and zeros before.
-    ///
-    /// # Safety
-    /// The task owns the channel.
-    unsafe fn scatter<T: Real>(&self, row: (usize, usize), channel: usize, values: &[T], from: usize, out: &Parts<T>) {
-        for t in 0..row.1 {
-            let value = if t < from { T::ZERO } else { values[t - from] };
-            // SAFETY: the caller's promise; the place lies inside the row.
-            unsafe { *out.at(self.place(row, t, channel)) = value };
+    /// Writes `values` to the positions of the row from `from` on, counted from the side that is seen, and zeros before.
+    fn scatter<T: Real>(&self, (first, length): (usize, usize), values: &[T], from: usize, column: &mut [T]) {
+        let count = length.saturating_sub(from);
+        let row = &mut column[first..first + length];
+        match self.how.side {
+            Side::Left => {
+                row[..length - count].fill(T::ZERO);
+                row[length - count..].copy_from_slice(&values[..count]);
+            }
+            Side::Right => {
+                row[count..].fill(T::ZERO);
+                row[..count].iter_mut().rev().zip(values).for_each(|(out, value)| *out = *value);
+            }
         }
     }
 
@@ -145,7 +143,7 @@ impl Size {
     }
 
     /// Doubles that hold `len` numbers, in whole cache lines.
-    fn doubles(&self, len: usize) -> usize {
+    pub(super) fn doubles(&self, len: usize) -> usize {
         len.div_ceil(self.per_double).next_multiple_of(8)
     }
 }
@@ -172,7 +170,7 @@ pub(super) struct Work<'s, T> {
 ///
 /// # Safety
 /// Every pattern of bits is a value of `U`.
-unsafe fn cut<'s, U>(rest: &mut &'s mut [f64], doubles: usize, len: usize) -> &'s mut [U] {
+pub(super) unsafe fn cut<'s, U>(rest: &mut &'s mut [f64], doubles: usize, len: usize) -> &'s mut [U] {
     const { assert!(align_of::<U>() <= align_of::<f64>(), "doubles are aligned for it") };
     let (part, other) = std::mem::take(rest).split_at_mut(doubles);
     *rest = other;
@@ -226,19 +224,15 @@ impl<'s, T: Real> Work<'s, T> {
     }
 }
 
-/// `y` of one channel.
-///
-/// # Safety
-/// The task owns the channel of `y`.
-pub(super) unsafe fn forward<T: Real>(rows: &Rows<'_>, channel: usize, work: &mut Work<'_, T>, x: &[T], y: &Parts<T>) {
+/// Replaces a column by its scan.
+pub(super) fn forward<T: Real>(rows: &Rows<'_>, work: &mut Work<'_, T>, column: &mut [T]) {
     let lag = rows.how.lag;
     let Work { taps, signals: [signal, result], spectra: [kernel, spectrum, ..], scratch, .. } = work;
     for row in rows.of(|length| length <= DIRECT) {
         let (signal, result) = (&mut signal[..row.1], &mut result[..row.1]);
-        rows.gather(row, channel, x, 0, signal);
+        rows.gather(row, column, 0, signal);
         direct(taps, signal, result);
-        // SAFETY: the caller's promise.
-        unsafe { rows.scatter(row, channel, result, lag, y) };
+        rows.scatter(row, result, lag, column);
     }
     for n in rows.sizes() {
         let size = fourier::size(n);
@@ -247,40 +241,28 @@ pub(super) unsafe fn forward<T: Real>(rows: &Rows<'_>, channel: usize, work: &mu
         let scratch = &mut scratch[..transform.scratch()];
         kernel_spectrum(n, taps, signal, kernel, scratch);
         for row in rows.of(|length| transformed(length) == Some(n)) {
-            rows.gather(row, channel, x, 0, signal);
+            rows.gather(row, column, 0, signal);
             transform.forward(signal, spectrum, scratch);
             multiply(spectrum, kernel);
             transform.inverse(spectrum, signal, scratch);
-            // SAFETY: the caller's promise.
-            unsafe { rows.scatter(row, channel, signal, lag, y) };
+            rows.scatter(row, signal, lag, column);
         }
     }
 }
 
-/// `dx` of one channel, and the gradients of its taps.
-///
-/// # Safety
-/// The task owns the channel of `dx`.
-pub(super) unsafe fn backward<T: Real>(
-    rows: &Rows<'_>,
-    channel: usize,
-    work: &mut Work<'_, T>,
-    x: &[T],
-    dy: &[T],
-    dx: &Parts<T>,
-) {
+/// Replaces the gradient of a scan by that of its input `x`, and leaves the gradients of the taps in the scratch.
+pub(super) fn backward<T: Real>(rows: &Rows<'_>, work: &mut Work<'_, T>, x: &[T], column: &mut [T]) {
     let lag = rows.how.lag;
     let Work { taps, d_taps, signals: [signal, result], spectra: [kernel, spectrum, other, sum], scratch, .. } = work;
     d_taps.fill(T::ZERO);
     for row in rows.of(|length| length <= DIRECT) {
         // Two signals and a result do not fit two buffers: the kernel's gradient takes x, then x makes room.
         let (signal, result) = (&mut signal[..row.1], &mut result[..row.1]);
-        rows.gather(row, channel, x, 0, signal);
-        rows.gather(row, channel, dy, lag, result);
+        rows.gather(row, x, 0, signal);
+        rows.gather(row, column, lag, result);
         direct_taps(signal, result, d_taps);
         direct_back(taps, result, signal);
-        // SAFETY: the caller's promise.
-        unsafe { rows.scatter(row, channel, signal, 0, dx) };
+        rows.scatter(row, signal, 0, column);
     }
     for n in rows.sizes() {
         let size = fourier::size(n);
@@ -293,14 +275,13 @@ pub(super) unsafe fn backward<T: Real>(
         sum.fill(Complex { re: T::ZERO, im: T::ZERO });
         let mut longest = 0;
         for row in rows.of(|length| transformed(length) == Some(n)) {
-            rows.gather(row, channel, x, 0, signal);
+            rows.gather(row, x, 0, signal);
             transform.forward(signal, other, scratch);
-            rows.gather(row, channel, dy, lag, signal);
+            rows.gather(row, column, lag, signal);
             transform.forward(signal, spectrum, scratch);
             correlate(spectrum, other, kernel, sum);
             transform.inverse(spectrum, signal, scratch);
-            // SAFETY: the caller's promise.
-            unsafe { rows.scatter(row, channel, signal, 0, dx) };
+            rows.scatter(row, signal, 0, column);
             longest = longest.max(row.1);
         }
         transform.inverse(sum, signal, scratch);

@@ -6,8 +6,9 @@
 //!
 //! - **Rows are independent.** A row is convolved directly or by a transform of a size that follows from its own length, so
 //!   its bits depend neither on its neighbours nor on the number of threads. Nothing is padded but the transform itself.
-//! - **Memory.** A task is a block of channels. It makes the kernel of one channel at a time in its thread's scratch:
-//!   numbers proportional to the longest row, and tables of powers that no length makes longer.
+//! - **Memory.** A task is a block of channels. It copies their columns together and makes the kernel of one channel at a time,
+//!   in its thread's scratch: numbers proportional to the positions and to the longest row, and tables of powers that no
+//!   length makes longer.
 //! - **Precision.** Poles, weights and their powers are double precision; tables are rounded once. In single precision the
 //!   result is within 4e-7 of the exact sum, relative to `sum |K| max |x|`, up to rows of 16,384.
 
@@ -17,11 +18,13 @@ pub mod fourier;
 mod modes;
 pub mod s4d;
 
+use std::ops::Range;
+
 use realfft::num_complex::Complex;
 
 use super::Real;
 use super::parallel::{Parts, block, each};
-use convolve::{Rows, Work};
+use convolve::{Rows, Work, cut};
 
 /// A complex number in double precision.
 pub type Pair = Complex<f64>;
@@ -70,46 +73,89 @@ pub trait Learned<T: Real>: Family<T> {
 
 /// `y` = the scan of `x[positions, channels]`, row by row.
 pub fn scan<T: Real>(family: &impl Family<T>, how: Scan, x: &[T], offsets: &[usize], y: &mut [T]) {
-    let rows = Rows::new(offsets, family.channels(), how);
-    debug_assert!(x.len() == y.len() && x.len() == offsets[offsets.len() - 1] * rows.channels);
-    let y = Parts::new(y);
-    each_channel(family, &rows, false, |channel, work| {
+    let rows = Rows::new(offsets, how);
+    each_channel(family, &rows, [x], y, |channel, work, [column]| {
         work.make(family, channel);
-        // SAFETY: every channel has elements of its own.
-        unsafe { convolve::forward(&rows, channel, work, x, &y) };
+        convolve::forward(&rows, work, column);
     });
 }
 
 /// The gradient of [`scan`] for `x`, and those of the parameters through [`Learned::pull`].
 pub fn scan_grad<T: Real>(family: &impl Learned<T>, how: Scan, x: &[T], dy: &[T], offsets: &[usize], dx: &mut [T]) {
-    let rows = Rows::new(offsets, family.channels(), how);
-    debug_assert!(x.len() == dx.len() && x.len() == dy.len());
-    let dx = Parts::new(dx);
-    each_channel(family, &rows, true, |channel, work| {
+    let rows = Rows::new(offsets, how);
+    each_channel(family, &rows, [dy, x], dx, |channel, work, [column, x]| {
         work.make(family, channel);
-        // SAFETY: every channel has elements of its own.
-        unsafe { convolve::backward(&rows, channel, work, x, dy, &dx) };
+        convolve::backward(&rows, work, x, column);
         work.differentiate();
         // SAFETY: this is the only task of the channel.
         unsafe { family.pull(channel, work.poles, work.weights) };
     });
 }
 
-/// Runs `task` for every channel, in blocks that threads share, with scratch of the thread.
-fn each_channel<T: Real>(
+/// Runs `task` for every channel with columns of the inputs, and writes the first column, which the task replaces, to `out`.
+///
+/// Threads share blocks of channels. A block is copied together first: one channel of many positions would touch a cache
+/// line for each.
+fn each_channel<T: Real, const N: usize>(
     family: &impl Family<T>,
     rows: &Rows<'_>,
-    backward: bool,
-    task: impl Fn(usize, &mut Work<'_, T>) + Sync + Send,
+    inputs: [&[T]; N],
+    out: &mut [T],
+    task: impl Fn(usize, &mut Work<'_, T>, [&mut [T]; N]) + Sync + Send,
 ) {
-    let channels = family.channels();
-    let positions = rows.offsets[rows.offsets.len() - 1];
-    let size = convolve::size::<T>(rows, family.modes(), backward);
+    let (channels, positions) = (family.channels(), rows.offsets[rows.offsets.len() - 1]);
+    debug_assert!(inputs.iter().all(|x| x.len() == out.len()) && out.len() == channels * positions);
+    let out = Parts::new(out);
+    let size = convolve::size::<T>(rows, family.modes(), N > 1);
     let work = channels * (positions * 64 + size.taps * family.modes() / 2);
     each(channels.div_ceil(CHANNELS), work, |n| {
-        f64::with_scratch(size.total(), |memory| {
+        let own = block(n, CHANNELS, channels);
+        let len = own.len() * positions;
+        f64::with_scratch(size.total() + N * size.doubles(len), |mut memory| {
+            // SAFETY: numbers.
+            let mut blocks = inputs.map(|_| unsafe { cut::<T>(&mut memory, size.doubles(len), len) });
+            for (block, x) in blocks.iter_mut().zip(inputs) {
+                take_columns(x, channels, own.clone(), block);
+            }
             let mut work = Work::carve(memory, &size);
-            block(n, CHANNELS, channels).for_each(|channel| task(channel, &mut work));
+            for (n, channel) in own.clone().enumerate() {
+                let columns = blocks.each_mut().map(|block| &mut block[n * positions..(n + 1) * positions]);
+                task(channel, &mut work, columns);
+            }
+            // SAFETY: every block has channels of its own.
+            unsafe { put_columns(blocks[0], channels, own, &out) };
         });
     });
+}
+
+/// Positions that are copied together.
+const POSITIONS: usize = 16;
+
+/// Copies some channels of `x[positions, channels]` to columns, one after the other.
+fn take_columns<T: Real>(x: &[T], channels: usize, own: Range<usize>, columns: &mut [T]) {
+    let positions = x.len() / channels.max(1);
+    for first in (0..positions).step_by(POSITIONS) {
+        let some = first..positions.min(first + POSITIONS);
+        for (n, channel) in own.clone().enumerate() {
+            for (place, position) in columns[n * positions..][some.clone()].iter_mut().zip(some.clone()) {
+                *place = x[position * channels + channel];
+            }
+        }
+    }
+}
+
+/// The inverse of [`take_columns`].
+///
+/// # Safety
+/// The task owns these channels.
+unsafe fn put_columns<T: Real>(columns: &[T], channels: usize, own: Range<usize>, out: &Parts<'_, T>) {
+    let positions = columns.len() / own.len().max(1);
+    for position in 0..positions {
+        let start = position * channels;
+        // SAFETY: the caller's promise.
+        let out = unsafe { out.part(start + own.start..start + own.end) };
+        for (n, out) in out.iter_mut().enumerate() {
+            *out = columns[n * positions + position];
+        }
+    }
 }
