@@ -9,6 +9,7 @@ mod peak;
 mod peer;
 mod protocol;
 mod report;
+mod runtime_table;
 mod worker;
 
 use std::path::PathBuf;
@@ -34,7 +35,7 @@ come ready.
 
 Exit codes:
   0   done
-  1   the programs compute different losses
+  1   the programs, or the policies of the run-time table, compute different numbers
   2   a mistake in the arguments
   3   the peer, or a Python with torch, is not there
   4   a program failed, or a file could not be written
@@ -84,6 +85,10 @@ struct Options {
     #[arg(long, conflicts_with_all = ["cases", "compile"])]
     quick: bool,
 
+    /// Measure instead what halting saves: GUT on ListOps with bounds 10 to 40, for every `--halting` policy; rtc alone
+    #[arg(long, conflicts_with_all = ["cases", "compile", "peers", "python"])]
+    runtime_table: bool,
+
     /// Write every number that was measured
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -107,6 +112,7 @@ fn main() -> ExitCode {
     let options = Options::parse();
     let outcome = match options.role {
         Some(Role::Worker { threads }) => worker::run(usize::from(threads)).map_err(Failure::Broken),
+        None if options.runtime_table => runtime_table(&options),
         None if options.list => {
             list();
             Ok(())
@@ -120,6 +126,26 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// Prints the run-time table for every number of threads.
+fn runtime_table(options: &Options) -> Result<(), Failure> {
+    let size = if options.quick { runtime_table::TINY } else { runtime_table::PAPER };
+    let rounds = if options.quick { 1 } else { options.rounds as usize };
+    let mut tables = vec![];
+    for threads in options.threads.iter().map(|n| usize::from(*n)) {
+        eprintln!("run-time table, {threads} threads");
+        let table = runtime_table::measure(&size, rounds, threads)?;
+        println!("{}", table.text());
+        tables.push(table);
+    }
+    write_json(options, &tables)
+}
+
+fn write_json(options: &Options, measured: &impl serde::Serialize) -> Result<(), Failure> {
+    let Some(path) = &options.json else { return Ok(()) };
+    let text = serde_json::to_string_pretty(measured).map_err(|e| Failure::Broken(e.to_string()))?;
+    std::fs::write(path, text).map_err(|e| Failure::Broken(format!("{}: {e}", path.display())))
 }
 
 fn list() {
@@ -142,10 +168,7 @@ fn run(options: &Options) -> Result<(), Failure> {
     let outcome = measure_all(&bench, &cases, options, &mut report);
     // What was measured before a failure is not lost.
     print!("{}", report.tables());
-    if let Some(path) = &options.json {
-        let text = serde_json::to_string_pretty(&report).map_err(|e| Failure::Broken(e.to_string()))?;
-        std::fs::write(path, text).map_err(|e| Failure::Broken(format!("{}: {e}", path.display())))?;
-    }
+    write_json(options, &report)?;
     outcome
 }
 

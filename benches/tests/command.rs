@@ -25,6 +25,26 @@ fn a_smoke_run_prints_times() {
 }
 
 #[test]
+fn the_run_time_table_compares_policies() {
+    let folder = tempfile::tempdir().expect("there is a temporary folder");
+    let json = folder.path().join("table.json");
+    let done = bench(&["--runtime-table", "--quick", "--threads", "1", "--json", &json.to_string_lossy()]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(["compact", "batch", "never", "no_halt"].iter().all(|policy| text.contains(policy)), "{text}");
+    let tables = std::fs::read_to_string(json).expect("the table is there");
+    let tables: serde_json::Value = serde_json::from_str(&tables).expect("the table is JSON");
+    let lines = tables[0]["lines"].as_array().expect("there are lines");
+    let counted = |bound: u64, policy: &str| {
+        let line = lines.iter().find(|line| line["bound"] == bound && line["policy"] == policy);
+        line.and_then(|line| line["gflop"].as_f64()).expect("every bound has every policy")
+    };
+    assert!(counted(2, "compact") <= counted(2, "batch") && counted(2, "batch") <= counted(2, "never"));
+    assert!(counted(4, "never") > 1.5 * counted(2, "never"));
+    assert!(tables[0]["difference"].as_f64().is_some_and(|difference| difference < 1e-5), "{tables}");
+}
+
+#[test]
 fn what_is_missing_has_a_code() {
     let absent = bench(&["--cases", "gut", "--peers", "no-such-folder"]);
     assert_eq!(absent.status.code(), Some(3));

@@ -1,5 +1,6 @@
 //! Why a command could not do its work, and how a command that did can end.
 
+use std::fmt;
 use std::io;
 use std::path::Path;
 
@@ -56,9 +57,14 @@ pub(crate) enum Failure {
     NoSpec(String),
     /// The model or its batches need more memory than there is, or than may be used.
     Memory(String),
+    /// Runs that can't be compared, or gone on with, without saying how they differ.
+    Mixed(String),
     /// A failure of the runtime, with its own exit code.
     Runtime(Error),
 }
+
+/// Exit code where runs or checkpoints are refused.
+const REFUSED: u8 = 7;
 
 /// What a command gives back.
 pub(crate) type Outcome = Result<Exit, Failure>;
@@ -70,6 +76,7 @@ impl Failure {
             Self::Usage(_) => 2,
             Self::Spec(_) | Self::NoSpec(_) => BAD_SPEC,
             Self::Memory(_) => TOO_LARGE,
+            Self::Mixed(_) => REFUSED,
             Self::Runtime(error) => error.exit_code(),
         }
     }
@@ -82,6 +89,17 @@ impl Failure {
     /// Data that a model can't be given.
     pub(crate) fn data(file: impl Into<String>, line: Option<usize>, message: impl Into<String>) -> Self {
         DataError { file: file.into(), line, message: message.into() }.into()
+    }
+}
+
+/// One sentence; that of a spec with errors is short, since its problems are a report of their own.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spec(_) => f.write_str("the spec has errors"),
+            Self::Usage(text) | Self::NoSpec(text) | Self::Memory(text) | Self::Mixed(text) => f.write_str(text),
+            Self::Runtime(error) => error.fmt(f),
+        }
     }
 }
 

@@ -1,7 +1,11 @@
 //! The `rtc` command: parses its arguments, sets up threads, runs one command, and turns the outcome into an exit code.
 
 mod command;
+mod experiment_file;
 mod failure;
+mod gather;
+mod grid;
+mod job;
 mod memory;
 mod model;
 mod progress;
@@ -18,6 +22,9 @@ use clap::Parser;
 use command::Command;
 use terminal::Terminal;
 
+/// The version, and the hash of the code that runs hold in their records.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (code ", env!("RTC_CODE"), ")");
+
 const EXAMPLES: &str = "\
 Examples:
   rtc check specs/gut.rt                        report every problem in a spec
@@ -26,6 +33,7 @@ Examples:
   rtc train specs/gut.rt                        train on a laptop's ListOps
   rtc train specs/gut.rt --experiment listops   train as in the paper
   rtc predict runs/NAME '[MAX 2 9 [MIN 4 7 ] 0 ]'
+  rtc report runs/NAME                          put curves, tables and pictures on a page
 ";
 
 const CODES: &str = "\
@@ -46,7 +54,7 @@ Results go to standard output, messages to standard error. NO_COLOR turns colour
 
 /// The recurrent-transformer compiler: checks, compares, compiles, trains and evaluates specs of sequence models.
 #[derive(Parser)]
-#[command(name = "rtc", version, before_help = EXAMPLES, after_help = CODES, max_term_width = 120)]
+#[command(name = "rtc", version = VERSION, before_help = EXAMPLES, after_help = CODES, max_term_width = 120)]
 #[command(arg_required_else_help = true, subcommand_required = true)]
 struct Cli {
     #[command(subcommand)]

@@ -63,14 +63,17 @@ pub(crate) fn work(experiment: &Experiment, data: &Dataset, parameters: usize) -
     let measured =
         splits.iter().filter(|split| **split != experiment.train).flat_map(|split| data.split(split).chunks(rows));
     let heaviest = measured.max_by_key(|chunk| chunk.iter().map(tokens).sum::<usize>());
-    let held = data.splits.values().flatten().map(|example| size_of::<Example>() + 4 * tokens(example)).sum::<usize>();
     Work {
         training: load(training.into_iter()),
         evaluation: heaviest.map(|chunk| load(chunk.iter())),
-        besides: PROGRAM
-            .saturating_add(held as u64)
-            .saturating_add((parameters as u64).saturating_mul(CHECKPOINT_BYTES_PER_PARAMETER)),
+        besides: shared(data).saturating_add((parameters as u64).saturating_mul(CHECKPOINT_BYTES_PER_PARAMETER)),
     }
+}
+
+/// Bytes that runs in one process have together: the program and the data.
+pub(crate) fn shared(data: &Dataset) -> u64 {
+    let held = data.splits.values().flatten().map(|example| size_of::<Example>() + 4 * tokens(example)).sum::<usize>();
+    PROGRAM.saturating_add(held as u64)
 }
 
 fn tokens(example: &Example) -> usize {
@@ -134,7 +137,7 @@ pub(crate) fn check(needed: u128) -> Result<(), Failure> {
 }
 
 /// Bytes of memory that this process can have, where the system says.
-fn machine() -> Option<u64> {
+pub(crate) fn machine() -> Option<u64> {
     [total(&read("/proc/meminfo")), limit(&read("/sys/fs/cgroup/memory.max"))].into_iter().flatten().min()
 }
 

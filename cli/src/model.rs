@@ -8,7 +8,7 @@ use rtc_compiler::ir::types::Dim;
 use rtc_compiler::lower::{self, Binding};
 use rtc_compiler::pipeline::{
     self,
-    memory::{Work, plans_within},
+    memory::{Fitted, Work, plans_within},
 };
 use rtc_compiler::plan::memory::BYTES_PER_PARAMETER;
 use rtc_compiler::schema::{Catalog, Objective};
@@ -28,6 +28,7 @@ pub(crate) struct TaskFacts {
     vocabulary: Option<usize>,
     classes: Option<usize>,
     objective: Option<Objective>,
+    next_token: bool,
 }
 
 impl TaskFacts {
@@ -38,6 +39,7 @@ impl TaskFacts {
             vocabulary: Some(task.vocabulary(options).len()),
             classes: Some(task.classes(options).len()),
             objective: Some(task.objective()),
+            next_token: task.next_token(),
         }
     }
 
@@ -56,6 +58,7 @@ impl TaskFacts {
             vocabulary: self.vocabulary,
             classes: self.classes,
             objective: self.objective,
+            next_token: self.next_token,
         }
     }
 
@@ -137,20 +140,19 @@ impl Compiled {
         )
     }
 
-    /// The model with freshly drawn parameters, its training step planned for the batches of `work` within `limit` bytes.
-    pub(crate) fn build_for(
-        &self,
-        work: &Work,
-        limit: Option<u64>,
-        seed: u64,
-        halting: Halting,
-    ) -> Result<Model<f32>, Failure> {
+    /// The plans of training and inference for the batches of `work` within `limit` bytes.
+    pub(crate) fn fit(&self, work: &Work, limit: Option<u64>) -> Result<Fitted, Failure> {
         memory::check(self.parameter_count() as u128 * u128::from(BYTES_PER_PARAMETER))?;
         let fitted = plans_within(&self.spec, &self.binding, work, limit)?;
         memory::fits(&fitted, limit)?;
+        Ok(fitted)
+    }
+
+    /// The model of such plans, with freshly drawn parameters.
+    pub(crate) fn model(&self, fitted: Fitted, seed: u64, halting: Halting) -> Model<f32> {
         let mut model = Model::new(fitted.training, fitted.inference, self.binding, seed);
         model.set_halting(halting);
-        Ok(model)
+        model
     }
 
     /// The model with freshly drawn parameters.

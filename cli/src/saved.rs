@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use rtc_compiler::check::check;
 use rtc_compiler::source::Source;
+use rtc_compiler::spec::Spec;
 use rtc_runtime::checkpoint::{self, CheckpointState, Slot};
 use rtc_runtime::error::CheckpointError;
 use rtc_runtime::exec::Halting;
@@ -63,6 +64,8 @@ pub(crate) struct Trained {
     pub(crate) path: PathBuf,
     /// The name of the model.
     pub(crate) name: String,
+    /// Its spec.
+    pub(crate) spec: Spec,
     /// The experiment that it was trained in.
     pub(crate) experiment: Experiment,
     /// Its task.
@@ -96,13 +99,19 @@ impl Trained {
         let Compiled { spec, .. } = compiled;
         Ok(Self {
             path,
-            name: spec.name,
+            name: spec.name.clone(),
+            spec,
             experiment: run.experiment,
             task,
             options: task_options,
             state: found.state,
             model,
         })
+    }
+
+    /// Whether a recurrence of it halts.
+    pub(crate) fn halts(&self) -> bool {
+        self.spec.root.any(&|block| block.slot == "halt" && block.variant != "none")
     }
 }
 
@@ -128,7 +137,7 @@ fn find(run: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// The model of a run. The spec and the compiler must give the graph that was trained.
-fn compile(path: &Path, run: &SavedRun, task: &TaskFacts) -> Result<Compiled, Failure> {
+pub(crate) fn compile(path: &Path, run: &SavedRun, task: &TaskFacts) -> Result<Compiled, Failure> {
     let file = path.join(SavedRun::SPEC);
     let source = Source::new(file.display().to_string(), run.spec.as_str());
     let (spec, problems, sources) = check(&Folder::of(&file), source, None, &[], &task.catalog());

@@ -1,11 +1,12 @@
-//! Specs on the command line: `file.rt` or `file.rt:variant`, read, checked, with their problems printed.
+//! Specs on the command line: `file.rt` or `file.rt:variant`, or the name of one that is part of the program, as `gut`
+//! or `gut:no_gate`; read, checked, with their problems printed.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::string::FromUtf8Error;
 
-use rtc_compiler::check::{Loader, check};
+use rtc_compiler::check::{Loader, Override, check_edited, check_form, names};
 use rtc_compiler::diag::Problems;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::{Source, Sources};
@@ -14,6 +15,16 @@ use rtc_compiler::spec::Spec;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
+/// The specs that are part of the program: their files' names, and their texts.
+const BUILT_IN: &[(&str, &str)] = &[
+    ("gut.rt", include_str!("../../specs/gut.rt")),
+    ("gutlb.rt", include_str!("../../specs/gutlb.rt")),
+    ("tlb.rt", include_str!("../../specs/tlb.rt")),
+    ("transformer.rt", include_str!("../../specs/transformer.rt")),
+    ("ut.rt", include_str!("../../specs/ut.rt")),
+    ("ut_no_halt.rt", include_str!("../../specs/ut_no_halt.rt")),
+];
+
 /// A spec as the user named it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SpecArg {
@@ -21,19 +32,44 @@ pub(crate) struct SpecArg {
     pub(crate) file: PathBuf,
     /// The model or variant in it; the file's own model without one.
     pub(crate) target: Option<String>,
+    /// Whether the file is part of the program.
+    built_in: bool,
 }
 
 impl SpecArg {
     /// Splits at the first colon behind which the path of a file ends, so that paths may hold colons too.
     pub(crate) fn parse(text: &str) -> Self {
-        let whole = Self { file: PathBuf::from(text), target: None };
-        if whole.file.exists() {
-            return whole;
+        let disk = |file: &str, target: Option<&str>| Self {
+            file: PathBuf::from(file),
+            target: target.map(str::to_owned),
+            built_in: false,
+        };
+        if Path::new(text).exists() {
+            return disk(text, None);
         }
         let cuts = || text.match_indices(':').map(|(at, _)| (&text[..at], &text[at + 1..]));
         let found = cuts().find(|(file, _)| Path::new(file).is_file());
-        let found = found.or_else(|| cuts().find(|(file, _)| file.ends_with(".rt")));
-        found.map_or(whole, |(file, target)| Self { file: PathBuf::from(file), target: Some(target.to_owned()) })
+        match found.or_else(|| cuts().find(|(file, _)| file.ends_with(".rt"))) {
+            Some((file, target)) => disk(file, Some(target)),
+            None => Self::built_in(text).unwrap_or_else(|| disk(text, None)),
+        }
+    }
+
+    /// The spec of the program that has this name: `gut`, or `gut:no_gate`.
+    pub(crate) fn built_in(text: &str) -> Option<Self> {
+        let (name, target) = text.split_once(':').map_or((text, None), |(name, target)| (name, Some(target)));
+        let (file, _) = BUILT_IN.iter().find(|(file, _)| file.strip_suffix(".rt") == Some(name))?;
+        Some(Self { file: PathBuf::from(file), target: target.map(str::to_owned), built_in: true })
+    }
+
+    /// The names of the specs that are part of the program.
+    pub(crate) fn built_in_names() -> Vec<&'static str> {
+        BUILT_IN.iter().filter_map(|(file, _)| file.strip_suffix(".rt")).collect()
+    }
+
+    /// The names of all models and variants of the specs that are part of the program.
+    pub(crate) fn built_in_models() -> Vec<String> {
+        BUILT_IN.iter().flat_map(|(file, text)| names(&Source::new(*file, *text))).collect()
     }
 
     /// The name of the file as reports show it.
@@ -43,12 +79,14 @@ impl SpecArg {
 
     /// The text of the file.
     pub(crate) fn source(&self) -> Result<Source, Failure> {
-        Ok(Source::new(self.name(), read_text(&self.file, "spec")?))
+        let text = if self.built_in { None } else { Some(read_text(&self.file, "spec")?) };
+        let text = text.or_else(|| built_in_text(&self.name()).map(str::to_owned));
+        Ok(Source::new(self.name(), text.unwrap_or_default()))
     }
 
     /// The files that the spec may use: those in its folder.
     pub(crate) fn loader(&self) -> Folder {
-        Folder::of(&self.file)
+        if self.built_in { Folder::Program } else { Folder::of(&self.file) }
     }
 
     /// Checks the spec and prints its warnings; its errors are the failure.
@@ -60,12 +98,23 @@ impl SpecArg {
 
     /// As `check`, without printing the warnings.
     pub(crate) fn check_silently(&self, sets: &[String], catalog: &Catalog) -> Result<Checked, Failure> {
-        let (spec, problems, sources) = check(&self.loader(), self.source()?, self.target.as_deref(), sets, catalog);
-        match spec {
-            Some(spec) => Ok(Checked { spec, problems, sources }),
-            None => Err(Failure::Spec(Box::new((problems, sources)))),
-        }
+        self.check_edited(&Override::numbered(sets), catalog)
     }
+
+    /// As `check_silently`, with edits that know where they stand.
+    pub(crate) fn check_edited(&self, edits: &[Override], catalog: &Catalog) -> Result<Checked, Failure> {
+        Checked::of(check_edited(&self.loader(), self.source()?, self.target.as_deref(), edits, catalog))
+    }
+
+    /// As `check_silently`, without the proof that a model which promises to see only the past does.
+    pub(crate) fn check_form(&self, sets: &[String], catalog: &Catalog) -> Result<Checked, Failure> {
+        Checked::of(check_form(&self.loader(), self.source()?, self.target.as_deref(), sets, catalog))
+    }
+}
+
+/// The text of a file that is part of the program.
+fn built_in_text(file: &str) -> Option<&'static str> {
+    BUILT_IN.iter().find(|(name, _)| *name == file).map(|(_, text)| *text)
 }
 
 /// A spec without errors.
@@ -77,6 +126,15 @@ pub(crate) struct Checked {
     pub(crate) problems: Problems,
     /// The texts that it was made of.
     pub(crate) sources: Sources,
+}
+
+impl Checked {
+    fn of((spec, problems, sources): (Option<Spec>, Problems, Sources)) -> Result<Self, Failure> {
+        match spec {
+            Some(spec) => Ok(Self { spec, problems, sources }),
+            None => Err(Failure::Spec(Box::new((problems, sources)))),
+        }
+    }
 }
 
 /// The most bytes of a file that are read, far more than a spec or an experiment has. What has no end, as a device, is
@@ -108,15 +166,20 @@ pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
     })
 }
 
-/// Gives the texts of the files in one folder and below it.
+/// Gives the texts of the files that a spec may use.
 #[derive(Debug)]
-pub(crate) struct Folder(PathBuf);
+pub(crate) enum Folder {
+    /// Those in one folder and below it.
+    Disk(PathBuf),
+    /// Those that are part of the program.
+    Program,
+}
 
 impl Folder {
     /// The folder in which a file lies.
     pub(crate) fn of(file: &Path) -> Self {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-        Self(folder.unwrap_or(Path::new(".")).to_owned())
+        Self::Disk(folder.unwrap_or(Path::new(".")).to_owned())
     }
 }
 
@@ -127,7 +190,11 @@ impl Loader for Folder {
             ErrorKind::IsADirectory => "a folder".to_owned(),
             _ => error.to_string(),
         };
-        let root = self.0.canonicalize().map_err(reason)?;
+        let folder = match self {
+            Self::Disk(folder) => folder,
+            Self::Program => return built_in_text(path).map(str::to_owned).ok_or_else(|| "not found".to_owned()),
+        };
+        let root = folder.canonicalize().map_err(reason)?;
         let file = root.join(path).canonicalize().map_err(reason)?;
         if !file.starts_with(&root) {
             return Err("a link out of the folder of the spec".to_owned());
@@ -146,10 +213,33 @@ mod tests {
 
     #[test]
     fn a_target_stands_behind_the_file() {
-        let arg = |file: &str, target: Option<&str>| SpecArg { file: file.into(), target: target.map(str::to_owned) };
+        let of = |file: &str, target: Option<&str>, built_in| SpecArg {
+            file: file.into(),
+            target: target.map(str::to_owned),
+            built_in,
+        };
+        let arg = |file, target| of(file, target, false);
         assert_eq!(SpecArg::parse("a b/gut.rt"), arg("a b/gut.rt", None));
         assert_eq!(SpecArg::parse("gut.rt:no_gate"), arg("gut.rt", Some("no_gate")));
         assert_eq!(SpecArg::parse("c:d/gut.rt:gut:no_gate"), arg("c:d/gut.rt", Some("gut:no_gate")));
-        assert_eq!(SpecArg::parse("gut"), arg("gut", None));
+        assert_eq!(SpecArg::parse("gout"), arg("gout", None));
+        assert_eq!(SpecArg::parse("gut"), of("gut.rt", None, true));
+        assert_eq!(SpecArg::parse("gut:no_gate"), of("gut.rt", Some("no_gate"), true));
+    }
+
+    #[test]
+    fn every_spec_of_the_repository_is_built_in() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs");
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .expect("the specs lie beside the command")
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| name.ends_with(".rt"))
+            .collect();
+        files.sort();
+        assert_eq!(files, BUILT_IN.iter().map(|(file, _)| *file).collect::<Vec<_>>());
+        for (file, _) in BUILT_IN {
+            let arg = SpecArg::built_in(file.trim_end_matches(".rt")).expect("it is in the table");
+            assert!(arg.check_silently(&[], &Catalog::default()).is_ok(), "{file}");
+        }
     }
 }

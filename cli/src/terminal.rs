@@ -70,6 +70,11 @@ impl Terminal {
         }
     }
 
+    /// Prints a message that belongs to a failure, also if it should be quiet.
+    pub(crate) fn alert(&self, text: &str) {
+        self.error_line(text);
+    }
+
     /// Prints the problems of a spec, errors and warnings; with `--quiet` only if there are errors.
     pub(crate) fn problems(&self, problems: &Problems, sources: &Sources) {
         if self.quiet && !problems.has_errors() {
@@ -90,13 +95,11 @@ impl Terminal {
 
     /// Prints why a command failed.
     pub(crate) fn report(&self, failure: &Failure) {
-        let text = match failure {
-            Failure::Spec(found) => return self.problems(&found.0, &found.1),
-            Failure::Usage(text) | Failure::NoSpec(text) | Failure::Memory(text) => text.clone(),
-            Failure::Runtime(error) => error.to_string(),
-        };
+        if let Failure::Spec(found) = failure {
+            return self.problems(&found.0, &found.1);
+        }
         let word = if self.colour { "\x1b[1;31merror\x1b[0m" } else { "error" };
-        self.error_line(&format!("{word}: {text}"));
+        self.error_line(&format!("{word}: {failure}"));
     }
 
     /// There is nowhere to say that standard error is closed.

@@ -3,6 +3,7 @@
 //! The number of threads changes no result: blocks of work are cut by shapes alone.
 
 use std::num::NonZeroUsize;
+use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
 /// Stack of the thread that does the work, in bytes. It is virtual memory: only what is used is ever there.
@@ -38,6 +39,18 @@ pub(crate) fn count() -> usize {
     rayon::current_num_threads()
 }
 
+/// Runs `work` on a thread of its own that computes alone, whatever the others do. The error says why it did not end.
+pub(crate) fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
+    let pool = |stack| rayon::ThreadPoolBuilder::new().num_threads(1).stack_size(stack).build();
+    let pool = pool(STACK).or_else(|_| pool(SMALL_STACK)).map_err(|error| format!("no thread can be had: {error}"))?;
+    // What the work leaves behind on disk is complete at every moment, and nothing else of it is looked at again.
+    panic::catch_unwind(AssertUnwindSafe(|| pool.install(work))).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        format!("a fault of rtc: {text}")
+    })
+}
+
 /// Runs `work` on a thread of its own, which is one of the `count` threads that compute; the error is what it panicked
 /// with.
 ///
@@ -56,4 +69,17 @@ pub(crate) fn on_a_large_stack<T: Send>(count: usize, work: impl Fn() -> T + Syn
             Err(_) => Ok(work()),
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::alone;
+
+    #[test]
+    fn work_that_panics_ends_alone() {
+        let sum = alone(|| (rayon::current_num_threads(), 3));
+        assert_eq!(sum, Ok((1, 3)));
+        let message = alone(|| -> usize { panic!("no {}", "luck") });
+        assert_eq!(message, Err("a fault of rtc: no luck".to_owned()));
+    }
 }

@@ -50,6 +50,24 @@ fn files_that_are_no_specs_give_a_message_and_a_code() {
 }
 
 #[test]
+fn a_model_that_sees_the_future_is_shown_and_refused() {
+    let place = Place::new();
+    let spec = place.read("tiny.rt").replace(", tokens: start_end", "").replace("readout end", "readout each");
+    place.write("each.rt", &spec);
+    place.rtc(&["check", "each.rt"]).code(0);
+    let shown = place.rtc(&["compile", "each.rt", "--emit", "causality"]);
+    assert!(shown.code(0).stdout.contains("`logits`: every position depends on the tokens up to it: proved"));
+    let leak = ["each.rt", "--set", "halt.mean=all"];
+    for command in ["check", "compile"] {
+        place.rtc(&[&[command], &leak[..]].concat()).code(3).says("leaks-future").says("use `mean: past`");
+    }
+    let refused = place.rtc(&[&["compile", "--emit", "causality"], &leak[..]].concat());
+    assert!(refused.code(3).says("leaks-future").stdout.contains("<- here  @ depthwise.halt"), "{}", refused.stdout);
+    place.rtc(&["compile", "each.rt", "--emit", "causality", "--inference"]).code(2);
+    place.rtc(&["explain", "leaks-future"]).code(0);
+}
+
+#[test]
 fn wrong_arguments_exit_with_2() {
     let place = Place::new();
     place.rtc(&[]).code(2);
@@ -76,9 +94,29 @@ fn wrong_arguments_exit_with_2() {
 }
 
 #[test]
+fn cost_prints_formulas_and_a_table() {
+    let place = Place::new();
+    let both = ["cost", "tiny.rt", "tiny.rt:no_halt", "--task", "listops", "--length", "20,40"];
+    let answer = place.rtc(&both);
+    let text = &answer.code(0).stdout;
+    for part in ["tiny:no_halt", "D = min(depth, 3)", "2 D + 2", "sequential depth  7", "n^2", "memory training"] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+    let json = place.rtc(&["cost", "tiny.rt", "--depth", "1.5", "--batch", "4", "--json"]).code(0).json();
+    let figures = &json[0]["figures"][0];
+    assert_eq!((figures["batch"].as_u64(), figures["depth"].as_f64()), (Some(4), Some(5.0)), "{json:#}");
+    let bound = place.rtc(&["cost", "tiny.rt", "--batch", "4", "--json"]).code(0).json();
+    assert!(figures["training"].as_f64() < bound[0]["figures"][0]["training"].as_f64(), "{json:#}");
+    assert!(json[0]["formulas"]["parameters"].as_str().is_some_and(|text| text.contains("classes")), "{json:#}");
+    place.rtc(&["cost", "tiny.rt", "--depth", "few"]).code(2).says("a number of steps");
+    place.rtc(&["cost", "tiny.rt", "--length", "0"]).code(2);
+    place.rtc(&["cost", "tiny.rt:nogate"]).code(3).says("`tiny:no_gate`");
+}
+
+#[test]
 fn help_begins_with_examples() {
     let place = Place::new();
-    let commands = "check compile fmt show explain diff train eval predict task completions";
+    let commands = "check compile fmt show explain diff train ablate eval predict task completions";
     for command in commands.split(' ') {
         let help = place.rtc(&[command, "--help"]);
         assert!(help.code(0).stdout.starts_with("Examples:\n  rtc "), "{command}: {}", help.stdout);
@@ -227,6 +265,62 @@ fn a_run_is_trained_reported_evaluated_and_asked() {
     assert!(answers[0]["confidence"].as_f64().is_some_and(|p| p > 0.0 && p <= 1.0));
     place.rtc_with(&["predict", &run], "3\n[MAX 1 x ]\n").code(4).says("standard input:2");
     place.rtc(&["predict", &run, "[MAX 1"]).code(4);
+}
+
+/// The tiny experiment on another task.
+fn experiment(place: &Place, name: &str, task: &str, evaluate: &str) {
+    let tiny = place.read("tiny.yaml");
+    let (_, rest) = tiny.split_once("optimiser").expect("the block after the task");
+    let rest = rest.replace("evaluate: [test]", evaluate);
+    place.write(name, &format!("task:\n{task}optimiser{rest}"));
+}
+
+#[test]
+fn pairs_are_trained_measured_and_asked() {
+    let place = Place::new();
+    let task = "  name: logic\n  options: { pairs: 1000 }\n  sizes: { train: 160, dev: 32, ops-7: 6 }\n";
+    experiment(&place, "logic.yaml", task, "evaluate: [ops-7, ops-8]");
+    let train = ["train", "tiny.rt", "--experiment", "logic.yaml", "--run", "r", "--json"];
+    let results = place.rtc(&train).code(0).json();
+    assert_eq!(results["splits"][0]["examples"], 6);
+    assert_eq!(place.rtc(&["eval", "r", "--json"]).code(0).json()["splits"], results["splits"]);
+    let one = place.rtc(&["predict", "r", "( not a ) ||| ( a ( or b ) )"]);
+    assert_eq!(one.code(0).stdout.split('\t').count(), 4, "{}", one.stdout);
+    let rows = place.rtc(&["task", "sample", "logic", "--option", "pairs=1000", "--count", "3"]);
+    let pairs: Vec<&str> = rows.code(0).stdout.lines().filter_map(|line| line.split('\t').nth(1)).collect();
+    let many = place.rtc_with(&["predict", "r", "--json"], &(pairs.join("\n") + "\n"));
+    assert_eq!(many.code(0).stdout.lines().count(), 3);
+    place.rtc(&["predict", "r", "( not a )"]).code(4).says("left ||| right");
+    place.rtc(&["predict", "r", "a ||| ( b"]).code(4).says("right of `|||`");
+    place.write("rows", "#\ta\tb\n<\ta\tb\n");
+    place.rtc(&["eval", "r", "--data", "rows"]).code(4).says("rows:2");
+    // In parts and in several threads the numbers stay the same, and so in parts of another size.
+    let other = ["--run", "s", "--threads", "1"];
+    let again = place.rtc(&[&train[..4], &other[..]].concat());
+    again.code(0);
+    assert_eq!(place.contents("r"), place.contents("s"));
+    place.rtc(&["train", "tiny.rt", "--experiment", "logic.yaml", "--with", "batch.accumulate=3"]).code(0);
+}
+
+#[test]
+fn a_task_with_an_answer_per_token_reports_its_own_metric() {
+    let place = Place::new();
+    let text = place.read("tiny.rt");
+    place.write("tiny.rt", &(text + "\nvariant causal of tiny {\n    embed.tokens: none\n    readout each\n}\n"));
+    let task = "  name: flip_flop\n  options: { pairs: 8, long_pairs: 12 }\n  sizes: { train: 160, dev: 35, dense: 32, long-sparse: 32 }\n";
+    experiment(&place, "flip.yaml", task, "evaluate: [dense, long-sparse]");
+    let train = ["train", "tiny.rt:causal", "--experiment", "flip.yaml", "--run", "r", "--json"];
+    let results = place.rtc(&train).code(0).json();
+    let row = &results["splits"][0];
+    for share in [&row["metrics"]["last_read"], &row["accuracy"]] {
+        assert!(share.as_f64().is_some_and(|share| (0.0..=1.0).contains(&share)), "{row}");
+    }
+    assert_eq!(place.rtc(&["eval", "r", "--json"]).code(0).json()["splits"], results["splits"]);
+    let table = place.rtc(&["eval", "r"]);
+    assert!(table.code(0).stdout.starts_with("split        examples  last read  accuracy"), "{}", table.stdout);
+    assert!(place.read("runs/r/metrics.jsonl").contains("\"last_read\":"));
+    place.rtc(&["predict", "r", "w 0 r"]).code(2).says("one per token");
+    place.rtc(&["train", "tiny.rt", "--experiment", "flip.yaml"]).code(3).says("readout each");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 #![deny(clippy::disallowed_methods)]
 
+pub mod causality;
 pub mod check;
 pub mod diag;
 pub mod expr;

@@ -1,5 +1,6 @@
 //! The stages after `check`, each a function from one printable value to the next.
 
+pub mod cost;
 pub mod memory;
 
 use crate::ir::graph::{Graph, Misfit};
@@ -38,8 +39,11 @@ pub fn training(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
     Ok(graph)
 }
 
-/// The graph of a training step before the passes that run once.
-fn optimised(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
+/// The graph of a training step before the passes that run once: nothing is computed again.
+///
+/// # Errors
+/// See [`differentiated`].
+pub fn optimised(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
     let mut graph = lower(spec, binding)?;
     attach_loss(&mut graph, binding)?;
     pass::optimise_forward(&mut graph);

@@ -86,7 +86,7 @@ pub enum FieldKind {
     Float,
     /// One of some words; the second list holds words that are kept for later.
     Word(&'static [&'static str], &'static [&'static str]),
-    /// A boolean expression or `none`.
+    /// A boolean expression, `past` or `all`.
     Mask,
     /// A number expression or `none`.
     Bias,
@@ -101,7 +101,7 @@ impl FieldKind {
             Self::Int => "a whole number".to_owned(),
             Self::Float => "a number".to_owned(),
             Self::Word(choices, _) => crate::diag::list(choices.iter().copied(), "or"),
-            Self::Mask => "a mask: a true-or-false expression, the name of a mask, or `none`".to_owned(),
+            Self::Mask => "a mask: a true-or-false expression, the name of a mask, `past`, or `all`".to_owned(),
             Self::Bias => "a bias: a number expression, the name of a bias, or `none`".to_owned(),
             Self::Depth => "a whole number, an expression of `length`, or `given`".to_owned(),
         }
@@ -136,6 +136,8 @@ pub enum Derived {
     Width,
     /// The width shared evenly by the heads of this statement.
     WidthPerHead,
+    /// The first word in a model that sees only the past, the second one in all others.
+    Sees(&'static str, &'static str),
 }
 
 impl Derived {
@@ -146,6 +148,7 @@ impl Derived {
             Self::ModelAttentionDropout => "model.attention_dropout",
             Self::Width => "embed.width",
             Self::WidthPerHead => "embed.width / heads",
+            Self::Sees(..) => "readout.sees",
         }
     }
 }
@@ -227,6 +230,17 @@ pub const fn word(
     Field { name, kind: FieldKind::Word(choices, &[]), default: Default::Word(default), bounds: Bounds::ANY, doc }
 }
 
+/// A word field with two defaults: one in a model that sees only the past, the other in all others.
+pub const fn by_sees(
+    name: &'static str,
+    choices: &'static [&'static str],
+    (past, all): (&'static str, &'static str),
+    doc: &'static str,
+) -> Field {
+    let default = Default::Derived(Derived::Sees(past, all));
+    Field { name, kind: FieldKind::Word(choices, &[]), default, bounds: Bounds::ANY, doc }
+}
+
 /// What the compiler knows of the task that a spec is checked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalog {
@@ -238,6 +252,8 @@ pub struct Catalog {
     pub classes: Option<usize>,
     /// What the task asks for; unknown without a task.
     pub objective: Option<Objective>,
+    /// Whether the answers are later tokens, so that a model must not see them.
+    pub next_token: bool,
 }
 
 /// What a task asks for.

@@ -29,19 +29,26 @@ impl Span {
     }
 }
 
-/// A named text: a file as the user wrote its name, or `--set 1`.
+/// A named text: a file as the user wrote its name, a line of one, or `--set 1`.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// The name shown in reports.
     pub name: String,
     /// The whole text.
     pub text: String,
+    /// The number of its first line in the file that it comes from, counted from 1.
+    pub first_line: usize,
 }
 
 impl Source {
     /// A source of the given name and text.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { name: name.into(), text: text.into() }
+        Self { name: name.into(), text: text.into(), first_line: 1 }
+    }
+
+    /// A part of a file that begins on this line, counted from 1.
+    pub fn part(name: impl Into<String>, text: impl Into<String>, first_line: usize) -> Self {
+        Self { first_line, ..Self::new(name, text) }
     }
 
     /// Line and column of a byte offset, both counted from 1; columns count characters.
@@ -52,7 +59,10 @@ impl Source {
         }
         let before = &self.text[..at];
         let line_start = before.rfind('\n').map_or(0, |n| n + 1);
-        Position { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
+        Position {
+            line: before.matches('\n').count() + self.first_line,
+            column: before[line_start..].chars().count() + 1,
+        }
     }
 }
 

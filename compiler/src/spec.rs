@@ -94,6 +94,11 @@ impl Block {
         if self.variant.is_empty() { self.slot.to_owned() } else { format!("{} {}", self.slot, self.variant) }
     }
 
+    /// Whether this is a model whose answers may depend only on the tokens up to them.
+    pub fn sees_past(&self) -> bool {
+        self.child("readout").is_some_and(|readout| readout.word("sees") == Some("past"))
+    }
+
     /// Whether this statement or one inside it has the property.
     pub fn any(&self, property: &dyn Fn(&Block) -> bool) -> bool {
         property(self) || self.children.iter().any(|c| c.any(property))

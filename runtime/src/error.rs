@@ -145,7 +145,7 @@ pub(crate) fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
 }
 
 /// The sentence for a name that is none of the candidates: what it is, the near one, and the whole list.
-pub(crate) fn unknown(what: &str, name: &str, candidates: &[&str]) -> String {
+pub fn unknown(what: &str, name: &str, candidates: &[&str]) -> String {
     let near = suggest(name, candidates.iter().copied());
     let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
     format!("there is no {what} `{name}`{hint} (known: {})", candidates.join(", "))

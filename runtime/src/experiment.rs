@@ -1,24 +1,43 @@
 //! Experiments: one YAML file says on what, how and how long models are trained, and what is measured.
 //!
-//! A file is parsed to a YAML value first. The block of the model under `models`, and then `key.path=value` edits, are
-//! laid over it, and only the result is turned into [`Experiment`], so that every way to set a field is checked alike.
+//! [`Experiment`] is the checked settings for one model, [`ExperimentFile`] the file that gives them.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_yaml::{Mapping, Value};
 
 use crate::batching::Buckets;
-use crate::error::{ExperimentError, suggest};
 pub use crate::learner::OptimiserKind;
 use crate::learner::{GROUPS, UpdateRule};
 use crate::schedule::{Beta1, Plateau, Schedule, ScheduleKind};
 use crate::task::{MAX_EXAMPLES, OptionValue, resolve_options, task_named};
 
+mod compare;
+mod file;
+mod place;
+
+pub use compare::Entry;
+pub use file::ExperimentFile;
+pub use place::Written;
+
 /// The experiments that are part of the program: name and text.
 pub const EMBEDDED: &[(&str, &str)] = &[
     ("listops", include_str!("../../specs/experiments/listops.yaml")),
+    ("listops_ablation_smoke", include_str!("../../specs/experiments/listops_ablation_smoke.yaml")),
     ("listops_smoke", include_str!("../../specs/experiments/listops_smoke.yaml")),
+    ("logic", include_str!("../../specs/experiments/logic.yaml")),
+    ("logic_smoke", include_str!("../../specs/experiments/logic_smoke.yaml")),
+    ("flip_flop", include_str!("../../specs/experiments/flip_flop.yaml")),
+    ("flip_flop_smoke", include_str!("../../specs/experiments/flip_flop_smoke.yaml")),
+    ("lra_listops", include_str!("../../specs/experiments/lra_listops.yaml")),
+    ("lra_text", include_str!("../../specs/experiments/lra_text.yaml")),
+    ("lra_text_smoke", include_str!("../../specs/experiments/lra_text_smoke.yaml")),
+    ("lra_retrieval", include_str!("../../specs/experiments/lra_retrieval.yaml")),
+    ("lra_retrieval_smoke", include_str!("../../specs/experiments/lra_retrieval_smoke.yaml")),
+    ("lra_image", include_str!("../../specs/experiments/lra_image.yaml")),
+    ("lra_image_smoke", include_str!("../../specs/experiments/lra_image_smoke.yaml")),
+    ("lra_pathfinder", include_str!("../../specs/experiments/lra_pathfinder.yaml")),
+    ("lra_pathfinder_smoke", include_str!("../../specs/experiments/lra_pathfinder_smoke.yaml")),
 ];
 
 /// A checked experiment for one model.
@@ -259,179 +278,6 @@ impl Experiment {
     }
 }
 
-/// An experiment file: the settings, and what is different for some models.
-#[derive(Clone, Debug)]
-pub struct ExperimentFile {
-    name: String,
-    text: String,
-    base: Mapping,
-    models: BTreeMap<String, Value>,
-}
-
-impl ExperimentFile {
-    /// Parses a file and checks it for every model that it names. `name` is used in messages.
-    pub fn parse(name: &str, text: &str) -> Result<Self, ExperimentError> {
-        let fail = |line, message| ExperimentError { file: name.into(), line, message };
-        let mut base: Mapping = serde_yaml::from_str(text).map_err(|error| {
-            let line = error.location().map(|location| location.line());
-            fail(line, format!("this is not an experiment in YAML: {error}"))
-        })?;
-        let models = match base.remove("models") {
-            None => BTreeMap::new(),
-            Some(block) => serde_yaml::from_value(block)
-                .map_err(|_| fail(line_of(text, &["models"]), "`models` holds one block per model".into()))?,
-        };
-        let file = Self { name: name.into(), text: text.into(), base, models };
-        file.resolve(None, &[])?;
-        for model in file.models.keys() {
-            file.resolve(Some(model), &[])?;
-        }
-        Ok(file)
-    }
-
-    /// The embedded experiment of this name.
-    pub fn embedded(name: &str) -> Result<Self, ExperimentError> {
-        let found = EMBEDDED.iter().find(|(known, _)| *known == name);
-        let (_, text) = found.ok_or_else(|| ExperimentError {
-            file: name.into(),
-            line: None,
-            message: {
-                let names: Vec<&str> = EMBEDDED.iter().map(|(name, _)| *name).collect();
-                crate::error::unknown("experiment", name, &names)
-            },
-        })?;
-        Self::parse(name, text)
-    }
-
-    /// The names of the models that have a block of their own.
-    pub fn models(&self) -> impl Iterator<Item = &str> {
-        self.models.keys().map(String::as_str)
-    }
-
-    /// The experiment for a model: the file, its block under `models`, then edits of the form `optimiser.clip=1`.
-    ///
-    /// A variant `gut:no_gate` without a block of its own takes that of `gut`.
-    pub fn resolve(&self, model: Option<&str>, edits: &[String]) -> Result<Experiment, ExperimentError> {
-        let mut value = Value::Mapping(self.base.clone());
-        let block = model.and_then(|model| {
-            let plain = model.split(':').next().unwrap_or(model);
-            [model, plain].into_iter().find_map(|name| self.models.get_key_value(name))
-        });
-        let mut place = Vec::new();
-        if let Some((name, block)) = block {
-            place = vec!["models", name.as_str()];
-            if !block.is_mapping() {
-                return Err(
-                    self.fail(line_of(&self.text, &place), format!("`models.{name}` must be a block of fields"))
-                );
-            }
-            merge(&mut value, block);
-        }
-        for edit in edits {
-            let patch = parse_edit(edit).map_err(|message| self.fail(None, message))?;
-            merge(&mut value, &patch);
-        }
-        // Read from text, because an error of the reader names the path of the field only then.
-        let read = serde_yaml::to_string(&value).and_then(|text| serde_yaml::from_str(&text));
-        let experiment: Experiment = read.map_err(|error| self.explain(&error, &place))?;
-        check(&experiment).map_err(|(path, message)| {
-            // A name that stands in a block of names has a line of its own.
-            let named =
-                message.split('`').nth(1).filter(|_| matches!(path.last(), Some(&("options" | "sizes" | "data"))));
-            let exact: Vec<&str> = path.iter().copied().chain(named).collect();
-            let nested: Vec<&str> = place.iter().chain(&exact).copied().collect();
-            let line = [&nested, &exact, &path].into_iter().find_map(|path| line_of(&self.text, path));
-            self.fail(line, message)
-        })?;
-        Ok(experiment)
-    }
-
-    fn fail(&self, line: Option<usize>, message: String) -> ExperimentError {
-        ExperimentError { file: self.name.clone(), line, message }
-    }
-
-    /// Adds the line, and a suggestion for an unknown name, to an error of the YAML reader.
-    ///
-    /// Such an error reads `path.to.block: what is wrong at line 1 column 2`, where the line is one of the merged text.
-    fn explain(&self, error: &serde_yaml::Error, place: &[&str]) -> ExperimentError {
-        let text = error.to_string();
-        let message = &in_words(text.split(" at line ").next().unwrap_or(&text));
-        let head = message.split(": ").next().unwrap_or_default();
-        let path = if head == message || head.contains([' ', '`']) { "" } else { head };
-        let mut keys: Vec<&str> = path.split(['.', '[']).filter(|key| !key.is_empty() && !key.ends_with(']')).collect();
-        let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-        let mut hint = String::new();
-        if let (Some((name, known)), true) = (quoted.split_first(), message.contains("unknown ")) {
-            if let Some(near) = suggest(name, known.iter().copied()) {
-                hint = format!("; did you mean `{near}`?");
-            }
-            if message.contains("unknown field") {
-                keys.push(name);
-            }
-        }
-        let nested: Vec<&str> = place.iter().chain(&keys).copied().collect();
-        let line = line_of(&self.text, &nested).or_else(|| line_of(&self.text, &keys));
-        self.fail(line, format!("{message}{hint}"))
-    }
-}
-
-/// The message of the YAML reader with what it calls types of the program in words of the experiment.
-fn in_words(message: &str) -> String {
-    let (what, expected) = message.rsplit_once(", expected ").unwrap_or((message, ""));
-    let words = match expected {
-        "usize" | "u64" => "a whole number, 0 or more",
-        "f64" => "a number",
-        "a sequence" => "a list, as in `[a, b]`",
-        block if block.starts_with("struct ") => "a block of fields",
-        _ if what == "task: data did not match any variant of untagged enum DataSource" => {
-            return "task.data: takes a folder, or a file per split".to_owned();
-        }
-        _ => return message.to_owned(),
-    };
-    format!("{what}, expected {words}")
-}
-
-/// The line on which the last key of a path first stands below the others, counted from 1.
-fn line_of(text: &str, path: &[&str]) -> Option<usize> {
-    let lines: Vec<&str> = text.lines().collect();
-    let mut from = 0;
-    for key in path {
-        let stands = |line: &&str| {
-            let words = line.split(['{', ',']).map(str::trim_start);
-            words.into_iter().any(|word| word.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(':')))
-        };
-        from += lines.get(from..)?.iter().position(stands)?;
-    }
-    (!path.is_empty()).then_some(from + 1)
-}
-
-/// Lays `patch` over `base`: blocks key by key, everything else replaced.
-fn merge(base: &mut Value, patch: &Value) {
-    match (base, patch) {
-        (Value::Mapping(base), Value::Mapping(patch)) => {
-            for (key, value) in patch {
-                match base.get_mut(key) {
-                    Some(old) => merge(old, value),
-                    None => {
-                        base.insert(key.clone(), value.clone());
-                    }
-                }
-            }
-        }
-        (base, patch) => *base = patch.clone(),
-    }
-}
-
-/// `a.b=value` as nested blocks; the value is YAML.
-fn parse_edit(edit: &str) -> Result<Value, String> {
-    let Some((path, value)) = edit.split_once('=') else {
-        return Err(format!("the edit `{edit}` must have the form key.path=value"));
-    };
-    let value = serde_yaml::from_str(value).map_err(|error| format!("the value of the edit `{edit}`: {error}"))?;
-    let nest = |value, key: &str| Value::Mapping(Mapping::from_iter([(Value::from(key.trim()), value)]));
-    Ok(path.split('.').rev().fold(value, nest))
-}
-
 /// A rule that was broken: the path of the field, and the sentence.
 type Broken = (Vec<&'static str>, String);
 
@@ -508,105 +354,4 @@ fn check_task(experiment: &Experiment) -> Result<(), Broken> {
     named(&["train"], &experiment.train)?;
     named(&["dev"], &experiment.dev)?;
     experiment.evaluate.iter().try_for_each(|name| named(&["evaluate"], name).map(drop))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_embedded_experiments_are_valid_and_models_have_their_own_numbers() {
-        for (name, text) in EMBEDDED {
-            ExperimentFile::parse(name, text).unwrap_or_else(|error| panic!("{error}"));
-        }
-        let file = ExperimentFile::embedded("listops").expect("it is embedded");
-        let gut = file.resolve(Some("gut:no_gate"), &[]).expect("valid");
-        let gutlb = file.resolve(Some("gutlb"), &[]).expect("valid");
-        assert_eq!((gut.optimiser.learning_rate, gut.schedule.warmup), (0.05, 1000));
-        assert_eq!((gutlb.optimiser.learning_rate, gutlb.schedule.warmup), (0.0125, 8000));
-        assert_eq!(gutlb.optimiser.weight_decay, gut.optimiser.weight_decay);
-    }
-
-    #[test]
-    fn the_resolved_experiment_reads_back() {
-        let experiment =
-            ExperimentFile::embedded("listops_smoke").expect("embedded").resolve(None, &[]).expect("valid");
-        let again = ExperimentFile::parse("again", &experiment.to_yaml()).expect("valid").resolve(None, &[]);
-        assert_eq!(again, Ok(experiment));
-    }
-
-    #[test]
-    fn edits_win_over_the_file_and_are_checked() {
-        let file = ExperimentFile::embedded("listops").expect("embedded");
-        let edits = ["optimiser.learning_rate=0.002".to_string(), "seeds=[4, 5]".into(), "epochs=3".into()];
-        let experiment = file.resolve(Some("tlb"), &edits).expect("valid");
-        assert_eq!(
-            (experiment.optimiser.learning_rate, experiment.seeds, experiment.epochs),
-            (0.002, vec![4, 5], Some(3))
-        );
-        let wrong = file.resolve(None, &["optimiser.clipp=1".into()]).expect_err("no such field");
-        assert!(wrong.message.contains("did you mean `clip`?"), "{wrong}");
-    }
-
-    #[test]
-    fn groups_and_plateaus_change_the_rates() {
-        let file = ExperimentFile::embedded("listops").expect("embedded");
-        let of = |edits: &[&str]| {
-            let edits: Vec<String> = edits.iter().map(|edit| (*edit).to_owned()).collect();
-            file.resolve(Some("gut"), &edits)
-        };
-        let edits =
-            ["optimiser.learning_rate=0.01", "optimiser.kind=ranger", "schedule.kind=plateau", "schedule.warmup=0"];
-        let experiment = of(&edits).expect("valid");
-        let halved = Plateau { halvings: 2, ..Plateau::default() };
-        let rule = experiment.rule(&experiment.schedule(10), 3, halved);
-        assert_eq!((rule.kind, rule.learning_rate, rule.group_rates), (OptimiserKind::Ranger, 0.0025, [Some(0.00025)]));
-        let constant =
-            of(&["optimiser.learning_rate=0.0001", "schedule.kind=constant", "schedule.warmup=0"]).expect("valid");
-        let rule = constant.rule(&constant.schedule(10), 3, halved);
-        assert_eq!((rule.learning_rate, rule.group_rates), (0.0001, [Some(0.0001)]));
-        let wrong = of(&["optimiser.kind=adam"]).expect_err("gut has decay");
-        assert!(wrong.message.contains("`adam` has no weight decay"), "{wrong}");
-    }
-
-    #[test]
-    fn mistakes_are_placed_and_explained() {
-        let good = "task:\n  name: listops\n  options:\n    train_length: 30\n  sizes:\n    train: 40\n\noptimiser:\n  \
-                    learning_rate: 0.001\n  clip: 1\n\nschedule:\n  kind: constant\n  warmup: 100\n\nbatch:\n  size: 32\n\n\
-                    epochs: 2\npatience: 10\nseeds: [1]\nevaluate: [test]\n";
-        let cases = [
-            (good.replace("warmup:", "wamup:"), "did you mean `warmup`?"),
-            (good.replace("name: listops", "name: listop"), "did you mean `listops`?"),
-            (good.replace("kind: constant", "kind: cosin"), "did you mean `cosine`?"),
-            (good.replace("train_length:", "train_lenght:"), "did you mean `train_length`?"),
-            (good.replace("size: 32", "size: 0"), "`size` must be at least 1"),
-            (good.replace("size: 32", "size: many"), "expected a whole number, 0 or more"),
-            (good.replace("train: 40", "train: 10000001"), "at most 10000000"),
-            (good.replace("options:", "data: 5\n  options:"), "takes a folder, or a file per split"),
-            (good.replace("[test]", "test"), "expected a list"),
-        ];
-        for (text, expected) in cases {
-            let error = ExperimentFile::parse("x.yaml", &text).expect_err(expected);
-            assert!(error.message.contains(expected), "{error} should say {expected}");
-            let changed = good.lines().zip(text.lines()).position(|(a, b)| a != b).map(|index| index + 1);
-            assert_eq!(error.line, changed, "{error}");
-        }
-        let error = ExperimentFile::parse("x.yaml", &good.replace("clip: 1", "clip: [")).expect_err("no YAML");
-        assert!(error.line.is_some());
-        // With blocks for models the result is checked instead of the text; places are still found.
-        let good = EMBEDDED[0].1;
-        let cases = [
-            good.replacen("warmup: 1000", "wamup: 1000", 1),
-            good.replacen("weight_decay: 0.1", "weight_decay: much", 1),
-            good.replace("  gutlb:\n    optimiser: { learning_rate", "  gutlb:\n    optimiser: { learning_rat"),
-            good.replace("  tlb:\n    optimiser: { learning_rate: 0", "  tlb:\n    optimiser: { learning_rate: -0"),
-            good.replacen("patience: 10", "patients: 10", 1),
-            good.replace("args-15", "args-16"),
-        ];
-        for text in cases {
-            let error = ExperimentFile::parse("x.yaml", &text).expect_err("a mistake");
-            let changed = good.lines().zip(text.lines()).position(|(a, b)| a != b).map(|index| index + 1);
-            assert_eq!(error.line, changed, "{error}");
-        }
-    }
 }

@@ -11,7 +11,7 @@ use rtc_compiler::plan::Plan;
 use crate::batch::{Batch, Labels};
 use crate::exec::arena::Arena;
 use crate::exec::storage::Element;
-use crate::exec::{Executor, Fault, Halting, Outputs, parameter_ranges};
+use crate::exec::{Executor, Fault, Halting, Outputs, Watched, parameter_ranges};
 use crate::kernel::{Real, elementwise, loss, optimiser};
 use crate::learner::{
     Arrays, Evaluation, GROUPS, LearnError, Learner, LearnerState, OptimiserKind, StepReport, UpdateRule,
@@ -37,6 +37,8 @@ pub struct Model<T: Element> {
     accumulated: Vec<T>,
     /// What the last training step predicted.
     predicted: Predictions,
+    /// Accepted steps of every row of the last evaluation, if the model halts.
+    depths: Option<Vec<f64>>,
 }
 
 /// Predicted classes and their probabilities.
@@ -44,6 +46,17 @@ pub struct Model<T: Element> {
 struct Predictions {
     class: Vec<u32>,
     probability: Vec<f64>,
+}
+
+/// What [`Model::examine`] saw.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Examination {
+    /// What every evaluation gives.
+    pub evaluation: Evaluation,
+    /// Accepted steps of every row, if the model halts.
+    pub depths: Option<Vec<f64>>,
+    /// The runs of its halting recurrences, in the order in which they ended.
+    pub halting: Vec<Watched>,
 }
 
 /// The start of a parameter: every number is drawn by its own index from a stream named after the parameter.
@@ -125,6 +138,7 @@ impl<T: Element> Model<T> {
             segments: segments(&plan),
             accumulated: vec![],
             predicted: Predictions::default(),
+            depths: None,
         }
     }
 
@@ -214,6 +228,17 @@ impl<T: Element> Model<T> {
             }
         }
         Ok(flat)
+    }
+
+    /// An evaluation that also tells how the rows halt.
+    ///
+    /// # Errors
+    /// As [`Learner::evaluate`].
+    pub fn examine(&mut self, batch: &Batch) -> Result<Examination, LearnError> {
+        self.inference.watched = Some(vec![]);
+        let evaluation = self.evaluate(batch);
+        let halting = self.inference.watched.take().unwrap_or_default();
+        Ok(Examination { evaluation: evaluation?, depths: self.depths.take(), halting })
     }
 
     fn check_labels(&self, batch: &Batch) -> Result<(), LearnError> {
@@ -337,6 +362,7 @@ impl<T: Element> Learner for Model<T> {
             return Err(LearnError::NonFinite { step: self.updates, node: "the logits".to_owned() });
         }
         let depth = outputs.real("depth").map(|d| (d.iter().map(|x| x.to_f64()).sum(), d.len() as u64));
+        self.depths = outputs.real("depth").map(|d| d.iter().map(|x| x.to_f64()).collect());
         let Predictions { class: predictions, probability: confidence } = predicted;
         Ok(Evaluation { loss_sum, scored, correct, predictions, confidence, depth })
     }

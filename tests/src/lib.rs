@@ -25,8 +25,12 @@ impl Loader for Alone {
 /// # Panics
 /// With the report, when the text has errors.
 pub fn spec(text: &str, binding: &Binding) -> Spec {
-    let catalog =
-        Catalog { task: None, vocabulary: binding.vocab, classes: binding.classes, objective: Some(binding.objective) };
+    let catalog = Catalog {
+        vocabulary: binding.vocab,
+        classes: binding.classes,
+        objective: Some(binding.objective),
+        ..Catalog::default()
+    };
     let (spec, problems, sources) = check(&Alone, Source::new("test.rt", text), None, &[], &catalog);
     spec.unwrap_or_else(|| panic!("{}\n{text}", render(&problems, &sources, Style::Plain)))
 }

@@ -1,13 +1,14 @@
 //! The specs of the project at small sizes, and models with the features that the specs do not combine.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use rtc_compiler::check::{Loader, check, names};
+use rtc_compiler::check::{Loader, check, check_form, names};
 use rtc_compiler::diag::{Style, render};
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
-use rtc_compiler::spec::Spec;
+use rtc_compiler::spec::{self, Spec};
 
 /// Number of tokens of the small models.
 pub const VOCAB: usize = 9;
@@ -70,28 +71,63 @@ fn folder() -> PathBuf {
 }
 
 /// What a model that answers for every token has instead.
-const EACH: &[&str] = &["embed.tokens: none", "readout each"];
+const EACH: &[&str] = &["embed.tokens: none", "readout each { sees: all }"];
+
+/// Makes each answer see the past alone; a model of which that is not proved keeps seeing all tokens.
+const PAST: &str = "readout each";
+
+/// Which edits a model gets, and what it must pass.
+#[derive(Clone, Copy)]
+struct Form<'a> {
+    each: bool,
+    edits: &'a [&'a str],
+    /// Promises are kept.
+    proved: bool,
+}
+
+impl Form<'_> {
+    fn edits(&self) -> impl Iterator<Item = &str> {
+        let (before, after) = if self.each { (EACH, Some(&PAST)) } else { (&[][..], None) };
+        SMALL.iter().chain(before).chain(self.edits).chain(after).copied()
+    }
+}
 
 /// Every model and variant of `specs/` and of the case `zoo.rt`, with those of the given further edits that it has a place
-/// for.
+/// for, each once: two that are the same after all edits are one. Those that answer for every token by themselves are left out
+/// where another answer is asked for.
 ///
 /// # Panics
 /// When one has errors, or can't be made small.
 pub fn all(objective: Objective, edits: &[&str]) -> Vec<Model> {
+    every(Form { each: objective == Objective::Each, edits, proved: true })
+}
+
+/// As [`all`], with an answer per token that promises to see only the past, whether the promise is kept or not.
+///
+/// # Panics
+/// See [`all`].
+pub fn promising(edits: &[&str]) -> Vec<Model> {
+    every(Form { each: true, edits, proved: false })
+}
+
+fn every(form: Form<'_>) -> Vec<Model> {
     let entries = std::fs::read_dir(folder()).expect("specs/ exists");
     let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "rt"));
     files.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/models/zoo.rt"));
     files.sort();
-    let mut out = vec![];
+    let mut out: Vec<Model> = vec![];
     for file in files {
         let text = std::fs::read_to_string(&file).expect("a spec is readable");
         let stem = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let source = Source::new(stem, text);
         let found = names(&source);
         assert!(!found.is_empty(), "{}: no model, or a syntax error", source.name);
-        out.extend(found.iter().map(|name| small(&source, name, objective, edits)));
+        let wanted = found.iter().filter(|name| form.each || !answers_each(&source, name));
+        out.extend(wanted.map(|name| small(&source, name, form)));
     }
+    let mut seen = BTreeSet::new();
+    out.retain(|model| seen.insert(spec::hash(&model.spec)));
     out
 }
 
@@ -101,16 +137,21 @@ pub fn all(objective: Objective, edits: &[&str]) -> Vec<Model> {
 /// See [`all`].
 pub fn one(file: &str, name: &str, objective: Objective, edits: &[&str]) -> Model {
     let text = std::fs::read_to_string(folder().join(file)).expect("the spec exists");
-    small(&Source::new(file, text), name, objective, edits)
+    small(&Source::new(file, text), name, Form { each: objective == Objective::Each, edits, proved: true })
 }
 
-fn small(source: &Source, name: &str, objective: Objective, edits: &[&str]) -> Model {
+fn answers_each(source: &Source, name: &str) -> bool {
+    let (spec, ..) = check(&Folder(folder()), source.clone(), Some(name), &[], &Catalog::default());
+    spec.is_some_and(|spec| spec.root.child("readout").is_some_and(|readout| readout.variant == "each"))
+}
+
+fn small(source: &Source, name: &str, form: Form<'_>) -> Model {
     let catalog = Catalog { vocabulary: Some(VOCAB), ..Catalog::default() };
-    let attempt = |edits: &[String]| check(&Folder(folder()), source.clone(), Some(name), edits, &catalog);
-    let answers = if objective == Objective::Each { EACH } else { &[] };
+    let checked = if form.proved { check } else { check_form };
+    let attempt = |edits: &[String]| checked(&Folder(folder()), source.clone(), Some(name), edits, &catalog);
     let mut kept: Vec<String> = vec![];
-    for edit in SMALL.iter().chain(answers).chain(edits) {
-        kept.push((*edit).to_owned());
+    for edit in form.edits() {
+        kept.push(edit.to_owned());
         if attempt(&kept).0.is_none() {
             kept.pop();
         }
@@ -118,7 +159,7 @@ fn small(source: &Source, name: &str, objective: Objective, edits: &[&str]) -> M
     let (spec, problems, sources) = attempt(&kept);
     let spec = spec.unwrap_or_else(|| panic!("{name}: {}", render(&problems, &sources, Style::Plain)));
     let each = spec.root.child("readout").is_some_and(|r| r.variant == "each");
-    assert_eq!(each, objective == Objective::Each, "{name} answers what is asked for after {kept:?}");
+    assert_eq!(each, form.each, "{name} answers what is asked for after {kept:?}");
     let width = spec.root.child("embed").and_then(|b| b.int("width")).unwrap_or_default();
     assert!((1..LARGEST).contains(&width), "{name} is small after {kept:?}");
     Model { name: name.to_owned(), spec }

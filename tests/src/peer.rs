@@ -94,7 +94,8 @@ impl Description {
         let depth = self.word("engine") == "depth";
         let tokens = if depth && !self.causal() { "start_end" } else { "none" };
         let readout = match (self.causal(), depth, self.word("pool")) {
-            (true, ..) => "each".to_owned(),
+            // Its causal models see the length of the row: in the cap of their steps, in the cut of their chunks.
+            (true, ..) => "each { sees: all }".to_owned(),
             (_, true, "end") => "end".to_owned(),
             (_, true, _) => "mean".to_owned(),
             (_, false, "end") => "memory { pool: last }".to_owned(),
@@ -119,8 +120,9 @@ impl Description {
             if self.word("engine") == "chunk" { format!("attend memory {{ {heads} }}\n") } else { String::new() };
         let gate =
             if self.flag("gate") { format!("gate mlp {{ hidden: {} }}\n", self.int("dff")) } else { String::new() };
+        let mask = if self.causal() { ", mask: past" } else { "" };
         let layer = format!(
-            "{gate}attend self {{ {heads}, position: xpos }}\n{memory}feedforward {{ hidden: {} }}\n",
+            "{gate}attend self {{ {heads}, position: xpos{mask} }}\n{memory}feedforward {{ hidden: {} }}\n",
             self.int("dff")
         );
         if self.flag("shared") { layer } else { format!("stack {} {{\n{layer}}}\n", self.int("layers")) }
@@ -134,7 +136,10 @@ impl Description {
                 let keys = if self.word("kv") == "mix" { "mixture" } else { "state" };
                 format!("halt token {{ {common}, keys: {keys} }}\n")
             }
-            "global" => format!("halt global {{ {common} }}\n"),
+            "global" => {
+                let mean = if self.causal() { "past" } else { "all" };
+                format!("halt global {{ {common}, mean: {mean} }}\n")
+            }
             _ => String::new(),
         }
     }

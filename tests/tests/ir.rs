@@ -1,8 +1,9 @@
 //! Cases of the IR: every `cases/ir/*.rtir` prints as its golden says, every `cases/passes/PASS/*.rtir` becomes what its
-//! golden shows. The goldens lie beside the cases.
+//! golden shows, `cases/causality/*.rtir` depend on what theirs say. The goldens lie beside the cases.
 
 use std::path::Path;
 
+use rtc_compiler::causality;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::ir::{text, verify};
 use rtc_compiler::pass;
@@ -34,6 +35,17 @@ fn passes(case: &Path, source: String) -> datatest_stable::Result<()> {
     Err(format!("`{name}` still changes the graph after {RUNS} runs").into())
 }
 
+/// What every node depends on, and the verdict, which the name of the file begins with.
+fn causality(case: &Path, source: String) -> datatest_stable::Result<()> {
+    let graph = read(&source)?;
+    let leaks = case.file_stem().is_some_and(|name| name.to_string_lossy().starts_with("leak_"));
+    if leaks == causality::leaks(&graph, "logits").is_empty() {
+        return Err(format!("expected {}", if leaks { "a leak" } else { "a proof" }).into());
+    }
+    golden(case, &causality::text(&graph, "logits"));
+    Ok(())
+}
+
 fn read(source: &str) -> Result<Graph, String> {
     let lines = |items: Vec<String>| items.join("\n");
     let graph = text::parse(source).map_err(|p| lines(p.iter().map(ToString::to_string).collect()))?;
@@ -58,5 +70,6 @@ fn golden(case: &Path, text: &str) {
 
 datatest_stable::harness! {
     { test = print, root = "cases/ir", pattern = r"\.rtir$" },
+    { test = causality, root = "cases/causality", pattern = r"\.rtir$" },
     { test = passes, root = "cases/passes", pattern = r"\.rtir$" },
 }

@@ -72,7 +72,7 @@ fn expectations(text: &str) -> Vec<Expected> {
     expected
 }
 
-/// The directives `//: target`, `//: set EDIT`, `//: task classify|pair|each` at the top of a case.
+/// The directives `//: target`, `//: set EDIT`, `//: task classify|pair|each|next` at the top of a case.
 fn directives(text: &str) -> (Option<String>, Vec<String>, Catalog) {
     let (mut target, mut overrides, mut catalog) = (None, Vec::new(), Catalog::default());
     for line in text.lines().filter_map(|l| l.strip_prefix("//: ")) {
@@ -83,6 +83,7 @@ fn directives(text: &str) -> (Option<String>, Vec<String>, Catalog) {
             Some(("task", "classify")) => catalog.objective = Some(Objective::Classify),
             Some(("task", "pair")) => catalog.objective = Some(Objective::Pair),
             Some(("task", "each")) => catalog.objective = Some(Objective::Each),
+            Some(("task", "next")) => (catalog.objective, catalog.next_token) = (Some(Objective::Each), true),
             _ => panic!("unknown directive `{line}`"),
         }
     }
@@ -208,6 +209,28 @@ fn shipped(case: &Path, text: String) -> Outcome {
     Ok(())
 }
 
+/// The proof that a model sees only the past, or its leaks, for every model and variant of a file. The name of the file begins
+/// with what its first model shows.
+fn causality(case: &Path, text: String) -> Outcome {
+    let (catalog, mut shown, mut first) = (Catalog::default(), String::new(), None);
+    for name in names(&source(case, text.clone())) {
+        let (_, problems, sources) = check(&folder(case), source(case, text.clone()), Some(&name), &[], &catalog);
+        let proved = problems.is_empty();
+        if problems.kinds().iter().any(|kind| *kind != Kind::LeaksFuture) {
+            return Err(render(&problems, &sources, Style::Plain).into());
+        }
+        first.get_or_insert(proved);
+        let report = if proved { "proved\n".to_owned() } else { render(&problems, &sources, Style::Plain) };
+        writeln!(shown, "{name}: {report}")?;
+    }
+    let wanted = file_name(case).starts_with("proof_");
+    if first != Some(wanted) {
+        return Err(format!("expected {}:\n{shown}", if wanted { "a proof" } else { "a leak" }).into());
+    }
+    golden(case, &shown);
+    Ok(())
+}
+
 /// The text form checks without problems, gives the same spec and the same identity, and is formatted.
 fn reads_back(spec: &spec::Spec) -> Outcome {
     let text = spec::text(spec);
@@ -228,11 +251,12 @@ fn reads_back(spec: &spec::Spec) -> Outcome {
 fn complete(case: &Path, _: String) -> Outcome {
     let root = case.parent().unwrap_or(Path::new("")).to_owned();
     let mut shown = BTreeSet::new();
-    for folder in ["errors", "fmt", "show", "lower", "grad"] {
+    for folder in ["errors", "fmt", "show", "lower", "grad", "causality"] {
         for entry in std::fs::read_dir(root.join(folder))? {
             let path = entry?.path();
             if path.extension().is_some_and(|e| e == "snap") {
-                assert!(path.with_extension("rt").exists(), "{} has no case", path.display());
+                let case = ["rt", "rtir"].iter().any(|extension| path.with_extension(extension).exists());
+                assert!(case, "{} has no case", path.display());
                 continue;
             }
             if folder == "errors" && path.is_file() {
@@ -269,6 +293,11 @@ fn generated(page: &Path, text: String) -> Outcome {
     Ok(())
 }
 
+/// The examples of a page without generated text.
+fn written(_: &Path, text: String) -> Outcome {
+    examples(&text)
+}
+
 /// The examples of a page, taken together, are a file without problems.
 fn examples(page: &str) -> Outcome {
     let blocks: Vec<&str> = page.split("```rt\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
@@ -283,7 +312,9 @@ datatest_stable::harness! {
     { test = show, root = "cases/show", pattern = r"^[^/]*\.rt$" },
     { test = lower, root = "cases/lower", pattern = r"^[^/]*\.rt$" },
     { test = grad, root = "cases/grad", pattern = r"^[^/]*\.rt$" },
+    { test = causality, root = "cases/causality", pattern = r"^[^/]*\.rt$" },
     { test = complete, root = "cases", pattern = r"^README\.md$" },
     { test = shipped, root = "../specs", pattern = r"^[^/]*\.rt$" },
+    { test = written, root = "../docs", pattern = r"^causality\.md$" },
     { test = generated, root = "../docs", pattern = r"^(language|diagnostics)\.md$" },
 }

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use rtc_compiler::ir::{export, text};
 use rtc_compiler::pipeline::memory::{Need, Work, plans_within};
 use rtc_compiler::plan::memory::Load;
-use rtc_compiler::{pipeline, plan, spec};
+use rtc_compiler::{causality, pipeline, plan, spec};
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::memory;
@@ -21,6 +21,7 @@ Examples:
   rtc compile specs/gut.rt:no_gate --emit optimised         the training step after all passes
   rtc compile specs/gut.rt --emit plan --inference          what runs for a prediction
   rtc compile specs/gut.rt --task listops --emit yaml -o gut.yaml
+  rtc compile specs/gut.rt --emit causality                 which tokens every node depends on
   rtc compile specs/gut.rt --emit plan --batch 32 --length 100 --memory 100MB
   rtc compile specs/gut.rt --emit dot | dot -Tsvg > gut.svg
 ";
@@ -70,6 +71,8 @@ enum Stage {
     Optimised,
     /// The plan of a training step: order, lifetimes, reuse
     Plan,
+    /// Which tokens every node of the forward graph depends on, and the proof or the leaks of a model that sees the past
+    Causality,
     /// The forward graph as YAML
     Yaml,
     /// The forward graph as JSON
@@ -85,6 +88,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     if options.inference && options.emit == Stage::Grad {
         return Err(Failure::Usage("`--inference` has no gradients: leave it out, or choose another `--emit`".into()));
     }
+    if options.inference && options.emit == Stage::Causality {
+        return Err(Failure::Usage("the proof is made on the graph as lowered: leave `--inference` out".into()));
+    }
     let asked = options.memory.is_some() || options.batch.is_some() || options.length.is_some();
     if asked && (options.inference || options.emit != Stage::Plan) {
         return Err(Failure::Usage(
@@ -94,12 +100,24 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         ));
     }
     let task = TaskFacts::named(options.task.as_deref())?;
-    let checked = SpecArg::parse(&options.spec).check(&options.set, &task.catalog(), terminal)?;
+    let arg = SpecArg::parse(&options.spec);
+    // A model that fails its proof is shown before it is refused.
+    let refused = match options.emit {
+        Stage::Causality => arg.check_silently(&options.set, &task.catalog()).err(),
+        _ => None,
+    };
+    let checked = match refused {
+        Some(_) => arg.check_form(&options.set, &task.catalog())?,
+        None => arg.check(&options.set, &task.catalog(), terminal)?,
+    };
     let compiled = Compiled::new(checked.spec, &task)?;
     let text = if asked { planned(&compiled, options)? } else { stage(&compiled, options)? };
     match &options.output {
         None => terminal.result(&text)?,
         Some(path) => std::fs::write(path, &text).map_err(|error| Failure::io("write", path, error))?,
+    }
+    if let Some(failure) = refused {
+        return Err(failure);
     }
     terminal.message(&compiled.summary());
     Ok(Exit::Done)
@@ -151,6 +169,7 @@ fn stage(compiled: &Compiled, options: &Options) -> Result<String, Failure> {
         Stage::Graph => text::print(graph),
         Stage::Grad => text::print(&pipeline::differentiated(spec, binding)?),
         Stage::Optimised => text::print(&optimised()?),
+        Stage::Causality => causality::text(graph, "logits"),
         Stage::Plan => plan::text(&plan::plan(optimised()?)),
         Stage::Yaml => export::yaml(graph),
         Stage::Json => export::json(graph),

@@ -54,7 +54,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let mut rows = vec![];
     for (split, examples) in &data {
         let mut progress = Progress::new(terminal, &stop);
-        let measurement = Measurement { split, examples, batch };
+        let measurement = Measurement { split, examples, batch, metrics: trained.task.metrics() };
         rows.extend(evaluate(&mut trained.model, measurement, &stop, &mut progress)?);
     }
     let dev_accuracy = trained.state.progress.best.map_or(0.0, |best| best.accuracy);
@@ -104,7 +104,7 @@ fn load_splits(
 }
 
 fn rows_of(path: &Path, trained: &Trained) -> Result<Vec<Example>, Failure> {
-    let examples = trained.task.read(path)?;
+    let examples = trained.task.read(path, &trained.options)?;
     if examples.is_empty() {
         return Err(Failure::data(path.display().to_string(), None, "the file has no rows"));
     }

@@ -1,13 +1,16 @@
 //! The commands, one file each: `Options` are its arguments, `run` does it.
 
+mod ablate;
 mod check;
 mod compile;
 mod completions;
+mod cost;
 mod diff;
 mod eval;
 mod explain;
 mod fmt;
 mod predict;
+mod report;
 mod show;
 mod task;
 mod train;
@@ -32,12 +35,18 @@ pub(crate) enum Command {
     Explain(explain::Options),
     /// Say what differs between two specs, as graphs
     Diff(diff::Options),
+    /// Say what models cost: parameters, operations, depth, memory
+    Cost(cost::Options),
     /// Train a model, or go on with its training
     Train(train::Options),
+    /// Train every model of a comparison with every seed, and print the table
+    Ablate(ablate::Options),
     /// Measure a trained model on splits of its task
     Eval(eval::Options),
     /// Ask a trained model about sequences
     Predict(predict::Options),
+    /// Put curves, tables and pictures of runs on one page
+    Report(report::Options),
     /// List, describe and sample the tasks
     Task(task::Options),
     /// Print the completions of a shell
@@ -51,6 +60,7 @@ impl Command {
             Self::Train(options) => options.threads.map(usize::from),
             Self::Eval(options) => options.model.threads.map(usize::from),
             Self::Predict(options) => options.model.threads.map(usize::from),
+            Self::Report(options) => options.threads.map(usize::from),
             _ => None,
         }
     }
@@ -64,9 +74,12 @@ impl Command {
             Self::Show(options) => show::run(options, terminal),
             Self::Explain(options) => explain::run(options, terminal),
             Self::Diff(options) => diff::run(options, terminal),
+            Self::Cost(options) => cost::run(options, terminal),
             Self::Train(options) => train::run(options, terminal),
+            Self::Ablate(options) => ablate::run(options, terminal),
             Self::Eval(options) => eval::run(options, terminal),
             Self::Predict(options) => predict::run(options, terminal),
+            Self::Report(options) => report::run(options, terminal),
             Self::Task(options) => task::run(options, terminal),
             Self::Completions(options) => completions::run(options, terminal),
         }

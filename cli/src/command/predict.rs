@@ -5,9 +5,10 @@ use std::path::Path;
 
 use clap::Args;
 use rtc_runtime::batching::collect;
+use rtc_runtime::examine::{TracedUnit, trace};
 use rtc_runtime::learner::Learner;
 use rtc_runtime::task::{Example, Objective};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::saved::{ModelOptions, Trained};
@@ -18,11 +19,13 @@ Examples:
   rtc predict runs/NAME '[MAX 2 9 [MIN 4 7 ] 0 ]'
   rtc predict runs/NAME < expressions.txt             one sequence per line
   rtc task sample listops | cut -f2 | rtc predict runs/NAME --json
+  rtc predict runs/NAME '( not a ) ||| ( a ( or b ) )'   both sides of a pair
+  rtc predict runs/NAME '[MAX 2 9 ]' --show-halting   how it halts: what every state weighs in the output
 ";
 
 const COLUMNS: &str = "\
 Every line of the result is: class, its probability, accepted steps of the halting recurrence (`-` without one), the \
-sequence. With --json every line is one object.
+sequence. The sides of a pair are written with `|||` between them. With --json every line is one object.
 ";
 
 /// Arguments of `rtc predict`.
@@ -31,8 +34,11 @@ sequence. With --json every line is one object.
 pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) model: ModelOptions,
-    /// The tokens of one sequence; without any, every line of standard input is a sequence
+    /// The tokens of one sequence, or of a pair as `left ||| right`; without any, every line of standard input is a sequence
     tokens: Vec<String>,
+    /// Say how the model halts: below every result a line per halting unit with the weights of its states H0, H1, ...
+    #[arg(long)]
+    show_halting: bool,
     /// Print as JSON, one object per line
     #[arg(long)]
     json: bool,
@@ -41,9 +47,9 @@ pub(crate) struct Options {
 /// Predicts one sequence after the other: the result of one is printed before the next is read.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let mut trained = Trained::open(&options.model)?;
-    if trained.task.objective() != Objective::Classify {
+    if trained.task.objective() == Objective::Each {
         return Err(Failure::Usage(format!(
-            "`rtc predict` needs a task with one class per sequence, and {} has not",
+            "`rtc predict` needs a task with one class per sequence or pair, and {} has one per token",
             trained.task.name()
         )));
     }
@@ -79,22 +85,56 @@ fn predict(
     options: &Options,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let encoded = trained.task.encode(text, &trained.options);
-    let tokens = encoded.map_err(|message| Failure::data(file, line, message))?;
-    if tokens.is_empty() {
-        return Err(Failure::data(file, line, "the sequence is empty"));
-    }
-    // The label is not looked at: only the prediction is.
-    let example = Example::classified(tokens, 0);
+    let example = example(trained, text).map_err(|message| Failure::data(file, line, message))?;
     let found = trained.model.evaluate(&collect(&[&example], example.length()))?;
+    let halting = if options.show_halting { trace(&mut trained.model, &example)?.units } else { vec![] };
     let class = found.predictions.first().map_or(0, |class| *class as usize);
     let class = classes.get(class).cloned().unwrap_or_else(|| class.to_string());
     let confidence = found.confidence.first().copied().unwrap_or_default();
     let steps = found.depth.map(|(steps, units)| steps / units.max(1) as f64);
     if options.json {
-        let row = json!({ "text": text, "class": class, "confidence": confidence, "steps": steps });
+        let mut row = json!({ "text": text, "class": class, "confidence": confidence, "steps": steps });
+        if options.show_halting {
+            row["halting"] = halting.iter().map(unit_json).collect();
+        }
         return terminal.result(&format!("{row}\n"));
     }
     let steps = steps.map_or("-".to_owned(), |steps| format!("{steps:.1}"));
-    terminal.result(&format!("{class}\t{:.1} %\t{steps}\t{text}\n", 100.0 * confidence))
+    let units: String = halting.iter().map(unit_text).collect();
+    terminal.result(&format!("{class}\t{:.1} %\t{steps}\t{text}\n{units}", 100.0 * confidence))
+}
+
+fn unit_json(TracedUnit { place, unit }: &TracedUnit) -> Value {
+    json!({
+        "place": place, "start": unit.start, "length": unit.length, "steps": unit.steps(), "weights": unit.weights(),
+    })
+}
+
+/// `    depthwise  positions 0-13  steps 4  H0 0.100  H1 0.250 ...`, with START as position 0 where a model has it.
+fn unit_text(TracedUnit { place, unit }: &TracedUnit) -> String {
+    let positions = match unit.length {
+        0 | 1 => format!("position {}", unit.start),
+        length => format!("positions {}-{}", unit.start, unit.start + length - 1),
+    };
+    let weights =
+        unit.weights().iter().enumerate().map(|(n, weight)| format!("  H{n} {weight:.3}")).collect::<String>();
+    format!("    {place}  {positions}  steps {}{weights}\n", unit.steps())
+}
+
+/// What stands between the sides of a pair, as `rtc task sample` prints it.
+const SIDES: &str = "|||";
+
+/// The example of a text. The label is not looked at: only the prediction is.
+fn example(trained: &Trained, text: &str) -> Result<Example, String> {
+    let encode = |text: &str| match trained.task.encode(text.trim(), &trained.options)? {
+        tokens if tokens.is_empty() => Err("the sequence is empty".to_owned()),
+        tokens => Ok(tokens),
+    };
+    if trained.task.objective() != Objective::Pair {
+        return Ok(Example::classified(encode(text)?, 0));
+    }
+    let (first, second) = text.split_once(SIDES).ok_or_else(|| format!("a pair is written `left {SIDES} right`"))?;
+    let tokens = encode(first).map_err(|why| format!("left of `{SIDES}`: {why}"))?;
+    let second = encode(second).map_err(|why| format!("right of `{SIDES}`: {why}"))?;
+    Ok(Example { second: Some(second), ..Example::classified(tokens, 0) })
 }

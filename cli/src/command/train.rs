@@ -1,32 +1,26 @@
 //! `rtc train`: trains a model, or goes on with its training.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
 use std::num::NonZeroUsize;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Instant;
 
 use clap::{Args, ValueEnum};
+use rtc_compiler::check::Override;
 use rtc_compiler::schema::Catalog;
-use rtc_compiler::spec;
-use rtc_runtime::experiment::{EMBEDDED, Experiment, ExperimentFile};
-use rtc_runtime::record::{RunFolder, RunInfo, SavedRun};
-use rtc_runtime::task::{Dataset, load};
-use rtc_runtime::train::{Outcome as Ended, Table, train};
+use rtc_runtime::record::{RunFolder, RunInfo};
+use rtc_runtime::train::{Outcome as Ended, Table};
 use serde_json::{Value, json};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 
+use crate::experiment_file::Opened;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::job::{Job, Pace, lock, make_data, on_signals};
 use crate::memory;
 use crate::model::{Compiled, TaskFacts};
 use crate::progress::Progress;
-use crate::saved::{HaltingArg, generated, task_of};
-use crate::spec_file::{SpecArg, read_text};
+use crate::saved::{HaltingArg, task_of};
+use crate::spec_file::SpecArg;
 use crate::terminal::Terminal;
-use crate::text::{duration, number};
+use crate::text::number;
 use crate::threads;
 
 const EXAMPLES: &str = "\
@@ -103,43 +97,30 @@ enum Device {
     Cuda,
 }
 
-/// Everything that decides the numbers of a run.
-struct Job {
-    compiled: Compiled,
-    experiment: Experiment,
-    info: RunInfo,
-}
-
 /// Trains, and prints the table.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     if options.device == Device::Cuda {
         return Err(Failure::Usage("this rtc was built without CUDA: use `--device cpu`".into()));
     }
-    let name = experiment_name(&options.experiment);
-    let job = prepare(options, terminal)?;
+    let opened = Opened::open(&options.experiment)?;
+    let job = prepare(options, &opened, terminal)?;
     terminal.message(&job.compiled.summary());
-    let path = folder(options, &name, &job)?;
-    fs::create_dir_all(&path).map_err(|error| Failure::io("create", &path, error))?;
+    let path = folder(options, &opened.name, &job)?;
     let _lock = lock(&path)?;
-    let exists = RunFolder::exists(&path);
-    if exists && let Some(table) = finished(&path, &job)? {
+    if RunFolder::exists(&path)
+        && let Some(table) = job.finished(&path)?
+    {
         terminal.message(&format!("{} is finished; `--fresh` trains again in a new folder", path.display()));
         report(options, &path, &job, &table, terminal)?;
         return Ok(Exit::Done);
     }
     let data = make_data(&job.experiment, terminal)?;
-    let limit = if exists { options.memory.or(SavedRun::read(&path)?.info.memory) } else { options.memory };
-    let work = memory::work(&job.experiment, &data, job.info.parameters);
-    let mut model = job.compiled.build_for(&work, limit, job.info.seed, options.halting.into())?;
-    let mut run = if exists {
-        RunFolder::resume(&path, &job.experiment, job.info.clone())?
-    } else {
-        RunFolder::create(&path, &spec::text(&job.compiled.spec), &job.experiment, job.info.clone())?
-    };
+    let pace = Pace { memory: options.memory, halting: options.halting.into() };
+    let fitted = job.fit(&path, &data, pace)?;
     terminal.message(&format!("run: {}", path.display()));
     let stop = on_signals()?;
     let mut progress = Progress::new(terminal, &stop);
-    let ended = train(&mut model, &data, &job.experiment, &mut run, &stop, &mut progress);
+    let ended = job.train(&path, &data, (fitted, pace.halting), &stop, &mut progress);
     drop(progress);
     match ended? {
         Ended::Finished(table) => {
@@ -154,54 +135,28 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 }
 
 /// Reads, checks and compiles everything that the command names.
-fn prepare(options: &Options, terminal: &Terminal) -> Result<Job, Failure> {
-    let file = experiment_file(&options.experiment)?;
+fn prepare(options: &Options, opened: &Opened, terminal: &Terminal) -> Result<Job, Failure> {
     let mut edits = options.with.clone();
     edits.extend(options.max_steps.map(|steps| format!("max_steps={steps}")));
-    let base = file.resolve(None, &edits)?;
+    let base = opened.file.resolve(None, &edits)?;
     let arg = options.spec.as_deref().or(base.model.as_deref()).map(SpecArg::parse).ok_or_else(|| {
         Failure::Usage(format!("name a spec: the experiment `{}` has no `model`", options.experiment))
     })?;
     // The experiment may have a block for this model, whose edits of the spec are not known before its name is.
     let name = arg.check_silently(&options.set, &Catalog::default())?.spec.name;
-    let experiment = file.resolve(Some(&name), &edits)?;
+    opened.check_models(Some(&arg))?;
+    let experiment = opened.file.resolve(Some(&name), &edits)?;
     let (task, task_options) = task_of(&experiment)?;
     let facts = TaskFacts::of(task, &task_options);
-    let sets = [experiment.set.as_slice(), &options.set].concat();
-    let compiled = Compiled::new(arg.check(&sets, &facts.catalog(), terminal)?.spec, &facts)?;
+    let sets = [opened.overrides(&name, &experiment), Override::numbered(&options.set)].concat();
+    let checked = arg.check_edited(&sets, &facts.catalog())?;
+    terminal.problems(&checked.problems, &checked.sources);
+    let compiled = Compiled::new(checked.spec, &facts)?;
     let seed = options.seed.or(experiment.seeds.first().copied()).unwrap_or(1);
     if options.seed.is_none() && experiment.seeds.len() > 1 {
         terminal.message(&format!("the experiment has {} seeds; this is seed {seed}", experiment.seeds.len()));
     }
-    let info = RunInfo {
-        model: compiled.spec.name.clone(),
-        seed,
-        spec_hash: compiled.spec_hash(),
-        graph_hash: compiled.graph_hash(),
-        parameters: compiled.parameter_count(),
-        threads: threads::count(),
-        memory: options.memory,
-        versions: BTreeMap::from([("rtc".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
-    };
-    Ok(Job { compiled, experiment, info })
-}
-
-/// The built-in experiment of this name, or else the file.
-fn experiment_file(text: &str) -> Result<ExperimentFile, Failure> {
-    let path = Path::new(text);
-    let looks_like_a_file = path.components().count() > 1 || path.extension().is_some() || path.exists();
-    if EMBEDDED.iter().any(|(name, _)| *name == text) || !looks_like_a_file {
-        return Ok(ExperimentFile::embedded(text)?);
-    }
-    let yaml = read_text(path, "experiment").map_err(|failure| match failure {
-        Failure::NoSpec(message) => Failure::Usage(message),
-        other => other,
-    })?;
-    Ok(ExperimentFile::parse(text, &yaml)?)
-}
-
-fn experiment_name(text: &str) -> String {
-    Path::new(text).file_stem().map_or_else(|| "experiment".to_owned(), |stem| stem.to_string_lossy().into_owned())
+    Ok(Job::new(Arc::new(compiled), experiment, seed, options.memory))
 }
 
 /// The folder of the run. With `--fresh`, the first numbered one that holds no run.
@@ -225,57 +180,9 @@ fn folder(options: &Options, experiment: &str, job: &Job) -> Result<PathBuf, Fai
 }
 
 /// Whether a folder of this name lies below the one of the runs.
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let mut parts = Path::new(name).components().peekable();
     parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
-}
-
-/// Keeps a second process out of the folder for as long as the file is open.
-fn lock(folder: &Path) -> Result<File, Failure> {
-    let path = folder.join(".lock");
-    let file = File::create(&path).map_err(|error| Failure::io("create", &path, error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            Err(Failure::io("use", folder, std::io::Error::other("another process is training in this folder")))
-        }
-        Err(TryLockError::Error(error)) => Err(Failure::io("lock", &path, error)),
-    }
-}
-
-/// The table of a run that is finished and the same as this one.
-fn finished(path: &Path, job: &Job) -> Result<Option<Table>, Failure> {
-    // Opening it for going on checks that it is the same.
-    RunFolder::resume(path, &job.experiment, job.info.clone())?;
-    Ok(SavedRun::read(path)?.results)
-}
-
-fn make_data(experiment: &Experiment, terminal: &Terminal) -> Result<Dataset, Failure> {
-    let start = Instant::now();
-    let spinner = terminal.spinner("making the data");
-    let data = load(&experiment.task, &experiment.splits());
-    drop(spinner);
-    let data = data?;
-    if let Some(message) = generated(&experiment.task, &data) {
-        terminal.message(&message);
-    }
-    let sizes =
-        experiment.splits().into_iter().map(|split| format!("{split} {}", number(data.split(split).len() as f64)));
-    let sizes = sizes.collect::<Vec<_>>().join(", ");
-    terminal.message(&format!("data: {sizes} ({})", duration(start.elapsed().as_secs_f64())));
-    Ok(data)
-}
-
-/// A flag that the first SIGINT or SIGTERM sets; the second ends the process at once.
-fn on_signals() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // The order matters: at the first signal the flag is still clear when this looks at it.
-        let registered = flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))
-            .and_then(|_| flag::register(signal, Arc::clone(&stop)));
-        registered.map_err(|error| Failure::io("handle", Path::new("signals"), error))?;
-    }
-    Ok(stop)
 }
 
 fn report(options: &Options, path: &Path, job: &Job, table: &Table, terminal: &Terminal) -> Result<(), Failure> {

@@ -148,6 +148,13 @@ impl Answer {
         self
     }
 
+    /// The text must not be among the messages.
+    #[track_caller]
+    pub(crate) fn is_quiet_about(&self, text: &str) -> &Self {
+        assert!(!self.stderr.contains(text), "`{text}` is in:\n{}", self.stderr);
+        self
+    }
+
     #[track_caller]
     pub(crate) fn is_silent(&self) -> &Self {
         assert_eq!((self.stdout.as_str(), self.stderr.as_str()), ("", ""));

@@ -297,39 +297,52 @@ impl Builder<'_, '_> {
         choices: &[&str],
         planned: &[&str],
     ) -> Option<Value> {
-        let (mut current, mut scope, mut steps) = (expr.clone(), scope, 0);
-        loop {
-            let Some(name) = current.as_name() else {
-                return self.wrong(field, current.span, "this is not a word");
-            };
-            if choices.contains(&name.text.as_str()) {
-                return Some(Value::Word(name.text));
-            }
-            match self.scopes.find(scope, &name.text) {
-                // Bindings lead outwards, so this ends; the bound keeps a slip in that from hanging.
-                Some(Bound::Written(value, outer)) if steps < 1000 => (current, scope) = (value.clone(), *outer),
-                _ if planned.contains(&name.text.as_str()) => {
-                    self.problems.report(not_yet(&format!("{}: {}", field.name, name.text), name.span));
-                    return None;
-                }
-                _ => {
-                    let message = format!("`{}` takes {}", field.name, field.kind.describe());
-                    let hint = did_you_mean(&name.text, choices.iter().copied());
-                    let label = if hint.is_empty() { format!("not `{}`", name.text) } else { hint };
-                    self.problems.report(Diagnostic::new(Kind::WrongType, name.span, message).label(label));
-                    return None;
-                }
-            }
-            steps += 1;
+        let name = match self.stands_for(expr, scope, choices) {
+            Ok(name) => name,
+            Err(span) => return self.wrong(field, span, "this is not a word"),
+        };
+        if choices.contains(&name.text.as_str()) {
+            return Some(Value::Word(name.text));
         }
+        if planned.contains(&name.text.as_str()) {
+            self.problems.report(not_yet(&format!("{}: {}", field.name, name.text), name.span));
+            return None;
+        }
+        let message = format!("`{}` takes {}", field.name, field.kind.describe());
+        let hint = did_you_mean(&name.text, choices.iter().copied());
+        let label = if hint.is_empty() { format!("not `{}`", name.text) } else { hint };
+        self.problems.report(Diagnostic::new(Kind::WrongType, name.span, message).label(label));
+        None
+    }
+
+    /// One of the words, or the last name on the way that constants and parameters lead from an expression; else the place of
+    /// what is no name.
+    fn stands_for(&self, expr: &ast::Expr, scope: ScopeId, words: &[&str]) -> Result<ast::Name, Span> {
+        let (mut name, mut scope) = (expr.as_name().ok_or(expr.span)?, scope);
+        // Bindings lead outwards, so this ends; the bound keeps a slip in that from hanging.
+        for _ in 0..1000 {
+            match self.scopes.find(scope, &name.text) {
+                Some(Bound::Written(value, outer)) if !words.contains(&name.text.as_str()) => {
+                    (name, scope) = (value.as_name().ok_or(value.span)?, *outer);
+                }
+                _ => break,
+            }
+        }
+        Ok(name)
     }
 
     fn attention(&mut self, field: &Field, expr: &ast::Expr, scope: ScopeId) -> Option<Value> {
-        if expr.as_name().is_some_and(|n| n.text == "none") {
-            return Some(Value::Word("none".to_owned()));
+        let is_mask = field.kind == FieldKind::Mask;
+        let words: &[&str] = if is_mask { &["past", "all"] } else { &["none"] };
+        if let Ok(name) = self.stands_for(expr, scope, words) {
+            if words.contains(&name.text.as_str()) {
+                return Some(Value::Word(name.text));
+            }
+            if is_mask && name.text == "none" {
+                return self.wrong(field, expr.span, "write `all` to see every key");
+            }
         }
         let typed = self.resolve(expr, scope, ATTENTION)?;
-        let is_mask = field.kind == FieldKind::Mask;
         if is_mask && typed.ty != Type::Bool {
             let message = "a mask must be true or false";
             self.problems.report(Diagnostic::new(Kind::MaskNotBoolean, expr.span, message).label("this is a number"));
@@ -404,6 +417,7 @@ struct Base {
     dropout: Option<f64>,
     attention_dropout: Option<f64>,
     width: Option<i64>,
+    sees_past: bool,
 }
 
 impl Base {
@@ -413,6 +427,7 @@ impl Base {
             dropout: root.float("dropout"),
             attention_dropout: root.float("attention_dropout"),
             width: width.and_then(|w| i64::try_from(w).ok()),
+            sees_past: root.sees_past(),
         }
     }
 }
@@ -430,6 +445,7 @@ fn derive(block: &mut Block, base: &Base, overrides: &[Span], broken: &mut BTree
             Derived::ModelAttentionDropout => base.attention_dropout.map(Value::Float),
             Derived::Width => base.width.map(Value::Int),
             Derived::WidthPerHead => width_per_head(block, base, overrides, broken, problems),
+            Derived::Sees(past, all) => Some(Value::Word(if base.sees_past { past } else { all }.to_owned())),
         };
         if let Some(value) = value {
             block.fields.insert(field.name, Setting { value, origin: Origin::Derived(rule.text().to_owned()) });

@@ -74,7 +74,7 @@ pub(super) struct Target<'a> {
 pub(super) fn is_reserved(name: &str) -> bool {
     Var::ALL.iter().any(|v| v.name() == name)
         || Func::ALL.iter().any(|f| f.name() == name)
-        || ["given", "none", "learn", "true", "false", "and", "or", "not"].contains(&name)
+        || ["given", "none", "past", "all", "learn", "true", "false", "and", "or", "not"].contains(&name)
 }
 
 /// Reports a definition that takes a name of the language.

@@ -2,9 +2,11 @@
 //!
 //! The steps, one module each: `load` reads the file and those it uses; `items` lists what they define; `expand` puts
 //! blocks in their places; `edit` applies variants and `--set`; `build` gives every field a value and checks
-//! the shape; then the checks of the features run. Problems are collected on the way.
+//! the shape; then the checks of the features run, and `causal` proves what a model promises. Problems are collected on the
+//! way.
 
 mod build;
+mod causal;
 mod edit;
 mod expand;
 mod items;
@@ -15,9 +17,11 @@ mod size;
 
 pub use load::Loader;
 
+use std::ops::Range;
+
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
 use crate::schema::Catalog;
-use crate::source::{Source, Sources, Span};
+use crate::source::{Source, SourceId, Sources, Span};
 use crate::spec::Spec;
 use crate::syntax::{self, ast};
 use items::{Items, Target};
@@ -33,6 +37,44 @@ pub fn check(
     root: Source,
     target: Option<&str>,
     overrides: &[String],
+    catalog: &Catalog,
+) -> (Option<Spec>, Problems, Sources) {
+    check_edited(loader, root, target, &Override::numbered(overrides), catalog)
+}
+
+/// As [`check`], with overrides that know where they stand.
+pub fn check_edited(
+    loader: &dyn Loader,
+    root: Source,
+    target: Option<&str>,
+    overrides: &[Override],
+    catalog: &Catalog,
+) -> (Option<Spec>, Problems, Sources) {
+    let (spec, mut problems, sources) = form(loader, root, target, overrides, catalog);
+    if let Some(spec) = &spec {
+        causal::prove(spec, catalog, &override_places(overrides, &sources), &mut problems);
+        problems.sort();
+    }
+    let spec = if problems.has_errors() { None } else { spec };
+    (spec, problems, sources)
+}
+
+/// As [`check`], without the proof that a model which promises to see only the past does: for looking at its leaks.
+pub fn check_form(
+    loader: &dyn Loader,
+    root: Source,
+    target: Option<&str>,
+    overrides: &[String],
+    catalog: &Catalog,
+) -> (Option<Spec>, Problems, Sources) {
+    form(loader, root, target, &Override::numbered(overrides), catalog)
+}
+
+fn form(
+    loader: &dyn Loader,
+    root: Source,
+    target: Option<&str>,
+    overrides: &[Override],
     catalog: &Catalog,
 ) -> (Option<Spec>, Problems, Sources) {
     let (mut problems, mut sources) = (Problems::default(), Sources::default());
@@ -59,7 +101,10 @@ pub fn check_all(loader: &dyn Loader, root: Source, catalog: &Catalog) -> (Vec<S
         check_definitions(&items, &mut problems);
         for target in items.targets(&loaded.root().items) {
             let mut own = Problems::default();
-            let spec = one(&items, &target, &[], catalog, &mut own);
+            let spec = one(&items, &target, &[], catalog, &mut own).filter(|_| !own.has_errors());
+            if let Some(spec) = &spec {
+                causal::prove(spec, catalog, &[], &mut own);
+            }
             specs.extend(spec.filter(|_| !own.has_errors()));
             problems.extend(own);
         }
@@ -71,7 +116,7 @@ pub fn check_all(loader: &dyn Loader, root: Source, catalog: &Catalog) -> (Vec<S
 /// The models and variants of a file as targets: `gut`, `gut:no_gate`. Empty for a file with syntax errors.
 pub fn names(source: &Source) -> Vec<String> {
     let mut problems = Problems::default();
-    let Some(file) = syntax::parse(crate::source::SourceId(0), &source.text, &mut problems) else { return Vec::new() };
+    let Some(file) = syntax::parse(SourceId(0), &source.text, &mut problems) else { return Vec::new() };
     file.items
         .iter()
         .filter_map(|item| match &item.kind {
@@ -85,25 +130,66 @@ pub fn names(source: &Source) -> Vec<String> {
 /// The most edits that all variants of one model may have together.
 const MAX_EDITS: usize = 1000;
 
-/// An edit of the command line, and its place.
-struct Override {
+/// An edit of a model from outside its file, and where it stands: on the command line, or in an experiment.
+#[derive(Clone, Debug)]
+pub struct Override {
+    /// The text that reports show.
+    source: Source,
+    /// The edit in that text, in bytes.
+    range: Range<usize>,
+}
+
+impl Override {
+    /// The edits of `--set` on the command line, counted from 1.
+    pub fn numbered(texts: &[String]) -> Vec<Self> {
+        texts.iter().enumerate().map(|(n, text)| Self::alone(format!("--set {}", n + 1), text)).collect()
+    }
+
+    /// An edit that is a text of its own, of this name in reports.
+    pub fn alone(name: impl Into<String>, text: &str) -> Self {
+        Self { source: Source::new(name, text), range: 0..text.len() }
+    }
+
+    /// The bytes `range` of a line of a file. The whole line if they are no range of it.
+    pub fn inside(line: Source, range: Range<usize>) -> Self {
+        let range = if line.text.get(range.clone()).is_some() { range } else { 0..line.text.len() };
+        Self { source: line, range }
+    }
+
+    /// The edit behind as many blanks as stand before it, so that places in it are those of the source.
+    fn blanked(&self) -> String {
+        " ".repeat(self.range.start) + &self.source.text[self.range.clone()]
+    }
+}
+
+/// An override that was parsed, and its place.
+struct Edited {
     edit: Option<ast::Edit>,
     span: Span,
 }
 
-fn parse_overrides(overrides: &[String], sources: &mut Sources, problems: &mut Problems) -> Vec<Override> {
-    let parse = |(n, text): (usize, &String)| {
-        let id = sources.add(Source::new(format!("--set {}", n + 1), text.clone()));
-        Override { edit: syntax::parse_override(id, text, problems), span: Span::new(id, 0, text.len()) }
+fn parse_overrides(overrides: &[Override], sources: &mut Sources, problems: &mut Problems) -> Vec<Edited> {
+    let parse = |given: &Override| {
+        let id = sources.add(given.source.clone());
+        let edit = syntax::parse_override(id, &given.blanked(), problems);
+        Edited { edit, span: Span::new(id, given.range.start, given.range.end) }
     };
-    overrides.iter().enumerate().map(parse).collect()
+    overrides.iter().map(parse).collect()
+}
+
+/// The places of the overrides: they are the last sources.
+fn override_places(overrides: &[Override], sources: &Sources) -> Vec<Span> {
+    let first = sources.iter().count().saturating_sub(overrides.len());
+    let place =
+        |(n, given): (usize, &Override)| Span::new(SourceId((first + n) as u32), given.range.start, given.range.end);
+    overrides.iter().enumerate().map(place).collect()
 }
 
 /// One model from its items to its spec.
 fn one(
     items: &Items<'_>,
     target: &Target<'_>,
-    overrides: &[Override],
+    overrides: &[Edited],
     catalog: &Catalog,
     problems: &mut Problems,
 ) -> Option<Spec> {
@@ -183,8 +269,9 @@ fn find_target<'a>(
             } else {
                 Kind::UnknownModel
             };
+            let variants = own.iter().filter_map(|t| Some(t.variants.last()?.name.text.as_str()));
             let diagnostic = Diagnostic::nowhere(kind, format!("there is no model `{wanted}`"))
-                .help(did_you_mean(wanted, names.iter().copied()))
+                .help(did_you_mean(wanted, names.iter().copied().chain(variants)))
                 .help(format!("the file has {}", list(names, "and")));
             problems.report(diagnostic);
         }

@@ -174,7 +174,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
             }
             return self.misplaced(name, span);
         }
-        if name == "none" {
+        if ["none", "past", "all"].contains(&name) {
             return self.misplaced(name, span);
         }
         if name == "given" {

@@ -85,11 +85,14 @@ mod tests {
 
     #[test]
     fn examples_show_their_kind() {
-        let catalog = Catalog { objective: Some(Objective::Classify), ..Catalog::default() };
+        let classify = Catalog { objective: Some(Objective::Classify), ..Catalog::default() };
+        let next = Catalog { objective: Some(Objective::Each), next_token: true, ..Catalog::default() };
         let mut wrong = String::new();
         for kind in Kind::ALL {
+            let per_token = [Kind::LeaksFuture, Kind::NeedsPast, Kind::FramedAnswers].contains(kind);
+            let catalog = if per_token { &next } else { &classify };
             for (text, expected) in [(kind.bad(), vec![*kind]), (kind.good(), Vec::new())] {
-                let (_, problems, sources) = check_all(&NoFiles, Source::new("example.rt", text), &catalog);
+                let (_, problems, sources) = check_all(&NoFiles, Source::new("example.rt", text), catalog);
                 let found: Vec<Kind> = problems.kinds().into_iter().collect();
                 if found != expected {
                     let report = render(&problems, &sources, Style::Plain);

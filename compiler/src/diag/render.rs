@@ -61,7 +61,7 @@ fn sources_of(diagnostic: &Diagnostic) -> Vec<SourceId> {
 }
 
 fn snippet<'a>(diagnostic: &'a Diagnostic, id: SourceId, source: &'a Source) -> Snippet<'a, Annotation<'a>> {
-    let mut snippet = Snippet::source(&source.text).path(&source.name);
+    let mut snippet = Snippet::source(&source.text).path(&source.name).line_start(source.first_line);
     if let Some(span) = diagnostic.span.filter(|s| s.source == id) {
         let primary = AnnotationKind::Primary.span(range(span, source));
         let primary = if diagnostic.label.is_empty() { primary } else { primary.label(&diagnostic.label) };

@@ -5,7 +5,7 @@
 use super::kinds::Severity;
 
 /// Declares the kinds, one row each. Examples begin with a line break that is not part of them, and are checked as
-/// `example.rt` for a classification task.
+/// `example.rt`, for the task that `kinds` gives them.
 macro_rules! declare {
     ($($(#[doc = $text:literal])* $name:ident = $code:literal, $severity:ident,
         summary: $summary:literal, doc: $doc:literal, bad: $bad:expr, good: $good:expr;)*) => {
@@ -724,7 +724,7 @@ model m {
     /// The readout does not give what the task asks for.
     ObjectiveMismatch = "objective-mismatch", Error,
         summary: "The readout does not give what the task asks for.",
-        doc: "A task with one answer per row needs one vector per row; a task with an answer per token needs `readout each`. (The examples are checked for a classification task.)",
+        doc: "A task with one answer per row needs one vector per row; a task with an answer per token needs `readout each`. (These examples are checked for a task with one class per row.)",
         bad: r#"
 model m {
     embed { width: 8 }
@@ -737,6 +737,63 @@ model m {
     embed { width: 8 }
     feedforward { hidden: 16 }
     readout mean
+}
+"#;
+
+    /// An answer that may see only the past depends on later tokens.
+    LeaksFuture = "leaks-future", Error,
+        summary: "An answer that may see only the past depends on later tokens.",
+        doc: "`readout each` promises that an answer depends only on the tokens up to its own, and the compiler proves it on the graph. Here the proof fails: the report shows the place where later tokens come in, and the way from there to the answers. How long a row is counts as its last token. `rtc compile --emit causality` prints what every node depends on. With `readout each { sees: all }` nothing has to be proved, and tasks that ask for later tokens refuse the model.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    attend self { heads: 2, mask: j <= i + 1 }
+    readout each
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    attend self { heads: 2, mask: j <= i }
+    readout each
+}
+"#;
+
+    /// The task asks for later tokens, and the model may see them.
+    NeedsPast = "needs-past", Error,
+        summary: "The task asks for later tokens, and the model may see them.",
+        doc: "A model that sees the tokens that it is asked for learns to copy them. Tasks whose answers are later tokens take `readout each { sees: past }` alone, which is the default.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    attend self { heads: 2 }
+    readout each { sees: all }
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    attend self { heads: 2 }
+    readout each
+}
+"#;
+
+    /// START and END stand around rows whose tokens answer one by one.
+    FramedAnswers = "framed-answers", Error,
+        summary: "START and END stand around rows whose tokens answer one by one.",
+        doc: "A task with an answer per token has none for START and END; END would tell, besides, where the row ends.",
+        bad: r#"
+model m {
+    embed { width: 8, tokens: start_end }
+    feedforward { hidden: 16 }
+    readout each
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    feedforward { hidden: 16 }
+    readout each
 }
 "#;
 

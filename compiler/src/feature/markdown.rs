@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::SLOTS;
-use crate::schema::{Children, Default, Field, Schema};
+use crate::schema::{Children, Default, Derived, Field, Schema};
 
 /// The reference: one section per slot, one table per variant with fields.
 pub fn markdown() -> String {
@@ -56,6 +56,7 @@ fn default(field: &Field) -> String {
         Default::Int(v) => format!("`{v}`"),
         Default::Float(v) => format!("`{v:?}`"),
         Default::Word(v) => format!("`{v}`"),
+        Default::Derived(rule @ Derived::Sees(past, all)) => format!("`{past}` or `{all}`, from `{}`", rule.text()),
         Default::Derived(rule) => format!("from `{}`", rule.text()),
     }
 }

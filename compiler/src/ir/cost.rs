@@ -1,33 +1,73 @@
-//! Cost rules: floating-point operations of one node for given sizes. Multiply and add count as two.
+//! Cost rules: floating-point operations of one run of a node. Multiply and add count as two.
+//!
+//! A rule is written once, over the algebra of [`Number`]: it gives a number for given sizes, and a formula for symbolic
+//! ones. What a type measures is the business of an [`Extent`]: even rows here ([`Sizes`]), the real rows of a
+//! batch in the executor.
 
 use std::collections::BTreeMap;
 
-use super::graph::{Graph, NodeId, RegionId};
+use super::formula::{Formula, Number};
+use super::graph::{Graph, Node, NodeId, RegionId};
+use super::loops;
 use super::ops::Op;
-use super::types::{Attr, Dim, Type};
+use super::types::{Attr, Attrs, Dim, Type};
+use crate::expr::Expr;
 
-/// Sizes of the symbolic axes for which a cost is asked.
+/// Sizes of the symbolic axes for which a cost is asked. All rows are alike.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sizes {
+pub struct Sizes<N = f64> {
     /// Size of each symbolic axis.
-    pub axes: BTreeMap<String, f64>,
-    /// Steps of a depth recurrence with halting, at most its bound; `None` for the bound itself.
-    pub depth: Option<f64>,
+    pub axes: BTreeMap<String, N>,
+    /// Steps that a row takes in a depth recurrence with halting, at most its bound; `None` for the bound itself.
+    pub depth: Option<N>,
+}
+
+/// How much a type measures.
+pub trait Extent<N> {
+    /// Number of elements of a tensor.
+    fn elements(&self, ty: &Type) -> N;
+    /// Pairs of a query and a key that it may see, over all rows. Of `causal` ones those that look ahead are none.
+    fn pairs(&self, queries: &Type, keys: &Type, causal: bool) -> N;
 }
 
 /// What a cost rule sees of a node.
-#[derive(Debug)]
-pub struct Costed<'a> {
+pub struct Costed<'a, N> {
     /// Types of the operands.
     pub operands: Vec<&'a Type>,
     /// Types of the results.
     pub results: Vec<&'a Type>,
-    /// The sizes asked for.
-    pub sizes: &'a Sizes,
+    /// The attributes.
+    pub attrs: &'a Attrs,
+    /// What types measure.
+    pub sizes: &'a dyn Extent<N>,
 }
 
-/// Floating-point operations of one run of a node.
-pub type CostRule = fn(&Costed<'_>) -> f64;
+/// The floating-point operations of one run of a node: one rule, in both algebras.
+#[derive(Clone, Copy, Debug)]
+pub struct CostRule {
+    /// For given sizes.
+    pub number: fn(&Costed<'_, f64>) -> f64,
+    /// For symbolic sizes.
+    pub formula: fn(&Costed<'_, Formula>) -> Formula,
+}
+
+/// An algebra in which rules can be asked.
+pub trait Algebra: Number {
+    /// Asks a rule.
+    fn ask(rule: CostRule, costed: &Costed<'_, Self>) -> Self;
+}
+
+impl Algebra for f64 {
+    fn ask(rule: CostRule, costed: &Costed<'_, Self>) -> Self {
+        (rule.number)(costed)
+    }
+}
+
+impl Algebra for Formula {
+    fn ask(rule: CostRule, costed: &Costed<'_, Self>) -> Self {
+        (rule.formula)(costed)
+    }
+}
 
 impl Sizes {
     /// One row of `length` tokens; recurrences run to their bound.
@@ -37,144 +77,256 @@ impl Sizes {
 
     /// `rows` rows of `length` tokens each; recurrences run to their bound.
     pub fn rows(rows: f64, length: f64) -> Self {
+        Self::of(rows, length, 1.0, 1.0)
+    }
+}
+
+impl Sizes<Formula> {
+    /// `B` rows of `n` tokens each, whose recurrences take `depth` steps where they halt.
+    pub fn symbols() -> Self {
+        let [rows, length, vocab, classes, depth] = ["B", "n", "vocab", "classes", "depth"].map(Formula::symbol);
+        Self { depth: Some(depth), ..Self::of(rows, length, vocab, classes) }
+    }
+}
+
+impl<N: Number> Sizes<N> {
+    fn of(rows: N, length: N, vocab: N, classes: N) -> Self {
         let axes = [
+            ("batch/2", rows.times(&N::of(0.5))),
             ("batch", rows),
-            ("batch/2", rows / 2.0),
+            ("length+2", length.plus(&N::of(2.0))),
             ("length", length),
-            ("length+2", length + 2.0),
-            ("vocab", 1.0),
-            ("classes", 1.0),
+            ("vocab", vocab),
+            ("classes", classes),
         ];
         Self { axes: axes.into_iter().map(|(k, v)| (k.to_owned(), v)).collect(), depth: None }
     }
 
-    fn dim(&self, dim: &Dim) -> f64 {
+    /// The size of an axis; 1 where it is unknown.
+    pub fn dim(&self, dim: &Dim) -> N {
         match dim {
-            Dim::Fixed(n) => *n as f64,
-            Dim::Sym(s) => self.axes.get(s).copied().unwrap_or(1.0),
+            Dim::Fixed(n) => N::of(*n as f64),
+            Dim::Sym(s) => self.axes.get(s).cloned().unwrap_or(N::of(1.0)),
         }
     }
 
-    /// Number of elements of a tensor type.
-    pub fn elements(&self, ty: &Type) -> f64 {
-        ty.dims().iter().map(|d| self.dim(d)).product()
+    /// The same with another size of an axis.
+    fn with(&self, axis: &str, size: N) -> Self {
+        let mut out = self.clone();
+        out.axes.insert(axis.to_owned(), size);
+        out
     }
 }
 
-impl Costed<'_> {
-    fn largest(&self) -> f64 {
-        self.operands.iter().chain(&self.results).map(|t| self.sizes.elements(t)).fold(0.0, f64::max)
+impl<N: Number> Extent<N> for Sizes<N> {
+    fn elements(&self, ty: &Type) -> N {
+        ty.dims().iter().fold(N::of(1.0), |all, d| all.times(&self.dim(d)))
+    }
+
+    fn pairs(&self, queries: &Type, keys: &Type, causal: bool) -> N {
+        let axis = |ty: &Type, n: usize| ty.dims().get(n).map_or(N::of(1.0), |d| self.dim(d));
+        let (rows, q, k) = (axis(queries, 0), axis(queries, 1), axis(keys, 1));
+        match causal && queries.dims().get(1) == keys.dims().get(1) {
+            true => rows.times(&q).times(&q.plus(&N::of(1.0))).times(&N::of(0.5)),
+            false => rows.times(&q).times(&k),
+        }
+    }
+}
+
+impl<'a, N> Costed<'a, N> {
+    /// A node of a graph.
+    pub fn node(graph: &'a Graph, node: &'a Node, sizes: &'a dyn Extent<N>) -> Self {
+        Self {
+            operands: node.operands.iter().map(|v| graph.ty(*v)).collect(),
+            results: node.results.iter().map(|v| graph.ty(*v)).collect(),
+            attrs: &node.attrs,
+            sizes,
+        }
+    }
+}
+
+impl<N: Number> Costed<'_, N> {
+    fn largest(&self) -> N {
+        let all = self.operands.iter().chain(&self.results).map(|t| self.sizes.elements(t));
+        all.reduce(|a, b| a.larger(&b)).unwrap_or(N::of(0.0))
+    }
+
+    /// `factor` operations for every element of the largest operand or result.
+    fn each(&self, factor: f64) -> N {
+        self.largest().times(&N::of(factor))
+    }
+
+    /// The last axis of an operand, which has a size as soon as the model has one.
+    fn last(&self, n: usize) -> N {
+        let last = self.operands[n].dims().last().cloned();
+        self.sizes.elements(&Type::real(last.into_iter().collect::<Vec<_>>()))
     }
 }
 
 /// Moves data or does nothing.
-pub fn free(_: &Costed<'_>) -> f64 {
-    0.0
+pub fn free<N: Number>(_: &Costed<'_, N>) -> N {
+    N::of(0.0)
 }
 
 /// The body is costed on its own.
-pub fn region(_: &Costed<'_>) -> f64 {
-    0.0
+pub fn region<N: Number>(_: &Costed<'_, N>) -> N {
+    N::of(0.0)
 }
 
 /// One operation per element.
-pub fn elementwise(c: &Costed<'_>) -> f64 {
+pub fn elementwise<N: Number>(c: &Costed<'_, N>) -> N {
     c.largest()
 }
 
-/// One addition per element.
-pub fn reduction(c: &Costed<'_>) -> f64 {
+/// One addition per element of what is summed.
+pub fn reduction<N: Number>(c: &Costed<'_, N>) -> N {
     c.largest()
+}
+
+/// One addition per element of what is scattered, the second operand.
+pub fn scatter<N: Number>(c: &Costed<'_, N>) -> N {
+    c.sizes.elements(c.operands[1])
 }
 
 /// About ten operations per element.
-pub fn transcendental(c: &Costed<'_>) -> f64 {
-    10.0 * c.largest()
+pub fn transcendental<N: Number>(c: &Costed<'_, N>) -> N {
+    c.each(10.0)
 }
 
 /// Eight operations per element.
-pub fn norm(c: &Costed<'_>) -> f64 {
-    8.0 * c.largest()
+pub fn norm<N: Number>(c: &Costed<'_, N>) -> N {
+    c.each(8.0)
 }
 
-/// Two operations per element of the first operand and per column of the weight.
-pub fn linear(c: &Costed<'_>) -> f64 {
-    let x = c.operands[0];
-    let last = x.dims().last().map_or(1.0, |d| c.sizes.dim(d));
-    2.0 * c.sizes.elements(x) / last * c.sizes.elements(c.operands[1])
+/// Two operations per element of the result and per channel of the first operand; the bias is part of it.
+pub fn linear<N: Number>(c: &Costed<'_, N>) -> N {
+    c.sizes.elements(c.results[0]).times(&c.last(0)).times(&N::of(2.0))
 }
 
 /// As the product that it differentiates.
-pub fn linear_weight(c: &Costed<'_>) -> f64 {
-    let dy = c.operands[0];
-    let last = dy.dims().last().map_or(1.0, |d| c.sizes.dim(d));
-    2.0 * c.sizes.elements(dy) / last * c.sizes.elements(c.operands[2])
+pub fn linear_weight<N: Number>(c: &Costed<'_, N>) -> N {
+    c.sizes.elements(c.operands[0]).times(&c.last(1)).times(&N::of(2.0))
 }
 
-/// Scores and mixture: four operations per query, key and channel.
-pub fn attention(c: &Costed<'_>) -> f64 {
-    let keys = c.operands[1].dims().get(1).map_or(1.0, |d| c.sizes.dim(d));
-    4.0 * c.sizes.elements(c.operands[0]) * keys
+/// Scores and mixture: four operations per query, key that it may see, and channel. The softmax is part of it.
+pub fn attention<N: Number>(c: &Costed<'_, N>) -> N {
+    let causal = c.attrs.get("mask").and_then(Attr::text) == Some("causal");
+    c.sizes.pairs(c.operands[0], c.operands[1], causal).times(&c.last(0)).times(&N::of(4.0))
 }
 
 /// Scores again, and four products.
-pub fn attention_grad(c: &Costed<'_>) -> f64 {
-    2.5 * attention(c)
+pub fn attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
+    attention(c).times(&N::of(2.5))
 }
 
-/// Two transforms of twice the length per row and channel, and the numbers of the kernels, four operations per mode.
-pub fn scan(c: &Costed<'_>) -> f64 {
-    let x = c.operands[0];
-    let length = x.dims().get(1).map_or(1.0, |d| c.sizes.dim(d));
-    let numbers = length * c.sizes.elements(c.operands[2]);
-    10.0 * (2.0 * length).max(2.0).log2() * c.sizes.elements(x) + 4.0 * numbers
+/// As `attention`, with values of a width of their own.
+pub fn offset_attention<N: Number>(c: &Costed<'_, N>) -> N {
+    let causal = c.attrs.get("mask").and_then(Attr::text) == Some("causal");
+    let widths = c.last(0).plus(&c.last(2));
+    c.sizes.pairs(c.operands[0], c.operands[1], causal).times(&widths).times(&N::of(2.0))
 }
 
-/// Three transforms in place of two, and the kernels made once and differentiated twice.
-pub fn scan_grad(c: &Costed<'_>) -> f64 {
-    let x = c.operands[0];
-    let length = x.dims().get(1).map_or(1.0, |d| c.sizes.dim(d));
-    scan(c)
-        + 5.0 * (2.0 * length).max(2.0).log2() * c.sizes.elements(x)
-        + 8.0 * length * c.sizes.elements(c.operands[2])
+/// Scores again, and four products.
+pub fn offset_attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
+    offset_attention(c).times(&N::of(2.5))
 }
 
-/// Floating-point operations of a region for the given sizes.
-pub fn region_cost(graph: &Graph, region: RegionId, sizes: &Sizes) -> f64 {
-    graph.nodes(region).iter().map(|n| node_cost(graph, *n, sizes)).sum()
+/// For every number a hundred operations, which is about what two transforms of a few hundred positions take, and four per
+/// mode of its channel: rows of one batch share a kernel, so this is right for one row and too much for several.
+pub fn scan<N: Number>(c: &Costed<'_, N>) -> N {
+    let modes = c.operands[2].dims().get(1).and_then(Dim::fixed).unwrap_or(1) as f64;
+    c.sizes.elements(c.operands[0]).times(&N::of(100.0 + 4.0 * modes))
 }
 
-fn node_cost(graph: &Graph, id: NodeId, sizes: &Sizes) -> f64 {
+/// Three more transforms, and the numbers of the kernel three times.
+pub fn scan_grad<N: Number>(c: &Costed<'_, N>) -> N {
+    let modes = c.operands[2].dims().get(1).and_then(Dim::fixed).unwrap_or(1) as f64;
+    c.sizes.elements(c.operands[0]).times(&N::of(150.0 + 12.0 * modes))
+}
+
+/// Floating-point operations of one run of a node, without its body.
+pub fn node_cost<N: Algebra>(graph: &Graph, id: NodeId, sizes: &dyn Extent<N>) -> N {
     let node = graph.node(id);
-    let own = (node.op.def().cost)(&Costed {
-        operands: node.operands.iter().map(|v| graph.ty(*v)).collect(),
-        results: node.results.iter().map(|v| graph.ty(*v)).collect(),
-        sizes,
-    });
-    let Some(body) = node.body else { return own };
-    let (steps, inner) = loop_sizes(node, sizes);
-    own + steps * region_cost(graph, body, &inner)
+    N::ask(node.op.def().cost, &Costed::node(graph, node, sizes))
 }
 
-/// How often a loop runs its body, and the sizes inside.
-pub fn loop_sizes(node: &super::graph::Node, sizes: &Sizes) -> (f64, Sizes) {
-    let mut inner = sizes.clone();
-    let int = |name: &str| node.attrs.get(name).and_then(Attr::int).map(|v| v as f64);
-    let axis = |name: &str| node.attrs.get(name).and_then(Attr::text);
-    match (node.op, axis("over"), axis("axis")) {
-        (Op::Chunks | Op::Unwind, Some(over), Some(axis)) => {
-            let length = sizes.axes.get(over).copied().unwrap_or(1.0);
-            let count = match (int("count"), int("size")) {
-                (Some(count), _) => count,
-                (None, Some(size)) => (length / size).ceil(),
-                (None, None) => 1.0,
-            };
-            inner.axes.insert(axis.to_owned(), length / count.max(1.0));
-            (count, inner)
-        }
-        _ => {
-            let bound = int("bound").unwrap_or(1.0);
-            (sizes.depth.map_or(bound, |d| d.min(bound)), inner)
+/// Floating-point operations of a region for the given sizes. Only steps that rows accept are counted.
+pub fn region_cost<N: Algebra>(graph: &Graph, region: RegionId, sizes: &Sizes<N>) -> N {
+    let mut sum = N::of(0.0);
+    for &id in graph.nodes(region) {
+        sum = sum.plus(&node_cost(graph, id, sizes));
+        let Some(body) = graph.node(id).body else { continue };
+        for turns in turns(graph, id, sizes) {
+            sum = sum.plus(&turns.steps.times(&region_cost(graph, body, &turns.sizes)));
         }
     }
+    sum
+}
+
+/// Steps of a loop that are alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turns<N = f64> {
+    /// How many there are.
+    pub steps: N,
+    /// Steps that rows try and do not take, of rows that halt before the bound.
+    pub rejected: N,
+    /// The sizes inside.
+    pub sizes: Sizes<N>,
+}
+
+/// How often a loop runs its body, and the sizes inside: for chunks the full ones, and the last one. An `unwind` runs as
+/// often as the loop whose tape it has.
+pub fn turns<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Vec<Turns<N>> {
+    let backward = graph.node(id).op == Op::Unwind;
+    let tape = graph.node(id).operands.first().filter(|_| backward);
+    let forward = tape.and_then(|tape| loops::forward(graph, *tape)).unwrap_or(id);
+    let node = graph.node(forward);
+    match node.op {
+        Op::Chunks => chunks(node, sizes),
+        // The backward run sees no step that was rejected.
+        _ if backward => vec![Turns { rejected: N::of(0.0), ..depth(graph, forward, sizes) }],
+        _ => vec![depth(graph, forward, sizes)],
+    }
+}
+
+fn chunks<N: Number>(node: &Node, sizes: &Sizes<N>) -> Vec<Turns<N>> {
+    let word = |name: &str| node.attrs.get(name).and_then(Attr::text).unwrap_or_default();
+    let int = |name: &str| node.attrs.get(name).and_then(Attr::int).map(|v| N::of(v.max(1) as f64));
+    let length = sizes.dim(&Dim::sym(word("over")));
+    let width = match (int("count"), int("size")) {
+        (Some(count), _) => length.pieces(&count),
+        (None, Some(size)) if word("cut") == "balanced" => length.pieces(&length.pieces(&size)),
+        (None, size) => size.unwrap_or(N::of(1.0)),
+    };
+    let full = length.pieces(&width).minus(&N::of(1.0));
+    let rest = length.minus(&full.times(&width));
+    let one = |steps, size| Turns { steps, rejected: N::of(0.0), sizes: sizes.with(word("axis"), size) };
+    vec![one(full, width), one(N::of(1.0), rest)]
+}
+
+fn depth<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Turns<N> {
+    let node = graph.node(id);
+    let bound = bound(graph, node, sizes);
+    let halts = node.op == Op::Recur && loops::layout(graph, id).go > 0;
+    let (steps, rejected) = match sizes.depth.as_ref().filter(|_| halts) {
+        Some(depth) => {
+            // Where rows stop short of the bound by less than a step on the mean, only so many can have stopped early.
+            let steps = depth.least(&bound, "D");
+            let short = bound.minus(&steps).least(&N::of(1.0), "R");
+            (steps, short)
+        }
+        None => (bound, N::of(0.0)),
+    };
+    Turns { steps, rejected, sizes: sizes.clone() }
+}
+
+/// The bound of a depth recurrence.
+fn bound<N: Number>(graph: &Graph, node: &Node, sizes: &Sizes<N>) -> N {
+    let Some(attr) = node.attrs.get("bound") else { return N::of(1.0) };
+    if let Some(n) = attr.int() {
+        return N::of(n as f64);
+    }
+    let axis = node.operands.iter().find_map(|v| graph.ty(*v).ragged());
+    let length = axis.map_or(N::of(1.0), |axis| sizes.dim(&Dim::sym(axis)));
+    Expr::try_from(attr).map_or(N::of(0.0), |expr| N::depth(&expr, &length))
 }

@@ -13,7 +13,7 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 
 use super::attr;
-use super::cost::{self, Costed, Sizes};
+use super::cost::{self, Sizes};
 use super::graph::{Def, Graph, MAIN, NodeId, Value};
 use super::ops::Op;
 use super::types::Dim;
@@ -199,15 +199,12 @@ impl Slots {
     fn costs(&mut self, graph: &Graph, region: super::graph::RegionId, times: f64, sizes: &Sizes) {
         for &id in graph.nodes(region) {
             let node = graph.node(id);
-            let own = (node.op.def().cost)(&Costed {
-                operands: node.operands.iter().map(|v| graph.ty(*v)).collect(),
-                results: node.results.iter().map(|v| graph.ty(*v)).collect(),
-                sizes,
-            });
+            let own: f64 = cost::node_cost(graph, id, sizes);
             self.slots.entry(node.label.clone()).or_default().flops += times * own;
             if let Some(body) = node.body {
-                let (steps, inner) = cost::loop_sizes(node, sizes);
-                self.costs(graph, body, times * steps, &inner);
+                for turns in cost::turns(graph, id, sizes) {
+                    self.costs(graph, body, times * turns.steps, &turns.sizes);
+                }
             }
         }
     }

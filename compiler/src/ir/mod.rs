@@ -25,10 +25,13 @@
 //! The text form ([`text`]) prints and reads back; YAML, DOT and Mermaid come from the same document ([`document`]).
 
 pub mod attr;
+pub mod chain;
 pub mod cost;
+pub mod dependence;
 pub mod diff;
 pub mod document;
 pub mod export;
+pub mod formula;
 pub mod gradient;
 pub mod graph;
 pub mod hash;

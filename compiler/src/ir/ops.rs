@@ -1,13 +1,15 @@
 //! The op table: one row per op.
 //!
 //! A row gives the name, the operands (those after `;` are optional), the attributes, the shape rule, the gradient
-//! rule, the cost rule, flags and one line of documentation. The printer, the parser, the verifier, the builder, the
-//! `grad` pass, the cost model and the generated page `docs/ops.md` read the row; the runtime executes ops in one
-//! exhaustive match, so a new row does not compile until it can run.
+//! rule, the cost rule, the dependence rule, flags and one line of documentation. The printer, the parser, the verifier,
+//! the builder, the `grad` pass, the cost model, the proof of causality and the generated page `docs/ops.md` read the row;
+//! the runtime executes ops in one exhaustive match, so a new row does not compile until it can run.
 
 use std::fmt;
 
 use super::cost::{self, CostRule};
+use super::dependence::Dependence;
+use super::formula::Formula;
 use super::gradient::{self, GradientRule};
 use super::shape::{self, ShapeRule};
 
@@ -30,6 +32,8 @@ pub struct OpDef {
     pub gradient: GradientRule,
     /// Floating-point operations.
     pub cost: CostRule,
+    /// Which positions of the operands the results depend on.
+    pub dependence: Dependence,
     /// Properties that passes ask for.
     pub flags: &'static [Flag],
 }
@@ -55,7 +59,7 @@ macro_rules! ops {
     ($(
         #[doc = $doc:literal]
         $name:ident = $text:literal ($($operand:ident),* $(; $($optional:ident),*)?) {$($attr:ident),*}
-            => $shape:ident, $gradient:ident, $cost:ident $([$($flag:ident),*])?;
+            => $shape:ident, $gradient:ident, $cost:ident, $dependence:ident $([$($flag:ident),*])?;
     )*) => {
         /// An operation of the IR.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,7 +81,8 @@ macro_rules! ops {
                             attrs: &[$(stringify!($attr)),*],
                             shape: shape::$shape,
                             gradient: gradient::$gradient,
-                            cost: cost::$cost,
+                            dependence: Dependence::$dependence,
+                            cost: CostRule { number: cost::$cost::<f64>, formula: cost::$cost::<Formula> },
                             flags: &[$($(Flag::$flag),*)?],
                         };
                         &DEF
@@ -90,171 +95,171 @@ macro_rules! ops {
 
 ops! {
     /// A value of the batch: token ids, labels, weights.
-    Input = "input" () {name} => declared, none, free [Leaf];
+    Input = "input" () {name} => declared, none, free, Input [Leaf];
     /// A trainable array, how it starts, and the group of parameters to which it belongs, where it is in one.
-    Param = "param" () {name, init, group} => declared, none, free [Leaf];
+    Param = "param" () {name, init, group} => declared, none, free, Nothing [Leaf];
     /// `value` everywhere, with the first `rank` axes of `like`.
-    Full = "full" (like) {value, rank} => full, none, free;
+    Full = "full" (like) {value, rank} => full, none, free, Nothing;
     /// True everywhere, with the first `rank` axes of `like`.
-    True = "true" (like) {rank} => all_true, none, free;
+    True = "true" (like) {rank} => all_true, none, free, Nothing;
 
     /// Rows of the table, one per id: `y[t] = table[ids[t]]`.
-    Embed = "embed" (ids, table) {} => embed, embed, free;
+    Embed = "embed" (ids, table) {} => embed, embed, free, Units;
     /// START before and END after every row.
-    Frame = "frame" (x, start, end) {} => frame, frame, free;
+    Frame = "frame" (x, start, end) {} => frame, frame, free, Frame;
     /// The same array for every row of the batch.
-    Expand = "expand" (x, like) {} => expand, expand, free;
+    Expand = "expand" (x, like) {} => expand, expand, free, First;
     /// Mean over the second axis, row by row.
-    Mean = "mean" (x) {} => pool, mean, elementwise;
+    Mean = "mean" (x) {} => pool, mean, elementwise, Pool;
     /// Mean over the positions up to and including each one.
-    CumulativeMean = "cumulative_mean" (x) {} => same, cumulative_mean, elementwise;
+    CumulativeMean = "cumulative_mean" (x) {} => same, cumulative_mean, elementwise, Prefix;
     /// The first or the last position of every row.
-    Position = "position" (x) {at} => pool, position, free;
+    Position = "position" (x) {at} => pool, position, free, Position;
     /// Largest value over the second axis, channel by channel.
-    Max = "max" (x) {} => pool, max, elementwise;
+    Max = "max" (x) {} => pool, max, elementwise, Pool;
     /// `a` and `b` side by side on the last axis.
-    Concat = "concat" (a, b) {} => concat, concat, free;
+    Concat = "concat" (a, b) {} => concat, concat, free, Units;
     /// `width` channels from `start` on the last axis.
-    Slice = "slice" (x) {start, width} => slice, slice, free;
+    Slice = "slice" (x) {start, width} => slice, slice, free, Units;
     /// Channels of `x` placed at `start` of a last axis of `width`, zeros elsewhere.
-    Pad = "pad" (x) {start, width} => pad, pad, free;
+    Pad = "pad" (x) {start, width} => pad, pad, free, Units;
     /// Without the last axis of size 1.
-    Squeeze = "squeeze" (x) {} => squeeze, squeeze, free;
+    Squeeze = "squeeze" (x) {} => squeeze, squeeze, free, Units;
     /// With a last axis of size 1.
-    Unsqueeze = "unsqueeze" (x) {} => unsqueeze, unsqueeze, free;
+    Unsqueeze = "unsqueeze" (x) {} => unsqueeze, unsqueeze, free, Units;
     /// Features of two sentences u (first half of the rows) and v: `[u; v; u v; |u - v|]`.
-    Pair = "pair" (x) {} => pair, pair, elementwise;
+    Pair = "pair" (x) {} => pair, pair, elementwise, Rows;
 
     /// `y = x w^T + bias`, with `w` of shape [outputs, inputs].
-    Linear = "linear" (x, w; bias) {} => linear, linear, linear;
+    Linear = "linear" (x, w; bias) {} => linear, linear, linear, Channels;
     /// `(x - mean) / sqrt(var + eps) gain + bias` over the last axis.
-    LayerNorm = "layer_norm" (x, gain, bias) {eps} => same, layer_norm, norm;
+    LayerNorm = "layer_norm" (x, gain, bias) {eps} => same, layer_norm, norm, Channels;
     /// `x Phi(x)` with the exact normal distribution function.
-    Gelu = "gelu" (x) {} => same, gelu, transcendental;
+    Gelu = "gelu" (x) {} => same, gelu, transcendental, Units;
     /// `max(x, 0)`.
-    Relu = "relu" (x) {} => same, relu, elementwise;
+    Relu = "relu" (x) {} => same, relu, elementwise, Units;
     /// `1 / (1 + exp(-x))`.
-    Sigmoid = "sigmoid" (x) {} => same, sigmoid, transcendental;
+    Sigmoid = "sigmoid" (x) {} => same, sigmoid, transcendental, Units;
     /// `gain x`, plus `bias` where one is given, with a number of each per channel.
-    Affine = "affine" (x, gain; bias) {} => affine, affine, elementwise;
+    Affine = "affine" (x, gain; bias) {} => affine, affine, elementwise, Channels;
     /// `x`, through which no gradient goes back.
-    Detach = "detach" (x) {} => same, none, free;
+    Detach = "detach" (x) {} => same, none, free, Units;
     /// Sum, element by element.
-    Add = "add" (a, b) {} => alike, add, elementwise;
+    Add = "add" (a, b) {} => alike, add, elementwise, Units;
     /// Difference, element by element.
-    Sub = "sub" (a, b) {} => alike, sub, elementwise;
+    Sub = "sub" (a, b) {} => alike, sub, elementwise, Units;
     /// Product, element by element.
-    Mul = "mul" (a, b) {} => alike, mul, elementwise;
+    Mul = "mul" (a, b) {} => alike, mul, elementwise, Units;
     /// Quotient, element by element.
-    Div = "div" (a, b) {} => alike, div, elementwise;
+    Div = "div" (a, b) {} => alike, div, elementwise, Units;
     /// `by x`.
-    Scale = "scale" (x) {by} => same, scale, elementwise;
+    Scale = "scale" (x) {by} => same, scale, elementwise, Units;
     /// `x + by`.
-    Offset = "offset" (x) {by} => same, offset, elementwise;
+    Offset = "offset" (x) {by} => same, offset, elementwise, Units;
     /// `g u + (1 - g) h`.
-    Lerp = "lerp" (g, u, h) {} => alike, lerp, elementwise;
+    Lerp = "lerp" (g, u, h) {} => alike, lerp, elementwise, Units;
     /// `lerp(sigmoid(z), u, h)` in one pass.
-    Gate = "gate" (z, u, h) {} => alike, gate, transcendental;
+    Gate = "gate" (z, u, h) {} => alike, gate, transcendental, Units;
     /// `a` where the unit's condition holds, else `b`; a unit is a row, or a position of a row.
-    Select = "select" (c, a, b) {} => select, select, elementwise;
+    Select = "select" (c, a, b) {} => select, select, elementwise, Units;
     /// `x` where the unit's condition equals `when`, else 0.
-    Keep = "keep" (x, c) {when} => same, keep, elementwise;
+    Keep = "keep" (x, c) {when} => same, keep, elementwise, Units;
     /// Every unit of `x` times its own number `s`.
-    MulUnit = "mul_unit" (x, s) {} => same, mul_unit, elementwise;
+    MulUnit = "mul_unit" (x, s) {} => same, mul_unit, elementwise, Units;
     /// Scalar product of `a` and `b` unit by unit; a unit is an index into the first `rank` axes.
-    DotUnit = "dot_unit" (a, b) {rank} => prefix, none, elementwise;
+    DotUnit = "dot_unit" (a, b) {rank} => prefix, none, elementwise, Units;
     /// `q + s h` with one number `s` per unit.
-    AddScaled = "add_scaled" (q, h, s) {} => same, add_scaled, elementwise;
+    AddScaled = "add_scaled" (q, h, s) {} => same, add_scaled, elementwise, Units;
     /// Inverted dropout: 0 with probability `p`, else `x / (1 - p)`. The mask is a function of seed, update, loop counters, `stream`, row and index; where it is `tied`, the positions of a row share that of the first.
-    Dropout = "dropout" (x) {p, stream, tied} => same, dropout, elementwise [Random];
+    Dropout = "dropout" (x) {p, stream, tied} => same, dropout, elementwise, Units [Random];
     /// Rotary position code on channel pairs of every head: `rope`, `xpos_query` or `xpos_key`. `transpose` gives the transposed map.
-    Rotate = "rotate" (x) {kind, heads, transpose, origin} => same, rotate, elementwise;
+    Rotate = "rotate" (x) {kind, heads, transpose, origin} => same, rotate, elementwise, Channels;
     /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; scores times `head_width^-1/2`.
-    Attention = "attention" (q, k, v; step) {heads, mask, dropout, stream} => same, attention, attention [Random];
+    Attention = "attention" (q, k, v; step) {heads, mask, dropout, stream} => same, attention, attention, Attention [Random];
     /// Softmax attention with one head and a learned number per distance: `softmax(q k^T / sqrt(width of q) + bias[reach - 1 + j - i]) v`, with `bias` of shape [2 reach - 1]. Positions further apart count as `reach - 1` apart.
-    OffsetAttention = "offset_attention" (q, k, v, bias) {mask} => offset_attention, offset_attention, attention;
+    OffsetAttention = "offset_attention" (q, k, v, bias) {mask} => offset_attention, offset_attention, offset_attention, Attention;
     /// Every channel of every row convolved with a kernel of its own, made by the diagonal state space of S4D. `side: left` sees the positions before, `right` those behind, from a distance of `lag` on.
-    S4d = "s4d" (x, log_dt, log_decay, frequency, b, c) {side, lag} => s4d, s4d, scan;
+    S4d = "s4d" (x, log_dt, log_decay, frequency, b, c) {side, lag} => s4d, s4d, scan, Scan;
     /// As `s4d`, with the kernels of a damped moving average in several dimensions.
-    Ema = "ema" (x, delta, alpha, beta, gamma) {side, lag} => ema, ema, scan;
+    Ema = "ema" (x, delta, alpha, beta, gamma) {side, lag} => ema, ema, scan, Scan;
 
     /// True while a unit with survival `t` after this step goes on: `1 - t < threshold`, and `step` at most the row's length on the axis `cap`, where one is given.
-    HaltTest = "halt_test" (t, step) {threshold, cap} => test, none, elementwise;
+    HaltTest = "halt_test" (t, step) {threshold, cap} => test, none, elementwise, HaltTest;
     /// Both conditions.
-    And = "and" (a, b) {} => alike, none, elementwise;
+    And = "and" (a, b) {} => alike, none, elementwise, Units;
     /// True for a row with at least one true position.
-    Any = "any" (x) {} => any, none, elementwise;
+    Any = "any" (x) {} => any, none, elementwise, Pool;
 
     /// Mean over the items of `log sum exp(logits) - logits[label]`, weighted when `weights` are given.
-    CrossEntropy = "cross_entropy" (logits, labels; weights) {} => scalar, cross_entropy, transcendental;
+    CrossEntropy = "cross_entropy" (logits, labels; weights) {} => scalar, cross_entropy, transcendental, Rows;
     /// Mean binary cross entropy of one logit per item with labels 0 and 1, weighted when `weights` are given.
-    BinaryCrossEntropy = "binary_cross_entropy" (logits, labels; weights) {} => scalar, binary_cross_entropy, transcendental;
+    BinaryCrossEntropy = "binary_cross_entropy" (logits, labels; weights) {} => scalar, binary_cross_entropy, transcendental, Rows;
     /// Mean of all elements.
-    Average = "average" (x) {} => scalar, average, elementwise;
+    Average = "average" (x) {} => scalar, average, elementwise, Rows;
 
     /// Depth recurrence: runs its region on the carried values until a row's `go` is false (that step is rejected, the row keeps what it had) or `bound` steps are done.
-    Recur = "recur" () {bound} => declared, none, region [Variadic, Loop];
+    Recur = "recur" () {bound} => declared, none, region, Recur [Variadic, Loop];
     /// Chunk recurrence: runs its region once per chunk of every row, from left to right; rows without a token in the chunk take no part.
-    Chunks = "chunks" () {carried, size, count, cut, over, axis} => declared, none, region [Variadic, Loop];
+    Chunks = "chunks" () {carried, size, count, cut, over, axis} => declared, none, region, Chunks [Variadic, Loop];
     /// What a region hands to the next step; for `recur` a last boolean says which rows accept the step.
-    Yield = "yield" () {} => nothing, none, free [Variadic, Terminator, Effect];
+    Yield = "yield" () {} => nothing, none, free, Effect [Variadic, Terminator, Effect];
     /// Values of this step that the backward loop reads.
-    Save = "save" () {} => nothing, none, free [Variadic, Effect];
+    Save = "save" () {} => nothing, none, free, Effect [Variadic, Effect];
     /// The results of the graph, named.
-    Return = "return" () {names} => nothing, none, free [Variadic, Terminator, Effect];
+    Return = "return" () {names} => nothing, none, free, Effect [Variadic, Terminator, Effect];
 
     /// Gradient of `linear` for its input: `dy w`.
-    LinearGradInput = "linear_grad_input" (dy, w) {} => linear_grad_input, none, linear;
+    LinearGradInput = "linear_grad_input" (dy, w) {} => linear_grad_input, none, linear, Backward;
     /// Gradient of `linear` for its weight: `dy^T x`.
-    LinearGradWeight = "linear_grad_weight" (dy, x, w) {} => third, none, linear_weight;
+    LinearGradWeight = "linear_grad_weight" (dy, x, w) {} => third, none, linear_weight, Backward;
     /// Sum over all axes but the last.
-    ColumnSum = "column_sum" (dy) {} => last_axis, none, reduction;
+    ColumnSum = "column_sum" (dy) {} => last_axis, none, reduction, Backward;
     /// Gradients of `layer_norm` for input, gain and bias.
-    LayerNormGrad = "layer_norm_grad" (x, gain, dy) {eps} => layer_norm_grad, none, norm;
+    LayerNormGrad = "layer_norm_grad" (x, gain, dy) {eps} => layer_norm_grad, none, norm, Backward;
     /// Gradient of `gelu` at `x`.
-    GeluGrad = "gelu_grad" (x, dy) {} => same, none, transcendental;
+    GeluGrad = "gelu_grad" (x, dy) {} => same, none, transcendental, Backward;
     /// Gradient of `relu` at `x`.
-    ReluGrad = "relu_grad" (x, dy) {} => same, none, elementwise;
+    ReluGrad = "relu_grad" (x, dy) {} => same, none, elementwise, Backward;
     /// Gradient of `sigmoid` from its result `y`.
-    SigmoidGrad = "sigmoid_grad" (y, dy) {} => same, none, elementwise;
+    SigmoidGrad = "sigmoid_grad" (y, dy) {} => same, none, elementwise, Backward;
     /// Gradients of `lerp` for `g`, `u` and `h`.
-    LerpGrad = "lerp_grad" (g, u, h, dy) {} => three, none, elementwise;
+    LerpGrad = "lerp_grad" (g, u, h, dy) {} => three, none, elementwise, Backward;
     /// Gradients of `gate` for `z`, `u` and `h`.
-    GateGrad = "gate_grad" (z, u, h, dy) {} => three, none, transcendental;
+    GateGrad = "gate_grad" (z, u, h, dy) {} => three, none, transcendental, Backward;
     /// Gradients of `attention` for `q`, `k` and `v`; the probabilities are computed again.
-    AttentionGrad = "attention_grad" (q, k, v, dy; step) {heads, mask, dropout, stream} => three, none, attention_grad [Random];
+    AttentionGrad = "attention_grad" (q, k, v, dy; step) {heads, mask, dropout, stream} => three, none, attention_grad, Backward [Random];
     /// Gradients of `offset_attention` for `q`, `k`, `v` and `bias`; the probabilities are computed again.
-    OffsetAttentionGrad = "offset_attention_grad" (q, k, v, bias, dy) {mask} => all_but_last, none, attention_grad;
+    OffsetAttentionGrad = "offset_attention_grad" (q, k, v, bias, dy) {mask} => all_but_last, none, offset_attention_grad, Backward;
     /// Gradients of `s4d` for all its operands; the kernels are made again.
-    S4dGrad = "s4d_grad" (x, log_dt, log_decay, frequency, b, c, dy) {side, lag} => all_but_last, none, scan_grad;
+    S4dGrad = "s4d_grad" (x, log_dt, log_decay, frequency, b, c, dy) {side, lag} => all_but_last, none, scan_grad, Backward;
     /// Gradients of `ema` for all its operands; the kernels are made again.
-    EmaGrad = "ema_grad" (x, delta, alpha, beta, gamma, dy) {side, lag} => all_but_last, none, scan_grad;
+    EmaGrad = "ema_grad" (x, delta, alpha, beta, gamma, dy) {side, lag} => all_but_last, none, scan_grad, Backward;
     /// Gradient of `embed` for the table.
-    EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, reduction;
+    EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, scatter, Backward;
     /// Gradients of `frame` for the row, START and END.
-    FrameGrad = "frame_grad" (dy, x, start, end) {} => frame_grad, none, free;
+    FrameGrad = "frame_grad" (dy, x, start, end) {} => frame_grad, none, free, Backward;
     /// Sum over the batch: the gradient of `expand`.
-    SumBatch = "sum_batch" (dy) {} => without_batch, none, reduction;
+    SumBatch = "sum_batch" (dy) {} => without_batch, none, reduction, Backward;
     /// Gradient of `mean`.
-    MeanGrad = "mean_grad" (dy, x) {} => second, none, elementwise;
+    MeanGrad = "mean_grad" (dy, x) {} => second, none, elementwise, Backward;
     /// Gradient of `cumulative_mean`.
-    CumulativeMeanGrad = "cumulative_mean_grad" (dy) {} => same, none, elementwise;
+    CumulativeMeanGrad = "cumulative_mean_grad" (dy) {} => same, none, elementwise, Backward;
     /// Gradient of `position`.
-    PositionGrad = "position_grad" (dy, x) {at} => second, none, free;
+    PositionGrad = "position_grad" (dy, x) {at} => second, none, free, Backward;
     /// Gradient of `max`: to the first position that holds the largest value.
-    MaxGrad = "max_grad" (dy, x) {} => second, none, elementwise;
+    MaxGrad = "max_grad" (dy, x) {} => second, none, elementwise, Backward;
     /// Gradient of `pair`.
-    PairGrad = "pair_grad" (dy, x) {} => second, none, elementwise;
+    PairGrad = "pair_grad" (dy, x) {} => second, none, elementwise, Backward;
     /// Gradient of `cross_entropy` for the logits.
-    CrossEntropyGrad = "cross_entropy_grad" (dy, logits, labels; weights) {} => second, none, transcendental;
+    CrossEntropyGrad = "cross_entropy_grad" (dy, logits, labels; weights) {} => second, none, transcendental, Backward;
     /// Gradient of `binary_cross_entropy` for the logits.
-    BinaryCrossEntropyGrad = "binary_cross_entropy_grad" (dy, logits, labels; weights) {} => second, none, transcendental;
+    BinaryCrossEntropyGrad = "binary_cross_entropy_grad" (dy, logits, labels; weights) {} => second, none, transcendental, Backward;
     /// Gradient of `average`: `dy / count` everywhere.
-    AverageGrad = "average_grad" (dy, x) {} => second, none, elementwise;
+    AverageGrad = "average_grad" (dy, x) {} => second, none, elementwise, Backward;
     /// The backward loop of a `recur` or `chunks`: runs its region over the taped steps from the last to the first. Region parameters: cotangents of the carried values after the step, of the step's outputs, then the saved values. It yields cotangents of the carried values before the step, of the step's slices, then contributions to captured values, which are summed.
-    Unwind = "unwind" () {carried, outputs, slices, axis, over, bound, size, count} => declared, none, region [Variadic, Loop];
+    Unwind = "unwind" () {carried, outputs, slices, axis, over, bound, size, count} => declared, none, region, Backward [Variadic, Loop];
     /// Adds `x` to the gradient of the parameter `param`.
-    Accumulate = "accumulate" (x) {param} => nothing, none, elementwise [Effect];
+    Accumulate = "accumulate" (x) {param} => nothing, none, elementwise, Effect [Effect];
 }
 
 impl Op {

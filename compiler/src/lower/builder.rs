@@ -114,11 +114,6 @@ impl<'a> Lower<'a> {
         self.binding
     }
 
-    /// True when every position answers: pooling over the whole row would look ahead.
-    pub(crate) fn causal(&self) -> bool {
-        self.binding.objective == Objective::Each
-    }
-
     /// Runs `body` with `name` appended to the path of labels and parameter names.
     pub(crate) fn scoped<R>(&mut self, name: &str, body: impl FnOnce(&mut Self) -> R) -> R {
         self.path.push(name.to_owned());

@@ -21,6 +21,25 @@ pub(crate) fn group(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<V
     l.scoped("gate", |l| combine(l, gate, &mix))
 }
 
+/// The statements that the nodes of a label come from: the model, then each inside the one before.
+pub fn statements<'s>(root: &'s Block, label: &str) -> Vec<&'s Block> {
+    let mut around = vec![root];
+    for part in label.split('.') {
+        let here = around[around.len() - 1];
+        let is_layer = |c: &Block| LAYERS.contains(&c.slot);
+        let named = here.children.iter().zip(names(here));
+        // Layers are called by their variant, all other statements by their slot.
+        let found = named.filter(|(c, name)| if is_layer(c) { name == part } else { c.slot == part });
+        match found.map(|(child, _)| child).max_by_key(|c| is_layer(c)) {
+            Some(child) => around.push(child),
+            // A copy of what is inside.
+            None if part.parse::<usize>().is_ok() => {}
+            None => break,
+        }
+    }
+    around
+}
+
 /// Names of the statements of a group: the variant or the slot; a layer that occurs again is numbered.
 fn names(block: &Block) -> Vec<String> {
     let own = |c: &Block| if c.variant.is_empty() { c.slot } else { c.variant };

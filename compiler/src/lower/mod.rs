@@ -12,6 +12,7 @@ pub use crate::schema::Objective;
 pub use builder::Binding;
 pub(crate) use builder::{Halted, LinearInit, Lower, Place, need};
 pub(crate) use group::group;
+pub use group::statements;
 pub use objective::attach_loss;
 pub(crate) use objective::return_named;
 

@@ -1,6 +1,7 @@
 //! The plan: the order in which the runtime executes a graph, when values die, which buffers are reused in place, and
 //! which gradients are added straight into their accumulators.
 
+pub mod cost;
 pub mod group;
 pub mod memory;
 mod order;

@@ -8,6 +8,7 @@
 mod along;
 pub mod arena;
 mod call;
+pub mod counter;
 mod dispatch;
 mod group;
 mod loops;
@@ -31,6 +32,7 @@ use crate::kernel::position::PositionTables;
 use crate::kernel::product::Orientation;
 use crate::rng::Key;
 use arena::Arena;
+use counter::Counted;
 use group::{Pack, Partial, Task};
 use mask::Exprs;
 use rows::{Axis, Env};
@@ -70,7 +72,7 @@ pub(crate) struct Memory<T: Element> {
     ranges: Vec<Option<Range<usize>>>,
 }
 
-/// Final values of the halting recurrences, watched by parity tests.
+/// One run of a halting recurrence, for those who want to see more than its results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watched {
     /// The slot of the spec.
@@ -81,6 +83,21 @@ pub struct Watched {
     pub used: Vec<f64>,
     /// Runs of the whole body, summed over rows: what the recurrence cost.
     pub ran: u64,
+    /// How every unit halted, in the order of `used`.
+    pub units: Vec<Unit>,
+}
+
+/// How one unit of a halting recurrence halted: a row, a position of it, or a chunk of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Unit {
+    /// Its row, by its index in the batch.
+    pub row: usize,
+    /// The first position of the row that belongs to it; START counts as one.
+    pub start: usize,
+    /// How many positions belong to it.
+    pub length: usize,
+    /// The probability of not having stopped, after every accepted step: falling, from below 1.
+    pub survival: Vec<f64>,
 }
 
 /// Runs one plan.
@@ -111,8 +128,10 @@ pub struct Executor<T: Element> {
     pub halting: Halting,
     /// When set, every node's results are checked, and the first one that is not finite is named.
     pub check_finite: bool,
-    /// When set, accepted steps of halting recurrences are recorded here.
+    /// When set, the runs of halting recurrences are recorded here, in the order in which they end.
     pub watched: Option<Vec<Watched>>,
+    /// When set, what runs do is counted here.
+    pub counted: Option<Counted>,
 }
 
 /// Ranges of the parameters in the flat array, in order.
@@ -164,6 +183,7 @@ impl<T: Element> Executor<T> {
             halting: Halting::default(),
             check_finite: false,
             watched: None,
+            counted: None,
             plan,
         }
     }
@@ -284,6 +304,9 @@ impl<T: Element> Executor<T> {
                 }
             };
             next = together.end;
+            if let Some(counted) = &mut self.counted {
+                counted.add(plan, &own.steps[together.clone()], env);
+            }
             for step in &own.steps[together] {
                 if self.check_finite {
                     self.require_finite(step.node)?;

@@ -9,9 +9,11 @@
 //! | `timing.jsonl` | the wall-clock times |
 //! | `events.out.tfevents.0.rtc` | the same numbers for TensorBoard |
 //! | `checkpoints/` | see [`crate::checkpoint`] |
-//! | `results.json` | the table, at the end |
+//! | `results.json` | the table with the hashes of what made it, at the end |
+//! | `lengths.json` | accuracy and depth by length, kept by `rtc report` |
 
 mod append;
+pub mod history;
 pub mod tensorboard;
 
 use std::collections::BTreeMap;
@@ -50,6 +52,9 @@ pub struct RunInfo {
     pub spec_hash: String,
     /// Hash of the graph.
     pub graph_hash: String,
+    /// Fingerprint of the examples; the loop works it out where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_hash: Option<String>,
     /// Number of trainable numbers.
     pub parameters: usize,
     /// Threads at the start; they change no result on a CPU.
@@ -57,15 +62,32 @@ pub struct RunInfo {
     /// The memory limit in bytes, if one was asked for; it changes no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
-    /// Versions of the program and its parts.
+    /// Versions of the program and its parts; of all programs that took part, joined by [`THEN`].
     pub versions: BTreeMap<String, String>,
 }
+
+/// Stands between the versions of programs that trained a run one after the other.
+pub const THEN: &str = " then ";
 
 impl RunInfo {
     /// A short text that differs between runs of different models, seeds or experiments, for the names of folders.
     pub fn identity(&self, experiment: &Experiment) -> String {
         let text = format!("{}\n{}\n{}\n{}", self.spec_hash, self.graph_hash, self.seed, experiment.to_yaml());
         Sha256::digest(text).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// These versions after the older ones of a run that is gone on with.
+    fn versions_after(&self, old: &Self) -> BTreeMap<String, String> {
+        let mut versions = old.versions.clone();
+        for (part, version) in &self.versions {
+            let known = versions.entry(part.clone()).or_default();
+            match known.rsplit(THEN).next() {
+                Some(last) if last == version => {}
+                Some(last) if !last.is_empty() => *known = format!("{known}{THEN}{version}"),
+                _ => known.clone_from(version),
+            }
+        }
+        versions
     }
 }
 
@@ -80,6 +102,8 @@ pub struct SavedRun {
     pub experiment: Experiment,
     /// The table, if the run is finished.
     pub results: Option<Table>,
+    /// All of `results.json`, if the run is finished.
+    pub measured: Option<Value>,
 }
 
 impl SavedRun {
@@ -96,8 +120,29 @@ impl SavedRun {
         let info = serde_json::from_str(&text(RUN)?).map_err(|error| refuse(format!("{RUN}: {error}")))?;
         let file = path.join(EXPERIMENT).display().to_string();
         let experiment = ExperimentFile::parse(&file, &text(EXPERIMENT)?)?.resolve(None, &[])?;
-        let results = text(RESULTS).ok().and_then(|text| serde_json::from_str(&text).ok());
-        Ok(Self { info, spec: text(SPEC)?, experiment, results })
+        let measured: Option<Value> = text(RESULTS).ok().and_then(|text| serde_json::from_str(&text).ok());
+        let results = measured.as_ref().and_then(|measured| Table::deserialize(measured).ok());
+        Ok(Self { info, spec: text(SPEC)?, experiment, results, measured })
+    }
+
+    /// What of a run differs from that in this folder, if anything does; the order is that of importance.
+    pub fn difference(&self, experiment: &Experiment, info: &RunInfo) -> Option<&'static str> {
+        let data = |info: &RunInfo| info.data_hash.clone();
+        let same = [
+            ("the spec", self.info.spec_hash == info.spec_hash),
+            ("the seed", self.info.seed == info.seed),
+            ("the experiment", self.experiment == *experiment),
+            ("the data", data(&self.info).zip(data(info)).is_none_or(|(old, new)| old == new)),
+            (GRAPH, self.info.graph_hash == info.graph_hash),
+        ];
+        same.iter().find(|(_, same)| !same).map(|(what, _)| *what)
+    }
+
+    /// Refuses the run at `path` if it is another one than that of the experiment and the identity.
+    pub fn same(&self, path: &Path, experiment: &Experiment, info: &RunInfo) -> Result<(), CheckpointError> {
+        let Some(what) = self.difference(experiment, info) else { return Ok(()) };
+        let reason = format!("the run was started with another value of {what}");
+        Err(CheckpointError { path: path.to_path_buf(), reason, previous: None })
     }
 
     /// The folder of a checkpoint of the run at `path`.
@@ -105,6 +150,9 @@ impl SavedRun {
         path.join(CHECKPOINTS).join(slot.name())
     }
 }
+
+/// What differs where the program makes another graph of the same spec.
+pub const GRAPH: &str = "the graph";
 
 /// An open run folder.
 pub struct RunFolder {
@@ -132,28 +180,19 @@ impl RunFolder {
         fs::create_dir_all(path).map_err(IoError::at("create", path))?;
         write_file(&path.join(SPEC), spec)?;
         write_file(&path.join(EXPERIMENT), &experiment.to_yaml())?;
-        let text = serde_json::to_string_pretty(&info).expect("strings and numbers are valid JSON");
-        write_file(&path.join(RUN), &(text + "\n"))?;
+        write_info(path, &info)?;
         Self::open(path, info)
     }
 
-    /// Opens the folder of a run in order to go on with it. It must be of the same model, seed and experiment.
-    pub fn resume(path: &Path, experiment: &Experiment, info: RunInfo) -> Result<Self, Error> {
-        let refuse = |reason: String| CheckpointError { path: path.to_path_buf(), reason, previous: None };
-        let file = path.join(RUN);
-        let text = fs::read_to_string(&file).map_err(IoError::at("read", &file))?;
-        let old: RunInfo = serde_json::from_str(&text).map_err(|error| refuse(format!("{RUN}: {error}")))?;
-        let file = path.join(EXPERIMENT);
-        let yaml = fs::read_to_string(&file).map_err(IoError::at("read", &file))?;
-        let same = [
-            ("the spec", old.spec_hash == info.spec_hash),
-            ("the graph", old.graph_hash == info.graph_hash),
-            ("the seed", old.seed == info.seed),
-            ("the experiment", yaml == experiment.to_yaml()),
-        ];
-        if let Some((what, _)) = same.iter().find(|(_, same)| !same) {
-            return Err(refuse(format!("the run was started with another value of {what}")).into());
+    /// Opens the folder of a run in order to go on with it. It must be of the same model, seed, experiment and data.
+    pub fn resume(path: &Path, experiment: &Experiment, mut info: RunInfo) -> Result<Self, Error> {
+        let saved = SavedRun::read(path)?;
+        saved.same(path, experiment, &info)?;
+        let versions = info.versions_after(&saved.info);
+        if versions != saved.info.versions {
+            write_info(path, &RunInfo { versions: versions.clone(), ..saved.info })?;
         }
+        info.versions = versions;
         Self::open(path, info)
     }
 
@@ -245,8 +284,16 @@ fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
+fn write_info(path: &Path, info: &RunInfo) -> Result<(), IoError> {
+    let text = serde_json::to_string_pretty(info).expect("strings and numbers are valid JSON");
+    write_file(&path.join(RUN), &(text + "\n"))
+}
+
 /// Writes a file so that it is there completely or not at all.
-fn write_file(path: &Path, text: &str) -> Result<(), IoError> {
+///
+/// # Errors
+/// What the system says, with the path.
+pub fn write_file(path: &Path, text: &str) -> Result<(), IoError> {
     let fresh = path.with_extension("new");
     FileSystem.write(&fresh, text.as_bytes()).map_err(IoError::at("write", &fresh))?;
     FileSystem.rename(&fresh, path).map_err(IoError::at("rename", &fresh))

@@ -2,8 +2,18 @@
 //!
 //! A sequence alternates instructions (`w`rite, `i`gnore, `r`ead) and bits. The bit after `w` is stored, the bit after `i` is
 //! noise, the bit after `r` is the one stored last and is what a model has to predict.
+//!
+//! The more instructions are `i`, the further back lies what has to be remembered: models are trained where 80 % are, and
+//! tested where 10, 80 and 98 % are, at the length of training and at twice that.
 
-use super::{Example, Target};
+use std::path::Path;
+
+use super::load::{Lines, broken};
+use super::metric::last_scored;
+use super::pool::{Share, fill, place, within};
+use super::{Example, Metric, Objective, OptionField, Options, Request, Split, Target, Task};
+use crate::error::DataError;
+use crate::rng::{Draws, Key};
 
 /// The symbols, in the order of their ids.
 pub const SYMBOLS: [&str; 5] = ["w", "i", "r", "0", "1"];
@@ -46,19 +56,181 @@ pub fn example(ids: &[u32]) -> Result<Example, String> {
     Ok(Example { tokens, second: None, label: Target::Each { class, weight } })
 }
 
-/// Reads a sequence of symbols with blanks between them.
+/// Reads a sequence of symbols, with blanks between them or without.
 ///
 /// # Errors
-/// A word that is no symbol.
+/// A character that is no symbol.
 pub fn parse(text: &str) -> Result<Vec<u32>, String> {
-    let id = |word: &str| SYMBOLS.iter().position(|s| *s == word).map(|n| n as u32);
-    text.split_whitespace()
-        .map(|word| id(word).ok_or_else(|| format!("`{word}` is no symbol of a flip-flop")))
+    let id = |symbol: char| SYMBOLS.iter().position(|s| s.starts_with(symbol)).map(|n| n as u32);
+    text.chars()
+        .filter(|symbol| !symbol.is_whitespace())
+        .map(|symbol| id(symbol).ok_or_else(|| format!("`{symbol}` is no symbol of a flip-flop")))
         .collect()
 }
 
 fn name(id: u32) -> String {
     SYMBOLS.get(id as usize).map_or_else(|| format!("id {id}"), |s| format!("`{s}`"))
+}
+
+/// The task.
+pub struct FlipFlop;
+
+/// How the sequences of a split are drawn.
+#[derive(Clone, Copy)]
+struct Setting {
+    /// The option with the number of pairs of a sequence.
+    pairs: &'static str,
+    /// The share of ignored instructions in percent; that of the option `ignored` where there is none.
+    ignored: Option<u64>,
+}
+
+const SHORT: &str = "pairs";
+const LONG: &str = "long_pairs";
+
+const fn setting(pairs: &'static str, ignored: u64) -> Setting {
+    Setting { pairs, ignored: Some(ignored) }
+}
+
+/// As in training.
+const TRAINED: Setting = Setting { pairs: SHORT, ignored: None };
+const DENSE: Setting = setting(SHORT, 10);
+const MEDIUM: Setting = setting(SHORT, 80);
+const SPARSE: Setting = setting(SHORT, 98);
+const LONG_DENSE: Setting = setting(LONG, 10);
+const LONG_MEDIUM: Setting = setting(LONG, 80);
+const LONG_SPARSE: Setting = setting(LONG, 98);
+const MIXED: &[Setting] = &[TRAINED, MEDIUM, DENSE, SPARSE, LONG_MEDIUM, LONG_DENSE, LONG_SPARSE];
+
+const fn split(name: &'static str, doc: &'static str, count: usize, files: &'static [&'static str]) -> Split {
+    Split { name, doc, count, files }
+}
+
+/// Every split with its share of all sequences, and the settings that take turns in it.
+#[rustfmt::skip]
+const TABLE: [(Split, Share, &[Setting]); 9] = [
+    (split("train", "80 % of the instructions are ignored", 160_000, &["train.txt"]), (0.0, 0.2), &[TRAINED]),
+    (split("dev", "the setting of training and the six others in turn", 7_000, &["dev.txt"]), (0.2, 0.3), MIXED),
+    (split("test", "near-IID: as training", 10_000, &["test.txt"]), (0.3, 0.4), &[TRAINED]),
+    (split("dense", "10 % ignored", 10_000, &["dense.txt"]), (0.4, 0.5), &[DENSE]),
+    (split("medium", "80 % ignored", 10_000, &["medium.txt"]), (0.5, 0.6), &[MEDIUM]),
+    (split("sparse", "98 % ignored", 10_000, &["sparse.txt"]), (0.6, 0.7), &[SPARSE]),
+    (split("long-dense", "long, 10 % ignored", 10_000, &["long-dense.txt"]), (0.7, 0.8), &[LONG_DENSE]),
+    (split("long-medium", "long, 80 % ignored", 10_000, &["long-medium.txt"]), (0.8, 0.9), &[LONG_MEDIUM]),
+    (split("long-sparse", "long, 98 % ignored", 10_000, &["long-sparse.txt"]), (0.9, 1.0), &[LONG_SPARSE]),
+];
+
+const SPLITS: [Split; TABLE.len()] = {
+    let mut splits = [TABLE[0].0; TABLE.len()];
+    let mut index = 0;
+    while index < TABLE.len() {
+        splits[index] = TABLE[index].0;
+        index += 1;
+    }
+    splits
+};
+
+const fn option(name: &'static str, default: u64, least: u64, most: u64, doc: &'static str) -> OptionField {
+    OptionField { name, default, least, most, doc }
+}
+
+#[rustfmt::skip]
+const OPTIONS: [OptionField; 3] = [
+    option("pairs", 256, 2, 100_000, "pairs of an instruction and a bit in a sequence; it has twice as many symbols"),
+    option("long_pairs", 512, 2, 100_000, "the same in the long splits"),
+    option("ignored", 80, 0, 99, "percent of the instructions that are ignored in training and in `test`"),
+];
+
+const METRICS: &[Metric] = &[Metric {
+    name: "last_read",
+    doc: "accuracy on the last read bit of every sequence; `accuracy` is that on all read bits",
+    count: last_scored,
+}];
+
+/// So often a sequence is drawn anew before it lies in its share; one draw in five or ten does.
+const ATTEMPTS: u64 = 1_000;
+/// So many candidates in a row without a new sequence mean that there are no more.
+const PATIENCE: u64 = 2_000;
+
+/// Draws a sequence: `w` first, `r` last, and between them each instruction by itself.
+fn draw(pairs: usize, ignored: f64, draws: &mut Draws) -> Vec<u32> {
+    let mut memory = ZERO;
+    let mut ids = Vec::with_capacity(2 * pairs);
+    for pair in 0..pairs {
+        let instruction = match draws.uniform() {
+            _ if pair == 0 => WRITE,
+            _ if pair + 1 == pairs => READ,
+            x if x < ignored => IGNORE,
+            x if x < ignored + (1.0 - ignored) / 2.0 => WRITE,
+            _ => READ,
+        };
+        let bit = if instruction == READ { memory } else { ZERO + draws.below(2) as u32 };
+        if instruction == WRITE {
+            memory = bit;
+        }
+        ids.extend([instruction, bit]);
+    }
+    ids
+}
+
+impl Task for FlipFlop {
+    fn name(&self) -> &'static str {
+        "flip_flop"
+    }
+
+    fn doc(&self) -> &'static str {
+        "remember one bit over long stretches of noise"
+    }
+
+    fn objective(&self) -> Objective {
+        Objective::Each
+    }
+
+    fn options(&self) -> &'static [OptionField] {
+        &OPTIONS
+    }
+
+    fn vocabulary(&self, _options: &Options) -> Vec<String> {
+        SYMBOLS.map(String::from).to_vec()
+    }
+
+    fn classes(&self, _options: &Options) -> Vec<String> {
+        vec!["0".to_owned(), "1".to_owned()]
+    }
+
+    fn splits(&self) -> &'static [Split] {
+        &SPLITS
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        METRICS
+    }
+
+    fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
+        let fail = |message| DataError { file: self.name().into(), line: None, message };
+        let row = self.split(request.split).map_err(fail)?;
+        let (_, share, settings) =
+            TABLE.iter().find(|(known, ..)| known.name == row.name).expect("splits are its rows");
+        let key = Key::new(request.seed).stream("flip_flop").stream(row.name);
+        let candidate = |index: u64| {
+            let Setting { pairs, ignored } = settings[index as usize % settings.len()];
+            let pairs = request.options.get(pairs) as usize;
+            let ignored = ignored.unwrap_or_else(|| request.options.get("ignored")) as f64 / 100.0;
+            let ids = |attempt| draw(pairs, ignored, &mut key.at(index).at(attempt).draws());
+            let ids = (0..ATTEMPTS).map(ids).find(|ids| within(*share, place(ids)))?;
+            example(&ids).ok()
+        };
+        fill(request, PATIENCE, candidate).map_err(fail)
+    }
+
+    fn read(&self, path: &Path, _options: &Options) -> Result<Vec<Example>, DataError> {
+        let mut examples = Vec::new();
+        for line in Lines::open(path)? {
+            let (number, text) = line?;
+            let found = parse(&text).and_then(|ids| example(&ids));
+            examples.push(found.map_err(|message| broken(path, number, message))?);
+        }
+        Ok(examples)
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::{Example, Objective, Request, Target, Task, resolve_options, task_named};
+use super::{Example, Folder, Objective, Options, Request, Target, Task, resolve_options, task_named};
 use crate::error::DataError;
 use crate::experiment::{DataSource, TaskSettings};
 
@@ -79,24 +79,27 @@ pub fn load(settings: &TaskSettings, splits: &[&str]) -> Result<Dataset, DataErr
     let task = task_named(&settings.name).map_err(plain)?;
     let options = resolve_options(task.options(), &settings.options).map_err(plain)?;
     let mut loaded = BTreeMap::new();
-    let mut exclude = BTreeSet::new();
     for &name in splits {
-        if let Some(examples) = read_split(task, settings, name)? {
+        if let Some(examples) = read_split(task, settings, &options, name)? {
             let kept: Vec<Example> = examples.into_iter().filter(|e| task.keeps(name, e, &options)).collect();
             let kept: Vec<Example> = kept.into_iter().take(count(task, settings, name)?).collect();
-            exclude.extend(kept.iter().map(|example| example.tokens.clone()));
             loaded.insert(name.to_string(), kept);
         }
     }
-    let mut generated = Vec::new();
+    let mut missing: Vec<&str> = vec![];
     for &name in splits {
-        if !loaded.contains_key(name) {
-            generated.push(name.to_string());
-            let count = count(task, settings, name)?;
-            let request = Request { split: name, count, options: &options, seed: settings.seed, exclude: &exclude };
-            loaded.insert(name.to_string(), task.generate(&request)?);
+        if !loaded.contains_key(name) && !missing.contains(&name) {
+            missing.push(name);
         }
     }
+    let read = loaded.values().flatten().filter(|_| !missing.is_empty());
+    let exclude: BTreeSet<Vec<u32>> = read.map(Example::key).collect();
+    for &name in &missing {
+        let count = count(task, settings, name)?;
+        let request = Request { split: name, count, options: &options, seed: settings.seed, exclude: &exclude };
+        loaded.insert(name.to_string(), task.generate(&request)?);
+    }
+    let generated = missing.into_iter().map(str::to_owned).collect();
     let (vocabulary, classes) = (task.vocabulary(&options).len(), task.classes(&options).len());
     Ok(Dataset { objective: task.objective(), vocabulary, classes, splits: loaded, generated })
 }
@@ -114,44 +117,60 @@ fn count(task: &dyn Task, settings: &TaskSettings, split: &str) -> Result<usize,
 }
 
 /// The rows of a split's file, if there is one.
-///
-/// In a folder without a file for dev, dev is the first rows of the training file, and training the rest.
-fn read_split(task: &dyn Task, settings: &TaskSettings, split: &str) -> Result<Option<Vec<Example>>, DataError> {
-    let folder = match &settings.data {
+fn read_split(
+    task: &dyn Task,
+    settings: &TaskSettings,
+    options: &Options,
+    split: &str,
+) -> Result<Option<Vec<Example>>, DataError> {
+    let path = match &settings.data {
         None => return Ok(None),
         Some(DataSource::Files(files)) => {
-            return files.get(split).map(|file| task.read(Path::new(file))).transpose();
+            return files.get(split).map(|file| task.read(Path::new(file), options)).transpose();
         }
         Some(DataSource::Folder(folder)) => Path::new(folder),
     };
-    if !folder.is_dir() {
-        return Err(unreadable(folder, "there is no such folder"));
+    if !path.is_dir() {
+        return Err(unreadable(path, "there is no such folder"));
     }
-    let find = |name: &str| -> Option<PathBuf> {
-        let row = task.splits().iter().find(|row| row.name == name)?;
-        let names = row.files.iter().flat_map(|file| [folder.join(file), folder.join(format!("{file}.gz"))]);
-        names.into_iter().find(|path| path.is_file())
-    };
+    let dev = if task.split("dev").is_ok() { count(task, settings, "dev")? } else { 0 };
+    let most = count(task, settings, split)?;
+    task.read_folder(&Folder { path, split, most, options, dev })
+}
+
+/// Reads a split from the first file there is of those that its row names.
+///
+/// In a folder without a file for dev, dev is the first rows of the training file, and training the rest.
+pub(super) fn by_name<T: Task + ?Sized>(task: &T, folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {
+    let find = |name: &str| find(folder.path, task.splits().iter().find(|row| row.name == name)?.files);
     if task.splits().iter().all(|row| find(row.name).is_none()) {
         let names: Vec<&str> = task.splits().iter().flat_map(|row| row.files.first()).copied().collect();
-        let message = format!("this folder holds no published file of the task, as {}", names.join(", "));
-        return Err(unreadable(folder, message));
+        return Err(nothing_published(folder.path, &names.join(", ")));
     }
-    match (split, find(split), find("train")) {
+    let read = |path: &Path| task.read(path, folder.options);
+    match (folder.split, find(folder.split), find("train")) {
         ("train", Some(path), _) if find("dev").is_none() => {
-            let rows = task.read(&path)?;
-            Ok(Some(rows.into_iter().skip(count(task, settings, "dev")?).collect()))
+            Ok(Some(read(&path)?.into_iter().skip(folder.dev).collect()))
         }
-        (_, Some(path), _) => task.read(&path).map(Some),
-        ("dev", None, Some(path)) => {
-            let rows = task.read(&path)?;
-            Ok(Some(rows.into_iter().take(count(task, settings, "dev")?).collect()))
-        }
+        (_, Some(path), _) => read(&path).map(Some),
+        ("dev", None, Some(path)) => Ok(Some(read(&path)?.into_iter().take(folder.dev).collect())),
         _ => Ok(None),
     }
 }
 
-fn unreadable(path: &Path, why: impl ToString) -> DataError {
+/// The first of the files, each also with `.gz`, that the folder holds.
+pub(super) fn find(folder: &Path, files: &[&str]) -> Option<PathBuf> {
+    let paths = files.iter().flat_map(|file| [folder.join(file), folder.join(format!("{file}.gz"))]);
+    paths.into_iter().find(|path| path.is_file())
+}
+
+/// The error of a folder without any file of the task.
+pub(super) fn nothing_published(folder: &Path, wanted: &str) -> DataError {
+    unreadable(folder, format!("this folder holds no published file of the task, as {wanted}"))
+}
+
+/// The error of a file or folder as a whole.
+pub(super) fn unreadable(path: &Path, why: impl ToString) -> DataError {
     DataError { file: path.display().to_string(), line: None, message: why.to_string() }
 }
 
@@ -161,7 +180,7 @@ pub(super) fn broken(path: &Path, line: usize, message: String) -> DataError {
 }
 
 /// The most bytes of a line: what has no end, as a device, is an error so.
-const MAX_LINE: u64 = 1 << 24;
+pub(super) const MAX_LINE: u64 = 1 << 24;
 
 /// The lines of a text file, unpacked if its name ends in `.gz`, with their numbers from 1.
 pub(super) struct Lines {
@@ -172,12 +191,15 @@ pub(super) struct Lines {
 
 impl Lines {
     pub(super) fn open(path: &Path) -> Result<Self, DataError> {
-        let file = File::open(path).map_err(|error| unreadable(path, error))?;
-        let packed = path.extension().is_some_and(|extension| extension == "gz");
-        let bytes: Box<dyn Read> =
-            if packed { Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(file))) } else { Box::new(file) };
-        Ok(Self { path: path.to_path_buf(), reader: Box::new(BufReader::new(bytes)), number: 0 })
+        Ok(Self { path: path.to_path_buf(), reader: open(path)?, number: 0 })
     }
+}
+
+/// The bytes of a file, unpacked if its name ends in `.gz`.
+pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>, DataError> {
+    let file = BufReader::new(File::open(path).map_err(|error| unreadable(path, error))?);
+    let packed = path.extension().is_some_and(|extension| extension == "gz");
+    Ok(if packed { Box::new(BufReader::new(flate2::read::MultiGzDecoder::new(file))) } else { Box::new(file) })
 }
 
 impl Iterator for Lines {

@@ -7,7 +7,10 @@ pub mod flip_flop;
 pub mod listops;
 mod load;
 pub mod logic;
+pub mod lra;
+mod metric;
 mod options;
+mod pool;
 mod summary;
 
 use std::collections::BTreeSet;
@@ -16,6 +19,7 @@ use std::path::Path;
 use crate::error::{DataError, unknown};
 
 pub use load::{Dataset, load, load_split};
+pub use metric::{Metric, Tally};
 pub use options::{OptionField, OptionValue, Options, resolve_options};
 pub use summary::{Description, SampleRow, describe, majority_share, sample};
 
@@ -54,6 +58,14 @@ impl Example {
     pub fn length(&self) -> usize {
         self.tokens.len().max(self.second.as_ref().map_or(0, Vec::len))
     }
+
+    /// What tells examples apart: the tokens, for a pair those of both sides with a number between that is no token.
+    pub fn key(&self) -> Vec<u32> {
+        match &self.second {
+            None => self.tokens.clone(),
+            Some(second) => [&self.tokens[..], &[u32::MAX], second].concat(),
+        }
+    }
 }
 
 pub use rtc_compiler::schema::Objective;
@@ -85,8 +97,30 @@ pub struct Request<'a> {
     pub options: &'a Options,
     /// Seed of the data; independent of the seed of a run.
     pub seed: u64,
-    /// Token sequences that must not occur: those of splits that were read from files.
+    /// Keys of examples that must not occur: those of splits that were read from files.
     pub exclude: &'a BTreeSet<Vec<u32>>,
+}
+
+impl Request<'_> {
+    /// Whether an example must not occur.
+    pub fn excludes(&self, example: &Example) -> bool {
+        !self.exclude.is_empty() && self.exclude.contains(&example.key())
+    }
+}
+
+/// A folder of published files in which a split is looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Folder<'a> {
+    /// Where it is. It exists.
+    pub path: &'a Path,
+    /// The split's name.
+    pub split: &'a str,
+    /// The most examples that will be used: no more need be read.
+    pub most: usize,
+    /// The complete options of the task.
+    pub options: &'a Options,
+    /// How many rows `dev` has where it is the head of the training file.
+    pub dev: usize,
 }
 
 /// A task: its description as data, and its generator and reader.
@@ -97,6 +131,12 @@ pub trait Task: Sync {
     fn doc(&self) -> &'static str;
     /// What a model predicts.
     fn objective(&self) -> Objective;
+    /// Whether the answers are later tokens, which a model must not see: so it is where every token has an answer, if the
+    /// task does not say otherwise.
+    fn next_token(&self) -> bool {
+        self.objective() == Objective::Each
+    }
+
     /// The options with their defaults and bounds.
     fn options(&self) -> &'static [OptionField];
     /// The names of the tokens, by id.
@@ -105,10 +145,24 @@ pub trait Task: Sync {
     fn classes(&self, options: &Options) -> Vec<String>;
     /// The splits, training first.
     fn splits(&self) -> &'static [Split];
+    /// What is reported besides the accuracy over all scored answers. The first, if there is one, is what papers compare, so
+    /// tables show it before the accuracy. The best checkpoint is always chosen by the accuracy.
+    fn metrics(&self) -> &'static [Metric] {
+        &[]
+    }
+
     /// Generates a split. The same request gives the same examples, and a smaller count gives a prefix of a larger one.
     fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError>;
     /// Reads a published file (`.gz` too), in its order. Every label is checked where the task can compute it.
-    fn read(&self, path: &Path) -> Result<Vec<Example>, DataError>;
+    fn read(&self, path: &Path, options: &Options) -> Result<Vec<Example>, DataError>;
+    /// Reads a split from a folder of published files; nothing if the folder has no file for it.
+    ///
+    /// Looks for the names of the splits. Without a file for dev, dev is the first rows of the training file, and training
+    /// the rest.
+    fn read_folder(&self, folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {
+        load::by_name(self, folder)
+    }
+
     /// Whether an example read from a file belongs into the split (a limit on length, say).
     fn keeps(&self, _split: &str, _example: &Example, _options: &Options) -> bool {
         true
@@ -123,6 +177,13 @@ pub trait Task: Sync {
             .collect()
     }
 
+    /// A sequence as a person reads it, and as [`Task::encode`] takes it.
+    fn decode(&self, tokens: &[u32], options: &Options) -> String {
+        let names = self.vocabulary(options);
+        let name = |id: &u32| names.get(*id as usize).cloned().unwrap_or_else(|| format!("?{id}"));
+        tokens.iter().map(name).collect::<Vec<_>>().join(" ")
+    }
+
     /// The split of this name, or a sentence that lists the splits.
     fn split(&self, name: &str) -> Result<&'static Split, String> {
         self.splits().iter().find(|split| split.name == name).ok_or_else(|| {
@@ -133,7 +194,15 @@ pub trait Task: Sync {
 }
 
 /// Every task.
-pub static TASKS: &[&dyn Task] = &[&listops::ListOps];
+pub static TASKS: &[&dyn Task] = &[
+    &listops::ListOps,
+    &logic::Logic,
+    &flip_flop::FlipFlop,
+    &lra::Text,
+    &lra::Retrieval,
+    &lra::Image,
+    &lra::Pathfinder,
+];
 
 /// The task of this name, or a sentence that lists the tasks.
 pub fn task_named(name: &str) -> Result<&'static dyn Task, String> {

@@ -67,10 +67,9 @@ fn label_shares(examples: &[Example]) -> BTreeMap<u32, f64> {
 
 /// The first `count` examples as text.
 pub fn sample(task: &dyn Task, options: &Options, examples: &[Example], count: usize) -> Vec<SampleRow> {
-    let vocabulary = task.vocabulary(options);
     let classes = task.classes(options);
     let name = |names: &[String], id: u32| names.get(id as usize).cloned().unwrap_or_else(|| format!("?{id}"));
-    let words = |tokens: &[u32]| tokens.iter().map(|id| name(&vocabulary, *id)).collect::<Vec<_>>().join(" ");
+    let words = |tokens: &[u32]| task.decode(tokens, options);
     let label = |target: &Target| match target {
         Target::Class(class) => name(&classes, *class),
         Target::Each { class, weight } => {

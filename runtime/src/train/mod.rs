@@ -5,6 +5,7 @@
 //! the same states, writes the same `metrics.jsonl`, and gives the same table as one that was not.
 
 mod evaluate;
+mod forecast;
 mod table;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,11 +18,12 @@ use crate::checkpoint::{Best, Checkpoint, CheckpointState, Progress, Slot};
 use crate::error::{CheckpointError, DataError, Error};
 use crate::experiment::Experiment;
 use crate::learner::{LearnError, Learner, StepReport};
-use crate::record::RunFolder;
+use crate::record::{RunFolder, RunInfo};
 use crate::schedule::Schedule;
-use crate::task::{Dataset, Example};
+use crate::task::{Dataset, Example, Metric, task_named};
 
 pub use evaluate::{Measurement, evaluate};
+pub use forecast::{Forecast, forecast};
 pub use table::{Row, Table};
 
 /// A dev accuracy must rise by more than this to count: 0.0001 percentage points.
@@ -145,6 +147,7 @@ struct Trainer<'a> {
     schedule: Schedule,
     progress: Progress,
     data_hash: String,
+    metrics: &'static [Metric],
     /// Tokens trained on since the last line of `timing.jsonl`, and when that was.
     speed: (usize, Instant),
 }
@@ -164,12 +167,27 @@ impl<'a> Trainer<'a> {
                 return Err(DataError { file: experiment.task.name.clone(), line: None, message }.into());
             }
         }
+        let unknown = |message| DataError { file: experiment.task.name.clone(), line: None, message };
+        let metrics = task_named(&experiment.task.name).map_err(unknown)?.metrics();
         let batch = &experiment.batch;
         let batching = Batching::new(run.info().seed, data.split(&experiment.train), batch.size, batch.buckets);
         let schedule = experiment.schedule(batching.batches());
         let (progress, speed) = (Progress::default(), (0, Instant::now()));
-        let data_hash = data.fingerprint();
-        Ok(Self { learner, data, experiment, run, stop, observer, batching, schedule, progress, data_hash, speed })
+        let data_hash = run.info().data_hash.clone().unwrap_or_else(|| data.fingerprint());
+        Ok(Self {
+            learner,
+            data,
+            experiment,
+            run,
+            stop,
+            observer,
+            batching,
+            schedule,
+            progress,
+            data_hash,
+            metrics,
+            speed,
+        })
     }
 
     /// Restores the last checkpoint, or starts the records afresh.
@@ -281,7 +299,7 @@ impl<'a> Trainer<'a> {
 
     fn evaluate(&mut self, split: &str) -> Result<Option<Row>, Error> {
         let batch = self.experiment.batch.size.div_ceil(self.experiment.batch.accumulate);
-        let measurement = Measurement { split, examples: self.data.split(split), batch };
+        let measurement = Measurement { split, examples: self.data.split(split), batch, metrics: self.metrics };
         let row = evaluate(self.learner, measurement, self.stop, self.observer)?;
         if let Some(row) = &row {
             self.check_finite(row.loss, &format!("the loss on {split}"))?;
@@ -337,8 +355,19 @@ impl<'a> Trainer<'a> {
         }
         let Best { accuracy, update } = self.progress.best.unwrap_or(Best { accuracy: 0.0, update: 0 });
         let table = Table { best_update: update, dev_accuracy: accuracy, rows };
-        self.run.results(&table.to_json())?;
+        let mut results = table.to_json();
+        results["identity"] = self.identity();
+        self.run.results(&results)?;
         Ok(Some(table))
+    }
+
+    /// What made the results: two tables may be compared if they agree in data and program.
+    fn identity(&self) -> Value {
+        let RunInfo { model, seed, spec_hash, graph_hash, versions, .. } = self.run.info();
+        json!({
+            "model": model, "seed": seed, "spec_hash": spec_hash, "graph_hash": graph_hash, "data_hash": self.data_hash,
+            "versions": versions,
+        })
     }
 }
 
@@ -372,6 +401,7 @@ fn evaluation_line(update: u64, row: &Row) -> Value {
         "kind": "evaluation", "split": row.split, "update": update, "accuracy": row.accuracy, "loss": row.loss,
         "scored": row.scored,
     });
+    row.metrics.iter().for_each(|(name, share)| insert(&mut line, name, Some(*share)));
     insert(&mut line, "mean_depth", row.mean_depth);
     line
 }

@@ -1,5 +1,7 @@
 //! The table at the end of a run.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -14,6 +16,9 @@ pub struct Row {
     pub scored: u64,
     /// Share of them that were right.
     pub accuracy: f64,
+    /// What the task reports besides: shares of right answers by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, f64>,
     /// Mean task loss.
     pub loss: f64,
     /// Accepted steps per halting unit, if the model halts.
@@ -35,23 +40,27 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table as lines of text with aligned columns, percentages with one digit.
+    /// The table as lines of text with aligned columns, percentages with one digit. What a task reports besides the accuracy
+    /// stands before it.
     pub fn to_text(&self) -> String {
-        let mut cells = vec![["split", "examples", "accuracy", "majority", "loss", "depth"].map(String::from)];
+        let further: Vec<&String> = self.rows.first().into_iter().flat_map(|row| row.metrics.keys()).collect();
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        let title = ["split".to_owned(), "examples".to_owned()].into_iter();
+        let title = title.chain(further.iter().map(|name| name.replace('_', " ")));
+        let mut cells: Vec<Vec<String>> =
+            vec![title.chain(["accuracy", "majority", "loss", "depth"].map(String::from)).collect()];
         for row in &self.rows {
-            cells.push([
-                row.split.clone(),
-                row.examples.to_string(),
-                format!("{:.1} %", 100.0 * row.accuracy),
-                format!("{:.1} %", 100.0 * row.majority),
-                format!("{:.3}", row.loss),
-                row.mean_depth.map_or("-".into(), |depth| format!("{depth:.2}")),
-            ]);
+            let mut line = vec![row.split.clone(), row.examples.to_string()];
+            line.extend(further.iter().map(|name| row.metrics.get(*name).map_or("-".into(), |share| percent(*share))));
+            line.extend([percent(row.accuracy), percent(row.majority), format!("{:.3}", row.loss)]);
+            line.push(row.mean_depth.map_or("-".into(), |depth| format!("{depth:.2}")));
+            cells.push(line);
         }
+        let columns = cells.first().map_or(0, Vec::len);
         let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths: [usize; 6] = std::array::from_fn(width);
-        let line = |row: &[String; 6]| {
-            let rest = row.iter().zip(widths).skip(1).map(|(cell, width)| format!("  {cell:>width$}"));
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let line = |row: &Vec<String>| {
+            let rest = row.iter().zip(&widths).skip(1).map(|(cell, width)| format!("  {cell:>width$}"));
             format!("{:<width$}{}\n", row[0], rest.collect::<String>(), width = widths[0])
         };
         cells.iter().map(line).collect()

@@ -1,7 +1,9 @@
 //! The documentation of experiments agrees with the code.
 
+use std::path::Path;
+
 use rtc_runtime::experiment::ExperimentFile;
-use rtc_runtime::task::TASKS;
+use rtc_runtime::task::{TASKS, Task};
 use serde_json::Value;
 
 /// The paths of all fields; blocks whose keys are names chosen by the user or the task count as one field.
@@ -21,7 +23,7 @@ fn fields(path: &str, value: &Value, found: &mut Vec<String>) {
 fn every_field_has_a_row_in_the_documentation_and_every_row_a_field() {
     let text = include_str!("../../../docs/experiments.md");
     let experiment = ExperimentFile::embedded("listops").expect("embedded").resolve(None, &[]).expect("valid");
-    let mut found = vec!["models".to_string()];
+    let mut found = vec!["models".to_string(), "compare".to_string()];
     fields("", &serde_json::to_value(&experiment).expect("serialisable"), &mut found);
     let section = text.split("## Fields").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("the section");
     let mut rows: Vec<String> =
@@ -31,18 +33,39 @@ fn every_field_has_a_row_in_the_documentation_and_every_row_a_field() {
     assert_eq!(rows, found);
 }
 
+/// The tables of a task: options, splits, metrics.
+fn tables(task: &dyn Task) -> String {
+    let mut text = String::from("\n| option | default | meaning |\n|---|---|---|\n");
+    let row = |name: &str, number: &dyn std::fmt::Display, doc: &str| format!("| `{name}` | {number} | {doc} |\n");
+    text.extend(task.options().iter().map(|option| row(option.name, &option.default, option.doc)));
+    text += "\n| split | size | meaning |\n|---|---|---|\n";
+    text.extend(task.splits().iter().map(|split| row(split.name, &split.count, split.doc)));
+    if !task.metrics().is_empty() {
+        text += "\n| metric | meaning |\n|---|---|\n";
+        text.extend(task.metrics().iter().map(|metric| format!("| `{}` | {} |\n", metric.name, metric.doc)));
+    }
+    text + "\n"
+}
+
+/// The tables of the page are made from the tasks; `RTC_UPDATE=1` writes them.
 #[test]
-fn every_task_option_and_split_is_documented() {
-    let text = include_str!("../../../docs/experiments.md");
+fn every_task_has_its_tables_in_the_documentation() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tasks.md");
+    let text = std::fs::read_to_string(&path).expect("the page exists");
+    let mut expected = text.clone();
     for task in TASKS {
-        assert!(text.contains(&format!("### {}", task.name())));
-        for option in task.options() {
-            let row = format!("| `{}` | {} | {} |", option.name, option.default, option.doc);
-            assert!(text.contains(&row), "docs/experiments.md lacks the row\n{row}");
-        }
-        for split in task.splits() {
-            let row = format!("| `{}` | {} | {} |", split.name, split.count, split.doc);
-            assert!(text.contains(&row), "docs/experiments.md lacks the row\n{row}");
-        }
+        assert!(
+            expected.contains(&format!("\n## {}\n", task.name())),
+            "docs/tasks.md has no section on {}",
+            task.name()
+        );
+        let start = format!("<!-- generated:task {} -->\n", task.name());
+        let (before, rest) = expected.split_once(&start).unwrap_or_else(|| panic!("there is no {start}"));
+        let (_, after) = rest.split_once("<!-- end -->\n").expect("a marker of the end");
+        expected = format!("{before}{start}{}<!-- end -->\n{after}", tables(*task));
+    }
+    if expected != text {
+        assert!(std::env::var_os("RTC_UPDATE").is_some(), "docs/tasks.md is not current: run with RTC_UPDATE=1");
+        std::fs::write(path, expected).expect("writable");
     }
 }

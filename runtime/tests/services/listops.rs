@@ -1,13 +1,13 @@
 //! ListOps: the published files, the generated distribution, and broken rows.
-#![allow(clippy::print_stderr, reason = "a skipped check says so")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use rtc_runtime::experiment::{DataSource, TaskSettings};
 use rtc_runtime::task::listops::{CLOSE, MAX, MED, MIN, SM, evaluate, nesting};
-use rtc_runtime::task::{Example, OptionValue, Target, describe, load, load_split, sample, task_named};
+use rtc_runtime::task::{Example, OptionValue, Options, Target, describe, load, load_split, sample, task_named};
+
+use crate::published::published;
 
 fn settings(options: &[(&str, u64)], sizes: &[(&str, usize)]) -> TaskSettings {
     TaskSettings {
@@ -17,15 +17,6 @@ fn settings(options: &[(&str, u64)], sizes: &[(&str, usize)]) -> TaskSettings {
         data: None,
         seed: 11,
     }
-}
-
-fn published(name: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/listops").join(name);
-    if !path.exists() {
-        eprintln!("skipped: {} is not here", path.display());
-        return None;
-    }
-    Some(path)
 }
 
 fn class(example: &Example) -> u32 {
@@ -60,9 +51,9 @@ fn values_by_hand() {
 fn every_label_of_the_published_files_is_what_the_evaluator_says() {
     let task = task_named("listops").expect("it exists");
     for name in ["test_d20s.tsv.gz", "test_d20a.tsv.gz", "train_d20s_first20.tsv"] {
-        let Some(path) = published(name) else { continue };
+        let Some(path) = published(&format!("listops/{name}")) else { continue };
         // The reader refuses a row whose label is not the value.
-        let examples = task.read(&path).expect("no disagreement");
+        let examples = task.read(&path, &Options::default()).expect("no disagreement");
         assert_eq!(examples.len(), if name.starts_with("test") { 10_000 } else { 20 });
         if name == "test_d20s.tsv.gz" {
             let description = describe(&examples);
@@ -212,7 +203,7 @@ fn files_are_read_in_both_formats_and_broken_rows_are_placed() {
     let read = |text: &[u8]| {
         let path = folder.path().join("x.tsv");
         fs::write(&path, text).expect("writable");
-        task.read(&path)
+        task.read(&path, &Options::default())
     };
     let expected = vec![Example::classified(vec![MAX, 2, MIN, 9, 6, CLOSE, CLOSE], 6)];
     assert_eq!(read(b"6\t( ( ( [MAX 2 ) ( ( ( [MIN 9 ) 6 ) ] ) ) ] )\n").as_ref(), Ok(&expected));
@@ -233,9 +224,9 @@ fn files_are_read_in_both_formats_and_broken_rows_are_placed() {
         assert!(error.to_string().contains(message), "{error}");
         assert_eq!(rtc_runtime::error::Error::from(error).exit_code(), 4);
     }
-    assert!(task.read(&folder.path().join("absent.tsv")).is_err());
+    assert!(task.read(&folder.path().join("absent.tsv"), &Options::default()).is_err());
     fs::write(folder.path().join("x.tsv.gz"), b"no gzip").expect("writable");
-    assert!(task.read(&folder.path().join("x.tsv.gz")).is_err());
+    assert!(task.read(&folder.path().join("x.tsv.gz"), &Options::default()).is_err());
 }
 
 #[test]

@@ -2,7 +2,12 @@
 
 mod checkpoints;
 mod experiments;
+mod flip_flop;
+mod grids;
 mod listops;
+mod logic;
+mod lra;
 mod mock;
+mod published;
 mod records;
 mod training;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::sync::atomic::AtomicBool;
 
+use rtc_runtime::record::history::History;
 use rtc_runtime::train::{Silent, train};
 
 use crate::mock::{Mock, create, setting};
@@ -126,4 +127,25 @@ fn tensorboard_gets_the_numbers_of_the_metrics() {
     }
     assert!(expected.len() > 50);
     assert_eq!(found, expected);
+}
+
+#[test]
+fn metrics_read_back_whatever_state_they_are_in() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path();
+    assert_eq!(History::read(path).expect("a run that has not begun"), History::default());
+    let step =
+        r#"{"kind":"step","update":10,"epoch":0,"loss":null,"task_loss":2.5,"accuracy":0.1,"learning_rate":5e-6}"#;
+    let dev =
+        r#"{"kind":"evaluation","split":"dev","update":20,"accuracy":0.25,"loss":2.25,"scored":4,"mean_depth":3.5}"#;
+    let later = r#"{"kind":"something new","update":7}"#;
+    fs::write(path.join("metrics.jsonl"), format!("{step}\n{dev}\n{later}\n{{\"kind\":\"st")).expect("a file");
+    let history = History::read(path).expect("half a line at the end is what a killed run leaves");
+    assert_eq!((history.steps.len(), history.evaluations.len()), (1, 1));
+    assert_eq!((history.steps[0].loss, history.steps[0].task_loss), (None, Some(2.5)));
+    assert_eq!((history.evaluations[0].split.as_str(), history.evaluations[0].mean_depth), ("dev", Some(3.5)));
+    fs::write(path.join("metrics.jsonl"), format!("{step}\nnonsense\n{dev}\n")).expect("a file");
+    let error = History::read(path).expect_err("a broken line in the middle");
+    assert!(error.to_string().contains("metrics.jsonl:2: this is no line of metrics"), "{error}");
+    assert_eq!(error.exit_code(), 4);
 }

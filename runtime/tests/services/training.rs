@@ -210,9 +210,35 @@ fn the_table_measures_the_best_checkpoint() {
     let text = table.to_text();
     assert!(text.lines().next().is_some_and(|head| head.starts_with("split") && head.ends_with("depth")), "{text}");
     assert!(text.contains("\n200-300"), "{text}");
-    let results: serde_json::Value =
+    let mut results: serde_json::Value =
         serde_json::from_slice(&fs::read(folder.path().join("results.json")).expect("written")).expect("JSON");
+    let identity = results.as_object_mut().and_then(|results| results.remove("identity")).expect("what made them");
     assert_eq!(results, table.to_json());
+    assert_eq!((&identity["spec_hash"], &identity["data_hash"]), (&"s".into(), &data.fingerprint().into()));
+}
+
+#[test]
+fn a_run_names_every_program_that_trained_it() {
+    let (experiment, data) = setting(&[]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let by = |code: &str| RunInfo { versions: [("code".to_owned(), code.to_owned())].into(), ..info() };
+    drop(RunFolder::create(folder.path(), "model mock { }\n", &experiment, by("a")).expect("a new folder"));
+    let versions = || SavedRun::read(folder.path()).expect("a run").info.versions["code"].clone();
+    let mut seen = vec![versions()];
+    for code in ["a", "b", "b", "a"] {
+        let mut run = RunFolder::resume(folder.path(), &experiment, by(code)).expect("the same run");
+        seen.push(versions());
+        assert_eq!(run.info().versions["code"], versions());
+        if seen.len() == 5 {
+            train(&mut Mock::new(7), &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent)
+                .expect("no failure");
+        }
+    }
+    assert_eq!(seen, ["a", "a", "a then b", "a then b", "a then b then a"]);
+    let measured = SavedRun::read(folder.path()).expect("a run").measured.expect("finished");
+    assert_eq!(measured["identity"]["versions"]["code"], "a then b then a");
+    let other = RunInfo { data_hash: Some("d".to_owned()), ..by("a") };
+    drop(RunFolder::resume(folder.path(), &experiment, other).expect("a run of which the data was not known"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_runtime::batch::Batch;
-use rtc_runtime::exec::Halting;
+use rtc_runtime::exec::{Halting, Unit};
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, assert_same, batch, executor, labelled_tokens, run, weights};
@@ -15,7 +15,11 @@ const SHAPES: &[&[&str]] = &[
     &["depthwise.cap: none"],
     &["depthwise.halt: token { sees: transition, keys: mixture, threshold: 0.9, cost: 0.2 }"],
     &["depthwise.halt: token { sees: state, keys: state, threshold: 0.9, cost: 0.2 }", "chunkwise.cut: position"],
+    &["depthwise.halt: token { sees: state, keys: mixture, threshold: 0.9, cost: 0.2 }"],
     &["depthwise.halt: global { sees: transition, threshold: 0.9, cost: 0.2 }", "depthwise.depth: min(length, 4)"],
+    &["depthwise.halt: global { sees: state, keys: mixture, threshold: 0.9, cost: 0.2 }", "chunkwise.cut: position"],
+    &["depthwise.halt: global { sees: state, mean: past, threshold: 0.9, cost: 0.2 }"],
+    &["depthwise.halt: global { sees: transition, mean: all, threshold: 0.9, cost: 0.2 }", "depthwise.cap: length"],
 ];
 
 /// Lengths of the rows of the batches.
@@ -127,4 +131,59 @@ fn a_rejected_step_runs_no_block() {
         }
         assert!(spread > 2, "{name}: rows halt at different steps");
     }
+}
+
+/// What is watched of a recurrence adds up to what it gives: the units of a row cover its positions, they took as many steps
+/// as `used` says, and the survival before every step is what the row pays for.
+#[test]
+fn watched_survival_is_the_cost() {
+    let lengths = [7, 1, 4, 12, 2];
+    let mut compared = 0;
+    for objective in [Objective::Classify, Objective::Each] {
+        for model in halting_models(objective) {
+            let graph = pipeline::inference(&model.spec, &binding(objective)).expect("the spec lowers");
+            let weights = scaled(&graph, 5, 4.0, 1.0);
+            let mut seen = [Halting::Compact, Halting::Batch, Halting::Never].map(|halting| {
+                let mut executor = executor::<f64>(&graph, &weights, halting);
+                executor.watched = Some(vec![]);
+                let outputs = executor.run(&example(&lengths, objective, 5), Key::new(5)).expect("the batch fits");
+                let cost = outputs.real("halting_cost").expect("the model halts").to_vec();
+                (executor.watched.take().expect("it was watched"), cost)
+            });
+            let [(watched, cost), others @ ..] = &mut seen;
+            assert!(!watched.is_empty(), "{}", model.name);
+            if watched.iter().any(|run| run.label != watched[0].label) {
+                // A recurrence inside another one also runs in steps that the outer one rejects, and then for nothing.
+                continue;
+            }
+            for (other, _) in others {
+                other.iter_mut().zip(watched.iter()).for_each(|(a, b)| a.ran = b.ran);
+                assert_eq!(other, watched, "{}: no policy changes what is seen", model.name);
+            }
+            compared += 1;
+            for row in 0..lengths.len() {
+                // Of a row that is cut into chunks the mean over them is paid, and of positions the mean, too.
+                let mut paid = vec![];
+                for run in watched.iter() {
+                    let own: Vec<_> = run.units.iter().zip(&run.used).filter(|(unit, _)| unit.row == row).collect();
+                    let cost = |unit: &Unit| {
+                        let before = std::iter::once(1.0).chain(unit.survival.iter().copied());
+                        before.take(unit.steps()).sum::<f64>()
+                    };
+                    if !own.is_empty() {
+                        paid.push(own.iter().map(|(unit, _)| cost(unit)).sum::<f64>() / own.len() as f64);
+                    }
+                    for (unit, used) in own {
+                        assert_eq!(unit.steps() as f64, *used, "{}", model.name);
+                        assert!((unit.weights().iter().sum::<f64>() - 1.0).abs() < 1e-12, "{unit:?}");
+                        assert!(unit.survival.is_sorted_by(|a, b| a >= b), "{unit:?}");
+                        assert!(unit.length >= 1 && unit.start + unit.length <= lengths[row] + 2, "{unit:?}");
+                    }
+                }
+                let mean = paid.iter().sum::<f64>() / paid.len() as f64;
+                assert!((mean - cost[row]).abs() < 1e-9, "{}: {mean} is not {}", model.name, cost[row]);
+            }
+        }
+    }
+    assert!(compared > 30, "most models have one recurrence: {compared}");
 }

@@ -1,5 +1,6 @@
 //! Numbers: gradients against differences, passes against no passes, rows against batches, and cases done by hand.
 
+mod causality;
 mod gradients;
 mod halting;
 mod hand_cases;

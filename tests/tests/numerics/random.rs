@@ -66,6 +66,20 @@ struct Generator {
 
 /// The text of graph `seed`: up to twenty ops and two levels of loops, and a scalar result `loss`.
 pub(crate) fn graph(seed: u64) -> String {
+    generated(seed).finish(seed)
+}
+
+/// The text of graph `seed` with every value that has the positions of the row as a result: `p0`, `p1`, ...
+pub(crate) fn positions(seed: u64) -> String {
+    let g = generated(seed);
+    let here = |known: &&Known| matches!(known.kind, Kind::Sequence(_) | Kind::Positions(_));
+    let found: Vec<String> = g.known.iter().filter(here).map(|known| format!("%{}", known.name)).collect();
+    let names: Vec<String> = (0..found.len()).map(|n| format!("p{n}")).collect();
+    let end = format!("return {} {{names: \"{}\"}}", found.join(", "), names.join(", "));
+    format!("graph \"positions {seed}\" {{\n{}{}{end}\n}}\n", g.leaves, g.nodes)
+}
+
+fn generated(seed: u64) -> Generator {
     let draws = Key::new(seed).stream("graphs").draws();
     let mut g = Generator {
         draws,
@@ -90,7 +104,7 @@ pub(crate) fn graph(seed: u64) -> String {
     for _ in 0..ops {
         g.op("length");
     }
-    g.finish(seed)
+    g
 }
 
 impl Generator {

@@ -1,6 +1,6 @@
 //! Attention of the memory to a chunk.
 
-use super::{ATTENTION_DROPOUT, BIAS, HEAD_WIDTH, HEADS, MASK, across, needs_around};
+use super::{ATTENTION_DROPOUT, BIAS, HEAD_WIDTH, HEADS, SLOT_MASK, across, needs_around};
 use crate::diag::Problems;
 use crate::feature::{Feature, Lowering, Site};
 use crate::schema::Schema;
@@ -11,11 +11,11 @@ pub(super) const CHUNK: Feature = Feature {
         slot: "attend",
         variant: "chunk",
         doc: "The slots of the memory attend to the tokens of the chunk just read; in mask and bias `i` is the slot.",
-        fields: &[HEADS, HEAD_WIDTH, MASK, BIAS, ATTENTION_DROPOUT],
+        fields: &[HEADS, HEAD_WIDTH, SLOT_MASK, BIAS, ATTENTION_DROPOUT],
         children: &[],
     },
     check,
-    lower: Lowering::Layer(|l, block, place| across(l, block, place, place.chunk, "all")),
+    lower: Lowering::Layer(|l, block, place| across(l, block, place, place.chunk)),
 };
 
 fn check(site: &Site<'_>, problems: &mut Problems) {

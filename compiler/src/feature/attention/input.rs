@@ -15,11 +15,7 @@ pub(super) const INPUT: Feature = Feature {
         children: &[],
     },
     check,
-    // The input has the row's positions, so an answer per token must not look ahead in it.
-    lower: Lowering::Layer(|l, block, place| {
-        let mask = if l.causal() { "causal" } else { "all" };
-        across(l, block, place, place.input, mask)
-    }),
+    lower: Lowering::Layer(|l, block, place| across(l, block, place, place.input)),
 };
 
 /// The input is that of a depth recurrence. A chunk has none: its positions are not the row's.

@@ -1,6 +1,6 @@
 //! Attention of a chunk to the memory.
 
-use super::{ATTENTION_DROPOUT, BIAS, HEAD_WIDTH, HEADS, MASK, across, needs_around};
+use super::{ATTENTION_DROPOUT, BIAS, HEAD_WIDTH, HEADS, SLOT_MASK, across, needs_around};
 use crate::diag::Problems;
 use crate::feature::{Feature, Lowering, Site};
 use crate::schema::Schema;
@@ -11,11 +11,11 @@ pub(super) const MEMORY: Feature = Feature {
         slot: "attend",
         variant: "memory",
         doc: "The tokens of a chunk attend to all slots of the memory; in mask and bias `j` is the slot.",
-        fields: &[HEADS, HEAD_WIDTH, MASK, BIAS, ATTENTION_DROPOUT],
+        fields: &[HEADS, HEAD_WIDTH, SLOT_MASK, BIAS, ATTENTION_DROPOUT],
         children: &[],
     },
     check,
-    lower: Lowering::Layer(|l, block, place| across(l, block, place, place.memory, "all")),
+    lower: Lowering::Layer(|l, block, place| across(l, block, place, place.memory)),
 };
 
 fn check(site: &Site<'_>, problems: &mut Problems) {

@@ -32,10 +32,12 @@ const HEAD_WIDTH: Field = int(
 const MASK: Field = Field {
     name: "mask",
     kind: FieldKind::Mask,
-    default: Default::Word("none"),
+    default: Default::Derived(Derived::Sees("past", "all")),
     bounds: Bounds::ANY,
-    doc: "which keys `j` a query `i` may see",
+    doc: "which keys `j` a query `i` may see; `past` is `j <= i`",
 };
+/// The mask between tokens and slots, which have no order in common.
+const SLOT_MASK: Field = Field { default: Default::Word("all"), ..MASK };
 const BIAS: Field = Field {
     name: "bias",
     kind: FieldKind::Bias,
@@ -81,13 +83,21 @@ fn project(l: &mut Lower<'_>, block: &Block, x: Value, y: Value) -> Result<Proje
     Ok(Projected { queries, keys, values, heads })
 }
 
-/// `h + drop(softmax(q k^T / sqrt(head width), masked) v W_o)`; `mask` holds where the block has none of its own.
-fn attention(l: &mut Lower<'_>, block: &Block, place: &Place, p: Projected, mask: &str) -> Result<Value, Misfit> {
+/// The mask of a block.
+fn mask(block: &Block) -> Result<Attr, Misfit> {
+    Ok(match (block.expr("mask"), block.word("mask")) {
+        (Some(expr), _) => Attr::from(expr),
+        (_, Some("past")) => "causal".into(),
+        (_, word) => need(word, block, "mask")?.into(),
+    })
+}
+
+/// `h + drop(softmax(q k^T / sqrt(head width), masked) v W_o)`.
+fn attention(l: &mut Lower<'_>, block: &Block, place: &Place, p: Projected) -> Result<Value, Misfit> {
     if let Some(bias) = block.expr("bias") {
         return Err(Misfit(format!("`bias: {bias}` of `{}` can be checked but not run: remove it", block.title())));
     }
-    let mut attrs =
-        Attrs::from([("heads", p.heads.into()), ("mask", block.expr("mask").map_or(mask.into(), Attr::from))]);
+    let mut attrs = Attrs::from([("heads", p.heads.into()), ("mask", mask(block)?)]);
     let dropout = need(block.float("dropout"), block, "dropout")?;
     if dropout > 0.0 {
         attrs.extend([("dropout", dropout.into()), ("stream", l.stream())]);
@@ -102,10 +112,10 @@ fn attention(l: &mut Lower<'_>, block: &Block, place: &Place, p: Projected, mask
 }
 
 /// `h + drop(MHA(LN h, LN' s))`: attention to something else than the row has a norm of its own for it, and no positions.
-fn across(l: &mut Lower<'_>, block: &Block, place: &Place, source: Option<Value>, mask: &str) -> Result<Value, Misfit> {
+fn across(l: &mut Lower<'_>, block: &Block, place: &Place, source: Option<Value>) -> Result<Value, Misfit> {
     let source = source.ok_or_else(|| Misfit(format!("`{}` has nothing to attend to here", block.title())))?;
     let x = l.norm(place.state, "norm")?;
     let y = l.norm(source, "source_norm")?;
     let p = project(l, block, x, y)?;
-    attention(l, block, place, p, mask)
+    attention(l, block, place, p)
 }

@@ -61,8 +61,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
         Some("rope") => turn(l, place, &mut p, ["rope", "rope"])?,
         _ => {}
     }
-    let all = if l.causal() { "causal" } else { "all" };
-    attention(l, block, place, p, all)
+    attention(l, block, place, p)
 }
 
 /// Turns the channel pairs of queries and keys by angles that grow with the position, so that scores depend on

@@ -1,12 +1,12 @@
 //! Halting of a whole row.
 
-use super::{COST, Keys, Rule, SEES, THRESHOLD, Transition, Units, head, mass_is_left};
+use super::{COST, KEYS, Keys, Rule, SEES, THRESHOLD, Transition, Units, head, mass_is_left};
 use crate::feature::{Feature, Lowering, nothing_more};
 use crate::ir::graph::{Misfit, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
 use crate::lower::{Lower, need};
-use crate::schema::{Schema, word};
+use crate::schema::{Schema, by_sees};
 use crate::spec::Block;
 
 /// The feature.
@@ -14,14 +14,16 @@ pub(super) const GLOBAL: Feature = Feature {
     schema: Schema {
         slot: "halt",
         variant: "global",
-        doc: "One halting probability per row, from the mean of its states; in causal models from the mean so far.",
+        doc: "Halting probabilities from the mean of the states: one per row, or one per token from the mean up to it.",
         fields: &[
-            word(
-                "sees",
-                SEES,
-                "transition",
-                "what the halting head reads: the state, or the state and the proposed next one",
+            SEES,
+            by_sees(
+                "mean",
+                &["past", "all"],
+                ("past", "all"),
+                "`all`: the row halts as a whole, by the mean of its states; `past`: every token by the mean up to it",
             ),
+            KEYS,
             THRESHOLD,
             COST,
         ],
@@ -31,19 +33,24 @@ pub(super) const GLOBAL: Feature = Feature {
     lower: Lowering::Halt(rule),
 };
 
-/// A row is one unit. In a causal model its mean would look ahead, so that every position is a unit with the mean so far.
-fn rule(l: &Lower<'_>, block: &Block) -> Result<Option<Rule>, Misfit> {
+/// A row is one unit. Where its mean would look ahead, every position is a unit with the mean so far.
+fn rule(_: &Lower<'_>, block: &Block) -> Result<Option<Rule>, Misfit> {
     Ok(Some(Rule {
-        units: if l.causal() { Units::Position } else { Units::Row },
-        keys: Keys::State,
+        units: if of_past(block) { Units::Position } else { Units::Row },
+        keys: Keys::of(block),
         probability,
         go: mass_is_left,
         cost: need(block.float("cost"), block, "cost")?,
     }))
 }
 
+/// Whether a mean stops at its position.
+fn of_past(block: &Block) -> bool {
+    block.word("mean") == Some("past")
+}
+
 /// `p_l = head([mean H_l; mean H'_{l+1}])`, or `head(mean H_l)`.
 fn probability(l: &mut Lower<'_>, block: &Block, step: &Transition) -> Result<Value, Misfit> {
-    let mean = if l.causal() { Op::CumulativeMean } else { Op::Mean };
+    let mean = if of_past(block) { Op::CumulativeMean } else { Op::Mean };
     head(l, block, step, |l, state| l.one(mean, &[state], Attrs::new()))
 }

@@ -9,7 +9,7 @@ use crate::ir::graph::{Misfit, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{LinearInit, Lower, need};
-use crate::schema::{Default, Field, INSIDE_UNIT, POSITIVE, float};
+use crate::schema::{Default, Field, INSIDE_UNIT, POSITIVE, float, word};
 use crate::spec::Block;
 
 /// The keyword and its variants.
@@ -20,8 +20,19 @@ pub(super) const SLOT: Slot = Slot {
     planned: &["confidence", "act", "ponder", "converged", "q_head", "routed"],
 };
 
-/// The choices of what the halting head reads.
-const SEES: &[&str] = &["state", "transition"];
+const SEES: Field = word(
+    "sees",
+    &["state", "transition"],
+    "transition",
+    "what the halting head reads: the state, or the state and the proposed next one",
+);
+
+const KEYS: Field = word(
+    "keys",
+    &["state", "mixture"],
+    "state",
+    "what self-attention reads: the last state, or the mixture of states that would be the output now",
+);
 
 const THRESHOLD: Field = float(
     "threshold",
@@ -63,6 +74,13 @@ pub(crate) enum Keys {
     State,
     /// The output that a unit would have if it stopped now.
     Mixture,
+}
+
+impl Keys {
+    /// The choice of a block.
+    fn of(block: &Block) -> Self {
+        if block.word("keys") == Some("mixture") { Self::Mixture } else { Self::State }
+    }
 }
 
 /// One proposed step.

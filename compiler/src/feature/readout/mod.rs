@@ -1,5 +1,6 @@
 //! What of the final states goes to the head.
 
+mod each;
 mod memory;
 mod tokens;
 
@@ -11,7 +12,7 @@ use crate::schema::Objective;
 pub(super) const SLOT: Slot = Slot {
     name: "readout",
     doc: "What of the final states goes to the head.",
-    features: &[tokens::MEAN, tokens::END, tokens::FIRST, tokens::MAX, tokens::EACH, memory::MEMORY],
+    features: &[tokens::MEAN, tokens::END, tokens::FIRST, tokens::MAX, each::EACH, memory::MEMORY],
     planned: &["root"],
 };
 

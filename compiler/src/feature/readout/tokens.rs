@@ -28,9 +28,6 @@ pub(super) const FIRST: Feature =
 pub(super) const MAX: Feature = of_tokens("max", "The largest value of every channel over the row.", |l, _, states| {
     l.one(Op::Max, &[states], Attrs::new())
 });
-/// Every state.
-pub(super) const EACH: Feature =
-    of_tokens("each", "Every token's state by itself, for tasks with an answer per token.", |_, _, states| Ok(states));
 
 const fn of_tokens(
     variant: &'static str,

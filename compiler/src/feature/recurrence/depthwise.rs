@@ -9,7 +9,7 @@ use crate::ir::graph::{Misfit, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, Elem, Type};
 use crate::lower::{Halted, Lower, Place, group, need};
-use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, Schema, word};
+use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, Schema, by_sees};
 use crate::spec::{Block, Value as Setting};
 
 /// The feature.
@@ -27,10 +27,10 @@ pub(super) const DEPTHWISE: Feature = Feature {
                 doc: "number of steps, with halting the most there can be; `log(length, 2)` follows the length, `given` comes \
                       with each example",
             },
-            word(
+            by_sees(
                 "cap",
                 &["length", "none"],
-                "length",
+                ("none", "length"),
                 "`length`: with halting a row takes at most its length + 1 steps",
             ),
         ],

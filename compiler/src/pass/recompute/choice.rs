@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::frames::Frames;
 use super::rewrite::rewrite;
-use crate::ir::cost::{Costed, Sizes, loop_sizes};
+use crate::ir::cost::{Costed, Extent, Sizes, turns};
 use crate::ir::graph::{Graph, MAIN, NodeId, RegionId, Value};
 use crate::ir::loops;
 use crate::ir::ops::{Flag, Op};
@@ -85,8 +85,8 @@ impl Move {
 pub struct Choice<'g> {
     graph: &'g Graph,
     frames: Frames,
-    /// For every forward region: how often it runs, and the sizes inside.
-    runs: BTreeMap<RegionId, (f64, Sizes)>,
+    /// For every forward region: how often it runs with which sizes inside.
+    runs: BTreeMap<RegionId, Vec<(f64, Sizes)>>,
     kept: BTreeSet<Value>,
     again: BTreeSet<Value>,
     refused: BTreeSet<Value>,
@@ -107,12 +107,15 @@ impl<'g> Choice<'g> {
 
     /// Weighs values by these sizes from now on.
     pub fn weigh(&mut self, sizes: Sizes) {
-        let mut runs = BTreeMap::from([(MAIN, (1.0, sizes))]);
+        let mut runs = BTreeMap::from([(MAIN, vec![(1.0, sizes)])]);
         for node in self.graph.walk(MAIN) {
             let n = self.graph.node(node);
-            if let (Some(body), Some((times, around))) = (n.body, runs.get(&n.region)) {
-                let (steps, inner) = loop_sizes(n, around);
-                runs.insert(body, (times * steps, inner));
+            if let (Some(body), Some(around)) = (n.body, runs.get(&n.region)) {
+                let inside = |(times, sizes): &(f64, Sizes)| {
+                    turns(self.graph, node, sizes).into_iter().map(|t| (times * t.steps, t.sizes)).collect::<Vec<_>>()
+                };
+                let inside = around.iter().flat_map(inside).collect();
+                runs.insert(body, inside);
             }
         }
         self.runs = runs;
@@ -232,8 +235,8 @@ impl<'g> Choice<'g> {
             Type::Tape => 0.0,
         };
         match self.runs.get(&graph.scope(value)) {
-            Some((times, sizes)) if !leaf && end != Some(true) && !shared => {
-                times * sizes.elements(graph.ty(value)) * size
+            Some(runs) if !leaf && end != Some(true) && !shared => {
+                runs.iter().map(|(times, sizes)| times * sizes.elements(graph.ty(value)) * size).sum()
             }
             _ => 0.0,
         }
@@ -250,12 +253,15 @@ impl<'g> Choice<'g> {
 
     /// Operations of computing a value again in all steps.
     fn flops(&self, value: Value) -> f64 {
-        let (Some(recipe), Some((times, sizes))) = (recipe(self.graph, value), self.runs.get(&self.graph.scope(value)))
-        else {
+        let (Some(recipe), Some(runs)) = (recipe(self.graph, value), self.runs.get(&self.graph.scope(value))) else {
             return 0.0;
         };
         let types = |values: &[Value]| values.iter().map(|v| self.graph.ty(*v)).collect();
-        let costed = Costed { operands: types(&recipe.operands), results: types(&[value]), sizes };
-        times * (recipe.op.def().cost)(&costed)
+        let (operands, results): (Vec<_>, Vec<_>) = (types(&recipe.operands), types(&[value]));
+        let once = |sizes| {
+            let (operands, results) = (operands.clone(), results.clone());
+            (recipe.op.def().cost.number)(&Costed { operands, results, attrs: &recipe.attrs, sizes })
+        };
+        runs.iter().map(|(times, sizes)| times * once(sizes)).sum()
     }
 }

@@ -3,9 +3,12 @@
 
 use std::rc::Rc;
 
+use super::pool::Amount;
 use super::walk::{Env, Held, Taped, Walk};
 use crate::expr::{Env as Names, Expr, Value as Number, eval};
-use crate::ir::graph::{Node, RegionId, Value};
+use crate::ir::cost::turns;
+use crate::ir::formula::{Formula, Number as _};
+use crate::ir::graph::{Node, NodeId, RegionId, Value};
 use crate::ir::loops;
 use crate::ir::types::{Attr, Type};
 use crate::plan::Step;
@@ -19,6 +22,8 @@ struct Group {
     rows: Vec<usize>,
     env: Env,
     times: usize,
+    /// The same in symbols.
+    formula: Option<Formula>,
 }
 
 /// Values as they stood before a body saw only some of their rows.
@@ -32,9 +37,9 @@ impl Walk<'_> {
             step(self, tape);
             // The steps in between come before the last one, which needs room beside what they hold.
             if n + 2 == WALKED && group.times > WALKED {
-                let more = (group.times - WALKED) as u64;
-                let grown = self.pool.held().saturating_sub(before);
-                let left = vec![self.pool.take_bytes(grown.saturating_mul(more))];
+                let formula = group.formula.as_ref().map(|times| times.minus(&Formula::of(WALKED as f64)));
+                let more = Amount { number: (group.times - WALKED) as u64, formula };
+                let left = vec![self.pool.take_bytes(self.pool.held().minus(&before).times(&more))];
                 if let Some(last) = tape.last_mut() {
                     last.more = left;
                 }
@@ -42,15 +47,31 @@ impl Walk<'_> {
         }
     }
 
-    pub(super) fn recur(&mut self, node: &Node, env: &Env) {
+    pub(super) fn recur(&mut self, id: NodeId, env: &Env) {
+        let node = self.plan.graph.node(id);
         let Some(body) = node.body else { return };
         let halts = self.plan.regions[body.index()].yields.len() > node.operands.len();
         let types = self.types(&node.operands);
+        let ends = self.bounds(id, env, self.load.depth);
         let mut values: Vec<Held> = node.operands.iter().map(|v| self.value(*v, env)).collect();
         // What rows that leave are written over.
         let mut done = values.clone();
         let (mut tape, mut uncut) = (vec![], vec![]);
-        for group in self.depths(node, env) {
+        let last = self.bounds(id, env, None);
+        let rejects = |walk: &mut Self, values: &[Held], (from, here): (&[usize], &Env), taken: usize, done: &mut _| {
+            // Rows that stop before the bound have tried the step after their last one.
+            let leaving: Vec<usize> = from.iter().copied().filter(|r| ends[*r] == taken && taken < last[*r]).collect();
+            if !leaving.is_empty() {
+                let out = walk.tried(body, values, here, env);
+                let part = walk.blocks(&types, &env.select(&leaving));
+                *done = walk.blocks(&types, env);
+                drop((out, part));
+            }
+        };
+        let everyone: Vec<usize> = (0..env.rows).collect();
+        rejects(self, &values, (&everyone, env), 0, &mut done);
+        let mut taken = 0;
+        for group in self.depths(id, env) {
             if group.rows.len() < env.rows {
                 done = self.blocks(&types, env);
                 values = self.blocks(&types, &group.env);
@@ -66,13 +87,32 @@ impl Walk<'_> {
                 tape.push(Taped { env: here, rows, saved: out.saved, more: vec![] });
                 values = out.yields;
             });
+            taken += group.times;
+            rejects(self, &values, (&group.rows, &group.env), taken, &mut done);
         }
         self.put_back(uncut);
         let all = tape.last().is_none_or(|last| last.rows.len() == env.rows);
         self.finish(node, if all { values } else { done }, tape);
     }
 
-    pub(super) fn chunks(&mut self, node: &Node, env: &Env) {
+    /// Runs the body as far as a step runs that all rows reject; gives what is left when they leave.
+    fn tried(&mut self, body: RegionId, values: &[Held], here: &Env, env: &Env) -> Vec<Held> {
+        let mut params = values.to_vec();
+        params.extend(self.plan.graph.params(body).last().map(|step| self.value(*step, env)));
+        match self.plan.regions[body.index()].decided {
+            Some(decided) => {
+                self.upto(body, decided, params, here);
+                vec![]
+            }
+            None => {
+                let out = self.body(body, params, here);
+                out.yields.into_iter().chain(out.saved).collect()
+            }
+        }
+    }
+
+    pub(super) fn chunks(&mut self, id: NodeId, env: &Env) {
+        let node = self.plan.graph.node(id);
         let Some(body) = node.body else { return };
         let carried = loops::layout(&self.plan.graph, self.owner(body)).carried;
         let types = self.types(&node.operands);
@@ -81,7 +121,7 @@ impl Walk<'_> {
         let outputs = outputs.iter().filter(|t| **t != Type::Tape).cloned().collect::<Vec<_>>();
         let outputs = self.blocks(&outputs, env);
         let (mut tape, mut uncut) = (vec![], vec![]);
-        for group in widths(node, env) {
+        for group in self.widths(id, env) {
             let all = group.rows.len() == env.rows;
             self.put_back(std::mem::take(&mut uncut));
             if !all {
@@ -154,7 +194,7 @@ impl Walk<'_> {
         }
     }
 
-    fn owner(&self, body: RegionId) -> crate::ir::graph::NodeId {
+    fn owner(&self, body: RegionId) -> NodeId {
         self.plan.graph.owner(body).expect("a body belongs to a loop")
     }
 
@@ -179,8 +219,8 @@ impl Walk<'_> {
     }
 
     /// The steps of a depth recurrence: rows leave at their bounds.
-    fn depths(&self, node: &Node, env: &Env) -> Vec<Group> {
-        let bounds = self.bounds(node, env);
+    fn depths(&self, id: NodeId, env: &Env) -> Vec<Group> {
+        let bounds = self.bounds(id, env, self.load.depth);
         let mut ends = bounds.clone();
         ends.sort_unstable();
         ends.dedup();
@@ -188,19 +228,42 @@ impl Walk<'_> {
         let mut groups = vec![];
         for end in ends.into_iter().filter(|end| *end > 0) {
             let rows: Vec<usize> = (0..env.rows).filter(|r| bounds[*r] >= end).collect();
-            groups.push(Group { env: env.select(&rows), rows, times: end - from });
+            groups.push(Group { env: env.select(&rows), rows, times: end - from, formula: None });
             from = end;
+        }
+        if let ([group], Some(sizes)) = (&mut groups[..], &env.symbols) {
+            group.formula = turns(&self.plan.graph, id, sizes).first().map(|turns| turns.steps.clone());
+        }
+        groups
+    }
+
+    /// The steps of a chunk recurrence: every row by its own chunks.
+    fn widths(&self, id: NodeId, env: &Env) -> Vec<Group> {
+        let mut groups = widths(self.plan.graph.node(id), env);
+        let Some(sizes) = &env.symbols else { return groups };
+        // Even rows have full chunks and a last one; where there is but one, it is the last.
+        for (group, turns) in groups.iter_mut().rev().zip(turns(&self.plan.graph, id, sizes).into_iter().rev()) {
+            group.formula = Some(turns.steps);
+            group.env.symbols = Some(Rc::new(turns.sizes));
         }
         groups
     }
 
     /// The bound of every row. A bound that has no value counts as 0: the executor refuses it.
-    fn bounds(&self, node: &Node, env: &Env) -> Vec<usize> {
-        let most = self.load.depth.unwrap_or(usize::MAX);
-        let size = |n: i64| usize::try_from(n).unwrap_or(0).min(most);
+    ///
+    /// Under a mean depth of what halts that is no whole number some rows take a step more than the others.
+    fn bounds(&self, id: NodeId, env: &Env, mean: Option<f64>) -> Vec<usize> {
+        let node = self.plan.graph.node(id);
+        let halts = loops::layout(&self.plan.graph, id).go > 0;
+        let mean = mean.filter(|_| halts);
+        let most = |row: usize| {
+            let upto = |n: usize| mean.map_or(usize::MAX, |mean| (mean * n as f64).round() as usize);
+            upto(row + 1).saturating_sub(if mean.is_some() { upto(row) } else { 0 })
+        };
+        let whole = |n: i64| usize::try_from(n).unwrap_or(0);
         let bound = node.attrs.get("bound");
         if let Some(n) = bound.and_then(Attr::int) {
-            return vec![size(n); env.rows];
+            return (0..env.rows).map(|row| whole(n).min(most(row))).collect();
         }
         let expr = bound.and_then(|attr| Expr::try_from(attr).ok());
         let axis = node.operands.iter().find_map(|v| self.plan.graph.ty(*v).ragged().map(str::to_owned));
@@ -208,7 +271,7 @@ impl Walk<'_> {
         let of = |row: usize| {
             let length = lengths.get(row).map_or(0, |n| i64::try_from(*n).unwrap_or(i64::MAX));
             match expr.as_ref().map(|e| eval(e, &Names { length, ..Names::default() })) {
-                Some(Ok(Number::Int(n))) => size(n),
+                Some(Ok(Number::Int(n))) => whole(n).min(most(row)),
                 _ => 0,
             }
         };
@@ -253,7 +316,7 @@ fn widths(node: &Node, env: &Env) -> Vec<Group> {
         let part = |r: &usize| widths[*r].min(whole[*r] - pair[0] * widths[*r]);
         let mut here = env.select(&rows);
         here.set_axis(word("axis"), rows.iter().map(part).collect());
-        Group { rows, env: here, times: pair[1] - pair[0] }
+        Group { rows, env: here, times: pair[1] - pair[0], formula: None }
     };
     marks.windows(2).map(group).collect()
 }

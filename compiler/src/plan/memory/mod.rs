@@ -17,6 +17,7 @@ mod walk;
 use std::collections::BTreeSet;
 
 use super::Plan;
+use crate::ir::formula::Formula;
 use crate::ir::graph::MAIN;
 use crate::ir::ops::Op;
 use crate::ir::types::Dim;
@@ -27,8 +28,8 @@ use walk::Walk;
 pub struct Load {
     /// Tokens of every row.
     pub lengths: Vec<usize>,
-    /// Steps of a depth recurrence, at most its bound; `None` for the bound itself.
-    pub depth: Option<usize>,
+    /// Steps that rows take on the mean in a depth recurrence with halting, at most its bound; `None` for the bound itself.
+    pub depth: Option<f64>,
 }
 
 /// Bytes that a training step takes, in `f32`.
@@ -71,8 +72,14 @@ pub fn estimate(plan: &Plan, load: &Load) -> Estimate {
     Estimate {
         parameters: parameters.saturating_mul(BYTES_PER_PARAMETER),
         packed: packed(plan),
-        activations: Walk::new(plan, load).most(),
+        activations: Walk::new(plan, load, false).most().number,
     }
+}
+
+/// The bytes of all values as a formula in the rows, their length and the mean depth. It is that of the moment at which most
+/// is held for `rows` rows of `length` tokens, and leaves out what fills blocks up.
+pub fn formula(plan: &Plan, rows: usize, length: usize) -> Formula {
+    Walk::new(plan, &Load::even(rows, length), true).most().formula.unwrap_or_default()
 }
 
 /// Bytes of the packed weights: one for each weight and direction in which it is used.

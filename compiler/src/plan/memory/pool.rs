@@ -1,8 +1,12 @@
 //! The executor's arena with sizes in place of memory: free ranges are joined and serve any other size, so what a plan
 //! takes is the most that was ever held at one time.
+//!
+//! An amount of bytes can carry the formula that it is the value of; then the most that was held has a formula, too.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::rc::Rc;
+
+use crate::ir::formula::{Formula, Number};
 
 /// Bytes of a number.
 const BYTES: u64 = 4;
@@ -10,48 +14,87 @@ const BYTES: u64 = 4;
 /// Blocks are multiples of this many bytes, as in the executor.
 const ALIGN: u64 = 64;
 
+/// A number of bytes, and the formula that gives it where formulas are kept.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Amount {
+    pub(super) number: u64,
+    pub(super) formula: Option<Formula>,
+}
+
 /// Hands out blocks and takes them back.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    held: Cell<u64>,
-    most: Cell<u64>,
+    held: RefCell<Amount>,
+    most: RefCell<Amount>,
 }
 
 /// A block, or several; they return when dropped.
 #[derive(Debug)]
 pub(super) struct Block {
-    bytes: u64,
+    bytes: Amount,
     pool: Rc<Pool>,
 }
 
+impl Amount {
+    fn with(self, other: &Self, number: fn(u64, u64) -> u64, formula: fn(&Formula, &Formula) -> Formula) -> Self {
+        let both = |known: &Formula| other.formula.as_ref().map(|other| formula(known, other));
+        Self { number: number(self.number, other.number), formula: self.formula.as_ref().and_then(both) }
+    }
+
+    /// The sum; a formula needs both.
+    pub(super) fn plus(self, other: &Self) -> Self {
+        self.with(other, u64::saturating_add, Formula::plus)
+    }
+
+    pub(super) fn minus(self, other: &Self) -> Self {
+        self.with(other, u64::saturating_sub, Formula::minus)
+    }
+
+    pub(super) fn times(self, other: &Self) -> Self {
+        self.with(other, u64::saturating_mul, Formula::times)
+    }
+}
+
 impl Pool {
-    /// A buffer of `len` numbers.
-    pub(super) fn take(self: &Rc<Self>, len: u64) -> Block {
-        let bytes = len.max(1).saturating_mul(BYTES);
-        self.take_bytes(bytes.checked_next_multiple_of(ALIGN).unwrap_or(bytes))
+    /// An empty pool, which keeps formulas or does not.
+    pub(super) fn new(formulas: bool) -> Rc<Self> {
+        let nothing = Amount { number: 0, formula: formulas.then(Formula::default) };
+        Rc::new(Self { held: RefCell::new(nothing.clone()), most: RefCell::new(nothing) })
+    }
+
+    /// A buffer of `len` numbers. Formulas leave out what fills blocks up.
+    pub(super) fn take(self: &Rc<Self>, len: Amount) -> Block {
+        let bytes = len.number.max(1).saturating_mul(BYTES);
+        let number = bytes.checked_next_multiple_of(ALIGN).unwrap_or(bytes);
+        let formula = len.formula.map(|len| len.times(&Formula::of(BYTES as f64)));
+        self.take_bytes(Amount { number, formula })
     }
 
     /// This many bytes.
-    pub(super) fn take_bytes(self: &Rc<Self>, bytes: u64) -> Block {
-        self.held.set(self.held.get().saturating_add(bytes));
-        self.most.set(self.most.get().max(self.held.get()));
+    pub(super) fn take_bytes(self: &Rc<Self>, bytes: Amount) -> Block {
+        let held = self.held.take().plus(&bytes);
+        if held.number > self.most.borrow().number {
+            self.most.replace(held.clone());
+        }
+        self.held.replace(held);
         Block { bytes, pool: Rc::clone(self) }
     }
 
     /// The most bytes that were ever held at one time.
-    pub(super) fn most(&self) -> u64 {
-        self.most.get()
+    pub(super) fn most(&self) -> Amount {
+        self.most.borrow().clone()
     }
 
     /// The bytes that are held now.
-    pub(super) fn held(&self) -> u64 {
-        self.held.get()
+    pub(super) fn held(&self) -> Amount {
+        self.held.borrow().clone()
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        self.pool.held.set(self.pool.held.get().saturating_sub(self.bytes));
+        let held = self.pool.held.take().minus(&self.bytes);
+        self.pool.held.replace(held);
     }
 }
 
@@ -59,24 +102,42 @@ impl Drop for Block {
 mod tests {
     use super::*;
 
+    fn numbers(number: u64) -> Amount {
+        Amount { number, formula: None }
+    }
+
     #[test]
     fn what_is_given_back_serves_any_size() {
-        let pool = Rc::new(Pool::default());
-        let first = pool.take(1000);
-        assert_eq!(pool.most(), 4032);
+        let pool = Pool::new(false);
+        let first = pool.take(numbers(1000));
+        assert_eq!(pool.most(), numbers(4032));
         drop(first);
-        let (small, smaller) = (pool.take(500), pool.take(450));
-        assert_eq!(pool.most(), 4032);
-        let more = pool.take_bytes(640);
-        assert_eq!((pool.most(), pool.held()), (4544, 4544));
+        let (small, smaller) = (pool.take(numbers(500)), pool.take(numbers(450)));
+        assert_eq!(pool.most(), numbers(4032));
+        let more = pool.take_bytes(numbers(640));
+        assert_eq!((pool.most(), pool.held()), (numbers(4544), numbers(4544)));
         drop((small, smaller, more));
-        assert_eq!(pool.held(), 0);
+        assert_eq!(pool.held(), numbers(0));
     }
 
     #[test]
     fn sizes_beyond_any_machine_are_no_overflow() {
-        let pool = Rc::new(Pool::default());
-        drop((pool.take(u64::MAX), pool.take(u64::MAX - 5)));
-        assert_eq!(pool.most(), u64::MAX);
+        let pool = Pool::new(false);
+        drop((pool.take(numbers(u64::MAX)), pool.take(numbers(u64::MAX - 5))));
+        assert_eq!(pool.most(), numbers(u64::MAX));
+    }
+
+    #[test]
+    fn the_most_has_the_formula_of_its_moment() {
+        let pool = Pool::new(true);
+        let rows = |number, factor| {
+            let formula = Formula::symbol("B").times(&Formula::of(factor));
+            pool.take(Amount { number, formula: Some(formula) })
+        };
+        let (first, second) = (rows(320, 10.0), rows(96, 3.0));
+        drop(first);
+        drop((rows(64, 2.0), second));
+        assert_eq!(pool.most().formula.map(|f| f.to_string()).as_deref(), Some("52 B"));
+        assert_eq!(pool.held().formula.map(|f| f.to_string()).as_deref(), Some("0"));
     }
 }

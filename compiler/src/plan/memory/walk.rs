@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use super::pool::{Block, Pool};
+use super::pool::{Amount, Block, Pool};
 use super::{Load, product};
+use crate::ir::cost::{Extent, Sizes};
+use crate::ir::formula::{Formula, Number};
 use crate::ir::graph::{MAIN, Node, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{BATCH, Dim, Elem, FRAMED, LENGTH, PAIRS, Type};
@@ -34,13 +36,15 @@ pub(super) struct Taped {
 pub(super) struct Env {
     pub(super) rows: usize,
     axes: Vec<(String, Vec<usize>)>,
+    /// The same in symbols, for even rows, where formulas are kept.
+    pub(super) symbols: Option<Rc<Sizes<Formula>>>,
 }
 
 impl Env {
-    fn new(lengths: &[usize]) -> Self {
+    fn new(lengths: &[usize], formulas: bool) -> Self {
         let framed = lengths.iter().map(|n| n.saturating_add(2)).collect();
         let axes = vec![(LENGTH.to_owned(), lengths.to_vec()), (FRAMED.to_owned(), framed)];
-        Self { rows: lengths.len(), axes }
+        Self { rows: lengths.len(), axes, symbols: formulas.then(|| Rc::new(Sizes::symbols())) }
     }
 
     /// Lengths of the rows on an axis.
@@ -55,11 +59,12 @@ impl Env {
 
     pub(super) fn select(&self, rows: &[usize]) -> Self {
         let part = |lengths: &[usize]| rows.iter().filter_map(|r| lengths.get(*r).copied()).collect();
-        Self { rows: rows.len(), axes: self.axes.iter().map(|(n, a)| (n.clone(), part(a))).collect() }
+        let axes = self.axes.iter().map(|(n, a)| (n.clone(), part(a))).collect();
+        Self { rows: rows.len(), axes, symbols: self.symbols.clone() }
     }
 
     /// Size of a tensor in numbers of four bytes.
-    fn numbers(&self, ty: &Type) -> u64 {
+    fn numbers(&self, ty: &Type) -> Amount {
         let dims = ty.dims();
         let total = |axis: &str| self.axis(axis).iter().fold(0, |sum: u64, n| sum.saturating_add(*n as u64));
         let (units, rest) = match dims {
@@ -70,7 +75,9 @@ impl Env {
         };
         let inner = product(rest.iter().map(|d| d.fixed().unwrap_or(1) as u64));
         let count = units.saturating_mul(inner);
-        if ty.elem() == Some(Elem::Bool) { count.div_ceil(4) } else { count }
+        let (number, part) = if ty.elem() == Some(Elem::Bool) { (count.div_ceil(4), 0.25) } else { (count, 1.0) };
+        let formula = self.symbols.as_ref().map(|sizes| sizes.elements(ty).times(&Formula::of(part)));
+        Amount { number, formula }
     }
 }
 
@@ -80,6 +87,8 @@ pub(super) struct Walk<'p> {
     pub(super) values: Vec<Option<Held>>,
     pub(super) pool: Rc<Pool>,
     pub(super) load: &'p Load,
+    /// Whether amounts have formulas, which holds for even rows.
+    formulas: bool,
     /// Values that live in the scratch of a group.
     inner: BTreeSet<Value>,
 }
@@ -91,14 +100,14 @@ pub(super) struct BodyResult {
 }
 
 impl<'p> Walk<'p> {
-    pub(super) fn new(plan: &'p Plan, load: &'p Load) -> Self {
+    pub(super) fn new(plan: &'p Plan, load: &'p Load, formulas: bool) -> Self {
         let values = vec![None; plan.graph.value_count()];
-        Self { plan, values, pool: Rc::default(), load, inner: BTreeSet::new() }
+        Self { plan, values, pool: Pool::new(formulas), load, formulas, inner: BTreeSet::new() }
     }
 
     /// The most bytes that are held at one time.
-    pub(super) fn most(mut self) -> u64 {
-        let env = Env::new(&self.load.lengths);
+    pub(super) fn most(mut self) -> Amount {
+        let env = Env::new(&self.load.lengths, self.formulas);
         self.region(MAIN, &env);
         self.pool.most()
     }
@@ -126,9 +135,7 @@ impl<'p> Walk<'p> {
 
     pub(super) fn body(&mut self, body: RegionId, params: Vec<Held>, env: &Env) -> BodyResult {
         let plan = self.plan;
-        for (&param, held) in plan.graph.params(body).iter().zip(params) {
-            self.set(param, held);
-        }
+        self.enter(body, params);
         self.region(body, env);
         let own = &plan.regions[body.index()];
         let held = |values: &[Value]| values.iter().map(|v| self.value(*v, env)).collect::<Vec<_>>();
@@ -141,14 +148,37 @@ impl<'p> Walk<'p> {
         BodyResult { yields, saved }
     }
 
+    fn enter(&mut self, body: RegionId, params: Vec<Held>) {
+        for (&param, held) in self.plan.graph.params(body).iter().zip(params) {
+            self.set(param, held);
+        }
+    }
+
+    /// Runs the first steps of a body, and forgets what they made.
+    pub(super) fn upto(&mut self, body: RegionId, steps: usize, params: Vec<Held>, env: &Env) {
+        let plan = self.plan;
+        self.enter(body, params);
+        self.steps(body, steps, env);
+        let made =
+            plan.regions[body.index()].steps[..steps].iter().flat_map(|step| &plan.graph.node(step.node).results);
+        for value in plan.graph.params(body).iter().chain(made) {
+            self.values[value.index()] = None;
+        }
+    }
+
     fn region(&mut self, region: RegionId, env: &Env) {
+        self.steps(region, self.plan.regions[region.index()].steps.len(), env);
+    }
+
+    /// The first steps of a region.
+    fn steps(&mut self, region: RegionId, count: usize, env: &Env) {
         let plan = self.plan;
         let own = &plan.regions[region.index()];
         for value in &own.unused {
             self.values[value.index()] = None;
         }
         self.inner.extend(own.groups.iter().flat_map(|g| g.inner.iter().map(|i| i.value)));
-        for step in &own.steps {
+        for step in &own.steps[..count] {
             self.step(step, env);
             for value in &step.frees {
                 self.values[value.index()] = None;
@@ -160,8 +190,8 @@ impl<'p> Walk<'p> {
         let node = self.plan.graph.node(step.node);
         match node.op {
             Op::Param | Op::Accumulate => {}
-            Op::Recur => self.recur(node, env),
-            Op::Chunks => self.chunks(node, env),
+            Op::Recur => self.recur(step.node, env),
+            Op::Chunks => self.chunks(step.node, env),
             Op::Unwind => self.unwind(step, node, env),
             Op::Squeeze | Op::Unsqueeze => {
                 let same = self.value(node.operands[0], env);

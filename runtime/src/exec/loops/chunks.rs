@@ -25,7 +25,6 @@ impl<T: Element> Executor<T> {
         let mut tape = arena.list([]);
         let mut full = arena.list([]);
         let mut present = env.rows();
-        let mut ran = 0;
         let steps = (0..env.rows()).map(|r| whole.len(r).div_ceil(widths[r])).max().unwrap_or(0);
         for t in 0..steps {
             let rows = arena.list((0..env.rows()).filter(|r| t * widths[*r] < whole.len(*r)));
@@ -44,7 +43,6 @@ impl<T: Element> Executor<T> {
                 params.push(self.slice_out(sequence, *of, env, part, here.axis(&axis)));
             }
             let mut out = self.body(&plan, body, params, &here)?;
-            ran += rows.len() as u64;
             for (n, output) in out.yields.drain(carried..).enumerate() {
                 let bounds = env.bounds(plan.graph.ty(node.results[carried + n]));
                 put_slices(&output, &mut outputs[n], &bounds, part, here.axis(&axis));
@@ -54,8 +52,11 @@ impl<T: Element> Executor<T> {
             tape.push(TapeStep { env: here, rows: taken, starts, saved: out.saved });
         }
         self.put_back(full);
+        if let Some(counted) = &mut self.counted {
+            counted.steps += steps as u64;
+        }
         state.values.extend(outputs.into_iter().map(Val::real));
-        self.finish(node, body, env, state.values, ran, tape);
+        self.finish(node, body, state.values, tape);
         Ok(())
     }
 }

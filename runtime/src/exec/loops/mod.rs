@@ -1,9 +1,10 @@
 //! The three loops: depth recurrence (`recur`), chunk recurrence (`chunks`), and the backward run of either
-//! (`unwind`). Here is what they share.
+//! (`unwind`), and who watches them (`watch`). Here is what they share.
 
 mod chunks;
 mod recur;
 mod unwind;
+mod watch;
 
 use rtc_compiler::ir::graph::{Node, RegionId, Value};
 use rtc_compiler::ir::types::{Attr, Type};
@@ -12,7 +13,7 @@ use rtc_compiler::plan::Plan;
 use super::rows::{Axis, Bounds, Env, scatter};
 use super::storage::{Buffer, Element, List, Plain, Shared};
 use super::value::{Tape, TapeStep, Val};
-use super::{Executor, Fault, Watched};
+use super::{Executor, Fault};
 
 /// The values of a loop for all rows that entered it.
 struct State<'a, T: Element> {
@@ -163,22 +164,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Hands out the results of a forward loop whose body is `body`.
-    fn finish(
-        &mut self,
-        node: &Node,
-        body: RegionId,
-        env: &Env,
-        done: List<Val<T>>,
-        ran: u64,
-        tape: List<TapeStep<T>>,
-    ) {
-        let watched = node.results.iter().position(|v| self.plan.graph.hint(*v).starts_with("used"));
-        if let (Some(list), Some(n)) = (&mut self.watched, watched)
-            && let Some(Val::Real(used)) = done.get(n)
-        {
-            let used = used.iter().map(|x| x.to_f64()).collect();
-            list.push(Watched { label: node.label.clone(), rows: env.ids.to_vec(), used, ran });
-        }
+    fn finish(&mut self, node: &Node, body: RegionId, done: List<Val<T>>, tape: List<TapeStep<T>>) {
         let mut results = node.results.iter().copied();
         for (result, val) in results.by_ref().zip(done) {
             self.memory.set(result, val);

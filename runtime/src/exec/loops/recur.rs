@@ -4,6 +4,7 @@ use rtc_compiler::expr::{Env as Names, Value as Number, eval};
 use rtc_compiler::ir::graph::{Node, NodeId, RegionId};
 use rtc_compiler::plan::Plan;
 
+use super::watch::Watch;
 use super::{BodyResult, State, Uncut, int};
 use crate::exec::rows::Env;
 use crate::exec::storage::{Buffer, Element, List, Shared};
@@ -46,18 +47,24 @@ impl<T: Element> Executor<T> {
         let mut at = Recurrence { body, env, done, rows, values, here, uncut: arena.list([]) };
         // Where rows that have halted stay, they take no part in the tape.
         let mut live = arena.list(std::iter::repeat_n(true, env.rows()));
-        let (mut tape, mut ran) = (arena.list([]), 0);
+        let (mut tape, mut ran, mut taken, mut accepting) = (arena.list([]), 0, 0, 0);
+        let mut watch = self.watched.is_some().then(|| Watch::new(&plan.graph, node, env)).flatten();
         for step in 0..bounds.iter().copied().max().unwrap_or(0) {
             let keep = arena.list((0..at.rows.len()).filter(|n| bounds[at.rows[*n]] > step));
             self.leave(&mut at, &keep);
             self.narrow(&plan, &mut at, &keep);
             let Some(out) = self.step(&plan, &mut at, step, halts)? else { break };
             ran += at.rows.len() as u64;
+            taken += 1;
             for (n, row) in at.rows.iter().enumerate() {
                 live[*row] &= out.go.as_ref().is_none_or(|go| go[n] != 0);
             }
             let keep = arena.list((0..at.rows.len()).filter(|n| live[at.rows[*n]]));
+            accepting += keep.len() as u64;
             let BodyResult { yields, saved } = out.result;
+            if let Some(watch) = &mut watch {
+                watch.accepted(&plan.graph, &at.here, (&at.rows, &keep), &yields);
+            }
             if !keep.is_empty() {
                 tape.push(accepted(&plan, &at, &keep, saved));
             }
@@ -72,7 +79,17 @@ impl<T: Element> Executor<T> {
             self.leave(&mut at, &[]);
         }
         self.put_back(at.uncut);
-        self.finish(node, body, env, at.done.values, ran, tape);
+        if let Some(counted) = &mut self.counted {
+            counted.steps += taken;
+            if halts {
+                counted.entered += env.rows() as u64;
+                counted.accepted += accepting;
+            }
+        }
+        if let (Some(watch), Some(list)) = (watch, &mut self.watched) {
+            list.extend(watch.finished(node, env, &at.done.values, ran));
+        }
+        self.finish(node, body, at.done.values, tape);
         Ok(())
     }
 

@@ -1,7 +1,8 @@
 //! The ListOps generator: a random tree, written as tokens, with its value.
 
-use super::{CLOSE, MAX, MED, MIN, OPERATORS, place, within};
+use super::{CLOSE, MAX, MED, MIN, OPERATORS};
 use crate::rng::Draws;
+use crate::task::pool::{Share, place, within};
 
 /// Probability that a node above the depth limit is an operator.
 pub(super) const OPERATOR_CHANCE: f64 = 0.25;
@@ -28,7 +29,7 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Whether the first [`PREFIX`] tokens have their place in the share; true while there are fewer.
-    pub(super) fn starts_within(&mut self, share: (f64, f64)) -> bool {
+    pub(super) fn starts_within(&mut self, share: Share) -> bool {
         if self.looked || self.tokens.len() < PREFIX {
             return true;
         }

@@ -8,6 +8,7 @@
 
 use super::generate::{OPERATOR_CHANCE, Shape, Writer};
 use crate::rng::Draws;
+use crate::task::pool::Share;
 
 /// Probabilities of lengths up to a largest one.
 pub(super) struct LengthLaw {
@@ -51,7 +52,7 @@ impl LengthLaw {
     pub(super) fn draw(
         &self,
         window: std::ops::RangeInclusive<usize>,
-        share: (f64, f64),
+        share: Share,
         draws: &mut Draws,
         writer: &mut Writer,
     ) -> Option<u32> {
@@ -64,7 +65,7 @@ impl LengthLaw {
     fn node(
         &self,
         (depth, length): (usize, usize),
-        share: (f64, f64),
+        share: Share,
         draws: &mut Draws,
         writer: &mut Writer,
     ) -> Option<u32> {

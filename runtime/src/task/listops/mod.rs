@@ -15,12 +15,12 @@ mod generate;
 mod law;
 mod read;
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{Example, Objective, OptionField, Options, Request, Split, Task};
+use super::pool::{ALL, Share, fill, place, within};
+use super::{Example, Objective, OptionField, Options, Request, Split, Target, Task};
 use crate::error::DataError;
-use crate::rng::{Draws, Key, mix};
+use crate::rng::{Draws, Key};
 use generate::{Shape, Writer};
 use law::LengthLaw;
 
@@ -53,22 +53,21 @@ const PATIENCE: u64 = 3_000_000;
 pub struct ListOps;
 
 /// Shares of the pool by hash, as an interval of [0, 1).
-const TRAIN: (f64, f64) = (0.0, 0.89);
-const DEV: (f64, f64) = (0.89, 0.90);
-const TEST: (f64, f64) = (0.90, 1.0);
+const TRAIN: Share = (0.0, 0.89);
+const DEV: Share = (0.89, 0.90);
+const TEST: Share = (0.90, 1.0);
 
 /// Where the expressions of a split come from.
 #[derive(Clone, Copy)]
 enum Source {
     /// A share of the pool, with the option that limits its lengths (0 is no limit).
-    Pool { share: (f64, f64), limit: &'static str },
+    Pool { share: Share, limit: &'static str },
     /// The pool's generator, lengths strictly between the two.
     Between(usize, usize),
     /// A generator with its own bounds, lengths inclusive, and a share by the hash of the first tokens.
-    Window { shape: Shape, shortest: usize, longest: usize, share: (f64, f64) },
+    Window { shape: Shape, shortest: usize, longest: usize, share: Share },
 }
 
-const ALL: (f64, f64) = (0.0, 1.0);
 const LRA: Shape = Shape { depth: 10, arguments: 10 };
 
 /// 100 to 1000 tokens at a depth limit of 9 with this many arguments.
@@ -161,31 +160,16 @@ impl Task for ListOps {
         let fail = |message| DataError { file: self.name().into(), line: None, message };
         self.split(request.split).map_err(fail)?;
         let sampler = Sampler::new(source(request.split), request.options, request.seed).map_err(fail)?;
-        let mut seen: BTreeSet<Vec<u32>> = BTreeSet::new();
-        let mut examples = Vec::new();
-        let (mut index, mut useless) = (0, 0);
-        while examples.len() < request.count {
-            let candidate = sampler.candidate(index);
-            index += 1;
-            useless += 1;
-            if let Some((tokens, value)) = candidate
-                && !request.exclude.contains(&tokens)
-                && seen.insert(tokens.clone())
-            {
-                useless = 0;
-                verify(&tokens, value).map_err(fail)?;
-                examples.push(Example::classified(tokens, value));
-            }
-            if useless > PATIENCE {
-                let (count, split, found) = (request.count, request.split, examples.len());
-                let why = format!("{count} distinct examples were asked of `{split}`, and only {found} can be found");
-                return Err(fail(why));
-            }
-        }
+        let candidate = |index| {
+            let (tokens, value) = sampler.candidate(index)?;
+            Some(Example::classified(tokens, value))
+        };
+        let examples = fill(request, PATIENCE, candidate).map_err(fail)?;
+        examples.iter().try_for_each(verify).map_err(fail)?;
         Ok(examples)
     }
 
-    fn read(&self, path: &Path) -> Result<Vec<Example>, DataError> {
+    fn read(&self, path: &Path, _options: &Options) -> Result<Vec<Example>, DataError> {
         read::read(path)
     }
 
@@ -221,9 +205,12 @@ fn limit_of(option: &str, options: &Options) -> usize {
 }
 
 /// The evaluator's word on a generated value.
-fn verify(tokens: &[u32], value: u32) -> Result<(), String> {
-    let judged = evaluate(tokens)?;
-    if judged == value { Ok(()) } else { Err(format!("the generator says {value}, the evaluator {judged}")) }
+fn verify(example: &Example) -> Result<(), String> {
+    let judged = evaluate(&example.tokens)?;
+    if example.label == Target::Class(judged) {
+        return Ok(());
+    }
+    Err(format!("the generator says {:?}, the evaluator {judged}", example.label))
 }
 
 /// Draws the candidates of one split; candidate `i` is a pure function of the seed and `i`.
@@ -234,8 +221,8 @@ struct Sampler {
 }
 
 enum Kind {
-    Pool { shape: Shape, share: (f64, f64), longest: usize },
-    Window { law: LengthLaw, shortest: usize, longest: usize, share: (f64, f64) },
+    Pool { shape: Shape, share: Share, longest: usize },
+    Window { law: LengthLaw, shortest: usize, longest: usize, share: Share },
 }
 
 impl Sampler {
@@ -285,7 +272,7 @@ impl Sampler {
 }
 
 impl Kind {
-    fn window(shape: Shape, shortest: usize, longest: usize, share: (f64, f64)) -> Result<Self, String> {
+    fn window(shape: Shape, shortest: usize, longest: usize, share: Share) -> Result<Self, String> {
         let law = LengthLaw::new(shape, longest);
         if (shortest..=longest).all(|length| law.chance(length) <= 0.0) {
             let Shape { depth, arguments } = shape;
@@ -295,16 +282,6 @@ impl Kind {
         }
         Ok(Self::Window { law, shortest, longest, share })
     }
-}
-
-fn within((from, to): (f64, f64), place: f64) -> bool {
-    from <= place && place < to
-}
-
-/// The place of an expression in [0, 1), the same for every seed: it decides to which split the expression may belong.
-fn place(tokens: &[u32]) -> f64 {
-    let hash = tokens.iter().fold(0xCBF2_9CE4_8422_2325_u64, |h, t| (h ^ u64::from(*t)).wrapping_mul(0x0100_0000_01B3));
-    (mix(hash) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
-//! Propositional logic on six variables: formulas, the worlds in which they hold, and the relation of two formulas.
+//! Formulas on six variables, the worlds in which they hold, and the relation of two formulas.
+//!
+//! This is the judge of every label, generated or read.
 //!
 //! The seven relations are those of natural logic (Bowman, Potts and Manning 2015). A formula is a variable
 //! `a` to `f`, `( not X )`, `( X ( and Y ) )` or `( X ( or Y ) )`, with blanks between all symbols.
@@ -12,7 +14,7 @@ pub const VARIABLES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const NESTING: usize = 200;
 
 /// For each variable: the worlds (bits 0 to 63) in which it holds. World n makes variable k true when bit k of n is set.
-const HOLDS: [u64; 6] = [
+pub(super) const HOLDS: [u64; 6] = [
     0xAAAA_AAAA_AAAA_AAAA,
     0xCCCC_CCCC_CCCC_CCCC,
     0xF0F0_F0F0_F0F0_F0F0,
@@ -178,8 +180,13 @@ pub fn relation(left: &Formula, right: &Formula) -> Result<Relation, String> {
         };
         return Err(format!("`{formula}` is {what}"));
     }
+    Ok(between(l, r))
+}
+
+/// The relation of two sets of worlds, neither of them empty or full.
+pub(super) fn between(l: u64, r: u64) -> Relation {
     let (disjoint, exhaustive) = (l & r == 0, l | r == u64::MAX);
-    Ok(match () {
+    match () {
         () if l == r => Relation::Equivalence,
         () if l & r == l => Relation::Entailment,
         () if l & r == r => Relation::ReverseEntailment,
@@ -187,7 +194,7 @@ pub fn relation(left: &Formula, right: &Formula) -> Result<Relation, String> {
         () if disjoint => Relation::Alternation,
         () if exhaustive => Relation::Cover,
         () => Relation::Independence,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,96 @@
+//! `rtc report`: one HTML page about a run or several, and its plots as files.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use rtc_report::{Picture, page, pictures};
+use rtc_runtime::record::write_file;
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::gather::{Closer, gather};
+use crate::terminal::Terminal;
+use crate::text::{count, number};
+use crate::threads;
+
+const EXAMPLES: &str = "\
+Examples:
+  rtc report runs/NAME                                  write runs/NAME/report.html
+  rtc report runs/GRID                                  all runs below a folder, compared on one page
+  rtc report runs/A runs/B -o compare.html --plots figures
+  rtc report runs/NAME --inputs expressions.txt         how these inputs halt, one per line
+  rtc report runs/NAME --examples 0                     from the records alone, without running the model
+";
+
+const NOTES: &str = "\
+The page needs no network and nothing beside it. A run may be unfinished: what there is is shown.
+
+Accuracy and depth by length are measured with the best checkpoint on the first examples of every evaluation split, and \
+kept in lengths.json in the run's folder. Two sequences on a line of --inputs are separated by a tab, for tasks on pairs.
+";
+
+/// Arguments of `rtc report`.
+#[derive(Args)]
+#[command(before_help = EXAMPLES, after_help = NOTES)]
+pub(crate) struct Options {
+    /// Folders of runs, folders with runs below them, or names below `runs`
+    #[arg(required = true)]
+    runs: Vec<PathBuf>,
+    /// The page; `report.html` in the folder, or here for several folders, without it
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write every plot to this folder, as SVG and PNG
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
+    /// Draw how the inputs in this file halt, instead of examples
+    #[arg(long, value_name = "FILE")]
+    inputs: Option<PathBuf>,
+    /// Measure so many examples of every split by length, and draw how some of them halt; 0 runs no model
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    examples: usize,
+    /// Number of threads; changes speed alone
+    #[arg(long, value_name = "N", value_parser = threads::parse)]
+    pub(crate) threads: Option<NonZeroUsize>,
+}
+
+/// Writes the page, and prints where it is.
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+    let closer = Closer { examples: options.examples, inputs: options.inputs.clone(), threads: options.threads };
+    let gathered = gather(&options.runs, &closer, terminal)?;
+    let output = match (&options.output, gathered.folders.as_slice()) {
+        (Some(path), _) => path.clone(),
+        (None, [folder]) => folder.join("report.html"),
+        (None, _) => PathBuf::from("report.html"),
+    };
+    let html = page(&gathered.report);
+    make_folder(output.parent())?;
+    write_file(&output, &html)?;
+    if let Some(folder) = &options.plots {
+        let pictures = pictures(&gathered.report);
+        write_plots(folder, &pictures)?;
+        terminal.message(&format!("{} as SVG and PNG in {}", count(pictures.len(), "plot"), folder.display()));
+    }
+    let size = number(html.len() as f64 / 1000.0);
+    terminal.message(&format!("{}, {size} kB", count(gathered.report.runs.len(), "run")));
+    terminal.result(&format!("{}\n", output.display()))?;
+    Ok(Exit::Done)
+}
+
+fn write_plots(folder: &Path, pictures: &[Picture]) -> Result<(), Failure> {
+    make_folder(Some(folder))?;
+    for picture in pictures {
+        write_file(&folder.join(format!("{}.svg", picture.name)), &picture.file())?;
+        let path = folder.join(format!("{}.png", picture.name));
+        let png = picture.png().map_err(|error| Failure::io("draw", &path, std::io::Error::other(error)))?;
+        fs::write(&path, png).map_err(|error| Failure::io("write", &path, error))?;
+    }
+    Ok(())
+}
+
+fn make_folder(folder: Option<&Path>) -> Result<(), Failure> {
+    match folder.filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => fs::create_dir_all(folder).map_err(|error| Failure::io("create", folder, error)),
+        None => Ok(()),
+    }
+}

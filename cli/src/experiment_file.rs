@@ -1,0 +1,116 @@
+//! Experiments on the command line: a YAML file, or the name of one that is part of the program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rtc_compiler::check::{Override, names};
+use rtc_compiler::source::Source;
+use rtc_runtime::experiment::{EMBEDDED, Entry, Experiment, ExperimentFile, Written};
+
+use crate::failure::Failure;
+use crate::spec_file::{SpecArg, read_text};
+
+/// A folder of this name lies inside of the one with the specs.
+const EXPERIMENTS: &str = "experiments";
+
+/// An experiment with the place that it came from.
+pub(crate) struct Opened {
+    /// The experiment.
+    pub(crate) file: ExperimentFile,
+    /// Its name without folders and ending.
+    pub(crate) name: String,
+    /// The folders in which its specs are looked for, nearest first; none for one that is part of the program.
+    folders: Vec<PathBuf>,
+}
+
+impl Opened {
+    /// The experiment of the program with this name, or else the file.
+    pub(crate) fn open(text: &str) -> Result<Self, Failure> {
+        let path = Path::new(text);
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let name = stem.unwrap_or_else(|| "experiment".to_owned());
+        let looks_like_a_file = path.components().count() > 1 || path.extension().is_some() || path.exists();
+        if EMBEDDED.iter().any(|(name, _)| *name == text) || !looks_like_a_file {
+            return Ok(Self { file: ExperimentFile::embedded(text)?, name, folders: vec![] });
+        }
+        let yaml = read_text(path, "experiment").map_err(|failure| match failure {
+            Failure::NoSpec(message) => Failure::Usage(message),
+            other => other,
+        })?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let is_among_specs = folder.canonicalize().is_ok_and(|folder| folder.ends_with(EXPERIMENTS));
+        let above = is_among_specs.then(|| folder.join(".."));
+        let folders = std::iter::once(folder.to_owned()).chain(above).collect();
+        Ok(Self { file: ExperimentFile::parse(text, &yaml)?, name, folders })
+    }
+
+    /// The spec of an entry of `compare`: a file beside the experiment, one in the folder above if the experiment lies in
+    /// a folder `experiments`, or one of the program.
+    pub(crate) fn spec_of(&self, entry: &Entry) -> Result<SpecArg, Failure> {
+        let (name, target) = match entry.spec.split_once(".rt") {
+            Some((name, target)) => (name, target),
+            None => entry
+                .spec
+                .split_once(':')
+                .map_or((entry.spec.as_str(), ""), |(name, _)| entry.spec.split_at(name.len())),
+        };
+        let file = |folder: &PathBuf| Some(folder.join(format!("{name}.rt"))).filter(|file| file.is_file());
+        if let Some(file) = self.folders.iter().find_map(file) {
+            return Ok(SpecArg::parse(&format!("{}{target}", file.display())));
+        }
+        SpecArg::built_in(&format!("{name}{target}")).ok_or_else(|| {
+            let files = self.folders.iter().flat_map(|folder| specs_in(folder));
+            let stems = files.filter_map(|file| Some(file.file_stem()?.to_string_lossy().into_owned()));
+            let mut known: Vec<String> =
+                SpecArg::built_in_names().into_iter().map(str::to_owned).chain(stems).collect();
+            known.sort();
+            known.dedup();
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let message = rtc_runtime::error::unknown("spec", name, &known);
+            self.file.entry_error(entry, format!("`compare`: {message}")).into()
+        })
+    }
+
+    /// Refuses blocks under `models` for models that exist neither in the specs beside the experiment or of the
+    /// program, nor in those of its `compare`, nor in `trained`.
+    pub(crate) fn check_models(&self, trained: Option<&SpecArg>) -> Result<(), Failure> {
+        let mut known = SpecArg::built_in_models();
+        let beside = self.folders.iter().flat_map(|folder| specs_in(folder));
+        let compared = self.file.compare().iter().filter_map(|entry| self.spec_of(entry).ok());
+        let sources = beside.map(|file| SpecArg::parse(&file.display().to_string())).chain(compared);
+        for arg in sources.chain(trained.cloned()) {
+            known.extend(arg.source().iter().flat_map(names));
+        }
+        known.sort();
+        known.dedup();
+        Ok(self.file.check_models(&known.iter().map(String::as_str).collect::<Vec<_>>())?)
+    }
+
+    /// The edits of a resolved experiment with their places in the file, for reports of mistakes in them.
+    pub(crate) fn overrides(&self, model: &str, experiment: &Experiment) -> Vec<Override> {
+        self.placed(&experiment.set, self.file.written(model, &experiment.set))
+    }
+
+    /// The edits of an entry of `compare`.
+    pub(crate) fn overrides_of(&self, entry: &Entry) -> Vec<Override> {
+        self.placed(&entry.set, self.file.written_in(entry))
+    }
+
+    fn placed(&self, set: &[String], places: Vec<Option<Written>>) -> Vec<Override> {
+        let name = self.file.name();
+        let one = |(text, place): (&String, Option<Written>)| match place {
+            Some(Written { line, text, range }) => Override::inside(Source::part(name, text, line), range),
+            None => Override::alone(format!("{name}: set"), text),
+        };
+        set.iter().zip(places).map(one).collect()
+    }
+}
+
+/// The specs in a folder, by name. One that can't be read has none.
+fn specs_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "rt"));
+    files.sort();
+    files
+}

@@ -1,0 +1,292 @@
+//! A closer look at trained models: accuracy and depth by length, and how chosen inputs halt.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use rtc_compiler::spec::Block;
+use rtc_report::data::{Length, Panel, SplitLengths, Trace, Unit};
+use rtc_runtime::checkpoint::Slot;
+use rtc_runtime::examine::{OfLength, Traced, by_length, trace};
+use rtc_runtime::experiment::TaskSettings;
+use rtc_runtime::record::{SavedRun, write_file};
+use rtc_runtime::task::{Dataset, Example, Objective, Target, load};
+use serde::{Deserialize, Serialize};
+
+use super::Found;
+use crate::failure::Failure;
+use crate::saved::{HaltingArg, ModelOptions, Trained};
+use crate::spec_file::read_text;
+use crate::terminal::Terminal;
+
+/// How many examples are drawn, and how long they may be.
+const DRAWN: usize = 3;
+const DRAWN_LENGTH: usize = 80;
+
+/// What is kept in the folder of a run.
+const LENGTHS: &str = "lengths.json";
+
+/// What to look at.
+#[derive(Clone, Debug)]
+pub(crate) struct Closer {
+    /// Examples of every split; 0 for none, and no model.
+    pub(crate) examples: usize,
+    /// Inputs to draw instead of examples.
+    pub(crate) inputs: Option<PathBuf>,
+    /// Threads; changes speed alone.
+    pub(crate) threads: Option<NonZeroUsize>,
+}
+
+/// What was seen of one run.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) lengths: Vec<SplitLengths>,
+    pub(super) traces: Vec<Trace>,
+    pub(super) note: Option<String>,
+}
+
+/// `lengths.json`: what was measured, with what.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    rtc: String,
+    update: u64,
+    examples: usize,
+    splits: Vec<KeptSplit>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct KeptSplit {
+    split: String,
+    lengths: Vec<OfLength>,
+}
+
+/// Looks at one run after the other; those of one experiment share their data.
+pub(super) struct Look<'a> {
+    closer: &'a Closer,
+    data: Option<(TaskSettings, Vec<String>, Dataset)>,
+}
+
+impl<'a> Look<'a> {
+    pub(super) fn new(closer: &'a Closer) -> Self {
+        Self { closer, data: None }
+    }
+
+    /// Looks at the best checkpoint of a run; with `draw`, also at how it halts.
+    pub(super) fn at(&mut self, found: &Found, draw: bool, terminal: &Terminal) -> Result<Seen, Failure> {
+        if self.closer.examples == 0 && self.closer.inputs.is_none() {
+            return Ok(Seen::default());
+        }
+        if !SavedRun::checkpoint(&found.path, Slot::Best).is_dir() {
+            let note = "nothing is saved yet, so nothing is measured by length".to_owned();
+            return Ok(Seen { note: Some(note), ..Seen::default() });
+        }
+        let options = ModelOptions {
+            run: found.path.clone(),
+            checkpoint: "best".to_owned(),
+            halting: HaltingArg::Compact,
+            threads: self.closer.threads,
+        };
+        let mut trained = Trained::open(&options)?;
+        let lengths = self.lengths(&mut trained, terminal)?;
+        let traces = if draw { self.traces(&mut trained)? } else { vec![] };
+        Ok(Seen { lengths, traces, note: None })
+    }
+
+    /// The first examples of the evaluation splits.
+    fn examples(&mut self, trained: &Trained) -> Result<&Dataset, Failure> {
+        let splits = &trained.experiment.evaluate;
+        let mut settings = trained.experiment.task.clone();
+        for name in splits {
+            let split = trained.task.split(name).map_err(Failure::Usage)?;
+            let size = settings.sizes.get(name).copied().unwrap_or(split.count);
+            settings.sizes.insert(name.clone(), size.min(self.closer.examples));
+        }
+        let known = self.data.take().filter(|(of, names, _)| *of == settings && names == splits);
+        let (settings, splits, data) = match known {
+            Some(known) => known,
+            None => {
+                let names: Vec<&str> = splits.iter().map(String::as_str).collect();
+                let data = load(&settings, &names)?;
+                (settings, splits.clone(), data)
+            }
+        };
+        Ok(&self.data.insert((settings, splits, data)).2)
+    }
+
+    fn lengths(&mut self, trained: &mut Trained, terminal: &Terminal) -> Result<Vec<SplitLengths>, Failure> {
+        if self.closer.examples == 0 {
+            return Ok(vec![]);
+        }
+        let path = trained.path.join(LENGTHS);
+        let (rtc, update, examples) =
+            (env!("CARGO_PKG_VERSION").to_owned(), trained.state.progress.updates, self.closer.examples);
+        let kept = std::fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Kept>(&text).ok());
+        let fits = |kept: &Kept| kept.rtc == rtc && kept.update == update && kept.examples == examples;
+        if let Some(kept) = kept.filter(fits) {
+            return Ok(kept.splits.iter().map(split_lengths).collect());
+        }
+        let spinner = terminal.spinner("measuring by length");
+        let batch = trained.experiment.batch.size.div_ceil(trained.experiment.batch.accumulate);
+        let mut splits = vec![];
+        let data = self.examples(trained)?;
+        for split in trained.experiment.evaluate.clone() {
+            let lengths = by_length(&mut trained.model, data.split(&split), batch)?;
+            splits.push(KeptSplit { split, lengths });
+        }
+        drop(spinner);
+        let kept = Kept { rtc, update, examples, splits };
+        let text = serde_json::to_string(&kept).expect("names and numbers are valid JSON");
+        // A folder that can't be written to is no reason to show nothing.
+        if let Err(error) = write_file(&path, &(text + "\n")) {
+            terminal.message(&format!("what was measured is not kept: {error}"));
+        }
+        Ok(kept.splits.iter().map(split_lengths).collect())
+    }
+
+    /// How chosen inputs halt.
+    fn traces(&mut self, trained: &mut Trained) -> Result<Vec<Trace>, Failure> {
+        if !trained.halts() {
+            return Ok(vec![]);
+        }
+        let chosen = match &self.closer.inputs {
+            Some(path) => inputs(path, trained)?,
+            None => self.chosen(trained)?,
+        };
+        chosen.iter().map(|(title, example, known)| one(trained, title, example, *known)).collect()
+    }
+
+    /// Some examples of the first split that has any: the longest that is not too long, and shorter ones.
+    fn chosen(&mut self, trained: &Trained) -> Result<Vec<(String, Example, bool)>, Failure> {
+        let splits = trained.experiment.evaluate.clone();
+        let data = self.examples(trained)?;
+        let Some(split) = splits.iter().find(|split| !data.split(split).is_empty()) else { return Ok(vec![]) };
+        let mut by_length: Vec<(usize, &Example)> = data.split(split).iter().enumerate().collect();
+        by_length.sort_by_key(|(n, example)| (example.length(), *n));
+        let short = by_length.iter().filter(|(_, example)| example.length() <= DRAWN_LENGTH).count();
+        by_length.truncate(short.max(1));
+        let longest = by_length.last().map_or(1, |(_, example)| example.length());
+        let mut picked: Vec<usize> = (1..=DRAWN)
+            .map(|n| by_length.partition_point(|(_, example)| DRAWN * example.length() < n * longest))
+            .collect();
+        picked.dedup();
+        let example = |at: &usize| {
+            let (n, example) = by_length[*at];
+            (format!("{split}, example {}", n + 1), example.clone(), true)
+        };
+        Ok(picked.iter().map(example).collect())
+    }
+}
+
+fn split_lengths(kept: &KeptSplit) -> SplitLengths {
+    let length = |of: &OfLength| {
+        let OfLength { length, examples, scored, correct, steps } = *of;
+        Length { length, examples, scored, correct, steps }
+    };
+    SplitLengths { split: kept.split.clone(), lengths: kept.lengths.iter().map(length).collect() }
+}
+
+/// The inputs of a file, one per line, with a label that is not known and so is not looked at.
+fn inputs(path: &Path, trained: &Trained) -> Result<Vec<(String, Example, bool)>, Failure> {
+    let file = path.display().to_string();
+    let pairs = trained.task.objective() == Objective::Pair;
+    let mut found = vec![];
+    for (n, line) in read_text(path, "inputs")?.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let fault = |message: String| Failure::data(file.clone(), Some(n + 1), message);
+        let encode = |text: &str| trained.task.encode(text, &trained.options).map_err(fault);
+        let (first, second) = match line.split_once('\t') {
+            Some((first, second)) if pairs => (encode(first)?, Some(encode(second)?)),
+            None if pairs => return Err(fault("two sequences are needed, with a tab between them".to_owned())),
+            _ => (encode(line)?, None),
+        };
+        if first.is_empty() || second.as_ref().is_some_and(Vec::is_empty) {
+            return Err(fault("the sequence is empty".to_owned()));
+        }
+        let label = match trained.task.objective() {
+            Objective::Each => Target::Each { class: vec![0; first.len()], weight: vec![1.0; first.len()] },
+            _ => Target::Class(0),
+        };
+        found.push((format!("{file}:{}", n + 1), Example { tokens: first, second, label }, false));
+    }
+    Ok(found)
+}
+
+/// How one input halts; `known` says that its label means something.
+fn one(trained: &mut Trained, title: &str, example: &Example, known: bool) -> Result<Trace, Failure> {
+    let traced = trace(&mut trained.model, example)?;
+    let classes = trained.task.classes(&trained.options);
+    let name = |class: u32| classes.get(class as usize).cloned().unwrap_or_else(|| class.to_string());
+    let length = example.length();
+    let answer = match &example.label {
+        Target::Class(class) => {
+            let said = traced.predictions.first().map_or_else(String::new, |said| name(*said));
+            let sure = traced.confidence.first().map_or(0.0, |sure| 100.0 * sure);
+            let right = if known { format!(", right is {}", name(*class)) } else { String::new() };
+            format!(": answers {said} ({sure:.0} %){right}")
+        }
+        Target::Each { class, weight } if known => {
+            let scored = traced.predictions.iter().zip(class).zip(weight).filter(|(_, weight)| **weight != 0.0);
+            let (all, right) =
+                scored.fold((0, 0), |(all, right), ((said, class), _)| (all + 1, right + usize::from(said == class)));
+            format!(": {right} of {all} answers right")
+        }
+        Target::Each { .. } => String::new(),
+    };
+    let plural = if length == 1 { "" } else { "s" };
+    Ok(Trace { title: format!("{title}, {length} token{plural}{answer}"), panels: panels(trained, example, &traced) })
+}
+
+/// The units of an example, sorted into the recurrences that they belong to.
+fn panels(trained: &Trained, example: &Example, traced: &Traced) -> Vec<Panel> {
+    let names = trained.task.vocabulary(&trained.options);
+    let mut found: Vec<(String, usize, Panel)> = vec![];
+    for seen in &traced.units {
+        let (row, start) = (seen.unit.row, seen.unit.start);
+        let same = |(place, of, _): &&mut (String, usize, Panel)| *place == seen.place && *of == row;
+        let passes = found.iter().filter(|(place, of, _)| *place == seen.place && *of == row).count();
+        // A recurrence inside another one sees the same positions again in each of its steps.
+        let open = found
+            .iter_mut()
+            .rev()
+            .find(same)
+            .filter(|(.., panel)| panel.units.last().is_none_or(|last| last.start < start));
+        let unit = Unit { start, length: seen.unit.length, weights: seen.unit.weights() };
+        if let Some((.., panel)) = open {
+            panel.units.push(unit);
+            continue;
+        }
+        let mut place = seen.place.clone();
+        if example.second.is_some() {
+            place += if row == 0 { ", first sequence" } else { ", second sequence" };
+        }
+        if passes > 0 {
+            place += &format!(", run {}", passes + 1);
+        }
+        let tokens = if row == 0 { Some(&example.tokens) } else { example.second.as_ref() };
+        let positions = positions(trained, tokens.map_or(&[], Vec::as_slice), &names);
+        let bound = bound(&trained.spec.root, &seen.place);
+        found.push((seen.place.clone(), row, Panel { place, positions, bound, units: vec![unit] }));
+    }
+    found.into_iter().map(|(.., panel)| panel).collect()
+}
+
+/// The names of the positions of a row.
+fn positions(trained: &Trained, tokens: &[u32], names: &[String]) -> Vec<String> {
+    let name = |token: &u32| names.get(*token as usize).cloned().unwrap_or_else(|| token.to_string());
+    let mut positions: Vec<String> = tokens.iter().map(name).collect();
+    if trained.spec.root.child("embed").and_then(|embed| embed.word("tokens")) == Some("start_end") {
+        positions.insert(0, "START".to_owned());
+        positions.push("END".to_owned());
+    }
+    positions
+}
+
+/// The depth of the recurrence at this place, if it is a number.
+fn bound(root: &Block, place: &str) -> Option<usize> {
+    let inside = |block: &'_ Block, name: &str| {
+        block.children.iter().position(|child| child.variant == name || child.slot == name)
+    };
+    let mut block = root;
+    for name in place.split('.') {
+        block = &block.children[inside(block, name)?];
+    }
+    block.int("depth")
+}

@@ -1,0 +1,152 @@
+//! The folders of runs, and what their records say.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rtc_compiler::spec::{self, Spec};
+use rtc_report::data::{Evaluation, Model, ResultRow, Run, Step};
+use rtc_runtime::record::history::{EvaluationLine, History, StepLine};
+use rtc_runtime::record::{RunFolder, RunInfo};
+
+use super::Found;
+use crate::failure::Failure;
+use crate::model::{TaskFacts, short};
+use crate::saved::{compile, task_of};
+use crate::text::number;
+
+/// How deep below a folder runs are looked for.
+const DEEPEST: usize = 8;
+
+/// The folder that was named, there or below `runs`.
+pub(super) fn folder(named: &Path) -> Result<PathBuf, Failure> {
+    let below = Path::new("runs").join(named);
+    let found = [named, &below].into_iter().find(|path| path.is_dir()).map(Path::to_owned);
+    found.ok_or_else(|| Failure::io("open", named, std::io::Error::other("there is no such folder")))
+}
+
+/// The runs in a folder: itself, or all that lie below it, in the order of their paths.
+pub(super) fn below(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = vec![];
+    collect(folder, DEEPEST, &mut found)?;
+    if found.is_empty() {
+        return Err(Failure::io("open", folder, std::io::Error::other("there is no run in this folder or below it")));
+    }
+    Ok(found)
+}
+
+fn collect(folder: &Path, deep: usize, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    if RunFolder::exists(folder) {
+        found.push(folder.to_owned());
+        return Ok(());
+    }
+    let failed = |error| Failure::io("read", folder, error);
+    let mut inside = vec![];
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        // Links are not followed: they may lead around in circles.
+        if entry.file_type().map_err(failed)?.is_dir() {
+            inside.push(entry.path());
+        }
+    }
+    inside.sort();
+    match deep.checked_sub(1) {
+        Some(deep) => inside.iter().try_for_each(|path| collect(path, deep, found)),
+        None => Ok(()),
+    }
+}
+
+/// A run as its records say, with its spec as the compiler understands it and as text.
+pub(super) fn read(found: &Found) -> Result<(Run, Spec, String), Failure> {
+    let Found { path, saved } = found;
+    let history = History::read(path)?;
+    let (task, options) = task_of(&saved.experiment)?;
+    let compiled = compile(path, saved, &TaskFacts::of(task, &options))?;
+    let evaluations = dev(&history, &saved.experiment.dev);
+    let run = Run {
+        name: path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),
+        model: 0,
+        seed: saved.info.seed,
+        state: match (&saved.results, history.steps.last()) {
+            (Some(_), _) => "finished".to_owned(),
+            (None, Some(step)) => format!("unfinished, {} updates logged", number(step.update as f64)),
+            (None, None) => "unfinished, nothing logged".to_owned(),
+        },
+        dev: saved.experiment.dev.clone(),
+        parameters: saved.info.parameters,
+        facts: facts(found),
+        experiment: saved.experiment.to_yaml(),
+        steps: history.steps.iter().map(step).collect(),
+        best: saved
+            .results
+            .as_ref()
+            .map(|table| (table.best_update, table.dev_accuracy))
+            .or_else(|| best(&evaluations)),
+        evaluations,
+        results: saved.results.iter().flat_map(|table| &table.rows).map(result).collect(),
+        lengths: vec![],
+    };
+    let text = spec::text(&compiled.spec);
+    Ok((run, compiled.spec, text))
+}
+
+/// The measurements on dev, one per update: at the end dev may have been measured once more.
+fn dev(history: &History, split: &str) -> Vec<Evaluation> {
+    let mut found: Vec<Evaluation> = vec![];
+    for line in history.evaluations.iter().filter(|line| line.split == split) {
+        if found.last().is_none_or(|last| last.update < line.update) {
+            found.push(evaluation(line));
+        }
+    }
+    found
+}
+
+fn step(line: &StepLine) -> Step {
+    let StepLine { update, task_loss, accuracy, gradient_norm, learning_rate, mean_depth, .. } = *line;
+    Step { update, loss: task_loss, accuracy, learning_rate, gradient_norm, depth: mean_depth }
+}
+
+fn evaluation(line: &EvaluationLine) -> Evaluation {
+    Evaluation { update: line.update, loss: line.loss, accuracy: line.accuracy, depth: line.mean_depth }
+}
+
+fn result(row: &rtc_runtime::train::Row) -> ResultRow {
+    let (split, examples, depth) = (row.split.clone(), row.examples, row.mean_depth);
+    ResultRow { split, examples, accuracy: row.accuracy, majority: row.majority, loss: row.loss, depth }
+}
+
+/// The first of the highest, which is the one that is kept.
+fn best(evaluations: &[Evaluation]) -> Option<(u64, f64)> {
+    let measured = evaluations.iter().filter_map(|one| Some((one.update, one.accuracy?)));
+    measured.fold(None, |best: Option<(u64, f64)>, one| match best {
+        Some(best) if best.1 >= one.1 => Some(best),
+        _ => Some(one),
+    })
+}
+
+fn facts(found: &Found) -> Vec<(String, String)> {
+    let RunInfo { model, spec_hash, graph_hash, threads, versions, .. } = &found.saved.info;
+    let version = versions.get("rtc").map_or("unknown", String::as_str);
+    let facts = [
+        ("model", model.clone()),
+        ("task", found.saved.experiment.task.name.clone()),
+        ("folder", found.path.display().to_string()),
+        ("spec", short(spec_hash).to_owned()),
+        ("graph", short(graph_hash).to_owned()),
+        ("threads", threads.to_string()),
+        ("rtc", version.to_owned()),
+    ];
+    facts.map(|(name, value)| (name.to_owned(), value)).to_vec()
+}
+
+/// Whether a model of the report is this one.
+pub(super) fn same(model: &Model, name: &str, text: &str) -> bool {
+    model.text == text && (model.name == name || model.name.starts_with(&format!("{name} (")))
+}
+
+/// A name that no other model of the report has: models that differ by edits alone have their hash in it.
+pub(super) fn model_name(info: &RunInfo, others: &[Model]) -> String {
+    match others.iter().any(|model| model.name == info.model) {
+        true => format!("{} ({})", info.model, short(&info.spec_hash)),
+        false => info.model.clone(),
+    }
+}

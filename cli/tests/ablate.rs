@@ -1,0 +1,256 @@
+//! Grids with the real binary: killed and stopped ones end with the same table, what is finished is left alone, and what
+//! must not be compared is refused.
+#![cfg(unix)]
+
+mod support;
+
+use std::fs;
+use std::process::Child;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{Answer, Place, RTC};
+
+/// Longer than any start of the binary takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const COMPARE: &str = "\
+seeds: [1, 2]
+compare:
+  - tiny
+  - tiny:no_gate
+  - { spec: tiny, name: \"tiny, deep\", set: [depthwise.depth=4] }
+";
+
+/// A place with a grid of three models and two seeds; `more` is added to its experiment.
+fn place(more: &str) -> Place {
+    let place = Place::new();
+    let experiment = place.read("tiny.yaml").replace("epochs: 4", "epochs: 2");
+    place.write("grid.yaml", &format!("{experiment}{COMPARE}{more}"));
+    place
+}
+
+fn ablate(place: &Place, args: &[&str]) -> Answer {
+    place.rtc(&[&["ablate", "grid.yaml"], args].concat())
+}
+
+fn start(place: &Place, args: &[&str]) -> Child {
+    place.command(RTC).args([&["ablate", "grid.yaml"], args].concat()).spawn().expect("the binary runs")
+}
+
+fn signal(child: &Child, signal: i32) {
+    // SAFETY: sends a signal to a child that was not waited for, so that its number is still its own.
+    unsafe { libc::kill(child.id() as i32, signal) };
+}
+
+/// The lines that all runs of a grid have logged.
+fn logged(place: &Place, grid: &str) -> usize {
+    let inside = |path: &std::path::Path| -> Vec<_> {
+        fs::read_dir(path).map(|entries| entries.flatten().map(|entry| entry.path()).collect()).unwrap_or_default()
+    };
+    let runs: Vec<_> = inside(&place.path("runs").join(grid)).iter().flat_map(|model| inside(model)).collect();
+    let lines =
+        |run: &std::path::PathBuf| fs::read_to_string(run.join("metrics.jsonl")).unwrap_or_default().lines().count();
+    runs.iter().map(lines).sum()
+}
+
+/// Waits until the grid has logged so many lines; false if it has ended before.
+fn wait_for_lines(place: &Place, child: &mut Child, grid: &str, lines: usize) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        if logged(place, grid) >= lines {
+            return true;
+        }
+        if child.try_wait().expect("the state of a child").is_some() {
+            return false;
+        }
+        sleep(Duration::from_millis(1));
+    }
+    panic!("the grid makes no progress");
+}
+
+/// The files of a cell that must be equal wherever it is trained.
+fn numbers(place: &Place, run: &str) -> Vec<Vec<u8>> {
+    let files = ["metrics.jsonl", "results.json", "spec.rt", "checkpoints/best/weights.safetensors"];
+    files.map(|file| fs::read(place.path("runs").join(run).join(file)).expect(file)).to_vec()
+}
+
+#[test]
+fn a_killed_grid_goes_on_to_the_same_table_and_redoes_nothing() {
+    let place = place("");
+    let whole = ablate(&place, &["--grid", "whole", "--jobs", "1"]);
+    whole.code(0).says("0 of 6 cells are finished").says("[1/6] tiny seed 1: begins").says("[6/6] tiny, deep seed 2");
+    assert!(whole.stdout.starts_with("model"), "{}", whole.stdout);
+    let all = logged(&place, "whole");
+
+    let args = ["--grid", "killed", "--jobs", "2"];
+    for share in [1, 2, 3] {
+        let mut child = start(&place, &args);
+        if wait_for_lines(&place, &mut child, "killed", share * all / 4) {
+            signal(&child, libc::SIGKILL);
+        }
+        child.wait_with_output().expect("the binary ends");
+        let table = ablate(&place, &["--grid", "killed", "--table"]);
+        assert!(table.code(0).stdout.contains("seeds"), "the table of what is finished: {}", table.stdout);
+    }
+    let finished: Vec<_> = ["tiny/seed1", "tiny.no_gate/seed1"].map(|cell| place.path("runs/killed").join(cell)).into();
+    let times = || -> Vec<_> {
+        let time =
+            |run: &std::path::PathBuf| fs::metadata(run.join("results.json")).and_then(|file| file.modified()).ok();
+        finished.iter().map(time).collect()
+    };
+    let before = times();
+    assert!(before.iter().all(Option::is_some), "three quarters of the grid were done");
+    let resumed = ablate(&place, &args);
+    assert_eq!(resumed.code(0).stdout, whole.stdout);
+    assert_eq!(times(), before, "finished cells are left alone");
+    for cell in ["tiny/seed1", "tiny/seed2", "tiny.no_gate/seed2", "tiny-deep/seed1"] {
+        assert_eq!(numbers(&place, &format!("killed/{cell}")), numbers(&place, &format!("whole/{cell}")), "{cell}");
+    }
+    ablate(&place, &args).code(0).says("6 of 6 cells are finished");
+
+    // A cell is the run that `rtc train` makes on one thread.
+    let train =
+        ["train", "tiny.rt:no_gate", "--experiment", "grid.yaml", "--seed", "2", "--run", "alone", "--threads", "1"];
+    place.rtc(&train).code(0);
+    assert_eq!(numbers(&place, "alone"), numbers(&place, "whole/tiny.no_gate/seed2"));
+}
+
+#[test]
+fn a_stopped_grid_exits_with_75_and_goes_on() {
+    let place = place("");
+    let whole = ablate(&place, &["--grid", "whole", "--quiet"]);
+    assert_eq!(whole.code(0).stderr, "");
+    let mut child = start(&place, &["--jobs", "2"]);
+    assert!(wait_for_lines(&place, &mut child, "grid", 30));
+    ablate(&place, &[]).code(6).says("another process is training in this folder");
+    signal(&child, libc::SIGINT);
+    let stopped: Answer = child.wait_with_output().expect("the binary ends").into();
+    assert_eq!(stopped.code(75).says("stopped with").says("the same command goes on").stdout, "");
+    assert_eq!(ablate(&place, &[]).code(0).says("goes on after update").stdout, whole.stdout);
+}
+
+#[test]
+fn a_cell_that_fails_is_told_and_the_others_go_on() {
+    let place =
+        place("models:\n  tiny:no_gate:\n    optimiser: { learning_rate: 1e30 }\n    schedule: { warmup: 0 }\n");
+    let broken = ablate(&place, &["--with", "seeds=[1]"]);
+    broken.code(5).says("tiny:no_gate seed 1: failed: step").says("[3/3] tiny, deep seed 1: finished");
+    assert!(broken.stdout.contains("tiny:no_gate [1]      0     -"), "{}", broken.stdout);
+    assert!(broken.stdout.contains("[1] tiny:no_gate seed 1 failed: step"), "{}", broken.stdout);
+    let json = ablate(&place, &["--with", "seeds=[1]", "--table", "--json"]).code(0).json();
+    assert_eq!(json["models"][1]["cells"][0]["state"], "failed");
+    assert_eq!(json["models"][1]["cells"][0]["failure"]["code"], 5);
+    assert!(json["models"][0]["cells"][0]["results"]["splits"]["test"]["accuracy"].is_number(), "{json:#}");
+    // Only what failed is tried again; more seeds are added to what is there.
+    ablate(&place, &["--with", "seeds=[1]"]).code(5).says("2 of 3 cells are finished").says("[2/3] tiny:no_gate");
+    ablate(&place, &["--with", "seeds=[1, 2]"]).code(5).says("2 of 6 cells are finished");
+}
+
+#[test]
+fn folders_of_other_runs_are_refused() {
+    let place = place("");
+    let once = ["--with", "seeds=[1]"];
+    ablate(&place, &once).code(0);
+    let other = ablate(&place, &["--with", "seeds=[1]", "--with", "batch.size=8"]);
+    other.code(7).says("another value of the experiment").says("`--grid NAME`");
+    ablate(&place, &["--with", "seeds=[1]", "--set", "embed.width=8"]).code(7).says("another value of the spec");
+    ablate(&place, &["--with", "seeds=[1]", "--with", "batch.size=8", "--table"]).code(7);
+
+    // Results of other data or of another program are not put into one table without saying so.
+    let results = "runs/grid/tiny/seed1/results.json";
+    let good = place.read(results);
+    let mut changed: Value = serde_json::from_str(&good).expect("JSON");
+    changed["identity"]["data_hash"] = "0123456789abcdef0123456789abcdef".into();
+    place.write(results, &changed.to_string());
+    ablate(&place, &["--with", "seeds=[1]", "--table"])
+        .code(7)
+        .says("tiny seed 1 was trained on other data (0123456789ab)");
+    let mixed = ablate(&place, &["--with", "seeds=[1]", "--table", "--mixed"]);
+    assert!(mixed.code(0).stdout.contains("tiny [1]"), "{}", mixed.stdout);
+    changed["identity"] = serde_json::from_str::<Value>(&good).expect("JSON")["identity"].clone();
+    changed["identity"]["versions"]["code"] = "older".into();
+    place.write(results, &changed.to_string());
+    ablate(&place, &["--with", "seeds=[1, 2]"]).code(7).says("trained by another program (code older");
+    assert!(!place.path("runs/grid/tiny/seed2").exists(), "nothing was trained");
+    place.write(results, &good);
+    ablate(&place, &once).code(0);
+    // A folder of another program that holds a run of another graph.
+    let info = place.read("runs/grid/tiny/seed1/run.json").replace("\"graph_hash\": \"", "\"graph_hash\": \"0");
+    place.write("runs/grid/tiny/seed1/run.json", &info);
+    fs::remove_file(place.path(results)).expect("the results");
+    ablate(&place, &once).code(7).says("another value of the graph");
+}
+
+#[test]
+fn the_table_is_written_in_every_format() {
+    let place = place("");
+    let text = ablate(&place, &["--with", "seeds=[1]", "--parameters", "--depth"]);
+    let head: Vec<&str> = text.code(0).stdout.lines().next().unwrap_or_default().split_whitespace().collect();
+    assert_eq!(head, ["model", "parameters", "test", "depth", "test"]);
+    let table = |format: &str| {
+        let answer = ablate(&place, &["--with", "seeds=[1]", "--table", "--format", format]);
+        answer.code(0).is_quiet_about("data:");
+        answer.stdout
+    };
+    assert!(table("markdown").starts_with("| model"));
+    assert!(table("csv").starts_with("model,test,test deviation,notes\nmajority,"));
+    assert!(table("latex").contains("\\toprule\nmodel & test \\\\\n\\midrule\n"));
+    assert!(table("latex").contains("tiny:no\\_gate"));
+    ablate(&place, &["--table", "--format", "html"]).code(2).says("markdown");
+}
+
+#[test]
+fn a_dry_run_lists_the_cells_and_trains_nothing() {
+    let place = place("");
+    let dry = ablate(&place, &["--dry-run", "--jobs", "2"]);
+    let lines: Vec<&str> = dry.code(0).stdout.lines().collect();
+    assert_eq!(lines.len(), 8, "{}", dry.stdout);
+    assert!(lines[0].starts_with("model") && lines[0].contains("parameters") && lines[0].contains("operations"));
+    assert!(lines[1].starts_with("tiny ") && lines[4].starts_with("tiny "), "{}", dry.stdout);
+    assert!(lines[7].starts_with("6 cells to train in runs/grid, 2 at a time: at most about "), "{}", dry.stdout);
+    assert!(!place.path("runs").exists(), "nothing is written");
+    let json = ablate(&place, &["--dry-run", "--json"]).code(0).json();
+    let cell = &json["cells"][1];
+    assert_eq!((&cell["model"], &cell["updates"]), (&Value::from("tiny:no_gate"), &Value::from(20)));
+    assert!(cell["operations"].as_f64() > Some(1e6) && cell["seconds"].as_f64() > Some(0.0), "{cell}");
+}
+
+#[test]
+fn mistakes_are_shown_in_the_lines_of_the_experiment() {
+    let place = place("models:\n  tiny:\n    set:\n      - embed.width=8\n      - embed.widht=16\n");
+    let line = 1 + place.read("grid.yaml").lines().position(|line| line.contains("widht")).expect("the mistake");
+    let at = format!("grid.yaml:{line}:");
+    ablate(&place, &[]).code(3).says(&at).says("- embed.widht=16").says("did you mean `width`?");
+    let trained = place.rtc(&["train", "tiny.rt", "--experiment", "grid.yaml"]);
+    trained.code(3).says(&at);
+    assert!(!trained.stderr.contains("--set"), "{}", trained.stderr);
+
+    let wrong = |from: &str, to: &str| {
+        place.write("wrong.yaml", &place.read("grid.yaml").replace("widht", "width").replace(from, to));
+        place.rtc(&["ablate", "wrong.yaml"])
+    };
+    wrong("  - tiny\n", "  - tny\n").code(2).says("wrong.yaml:").says("there is no spec `tny`; did you mean `tiny`?");
+    wrong("tiny:no_gate", "tiny:no_gat").code(3).says("in `tiny:no_gat`").says("did you mean `no_gate`?");
+    wrong("depthwise.depth=4", "depthwise.dpeth=4").code(3).says("wrong.yaml:").says("did you mean `depth`?");
+    wrong("  tiny:\n", "  tinny:\n").code(2).says("`models.tinny`").says("did you mean `tiny`?");
+    wrong("seeds: [1, 2]", "seeds: [1, 1]").code(2).says("names 1 twice");
+    place.rtc(&["ablate", "tiny.yaml"]).code(2).says("has no `compare`");
+    ablate(&place, &["--grid", "../x"]).code(2).says("is no name");
+}
+
+#[test]
+fn specs_and_experiments_of_the_program_are_known_by_name() {
+    let place = Place::new();
+    let small = ["--with", "task.sizes={train: 64, dev: 16, test: 16, 200-300: 2, 500-600: 2, 900-1000: 2}"];
+    let args =
+        [&["ablate", "listops_ablation_smoke", "--dry-run", "--json", "--with", "seeds=[1]"], &small[..]].concat();
+    let json = place.rtc(&args).code(0).json();
+    let names: Vec<&str> = json["cells"].as_array().into_iter().flatten().filter_map(|c| c["model"].as_str()).collect();
+    let expected = "transformer ut gut gut:no_gate gut:no_transition gut:token_halt gut:no_halt tlb gutlb";
+    assert_eq!(names.join(" "), expected);
+    place.rtc(&["check", "gut:no_gate"]).code(0);
+    place.rtc(&["check", "ut_no_halt"]).code(0);
+    place.rtc(&["check", "gut:nogate"]).code(3).says("did you mean `no_gate`?");
+}

@@ -1,0 +1,145 @@
+//! `rtc report` on real runs: finished ones, unfinished ones, several, broken ones.
+
+mod support;
+
+use std::fs;
+
+use serde_json::Value;
+use support::Place;
+
+/// How often a text is in a page.
+fn count(page: &str, text: &str) -> usize {
+    page.matches(text).count()
+}
+
+#[test]
+fn a_run_becomes_a_page_and_plots() {
+    let place = Place::new();
+    place.train(&["--run", "<b>&one"]).code(0);
+    let answer = place.rtc(&["report", "<b>&one", "--plots", "plots", "--examples", "16"]);
+    assert_eq!(answer.code(0).stdout, "runs/<b>&one/report.html\n");
+    answer.says("1 run");
+    let page = place.read("runs/<b>&one/report.html");
+    assert_eq!(count(&page, "<svg"), 5 + 2 + 1 + 3, "curves, by length, structure, three inputs");
+    assert_eq!(count(&page, "class=\"empty\""), 0);
+    assert!(
+        page.contains("&lt;b&gt;&amp;one") && !page.contains("<b>&") && !page.contains("http"),
+        "names are escaped"
+    );
+    for name in ["loss", "accuracy", "depth", "learning_rate", "accuracy_by_length", "halting-tiny-1", "structure-tiny"]
+    {
+        assert!(place.read(&format!("plots/{name}.svg")).starts_with("<svg xmlns="), "{name}");
+        let png = fs::read(place.path(&format!("plots/{name}.png"))).expect(name);
+        assert!(png.starts_with(b"\x89PNG"), "{name}");
+    }
+    let kept = place.read("runs/<b>&one/lengths.json");
+    let lengths: Value = serde_json::from_str(&kept).expect("JSON");
+    let of_test = lengths["splits"][0]["lengths"].as_array().expect("a list");
+    assert_eq!(of_test.iter().filter_map(|of| of["examples"].as_u64()).sum::<u64>(), 16);
+    place.rtc(&["report", "<b>&one", "-o", "again/page.html", "--examples", "16"]).code(0);
+    assert_eq!(place.read("again/page.html"), page, "the same run gives the same page");
+    assert_eq!(place.read("runs/<b>&one/lengths.json"), kept);
+}
+
+#[test]
+fn the_measurement_by_length_is_that_of_an_evaluation() {
+    let place = Place::new();
+    place.train(&["--run", "one"]).code(0);
+    place.rtc(&["report", "one", "--examples", "1000"]).code(0);
+    let lengths: Value = serde_json::from_str(&place.read("runs/one/lengths.json")).expect("JSON");
+    let sum = |of: &str| {
+        let all = lengths["splits"][0]["lengths"].as_array().expect("a list");
+        all.iter().filter_map(|length| length[of].as_f64()).sum::<f64>()
+    };
+    let table = place.rtc(&["eval", "runs/one", "--json"]).code(0).json();
+    let row = &table["splits"][0];
+    assert_eq!(row["examples"].as_f64(), Some(sum("examples")));
+    let close = |found: &Value, sum: f64| (found.as_f64().expect("a number") * 32.0 - sum).abs() < 1e-6;
+    assert!(close(&row["accuracy"], sum("correct")) && close(&row["mean_depth"], sum("steps")), "{row} {lengths}");
+}
+
+#[test]
+fn inputs_are_drawn_and_errors_name_their_line() {
+    let place = Place::new();
+    place.train(&["--run", "one"]).code(0);
+    place.write("inputs.txt", "[MAX 2 9 ]\n\n[MIN 4 [MAX 2 9 ] 7 ]\n");
+    place.rtc(&["report", "one", "--inputs", "inputs.txt", "--examples", "0"]).code(0);
+    let page = place.read("runs/one/report.html");
+    assert!(page.contains("inputs.txt:1, 4 tokens: answers") && page.contains("inputs.txt:3, 8 tokens"), "titles");
+    assert!(page.contains(">START</text>") && page.contains(">[MIN</text>"), "positions have names");
+    assert!(page.contains("Nothing was measured by length."));
+    place.write("inputs.txt", "[MAX 2 9 ]\n[MAX 2 ten ]\n");
+    place.rtc(&["report", "one", "--inputs", "inputs.txt"]).code(4).says("inputs.txt:2").says("`ten` is no symbol");
+    place.rtc(&["report", "one", "--inputs", "missing.txt"]).code(6).says("missing.txt");
+    let told = place.rtc(&["predict", "runs/one", "[MAX 2 9 ]", "--show-halting", "--json"]).code(0).json();
+    let unit = &told["halting"][0];
+    assert_eq!((&unit["place"], &unit["start"], &unit["length"]), (&"depthwise".into(), &0.into(), &6.into()));
+    let weights: Vec<f64> = serde_json::from_value(unit["weights"].clone()).expect("numbers");
+    assert_eq!(weights.len() as f64, told["steps"].as_f64().expect("steps") + 1.0);
+    assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-6, "{weights:?}");
+    let text = place.rtc(&["predict", "runs/one", "[MAX 2 9 ]", "--show-halting"]);
+    assert!(text.code(0).stdout.contains("    depthwise  positions 0-5  steps "), "{}", text.stdout);
+}
+
+#[test]
+fn a_folder_of_runs_is_compared_and_broken_ones_are_left_out() {
+    let place = Place::new();
+    place.train(&["--runs", "grid/a", "--run", "one"]).code(0);
+    place.train(&["--runs", "grid/a", "--run", "two", "--seed", "2"]).code(0);
+    let spec = [
+        "train",
+        "tiny.rt:no_halt",
+        "--experiment",
+        "tiny.yaml",
+        "--runs",
+        "grid",
+        "--run",
+        "three",
+        "--max-steps",
+        "2",
+    ];
+    place.rtc(&spec).code(0);
+    // What a killed run leaves: no table, half a line, no evaluation yet.
+    let folder = place.path("grid/three");
+    fs::remove_file(folder.join("results.json")).expect("it was there");
+    fs::remove_dir_all(folder.join("checkpoints")).expect("it was there");
+    fs::write(folder.join("metrics.jsonl"), "{\"kind\":\"step\",\"upd").expect("it can be written");
+    fs::create_dir_all(place.path("grid/empty/deep")).expect("new folders");
+    let answer = place.rtc(&["report", "grid", "--examples", "8"]);
+    assert_eq!(answer.code(0).stdout, "grid/report.html\n");
+    let page = place.read("grid/report.html");
+    assert!(page.contains("3 runs, 2 models") && page.contains("mean of 2"), "models are compared");
+    assert!(page.contains("unfinished, nothing logged") && page.contains("three: nothing is saved yet"));
+    assert!(page.contains("Structure of tiny:no_halt"), "an unfinished run has a structure");
+
+    let broken = place.path("grid/a/two/metrics.jsonl");
+    let lines = fs::read_to_string(&broken).expect("it was there");
+    fs::write(&broken, format!("nonsense\n{lines}")).expect("it can be written");
+    place
+        .rtc(&["report", "grid", "-o", "some.html", "--examples", "8"])
+        .code(0)
+        .says("is left out")
+        .says("metrics.jsonl:1");
+    assert!(place.read("some.html").contains("2 runs, 2 models"));
+    place.rtc(&["report", "grid/a/two"]).code(4).says("metrics.jsonl:1: this is no line of metrics");
+}
+
+#[test]
+fn what_is_no_run_is_refused() {
+    let place = Place::new();
+    place.rtc(&["report"]).code(2);
+    place.rtc(&["report", "missing"]).code(6).says("there is no such folder");
+    fs::create_dir(place.path("empty")).expect("a new folder");
+    place.rtc(&["report", "empty"]).code(6).says("there is no run in this folder or below it");
+    place.train(&["--run", "one", "--max-steps", "2"]).code(0);
+    let run = place.path("runs/one");
+    fs::write(run.join("checkpoints/best/weights.safetensors"), "damaged").expect("it can be written");
+    place.rtc(&["report", "one"]).code(7).says("is refused");
+    place.rtc(&["report", "one", "--examples", "0"]).code(0);
+    let spec = fs::read_to_string(run.join("spec.rt")).expect("it was there");
+    fs::write(run.join("spec.rt"), spec.replace("depth: 3", "depth: 4")).expect("it can be written");
+    place.rtc(&["report", "one", "--examples", "0"]).code(7).says("spec.rt was changed");
+    fs::write(run.join("run.json"), "{").expect("it can be written");
+    place.rtc(&["report", "one"]).code(7).says("run.json");
+    place.rtc(&["report", "."]).code(6).says("nothing but 1 broken run");
+}

@@ -1,0 +1,185 @@
+//! How reaches pass through single ops.
+
+use super::mask::{self, Steps};
+use super::path::Cause;
+use super::{Analysis, Reach, Why};
+use crate::ir::graph::{NodeId, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::Attr;
+
+impl Analysis<'_> {
+    /// Raises all results.
+    fn raise_results(&mut self, id: NodeId, reach: Reach, from: Option<Value>, why: &Why) {
+        for result in self.graph.node(id).results.clone() {
+            self.raise(result, reach, Cause { node: id, from, why: why.clone() });
+        }
+    }
+
+    /// As `raise_results`, for a way in which later tokens come in; nothing where that is taken for granted.
+    pub(super) fn raise_leaking(&mut self, id: NodeId, reach: Reach, from: Option<Value>, why: &Why) {
+        if !self.forgiven.contains(&id) {
+            self.raise_results(id, reach, from, why);
+        }
+    }
+
+    /// Passes the reach of the first `count` operands on, unit by unit. An operand with positions that the results do not
+    /// have is read as a whole.
+    pub(super) fn units(&mut self, id: NodeId, count: usize) {
+        let node = self.graph.node(id);
+        let taken: Vec<Value> = node.operands.iter().copied().take(count).collect();
+        let (reach, from) = self.farthest(&taken);
+        self.raise_results(id, reach, from, &Why::Flows);
+        let axes: Vec<Option<&str>> = node.results.iter().map(|v| self.graph.ty(*v).ragged()).collect();
+        for value in taken {
+            let axis = self.graph.ty(value).ragged();
+            if let Some(depth) = self.axis_depth(value).filter(|_| axes.iter().any(|a| *a != axis)) {
+                self.raise_leaking(id, Reach::whole(depth), Some(value), &Why::Pool(node.op));
+            }
+        }
+    }
+
+    pub(super) fn first(&mut self, id: NodeId) {
+        self.units(id, 1);
+    }
+
+    /// As `units`; where the channels are the positions themselves, all of them are read.
+    pub(super) fn channels(&mut self, id: NodeId) {
+        self.units(id, usize::MAX);
+        let node = self.graph.node(id);
+        for value in &node.operands {
+            let alone = self.graph.ty(*value).dims().len() == 2;
+            if let Some(depth) = self.axis_depth(*value).filter(|_| alone) {
+                self.raise_leaking(id, Reach::whole(depth), Some(*value), &Why::Pool(node.op));
+            }
+        }
+    }
+
+    pub(super) fn pool(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let x = node.operands[0];
+        self.raise_results(id, self.reach(x), Some(x), &Why::Flows);
+        if let Some(depth) = self.axis_depth(x) {
+            self.raise_leaking(id, Reach::whole(depth), Some(x), &Why::Pool(node.op));
+        }
+    }
+
+    /// What is read from the left is the past; from the right, every position counts.
+    pub(super) fn scan(&mut self, id: NodeId) {
+        self.units(id, usize::MAX);
+        let node = self.graph.node(id);
+        let x = node.operands[0];
+        let past = node.attrs.get("side").and_then(Attr::text) == Some("left");
+        if let Some(depth) = self.axis_depth(x).filter(|_| !past) {
+            self.raise_leaking(id, Reach::whole(depth), Some(x), &Why::Pool(node.op));
+        }
+    }
+
+    /// The first position depends on the first position alone; the last one stands where the row ends.
+    pub(super) fn position(&mut self, id: NodeId) {
+        match self.graph.node(id).attrs.get("at").and_then(Attr::text) {
+            Some("first") => {
+                let x = self.graph.node(id).operands[0];
+                self.raise_results(id, self.reach(x), Some(x), &Why::Flows);
+            }
+            _ => self.pool(id),
+        }
+    }
+
+    /// The token before a position of the framed row decides whether END stands there.
+    pub(super) fn frame(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let (reach, from) = self.farthest(&node.operands);
+        self.raise_results(id, reach.max(Reach::Own), from, &Why::Flows);
+    }
+
+    pub(super) fn input(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let name = node.attrs.get("name").and_then(Attr::text).unwrap_or_default();
+        match name {
+            "tokens" => self.raise_results(id, Reach::Own, None, &Why::Flows),
+            other => self.raise_leaking(id, Reach::whole(0), None, &Why::Input(other.to_owned())),
+        }
+    }
+
+    pub(super) fn halt_test(&mut self, id: NodeId) {
+        self.units(id, usize::MAX);
+        let cap = self.graph.node(id).attrs.get("cap").and_then(Attr::text);
+        if let Some(axis) = cap {
+            let depth = self.depth_of(axis, self.graph.node(id).region);
+            let from = self.graph.node(id).operands.first().copied();
+            self.raise_leaking(id, Reach::whole(depth), from, &Why::Cap);
+        }
+    }
+
+    /// Parameters have no rows; what is made of them alone is the same for all.
+    pub(super) fn rows(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let (reach, from) = self.farthest(&node.operands);
+        self.raise_results(id, reach, from, &Why::Flows);
+        if node.operands.iter().any(|v| self.graph.ty(*v).is_batched()) {
+            self.raise_leaking(id, Reach::Rows, from, &Why::Mixes(node.op));
+        }
+    }
+
+    /// Results, and what a body gets, depend on everything.
+    pub(super) fn everything(&mut self, id: NodeId, why: Why) {
+        let node = self.graph.node(id);
+        let from = node.operands.first().copied();
+        self.raise_results(id, Reach::Rows, from, &why);
+        for param in node.body.map_or(&[][..], |body| self.graph.params(body)).to_vec() {
+            self.raise(param, Reach::Rows, Cause { node: id, from, why: why.clone() });
+        }
+    }
+
+    /// A query depends on itself, and on keys and values as far as the mask lets it see.
+    pub(super) fn attention(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let [query, key, value, ..] = node.operands[..] else { return };
+        let (reach, from) = self.farthest(&[query]);
+        self.raise_results(id, reach, from, &Why::Flows);
+        let (reach, from) = self.farthest(&node.operands[1..]);
+        self.raise_results(id, reach, from, &Why::Flows);
+        let axis = |v: Value| self.graph.ty(v).ragged();
+        let (queries, keys) = (self.axis_depth(query), self.axis_depth(key));
+        match (keys, queries) {
+            // Slots have no positions. What tells how many queries there are tells the length.
+            (None, Some(depth)) if mask::reads_length(node.attrs.get("mask")) => {
+                self.raise_leaking(id, Reach::whole(depth), Some(query), &Why::Mask(mask::Sight::Length));
+            }
+            (None, _) => {}
+            (Some(depth), _) if axis(query) == axis(key) => {
+                let sight = self.sight(id);
+                if sight != mask::Sight::Past {
+                    self.raise_leaking(id, Reach::whole(depth), from.or(Some(value)), &Why::Mask(sight));
+                }
+            }
+            (Some(depth), _) => self.raise_leaking(id, Reach::whole(depth), from.or(Some(value)), &Why::Keys),
+        }
+    }
+
+    /// What the mask of an attention lets a query see.
+    fn sight(&self, id: NodeId) -> mask::Sight {
+        let node = self.graph.node(id);
+        let heads = node.attrs.get("heads").and_then(Attr::int).unwrap_or(1);
+        let steps = match node.operands.get(3) {
+            None => Steps::Below(1),
+            Some(step) => self.counts_steps(*step).map_or(Steps::Any, |recur| self.steps(recur)),
+        };
+        mask::sight(node.attrs.get("mask"), heads, steps)
+    }
+
+    /// How many steps a recurrence takes at most.
+    fn steps(&self, recur: NodeId) -> Steps {
+        self.graph.node(recur).attrs.get("bound").and_then(Attr::int).map_or(Steps::Any, Steps::Below)
+    }
+
+    /// What a body yields, its loop passes on.
+    pub(super) fn leave(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        if node.op == Op::Yield
+            && let Some(owner) = self.graph.owner(node.region)
+        {
+            self.open.extend(self.places.get(&owner));
+        }
+    }
+}

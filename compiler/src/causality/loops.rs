@@ -1,0 +1,132 @@
+//! How reaches pass through depth and chunk recurrences.
+
+use super::path::Cause;
+use super::{Analysis, Reach, Why};
+use crate::expr::{Expr, Var};
+use crate::ir::graph::{NodeId, RegionId, Value};
+use crate::ir::loops;
+use crate::ir::ops::Op;
+use crate::ir::types::Attr;
+
+impl Analysis<'_> {
+    /// A carried value depends on its start and on what the body yields; its result besides on how often the body runs.
+    pub(super) fn recur(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let Some(body) = node.body else { return };
+        let (params, yields) = (self.graph.params(body).to_vec(), loops::yielded(self.graph, id).to_vec());
+        let bound = self.bound_reach(id);
+        for (n, &start) in node.operands.iter().enumerate() {
+            let (Some(&param), Some(&result)) = (params.get(n), node.results.get(n)) else { break };
+            let pass = |from| Cause { node: id, from: Some(from), why: Why::Flows };
+            self.raise(param, self.reach(start), pass(start));
+            self.raise(result, self.reach(start), pass(start));
+            let Some(&next) = yields.get(n).filter(|next| **next != param) else { continue };
+            self.raise(param, self.reach(next), pass(next));
+            self.raise(result, self.reach(next), pass(next));
+            if let Some(reach) = bound.filter(|_| !self.forgiven.contains(&id)) {
+                self.raise(result, reach, Cause { node: id, from: Some(start), why: Why::Bound });
+            }
+            if let Some(&go) = yields.get(node.operands.len()).filter(|go| !self.outlives(body, **go, n)) {
+                let why = if self.reach(go).leaks() { Why::Go } else { Why::Flows };
+                self.raise(result, self.reach(go), Cause { node: id, from: Some(go), why });
+            }
+        }
+    }
+
+    /// What the bound of a recurrence tells: a number nothing, an expression the length of the row.
+    fn bound_reach(&self, id: NodeId) -> Option<Reach> {
+        let node = self.graph.node(id);
+        let bound = node.attrs.get("bound").filter(|bound| bound.int().is_none())?;
+        let fixed = Expr::try_from(bound).is_ok_and(|e| !e.uses(Var::Length) && !holds_given(&e));
+        let depth = node.operands.iter().find_map(|v| self.axis_depth(*v)).unwrap_or(0);
+        (!fixed).then(|| Reach::whole(depth))
+    }
+
+    /// Whether carried value `n` is what it would be if the loop ran on after `go` has become false: each position keeps it
+    /// from the step on in which its own flag falls, flags stay down, and `go` is that any of them is up.
+    fn outlives(&self, body: RegionId, go: Value, n: usize) -> bool {
+        let (params, yields) = (self.graph.params(body), self.yielded(body));
+        let made = |value: Value, op: Op| {
+            self.graph.producer(value).map(|id| self.graph.node(id)).filter(|node| node.op == op)
+        };
+        let Some(flag) = made(go, Op::Any).map(|any| any.operands[0]) else { return false };
+        let latched = yields
+            .iter()
+            .zip(params)
+            .any(|(next, param)| *next == flag && made(flag, Op::And).is_some_and(|and| and.operands.contains(param)));
+        let kept = yields.get(n).and_then(|next| made(*next, Op::Select));
+        latched && kept.is_some_and(|select| select.operands[0] == flag && params.get(n) == select.operands.get(2))
+    }
+
+    fn yielded(&self, body: RegionId) -> &[Value] {
+        self.graph.terminator(body).map_or(&[], |end| &self.graph.node(end).operands)
+    }
+
+    /// What a chunk carries to the next one lies before it there; what it gives for its positions stays with them.
+    pub(super) fn chunks(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let Some(body) = node.body else { return };
+        let inside = self.depths[body.index()];
+        let carried = loops::layout(self.graph, id).carried;
+        let (params, yields) = (self.graph.params(body).to_vec(), loops::yielded(self.graph, id).to_vec());
+        self.cut(id, body);
+        let pass = |from| Cause { node: id, from: Some(from), why: Why::Flows };
+        for (&param, &start) in params.iter().zip(&node.operands) {
+            self.raise(param, self.reach(start), pass(start));
+        }
+        for (n, &next) in yields.iter().enumerate() {
+            let Some(&result) = node.results.get(n) else { break };
+            let reach = self.reach(next);
+            if n >= carried {
+                self.raise(result, given(reach, inside), pass(next));
+                continue;
+            }
+            let (start, param) = (node.operands[n], params[n]);
+            self.raise(result, self.reach(start), pass(start));
+            if next != param {
+                self.raise(param, if within(reach, inside) { Reach::Earlier } else { reach }, pass(next));
+                let reach = if within(reach, inside) { Reach::whole(inside - 1) } else { reach };
+                self.raise(result, reach, Cause { node: id, from: Some(next), why: Why::Last });
+            }
+        }
+    }
+
+    /// Where the length decides how chunks are cut, every value inside depends on it, if only through its position there.
+    fn cut(&mut self, id: NodeId, body: RegionId) {
+        let node = self.graph.node(id);
+        let reach = match node.attrs.get("cut").and_then(Attr::text) {
+            Some("position") if !node.attrs.contains_key("count") => return,
+            Some("position") => Reach::whole(self.depths[body.index()] - 1),
+            _ => Reach::Rows,
+        };
+        let done = self.graph.params(body).first().is_none_or(|param| self.reach(*param) >= reach);
+        if done || self.forgiven.contains(&id) {
+            return;
+        }
+        let from = node.operands.last().copied();
+        let results = self.graph.walk(body).into_iter().flat_map(|id| self.graph.node(id).results.clone());
+        let bodies = self.graph.walk(body).into_iter().filter_map(|id| self.graph.node(id).body);
+        let params = bodies.chain([body]).flat_map(|body| self.graph.params(body).to_vec());
+        for value in params.chain(results).collect::<Vec<_>>() {
+            self.raise(value, reach, Cause { node: id, from, why: Why::Cut });
+        }
+    }
+}
+
+/// Whether a reach ends inside the chunk.
+fn within(reach: Reach, inside: usize) -> bool {
+    reach <= Reach::whole(inside)
+}
+
+/// The reach of a position outside, of which the chunk gives the value.
+fn given(reach: Reach, inside: usize) -> Reach {
+    match reach {
+        Reach::Earlier => Reach::Own,
+        Reach::Whole(_) if within(reach, inside) => Reach::whole(inside - 1),
+        other => other,
+    }
+}
+
+fn holds_given(expr: &Expr) -> bool {
+    *expr == Expr::Given || expr.operands().into_iter().any(holds_given)
+}

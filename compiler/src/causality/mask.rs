@@ -1,0 +1,174 @@
+//! What a mask lets a query see: a proof that it hides later keys, or a position that it does not hide.
+//!
+//! The proof refutes `mask and j > i` for all positions, steps and heads. A mask is true only if its parts have exact values
+//! (an overflow or a division by zero hides the key), so that exact integer arithmetic speaks for it.
+
+use super::linear::Refuter;
+use crate::expr::{Env, Expr, Value, Var, eval};
+use crate::ir::types::Attr;
+
+/// What a query at position `i` sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// Provably no key behind its own position.
+    Past,
+    /// Everything: there is no mask.
+    All,
+    /// At this step, query `i` sees key `j > i`.
+    Later {
+        /// Step of the recurrence, from 0.
+        step: i64,
+        /// Position of the query.
+        i: i64,
+        /// Position of the key.
+        j: i64,
+    },
+    /// Perhaps later keys: neither a proof nor an example was found.
+    Unproved,
+    /// No later key, but which earlier ones depends on the length.
+    Length,
+}
+
+/// How many steps the recurrence around takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Steps {
+    /// Fewer than some number: the last step is one less.
+    Below(i64),
+    /// Nobody knows.
+    Any,
+}
+
+/// Rows of this length are searched for a later key that is seen.
+const SEARCHED: i64 = 12;
+/// So many steps and heads of them.
+const REPEATS: i64 = 4;
+
+impl Sight {
+    /// In words that follow the name of the op.
+    pub(super) fn describe(self) -> String {
+        match self {
+            Self::Past => "sees no later key".to_owned(),
+            Self::All => "has no mask: every position sees all others".to_owned(),
+            Self::Later { step: 0, i, j } => format!("lets position {i} see position {j}"),
+            Self::Later { step, i, j } => format!("lets position {i} see position {j} at step {step}"),
+            Self::Unproved => "has a mask that does not provably hide later positions".to_owned(),
+            Self::Length => "has a mask that depends on the length".to_owned(),
+        }
+    }
+}
+
+/// What the `mask` of an attention with so many heads lets a query see.
+pub(super) fn sight(mask: Option<&Attr>, heads: i64, steps: Steps) -> Sight {
+    let expr = match mask {
+        None => return Sight::All,
+        Some(mask) => match mask.text() {
+            Some("causal") => return Sight::Past,
+            Some("all") => return Sight::All,
+            _ => Expr::try_from(mask),
+        },
+    };
+    let Ok(expr) = expr else { return Sight::Unproved };
+    if !hides_later(&expr, heads, steps) {
+        return later(&expr, heads, steps).unwrap_or(Sight::Unproved);
+    }
+    if expr.uses(Var::Length) { Sight::Length } else { Sight::Past }
+}
+
+/// Whether the mask tells how long the row is.
+pub(super) fn reads_length(mask: Option<&Attr>) -> bool {
+    mask.and_then(|mask| Expr::try_from(mask).ok()).is_some_and(|expr| expr.uses(Var::Length))
+}
+
+/// Whether no query sees a later key.
+fn hides_later(expr: &Expr, heads: i64, steps: Steps) -> bool {
+    let mut refuter = Refuter::new(2000);
+    for var in Var::ALL {
+        refuter.at_least(var, 0);
+    }
+    refuter.less(Var::I, Var::J);
+    refuter.less(Var::I, Var::Length);
+    refuter.less(Var::J, Var::Length);
+    refuter.at_most(Var::Head, heads - 1);
+    if let Steps::Below(steps) = steps {
+        refuter.at_most(Var::Step, steps - 1);
+    }
+    refuter.refutes(expr)
+}
+
+/// A later key that is seen in a short row.
+fn later(expr: &Expr, heads: i64, steps: Steps) -> Option<Sight> {
+    let steps = if let Steps::Below(steps) = steps { steps.min(REPEATS) } else { REPEATS };
+    for step in 0..steps {
+        for (i, j) in (0..SEARCHED).flat_map(|i| (i + 1..SEARCHED).map(move |j| (i, j))) {
+            let seen = |head| eval(expr, &Env { i, j, step, head, length: SEARCHED, given: None });
+            if (0..heads.min(REPEATS)).any(|head| seen(head) == Ok(Value::Bool(true))) {
+                return Some(Sight::Later { step, i, j });
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::attr;
+
+    fn of(mask: &str) -> Sight {
+        of_steps(mask, Steps::Any)
+    }
+
+    fn of_steps(mask: &str, steps: Steps) -> Sight {
+        sight(Some(&attr::parse(mask).expect("a mask")), 2, steps)
+    }
+
+    #[test]
+    fn causal_masks_are_proved() {
+        for mask in [
+            "causal",
+            "le(j, i)",
+            "lt(j, i)",
+            "ge(sub(i, j), 0)",
+            "not(gt(j, i))",
+            "not(or(gt(j, i), eq(head, 1)))",
+            "eq(i, j)",
+            "false",
+            "and(le(j, i), eq(rem(sub(i, j), pow(2, step)), 0))",
+            "and(and(le(j, i), eq(rem(sub(i, j), pow(2, step)), 0)), lt(div(sub(i, j), pow(2, step)), 2))",
+            "or(eq(j, i), and(lt(j, i), eq(head, 0)))",
+            "eq(div(sub(i, j), 4), 0)",
+            "eq(max(i, j), i)",
+            "le(add(mul(2, j), 1), add(mul(2, i), step))",
+            "and(le(j, add(i, step)), le(step, 0))",
+            "eq(le(j, i), true)",
+            "lt(add(j, length), i)",
+        ] {
+            let expected = if mask.contains("length") { Sight::Length } else { Sight::Past };
+            let steps = if mask.contains("add(mul(2, j)") { Steps::Below(2) } else { Steps::Any };
+            assert_eq!(of_steps(mask, steps), expected, "{mask}");
+        }
+    }
+
+    #[test]
+    fn leaks_are_shown() {
+        for (mask, step, i, j) in [
+            ("true", 0, 0, 1),
+            ("le(j, add(i, 1))", 0, 0, 1),
+            ("ge(j, i)", 0, 0, 1),
+            ("le(j, add(i, step))", 1, 0, 1),
+            ("or(le(j, i), eq(j, 5))", 0, 0, 5),
+            ("not(and(gt(j, i), eq(head, 1)))", 0, 0, 1),
+            ("lt(rem(j, 4), 2)", 0, 0, 1),
+        ] {
+            assert_eq!(of(mask), Sight::Later { step, i, j }, "{mask}");
+        }
+        assert_eq!(of_steps("le(j, add(i, step))", Steps::Below(1)), Sight::Past);
+    }
+
+    #[test]
+    fn what_is_not_linear_is_not_accepted() {
+        // Causal, but not for a reason of linear arithmetic.
+        assert_eq!(of("ge(mul(sub(i, j), sub(i, j)), 9223372036854775807)"), Sight::Unproved);
+        assert_eq!(of("gt(j, add(i, 100))"), Sight::Unproved);
+    }
+}

@@ -1,0 +1,54 @@
+//! Readout of every token.
+
+use super::fits_task;
+use crate::diag::{Diagnostic, Kind, Problems};
+use crate::feature::{Feature, Lowering, Site};
+use crate::schema::{Schema, word};
+
+/// The feature.
+pub(super) const EACH: Feature = Feature {
+    schema: Schema {
+        slot: "readout",
+        variant: "each",
+        doc: "Every token's state by itself, for tasks with an answer per token.",
+        fields: &[word(
+            "sees",
+            &["past", "all"],
+            "past",
+            "`past`: an answer depends only on the tokens up to its own, masks and means stop there if not said otherwise, \
+             and the compiler proves it; `all`: on any token",
+        )],
+        children: &[],
+    },
+    check,
+    lower: Lowering::Readout(|_, _, states| Ok(states)),
+};
+
+fn check(site: &Site<'_>, problems: &mut Problems) {
+    fits_task(site, problems);
+    answers_are_tokens(site, problems);
+    if site.catalog.next_token && site.block.word("sees") == Some("all") {
+        let task = site.catalog.task.as_deref().map_or_else(|| "the task".to_owned(), |t| format!("the task `{t}`"));
+        problems.report(
+            Diagnostic::new(
+                Kind::NeedsPast,
+                site.place("sees"),
+                format!("{task} asks for later tokens, which this model may see"),
+            )
+            .label("the answers can be read off the input")
+            .help("use `readout each { sees: past }`"),
+        );
+    }
+}
+
+/// START and END are positions without an answer.
+fn answers_are_tokens(site: &Site<'_>, problems: &mut Problems) {
+    let Some(embed) = site.parent().and_then(|root| root.child("embed")) else { return };
+    if embed.word("tokens") == Some("start_end") {
+        problems.report(
+            Diagnostic::new(Kind::FramedAnswers, site.block.span, "`readout each` has no answer for START and END")
+                .note(embed.span, "puts START and END around every row")
+                .help("use `embed.tokens: none`"),
+        );
+    }
+}

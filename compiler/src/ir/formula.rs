@@ -1,0 +1,385 @@
+//! Formulas: polynomials in the sizes of a batch, and the small algebra that formulas share with plain numbers.
+//!
+//! A symbol is a size that is given (`n`, `B`, ...) or made of others (`ceil(n / 20)`); what it is made of belongs to it,
+//! so a formula has a value for any given sizes. Two symbols are the same when their texts are.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+
+use crate::expr::{Env, Expr, Value, eval};
+
+/// What sizes and costs are computed in: numbers, or formulas.
+pub trait Number: Clone + fmt::Debug {
+    /// A constant.
+    fn of(value: f64) -> Self;
+    /// The sum.
+    fn plus(&self, other: &Self) -> Self;
+    /// The product.
+    fn times(&self, other: &Self) -> Self;
+    /// The larger of the two; of formulas the one that is larger for batches of usual size.
+    fn larger(&self, other: &Self) -> Self;
+    /// `ceil(self / other)`, a number of chunks.
+    fn pieces(&self, other: &Self) -> Self;
+    /// The smaller of the two; a formula calls it by this letter.
+    fn least(&self, other: &Self, letter: &'static str) -> Self;
+    /// The value of a depth for a row of this length; 0 where it has none.
+    fn depth(expr: &Expr, length: &Self) -> Self;
+
+    /// The difference.
+    fn minus(&self, other: &Self) -> Self {
+        self.plus(&other.times(&Self::of(-1.0)))
+    }
+}
+
+impl Number for f64 {
+    fn of(value: f64) -> Self {
+        value
+    }
+
+    fn plus(&self, other: &Self) -> Self {
+        self + other
+    }
+
+    fn times(&self, other: &Self) -> Self {
+        self * other
+    }
+
+    fn larger(&self, other: &Self) -> Self {
+        self.max(*other)
+    }
+
+    fn pieces(&self, other: &Self) -> Self {
+        (self / other.max(1.0)).ceil()
+    }
+
+    fn least(&self, other: &Self, _: &'static str) -> Self {
+        self.min(*other)
+    }
+
+    fn depth(expr: &Expr, length: &Self) -> Self {
+        match eval(expr, &Env { length: *length as i64, ..Env::default() }) {
+            Ok(Value::Int(n)) => n.max(0) as f64,
+            _ => 0.0,
+        }
+    }
+}
+
+/// A size in a formula.
+#[derive(Clone, Debug)]
+pub struct Symbol {
+    /// Its text, written out: `n`, `ceil(n / 20)`.
+    text: Rc<str>,
+    made: Rc<Made>,
+}
+
+/// What a symbol is made of.
+#[derive(Clone, Debug)]
+enum Made {
+    Given,
+    Pieces(Formula, Formula),
+    Least(Formula, Formula, &'static str),
+    Depth(Expr, Formula),
+}
+
+/// A polynomial: the sum of its terms, each a factor times a product of symbols.
+#[derive(Clone, Debug, Default)]
+pub struct Formula {
+    terms: BTreeMap<Term, f64>,
+}
+
+/// Symbols with their powers, in order.
+type Term = Vec<(Symbol, u32)>;
+
+impl PartialEq for Symbol {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Symbol {}
+
+impl PartialOrd for Symbol {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Symbol {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.text.cmp(&other.text)
+    }
+}
+
+impl PartialEq for Formula {
+    fn eq(&self, other: &Self) -> bool {
+        self.terms == other.terms
+    }
+}
+
+impl Formula {
+    /// A size that is given by name.
+    pub fn symbol(name: &str) -> Self {
+        Self::of_symbol(Symbol { text: name.into(), made: Rc::new(Made::Given) })
+    }
+
+    fn of_symbol(symbol: Symbol) -> Self {
+        Self { terms: BTreeMap::from([(vec![(symbol, 1)], 1.0)]) }
+    }
+
+    fn made(text: String, made: Made) -> Self {
+        Self::of_symbol(Symbol { text: text.into(), made: Rc::new(made) })
+    }
+
+    /// The value where it depends on no symbol.
+    pub fn constant(&self) -> Option<f64> {
+        match self.terms.first_key_value() {
+            None => Some(0.0),
+            Some((term, factor)) => (self.terms.len() == 1 && term.is_empty()).then_some(*factor),
+        }
+    }
+
+    /// The value for given sizes; a size that is not given counts as 1.
+    pub fn value(&self, given: &dyn Fn(&str) -> Option<f64>) -> f64 {
+        let power = |(symbol, power): &(Symbol, u32)| symbol.value(given).powi(*power as i32);
+        self.terms.iter().map(|(term, factor)| factor * term.iter().map(power).product::<f64>()).sum()
+    }
+
+    /// The terms without this symbol in them, and the others divided by it.
+    fn divided(&self, name: &str) -> (Self, Self) {
+        let (mut without, mut with) = (Self::default(), Self::default());
+        for (term, factor) in &self.terms {
+            let mut rest = term.clone();
+            match rest.iter().position(|(symbol, _)| &*symbol.text == name) {
+                Some(at) if rest[at].1 > 1 => rest[at].1 -= 1,
+                Some(at) => drop(rest.remove(at)),
+                None => {
+                    without.terms.insert(rest, *factor);
+                    continue;
+                }
+            }
+            with.terms.insert(rest, *factor);
+        }
+        (without, with)
+    }
+
+    fn usual(&self) -> f64 {
+        self.value(&|name| Some(USUAL.iter().find(|(usual, _)| *usual == name).map_or(16.0, |(_, value)| *value)))
+    }
+}
+
+/// Sizes of a usual batch, at which formulas are compared: others count as 16.
+const USUAL: [(&str, f64); 2] = [("B", 32.0), ("n", 500.0)];
+
+impl Symbol {
+    fn value(&self, given: &dyn Fn(&str) -> Option<f64>) -> f64 {
+        match &*self.made {
+            Made::Given => given(&self.text).unwrap_or(1.0),
+            Made::Pieces(all, piece) => all.value(given).pieces(&piece.value(given)),
+            Made::Least(a, b, _) => a.value(given).min(b.value(given)),
+            Made::Depth(expr, length) => f64::depth(expr, &length.value(given)),
+        }
+    }
+}
+
+impl Number for Formula {
+    fn of(value: f64) -> Self {
+        if value == 0.0 { Self::default() } else { Self { terms: BTreeMap::from([(vec![], value)]) } }
+    }
+
+    fn plus(&self, other: &Self) -> Self {
+        let mut sum = self.clone();
+        for (term, factor) in &other.terms {
+            *sum.terms.entry(term.clone()).or_default() += factor;
+        }
+        sum.terms.retain(|_, factor| *factor != 0.0);
+        sum
+    }
+
+    fn times(&self, other: &Self) -> Self {
+        let mut product = Self::default();
+        for (a, x) in &self.terms {
+            for (b, y) in &other.terms {
+                let mut powers: BTreeMap<Symbol, u32> = a.iter().cloned().collect();
+                for (symbol, power) in b {
+                    *powers.entry(symbol.clone()).or_default() += power;
+                }
+                *product.terms.entry(powers.into_iter().collect()).or_default() += x * y;
+            }
+        }
+        product.terms.retain(|_, factor| *factor != 0.0);
+        product
+    }
+
+    fn larger(&self, other: &Self) -> Self {
+        if other.usual() > self.usual() { other.clone() } else { self.clone() }
+    }
+
+    fn pieces(&self, other: &Self) -> Self {
+        match (self.constant(), other.constant()) {
+            (Some(all), Some(piece)) => Self::of(all.pieces(&piece)),
+            _ => Self::made(
+                format!("ceil({} / {})", whole(self), whole(other)),
+                Made::Pieces(self.clone(), other.clone()),
+            ),
+        }
+    }
+
+    fn least(&self, other: &Self, letter: &'static str) -> Self {
+        match (self.constant(), other.constant()) {
+            (Some(a), Some(b)) => Self::of(a.min(b)),
+            _ => Self::made(format!("min({self}, {other})"), Made::Least(self.clone(), other.clone(), letter)),
+        }
+    }
+
+    fn depth(expr: &Expr, length: &Self) -> Self {
+        let text = expr.to_string().replace("length", &whole(length));
+        Self::made(text, Made::Depth(expr.clone(), length.clone()))
+    }
+}
+
+/// The text of a formula as an operand: in brackets where it has several parts.
+fn whole(formula: &Formula) -> String {
+    let text = formula.to_string();
+    if text.contains(' ') && !text.ends_with(')') { format!("({text})") } else { text }
+}
+
+impl fmt::Display for Formula {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text(&mut |symbol| symbol.text.to_string()))
+    }
+}
+
+impl Formula {
+    /// The sum in the order of the usual sizes of its terms, with these names of symbols.
+    fn text(&self, name: &mut dyn FnMut(&Symbol) -> String) -> String {
+        let size = |(term, factor): &(&Term, &f64)| {
+            Self { terms: BTreeMap::from([((*term).clone(), 1.0)]) }.usual() * factor.abs()
+        };
+        let mut terms: Vec<(&Term, &f64)> = self.terms.iter().collect();
+        terms.sort_by(|a, b| size(b).total_cmp(&size(a)).then(a.0.cmp(b.0)));
+        let mut out = String::new();
+        for (term, factor) in terms {
+            let sign = if *factor < 0.0 { "-" } else { "+" };
+            out += &match (out.is_empty(), sign) {
+                (true, "+") => String::new(),
+                (true, _) => "-".to_owned(),
+                (false, sign) => format!(" {sign} "),
+            };
+            let mut parts = vec![];
+            if factor.abs() != 1.0 || term.is_empty() {
+                parts.push(grouped(factor.abs()));
+            }
+            parts.extend(term.iter().map(|(symbol, power)| match power {
+                1 => name(symbol),
+                power => format!("{}^{power}", name(symbol)),
+            }));
+            out += &parts.join(" ");
+        }
+        if out.is_empty() { "0".to_owned() } else { out }
+    }
+}
+
+/// A number with commas between thousands, and its fraction where it has one.
+fn grouped(value: f64) -> String {
+    let digits = format!("{:.0}", value.trunc());
+    let mut out = String::new();
+    for (n, digit) in digits.chars().enumerate() {
+        if n > 0 && (digits.len() - n).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    if value.fract() == 0.0 {
+        out
+    } else {
+        out + format!("{:.3}", value.fract()).trim_start_matches('0').trim_end_matches('0')
+    }
+}
+
+/// Short names for symbols that are made of others: `K = ceil(n / 20)`. Formulas of one model share it.
+#[derive(Clone, Debug, Default)]
+pub struct Legend {
+    names: Vec<(Symbol, String)>,
+    lines: Vec<String>,
+}
+
+impl Legend {
+    /// The text of a formula, what every row costs in brackets: `B (...) + 1`.
+    pub fn text(&mut self, formula: &Formula) -> String {
+        let (without, per_row) = formula.divided("B");
+        if per_row.terms.len() < 2 {
+            return self.short(formula);
+        }
+        let per_row = format!("B ({})", self.short(&per_row));
+        if without.terms.is_empty() { per_row } else { format!("{per_row} + {}", self.short(&without)) }
+    }
+
+    /// What the short names stand for, a line each.
+    pub fn lines(&self) -> &[String] {
+        &self.lines
+    }
+
+    fn short(&mut self, formula: &Formula) -> String {
+        formula.text(&mut |symbol| self.name(symbol))
+    }
+
+    fn name(&mut self, symbol: &Symbol) -> String {
+        if let Some((_, name)) = self.names.iter().find(|(known, _)| known == symbol) {
+            return name.clone();
+        }
+        let (letter, meaning) = match &*symbol.made {
+            Made::Given => return symbol.text.to_string(),
+            Made::Pieces(all, piece) => {
+                let (all, piece) = (self.short(all), self.short(piece));
+                let brackets = |text: String| if text.contains(' ') { format!("({text})") } else { text };
+                ("K", format!("ceil({} / {})", brackets(all), brackets(piece)))
+            }
+            Made::Least(a, b, letter) => (*letter, format!("min({}, {})", self.short(a), self.short(b))),
+            Made::Depth(..) => ("T", symbol.text.to_string()),
+        };
+        let before = self.names.iter().filter(|(_, name)| name.starts_with(letter)).count();
+        let name = if before == 0 { letter.to_owned() } else { format!("{letter}{}", before + 1) };
+        self.names.push((symbol.clone(), name.clone()));
+        self.lines.push(format!("{name} = {meaning}"));
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn n() -> Formula {
+        Formula::symbol("n")
+    }
+
+    fn at(length: f64) -> impl Fn(&str) -> Option<f64> {
+        move |name| (name == "n").then_some(length)
+    }
+
+    #[test]
+    fn polynomials_add_and_multiply() {
+        let one = Formula::of(1.0);
+        let square = n().plus(&one).times(&n().minus(&one));
+        assert_eq!(square.to_string(), "n^2 - 1");
+        assert_eq!(square.value(&at(12.0)), 143.0);
+        assert_eq!(n().minus(&n()).to_string(), "0");
+        assert_eq!(Formula::of(1234.5).to_string(), "1,234.5");
+        assert_eq!(n().larger(&Formula::of(7.0)), n());
+    }
+
+    #[test]
+    fn what_symbols_are_made_of_has_a_value() {
+        let pieces = n().plus(&Formula::of(2.0)).pieces(&Formula::of(20.0));
+        assert_eq!([18.0, 19.0, 58.0].map(|length| pieces.value(&at(length))), [1.0, 2.0, 3.0]);
+        assert_eq!(Formula::of(41.0).pieces(&Formula::of(20.0)).constant(), Some(3.0));
+        let most = n().least(&Formula::of(10.0), "D");
+        assert_eq!([4.0, 40.0].map(|length| most.value(&at(length))), [4.0, 10.0]);
+        let mut legend = Legend::default();
+        let text = legend.text(&Formula::symbol("B").times(&pieces.times(&most).plus(&n())));
+        assert_eq!(text, "B (n + K D)");
+        assert_eq!(legend.lines(), ["K = ceil((n + 2) / 20)", "D = min(n, 10)"]);
+    }
+}

@@ -1,0 +1,230 @@
+//! Line charts.
+
+use std::fmt::Write;
+
+use crate::picture::Picture;
+use crate::scale::{Kind, Scale, number};
+use crate::svg::{Anchor, Svg, at, fitted, width_of};
+use crate::theme::SERIES;
+use crate::thin::{Point, thinned};
+
+/// A chart before it is drawn.
+#[derive(Clone, Debug)]
+pub(crate) struct Chart {
+    /// The name of its file.
+    pub(crate) name: &'static str,
+    /// What it shows.
+    pub(crate) title: String,
+    /// What the axes count, with units.
+    pub(crate) axes: [&'static str; 2],
+    /// How the horizontal axis counts.
+    pub(crate) across: Kind,
+    /// The vertical axis begins at 0.
+    pub(crate) from_zero: bool,
+    /// The lines.
+    pub(crate) series: Vec<Series>,
+}
+
+/// A line.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    /// What it is; series of one name share an entry of the legend.
+    pub(crate) name: String,
+    /// Which colour; after the last one lines are dashed.
+    pub(crate) colour: usize,
+    /// How it is drawn.
+    pub(crate) look: Look,
+    /// Its points, rising; one that is not finite is a gap.
+    pub(crate) points: Vec<Point>,
+    /// What to say of a point besides its numbers; empty, or one text per point.
+    pub(crate) notes: Vec<String>,
+}
+
+/// How a line is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// In the background, without an entry of the legend.
+    Faint,
+    /// As a line.
+    Line,
+    /// As a line with a dot at every point.
+    Dots,
+}
+
+const WIDTH: f64 = 560.0;
+const LEFT: f64 = 70.0;
+const RIGHT: f64 = 30.0;
+const PLOT_HEIGHT: f64 = 240.0;
+const BELOW: f64 = 46.0;
+const LEGEND_LINE: f64 = 18.0;
+/// The most points of all lines of a chart together, and the fewest that a line is cut down to.
+const POINTS: usize = 3000;
+const FEWEST: usize = 60;
+/// The most points of all lines of a chart together that answer to the pointer.
+const HITS: usize = 600;
+
+/// Where numbers lie in a chart.
+struct Frame {
+    across: Scale,
+    up: Scale,
+    top: f64,
+}
+
+impl Frame {
+    fn place(&self, (x, y): Point) -> Point {
+        let x = LEFT + self.across.place(x) * (WIDTH - LEFT - RIGHT);
+        (x, self.top + (1.0 - self.up.place(y)) * PLOT_HEIGHT)
+    }
+}
+
+impl Chart {
+    /// The picture; `None` if no point can be drawn.
+    pub(crate) fn draw(&self) -> Option<Picture> {
+        let legend = self.legend();
+        let rows = legend.last().map_or(0, |entry| entry.row + 1);
+        let top = 34.0 + LEGEND_LINE * rows as f64;
+        let frame = self.frame(top)?;
+        let mut svg = Svg::default();
+        svg.text("title", (LEFT, 20.0), Anchor::Start, &fitted(&self.title, 14.5, WIDTH - LEFT - RIGHT));
+        for entry in &legend {
+            entry.draw(&mut svg);
+        }
+        self.draw_axes(&mut svg, &frame);
+        for series in self.series.iter().filter(|series| series.look == Look::Faint) {
+            self.draw_line(&mut svg, &frame, series);
+        }
+        for series in self.series.iter().filter(|series| series.look != Look::Faint) {
+            self.draw_line(&mut svg, &frame, series);
+        }
+        for series in self.series.iter().filter(|series| series.look != Look::Faint) {
+            self.draw_points(&mut svg, &frame, series);
+        }
+        Some(Picture::new(self.name, &self.title, (WIDTH, top + PLOT_HEIGHT + BELOW), svg))
+    }
+
+    /// The axes over all points that can be drawn.
+    fn frame(&self, top: f64) -> Option<Frame> {
+        let drawn = || self.series.iter().flat_map(|s| &s.points).filter(|point| self.can_draw(point));
+        let range = |of: fn(&Point) -> f64| {
+            let values = drawn().map(of);
+            values.fold(None, |range: Option<(f64, f64)>, v| Some(range.map_or((v, v), |(l, h)| (l.min(v), h.max(v)))))
+        };
+        let (across, (low, high)) = (range(|p| p.0)?, range(|p| p.1)?);
+        let low = if self.from_zero { low.min(0.0) } else { low };
+        let across = if self.across == Kind::Linear { (across.0.min(0.0), across.1) } else { across };
+        let across = Scale::new(self.across, across, 6, false);
+        Some(Frame { across, up: Scale::new(Kind::Linear, (low, high), 5, true), top })
+    }
+
+    fn can_draw(&self, (x, y): &Point) -> bool {
+        x.is_finite()
+            && y.is_finite()
+            && y.abs() < 1e300
+            && x.abs() < 1e300
+            && (self.across == Kind::Linear || *x > 0.0)
+    }
+
+    fn draw_axes(&self, svg: &mut Svg, frame: &Frame) {
+        let (right, bottom) = (WIDTH - RIGHT, frame.top + PLOT_HEIGHT);
+        for (tick, text) in &frame.up.ticks {
+            let y = frame.top + (1.0 - frame.up.place(*tick)) * PLOT_HEIGHT;
+            svg.line("grid", (LEFT, y), (right, y));
+            svg.text("tick", (LEFT - 7.0, y + 4.0), Anchor::End, text);
+        }
+        let mut free = f64::NEG_INFINITY;
+        for (tick, text) in &frame.across.ticks {
+            let x = LEFT + frame.across.place(*tick) * (right - LEFT);
+            svg.line("axis", (x, bottom), (x, bottom + 4.0));
+            let half = width_of(text, 11.0) / 2.0;
+            if x - half > free {
+                svg.text("tick", (x, bottom + 17.0), Anchor::Middle, text);
+                free = x + half + 6.0;
+            }
+        }
+        svg.line("axis", (LEFT, bottom), (right, bottom));
+        svg.text("label", ((LEFT + right) / 2.0, bottom + 36.0), Anchor::Middle, self.axes[0]);
+        svg.upwards("label", (13.0, frame.top + PLOT_HEIGHT / 2.0), self.axes[1]);
+    }
+
+    /// How many points a line may have: the chart's share, with a least.
+    fn share(&self, of: usize) -> usize {
+        (of / self.series.len().max(1)).max(FEWEST)
+    }
+
+    fn draw_line(&self, svg: &mut Svg, frame: &Frame, series: &Series) {
+        let points = thinned(&series.points, self.share(POINTS));
+        let mut data = String::new();
+        let mut begins = true;
+        for point in &points {
+            if !self.can_draw(point) {
+                begins = true;
+                continue;
+            }
+            let (x, y) = frame.place(*point);
+            let letter = if begins { 'M' } else { 'L' };
+            write!(data, "{letter}{} {}", at(x), at(y)).expect("writing to a string does not fail");
+            begins = false;
+        }
+        let look = if series.look == Look::Faint { "faint" } else { "line" };
+        svg.path(&format!("{look} l{}{}", series.colour % SERIES, dashes(series.colour)), &data);
+    }
+
+    /// Dots, and what the pointer finds.
+    fn draw_points(&self, svg: &mut Svg, frame: &Frame, series: &Series) {
+        let class = format!("d{}", series.colour % SERIES);
+        let stride = series.points.len().div_ceil(self.share(HITS)).max(1);
+        let last = series.points.len().saturating_sub(1);
+        let told = |n: usize| n.is_multiple_of(stride) || n == last;
+        let drawn = series.points.iter().enumerate().filter(|(n, point)| told(*n) && self.can_draw(point));
+        for (n, point) in drawn {
+            let note = series.notes.get(n).map(|note| format!("\n{note}")).unwrap_or_default();
+            let [across, up] = self.axes;
+            let title = format!("{}\n{across}: {}\n{up}: {}{note}", series.name, number(point.0), number(point.1));
+            let alone = series.points.len() == 1;
+            match series.look == Look::Dots || alone {
+                true => svg.circle(&class, frame.place(*point), 3.2, &title),
+                false => svg.circle("hit", frame.place(*point), 5.0, &title),
+            }
+        }
+    }
+
+    /// The entries of the legend, in as many rows as they need; none for a single line that the title names.
+    fn legend(&self) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = vec![];
+        let (mut x, mut row) = (LEFT, 0);
+        for series in self.series.iter().filter(|series| series.look != Look::Faint && !series.name.is_empty()) {
+            if entries.iter().any(|entry| entry.name == series.name) {
+                continue;
+            }
+            let text = fitted(&series.name, 12.0, 200.0);
+            let width = 26.0 + width_of(&text, 12.0) + 16.0;
+            if x > LEFT && x + width > WIDTH - RIGHT + 16.0 {
+                (x, row) = (LEFT, row + 1);
+            }
+            entries.push(Entry { name: series.name.clone(), text, colour: series.colour, x, row });
+            x += width;
+        }
+        entries
+    }
+}
+
+/// An entry of a legend.
+struct Entry {
+    name: String,
+    text: String,
+    colour: usize,
+    x: f64,
+    row: usize,
+}
+
+impl Entry {
+    fn draw(&self, svg: &mut Svg) {
+        let y = 38.0 + LEGEND_LINE * self.row as f64;
+        svg.line(&format!("line l{}{}", self.colour % SERIES, dashes(self.colour)), (self.x, y), (self.x + 20.0, y));
+        svg.text("label", (self.x + 26.0, y + 4.0), Anchor::Start, &self.text);
+    }
+}
+
+fn dashes(colour: usize) -> &'static str {
+    if (colour / SERIES).is_multiple_of(2) { "" } else { " dashed" }
+}

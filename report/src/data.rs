@@ -1,0 +1,164 @@
+//! What a report is made of. Everything in it is plain data; texts are as the user wrote them and are escaped later.
+
+use rtc_compiler::spec::Spec;
+
+/// One run, or several that are compared.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What stands at the top.
+    pub title: String,
+    /// The runs, in the order in which they are listed.
+    pub runs: Vec<Run>,
+    /// The different models of the runs, in the order in which they first occur.
+    pub models: Vec<Model>,
+    /// What the reader should know: runs left out, measurements that could not be made.
+    pub notes: Vec<String>,
+}
+
+/// One run.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// The name of its folder.
+    pub name: String,
+    /// Which of the models of the report, by index.
+    pub model: usize,
+    /// Its seed.
+    pub seed: u64,
+    /// How far it is: `finished`, or how many updates are logged.
+    pub state: String,
+    /// The name of the split that decides which checkpoint is best.
+    pub dev: String,
+    /// Number of trainable numbers.
+    pub parameters: usize,
+    /// More about it, as pairs of names and values.
+    pub facts: Vec<(String, String)>,
+    /// The experiment as YAML.
+    pub experiment: String,
+    /// Logged updates, in order.
+    pub steps: Vec<Step>,
+    /// Measurements on the dev split, in order.
+    pub evaluations: Vec<Evaluation>,
+    /// The best update and its accuracy on the dev split.
+    pub best: Option<(u64, f64)>,
+    /// The table of the end, a row per split; empty for a run that is not finished.
+    pub results: Vec<ResultRow>,
+    /// Accuracy and depth by length, split by split.
+    pub lengths: Vec<SplitLengths>,
+}
+
+/// A logged update. Numbers that the run has not, or that are not finite, are absent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Step {
+    /// Its number.
+    pub update: u64,
+    /// Task loss of its batch, in nats.
+    pub loss: Option<f64>,
+    /// Share of right answers in its batch.
+    pub accuracy: Option<f64>,
+    /// Learning rate.
+    pub learning_rate: Option<f64>,
+    /// Norm of the gradient before clipping.
+    pub gradient_norm: Option<f64>,
+    /// Accepted steps per halting unit.
+    pub depth: Option<f64>,
+}
+
+/// A measurement on the dev split.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Evaluation {
+    /// Updates done.
+    pub update: u64,
+    /// Mean task loss, in nats.
+    pub loss: Option<f64>,
+    /// Share of right answers.
+    pub accuracy: Option<f64>,
+    /// Accepted steps per halting unit.
+    pub depth: Option<f64>,
+}
+
+/// A row of the table of the end.
+#[derive(Clone, Debug, Default)]
+pub struct ResultRow {
+    /// The split.
+    pub split: String,
+    /// Number of examples.
+    pub examples: usize,
+    /// Share of right answers.
+    pub accuracy: f64,
+    /// Share of the most frequent answer.
+    pub majority: f64,
+    /// Mean task loss, in nats.
+    pub loss: f64,
+    /// Accepted steps per halting unit.
+    pub depth: Option<f64>,
+}
+
+/// A split, measured length by length.
+#[derive(Clone, Debug, Default)]
+pub struct SplitLengths {
+    /// The split.
+    pub split: String,
+    /// Its lengths, shortest first.
+    pub lengths: Vec<Length>,
+}
+
+/// The examples of one length.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Length {
+    /// Number of tokens.
+    pub length: usize,
+    /// Number of examples.
+    pub examples: u64,
+    /// Number of predictions that count.
+    pub scored: u64,
+    /// How many of them are right.
+    pub correct: u64,
+    /// Accepted steps, summed over the examples.
+    pub steps: Option<f64>,
+}
+
+/// A model: what it is, and how it halts on chosen inputs.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// Its name; different models of a report have different ones.
+    pub name: String,
+    /// The checked spec.
+    pub spec: Spec,
+    /// The complete spec as text.
+    pub text: String,
+    /// Chosen inputs.
+    pub traces: Vec<Trace>,
+}
+
+/// How a model halts on one input.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// Which input, and what the model answers.
+    pub title: String,
+    /// What ran on it: a recurrence on a sequence (two for a pair), in the order in which they first ended.
+    pub panels: Vec<Panel>,
+}
+
+/// A recurrence on a sequence.
+#[derive(Clone, Debug, Default)]
+pub struct Panel {
+    /// The place of the recurrence in the spec, and the side of a pair.
+    pub place: String,
+    /// The names of the positions; START and END are among them where the model has them.
+    pub positions: Vec<String>,
+    /// The most steps that a unit can take, if that is a number.
+    pub bound: Option<usize>,
+    /// Its units from left to right.
+    pub units: Vec<Unit>,
+}
+
+/// What halts by itself: a row, a chunk, a position.
+#[derive(Clone, Debug, Default)]
+pub struct Unit {
+    /// Its first position.
+    pub start: usize,
+    /// Number of positions.
+    pub length: usize,
+    /// The weights of the states `H_0 .. H_K` in the output, after `K` accepted steps.
+    pub weights: Vec<f64>,
+}

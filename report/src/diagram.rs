@@ -1,0 +1,171 @@
+//! The structure of a model, drawn from its spec: layers from top to bottom, recurrences as boxes around what they repeat.
+
+use rtc_compiler::spec::Block;
+
+use crate::data::Model;
+use crate::picture::Picture;
+use crate::svg::{Anchor, Svg, at, fitted, width_of};
+
+/// The narrowest box of a layer.
+const LAYER: f64 = 290.0;
+const PADDING: f64 = 12.0;
+/// Room for the arrow back, on the right of a recurrence.
+const BACK: f64 = 22.0;
+const GAP: f64 = 16.0;
+/// From what stands above to the first layer of a recurrence.
+const ENTRY: f64 = 24.0;
+const TITLE_LINE: f64 = 22.0;
+const DETAIL_LINE: f64 = 15.0;
+const MARGIN: f64 = 16.0;
+
+/// Statements beside the flow: they say how their recurrence works.
+const BESIDE: &[&str] = &["halt", "inject", "memory"];
+
+/// Statements that come after the layers, wherever they are written.
+const AFTER: &[&str] = &["gate", "update"];
+
+/// Fields that say how a layer is trained or what follows from others; the pointer finds them.
+const MINOR: &[&str] = &["dropout", "attention_dropout", "init", "std", "activation", "head_width", "copies"];
+
+/// The picture of a model's structure.
+pub(crate) fn structure(model: &Model) -> Picture {
+    let root = &model.spec.root;
+    let width = natural_width(root).max(width_of(&model.name, 14.5) + 2.0 * MARGIN);
+    let title = format!("Structure of {}", model.name);
+    let mut svg = Svg::default();
+    svg.text("title", (MARGIN, 20.0), Anchor::Start, &fitted(&title, 14.5, width));
+    let mut top = 34.0;
+    for (n, block) in flow(root).iter().enumerate() {
+        if n > 0 {
+            arrow(&mut svg, MARGIN + width / 2.0, top, top + GAP);
+            top += GAP;
+        }
+        top += draw(&mut svg, block, (MARGIN, top), width);
+    }
+    Picture::new(&format!("structure-{}", model.name), &title, (width + 2.0 * MARGIN, top + MARGIN), svg)
+}
+
+/// What the states run through, in order.
+fn flow(block: &Block) -> Vec<&Block> {
+    let says = |child: &&Block| child.variant != "none" && !BESIDE.contains(&child.slot);
+    let (after, layers): (Vec<_>, Vec<_>) = block.children.iter().filter(says).partition(|c| AFTER.contains(&c.slot));
+    let mut all = layers;
+    // The gate mixes before the memory is updated.
+    all.extend(AFTER.iter().flat_map(|slot| after.iter().copied().filter(move |c| c.slot == *slot)));
+    all
+}
+
+/// What stands beside the flow.
+fn beside(block: &Block) -> Vec<&Block> {
+    block.children.iter().filter(|child| child.variant != "none" && BESIDE.contains(&child.slot)).collect()
+}
+
+fn is_loop(block: &Block) -> bool {
+    ["recur", "recurse"].contains(&block.slot)
+}
+
+fn is_leaf(block: &Block) -> bool {
+    flow(block).is_empty() && beside(block).is_empty()
+}
+
+fn natural_width(block: &Block) -> f64 {
+    let inner = flow(block).into_iter().map(natural_width).fold(LAYER, f64::max);
+    match (is_leaf(block), is_loop(block), block.slot) {
+        (true, ..) => LAYER,
+        (_, _, "model") => inner,
+        (_, back, _) => inner + 2.0 * PADDING + if back { BACK } else { 0.0 },
+    }
+}
+
+/// Draws a statement and all in it; gives its height.
+fn draw(svg: &mut Svg, block: &Block, (x, y): (f64, f64), width: f64) -> f64 {
+    let height = height(block);
+    let class = match (is_loop(block), BESIDE.contains(&block.slot)) {
+        (true, _) => "loop",
+        (_, true) => "side",
+        _ => "box",
+    };
+    let round = if is_loop(block) { 10.0 } else { 5.0 };
+    svg.rect(class, (x, y), (width, height), round, &everything(block));
+    svg.text("name", (x + PADDING, y + 16.0), Anchor::Start, &fitted(&heading(block), 12.5, width - 2.0 * PADDING));
+    let details = details(block);
+    let mut top = y + TITLE_LINE;
+    if !details.is_empty() {
+        svg.text("note", (x + PADDING, top + 9.0), Anchor::Start, &fitted(&details, 11.0, width - 2.0 * PADDING));
+        top += DETAIL_LINE;
+    }
+    let inner = width - 2.0 * PADDING - if is_loop(block) { BACK } else { 0.0 };
+    for child in beside(block) {
+        top += draw(svg, child, (x + PADDING, top + 4.0), inner) + 4.0;
+    }
+    let children = flow(block);
+    if children.is_empty() {
+        return height;
+    }
+    let middle = x + PADDING + inner / 2.0;
+    if is_loop(block) {
+        arrow(svg, middle, top + ENTRY - GAP, top + ENTRY);
+    }
+    top += if is_loop(block) { ENTRY } else { 4.0 };
+    let first = top;
+    for (n, child) in children.iter().enumerate() {
+        if n > 0 {
+            arrow(svg, middle, top, top + GAP);
+            top += GAP;
+        }
+        top += draw(svg, child, (x + PADDING, top), inner);
+    }
+    if is_loop(block) {
+        back(svg, (middle, x + width - PADDING - BACK / 2.0 + 2.0), (top, first - GAP / 2.0));
+    }
+    height
+}
+
+fn height(block: &Block) -> f64 {
+    let own = TITLE_LINE + if details(block).is_empty() { 0.0 } else { DETAIL_LINE };
+    let side: f64 = beside(block).into_iter().map(|child| height(child) + 4.0).sum();
+    let children = flow(block);
+    let entry = if is_loop(block) { ENTRY } else { 4.0 } - GAP;
+    let inner: f64 = children.iter().map(|child| height(child) + GAP).sum::<f64>() + entry;
+    let inner = if children.is_empty() { 0.0 } else { inner };
+    let end = match (children.is_empty(), side > 0.0) {
+        (false, _) => PADDING + 4.0,
+        (true, true) => 8.0,
+        (true, false) => 2.0,
+    };
+    own + side + inner + end
+}
+
+/// `attend self`, `stack × 3`, `recur depthwise × 10`.
+fn heading(block: &Block) -> String {
+    let times = block.int("copies").filter(|_| block.slot == "stack");
+    times.map_or_else(|| block.title(), |times| format!("{} × {times}", block.title()))
+}
+
+/// The fields that matter most, on one line.
+fn details(block: &Block) -> String {
+    let shown = block.fields.iter().map(|(name, setting)| (*name, setting.value.to_string()));
+    let shown = shown.filter(|(name, value)| !MINOR.contains(name) && value != "none");
+    shown.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// All fields, for the pointer.
+fn everything(block: &Block) -> String {
+    let fields = block.fields.iter().map(|(name, setting)| format!("{name}: {}", setting.value));
+    [block.title()].into_iter().chain(fields).collect::<Vec<_>>().join("\n")
+}
+
+fn arrow(svg: &mut Svg, x: f64, from: f64, to: f64) {
+    svg.line("flow", (x, from), (x, to - 4.0));
+    svg.path("tip", &format!("M{} {}l-4 -6h8z", at(x), at(to)));
+}
+
+/// The way back of a recurrence: out at the bottom, up on the right, in at the top.
+fn back(svg: &mut Svg, (middle, right): (f64, f64), (bottom, top): (f64, f64)) {
+    let (low, high) = (bottom + 8.0, top);
+    svg.path(
+        "back",
+        &format!("M{} {}V{}H{}V{}H{}", at(middle), at(bottom), at(low), at(right), at(high), at(middle + 8.0)),
+    );
+    svg.path("backtip", &format!("M{} {}l7 -4v8z", at(middle + 2.0), at(high)));
+}

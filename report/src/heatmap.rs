@@ -1,0 +1,207 @@
+//! Heat-maps of halting: across the positions of an input, upwards the states of a recurrence, in colour what each state
+//! weighs in the output. A line marks the last state that every unit reached.
+
+use std::fmt::Write;
+
+use crate::data::{Model, Panel, Trace, Unit};
+use crate::picture::Picture;
+use crate::scale::number;
+use crate::svg::{Anchor, Svg, at, fitted, width_of};
+use crate::theme::LEVELS;
+
+const LEFT: f64 = 54.0;
+const RIGHT: f64 = 16.0;
+/// Room for the positions, if they need no more.
+const ROOM: f64 = 482.0;
+/// The most positions that are drawn; the title says how many there are.
+const MOST: usize = 400;
+/// Positions are named up to so many.
+const NAMED: usize = 90;
+const NAME_SIZE: f64 = 10.0;
+const NAME_ROOM: f64 = 44.0;
+
+/// A picture per chosen input of a model, with all its recurrences one below the other.
+pub(crate) fn heatmaps(model: &Model) -> Vec<Picture> {
+    let drawn = model.traces.iter().enumerate().filter(|(_, trace)| !trace.panels.is_empty());
+    drawn.map(|(n, trace)| heatmap(&format!("halting-{}-{}", model.name, n + 1), trace)).collect()
+}
+
+fn heatmap(name: &str, trace: &Trace) -> Picture {
+    let layouts: Vec<Layout<'_>> = trace.panels.iter().map(Layout::new).collect();
+    let widest = layouts.iter().map(Layout::width).fold(width_of(&trace.title, 16.5).clamp(330.0, ROOM), f64::max);
+    let width = LEFT + widest + RIGHT;
+    let mut svg = Svg::default();
+    svg.text("title", (LEFT, 20.0), Anchor::Start, &fitted(&trace.title, 14.5, width - LEFT - RIGHT));
+    colour_bar(&mut svg, (LEFT, 30.0));
+    let mut top = 62.0;
+    for layout in &layouts {
+        layout.draw(&mut svg, top);
+        top += layout.height();
+    }
+    Picture::new(name, &trace.title, (width, top), svg)
+}
+
+/// What the colours mean.
+fn colour_bar(svg: &mut Svg, (x, y): (f64, f64)) {
+    svg.text("note", (x, y + 10.0), Anchor::Start, "weight in the output: 0");
+    let from = x + width_of("weight in the output: 0", 11.0) + 6.0;
+    for level in 1..=LEVELS {
+        svg.rect(&format!("h{level}"), (from + 11.0 * (level - 1) as f64, y + 1.0), (11.0, 11.0), 0.0, "");
+    }
+    let end = from + 11.0 * LEVELS as f64 + 6.0;
+    svg.text("note", (end, y + 10.0), Anchor::Start, "1");
+    svg.line("stair", (end + 24.0, y + 6.5), (end + 42.0, y + 6.5));
+    svg.text("note", (end + 48.0, y + 10.0), Anchor::Start, "last state reached");
+}
+
+/// Where the cells of a panel lie.
+struct Layout<'a> {
+    panel: &'a Panel,
+    /// Positions that are drawn.
+    positions: usize,
+    /// States that are drawn: `H_0` and one per step that some unit took.
+    states: usize,
+    cell: (f64, f64),
+    named: bool,
+}
+
+impl<'a> Layout<'a> {
+    fn new(panel: &'a Panel) -> Self {
+        let positions = panel.positions.len().clamp(1, MOST);
+        let most = panel.units.iter().map(|unit| unit.weights.len()).max().unwrap_or(1).max(1);
+        let width = (ROOM / positions as f64).clamp(2.0, 22.0);
+        let named = positions <= NAMED;
+        let width = if named { width.max(9.0) } else { width };
+        let height = (150.0 / most as f64).clamp(5.0, 18.0);
+        Self { panel, positions, states: most, cell: (width, height), named }
+    }
+
+    fn width(&self) -> f64 {
+        self.cell.0 * self.positions as f64
+    }
+
+    fn height(&self) -> f64 {
+        22.0 + self.cell.1 * self.states as f64 + if self.named { NAME_ROOM } else { 18.0 } + 24.0
+    }
+
+    fn draw(&self, svg: &mut Svg, top: f64) {
+        let bottom = top + 22.0 + self.cell.1 * self.states as f64;
+        let (count, all) = (self.positions, self.panel.positions.len());
+        let mut place = self.panel.place.clone();
+        if let Some(bound) = self.panel.bound {
+            place += &format!(", at most {bound} steps");
+        }
+        if all > count {
+            place += &format!("; the first {count} of {all} positions");
+        }
+        svg.text("name", (LEFT, top + 14.0), Anchor::Start, &fitted(&place, 12.5, self.width().max(ROOM)));
+        self.cells(svg, bottom);
+        self.stairs(svg, bottom);
+        self.axes(svg, bottom);
+        for unit in self.units() {
+            let (x, width) = self.extent(unit);
+            let height = self.cell.1 * self.states as f64;
+            svg.rect("hit", (x, bottom - height), (width, height), 0.0, &self.title(unit));
+        }
+    }
+
+    /// The units of which something is drawn.
+    fn units(&self) -> impl Iterator<Item = &'a Unit> + '_ {
+        self.panel.units.iter().filter(|unit| unit.start < self.positions)
+    }
+
+    /// Where a unit begins, and how wide it is.
+    fn extent(&self, unit: &Unit) -> (f64, f64) {
+        let end = (unit.start + unit.length).min(self.positions);
+        (LEFT + self.cell.0 * unit.start as f64, self.cell.0 * end.saturating_sub(unit.start) as f64)
+    }
+
+    /// The cells, one path per level of heat.
+    fn cells(&self, svg: &mut Svg, bottom: f64) {
+        let mut levels = vec![String::new(); LEVELS];
+        for unit in self.units() {
+            let (x, width) = self.extent(unit);
+            for (state, weight) in unit.weights.iter().enumerate() {
+                let Some(level) = level(*weight) else { continue };
+                let y = bottom - self.cell.1 * (state + 1) as f64;
+                let (w, h) = (at(width), at(self.cell.1));
+                write!(levels[level - 1], "M{} {}h{w}v{h}h-{w}z", at(x), at(y)).expect("a string takes any text");
+            }
+        }
+        for (n, data) in levels.iter().enumerate() {
+            svg.path(&format!("h{}", n + 1), data);
+        }
+    }
+
+    /// The line above the last state of every unit, and the borders between units that are wider than a position.
+    fn stairs(&self, svg: &mut Svg, bottom: f64) {
+        let (mut data, mut borders, mut before) = (String::new(), String::new(), None);
+        for unit in self.units() {
+            let (x, width) = self.extent(unit);
+            let y = bottom - self.cell.1 * unit.weights.len() as f64;
+            let letter = if before == Some(at(x)) { 'L' } else { 'M' };
+            write!(data, "{letter}{} {}h{}", at(x), at(y), at(width)).expect("a string takes any text");
+            before = Some(at(x + width));
+            if unit.length > 1 && unit.start > 0 {
+                let height = at(self.cell.1 * self.states as f64);
+                write!(borders, "M{} {}v-{height}", at(x), at(bottom)).expect("a string takes any text");
+            }
+        }
+        svg.path("grid", &borders);
+        svg.path("stair", &data);
+    }
+
+    fn axes(&self, svg: &mut Svg, bottom: f64) {
+        svg.line("axis", (LEFT, bottom), (LEFT + self.width(), bottom));
+        let stride = (11.0 / self.cell.1).ceil() as usize;
+        for state in (0..self.states).step_by(stride) {
+            let y = bottom - self.cell.1 * (state as f64 + 0.5);
+            svg.text("tick", (LEFT - 7.0, y + 4.0), Anchor::End, &state.to_string());
+        }
+        svg.upwards("label", (13.0, bottom - self.cell.1 * self.states as f64 / 2.0), "step");
+        let below = if self.named { NAME_ROOM } else { 18.0 };
+        if self.named {
+            for (n, name) in self.panel.positions.iter().take(self.positions).enumerate() {
+                let x = LEFT + self.cell.0 * (n as f64 + 0.5) + 3.5;
+                svg.hanging("token", (x, bottom + 5.0), &fitted(name, NAME_SIZE, NAME_ROOM - 8.0));
+            }
+        } else {
+            for n in (0..self.positions).step_by(50) {
+                let x = LEFT + self.cell.0 * (n as f64 + 0.5);
+                svg.text("tick", (x, bottom + 14.0), Anchor::Middle, &n.to_string());
+            }
+        }
+        let middle = LEFT + self.width().min(ROOM) / 2.0;
+        svg.text("label", (middle, bottom + below + 10.0), Anchor::Middle, "position (token)");
+    }
+
+    /// What the pointer finds.
+    fn title(&self, unit: &Unit) -> String {
+        let name = |n: usize| self.panel.positions.get(n).map_or("", String::as_str);
+        let which = match unit.length {
+            0 | 1 => format!("position {}: {}", unit.start, name(unit.start)),
+            length => format!("positions {} to {}", unit.start, unit.start + length - 1),
+        };
+        let weights = unit.weights.iter().enumerate().filter(|(_, weight)| **weight >= 0.0005);
+        let weights = weights.map(|(state, weight)| format!("H{state} {}", number((1000.0 * weight).round() / 1000.0)));
+        let steps = unit.weights.len().saturating_sub(1);
+        let plural = if steps == 1 { "" } else { "s" };
+        format!("{which}\n{steps} step{plural}\n{}", weights.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// The level of heat of a weight; none for what is next to nothing.
+fn level(weight: f64) -> Option<usize> {
+    (weight.is_finite() && weight >= 0.005).then(|| ((weight * LEVELS as f64).ceil() as usize).clamp(1, LEVELS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_cover_all_weights() {
+        let weights = [0.0, 0.004, 0.005, 0.1, 0.11, 1.0, 1.5, f64::NAN, f64::INFINITY];
+        assert_eq!(weights.map(level), [None, None, Some(1), Some(1), Some(2), Some(10), Some(10), None, None]);
+    }
+}

@@ -1,0 +1,33 @@
+//! Pictures and pages of runs. Data come in ([`data`]), SVG, PNG and HTML go out; no files, no models, no Candle.
+//!
+//! ```text
+//! Report ──plots──> Chart ───┐
+//! Trace  ──heatmap───────────┼──> Picture ──inline, file, png──> page, files
+//! Spec   ──diagram───────────┘
+//! ```
+//!
+//! A [`Picture`] carries class names and no colours: the page gives them light or dark ones with one style sheet, a file
+//! carries the light ones with it.
+
+#![deny(clippy::disallowed_methods)]
+
+mod chart;
+pub mod data;
+mod diagram;
+mod heatmap;
+mod highlight;
+mod page;
+mod picture;
+mod plots;
+mod raster;
+mod scale;
+mod svg;
+mod table;
+mod theme;
+mod thin;
+
+pub use data::Report;
+pub use page::page;
+pub use picture::Picture;
+pub use plots::pictures;
+pub use raster::NoPicture;

@@ -1,0 +1,61 @@
+//! A finished picture, and the three ways to give it away.
+
+use crate::raster::{self, NoPicture};
+use crate::svg::{Svg, escape};
+use crate::theme;
+
+/// A picture in classes instead of colours.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// A name for its file: lower-case letters, digits, `_`, `-` and `.`.
+    pub name: String,
+    /// What it shows.
+    pub title: String,
+    width: f64,
+    height: f64,
+    body: String,
+}
+
+impl Picture {
+    /// A picture of this size, in pixels. The name may be anything.
+    pub(crate) fn new(name: &str, title: &str, (width, height): (f64, f64), svg: Svg) -> Self {
+        let size = (width.ceil(), height.ceil());
+        Self { name: file_name(name), title: title.to_owned(), width: size.0, height: size.1, body: svg.finish() }
+    }
+
+    /// The element for a page that has the style sheet of pictures. It gets narrower with the page.
+    pub fn inline(&self) -> String {
+        let Self { width, height, body, .. } = self;
+        format!(
+            "<svg class=\"picture\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" role=\"img\" aria-label=\"{}\">\n{body}</svg>\n",
+            escape(&self.title)
+        )
+    }
+
+    /// A file of its own, in light colours.
+    pub fn file(&self) -> String {
+        let Self { width, height, body, .. } = self;
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"picture\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+             height=\"{height}\">\n<title>{}</title>\n<style>\n{}</style>\n<rect class=\"paper\" width=\"{width}\" \
+             height=\"{height}\"/>\n{body}</svg>\n",
+            escape(&self.title),
+            theme::light(),
+        )
+    }
+
+    /// The file as a PNG with two pixels per unit.
+    ///
+    /// # Errors
+    /// A picture that is too large for memory.
+    pub fn png(&self) -> Result<Vec<u8>, NoPicture> {
+        raster::png(&self.file(), 2.0)
+    }
+}
+
+/// A name that is one on every system.
+fn file_name(text: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c.to_ascii_lowercase() } else { '_' };
+    let name: String = text.chars().map(plain).take(100).collect();
+    if name.is_empty() { "_".to_owned() } else { name }
+}

@@ -1,0 +1,300 @@
+//! Which charts a report has, and what is in them.
+
+use std::collections::BTreeMap;
+
+use crate::chart::{Chart, Look, Series};
+use crate::data::{Evaluation, Length, Report, Run, Step};
+use crate::diagram;
+use crate::heatmap;
+use crate::picture::Picture;
+use crate::scale::Kind;
+use crate::thin::{Point, smoothed};
+
+/// Series of so many points are smoothed; shorter ones are drawn as they are.
+const NOISY: usize = 60;
+
+/// Every picture of a report: curves first, then for every model its structure and how it halts.
+pub fn pictures(report: &Report) -> Vec<Picture> {
+    let mut all = curves(report);
+    all.extend(by_length(report));
+    for model in &report.models {
+        all.push(diagram::structure(model));
+        all.extend(heatmap::heatmaps(model));
+    }
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for picture in &mut all {
+        // Different names can have the same file name.
+        let count = seen.entry(picture.name.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            picture.name = format!("{}.{count}", picture.name);
+        }
+    }
+    all
+}
+
+/// A quantity that updates and measurements have.
+struct Quantity {
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    from_zero: bool,
+    step: fn(&Step) -> Option<f64>,
+    evaluation: fn(&Evaluation) -> Option<f64>,
+}
+
+const QUANTITIES: &[Quantity] = &[
+    Quantity {
+        name: "loss",
+        title: "Loss",
+        unit: "task loss (nats)",
+        from_zero: false,
+        step: |step| step.loss,
+        evaluation: |evaluation| evaluation.loss,
+    },
+    Quantity {
+        name: "accuracy",
+        title: "Accuracy",
+        unit: "accuracy (%)",
+        from_zero: true,
+        step: |step| step.accuracy.map(percent),
+        evaluation: |evaluation| evaluation.accuracy.map(percent),
+    },
+    Quantity {
+        name: "depth",
+        title: "Halting depth",
+        unit: "mean accepted steps",
+        from_zero: true,
+        step: |step| step.depth,
+        evaluation: |evaluation| evaluation.depth,
+    },
+    Quantity {
+        name: "learning_rate",
+        title: "Learning rate",
+        unit: "learning rate",
+        from_zero: true,
+        step: |step| step.learning_rate,
+        evaluation: |_| None,
+    },
+    Quantity {
+        name: "gradient_norm",
+        title: "Gradient norm before clipping",
+        unit: "L2 norm",
+        from_zero: true,
+        step: |step| step.gradient_norm,
+        evaluation: |_| None,
+    },
+];
+
+fn percent(share: f64) -> f64 {
+    100.0 * share
+}
+
+/// The curves over the training. One run has training and dev in one chart; several have a chart each.
+pub(crate) fn curves(report: &Report) -> Vec<Picture> {
+    let mut charts = vec![];
+    for quantity in QUANTITIES {
+        if let [run] = report.runs.as_slice() {
+            charts.extend(alone(quantity, run).draw());
+        } else {
+            charts.extend(together(quantity, report, true).and_then(|chart| chart.draw()));
+            charts.extend(together(quantity, report, false).and_then(|chart| chart.draw()));
+        }
+    }
+    charts
+}
+
+fn chart(quantity: &Quantity, name: &'static str, title: String, series: Vec<Series>) -> Chart {
+    let Quantity { unit, from_zero, .. } = *quantity;
+    Chart { name, title, axes: ["update", unit], across: Kind::Linear, from_zero, series }
+}
+
+fn alone(quantity: &Quantity, run: &Run) -> Chart {
+    let mut series = trained(quantity, run, "training", 0);
+    series.push(measured(quantity, run, &run.dev, 1));
+    chart(quantity, quantity.name, quantity.title.to_owned(), drawn(series))
+}
+
+/// One chart of all runs: measurements on dev, or training. `None` if the quantity is not measured there.
+fn together(quantity: &Quantity, report: &Report, on_dev: bool) -> Option<Chart> {
+    let mut series = vec![];
+    for run in &report.runs {
+        let name = report.models.get(run.model).map_or(run.name.as_str(), |model| model.name.as_str());
+        match on_dev {
+            true => series.push(measured(quantity, run, name, run.model)),
+            false => series.extend(trained(quantity, run, name, run.model).pop()),
+        }
+    }
+    let only_training = ["learning_rate", "gradient_norm"].contains(&quantity.name);
+    let (name, title) = match (quantity.name, on_dev) {
+        ("loss", true) => ("loss_dev", "Loss on dev".to_owned()),
+        ("loss", false) => ("loss_training", "Loss in training".to_owned()),
+        ("accuracy", true) => ("accuracy_dev", "Accuracy on dev".to_owned()),
+        ("accuracy", false) => ("accuracy_training", "Accuracy in training".to_owned()),
+        ("depth", true) => ("depth_dev", "Halting depth on dev".to_owned()),
+        ("depth", false) => ("depth_training", "Halting depth in training".to_owned()),
+        _ if on_dev && only_training => return None,
+        (name, _) => (name, quantity.title.to_owned()),
+    };
+    Some(chart(quantity, name, title, drawn(series)))
+}
+
+/// The series that have a point.
+fn drawn(series: Vec<Series>) -> Vec<Series> {
+    series.into_iter().filter(|series| series.points.iter().any(|(_, y)| y.is_finite())).collect()
+}
+
+/// The logged updates: as they are where they are few, else faintly behind their moving mean.
+fn trained(quantity: &Quantity, run: &Run, name: &str, colour: usize) -> Vec<Series> {
+    let point = |step: &Step| (step.update as f64, (quantity.step)(step).unwrap_or(f64::NAN));
+    let points: Vec<Point> = run.steps.iter().map(point).collect();
+    let series = |look, points| Series { name: name.to_owned(), colour, look, points, notes: vec![] };
+    if points.len() < NOISY || quantity.name == "learning_rate" {
+        return vec![series(Look::Line, points)];
+    }
+    let smooth = smoothed(&points, points.len() / 50);
+    vec![series(Look::Faint, points), series(Look::Line, smooth)]
+}
+
+fn measured(quantity: &Quantity, run: &Run, name: &str, colour: usize) -> Series {
+    let point = |one: &Evaluation| (one.update as f64, (quantity.evaluation)(one).unwrap_or(f64::NAN));
+    let points: Vec<Point> = run.evaluations.iter().map(point).collect();
+    let note = |one: &Evaluation| {
+        let best = run.best.is_some_and(|(update, _)| update == one.update);
+        format!("{}, seed {}{}", run.name, run.seed, if best { "\nthe best so far" } else { "" })
+    };
+    let notes = run.evaluations.iter().map(note).collect();
+    Series { name: name.to_owned(), colour, look: Look::Dots, points, notes }
+}
+
+/// Accuracy and depth by length. One run has a line per split; of several, every model has one over all its runs and splits.
+pub(crate) fn by_length(report: &Report) -> Vec<Picture> {
+    let mut groups: Vec<(String, usize, Vec<Length>)> = vec![];
+    for run in &report.runs {
+        for (n, split) in run.lengths.iter().enumerate() {
+            let (name, colour) = match report.runs.len() {
+                1 => (split.split.clone(), n),
+                _ => (report.models.get(run.model).map_or_else(|| run.name.clone(), |m| m.name.clone()), run.model),
+            };
+            match groups.iter_mut().find(|(known, at, _)| *known == name && *at == colour) {
+                Some((.., lengths)) => lengths.extend(&split.lengths),
+                None => groups.push((name, colour, split.lengths.clone())),
+            }
+        }
+    }
+    let all = || groups.iter().flat_map(|(.., lengths)| lengths);
+    let (low, high) = (all().map(|l| l.length).min().unwrap_or(1), all().map(|l| l.length).max().unwrap_or(1));
+    let across = if high > 8 * low.max(1) { Kind::Logarithmic } else { Kind::Linear };
+    let chart = |name, title: &str, unit, value: fn(&Length) -> Option<f64>| Chart {
+        name,
+        title: title.to_owned(),
+        axes: ["length (tokens)", unit],
+        across,
+        from_zero: true,
+        series: drawn(groups.iter().map(|(name, colour, lengths)| line(name, *colour, lengths, value)).collect()),
+    };
+    let accuracy = chart("accuracy_by_length", "Accuracy by length", "accuracy (%)", |of| {
+        (of.scored > 0).then(|| percent(of.correct as f64 / of.scored as f64))
+    });
+    let depth = chart("depth_by_length", "Halting depth by length", "mean accepted steps", |of| {
+        of.steps.map(|steps| steps / of.examples.max(1) as f64)
+    });
+    [accuracy, depth].iter().filter_map(Chart::draw).collect()
+}
+
+/// The fewest examples of a point: short stretches of lengths are joined until they have as many.
+const ENOUGH: u64 = 20;
+
+/// Neighbouring lengths that are one point.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stretch {
+    /// The shortest length.
+    from: usize,
+    /// The examples together; the length is the longest one.
+    sum: Length,
+    /// Tokens of all examples.
+    tokens: u64,
+}
+
+impl Stretch {
+    /// Whether the next stretch begins less than half as far again as this one reaches.
+    fn is_near(&self, next: &Self) -> bool {
+        2 * next.from <= 3 * self.sum.length + 8
+    }
+
+    fn add(&mut self, other: &Self) {
+        let (sum, new) = (&mut self.sum, &other.sum);
+        sum.length = sum.length.max(new.length);
+        sum.examples += new.examples;
+        sum.scored += new.scored;
+        sum.correct += new.correct;
+        sum.steps = new.steps.map_or(sum.steps, |steps| Some(sum.steps.unwrap_or(0.0) + steps));
+        self.tokens += other.tokens;
+    }
+}
+
+/// Lengths as stretches: an eighth to a quarter of the length wide, and with enough examples each where there are so many.
+fn stretches(lengths: &[Length]) -> Vec<Stretch> {
+    let mut by_start: BTreeMap<usize, Stretch> = BTreeMap::new();
+    for one in lengths {
+        let step = (one.length / 8).max(1).next_power_of_two();
+        let own = Stretch { from: one.length, sum: *one, tokens: one.length as u64 * one.examples };
+        let start = one.length / step * step;
+        by_start.entry(start).and_modify(|stretch| stretch.add(&own)).or_insert(own);
+    }
+    // A stretch with too few takes the next one in, and what is left over then joins the one before; far ones stay apart.
+    let mut joined: Vec<Stretch> = vec![];
+    for stretch in by_start.into_values() {
+        match joined.last_mut() {
+            Some(last) if last.sum.examples < ENOUGH && last.is_near(&stretch) => last.add(&stretch),
+            _ => joined.push(stretch),
+        }
+    }
+    let mut out: Vec<Stretch> = vec![];
+    for stretch in joined {
+        match out.last_mut() {
+            Some(last) if stretch.sum.examples < ENOUGH && last.is_near(&stretch) => last.add(&stretch),
+            _ => out.push(stretch),
+        }
+    }
+    out
+}
+
+fn line(name: &str, colour: usize, lengths: &[Length], value: fn(&Length) -> Option<f64>) -> Series {
+    let (mut points, mut notes) = (vec![], vec![]);
+    for Stretch { from, sum, tokens } in stretches(lengths) {
+        points.push((tokens as f64 / sum.examples.max(1) as f64, value(&sum).unwrap_or(f64::NAN)));
+        notes.push(format!("lengths {from} to {}: {} examples", sum.length, sum.examples));
+    }
+    Series { name: name.to_owned(), colour, look: Look::Dots, points, notes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(length: usize, examples: u64) -> Length {
+        Length { length, examples, scored: examples, correct: examples / 2, steps: Some(length as f64) }
+    }
+
+    #[test]
+    fn every_point_has_enough_examples() {
+        let lengths: Vec<Length> = (1..=1000).map(|n| of(n, 3)).collect();
+        let all = stretches(&lengths);
+        assert!(all.iter().all(|stretch| stretch.sum.examples >= ENOUGH), "{all:?}");
+        assert_eq!(all.iter().map(|stretch| stretch.sum.examples).sum::<u64>(), 3000);
+        assert!(all.windows(2).all(|pair| pair[0].sum.length < pair[1].from), "{all:?}");
+        assert!((20..60).contains(&all.len()), "{}", all.len());
+        assert_eq!(stretches(&[of(5, 2)]).len(), 1, "few examples are better than none");
+        assert!(stretches(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_point_is_the_mean_of_its_examples() {
+        let one = Length { length: 12, examples: 30, scored: 30, correct: 30, steps: None };
+        let other = Length { length: 13, examples: 10, correct: 0, scored: 10, steps: None };
+        let line = line("x", 0, &[one, other, of(64, 40)], |of| Some(of.correct as f64 / of.scored as f64));
+        assert_eq!(line.points, [(12.25, 0.75), (64.0, 0.5)]);
+        assert_eq!(line.notes[0], "lengths 12 to 13: 40 examples");
+    }
+}

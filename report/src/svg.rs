@@ -1,0 +1,191 @@
+//! SVG as text: escaping, coordinates, elements.
+
+use std::fmt::Write;
+
+/// Text for XML and HTML, inside elements and quoted attributes. Characters that XML forbids become U+FFFD.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\n' | '\t' => out.push(c),
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            _ if c.is_control() => out.push('\u{fffd}'),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// A coordinate with at most one digit behind the point.
+pub(crate) fn at(value: f64) -> String {
+    let rounded = (value * 10.0).round() / 10.0;
+    // No `-0`.
+    format!("{}", rounded + 0.0)
+}
+
+/// Advances of the printable ASCII characters of Noto Sans in thousandths of the size.
+const ADVANCES: [u16; 95] = [
+    260, 269, 408, 646, 572, 831, 732, 225, 300, 300, 551, 572, 268, 322, 268, 372, 572, 572, 572, 572, 572, 572, 572,
+    572, 572, 572, 268, 268, 572, 572, 572, 434, 899, 639, 650, 632, 730, 556, 519, 728, 741, 339, 273, 619, 524, 907,
+    760, 781, 605, 781, 622, 549, 556, 731, 600, 930, 586, 566, 572, 329, 372, 329, 572, 444, 281, 561, 615, 480, 615,
+    564, 344, 615, 618, 258, 258, 534, 258, 935, 618, 605, 615, 615, 413, 479, 361, 618, 508, 786, 529, 510, 470, 380,
+    551, 380, 572,
+];
+
+/// Fonts of browsers may be wider than the one of PNG files.
+const SLACK: f64 = 1.1;
+
+/// How wide a text of this size is at most in usual fonts.
+pub(crate) fn width_of(text: &str, size: f64) -> f64 {
+    let advance = |c: char| ADVANCES.get((c as usize).wrapping_sub(32)).copied().unwrap_or(620);
+    text.chars().map(|c| f64::from(advance(c))).sum::<f64>() * SLACK * size / 1000.0
+}
+
+/// The text, cut with an ellipsis where it is wider than `most`.
+pub(crate) fn fitted(text: &str, size: f64, most: f64) -> String {
+    if width_of(text, size) <= most {
+        return text.to_owned();
+    }
+    let mut out = String::new();
+    for c in text.chars() {
+        if width_of(&out, size) + width_of("m…", size) > most {
+            break;
+        }
+        out.push(c);
+    }
+    out.trim_end_matches(['.', ',', ' ']).to_owned() + "…"
+}
+
+/// Where a text stands with respect to its point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// The elements of a picture, one after the other.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Svg(String);
+
+impl Svg {
+    /// The elements as text.
+    pub(crate) fn finish(self) -> String {
+        self.0
+    }
+
+    /// A text.
+    pub(crate) fn text(&mut self, class: &str, (x, y): (f64, f64), anchor: Anchor, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => " text-anchor=\"middle\"",
+            Anchor::End => " text-anchor=\"end\"",
+        };
+        self.push(format_args!(
+            "<text class=\"{class}\" x=\"{}\" y=\"{}\"{anchor}>{}</text>",
+            at(x),
+            at(y),
+            escape(text)
+        ));
+    }
+
+    /// A text that runs upwards, centred at its point.
+    pub(crate) fn upwards(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
+        let (x, y) = (at(x), at(y));
+        self.push(format_args!(
+            "<text class=\"{class}\" x=\"{x}\" y=\"{y}\" text-anchor=\"middle\" transform=\"rotate(-90 {x} {y})\">{}</text>",
+            escape(text)
+        ));
+    }
+
+    /// A text that runs upwards and ends at its point.
+    pub(crate) fn hanging(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
+        let (x, y) = (at(x), at(y));
+        self.push(format_args!(
+            "<text class=\"{class}\" x=\"{x}\" y=\"{y}\" text-anchor=\"end\" transform=\"rotate(-90 {x} {y})\">{}</text>",
+            escape(text)
+        ));
+    }
+
+    /// A straight line.
+    pub(crate) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
+        self.push(format_args!("<path class=\"{class}\" d=\"M{} {}L{} {}\"/>", at(x1), at(y1), at(x2), at(y2)));
+    }
+
+    /// A rectangle with round corners and, where `title` is not empty, a text that appears under the pointer.
+    pub(crate) fn rect(
+        &mut self,
+        class: &str,
+        (x, y): (f64, f64),
+        (width, height): (f64, f64),
+        round: f64,
+        title: &str,
+    ) {
+        let round = if round > 0.0 { format!(" rx=\"{}\"", at(round)) } else { String::new() };
+        self.push(format_args!(
+            "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"{round}{}",
+            at(x),
+            at(y),
+            at(width),
+            at(height),
+            titled("rect", title)
+        ));
+    }
+
+    /// A disc with a text that appears under the pointer.
+    pub(crate) fn circle(&mut self, class: &str, (x, y): (f64, f64), radius: f64, title: &str) {
+        self.push(format_args!(
+            "<circle class=\"{class}\" cx=\"{}\" cy=\"{}\" r=\"{}\"{}",
+            at(x),
+            at(y),
+            at(radius),
+            titled("circle", title)
+        ));
+    }
+
+    /// A path; `data` is made of numbers and letters of ours.
+    pub(crate) fn path(&mut self, class: &str, data: &str) {
+        if !data.is_empty() {
+            self.push(format_args!("<path class=\"{class}\" d=\"{data}\"/>"));
+        }
+    }
+
+    fn push(&mut self, element: std::fmt::Arguments<'_>) {
+        writeln!(self.0, "{element}").expect("writing to a string does not fail");
+    }
+}
+
+/// The end of an element: with a title inside or without.
+fn titled(element: &str, title: &str) -> String {
+    if title.is_empty() { "/>".to_owned() } else { format!("><title>{}</title></{element}>", escape(title)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_user_writes_is_markup() {
+        assert_eq!(
+            escape("<b a=\"1\" c='2'>&\u{0}\u{8}"),
+            "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;\u{fffd}\u{fffd}"
+        );
+    }
+
+    #[test]
+    fn long_texts_are_cut() {
+        assert_eq!(fitted("short", 12.0, 100.0), "short");
+        let cut = fitted("a very long name of a run", 12.0, 60.0);
+        assert!(cut.ends_with('…') && width_of(&cut, 12.0) <= 60.0, "{cut}");
+    }
+
+    #[test]
+    fn coordinates_are_short() {
+        assert_eq!([1.0, 2.25, -0.01, 100.04].map(at), ["1", "2.3", "0", "100"]);
+    }
+}

@@ -1,0 +1,228 @@
+//! Pages and pictures of made-up runs: goldens of small ones, and what must hold for any.
+
+use rtc_compiler::check::{Loader, check};
+use rtc_compiler::schema::Catalog;
+use rtc_compiler::source::Source;
+use rtc_compiler::spec::{Spec, text};
+use rtc_report::data::{Evaluation, Length, Model, Panel, ResultRow, Run, SplitLengths, Step, Trace, Unit};
+use rtc_report::{Picture, Report, page, pictures};
+
+const SPEC: &str = "\
+/// Halts in every chunk.
+model small {
+    embed { width: 16 }
+    recur chunkwise {
+        size: 3
+        memory { slots: 2, init: normal }
+        recur depthwise {
+            depth: 4
+            halt global { threshold: 0.9 }
+            attend self { heads: 2, mask: j <= i }
+            feedforward { hidden: 32 }
+            gate mlp { hidden: 32 }
+        }
+        update memory { attend chunk { heads: 2 } }
+    }
+    readout memory
+}
+";
+
+/// What a user could write to break a page.
+const HOSTILE: &str = "</svg><script src='http://x'>alert(\"1\")</script>&amp;\u{0}\u{1b}";
+
+struct NoFiles;
+
+impl Loader for NoFiles {
+    fn load(&self, _: &str) -> Result<String, String> {
+        Err("there are none".to_owned())
+    }
+}
+
+fn spec() -> Spec {
+    let catalog = Catalog { vocabulary: Some(9), classes: Some(4), ..Catalog::default() };
+    check(&NoFiles, Source::new("small.rt", SPEC), None, &[], &catalog).0.expect("the spec is right")
+}
+
+fn model(name: &str) -> Model {
+    let unit = |start, weights: &[f64]| Unit { start, length: 3, weights: weights.to_vec() };
+    let positions = ["[MAX", "2", "<9>", "[MIN", "4", "]"].map(str::to_owned).to_vec();
+    let units = vec![unit(0, &[0.1, 0.65, 0.25]), unit(3, &[1.0])];
+    let panel = Panel { place: "chunkwise.depthwise".to_owned(), positions, bound: Some(4), units };
+    let trace = Trace { title: format!("{name}: answers 9 (87 %)"), panels: vec![panel] };
+    let spec = spec();
+    Model { name: name.to_owned(), text: text(&spec), spec, traces: vec![trace] }
+}
+
+fn run(name: &str, updates: u64) -> Run {
+    let number = |update: u64| Some(2.0 / (1.0 + update as f64));
+    let step = |update| Step {
+        update,
+        loss: number(update),
+        accuracy: number(update).map(|loss| 1.0 - loss / 2.0),
+        learning_rate: Some(1e-3),
+        gradient_norm: Some(1.0),
+        depth: Some(2.5),
+    };
+    let evaluation = |update| Evaluation { update, loss: number(update), accuracy: Some(0.5), depth: Some(2.0) };
+    let length = |length| Length { length, examples: 40, scored: 40, correct: 40 - length as u64, steps: Some(80.0) };
+    let result =
+        ResultRow { split: "test".to_owned(), examples: 80, accuracy: 0.775, majority: 0.3, ..ResultRow::default() };
+    Run {
+        name: name.to_owned(),
+        seed: 1,
+        state: "finished".to_owned(),
+        dev: "dev".to_owned(),
+        parameters: 1234,
+        facts: vec![("task".to_owned(), name.to_owned())],
+        experiment: format!("# {name}\n"),
+        steps: (1..=updates).map(step).collect(),
+        evaluations: vec![evaluation(1), evaluation(updates)],
+        best: Some((updates, 0.5)),
+        results: vec![result],
+        lengths: vec![SplitLengths { split: "test".to_owned(), lengths: vec![length(4), length(14)] }],
+        ..Run::default()
+    }
+}
+
+fn report(runs: Vec<Run>, models: Vec<Model>) -> Report {
+    Report { title: "a report".to_owned(), runs, models, notes: vec![] }
+}
+
+/// The page as a tree; fails where it is not well-formed.
+#[track_caller]
+fn parsed(page: &str) -> roxmltree::Document<'_> {
+    let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+    roxmltree::Document::parse_with_options(page, options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[track_caller]
+fn picture<'a>(all: &'a [Picture], name: &str) -> &'a Picture {
+    let names = || all.iter().map(|picture| picture.name.as_str()).collect::<Vec<_>>();
+    all.iter().find(|picture| picture.name == name).unwrap_or_else(|| panic!("no {name} in {:?}", names()))
+}
+
+#[test]
+fn small_pictures_are_as_they_were() {
+    let all = pictures(&report(vec![run("one", 5)], vec![model("small")]));
+    for name in ["loss", "accuracy_by_length", "halting-small-1", "structure-small"] {
+        insta::assert_snapshot!(name, picture(&all, name).inline());
+    }
+}
+
+#[test]
+fn a_page_is_whole_and_needs_nothing_else() {
+    let page = page(&report(vec![run("one", 100)], vec![model("small")]));
+    let tree = parsed(&page);
+    let ids: Vec<&str> = tree.descendants().filter_map(|node| node.attribute("id")).collect();
+    assert_eq!(ids, ["results", "training", "length", "models", "runs"]);
+    let pictures = tree.descendants().filter(|node| node.has_tag_name("svg")).count();
+    assert_eq!(pictures, 9, "five curves, two by length, a structure, a heat-map");
+    assert!(!page.contains("class=\"empty\""), "every section has something");
+    for outside in ["http", "<script", "<link", "<img", "url(", "@import", "src="] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    for link in tree.descendants().filter_map(|node| node.attribute("href")) {
+        assert!(ids.contains(&link.trim_start_matches('#')), "{link}");
+    }
+}
+
+#[test]
+fn a_grid_has_all_runs_on_one_page() {
+    let mut runs = vec![run("a", 80), run("b", 80), run("c", 80)];
+    (runs[1].seed, runs[2].model, runs[2].results) = (2, 1, vec![]);
+    runs[1].results[0].accuracy = 0.675;
+    let page = page(&report(runs, vec![model("first"), model("second")]));
+    let tree = parsed(&page);
+    let text: String =
+        tree.descendants().filter(|node| node.has_tag_name("td")).filter_map(|node| node.text()).collect();
+    assert!(text.contains("72.5 ± 5.0 %"), "the mean over the seeds of a model: {text}");
+    let titles = tree.descendants().filter(|node| node.attribute("class") == Some("title"));
+    let titles: Vec<&str> = titles.filter_map(|node| node.text()).collect();
+    for title in ["Loss on dev", "Loss in training", "Accuracy by length", "Structure of second"] {
+        assert!(titles.contains(&title), "{title} in {titles:?}");
+    }
+}
+
+#[test]
+fn nothing_that_a_user_writes_becomes_markup() {
+    let mut hostile = run(HOSTILE, 70);
+    hostile.dev = HOSTILE.to_owned();
+    hostile.state = HOSTILE.to_owned();
+    hostile.results[0].split = HOSTILE.to_owned();
+    hostile.lengths[0].split = HOSTILE.to_owned();
+    let mut model = model(HOSTILE);
+    model.text += HOSTILE;
+    model.spec.doc = HOSTILE.to_owned();
+    model.traces[0].panels[0].positions[0] = HOSTILE.to_owned();
+    model.traces[0].panels[0].place = HOSTILE.to_owned();
+    for runs in [vec![hostile.clone()], vec![hostile.clone(), hostile]] {
+        let mut report = report(runs, vec![model.clone()]);
+        report.title = HOSTILE.to_owned();
+        report.notes = vec![HOSTILE.to_owned()];
+        let page = page(&report);
+        assert!(parsed(&page).descendants().all(|node| !node.has_tag_name("script")));
+        for picture in pictures(&report) {
+            parsed(&picture.file());
+            let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+            assert!(picture.name.chars().all(plain), "{}", picture.name);
+        }
+    }
+}
+
+#[test]
+fn odd_data_are_drawn_or_left_out() {
+    let nothing = Run { name: "new".to_owned(), state: "unfinished".to_owned(), ..Run::default() };
+    let empty = page(&report(vec![nothing.clone()], vec![]));
+    parsed(&empty);
+    assert_eq!(empty.matches("class=\"empty\"").count(), 3, "no results, no curves, nothing by length");
+    let one_point = run("one", 1);
+    let mut broken = run("broken", 90);
+    for (n, step) in broken.steps.iter_mut().enumerate() {
+        step.loss = [Some(f64::NAN), Some(f64::INFINITY), None, Some(1e308), Some(-1e308)][n % 5];
+        step.accuracy = None;
+    }
+    broken.results[0].accuracy = f64::NAN;
+    broken.lengths[0].lengths = vec![Length::default()];
+    let mut strange = model("strange");
+    strange.traces[0].panels[0].units = vec![
+        Unit::default(),
+        Unit { start: 100, length: 5, weights: vec![0.5] },
+        Unit { start: 5, length: 50, weights: vec![f64::NAN, 2.0, -1.0] },
+    ];
+    strange.traces[0].panels.push(Panel::default());
+    strange.traces.push(Trace::default());
+    for runs in [vec![one_point.clone()], vec![broken.clone()], vec![nothing, one_point, broken]] {
+        let report = report(runs, vec![strange.clone()]);
+        let page = page(&report);
+        parsed(&page);
+        for attribute in parsed(&page).descendants().flat_map(|node| node.attributes()) {
+            let (name, value) = (attribute.name(), attribute.value());
+            assert!(!value.contains("NaN") && !value.contains("inf"), "{name}: {value}");
+        }
+        for picture in pictures(&report) {
+            assert!(picture.png().expect("every picture can be drawn").starts_with(b"\x89PNG"));
+        }
+    }
+}
+
+/// What is drawn does not grow with the run.
+#[test]
+fn long_runs_stay_small() {
+    let page = |updates| page(&report(vec![run("long", updates)], vec![]));
+    let (short, long) = (page(10_000).len(), page(1_000_000).len());
+    assert!(long < 400_000 && long < 2 * short, "{short} and {long} bytes");
+    let many: Vec<Run> = (0..60).map(|n| Run { model: n % 12, seed: n as u64, ..run("r", 2000) }).collect();
+    let models = (0..12).map(|n| model(&format!("m{n}"))).collect();
+    let all = rtc_report::page(&report(many, models)).len();
+    assert!(all < 5_000_000, "{all} bytes");
+}
+
+/// Letters come from the font in the program: without it the picture would be the same as one without texts.
+#[test]
+fn png_files_have_letters_on_any_machine() {
+    let title = |name: &str| {
+        let all = pictures(&report(vec![run("one", 5)], vec![Model { traces: vec![], ..model(name) }]));
+        picture(&all, &format!("structure-{name}")).png().expect("it can be drawn")
+    };
+    assert_ne!(title("iii"), title("mmm"));
+}

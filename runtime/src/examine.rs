@@ -1,0 +1,144 @@
+//! Looking closer at a trained model: accuracy and depth by length, and how single examples halt.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::batching::collect;
+use crate::exec::Unit;
+use crate::exec::storage::Element;
+use crate::learner::LearnError;
+use crate::model::Model;
+use crate::task::{Example, Target};
+
+/// How a model does on the examples of one length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OfLength {
+    /// Tokens of an example; for a pair, of the longer side.
+    pub length: usize,
+    /// Number of examples.
+    pub examples: u64,
+    /// Number of predictions that were scored.
+    pub scored: u64,
+    /// How many of them were right.
+    pub correct: u64,
+    /// Sum over the examples of their accepted steps (for a pair the mean of both sides), if the model halts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<f64>,
+}
+
+/// Accuracy and depth by length, shortest first. Batches are cut as in an evaluation.
+///
+/// # Errors
+/// A model that gives no finite answer, or examples that it can't take.
+pub fn by_length<T: Element>(
+    model: &mut Model<T>,
+    examples: &[Example],
+    batch: usize,
+) -> Result<Vec<OfLength>, LearnError> {
+    let mut found: BTreeMap<usize, OfLength> = BTreeMap::new();
+    for chunk in examples.chunks(batch.max(1)) {
+        let chunk: Vec<&Example> = chunk.iter().collect();
+        let width = chunk.iter().map(|example| example.length()).max().unwrap_or(0);
+        let seen = model.examine(&collect(&chunk, width))?;
+        let mut predictions = seen.evaluation.predictions.iter().copied();
+        for (n, example) in chunk.iter().enumerate() {
+            let of = found.entry(example.length()).or_default();
+            of.length = example.length();
+            of.examples += 1;
+            let (scored, correct) = score(example, &mut predictions);
+            of.scored += scored;
+            of.correct += correct;
+            if let Some(depths) = &seen.depths {
+                // The second sides of pairs are the second half of the rows.
+                let second = example.second.as_ref().and_then(|_| depths.get(chunk.len() + n));
+                let steps = second.map_or(depths[n], |second| (depths[n] + second) / 2.0);
+                of.steps = Some(of.steps.unwrap_or(0.0) + steps);
+            }
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+/// How many predictions of an example count, and how many of those are right.
+fn score(example: &Example, predictions: &mut impl Iterator<Item = u32>) -> (u64, u64) {
+    match &example.label {
+        Target::Class(class) => (1, u64::from(predictions.next() == Some(*class))),
+        Target::Each { class, weight } => {
+            let own = predictions.zip(class.iter().zip(weight)).take(class.len());
+            own.filter(|(_, (_, weight))| **weight != 0.0)
+                .fold((0, 0), |(all, right), (found, (class, _))| (all + 1, right + u64::from(found == *class)))
+        }
+    }
+}
+
+/// One example with what the model answers and how it halts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traced {
+    /// Predicted class, or one per token.
+    pub predictions: Vec<u32>,
+    /// Probability of each of them.
+    pub confidence: Vec<f64>,
+    /// How the units of its halting recurrences halt, recurrence by recurrence in the order in which they ended. The
+    /// row of a unit is 0, or 1 for the second side of a pair.
+    pub units: Vec<TracedUnit>,
+}
+
+/// A unit of a halting recurrence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TracedUnit {
+    /// The place of the recurrence in the spec: `chunkwise.depthwise`.
+    pub place: String,
+    /// Which positions it has, and how it halted.
+    pub unit: Unit,
+}
+
+/// Runs the model on one example.
+///
+/// # Errors
+/// A model that gives no finite answer, or an example that it can't take.
+pub fn trace<T: Element>(model: &mut Model<T>, example: &Example) -> Result<Traced, LearnError> {
+    let seen = model.examine(&collect(&[example], example.length()))?;
+    let units = seen.halting.into_iter().flat_map(|run| {
+        let place = run.label;
+        run.units.into_iter().map(move |unit| TracedUnit { place: place.clone(), unit })
+    });
+    let units = units.collect();
+    Ok(Traced { predictions: seen.evaluation.predictions, confidence: seen.evaluation.confidence, units })
+}
+
+impl Unit {
+    /// Number of accepted steps.
+    pub fn steps(&self) -> usize {
+        self.survival.len()
+    }
+
+    /// The weights of the states `H_0 .. H_K` in the output, which add up to 1: the probability to stop at each of them, and
+    /// for the last one all that is left.
+    pub fn weights(&self) -> Vec<f64> {
+        let before = std::iter::once(1.0).chain(self.survival.iter().copied());
+        let stops = before.clone().zip(&self.survival).map(|(before, after)| before - after);
+        stops.chain(before.last()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_what_survival_loses() {
+        let unit = |survival: &[f64]| Unit { survival: survival.to_vec(), ..Unit::default() };
+        assert_eq!(unit(&[]).weights(), [1.0], "a unit that stops at once gives its input");
+        assert_eq!(unit(&[0.75, 0.25]).weights(), [0.25, 0.5, 0.25]);
+    }
+
+    #[test]
+    fn tokens_that_do_not_count_are_not_scored() {
+        let label = Target::Each { class: vec![0, 1, 1], weight: vec![1.0, 0.0, 1.0] };
+        let each = Example { tokens: vec![4, 4, 4], second: None, label };
+        let mut predictions = [0, 1, 0, 7].into_iter();
+        assert_eq!(score(&each, &mut predictions), (2, 1));
+        assert_eq!(score(&Example::classified(vec![1], 7), &mut predictions), (1, 1));
+    }
+}

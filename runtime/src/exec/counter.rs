@@ -1,0 +1,53 @@
+//! What runs really did, for those who want to compare it with what was planned. Nothing is counted unless asked for.
+
+use rtc_compiler::ir::cost::{Extent, node_cost};
+use rtc_compiler::ir::types::{Dim, Type};
+use rtc_compiler::plan::{Plan, Step};
+
+use super::rows::Env;
+
+/// Counters of an executor; they add up over its runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counted {
+    /// Floating-point operations: the cost rule of every kernel that was called, at the sizes of that call.
+    pub flops: f64,
+    /// Runs of the bodies of forward loops, one after the other.
+    pub steps: u64,
+    /// Rows that entered recurrences that halt.
+    pub entered: u64,
+    /// Steps that those rows took.
+    pub accepted: u64,
+}
+
+impl Counted {
+    /// Steps that a row took on the mean; nothing where no recurrence halts.
+    pub fn mean_depth(&self) -> Option<f64> {
+        (self.entered > 0).then(|| self.accepted as f64 / self.entered as f64)
+    }
+
+    /// Adds the operations of these steps.
+    pub(super) fn add(&mut self, plan: &Plan, steps: &[Step], env: &Env) {
+        self.flops += steps.iter().map(|step| node_cost::<f64>(&plan.graph, step.node, env)).sum::<f64>();
+    }
+}
+
+/// The rows of a batch as they are.
+impl Extent<f64> for Env {
+    fn elements(&self, ty: &Type) -> f64 {
+        self.extent(ty) as f64
+    }
+
+    fn pairs(&self, queries: &Type, keys: &Type, causal: bool) -> f64 {
+        let length = |ty: &Type, row: usize| match ty.dims().get(1) {
+            Some(Dim::Sym(axis)) => self.axis(axis).len(row) as f64,
+            Some(Dim::Fixed(size)) => *size as f64,
+            None => 1.0,
+        };
+        let triangle = causal && queries.dims().get(1) == keys.dims().get(1);
+        let row = |row: usize| match (length(queries, row), length(keys, row)) {
+            (q, _) if triangle => q * (q + 1.0) / 2.0,
+            (q, k) => q * k,
+        };
+        (0..self.rows()).map(row).sum()
+    }
+}

@@ -1,0 +1,90 @@
+//! The results of a finished run, whatever its task measures.
+
+use serde_json::{Value, json};
+
+/// Fields of a split that count examples and measure nothing.
+const COUNTS: [&str; 2] = ["examples", "scored"];
+
+/// Fields of a split that are shares.
+const SHARES: [&str; 2] = ["accuracy", "majority"];
+
+/// The results of a finished run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// The splits in the experiment's order, each with what was measured on it.
+    pub splits: Vec<(String, Vec<Measure>)>,
+    /// Fingerprint of the data; empty where an older program did not write it.
+    pub data: String,
+    /// The program: its version, its code, and the graph that it makes of the spec.
+    pub program: Program,
+}
+
+/// One number of a split.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measure {
+    /// Its name: `accuracy`, `loss`, or what the task calls it.
+    pub name: String,
+    /// The number.
+    pub number: f64,
+    /// Whether it is a share of right answers.
+    pub share: bool,
+}
+
+/// Which program made results.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// Versions of its parts as `rtc 0.1.0, code 3f2a`.
+    pub versions: String,
+    /// Hash of the graph of the spec.
+    pub graph: String,
+}
+
+impl Measured {
+    /// Reads `results.json`; nothing if it holds no results.
+    pub fn of(results: &Value) -> Option<Self> {
+        let splits = results["splits"].as_array()?;
+        let named = |split: &Value| Some((split["split"].as_str()?.to_owned(), measures(split, false)));
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let identity = &results["identity"];
+        let versions = identity["versions"].as_object().into_iter().flatten();
+        let versions: Vec<String> = versions.map(|(part, version)| format!("{part} {}", text(version))).collect();
+        Some(Self {
+            splits: splits.iter().map(named).collect::<Option<_>>()?,
+            data: text(&identity["data_hash"]),
+            program: Program { versions: versions.join(", "), graph: text(&identity["graph_hash"]) },
+        })
+    }
+
+    /// What was measured on a split.
+    pub fn get(&self, split: &str, metric: &str) -> Option<f64> {
+        let (_, measures) = self.splits.iter().find(|(name, _)| name == split)?;
+        measures.iter().find(|measure| measure.name == metric).map(|measure| measure.number)
+    }
+
+    /// For programs.
+    pub fn to_json(&self) -> Value {
+        let numbers = |found: &[Measure]| -> Value {
+            found.iter().map(|m| (m.name.clone(), json!(m.number))).collect::<serde_json::Map<_, _>>().into()
+        };
+        let splits = self.splits.iter().map(|(split, found)| (split.clone(), numbers(found)));
+        json!({
+            "splits": Value::from(splits.collect::<serde_json::Map<_, _>>()), "data_hash": self.data,
+            "graph_hash": self.program.graph, "versions": self.program.versions,
+        })
+    }
+}
+
+/// All numbers of a split but counts. What a task measures besides stands in a block, and is a share of right answers.
+fn measures(split: &Value, inside: bool) -> Vec<Measure> {
+    let mut found = vec![];
+    for (name, value) in split.as_object().into_iter().flatten().filter(|(name, _)| !COUNTS.contains(&name.as_str())) {
+        match value {
+            Value::Object(_) => found.extend(measures(value, true)),
+            _ => found.extend(value.as_f64().map(|number| {
+                let share = inside || SHARES.contains(&name.as_str());
+                Measure { name: name.clone(), number, share }
+            })),
+        }
+    }
+    found
+}

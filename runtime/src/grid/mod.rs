@@ -1,0 +1,159 @@
+//! Grids: models times seeds. Every cell is an ordinary run folder, and the state of the grid is what these folders say.
+//!
+//! [`State::read`] looks at one cell, [`Sheet`] is the table of all of them, and [`render`] prints it.
+
+mod latex;
+mod measured;
+mod render;
+mod sheet;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::{Error, IoError};
+use crate::experiment::Experiment;
+use crate::record::{RunFolder, RunInfo, SavedRun};
+
+pub use measured::Measured;
+pub use render::{Format, render};
+pub use sheet::{Mixture, Sheet, Show};
+
+/// In the folder of a cell whose training failed.
+const FAILURE: &str = "failure.json";
+
+/// One model of a grid with its runs: a row of the table.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// What the table calls it.
+    pub name: String,
+    /// Number of trainable numbers.
+    pub parameters: usize,
+    /// One per seed, in the order of the experiment.
+    pub cells: Vec<Cell>,
+}
+
+/// One run of a grid.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// The seed of the run.
+    pub seed: u64,
+    /// The folder of the run.
+    pub path: PathBuf,
+    /// How far it is.
+    pub state: State,
+}
+
+/// How far a cell is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum State {
+    /// Nothing was begun.
+    Absent,
+    /// It was begun, and can be gone on with.
+    Unfinished,
+    /// The last attempt failed.
+    Failed(Fault),
+    /// It is finished.
+    Finished(Measured),
+}
+
+/// Why a training failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// The exit code that `rtc train` gives for it.
+    pub code: u8,
+    /// One sentence.
+    pub message: String,
+}
+
+impl State {
+    /// Looks at the folder of a cell, and changes nothing in it.
+    ///
+    /// # Errors
+    /// The folder holds a run of another spec, experiment, seed or data; for one that is not finished, of another graph.
+    pub fn read(path: &Path, experiment: &Experiment, info: &RunInfo) -> Result<Self, Error> {
+        let fault = Fault::read(path);
+        if !RunFolder::exists(path) {
+            return Ok(fault.map_or(Self::Absent, Self::Failed));
+        }
+        let saved = SavedRun::read(path)?;
+        let measured = saved.measured.as_ref().and_then(Measured::of);
+        // A finished run of a program that made another graph is no foreign one: the table says so, and asks.
+        let expected = match &measured {
+            Some(_) => RunInfo { graph_hash: saved.info.graph_hash.clone(), ..info.clone() },
+            None => info.clone(),
+        };
+        saved.same(path, experiment, &expected)?;
+        Ok(match (measured, fault) {
+            (Some(measured), _) => Self::Finished(measured),
+            (None, Some(fault)) => Self::Failed(fault),
+            (None, None) => Self::Unfinished,
+        })
+    }
+
+    /// One word for programs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::Unfinished => "unfinished",
+            Self::Failed(_) => "failed",
+            Self::Finished(_) => "finished",
+        }
+    }
+}
+
+impl Fault {
+    /// The failure that is recorded in a folder.
+    fn read(path: &Path) -> Option<Self> {
+        serde_json::from_str(&fs::read_to_string(path.join(FAILURE)).ok()?).ok()
+    }
+
+    /// Records it, so that tables of later commands show it too.
+    pub fn write(&self, path: &Path) -> Result<(), IoError> {
+        let file = path.join(FAILURE);
+        let text = serde_json::to_string_pretty(self).expect("a number and a text are valid JSON");
+        fs::write(&file, text + "\n").map_err(IoError::at("write", &file))
+    }
+
+    /// Forgets the failure of an earlier attempt.
+    pub fn clear(path: &Path) -> Result<(), IoError> {
+        let file = path.join(FAILURE);
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(IoError::at("remove", &file)(error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Row {
+    /// The finished runs.
+    pub fn finished(&self) -> impl Iterator<Item = (&Cell, &Measured)> {
+        self.cells.iter().filter_map(|cell| match &cell.state {
+            State::Finished(measured) => Some((cell, measured)),
+            _ => None,
+        })
+    }
+}
+
+/// The whole grid for programs: every cell with its state and results, and the table's notes.
+pub fn to_json(rows: &[Row], sheet: &Sheet) -> Value {
+    let cell = |cell: &Cell| {
+        let mut out = serde_json::json!({
+            "seed": cell.seed, "run": cell.path.display().to_string(), "state": cell.state.word(),
+        });
+        match &cell.state {
+            State::Failed(fault) => out["failure"] = serde_json::to_value(fault).unwrap_or_default(),
+            State::Finished(measured) => out["results"] = measured.to_json(),
+            State::Absent | State::Unfinished => {}
+        }
+        out
+    };
+    let row = |row: &Row| {
+        serde_json::json!({
+            "model": row.name, "parameters": row.parameters, "cells": row.cells.iter().map(cell).collect::<Vec<_>>(),
+        })
+    };
+    serde_json::json!({ "models": rows.iter().map(row).collect::<Vec<_>>(), "table": sheet.to_json() })
+}

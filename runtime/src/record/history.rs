@@ -1,0 +1,97 @@
+//! How a run went: `metrics.jsonl` read back, also while another process writes to it.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::METRICS;
+use crate::error::{DataError, Error, IoError};
+
+/// The lines of `metrics.jsonl`. A number that was not finite, or that the model has not, is `None`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct History {
+    /// The logged updates, in order.
+    pub steps: Vec<StepLine>,
+    /// The evaluations, in order.
+    pub evaluations: Vec<EvaluationLine>,
+}
+
+/// A logged update.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+pub struct StepLine {
+    /// Its number, from 1.
+    pub update: u64,
+    /// Task loss plus halting cost.
+    pub loss: Option<f64>,
+    /// Task loss alone.
+    pub task_loss: Option<f64>,
+    /// Share of right answers in the batch.
+    pub accuracy: Option<f64>,
+    /// Norm of the gradient before clipping.
+    pub gradient_norm: Option<f64>,
+    /// Its learning rate.
+    pub learning_rate: Option<f64>,
+    /// Accepted steps per unit, if the model halts.
+    pub mean_depth: Option<f64>,
+}
+
+/// A measured split.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct EvaluationLine {
+    /// The split.
+    pub split: String,
+    /// Updates done.
+    pub update: u64,
+    /// Share of right answers.
+    pub accuracy: Option<f64>,
+    /// Mean task loss.
+    pub loss: Option<f64>,
+    /// Accepted steps per unit, if the model halts.
+    pub mean_depth: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Line {
+    Step(StepLine),
+    Evaluation(EvaluationLine),
+    /// What a later version may write.
+    #[serde(other)]
+    Other,
+}
+
+impl History {
+    /// Reads the metrics of a run folder. The last line may be half of one, and the file may not be there yet.
+    ///
+    /// # Errors
+    /// A file that can't be read; a line before the last one that is none of the metrics, with its number.
+    pub fn read(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join(METRICS);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(IoError::at("read", &path)(error).into()),
+        };
+        let (mut reader, mut line, mut history) = (BufReader::new(file), vec![], Self::default());
+        for number in 1.. {
+            line.clear();
+            let length = reader.read_until(b'\n', &mut line).map_err(IoError::at("read", &path))?;
+            if length == 0 || line.last() != Some(&b'\n') {
+                break;
+            }
+            match serde_json::from_slice(&line) {
+                Ok(Line::Step(step)) => history.steps.push(step),
+                Ok(Line::Evaluation(evaluation)) => history.evaluations.push(evaluation),
+                Ok(Line::Other) => {}
+                Err(error) => {
+                    let message = format!("this is no line of metrics: {error}");
+                    let file = path.display().to_string();
+                    return Err(DataError { file, line: Some(number), message }.into());
+                }
+            }
+        }
+        Ok(history)
+    }
+}

@@ -1,0 +1,231 @@
+//! The table of a grid: its numbers by hand, its four formats to the byte, and what it refuses.
+
+use rtc_runtime::grid::{Cell, Fault, Format, Measured, Row, Sheet, Show, State, render};
+use serde_json::json;
+
+/// Results on two splits with a measure of the task's own.
+fn results(accuracy: [f64; 2], data: &str, code: &str) -> Measured {
+    let split = |name: &str, accuracy: f64| {
+        json!({
+            "split": name, "examples": 50, "scored": 50, "accuracy": accuracy, "loss": 2.0 - accuracy, "mean_depth": 3.25,
+            "majority": 0.17, "metrics": { "last_read": accuracy / 2.0 },
+        })
+    };
+    let found = Measured::of(&json!({
+        "best_update": 10, "dev_accuracy": 0.5, "splits": [split("test", accuracy[0]), split("200-300", accuracy[1])],
+        "identity": { "data_hash": data, "graph_hash": "g", "versions": { "code": code, "rtc": "1.0" } },
+    }));
+    found.expect("these are results")
+}
+
+fn row(name: &str, parameters: usize, states: [State; 2]) -> Row {
+    let cells =
+        (1..).zip(states).map(|(seed, state)| Cell { seed, path: format!("r/{name}/seed{seed}").into(), state });
+    Row { name: name.to_owned(), parameters, cells: cells.collect() }
+}
+
+fn finished(accuracy: [f64; 2]) -> State {
+    State::Finished(results(accuracy, "d", "c"))
+}
+
+/// A name with everything that some format must escape, a cell that failed, and one that is not finished.
+fn partial() -> Vec<Row> {
+    let failed = State::Failed(Fault { code: 5, message: "step 3: 100% of a_b is {NaN}".to_owned() });
+    vec![
+        row("GUT, 20 \"steps\" & 50% | a_b", 1_234_567, [finished([0.5, 0.25]), finished([0.7, 0.35])]),
+        row("ut", 999, [finished([0.4, 0.2]), failed]),
+        row("tlb", 12, [State::Unfinished, State::Absent]),
+    ]
+}
+
+fn accuracy() -> Show {
+    Show { metrics: vec!["accuracy".to_owned()], parameters: true, ..Show::default() }
+}
+
+fn sheet(rows: &[Row], show: &Show) -> Sheet {
+    Sheet::new(rows, show).expect("they may be compared")
+}
+
+#[test]
+fn text_is_aligned() {
+    let expected = "\
+model                        seeds  parameters         test     200-300
+majority                         -           -         17.0        17.0
+GUT, 20 \"steps\" & 50% | a_b      2   1,234,567  60.0 ± 10.0  30.0 ± 5.0
+ut [1]                           1         999         40.0        20.0
+tlb                              0          12            -           -
+accuracy in %: mean and population deviation over 2 seeds
+[1] ut seed 2 failed: step 3: 100% of a_b is {NaN}
+";
+    assert_eq!(render(&sheet(&partial(), &accuracy()), Format::Text), expected);
+}
+
+#[test]
+fn markdown_is_a_table_with_notes_below() {
+    let expected = "\
+| model                         | seeds | parameters |        test |    200-300 |
+| ----------------------------- | ----: | ---------: | ----------: | ---------: |
+| majority                      |     - |          - |        17.0 |       17.0 |
+| GUT, 20 \"steps\" & 50% \\| a\\_b |     2 |  1,234,567 | 60.0 ± 10.0 | 30.0 ± 5.0 |
+| ut [1]                        |     1 |        999 |        40.0 |       20.0 |
+| tlb                           |     0 |         12 |           - |          - |
+
+accuracy in %: mean and population deviation over 2 seeds  
+[1] ut seed 2 failed: step 3: 100% of a\\_b is {NaN}
+";
+    assert_eq!(render(&sheet(&partial(), &accuracy()), Format::Markdown), expected);
+}
+
+#[test]
+fn csv_has_all_digits_and_quotes_what_needs_it() {
+    let text = render(&sheet(&partial(), &accuracy()), Format::Csv);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "model,seeds,parameters,test,test deviation,200-300,200-300 deviation,notes");
+    assert_eq!(lines[1], "majority,,,0.17,,0.17,,");
+    let steps = "\"GUT, 20 \"\"steps\"\" & 50% | a_b\",2,1234567,0.6,";
+    assert!(lines[2].starts_with(steps), "{}", lines[2]);
+    let numbers: Vec<f64> = lines[2][steps.len()..].split(',').filter_map(|field| field.parse().ok()).collect();
+    assert_eq!(numbers.len(), 3);
+    assert!((numbers[0] - 0.1).abs() < 1e-12 && (numbers[1] - 0.3).abs() < 1e-12 && (numbers[2] - 0.05).abs() < 1e-12);
+    assert_eq!(lines[3], "ut,1,999,0.4,,0.2,,ut seed 2 failed: step 3: 100% of a_b is {NaN}");
+    assert_eq!(lines[4], "tlb,0,12,,,,,");
+}
+
+#[test]
+fn latex_is_a_tabular_with_rules() {
+    let expected = "\
+% needs \\usepackage{booktabs}
+\\begin{tabular}{lrrrr}
+\\toprule
+model & seeds & parameters & test & 200-300 \\\\
+\\midrule
+majority & -- & -- & $17.0$ & $17.0$ \\\\
+GUT, 20 \"steps\" \\& 50\\% \\textbar{} a\\_b & $2$ & $1{,}234{,}567$ & $60.0 \\pm 10.0$ & $30.0 \\pm 5.0$ \\\\
+ut\\textsuperscript{1} & $1$ & $999$ & $40.0$ & $20.0$ \\\\
+tlb & $0$ & $12$ & -- & -- \\\\
+\\bottomrule
+\\end{tabular}
+\\par\\smallskip
+{\\footnotesize accuracy in \\%: mean and population deviation over 2 seeds\\par}
+{\\footnotesize \\textsuperscript{1} ut seed 2 failed: step 3: 100\\% of a\\_b is \\{NaN\\}\\par}
+";
+    assert_eq!(render(&sheet(&partial(), &accuracy()), Format::Latex), expected);
+}
+
+/// Reads what the writer may write, and nothing else: commands by name, groups, math, rows of so many cells.
+fn check_latex(text: &str) -> Result<(), String> {
+    const COMMANDS: [&str; 15] = [
+        "begin",
+        "end",
+        "toprule",
+        "midrule",
+        "bottomrule",
+        "par",
+        "footnotesize",
+        "textsuperscript",
+        "textbar",
+        "textbackslash",
+        "textasciitilde",
+        "textasciicircum",
+        "textless",
+        "textgreater",
+        "smallskip",
+    ];
+    let body = text.strip_prefix("% needs \\usepackage{booktabs}\n").ok_or("the first line")?;
+    let spec = body.strip_prefix("\\begin{tabular}{").and_then(|rest| rest.split('}').next()).ok_or("no tabular")?;
+    let (rows, _) = body.split_once("\\end{tabular}\n\\par").ok_or("no end")?;
+    if rows.matches("rule\n").count() != 3 || rows.lines().last() != Some("\\bottomrule") {
+        return Err("three rules, the last one at the end".to_owned());
+    }
+    let (mut depth, mut math, mut cells, mut chars) = (0_i32, false, 1, body.chars().peekable());
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => {
+                let mut name = String::new();
+                while let Some(letter) = chars.peek().copied().filter(char::is_ascii_alphabetic) {
+                    name.push(letter);
+                    chars.next();
+                }
+                match name.as_str() {
+                    "" => match chars.next() {
+                        Some('\\') => {
+                            if depth != 0 || math || cells != spec.len() {
+                                return Err(format!("a row with {cells} cells at depth {depth}"));
+                            }
+                            cells = 1;
+                        }
+                        Some('&' | '%' | '$' | '#' | '_' | '{' | '}') => {}
+                        other => return Err(format!("\\{other:?}")),
+                    },
+                    "pm" if math => {}
+                    known if COMMANDS.contains(&known) => {}
+                    unknown => return Err(format!("\\{unknown}")),
+                }
+            }
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            '$' => math = !math,
+            '&' if depth == 0 => cells += 1,
+            '&' | '%' | '#' | '_' | '^' | '~' => return Err(format!("a bare {c}")),
+            _ => {}
+        }
+        if depth < 0 {
+            return Err("a brace too many".to_owned());
+        }
+    }
+    if depth == 0 && !math && cells == 1 { Ok(()) } else { Err("something is left open".to_owned()) }
+}
+
+#[test]
+fn latex_of_any_name_is_well_formed() {
+    let names = ["\\", "\\\\", "{", "}}{{", "a&b", "$x^2$", "~^_#%", "[1]", "a--b", "\n\t", "<|>", "ü ± µ", ""];
+    for name in names {
+        let rows = [row(name, 1, [finished([0.5, 0.5]), finished([0.1, 0.2])])];
+        for show in [Show::default(), Show { depth: true, ..accuracy() }] {
+            let text = render(&sheet(&rows, &show), Format::Latex);
+            assert_eq!(check_latex(&text), Ok(()), "{name:?}:\n{text}");
+        }
+    }
+    assert!(
+        check_latex("% needs \\usepackage{booktabs}\n\\begin{tabular}{lr}\na_b & 1 \\\\\n\\end{tabular}\n").is_err()
+    );
+}
+
+#[test]
+fn every_accuracy_of_a_task_is_shown_and_others_on_demand() {
+    let rows = [row("m", 5, [finished([0.5, 0.25]), finished([0.7, 0.35])])];
+    let titles = |show: &Show| sheet(&rows, show).columns.into_iter().map(|column| column.title).collect::<Vec<_>>();
+    let all = ["test accuracy", "test last_read", "200-300 accuracy", "200-300 last_read"];
+    assert_eq!(titles(&Show::default()), all);
+    let loss = Show { metrics: vec!["loss".to_owned()], depth: true, ..Show::default() };
+    assert_eq!(titles(&loss), ["test", "200-300", "depth test", "depth 200-300"]);
+    let text = render(&sheet(&rows, &loss), Format::Text);
+    assert!(text.contains("m      1.400 ± 0.100  1.700 ± 0.050  3.25 ± 0.00    3.25 ± 0.00"), "{text}");
+    assert!(!text.contains("majority"), "the baseline has no loss");
+    let empty = sheet(&[row("m", 5, [State::Absent, State::Absent])], &Show::default());
+    assert_eq!(render(&empty, Format::Text), "model  seeds\nm          0\nno run is finished yet\n");
+}
+
+#[test]
+fn runs_of_other_data_or_programs_are_refused_or_marked() {
+    let of = |data: &str, code: &str| State::Finished(results([0.5, 0.5], data, code));
+    let rows = [
+        row("a", 1, [of("d", "c"), of("d", "c")]),
+        row("b", 1, [of("e", "c"), of("d", "c then f")]),
+        row("c", 1, [of("d", "c"), of("d", "c")]),
+    ];
+    let refused = Sheet::new(&rows, &accuracy()).expect_err("they differ");
+    let expected = [
+        "b seed 1 was trained on other data (e) than most (d)",
+        "b seed 2 was trained by another program (code c then f, rtc 1.0) than most (code c, rtc 1.0)",
+    ];
+    assert_eq!(refused.0, expected);
+    let shown = sheet(&rows, &Show { mixed: true, ..accuracy() });
+    assert_eq!(shown.notes, expected);
+    assert_eq!(
+        shown.rows.iter().map(|line| line.notes.clone()).collect::<Vec<_>>(),
+        [vec![], vec![], vec![1, 2], vec![]]
+    );
+    let unknown = [row("a", 1, [of("", "c"), of("d", "c")])];
+    assert!(Sheet::new(&unknown, &accuracy()).is_err(), "what an older program did not write is not known to be equal");
+}

@@ -1,0 +1,200 @@
+//! What `rtc cost` says against what the executor does: operations that it counts, memory that it takes, steps that it
+//! runs one after the other.
+#![allow(clippy::print_stdout, reason = "the figures are worth seeing with --nocapture")]
+
+use rtc_compiler::ir::graph::Graph;
+use rtc_compiler::lower::{Binding, Objective};
+use rtc_compiler::pipeline::{self, cost::Cost};
+use rtc_runtime::batch::Batch;
+use rtc_runtime::exec::Halting;
+use rtc_runtime::exec::counter::Counted;
+use rtc_runtime::rng::Key;
+use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
+use rtc_tests::numeric::{Arrays, batch, executor, labelled_tokens, weights};
+
+/// How far counted operations may be from those that are asked for.
+const FLOPS: f64 = 0.05;
+/// The same for the peak of memory.
+const MEMORY: f64 = 0.10;
+/// The same for a forward pass in which some rows reach the bound and others stop well before it: the mean depth does not say
+/// how many rows are still there when most is held, and as many as can be are counted.
+const MIXED: f64 = 0.25;
+/// Rows of a batch, and their tokens: no multiple of any chunk.
+const ROWS: usize = 8;
+const LENGTH: usize = 58;
+
+/// Sizes at which the arrays of a model outweigh the lists that say where they lie.
+const SIZES: &[&str] = &[
+    "self.heads: 4",
+    "embed.width: 64",
+    "stack.copies: 3",
+    "depthwise.depth: 6",
+    "gate.hidden: 128",
+    "feedforward.hidden: 128",
+    "depthwise.feedforward.hidden: 128",
+    "stack.feedforward.hidden: 128",
+    "chunkwise.size: 10",
+];
+
+/// What one run did: counters, and the peak of the arena.
+struct Ran {
+    counted: Counted,
+    peak: u64,
+}
+
+fn ran(graph: &Graph, weights: &Arrays, rows: &Batch) -> Ran {
+    let mut executor = executor::<f32>(graph, weights, Halting::Compact);
+    executor.counted = Some(Counted::default());
+    executor.run(rows, Key::new(1)).expect("the batch fits");
+    Ran { counted: executor.counted.expect("it was set"), peak: executor.arena().usage().most as u64 }
+}
+
+/// The batch of a model, and its graphs: forward pass, training step, training step with everything kept.
+fn graphs(model: &Model, objective: Objective) -> (Batch, [Graph; 3], Binding) {
+    let rows = batch(&[LENGTH; ROWS], VOCAB as u64, CLASSES as u64, 5);
+    let rows = if objective == Objective::Each { labelled_tokens(rows, 2, 5) } else { rows };
+    let binding = binding(objective);
+    let stages = [pipeline::inference, pipeline::training, pipeline::optimised];
+    (rows, stages.map(|stage| stage(&model.spec, &binding).expect("the spec lowers")), binding)
+}
+
+/// Weights whose halting heads add `bias`, and answer `gain` times as strongly.
+fn shifted(graph: &Graph, bias: f64, gain: f64) -> Arrays {
+    let mut weights = weights(graph, 3, 0.05);
+    for (name, values) in &mut weights {
+        if name.contains(".halt.output.") {
+            let shift = if name.ends_with("bias") { bias } else { 0.0 };
+            values.iter_mut().for_each(|v| *v = gain * *v + shift);
+        }
+    }
+    weights
+}
+
+/// Says what is further away than it may be.
+fn compare(what: &str, estimate: f64, real: f64, tolerance: f64, faults: &mut Vec<String>) {
+    let ratio = if estimate == real { 1.0 } else { estimate / real };
+    println!("{what}: {estimate:.0}, really {real:.0}, ratio {ratio:.4}");
+    if (ratio - 1.0).abs() > tolerance {
+        faults.push(format!("{what}: {estimate:.0} by `rtc cost`, really {real:.0}"));
+    }
+}
+
+fn check(model: &Model, objective: Objective, (bias, gain): (f64, f64), memory: bool, faults: &mut Vec<String>) {
+    let (rows, graphs, binding) = graphs(model, objective);
+    let weights = shifted(&graphs[1], bias, gain);
+    let [forward, training, kept] = graphs.each_ref().map(|graph| ran(graph, &weights, &rows));
+    // Weights that never halt need no mean, which would mix recurrences inside one another.
+    let mean = |ran: &Ran| ran.counted.mean_depth().filter(|_| (bias, gain) != RESTLESS);
+    let depth = mean(&training);
+    let cost = Cost::of(&model.spec, &binding, ROWS, LENGTH).expect("the spec lowers");
+    let (eval, step) = (cost.at(ROWS, LENGTH, mean(&forward)), cost.at(ROWS, LENGTH, depth));
+    let name = format!("{} at depth {}", model.name, depth.map_or("of the bound".to_owned(), |d| format!("{d:.2}")));
+    let mut one = |what: &str, estimate: f64, real: f64, tolerance: f64| {
+        compare(&format!("{name}, {what}"), estimate, real, tolerance, faults);
+    };
+    let peak = if (bias, gain) == SPREAD { MIXED } else { MEMORY };
+    one("forward", eval.forward, forward.counted.flops, FLOPS);
+    one("training", step.training, kept.counted.flops, FLOPS);
+    one("again", step.again, training.counted.flops - kept.counted.flops, FLOPS);
+    if memory {
+        one("forward memory", eval.forward_memory.activations as f64, forward.peak as f64, peak);
+        one("training memory", step.training_memory.activations as f64, training.peak as f64, MEMORY);
+    }
+}
+
+/// Recurrences that run to their bound.
+const RESTLESS: (f64, f64) = (-30.0, 1.0);
+/// Rows that halt after different depths, some of them at the bound.
+const SPREAD: (f64, f64) = (1.0, 8.0);
+
+#[test]
+fn costs_are_what_the_executor_does() {
+    let mut faults = vec![];
+    for model in models::all(Objective::Classify, SIZES) {
+        check(&model, Objective::Classify, RESTLESS, true, &mut faults);
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn costs_follow_the_mean_depth() {
+    let mut faults = vec![];
+    let mut models = models::all(Objective::Classify, SIZES);
+    // Recurrences in one another have means of their own.
+    models.retain(|model| model.halts() && !model.name.starts_with("nested"));
+    for model in &models {
+        for head in [SPREAD, (2.0, 8.0)] {
+            check(model, Objective::Classify, head, true, &mut faults);
+        }
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn costs_of_causal_models_count_what_a_token_may_see() {
+    let mut faults = vec![];
+    for model in models::all(Objective::Each, SIZES) {
+        check(&model, Objective::Each, RESTLESS, false, &mut faults);
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+/// The rules themselves, by hand: the transformer of the paper, products and attention alone.
+#[test]
+fn a_transformer_costs_what_the_textbook_says() {
+    let model = models::one("transformer.rt", "transformer", Objective::Classify, SIZES);
+    let cost = Cost::of(&model.spec, &binding(Objective::Classify), ROWS, LENGTH).expect("the spec lowers");
+    let (n, d, h, layers) = ((LENGTH + 2) as f64, 64.0, 128.0, 3.0);
+    let layer = 2.0 * n * (4.0 * d * d + 2.0 * d * h) + 4.0 * n * n * d;
+    let figures = cost.at(ROWS, LENGTH, None);
+    let ratio = figures.forward / (ROWS as f64 * layers * layer);
+    assert!((1.0..1.08).contains(&ratio), "norms, activations and the head cost the rest: {ratio}");
+    let ratio = figures.training / figures.forward;
+    assert!((2.9..3.2).contains(&ratio), "a gradient for the input and one for the weight: {ratio}");
+    assert_eq!(figures.depth, 2.0 * layers + 1.0);
+    let parameters = layers * (4.0 * d * d + 2.0 * d * h + h + d + 4.0 * d);
+    let head = d * d + d + (d + 1.0) * CLASSES as f64;
+    assert_eq!((figures.parameters, figures.embedding), (parameters + head, d * (VOCAB as f64 + 2.0)));
+}
+
+#[test]
+fn formulas_of_memory_give_what_the_walk_takes() {
+    for model in models::all(Objective::Classify, SIZES) {
+        let cost = Cost::of(&model.spec, &binding(Objective::Classify), ROWS, LENGTH).expect("the spec lowers");
+        let figures = cost.at(ROWS, LENGTH, None);
+        let given = |name: &str| match name {
+            "B" => Some(ROWS as f64),
+            "n" => Some(LENGTH as f64),
+            "depth" => Some(f64::INFINITY),
+            _ => None,
+        };
+        for (formula, walked) in [
+            (&cost.forward_memory, figures.forward_memory.activations),
+            (&cost.training_memory, figures.training_memory.activations),
+        ] {
+            let ratio = formula.value(&given) / walked as f64;
+            assert!((0.97..=1.001).contains(&ratio), "{}: {formula} is {ratio} of {walked}", model.name);
+        }
+    }
+}
+
+/// Steps of loops in sequence by the executor, and the layers of the formula.
+#[test]
+fn sequential_depth_counts_steps() {
+    let depth = |file: &str, name: &str| {
+        let model = models::one(file, name, Objective::Classify, SIZES);
+        let (rows, graphs, binding) = graphs(&model, Objective::Classify);
+        let ran = ran(&graphs[0], &shifted(&graphs[1], RESTLESS.0, RESTLESS.1), &rows);
+        let cost = Cost::of(&model.spec, &binding, ROWS, LENGTH).expect("the spec lowers");
+        (ran.counted.steps as f64, cost.at(ROWS, LENGTH, None).depth, cost.depth.to_string())
+    };
+    // Self-attention and feed-forward in every step, then the last halting decision and the head.
+    let (steps, layers, _) = depth("gut.rt", "gut");
+    assert_eq!((steps, layers), (6.0, 2.0 * steps + 2.0));
+    assert_eq!(depth("gut.rt", "no_halt").1, 2.0 * steps + 1.0);
+    // Six chunks of three layers each per copy, two of the update, less the self-attention that need not wait for the memory.
+    let (steps, layers, formula) = depth("tlb.rt", "tlb");
+    assert_eq!((steps, layers), (6.0, 10.0 * steps + 2.0), "{formula}");
+    let (steps, layers, formula) = depth("gutlb.rt", "gutlb");
+    assert_eq!((steps, layers), (6.0 + 36.0, 3.0 * 36.0 + 2.0 * 6.0 + 2.0), "{formula}");
+}

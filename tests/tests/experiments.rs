@@ -1,0 +1,120 @@
+//! Every experiment compiles with every model that it has a block for, and those of the paper's size have the size that the paper's has.
+
+use std::path::{Path, PathBuf};
+
+use rtc_compiler::check::{Loader, check, names};
+use rtc_compiler::diag::{Style, render};
+use rtc_compiler::ir::types::Dim;
+use rtc_compiler::lower::Binding;
+use rtc_compiler::pipeline;
+use rtc_compiler::schema::Catalog;
+use rtc_compiler::source::Source;
+use rtc_runtime::experiment::{EMBEDDED, Experiment, ExperimentFile};
+use rtc_runtime::task::{Objective, resolve_options, task_named};
+
+/// What is known of the published models of an experiment.
+struct Published {
+    experiment: &'static str,
+    /// Number of parameters, in the order of `MODELS`.
+    parameters: [usize; 5],
+    /// Tokens of their vocabulary; padding, separators and unknown words are some of them.
+    vocabulary: usize,
+    /// Width of the models; that of the last two, which have chunks.
+    widths: [usize; 2],
+    /// Parameters that theirs have and never use: START and END, or the norm of a memory that is not read out.
+    idle: usize,
+}
+
+const fn published(
+    experiment: &'static str,
+    parameters: [usize; 5],
+    vocabulary: usize,
+    widths: [usize; 2],
+) -> Published {
+    Published { experiment, parameters, vocabulary, widths, idle: 0 }
+}
+
+#[rustfmt::skip]
+const PUBLISHED: &[Published] = &[
+    published("listops", [8_680_970, 2_641_931, 3_954_187, 8_167_946, 6_592_011], 18, [512, 512]),
+    published("logic", [9_463_815, 3_424_776, 4_737_032, 8_945_671, 7_369_736], 14, [512, 512]),
+    Published { idle: 1_024, ..published("flip_flop", [19_168_769, 3_680_258, 6_042_114, 16_028_673, 10_251_778], 5, [512, 512]) },
+    published("lra_listops", [8_680_970, 2_641_931, 3_954_187, 8_208_906, 6_632_971], 18, [512, 512]),
+    published("lra_text", [3_287_297, 987_138, 1_578_242, 2_633_985, 2_239_234], 257, [256, 256]),
+    published("lra_retrieval", [889_985, 313_346, 461_442, 727_169, 628_098], 257, [128, 128]),
+    published("lra_image", [117_130, 133_771, 183_179, 217_610, 283_659], 256, [128, 128]),
+    published("lra_pathfinder", [87_169, 58_178, 78_850, 316_033, 282_498], 256, [64, 128]),
+];
+const MODELS: [&str; 5] = ["transformer", "ut", "gut", "tlb", "gutlb"];
+
+fn specs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs")
+}
+
+/// Every file of specs.
+fn sources() -> Vec<Source> {
+    let entries = std::fs::read_dir(specs()).expect("specs/ exists");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("specs/ can be read").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "rt"));
+    paths.sort();
+    let read = |path: &PathBuf| std::fs::read_to_string(path).expect("a spec is readable");
+    paths.iter().map(|path| Source::new(path.display().to_string(), read(path))).collect()
+}
+
+/// Reads the specs.
+struct Folder(PathBuf);
+
+impl Loader for Folder {
+    fn load(&self, path: &str) -> Result<String, String> {
+        std::fs::read_to_string(self.0.join(path)).map_err(|_| "not found".to_owned())
+    }
+}
+
+/// Number of parameters of a model in an experiment; `name` is that of a block, as `gut:no_gate`.
+fn parameters(experiment: &Experiment, name: &str) -> usize {
+    let task = task_named(&experiment.task.name).expect("the experiment was checked");
+    let options = resolve_options(task.options(), &experiment.task.options).expect("the experiment was checked");
+    let catalog = Catalog {
+        task: Some(task.name().to_owned()),
+        vocabulary: Some(task.vocabulary(&options).len()),
+        classes: Some(task.classes(&options).len()),
+        objective: Some(task.objective()),
+        next_token: task.next_token(),
+    };
+    // A block of a model is for its causal variant where every token is answered.
+    let each = task.objective() == Objective::Each && !name.contains(':');
+    let name = if each { format!("{name}:causal") } else { name.to_owned() };
+    let source = sources().into_iter().find(|source| names(source).contains(&name));
+    let source = source.unwrap_or_else(|| panic!("no spec has `{name}`"));
+    let (spec, problems, sources) = check(&Folder(specs()), source, Some(&name), &experiment.set, &catalog);
+    let spec = spec.unwrap_or_else(|| panic!("{name}: {}", render(&problems, &sources, Style::Plain)));
+    let graph = pipeline::forward(&spec, &Binding::from(&catalog)).expect("it lowers");
+    let size = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).product::<usize>();
+    graph.parameters().iter().map(|parameter| size(parameter.ty.dims())).sum()
+}
+
+#[test]
+fn every_model_of_every_experiment_compiles() {
+    for (name, text) in EMBEDDED {
+        let file = ExperimentFile::parse(name, text).expect("valid");
+        for model in file.models() {
+            assert!(parameters(&file.resolve(Some(model), &[]).expect("valid"), model) > 1_000, "{name} {model}");
+        }
+    }
+}
+
+#[test]
+fn experiments_of_the_papers_size_have_the_published_numbers_of_parameters() {
+    for published in PUBLISHED {
+        let file = ExperimentFile::embedded(published.experiment).expect("embedded");
+        for (n, model) in MODELS.iter().enumerate() {
+            let experiment = file.resolve(Some(model), &[]).expect("valid");
+            let task = task_named(&experiment.task.name).expect("checked");
+            let options = resolve_options(task.options(), &experiment.task.options).expect("checked");
+            let fewer = published.vocabulary - task.vocabulary(&options).len();
+            let width = published.widths[usize::from(model.ends_with("lb"))];
+            let expected = published.parameters[n] - fewer * width - published.idle;
+            assert_eq!(parameters(&experiment, model), expected, "{} {model}", published.experiment);
+        }
+    }
+}
