@@ -10,7 +10,7 @@ use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
 use crate::lower::{Lower, Place, need};
 use crate::schema::{DROPOUT, Default, Derived, Field, float, word};
-use crate::spec::{Block, Origin};
+use crate::spec::Block;
 
 pub(super) use ema::{DIMENSIONS, average};
 
@@ -74,11 +74,10 @@ fn both(block: &Block) -> Result<bool, Misfit> {
     Ok(need(block.word("direction"), block, "direction")? == "both")
 }
 
-/// Reports a field that somebody wrote and that means nothing beside `direction: forward`.
-fn needs_both(site: &Site<'_>, field: &str, problems: &mut Problems) {
-    let written =
-        site.block.fields.get(field).is_some_and(|s| !matches!(s.origin, Origin::Default | Origin::Derived(_)));
-    if written && site.block.word("direction") == Some("forward") {
+/// Reports a field that says more than its default, where there is no second direction for it.
+fn needs_both(site: &Site<'_>, field: &str, default: &str, problems: &mut Problems) {
+    let says_more = site.block.word(field).is_some_and(|word| word != default);
+    if says_more && site.block.word("direction") == Some("forward") {
         problems.report(
             Diagnostic::new(
                 Kind::ExclusiveFields,

@@ -64,8 +64,8 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
             .help(format!("use `state: {}`: modes are complex numbers", state + 1)),
         );
     }
-    needs_both(site, "join", problems);
-    needs_both(site, "backward", problems);
+    needs_both(site, "join", "concat", problems);
+    needs_both(site, "backward", "trained", problems);
 }
 
 /// `x + drop(GLU(W tied(GELU(tied(scan(x) + D x)))))`: value in the first half of the linear map, gate in the second.
