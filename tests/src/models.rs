@@ -32,6 +32,13 @@ const SMALL: &[&str] = &[
     "update.feedforward.hidden: 8",
     "cell.hidden: 6",
     "balanced.arity: 4",
+    "s4d.state: 6",
+    "stack.s4d.state: 6",
+    "stack.mega.shared: 6",
+    "stack.mega.hidden: 10",
+    "stack.mega.feedforward: 12",
+    "stack.mega.dim: 3",
+    "stack.mega.reach: 5",
     "embed.width: 8",
 ];
 

@@ -56,7 +56,7 @@ fn the_estimate_is_what_a_step_takes() {
         ("tlb.rt", "tlb"),
         ("gutlb.rt", "gutlb"),
         ("bbt_grc.rt", "bbt_grc"),
-        ("rir_grc.rt", "no_s4d"),
+        ("rir_grc.rt", "rir_grc"),
     ];
     let mut wrong = vec![];
     for (file, name) in specs {

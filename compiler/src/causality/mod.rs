@@ -156,6 +156,7 @@ impl Analysis<'_> {
             Dependence::Pool => self.pool(id),
             Dependence::Position => self.position(id),
             Dependence::Prefix => self.units(id, usize::MAX),
+            Dependence::Scan => self.scan(id),
             Dependence::Frame => self.frame(id),
             Dependence::Attention => self.attention(id),
             Dependence::HaltTest => self.halt_test(id),

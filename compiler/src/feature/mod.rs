@@ -17,12 +17,14 @@ mod inject;
 mod leaf;
 mod lowering;
 mod markdown;
+mod mega;
 mod memory;
 mod model;
 mod pool;
 mod readout;
 mod recurrence;
 mod recursion;
+mod scan;
 mod stack;
 mod update;
 
@@ -80,6 +82,8 @@ pub const SLOTS: &[Slot] = &[
     inject::SLOT,
     attention::SLOT,
     feedforward::SLOT,
+    scan::SLOT,
+    mega::SLOT,
     stack::SLOT,
     memory::SLOT,
     update::SLOT,
@@ -92,7 +96,7 @@ pub const SLOTS: &[Slot] = &[
 ];
 
 /// Keywords that are kept for features to come.
-pub const PLANNED: &[&str] = &["score", "select", "align", "confidence", "scan", "norm"];
+pub const PLANNED: &[&str] = &["score", "select", "align", "confidence", "norm"];
 
 /// The slot of a keyword.
 pub fn slot(keyword: &str) -> Option<&'static Slot> {

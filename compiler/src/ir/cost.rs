@@ -219,6 +219,31 @@ pub fn attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
     attention(c).times(&N::of(2.5))
 }
 
+/// As `attention`, with values of a width of their own.
+pub fn offset_attention<N: Number>(c: &Costed<'_, N>) -> N {
+    let causal = c.attrs.get("mask").and_then(Attr::text) == Some("causal");
+    let widths = c.last(0).plus(&c.last(2));
+    c.sizes.pairs(c.operands[0], c.operands[1], causal).times(&widths).times(&N::of(2.0))
+}
+
+/// Scores again, and four products.
+pub fn offset_attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
+    offset_attention(c).times(&N::of(2.5))
+}
+
+/// For every number a hundred operations, which is about what two transforms of a few hundred positions take, and four per
+/// mode of its channel: rows of one batch share a kernel, so this is right for one row and too much for several.
+pub fn scan<N: Number>(c: &Costed<'_, N>) -> N {
+    let modes = c.operands[2].dims().get(1).and_then(Dim::fixed).unwrap_or(1) as f64;
+    c.sizes.elements(c.operands[0]).times(&N::of(100.0 + 4.0 * modes))
+}
+
+/// Three more transforms, and the numbers of the kernel three times.
+pub fn scan_grad<N: Number>(c: &Costed<'_, N>) -> N {
+    let modes = c.operands[2].dims().get(1).and_then(Dim::fixed).unwrap_or(1) as f64;
+    c.sizes.elements(c.operands[0]).times(&N::of(150.0 + 12.0 * modes))
+}
+
 /// Floating-point operations of one run of a node, without its body.
 pub fn node_cost<N: Algebra>(graph: &Graph, id: NodeId, sizes: &dyn Extent<N>) -> N {
     let node = graph.node(id);

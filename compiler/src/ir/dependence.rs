@@ -22,6 +22,8 @@ pub enum Dependence {
     Position,
     /// On the positions up to the own one.
     Prefix,
+    /// On the positions up to the own one for `side: left`, on all of them for `right`.
+    Scan,
     /// START before and END behind: positions shift by one, and the row's end shows where it stands.
     Frame,
     /// Queries position by position; keys and values as far as the mask lets them through.

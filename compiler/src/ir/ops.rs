@@ -96,8 +96,8 @@ macro_rules! ops {
 ops! {
     /// A value of the batch: token ids, labels, weights.
     Input = "input" () {name} => declared, none, free, Input [Leaf];
-    /// A trainable array and how it starts.
-    Param = "param" () {name, init} => declared, none, free, Nothing [Leaf];
+    /// A trainable array, how it starts, and the group of parameters to which it belongs, where it is in one.
+    Param = "param" () {name, init, group} => declared, none, free, Nothing [Leaf];
     /// `value` everywhere, with the first `rank` axes of `like`.
     Full = "full" (like) {value, rank} => full, none, free, Nothing;
     /// True everywhere, with the first `rank` axes of `like`.
@@ -144,6 +144,10 @@ ops! {
     Relu = "relu" (x) {} => same, relu, elementwise, Units;
     /// `1 / (1 + exp(-x))`.
     Sigmoid = "sigmoid" (x) {} => same, sigmoid, transcendental, Units;
+    /// `gain x`, plus `bias` where one is given, with a number of each per channel.
+    Affine = "affine" (x, gain; bias) {} => affine, affine, elementwise, Channels;
+    /// `x`, through which no gradient goes back.
+    Detach = "detach" (x) {} => same, none, free, Units;
     /// Sum, element by element.
     Add = "add" (a, b) {} => alike, add, elementwise, Units;
     /// Difference, element by element.
@@ -170,12 +174,18 @@ ops! {
     DotUnit = "dot_unit" (a, b) {rank} => prefix, none, elementwise, Units;
     /// `q + s h` with one number `s` per unit.
     AddScaled = "add_scaled" (q, h, s) {} => same, add_scaled, elementwise, Units;
-    /// Inverted dropout: 0 with probability `p`, else `x / (1 - p)`. The mask is a function of seed, update, loop counters, `stream`, row and index.
-    Dropout = "dropout" (x) {p, stream} => same, dropout, elementwise, Units [Random];
+    /// Inverted dropout: 0 with probability `p`, else `x / (1 - p)`. The mask is a function of seed, update, loop counters, `stream`, row and index; where it is `tied`, the positions of a row share that of the first.
+    Dropout = "dropout" (x) {p, stream, tied} => same, dropout, elementwise, Units [Random];
     /// Rotary position code on channel pairs of every head: `rope`, `xpos_query` or `xpos_key`. `transpose` gives the transposed map.
     Rotate = "rotate" (x) {kind, heads, transpose, origin} => same, rotate, elementwise, Channels;
     /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; scores times `head_width^-1/2`.
     Attention = "attention" (q, k, v; step) {heads, mask, dropout, stream} => same, attention, attention, Attention [Random];
+    /// Softmax attention with one head and a learned number per distance: `softmax(q k^T / sqrt(width of q) + bias[reach - 1 + j - i]) v`, with `bias` of shape [2 reach - 1]. Positions further apart count as `reach - 1` apart.
+    OffsetAttention = "offset_attention" (q, k, v, bias) {mask} => offset_attention, offset_attention, offset_attention, Attention;
+    /// Every channel of every row convolved with a kernel of its own, made by the diagonal state space of S4D. `side: left` sees the positions before, `right` those behind, from a distance of `lag` on.
+    S4d = "s4d" (x, log_dt, log_decay, frequency, b, c) {side, lag} => s4d, s4d, scan, Scan;
+    /// As `s4d`, with the kernels of a damped moving average in several dimensions.
+    Ema = "ema" (x, delta, alpha, beta, gamma) {side, lag} => ema, ema, scan, Scan;
 
     /// True while a unit with survival `t` after this step goes on: `1 - t < threshold`, and `step` at most the row's length on the axis `cap`, where one is given.
     HaltTest = "halt_test" (t, step) {threshold, cap} => test, none, elementwise, HaltTest;
@@ -226,6 +236,12 @@ ops! {
     GateGrad = "gate_grad" (z, u, h, dy) {} => three, none, transcendental, Backward;
     /// Gradients of `attention` for `q`, `k` and `v`; the probabilities are computed again.
     AttentionGrad = "attention_grad" (q, k, v, dy; step) {heads, mask, dropout, stream} => three, none, attention_grad, Backward [Random];
+    /// Gradients of `offset_attention` for `q`, `k`, `v` and `bias`; the probabilities are computed again.
+    OffsetAttentionGrad = "offset_attention_grad" (q, k, v, bias, dy) {mask} => all_but_last, none, offset_attention_grad, Backward;
+    /// Gradients of `s4d` for all its operands; the kernels are made again.
+    S4dGrad = "s4d_grad" (x, log_dt, log_decay, frequency, b, c, dy) {side, lag} => all_but_last, none, scan_grad, Backward;
+    /// Gradients of `ema` for all its operands; the kernels are made again.
+    EmaGrad = "ema_grad" (x, delta, alpha, beta, gamma, dy) {side, lag} => all_but_last, none, scan_grad, Backward;
     /// Gradient of `embed` for the table.
     EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, scatter, Backward;
     /// Gradients of `frame` for the row, START and END.

@@ -470,6 +470,9 @@ fn required(op: Op) -> &'static [&'static str] {
         Op::Unwind => &[],
         Op::Attention | Op::AttentionGrad => &["heads"],
         Op::Rotate => &["kind", "heads"],
+        Op::Param => &["name", "init"],
+        Op::Dropout => &["p", "stream"],
+        Op::OffsetAttention | Op::OffsetAttentionGrad => &[],
         Op::HaltTest => &["threshold"],
         Op::Return => &["names"],
         op => op.def().attrs,
@@ -481,8 +484,8 @@ fn wrong_kind(name: &str, attr: &Attr) -> Option<&'static str> {
     let text = attr.text();
     let one_of = |words: &[&str]| text.is_some_and(|t| words.contains(&t));
     let (fits, expected) = match name {
-        "name" | "names" | "param" | "axis" | "over" => (text.is_some(), "a name"),
-        "rank" | "start" | "width" | "carried" | "outputs" | "slices" => {
+        "name" | "names" | "param" | "axis" | "over" | "group" => (text.is_some(), "a name"),
+        "rank" | "start" | "width" | "carried" | "outputs" | "slices" | "lag" => {
             (attr.int().is_some_and(|n| n >= 0), "a count")
         }
         "heads" | "size" | "count" => (attr.int().is_some_and(|n| n > 0), "a positive count"),
@@ -491,7 +494,8 @@ fn wrong_kind(name: &str, attr: &Attr) -> Option<&'static str> {
         "plan" => (one_of(&["row", "batch"]), "`row` or `batch`"),
         "p" | "dropout" => (attr.float().is_some_and(|p| (0.0..1.0).contains(&p)), "a probability below 1"),
         "value" | "by" | "eps" | "threshold" => (attr.float().is_some(), "a number"),
-        "when" | "transpose" | "flat" => (one_of(&["true", "false"]), "`true` or `false`"),
+        "when" | "transpose" | "flat" | "tied" => (one_of(&["true", "false"]), "`true` or `false`"),
+        "side" => (one_of(&["left", "right"]), "`left` or `right`"),
         "at" => (one_of(&["first", "last"]), "`first` or `last`"),
         "act" => (one_of(&["gelu", "relu"]), "`gelu` or `relu`"),
         _ => (true, ""),

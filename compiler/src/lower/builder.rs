@@ -183,13 +183,46 @@ impl<'a> Lower<'a> {
         self.leaf(Op::Param, &full, Attrs::from([("init", init)]), Type::real(dims))
     }
 
+    /// A parameter that belongs to a group which optimisers can treat apart.
+    pub(crate) fn param_of(
+        &mut self,
+        group: &str,
+        name: &str,
+        dims: impl Into<Vec<Dim>>,
+        init: Attr,
+    ) -> Result<Value, Misfit> {
+        let full = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
+        self.leaf(Op::Param, &full, Attrs::from([("init", init), ("group", group.into())]), Type::real(dims))
+    }
+
     /// Dropout with probability `p`; nothing when that is 0.
     pub(crate) fn dropout(&mut self, x: Value, p: f64) -> Result<Value, Misfit> {
+        self.dropout_with(x, p, &[])
+    }
+
+    /// Dropout that falls on whole channels of a row.
+    pub(crate) fn tied_dropout(&mut self, x: Value, p: f64) -> Result<Value, Misfit> {
+        self.dropout_with(x, p, &[("tied", "true")])
+    }
+
+    fn dropout_with(&mut self, x: Value, p: f64, more: &[(&'static str, &str)]) -> Result<Value, Misfit> {
         if p == 0.0 {
             return Ok(x);
         }
-        let attrs = Attrs::from([("p", p.into()), ("stream", self.stream())]);
+        let mut attrs = Attrs::from([("p", p.into()), ("stream", self.stream())]);
+        attrs.extend(more.iter().map(|(name, word)| (*name, Attr::from(*word))));
         self.one(Op::Dropout, &[x], attrs)
+    }
+
+    /// `width` channels from `start` on.
+    pub(crate) fn channels(&mut self, x: Value, start: usize, width: usize) -> Result<Value, Misfit> {
+        self.one(Op::Slice, &[x], Attrs::from([("start", start.into()), ("width", width.into())]))
+    }
+
+    /// `x sigmoid(x)`.
+    pub(crate) fn silu(&mut self, x: Value) -> Result<Value, Misfit> {
+        let gate = self.one(Op::Sigmoid, &[x], Attrs::new())?;
+        self.one(Op::Mul, &[x, gate], Attrs::new())
     }
 
     /// A stream of random numbers that no other node has.
@@ -269,6 +302,8 @@ pub(crate) enum LinearInit {
     Xavier,
     /// Uniform in +-1/sqrt(inputs), weight and bias.
     FanIn,
+    /// Normal with this standard deviation, bias 0.
+    Normal(f64),
 }
 
 impl LinearInit {
@@ -282,6 +317,7 @@ impl LinearInit {
             Self::Projection(gain) => Attr::call("xavier", [(*gain).into()]),
             Self::Xavier => Attr::call("xavier", [1.0.into()]),
             Self::FanIn => fan_in(inputs),
+            Self::Normal(std) => Attr::call("normal", [(*std).into()]),
         }
     }
 
@@ -290,6 +326,7 @@ impl LinearInit {
             Self::Projection(_) => None,
             Self::Xavier => Some(Attr::call("normal", [1e-6.into()])),
             Self::FanIn => Some(fan_in(inputs)),
+            Self::Normal(_) => Some("zeros".into()),
         }
     }
 }

@@ -160,7 +160,10 @@ fn direct(graph: &Graph, accumulate: NodeId, parameters: &BTreeMap<String, usize
     let producer = graph.node(graph.producer(value)?);
     let adds = match roles(producer.op) {
         Some(roles) => producer.results.iter().position(|v| *v == value).is_some_and(|n| roles.sums.contains(&n)),
-        None => matches!(producer.op, Op::LinearGradWeight | Op::EmbedGrad | Op::SumBatch | Op::FrameGrad),
+        None => {
+            matches!(producer.op, Op::LinearGradWeight | Op::EmbedGrad | Op::SumBatch | Op::FrameGrad)
+                || matches!(producer.op, Op::S4dGrad | Op::EmaGrad | Op::OffsetAttentionGrad)
+        }
     };
     let alone = graph.users(value) == [accumulate] && producer.region == node.region;
     let param = parameters.get(node.attrs.get("param").and_then(Attr::text)?)?;

@@ -56,7 +56,7 @@ impl<T: Element> Executor<T> {
                 let mut place = self.arena.take(env.extent(c.ty(node.results[0])));
                 self.pooled(&c, |x, offsets, d, y| pool::max_pool(x, offsets, d, y, &mut place));
             }
-            Op::Squeeze | Op::Unsqueeze => {
+            Op::Squeeze | Op::Unsqueeze | Op::Detach => {
                 let same = self.value(c.operand(0));
                 self.memory.set(node.results[0], same);
             }
@@ -64,6 +64,7 @@ impl<T: Element> Executor<T> {
 
             Op::Linear
             | Op::LayerNorm
+            | Op::Affine
             | Op::Gelu
             | Op::Relu
             | Op::Sigmoid
@@ -104,6 +105,8 @@ impl<T: Element> Executor<T> {
             }),
             Op::AddScaled => self.add_scaled(&c),
             Op::Attention => self.attention(&c)?,
+            Op::OffsetAttention => self.offset_attention(&c),
+            Op::S4d | Op::Ema => self.scan(&c),
 
             Op::HaltTest => self.halt_test(&c),
             Op::And => {
@@ -145,6 +148,8 @@ impl<T: Element> Executor<T> {
                 product::outer(x, dy, y, dy.len() / n, k, n, write);
             }),
             Op::AttentionGrad => self.attention_grad(&c)?,
+            Op::OffsetAttentionGrad => self.offset_attention_grad(&c),
+            Op::S4dGrad | Op::EmaGrad => self.scan_grad(&c),
             Op::EmbedGrad => self.reduce(&c, |e, c, y, write| {
                 if write == Write::Replace {
                     y.fill(T::ZERO);
@@ -197,7 +202,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// An op with one real result.
-    fn produce(&mut self, c: &Call<'_>, f: impl FnOnce(&Self, &Call<'_>, &mut [T])) {
+    pub(super) fn produce(&mut self, c: &Call<'_>, f: impl FnOnce(&Self, &Call<'_>, &mut [T])) {
         let mut out = self.fresh(c, 0);
         f(self, c, out.as_mut_slice());
         self.put(c, 0, out);
@@ -370,7 +375,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// The n-th result: added to its parameter's gradient where the plan says so, else put into the table.
-    fn put_or_add(&mut self, c: &Call<'_>, n: usize, buffer: Buffer<T>) {
+    pub(super) fn put_or_add(&mut self, c: &Call<'_>, n: usize, buffer: Buffer<T>) {
         match c.step.into[n] {
             Some(param) => {
                 let range = self.by_index[param].clone();

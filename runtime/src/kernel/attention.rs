@@ -151,7 +151,7 @@ struct Scratch<'s, T> {
 }
 
 /// Cuts the first `len` numbers off.
-fn cut<'s, T>(rest: &mut &'s mut [T], len: usize) -> &'s mut [T] {
+pub(super) fn cut<'s, T>(rest: &mut &'s mut [T], len: usize) -> &'s mut [T] {
     let (part, other) = std::mem::take(rest).split_at_mut(len);
     *rest = other;
     part
@@ -335,7 +335,7 @@ fn copy_few<T: Real>(from: &[T], to: &mut [T]) {
 ///
 /// Four sweeps over the rows and not one: the folds of a row are long chains, which then overlap with one another.
 #[inline(never)]
-fn softmax<T: Real>(scores: &mut [T], columns: usize, scale: T, factors: Option<&[T]>) {
+pub(super) fn softmax<T: Real>(scores: &mut [T], columns: usize, scale: T, factors: Option<&[T]>) {
     for (n, scores) in scores.chunks_mut((ROWS * columns).max(1)).enumerate() {
         let mut largest = [T::ZERO; ROWS];
         let mut inverse = [T::ZERO; ROWS];
@@ -503,7 +503,7 @@ unsafe fn backward_head<T: Real>(
 /// Turns the gradients `d` of the probabilities `p` times the factors into those of the scores: with `g` the gradients
 /// times the factors, `scale p (g - sum(p g))` per row. Then `p` takes the factors, too.
 #[inline(never)]
-fn softmax_grad<T: Real>(p: &mut [T], d: &mut [T], columns: usize, scale: T, factors: Option<&[T]>) {
+pub(super) fn softmax_grad<T: Real>(p: &mut [T], d: &mut [T], columns: usize, scale: T, factors: Option<&[T]>) {
     let columns = columns.max(1);
     vectorised(
         #[inline(always)]

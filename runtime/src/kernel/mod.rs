@@ -25,6 +25,7 @@ pub mod linear;
 pub mod loss;
 mod math;
 pub mod norm;
+pub mod offset_attention;
 pub mod optimiser;
 pub mod ordered_memory;
 pub mod parallel;
@@ -32,6 +33,7 @@ pub mod pool;
 pub mod position;
 pub mod product;
 pub mod real;
+pub mod scan;
 mod tile;
 pub mod unit;
 

@@ -4,6 +4,8 @@ use rtc_runtime::kernel::attention::{Attention, MaskKind, ProbabilityDropout, at
 use rtc_runtime::kernel::continuous::{Side, neighbours, neighbours_grad};
 use rtc_runtime::kernel::linear::column_sum;
 use rtc_runtime::kernel::product::{Orientation, Packed, outer, product};
+use rtc_runtime::kernel::scan::ema::{Ema, EmaGrad};
+use rtc_runtime::kernel::scan::{Scan, Side, scan, scan_grad};
 use rtc_runtime::kernel::unit::{Groups, dot_unit};
 use rtc_runtime::kernel::{Write, embedding, loss, optimiser, pool};
 use rtc_runtime::rng::Key;
@@ -87,4 +89,21 @@ fn everything_else() {
     same_bits(|| filled(50 * d, |y| embedding::scatter_add(&x, &ids, d, y)));
     same_bits(|| vec![loss::cross_entropy(&x, &ids, None).sum as f32]);
     same_bits(|| filled(tokens * d, |y| loss::cross_entropy_grad(&x, &ids, None, tokens as f64, 1.0, y)));
+}
+
+#[test]
+fn scans() {
+    let (channels, modes, starts) = (40, 4, offsets(&[300, 20, 0, 700, 1]));
+    let [delta, alpha, beta, gamma] = ["delta", "alpha", "beta", "gamma"].map(|name| singles(name, channels * modes));
+    let (x, dy) = (singles("x", starts[5] * channels), singles("dy", starts[5] * channels));
+    let parameters = Ema { channels, delta: &delta, alpha: &alpha, beta: &beta, gamma: &gamma };
+    let how = Scan { side: Side::Right, lag: 1 };
+    same_bits(|| filled(x.len(), |y| scan(&parameters, how, &x, &starts, y)));
+    same_bits(|| {
+        let mut grads = [(); 4].map(|()| vec![0.0; channels * modes]);
+        let mut dx = vec![0.0; x.len()];
+        let family = EmaGrad::new(parameters, grads.each_mut().map(|grad| &mut grad[..]));
+        scan_grad(&family, how, &x, &dy, &starts, &mut dx);
+        [dx, grads.concat()].concat()
+    });
 }

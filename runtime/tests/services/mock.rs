@@ -136,6 +136,7 @@ impl Learner for Mock {
             parameters: arrays(&self.weights),
             first_moment: arrays(&self.moments[0]),
             second_moment: arrays(&self.moments[1]),
+            slow: Arrays::default(),
             updates: self.updates,
         }
     }

@@ -435,14 +435,7 @@ fn nestings_learn() {
         let (training, inference) =
             pipeline::plans(&model.spec, &binding).unwrap_or_else(|e| panic!("{}: {e}", model.name));
         let mut trained = Trained::<f32>::new(training, inference, binding, 3);
-        let rule = UpdateRule {
-            learning_rate: 0.01,
-            beta1: 0.9,
-            beta2: 0.98,
-            epsilon: 1e-8,
-            weight_decay: 0.0,
-            clip: Some(1.0),
-        };
+        let rule = UpdateRule { learning_rate: 0.01, weight_decay: 0.0, clip: Some(1.0), ..UpdateRule::ADAMW };
         let rows = batch(&[9, 1, 14, 2, 23, 6], VOCAB as u64, CLASSES as u64, 4);
         let mut losses = vec![];
         for _ in 0..50 {

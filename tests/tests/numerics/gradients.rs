@@ -46,6 +46,41 @@ const SEQUENCE: &str = "f32[batch, length, 4]";
 const ROW: &str = "f32[batch, 4]";
 const SLOTS: &str = "f32[batch, 3, 4]";
 
+const S4D_LEFT: &str = "
+  %dt = param {name: \"dt\", init: zeros} : f32[4]
+  %decay = param {name: \"decay\", init: zeros} : f32[4, 3]
+  %turn = param {name: \"turn\", init: zeros} : f32[4, 3]
+  %in = param {name: \"in\", init: zeros} : f32[4, 3, 2]
+  %out = param {name: \"out\", init: zeros} : f32[4, 3, 2]
+  %y = s4d %a, %dt, %decay, %turn, %in, %out {side: left, lag: 0} : f32[batch, length, 4]";
+const S4D_RIGHT: &str = "
+  %dt = param {name: \"dt\", init: zeros} : f32[4]
+  %decay = param {name: \"decay\", init: zeros} : f32[4, 3]
+  %turn = param {name: \"turn\", init: zeros} : f32[4, 3]
+  %in = param {name: \"in\", init: zeros} : f32[4, 3, 2]
+  %out = param {name: \"out\", init: zeros} : f32[4, 3, 2]
+  %y = s4d %m, %dt, %decay, %turn, %in, %out {side: right, lag: 1} : f32[batch, 3, 4]";
+const EMA_LEFT: &str = "
+  %delta = param {name: \"delta\", init: zeros} : f32[4, 2]
+  %alpha = param {name: \"alpha\", init: zeros} : f32[4, 2]
+  %beta = param {name: \"beta\", init: zeros} : f32[4, 2]
+  %gamma = param {name: \"gamma\", init: zeros} : f32[4, 2]
+  %y = ema %a, %delta, %alpha, %beta, %gamma {side: left, lag: 2} : f32[batch, length, 4]";
+const EMA_RIGHT: &str = "
+  %delta = param {name: \"delta\", init: zeros} : f32[4, 2]
+  %alpha = param {name: \"alpha\", init: zeros} : f32[4, 2]
+  %beta = param {name: \"beta\", init: zeros} : f32[4, 2]
+  %gamma = param {name: \"gamma\", init: zeros} : f32[4, 2]
+  %y = ema %b, %delta, %alpha, %beta, %gamma {side: right, lag: 0} : f32[batch, length, 4]";
+const OFFSETS: &str = "
+  %near = param {name: \"near\", init: zeros} : f32[5]
+  %q = linear %a, %wide : f32[batch, length, 3]
+  %k = linear %b, %wide : f32[batch, length, 3]
+  %y = offset_attention %q, %k, %c, %near {mask: all} : f32[batch, length, 4]";
+const OFFSETS_OF_SLOTS: &str = "
+  %near = param {name: \"near\", init: zeros} : f32[7]
+  %y = offset_attention %m, %r2, %m, %near {mask: causal} : f32[batch, 3, 4]";
+
 /// Ops: name, type of `%y`, body.
 const OPS: &[(&str, &str, &str)] = &[
     ("embed", SEQUENCE, "%y = mul %a, %b : f32[batch, length, 4]"),
@@ -176,6 +211,15 @@ const OPS: &[(&str, &str, &str)] = &[
         SEQUENCE,
         "%y = attention %a, %m, %m {heads: 2, dropout: 0.3, stream: 6} : f32[batch, length, 4]",
     ),
+    ("affine", SEQUENCE, "%y = affine %a, %gain, %bias : f32[batch, length, 4]"),
+    ("affine of rows without bias", ROW, "%y = affine %ra, %gain : f32[batch, 4]"),
+    ("tied dropout", SEQUENCE, "%y = dropout %a {p: 0.4, stream: 3, tied: true} : f32[batch, length, 4]"),
+    ("s4d from the left", SEQUENCE, S4D_LEFT),
+    ("s4d of slots from the right", SLOTS, S4D_RIGHT),
+    ("ema from the left", SEQUENCE, EMA_LEFT),
+    ("ema from the right", SEQUENCE, EMA_RIGHT),
+    ("offset attention beyond its reach", SEQUENCE, OFFSETS),
+    ("causal offset attention of slots", SLOTS, OFFSETS_OF_SLOTS),
     ("average", "f32[]", "%y = average %a : f32[]"),
     (
         "cross entropy",
@@ -279,6 +323,34 @@ const LOOPS: &[(&str, &str, &str, &str)] = &[
            yield %h1, %t2, %n2, %go, %any
          }
          %y = add_scaled %a, %h0, %t0 : f32[batch, length, 4]",
+    ),
+    (
+        "scans in a loop in which rows leave",
+        "used",
+        SEQUENCE,
+        "%delta = param {name: \"delta\", init: zeros} : f32[4, 2]
+         %alpha = param {name: \"alpha\", init: zeros} : f32[4, 2]
+         %beta = param {name: \"beta\", init: zeros} : f32[4, 2]
+         %gamma = param {name: \"gamma\", init: zeros} : f32[4, 2]
+         %near = param {name: \"near\", init: zeros} : f32[5]
+         %ones = full %a {value: 1.0, rank: 1} : f32[batch]
+         %none = full %a {value: 0.0, rank: 1} : f32[batch]
+         %y, %t0, %used = recur %a, %ones, %none {bound: 6} : f32[batch, length, 4], f32[batch], f32[batch] (%h: f32[batch, length, 4], %t: f32[batch], %n: f32[batch], %step: u32[]) {
+           %seen = ema %h, %delta, %alpha, %beta, %gamma {side: left, lag: 0} : f32[batch, length, 4]
+           %d = dropout %seen {p: 0.3, stream: 2, tied: true} : f32[batch, length, 4]
+           %att = offset_attention %h, %d, %h, %near {mask: all} : f32[batch, length, 4]
+           %next = affine %att, %gain, %bias : f32[batch, length, 4]
+           %pool = mean %next : f32[batch, 4]
+           %l1 = linear %pool, %to_one : f32[batch, 1]
+           %l = squeeze %l1 : f32[batch]
+           %both = add %l, %rs : f32[batch]
+           %p = sigmoid %both : f32[batch]
+           %alpha_t = mul %t, %p : f32[batch]
+           %t1 = sub %t, %alpha_t : f32[batch]
+           %n1 = offset %n {by: 1.0} : f32[batch]
+           %go = halt_test %t1, %step {threshold: 0.9, cap: length} : bool[batch]
+           yield %next, %t1, %n1, %go
+         }",
     ),
     (
         "chunks of a given size",

@@ -7,8 +7,15 @@ use rtc_runtime::model::Model as Trained;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::batch;
 
-const RULE: UpdateRule =
-    UpdateRule { learning_rate: 1e-3, beta1: 0.9, beta2: 0.98, epsilon: 1e-8, weight_decay: 0.1, clip: Some(1.0) };
+const RULE: UpdateRule = UpdateRule {
+    learning_rate: 1e-3,
+    beta1: 0.9,
+    beta2: 0.98,
+    epsilon: 1e-8,
+    weight_decay: 0.1,
+    clip: Some(1.0),
+    ..UpdateRule::ADAMW
+};
 
 fn new(model: &Model) -> Trained<f32> {
     let binding = binding(Objective::Classify);

@@ -12,3 +12,4 @@ mod properties;
 mod random;
 mod recompute;
 mod rows;
+mod scans;

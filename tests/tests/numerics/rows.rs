@@ -87,7 +87,7 @@ fn a_row_gives_the_same_bits_alone_and_among_others() {
 
 #[test]
 fn folds_planned_by_the_batch_are_the_other_exception() {
-    let model = models::one("rir_grc.rt", "no_s4d:padded", Objective::Classify, &["balanced.arity: 3"]);
+    let model = models::one("rir_grc.rt", "rir_grc:padded", Objective::Classify, &["balanced.arity: 3"]);
     let weights = random_weights(&model, Objective::Classify);
     let row = rows(Objective::Classify, &[3]);
     let alone = logits(&model, Objective::Classify, &weights, &row);
@@ -132,6 +132,7 @@ fn trained(model: &Model, objective: Objective, threads: usize) -> Bits {
             epsilon: 1e-8,
             weight_decay: 0.1,
             clip: Some(1.0),
+            ..UpdateRule::ADAMW
         };
         let (mut losses, mut gradients) = (vec![], vec![]);
         for step in 0..5 {

@@ -22,7 +22,7 @@ pub(super) fn has_layers(site: &Site<'_>, problems: &mut Problems) {
         problems.report(
             Diagnostic::new(Kind::EmptyRecurrence, site.block.span, format!("`{name}` has no layer"))
                 .label("nothing to repeat")
-                .help("add `attend`, `feedforward`, `stack` or `recur`"),
+                .help("add `attend`, `feedforward`, `scan`, `mega`, `stack` or `recur`"),
         );
     }
 }
