@@ -1,5 +1,5 @@
-//! Whole searches against an independent PyTorch implementation: `recursive_goldens.json` in the folder of `RTC_FIXTURES` or
-//! beside it (default `../shared/fixtures` beside the project). Where the file is absent, there is nothing to compare with.
+//! Whole searches against an independent PyTorch implementation: the file that `RTC_RECURSIVE` names (default
+//! `../shared/fixtures/recursive_goldens.json` beside the project). Where it is absent, there is nothing to compare with.
 #![allow(clippy::print_stderr, reason = "a skipped comparison says why")]
 
 use std::fs;
@@ -17,14 +17,10 @@ const D: usize = 4;
 const SLICE: usize = 2;
 
 fn goldens() -> Option<Value> {
-    let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies inside the workspace");
-    let folder = std::env::var_os("RTC_FIXTURES").map_or(project.join("../shared/fixtures"), PathBuf::from);
-    let beside = folder.parent().map(Path::to_owned);
-    let text = std::iter::once(folder)
-        .chain(beside)
-        .find_map(|folder| fs::read_to_string(folder.join("recursive_goldens.json")).ok());
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures/recursive_goldens.json");
+    let text = fs::read_to_string(std::env::var_os("RTC_RECURSIVE").map_or(default, PathBuf::from)).ok();
     if text.is_none() {
-        eprintln!("skipped: no recursive_goldens.json");
+        eprintln!("skipped: no recursive_goldens.json (RTC_RECURSIVE names another file)");
     }
     Some(serde_json::from_str(&text?).expect("the file is JSON"))
 }

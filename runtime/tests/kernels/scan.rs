@@ -212,7 +212,7 @@ fn extreme_parameters_stay_finite() {
 /// Reference numbers of an independent implementation.
 fn goldens() -> PathBuf {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures/recursive_goldens.json");
-    std::env::var_os("RTC_GOLDENS").map_or(default, PathBuf::from)
+    std::env::var_os("RTC_RECURSIVE").map_or(default, PathBuf::from)
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn goldens() -> PathBuf {
 fn the_reference_kernel_and_its_convolution() {
     let path = goldens();
     let Ok(text) = std::fs::read(&path) else {
-        eprintln!("skipped: {} is not there (RTC_GOLDENS names another file)", path.display());
+        eprintln!("skipped: {} is not there (RTC_RECURSIVE names another file)", path.display());
         return;
     };
     let json: serde_json::Value = serde_json::from_slice(&text).expect("the file is JSON");
