@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn pairs_are_stacked_first_sentences_first() {
-        let pair = |a: u32| Example { tokens: vec![a], second: Some(vec![a + 10, a + 10]), label: Target::Class(a) };
+        let pair = |a: u32| Example { second: Some(vec![a + 10, a + 10]), ..Example::classified(vec![a], a) };
         let (one, two) = (pair(1), pair(2));
         let batch = collect(&[&one, &two], 2);
         assert_eq!(batch.tokens, [1, 2, 11, 11, 12, 12]);

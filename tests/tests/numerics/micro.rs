@@ -25,7 +25,7 @@ fn examples(objective: Objective) -> Vec<Example> {
         }
         let class = (0..length).map(|n| draw(row, 100 + n, 2)).collect();
         let weight = (0..length).map(|n| draw(row, 200 + n, 2) as f32).collect();
-        Example { tokens, second: None, label: Target::Each { class, weight } }
+        Example { label: Target::Each { class, weight }, ..Example::classified(tokens, 0) }
     };
     LENGTHS.iter().enumerate().map(example).collect()
 }
