@@ -6,6 +6,7 @@ use rtc_compiler::pipeline::memory::{Fitted, Need, Work};
 use rtc_compiler::plan::memory::Load;
 use rtc_runtime::experiment::Experiment;
 use rtc_runtime::task::{Dataset, Example};
+use rtc_runtime::train::longest;
 
 use crate::failure::Failure;
 
@@ -56,12 +57,18 @@ pub(crate) fn bytes(count: u64) -> String {
 /// The largest batches of a training: the longest rows that can meet in one, and the heaviest batch of an evaluation.
 pub(crate) fn work(experiment: &Experiment, data: &Dataset, parameters: usize) -> Work {
     let rows = experiment.batch.size.div_ceil(experiment.batch.accumulate.max(1)).max(1);
-    let mut training: Vec<&Example> = data.split(&experiment.train).iter().collect();
+    // The experiment was checked, so fresh strings can be drawn.
+    let drawn = longest(experiment).ok().flatten().unwrap_or_default();
+    let mut training: Vec<&Example> = match experiment.fresh {
+        None => data.split(&experiment.train).iter().collect(),
+        Some(_) => drawn.iter().collect(),
+    };
     training.sort_by_key(|example| std::cmp::Reverse(tokens(example)));
     training.truncate(rows);
     let splits = experiment.splits();
+    let trained = experiment.fresh.is_none().then_some(experiment.train.as_str());
     let measured =
-        splits.iter().filter(|split| **split != experiment.train).flat_map(|split| data.split(split).chunks(rows));
+        splits.iter().filter(|split| Some(**split) != trained).flat_map(|split| data.split(split).chunks(rows));
     let heaviest = measured.max_by_key(|chunk| chunk.iter().map(tokens).sum::<usize>());
     Work {
         training: load(training.into_iter()),

@@ -43,7 +43,11 @@ pub struct Batching {
 impl Batching {
     /// Batches of `size` examples; the last one of a pass may be smaller.
     pub fn new(seed: u64, examples: &[Example], size: usize, buckets: Buckets) -> Self {
-        let lengths = examples.iter().map(Example::length).collect();
+        Self::of_lengths(seed, examples.iter().map(Example::length).collect(), size, buckets)
+    }
+
+    /// The same for examples of which only the lengths are known.
+    pub fn of_lengths(seed: u64, lengths: Vec<usize>, size: usize, buckets: Buckets) -> Self {
         Self { key: Key::new(seed).stream("order"), lengths, size: size.max(1), buckets, current: None }
     }
 

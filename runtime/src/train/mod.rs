@@ -5,6 +5,7 @@
 //! the same states, writes the same `metrics.jsonl`, and gives the same table as one that was not.
 
 mod evaluate;
+mod feed;
 mod forecast;
 mod table;
 
@@ -13,7 +14,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::batching::{Batching, split};
+use crate::batching::split;
 use crate::checkpoint::{Best, Checkpoint, CheckpointState, Progress, Slot};
 use crate::error::{CheckpointError, DataError, Error};
 use crate::experiment::Experiment;
@@ -23,8 +24,9 @@ use crate::schedule::Schedule;
 use crate::task::{Dataset, Example, Metric, task_named};
 
 pub use evaluate::{Measurement, evaluate};
+pub use feed::{Feed, longest};
 pub use forecast::{Forecast, forecast};
-pub use table::{Row, Table};
+pub use table::{LengthRow, Row, Table};
 
 /// A dev accuracy must rise by more than this to count: 0.0001 percentage points.
 const IMPROVEMENT: f64 = 1e-6;
@@ -143,7 +145,7 @@ struct Trainer<'a> {
     run: &'a mut RunFolder,
     stop: &'a AtomicBool,
     observer: &'a mut dyn Observer,
-    batching: Batching,
+    feed: Feed<'a>,
     schedule: Schedule,
     progress: Progress,
     data_hash: String,
@@ -169,25 +171,11 @@ impl<'a> Trainer<'a> {
         }
         let unknown = |message| DataError { file: experiment.task.name.clone(), line: None, message };
         let metrics = task_named(&experiment.task.name).map_err(unknown)?.metrics();
-        let batch = &experiment.batch;
-        let batching = Batching::new(run.info().seed, data.split(&experiment.train), batch.size, batch.buckets);
-        let schedule = experiment.schedule(batching.batches());
+        let feed = Feed::new(experiment, data, run.info().seed).map_err(unknown)?;
+        let schedule = experiment.schedule(feed.batches());
         let (progress, speed) = (Progress::default(), (0, Instant::now()));
         let data_hash = run.info().data_hash.clone().unwrap_or_else(|| data.fingerprint());
-        Ok(Self {
-            learner,
-            data,
-            experiment,
-            run,
-            stop,
-            observer,
-            batching,
-            schedule,
-            progress,
-            data_hash,
-            metrics,
-            speed,
-        })
+        Ok(Self { learner, data, experiment, run, stop, observer, feed, schedule, progress, data_hash, metrics, speed })
     }
 
     /// Restores the last checkpoint, or starts the records afresh.
@@ -200,7 +188,7 @@ impl<'a> Trainer<'a> {
             self.progress = checkpoint.state.progress;
         }
         self.run.rewind(self.progress.metrics, self.progress.events)?;
-        let total = self.experiment.updates(self.batching.batches());
+        let total = self.experiment.updates(self.feed.batches());
         self.observer.event(&Event::Started { done: self.progress.updates, total });
         Ok(())
     }
@@ -224,7 +212,7 @@ impl<'a> Trainer<'a> {
     }
 
     fn out_of_updates(&self) -> bool {
-        self.progress.updates >= self.experiment.updates(self.batching.batches())
+        self.progress.updates >= self.experiment.updates(self.feed.batches())
     }
 
     /// Whether the dev split must be measured before the next update.
@@ -240,8 +228,8 @@ impl<'a> Trainer<'a> {
     /// Makes one update.
     fn step(&mut self) -> Result<(), Error> {
         let cursor = self.progress.cursor;
-        let train = self.data.split(&self.experiment.train);
-        let examples: Vec<&Example> = self.batching.batch(cursor).iter().map(|index| &train[*index]).collect();
+        let examples = self.feed.examples(cursor, self.progress.updates);
+        let examples: Vec<&Example> = examples.iter().map(AsRef::as_ref).collect();
         let mut report = StepReport::default();
         let mut tokens = 0;
         for (batch, share) in split(&examples, self.experiment.batch.accumulate) {
@@ -252,8 +240,11 @@ impl<'a> Trainer<'a> {
         self.check_finite(report.loss, "the loss")?;
         report.gradient_norm = self.learner.update(&rule)?;
         self.check_finite(report.gradient_norm, "the gradient norm")?;
+        if let Some(ema) = self.experiment.ema.filter(|ema| self.progress.updates >= ema.after) {
+            self.learner.average(ema.decay);
+        }
         self.progress.updates += 1;
-        self.progress.cursor = self.batching.next(cursor);
+        self.progress.cursor = self.feed.next(cursor);
         self.speed.0 += tokens;
         let update = self.progress.updates;
         let learning_rate = rule.learning_rate;

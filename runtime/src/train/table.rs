@@ -5,6 +5,20 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// How a model does on the strings of one length.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LengthRow {
+    /// The length, as the task counts it.
+    pub length: usize,
+    /// Number of examples.
+    pub examples: u64,
+    /// Share of the scored predictions that were right.
+    pub accuracy: f64,
+    /// What the task reports besides.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, f64>,
+}
+
 /// How the best checkpoint does on one split.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -25,6 +39,9 @@ pub struct Row {
     pub mean_depth: Option<f64>,
     /// Accuracy of always answering the split's most frequent class.
     pub majority: f64,
+    /// The lengths one by one, where the task is one on strings of a length; shortest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lengths: Vec<LengthRow>,
 }
 
 /// The results of a run.

@@ -55,7 +55,7 @@ impl Inside {
     }
 }
 
-/// The value of an expression of digits, `-` before a digit, and brackets around everything else. Works without recursion, so
+/// The value of an expression of digits, `-` before a value, and brackets around everything else. Works without recursion, so
 /// that no depth of brackets is too much.
 ///
 /// # Errors
@@ -73,7 +73,7 @@ pub(super) fn bracketed(text: impl Iterator<Item = char>, modulus: i64) -> Resul
                 open.pop();
                 open.last_mut().ok_or("a bracket is closed that was not opened")?.take(value, modulus)?;
             }
-            '-' if here.left.is_none() && !here.negative => here.negative = true,
+            '-' if (here.left.is_none() || here.operator.is_some()) && !here.negative => here.negative = true,
             // Outside of all brackets there is one value.
             '+' | '-' | '*' if depth > 1 && here.left.is_some() && here.operator.is_none() => here.operator = Some(c),
             _ => return Err(format!("`{c}` can't stand there")),
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn brackets_by_hand() {
         let value = |text: &str| bracketed(text.chars(), 5);
-        for (text, expected) in [("3", 3), ("-3", 2), ("(4)", 4), ("(-4)", 1), ("(2*(1-4))", 4), ("((-1)-(2+2))", 0)] {
+        for (text, expected) in [("3", 3), ("-3", 2), ("(4)", 4), ("(-4)", 1), ("(2*(1-4))", 4), ("((-1)-(2+2))", 0), ("(1--2)", 3)] {
             assert_eq!(value(text), Ok(expected), "{text}");
         }
         for text in ["", "(", "(1", "1)", "(1+)", "(1 1)", "(12)", "1+2", "--1", "()"] {
