@@ -3,6 +3,7 @@
 //! One file (or folder) per task; [`TASKS`] lists them. A task generates its splits from a seed, and reads the
 //! published files of its data set in their own format.
 
+pub mod characters;
 pub mod flip_flop;
 pub mod formal;
 pub mod listops;
@@ -161,6 +162,11 @@ pub trait Task: Sync {
         &[]
     }
 
+    /// Whether the perplexity of a split, `exp` of its mean loss, is reported.
+    fn perplexity(&self) -> bool {
+        false
+    }
+
     /// Generates a split. The same request gives the same examples, and a smaller count gives a prefix of a larger one.
     fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError>;
     /// Reads a published file (`.gz` too), in its order. Every label is checked where the task can compute it.
@@ -218,6 +224,7 @@ pub static TASKS: &[&dyn Task] = &[
     &lra::Retrieval,
     &lra::Image,
     &lra::Pathfinder,
+    &characters::Characters,
     &formal::regular::EVEN_PAIRS,
     &formal::regular::MODULAR_ARITHMETIC,
     &formal::regular::PARITY_CHECK,

@@ -23,6 +23,8 @@ pub struct Measurement<'a> {
     pub batch: usize,
     /// What the task reports besides the accuracy.
     pub metrics: &'a [Metric],
+    /// Whether it reports the perplexity.
+    pub perplexity: bool,
 }
 
 /// Runs the model over a split; nothing if it was asked to stop before the end.
@@ -32,7 +34,7 @@ pub fn evaluate(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<Option<Row>, Error> {
-    let Measurement { split, examples, batch: size, metrics } = measurement;
+    let Measurement { split, examples, batch: size, metrics, perplexity } = measurement;
     let (mut loss, mut scored, mut correct) = (0.0, 0, 0);
     let mut depth: Option<(f64, u64)> = None;
     let mut counts = Counts::new(metrics);
@@ -57,7 +59,8 @@ pub fn evaluate(
     }
     let lengths = counts.lengths();
     let mut shares = counts.shares();
-    if lengths.len() > 1 {
+    // Where every length counts alike the accuracy is that mean.
+    if counts.uneven() {
         let sum: f64 = lengths.iter().map(|row| row.accuracy).sum();
         shares.insert(BY_LENGTH.to_owned(), sum / lengths.len() as f64);
     }
@@ -69,6 +72,7 @@ pub fn evaluate(
         accuracy: mean(correct as f64, scored),
         metrics: shares,
         loss: mean(loss, scored),
+        perplexity: perplexity.then(|| mean(loss, scored).exp()),
         mean_depth: depth.map(|(steps, units)| mean(steps, units)),
         majority: majority_share(examples),
         lengths,
@@ -105,6 +109,12 @@ impl<'a> Counts<'a> {
                 tallies.iter_mut().zip(&found).for_each(|(tally, found)| tally.add(*found));
             }
         }
+    }
+
+    /// Whether lengths differ in how many predictions of them are scored.
+    fn uneven(&self) -> bool {
+        let mut scored = self.lengths.values().map(|(_, accuracy, _)| accuracy.all);
+        scored.next().is_some_and(|first| scored.any(|other| other != first))
     }
 
     fn named(&self, tallies: &[Tally]) -> BTreeMap<String, f64> {

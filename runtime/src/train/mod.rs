@@ -150,6 +150,7 @@ struct Trainer<'a> {
     progress: Progress,
     data_hash: String,
     metrics: &'static [Metric],
+    perplexity: bool,
     /// Tokens trained on since the last line of `timing.jsonl`, and when that was.
     speed: (usize, Instant),
 }
@@ -170,12 +171,27 @@ impl<'a> Trainer<'a> {
             }
         }
         let unknown = |message| DataError { file: experiment.task.name.clone(), line: None, message };
-        let metrics = task_named(&experiment.task.name).map_err(unknown)?.metrics();
+        let task = task_named(&experiment.task.name).map_err(unknown)?;
+        let (metrics, perplexity) = (task.metrics(), task.perplexity());
         let feed = Feed::new(experiment, data, run.info().seed).map_err(unknown)?;
         let schedule = experiment.schedule(feed.batches());
         let (progress, speed) = (Progress::default(), (0, Instant::now()));
         let data_hash = run.info().data_hash.clone().unwrap_or_else(|| data.fingerprint());
-        Ok(Self { learner, data, experiment, run, stop, observer, feed, schedule, progress, data_hash, metrics, speed })
+        Ok(Self {
+            learner,
+            data,
+            experiment,
+            run,
+            stop,
+            observer,
+            feed,
+            schedule,
+            progress,
+            data_hash,
+            metrics,
+            perplexity,
+            speed,
+        })
     }
 
     /// Restores the last checkpoint, or starts the records afresh.
@@ -289,7 +305,13 @@ impl<'a> Trainer<'a> {
 
     fn evaluate(&mut self, split: &str) -> Result<Option<Row>, Error> {
         let batch = self.experiment.batch.size.div_ceil(self.experiment.batch.accumulate);
-        let measurement = Measurement { split, examples: self.data.split(split), batch, metrics: self.metrics };
+        let measurement = Measurement {
+            split,
+            examples: self.data.split(split),
+            batch,
+            metrics: self.metrics,
+            perplexity: self.perplexity,
+        };
         let row = evaluate(self.learner, measurement, self.stop, self.observer)?;
         if let Some(row) = &row {
             self.check_finite(row.loss, &format!("the loss on {split}"))?;
@@ -392,6 +414,7 @@ fn evaluation_line(update: u64, row: &Row) -> Value {
         "scored": row.scored,
     });
     row.metrics.iter().for_each(|(name, share)| insert(&mut line, name, Some(*share)));
+    insert(&mut line, "perplexity", row.perplexity);
     insert(&mut line, "mean_depth", row.mean_depth);
     line
 }

@@ -35,6 +35,9 @@ pub struct Row {
     pub metrics: BTreeMap<String, f64>,
     /// Mean task loss.
     pub loss: f64,
+    /// `exp` of the loss, where the task reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub perplexity: Option<f64>,
     /// Accepted steps per halting unit, if the model halts.
     pub mean_depth: Option<f64>,
     /// Accuracy of always answering the split's most frequent class.
@@ -66,11 +69,15 @@ impl Table {
         let title = title.chain(further.iter().map(|name| name.replace('_', " ")));
         let mut cells: Vec<Vec<String>> =
             vec![title.chain(["accuracy", "majority", "loss", "depth"].map(String::from)).collect()];
+        let perplexity = self.rows.iter().any(|row| row.perplexity.is_some());
+        cells[0].extend(perplexity.then(|| "perplexity".to_owned()));
         for row in &self.rows {
             let mut line = vec![row.split.clone(), row.examples.to_string()];
             line.extend(further.iter().map(|name| row.metrics.get(*name).map_or("-".into(), |share| percent(*share))));
             line.extend([percent(row.accuracy), percent(row.majority), format!("{:.3}", row.loss)]);
             line.push(row.mean_depth.map_or("-".into(), |depth| format!("{depth:.2}")));
+            let shown = |row: &Row| row.perplexity.map_or("-".into(), |number| format!("{number:.3}"));
+            line.extend(perplexity.then(|| shown(row)));
             cells.push(line);
         }
         let columns = cells.first().map_or(0, Vec::len);

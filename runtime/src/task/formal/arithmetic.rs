@@ -104,7 +104,9 @@ mod tests {
     #[test]
     fn brackets_by_hand() {
         let value = |text: &str| bracketed(text.chars(), 5);
-        for (text, expected) in [("3", 3), ("-3", 2), ("(4)", 4), ("(-4)", 1), ("(2*(1-4))", 4), ("((-1)-(2+2))", 0), ("(1--2)", 3)] {
+        for (text, expected) in
+            [("3", 3), ("-3", 2), ("(4)", 4), ("(-4)", 1), ("(2*(1-4))", 4), ("((-1)-(2+2))", 0), ("(1--2)", 3)]
+        {
             assert_eq!(value(text), Ok(expected), "{text}");
         }
         for text in ["", "(", "(1", "1)", "(1+)", "(1 1)", "(12)", "1+2", "--1", "()"] {
