@@ -186,9 +186,30 @@ log_every: 3
 evaluate: [test, 200-300]
 ";
 
+/// Strings that are drawn for every update, longer and longer, with averaged weights.
+pub(crate) const FRESH: &str = "
+task:
+  name: parity_check
+  options: { train_length: 6 }
+  sizes: { dev: 30, 7-9: 30 }
+fresh: { lengths: each, curriculum: { from: 1, every: 4 }, pass: 9 }
+ema: { decay: 0.9, after: 6 }
+optimiser: { learning_rate: 0.05 }
+schedule: { kind: cosine, start: 10 }
+batch: { size: 8 }
+max_steps: 30
+log_every: 3
+evaluate: [dev, 7-9]
+";
+
 /// The experiment above with edits, and its data.
 pub(crate) fn setting(edits: &[&str]) -> (Experiment, Dataset) {
-    let file = ExperimentFile::parse("mock.yaml", EXPERIMENT).expect("a valid experiment");
+    of(EXPERIMENT, edits)
+}
+
+/// An experiment with edits, and its data.
+pub(crate) fn of(text: &str, edits: &[&str]) -> (Experiment, Dataset) {
+    let file = ExperimentFile::parse("mock.yaml", text).expect("a valid experiment");
     let edits: Vec<String> = edits.iter().map(|edit| edit.to_string()).collect();
     let experiment = file.resolve(None, &edits).expect("valid edits");
     let data = load(&experiment.task, &experiment.splits()).expect("generated data");
