@@ -14,6 +14,8 @@ use crate::failure::Failure;
 const PROGRAM: u64 = 24 << 20;
 /// Two copies of parameters and moments exist while a checkpoint is written.
 const CHECKPOINT_BYTES_PER_PARAMETER: u64 = 24;
+/// The averaged weights, where there are any, and their two copies then.
+const AVERAGE_BYTES_PER_PARAMETER: u64 = 12;
 /// Units of `--memory` in bytes.
 const UNITS: &[(&str, u64)] = &[
     ("", 1),
@@ -65,6 +67,7 @@ pub(crate) fn work(experiment: &Experiment, data: &Dataset, parameters: usize) -
     };
     training.sort_by_key(|example| std::cmp::Reverse(tokens(example)));
     training.truncate(rows);
+    let average = if experiment.ema.is_some() { AVERAGE_BYTES_PER_PARAMETER } else { 0 };
     let splits = experiment.splits();
     let trained = experiment.fresh.is_none().then_some(experiment.train.as_str());
     let measured =
@@ -73,7 +76,8 @@ pub(crate) fn work(experiment: &Experiment, data: &Dataset, parameters: usize) -
     Work {
         training: load(training.into_iter()),
         evaluation: heaviest.map(|chunk| load(chunk.iter())),
-        besides: shared(data).saturating_add((parameters as u64).saturating_mul(CHECKPOINT_BYTES_PER_PARAMETER)),
+        besides: shared(data)
+            .saturating_add((parameters as u64).saturating_mul(CHECKPOINT_BYTES_PER_PARAMETER + average)),
     }
 }
 
