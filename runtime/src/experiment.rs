@@ -18,7 +18,7 @@ mod place;
 
 pub use compare::Entry;
 pub use file::ExperimentFile;
-pub use fresh::{Curriculum, Ema, Fresh, Lengths};
+pub use fresh::{Choice, Curriculum, Ema, Fresh, Lengths};
 pub use place::Written;
 
 /// The experiments that are part of the program: name and text.
@@ -107,6 +107,9 @@ pub struct Experiment {
     /// The split that decides which checkpoint is best.
     #[serde(default = "dev_split")]
     pub dev: String,
+    /// Which evaluated weights are measured at the end.
+    #[serde(default, skip_serializing_if = "Choice::is_best")]
+    pub choose: Choice,
     /// The splits on which the best checkpoint is measured, in the order of the table.
     pub evaluate: Vec<String>,
 }

@@ -50,6 +50,24 @@ pub struct Ema {
     pub after: u64,
 }
 
+/// Which of the evaluated weights are measured at the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// Those with the best accuracy on the dev split.
+    #[default]
+    Best,
+    /// Those of the last evaluation, as in publications without a dev split.
+    Last,
+}
+
+impl Choice {
+    /// Whether nothing was asked for.
+    pub(super) fn is_best(&self) -> bool {
+        *self == Self::Best
+    }
+}
+
 fn thousand() -> u64 {
     1_000
 }

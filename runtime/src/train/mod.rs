@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::batching::split;
 use crate::checkpoint::{Best, Checkpoint, CheckpointState, Progress, Slot};
 use crate::error::{CheckpointError, DataError, Error};
-use crate::experiment::Experiment;
+use crate::experiment::{Choice, Experiment};
 use crate::learner::{LearnError, Learner, StepReport};
 use crate::record::{RunFolder, RunInfo};
 use crate::schedule::Schedule;
@@ -285,7 +285,8 @@ impl<'a> Trainer<'a> {
     fn evaluate_dev(&mut self) -> Result<bool, Error> {
         let Some(row) = self.evaluate(&self.experiment.dev)? else { return Ok(false) };
         let update = self.progress.updates;
-        let improved = self.progress.best.is_none_or(|best| row.accuracy > best.accuracy + IMPROVEMENT);
+        let better = self.progress.best.is_none_or(|best| row.accuracy > best.accuracy + IMPROVEMENT);
+        let improved = better || self.experiment.choose == Choice::Last;
         if improved {
             self.progress.best = Some(Best { accuracy: row.accuracy, update });
             self.progress.impatience = 0;

@@ -331,6 +331,12 @@ fn splits_are_ranges_of_lengths_in_turn() {
         assert!(count("tomita", wrong).is_err(), "{wrong}");
     }
     assert!(count("listops", "5-9").is_err(), "only tasks on strings have them");
+    let all = TaskSettings { name: "tomita".into(), options: given(&[]), sizes: BTreeMap::new(), data: None, seed: 0 };
+    let error = load_split(&all, "1-10000").expect_err("too many").message;
+    assert!(error.contains("ask for fewer"), "{error}");
+    let short = TaskSettings { options: given(&[("test_length", 50)]), ..all };
+    let error = load_split(&short, "long").expect_err("no such lengths").message;
+    assert!(error.contains("`long` needs a `test_length` above 50"), "{error}");
 }
 
 #[test]

@@ -345,6 +345,17 @@ fn averaged_weights_are_kept_and_measured() {
     assert_ne!(with.rows[0].loss, without.rows[0].loss, "the average is what is measured");
 }
 
+/// Where no dev split chooses, the weights of the last evaluation are measured.
+#[test]
+fn the_last_weights_can_be_chosen() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (edit, expected) in [("choose=last", 30), ("choose=best", 4)] {
+        let (experiment, data) = of(FRESH, &["evaluate_every=4", "optimiser.learning_rate=1e-30", edit]);
+        let table = straight(&folder.path().join(edit), &experiment, &data);
+        assert_eq!(table.best_update, expected, "{edit}");
+    }
+}
+
 /// Results hold every length of a range.
 #[test]
 fn every_length_of_a_range_is_in_the_results() {

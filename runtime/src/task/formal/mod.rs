@@ -23,6 +23,8 @@ use crate::rng::{Draws, Key};
 
 /// The longest length that can be asked for.
 pub const MAX_LENGTH: u64 = 10_000;
+/// The most tokens of a split, which is held in memory.
+const MAX_TOKENS: u64 = 1 << 29;
 /// Strings of every length in a range that no `task.sizes` names, as in the published evaluations.
 const PER_LENGTH: usize = 512;
 
@@ -216,6 +218,13 @@ impl Task for Formal {
         self.split(request.split).map_err(fail)?;
         let (lengths, trained) = self.of_split(request.split, request.options).map_err(fail)?;
         let count = lengths.end() - lengths.start() + 1;
+        let tokens = request.count as u64 * (lengths.start() + lengths.end()) as u64 / 2;
+        if tokens > MAX_TOKENS {
+            let (split, strings) = (request.split, request.count);
+            let message =
+                format!("{strings} strings of `{split}` have about {tokens} tokens: ask for fewer under `sizes`");
+            return Err(fail(message));
+        }
         let key = Key::new(request.seed).stream(self.name).stream(request.split);
         let one = |n: usize| {
             let mut draws = key.at(n as u64).draws();
