@@ -62,6 +62,9 @@ pub(crate) struct Options {
     /// A column with the number of parameters
     #[arg(long)]
     parameters: bool,
+    /// Columns with the largest number over the seeds, before each mean
+    #[arg(long)]
+    max: bool,
     /// Columns with the mean depth
     #[arg(long)]
     depth: bool,
@@ -178,8 +181,8 @@ fn train(options: &Options, grid: &Grid, (jobs, pace): (usize, Pace), terminal: 
 }
 
 fn sheet(options: &Options, rows: &[Row]) -> Result<Sheet, Failure> {
-    let Options { parameters, depth, mixed, .. } = *options;
-    let show = Show { metrics: options.metric.clone(), parameters, depth, mixed };
+    let Options { parameters, max: best, depth, mixed, .. } = *options;
+    let show = Show { metrics: options.metric.clone(), parameters, best, depth, mixed };
     Sheet::new(rows, &show).map_err(|mixture| different(&mixture.0))
 }
 

@@ -54,7 +54,13 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let mut rows = vec![];
     for (split, examples) in &data {
         let mut progress = Progress::new(terminal, &stop);
-        let measurement = Measurement { split, examples, batch, metrics: trained.task.metrics() };
+        let measurement = Measurement {
+            split,
+            examples,
+            batch,
+            metrics: trained.task.metrics(),
+            perplexity: trained.task.perplexity(),
+        };
         rows.extend(evaluate(&mut trained.model, measurement, &stop, &mut progress)?);
     }
     let dev_accuracy = trained.state.progress.best.map_or(0.0, |best| best.accuracy);

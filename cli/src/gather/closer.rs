@@ -204,7 +204,7 @@ fn inputs(path: &Path, trained: &Trained) -> Result<Vec<(String, Example, bool)>
             Objective::Each => Target::Each { class: vec![0; first.len()], weight: vec![1.0; first.len()] },
             _ => Target::Class(0),
         };
-        found.push((format!("{file}:{}", n + 1), Example { tokens: first, second, label }, false));
+        found.push((format!("{file}:{}", n + 1), Example { second, label, ..Example::classified(first, 0) }, false));
     }
     Ok(found)
 }

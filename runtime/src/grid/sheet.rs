@@ -18,6 +18,8 @@ pub struct Show {
     pub metrics: Vec<String>,
     /// A column with the number of parameters.
     pub parameters: bool,
+    /// A column with the largest number over the seeds besides every mean, as papers that give both do.
+    pub best: bool,
     /// A column with the mean depth per split.
     pub depth: bool,
     /// Show runs together whose data or program differ, with a note.
@@ -99,7 +101,15 @@ impl Mean {
 enum From {
     Parameters,
     Seeds,
-    Measure { split: String, metric: String },
+    Measure {
+        split: String,
+        metric: String,
+    },
+    /// The largest over the seeds.
+    Best {
+        split: String,
+        metric: String,
+    },
 }
 
 impl Sheet {
@@ -189,6 +199,10 @@ fn columns(rows: &[Row], show: &Show) -> Vec<(Column, From)> {
     for split in &splits {
         for metric in &metrics {
             let title = if metrics.len() == 1 { (*split).to_owned() } else { format!("{split} {metric}") };
+            if show.best {
+                let (column, _) = measure(format!("{title} max"), split, metric);
+                columns.push((column, From::Best { split: (*split).to_owned(), metric: (*metric).to_owned() }));
+            }
             columns.push(measure(title, split, metric));
         }
     }
@@ -204,6 +218,10 @@ fn value(row: &Row, from: &From) -> Mean {
         From::Seeds => Mean::only(row.finished().count() as f64),
         From::Measure { split, metric } => {
             Mean::of(&row.finished().filter_map(|(_, measured)| measured.get(split, metric)).collect::<Vec<_>>())
+        }
+        From::Best { split, metric } => {
+            let numbers = row.finished().filter_map(|(_, measured)| measured.get(split, metric));
+            Mean { mean: numbers.reduce(f64::max), deviation: None }
         }
     }
 }

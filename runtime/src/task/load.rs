@@ -70,6 +70,8 @@ impl Hasher {
                 self.list(&weight.iter().map(|weight| weight.to_bits()).collect::<Vec<_>>());
             }
         }
+        // Nothing is added where there is none, so that older fingerprints stay as they were.
+        example.depth.iter().for_each(|depth| self.numbers(&[2, *depth]));
     }
 }
 

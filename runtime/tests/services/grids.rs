@@ -199,6 +199,10 @@ fn every_accuracy_of_a_task_is_shown_and_others_on_demand() {
     assert_eq!(titles(&Show::default()), all);
     let loss = Show { metrics: vec!["loss".to_owned()], depth: true, ..Show::default() };
     assert_eq!(titles(&loss), ["test", "200-300", "depth test", "depth 200-300"]);
+    let best = Show { best: true, ..accuracy() };
+    assert_eq!(titles(&best), ["parameters", "test max", "test", "200-300 max", "200-300"]);
+    let text = render(&sheet(&rows, &best), Format::Text);
+    assert!(text.contains("70.0  60.0 ± 10.0"), "{text}");
     let text = render(&sheet(&rows, &loss), Format::Text);
     assert!(text.contains("m      1.400 ± 0.100  1.700 ± 0.050  3.25 ± 0.00    3.25 ± 0.00"), "{text}");
     assert!(!text.contains("majority"), "the baseline has no loss");
