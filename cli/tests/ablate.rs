@@ -254,3 +254,24 @@ fn specs_and_experiments_of_the_program_are_known_by_name() {
     place.rtc(&["check", "ut_no_halt"]).code(0);
     place.rtc(&["check", "gut:nogate"]).code(3).says("did you mean `no_gate`?");
 }
+
+#[test]
+fn a_cell_that_another_program_began_is_refused_before_training() {
+    let place = place("");
+    let (once, twice) = (["--with", "seeds=[1]"], ["--with", "seeds=[1, 2]"]);
+    ablate(&place, &once).code(0);
+    // It was stopped just before its end, by a program that made the same graph.
+    let run = "runs/grid/tiny.no_gate/seed1";
+    fs::remove_file(place.path(run).join("results.json")).expect("the results");
+    let mut info: Value = serde_json::from_str(&place.read(&format!("{run}/run.json"))).expect("JSON");
+    info["versions"]["code"] = "older".into();
+    place.write(&format!("{run}/run.json"), &info.to_string());
+    let began = "tiny:no_gate seed 1 was begun by another program (code older, rtc";
+    ablate(&place, &twice).code(7).says(began).says("`--grid NAME`");
+    // So is one whose last attempt failed: it goes on from its checkpoint.
+    place.write(&format!("{run}/failure.json"), "{ \"code\": 6, \"message\": \"the disk was full\" }");
+    ablate(&place, &twice).code(7).says(began);
+    assert!(!place.path("runs/grid/tiny/seed2").exists(), "nothing was trained");
+    let mixed = ablate(&place, &["--with", "seeds=[1]", "--mixed"]);
+    assert!(mixed.code(0).stdout.contains("tiny:no_gate [1]"), "{}", mixed.stdout);
+}

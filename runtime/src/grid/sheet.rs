@@ -244,7 +244,7 @@ fn failures(rows: &[Row]) -> Vec<(usize, String)> {
     let mut found = vec![];
     for (index, row) in rows.iter().enumerate() {
         for cell in &row.cells {
-            if let State::Failed(fault) = &cell.state {
+            if let State::Failed(fault, _) = &cell.state {
                 found.push((index, format!("{} seed {} failed: {}", row.name, cell.seed, fault.message)));
             }
         }
