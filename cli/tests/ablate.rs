@@ -275,3 +275,12 @@ fn a_cell_that_another_program_began_is_refused_before_training() {
     let mixed = ablate(&place, &["--with", "seeds=[1]", "--mixed"]);
     assert!(mixed.code(0).stdout.contains("tiny:no_gate [1]"), "{}", mixed.stdout);
 }
+
+#[test]
+fn an_empty_split_is_broken_data_whether_it_is_trained_or_tried() {
+    let place = place("");
+    place.write("empty.tsv", "");
+    let args = ["--with", "task.data={train: empty.tsv}", "--jobs", "1"];
+    ablate(&place, &args).code(4).says("the split `train` is empty");
+    ablate(&place, &[&args[..], &["--dry-run"]].concat()).code(4).says("the split `train` is empty");
+}

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::refuse_empty;
 use crate::batching::{Batching, Cursor, collect, split};
 use crate::error::Error;
 use crate::experiment::Experiment;
@@ -31,6 +32,9 @@ impl Forecast {
 /// Trains for about as long as `patience`, at least two updates besides the first, and measures a batch of every split.
 ///
 /// The learner is not fit for use afterwards.
+///
+/// # Errors
+/// A split is empty, or a batch can't be trained on.
 pub fn forecast(
     learner: &mut dyn Learner,
     data: &Dataset,
@@ -38,6 +42,7 @@ pub fn forecast(
     seed: u64,
     patience: Duration,
 ) -> Result<Forecast, Error> {
+    refuse_empty(data, experiment)?;
     let train = data.split(&experiment.train);
     let batch = &experiment.batch;
     let mut batching = Batching::new(seed, train, batch.size, batch.buckets);
