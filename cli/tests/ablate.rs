@@ -284,3 +284,19 @@ fn an_empty_split_is_broken_data_whether_it_is_trained_or_tried() {
     ablate(&place, &args).code(4).says("the split `train` is empty");
     ablate(&place, &[&args[..], &["--dry-run"]].concat()).code(4).says("the split `train` is empty");
 }
+
+#[test]
+fn a_metric_that_the_task_does_not_have_is_refused_before_training() {
+    let place = place("");
+    let wrong = ablate(&place, &["--metric", "loss", "--metric", "acuracy"]);
+    wrong
+        .code(2)
+        .says("there is no metric `acuracy`; did you mean `accuracy`? (known: accuracy, loss, mean_depth, majority)");
+    ablate(&place, &["--metric", "last_read", "--table"]).code(2).says("there is no metric `last_read`");
+    let other = place.rtc(&["ablate", "flip_flop_smoke", "--table", "--metric", "lastread"]);
+    other.code(2).says("did you mean `last_read`? (known: accuracy, loss, mean_depth, majority, last_read)");
+    assert!(!place.path("runs").exists(), "nothing was trained");
+    let known = ["accuracy", "loss", "mean_depth", "majority"].map(|name| ["--metric", name]).concat();
+    let table = ablate(&place, &[&["--with", "seeds=[1]"], &known[..]].concat());
+    assert!(table.code(0).stdout.contains("test mean_depth"), "{}", table.stdout);
+}

@@ -124,6 +124,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     }
     let folder = options.runs.join(name);
     let grid = Grid::plan(&opened, folder, &options.with, &options.set, terminal)?;
+    grid.check_metrics(&options.metric)?;
     let jobs = options.jobs.or(thread::available_parallelism().ok()).map_or(1, usize::from);
     let pace = Pace { memory: options.memory, halting: options.halting.into() };
     if options.dry_run {

@@ -19,7 +19,7 @@ use crate::record::{RunFolder, RunInfo, SavedRun, program};
 
 pub use measured::Measured;
 pub use render::{Format, render};
-pub use sheet::{Mixture, Sheet, Show};
+pub use sheet::{METRICS, Mixture, Sheet, Show};
 
 /// In the folder of a cell whose training failed.
 const FAILURE: &str = "failure.json";

@@ -9,7 +9,11 @@ use super::{Measured, Row, State};
 /// What the majority baseline is called in the table, and in the results of a run.
 const MAJORITY: &str = "majority";
 const ACCURACY: &str = "accuracy";
+const LOSS: &str = "loss";
 const DEPTH: &str = "mean_depth";
+
+/// What is measured on every split, whatever the task; the fields of [`crate::train::Row`] that are no counts.
+pub const METRICS: [&str; 4] = [ACCURACY, LOSS, DEPTH, MAJORITY];
 
 /// What a table shows.
 #[derive(Clone, Debug, Default)]
