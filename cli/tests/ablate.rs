@@ -300,3 +300,19 @@ fn a_metric_that_the_task_does_not_have_is_refused_before_training() {
     let table = ablate(&place, &[&["--with", "seeds=[1]"], &known[..]].concat());
     assert!(table.code(0).stdout.contains("test mean_depth"), "{}", table.stdout);
 }
+
+#[test]
+fn a_spec_may_be_right_only_with_its_edits() {
+    let place = place("");
+    place.write("odd.rt", &place.read("tiny.rt").replace("heads: 2", "heads: 3").replace("tiny", "odd"));
+    place.rtc(&["check", "odd.rt"]).code(3);
+    let experiment = place.read("tiny.yaml").replace("epochs: 4", "epochs: 1");
+    let compare = "compare: [{ spec: odd, set: [depthwise.self.heads=2] }]\n";
+    place.write("odd.yaml", &format!("{experiment}{compare}"));
+    place.rtc(&["ablate", "odd.yaml", "--dry-run"]).code(0);
+    // The edits of the experiment's block count for `rtc train` too.
+    place.write("odd.yaml", &format!("{experiment}models:\n  odd:\n    set: [depthwise.self.heads=2]\n"));
+    place.rtc(&["train", "odd.rt", "--experiment", "odd.yaml", "--max-steps", "1"]).code(0);
+    let unknown = place.rtc(&["train", "odd.rt:no_gat", "--experiment", "odd.yaml"]);
+    unknown.code(3).says("did you mean `no_gate`?");
+}

@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rtc_compiler::check::Override;
-use rtc_compiler::schema::Catalog;
 use rtc_runtime::error::{Error, unknown};
 use rtc_runtime::experiment::{Entry, Experiment};
 use rtc_runtime::grid::{Cell, METRICS, Row, State};
@@ -195,7 +194,7 @@ fn member(
     terminal: &Terminal,
 ) -> Result<Member, Failure> {
     let arg = opened.spec_of(entry)?;
-    let name = arg.check_edited(&[], &Catalog::default())?.spec.name;
+    let name = arg.model_name()?;
     let experiment = opened.file.resolve(Some(&name), with)?;
     let seeds = &experiment.seeds;
     if let Some(twice) = seeds.iter().enumerate().find(|(n, seed)| seeds[..*n].contains(seed)) {
