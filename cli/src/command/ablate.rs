@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use clap::{Args, ValueEnum};
-use rtc_runtime::grid::{Format, Row, Sheet, Show, State, render, to_json};
+use rtc_runtime::grid::{Begun, Format, Row, Sheet, Show, State, render, to_json};
 
 use super::train::is_name;
 use crate::experiment_file::Opened;
@@ -127,6 +127,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     }
     let folder = options.runs.join(name);
     let grid = Grid::plan(&opened, folder, &options.with, &options.set, terminal)?;
+    grid.check_metrics(&options.metric)?;
     let jobs = options.jobs.or(thread::available_parallelism().ok()).map_or(1, usize::from);
     let pace = Pace { memory: options.memory, halting: options.halting.into() };
     if options.dry_run {
@@ -194,12 +195,19 @@ fn table(options: &Options, rows: &[Row], terminal: &Terminal) -> Result<(), Fai
     terminal.result(&render(&sheet, options.format.into()))
 }
 
-/// Refuses to train the rest of a grid on other data, or with another program, than what is finished.
+/// Refuses to train the rest of a grid on other data, or with another program, than what is finished; nor does it go on
+/// with what another program began.
 fn strangers(rows: &[Row], data: &[Option<Arc<Data>>]) -> Result<(), Failure> {
     let program = program();
     let mut found = vec![];
     for (row, data) in rows.iter().zip(data) {
         let hash = data.as_ref().map(|data| data.hash.as_str());
+        for cell in &row.cells {
+            if let Some(Begun { versions }) = cell.state.begun().filter(|begun| begun.versions != program) {
+                let label = format!("{} seed {}", row.name, cell.seed);
+                found.push(format!("{label} was begun by another program ({versions}) than this one ({program})"));
+            }
+        }
         for (cell, measured) in row.finished() {
             let label = format!("{} seed {}", row.name, cell.seed);
             if hash.is_some_and(|hash| hash != measured.data) {

@@ -9,7 +9,11 @@ use super::{Measured, Row, State};
 /// What the majority baseline is called in the table, and in the results of a run.
 const MAJORITY: &str = "majority";
 const ACCURACY: &str = "accuracy";
+const LOSS: &str = "loss";
 const DEPTH: &str = "mean_depth";
+
+/// What is measured on every split, whatever the task; the fields of [`crate::train::Row`] that are no counts.
+pub const METRICS: [&str; 4] = [ACCURACY, LOSS, DEPTH, MAJORITY];
 
 /// What a table shows.
 #[derive(Clone, Debug, Default)]
@@ -262,7 +266,7 @@ fn failures(rows: &[Row]) -> Vec<(usize, String)> {
     let mut found = vec![];
     for (index, row) in rows.iter().enumerate() {
         for cell in &row.cells {
-            if let State::Failed(fault) = &cell.state {
+            if let State::Failed(fault, _) = &cell.state {
                 found.push((index, format!("{} seed {} failed: {}", row.name, cell.seed, fault.message)));
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::Feed;
+use super::{Feed, refuse_empty};
 use crate::batching::{Cursor, collect, split};
 use crate::error::{DataError, Error};
 use crate::experiment::Experiment;
@@ -32,6 +32,9 @@ impl Forecast {
 /// Trains for about as long as `patience`, at least two updates besides the first, and measures a batch of every split.
 ///
 /// The learner is not fit for use afterwards.
+///
+/// # Errors
+/// A split is empty, or a batch can't be trained on.
 pub fn forecast(
     learner: &mut dyn Learner,
     data: &Dataset,
@@ -39,6 +42,7 @@ pub fn forecast(
     seed: u64,
     patience: Duration,
 ) -> Result<Forecast, Error> {
+    refuse_empty(data, experiment)?;
     let batch = &experiment.batch;
     let unknown = |message| DataError { file: experiment.task.name.clone(), line: None, message };
     let mut feed = Feed::new(experiment, data, seed).map_err(unknown)?;

@@ -138,6 +138,13 @@ pub fn train(
     }
 }
 
+/// Refuses data in which a split of the experiment has no example.
+fn refuse_empty(data: &Dataset, experiment: &Experiment) -> Result<(), DataError> {
+    let Some(name) = experiment.splits().into_iter().find(|name| data.split(name).is_empty()) else { return Ok(()) };
+    let message = format!("the split `{name}` is empty");
+    Err(DataError { file: experiment.task.name.clone(), line: None, message })
+}
+
 struct Trainer<'a> {
     learner: &'a mut dyn Learner,
     data: &'a Dataset,
@@ -164,12 +171,7 @@ impl<'a> Trainer<'a> {
         stop: &'a AtomicBool,
         observer: &'a mut dyn Observer,
     ) -> Result<Self, Error> {
-        for name in experiment.splits() {
-            if data.split(name).is_empty() {
-                let message = format!("the split `{name}` is empty");
-                return Err(DataError { file: experiment.task.name.clone(), line: None, message }.into());
-            }
-        }
+        refuse_empty(data, experiment)?;
         let unknown = |message| DataError { file: experiment.task.name.clone(), line: None, message };
         let task = task_named(&experiment.task.name).map_err(unknown)?;
         let (metrics, perplexity) = (task.metrics(), task.perplexity());
