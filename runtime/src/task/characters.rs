@@ -20,6 +20,9 @@ const PRINTABLE: u32 = 95;
 const NEWLINE: u32 = PRINTABLE;
 const OTHER: u32 = PRINTABLE + 1;
 
+/// How the end of a line is shown.
+const LINE_END: char = '⏎';
+
 /// The names of the published file.
 const FILES: &[&str] = &["input.txt"];
 /// The longest text that is read.
@@ -163,6 +166,21 @@ impl Task for Characters {
 
     fn splits(&self) -> &'static [Split] {
         &SPLITS
+    }
+
+    /// The characters as they are; `⏎` is the end of a line, too.
+    fn encode(&self, text: &str, _options: &Options) -> Result<Vec<u32>, String> {
+        let token = |c: char| if c == LINE_END { NEWLINE } else { u8::try_from(c).map_or(OTHER, id) };
+        Ok(text.chars().map(token).collect())
+    }
+
+    fn decode(&self, tokens: &[u32], _options: &Options) -> String {
+        let shown = |token: &u32| match *token {
+            NEWLINE => LINE_END,
+            printable if printable < PRINTABLE => char::from_u32(printable + 32).unwrap_or(char::REPLACEMENT_CHARACTER),
+            _ => char::REPLACEMENT_CHARACTER,
+        };
+        tokens.iter().map(shown).collect()
     }
 
     fn perplexity(&self) -> bool {

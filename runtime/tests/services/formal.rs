@@ -54,9 +54,12 @@ fn string(name: &str, text: &str) -> (String, Option<u32>) {
     (answers(&found, &(task.classes)(&options(task, &[]))), found.depth)
 }
 
+/// A task, its options, and strings with their classes.
+type Labelled = (&'static str, &'static [(&'static str, u64)], &'static [(&'static str, u32)]);
+
 #[test]
 fn published_labels() {
-    let cases: &[(&str, &[(&str, u64)], &[(&str, u32)])] = &[
+    let cases: &[Labelled] = &[
         ("even_pairs", &[], &[("001110", 0), ("0101001", 1), ("10", 1), ("0", 0)]),
         ("parity_check", &[], &[("1010100", 1), ("01111", 0)]),
         ("cycle_navigation", &[], &[("+1 -1 0 -1 -1", 3), ("+1 +1 +1 -1", 2)]),
@@ -380,6 +383,9 @@ fn the_characters_of_a_text_are_cut_into_windows() {
     let data = load(&settings(true), &splits).expect("readable");
     assert_eq!(data.generated, Vec::<String>::new());
     assert_eq!(data.split("train").len(), 359);
+    let (task, none) = (task_named("characters").expect("it exists"), Options::default());
+    assert_eq!(task.encode("a b\n⏎é", &none), Ok(vec![65, 0, 66, 95, 95, 96]));
+    assert_eq!(task.decode(&[65, 0, 66, 95, 96], &none), "a b⏎�");
     for (split, length, scored) in [("train", 10, 10), ("dev", 10, 10), ("1x", 10, 1), ("8x", 80, 1)] {
         for example in data.split(split) {
             let Target::Each { class, weight } = &example.label else { panic!("one per token") };
