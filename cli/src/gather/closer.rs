@@ -7,9 +7,9 @@ use rtc_compiler::spec::Block;
 use rtc_report::data::{Length, Panel, SplitLengths, Trace, Unit};
 use rtc_runtime::checkpoint::Slot;
 use rtc_runtime::examine::{OfLength, Traced, by_length, trace};
-use rtc_runtime::experiment::TaskSettings;
+use rtc_runtime::experiment::{Experiment, TaskSettings};
 use rtc_runtime::record::{SavedRun, write_file};
-use rtc_runtime::task::{Dataset, Example, Objective, Target, load};
+use rtc_runtime::task::{Dataset, Example, Objective, Target, Wanted, load_wanted};
 use serde::{Deserialize, Serialize};
 
 use super::Found;
@@ -62,7 +62,15 @@ struct KeptSplit {
 /// Looks at one run after the other; those of one experiment share their data.
 pub(super) struct Look<'a> {
     closer: &'a Closer,
-    data: Option<(TaskSettings, Vec<String>, Dataset)>,
+    data: Option<Loaded>,
+}
+
+/// The first examples of some splits, and which they are.
+struct Loaded {
+    task: TaskSettings,
+    used: Vec<String>,
+    splits: Vec<String>,
+    set: Dataset,
 }
 
 impl<'a> Look<'a> {
@@ -93,23 +101,19 @@ impl<'a> Look<'a> {
 
     /// The first examples of the evaluation splits.
     fn examples(&mut self, trained: &Trained) -> Result<&Dataset, Failure> {
-        let splits = &trained.experiment.evaluate;
-        let mut settings = trained.experiment.task.clone();
-        for name in splits {
-            let split = trained.task.split(name).map_err(Failure::Usage)?;
-            let size = settings.sizes.get(name).copied().unwrap_or(split.count);
-            settings.sizes.insert(name.clone(), size.min(self.closer.examples));
-        }
-        let known = self.data.take().filter(|(of, names, _)| *of == settings && names == splits);
-        let (settings, splits, data) = match known {
+        let Experiment { task, evaluate, .. } = &trained.experiment;
+        let (used, splits) = (trained.experiment.splits(), evaluate.iter().map(String::as_str).collect::<Vec<_>>());
+        let known =
+            self.data.take().filter(|known| known.task == *task && known.used == used && known.splits == *evaluate);
+        let known = match known {
             Some(known) => known,
             None => {
-                let names: Vec<&str> = splits.iter().map(String::as_str).collect();
-                let data = load(&settings, &names)?;
-                (settings, splits.clone(), data)
+                let set = load_wanted(task, Wanted { used: &used, splits: &splits, most: self.closer.examples })?;
+                let used = used.into_iter().map(str::to_owned).collect();
+                Loaded { task: task.clone(), used, splits: evaluate.clone(), set }
             }
         };
-        Ok(&self.data.insert((settings, splits, data)).2)
+        Ok(&self.data.insert(known).set)
     }
 
     fn lengths(&mut self, trained: &mut Trained, terminal: &Terminal) -> Result<Vec<SplitLengths>, Failure> {

@@ -20,7 +20,7 @@ use std::path::Path;
 
 use crate::error::{DataError, unknown};
 
-pub use load::{Dataset, load, load_split};
+pub use load::{Dataset, Wanted, load, load_split, load_wanted};
 pub use metric::{Metric, Tally};
 pub use options::{OptionField, OptionValue, Options, resolve_options};
 pub use summary::{Description, SampleRow, describe, majority_share, sample};
@@ -130,7 +130,7 @@ pub struct Folder<'a> {
     pub most: usize,
     /// The complete options of the task.
     pub options: &'a Options,
-    /// How many rows `dev` has where it is the head of the training file.
+    /// How many rows `dev` has where it is the head of the training file; 0 in an experiment that does not use `dev`.
     pub dev: usize,
 }
 
@@ -173,8 +173,8 @@ pub trait Task: Sync {
     fn read(&self, path: &Path, options: &Options) -> Result<Vec<Example>, DataError>;
     /// Reads a split from a folder of published files; nothing if the folder has no file for it.
     ///
-    /// Looks for the names of the splits. Without a file for dev, dev is the first rows of the training file, and training
-    /// the rest.
+    /// Looks for the names of the splits. Without a file for dev, dev is the first [`Folder::dev`] rows of the training file,
+    /// and training the rest.
     fn read_folder(&self, folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {
         load::by_name(self, folder)
     }
