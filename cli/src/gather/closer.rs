@@ -121,8 +121,7 @@ impl<'a> Look<'a> {
             return Ok(vec![]);
         }
         let path = trained.path.join(LENGTHS);
-        let (rtc, update, examples) =
-            (env!("CARGO_PKG_VERSION").to_owned(), trained.state.progress.updates, self.closer.examples);
+        let (rtc, update, examples) = (crate::job::program(), trained.state.progress.updates, self.closer.examples);
         let kept = std::fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Kept>(&text).ok());
         let fits = |kept: &Kept| kept.rtc == rtc && kept.update == update && kept.examples == examples;
         if let Some(kept) = kept.filter(fits) {
