@@ -1,7 +1,8 @@
 //! Checkpoints: folders that are complete or absent, and verified before they are used.
 //!
 //! A folder holds `weights.safetensors` (parameters under their own names, f32), `optimiser.safetensors` (moments under
-//! `first_moment.NAME` and `second_moment.NAME`, slow weights under `slow.NAME`), `state.json` (where the run stands) and `manifest.json` (size and
+//! `first_moment.NAME` and `second_moment.NAME`, slow weights under `slow.NAME` and averaged parameters under `average.NAME`, if
+//! there are any), `state.json` (where the run stands) and `manifest.json` (size and
 //! SHA-256 of the other three).
 //!
 //! Saving writes `SLOT.new`, syncing each file and the folder, then renames `SLOT` to `SLOT.previous` and `SLOT.new` to
@@ -259,6 +260,7 @@ fn encode(checkpoint: &Checkpoint) -> Result<Vec<(&'static str, Vec<u8>)>, Check
         ("first_moment.", &learner.first_moment),
         ("second_moment.", &learner.second_moment),
         ("slow.", &learner.slow),
+        ("average.", &learner.average),
     ];
     let json = |text: serde_json::Result<String>| text.map(String::into_bytes).map_err(|e| refuse(e.to_string()));
     let mut files = vec![
@@ -302,6 +304,7 @@ fn decode(path: &Path) -> Result<Checkpoint, String> {
         first_moment: unpack(&optimiser, "first_moment.").map_err(|error| format!("{OPTIMISER}: {error}"))?,
         second_moment: unpack(&optimiser, "second_moment.").map_err(|error| format!("{OPTIMISER}: {error}"))?,
         slow: unpack(&optimiser, "slow.").map_err(|error| format!("{OPTIMISER}: {error}"))?,
+        average: unpack(&optimiser, "average.").map_err(|error| format!("{OPTIMISER}: {error}"))?,
         updates: state.progress.updates,
     };
     Ok(Checkpoint { learner, state })

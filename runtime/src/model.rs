@@ -33,6 +33,8 @@ pub struct Model<T: Element> {
     slow: Vec<T>,
     /// Neighbouring parameters that learn at the same rate, and their group.
     segments: Vec<(Range<usize>, Option<usize>)>,
+    /// Averaged weights; empty if there are none.
+    averaged: Vec<T>,
     /// Gradients of the micro-batches before the last one, where there are several.
     accumulated: Vec<T>,
     /// What the last training step predicted.
@@ -136,6 +138,7 @@ impl<T: Element> Model<T> {
             second_moment: vec![T::ZERO; total],
             slow: vec![],
             segments: segments(&plan),
+            averaged: vec![],
             accumulated: vec![],
             predicted: Predictions::default(),
             depths: None,
@@ -255,6 +258,13 @@ impl<T: Element> Model<T> {
         Ok(Examination { evaluation: evaluation?, depths: self.depths.take(), halting })
     }
 
+    /// Exchanges the weights and their average, if there is one.
+    fn swap_average(&mut self) {
+        if !self.averaged.is_empty() {
+            self.training.parameters_mut().swap_with_slice(&mut self.averaged);
+        }
+    }
+
     fn check_labels(&self, batch: &Batch) -> Result<(), LearnError> {
         let fits = match (&batch.labels, self.binding.objective) {
             (Labels::Class(c), Objective::Classify) => c.len() == batch.rows(),
@@ -358,11 +368,22 @@ impl<T: Element> Learner for Model<T> {
         Ok(norm)
     }
 
+    fn average(&mut self, decay: f64) {
+        let weights = self.training.parameters();
+        if self.averaged.is_empty() {
+            self.averaged = weights.to_vec();
+        } else {
+            optimiser::average(&mut self.averaged, weights, decay);
+        }
+    }
+
     fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError> {
         self.check_labels(batch)?;
+        self.swap_average();
         self.training.swap_parameters(&mut self.inference);
         let outcome = self.inference.run(batch, self.seed);
         self.training.swap_parameters(&mut self.inference);
+        self.swap_average();
         let outputs = outcome.map_err(|f| self.fault(f))?;
         let mut predicted = Predictions::default();
         self.predict(&outputs, &mut predicted);
@@ -387,6 +408,7 @@ impl<T: Element> Learner for Model<T> {
             first_moment: self.arrays(&self.first_moment),
             second_moment: self.arrays(&self.second_moment),
             slow: if self.slow.is_empty() { Arrays::default() } else { self.arrays(&self.slow) },
+            average: if self.averaged.is_empty() { Arrays::default() } else { self.arrays(&self.averaged) },
             updates: self.updates,
         }
     }
@@ -399,8 +421,10 @@ impl<T: Element> Learner for Model<T> {
             false => self.flat(arrays),
         };
         let (first, second) = (moments(&state.first_moment)?, moments(&state.second_moment)?);
-        let slow = if state.slow.items.is_empty() { vec![] } else { self.flat(&state.slow)? };
-        (self.first_moment, self.second_moment, self.slow) = (first, second, slow);
+        let some = |arrays: &Arrays| if arrays.items.is_empty() { Ok(vec![]) } else { self.flat(arrays) };
+        let (slow, averaged) = (some(&state.slow)?, some(&state.average)?);
+        (self.first_moment, self.second_moment) = (first, second);
+        (self.slow, self.averaged) = (slow, averaged);
         self.training.parameters_mut().copy_from_slice(&parameters);
         self.updates = state.updates;
         self.micro = 0;
