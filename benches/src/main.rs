@@ -4,12 +4,14 @@
 mod cases;
 mod child;
 mod failure;
+mod lengths_table;
 mod measure;
 mod peak;
 mod peer;
 mod protocol;
 mod report;
 mod runtime_table;
+mod spec;
 mod worker;
 
 use std::path::PathBuf;
@@ -89,6 +91,15 @@ struct Options {
     #[arg(long, conflicts_with_all = ["cases", "compile", "peers", "python"])]
     runtime_table: bool,
 
+    /// Measure instead time and memory by length: the models of "Recursion in Recursion" on single rows of ListOps; `--cases`
+    /// takes their names
+    #[arg(long, conflicts_with_all = ["compile", "runtime_table"])]
+    lengths_table: bool,
+
+    /// With `--lengths-table`: leave out training steps of which rtc says that they take more GiB
+    #[arg(long, value_name = "GIB", default_value_t = 6.0, requires = "lengths_table")]
+    most_memory: f64,
+
     /// Write every number that was measured
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -113,6 +124,7 @@ fn main() -> ExitCode {
     let outcome = match options.role {
         Some(Role::Worker { threads }) => worker::run(usize::from(threads)).map_err(Failure::Broken),
         None if options.runtime_table => runtime_table(&options),
+        None if options.lengths_table => lengths_table(&options),
         None if options.list => {
             list();
             Ok(())
@@ -142,6 +154,28 @@ fn runtime_table(options: &Options) -> Result<(), Failure> {
     write_json(options, &tables)
 }
 
+/// Prints the table of lengths for every number of threads.
+fn lengths_table(options: &Options) -> Result<(), Failure> {
+    let alone = options.alone || options.quick;
+    let (peers, python) = (options.peers.as_deref(), options.python.as_deref());
+    let peer = if alone { None } else { Some(lengths_table::peer(peers, python)?) };
+    let (steps, rounds) = if options.quick { (1, 1) } else { (options.steps as usize, options.rounds as usize) };
+    let wanted = lengths_table::Wanted {
+        cases: &options.cases,
+        quick: options.quick,
+        amount: Amount { steps, rounds },
+        most_mib: options.most_memory * 1024.0,
+        peer: peer.as_ref(),
+    };
+    let mut tables = vec![];
+    for threads in options.threads.iter().map(|n| usize::from(*n)) {
+        let table = lengths_table::measure(&wanted, threads)?;
+        println!("{}", table.text());
+        tables.push(table);
+    }
+    write_json(options, &tables)
+}
+
 fn write_json(options: &Options, measured: &impl serde::Serialize) -> Result<(), Failure> {
     let Some(path) = &options.json else { return Ok(()) };
     let text = serde_json::to_string_pretty(measured).map_err(|e| Failure::Broken(e.to_string()))?;
@@ -159,7 +193,11 @@ fn list() {
 fn run(options: &Options) -> Result<(), Failure> {
     let cases = wanted(options)?;
     let alone = options.alone || options.quick;
-    let peer = if alone { None } else { Some(Peer::find(options.peers.as_deref(), options.python.as_deref())?) };
+    let peer = if alone {
+        None
+    } else {
+        Some(Peer::find(measure::PEER.1, options.peers.as_deref(), options.python.as_deref())?)
+    };
     let scratch = tempfile::tempdir().map_err(|e| Failure::Broken(e.to_string()))?;
     let (steps, rounds) = if options.quick { (2, 1) } else { (options.steps as usize, options.rounds as usize) };
     let amount = Amount { steps, rounds };

@@ -11,6 +11,8 @@ use crate::peer::Peer;
 use crate::protocol::{Job, Request};
 use crate::report::{Depth, Line, Losses, Runs, Side, Spread};
 
+/// The driver of the implementation, beside this crate, and the file that it drives.
+pub(crate) const PEER: (&str, &str) = ("peer.py", "recurrent_torch.py");
 /// Relative difference of two losses up to which they are equal.
 const EQUAL: f64 = 1e-5;
 /// Runs before the first one that counts, besides the first step.
@@ -30,7 +32,8 @@ pub(crate) struct Amount {
 }
 
 impl Amount {
-    fn per_round(self) -> usize {
+    /// Runs of a round.
+    pub(crate) fn per_round(self) -> usize {
         self.steps.div_ceil(self.rounds)
     }
 }
@@ -67,10 +70,10 @@ impl Bench<'_> {
         // The peer is loaded first: it writes the weights.
         let mut others = vec![];
         if let Some(peer) = self.peer {
-            others.push(Runner::start("pytorch", &mut peer.command(threads), job.clone())?);
+            others.push(Runner::start("pytorch", &mut peer.command(PEER.0, threads), job.clone())?);
             if self.compile {
                 let compiled = Job { compile: true, ..job };
-                others.push(Runner::start("compiled", &mut peer.command(threads), compiled)?);
+                others.push(Runner::start("compiled", &mut peer.command(PEER.0, threads), compiled)?);
             }
         }
         let losses = match others.first_mut().filter(|_| shared) {
@@ -128,7 +131,7 @@ impl Bench<'_> {
     pub(crate) fn depths(&self, case: &Case, threads: usize) -> Result<Vec<Depth>, Failure> {
         let Some(peer) = self.peer else { return Ok(vec![]) };
         let path = self.scratch.join(format!("{}.safetensors", case.name)).to_string_lossy().into_owned();
-        Runner::start("pytorch", &mut peer.command(threads), case.job(Some(path.clone())))?;
+        Runner::start("pytorch", &mut peer.command(PEER.0, threads), case.job(Some(path.clone())))?;
         let mut measured: Vec<Runs> = SHIFTS.iter().map(|_| Runs::default()).collect();
         let mut child = Child::start("rtc", &mut worker(threads)?)?;
         for _ in 0..self.amount.rounds {
@@ -205,7 +208,7 @@ fn compare(peer: &mut Runner, case: &Case, weights: Option<String>, threads: usi
 }
 
 /// The command that starts this program as the side of rtc.
-fn worker(threads: usize) -> Result<Command, Failure> {
+pub(crate) fn worker(threads: usize) -> Result<Command, Failure> {
     let program = std::env::current_exe().map_err(|e| Failure::Broken(e.to_string()))?;
     let mut command = Command::new(program);
     command.arg("worker").arg("--threads").arg(threads.to_string());

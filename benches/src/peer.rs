@@ -5,8 +5,6 @@ use std::process::{Command, Stdio};
 
 use crate::failure::Failure;
 
-/// The file of the independent implementation.
-const FILE: &str = "recurrent_torch.py";
 /// What the environment needs.
 const PACKAGES: [&str; 3] = ["torch", "numpy", "safetensors"];
 
@@ -18,16 +16,16 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Looks for the peer in `folder`, and for a Python: the given one, else one in an environment that is made once.
+    /// Looks for the `file` of the peer in `folder`, and for a Python: the given one, else one in an environment that is made once.
     ///
     /// # Errors
     /// [`Failure::Absent`] when one of the two is not there and can't be made.
-    pub(crate) fn find(folder: Option<&Path>, python: Option<&Path>) -> Result<Self, Failure> {
+    pub(crate) fn find(file: &str, folder: Option<&Path>, python: Option<&Path>) -> Result<Self, Failure> {
         let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/peers");
         let folder = folder.map_or_else(default, Path::to_owned);
-        if !folder.join(FILE).is_file() {
+        if !folder.join(file).is_file() {
             let advice = "name its folder with --peers, or measure rtc alone with --alone";
-            return Err(Failure::Absent(format!("there is no {FILE} in {}: {advice}", folder.display())));
+            return Err(Failure::Absent(format!("there is no {file} in {}: {advice}", folder.display())));
         }
         let python = match python {
             Some(python) if serves(python) => python.to_owned(),
@@ -40,10 +38,10 @@ impl Peer {
         Ok(Self { folder, python })
     }
 
-    /// The command that starts its driver.
-    pub(crate) fn command(&self, threads: usize) -> Command {
+    /// The command that starts its driver, a file beside this crate.
+    pub(crate) fn command(&self, driver: &str, threads: usize) -> Command {
         let mut command = Command::new(&self.python);
-        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("peer.py"));
+        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(driver));
         command.arg("--peers").arg(&self.folder).arg("--threads").arg(threads.to_string());
         command
     }

@@ -1,6 +1,6 @@
 //! What the command says to the programs that it measures, and what they answer: one JSON object per line.
 //!
-//! The worker of rtc and `peer.py` understand the same requests, so that one loop drives both.
+//! The worker of rtc and `peer.py` (and `tree_peer.py` its own part of them) understand the same requests, so that one loop drives both.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -41,12 +41,27 @@ pub(crate) struct Job {
     pub(crate) batches: Vec<Rows>,
 }
 
+/// A model of the table of lengths, and the batches of one row each on which it works.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Tree {
+    /// The text of the spec that rtc compiles.
+    pub(crate) spec: String,
+    /// Which of its models.
+    pub(crate) target: Option<String>,
+    /// The same model as fields of the peer's `Spec`; what is left out has its default.
+    pub(crate) peer: Json,
+    /// What is run in turn.
+    pub(crate) batches: Vec<Rows>,
+}
+
 /// What a program is asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(crate) enum Request {
     /// Make a model.
     Load(Box<Job>),
+    /// Make a model of the table of lengths; it is trained by Ranger with clipping.
+    Open(Box<Tree>),
     /// The loss of every batch, without dropout.
     Loss,
     /// Training steps on the batches in turn.
@@ -83,6 +98,7 @@ pub(crate) struct Answer {
     pub(crate) runs: Option<f64>,
     /// Floating-point operations of one run by the cost model, in 10^9; accepted steps alone are counted.
     pub(crate) gflop: Option<f64>,
-    /// Resident memory, MiB: at the start when the program reports itself, the peak for [`Request::Memory`].
+    /// Resident memory, MiB: at the start when the program reports itself, the peak for [`Request::Memory`], what rtc expects of
+    /// a training step on the longest row for [`Request::Open`].
     pub(crate) mib: f64,
 }

@@ -4,13 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use rtc_compiler::check::{Loader, check};
-use rtc_compiler::diag::{Style, render};
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline;
-use rtc_compiler::schema::Catalog;
-use rtc_compiler::source::Source;
-use rtc_compiler::spec::Spec;
 use rtc_runtime::batch::Batch;
 use rtc_runtime::batching::{Batching, Buckets, Cursor, collect};
 use rtc_runtime::exec::Halting;
@@ -23,6 +18,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::report::{Spread, aligned};
+use crate::spec::checked;
 
 /// The model that halts, by its name in the spec.
 const GATED: &str = "gut";
@@ -111,14 +107,6 @@ struct Numbers {
     gradients: Vec<f32>,
 }
 
-struct Alone;
-
-impl Loader for Alone {
-    fn load(&self, path: &str) -> Result<String, String> {
-        Err(format!("`{path}` is not part of the benchmark"))
-    }
-}
-
 /// Measures the table on so many threads.
 ///
 /// # Errors
@@ -204,14 +192,7 @@ fn fresh(size: &Size, bound: usize, target: &str, data: &Dataset) -> Result<Mode
     let halting = [format!("depthwise.halt.cost={HALTING_COST}")];
     let sets = if target == GATED { [&sets[..], &halting].concat() } else { sets.to_vec() };
     let binding = Binding { vocab: Some(data.vocabulary), classes: Some(data.classes), objective: Objective::Classify };
-    let catalog = Catalog {
-        vocabulary: binding.vocab,
-        classes: binding.classes,
-        objective: Some(binding.objective),
-        ..Catalog::default()
-    };
-    let (spec, problems, sources) = check(&Alone, Source::new("gut.rt", GUT), Some(target), &sets, &catalog);
-    let spec: Spec = spec.ok_or_else(|| Failure::Broken(render(&problems, &sources, Style::Plain)))?;
+    let spec = checked(GUT, Some(target), &sets, &binding).map_err(Failure::Broken)?;
     let (training, inference) = pipeline::plans(&spec, &binding).map_err(|e| Failure::Broken(e.to_string()))?;
     Ok(Model::new(training, inference, binding, SEED))
 }

@@ -7,13 +7,16 @@ use std::time::Instant;
 
 use rtc_compiler::ir::cost::{Sizes, region_cost};
 use rtc_compiler::ir::graph::{Graph, MAIN};
-use rtc_compiler::pipeline;
+use rtc_compiler::lower::{Binding, Objective};
+use rtc_compiler::pipeline::{self, cost::Cost};
 use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::learner::{Learner, UpdateRule};
+use rtc_runtime::learner::{Learner, OptimiserKind, UpdateRule};
 use rtc_runtime::model::Model;
+use rtc_runtime::task::listops::SYMBOLS;
 use rtc_tests::peer::{Description, load};
 
-use crate::protocol::{Answer, Job, Request, Rows};
+use crate::protocol::{Answer, Job, Request, Rows, Tree};
+use crate::spec::checked;
 
 /// Stack of the thread that works, in bytes, as the `rtc` command has it.
 const STACK: usize = 1 << 28;
@@ -21,8 +24,8 @@ const STACK: usize = 1 << 28;
 /// A model under measurement.
 struct Loaded {
     model: Model<f32>,
-    training: Arc<Graph>,
-    inference: Arc<Graph>,
+    /// Graphs of the training step and of the forward pass, where the rows are equally long and operations are counted.
+    counted: Option<[Arc<Graph>; 2]>,
     rule: UpdateRule,
     batches: Vec<Batch>,
     /// Runs so far: the next one takes the batch after the last one's.
@@ -81,13 +84,19 @@ fn answer(request: Request, loaded: &mut Option<Loaded>) -> Result<Answer, Strin
         *loaded = Some(model);
         return Ok(Answer { ms: vec![ms], ..Answer::default() });
     }
+    if let Request::Open(tree) = request {
+        *loaded = None;
+        let (model, mib) = Loaded::open(&tree)?;
+        *loaded = Some(model);
+        return Ok(Answer { mib, ..Answer::default() });
+    }
     let model = loaded.as_mut().ok_or("no model is loaded")?;
     match request {
         Request::Loss => model.losses(),
         Request::Steps { count } => model.steps(count),
         Request::Infer { count, rows } => model.infer(count, rows),
         Request::Memory => Ok(Answer { mib: resident("VmHWM:"), ..Answer::default() }),
-        Request::Load(_) | Request::Quit => Ok(Answer::default()),
+        Request::Load(_) | Request::Open(_) | Request::Quit => Ok(Answer::default()),
     }
 }
 
@@ -99,7 +108,7 @@ impl Loaded {
         let binding = described.binding();
         let spec = rtc_tests::spec(&described.source(), &binding);
         let (training, inference) = pipeline::plans(&spec, &binding).map_err(|e| e.to_string())?;
-        let graphs = (training.graph.clone(), inference.graph.clone());
+        let counted = Some([training.graph.clone(), inference.graph.clone()]);
         let mut model = Model::new(training, inference, binding, job.seed);
         let ms = milliseconds(start);
         if let Some(path) = &job.weights {
@@ -116,7 +125,27 @@ impl Loaded {
             ..UpdateRule::ADAMW
         };
         let batches = job.batches.iter().map(|rows| packed(rows, rows.labels.len())).collect();
-        Ok((Self { model, training: graphs.0, inference: graphs.1, rule, batches, turn: 0 }, ms))
+        Ok((Self { model, counted, rule, batches, turn: 0 }, ms))
+    }
+
+    /// A model of the table of lengths, and the MiB that a training step on the longest row takes.
+    fn open(tree: &Tree) -> Result<(Self, f64), String> {
+        let binding = Binding { vocab: Some(SYMBOLS.len()), classes: Some(10), objective: Objective::Classify };
+        let spec = checked(&tree.spec, tree.target.as_deref(), &[], &binding)?;
+        let longest = tree.batches.iter().flat_map(|rows| &rows.tokens).map(Vec::len).max().unwrap_or(1);
+        let cost = Cost::of(&spec, &binding, 1, longest).map_err(|e| e.to_string())?.at(1, longest, None);
+        let (training, inference) = pipeline::plans(&spec, &binding).map_err(|e| e.to_string())?;
+        let model = Model::new(training, inference, binding, 0);
+        let rule = UpdateRule {
+            kind: OptimiserKind::Ranger,
+            learning_rate: 1e-3,
+            weight_decay: 1e-2,
+            clip: Some(1.0),
+            ..UpdateRule::ADAMW
+        };
+        let batches = tree.batches.iter().map(|rows| packed(rows, rows.labels.len())).collect();
+        let mib = cost.training_memory.total() as f64 / 1_048_576.0;
+        Ok((Self { model, counted: None, rule, batches, turn: 0 }, mib))
     }
 
     fn losses(&mut self) -> Result<Answer, String> {
@@ -143,7 +172,7 @@ impl Loaded {
             depths.extend(report.mean_depth);
         }
         answer.depth = mean(&depths);
-        answer.gflop = Some(gflop(&self.training, &self.batches[0], answer.depth));
+        answer.gflop = self.counted.as_ref().map(|[step, _]| gflop(step, &self.batches[0], answer.depth));
         Ok(answer)
     }
 
@@ -160,7 +189,7 @@ impl Loaded {
             depths.extend(seen.depth.map(|(sum, units)| sum / units as f64));
         }
         answer.depth = mean(&depths);
-        answer.gflop = Some(gflop(&self.inference, &batches[0], answer.depth));
+        answer.gflop = self.counted.as_ref().map(|[_, pass]| gflop(pass, &batches[0], answer.depth));
         Ok(answer)
     }
 }

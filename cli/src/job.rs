@@ -20,7 +20,7 @@ use signal_hook::flag;
 use crate::failure::Failure;
 use crate::memory;
 use crate::model::Compiled;
-use crate::saved::generated;
+use crate::saved::{generated, infer};
 use crate::terminal::Terminal;
 use crate::text::{duration, number};
 use crate::threads;
@@ -104,6 +104,7 @@ impl Job {
         observer: &mut dyn Observer,
     ) -> Result<Ended, Failure> {
         let mut model = self.compiled.model(fitted, self.info.seed, halting);
+        infer(&mut model, self.experiment.inference, &self.compiled.spec.name)?;
         let info = RunInfo { data_hash: Some(data.hash.clone()), ..self.info.clone() };
         let mut run = if RunFolder::exists(path) {
             RunFolder::resume(path, &self.experiment, info)?

@@ -32,9 +32,9 @@ pub(crate) struct ModelOptions {
     /// What sequences that have halted cost; changes speed alone
     #[arg(long, value_enum, default_value_t = HaltingArg::Compact)]
     pub(crate) halting: HaltingArg,
-    /// Whether the outer recursion of a fold is left out, with the same weights
-    #[arg(long, value_enum, default_value_t = InferenceArg::Recursive)]
-    pub(crate) inference: InferenceArg,
+    /// Whether the outer recursion of a fold is left out, with the same weights [default: as the experiment says]
+    #[arg(long, value_enum)]
+    pub(crate) inference: Option<InferenceArg>,
     /// Number of threads; changes speed alone
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub(crate) threads: Option<NonZeroUsize>,
@@ -79,14 +79,14 @@ impl From<InferenceArg> for Inference {
     }
 }
 
-impl InferenceArg {
-    /// The word on the command line.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Recursive => "recursive",
-            Self::Flat => "flat",
-        }
-    }
+/// Makes a model leave out its outer recursion, or not.
+pub(crate) fn infer(model: &mut Model<f32>, inference: Inference, name: &str) -> Result<(), Failure> {
+    model.set_inference(inference).map_err(|_| {
+        Failure::Usage(format!(
+            "flat inference leaves out the outer recursion of `recurse balanced`, and {name} has none that it can do without: \
+             a cell joins two vectors"
+        ))
+    })
 }
 
 /// A trained model with all that is known about it.
@@ -99,6 +99,8 @@ pub(crate) struct Trained {
     pub(crate) spec: Spec,
     /// The experiment that it was trained in.
     pub(crate) experiment: Experiment,
+    /// Whether its outer recursion is left out.
+    pub(crate) inference: Inference,
     /// Its task.
     pub(crate) task: &'static dyn Task,
     /// The options of the task.
@@ -127,19 +129,15 @@ impl Trained {
         }
         let mut model = compiled.build(run.info.seed, options.halting.into())?;
         model.restore(&found.learner)?;
-        model.set_inference(options.inference.into()).map_err(|_| {
-            Failure::Usage(format!(
-                "`--inference flat` leaves out the outer recursion of `recurse balanced`, and {} has none that it can do \
-                 without: a cell joins two vectors",
-                compiled.spec.name
-            ))
-        })?;
+        let inference = options.inference.map_or(run.experiment.inference, Inference::from);
+        infer(&mut model, inference, &compiled.spec.name)?;
         let Compiled { spec, .. } = compiled;
         Ok(Self {
             path,
             name: spec.name.clone(),
             spec,
             experiment: run.experiment,
+            inference,
             task,
             options: task_options,
             state: found.state,

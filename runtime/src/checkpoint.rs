@@ -76,10 +76,13 @@ impl Disk for FileSystem {
 }
 
 /// The best evaluation so far.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Best {
     /// Share of right predictions on the dev split.
     pub accuracy: f64,
+    /// Mean task loss there, where that decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<f64>,
     /// Updates done by then.
     pub update: u64,
 }

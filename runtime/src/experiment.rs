@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::batching::Buckets;
+use crate::exec::Inference;
 pub use crate::learner::OptimiserKind;
 use crate::learner::{GROUPS, UpdateRule};
 use crate::schedule::{Beta1, Plateau, Schedule, ScheduleKind};
@@ -111,6 +112,9 @@ pub struct Experiment {
     /// Which evaluated weights are measured at the end.
     #[serde(default, skip_serializing_if = "Choice::is_best")]
     pub choose: Choice,
+    /// How the outermost balanced fold of the model runs on dev and on the splits that are measured.
+    #[serde(default, skip_serializing_if = "Inference::is_recursive")]
+    pub inference: Inference,
     /// The splits on which the best checkpoint is measured, in the order of the table.
     pub evaluate: Vec<String>,
 }

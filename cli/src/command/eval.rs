@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         let splits = &table.to_json()["splits"];
         terminal.json(&json!({
             "run": trained.path.display().to_string(), "model": trained.name, "checkpoint": options.model.checkpoint, "update": update,
-            "inference": options.model.inference.word(),
+            "inference": trained.inference,
             "splits": splits,
         }))?;
     } else {

@@ -26,6 +26,7 @@ use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Dim, FRAMED, LENGTH};
 use rtc_compiler::plan::{Plan, RegionPlan};
+use serde::{Deserialize, Serialize};
 
 use crate::batch::{Batch, Labels};
 use crate::kernel::position::PositionTables;
@@ -54,13 +55,21 @@ pub enum Halting {
 
 /// Whether rows are folded as the model was trained, or the outer recursion is left out. The weights are the same, the results
 /// are not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Inference {
     /// Chunks, and chunks of their vectors.
     #[default]
     Recursive,
     /// The outermost balanced fold takes every row as one chunk, where what runs on a chunk can do that.
     Flat,
+}
+
+impl Inference {
+    /// Whether rows are folded as in training.
+    pub(crate) fn is_recursive(&self) -> bool {
+        *self == Self::Recursive
+    }
 }
 
 /// Why a plan can't run on a batch.

@@ -57,6 +57,8 @@ pub enum Choice {
     /// Those with the best accuracy on the dev split.
     #[default]
     Best,
+    /// Those with the smallest loss on the dev split.
+    Loss,
     /// Those of the last evaluation, as in publications without a dev split.
     Last,
 }
@@ -65,6 +67,14 @@ impl Choice {
     /// Whether nothing was asked for.
     pub(super) fn is_best(&self) -> bool {
         *self == Self::Best
+    }
+
+    /// How good an evaluation is; more is better. A loss that falls by some share lets the score rise by about that share.
+    pub fn score(&self, accuracy: f64, loss: f64) -> f64 {
+        match self {
+            Self::Best | Self::Last => accuracy,
+            Self::Loss => 1.0 / loss.max(f64::MIN_POSITIVE),
+        }
     }
 }
 

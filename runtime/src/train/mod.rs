@@ -28,7 +28,7 @@ pub use feed::{Feed, longest};
 pub use forecast::{Forecast, forecast};
 pub use table::{LengthRow, Row, Table};
 
-/// A dev accuracy must rise by more than this to count: 0.0001 percentage points.
+/// A dev score must rise by more than this to count: of an accuracy 0.0001 percentage points.
 const IMPROVEMENT: f64 = 1e-6;
 
 /// How a run ended.
@@ -287,15 +287,21 @@ impl<'a> Trainer<'a> {
     fn evaluate_dev(&mut self) -> Result<bool, Error> {
         let Some(row) = self.evaluate(&self.experiment.dev)? else { return Ok(false) };
         let update = self.progress.updates;
-        let better = self.progress.best.is_none_or(|best| row.accuracy > best.accuracy + IMPROVEMENT);
-        let improved = better || self.experiment.choose == Choice::Last;
+        let choose = self.experiment.choose;
+        let score = choose.score(row.accuracy, row.loss);
+        let better = self
+            .progress
+            .best
+            .is_none_or(|best| score > choose.score(best.accuracy, best.loss.unwrap_or(f64::INFINITY)) + IMPROVEMENT);
+        let improved = better || choose == Choice::Last;
         if improved {
-            self.progress.best = Some(Best { accuracy: row.accuracy, update });
+            self.progress.best =
+                Some(Best { accuracy: row.accuracy, loss: (choose == Choice::Loss).then_some(row.loss), update });
             self.progress.impatience = 0;
         } else {
             self.progress.impatience += 1;
         }
-        self.progress.plateau.see(row.accuracy, self.experiment.schedule.wait);
+        self.progress.plateau.see(score, self.experiment.schedule.wait);
         self.progress.evaluated = Some(update);
         self.record(&row)?;
         self.observer.event(&Event::Evaluated { update, row: &row, improved });
@@ -369,7 +375,7 @@ impl<'a> Trainer<'a> {
             self.observer.event(&Event::Evaluated { update: self.progress.updates, row: &row, improved: false });
             rows.push(row);
         }
-        let Best { accuracy, update } = self.progress.best.unwrap_or(Best { accuracy: 0.0, update: 0 });
+        let Best { accuracy, update, .. } = self.progress.best.unwrap_or_default();
         let table = Table { best_update: update, dev_accuracy: accuracy, rows };
         let mut results = table.to_json();
         results["identity"] = self.identity();

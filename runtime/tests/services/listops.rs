@@ -341,3 +341,35 @@ fn expressions_are_read_as_people_write_them() {
         assert!(read(text).is_err_and(|error| error.contains(message)), "{text}");
     }
 }
+
+/// 96 of 186 examples are those of `lra-train`, in their order; the others are those of training without the option.
+#[test]
+fn a_mixture_has_the_examples_of_both_parts() {
+    let of = |mix: u64, split: &str, count: usize| {
+        let settings = settings(&[("train_length", 20), ("mix", mix)], &[(split, count)]);
+        load_split(&settings, split).expect("generated")
+    };
+    let mixed = of(1, "train", 62);
+    let (long, short): (Vec<Example>, Vec<Example>) = mixed.iter().cloned().partition(|e| e.tokens.len() > 500);
+    assert_eq!((short.clone(), long.clone()), (of(0, "train", 30), of(0, "lra-train", 32)));
+    assert_eq!(of(1, "train", 31)[..], mixed[..31], "a smaller mixture is a prefix");
+    assert!(mixed.chunks(2).skip(1).take(20).all(|two| two.iter().any(|e| e.tokens.len() > 500)), "evenly");
+    assert_eq!(of(1, "lra-train", 32), long, "other splits are as they were");
+}
+
+#[test]
+fn a_mixture_is_read_from_two_files() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut settings = settings(&[("train_length", 3), ("mix", 1)], &[("dev", 1), ("train", 4)]);
+    settings.data = Some(DataSource::Folder(folder.path().display().to_string()));
+    fs::write(folder.path().join("train_d20s.tsv"), "1\t1\n2\t2\n4\t[MAX 1 2 3 4 ]\n3\t3\n").expect("writable");
+    // One of two files: all of training is generated.
+    let data = load(&settings, &["train"]).expect("generated");
+    assert_eq!(data.generated, ["train"]);
+    fs::write(folder.path().join("basic_train.tsv"), "Source\tTarget\n[MAX 7 6 5 4 ]\t7\n[MIN 7 6 ]\t6\n")
+        .expect("writable");
+    let data = load(&settings, &["train", "dev"]).expect("read");
+    let labels: Vec<u32> = data.split("train").iter().map(class).collect();
+    // The head is dev, the long short one is left out, and the long ones have no limit.
+    assert_eq!((labels, data.generated.len()), (vec![2, 7, 3, 6], 0));
+}

@@ -13,12 +13,14 @@
 mod evaluate;
 mod generate;
 mod law;
+mod mix;
 mod read;
 
 use std::path::Path;
 
+use super::load::by_name;
 use super::pool::{ALL, Share, fill, place, within};
-use super::{Example, Objective, OptionField, Options, Request, Split, Target, Task};
+use super::{Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task};
 use crate::error::DataError;
 use crate::rng::{Draws, Key};
 use generate::{Shape, Writer};
@@ -120,11 +122,12 @@ const fn option(name: &'static str, default: u64, least: u64, most: u64, doc: &'
 }
 
 #[rustfmt::skip]
-const OPTIONS: [OptionField; 4] = [
+const OPTIONS: [OptionField; 5] = [
     option("train_length", 100, 0, 100_000, "most tokens of a training example; 0 is no limit"),
     option("held_out_length", 0, 0, 100_000, "most tokens of an example of dev and test; 0 is no limit"),
     option("depth", 20, 2, 30, "depth limit of train, dev, test and the length splits; operators nest one less"),
     option("arguments", 5, 2, 15, "most arguments of an operator there"),
+    option("mix", 0, 0, 1, "1: `train` has the examples of `lra-train`, too, spread evenly over it (ListOpsMix)"),
 ];
 
 impl Task for ListOps {
@@ -159,18 +162,25 @@ impl Task for ListOps {
     fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
         let fail = |message| DataError { file: self.name().into(), line: None, message };
         self.split(request.split).map_err(fail)?;
-        let sampler = Sampler::new(source(request.split), request.options, request.seed).map_err(fail)?;
-        let candidate = |index| {
-            let (tokens, value) = sampler.candidate(index)?;
-            Some(Example::classified(tokens, value))
-        };
-        let examples = fill(request, PATIENCE, candidate).map_err(fail)?;
-        examples.iter().try_for_each(verify).map_err(fail)?;
-        Ok(examples)
+        if mix::is_mixed(request.split, request.options) {
+            return mix::generate(request, |part| self.part(part));
+        }
+        self.part(request)
     }
 
     fn read(&self, path: &Path, _options: &Options) -> Result<Vec<Example>, DataError> {
         read::read(path)
+    }
+
+    /// With `mix`, training is read only where both of its files are there.
+    fn read_folder(&self, folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {
+        let found = by_name(self, folder)?;
+        if !mix::is_mixed(folder.split, folder.options) {
+            return Ok(found);
+        }
+        let short = found.map(|rows| rows.into_iter().filter(|row| is_short("train", row, folder.options)).collect());
+        let long = by_name(self, &Folder { split: mix::LONG, ..*folder })?;
+        Ok(short.zip(long).map(|(short, long)| mix::spread(short, long)))
     }
 
     /// Round brackets are dropped, as in files, and `3]` is two symbols. The expression must be complete.
@@ -183,11 +193,32 @@ impl Task for ListOps {
         evaluate(&tokens).map(|_| tokens)
     }
 
+    /// The parts of a mixed split have been sorted out before.
     fn keeps(&self, split: &str, example: &Example, options: &Options) -> bool {
-        match source(split) {
-            Source::Pool { limit, .. } => example.tokens.len() <= limit_of(limit, options),
-            _ => true,
-        }
+        mix::is_mixed(split, options) || is_short(split, example, options)
+    }
+}
+
+impl ListOps {
+    /// A split that comes from one source.
+    fn part(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
+        let fail = |message| DataError { file: self.name().into(), line: None, message };
+        let sampler = Sampler::new(source(request.split), request.options, request.seed).map_err(fail)?;
+        let candidate = |index| {
+            let (tokens, value) = sampler.candidate(index)?;
+            Some(Example::classified(tokens, value))
+        };
+        let examples = fill(request, PATIENCE, candidate).map_err(fail)?;
+        examples.iter().try_for_each(verify).map_err(fail)?;
+        Ok(examples)
+    }
+}
+
+/// Whether an example is no longer than its split allows.
+fn is_short(split: &str, example: &Example, options: &Options) -> bool {
+    match source(split) {
+        Source::Pool { limit, .. } => example.tokens.len() <= limit_of(limit, options),
+        _ => true,
     }
 }
 
