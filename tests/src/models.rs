@@ -32,6 +32,7 @@ const SMALL: &[&str] = &[
     "update.feedforward.hidden: 8",
     "cell.hidden: 6",
     "balanced.arity: 4",
+    "ordered_memory.slots: 3",
     "s4d.state: 6",
     "stack.s4d.state: 6",
     "stack.mega.shared: 6",

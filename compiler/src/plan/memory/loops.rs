@@ -263,7 +263,7 @@ impl Walk<'_> {
             return bounds;
         }
         let lengths = cap(graph, graph.node(id)).map(|axis| env.axis(axis));
-        let capped = |row: usize| lengths.and_then(|lengths| lengths.get(row)).map_or(usize::MAX, |n| n + 1);
+        let capped = |row: usize| lengths.as_ref().and_then(|lengths| lengths.get(row)).map_or(usize::MAX, |n| n + 1);
         let upto = |mean: f64, n: usize| (mean * n as f64).round() as usize;
         let meant =
             |row: usize| self.load.depth.map_or(usize::MAX, |mean| upto(mean, row + 1).saturating_sub(upto(mean, row)));
