@@ -92,7 +92,8 @@ fn step(l: &mut Lower<'_>, block: &Block, h: Value, e: Value) -> Result<[Value; 
     let change = l.one(Op::Sub, &[joined, h], Attrs::new())?;
     let next = l.one(Op::AddScaled, &[h, change, u], Attrs::new())?;
     let gone = l.one(Op::Mul, &[e, c], Attrs::new())?;
-    Ok([next, l.one(Op::Sub, &[e, gone], Attrs::new())?])
+    let rest = l.one(Op::Sub, &[e, gone], Attrs::new())?;
+    Ok([next, rest])
 }
 
 /// A number for every position from five vectors around it: `w GELU(W x + b) + b'`.

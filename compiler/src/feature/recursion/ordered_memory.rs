@@ -168,5 +168,8 @@ fn composed(l: &mut Lower<'_>, block: &Block, x: Value, (memory, below): (Value,
     let (operands, attrs) = (vec![x, empty], Attrs::from([("bound", slots.into())]));
     let out =
         l.emit_loop(NewNode { op: Op::Recur, operands, attrs, types, body: Some(region), label: String::new() })?;
+    for (value, (_, hint)) in out.iter().zip(carried) {
+        l.graph().set_hint(*value, hint);
+    }
     Ok(out[1])
 }
