@@ -200,6 +200,11 @@ impl Model {
         self.spec.root.any(&|block| block.slot == "recurse")
     }
 
+    /// True when the model has a recursion that leaves rows when little of them exists.
+    pub fn fades(&self) -> bool {
+        self.spec.root.any(&|block| block.slot == "recurse" && block.variant == "continuous")
+    }
+
     /// True when rows or positions of the model halt.
     pub fn halts(&self) -> bool {
         self.spec.root.any(&|block| block.slot == "halt" && block.variant != "none")

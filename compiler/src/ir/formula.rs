@@ -9,7 +9,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use super::loops::Cut;
-use crate::expr::{BinaryOp, Env, Expr, Value, Var, eval};
+use crate::expr::{BinaryOp, Env, Expr, Func, Value, Var, eval};
 
 /// What sizes and costs are computed in: numbers, or formulas.
 pub trait Number: Clone + fmt::Debug {
@@ -351,13 +351,18 @@ impl Number for Formula {
     }
 }
 
-/// A depth that is a sum or a difference of numbers and the length.
+/// A depth that is made of numbers and the length by sums, products and `min`.
 fn plain(expr: &Expr, length: &Formula) -> Option<Formula> {
     match expr {
         Expr::Int(n) => Some(Formula::of(*n as f64)),
         Expr::Var(Var::Length) => Some(length.clone()),
         Expr::Binary(BinaryOp::Add, a, b) => Some(plain(a, length)?.plus(&plain(b, length)?)),
         Expr::Binary(BinaryOp::Sub, a, b) => Some(plain(a, length)?.minus(&plain(b, length)?)),
+        Expr::Binary(BinaryOp::Mul, a, b) => Some(plain(a, length)?.times(&plain(b, length)?)),
+        Expr::Call(Func::Min, args) => match &args[..] {
+            [a, b] => Some(plain(a, length)?.least(&plain(b, length)?, "T")),
+            _ => None,
+        },
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{cell, hands_on_a_memory, leaves};
 use crate::diag::Problems;
-use crate::expr::{BinaryOp, Expr, Var};
+use crate::expr::{BinaryOp, Expr, Func, Var};
 use crate::feature::{Feature, Lowering, Site};
 use crate::ir::graph::{Misfit, NewNode, Value};
 use crate::ir::ops::Op;
@@ -70,10 +70,12 @@ fn frame(l: &mut Lower<'_>, states: Value) -> Result<Value, Misfit> {
     l.one(Op::Frame, &[states, start, end], Attrs::new())
 }
 
-/// As many steps as the row has elements, of which the axis with START and END counts two more.
+/// As many steps as the row has elements, none for a row of one: `min(n, 2 (n - 1))`. START and END make its axis longer by 2.
 fn most() -> Attr {
-    let length = Box::new(Expr::Var(Var::Length));
-    Attr::from(&Expr::Binary(BinaryOp::Sub, length, Box::new(Expr::Int(2))))
+    let binary = |op, a, b| Expr::Binary(op, Box::new(a), Box::new(b));
+    let less = |n| binary(BinaryOp::Sub, Expr::Var(Var::Length), Expr::Int(n));
+    let twice = binary(BinaryOp::Mul, Expr::Int(2), less(3));
+    Attr::from(&Expr::Call(Func::Min, vec![less(2), twice]))
 }
 
 /// With `l` and `r` the left and right neighbours among the states, `ll` and `rr` theirs, and c the probability of going into
