@@ -145,6 +145,8 @@ pub enum Derived {
     ModelAttentionDropout,
     /// The width of the embedding.
     Width,
+    /// Four times the width of the embedding.
+    FourWidths,
     /// The width shared evenly by the heads of this statement.
     WidthPerHead,
     /// The first word in a model that sees only the past, the second one in all others.
@@ -158,6 +160,7 @@ impl Derived {
             Self::ModelDropout => "model.dropout",
             Self::ModelAttentionDropout => "model.attention_dropout",
             Self::Width => "embed.width",
+            Self::FourWidths => "4 embed.width",
             Self::WidthPerHead => "embed.width / heads",
             Self::Sees(..) => "readout.sees",
         }

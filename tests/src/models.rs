@@ -32,6 +32,7 @@ const SMALL: &[&str] = &[
     "update.feedforward.hidden: 8",
     "cell.hidden: 6",
     "balanced.arity: 4",
+    "ordered_memory.slots: 3",
     "s4d.state: 6",
     "stack.s4d.state: 6",
     "stack.mega.shared: 6",
@@ -197,6 +198,11 @@ impl Model {
     /// True when the model folds its rows to one vector, whole or by chunks: no position has an answer of its own.
     pub fn folds(&self) -> bool {
         self.spec.root.any(&|block| block.slot == "recurse")
+    }
+
+    /// True when the model has a recursion that leaves rows when little of them exists.
+    pub fn fades(&self) -> bool {
+        self.spec.root.any(&|block| block.slot == "recurse" && block.variant == "continuous")
     }
 
     /// True when rows or positions of the model halt.

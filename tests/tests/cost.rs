@@ -63,11 +63,11 @@ fn graphs(model: &Model, objective: Objective, length: usize) -> (Batch, [Graph;
     (rows, stages.map(|stage| stage(&model.spec, &binding).expect("the spec lowers")), binding)
 }
 
-/// Weights whose halting heads add `bias`, and answer `gain` times as strongly.
+/// Weights whose halting heads, and scorers of what vanishes, add `bias` and answer `gain` times as strongly.
 fn shifted(graph: &Graph, bias: f64, gain: f64) -> Arrays {
     let mut weights = weights(graph, 3, 0.05);
     for (name, values) in &mut weights {
-        if name.contains(".halt.output.") {
+        if name.contains(".halt.output.") || name.contains("continuous.score.output.") {
             let shift = if name.ends_with("bias") { bias } else { 0.0 };
             values.iter_mut().for_each(|v| *v = gain * *v + shift);
         }
@@ -127,7 +127,8 @@ fn costs_follow_the_mean_depth() {
     let mut faults = vec![];
     let mut models = models::all(Objective::Classify, SIZES);
     // Recurrences in one another have means of their own.
-    models.retain(|model| model.halts() && !model.name.starts_with("nested"));
+    models.retain(|model| model.halts() && !model.name.starts_with("nested") && !model.fades());
+    models.extend(["crvnn", "crvnn:gru"].map(|name| models::one("crvnn.rt", name, Objective::Classify, SIZES)));
     for model in &models {
         for head in [SPREAD, (2.0, 8.0)] {
             check(model, Objective::Classify, head, true, &mut faults);

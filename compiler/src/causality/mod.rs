@@ -27,7 +27,7 @@ pub use text::text;
 use crate::ir::dependence::Dependence;
 use crate::ir::graph::{Def, Graph, MAIN, NodeId, RegionId, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::{Attr, CLASSES, VOCAB};
+use crate::ir::types::{Attr, CLASSES, VOCAB, unframed};
 use path::{Cause, Raised};
 
 /// How far into its row, and beyond, a value depends on tokens: each kind includes those before it.
@@ -200,7 +200,7 @@ impl Analysis<'_> {
 
     /// How many chunk loops have cut an axis, as a region calls it; START and END around it make no difference.
     fn depth_of(&self, axis: &str, region: RegionId) -> usize {
-        let base = axis.trim_end_matches("+2");
+        let (base, _) = unframed(axis);
         let mut around = Some(region);
         while let Some(region) = around {
             let owner = self.graph.owner(region).map(|id| self.graph.node(id)).filter(|node| node.op == Op::Chunks);

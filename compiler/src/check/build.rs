@@ -450,6 +450,7 @@ fn derive(block: &mut Block, base: &Base, overrides: &[Span], broken: &mut BTree
             Derived::ModelDropout => base.dropout.map(Value::Float),
             Derived::ModelAttentionDropout => base.attention_dropout.map(Value::Float),
             Derived::Width => base.width.map(Value::Int),
+            Derived::FourWidths => base.width.map(|width| Value::Int(width.saturating_mul(4))),
             Derived::WidthPerHead => width_per_head(block, base, overrides, broken, problems),
             Derived::Sees(past, all) => Some(Value::Word(if base.sees_past { past } else { all }.to_owned())),
         };

@@ -10,7 +10,7 @@ use super::formula::{Formula, Number};
 use super::graph::{Graph, Node, NodeId, RegionId};
 use super::loops::{self, Cut};
 use super::ops::Op;
-use super::types::{Attr, Attrs, BATCH, Dim, Type};
+use super::types::{Attr, Attrs, BATCH, Dim, Type, unframed};
 use crate::expr::Expr;
 
 /// Sizes of the symbolic axes for which a cost is asked. All rows are alike.
@@ -95,7 +95,6 @@ impl<N: Number> Sizes<N> {
         let axes = [
             ("batch/2", rows.times(&N::of(0.5))),
             ("batch", rows),
-            ("length+2", length.plus(&N::of(2.0))),
             ("length", length),
             ("vocab", vocab),
             ("classes", classes),
@@ -105,10 +104,10 @@ impl<N: Number> Sizes<N> {
 
     /// The size of an axis; 1 where it is unknown.
     pub fn dim(&self, dim: &Dim) -> N {
-        match dim {
-            Dim::Fixed(n) => N::of(*n as f64),
-            Dim::Sym(s) => self.axes.get(s).cloned().unwrap_or(N::of(1.0)),
-        }
+        let Dim::Sym(symbol) = dim else { return N::of(dim.fixed().unwrap_or(1) as f64) };
+        let (axis, more) = unframed(symbol);
+        let base = self.axes.get(axis).cloned().unwrap_or(N::of(1.0));
+        if more == 0 { base } else { base.plus(&N::of(more as f64)) }
     }
 
     /// The same with another size of an axis.
@@ -243,6 +242,29 @@ pub fn scan<N: Number>(c: &Costed<'_, N>) -> N {
 pub fn scan_grad<N: Number>(c: &Costed<'_, N>) -> N {
     let modes = c.operands[2].dims().get(1).and_then(Dim::fixed).unwrap_or(1) as f64;
     c.sizes.elements(c.operands[0]).times(&N::of(150.0 + 12.0 * modes))
+}
+
+/// How many positions hold the neighbour of one, on the mean: one as long as existence is whole, more as it fades.
+const SHARES: f64 = 2.0;
+
+/// A product and a sum per number and position that holds it. How many do depends on the existence, so this is an estimate.
+pub fn neighbours<N: Number>(c: &Costed<'_, N>) -> N {
+    c.each(2.0 * SHARES)
+}
+
+/// Two products and two sums.
+pub fn neighbours_grad<N: Number>(c: &Costed<'_, N>) -> N {
+    c.each(4.0 * SHARES)
+}
+
+/// An exponential and a division, and the neighbours on both sides.
+pub fn vanishing<N: Number>(c: &Costed<'_, N>) -> N {
+    c.each(20.0 + 4.0 * SHARES)
+}
+
+/// The same again, and the way back.
+pub fn vanishing_grad<N: Number>(c: &Costed<'_, N>) -> N {
+    c.each(30.0 + 12.0 * SHARES)
 }
 
 /// Floating-point operations of one run of a node, without its body.

@@ -9,7 +9,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use super::loops::Cut;
-use crate::expr::{Env, Expr, Value, eval};
+use crate::expr::{BinaryOp, Env, Expr, Func, Value, Var, eval};
 
 /// What sizes and costs are computed in: numbers, or formulas.
 pub trait Number: Clone + fmt::Debug {
@@ -343,8 +343,27 @@ impl Number for Formula {
     }
 
     fn depth(expr: &Expr, length: &Self) -> Self {
+        if let Some(plain) = plain(expr, length) {
+            return plain;
+        }
         let text = expr.to_string().replace("length", &whole(length));
         Self::made(text, Made::Depth(expr.clone(), length.clone()))
+    }
+}
+
+/// A depth that is made of numbers and the length by sums, products and `min`.
+fn plain(expr: &Expr, length: &Formula) -> Option<Formula> {
+    match expr {
+        Expr::Int(n) => Some(Formula::of(*n as f64)),
+        Expr::Var(Var::Length) => Some(length.clone()),
+        Expr::Binary(BinaryOp::Add, a, b) => Some(plain(a, length)?.plus(&plain(b, length)?)),
+        Expr::Binary(BinaryOp::Sub, a, b) => Some(plain(a, length)?.minus(&plain(b, length)?)),
+        Expr::Binary(BinaryOp::Mul, a, b) => Some(plain(a, length)?.times(&plain(b, length)?)),
+        Expr::Call(Func::Min, args) => match &args[..] {
+            [a, b] => Some(plain(a, length)?.least(&plain(b, length)?, "T")),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

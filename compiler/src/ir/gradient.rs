@@ -332,6 +332,51 @@ pub fn ema(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     all(b, Op::EmaGrad, node, dy)
 }
 
+/// Positions and existences in one pass.
+pub fn neighbours(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    all(b, Op::NeighboursGrad, node, dy)
+}
+
+/// Scores and existences in one pass.
+pub fn vanishing(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    all(b, Op::VanishingGrad, node, dy)
+}
+
+/// Through all three results at once; those without a cotangent count as 0.
+pub fn allot(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let [beta, before] = node.operands[..] else { return vec![] };
+    let zeros = |b: B<'_>| b.emit(Op::Full, &[beta], Attrs::from([("value", 0.0.into()), ("rank", 2_usize.into())]))[0];
+    let mut operands = vec![beta, before];
+    for dy in dy {
+        operands.push(dy.unwrap_or_else(|| zeros(b)));
+    }
+    several(b, Op::AllotGrad, &operands, &Attrs::new())
+}
+
+/// The sum over the copies.
+pub fn repeat(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::Sum, &[dy])]
+}
+
+/// To the slot that was read.
+pub fn pick(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let (x, step) = (node.operands[0], node.operands[1]);
+    let rank = b.ty(x).dims().len();
+    let zeros = b.emit(Op::Full, &[x], Attrs::from([("value", 0.0.into()), ("rank", rank.into())]))[0];
+    vec![one(b, Op::Put, &[zeros, dy, step]), None]
+}
+
+/// The slot goes to what was put there, the others to what they were.
+pub fn put(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let (y, step) = (node.operands[1], node.operands[2]);
+    let rank = b.ty(y).dims().len();
+    let zeros = b.emit(Op::Full, &[y], Attrs::from([("value", 0.0.into()), ("rank", rank.into())]))[0];
+    vec![one(b, Op::Put, &[dy, zeros, step]), one(b, Op::Pick, &[dy, step]), None]
+}
+
 fn loss(b: B<'_>, op: Op, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     let operands: Vec<Value> = std::iter::once(dy).chain(node.operands.iter().copied()).collect();

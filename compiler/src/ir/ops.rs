@@ -117,7 +117,7 @@ ops! {
     Spread = "spread" (x, like) {} => spread, spread, free, First;
     /// Mean over the positions up to and including each one.
     CumulativeMean = "cumulative_mean" (x) {} => same, cumulative_mean, elementwise, Prefix;
-    /// The first or the last position of every row.
+    /// The `first`, the `last` or the `before_last` position of every row.
     Position = "position" (x) {at} => pool, position, free, Position;
     /// Largest value over the second axis, channel by channel.
     Max = "max" (x) {} => pool, max, elementwise, Pool;
@@ -131,6 +131,12 @@ ops! {
     Squeeze = "squeeze" (x) {} => squeeze, squeeze, free, Units;
     /// With a last axis of size 1.
     Unsqueeze = "unsqueeze" (x) {} => unsqueeze, unsqueeze, free, Units;
+    /// The row's `x`, `count` times on a second axis of its own.
+    Repeat = "repeat" (x) {count} => repeat, repeat, free, Units;
+    /// Slot number `step` of the second axis.
+    Pick = "pick" (x, step) {} => pick, pick, free, Units;
+    /// `x` with `y` in the place of slot number `step` of the second axis.
+    Put = "put" (x, y, step) {} => put, put, free, Units;
     /// Features of two sentences u (first half of the rows) and v: `[u; v; u v; |u - v|]`.
     Pair = "pair" (x) {} => pair, pair, elementwise, Rows;
 
@@ -186,7 +192,15 @@ ops! {
     S4d = "s4d" (x, log_dt, log_decay, frequency, b, c) {side, lag} => s4d, s4d, scan, Scan;
     /// As `s4d`, with the kernels of a damped moving average in several dimensions.
     Ema = "ema" (x, delta, alpha, beta, gamma) {side, lag} => ema, ema, scan, Scan;
+    /// The neighbour of every position on one `side` among `x`, by the existence `e` of the positions: going away from position i, position j gets the weight `min(e_j, what is left of 1)`.
+    Neighbours = "neighbours" (x, e) {side} => neighbours, neighbours, neighbours, Scan;
+    /// How probable it is that a position goes into its right neighbour, from scores `s` and existences `e`: `c = E / (E + Z + L + R + 4e-8)` with `E = exp(s - m)`, `Z = exp(-m)`, m the largest score of the row or 0, and L and R the neighbours of E. The first and the last two positions of a row have `E = 0`.
+    Vanishing = "vanishing" (s, e) {} => vanishing, vanishing, vanishing, Scan;
+    /// Divides a step among the slots of a memory, the last of which is its top, from scores `beta` and the probabilities of the step `before`. Gives `p = exp(beta - max) allowed`, made to sum to 1, and its sums from both ends, `below` and `above`. Slot i is allowed as far as the step before went up to slot i + 1, the top always. Where `before` is negative no step went before: p and `below` are 0, `above` is 1.
+    Allot = "allot" (beta, before) {} => allot, allot, transcendental, Channels;
 
+    /// True while more than three positions of a row exist, START and END among them: `e > 0.1`.
+    Unfinished = "unfinished" (e) {} => unfinished, none, elementwise, Pool;
     /// True while a unit with survival `t` after this step goes on: `1 - t < threshold`, and `step` at most the row's length on the axis `cap`, where one is given.
     HaltTest = "halt_test" (t, step) {threshold, cap} => test, none, elementwise, HaltTest;
     /// Both conditions.
@@ -242,6 +256,12 @@ ops! {
     S4dGrad = "s4d_grad" (x, log_dt, log_decay, frequency, b, c, dy) {side, lag} => all_but_last, none, scan_grad, Backward;
     /// Gradients of `ema` for all its operands; the kernels are made again.
     EmaGrad = "ema_grad" (x, delta, alpha, beta, gamma, dy) {side, lag} => all_but_last, none, scan_grad, Backward;
+    /// Gradients of `neighbours` for `x` and `e`. Where existence and what is left are equal, the existence has the slope.
+    NeighboursGrad = "neighbours_grad" (x, e, dy) {side} => all_but_last, none, neighbours_grad, Backward;
+    /// Gradients of `vanishing` for `s` and `e`.
+    VanishingGrad = "vanishing_grad" (s, e, dc) {} => all_but_last, none, vanishing_grad, Backward;
+    /// Gradients of `allot` for `beta` and `before`.
+    AllotGrad = "allot_grad" (beta, before, dp, dbelow, dabove) {} => first_two, none, transcendental, Backward;
     /// Gradient of `embed` for the table.
     EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, scatter, Backward;
     /// Gradients of `frame` for the row, START and END.

@@ -75,6 +75,11 @@ pub fn all_but_last(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(s.operands[..s.operands.len() - 1].to_vec())
 }
 
+/// The types of the first two operands.
+pub fn first_two(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    Ok(s.operands[..2].to_vec())
+}
+
 /// A gain, and a bias where there is one, for every channel of the first operand.
 pub fn affine(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let last = s.dims(0).last().ok_or_else(|| s.mismatch())?;
@@ -194,6 +199,58 @@ pub fn pool(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     }
     dims.remove(1);
     Ok(vec![Type::real(dims)])
+}
+
+/// A new second axis of `count`.
+pub fn repeat(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    match s.dims(0) {
+        [batch, rest @ ..] if s.operands[0].is_batched() && s.operands[0].ragged().is_none() => {
+            let dims = [batch.clone(), Dim::Fixed(s.int("count")?)].into_iter().chain(rest.iter().cloned());
+            Ok(vec![Type::real(dims.collect::<Vec<_>>())])
+        }
+        _ => Err(s.mismatch()),
+    }
+}
+
+/// Slots of rows, and the number of one.
+pub fn pick(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let counter = s.operands.last().is_some_and(|step| *step == Type::Tensor(Elem::Index, vec![]));
+    match s.dims(0) {
+        [_, Dim::Fixed(_), ..] if s.operands[0].is_batched() && counter => pool(s),
+        _ => Err(s.mismatch()),
+    }
+}
+
+/// As `pick`, with what a slot holds in between.
+pub fn put(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    if pick(s)?[0] == s.operands[1] { same(s) } else { Err(s.mismatch()) }
+}
+
+/// Positions, and a number for each of them.
+pub fn neighbours(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let channels = s.dims(0).get(2..).is_some_and(|rest| matches!(rest, [] | [Dim::Fixed(_)]));
+    if !channels || s.operands[0].ragged().is_none() || s.dims(0).get(..2) != Some(s.dims(1)) {
+        return Err(s.mismatch());
+    }
+    same(s)
+}
+
+/// Two numbers for each position.
+pub fn vanishing(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    if s.dims(0).len() == 2 && s.operands[0].ragged().is_some() { alike(s) } else { Err(s.mismatch()) }
+}
+
+/// A number for each position.
+pub fn unfinished(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    if s.dims(0).len() == 2 && s.operands[0].ragged().is_some() { any(s) } else { Err(s.mismatch()) }
+}
+
+/// Two numbers for each slot of a row; three come out.
+pub fn allot(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    match s.dims(0) {
+        [_, Dim::Fixed(1..)] if s.operands[0].is_batched() => Ok(vec![alike(s)?[0].clone(); 3]),
+        _ => Err(s.mismatch()),
+    }
 }
 
 /// The second axis of `like` behind the batch axis of `x`.

@@ -48,6 +48,12 @@ pub const VOCAB: &str = "vocab";
 /// Name of the number of outputs of the head while no task is bound.
 pub const CLASSES: &str = "classes";
 
+/// The axis inside the STARTs and ENDs around it, and how many positions these are: `length` and 2 of `length+2`.
+pub fn unframed(axis: &str) -> (&str, usize) {
+    let base = axis.trim_end_matches("+2");
+    (base, axis.len() - base.len())
+}
+
 impl Dim {
     /// A symbolic axis.
     pub fn sym(name: &str) -> Self {

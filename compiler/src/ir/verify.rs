@@ -41,7 +41,7 @@ use super::graph::{Graph, MAIN, NewNode, Node, NodeId, RegionId, Value};
 use super::loops;
 use super::ops::{Flag, Op};
 use super::text;
-use super::types::{Attr, BATCH, CLASSES, Dim, Elem, FRAMED, LENGTH, PAIRS, Type, VOCAB};
+use super::types::{Attr, BATCH, CLASSES, Dim, Elem, FRAMED, LENGTH, PAIRS, Type, VOCAB, unframed};
 
 /// A broken invariant. Always a fault of the compiler, never of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -236,7 +236,7 @@ impl Checker<'_> {
 
     fn axes(&mut self, id: NodeId, values: &[Value], known: &BTreeSet<String>) {
         let axes = values.iter().flat_map(|v| self.graph.ty(*v).dims());
-        let unknown = axes.filter_map(Dim::symbol).find(|s| !known.contains(*s) && !known.contains(framed(s)));
+        let unknown = axes.filter_map(Dim::symbol).find(|s| !known.contains(*s) && !known.contains(unframed(s).0));
         if let Some(symbol) = unknown {
             self.say(id, format!("no axis is called `{symbol}` here"));
         }
@@ -447,10 +447,6 @@ fn without_axis(ty: &Type) -> Type {
     Type::real(dims.collect::<Vec<_>>())
 }
 
-fn framed(symbol: &str) -> &str {
-    symbol.trim_end_matches("+2")
-}
-
 fn word<'n>(node: &'n Node, name: &str) -> Option<&'n str> {
     node.attrs.get(name).and_then(Attr::text)
 }
@@ -496,7 +492,7 @@ fn wrong_kind(name: &str, attr: &Attr) -> Option<&'static str> {
         "value" | "by" | "eps" | "threshold" => (attr.float().is_some(), "a number"),
         "when" | "transpose" | "flat" | "tied" => (one_of(&["true", "false"]), "`true` or `false`"),
         "side" => (one_of(&["left", "right"]), "`left` or `right`"),
-        "at" => (one_of(&["first", "last"]), "`first` or `last`"),
+        "at" => (one_of(&["first", "last", "before_last"]), "`first`, `last` or `before_last`"),
         "act" => (one_of(&["gelu", "relu"]), "`gelu` or `relu`"),
         _ => (true, ""),
     };

@@ -177,10 +177,21 @@ impl<'a> Lower<'a> {
         Ok(value)
     }
 
-    /// A parameter named after the current path.
+    /// A parameter named after the current path. Who asks again for the same name gets the same parameter.
     pub(crate) fn param(&mut self, name: &str, dims: impl Into<Vec<Dim>>, init: Attr) -> Result<Value, Misfit> {
         let full = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
+        if let Some(known) = self.known(&full) {
+            return Ok(known);
+        }
         self.leaf(Op::Param, &full, Attrs::from([("init", init)]), Type::real(dims))
+    }
+
+    /// The parameter of this name.
+    fn known(&self, full: &str) -> Option<Value> {
+        let leaves = self.graph.nodes(MAIN).iter().map(|id| self.graph.node(*id));
+        let mut params = leaves.take_while(|node| node.op.has(Flag::Leaf)).filter(|node| node.op == Op::Param);
+        let found = params.find(|node| node.attrs.get("name").and_then(Attr::text) == Some(full));
+        found.map(|node| node.results[0])
     }
 
     /// A parameter that belongs to a group which optimisers can treat apart.

@@ -175,7 +175,7 @@ fn direct(graph: &Graph, accumulate: NodeId, parameters: &BTreeMap<String, usize
 fn in_place(graph: &Graph, id: NodeId, frees: &[Value]) -> Option<usize> {
     let node = graph.node(id);
     let able = match node.op {
-        Op::AddScaled => 1,
+        Op::AddScaled | Op::Put => 1,
         _ => return None,
     };
     let fits = |n: &usize| {

@@ -43,6 +43,11 @@ impl<'a> Call<'a> {
         self.ty(self.operand(n)).dims().last().and_then(Dim::fixed).unwrap_or(1)
     }
 
+    /// Size of all axes of an operand but the first one.
+    pub(super) fn width(&self, n: usize) -> usize {
+        self.ty(self.operand(n)).dims()[1..].iter().filter_map(Dim::fixed).product()
+    }
+
     /// The second axis of a batched value, ragged or fixed, as offsets.
     pub(super) fn axis(&self, n: usize) -> Shared<Axis> {
         let even = |size| {

@@ -13,7 +13,9 @@ use super::storage::{Buffer, Element, List};
 use super::value::Val;
 use super::{Executor, Fault};
 use crate::kernel::attention::{Attention, MaskKind, ProbabilityDropout, attention, attention_grad};
-use crate::kernel::{Write, channels, elementwise, embedding, linear, loss, pool, product, unit};
+use crate::kernel::{
+    Write, channels, continuous, elementwise, embedding, linear, loss, ordered_memory, pool, product, unit,
+};
 
 impl<T: Element> Executor<T> {
     /// Runs one step and puts its results into the table.
@@ -49,8 +51,7 @@ impl<T: Element> Executor<T> {
             }
             Op::CumulativeMean => self.pooled(&c, |x, offsets, d, y| pool::cumulative_mean(x, offsets, d, y)),
             Op::Position => {
-                let at = if c.word("at") == "first" { pool::End::First } else { pool::End::Last };
-                self.pooled(&c, |x, offsets, d, y| pool::take_position(x, offsets, d, at, y));
+                self.pooled(&c, |x, offsets, d, y| pool::take_position(x, offsets, d, end(&c), y));
             }
             Op::Max => {
                 let mut place = self.arena.take(env.extent(c.ty(node.results[0])));
@@ -107,7 +108,22 @@ impl<T: Element> Executor<T> {
             Op::Attention => self.attention(&c)?,
             Op::OffsetAttention => self.offset_attention(&c),
             Op::S4d | Op::Ema => self.scan(&c),
+            Op::Neighbours => self.neighbours(&c),
+            Op::Vanishing => self.vanishing(&c),
+            Op::Allot => self.allot(&c),
+            Op::Repeat => self.produce(&c, |e, c, y| {
+                ordered_memory::repeat(e.memory.real(c.operand(0)), c.int("count"), c.width(0), y);
+            }),
+            Op::Pick => self.pick(&c),
+            Op::Put => self.put_slot(&c),
 
+            Op::Unfinished => {
+                let axis = c.axis(0);
+                let e = self.memory.real(c.operand(0));
+                let rows = axis.offsets.windows(2).map(|row| u8::from(continuous::is_unfinished(&e[row[0]..row[1]])));
+                let unfinished = self.arena.list(rows);
+                self.put_truth(&c, unfinished);
+            }
             Op::HaltTest => self.halt_test(&c),
             Op::And => {
                 let (a, b) = (self.memory.truth(c.operand(0)), self.memory.truth(c.operand(1)));
@@ -150,6 +166,9 @@ impl<T: Element> Executor<T> {
             Op::AttentionGrad => self.attention_grad(&c)?,
             Op::OffsetAttentionGrad => self.offset_attention_grad(&c),
             Op::S4dGrad | Op::EmaGrad => self.scan_grad(&c),
+            Op::NeighboursGrad => self.neighbours_grad(&c),
+            Op::VanishingGrad => self.vanishing_grad(&c),
+            Op::AllotGrad => self.allot_grad(&c),
             Op::EmbedGrad => self.reduce(&c, |e, c, y, write| {
                 if write == Write::Replace {
                     y.fill(T::ZERO);
@@ -166,8 +185,7 @@ impl<T: Element> Executor<T> {
                 self.pooled(&c, |dy, offsets, d, dx| pool::cumulative_mean_grad(dy, offsets, d, dx));
             }
             Op::PositionGrad => {
-                let at = if c.word("at") == "first" { pool::End::First } else { pool::End::Last };
-                self.pooled_grad(&c, |_, dy, offsets, d, dx| pool::take_position_grad(dy, offsets, d, at, dx));
+                self.pooled_grad(&c, |_, dy, offsets, d, dx| pool::take_position_grad(dy, offsets, d, end(&c), dx));
             }
             Op::MaxGrad => self.pooled_grad(&c, |x, dy, offsets, d, dx| {
                 let (mut largest, mut place) = (env.arena().take(dy.len()), env.arena().take(dy.len()));
@@ -404,5 +422,14 @@ impl<T: Element> Executor<T> {
             let range = self.by_index[n].clone();
             elementwise::add_assign(&mut self.gradients[range], self.memory.real(c.operand(0)));
         }
+    }
+}
+
+/// The position that `at` names.
+fn end(c: &Call<'_>) -> pool::End {
+    match c.word("at") {
+        "first" => pool::End::First,
+        "before_last" => pool::End::BeforeLast,
+        _ => pool::End::Last,
     }
 }

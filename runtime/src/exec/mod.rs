@@ -8,6 +8,7 @@
 mod along;
 pub mod arena;
 mod call;
+mod compose;
 pub mod counter;
 mod dispatch;
 mod group;
@@ -17,14 +18,14 @@ pub mod rows;
 pub mod storage;
 pub mod value;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::{Attr, Dim, FRAMED, LENGTH};
+use rtc_compiler::ir::types::{Attr, Dim, LENGTH, unframed};
 use rtc_compiler::plan::{Plan, RegionPlan};
 use serde::{Deserialize, Serialize};
 
@@ -258,8 +259,7 @@ impl<T: Element> Executor<T> {
         self.check(batch)?;
         let mut env = Env::new(batch.rows(), key, batch.width, &self.arena);
         let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
-        env.set_axis(self.axis_name(LENGTH), Axis::of_lengths(lengths.clone(), &self.arena));
-        env.set_axis(self.axis_name(FRAMED), Axis::of_lengths(lengths.map(|n| n + 2), &self.arena));
+        self.set_axis(&mut env, LENGTH, Axis::of_lengths(lengths, &self.arena));
         self.set_inputs(batch);
         let outcome = self.region(MAIN, &env);
         let yields = self.plan.regions[MAIN.index()].yields.iter();
@@ -272,6 +272,17 @@ impl<T: Element> Executor<T> {
     /// The shared name of a ragged axis.
     fn axis_name(&self, name: &str) -> Rc<str> {
         self.axes.iter().find(|n| &***n == name).expect("all names are listed when the executor is made").clone()
+    }
+
+    /// Sets an axis, and those with START and END around it.
+    fn set_axis(&self, env: &mut Env, name: &str, axis: Axis) {
+        for framed in self.axes.iter().filter(|n| n.len() > name.len() && unframed(n).0 == name) {
+            let lengths = (0..env.rows()).map(|row| axis.len(row) + unframed(framed).1);
+            let origin = self.arena.copy(&axis.origin);
+            let around = Axis { origin, ..Axis::of_lengths(lengths, &self.arena) };
+            env.set_axis(framed.clone(), around);
+        }
+        env.set_axis(self.axis_name(name), axis);
     }
 
     fn check(&self, batch: &Batch) -> Result<(), Fault> {
@@ -432,11 +443,13 @@ fn output_names(plan: &Plan) -> Rc<[String]> {
     names.split(',').map(|n| n.trim().to_owned()).collect()
 }
 
-/// The names of all ragged axes: those of a batch, and those over which chunks run.
+/// The names of all ragged axes, each once: that of a batch, those over which chunks run, and those of all values.
 fn axis_names(plan: &Plan) -> Vec<Rc<str>> {
     let nodes = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id));
-    let cut = nodes.filter_map(|node| node.attrs.get("axis").and_then(Attr::text));
-    [LENGTH, FRAMED].into_iter().chain(cut).map(Rc::from).collect()
+    let cut = nodes.clone().filter_map(|node| node.attrs.get("axis").and_then(Attr::text));
+    let used = nodes.flat_map(|node| &node.results).filter_map(|value| plan.graph.ty(*value).ragged());
+    let names: BTreeSet<&str> = cut.chain(used).chain([LENGTH]).collect();
+    names.into_iter().map(Rc::from).collect()
 }
 
 /// The results of a run, by name.

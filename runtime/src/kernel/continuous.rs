@@ -139,9 +139,9 @@ fn one_row_grad<T: Real>(side: Side, e: &[T], x: &[T], d: usize, dy: &[T], dx: &
 /// `c[positions]`: how probable it is that a position goes into its right neighbour, from scores `s`.
 ///
 /// `c_i = E_i / (E_i + Z + L E + R E + 4e-8)` with `E = exp(s - M)`, `Z = exp(-M)`, M the largest of the row's scores and 0, and the
-/// neighbours of E on both sides. Only positions with `inner` take part; elsewhere `E` and `c` are 0.
-pub fn vanishing<T: Real>(s: &[T], e: &[T], inner: &[bool], offsets: &[usize], c: &mut [T]) {
-    debug_assert!(s.len() == e.len() && inner.len() == e.len() && c.len() == e.len());
+/// neighbours of E on both sides. START, the last token and END stay: there, `E` and `c` are 0.
+pub fn vanishing<T: Real>(s: &[T], e: &[T], offsets: &[usize], c: &mut [T]) {
+    debug_assert!(s.len() == e.len() && c.len() == e.len());
     let out = Parts::new(c);
     each_row(offsets, 16, |row| {
         let len = row.len();
@@ -149,7 +149,7 @@ pub fn vanishing<T: Real>(s: &[T], e: &[T], inner: &[bool], offsets: &[usize], c
         let c = unsafe { out.part(row.clone()) };
         T::with_scratch(2 * len, |memory| {
             let (force, total) = memory.split_at_mut(len);
-            forces(&s[row.clone()], &e[row.clone()], &inner[row.clone()], force, total, c);
+            forces(&s[row.clone()], &e[row.clone()], force, total, c);
             for ((c, &force), &total) in c.iter_mut().zip(&*force).zip(&*total) {
                 *c = force / total;
             }
@@ -158,9 +158,10 @@ pub fn vanishing<T: Real>(s: &[T], e: &[T], inner: &[bool], offsets: &[usize], c
 }
 
 /// `force = E` and `total` = the denominator of one row; `memory` holds as many numbers.
-fn forces<T: Real>(s: &[T], e: &[T], inner: &[bool], force: &mut [T], total: &mut [T], memory: &mut [T]) {
+fn forces<T: Real>(s: &[T], e: &[T], force: &mut [T], total: &mut [T], memory: &mut [T]) {
     let largest = s.iter().fold(T::ZERO, |largest, &s| s.or_larger(largest));
-    for ((force, &s), &inner) in force.iter_mut().zip(s).zip(inner) {
+    for (at, (force, &s)) in force.iter_mut().zip(s).enumerate() {
+        let inner = at > 0 && at + 2 < e.len();
         *force = if inner { (s - largest).exp_below_one() } else { T::ZERO };
     }
     let alone = (-largest).exp_below_one() + T::from_f64(TINY);
@@ -172,15 +173,7 @@ fn forces<T: Real>(s: &[T], e: &[T], inner: &[bool], force: &mut [T], total: &mu
 }
 
 /// Gradients of [`vanishing`]: overwrites `ds` and `de`.
-pub fn vanishing_grad<T: Real>(
-    s: &[T],
-    e: &[T],
-    inner: &[bool],
-    offsets: &[usize],
-    dc: &[T],
-    ds: &mut [T],
-    de: &mut [T],
-) {
+pub fn vanishing_grad<T: Real>(s: &[T], e: &[T], offsets: &[usize], dc: &[T], ds: &mut [T], de: &mut [T]) {
     debug_assert!(dc.len() == s.len() && ds.len() == s.len() && de.len() == e.len());
     let (all_ds, all_de) = (Parts::new(ds), Parts::new(de));
     each_row(offsets, 32, |row| {
@@ -196,7 +189,7 @@ pub fn vanishing_grad<T: Real>(
             let (dtotal, memory) = memory.split_at_mut(len);
             let (dforce, more) = memory.split_at_mut(len);
             let e = &e[row.clone()];
-            forces(&s[row.clone()], e, &inner[row.clone()], force, total, dforce);
+            forces(&s[row.clone()], e, force, total, dforce);
             // All but the tiny number goes with the largest score, which may be 0 and constant.
             let mut dlargest = T::ZERO;
             for (i, &dc) in dc[row.clone()].iter().enumerate() {

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! beta = scorer(x, N) / sqrt(d)                 ordinary ops
-//! p, below, above = divide(beta, p of the step before)
+//! p, below, above = allot(beta, p of the step before)
 //! M' = M + above (N - M)                        slot by slot: `mul_unit`
 //! for slot i from the deepest on: h = x + below_i (cell(h, M'_i) - x), from h = x; N'_i = h
 //! the output is the last h
@@ -27,22 +27,23 @@ pub struct Division<'a, T> {
     pub above: &'a mut [T],
 }
 
-/// Divides a step by the scores `beta[rows, slots]`, given the probabilities of the step before; a row's first step has none.
+/// Divides a step by the scores `beta[rows, slots]`, given the probabilities of the step before.
 ///
 /// `p = exp(beta - max) allowed`, made to sum to 1, where a slot is allowed as far as the step before went up to the slot above
-/// it: `allowed_i = sum of before_0..=before_(i+1)`, 0 where that is below 1e-5, and 1 for the last slot. In the first step `p` and
-/// `below` are 0 and `above` is 1.
-pub fn divide<T: Real>(beta: &[T], before: Option<&[T]>, slots: usize, out: Division<T>) {
+/// it: `allowed_i = sum of before_0..=before_(i+1)`, 0 where that is below 1e-5, and 1 for the last slot. Where `before` is
+/// negative there was no such step: `p` and `below` are 0 and `above` is 1.
+pub fn allot<T: Real>(beta: &[T], before: &[T], slots: usize, out: Division<T>) {
     debug_assert!(out.p.len() == beta.len() && out.below.len() == beta.len() && out.above.len() == beta.len());
-    let Some(before) = before else {
-        out.p.fill(T::ZERO);
-        out.below.fill(T::ZERO);
-        return out.above.fill(T::ONE);
-    };
     let rows = beta.chunks_exact(slots).zip(before.chunks_exact(slots));
     let outs =
         out.p.chunks_exact_mut(slots).zip(out.below.chunks_exact_mut(slots).zip(out.above.chunks_exact_mut(slots)));
     for ((beta, before), (p, (below, above))) in rows.zip(outs) {
+        if is_first(before) {
+            p.fill(T::ZERO);
+            below.fill(T::ZERO);
+            above.fill(T::ONE);
+            continue;
+        }
         probabilities(beta, before, p);
         let mut sum = T::ZERO;
         for (below, &p) in below.iter_mut().zip(&*p) {
@@ -55,6 +56,11 @@ pub fn divide<T: Real>(beta: &[T], before: Option<&[T]>, slots: usize, out: Divi
             *above = sum;
         }
     }
+}
+
+/// Whether a row takes its first step.
+fn is_first<T: Real>(before: &[T]) -> bool {
+    before[0] < T::ZERO
 }
 
 /// One row of probabilities; returns what they were divided by.
@@ -83,27 +89,30 @@ fn allowed<T: Real>(before: &[T], out: &mut [T]) {
     out[last] = T::ONE;
 }
 
-/// Gradients of [`divide`] from those of its results: overwrites `dbeta` and, if there was a step before, `dbefore`.
-pub fn divide_grad<T: Real>(
+/// Gradients of [`allot`] from those of its results: overwrites `dbeta` and `dbefore`.
+pub fn allot_grad<T: Real>(
     beta: &[T],
-    before: Option<&[T]>,
+    before: &[T],
     slots: usize,
     [dp, dbelow, dabove]: [&[T]; 3],
     dbeta: &mut [T],
     dbefore: &mut [T],
 ) {
     debug_assert!(dp.len() == beta.len() && dbelow.len() == beta.len() && dabove.len() == beta.len());
-    debug_assert!(dbeta.len() == beta.len() && (before.is_none() || dbefore.len() == beta.len()));
-    let Some(before) = before else { return dbeta.fill(T::ZERO) };
+    debug_assert!(dbeta.len() == beta.len() && dbefore.len() == beta.len());
     let (all_dbeta, all_dbefore) = (Parts::new(dbeta), Parts::new(dbefore));
     each(beta.len() / slots, beta.len() * 32, |row| {
         let at = row * slots..(row + 1) * slots;
         // SAFETY: rows are disjoint.
         let (dbeta, dbefore) = unsafe { (all_dbeta.part(at.clone()), all_dbefore.part(at.clone())) };
+        let (beta, before) = (&beta[at.clone()], &before[at.clone()]);
+        if is_first(before) {
+            dbeta.fill(T::ZERO);
+            return dbefore.fill(T::ZERO);
+        }
         T::with_scratch(2 * slots, |memory| {
             let (p, open) = memory.split_at_mut(slots);
             let [dp, dbelow, dabove] = [dp, dbelow, dabove].map(|x| &x[at.clone()]);
-            let (beta, before) = (&beta[at.clone()], &before[at.clone()]);
             let sum = probabilities(beta, before, p);
             allowed(before, open);
             row_grad((beta, p, open, sum), [dp, dbelow, dabove], dbeta, dbefore);
@@ -111,7 +120,7 @@ pub fn divide_grad<T: Real>(
     });
 }
 
-/// One row of [`divide_grad`], from scores, probabilities, openness and the sum that was divided by.
+/// One row of [`allot_grad`], from scores, probabilities, openness and the sum that was divided by.
 fn row_grad<T: Real>(
     (beta, p, open, sum): (&[T], &[T], &[T], T),
     [dp, dbelow, dabove]: [&[T]; 3],
@@ -145,4 +154,34 @@ fn row_grad<T: Real>(
         }
     }
     dbefore[0] = through;
+}
+
+/// `y[rows, count, d]` = each row of `x[rows, d]`, `count` times.
+pub fn repeat<T: Real>(x: &[T], count: usize, d: usize, y: &mut [T]) {
+    debug_assert_eq!(y.len(), x.len() * count);
+    for (y, x) in y.chunks_exact_mut(count * d).zip(x.chunks_exact(d)) {
+        y.chunks_exact_mut(d).for_each(|y| y.copy_from_slice(x));
+    }
+}
+
+/// `y[rows, d]` = slot number `slot` of each row of `x[rows, slots, d]`; 0 where there is none.
+pub fn pick<T: Real>(x: &[T], slot: usize, slots: usize, d: usize, y: &mut [T]) {
+    debug_assert_eq!(x.len(), y.len() * slots);
+    if slot >= slots {
+        return y.fill(T::ZERO);
+    }
+    for (y, x) in y.chunks_exact_mut(d).zip(x.chunks_exact(slots * d)) {
+        y.copy_from_slice(&x[slot * d..(slot + 1) * d]);
+    }
+}
+
+/// Overwrites slot number `slot` of each row of `x[rows, slots, d]` by `y[rows, d]`, if there is such a slot.
+pub fn put<T: Real>(x: &mut [T], y: &[T], slot: usize, slots: usize, d: usize) {
+    debug_assert_eq!(x.len(), y.len() * slots);
+    if slot >= slots {
+        return;
+    }
+    for (y, x) in y.chunks_exact(d).zip(x.chunks_exact_mut(slots * d)) {
+        x[slot * d..(slot + 1) * d].copy_from_slice(y);
+    }
 }

@@ -12,6 +12,8 @@ pub enum End {
     First,
     /// The last one.
     Last,
+    /// The one before the last one; a row with one position has none.
+    BeforeLast,
 }
 
 /// `y[rows, d]` = the mean over the positions of each row of `x[positions, d]`.
@@ -172,7 +174,7 @@ pub fn max_pool_grad<T: Real>(dy: &[T], position: &[u32], offsets: &[usize], d: 
     }
 }
 
-/// `y[rows, d]` = the first or last position of each row.
+/// `y[rows, d]` = the position of each row that `end` names; 0 where there is none.
 pub fn take_position<T: Real>(x: &[T], offsets: &[usize], d: usize, end: End, y: &mut [T]) {
     debug_assert_eq!(y.len(), (offsets.len() - 1) * d);
     for (row, y) in offsets.windows(2).zip(y.chunks_exact_mut(d)) {
@@ -196,10 +198,12 @@ pub fn take_position_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, end: E
 
 /// The position that stands for the row `[start, end]`, unless it is empty.
 fn position_of(row: &[usize], end: End) -> Option<usize> {
-    (row[1] > row[0]).then(|| match end {
-        End::First => row[0],
-        End::Last => row[1] - 1,
-    })
+    let back = match end {
+        End::First => row[1] - row[0],
+        End::Last => 1,
+        End::BeforeLast => 2,
+    };
+    (row[1] > row[0] && row[1] - row[0] >= back).then(|| row[1] - back)
 }
 
 /// Runs `task(row, positions)` for every row.

@@ -1,7 +1,7 @@
 //! Continuous composition and ordered memory: cases by hand, the definitions, gradients.
 
 use rtc_runtime::kernel::continuous::{Side, is_unfinished, neighbours, neighbours_grad, vanishing, vanishing_grad};
-use rtc_runtime::kernel::ordered_memory::{Division, divide, divide_grad};
+use rtc_runtime::kernel::ordered_memory::{Division, allot, allot_grad, pick, put, repeat};
 
 use crate::support::{check_gradients, close, filled, numbers, offsets};
 
@@ -67,20 +67,18 @@ fn neighbours_are_means() {
 fn positions_vanish() {
     // START, two tokens, the last token, END; all exist.
     let s = [9.0, 2.0_f64.ln(), 0.0, 9.0, 9.0].map(|s: f64| if s == 9.0 { 0.0 } else { s });
-    let inner = [false, true, true, false, false];
-    let c = filled(5, |c| vanishing(&s, &[1.0; 5], &inner, &[0, 5], c));
+    let c = filled(5, |c| vanishing(&s, &[1.0; 5], &[0, 5], c));
     close(&c, &[0.0, 0.5, 0.25, 0.0, 0.0], 1e-7);
     let (s, e, starts) = (numbers("s", POSITIONS), existence(), offsets(&LENGTHS));
-    let inner: Vec<bool> = (0..POSITIONS).map(|i| i % 4 != 3).collect();
-    let forward = |v: &[Vec<f64>]| filled(POSITIONS, |c| vanishing(&v[0], &v[1], &inner, &starts, c));
+    let forward = |v: &[Vec<f64>]| filled(POSITIONS, |c| vanishing(&v[0], &v[1], &starts, c));
     check_gradients(&[s.clone(), e], forward, |v, dc| {
         let (mut ds, mut de) = (vec![4.0; POSITIONS], vec![4.0; POSITIONS]);
-        vanishing_grad(&v[0], &v[1], &inner, &starts, dc, &mut ds, &mut de);
+        vanishing_grad(&v[0], &v[1], &starts, dc, &mut ds, &mut de);
         vec![ds, de]
     });
     // Only differences of scores to 0 and to one another count, not their size.
     let high: Vec<f64> = s.iter().map(|s| s + 800.0).collect();
-    assert!(filled(POSITIONS, |c| vanishing(&high, &existence(), &inner, &starts, c)).iter().all(|c| c.is_finite()));
+    assert!(filled(POSITIONS, |c| vanishing(&high, &existence(), &starts, c)).iter().all(|c| c.is_finite()));
 }
 
 #[test]
@@ -90,21 +88,21 @@ fn rows_of_one_token_are_finished() {
 }
 
 /// `p`, `below` and `above` side by side.
-fn division(beta: &[f64], before: Option<&[f64]>, slots: usize) -> Vec<f64> {
+fn division(beta: &[f64], before: &[f64], slots: usize) -> Vec<f64> {
     let mut out = vec![9.0; 3 * beta.len()];
     let (p, sums) = out.split_at_mut(beta.len());
     let (below, above) = sums.split_at_mut(beta.len());
-    divide(beta, before, slots, Division { p, below, above });
+    allot(beta, before, slots, Division { p, below, above });
     out
 }
 
 #[test]
 fn memory_is_divided() {
-    let got = division(&[7.0; 3], Some(&[0.0, 0.4, 0.6]), 3);
+    let got = division(&[7.0; 3], &[0.0, 0.4, 0.6], 3);
     let [p, q] = [1.0 / 6.0, 5.0 / 12.0];
     close(&got, &[p, q, q, p, p + q, 1.0, 1.0, 2.0 * q, q], 1e-15);
-    assert_eq!(division(&[7.0; 2], None, 2), [0.0, 0.0, 0.0, 0.0, 1.0, 1.0], "the first step");
-    let got = division(&[50.0, 0.0, 0.0], Some(&[0.0, 1e-6, 1.0]), 3);
+    assert_eq!(division(&[7.0; 2], &[-1.0; 2], 2), [0.0, 0.0, 0.0, 0.0, 1.0, 1.0], "the first step");
+    let got = division(&[50.0, 0.0, 0.0], &[0.0, 1e-6, 1.0], 3);
     assert_eq!(got[0], 0.0, "closed");
 }
 
@@ -114,16 +112,29 @@ fn gradients_of_division() {
     let beta = numbers("beta", len);
     let mut before: Vec<f64> = numbers("before", len).iter().map(|x| x.abs() / 4.0).collect();
     // One row has a closed slot, so far from open that no difference opens it.
-    before[4..6].fill(-1e-4);
-    let forward = |v: &[Vec<f64>]| division(&v[0], Some(&v[1]), slots);
+    before[4..6].copy_from_slice(&[1e-4, -3e-4]);
+    let forward = |v: &[Vec<f64>]| division(&v[0], &v[1], slots);
     let backward = |v: &[Vec<f64>], d: &[f64]| {
         let (mut dbeta, mut dbefore) = (vec![4.0; len], vec![4.0; len]);
         let parts = [&d[..len], &d[len..2 * len], &d[2 * len..]];
-        divide_grad(&v[0], Some(&v[1]), slots, parts, &mut dbeta, &mut dbefore);
+        allot_grad(&v[0], &v[1], slots, parts, &mut dbeta, &mut dbefore);
         vec![dbeta, dbefore]
     };
     check_gradients(&[beta, before], forward, backward);
-    let mut dbeta = [4.0; 2];
-    divide_grad(&[1.0, 2.0], None, 2, [&[1.0, 1.0]; 3], &mut dbeta, &mut []);
-    assert_eq!(dbeta, [0.0; 2], "the first step does not look at scores");
+    let (mut dbeta, mut dbefore) = ([4.0; 2], [4.0; 2]);
+    allot_grad(&[1.0, 2.0], &[-1.0; 2], 2, [&[1.0, 1.0]; 3], &mut dbeta, &mut dbefore);
+    assert_eq!([dbeta, dbefore], [[0.0; 2]; 2], "the first step does not look at scores");
+}
+
+#[test]
+fn slots_are_read_and_written() {
+    let x: Vec<f64> = (0..12).map(f64::from).collect();
+    assert_eq!(filled(4, |y| pick(&x, 1, 3, 2, y)), [2.0, 3.0, 8.0, 9.0]);
+    assert_eq!(filled(4, |y| pick(&x, 3, 3, 2, y)), [0.0; 4], "there is no such slot");
+    assert_eq!(filled(8, |y| repeat(&x[..4], 2, 2, y)), [0.0, 1.0, 0.0, 1.0, 2.0, 3.0, 2.0, 3.0]);
+    let mut own = x.clone();
+    put(&mut own, &[20.0, 21.0, 22.0, 23.0], 2, 3, 2);
+    assert_eq!(own, [0.0, 1.0, 2.0, 3.0, 20.0, 21.0, 6.0, 7.0, 8.0, 9.0, 22.0, 23.0]);
+    put(&mut own, &[0.0; 4], 3, 3, 2);
+    assert_eq!(own[4], 20.0, "there is no such slot");
 }

@@ -81,6 +81,16 @@ const OFFSETS_OF_SLOTS: &str = "
   %near = param {name: \"near\", init: zeros} : f32[7]
   %y = offset_attention %m, %r2, %m, %near {mask: causal} : f32[batch, 3, 4]";
 
+const ALLOT: &str = "
+  %b1 = linear %m, %to_one : f32[batch, 3, 1]
+  %beta = squeeze %b1 : f32[batch, 3]
+  %o1 = linear %r2, %to_one : f32[batch, 3, 1]
+  %o = squeeze %o1 : f32[batch, 3]
+  %before = sigmoid %o : f32[batch, 3]
+  %p, %below, %above = allot %beta, %before : f32[batch, 3], f32[batch, 3], f32[batch, 3]
+  %sums = mul %below, %above : f32[batch, 3]
+  %y = add %p, %sums : f32[batch, 3]";
+
 /// Ops: name, type of `%y`, body.
 const OPS: &[(&str, &str, &str)] = &[
     ("embed", SEQUENCE, "%y = mul %a, %b : f32[batch, length, 4]"),
@@ -108,6 +118,26 @@ const OPS: &[(&str, &str, &str)] = &[
     ("first position", ROW, "%y = position %a {at: first} : f32[batch, 4]"),
     ("last position", ROW, "%y = position %a {at: last} : f32[batch, 4]"),
     ("last slot", ROW, "%y = position %m {at: last} : f32[batch, 4]"),
+    (
+        "position before the last",
+        ROW,
+        "%f = frame %a, %bias, %gain : f32[batch, length+2, 4]\n%y = position %f {at: before_last} : f32[batch, 4]",
+    ),
+    ("neighbours on the left", SEQUENCE, "%y = neighbours %a, %psig {side: left} : f32[batch, length, 4]"),
+    ("neighbours on the right", SEQUENCE, "%y = neighbours %b, %psig {side: right} : f32[batch, length, 4]"),
+    ("neighbours among numbers", "f32[batch, length]", "%y = neighbours %s, %psig {side: left} : f32[batch, length]"),
+    ("vanishing positions", "f32[batch, length]", "%y = vanishing %s, %psig : f32[batch, length]"),
+    ("slots of one vector", SLOTS, "%y = repeat %ra {count: 3} : f32[batch, 3, 4]"),
+    ("a number in every slot", "f32[batch, 2]", "%y = repeat %rs {count: 2} : f32[batch, 2]"),
+    ("shares of slots", "f32[batch, 3]", ALLOT),
+    (
+        "shares above",
+        "f32[batch, 3]",
+        "%b1 = linear %m, %to_one : f32[batch, 3, 1]
+         %beta = squeeze %b1 : f32[batch, 3]
+         %before = sigmoid %beta : f32[batch, 3]
+         %p, %below, %y = allot %beta, %before : f32[batch, 3], f32[batch, 3], f32[batch, 3]",
+    ),
     ("max", ROW, "%y = max %a : f32[batch, 4]"),
     ("max of slots", ROW, "%y = max %m : f32[batch, 4]"),
     ("concat", "f32[batch, length, 5]", "%y = concat %a, %s1 : f32[batch, length, 5]"),
@@ -272,6 +302,36 @@ const LOOPS: &[(&str, &str, &str, &str)] = &[
            %p = mean %k : f32[batch, 4]
            %rn = gate %r, %p, %rb : f32[batch, 4]
            yield %n, %rn
+         }",
+    ),
+    (
+        "slot by slot, one more step than slots",
+        "",
+        SLOTS,
+        "%y, %h0 = recur %m, %ra {bound: 4} : f32[batch, 3, 4], f32[batch, 4] (%all: f32[batch, 3, 4], %h: f32[batch, 4], %slot: u32[]) {
+           %one = pick %r2, %slot : f32[batch, 4]
+           %old = pick %all, %slot : f32[batch, 4]
+           %both = mul %one, %h : f32[batch, 4]
+           %next = add %both, %old : f32[batch, 4]
+           %put = put %all, %next, %slot : f32[batch, 3, 4]
+           yield %put, %next
+         }",
+    ),
+    (
+        "rows that leave when little of them exists",
+        "",
+        SEQUENCE,
+        "%all = full %a {value: 1.0, rank: 2} : f32[batch, length]
+         %y, %e0 = recur %a, %all {bound: sub(length, 1)} : f32[batch, length, 4], f32[batch, length] (%h: f32[batch, length, 4], %e: f32[batch, length], %step: u32[]) {
+           %go = unfinished %e : bool[batch]
+           %l = neighbours %h, %e {side: left} : f32[batch, length, 4]
+           %one = linear %l, %to_one : f32[batch, length, 1]
+           %score = squeeze %one : f32[batch, length]
+           %gone = vanishing %score, %e : f32[batch, length]
+           %n = add_scaled %h, %l, %gone : f32[batch, length, 4]
+           %lost = mul %e, %gone : f32[batch, length]
+           %left = sub %e, %lost : f32[batch, length]
+           yield %n, %left, %go
          }",
     ),
     (

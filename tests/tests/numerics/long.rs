@@ -45,7 +45,7 @@ fn two_hundred_chunks_fit_on_a_small_stack() {
 
 /// What one shape leaves serves any other: batches of other lengths, and rows that halt at other steps as the weights
 /// change, need no more memory than the largest of them, apart from a little that lies between blocks; for the smallest
-/// models that is as much as a few blocks.
+/// models that is as much as a block of the widest kind, five vectors per token.
 #[test]
 fn the_arena_follows_the_largest_batch() {
     for model in models::all(Objective::Classify, &["embed.width: 64"]) {
@@ -59,6 +59,6 @@ fn the_arena_follows_the_largest_batch() {
         }
         let usage = trained.executor().arena().usage();
         assert_eq!(usage.chunks, 1, "{}: {usage:?}", model.name);
-        assert!(usage.touched <= usage.most + usage.most / 4 + (64 << 10), "{}: {usage:?}", model.name);
+        assert!(usage.touched <= usage.most + usage.most / 4 + (200 << 10), "{}: {usage:?}", model.name);
     }
 }

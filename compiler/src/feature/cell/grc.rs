@@ -17,8 +17,9 @@ pub(super) const GRC: Feature = Feature {
         variant: "grc",
         doc: "Gated recursive cell: left, right and a new vector, each through its own gates, summed and normed.",
         fields: &[
-            int("hidden", Default::Required, SIZE, "width between its two layers"),
+            int("hidden", Default::Derived(Derived::FourWidths), SIZE, "width between its two layers"),
             float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout between its two layers"),
+            float("input_dropout", Default::Float(0.0), DROPOUT, "dropout on the two vectors before its layers"),
         ],
         children: &[],
     },
@@ -26,11 +27,12 @@ pub(super) const GRC: Feature = Feature {
     lower: Lowering::Cell(Cell { memories: 0, step }),
 };
 
-/// `LN(sigmoid(a) l + sigmoid(b) r + sigmoid(c) n)` with `[a; b; c; n] = W_2 drop(GELU(W_1 [l; r] + b_1)) + b_2`.
+/// `LN(sigmoid(a) l + sigmoid(b) r + sigmoid(c) n)` with `[a; b; c; n] = W_2 drop(GELU(W_1 drop([l; r]) + b_1)) + b_2`.
 fn step(l: &mut Lower<'_>, cell: &Block, left: &[Value], right: Value) -> Result<Vec<Value>, Misfit> {
     let hidden = Dim::Fixed(need(cell.int("hidden"), cell, "hidden")?);
     let left = left[0];
     let both = l.one(Op::Concat, &[left, right], Attrs::new())?;
+    let both = l.dropout(both, need(cell.float("input_dropout"), cell, "input_dropout")?)?;
     let z = l.linear(both, "up", hidden, &LinearInit::FanIn)?;
     let z = l.one(Op::Gelu, &[z], Attrs::new())?;
     let z = l.dropout(z, need(cell.float("dropout"), cell, "dropout")?)?;

@@ -47,12 +47,7 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
     super::check(site, problems);
     let Some(cell) = reducer(site.block).filter(|r| r.slot == "cell") else { return };
     let title = cell.title();
-    if let Ok(Some((_, Cell { memories: 1.., .. }))) = super::cell(site.block) {
-        problems.report(
-            Diagnostic::new(Kind::CellNeedsChain, cell.span, format!("`{title}` can't join two neighbours"))
-                .label("it hands on a memory besides its vector")
-                .help("put it into a chain: `recurse chain { cell lstm }`"),
-        );
+    if super::hands_on_a_memory(site, problems) {
         return;
     }
     if let Some(arity) = site.block.int("arity").filter(|n| *n != 2) {

@@ -1,11 +1,13 @@
 //! Recursions: they fold a sequence to one vector.
 //!
 //! A fold runs layers that keep the sequence, then one statement that does not: a cell, a pool, or another fold. The
-//! variants differ in what they run those on: chunks of the row and then chunks of their vectors, or the row as a
-//! chain.
+//! variants differ in what they run those on: chunks of the row and then chunks of their vectors, the row as a chain, with or
+//! without a memory of slots, or all neighbours at once while positions fade away.
 
 mod balanced;
 mod chain;
+mod continuous;
+mod ordered_memory;
 
 use super::lowering::Cell;
 use super::{Lowering, Site, Slot, lowering, misplaced};
@@ -19,8 +21,8 @@ use crate::spec::Block;
 pub(super) const SLOT: Slot = Slot {
     name: "recurse",
     doc: "Folds a sequence to one vector.",
-    features: &[balanced::BALANCED, chain::CHAIN],
-    planned: &["beam", "continuous", "ordered_memory"],
+    features: &[balanced::BALANCED, chain::CHAIN, continuous::CONTINUOUS, ordered_memory::ORDERED_MEMORY],
+    planned: &["beam"],
 };
 
 /// Statements that make one vector of a sequence.
@@ -48,6 +50,17 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
         nothing_after(site.block, &parent.children, problems);
         sees_all(site, parent, problems);
     }
+}
+
+/// Whether the cell of a fold needs a chain, which alone hands a memory on; that is reported.
+fn hands_on_a_memory(site: &Site<'_>, problems: &mut Problems) -> bool {
+    let Ok(Some((cell, Cell { memories: 1.., .. }))) = cell(site.block) else { return false };
+    problems.report(
+        Diagnostic::new(Kind::CellNeedsChain, cell.span, format!("`{}` can't join two neighbours", cell.title()))
+            .label("it hands on a memory besides its vector")
+            .help("put it into a chain: `recurse chain { cell lstm }`"),
+    );
+    true
 }
 
 /// The vector of a chunk holds all of its tokens, also those behind a token that answers. A fold of the whole row leaves

@@ -25,7 +25,7 @@ fn word<'n>(node: &'n Node, name: &str) -> &'n str {
 /// The levels of a fold for the rows of `env`.
 fn levels(node: &Node, env: &Env) -> Vec<Level> {
     let Some(cut) = Cut::of(node) else { return vec![] };
-    let mut left = env.axis(word(node, "over")).to_vec();
+    let mut left = env.axis(word(node, "over")).into_owned();
     let even = left.windows(2).all(|pair| pair[0] == pair[1]);
     let symbols = env.symbols.as_ref().filter(|_| even);
     let mut nodes = symbols.map(|sizes| sizes.dim(&Dim::sym(word(node, "over"))));

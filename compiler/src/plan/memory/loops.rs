@@ -50,7 +50,9 @@ impl Walk<'_> {
     pub(super) fn recur(&mut self, id: NodeId, env: &Env) {
         let node = self.plan.graph.node(id);
         let Some(body) = node.body else { return };
-        let halts = self.plan.regions[body.index()].yields.len() > node.operands.len();
+        let own = &self.plan.regions[body.index()];
+        // Where it is decided in the middle of a step who takes it, the others have left, and nobody needs the values from before it.
+        let keeps = own.yields.len() > node.operands.len() && own.decided.is_none_or(|steps| steps == 0);
         let types = self.types(&node.operands);
         let ends = self.ends(id, env);
         let mut values: Vec<Held> = node.operands.iter().map(|v| self.value(*v, env)).collect();
@@ -81,7 +83,7 @@ impl Walk<'_> {
                 uncut = self.cut(body, &group.env);
             }
             self.repeat(&group, &mut tape, |walk, tape| {
-                let mut params = if halts { values.clone() } else { std::mem::take(&mut values) };
+                let mut params = if keeps { values.clone() } else { std::mem::take(&mut values) };
                 params.extend(walk.plan.graph.params(body).last().map(|step| walk.value(*step, env)));
                 let mut out = walk.body(body, params, &group.env);
                 out.yields.truncate(types.len());
@@ -274,7 +276,7 @@ impl Walk<'_> {
             return bounds;
         }
         let lengths = cap(graph, graph.node(id)).map(|axis| env.axis(axis));
-        let capped = |row: usize| lengths.and_then(|lengths| lengths.get(row)).map_or(usize::MAX, |n| n + 1);
+        let capped = |row: usize| lengths.as_ref().and_then(|lengths| lengths.get(row)).map_or(usize::MAX, |n| n + 1);
         let upto = |mean: f64, n: usize| (mean * n as f64).round() as usize;
         let meant =
             |row: usize| self.load.depth.map_or(usize::MAX, |mean| upto(mean, row + 1).saturating_sub(upto(mean, row)));

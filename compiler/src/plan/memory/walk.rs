@@ -1,5 +1,6 @@
 //! The walk over a plan with sizes in place of numbers.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -10,7 +11,7 @@ use crate::ir::formula::{Formula, Number};
 use crate::ir::graph::{MAIN, Node, RegionId, Value};
 use crate::ir::loops::Cut;
 use crate::ir::ops::Op;
-use crate::ir::types::{BATCH, Dim, Elem, FRAMED, LENGTH, PAIRS, Type};
+use crate::ir::types::{BATCH, Dim, Elem, LENGTH, PAIRS, Type, unframed};
 use crate::plan::{Plan, Step};
 
 /// A value of the graph. Clones share the buffer.
@@ -43,14 +44,18 @@ pub(super) struct Env {
 
 impl Env {
     fn new(lengths: &[usize], formulas: bool) -> Self {
-        let framed = lengths.iter().map(|n| n.saturating_add(2)).collect();
-        let axes = vec![(LENGTH.to_owned(), lengths.to_vec()), (FRAMED.to_owned(), framed)];
+        let axes = vec![(LENGTH.to_owned(), lengths.to_vec())];
         Self { rows: lengths.len(), axes, symbols: formulas.then(|| Rc::new(Sizes::symbols())) }
     }
 
     /// Lengths of the rows on an axis.
-    pub(super) fn axis(&self, name: &str) -> &[usize] {
-        self.axes.iter().find(|(n, _)| n == name).map_or(&[], |(_, lengths)| lengths)
+    pub(super) fn axis(&self, name: &str) -> Cow<'_, [usize]> {
+        let (base, more) = unframed(name);
+        let lengths = self.axes.iter().find(|(n, _)| n == base).map_or(&[][..], |(_, lengths)| lengths);
+        match more {
+            0 => Cow::Borrowed(lengths),
+            _ => lengths.iter().map(|n| n.saturating_add(more)).collect(),
+        }
     }
 
     pub(super) fn set_axis(&mut self, name: &str, lengths: Vec<usize>) {

@@ -36,7 +36,7 @@ impl<T: Element> Executor<T> {
                 present = rows.len();
             }
             let mut here = if part.all { env.clone() } else { env.select(&rows) };
-            here.set_axis(axis.clone(), chunk_axis(part, &widths, &whole, env));
+            self.set_axis(&mut here, &axis, chunk_axis(part, &widths, &whole, env));
             here.key = env.key.at(t as u64);
             let mut params = self.rows_of(&mut state, env, part);
             for (sequence, of) in sequences.iter().zip(&node.operands[carried..]) {

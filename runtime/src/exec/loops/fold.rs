@@ -5,7 +5,7 @@
 
 use rtc_compiler::ir::graph::{Node, Value};
 use rtc_compiler::ir::loops::Cut;
-use rtc_compiler::ir::types::{FRAMED, LENGTH, Type};
+use rtc_compiler::ir::types::{LENGTH, Type, unframed};
 use rtc_compiler::plan::Step;
 
 use super::{Part, int, word};
@@ -59,7 +59,7 @@ impl<T: Element> Executor<T> {
             let mut here = env.split(&rows);
             here.key = env.key.at(level);
             let origin = arena.copy(&starts);
-            here.set_axis(axis.clone(), Axis { origin, ..Axis::of_lengths(lengths, &arena) });
+            self.set_axis(&mut here, &axis, Axis { origin, ..Axis::of_lengths(lengths, &arena) });
             let full = self.cut_captures(&plan, body, env, &rows);
             let params = arena.list([std::mem::replace(&mut at.nodes, Val::real(arena.take(0)))]);
             let mut out = self.body(&plan, body, params, &here)?;
@@ -92,9 +92,8 @@ impl<T: Element> Executor<T> {
         let cut = Cut::of(node).expect("the verifier asks for an arity");
         let flat = self.inference == Inference::Flat && word(node, "flat") == "true";
         // The width of the padded batch is that of whole rows.
-        let padded = match over {
-            LENGTH => env.width,
-            FRAMED => env.width + 2,
+        let padded = match unframed(over) {
+            (LENGTH, more) => env.width + more,
             _ => 0,
         };
         Fold {

@@ -1,0 +1,112 @@
+//! Continuous composition: all neighbours are joined at once, each as far as it is probable, and what was joined fades away.
+
+use super::{cell, hands_on_a_memory, leaves};
+use crate::diag::Problems;
+use crate::expr::{BinaryOp, Expr, Func, Var};
+use crate::feature::{Feature, Lowering, Site};
+use crate::ir::graph::{Misfit, NewNode, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::{Attr, Attrs, Dim, Elem, Type};
+use crate::lower::{LinearInit, Lower, Place, group, need};
+use crate::schema::{Children, LAYERS, Schema};
+use crate::spec::Block;
+
+/// The feature.
+pub(super) const CONTINUOUS: Feature = Feature {
+    schema: Schema {
+        slot: "recurse",
+        variant: "continuous",
+        doc: "Continuous recursion (CRvNN, Ray Chowdhury and Caragea 2021): in every step every element goes into its right \
+              neighbour as far as a scorer finds it probable, and exists less by as much; the neighbour of an element is the \
+              nearest that still exists, taken as a mean. A row is done when one element is left, or after as many steps as it \
+              has elements; the vector is that of the last element. Layers before the cell run on the whole sequence first.",
+        fields: &[],
+        children: &[Children::or_outermost(&["leaf"], "linear"), Children::any(LAYERS), Children::or(&["cell"], "grc")],
+    },
+    check,
+    lower: Lowering::Reduce(lower),
+};
+
+fn check(site: &Site<'_>, problems: &mut Problems) {
+    super::check(site, problems);
+    hands_on_a_memory(site, problems);
+}
+
+/// A recurrence over the row between START and END. Carried: the states h, and how far each position exists, e.
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+    let framed = frame(l, place.state)?;
+    let elements = leaves(l, block, framed)?;
+    let elements = group(l, block, &Place { state: elements, ..place.clone() })?;
+    let all = l.full(elements, 1.0, 2)?;
+    let region = l.graph().add_region();
+    let [h, e] = [(elements, "h"), (all, "e")].map(|(value, hint)| {
+        let ty = l.graph().ty(value).clone();
+        l.graph().add_param(region, ty, hint)
+    });
+    l.graph().add_param(region, Type::Tensor(Elem::Index, vec![]), "step");
+    l.inside(region, |l| {
+        let go = l.one(Op::Unfinished, &[e], Attrs::new())?;
+        let [h, e] = step(l, block, h, e)?;
+        l.emit(Op::Yield, &[h, e, go], Attrs::new())
+    })?;
+    let operands = vec![elements, all];
+    let types = operands.iter().map(|v| l.graph().ty(*v).clone()).collect();
+    let attrs = Attrs::from([("bound", most())]);
+    let out =
+        l.emit_loop(NewNode { op: Op::Recur, operands, attrs, types, body: Some(region), label: String::new() })?;
+    for (value, hint) in out.iter().zip(["h", "e"]) {
+        l.graph().set_hint(*value, hint);
+    }
+    // The last position is END.
+    l.one(Op::Position, &[out[0]], Attrs::from([("at", "before_last".into())]))
+}
+
+/// START before and END behind the elements, N(0, 1) each.
+fn frame(l: &mut Lower<'_>, states: Value) -> Result<Value, Misfit> {
+    let width = Dim::Fixed(l.width);
+    let init = || Attr::call("normal", [1.0.into()]);
+    let start = l.param("start", [width.clone()], init())?;
+    let end = l.param("end", [width], init())?;
+    l.one(Op::Frame, &[states, start, end], Attrs::new())
+}
+
+/// As many steps as the row has elements, none for a row of one: `min(n, 2 (n - 1))`. START and END make its axis longer by 2.
+fn most() -> Attr {
+    let binary = |op, a, b| Expr::Binary(op, Box::new(a), Box::new(b));
+    let less = |n| binary(BinaryOp::Sub, Expr::Var(Var::Length), Expr::Int(n));
+    let twice = binary(BinaryOp::Mul, Expr::Int(2), less(3));
+    Attr::from(&Expr::Call(Func::Min, vec![less(2), twice]))
+}
+
+/// With `l` and `r` the left and right neighbours among the states, `ll` and `rr` theirs, and c the probability of going into
+/// the right neighbour: `h + u (Cell(l, h) - h)`, where u is the c of the left neighbour, and `e (1 - c)`.
+fn step(l: &mut Lower<'_>, block: &Block, h: Value, e: Value) -> Result<[Value; 2], Misfit> {
+    let beside =
+        |l: &mut Lower<'_>, x: Value, side: &str| l.one(Op::Neighbours, &[x, e], Attrs::from([("side", side.into())]));
+    let left = beside(l, h, "left")?;
+    let right = beside(l, h, "right")?;
+    let further = [beside(l, left, "left")?, left, h, right, beside(l, right, "right")?];
+    let scores = l.scoped("score", |l| score(l, &further))?;
+    let c = l.one(Op::Vanishing, &[scores, e], Attrs::new())?;
+    let u = beside(l, c, "left")?;
+    let (cell, function) = need(cell(block)?, block, "cell")?;
+    let joined = l.scoped(cell.variant, |l| (function.step)(l, cell, &[left], h))?[0];
+    let change = l.one(Op::Sub, &[joined, h], Attrs::new())?;
+    let next = l.one(Op::AddScaled, &[h, change, u], Attrs::new())?;
+    let gone = l.one(Op::Mul, &[e, c], Attrs::new())?;
+    let rest = l.one(Op::Sub, &[e, gone], Attrs::new())?;
+    Ok([next, rest])
+}
+
+/// A number for every position from five vectors around it: `w GELU(W x + b) + b'`.
+fn score(l: &mut Lower<'_>, around: &[Value; 5]) -> Result<Value, Misfit> {
+    let mut window = around[0];
+    for next in &around[1..] {
+        window = l.one(Op::Concat, &[window, *next], Attrs::new())?;
+    }
+    let hidden = Dim::Fixed(l.width);
+    let z = l.linear(window, "hidden", hidden, &LinearInit::FanIn)?;
+    let z = l.one(Op::Gelu, &[z], Attrs::new())?;
+    let s = l.linear(z, "output", Dim::Fixed(1), &LinearInit::FanIn)?;
+    l.one(Op::Squeeze, &[s], Attrs::new())
+}

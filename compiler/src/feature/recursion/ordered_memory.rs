@@ -1,0 +1,175 @@
+//! Ordered memory: a chain whose state is a stack of slots, through part of which every element is composed.
+
+use super::{cell, hands_on_a_memory};
+use crate::diag::Problems;
+use crate::feature::lowering::Cell;
+use crate::feature::{Feature, Lowering, Site};
+use crate::ir::graph::{Misfit, NewNode, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::{Attrs, Dim, Elem, Type};
+use crate::lower::{LinearInit, Lower, Place, group, need};
+use crate::schema::{Children, DROPOUT, Default, Derived, LAYERS, SIZE, Schema, float, int};
+use crate::spec::Block;
+
+/// The feature.
+pub(super) const ORDERED_MEMORY: Feature = Feature {
+    schema: Schema {
+        slot: "recurse",
+        variant: "ordered_memory",
+        doc: "Ordered memory (Shen et al. 2019): a chain with a memory of slots that works like a stack. Every element decides \
+              how deep it goes: slots above that depth are taken over from the step before, and the cell joins the element \
+              with one slot after the other from that depth up to the top, whose vector is the result. It maps its elements \
+              itself, with the norm of the cell. Layers before the cell run on the whole sequence first.",
+        fields: &[
+            int("slots", Default::Required, SIZE, "slots of the memory: how deep its stack is"),
+            float(
+                "dropout",
+                Default::Derived(Derived::ModelDropout),
+                DROPOUT,
+                "dropout before the layers that score the slots",
+            ),
+        ],
+        children: &[Children::any(LAYERS), Children::or(&["cell"], "grc")],
+    },
+    check,
+    lower: Lowering::Reduce(lower),
+};
+
+fn check(site: &Site<'_>, problems: &mut Problems) {
+    super::check(site, problems);
+    hands_on_a_memory(site, problems);
+}
+
+/// What a step gets: the element and its query, `[batch, width]` each, memory and candidates, `[batch, slots, width]` each, and
+/// how the step before was divided among the slots.
+#[derive(Clone, Copy)]
+struct Step {
+    x: Value,
+    query: Value,
+    memory: Value,
+    candidates: Value,
+    before: Value,
+}
+
+/// A chunk recurrence with chunks of one element. What depends on an element alone is computed for all of them before.
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+    let elements = group(l, block, place)?;
+    let x = input(l, block, elements)?;
+    let query = l.scoped("query", |l| projected(l, block, x))?;
+    let over = l.ragged(x)?;
+    let axis = l.new_axis("item");
+    let first = l.one(Op::Position, &[x], Attrs::from([("at", "first".into())]))?;
+    let empty = l.full(first, 0.0, 2)?;
+    let slots: usize = need(block.int("slots"), block, "slots")?;
+    let empty = l.one(Op::Repeat, &[empty], Attrs::from([("count", slots.into())]))?;
+    // No step went before the first one.
+    let before = l.full(empty, -1.0, 2)?;
+    let region = l.graph().add_region();
+    let carried = [(empty, "memory"), (empty, "candidates"), (before, "p")];
+    let [memory, candidates, before_step] = carried.map(|(value, hint)| {
+        let ty = l.graph().ty(value).clone();
+        l.graph().add_param(region, ty, hint)
+    });
+    let inside = l.with_axis(x, &axis);
+    let [item, question] = ["item", "query"].map(|hint| l.graph().add_param(region, inside.clone(), hint));
+    l.inside(region, |l| {
+        let at = |l: &mut Lower<'_>, item| l.one(Op::Position, &[item], Attrs::from([("at", "last".into())]));
+        let (x, query) = (at(l, item)?, at(l, question)?);
+        let next = step(l, block, Step { x, query, memory, candidates, before: before_step })?;
+        l.emit(Op::Yield, &next, Attrs::new())
+    })?;
+    let operands = vec![empty, empty, before, x, query];
+    let types = operands[..3].iter().map(|v| l.graph().ty(*v).clone()).collect();
+    let attrs = Attrs::from([
+        ("carried", 3_usize.into()),
+        ("size", 1_usize.into()),
+        ("cut", "position".into()),
+        ("over", over.as_str().into()),
+        ("axis", axis.as_str().into()),
+    ]);
+    let out =
+        l.emit_loop(NewNode { op: Op::Chunks, operands, attrs, types, body: Some(region), label: String::new() })?;
+    for (value, (_, hint)) in out.iter().zip(carried) {
+        l.graph().set_hint(*value, hint);
+    }
+    l.one(Op::Position, &[out[1]], Attrs::from([("at", "last".into())]))
+}
+
+/// `LN(W x + b)`; the norm is that of the cell.
+fn input(l: &mut Lower<'_>, block: &Block, elements: Value) -> Result<Value, Misfit> {
+    let (cell, _) = need(cell(block)?, block, "cell")?;
+    let width = Dim::Fixed(l.width);
+    let x = l.linear(elements, "input", width, &LinearInit::FanIn)?;
+    l.scoped(cell.variant, |l| l.norm(x, "norm"))
+}
+
+/// `LN(W drop(x) + b)`.
+fn projected(l: &mut Lower<'_>, block: &Block, x: Value) -> Result<Value, Misfit> {
+    let x = dropped(l, block, x)?;
+    let width = Dim::Fixed(l.width);
+    let y = l.linear(x, "linear", width, &LinearInit::FanIn)?;
+    l.norm(y, "norm")
+}
+
+fn dropped(l: &mut Lower<'_>, block: &Block, x: Value) -> Result<Value, Misfit> {
+    l.dropout(x, need(block.float("dropout"), block, "dropout")?)
+}
+
+/// Memory, candidates and probabilities after an element.
+fn step(l: &mut Lower<'_>, block: &Block, at: Step) -> Result<[Value; 3], Misfit> {
+    let beta = scores(l, block, at)?;
+    let divided = l.emit(Op::Allot, &[beta, at.before], Attrs::new())?;
+    let [p, below, above] = divided[..] else { return Err(Misfit("a step is divided in three ways".to_owned())) };
+    for (value, hint) in [(p, "p"), (below, "below"), (above, "above")] {
+        l.graph().set_hint(value, hint);
+    }
+    let newer = l.one(Op::Sub, &[at.candidates, at.memory], Attrs::new())?;
+    let memory = l.one(Op::AddScaled, &[at.memory, newer, above], Attrs::new())?;
+    let candidates = composed(l, block, at.x, (memory, below))?;
+    Ok([memory, candidates, p])
+}
+
+/// `beta = w drop(GELU(q + LN(W drop(candidate) + b))) + b'` for every slot, divided by the root of the width.
+fn scores(l: &mut Lower<'_>, block: &Block, at: Step) -> Result<Value, Misfit> {
+    let keys = l.scoped("key", |l| projected(l, block, at.candidates))?;
+    let query = l.one(Op::Spread, &[at.query, keys], Attrs::new())?;
+    let z = l.one(Op::Add, &[query, keys], Attrs::new())?;
+    let z = l.one(Op::Gelu, &[z], Attrs::new())?;
+    let z = dropped(l, block, z)?;
+    let beta = l.linear(z, "score", Dim::Fixed(1), &LinearInit::FanIn)?;
+    let beta = l.one(Op::Squeeze, &[beta], Attrs::new())?;
+    let by = 1.0 / (l.width as f64).sqrt();
+    l.one(Op::Scale, &[beta], Attrs::from([("by", by.into())]))
+}
+
+/// The new candidates, from the deepest slot to the top: `h_i = x + below_i (Cell(h_{i-1}, memory_i) - x)`, from x on.
+fn composed(l: &mut Lower<'_>, block: &Block, x: Value, (memory, below): (Value, Value)) -> Result<Value, Misfit> {
+    let (cell, function): (&Block, Cell) = need(cell(block)?, block, "cell")?;
+    let rank = l.graph().ty(memory).dims().len();
+    let empty = l.full(memory, 0.0, rank)?;
+    let region = l.graph().add_region();
+    let carried = [(x, "h"), (empty, "candidates")];
+    let [h, candidates] = carried.map(|(value, hint)| {
+        let ty = l.graph().ty(value).clone();
+        l.graph().add_param(region, ty, hint)
+    });
+    let slot = l.graph().add_param(region, Type::Tensor(Elem::Index, vec![]), "slot");
+    l.inside(region, |l| {
+        let held = l.one(Op::Pick, &[memory, slot], Attrs::new())?;
+        let share = l.one(Op::Pick, &[below, slot], Attrs::new())?;
+        let joined = l.scoped(cell.variant, |l| (function.step)(l, cell, &[h], held))?[0];
+        let change = l.one(Op::Sub, &[joined, x], Attrs::new())?;
+        let next = l.one(Op::AddScaled, &[x, change, share], Attrs::new())?;
+        let candidates = l.one(Op::Put, &[candidates, next, slot], Attrs::new())?;
+        l.emit(Op::Yield, &[next, candidates], Attrs::new())
+    })?;
+    let slots: usize = need(block.int("slots"), block, "slots")?;
+    let types = carried.map(|(value, _)| l.graph().ty(value).clone()).to_vec();
+    let (operands, attrs) = (vec![x, empty], Attrs::from([("bound", slots.into())]));
+    let out =
+        l.emit_loop(NewNode { op: Op::Recur, operands, attrs, types, body: Some(region), label: String::new() })?;
+    for (value, (_, hint)) in out.iter().zip(carried) {
+        l.graph().set_hint(*value, hint);
+    }
+    Ok(out[1])
+}
