@@ -33,6 +33,7 @@ use crate::kernel::product::Orientation;
 use crate::rng::Key;
 use arena::Arena;
 use counter::Counted;
+use loops::Searches;
 use group::{Pack, Partial, Task};
 use mask::Exprs;
 use rows::{Axis, Env};
@@ -128,6 +129,8 @@ pub struct Executor<T: Element> {
     tasks: Vec<Task<T>>,
     partials: Vec<Partial<T>>,
     tables: PositionTables<T>,
+    /// Searches that are not running.
+    searches: Searches,
     /// What the batch gives, by the names of `input` nodes.
     inputs: Vec<(&'static str, Val<T>)>,
     /// The names of the results, in the order in which the graph returns them.
@@ -189,6 +192,7 @@ impl<T: Element> Executor<T> {
             tasks: vec![],
             partials: vec![],
             tables: PositionTables::new(),
+            searches: Searches::default(),
             inputs: vec![],
             outputs: output_names(&plan),
             axes: axis_names(&plan),

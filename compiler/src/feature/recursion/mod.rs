@@ -5,6 +5,7 @@
 //! chain.
 
 mod balanced;
+mod beam;
 mod chain;
 
 use super::lowering::Cell;
@@ -19,8 +20,8 @@ use crate::spec::Block;
 pub(super) const SLOT: Slot = Slot {
     name: "recurse",
     doc: "Folds a sequence to one vector.",
-    features: &[balanced::BALANCED, chain::CHAIN],
-    planned: &["beam", "continuous", "ordered_memory"],
+    features: &[balanced::BALANCED, chain::CHAIN, beam::BEAM],
+    planned: &["continuous", "ordered_memory"],
 };
 
 /// Statements that make one vector of a sequence.
@@ -29,6 +30,28 @@ const REDUCERS: &[&str] = &["cell", "pool", "recurse"];
 /// The statement of a fold that makes one vector of its sequence.
 fn reducer(block: &Block) -> Option<&Block> {
     block.children.iter().find(|child| REDUCERS.contains(&child.slot))
+}
+
+/// The search in a balanced fold whose beams live on from level to level: it is all that stands there, and maps no leaves of
+/// its own.
+pub(super) fn aligned(fold: &Block) -> Option<&Block> {
+    let beam = reducer(fold).filter(|b| b.slot == "recurse" && b.variant == "beam")?;
+    let alone = !fold.children.iter().any(|b| LAYERS.contains(&b.slot));
+    let kept = fold.child("align").is_none_or(|align| align.variant != "none");
+    let own_leaves = beam.child("leaf").is_some_and(|leaf| leaf.variant != "none");
+    (alone && kept && !own_leaves).then_some(beam)
+}
+
+/// Nodes of a tree are single vectors: a cell that hands on more can't join them. True where it was reported.
+fn refuse_memories(block: &Block, problems: &mut Problems) -> bool {
+    let Some(cell) = reducer(block).filter(|r| r.slot == "cell") else { return false };
+    let Ok(Some((_, Cell { memories: 1.., .. }))) = self::cell(block) else { return false };
+    problems.report(
+        Diagnostic::new(Kind::CellNeedsChain, cell.span, format!("`{}` can't join two neighbours", cell.title()))
+            .label("it hands on a memory besides its vector")
+            .help("put it into a chain: `recurse chain { cell lstm }`"),
+    );
+    true
 }
 
 /// What holds for every fold: what stands in it, and where it stands.
