@@ -102,7 +102,7 @@ impl Analysis<'_> {
         for value in inside.collect::<Vec<_>>() {
             self.raise(value, self.reach(nodes), Cause { node: id, from: Some(nodes), why: Why::Flows });
             if let Some(reach) = whole {
-                self.raise(value, reach, Cause { node: id, from: Some(nodes), why: Why::Pool(Op::Fold) });
+                self.raise(value, reach, Cause { node: id, from: Some(nodes), why: Why::Pool(node.op) });
             }
         }
         for next in loops::yielded(self.graph, id).to_vec() {
@@ -110,6 +110,18 @@ impl Analysis<'_> {
             for value in params.iter().chain(&node.results) {
                 self.raise(*value, self.reach(next), flows(next));
             }
+        }
+    }
+
+    /// Rows of their own that do not look at one another.
+    pub(super) fn part(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let (Some(body), Some(&x)) = (node.body, node.operands.first()) else { return };
+        for param in self.graph.params(body).to_vec() {
+            self.raise(param, self.reach(x), Cause { node: id, from: Some(x), why: Why::Flows });
+        }
+        for (result, next) in node.results.iter().zip(loops::yielded(self.graph, id).to_vec()) {
+            self.raise(*result, self.reach(next), Cause { node: id, from: Some(next), why: Why::Flows });
         }
     }
 

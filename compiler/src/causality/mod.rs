@@ -164,6 +164,7 @@ impl Analysis<'_> {
             Dependence::Recur => self.recur(id),
             Dependence::Chunks => self.chunks(id),
             Dependence::Fold => self.fold(id),
+            Dependence::Part => self.part(id),
             Dependence::Backward => self.everything(id, Why::Backward),
         }
     }

@@ -745,6 +745,64 @@ model m {
 }
 "#;
 
+    /// Soft beams need the parents of all pairs.
+    SoftNeedsParents = "soft-needs-parents", Error,
+        summary: "A softened beam needs what all pairs are joined to.",
+        doc: "`select one_soft` mixes what has no beam of its own, so every pair must have been joined: `score parent` does that before it scores.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    recurse beam {
+        size: 3
+        select one_soft
+        cell gru
+    }
+    readout root
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recurse beam {
+        size: 3
+        score parent
+        select one_soft
+        cell gru
+    }
+    readout root
+}
+"#;
+
+    /// There are no beams to align.
+    AlignNeedsBeams = "align-needs-beams", Error,
+        summary: "`align` stands where no beams are.",
+        doc: "`align` says which beams of the chunks of a balanced fold belong together. There are such beams where a `recurse beam` is all that stands in the fold; layers beside it, and its own `leaf`, work on single vectors.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    recurse balanced {
+        arity: 4
+        align string
+        pool mean
+    }
+    readout root
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recurse balanced {
+        arity: 4
+        align string
+        recurse beam {
+            size: 3
+            cell gru
+        }
+    }
+    readout root
+}
+"#;
+
     /// The cell hands on a memory, which only a chain carries.
     CellNeedsChain = "cell-needs-chain", Error,
         summary: "The cell hands on a memory, which only a chain carries.",

@@ -21,6 +21,10 @@ pub(crate) enum Lowering {
     Cell(Cell),
     /// `leaf`: the elements of a fold, from the states before it.
     Leaf(fn(&mut Lower<'_>, &Block, Value) -> Result<Value, Misfit>),
+    /// `score`: how good a pair is.
+    Score(Score),
+    /// `select`, `align`: nothing of its own; the statement around it reads its fields.
+    Setting,
     /// `gate`: how the result of a group is mixed with its input.
     Gate(fn(&mut Lower<'_>, &Block, &Mix) -> Result<Value, Misfit>),
     /// `inject`: what the layers get in a step, from the state and the input of the recurrence, in this order.
@@ -47,6 +51,15 @@ pub(crate) struct Cell {
 }
 
 type CellStep = fn(&mut Lower<'_>, &Block, &[Value], Value) -> Result<Vec<Value>, Misfit>;
+
+/// What scores two neighbours.
+#[derive(Clone, Copy)]
+pub(crate) struct Score {
+    /// Whether it reads what they are joined to instead of the two of them.
+    pub(crate) of_parent: bool,
+    /// The score `f32[batch]`, from the pair `f32[batch, pair, width]` or from the vector that it becomes.
+    pub(crate) function: fn(&mut Lower<'_>, &Block, Value) -> Result<Value, Misfit>,
+}
 
 /// What a gate can use.
 #[derive(Clone, Copy, Debug)]

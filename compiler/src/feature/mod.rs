@@ -6,6 +6,7 @@
 //! Features emit into the context of `lower`, and `lower` finds them in this table; `ir`, `pass` and `plan` know nothing
 //! of either.
 
+mod align;
 mod attention;
 mod cell;
 mod embed;
@@ -25,6 +26,8 @@ mod readout;
 mod recurrence;
 mod recursion;
 mod scan;
+mod score;
+mod select;
 mod stack;
 mod update;
 
@@ -89,6 +92,9 @@ pub const SLOTS: &[Slot] = &[
     update::SLOT,
     recursion::SLOT,
     leaf::SLOT,
+    score::SLOT,
+    select::SLOT,
+    align::SLOT,
     cell::SLOT,
     pool::SLOT,
     readout::SLOT,
@@ -96,7 +102,7 @@ pub const SLOTS: &[Slot] = &[
 ];
 
 /// Keywords that are kept for features to come.
-pub const PLANNED: &[&str] = &["score", "select", "align", "confidence", "norm"];
+pub const PLANNED: &[&str] = &["confidence", "norm"];
 
 /// The slot of a keyword.
 pub fn slot(keyword: &str) -> Option<&'static Slot> {

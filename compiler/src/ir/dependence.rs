@@ -36,8 +36,10 @@ pub enum Dependence {
     Recur,
     /// A chunk recurrence: carried values from chunk to chunk, slices, and where the chunks are cut.
     Chunks,
-    /// A balanced fold: what stands in its region, and how many nodes there are, hangs on all positions of the axis.
+    /// A balanced fold or a beam search: what stands in its region, and how many nodes there are, hangs on all positions of the axis.
     Fold,
+    /// A part of a loop's region, which runs on rows of its own: what it yields.
+    Part,
     /// On everything: ops of the backward run, in which later positions come first.
     Backward,
     /// No results.

@@ -20,9 +20,9 @@ pub struct Layout {
     pub given: usize,
     /// Region parameters that come from the tape.
     pub saved: usize,
-    /// 1 for the `step` parameter of a `recur`.
+    /// 1 for the last parameter where no operand stands for it: the `step` of a `recur`, the pair that a `beam` scores.
     pub step: usize,
-    /// 1 when the body yields a `go` condition.
+    /// 1 for the last yielded value where no result stands for it: the `go` condition of a `recur`, the score of a `beam`.
     pub go: usize,
 }
 
@@ -51,7 +51,12 @@ pub fn layout(graph: &Graph, node: NodeId) -> Layout {
             Layout { carried: operands, step: 1, go, ..Layout::default() }
         }
         // The carried value of a fold changes its type: nodes go in, a vector comes out.
-        Op::Fold => Layout { carried: 1.min(operands), given: yields.saturating_sub(1), ..Layout::default() },
+        Op::Fold | Op::Part => {
+            Layout { carried: 1.min(operands), given: yields.saturating_sub(1), ..Layout::default() }
+        }
+        Op::Beam => {
+            Layout { carried: 1.min(operands), given: yields.saturating_sub(2), step: 1, go: 1, ..Layout::default() }
+        }
         Op::Chunks => {
             let carried = count(graph, node, "carried");
             let (sliced, given) = (operands.saturating_sub(carried), yields.saturating_sub(carried));
@@ -59,8 +64,11 @@ pub fn layout(graph: &Graph, node: NodeId) -> Layout {
         }
         _ => {
             let (carried, sliced) = (count(graph, node, "carried"), count(graph, node, "outputs"));
-            let (given, saved) = (yields.saturating_sub(carried), params.saturating_sub(carried + sliced));
-            Layout { tape: 1, carried, sliced, given, saved, ..Layout::default() }
+            // Of a beam, the cotangent of the score comes besides, and that of the scored pair goes.
+            let pair = usize::from(n.attrs.contains_key("beams"));
+            let (given, saved) =
+                (yields.saturating_sub(carried + pair), params.saturating_sub(carried + sliced + pair));
+            Layout { tape: 1, carried, sliced, given, saved, step: pair, go: pair }
         }
     }
 }
@@ -81,6 +89,20 @@ pub fn tape(graph: &Graph, node: NodeId) -> Option<Value> {
     graph.node(node).results.last().copied().filter(|v| *graph.ty(*v) == Type::Tape)
 }
 
+/// Whether a loop can be differentiated: it saves, and an `unwind` runs backwards what it did.
+pub fn is_forward(op: Op) -> bool {
+    matches!(op, Op::Recur | Op::Chunks | Op::Fold | Op::Beam | Op::Part)
+}
+
+/// The part of a beam's region with this role.
+pub fn part(graph: &Graph, region: RegionId, role: &str) -> Option<NodeId> {
+    let is_part = |n: &NodeId| {
+        let node = graph.node(*n);
+        node.op == Op::Part && node.attrs.get("role").and_then(Attr::text) == Some(role)
+    };
+    graph.nodes(region).iter().copied().find(is_part)
+}
+
 /// The forward loop that made a tape. A tape of an inner loop reaches the inner `unwind` through the tape of the loop
 /// around it.
 pub fn forward(graph: &Graph, tape: Value) -> Option<NodeId> {
@@ -88,7 +110,7 @@ pub fn forward(graph: &Graph, tape: Value) -> Option<NodeId> {
         return None;
     }
     match graph.def(tape) {
-        Def::Result(node, _) => matches!(graph.node(node).op, Op::Recur | Op::Chunks | Op::Fold).then_some(node),
+        Def::Result(node, _) => is_forward(graph.node(node).op).then_some(node),
         Def::Param(region, n) => forward(graph, saved_source(graph, region, n)?),
     }
 }
@@ -129,6 +151,11 @@ impl Cut {
     /// One chunk takes all elements, however many there are.
     pub fn flat(self) -> Self {
         Self { arity: usize::MAX / 2, ..self }
+    }
+
+    /// One chunk takes all elements of a row.
+    pub fn whole() -> Self {
+        Self { arity: usize::MAX / 2, strict: false, by_batch: false }
     }
 
     /// Elements of a chunk (the last one may have fewer) where a row has `length` elements.

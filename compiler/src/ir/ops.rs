@@ -223,6 +223,10 @@ ops! {
     Chunks = "chunks" () {carried, size, count, cut, over, axis} => declared, none, region, Chunks [Variadic, Loop];
     /// Balanced fold: cuts every row into chunks of `arity`, runs its region on all chunks of all rows at once (inside, a row is a chunk), and goes on with the vectors that it yields, until one is left. Further results are means of further yielded numbers over the chunks of a row.
     Fold = "fold" () {arity, last, plan, flat, over, axis} => declared, none, region, Fold [Variadic, Loop];
+    /// Beam search over binary trees: joins neighbours of a row until one node is left, keeps the best `beams` ways of doing so, and gives the mean of their roots by the softmax of their scores. Its region has a `part` that joins two nodes and one that scores a pair. With an `arity` the search runs on chunks, and then on chunks of their roots, whose beams `align` brings together.
+    Beam = "beam" () {beams, compose, overflow, noise, draws, align, keep_best, arity, last, plan, flat, over, axis} => declared, none, region, Fold [Variadic, Loop];
+    /// Part of the region of a `beam`, on rows of its own: with `role: join` the pairs of nodes that are joined, with `role: score` those that are scored.
+    Part = "part" () {role} => declared, none, region, Part [Variadic, Loop];
     /// What a region hands to the next step; for `recur` a last boolean says which rows accept the step.
     Yield = "yield" () {} => nothing, none, free, Effect [Variadic, Terminator, Effect];
     /// Values of this step that the backward loop reads.
@@ -284,8 +288,8 @@ ops! {
     BinaryCrossEntropyGrad = "binary_cross_entropy_grad" (dy, logits, labels; weights) {} => second, none, transcendental, Backward;
     /// Gradient of `average`: `dy / count` everywhere.
     AverageGrad = "average_grad" (dy, x) {} => second, none, elementwise, Backward;
-    /// The backward loop of a `recur`, `chunks` or `fold`: runs its region over the taped steps from the last to the first. Region parameters: cotangents of the carried values after the step, of the step's outputs, then the saved values. It yields cotangents of the carried values before the step, of the step's slices, then contributions to captured values, which are summed.
-    Unwind = "unwind" () {carried, outputs, slices, axis, over, bound, size, count, arity, last, plan} => declared, none, region, Backward [Variadic, Loop];
+    /// The backward loop of a `recur`, `chunks`, `fold`, `beam` or `part`: runs its region over the taped steps from the last to the first. Region parameters: cotangents of the carried values after the step, of the step's outputs, then the saved values. It yields cotangents of the carried values before the step, of the step's slices, then contributions to captured values, which are summed.
+    Unwind = "unwind" () {carried, outputs, slices, axis, over, bound, size, count, arity, last, plan, beams, role} => declared, none, region, Backward [Variadic, Loop];
     /// Adds `x` to the gradient of the parameter `param`.
     Accumulate = "accumulate" (x) {param} => nothing, none, elementwise, Effect [Effect];
 }

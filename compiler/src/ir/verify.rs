@@ -4,8 +4,8 @@
 //! region or in a region around it. No value depends on itself.
 //!
 //! **Structure.** Every region ends with its only terminator: `return` for the outermost, `yield` for bodies. Loops have a
-//! body and nothing else has. Inputs and parameters lie in the outermost region. `save` lies in a body of `recur`,
-//! `chunks` or `fold`, at most one in each.
+//! body and nothing else has. Inputs and parameters lie in the outermost region. `save` lies in the body of a
+//! forward loop, at most one in each.
 //!
 //! **Types.** Operand count, attribute names and result types agree with the op's row. Attributes that an op cannot do
 //! without are there and of their kind. Symbolic axes are those of a batch, those that only a task knows, and inside a
@@ -24,11 +24,19 @@
 //! **`fold`.** One operand: nodes `f32[batch, over, ..]`. Region parameter: `f32[batch, axis, ..]`. Yields: a vector
 //! `f32[batch, ..]`, then numbers `f32[batch]`. Results: the same types, then a tape exactly when the body saves.
 //!
+//! **`beam`.** As a `fold`, with two region parameters: two nodes to be joined, `f32[batch, axis, ..]`, and what is scored: two
+//! nodes, or with `compose: every` a vector `f32[batch, ..]`. Yields: a vector, numbers `f32[batch]`, and last the score
+//! `f32[batch]`. Results: the vector, the numbers, a tape exactly when the body saves. The body has a `part` of each role.
+//!
+//! **`part`.** Lies in the body of a `beam`. Region parameter: the type of its operand. Results: the yielded types, then a tape
+//! exactly when the body saves.
+//!
 //! **`unwind`.** Operands: the tape of a forward loop, `carried` cotangents, `outputs` cotangents `[batch, over, ..]`.
 //! Region parameters: the carried types, one slice per output, then the saved values of the forward loop. Yields: the
 //! carried types, `slices` of type `[batch, axis, ..]`, then captured contributions. Results: the same with `over`
 //! for `axis` in the slices. Of a `fold`, the one carried value is a vector `[batch, ..]` as operand and parameter, nodes
-//! `[batch, axis, ..]` as yielded value and nodes `[batch, over, ..]` as result; outputs are `f32[batch]`, and there are no slices.
+//! `[batch, axis, ..]` as yielded value and nodes `[batch, over, ..]` as result; outputs are `f32[batch]`, and there are no slices. Of a `beam` the same; its last region parameter is the cotangent of the
+//! score, its last yielded value that of the pair. Of a `part`, cotangents of its results give one of its operand.
 //!
 //! A graph without violations runs through every pass and the cost rules without panic. Not checked: element kinds of
 //! operands beyond what shape rules ask, and whether a stream is meant to be shared.
@@ -81,6 +89,8 @@ pub fn verify(graph: &Graph) -> Result<(), Vec<Violation>> {
                 Op::Recur => checker.recur(node),
                 Op::Chunks => checker.chunks(node),
                 Op::Fold => checker.fold(node),
+                Op::Beam => checker.beam(node),
+                Op::Part => checker.part(node),
                 Op::Unwind => checker.unwind(node),
                 _ => {}
             }
@@ -151,8 +161,8 @@ impl Checker<'_> {
         if node.op.has(Flag::Leaf) && node.region != MAIN {
             self.say(id, "inputs and parameters lie in the outermost region");
         }
-        if node.op == Op::Save && !matches!(owner, Some(Op::Recur | Op::Chunks | Op::Fold)) {
-            self.say(id, "`save` lies in the body of `recur`, `chunks` or `fold`");
+        if node.op == Op::Save && !owner.is_some_and(loops::is_forward) {
+            self.say(id, "`save` lies in the body of a forward loop");
         }
         let expected = if node.region == MAIN { Op::Return } else { Op::Yield };
         if node.op.has(Flag::Terminator) && node.op != expected {
@@ -358,7 +368,62 @@ impl Checker<'_> {
         self.expect(id, "results", &self.types(&node.results), &[given, tape].concat());
     }
 
-    /// The `unwind` of `forward`, which is a fold.
+    fn beam(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let (Some(over), Some(axis)) = (word(node, "over"), word(node, "axis")) else { return };
+        let [nodes] = &self.types(&node.operands)[..] else { return self.say(id, "a search has one operand") };
+        let (params, yields) = self.bodies(id);
+        let Some(pair) = replace_axis(nodes, over, axis).filter(Type::is_real) else {
+            return self.say(id, format!("a search takes f32[batch, {over}, ..], not {nodes}"));
+        };
+        let scored = if word(node, "compose") == Some("every") { without_axis(nodes) } else { pair.clone() };
+        self.expect(id, "region parameters", &params, &[pair, scored]);
+        let number = Type::real([Dim::sym(BATCH)]);
+        let numbers = vec![number.clone(); yields.len().saturating_sub(2)];
+        let given = [vec![without_axis(nodes)], numbers].concat();
+        self.expect(id, "yielded values", &yields, &[given.clone(), vec![number]].concat());
+        let tape: Vec<Type> = self.tape_type(id).into_iter().collect();
+        self.expect(id, "results", &self.types(&node.results), &[given, tape].concat());
+        let Some(body) = node.body else { return };
+        if ["join", "score"].iter().any(|role| loops::part(self.graph, body, role).is_none()) {
+            self.say(id, "the body of a search has a part that joins and one that scores");
+        }
+    }
+
+    fn part(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        if self.graph.owner(node.region).map(|owner| self.graph.node(owner).op) != Some(Op::Beam) {
+            return self.say(id, "a part lies in the body of a `beam`");
+        }
+        let operands = self.types(&node.operands);
+        if operands.len() != 1 {
+            return self.say(id, "a part has one operand");
+        }
+        let (params, yields) = self.bodies(id);
+        self.expect(id, "region parameters", &params, &operands);
+        let tape: Vec<Type> = self.tape_type(id).into_iter().collect();
+        self.expect(id, "results", &self.types(&node.results), &[yields, tape].concat());
+    }
+
+    /// The `unwind` of `forward`, which is a part.
+    fn unwind_part(&mut self, id: NodeId, forward: NodeId) {
+        let (node, forward) = (self.graph.node(id), self.graph.node(forward));
+        let parts = loops::layout(self.graph, id);
+        let (Some(x), Some(body)) = (forward.operands.first(), forward.body) else { return };
+        let x = self.graph.ty(*x).clone();
+        let save = loops::save(self.graph, body);
+        let saved = save.map_or(vec![], |s| self.types(&self.graph.node(s).operands));
+        let seeds = self.types(&node.operands)[1..].to_vec();
+        let (params, yields) = self.bodies(id);
+        self.expect(id, "region parameters", &params, &[seeds, saved].concat());
+        if parts.carried > 1 || parts.carried > yields.len() {
+            return self.say(id, format!("{} carried values of a part", parts.carried));
+        }
+        self.expect(id, "yielded carried values", &yields[..parts.carried], &vec![x; parts.carried]);
+        self.expect(id, "results", &self.types(&node.results), &yields);
+    }
+
+    /// The `unwind` of `forward`, which is a fold or a search.
     fn unwind_fold(&mut self, id: NodeId, forward: NodeId) {
         let node = self.graph.node(id);
         let forward = self.graph.node(forward);
@@ -371,7 +436,8 @@ impl Checker<'_> {
         let seeds = [vec![without_axis(&nodes); parts.carried], numbers].concat();
         self.expect(id, "operands", &self.types(&node.operands), &[vec![Type::Tape], seeds.clone()].concat());
         let (params, yields) = self.bodies(id);
-        self.expect(id, "region parameters", &params, &[seeds, saved].concat());
+        let number: Vec<Type> = (0..parts.step).map(|_| Type::real([Dim::sym(BATCH)])).collect();
+        self.expect(id, "region parameters", &params, &[seeds, saved, number].concat());
         let (over, axis) = (word(node, "over").unwrap_or_default(), word(node, "axis").unwrap_or_default());
         let Some(inside) = replace_axis(&nodes, over, axis) else {
             return self.say(id, format!("the nodes of the fold have no axis {over}"));
@@ -379,7 +445,7 @@ impl Checker<'_> {
         if parts.carried > 1 || parts.carried > yields.len() {
             return self.say(id, format!("{} carried values of a fold", parts.carried));
         }
-        let (kept, captured) = yields.split_at(parts.carried);
+        let (kept, captured) = yields[..yields.len().saturating_sub(parts.go)].split_at(parts.carried);
         self.expect(id, "yielded carried values", kept, &vec![inside; parts.carried]);
         let results = [vec![nodes; parts.carried], captured.to_vec()].concat();
         self.expect(id, "results", &self.types(&node.results), &results);
@@ -392,12 +458,16 @@ impl Checker<'_> {
         let Some(forward) = node.operands.first().and_then(|t| loops::forward(self.graph, *t)) else {
             return self.say(id, "the first operand is not the tape of a forward loop");
         };
-        let of_fold = self.graph.node(forward).op == Op::Fold;
-        if of_fold != node.attrs.contains_key("arity") {
-            return self.say(id, "an `unwind` has the `arity` of its forward loop exactly when that is a fold");
+        let of = self.graph.node(forward).op;
+        let has = |name: &str| node.attrs.contains_key(name);
+        let folds = of == Op::Beam || (of == Op::Fold) == has("arity");
+        if !folds || (of == Op::Beam) != has("beams") || (of == Op::Part) != has("role") {
+            return self.say(id, "an `unwind` has the `arity`, `beams` or `role` of its forward loop");
         }
-        if of_fold {
-            return self.unwind_fold(id, forward);
+        match of {
+            Op::Fold | Op::Beam => return self.unwind_fold(id, forward),
+            Op::Part => return self.unwind_part(id, forward),
+            _ => {}
         }
         let save = self.graph.node(forward).body.and_then(|b| loops::save(self.graph, b));
         let saved = save.map_or(vec![], |s| self.types(&self.graph.node(s).operands));
@@ -463,6 +533,7 @@ fn required(op: Op) -> &'static [&'static str] {
     match op {
         Op::Chunks => &["carried", "over", "axis"],
         Op::Fold => &["arity", "over", "axis"],
+        Op::Beam => &["beams", "over", "axis"],
         Op::Unwind => &[],
         Op::Attention | Op::AttentionGrad => &["heads"],
         Op::Rotate => &["kind", "heads"],
@@ -484,14 +555,20 @@ fn wrong_kind(name: &str, attr: &Attr) -> Option<&'static str> {
         "rank" | "start" | "width" | "carried" | "outputs" | "slices" | "lag" => {
             (attr.int().is_some_and(|n| n >= 0), "a count")
         }
-        "heads" | "size" | "count" => (attr.int().is_some_and(|n| n > 0), "a positive count"),
+        "heads" | "size" | "count" | "beams" => (attr.int().is_some_and(|n| n > 0), "a positive count"),
         "arity" => (attr.int().is_some_and(|n| n > 1), "a count above 1"),
         "last" => (one_of(&["merge", "strict"]), "`merge` or `strict`"),
         "plan" => (one_of(&["row", "batch"]), "`row` or `batch`"),
         "p" | "dropout" => (attr.float().is_some_and(|p| (0.0..1.0).contains(&p)), "a probability below 1"),
         "value" | "by" | "eps" | "threshold" => (attr.float().is_some(), "a number"),
-        "when" | "transpose" | "flat" | "tied" => (one_of(&["true", "false"]), "`true` or `false`"),
+        "when" | "transpose" | "flat" | "tied" | "keep_best" => (one_of(&["true", "false"]), "`true` or `false`"),
         "side" => (one_of(&["left", "right"]), "`left` or `right`"),
+        "role" => (one_of(&["join", "score"]), "`join` or `score`"),
+        "compose" => (one_of(&["chosen", "every"]), "`chosen` or `every`"),
+        "overflow" => (one_of(&["prune", "soften"]), "`prune` or `soften`"),
+        "noise" => (one_of(&["gumbel", "none"]), "`gumbel` or `none`"),
+        "draws" => (one_of(&["row", "level"]), "`row` or `level`"),
+        "align" => (one_of(&["sampled", "uniform", "string"]), "`sampled`, `uniform` or `string`"),
         "at" => (one_of(&["first", "last", "before_last"]), "`first`, `last` or `before_last`"),
         "act" => (one_of(&["gelu", "relu"]), "`gelu` or `relu`"),
         _ => (true, ""),

@@ -4,7 +4,7 @@
 //! a loop die together. A loop's interface shrinks part by part: carried values, sequences, outputs, saved values
 //! with the parameters of the `unwind` that reads them, slices and captured contributions. What tells a loop
 //! how many rows and tokens there are stays: one carried value of a `recur`, one sequence of a `chunks`, the nodes of a
-//! `fold`, the tape of an `unwind`.
+//! `fold`, `beam` or `part`, the tape of an `unwind`.
 
 use std::collections::BTreeSet;
 
@@ -81,7 +81,7 @@ impl Marks<'_> {
             self.need(owner);
         }
         match n.op {
-            Op::Recur | Op::Chunks | Op::Fold | Op::Unwind => self.need_loop(node),
+            Op::Recur | Op::Chunks | Op::Fold | Op::Beam | Op::Part | Op::Unwind => self.need_loop(node),
             Op::Yield | Op::Save => {}
             _ => n.operands.iter().for_each(|v| self.want(*v)),
         }
@@ -97,7 +97,7 @@ impl Marks<'_> {
             self.want_at(&n.operands, 0);
         }
         if parts.go > 0 {
-            self.want_at(loops::yielded(self.graph, node), parts.carried);
+            self.want_at(loops::yielded(self.graph, node), parts.carried + parts.given);
         }
     }
 
@@ -161,7 +161,9 @@ impl Marks<'_> {
             let params = self.graph.params(body);
             let parts = loops::layout(self.graph, node);
             let range = match n.op {
-                Op::Recur | Op::Fold => 0..parts.carried,
+                Op::Recur | Op::Fold | Op::Beam | Op::Part => 0..parts.carried,
+                // A search gives the gradients of what it joined to what it was made of.
+                Op::Unwind if parts.step > 0 => 0..parts.carried,
                 Op::Chunks => parts.carried..parts.carried + parts.sliced,
                 _ => continue,
             };
@@ -203,7 +205,8 @@ impl Shrunk {
         let yields = (0..loops::yielded(graph, node).len())
             .map(|i| match i {
                 _ if i < parts.carried => params[i],
-                _ => parts.go > 0 || results[i],
+                _ if parts.go > 0 && i == parts.carried + parts.given => true,
+                _ => results[i],
             })
             .collect();
         let taped = loops::tape(graph, node).is_some_and(|t| live.contains(&t));
@@ -233,7 +236,7 @@ impl Shrunk {
         let op = graph.node(node).op;
         let count = |list: &[bool]| list.iter().filter(|k| **k).count();
         let carried = count(&self.params[..parts.carried]);
-        if !matches!(op, Op::Recur | Op::Fold) {
+        if matches!(op, Op::Chunks | Op::Unwind) {
             graph.set_attr(node, "carried", carried.into());
         }
         if op == Op::Unwind {

@@ -66,6 +66,13 @@ fn mark(graph: &Graph, id: NodeId, active: &mut BTreeSet<Value>) {
             active.insert(param);
         }
     }
+    if node.op == Op::Beam {
+        // Both kinds of pairs are made of the leaves and of what was joined, and every score weighs in the root.
+        let params = graph.params(body);
+        if params.iter().chain(yields).any(|v| active.contains(v)) {
+            active.extend(params.iter().chain(node.results.first()));
+        }
+    }
     for (n, &result) in node.results.iter().enumerate() {
         let from_init = n < carried && active.contains(&node.operands[n]);
         if (from_init || yields.get(n).is_some_and(|y| active.contains(y))) && graph.ty(result).is_real() {
@@ -180,6 +187,10 @@ impl Differentiator<'_> {
     /// Differentiates a loop.
     fn unwind(&mut self, id: NodeId, node: &Node, dy: &[Option<Value>], place: Place, cotangents: &mut Cotangents) {
         let Some(body) = node.body else { return };
+        if node.op == Op::Beam {
+            self.unwind_beam(id, node, dy, place, cotangents);
+            return;
+        }
         let parts = layout(self.graph, id);
         let yields = yielded(self.graph, id).to_vec();
         let carried = self.carried_with_cotangent(body, parts, &yields, dy);
@@ -201,8 +212,8 @@ impl Differentiator<'_> {
         let params = self.graph.params(body).to_vec();
         let mut results = vec![];
         for (k, &n) in carried.iter().enumerate() {
-            // Of a fold, what goes in has another type than what comes out.
-            let like = if node.op == Op::Fold { params[n] } else { self.graph.params(back)[k] };
+            // Of a fold and of a part, what goes in has another type than what comes out.
+            let like = if matches!(node.op, Op::Fold | Op::Part) { params[n] } else { self.graph.params(back)[k] };
             let cotangent = local.get(&params[n]).copied();
             results.push(cotangent.unwrap_or_else(|| self.zeros(inner, label, like)));
         }
@@ -223,6 +234,60 @@ impl Differentiator<'_> {
         let gradients = self.insert(place, new);
         let targets = carried.iter().chain(&slices).map(|n| node.operands[*n]).chain(captured);
         for (target, gradient) in targets.zip(gradients) {
+            self.add(target, Some(gradient), place, label, cotangents);
+        }
+    }
+
+    /// Differentiates a beam search: besides what a fold has, the body gets the cotangent of the score of a pair, as its last
+    /// parameter, and yields the cotangent of the pair, as its last value.
+    fn unwind_beam(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        dy: &[Option<Value>],
+        place: Place,
+        cotangents: &mut Cotangents,
+    ) {
+        let Some(body) = node.body else { return };
+        let parts = layout(self.graph, id);
+        let yields = yielded(self.graph, id).to_vec();
+        let outputs: Vec<usize> = (parts.carried..parts.carried + parts.given).filter(|n| dy[*n].is_some()).collect();
+        let back = self.graph.add_region();
+        let inner = Place { region: back, before: None };
+        let label = node.label.as_str();
+        let mut local = Cotangents::new();
+        let score = parts.carried + parts.given;
+        let mut seed = |d: &mut Self, n: usize| {
+            let ty = d.graph.ty(yields[n]).clone();
+            let param = d.graph.add_param(back, ty, "d");
+            d.add(yields[n], Some(param), inner, label, &mut local);
+            param
+        };
+        seed(self, 0);
+        for &n in &outputs {
+            seed(self, n);
+        }
+        let scored = seed(self, score);
+        let forward: Vec<NodeId> = self.graph.nodes(body).to_vec();
+        self.backward(&forward[..forward.len().saturating_sub(1)], inner, &mut local);
+
+        let captured: Vec<Value> =
+            local.keys().copied().filter(|v| !self.graph.encloses(body, self.graph.scope(*v))).collect();
+        let pairs = self.graph.params(body).to_vec();
+        let of_pairs =
+            |d: &mut Self, n: usize| local.get(&pairs[n]).copied().unwrap_or_else(|| d.zeros(inner, label, pairs[n]));
+        let (joined, scored_pair) = (of_pairs(self, 0), of_pairs(self, 1));
+        let contributions = captured.iter().map(|v| local[v]);
+        let results: Vec<Value> = std::iter::once(joined).chain(contributions).chain([scored_pair]).collect();
+        self.emit(inner, label, Op::Yield, &results, Attrs::new());
+
+        prune(self.graph, back);
+        self.tape(id, body, back);
+        self.graph.move_param_last(back, scored);
+        let types = [&node.operands[0]].into_iter().chain(&captured).map(|v| self.graph.ty(*v).clone()).collect();
+        let new = self.unwind_node(id, back, place, dy, (&[0], &outputs, 0), types);
+        let gradients = self.insert(place, new);
+        for (target, gradient) in [node.operands[0]].into_iter().chain(captured).zip(gradients) {
             self.add(target, Some(gradient), place, label, cotangents);
         }
     }
@@ -248,7 +313,7 @@ impl Differentiator<'_> {
             ("outputs", outputs.len().into()),
             ("slices", slices.into()),
         ]);
-        for name in ["axis", "over", "bound", "size", "count", "arity", "last", "plan"] {
+        for name in ["axis", "over", "bound", "size", "count", "arity", "last", "plan", "beams", "role"] {
             attrs.extend(node.attrs.get(name).map(|a| (name, a.clone())));
         }
         NewNode { op: Op::Unwind, operands, attrs, types, body: Some(back), label: node.label }

@@ -154,6 +154,10 @@ impl<T: Element> Executor<T> {
             Op::Recur => self.recur(node, env)?,
             Op::Chunks => self.chunks(node, env)?,
             Op::Fold => self.fold(node, env)?,
+            Op::Beam => self.beam(node, env)?,
+            Op::Part => self.part(node, env)?,
+            Op::Unwind if node.attrs.contains_key("beams") => self.unbeam(step, node, env)?,
+            Op::Unwind if node.attrs.contains_key("role") => self.unpart(step, node)?,
             Op::Unwind if Cut::of(node).is_some() => self.unfold(step, node, env)?,
             Op::Unwind => self.unwind(step, node, env)?,
             Op::Yield | Op::Save | Op::Return => {}

@@ -36,6 +36,7 @@ use crate::rng::Key;
 use arena::Arena;
 use counter::Counted;
 use group::{Pack, Partial, Task};
+use loops::Searches;
 use mask::Exprs;
 use rows::{Axis, Env};
 use storage::{Buffer, Element, List};
@@ -138,6 +139,8 @@ pub struct Executor<T: Element> {
     tasks: Vec<Task<T>>,
     partials: Vec<Partial<T>>,
     tables: PositionTables<T>,
+    /// Searches that are not running.
+    searches: Searches,
     /// What the batch gives, by the names of `input` nodes.
     inputs: Vec<(&'static str, Val<T>)>,
     /// The names of the results, in the order in which the graph returns them.
@@ -199,6 +202,7 @@ impl<T: Element> Executor<T> {
             tasks: vec![],
             partials: vec![],
             tables: PositionTables::new(),
+            searches: Searches::default(),
             inputs: vec![],
             outputs: output_names(&plan),
             axes: axis_names(&plan),

@@ -5,6 +5,7 @@ use rtc_compiler::ir::types::Type;
 use rtc_compiler::plan::Plan;
 
 use super::arena::Arena;
+use super::loops::Traced;
 use super::rows::{Bounds, Env, gather};
 use super::storage::{Buffer, Element, List, Plain, Shared};
 
@@ -28,6 +29,8 @@ pub struct Tape<T: Element> {
     pub steps: List<TapeStep<T>>,
     /// The body whose `saves` are the saved values.
     pub body: RegionId,
+    /// Of a `beam`, how it went.
+    pub search: Option<Traced<T>>,
 }
 
 /// One step of a loop.
@@ -35,10 +38,11 @@ pub struct Tape<T: Element> {
 pub struct TapeStep<T: Element> {
     /// The rows that took the step, as the body saw them.
     pub env: Env,
-    /// Their indices among the rows that entered the loop, of a fold the row of every chunk; `None` for all rows, each
+    /// Their indices among the rows that entered the loop, of a fold the row of every chunk, of a `beam` that of every pair; `None` for all rows, each
     /// once.
     pub rows: Option<Shared<List<usize>>>,
-    /// For chunks: where each row's chunk starts in the row.
+    /// For chunks: where each row's chunk starts in the row. For pairs of a `beam`: the step of the record in the upper half of
+    /// the bits, and the place among its pairs in the lower one.
     pub starts: List<usize>,
     /// The saved values.
     pub saved: List<Val<T>>,
@@ -86,7 +90,8 @@ impl<T: Element> Tape<T> {
     fn select(&self, plan: &Plan, env: &Env, rows: &[usize]) -> Self {
         let place = places(rows, env.rows(), env.arena());
         let steps = self.steps.iter().filter_map(|step| step.select(plan, self.body, &place));
-        Self { steps: env.arena().list(steps), body: self.body }
+        let search = self.search.as_ref().map(|search| search.select(rows, env.arena()));
+        Self { steps: env.arena().list(steps), body: self.body, search }
     }
 
     /// Its steps, to be used up; they are shared only with those who hold the tape as well.

@@ -1,6 +1,6 @@
 //! The balanced fold: chunks of the row, then chunks of their vectors, until one vector is left.
 
-use super::{cell, leaves, reducer};
+use super::{beam, cell, hands_on_a_memory, leaves, reducer};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::lowering::Cell;
 use crate::feature::{Feature, Lowering, Site};
@@ -35,7 +35,11 @@ pub(super) const BALANCED: Feature = Feature {
                  in the published code",
             ),
         ],
-        children: &[Children::or_outermost(&["leaf"], "linear"), Children::any(FOLD_BODY)],
+        children: &[
+            Children::or_outermost(&["leaf"], "linear"),
+            Children::optional(&["align"]),
+            Children::any(FOLD_BODY),
+        ],
     },
     check,
     lower: Lowering::Reduce(lower),
@@ -45,11 +49,11 @@ const ARITY: Bounds = Bounds::closed(2.0, 1_048_576.0);
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
     super::check(site, problems);
-    let Some(cell) = reducer(site.block).filter(|r| r.slot == "cell") else { return };
-    let title = cell.title();
-    if super::hands_on_a_memory(site, problems) {
+    if hands_on_a_memory(site, problems) {
         return;
     }
+    let Some(cell) = reducer(site.block).filter(|r| r.slot == "cell") else { return };
+    let title = cell.title();
     if let Some(arity) = site.block.int("arity").filter(|n| *n != 2) {
         problems.report(
             Diagnostic::new(
@@ -65,6 +69,9 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 
 /// `v_c = Body(x_c)` for every chunk c, and the same on the vectors, until one is left.
 fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+    if let Some(searched) = beam::chunked(l, block, place) {
+        return searched;
+    }
     let nodes = leaves(l, block, place.state)?;
     let over = l.ragged(nodes)?;
     let axis = l.new_axis("node");

@@ -5,6 +5,7 @@
 //! without a memory of slots, or all neighbours at once while positions fade away.
 
 mod balanced;
+mod beam;
 mod chain;
 mod continuous;
 mod ordered_memory;
@@ -21,8 +22,8 @@ use crate::spec::Block;
 pub(super) const SLOT: Slot = Slot {
     name: "recurse",
     doc: "Folds a sequence to one vector.",
-    features: &[balanced::BALANCED, chain::CHAIN, continuous::CONTINUOUS, ordered_memory::ORDERED_MEMORY],
-    planned: &["beam"],
+    features: &[balanced::BALANCED, chain::CHAIN, beam::BEAM, continuous::CONTINUOUS, ordered_memory::ORDERED_MEMORY],
+    planned: &[],
 };
 
 /// Statements that make one vector of a sequence.
@@ -31,6 +32,16 @@ const REDUCERS: &[&str] = &["cell", "pool", "recurse"];
 /// The statement of a fold that makes one vector of its sequence.
 fn reducer(block: &Block) -> Option<&Block> {
     block.children.iter().find(|child| REDUCERS.contains(&child.slot))
+}
+
+/// The search in a balanced fold whose beams live on from level to level: it is all that stands there, and maps no leaves of
+/// its own.
+pub(super) fn aligned(fold: &Block) -> Option<&Block> {
+    let beam = reducer(fold).filter(|b| b.slot == "recurse" && b.variant == "beam")?;
+    let alone = !fold.children.iter().any(|b| LAYERS.contains(&b.slot));
+    let kept = fold.child("align").is_none_or(|align| align.variant != "none");
+    let own_leaves = beam.child("leaf").is_some_and(|leaf| leaf.variant != "none");
+    (alone && kept && !own_leaves).then_some(beam)
 }
 
 /// What holds for every fold: what stands in it, and where it stands.

@@ -1,9 +1,12 @@
-//! The loops: depth recurrence (`recur`), chunk recurrence (`chunks`), balanced fold (`fold`), and the backward run of
-//! each (`unwind`), and who watches them (`watch`). Here is what they share.
+//! The loops: depth recurrence (`recur`), chunk recurrence (`chunks`), balanced fold (`fold`), beam search (`beam`, which uses
+//! `search` and goes backwards in `unbeam`), and the backward run of each (`unwind`), and who watches them (`watch`). Here is what they share.
 
+mod beam;
 mod chunks;
 mod fold;
 mod recur;
+mod search;
+mod unbeam;
 mod unwind;
 mod watch;
 
@@ -15,6 +18,8 @@ use super::rows::{Axis, Bounds, Env, scatter};
 use super::storage::{Buffer, Element, List, Plain, Shared};
 use super::value::{Tape, TapeStep, Val};
 use super::{Executor, Fault};
+
+pub(super) use search::{Searches, Traced};
 
 /// The values of a loop for all rows that entered it.
 struct State<'a, T: Element> {
@@ -176,7 +181,7 @@ impl<T: Element> Executor<T> {
             self.memory.set(result, val);
         }
         if let Some(&last) = node.results.last().filter(|_| self.is_taped(node)) {
-            self.memory.set(last, Val::Tape(self.arena.share(Tape { steps: tape, body })));
+            self.memory.set(last, Val::Tape(self.arena.share(Tape { steps: tape, body, search: None })));
         }
     }
 }

@@ -199,6 +199,11 @@ impl Search {
         self.rows.len()
     }
 
+    /// Whether all pairs are composed before one is chosen.
+    pub fn joins_all(&self) -> bool {
+        self.rules.compose == Compose::Every
+    }
+
     /// The largest number of beams.
     pub fn width(&self) -> usize {
         self.rules.width

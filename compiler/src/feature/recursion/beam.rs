@@ -1,0 +1,160 @@
+//! The beam search: neighbours are joined one pair after the other, and the best ways of doing so are kept.
+
+use super::{aligned, cell, hands_on_a_memory, leaves};
+use crate::diag::Problems;
+use crate::feature::lowering::Score;
+use crate::feature::{Feature, Lowering, Site, lowering, misplaced};
+use crate::ir::graph::{Misfit, NewNode, RegionId, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::{Attr, Attrs};
+use crate::lower::{Halted, Lower, Place, group, need};
+use crate::schema::{Bounds, Children, Default, FOLD_BODY, Schema, int};
+use crate::spec::Block;
+
+/// The feature.
+pub(super) const BEAM: Feature = Feature {
+    schema: Schema {
+        slot: "recurse",
+        variant: "beam",
+        doc: "Searches a binary tree over the sequence: joins two neighbours after the other until one node is left, and keeps the \
+              best `size` ways of doing so; the vector is the mean of their roots. What joins two nodes stands inside: layers \
+              on the two, then a cell, a pool or another `recurse`.",
+        fields: &[int("size", Default::Required, SIZE, "ways of joining that are kept, the beams")],
+        children: &[
+            Children::or_outermost(&["leaf"], "linear"),
+            Children::or(&["score"], "mlp"),
+            Children::or(&["select"], "top_k"),
+            Children::any(FOLD_BODY),
+        ],
+    },
+    check,
+    lower: Lowering::Reduce(|l, block, place| search(l, block, place, None)),
+};
+
+/// A step looks at the square of so many candidates.
+const SIZE: Bounds = Bounds::closed(1.0, 1024.0);
+
+fn check(site: &Site<'_>, problems: &mut Problems) {
+    super::check(site, problems);
+    hands_on_a_memory(site, problems);
+}
+
+/// The search over a row, or over chunks of the balanced fold around it and then over chunks of their roots.
+pub(super) fn search(l: &mut Lower<'_>, block: &Block, place: &Place, fold: Option<&Block>) -> Result<Value, Misfit> {
+    let nodes = leaves(l, fold.unwrap_or(block), place.state)?;
+    let over = l.ragged(nodes)?;
+    let axis = l.new_axis("pair");
+    let score = need(block.child("score"), block, "score")?;
+    let Lowering::Score(scorer) = lowering(score)? else { return Err(misplaced(score)) };
+    let attrs = attrs(l, block, scorer, fold, (&over, &axis))?;
+    let name = if fold.is_some() { Some("beam") } else { None };
+    let emit = |l: &mut Lower<'_>| {
+        let body = l.graph().add_region();
+        let pair = l.with_axis(nodes, &axis);
+        let x = l.graph().add_param(body, pair, "nodes");
+        l.folds += 1;
+        let ((joined, numbers, scored), _) = l.inside(body, |l| {
+            let (joined, halted) = part(l, "join", x, |l, x| join(l, block, place, x))?;
+            let ty = l.graph().ty(if scorer.of_parent { joined[0] } else { x }).clone();
+            let y = l.graph().add_param(body, ty, "scored");
+            let (scored, _) = part(l, "score", y, |l, y| l.scoped("score", |l| (scorer.function)(l, score, y)))?;
+            let yields: Vec<Value> = joined.iter().chain(&scored).copied().collect();
+            l.emit(Op::Yield, &yields, Attrs::new())?;
+            Ok((joined, halted, scored))
+        })?;
+        debug_assert_eq!(scored.len(), 1);
+        l.folds -= 1;
+        close(l, body, nodes, &joined, &numbers, attrs.clone())
+    };
+    match name {
+        Some(name) => l.scoped(name, emit),
+        None => emit(l),
+    }
+}
+
+fn attrs(
+    l: &Lower<'_>,
+    block: &Block,
+    scorer: Score,
+    fold: Option<&Block>,
+    (over, axis): (&str, &str),
+) -> Result<Attrs, Misfit> {
+    let select = need(block.child("select"), block, "select")?;
+    let soft = select.variant == "one_soft";
+    let mut attrs = Attrs::from([
+        ("beams", need(block.int("size"), block, "size")?.into()),
+        ("compose", if scorer.of_parent { "every" } else { "chosen" }.into()),
+        ("overflow", if soft { "soften" } else { "prune" }.into()),
+        ("noise", need(select.word("noise"), select, "noise")?.into()),
+        ("draws", "row".into()),
+        ("over", over.into()),
+        ("axis", axis.into()),
+    ]);
+    let Some(fold) = fold else { return Ok(attrs) };
+    let align = fold.child("align");
+    let text = |name: &str| fold.word(name).unwrap_or_default().to_owned();
+    attrs.extend([
+        ("arity", need(fold.int("arity"), fold, "arity")?.into()),
+        ("last", Attr::Text(text("last_chunk"))),
+        ("plan", Attr::Text(text("plan"))),
+        ("align", align.map_or("sampled", |align| align.variant).into()),
+        ("keep_best", align.and_then(|align| align.word("keep_best")).unwrap_or("true").into()),
+    ]);
+    attrs.extend((l.folds == 0).then(|| ("flat", Attr::from("true"))));
+    Ok(attrs)
+}
+
+/// What two nodes become.
+fn join(l: &mut Lower<'_>, block: &Block, place: &Place, pair: Value) -> Result<Value, Misfit> {
+    let here = Place { memory: place.memory, step: place.step, ..Place::at(pair) };
+    let states = group(l, block, &here)?;
+    let Some((cell, function)) = cell(block)? else { return Ok(states) };
+    let left = l.one(Op::Position, &[states], Attrs::from([("at", "first".into())]))?;
+    let right = l.one(Op::Position, &[states], Attrs::from([("at", "last".into())]))?;
+    l.scoped(cell.variant, |l| Ok((function.step)(l, cell, &[left], right)?[0]))
+}
+
+/// A part of the region: its results, and what halts in it.
+fn part(
+    l: &mut Lower<'_>,
+    role: &str,
+    x: Value,
+    body: impl FnOnce(&mut Lower<'_>, Value) -> Result<Value, Misfit>,
+) -> Result<(Vec<Value>, Vec<Halted>), Misfit> {
+    let region = l.graph().add_region();
+    let ty = l.graph().ty(x).clone();
+    let param = l.graph().add_param(region, ty, if role == "join" { "pair" } else { "of" });
+    let (result, halted) = l.inside(region, |l| body(l, param))?;
+    let yields: Vec<Value> = std::iter::once(result).chain(halted.iter().flat_map(|h| [h.cost, h.depth])).collect();
+    let types = yields.iter().map(|v| l.graph().ty(*v).clone()).collect();
+    l.inside(region, |l| l.emit(Op::Yield, &yields, Attrs::new()))?;
+    let attrs = Attrs::from([("role", role.into())]);
+    let new = NewNode { op: Op::Part, operands: vec![x], attrs, types, body: Some(region), label: String::new() };
+    let out = l.emit_loop(new)?;
+    l.graph().set_hint(out[0], if role == "join" { "parent" } else { "score" });
+    Ok((out, halted))
+}
+
+/// Emits the search. Costs and depths of what halts inside are means over all pairs that a row joins.
+fn close(
+    l: &mut Lower<'_>,
+    body: RegionId,
+    nodes: Value,
+    joined: &[Value],
+    halted: &[Halted],
+    attrs: Attrs,
+) -> Result<Value, Misfit> {
+    let types = joined.iter().map(|v| l.graph().ty(*v).clone()).collect();
+    let (operands, body) = (vec![nodes], Some(body));
+    let out = l.emit_loop(NewNode { op: Op::Beam, operands, attrs, types, body, label: String::new() })?;
+    l.graph().set_hint(out[0], "root");
+    for (n, one) in halted.iter().enumerate() {
+        l.halted.push(Halted { cost: out[1 + 2 * n], depth: out[2 + 2 * n], weight: one.weight });
+    }
+    Ok(out[0])
+}
+
+/// Lowers a balanced fold whose searches hand on their beams; `None` for any other one.
+pub(super) fn chunked(l: &mut Lower<'_>, fold: &Block, place: &Place) -> Option<Result<Value, Misfit>> {
+    aligned(fold).map(|beam| search(l, beam, place, Some(fold)))
+}

@@ -1,0 +1,67 @@
+//! How a search scores two neighbours.
+
+use super::lowering::Score;
+use super::{Feature, Lowering, Slot, nothing_more};
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::{Attrs, Dim};
+use crate::lower::{LinearInit, Lower, need};
+use crate::schema::{Default, SIZE, Schema, int};
+use crate::spec::Block;
+
+/// The keyword and its variants.
+pub(super) const SLOT: Slot = Slot {
+    name: "score",
+    doc: "How good it is to join two neighbours, as a search sees it.",
+    features: &[MLP, PARENT],
+    planned: &[],
+};
+
+const MLP: Feature = Feature {
+    schema: Schema {
+        slot: "score",
+        variant: "mlp",
+        doc: "A two-layer network on the first channels of the two nodes; only what is chosen is joined.",
+        fields: &[int(
+            "slice",
+            Default::Int(64),
+            SIZE,
+            "channels of each node that it reads, and its width; all if there are fewer",
+        )],
+        children: &[],
+    },
+    check: nothing_more,
+    lower: Lowering::Score(Score { of_parent: false, function: mlp }),
+};
+
+const PARENT: Feature = Feature {
+    schema: Schema {
+        slot: "score",
+        variant: "parent",
+        doc: "A linear map of what the two nodes are joined to: all neighbours are joined before one pair is chosen.",
+        fields: &[],
+        children: &[],
+    },
+    check: nothing_more,
+    lower: Lowering::Score(Score { of_parent: true, function: |l, _, parent| number(l, parent, "linear") }),
+};
+
+/// `w_2 GELU(W_1 [l; r] + b_1) + b_2` on the first channels `l` and `r` of the two nodes of a pair.
+fn mlp(l: &mut Lower<'_>, block: &Block, pair: Value) -> Result<Value, Misfit> {
+    let slice = need(block.int("slice"), block, "slice")?.min(l.width);
+    let mut end = |at: &str| {
+        let node = l.one(Op::Position, &[pair], Attrs::from([("at", at.into())]))?;
+        if slice < l.width { l.channels(node, 0, slice) } else { Ok(node) }
+    };
+    let (left, right) = (end("first")?, end("last")?);
+    let both = l.one(Op::Concat, &[left, right], Attrs::new())?;
+    let x = l.linear(both, "hidden", Dim::Fixed(slice), &LinearInit::FanIn)?;
+    let x = l.one(Op::Gelu, &[x], Attrs::new())?;
+    number(l, x, "output")
+}
+
+/// One number from a vector.
+fn number(l: &mut Lower<'_>, x: Value, name: &str) -> Result<Value, Misfit> {
+    let y = l.linear(x, name, Dim::Fixed(1), &LinearInit::FanIn)?;
+    l.one(Op::Squeeze, &[y], Attrs::new())
+}

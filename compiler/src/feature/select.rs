@@ -1,0 +1,62 @@
+//! What a search goes on with.
+
+use super::{Feature, Lowering, Slot, nothing_more};
+use crate::diag::{Diagnostic, Kind, Problems};
+use crate::feature::Site;
+use crate::schema::{Field, Schema, word};
+
+/// The keyword and its variants.
+pub(super) const SLOT: Slot = Slot {
+    name: "select",
+    doc: "Which ways of joining neighbours a search goes on with.",
+    features: &[TOP_K, ONE_SOFT],
+    planned: &[],
+};
+
+const NOISE: Field = word(
+    "noise",
+    &["gumbel", "none"],
+    "gumbel",
+    "`gumbel`: in training, choices are draws in proportion to what their scores say; `none`: always the best ones",
+);
+
+const TOP_K: Feature = Feature {
+    schema: Schema {
+        slot: "select",
+        variant: "top_k",
+        doc: "The best ones by the sum of the logarithms of their probabilities.",
+        fields: &[NOISE],
+        children: &[],
+    },
+    check: nothing_more,
+    lower: Lowering::Setting,
+};
+
+const ONE_SOFT: Feature = Feature {
+    schema: Schema {
+        slot: "select",
+        variant: "one_soft",
+        doc: "As `top_k`, but the last beam is the mean of all that have no beam of their own. Needs `score parent`.",
+        fields: &[NOISE],
+        children: &[],
+    },
+    check: check_soft,
+    lower: Lowering::Setting,
+};
+
+/// A mean of beams needs all their parents.
+fn check_soft(site: &Site<'_>, problems: &mut Problems) {
+    let Some(score) = site.parent().and_then(|search| search.child("score")) else { return };
+    if score.variant == "parent" {
+        return;
+    }
+    problems.report(
+        Diagnostic::new(
+            Kind::SoftNeedsParents,
+            site.block.span,
+            "`select one_soft` mixes what all pairs are joined to",
+        )
+        .note(score.span, "this joins only what is chosen")
+        .help("use `score parent`, or `select top_k`"),
+    );
+}

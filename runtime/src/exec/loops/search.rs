@@ -1,0 +1,175 @@
+//! What a beam search keeps besides the numbers of its region: lists of nodes, pairs and choices, which are used again.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+
+use rtc_compiler::ir::loops::Cut;
+
+use crate::exec::arena::Arena;
+use crate::exec::storage::{Buffer, Element, List, Shared};
+use crate::kernel::beam::align::Slots;
+use crate::kernel::beam::marginal::Roots;
+use crate::kernel::beam::{Record, Search};
+use crate::rng::Key;
+
+/// Searches that are not running, with their memory.
+#[derive(Clone, Default)]
+pub(in crate::exec) struct Searches(Rc<RefCell<Vec<Box<Lists>>>>);
+
+impl fmt::Debug for Searches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} searches", self.0.borrow().len())
+    }
+}
+
+/// The lists of one search, of all its levels.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    pub(super) search: Search,
+    pub(super) record: Record,
+    /// Between the levels: which beams stand in which slots, and where chunks begin among the roots.
+    pub(super) joints: Vec<Joint>,
+    /// How many of those there are.
+    pub(super) joined: usize,
+    /// Where chunks begin among the elements of the level, and rows among the chunks.
+    pub(super) chunks: Vec<usize>,
+    pub(super) rows: Vec<usize>,
+    /// One key per chunk.
+    pub(super) keys: Vec<Key>,
+}
+
+/// What stands between two levels.
+#[derive(Debug, Default)]
+pub(super) struct Joint {
+    pub(super) slots: Slots,
+    pub(super) chunks: Vec<usize>,
+}
+
+/// The lists of a search that runs or will run backwards; they go back when dropped.
+#[derive(Debug)]
+pub(super) struct Lent {
+    lists: Option<Box<Lists>>,
+    home: Searches,
+}
+
+impl Searches {
+    /// Lists for a new search.
+    pub(super) fn lend(&self) -> Lent {
+        let mut lists = self.0.borrow_mut().pop().unwrap_or_default();
+        lists.record.clear();
+        lists.joined = 0;
+        Lent { lists: Some(lists), home: self.clone() }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.home.0.borrow_mut().extend(self.lists.take());
+    }
+}
+
+impl Deref for Lent {
+    type Target = Lists;
+
+    fn deref(&self) -> &Lists {
+        self.lists.as_ref().expect("lists are there until they go back")
+    }
+}
+
+impl DerefMut for Lent {
+    fn deref_mut(&mut self) -> &mut Lists {
+        self.lists.as_mut().expect("lists are there until they go back")
+    }
+}
+
+impl Lists {
+    /// Cuts the elements of `outer` (where each row begins, and the end) into chunks; `longest` is the length of the padded batch.
+    pub(super) fn cut(&mut self, cut: Cut, longest: usize, outer: &[usize]) {
+        self.chunks.clear();
+        self.rows.clear();
+        self.chunks.push(0);
+        self.rows.push(0);
+        for row in outer.windows(2) {
+            let length = row[1] - row[0];
+            let width = cut.width(if cut.by_batch { longest } else { length });
+            let ends = (1..=length.div_ceil(width)).map(|n| row[1].min(row[0] + n.saturating_mul(width)));
+            self.chunks.extend(ends);
+            self.rows.push(self.chunks.len() - 1);
+        }
+    }
+
+    /// Whether every row is one chunk.
+    pub(super) fn is_last(&self) -> bool {
+        self.rows.windows(2).all(|row| row[1] - row[0] == 1)
+    }
+
+    /// Cuts the roots of this level, and begins the next one with the beams that the last slots pick.
+    pub(super) fn rise(&mut self, cut: Cut, longest: usize) {
+        let outer = std::mem::take(&mut self.rows);
+        self.cut(cut, longest, &outer);
+        let joint = &mut self.joints[self.joined];
+        joint.chunks.clone_from(&self.chunks);
+        self.search.join(&joint.slots, &joint.chunks);
+        self.joined += 1;
+    }
+
+    /// Room for the slots between this level and the next one.
+    pub(super) fn slots(&mut self) -> &mut Slots {
+        if self.joints.len() == self.joined {
+            self.joints.push(Joint::default());
+        }
+        &mut self.joints[self.joined].slots
+    }
+}
+
+/// How a search went, for its backward run: its lists, and the numbers that its choices hang on.
+#[derive(Debug)]
+pub(super) struct Trace<T: Element> {
+    pub(super) lists: Lent,
+    /// The table of nodes, leaves first.
+    pub(super) nodes: Buffer<T>,
+    /// Where the leaves of each row begin, and the end.
+    pub(super) leaves: List<usize>,
+    /// The scores of all pairs.
+    pub(super) scores: Buffer<T>,
+    /// The roots of all rows, their scores and weights, and where rows begin.
+    pub(super) roots: List<u32>,
+    pub(super) root_scores: List<f64>,
+    pub(super) offsets: List<usize>,
+    pub(super) weights: List<f64>,
+}
+
+impl<T: Element> Trace<T> {
+    pub(super) fn roots(&self) -> Roots<'_> {
+        Roots { nodes: &self.roots, scores: &self.root_scores, offsets: &self.offsets }
+    }
+}
+
+/// How a search went, as it stands on a tape.
+#[derive(Clone, Debug)]
+pub struct Traced<T: Element> {
+    pub(super) trace: Shared<Trace<T>>,
+    /// The rows of the search that are left, where some have been left out.
+    pub(super) rows: Option<Shared<List<usize>>>,
+}
+
+impl<T: Element> Traced<T> {
+    /// Vectors of the rows that are left, `width` numbers each, as those of all rows: the others are zeros.
+    pub(super) fn spread(&self, x: &[T], width: usize) -> Buffer<T> {
+        let arena = self.trace.nodes.allocator();
+        let Some(kept) = &self.rows else { return arena.copy(x) };
+        let mut all = arena.filled((self.trace.offsets.len() - 1) * width, T::ZERO);
+        for (from, row) in x.chunks_exact(width).zip(&***kept) {
+            all[row * width..(row + 1) * width].copy_from_slice(from);
+        }
+        all
+    }
+
+    /// The same of only some of the rows: the others get no gradient.
+    pub(in crate::exec) fn select(&self, rows: &[usize], arena: &Arena) -> Self {
+        let kept = arena.list(rows.iter().map(|n| self.rows.as_ref().map_or(*n, |rows| rows[*n])));
+        Self { trace: self.trace.clone(), rows: Some(arena.share(kept)) }
+    }
+}
