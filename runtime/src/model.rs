@@ -65,6 +65,7 @@ pub fn initial<T: Real>(parameter: &Parameter, seed: Key) -> Vec<T> {
             let arg = args.first().and_then(Attr::float).unwrap_or(1.0);
             let (outputs, inputs) = (dims.first().copied().unwrap_or(1), dims.get(1).copied().unwrap_or(1));
             match name.as_str() {
+                "unit" => (0..count as u64).map(|n| T::from_f64(key.uniform(n))).collect(),
                 "normal" => (0..count as u64).map(|n| T::from_f64(arg * key.normal(n))).collect(),
                 // Glorot and Bengio 2010, Eq. 16, times a gain.
                 "xavier" => uniform(arg * (6.0 / (inputs + outputs) as f64).sqrt()),

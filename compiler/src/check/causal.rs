@@ -65,6 +65,7 @@ fn cure(why: &Why, block: Option<&Block>) -> (Option<&'static str>, &'static str
     match why {
         Why::Mask(Sight::All) => (Some("attend"), "mask", "use `mask: past`"),
         Why::Mask(Sight::Length) => (Some("attend"), "mask", "leave `length` out of the mask"),
+        Why::Bias => (Some("attend"), "bias", "leave `length` out of the bias"),
         Why::Mask(_) => (Some("attend"), "mask", "use `mask: past`, or let the mask begin with `j <= i and`"),
         Why::Pool(Op::Mean) if block.is_some_and(|b| b.slot == "halt") => (Some("halt"), "mean", "use `mean: past`"),
         Why::Bound => (Some("recur"), "depth", "use a fixed number of steps; with halting, fewer of them are taken"),

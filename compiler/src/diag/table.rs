@@ -871,6 +871,25 @@ model m {
 }
 "#;
 
+    /// An index of a learned table has no bound.
+    UnboundedIndex = "unbounded-index", Error,
+        summary: "An index of a learned table has no bound.",
+        doc: "The compiler finds the size of a table from its indices: `head` has the heads, `min`, `max` and `%` bound a number, and so do the comparisons of the mask. An index must be at least 0.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    attend self { heads: 2, mask: j <= i, bias: learn[head, i - j] }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    attend self { heads: 2, mask: j <= i, bias: learn[head, min(i - j, 7)] }
+    readout mean
+}
+"#;
+
     /// A halting cost is paid although the depth is given by each example.
     CostWithoutHalting = "cost-without-halting", Warning,
         summary: "A halting cost is paid although the depth is given by each example.",

@@ -276,13 +276,16 @@ pub fn rotate(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     vec![with(b, Op::Rotate, &[dy], attrs)]
 }
 
-/// Queries, keys and values in one pass.
+/// Queries, keys, values and the tables of the bias in one pass.
 pub fn attention(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     let mut operands = vec![node.operands[0], node.operands[1], node.operands[2], dy];
-    operands.extend(node.operands.get(3));
+    operands.extend(&node.operands[3..]);
     let mut out = several(b, Op::AttentionGrad, &operands, &node.attrs);
-    out.resize(node.operands.len(), None);
+    // The counter of steps stands before the tables.
+    if out.len() < node.operands.len() {
+        out.insert(3, None);
+    }
     out
 }
 

@@ -170,8 +170,8 @@ ops! {
     Dropout = "dropout" (x) {p, stream} => same, dropout, elementwise, Units [Random];
     /// Rotary position code on channel pairs of every head: `rope`, `xpos_query` or `xpos_key`. `transpose` gives the transposed map.
     Rotate = "rotate" (x) {kind, heads, transpose, origin} => same, rotate, elementwise, Channels;
-    /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; scores times `head_width^-1/2`.
-    Attention = "attention" (q, k, v; step) {heads, mask, dropout, stream} => same, attention, attention, Attention [Random];
+    /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; scores times `head_width^-1/2`, plus the `bias`. Its learned tables follow, one for each `learn` in it.
+    Attention = "attention" (q, k, v; step) {heads, mask, bias, dropout, stream} => attention, attention, attention, Attention [Random, Variadic];
 
     /// True while a unit with survival `t` after this step goes on: `1 - t < threshold`, and `step` at most the row's length on the axis `cap`, where one is given.
     HaltTest = "halt_test" (t, step) {threshold, cap} => test, none, elementwise, HaltTest;
@@ -216,8 +216,8 @@ ops! {
     LerpGrad = "lerp_grad" (g, u, h, dy) {} => three, none, elementwise, Backward;
     /// Gradients of `gate` for `z`, `u` and `h`.
     GateGrad = "gate_grad" (z, u, h, dy) {} => three, none, transcendental, Backward;
-    /// Gradients of `attention` for `q`, `k` and `v`; the probabilities are computed again.
-    AttentionGrad = "attention_grad" (q, k, v, dy; step) {heads, mask, dropout, stream} => three, none, attention_grad, Backward [Random];
+    /// Gradients of `attention` for `q`, `k`, `v` and the tables of the bias; the probabilities are computed again.
+    AttentionGrad = "attention_grad" (q, k, v, dy; step) {heads, mask, bias, dropout, stream} => attention_grad, none, attention_grad, Backward [Random, Variadic];
     /// Gradient of `embed` for the table.
     EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, scatter, Backward;
     /// Gradients of `frame` for the row, START and END.

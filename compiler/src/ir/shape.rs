@@ -2,6 +2,7 @@
 
 use super::ops::Op;
 use super::types::{Attrs, Dim, Elem, PAIRS, Type};
+use crate::expr::{self, Expr};
 
 /// What a shape rule sees of a node.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +69,32 @@ pub fn third(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 /// The types of the first three operands.
 pub fn three(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(s.operands[..3].to_vec())
+}
+
+/// The operands of an attention: `before` ones that it always has, a counter of steps where one is given, and a table for
+/// every `learn` of the bias.
+fn attended<'s>(s: &'s Signature<'_>, before: usize) -> Result<&'s [Type], String> {
+    let rest = s.operands.get(before..).ok_or_else(|| s.mismatch())?;
+    let is_step = |ty: &Type| *ty == Type::Tensor(Elem::Index, vec![]);
+    let tables = if rest.first().is_some_and(is_step) { &rest[1..] } else { rest };
+    let sized = |ty: &Type| ty.is_real() && ty.dims().iter().all(|d| d.fixed().is_some_and(|n| n > 0));
+    let bias = s.attrs.get("bias").map(Expr::try_from).transpose()?;
+    let learned = bias.as_ref().map_or_else(Vec::new, expr::tables);
+    let fits = learned.len() == tables.len()
+        && learned.iter().zip(tables).all(|(indices, ty)| indices.len() == ty.dims().len() && sized(ty));
+    if fits { Ok(tables) } else { Err(s.mismatch()) }
+}
+
+/// The type of the queries.
+pub fn attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    attended(s, 3)?;
+    same(s)
+}
+
+/// The types of queries, keys, values and tables.
+pub fn attention_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let tables = attended(s, 4)?;
+    Ok([&s.operands[..3], tables].concat())
 }
 
 /// All operands have one type, which is the result's.

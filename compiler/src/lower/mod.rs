@@ -42,9 +42,6 @@ pub fn unsupported(spec: &Spec) -> Vec<String> {
 }
 
 fn collect_unsupported(block: &Block, found: &mut Vec<String>) {
-    if let Some(bias) = block.expr("bias") {
-        found.push(format!("`bias: {bias}` of `{}`", block.title()));
-    }
     if block.fields.get("depth").is_some_and(|d| d.value == Value::Expr(Expr::Given)) {
         found.push(format!("`depth: given` of `{}`", block.title()));
     }

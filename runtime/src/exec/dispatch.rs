@@ -1,17 +1,14 @@
 //! From a node to a kernel: the one exhaustive match over the op table.
 
-use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Elem};
 use rtc_compiler::plan::{Plan, Step};
 
 use super::call::Call;
-use super::mask::mark;
 use super::rows::Env;
 use super::storage::{Buffer, Element, List};
 use super::value::Val;
 use super::{Executor, Fault};
-use crate::kernel::attention::{Attention, MaskKind, ProbabilityDropout, attention, attention_grad};
 use crate::kernel::{Write, channels, elementwise, embedding, linear, loss, pool, product, unit};
 
 impl<T: Element> Executor<T> {
@@ -268,59 +265,6 @@ impl<T: Element> Executor<T> {
                 unit::add_scaled(e.memory.real(c.operand(0)), h, s, groups.view(), y);
             }),
         }
-    }
-
-    /// Runs `f` with the attention that the node describes.
-    fn with_attention(
-        &mut self,
-        c: &Call<'_>,
-        step: Option<Value>,
-        f: impl FnOnce(&mut Self, &Attention<'_>),
-    ) -> Result<(), Fault> {
-        let heads = c.int("heads");
-        let head_width = c.last(0) / heads;
-        let step = step.map_or(0, |v| i64::from(self.memory.index(v)[0]));
-        let exprs = self.exprs.clone();
-        let expr =
-            exprs.get(&c.step.node).map(|read| read.as_ref().map_err(|e| Fault::Batch(e.clone()))).transpose()?;
-        let marked = expr.map(|expr| move |at, seen: &mut [bool]| mark(expr, step, at, seen));
-        let mask = match &marked {
-            Some(marked) => MaskKind::Dense(marked),
-            None if c.word("mask") == "causal" => MaskKind::Causal,
-            None => MaskKind::All,
-        };
-        let p = c.float("dropout");
-        let keys = if p > 0.0 { c.env.row_keys(c.int("stream") as u64) } else { self.arena.list([]) };
-        let dropout = (p > 0.0).then_some(ProbabilityDropout { p, row_keys: &keys });
-        let scale = 1.0 / (head_width as f64).sqrt();
-        f(self, &Attention { heads, head_width, scale, mask, dropout });
-        Ok(())
-    }
-
-    fn attention(&mut self, c: &Call<'_>) -> Result<(), Fault> {
-        let (queries, keys) = (c.axis(0), c.axis(1));
-        self.with_attention(c, c.node.operands.get(3).copied(), |e, spec| {
-            e.produce(c, |e, c, y| {
-                let m = &e.memory;
-                let (q, k, v) = (m.real(c.operand(0)), m.real(c.operand(1)), m.real(c.operand(2)));
-                attention(spec, q, k, v, &queries.offsets, &keys.offsets, y);
-            });
-        })
-    }
-
-    fn attention_grad(&mut self, c: &Call<'_>) -> Result<(), Fault> {
-        let (queries, keys) = (c.axis(0), c.axis(1));
-        self.with_attention(c, c.node.operands.get(4).copied(), |e, spec| {
-            let (mut dq, mut dk, mut dv) = (e.fresh(c, 0), e.fresh(c, 1), e.fresh(c, 2));
-            let m = &e.memory;
-            let (q, k, v) = (m.real(c.operand(0)), m.real(c.operand(1)), m.real(c.operand(2)));
-            let dy = m.real(c.operand(3));
-            let out = (dq.as_mut_slice(), dk.as_mut_slice(), dv.as_mut_slice());
-            attention_grad(spec, q, k, v, dy, &queries.offsets, &keys.offsets, out.0, out.1, out.2);
-            e.put(c, 0, dq);
-            e.put(c, 1, dk);
-            e.put(c, 2, dv);
-        })
     }
 
     fn halt_test(&mut self, c: &Call<'_>) {

@@ -6,6 +6,7 @@
 //! the optimiser, clipping and checkpoints see one array.
 
 pub mod arena;
+mod attention;
 mod call;
 pub mod counter;
 mod dispatch;

@@ -3,6 +3,8 @@
 //! Every (row, head) is one task. The scores of a block of queries against all keys of the row stay in cache; with the
 //! keys transposed once, all products run over contiguous vectors.
 
+mod sparse;
+
 use std::cell::RefCell;
 
 use super::dropout::Keep;
@@ -40,6 +42,82 @@ pub enum MaskKind<'a> {
     /// Those that the rule leaves true: it gets one flag per key of the row, all true. Where none is left, the output
     /// and all gradients of the query are 0.
     Dense(&'a (dyn Fn(MaskRow, &mut [bool]) + Sync)),
+    /// Those at some distances before it. Where there are few, only these are touched.
+    Offsets(Offsets<'a>),
+}
+
+/// Distances `query - key`; negative ones look ahead.
+#[derive(Clone, Copy, Debug)]
+pub struct Offsets<'a> {
+    /// Those that are seen, rising.
+    pub list: &'a [isize],
+    /// From the first to the last of them: whether it is seen.
+    pub seen: &'a [bool],
+}
+
+impl Offsets<'_> {
+    /// The smallest distance that is seen.
+    fn first(&self) -> isize {
+        self.list.first().copied().unwrap_or(0)
+    }
+
+    /// Whether a query sees a key.
+    fn flag(&self, query: usize, key: usize) -> bool {
+        let at = query as isize - key as isize - self.first();
+        usize::try_from(at).ok().and_then(|at| self.seen.get(at)).is_some_and(|seen| *seen)
+    }
+}
+
+/// What is added to the scaled scores.
+#[derive(Clone, Copy)]
+pub enum ScoreBias<'a, T> {
+    /// Nothing.
+    None,
+    /// A number per head and distance; the mask is one of [`MaskKind::Offsets`]. Gradients are those of these numbers.
+    ByOffset {
+        /// `[heads, distances]`, from the first distance on.
+        values: &'a [T],
+        /// The first distance.
+        first: isize,
+        /// Number of distances.
+        span: usize,
+    },
+    /// A rule for every query and key; minus infinity hides a key.
+    Dense {
+        /// Adds the numbers of all keys of a query, times a factor, to their scores.
+        rule: &'a (dyn Fn(MaskRow, T, &mut [T]) + Sync),
+        /// Adds the gradients of what the numbers are made of, from those of the scores times a factor.
+        grad: &'a (dyn Fn(MaskRow, T, &[T], &mut [T]) + Sync),
+        /// How many gradients that are.
+        learned: usize,
+    },
+}
+
+impl<T: Real> ScoreBias<'_, T> {
+    /// How many gradients one row and head has.
+    pub fn gradients(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::ByOffset { span, .. } => *span,
+            Self::Dense { learned, .. } => *learned,
+        }
+    }
+
+    /// Where the number of a distance stands among those of a head.
+    fn index(&self, distance: isize) -> Option<usize> {
+        match self {
+            Self::ByOffset { first, span, .. } => usize::try_from(distance - first).ok().filter(|at| at < span),
+            _ => None,
+        }
+    }
+
+    /// The number at a distance; 0 where there is none.
+    fn at(&self, head: usize, distance: isize) -> T {
+        match self {
+            Self::ByOffset { values, span, .. } => self.index(distance).map_or(T::ZERO, |at| values[head * span + at]),
+            _ => T::ZERO,
+        }
+    }
 }
 
 /// Dropout on the attention probabilities: query `i` of head `h` draws from `row_keys[row].at(h).at(i)`, key by key.
@@ -76,12 +154,29 @@ pub fn attention<T: Real>(
     k_offsets: &[usize],
     out: &mut [T],
 ) {
+    attention_with(spec, &ScoreBias::None, [q, k, v], q_offsets, k_offsets, out);
+}
+
+/// As [`attention`], `softmax(scale q k^T + bias) v`.
+pub fn attention_with<T: Real>(
+    spec: &Attention,
+    bias: &ScoreBias<'_, T>,
+    [q, k, v]: [&[T]; 3],
+    q_offsets: &[usize],
+    k_offsets: &[usize],
+    out: &mut [T],
+) {
     let shape = Shape::new(spec, q, k, v, q_offsets, k_offsets);
     debug_assert_eq!(out.len(), q.len());
     let out = Parts::new(out);
-    shape.each_head(2, |scratch, place, extent| {
+    shape.each_head(2, |place, extent| {
         // SAFETY: the (row, head) pairs own disjoint strided parts of `out`, all inside it.
-        unsafe { forward_head(&shape, scratch, place, extent, [q, k, v], &out) }
+        match shape.sparse(extent) {
+            Some(offsets) => unsafe { sparse::forward(&shape, bias, offsets, place, extent, [q, k, v], &out) },
+            None => shape.with_scratch(extent, false, |scratch| unsafe {
+                forward_head(&shape, bias, scratch, place, extent, [q, k, v], &out);
+            }),
+        }
     });
 }
 
@@ -98,12 +193,42 @@ pub fn attention_grad<T: Real>(
     dk: &mut [T],
     dv: &mut [T],
 ) {
+    let grads = [dq, dk, dv];
+    attention_grad_with(spec, &ScoreBias::None, [q, k, v, dout], q_offsets, k_offsets, grads, &mut []);
+}
+
+/// As [`attention_grad`], for [`attention_with`]. The gradients of the bias of every row and head, `[rows, heads, gradients]`,
+/// overwrite `partial`: their sum is the caller's.
+pub fn attention_grad_with<T: Real>(
+    spec: &Attention,
+    bias: &ScoreBias<'_, T>,
+    [q, k, v, dout]: [&[T]; 4],
+    q_offsets: &[usize],
+    k_offsets: &[usize],
+    [dq, dk, dv]: [&mut [T]; 3],
+    partial: &mut [T],
+) {
     let shape = Shape::new(spec, q, k, v, q_offsets, k_offsets);
+    let width = bias.gradients();
+    debug_assert_eq!(partial.len(), (q_offsets.len() - 1) * spec.heads * width);
+    partial.fill(T::ZERO);
+    let partial = Parts::new(partial);
     debug_assert!(dout.len() == q.len() && dq.len() == q.len() && dk.len() == k.len() && dv.len() == v.len());
     let grads = [Parts::new(dq), Parts::new(dk), Parts::new(dv)];
-    shape.each_head(5, |scratch, place, extent| {
+    shape.each_head(5, |place, extent| {
+        let at = (place.row * spec.heads + place.head) * width;
+        // SAFETY: every row and head has a range of its own.
+        let slopes = unsafe { partial.part(at..at + width) };
+        let inputs = [q, k, v, dout];
         // SAFETY: the (row, head) pairs own disjoint strided parts of the gradients, all inside them.
-        unsafe { backward_head(&shape, scratch, place, extent, [q, k, v, dout], &grads) }
+        match shape.sparse(extent) {
+            Some(offsets) => unsafe {
+                sparse::backward(&shape, bias, offsets, place, extent, inputs, &grads, slopes);
+            },
+            None => shape.with_scratch(extent, true, |scratch| unsafe {
+                backward_head(&shape, bias, scratch, place, extent, inputs, &grads, slopes);
+            }),
+        }
     });
 }
 
@@ -175,10 +300,10 @@ impl<'a> Shape<'a> {
     }
 
     /// Runs `task` for every row and head that has queries or keys; `products` products of scores' size are the cost.
-    fn each_head<T: Real>(
+    fn each_head(
         &self,
         products: usize,
-        task: impl Fn(&mut Scratch<'_, T>, Place, (usize, usize)) + Sync + Send,
+        task: impl Fn(Place, (usize, usize)) + Sync + Send,
     ) {
         let rows = self.q_offsets.len() - 1;
         let heads = self.spec.heads;
@@ -187,13 +312,21 @@ impl<'a> Shape<'a> {
         let work = pairs * heads * (products * self.padded / 4 + 4);
         each(rows * heads, work, |i| {
             let place = Place { row: i / heads, head: i % heads };
-            if let Some((nq, nk)) = place.extent(self) {
-                self.with_scratch(nq, nk, products > 2, |scratch| task(scratch, place, (nq, nk)));
+            if let Some(extent) = place.extent(self) {
+                task(place, extent);
             }
         });
     }
 
-    fn with_scratch<T: Real>(&self, nq: usize, nk: usize, backward: bool, f: impl FnOnce(&mut Scratch<'_, T>)) {
+    /// The distances at which queries see keys, where a row of this extent is worth going key by key.
+    fn sparse(&self, extent: (usize, usize)) -> Option<&Offsets<'a>> {
+        match &self.spec.mask {
+            MaskKind::Offsets(offsets) if offsets.is_sparse(extent) => Some(offsets),
+            _ => None,
+        }
+    }
+
+    fn with_scratch<T: Real>(&self, (nq, nk): (usize, usize), backward: bool, f: impl FnOnce(&mut Scratch<'_, T>)) {
         let width = nk.next_multiple_of(LANES);
         let (queries, keys, turned) = (nq * self.padded, nk * self.padded, self.spec.head_width * width);
         let scores = self.block_queries(width.max(LANES)).min(nq) * width;
@@ -263,12 +396,18 @@ impl<'a> Shape<'a> {
     }
 
     /// Sets the scores that no query of the block may use to minus infinity, the fill behind the last key included.
-    fn hide<T: Real>(&self, block: Block, nq: usize, scores: &mut [T]) {
+    fn hide<T: Real>(&self, block: Block, nq: usize, bias: &ScoreBias<'_, T>, scores: &mut [T]) {
+        self.add_bias(block, nq, bias, scores);
         for (i, scores) in scores.chunks_exact_mut(block.columns.max(1)).enumerate() {
             let query = block.first + i;
             let causal = matches!(self.spec.mask, MaskKind::Causal);
             let seen = if causal { block.visible.min(query + 1) } else { block.visible };
             scores[seen..].fill(T::NEG_INFINITY);
+            if let MaskKind::Offsets(offsets) = &self.spec.mask {
+                for (key, score) in scores[..seen].iter_mut().enumerate() {
+                    *score = if offsets.flag(query, key) { *score } else { T::NEG_INFINITY };
+                }
+            }
             if let MaskKind::Dense(rule) = self.spec.mask {
                 let mut allowed = FLAGS.take();
                 allowed.clear();
@@ -278,6 +417,57 @@ impl<'a> Shape<'a> {
                     *score = if allowed { *score } else { T::NEG_INFINITY };
                 }
                 FLAGS.set(allowed);
+            }
+        }
+    }
+
+    /// Adds the bias to scores that are not scaled yet.
+    fn add_bias<T: Real>(&self, block: Block, nq: usize, bias: &ScoreBias<'_, T>, scores: &mut [T]) {
+        let inverse = T::from_f64(1.0 / self.spec.scale);
+        let Place { row, head } = block.place;
+        for (i, scores) in scores.chunks_exact_mut(block.columns.max(1)).enumerate() {
+            let query = block.first + i;
+            let scores = &mut scores[..block.visible];
+            match bias {
+                ScoreBias::None => return,
+                ScoreBias::ByOffset { .. } => {
+                    for (key, score) in scores.iter_mut().enumerate() {
+                        *score += bias.at(head, query as isize - key as isize) * inverse;
+                    }
+                }
+                ScoreBias::Dense { rule, .. } => {
+                    rule(MaskRow { row, head, query, queries: nq }, inverse, scores);
+                }
+            }
+        }
+    }
+
+    /// Adds the gradients of the bias to `slopes`, from those of the scores before they were scaled.
+    fn bias_grad<T: Real>(
+        &self,
+        block: Block,
+        nq: usize,
+        bias: &ScoreBias<'_, T>,
+        d_scores: &[T],
+        slopes: &mut [T],
+    ) {
+        let inverse = T::from_f64(1.0 / self.spec.scale);
+        let Place { row, head } = block.place;
+        for (i, d) in d_scores.chunks_exact(block.columns.max(1)).enumerate() {
+            let query = block.first + i;
+            let d = &d[..block.visible];
+            match bias {
+                ScoreBias::None => return,
+                ScoreBias::ByOffset { .. } => {
+                    for (key, &d) in d.iter().enumerate() {
+                        if let Some(at) = bias.index(query as isize - key as isize) {
+                            slopes[at] += d * inverse;
+                        }
+                    }
+                }
+                ScoreBias::Dense { grad, .. } => {
+                    grad(MaskRow { row, head, query, queries: nq }, inverse, d, slopes);
+                }
             }
         }
     }
@@ -297,8 +487,13 @@ impl<'a> Shape<'a> {
     /// Block of queries from `first` on, of at most `rows`.
     fn block(&self, place: Place, first: usize, rows: usize, nq: usize, nk: usize) -> Block {
         let count = rows.min(nq - first);
-        let causal = matches!(self.spec.mask, MaskKind::Causal);
-        let visible = if causal { nk.min(first + count) } else { nk };
+        // No query sees a key that lies further ahead than this many positions.
+        let ahead = match &self.spec.mask {
+            MaskKind::Causal => Some(0),
+            MaskKind::Offsets(offsets) => usize::try_from(-offsets.first().min(0)).ok(),
+            _ => None,
+        };
+        let visible = ahead.map_or(nk, |ahead| nk.min(first + count + ahead));
         Block { place, first, count, visible, columns: visible.next_multiple_of(LANES) }
     }
 }
@@ -398,6 +593,7 @@ fn lane_max<T: Real>(x: &[T]) -> T {
 /// The task owns the head's part of `out`.
 unsafe fn forward_head<T: Real>(
     shape: &Shape,
+    bias: &ScoreBias<'_, T>,
     scratch: &mut Scratch<'_, T>,
     place: Place,
     (nq, nk): (usize, usize),
@@ -420,7 +616,7 @@ unsafe fn forward_head<T: Real>(
         let scores = &mut scores[..count * columns];
         let queries = Left::new(&q_copy[first * padded..], padded, 1);
         product(scores, columns, queries, Panel::new(keys, width), count, e, columns, Write::Replace);
-        shape.hide(block, nq, scores);
+        shape.hide(block, nq, bias, scores);
         softmax(scores, columns, scale, shape.draw(block, factors));
         let along = Left::new(scores, columns, 1);
         let sums = &mut sums[first * padded..];
@@ -437,11 +633,13 @@ unsafe fn forward_head<T: Real>(
 /// The task owns the head's part of `grads`.
 unsafe fn backward_head<T: Real>(
     shape: &Shape,
+    bias: &ScoreBias<'_, T>,
     scratch: &mut Scratch<'_, T>,
     place: Place,
     (nq, nk): (usize, usize),
     inputs: [&[T]; 4],
     grads: &[Parts<T>; 3],
+    slopes: &mut [T],
 ) {
     let (q_start, k_start) = (shape.query_start(place), shape.key_start(place));
     let (e, padded) = (shape.spec.head_width, shape.padded);
@@ -484,13 +682,14 @@ unsafe fn backward_head<T: Real>(
             columns,
             Write::Replace,
         );
-        shape.hide(block, nq, scores);
+        shape.hide(block, nq, bias, scores);
         softmax(scores, columns, scale, None);
         softmax_grad(scores, d_scores, columns, scale, shape.draw(block, factors));
         let across = Left::new(scores, 1, columns);
         product(dv, padded, across, Panel::new(&dout[from..], padded), visible, count, padded, Write::Add);
         let along = Left::new(d_scores, columns, 1);
         product(&mut dq[from..], padded, along, Panel::new(k, padded), count, visible, padded, Write::Replace);
+        shape.bias_grad(block, nq, bias, d_scores, slopes);
         let across = Left::new(d_scores, 1, columns);
         product(dk, padded, across, Panel::new(&q[from..], padded), visible, count, padded, Write::Add);
     }

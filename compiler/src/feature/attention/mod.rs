@@ -1,11 +1,13 @@
 //! Multi-head attention, by what is attended to.
 
+mod bias;
 mod chunk;
 mod input;
 mod memory;
 mod this;
 
 use super::{Site, Slot};
+use bias::{BIAS, BIAS_INIT};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::ir::graph::{Misfit, Value};
 use crate::ir::ops::Op;
@@ -38,13 +40,6 @@ const MASK: Field = Field {
 };
 /// The mask between tokens and slots, which have no order in common.
 const SLOT_MASK: Field = Field { default: Default::Word("all"), ..MASK };
-const BIAS: Field = Field {
-    name: "bias",
-    kind: FieldKind::Bias,
-    default: Default::Word("none"),
-    bounds: Bounds::ANY,
-    doc: "number added to the score of query `i` and key `j`",
-};
 const ATTENTION_DROPOUT: Field =
     float("dropout", Default::Derived(Derived::ModelAttentionDropout), DROPOUT, "dropout on the attention weights");
 
@@ -94,16 +89,15 @@ fn mask(block: &Block) -> Result<Attr, Misfit> {
 
 /// `h + drop(softmax(q k^T / sqrt(head width), masked) v W_o)`.
 fn attention(l: &mut Lower<'_>, block: &Block, place: &Place, p: Projected) -> Result<Value, Misfit> {
-    if let Some(bias) = block.expr("bias") {
-        return Err(Misfit(format!("`bias: {bias}` of `{}` can be checked but not run: remove it", block.title())));
-    }
     let mut attrs = Attrs::from([("heads", p.heads.into()), ("mask", mask(block)?)]);
     let dropout = need(block.float("dropout"), block, "dropout")?;
     if dropout > 0.0 {
         attrs.extend([("dropout", dropout.into()), ("stream", l.stream())]);
     }
     let mut operands = vec![p.queries, p.keys, p.values];
-    operands.extend(place.step.filter(|_| block.expr("mask").is_some()));
+    let counts = |field| block.expr(field).is_some();
+    operands.extend(place.step.filter(|_| counts("mask") || counts("bias")));
+    operands.extend(bias::tables(l, block, p.heads, &mut attrs)?);
     let mixed = l.one(Op::Attention, &operands, attrs)?;
     let width = Dim::Fixed(l.width);
     let out = l.linear(mixed, "output", width, &LinearInit::Projection(1.0))?;

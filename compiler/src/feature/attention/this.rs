@@ -1,6 +1,6 @@
 //! Attention of the row to itself.
 
-use super::{ATTENTION_DROPOUT, BIAS, HEAD_WIDTH, HEADS, MASK, Projected, attention, project};
+use super::{ATTENTION_DROPOUT, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, MASK, Projected, attention, bias, project};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site};
 use crate::ir::graph::{Misfit, Value};
@@ -28,6 +28,7 @@ pub(super) const SELF: Feature = Feature {
             },
             MASK,
             BIAS,
+            BIAS_INIT,
             ATTENTION_DROPOUT,
         ],
         children: &[],
@@ -37,6 +38,7 @@ pub(super) const SELF: Feature = Feature {
 };
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
+    bias::check(site, problems);
     let Some(position) = site.block.word("position").filter(|p| *p != "none") else { return };
     if let Some(width) = site.block.int("head_width").filter(|w| w % 2 == 1) {
         problems.report(

@@ -208,11 +208,11 @@ impl<T: Element> Executor<T> {
 
     /// The bound of every row.
     fn step_bounds(&self, id: Option<NodeId>, node: &Node, env: &Env) -> Result<List<usize>, Fault> {
-        let Some(read) = id.and_then(|id| self.exprs.get(&id)) else {
+        let read = id.and_then(|id| self.exprs.get(&id)).map(|read| read.as_ref().map_err(|e| Fault::Batch(e.clone())));
+        let Some(expr) = read.transpose()?.and_then(|rule| rule.expr.as_ref()) else {
             let bound = int(node, "bound").unwrap_or(0);
             return Ok(self.arena.list(std::iter::repeat_n(bound, env.rows())));
         };
-        let expr = read.as_ref().map_err(|e| Fault::Batch(e.clone()))?;
         let axis = node.operands.iter().find_map(|v| self.ty(*v).ragged());
         let axis = axis.ok_or_else(|| Fault::Batch("a depth over the length needs a sequence".to_owned()))?;
         let axis = env.axis(axis);
