@@ -167,6 +167,47 @@ const OPS: &[(&str, &str, &str)] = &[
         SEQUENCE,
         "%y = attention %a, %m, %m {heads: 2, dropout: 0.3, stream: 6} : f32[batch, length, 4]",
     ),
+    (
+        "attention with a bias by distance",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[2, 4]
+         %y = attention %a, %b, %c, %t {heads: 2, mask: causal, bias: learn(head, min(sub(i, j), 3))} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with a fixed bias that looks ahead",
+        SEQUENCE,
+        "%y = attention %a, %b, %c {heads: 2, bias: mul(0.3, mul(add(head, 1), sub(i, j)))} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with two tables inside of a logarithm",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[2]
+         %u = param {name: \"u\", init: zeros} : f32[2]
+         %y = attention %a, %b, %c, %t, %u {heads: 2, mask: causal, bias: mul(neg(learn(head)), log(add(1, mul(max(learn(head), 0.01), sub(i, j)))))} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with a bias of both positions",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[3, 2]
+         %y = attention %a, %b, %c, %t {heads: 2, mask: le(j, add(i, 1)), bias: learn(rem(i, 3), rem(j, 2)), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "attention of slots with a bias",
+        SLOTS,
+        "%t = param {name: \"t\", init: zeros} : f32[3, 5]
+         %y = attention %m, %a, %b, %t {heads: 2, bias: learn(min(i, 2), min(j, 4))} : f32[batch, 3, 4]",
+    ),
+    (
+        "attention to few keys with hops and dropout",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[2, 2]
+         %y = attention %a, %b, %c, %t {heads: 2, mask: and(le(j, i), lt(sub(i, j), 2)), bias: learn(head, sub(i, j)), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "attention to one key",
+        SEQUENCE,
+        "%y = attention %a, %b, %c {heads: 2, mask: eq(j, add(i, 1))} : f32[batch, length, 4]",
+    ),
     ("average", "f32[]", "%y = average %a : f32[]"),
     (
         "cross entropy",
