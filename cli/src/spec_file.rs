@@ -19,11 +19,16 @@ use crate::terminal::Terminal;
 const BUILT_IN: &[(&str, &str)] = &[
     ("gut.rt", include_str!("../../specs/gut.rt")),
     ("gutlb.rt", include_str!("../../specs/gutlb.rt")),
+    ("looped.rt", include_str!("../../specs/looped.rt")),
+    ("regular_gpt.rt", include_str!("../../specs/regular_gpt.rt")),
     ("tlb.rt", include_str!("../../specs/tlb.rt")),
     ("transformer.rt", include_str!("../../specs/transformer.rt")),
     ("ut.rt", include_str!("../../specs/ut.rt")),
     ("ut_no_halt.rt", include_str!("../../specs/ut_no_halt.rt")),
 ];
+
+/// Files that these use: they define masks and biases, and no model.
+const LIBRARY: &[(&str, &str)] = &[("lib/masks.rt", include_str!("../../specs/lib/masks.rt"))];
 
 /// A spec as the user named it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +119,7 @@ impl SpecArg {
 
 /// The text of a file that is part of the program.
 fn built_in_text(file: &str) -> Option<&'static str> {
-    BUILT_IN.iter().find(|(name, _)| *name == file).map(|(_, text)| *text)
+    BUILT_IN.iter().chain(LIBRARY).find(|(name, _)| *name == file).map(|(_, text)| *text)
 }
 
 /// A spec without errors.

@@ -60,7 +60,7 @@ impl Children {
 }
 
 /// The slots of layers: statements whose order matters and that may repeat.
-pub const LAYERS: &[&str] = &["attend", "feedforward", "stack", "recur"];
+pub const LAYERS: &[&str] = &["attend", "feedforward", "norm", "stack", "recur"];
 
 /// One field of a statement.
 #[derive(Clone, Copy, Debug)]

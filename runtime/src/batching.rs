@@ -92,7 +92,8 @@ impl Batching {
 /// For pairs the first sentences come first, then the second ones.
 pub fn collect(examples: &[&Example], width: usize) -> Batch {
     let rows = examples.iter().map(|e| &e.tokens).chain(examples.iter().filter_map(|e| e.second.as_ref()));
-    let mut batch = Batch { offsets: vec![0], tokens: Vec::new(), labels: Labels::Class(Vec::new()), width };
+    let mut batch =
+        Batch { offsets: vec![0], tokens: Vec::new(), labels: Labels::Class(Vec::new()), width, depths: None };
     for row in rows {
         batch.tokens.extend_from_slice(row);
         batch.offsets.push(batch.tokens.len());

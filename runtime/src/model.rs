@@ -111,6 +111,12 @@ impl<T: Element> Model<T> {
         self.inference.halting = halting;
     }
 
+    /// Steps of every row from now on, in place of those that come with the examples.
+    pub fn set_depth(&mut self, depth: Option<usize>) {
+        self.training.depth = depth;
+        self.inference.depth = depth;
+    }
+
     /// The executor of the training step.
     pub fn executor(&mut self) -> &mut Executor<T> {
         &mut self.training

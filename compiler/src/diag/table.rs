@@ -890,6 +890,34 @@ model m {
 }
 "#;
 
+    /// The input never enters a recurrence.
+    InputLost = "input-lost", Error,
+        summary: "The input never enters a recurrence that starts from zero.",
+        doc: "With `start: zero` the first state is 0, so the input must come in by `inject` or `attend input`.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    recur depthwise {
+        depth: 3
+        start: zero
+        feedforward { hidden: 16 }
+    }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recur depthwise {
+        depth: 3
+        start: zero
+        inject add
+        feedforward { hidden: 16 }
+    }
+    readout mean
+}
+"#;
+
     /// A halting cost is paid although the depth is given by each example.
     CostWithoutHalting = "cost-without-halting", Warning,
         summary: "A halting cost is paid although the depth is given by each example.",

@@ -73,7 +73,10 @@ impl Range {
         let all = [f(a.low, b.low), f(a.low, b.high), f(a.high, b.low), f(a.high, b.high)];
         // Infinity times 0 has no value: here the 0 is exact.
         let all = all.map(|x| if x.is_nan() { 0.0 } else { x });
-        Self { low: all.into_iter().fold(f64::INFINITY, f64::min), high: all.into_iter().fold(f64::NEG_INFINITY, f64::max) }
+        Self {
+            low: all.into_iter().fold(f64::INFINITY, f64::min),
+            high: all.into_iter().fold(f64::NEG_INFINITY, f64::max),
+        }
     }
 
     fn negated(self) -> Self {
@@ -250,7 +253,8 @@ mod tests {
     fn heads_hops_windows_and_buckets_have_sizes() {
         let causal = "le(j, i)";
         let dilated = "and(and(le(j, i), eq(rem(sub(i, j), pow(3, step)), 0)), lt(div(sub(i, j), pow(3, step)), 3))";
-        let bucket = "add(min(sub(i, j), 16), min(15, floor(div(mul(16.0, log(div(max(sub(i, j), 16), 16.0))), log(8.0)))))";
+        let bucket =
+            "add(min(sub(i, j), 16), min(15, floor(div(mul(16.0, log(div(max(sub(i, j), 16), 16.0))), log(8.0)))))";
         for (bias, mask, expected) in [
             ("learn(head)", "true", vec![vec![4]]),
             ("learn(head, div(sub(i, j), pow(3, step)))", dilated, vec![vec![4, 3]]),

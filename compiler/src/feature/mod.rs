@@ -17,6 +17,7 @@ mod lowering;
 mod markdown;
 mod memory;
 mod model;
+mod norm;
 mod readout;
 mod recurrence;
 mod stack;
@@ -76,6 +77,7 @@ pub const SLOTS: &[Slot] = &[
     inject::SLOT,
     attention::SLOT,
     feedforward::SLOT,
+    norm::SLOT,
     stack::SLOT,
     memory::SLOT,
     update::SLOT,
@@ -84,7 +86,7 @@ pub const SLOTS: &[Slot] = &[
 ];
 
 /// Keywords that are kept for features to come.
-pub const PLANNED: &[&str] = &["recurse", "cell", "score", "select", "align", "confidence", "scan", "norm"];
+pub const PLANNED: &[&str] = &["recurse", "cell", "score", "select", "align", "confidence", "scan"];
 
 /// The slot of a keyword.
 pub fn slot(keyword: &str) -> Option<&'static Slot> {

@@ -237,6 +237,11 @@ impl<'a> Lower<'a> {
         self.graph.ty(x).dims().last().cloned().ok_or_else(|| Misfit("a scalar has no channels".to_owned()))
     }
 
+    /// Number of axes.
+    pub(crate) fn rank(&self, x: Value) -> usize {
+        self.graph.ty(x).dims().len()
+    }
+
     /// `value` everywhere, over the first `rank` axes of `like`.
     pub(crate) fn full(&mut self, like: Value, value: f64, rank: usize) -> Result<Value, Misfit> {
         self.one(Op::Full, &[like], Attrs::from([("value", value.into()), ("rank", rank.into())]))

@@ -22,6 +22,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Dim, FRAMED, LENGTH};
@@ -35,7 +36,7 @@ use arena::Arena;
 use counter::Counted;
 use group::{Pack, Partial, Task};
 use mask::Exprs;
-use rows::{Axis, Env};
+use rows::{Axis, Env, GIVEN};
 use storage::{Buffer, Element, List};
 use value::Val;
 
@@ -126,6 +127,8 @@ pub struct Executor<T: Element> {
     exprs: Rc<Exprs>,
     /// What halted rows cost.
     pub halting: Halting,
+    /// Steps of every row in place of those that come with the examples.
+    pub depth: Option<usize>,
     /// When set, every node's results are checked, and the first one that is not finite is named.
     pub check_finite: bool,
     /// When set, the runs of halting recurrences are recorded here, in the order in which they end.
@@ -181,6 +184,7 @@ impl<T: Element> Executor<T> {
             axes: axis_names(&plan),
             exprs: Rc::new(mask::exprs(&plan.graph)),
             halting: Halting::default(),
+            depth: None,
             check_finite: false,
             watched: None,
             counted: None,
@@ -233,10 +237,14 @@ impl<T: Element> Executor<T> {
     /// A batch that does not fit; with `check_finite`, the first value that is not finite.
     pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, Fault> {
         self.check(batch)?;
+        let depths = self.depths(batch)?;
         let mut env = Env::new(batch.rows(), key, batch.width, &self.arena);
         let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
         env.set_axis(self.axis_name(LENGTH), Axis::of_lengths(lengths.clone(), &self.arena));
         env.set_axis(self.axis_name(FRAMED), Axis::of_lengths(lengths.map(|n| n + 2), &self.arena));
+        if let Some(depths) = depths {
+            env.set_axis(self.axis_name(GIVEN), depths);
+        }
         self.set_inputs(batch);
         let outcome = self.region(MAIN, &env);
         let yields = self.plan.regions[MAIN.index()].yields.iter();
@@ -249,6 +257,28 @@ impl<T: Element> Executor<T> {
     /// The shared name of a ragged axis.
     fn axis_name(&self, name: &str) -> Rc<str> {
         self.axes.iter().find(|n| &***n == name).expect("all names are listed when the executor is made").clone()
+    }
+
+    /// The given depth of every row, if the model takes one.
+    fn depths(&self, batch: &Batch) -> Result<Option<Axis>, Fault> {
+        let takes = |rule: &Result<mask::Rule, String>| matches!(rule, Ok(rule) if rule.expr == Some(Expr::Given));
+        if !self.exprs.values().any(takes) {
+            return Ok(None);
+        }
+        let axis = |depths: &mut dyn Iterator<Item = usize>| Some(Axis::of_lengths(depths, &self.arena));
+        match (self.depth, &batch.depths) {
+            (Some(depth), _) => Ok(axis(&mut std::iter::repeat_n(depth, batch.rows()))),
+            (None, Some(depths)) if depths.len() == batch.rows() => {
+                Ok(axis(&mut depths.iter().map(|depth| *depth as usize)))
+            }
+            (None, Some(depths)) => {
+                Err(Fault::Batch(format!("the batch has {} depths for {} rows", depths.len(), batch.rows())))
+            }
+            (None, None) => {
+                let cure = "train it on a task that gives one, or name one with `--depth N`";
+                Err(Fault::Batch(format!("the model takes its depth from the examples, which have none: {cure}")))
+            }
+        }
     }
 
     fn check(&self, batch: &Batch) -> Result<(), Fault> {
@@ -413,7 +443,7 @@ fn output_names(plan: &Plan) -> Rc<[String]> {
 fn axis_names(plan: &Plan) -> Vec<Rc<str>> {
     let nodes = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id));
     let cut = nodes.filter_map(|node| node.attrs.get("axis").and_then(Attr::text));
-    [LENGTH, FRAMED].into_iter().chain(cut).map(Rc::from).collect()
+    [LENGTH, FRAMED, GIVEN].into_iter().chain(cut).map(Rc::from).collect()
 }
 
 /// The results of a run, by name.

@@ -300,11 +300,7 @@ impl<'a> Shape<'a> {
     }
 
     /// Runs `task` for every row and head that has queries or keys; `products` products of scores' size are the cost.
-    fn each_head(
-        &self,
-        products: usize,
-        task: impl Fn(Place, (usize, usize)) + Sync + Send,
-    ) {
+    fn each_head(&self, products: usize, task: impl Fn(Place, (usize, usize)) + Sync + Send) {
         let rows = self.q_offsets.len() - 1;
         let heads = self.spec.heads;
         let pairs: usize =
@@ -443,14 +439,7 @@ impl<'a> Shape<'a> {
     }
 
     /// Adds the gradients of the bias to `slopes`, from those of the scores before they were scaled.
-    fn bias_grad<T: Real>(
-        &self,
-        block: Block,
-        nq: usize,
-        bias: &ScoreBias<'_, T>,
-        d_scores: &[T],
-        slopes: &mut [T],
-    ) {
+    fn bias_grad<T: Real>(&self, block: Block, nq: usize, bias: &ScoreBias<'_, T>, d_scores: &[T], slopes: &mut [T]) {
         let inverse = T::from_f64(1.0 / self.spec.scale);
         let Place { row, head } = block.place;
         for (i, d) in d_scores.chunks_exact(block.columns.max(1)).enumerate() {

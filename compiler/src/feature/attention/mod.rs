@@ -7,7 +7,6 @@ mod memory;
 mod this;
 
 use super::{Site, Slot};
-use bias::{BIAS, BIAS_INIT};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::ir::graph::{Misfit, Value};
 use crate::ir::ops::Op;
@@ -15,6 +14,7 @@ use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{LinearInit, Lower, Place, need};
 use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, SIZE, float, int};
 use crate::spec::Block;
+use bias::{BIAS, BIAS_INIT};
 
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {

@@ -2,7 +2,7 @@
 
 use super::{ATTENTION_DROPOUT, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, MASK, Projected, attention, bias, project};
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::feature::{Feature, Lowering, Site};
+use crate::feature::{Feature, Lowering, Site, norm};
 use crate::ir::graph::{Misfit, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
@@ -29,6 +29,7 @@ pub(super) const SELF: Feature = Feature {
             MASK,
             BIAS,
             BIAS_INIT,
+            norm::PLACE,
             ATTENTION_DROPOUT,
         ],
         children: &[],
@@ -52,18 +53,22 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
     }
 }
 
-/// `h + drop(MHA(LN h, LN s))` with one norm for queries and keys; s is h unless the place says otherwise.
+/// `h + drop(MHA(LN h, LN s))` with one norm for queries and keys; s is h unless the place says otherwise. Post-norm,
+/// `LN(h + drop(MHA(h, s)))`.
 fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
     let (gain, bias) = l.norm_params("norm")?;
-    let x = l.norm_with(place.state, gain, bias)?;
-    let y = place.source.map_or(Ok(x), |source| l.norm_with(source, gain, bias))?;
+    let post = block.word(norm::PLACE.name) == Some("post");
+    let normed = |l: &mut Lower<'_>, x: Value| if post { Ok(x) } else { l.norm_with(x, gain, bias) };
+    let x = normed(l, place.state)?;
+    let y = place.source.map_or(Ok(x), |source| normed(l, source))?;
     let mut p = project(l, block, x, y)?;
     match block.word("position") {
         Some("xpos") => turn(l, place, &mut p, ["xpos_query", "xpos_key"])?,
         Some("rope") => turn(l, place, &mut p, ["rope", "rope"])?,
         _ => {}
     }
-    attention(l, block, place, p)
+    let sum = attention(l, block, place, p)?;
+    if post { l.norm_with(sum, gain, bias) } else { Ok(sum) }
 }
 
 /// Turns the channel pairs of queries and keys by angles that grow with the position, so that scores depend on

@@ -218,7 +218,7 @@ impl<T: Element> Executor<T> {
         let axis = env.axis(axis);
         let mut bounds = self.arena.take(env.rows());
         for (row, bound) in bounds.iter_mut().enumerate() {
-            let names = Names { length: axis.len(row) as i64, ..Names::default() };
+            let names = Names { length: axis.len(row) as i64, given: env.given(row), ..Names::default() };
             *bound = match eval(expr, &names) {
                 Ok(Number::Int(n)) => usize::try_from(n).unwrap_or(0),
                 Ok(other) => return Err(Fault::Batch(format!("a depth must be a whole number, not {other:?}"))),
