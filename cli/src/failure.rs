@@ -59,12 +59,17 @@ pub(crate) enum Failure {
     Memory(String),
     /// Runs that can't be compared, or gone on with, without saying how they differ.
     Mixed(String),
+    /// A panic: a fault of rtc.
+    Panic(String),
     /// A failure of the runtime, with its own exit code.
     Runtime(Error),
 }
 
 /// Exit code where runs or checkpoints are refused.
 const REFUSED: u8 = 7;
+
+/// Exit code of a process that panicked.
+pub(crate) const PANIC: u8 = 101;
 
 /// What a command gives back.
 pub(crate) type Outcome = Result<Exit, Failure>;
@@ -77,6 +82,7 @@ impl Failure {
             Self::Spec(_) | Self::NoSpec(_) => BAD_SPEC,
             Self::Memory(_) => TOO_LARGE,
             Self::Mixed(_) => REFUSED,
+            Self::Panic(_) => PANIC,
             Self::Runtime(error) => error.exit_code(),
         }
     }
@@ -97,7 +103,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spec(_) => f.write_str("the spec has errors"),
-            Self::Usage(text) | Self::NoSpec(text) | Self::Memory(text) | Self::Mixed(text) => f.write_str(text),
+            Self::Usage(text) | Self::NoSpec(text) | Self::Memory(text) | Self::Mixed(text) | Self::Panic(text) => {
+                f.write_str(text)
+            }
             Self::Runtime(error) => error.fmt(f),
         }
     }

@@ -11,7 +11,7 @@ use rtc_compiler::pipeline::memory::Fitted;
 use rtc_compiler::spec;
 use rtc_runtime::exec::Halting;
 use rtc_runtime::experiment::Experiment;
-use rtc_runtime::record::{RunFolder, RunInfo, SavedRun};
+use rtc_runtime::record::{self, RunFolder, RunInfo, SavedRun};
 use rtc_runtime::task::{Dataset, load};
 use rtc_runtime::train::{Observer, Outcome as Ended, Table, train};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -27,8 +27,7 @@ use crate::threads;
 
 /// The versions of this program as they stand in the results of runs: `code 3f2a, rtc 0.1.0`.
 pub(crate) fn program() -> String {
-    let versions = versions().into_iter().map(|(part, version)| format!("{part} {version}"));
-    versions.collect::<Vec<_>>().join(", ")
+    record::program(&versions())
 }
 
 fn versions() -> BTreeMap<String, String> {

@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     match threads::on_a_large_stack(threads, || run(&cli.command, &terminal)) {
         Ok(code) => ExitCode::from(code),
         // The panic has printed its message already.
-        Err(_) => ExitCode::from(101),
+        Err(_) => ExitCode::from(failure::PANIC),
     }
 }
 

@@ -6,6 +6,7 @@ use rtc_compiler::pipeline::memory::{Fitted, Need, Work};
 use rtc_compiler::plan::memory::Load;
 use rtc_runtime::experiment::Experiment;
 use rtc_runtime::task::{Dataset, Example};
+use rtc_runtime::train::longest;
 
 use crate::failure::Failure;
 
@@ -13,6 +14,8 @@ use crate::failure::Failure;
 const PROGRAM: u64 = 24 << 20;
 /// Two copies of parameters and moments exist while a checkpoint is written.
 const CHECKPOINT_BYTES_PER_PARAMETER: u64 = 24;
+/// The averaged weights, where there are any, and their two copies then.
+const AVERAGE_BYTES_PER_PARAMETER: u64 = 12;
 /// Units of `--memory` in bytes.
 const UNITS: &[(&str, u64)] = &[
     ("", 1),
@@ -56,17 +59,25 @@ pub(crate) fn bytes(count: u64) -> String {
 /// The largest batches of a training: the longest rows that can meet in one, and the heaviest batch of an evaluation.
 pub(crate) fn work(experiment: &Experiment, data: &Dataset, parameters: usize) -> Work {
     let rows = experiment.batch.size.div_ceil(experiment.batch.accumulate.max(1)).max(1);
-    let mut training: Vec<&Example> = data.split(&experiment.train).iter().collect();
+    // The experiment was checked, so fresh strings can be drawn.
+    let drawn = longest(experiment).ok().flatten().unwrap_or_default();
+    let mut training: Vec<&Example> = match experiment.fresh {
+        None => data.split(&experiment.train).iter().collect(),
+        Some(_) => drawn.iter().collect(),
+    };
     training.sort_by_key(|example| std::cmp::Reverse(tokens(example)));
     training.truncate(rows);
+    let average = if experiment.ema.is_some() { AVERAGE_BYTES_PER_PARAMETER } else { 0 };
     let splits = experiment.splits();
+    let trained = experiment.fresh.is_none().then_some(experiment.train.as_str());
     let measured =
-        splits.iter().filter(|split| **split != experiment.train).flat_map(|split| data.split(split).chunks(rows));
+        splits.iter().filter(|split| Some(**split) != trained).flat_map(|split| data.split(split).chunks(rows));
     let heaviest = measured.max_by_key(|chunk| chunk.iter().map(tokens).sum::<usize>());
     Work {
         training: load(training.into_iter()),
         evaluation: heaviest.map(|chunk| load(chunk.iter())),
-        besides: shared(data).saturating_add((parameters as u64).saturating_mul(CHECKPOINT_BYTES_PER_PARAMETER)),
+        besides: shared(data)
+            .saturating_add((parameters as u64).saturating_mul(CHECKPOINT_BYTES_PER_PARAMETER + average)),
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::string::FromUtf8Error;
 
-use rtc_compiler::check::{Loader, Override, check_edited, check_form, names};
+use rtc_compiler::check::{Loader, Override, check_edited, check_form, names, resolve_name};
 use rtc_compiler::diag::Problems;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::{Source, Sources};
@@ -92,6 +92,12 @@ impl SpecArg {
     /// The files that the spec may use: those in its folder.
     pub(crate) fn loader(&self) -> Folder {
         if self.built_in { Folder::Program } else { Folder::of(&self.file) }
+    }
+
+    /// The name of the model or variant, which is known before the spec is edited and checked.
+    pub(crate) fn model_name(&self) -> Result<String, Failure> {
+        let (name, problems, sources) = resolve_name(&self.loader(), self.source()?, self.target.as_deref());
+        name.ok_or_else(|| Failure::Spec(Box::new((problems, sources))))
     }
 
     /// Checks the spec and prints its warnings; its errors are the failure.

@@ -6,6 +6,8 @@ use std::num::NonZeroUsize;
 use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
+use crate::failure::Failure;
+
 /// Stack of the thread that does the work, in bytes. It is virtual memory: only what is used is ever there.
 const STACK: usize = 1 << 30;
 /// Where a limit on virtual memory forbids the large one.
@@ -39,15 +41,18 @@ pub(crate) fn count() -> usize {
     rayon::current_num_threads()
 }
 
-/// Runs `work` on a thread of its own that computes alone, whatever the others do. The error says why it did not end.
-pub(crate) fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
+/// Runs `work` on a thread of its own that computes alone, whatever the others do. The failure is
+/// that of a panic.
+pub(crate) fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
     let pool = |stack| rayon::ThreadPoolBuilder::new().num_threads(1).stack_size(stack).build();
-    let pool = pool(STACK).or_else(|_| pool(SMALL_STACK)).map_err(|error| format!("no thread can be had: {error}"))?;
+    let pool = pool(STACK)
+        .or_else(|_| pool(SMALL_STACK))
+        .map_err(|error| Failure::Panic(format!("no thread can be had: {error}")))?;
     // What the work leaves behind on disk is complete at every moment, and nothing else of it is looked at again.
     panic::catch_unwind(AssertUnwindSafe(|| pool.install(work))).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        format!("a fault of rtc: {text}")
+        Failure::Panic(format!("a fault of rtc: {text}"))
     })
 }
 
@@ -78,8 +83,8 @@ mod tests {
     #[test]
     fn work_that_panics_ends_alone() {
         let sum = alone(|| (rayon::current_num_threads(), 3));
-        assert_eq!(sum, Ok((1, 3)));
-        let message = alone(|| -> usize { panic!("no {}", "luck") });
-        assert_eq!(message, Err("a fault of rtc: no luck".to_owned()));
+        assert_eq!(sum.ok(), Some((1, 3)));
+        let failure = alone(|| -> usize { panic!("no {}", "luck") }).expect_err("it panics");
+        assert_eq!((failure.code(), failure.to_string()), (101, "a fault of rtc: no luck".to_owned()));
     }
 }

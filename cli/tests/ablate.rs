@@ -254,3 +254,65 @@ fn specs_and_experiments_of_the_program_are_known_by_name() {
     place.rtc(&["check", "ut_no_halt"]).code(0);
     place.rtc(&["check", "gut:nogate"]).code(3).says("did you mean `no_gate`?");
 }
+
+#[test]
+fn a_cell_that_another_program_began_is_refused_before_training() {
+    let place = place("");
+    let (once, twice) = (["--with", "seeds=[1]"], ["--with", "seeds=[1, 2]"]);
+    ablate(&place, &once).code(0);
+    // It was stopped just before its end, by a program that made the same graph.
+    let run = "runs/grid/tiny.no_gate/seed1";
+    fs::remove_file(place.path(run).join("results.json")).expect("the results");
+    let mut info: Value = serde_json::from_str(&place.read(&format!("{run}/run.json"))).expect("JSON");
+    info["versions"]["code"] = "older".into();
+    place.write(&format!("{run}/run.json"), &info.to_string());
+    let began = "tiny:no_gate seed 1 was begun by another program (code older, rtc";
+    ablate(&place, &twice).code(7).says(began).says("`--grid NAME`");
+    // So is one whose last attempt failed: it goes on from its checkpoint.
+    place.write(&format!("{run}/failure.json"), "{ \"code\": 6, \"message\": \"the disk was full\" }");
+    ablate(&place, &twice).code(7).says(began);
+    assert!(!place.path("runs/grid/tiny/seed2").exists(), "nothing was trained");
+    let mixed = ablate(&place, &["--with", "seeds=[1]", "--mixed"]);
+    assert!(mixed.code(0).stdout.contains("tiny:no_gate [1]"), "{}", mixed.stdout);
+}
+
+#[test]
+fn an_empty_split_is_broken_data_whether_it_is_trained_or_tried() {
+    let place = place("");
+    place.write("empty.tsv", "");
+    let args = ["--with", "task.data={train: empty.tsv}", "--jobs", "1"];
+    ablate(&place, &args).code(4).says("the split `train` is empty");
+    ablate(&place, &[&args[..], &["--dry-run"]].concat()).code(4).says("the split `train` is empty");
+}
+
+#[test]
+fn a_metric_that_the_task_does_not_have_is_refused_before_training() {
+    let place = place("");
+    let wrong = ablate(&place, &["--metric", "loss", "--metric", "acuracy"]);
+    wrong
+        .code(2)
+        .says("there is no metric `acuracy`; did you mean `accuracy`? (known: accuracy, loss, mean_depth, majority)");
+    ablate(&place, &["--metric", "last_read", "--table"]).code(2).says("there is no metric `last_read`");
+    let other = place.rtc(&["ablate", "flip_flop_smoke", "--table", "--metric", "lastread"]);
+    other.code(2).says("did you mean `last_read`? (known: accuracy, loss, mean_depth, majority, last_read)");
+    assert!(!place.path("runs").exists(), "nothing was trained");
+    let known = ["accuracy", "loss", "mean_depth", "majority"].map(|name| ["--metric", name]).concat();
+    let table = ablate(&place, &[&["--with", "seeds=[1]"], &known[..]].concat());
+    assert!(table.code(0).stdout.contains("test mean_depth"), "{}", table.stdout);
+}
+
+#[test]
+fn a_spec_may_be_right_only_with_its_edits() {
+    let place = place("");
+    place.write("odd.rt", &place.read("tiny.rt").replace("heads: 2", "heads: 3").replace("tiny", "odd"));
+    place.rtc(&["check", "odd.rt"]).code(3);
+    let experiment = place.read("tiny.yaml").replace("epochs: 4", "epochs: 1");
+    let compare = "compare: [{ spec: odd, set: [depthwise.self.heads=2] }]\n";
+    place.write("odd.yaml", &format!("{experiment}{compare}"));
+    place.rtc(&["ablate", "odd.yaml", "--dry-run"]).code(0);
+    // The edits of the experiment's block count for `rtc train` too.
+    place.write("odd.yaml", &format!("{experiment}models:\n  odd:\n    set: [depthwise.self.heads=2]\n"));
+    place.rtc(&["train", "odd.rt", "--experiment", "odd.yaml", "--max-steps", "1"]).code(0);
+    let unknown = place.rtc(&["train", "odd.rt:no_gat", "--experiment", "odd.yaml"]);
+    unknown.code(3).says("did you mean `no_gate`?");
+}

@@ -99,7 +99,15 @@ fn cost_prints_formulas_and_a_table() {
     let both = ["cost", "tiny.rt", "tiny.rt:no_halt", "--task", "listops", "--length", "20,40"];
     let answer = place.rtc(&both);
     let text = &answer.code(0).stdout;
-    for part in ["tiny:no_halt", "D = min(depth, 3)", "2 D + 2", "sequential depth  7", "n^2", "memory training"] {
+    for part in [
+        "tiny:no_halt",
+        "M = min(3, n + 3)",
+        "D = min(depth, M)",
+        "2 D + 2",
+        "sequential depth  7",
+        "n^2",
+        "memory training",
+    ] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
     let json = place.rtc(&["cost", "tiny.rt", "--depth", "1.5", "--batch", "4", "--json"]).code(0).json();

@@ -74,6 +74,45 @@ fn a_killed_run_goes_on_to_the_same_bits() {
     }
 }
 
+/// Strings drawn for every update, a curriculum, averaged weights and a rate that falls at the end.
+const FRESH: &str = "\
+task:
+  name: looped_addition
+  options: { train_length: 6 }
+  sizes: { dev: 16, 7-8: 8 }
+fresh: { lengths: each, curriculum: { from: 1, every: 5 }, pass: 10 }
+ema: { decay: 0.9, after: 12 }
+optimiser: { learning_rate: 0.003, clip: 1 }
+schedule: { kind: cosine, start: 20 }
+batch: { size: 8 }
+max_steps: 40
+log_every: 1
+evaluate: [7-8]
+";
+
+#[test]
+fn a_killed_run_on_fresh_strings_goes_on_to_the_same_bits() {
+    let place = Place::new();
+    place.write("tiny.yaml", FRESH);
+    place.write("tiny.rt", &place.read("tiny.rt").replace("global", "token").replace("transition", "state"));
+    let set = ["--set", "embed.tokens=none"];
+    place.write("tiny.rt", &place.read("tiny.rt").replace("readout end", "readout each"));
+    place.train(&[&set[..], &["--run", "whole", "--threads", "1"]].concat()).code(0);
+    let args = [&set[..], &["--run", "killed", "--threads", "2"]].concat();
+    for lines in [5, 14, 26, 38] {
+        let mut child = place.start(&args);
+        if wait_for_lines(&place, &mut child, "killed", lines) {
+            signal(&child, libc::SIGKILL);
+        }
+        end(child);
+    }
+    place.train(&args).code(0);
+    assert_eq!(place.contents("killed"), place.contents("whole"));
+    let table = place.rtc(&["eval", "runs/whole", "--split", "3-4", "--json"]).code(0).json();
+    let lengths = table["splits"][0]["lengths"].as_array().expect("a list");
+    assert_eq!(lengths.iter().filter_map(|row| row["length"].as_u64()).collect::<Vec<_>>(), [3, 4]);
+}
+
 #[test]
 fn a_second_process_in_the_same_folder_is_refused() {
     let place = Place::new();

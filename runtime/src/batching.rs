@@ -43,7 +43,11 @@ pub struct Batching {
 impl Batching {
     /// Batches of `size` examples; the last one of a pass may be smaller.
     pub fn new(seed: u64, examples: &[Example], size: usize, buckets: Buckets) -> Self {
-        let lengths = examples.iter().map(Example::length).collect();
+        Self::of_lengths(seed, examples.iter().map(Example::length).collect(), size, buckets)
+    }
+
+    /// The same for examples of which only the lengths are known.
+    pub fn of_lengths(seed: u64, lengths: Vec<usize>, size: usize, buckets: Buckets) -> Self {
         Self { key: Key::new(seed).stream("order"), lengths, size: size.max(1), buckets, current: None }
     }
 
@@ -189,7 +193,7 @@ mod tests {
 
     #[test]
     fn pairs_are_stacked_first_sentences_first() {
-        let pair = |a: u32| Example { tokens: vec![a], second: Some(vec![a + 10, a + 10]), label: Target::Class(a) };
+        let pair = |a: u32| Example { second: Some(vec![a + 10, a + 10]), ..Example::classified(vec![a], a) };
         let (one, two) = (pair(1), pair(2));
         let batch = collect(&[&one, &two], 2);
         assert_eq!(batch.tokens, [1, 2, 11, 11, 12, 12]);

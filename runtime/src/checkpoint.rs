@@ -1,7 +1,7 @@
 //! Checkpoints: folders that are complete or absent, and verified before they are used.
 //!
 //! A folder holds `weights.safetensors` (parameters under their own names, f32), `optimiser.safetensors` (moments under
-//! `first_moment.NAME` and `second_moment.NAME`), `state.json` (where the run stands) and `manifest.json` (size and
+//! `first_moment.NAME` and `second_moment.NAME`, averaged parameters, if there are any, under `average.NAME`), `state.json` (where the run stands) and `manifest.json` (size and
 //! SHA-256 of the other three).
 //!
 //! Saving writes `SLOT.new`, syncing each file and the folder, then renames `SLOT` to `SLOT.previous` and `SLOT.new` to
@@ -251,7 +251,11 @@ pub fn load(path: &Path) -> Result<Checkpoint, CheckpointError> {
 fn encode(checkpoint: &Checkpoint) -> Result<Vec<(&'static str, Vec<u8>)>, CheckpointError> {
     let refuse = |reason: String| CheckpointError { path: PathBuf::new(), reason, previous: None };
     let learner = &checkpoint.learner;
-    let moments = [("first_moment.", &learner.first_moment), ("second_moment.", &learner.second_moment)];
+    let moments = [
+        ("first_moment.", &learner.first_moment),
+        ("second_moment.", &learner.second_moment),
+        ("average.", &learner.average),
+    ];
     let json = |text: serde_json::Result<String>| text.map(String::into_bytes).map_err(|e| refuse(e.to_string()));
     let mut files = vec![
         (WEIGHTS, pack(&[("", &learner.parameters)]).map_err(refuse)?),
@@ -293,6 +297,7 @@ fn decode(path: &Path) -> Result<Checkpoint, String> {
         parameters: unpack(&verified(WEIGHTS)?, "").map_err(|error| format!("{WEIGHTS}: {error}"))?,
         first_moment: unpack(&optimiser, "first_moment.").map_err(|error| format!("{OPTIMISER}: {error}"))?,
         second_moment: unpack(&optimiser, "second_moment.").map_err(|error| format!("{OPTIMISER}: {error}"))?,
+        average: unpack(&optimiser, "average.").map_err(|error| format!("{OPTIMISER}: {error}"))?,
         updates: state.progress.updates,
     };
     Ok(Checkpoint { learner, state })

@@ -14,7 +14,7 @@ use crate::task::{Example, Target};
 /// How a model does on the examples of one length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OfLength {
-    /// Tokens of an example; for a pair, of the longer side.
+    /// Tokens of an example, for a pair of the longer side; or the length that its task counts.
     pub length: usize,
     /// Number of examples.
     pub examples: u64,
@@ -43,8 +43,8 @@ pub fn by_length<T: Element>(
         let seen = model.examine(&collect(&chunk, width))?;
         let mut predictions = seen.evaluation.predictions.iter().copied();
         for (n, example) in chunk.iter().enumerate() {
-            let of = found.entry(example.length()).or_default();
-            of.length = example.length();
+            let of = found.entry(example.measured_length()).or_default();
+            of.length = example.measured_length();
             of.examples += 1;
             let (scored, correct) = score(example, &mut predictions);
             of.scored += scored;
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn tokens_that_do_not_count_are_not_scored() {
         let label = Target::Each { class: vec![0, 1, 1], weight: vec![1.0, 0.0, 1.0] };
-        let each = Example { tokens: vec![4, 4, 4], second: None, label };
+        let each = Example { label, ..Example::classified(vec![4, 4, 4], 0) };
         let mut predictions = [0, 1, 0, 7].into_iter();
         assert_eq!(score(&each, &mut predictions), (2, 1));
         assert_eq!(score(&Example::classified(vec![1], 7), &mut predictions), (1, 1));

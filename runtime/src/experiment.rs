@@ -13,10 +13,12 @@ use crate::task::{MAX_EXAMPLES, OptionValue, resolve_options, task_named};
 
 mod compare;
 mod file;
+mod fresh;
 mod place;
 
 pub use compare::Entry;
 pub use file::ExperimentFile;
+pub use fresh::{Choice, Curriculum, Ema, Fresh, Lengths};
 pub use place::Written;
 
 /// The experiments that are part of the program: name and text.
@@ -37,6 +39,24 @@ pub const EMBEDDED: &[(&str, &str)] = &[
     ("lra_image_smoke", include_str!("../../specs/experiments/lra_image_smoke.yaml")),
     ("lra_pathfinder", include_str!("../../specs/experiments/lra_pathfinder.yaml")),
     ("lra_pathfinder_smoke", include_str!("../../specs/experiments/lra_pathfinder_smoke.yaml")),
+    ("regular_even_pairs", include_str!("../../specs/experiments/regular_even_pairs.yaml")),
+    ("regular_modular_arithmetic", include_str!("../../specs/experiments/regular_modular_arithmetic.yaml")),
+    ("regular_parity", include_str!("../../specs/experiments/regular_parity.yaml")),
+    ("regular_cycle_navigation", include_str!("../../specs/experiments/regular_cycle_navigation.yaml")),
+    ("regular_dyck", include_str!("../../specs/experiments/regular_dyck.yaml")),
+    ("regular_tomita", include_str!("../../specs/experiments/regular_tomita.yaml")),
+    ("regular_smoke", include_str!("../../specs/experiments/regular_smoke.yaml")),
+    ("chomsky", include_str!("../../specs/experiments/chomsky.yaml")),
+    ("chomsky_smoke", include_str!("../../specs/experiments/chomsky_smoke.yaml")),
+    ("looped_parity", include_str!("../../specs/experiments/looped_parity.yaml")),
+    ("looped_copy", include_str!("../../specs/experiments/looped_copy.yaml")),
+    ("looped_addition", include_str!("../../specs/experiments/looped_addition.yaml")),
+    ("looped_multiplication", include_str!("../../specs/experiments/looped_multiplication.yaml")),
+    ("looped_binary_sum", include_str!("../../specs/experiments/looped_binary_sum.yaml")),
+    ("looped_unique_set", include_str!("../../specs/experiments/looped_unique_set.yaml")),
+    ("looped_smoke", include_str!("../../specs/experiments/looped_smoke.yaml")),
+    ("characters", include_str!("../../specs/experiments/characters.yaml")),
+    ("characters_smoke", include_str!("../../specs/experiments/characters_smoke.yaml")),
 ];
 
 /// A checked experiment for one model.
@@ -57,6 +77,12 @@ pub struct Experiment {
     pub schedule: ScheduleSettings,
     /// How many examples make an update.
     pub batch: BatchSettings,
+    /// Training on strings that are drawn for every update, in place of a stored split.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fresh: Option<Fresh>,
+    /// Averaged weights, which are measured in place of the last ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ema: Option<Ema>,
     /// Passes over the training data, at most.
     #[serde(default)]
     pub epochs: Option<u64>,
@@ -81,6 +107,9 @@ pub struct Experiment {
     /// The split that decides which checkpoint is best.
     #[serde(default = "dev_split")]
     pub dev: String,
+    /// Which evaluated weights are measured at the end.
+    #[serde(default, skip_serializing_if = "Choice::is_best")]
+    pub choose: Choice,
     /// The splits on which the best checkpoint is measured, in the order of the table.
     pub evaluate: Vec<String>,
 }
@@ -156,6 +185,9 @@ pub struct ScheduleSettings {
     /// Warm-up updates.
     #[serde(default)]
     pub warmup: u64,
+    /// The update with which `cosine` and `linear` begin to fall, if that is not the end of the warm-up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<u64>,
     /// Updates over which the shape is laid out; without it, those of the run.
     #[serde(default)]
     pub total: Option<u64>,
@@ -209,10 +241,11 @@ fn epsilon() -> f64 {
 impl Experiment {
     /// The names of all splits that a run needs, each once.
     pub fn splits(&self) -> Vec<&str> {
-        let mut names = vec![self.train.as_str(), self.dev.as_str()];
-        for name in &self.evaluate {
+        let stored = self.fresh.is_none().then_some(self.train.as_str());
+        let mut names: Vec<&str> = stored.into_iter().collect();
+        for name in std::iter::once(&self.dev).chain(&self.evaluate) {
             if !names.contains(&name.as_str()) {
-                names.push(name);
+                names.push(name.as_str());
             }
         }
         names
@@ -226,8 +259,14 @@ impl Experiment {
 
     /// The schedule of a run with `batches` updates per pass.
     pub fn schedule(&self, batches: u64) -> Schedule {
-        let ScheduleSettings { kind, warmup, total, beta1 } = self.schedule;
-        Schedule { kind, warmup, total: total.unwrap_or_else(|| self.updates(batches)), beta1 }
+        let ScheduleSettings { kind, warmup, start, total, beta1 } = self.schedule;
+        Schedule {
+            kind,
+            warmup,
+            start: start.unwrap_or(warmup),
+            total: total.unwrap_or_else(|| self.updates(batches)),
+            beta1,
+        }
     }
 
     /// The settings of update `t`.
@@ -249,6 +288,9 @@ impl Experiment {
     }
 }
 
+/// What is wrong with a pass that is too long.
+const PASS: &str = "`pass` times `size` must be at most 10000000";
+
 /// A rule that was broken: the path of the field, and the sentence.
 type Broken = (Vec<&'static str>, String);
 
@@ -258,6 +300,10 @@ fn check(experiment: &Experiment) -> Result<(), Broken> {
     let Optimiser { learning_rate, betas, epsilon, weight_decay, clip, .. } = experiment.optimiser;
     let BatchSettings { size, accumulate, .. } = experiment.batch;
     let schedule = &experiment.schedule;
+    let start = schedule.start.unwrap_or(0);
+    let Fresh { pass, curriculum, .. } =
+        experiment.fresh.unwrap_or(Fresh { lengths: Lengths::Batch, curriculum: None, pass: 1 });
+    let curriculum = curriculum.unwrap_or(Curriculum { from: 1, every: 1 });
     let bounded = experiment.epochs.is_some() || experiment.max_steps.is_some();
     let positive = |number: f64| number > 0.0 && number.is_finite();
     let rules: &[(bool, &[&'static str], &str)] = &[
@@ -283,9 +329,28 @@ fn check(experiment: &Experiment) -> Result<(), Broken> {
         (experiment.log_every > 0, &["log_every"], "`log_every` must be at least 1"),
         (!experiment.seeds.is_empty(), &["seeds"], "`seeds` needs at least one seed"),
         (
-            schedule.total.is_none_or(|total| !schedule.kind.needs_total() || total > schedule.warmup),
+            schedule.total.is_none_or(|total| !schedule.kind.needs_total() || total > schedule.warmup.max(start)),
             &["schedule", "total"],
-            "`total` must be larger than `warmup`",
+            "`total` must be larger than `warmup` and `start`",
+        ),
+        (
+            schedule.start.is_none_or(|start| start >= schedule.warmup && schedule.kind.falls()),
+            &["schedule", "start"],
+            "`start` belongs to `cosine` and `linear`, and is no smaller than `warmup`",
+        ),
+        (pass > 0, &["fresh", "pass"], "`pass` must be at least 1"),
+        (curriculum.every > 0, &["fresh", "curriculum"], "`every` must be at least 1"),
+        (curriculum.from > 0, &["fresh", "curriculum"], "`from` must be at least 1"),
+        (pass.saturating_mul(size as u64) <= MAX_EXAMPLES as u64, &["fresh", "pass"], PASS),
+        (
+            experiment.fresh.is_none() || experiment.batch.buckets == Buckets::None,
+            &["batch", "buckets"],
+            "`buckets: length` is for stored examples; fresh ones have `lengths` under `fresh`",
+        ),
+        (
+            experiment.ema.is_none_or(|ema| (0.0..1.0).contains(&ema.decay)),
+            &["ema", "decay"],
+            "`decay` must lie in 0..1",
         ),
         (
             schedule.beta1 == Beta1::Fixed || schedule.kind == ScheduleKind::OneCycle,
@@ -315,6 +380,17 @@ fn check_task(experiment: &Experiment) -> Result<(), Broken> {
     }
     if let Some(DataSource::Files(files)) = &settings.data {
         files.keys().try_for_each(|name| named(&["task", "data"], name).map(drop))?;
+    }
+    if experiment.fresh.is_some() {
+        if task.formal().is_none() {
+            return Err((
+                vec!["fresh"],
+                format!("`fresh` is for tasks on strings of a length, and {} is none", task.name()),
+            ));
+        }
+        if settings.data.is_some() {
+            return Err((vec!["fresh"], "`fresh` strings are drawn, so `data` has no use".to_owned()));
+        }
     }
     named(&["train"], &experiment.train)?;
     named(&["dev"], &experiment.dev)?;

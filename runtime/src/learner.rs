@@ -75,6 +75,8 @@ pub struct LearnerState {
     pub first_moment: Arrays,
     /// Second moments of AdamW.
     pub second_moment: Arrays,
+    /// Averaged parameters, if there are any.
+    pub average: Arrays,
     /// Updates done; the generator needs no other state, being counter-based.
     pub updates: u64,
 }
@@ -106,7 +108,10 @@ pub trait Learner {
     fn accumulate(&mut self, batch: &Batch, share: f64) -> Result<StepReport, LearnError>;
     /// Applies the accumulated gradients, and lets the next ones start anew; gives the gradient norm before clipping.
     fn update(&mut self, rule: &UpdateRule) -> Result<f64, LearnError>;
-    /// A forward pass without dropout.
+    /// Moves the averaged weights towards the weights, of which a share `1 - decay` is taken; the first time the average is a copy
+    /// of the weights. Evaluations use the average from then on.
+    fn average(&mut self, decay: f64);
+    /// A forward pass without dropout, with the averaged weights if there are any.
     fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError>;
     /// A copy of the state.
     fn state(&self) -> LearnerState;

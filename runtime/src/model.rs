@@ -26,6 +26,8 @@ pub struct Model<T: Element> {
     micro: u64,
     first_moment: Vec<T>,
     second_moment: Vec<T>,
+    /// Averaged weights; empty if there are none.
+    averaged: Vec<T>,
     /// Gradients of the micro-batches before the last one, where there are several.
     accumulated: Vec<T>,
     /// What the last training step predicted.
@@ -99,6 +101,7 @@ impl<T: Element> Model<T> {
             micro: 0,
             first_moment: vec![T::ZERO; total],
             second_moment: vec![T::ZERO; total],
+            averaged: vec![],
             accumulated: vec![],
             predicted: Predictions::default(),
             depths: None,
@@ -210,6 +213,13 @@ impl<T: Element> Model<T> {
         Ok(Examination { evaluation: evaluation?, depths: self.depths.take(), halting })
     }
 
+    /// Exchanges the weights and their average, if there is one.
+    fn swap_average(&mut self) {
+        if !self.averaged.is_empty() {
+            self.training.parameters_mut().swap_with_slice(&mut self.averaged);
+        }
+    }
+
     fn check_labels(&self, batch: &Batch) -> Result<(), LearnError> {
         let fits = match (&batch.labels, self.binding.objective) {
             (Labels::Class(c), Objective::Classify) => c.len() == batch.rows(),
@@ -297,11 +307,22 @@ impl<T: Element> Learner for Model<T> {
         Ok(norm)
     }
 
+    fn average(&mut self, decay: f64) {
+        let weights = self.training.parameters();
+        if self.averaged.is_empty() {
+            self.averaged = weights.to_vec();
+        } else {
+            optimiser::average(&mut self.averaged, weights, decay);
+        }
+    }
+
     fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError> {
         self.check_labels(batch)?;
+        self.swap_average();
         self.training.swap_parameters(&mut self.inference);
         let outcome = self.inference.run(batch, self.seed);
         self.training.swap_parameters(&mut self.inference);
+        self.swap_average();
         let outputs = outcome.map_err(|f| self.fault(f))?;
         let mut predicted = Predictions::default();
         self.predict(&outputs, &mut predicted);
@@ -325,6 +346,7 @@ impl<T: Element> Learner for Model<T> {
             parameters: self.arrays(self.training.parameters()),
             first_moment: self.arrays(&self.first_moment),
             second_moment: self.arrays(&self.second_moment),
+            average: if self.averaged.is_empty() { Arrays::default() } else { self.arrays(&self.averaged) },
             updates: self.updates,
         }
     }
@@ -337,7 +359,8 @@ impl<T: Element> Learner for Model<T> {
             false => self.flat(arrays),
         };
         let (first, second) = (moments(&state.first_moment)?, moments(&state.second_moment)?);
-        (self.first_moment, self.second_moment) = (first, second);
+        let averaged = if state.average.items.is_empty() { vec![] } else { self.flat(&state.average)? };
+        (self.first_moment, self.second_moment, self.averaged) = (first, second, averaged);
         self.training.parameters_mut().copy_from_slice(&parameters);
         self.updates = state.updates;
         self.micro = 0;

@@ -94,6 +94,12 @@ impl Draws {
         self.key.below(index, bound)
     }
 
+    /// The next draw from the standard normal distribution (Box-Muller on two numbers).
+    pub fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+
     /// Puts `items` into a uniformly random order (Fisher-Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {

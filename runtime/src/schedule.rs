@@ -10,9 +10,9 @@ pub enum ScheduleKind {
     Constant,
     /// `min(1, (t+1)/w) / sqrt(max(t+1, w))`: the base rate is not the peak.
     InverseRoot,
-    /// Warm-up times `(1 + cos(pi * frac((t-w)/(T-w)))) / 2`.
+    /// Warm-up times `(1 + cos(pi * frac((t-w)/(T-w)))) / 2`; `start` in place of `w` if it is given.
     Cosine,
-    /// Warm-up times a straight line from 1 at `w` to 0 at `T`.
+    /// Warm-up times a straight line from 1 at `w` (or `start`) to 0 at `T`.
     Linear,
     /// From 1/25 at 0 up to 1 at `w-1` and down to 1/250,000 at `T-1`, in straight lines.
     OneCycle,
@@ -22,6 +22,11 @@ impl ScheduleKind {
     /// Whether the shape depends on the total number of updates.
     pub fn needs_total(self) -> bool {
         matches!(self, Self::Cosine | Self::Linear | Self::OneCycle)
+    }
+
+    /// Whether the shape is a fall that can start later than the warm-up ends.
+    pub fn falls(self) -> bool {
+        matches!(self, Self::Cosine | Self::Linear)
     }
 }
 
@@ -48,6 +53,8 @@ pub struct Schedule {
     pub kind: ScheduleKind,
     /// Number of warm-up updates; 0 for none.
     pub warmup: u64,
+    /// The update with which `cosine` and `linear` begin to fall; before it the rate is that of the end of the warm-up.
+    pub start: u64,
     /// Number of updates over which the shape is laid out.
     pub total: u64,
     /// Behaviour of the first moment's decay.
@@ -58,10 +65,11 @@ impl Schedule {
     /// The factor on the base learning rate at update `t`.
     pub fn factor(&self, t: u64) -> f64 {
         let (step, warmup, total) = (t as f64, self.warmup as f64, self.total as f64);
+        let start = self.start.max(self.warmup);
         let warm = if self.warmup == 0 { 1.0 } else { ((step + 1.0) / warmup).min(1.0) };
-        // How far the decay has come: 0 until the warm-up ends, 1 at the total. Nothing to decay over counts as done.
-        let decayed =
-            if total > warmup { ((step - warmup) / (total - warmup)).max(0.0) } else { f64::from(t >= self.warmup) };
+        // How far the decay has come: 0 until it starts, 1 at the total. Nothing to decay over counts as done.
+        let from = start as f64;
+        let decayed = if total > from { ((step - from) / (total - from)).max(0.0) } else { f64::from(t >= start) };
         match self.kind {
             ScheduleKind::Constant => warm,
             ScheduleKind::InverseRoot => warm / (step + 1.0).max(warmup).sqrt(),
@@ -98,7 +106,7 @@ mod tests {
     use super::*;
 
     fn schedule(kind: ScheduleKind, warmup: u64, total: u64) -> Schedule {
-        Schedule { kind, warmup, total, beta1: Beta1::Cycled }
+        Schedule { kind, warmup, start: warmup, total, beta1: Beta1::Cycled }
     }
 
     fn near(value: f64, expected: f64) {
@@ -139,6 +147,14 @@ mod tests {
         assert_eq!(linear.factor(5000), 0.0);
         let constant = schedule(ScheduleKind::Constant, 4, 0);
         assert_eq!([0, 1, 3, 9].map(|t| constant.factor(t)), [0.25, 0.5, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn a_fall_that_starts_later_is_flat_before() {
+        let copy = Schedule { start: 20_000, ..schedule(ScheduleKind::Cosine, 0, 100_001) };
+        assert_eq!([0, 19_999, 20_000].map(|t| copy.factor(t)), [1.0; 3]);
+        assert!((copy.factor(60_000) - 0.5).abs() < 1e-4);
+        assert!(copy.factor(100_000) < 1e-8);
     }
 
     #[test]

@@ -50,8 +50,8 @@ fn ran(graph: &Graph, weights: &Arrays, rows: &Batch) -> Ran {
 }
 
 /// The batch of a model, and its graphs: forward pass, training step, training step with everything kept.
-fn graphs(model: &Model, objective: Objective) -> (Batch, [Graph; 3], Binding) {
-    let rows = batch(&[LENGTH; ROWS], VOCAB as u64, CLASSES as u64, 5);
+fn graphs(model: &Model, objective: Objective, length: usize) -> (Batch, [Graph; 3], Binding) {
+    let rows = batch(&[length; ROWS], VOCAB as u64, CLASSES as u64, 5);
     let rows = if objective == Objective::Each { labelled_tokens(rows, 2, 5) } else { rows };
     let binding = binding(objective);
     let stages = [pipeline::inference, pipeline::training, pipeline::optimised];
@@ -80,7 +80,7 @@ fn compare(what: &str, estimate: f64, real: f64, tolerance: f64, faults: &mut Ve
 }
 
 fn check(model: &Model, objective: Objective, (bias, gain): (f64, f64), memory: bool, faults: &mut Vec<String>) {
-    let (rows, graphs, binding) = graphs(model, objective);
+    let (rows, graphs, binding) = graphs(model, objective, LENGTH);
     let weights = shifted(&graphs[1], bias, gain);
     let [forward, training, kept] = graphs.each_ref().map(|graph| ran(graph, &weights, &rows));
     // Weights that never halt need no mean, which would mix recurrences inside one another.
@@ -139,6 +139,42 @@ fn costs_of_causal_models_count_what_a_token_may_see() {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
+/// Rows that are shorter than the bound, and last chunks that are: `cap: length` sends them away after their length + 1 steps.
+#[test]
+fn costs_know_the_cap_of_short_rows_and_of_short_last_chunks() {
+    let mut faults = vec![];
+    let mut models = models::all(Objective::Classify, SIZES);
+    models.retain(Model::halts);
+    for model in &models {
+        for length in [1, 3, 13] {
+            let (rows, graphs, binding) = graphs(model, Objective::Classify, length);
+            let weights = shifted(&graphs[1], RESTLESS.0, RESTLESS.1);
+            let [forward, training, kept] = graphs.each_ref().map(|graph| ran(graph, &weights, &rows));
+            let cost = Cost::of(&model.spec, &binding, ROWS, length).expect("the spec lowers");
+            let figures = cost.at(ROWS, length, None);
+            let given = |name: &str| match name {
+                "B" => Some(ROWS as f64),
+                "n" => Some(length as f64),
+                "depth" => Some(f64::INFINITY),
+                "vocab" => Some(VOCAB as f64),
+                "classes" => Some(CLASSES as f64),
+                _ => None,
+            };
+            let mut one = |what: &str, estimate: f64, real: f64, tolerance: f64| {
+                compare(&format!("{}, {length} tokens, {what}", model.name), estimate, real, tolerance, &mut faults);
+            };
+            one("forward", figures.forward, forward.counted.flops, 1e-9);
+            one("training", figures.training, kept.counted.flops, 1e-9);
+            one("again", figures.again, training.counted.flops - kept.counted.flops, 1e-9);
+            one("formula", cost.forward.value(&given), figures.forward, 1e-9);
+            if length > 10 {
+                one("training memory", figures.training_memory.activations as f64, training.peak as f64, MEMORY);
+            }
+        }
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
 /// The rules themselves, by hand: the transformer of the paper, products and attention alone.
 #[test]
 fn a_transformer_costs_what_the_textbook_says() {
@@ -183,7 +219,7 @@ fn formulas_of_memory_give_what_the_walk_takes() {
 fn sequential_depth_counts_steps() {
     let depth = |file: &str, name: &str| {
         let model = models::one(file, name, Objective::Classify, SIZES);
-        let (rows, graphs, binding) = graphs(&model, Objective::Classify);
+        let (rows, graphs, binding) = graphs(&model, Objective::Classify, LENGTH);
         let ran = ran(&graphs[0], &shifted(&graphs[1], RESTLESS.0, RESTLESS.1), &rows);
         let cost = Cost::of(&model.spec, &binding, ROWS, LENGTH).expect("the spec lowers");
         (ran.counted.steps as f64, cost.at(ROWS, LENGTH, None).depth, cost.depth.to_string())

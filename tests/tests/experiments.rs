@@ -1,15 +1,15 @@
-//! Every experiment compiles with every model that it has a block for, and those of the paper's size have the size that the paper's has.
+//! Every experiment compiles with every model that it compares or has a block for, and those of the paper's size have the size that the paper's has.
 
 use std::path::{Path, PathBuf};
 
-use rtc_compiler::check::{Loader, check, names};
+use rtc_compiler::check::{Loader, check, names, resolve_name};
 use rtc_compiler::diag::{Style, render};
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
-use rtc_runtime::experiment::{EMBEDDED, Experiment, ExperimentFile};
+use rtc_runtime::experiment::{EMBEDDED, Entry, Experiment, ExperimentFile};
 use rtc_runtime::task::{Objective, resolve_options, task_named};
 
 /// What is known of the published models of an experiment.
@@ -72,6 +72,26 @@ impl Loader for Folder {
 
 /// Number of parameters of a model in an experiment; `name` is that of a block, as `gut:no_gate`.
 fn parameters(experiment: &Experiment, name: &str) -> usize {
+    // A block of a model is for its causal variant where every token is answered.
+    let task = task_named(&experiment.task.name).expect("the experiment was checked");
+    let each = task.objective() == Objective::Each && !name.contains(':');
+    let name = if each { format!("{name}:causal") } else { name.to_owned() };
+    compiled(experiment, &name, &experiment.set)
+}
+
+/// Number of parameters of a compared model, by its block of the experiment and its own edits.
+fn compared(file: &ExperimentFile, entry: &Entry) -> usize {
+    let (spec, target) = entry.spec.split_once(':').map_or((entry.spec.as_str(), None), |(s, t)| (s, Some(t)));
+    let source = sources().into_iter().find(|source| source.name.ends_with(&format!("/{spec}.rt")));
+    let source = source.unwrap_or_else(|| panic!("there is no spec `{spec}`"));
+    let (name, problems, sources) = resolve_name(&Folder(specs()), source, target);
+    let name = name.unwrap_or_else(|| panic!("{}: {}", entry.name, render(&problems, &sources, Style::Plain)));
+    let experiment = file.resolve(Some(&name), &[]).expect("valid");
+    compiled(&experiment, &name, &[experiment.set.as_slice(), &entry.set].concat())
+}
+
+/// Number of parameters of a model, named in full, with these edits.
+fn compiled(experiment: &Experiment, name: &str, edits: &[String]) -> usize {
     let task = task_named(&experiment.task.name).expect("the experiment was checked");
     let options = resolve_options(task.options(), &experiment.task.options).expect("the experiment was checked");
     let catalog = Catalog {
@@ -81,12 +101,9 @@ fn parameters(experiment: &Experiment, name: &str) -> usize {
         objective: Some(task.objective()),
         next_token: task.next_token(),
     };
-    // A block of a model is for its causal variant where every token is answered.
-    let each = task.objective() == Objective::Each && !name.contains(':');
-    let name = if each { format!("{name}:causal") } else { name.to_owned() };
-    let source = sources().into_iter().find(|source| names(source).contains(&name));
+    let source = sources().into_iter().find(|source| names(source).iter().any(|known| known == name));
     let source = source.unwrap_or_else(|| panic!("no spec has `{name}`"));
-    let (spec, problems, sources) = check(&Folder(specs()), source, Some(&name), &experiment.set, &catalog);
+    let (spec, problems, sources) = check(&Folder(specs()), source, Some(name), edits, &catalog);
     let spec = spec.unwrap_or_else(|| panic!("{name}: {}", render(&problems, &sources, Style::Plain)));
     let graph = pipeline::forward(&spec, &Binding::from(&catalog)).expect("it lowers");
     let size = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).product::<usize>();
@@ -99,6 +116,9 @@ fn every_model_of_every_experiment_compiles() {
         let file = ExperimentFile::parse(name, text).expect("valid");
         for model in file.models() {
             assert!(parameters(&file.resolve(Some(model), &[]).expect("valid"), model) > 1_000, "{name} {model}");
+        }
+        for entry in file.compare() {
+            assert!(compared(&file, entry) > 1_000, "{name} {}", entry.name);
         }
     }
 }

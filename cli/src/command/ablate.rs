@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use clap::{Args, ValueEnum};
-use rtc_runtime::grid::{Format, Row, Sheet, Show, State, render, to_json};
+use rtc_runtime::grid::{Begun, Format, Row, Sheet, Show, State, render, to_json};
 
 use super::train::is_name;
 use crate::experiment_file::Opened;
@@ -62,6 +62,9 @@ pub(crate) struct Options {
     /// A column with the number of parameters
     #[arg(long)]
     parameters: bool,
+    /// Columns with the largest number over the seeds, before each mean
+    #[arg(long)]
+    max: bool,
     /// Columns with the mean depth
     #[arg(long)]
     depth: bool,
@@ -124,6 +127,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     }
     let folder = options.runs.join(name);
     let grid = Grid::plan(&opened, folder, &options.with, &options.set, terminal)?;
+    grid.check_metrics(&options.metric)?;
     let jobs = options.jobs.or(thread::available_parallelism().ok()).map_or(1, usize::from);
     let pace = Pace { memory: options.memory, halting: options.halting.into() };
     if options.dry_run {
@@ -178,8 +182,8 @@ fn train(options: &Options, grid: &Grid, (jobs, pace): (usize, Pace), terminal: 
 }
 
 fn sheet(options: &Options, rows: &[Row]) -> Result<Sheet, Failure> {
-    let Options { parameters, depth, mixed, .. } = *options;
-    let show = Show { metrics: options.metric.clone(), parameters, depth, mixed };
+    let Options { parameters, max: best, depth, mixed, .. } = *options;
+    let show = Show { metrics: options.metric.clone(), parameters, best, depth, mixed };
     Sheet::new(rows, &show).map_err(|mixture| different(&mixture.0))
 }
 
@@ -191,12 +195,19 @@ fn table(options: &Options, rows: &[Row], terminal: &Terminal) -> Result<(), Fai
     terminal.result(&render(&sheet, options.format.into()))
 }
 
-/// Refuses to train the rest of a grid on other data, or with another program, than what is finished.
+/// Refuses to train the rest of a grid on other data, or with another program, than what is finished; nor does it go on
+/// with what another program began.
 fn strangers(rows: &[Row], data: &[Option<Arc<Data>>]) -> Result<(), Failure> {
     let program = program();
     let mut found = vec![];
     for (row, data) in rows.iter().zip(data) {
         let hash = data.as_ref().map(|data| data.hash.as_str());
+        for cell in &row.cells {
+            if let Some(Begun { versions }) = cell.state.begun().filter(|begun| begun.versions != program) {
+                let label = format!("{} seed {}", row.name, cell.seed);
+                found.push(format!("{label} was begun by another program ({versions}) than this one ({program})"));
+            }
+        }
         for (cell, measured) in row.finished() {
             let label = format!("{} seed {}", row.name, cell.seed);
             if hash.is_some_and(|hash| hash != measured.data) {

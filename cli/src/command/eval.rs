@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use rtc_runtime::experiment::DataSource;
-use rtc_runtime::task::{Example, load};
+use rtc_runtime::task::{Example, Wanted, load_wanted};
 use rtc_runtime::train::{Measurement, Table, evaluate};
 use serde_json::json;
 
@@ -54,7 +54,13 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let mut rows = vec![];
     for (split, examples) in &data {
         let mut progress = Progress::new(terminal, &stop);
-        let measurement = Measurement { split, examples, batch, metrics: trained.task.metrics() };
+        let measurement = Measurement {
+            split,
+            examples,
+            batch,
+            metrics: trained.task.metrics(),
+            perplexity: trained.task.perplexity(),
+        };
         rows.extend(evaluate(&mut trained.model, measurement, &stop, &mut progress)?);
     }
     let dev_accuracy = trained.state.progress.best.map_or(0.0, |best| best.accuracy);
@@ -91,7 +97,8 @@ fn load_splits(
         None => {}
     }
     let names: Vec<&str> = wanted.iter().map(String::as_str).collect();
-    let mut data = load(&settings, &names)?;
+    let used = trained.experiment.splits();
+    let mut data = load_wanted(&settings, Wanted { used: &used, splits: &names, most: usize::MAX })?;
     if let Some(message) = generated(&settings, &data) {
         terminal.message(&message);
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use rtc_compiler::check::Override;
-use rtc_compiler::schema::Catalog;
 use rtc_runtime::record::{RunFolder, RunInfo};
 use rtc_runtime::train::{Outcome as Ended, Table};
 use serde_json::{Value, json};
@@ -143,7 +142,7 @@ fn prepare(options: &Options, opened: &Opened, terminal: &Terminal) -> Result<Jo
         Failure::Usage(format!("name a spec: the experiment `{}` has no `model`", options.experiment))
     })?;
     // The experiment may have a block for this model, whose edits of the spec are not known before its name is.
-    let name = arg.check_silently(&options.set, &Catalog::default())?.spec.name;
+    let name = arg.model_name()?;
     opened.check_models(Some(&arg))?;
     let experiment = opened.file.resolve(Some(&name), &edits)?;
     let (task, task_options) = task_of(&experiment)?;

@@ -7,9 +7,9 @@ use rtc_compiler::spec::Block;
 use rtc_report::data::{Length, Panel, SplitLengths, Trace, Unit};
 use rtc_runtime::checkpoint::Slot;
 use rtc_runtime::examine::{OfLength, Traced, by_length, trace};
-use rtc_runtime::experiment::TaskSettings;
+use rtc_runtime::experiment::{Experiment, TaskSettings};
 use rtc_runtime::record::{SavedRun, write_file};
-use rtc_runtime::task::{Dataset, Example, Objective, Target, load};
+use rtc_runtime::task::{Dataset, Example, Objective, Target, Wanted, load_wanted};
 use serde::{Deserialize, Serialize};
 
 use super::Found;
@@ -62,7 +62,15 @@ struct KeptSplit {
 /// Looks at one run after the other; those of one experiment share their data.
 pub(super) struct Look<'a> {
     closer: &'a Closer,
-    data: Option<(TaskSettings, Vec<String>, Dataset)>,
+    data: Option<Loaded>,
+}
+
+/// The first examples of some splits, and which they are.
+struct Loaded {
+    task: TaskSettings,
+    used: Vec<String>,
+    splits: Vec<String>,
+    set: Dataset,
 }
 
 impl<'a> Look<'a> {
@@ -94,23 +102,19 @@ impl<'a> Look<'a> {
 
     /// The first examples of the evaluation splits.
     fn examples(&mut self, trained: &Trained) -> Result<&Dataset, Failure> {
-        let splits = &trained.experiment.evaluate;
-        let mut settings = trained.experiment.task.clone();
-        for name in splits {
-            let split = trained.task.split(name).map_err(Failure::Usage)?;
-            let size = settings.sizes.get(name).copied().unwrap_or(split.count);
-            settings.sizes.insert(name.clone(), size.min(self.closer.examples));
-        }
-        let known = self.data.take().filter(|(of, names, _)| *of == settings && names == splits);
-        let (settings, splits, data) = match known {
+        let Experiment { task, evaluate, .. } = &trained.experiment;
+        let (used, splits) = (trained.experiment.splits(), evaluate.iter().map(String::as_str).collect::<Vec<_>>());
+        let known =
+            self.data.take().filter(|known| known.task == *task && known.used == used && known.splits == *evaluate);
+        let known = match known {
             Some(known) => known,
             None => {
-                let names: Vec<&str> = splits.iter().map(String::as_str).collect();
-                let data = load(&settings, &names)?;
-                (settings, splits.clone(), data)
+                let set = load_wanted(task, Wanted { used: &used, splits: &splits, most: self.closer.examples })?;
+                let used = used.into_iter().map(str::to_owned).collect();
+                Loaded { task: task.clone(), used, splits: evaluate.clone(), set }
             }
         };
-        Ok(&self.data.insert((settings, splits, data)).2)
+        Ok(&self.data.insert(known).set)
     }
 
     fn lengths(&mut self, trained: &mut Trained, terminal: &Terminal) -> Result<Vec<SplitLengths>, Failure> {
@@ -118,8 +122,7 @@ impl<'a> Look<'a> {
             return Ok(vec![]);
         }
         let path = trained.path.join(LENGTHS);
-        let (rtc, update, examples) =
-            (env!("CARGO_PKG_VERSION").to_owned(), trained.state.progress.updates, self.closer.examples);
+        let (rtc, update, examples) = (crate::job::program(), trained.state.progress.updates, self.closer.examples);
         let kept = std::fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Kept>(&text).ok());
         let fits = |kept: &Kept| kept.rtc == rtc && kept.update == update && kept.examples == examples;
         if let Some(kept) = kept.filter(fits) {
@@ -205,7 +208,7 @@ fn inputs(path: &Path, trained: &Trained) -> Result<Vec<(String, Example, bool)>
             Objective::Each => Target::Each { class: vec![0; first.len()], weight: vec![1.0; first.len()] },
             _ => Target::Class(0),
         };
-        found.push((format!("{file}:{}", n + 1), Example { tokens: first, second, label }, false));
+        found.push((format!("{file}:{}", n + 1), Example { second, label, ..Example::classified(first, 0) }, false));
     }
     Ok(found)
 }

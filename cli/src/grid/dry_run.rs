@@ -99,7 +99,7 @@ fn cost(grid: &Grid, place: Place, data: &Arc<Data>, pace: Pace) -> Result<Cost,
         let mut model = job.compiled.model(fitted, job.info.seed, pace.halting);
         Ok(forecast(&mut model, &data.set, &job.experiment, job.info.seed, PATIENCE)?)
     };
-    let forecast = threads::alone(run).map_err(Failure::NoSpec)??;
+    let forecast = threads::alone(run).flatten()?;
     let graph = pipeline::training(&job.compiled.spec, &job.compiled.binding)?;
     let rows = job.experiment.batch.size as f64;
     let sizes = Sizes::rows(rows, forecast.tokens / rows);

@@ -4,14 +4,14 @@ mod dry_run;
 mod room;
 mod run;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use rtc_compiler::check::Override;
-use rtc_compiler::schema::Catalog;
-use rtc_runtime::error::Error;
+use rtc_runtime::error::{Error, unknown};
 use rtc_runtime::experiment::{Entry, Experiment};
-use rtc_runtime::grid::{Cell, Row, State};
+use rtc_runtime::grid::{Cell, METRICS, Row, State};
 
 use crate::experiment_file::Opened;
 use crate::failure::Failure;
@@ -81,6 +81,21 @@ impl Grid {
             }
         }
         wrong.map_or(Ok(Self { folder, models }), Err)
+    }
+
+    /// Refuses names that are no measure of any of the tasks.
+    pub(crate) fn check_metrics(&self, asked: &[String]) -> Result<(), Failure> {
+        let mut known = METRICS.to_vec();
+        for member in &self.models {
+            let (task, _) = task_of(&member.experiment)?;
+            known.extend(task.metrics().iter().map(|metric| metric.name));
+        }
+        let mut seen = BTreeSet::new();
+        known.retain(|name| seen.insert(*name));
+        match asked.iter().find(|name| !known.contains(&name.as_str())) {
+            Some(name) => Err(Failure::Usage(unknown("metric", name, &known))),
+            None => Ok(()),
+        }
     }
 
     /// All cells in the order in which they are trained: the first seed of every model, then the second, ...
@@ -179,7 +194,7 @@ fn member(
     terminal: &Terminal,
 ) -> Result<Member, Failure> {
     let arg = opened.spec_of(entry)?;
-    let name = arg.check_edited(&[], &Catalog::default())?.spec.name;
+    let name = arg.model_name()?;
     let experiment = opened.file.resolve(Some(&name), with)?;
     let seeds = &experiment.seeds;
     if let Some(twice) = seeds.iter().enumerate().find(|(n, seed)| seeds[..*n].contains(seed)) {

@@ -88,9 +88,6 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The exit code of a process that panicked.
-const PANIC: u8 = 101;
-
 /// Trains one cell and says how it went. The error is its exit code; nothing is known of one that was stopped.
 fn cell(work: &Work<'_>, place: Place, room: &Room) -> Option<Result<(), u8>> {
     let mut watch = Watch::new(work, place);
@@ -101,22 +98,21 @@ fn cell(work: &Work<'_>, place: Place, room: &Room) -> Option<Result<(), u8>> {
         Err(failure) => return Some(Err(watch.alerts(failure.code(), &failure.to_string()))),
     };
     let start = Instant::now();
-    let ended = threads::alone(|| train(work, place, room, &mut watch));
+    let ended = threads::alone(|| train(work, place, room, &mut watch)).flatten();
     let watch = Watch::new(work, place);
     let (code, message) = match ended {
-        Ok(Ok(Some(Outcome::Finished(table)))) => {
+        Ok(Some(Outcome::Finished(table))) => {
             let best = format!("best {:.1} % on {}", 100.0 * table.dev_accuracy, work.grid.experiment(place).dev);
             let (time, update) = (duration(start.elapsed().as_secs_f64()), number(table.best_update as f64));
             watch.says(&format!("finished in {time}, {best} after update {update}"));
             return Some(Ok(()));
         }
-        Ok(Ok(Some(Outcome::Stopped { updates }))) => {
+        Ok(Some(Outcome::Stopped { updates })) => {
             watch.says(&format!("stopped after update {}", number(updates as f64)));
             return None;
         }
-        Ok(Ok(None)) => return None,
-        Ok(Err(failure)) => (failure.code(), failure.to_string()),
-        Err(message) => (PANIC, message),
+        Ok(None) => return None,
+        Err(failure) => (failure.code(), failure.to_string()),
     };
     if let Err(error) = (Fault { code, message: message.clone() }).write(&path) {
         watch.alerts(code, &error.to_string());

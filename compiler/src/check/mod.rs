@@ -92,6 +92,21 @@ fn form(
     (spec, problems, sources)
 }
 
+/// The name of the model or variant that `target` means, as [`check`] would give it: found by the names in the file alone.
+///
+/// Nothing else of the spec is checked, so the name is given too where only edits make the spec right. The problems are those
+/// of a file that can't be read, or has no such model.
+pub fn resolve_name(loader: &dyn Loader, root: Source, target: Option<&str>) -> (Option<String>, Problems, Sources) {
+    let (mut problems, mut sources) = (Problems::default(), Sources::default());
+    let stem = stem(&root.name);
+    let name = load::load(loader, root, &mut sources, &mut problems).and_then(|loaded| {
+        let items = Items::index(&loaded.files, &mut problems);
+        find_target(&items, &loaded, target, &stem, &mut problems).map(|target| target.name)
+    });
+    problems.sort();
+    (name, problems, sources)
+}
+
 /// Checks every model and variant of a file; gives those that have no error.
 pub fn check_all(loader: &dyn Loader, root: Source, catalog: &Catalog) -> (Vec<Spec>, Problems, Sources) {
     let (mut problems, mut sources) = (Problems::default(), Sources::default());

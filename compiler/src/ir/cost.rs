@@ -18,7 +18,8 @@ use crate::expr::Expr;
 pub struct Sizes<N = f64> {
     /// Size of each symbolic axis.
     pub axes: BTreeMap<String, N>,
-    /// Steps that a row takes in a depth recurrence with halting, at most its bound; `None` for the bound itself.
+    /// Steps that a row takes in a depth recurrence with halting, at most its bound and its cap; `None` for as many as these
+    /// let it take.
     pub depth: Option<N>,
 }
 
@@ -283,16 +284,26 @@ fn depth<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Turns<N> {
     let node = graph.node(id);
     let bound = bound(graph, node, sizes);
     let halts = node.op == Op::Recur && loops::layout(graph, id).go > 0;
-    let (steps, rejected) = match sizes.depth.as_ref().filter(|_| halts) {
-        Some(depth) => {
-            // Where rows stop short of the bound by less than a step on the mean, only so many can have stopped early.
-            let steps = depth.least(&bound, "D");
-            let short = bound.minus(&steps).least(&N::of(1.0), "R");
-            (steps, short)
-        }
-        None => (bound, N::of(0.0)),
+    let most = match cap(graph, node) {
+        Some(axis) => bound.least(&sizes.dim(&Dim::sym(axis)).plus(&N::of(1.0)), "M"),
+        None => bound.clone(),
     };
+    let steps = match sizes.depth.as_ref().filter(|_| halts) {
+        Some(depth) => depth.least(&most, "D"),
+        None => most,
+    };
+    // Where rows stop short of the bound by less than a step on the mean, only so many can have stopped early.
+    let rejected = bound.minus(&steps).least(&N::of(1.0), "R");
     Turns { steps, rejected, sizes: sizes.clone() }
+}
+
+/// The axis that caps a recurrence that halts: a row is sent away after its length on it, and one step more.
+pub fn cap<'a>(graph: &'a Graph, node: &Node) -> Option<&'a str> {
+    let body = node.body?;
+    graph.nodes(body).iter().find_map(|id| {
+        let test = graph.node(*id);
+        test.attrs.get("cap").and_then(Attr::text).filter(|_| test.op == Op::HaltTest)
+    })
 }
 
 /// The bound of a depth recurrence.

@@ -1,6 +1,11 @@
 //! The results of a finished run, whatever its task measures.
 
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
 use serde_json::{Value, json};
+
+use crate::record::program;
 
 /// Fields of a split that count examples and measure nothing.
 const COUNTS: [&str; 2] = ["examples", "scored"];
@@ -33,7 +38,7 @@ pub struct Measure {
 /// Which program made results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// Versions of its parts as `rtc 0.1.0, code 3f2a`.
+    /// Versions of its parts as `code 3f2a, rtc 0.1.0`.
     pub versions: String,
     /// Hash of the graph of the spec.
     pub graph: String,
@@ -46,12 +51,11 @@ impl Measured {
         let named = |split: &Value| Some((split["split"].as_str()?.to_owned(), measures(split, false)));
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let identity = &results["identity"];
-        let versions = identity["versions"].as_object().into_iter().flatten();
-        let versions: Vec<String> = versions.map(|(part, version)| format!("{part} {}", text(version))).collect();
+        let versions = BTreeMap::deserialize(&identity["versions"]).unwrap_or_default();
         Some(Self {
             splits: splits.iter().map(named).collect::<Option<_>>()?,
             data: text(&identity["data_hash"]),
-            program: Program { versions: versions.join(", "), graph: text(&identity["graph_hash"]) },
+            program: Program { versions: program(&versions), graph: text(&identity["graph_hash"]) },
         })
     }
 

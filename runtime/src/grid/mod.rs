@@ -15,11 +15,11 @@ use serde_json::Value;
 
 use crate::error::{Error, IoError};
 use crate::experiment::Experiment;
-use crate::record::{RunFolder, RunInfo, SavedRun};
+use crate::record::{RunFolder, RunInfo, SavedRun, program};
 
 pub use measured::Measured;
 pub use render::{Format, render};
-pub use sheet::{Mixture, Sheet, Show};
+pub use sheet::{METRICS, Mixture, Sheet, Show};
 
 /// In the folder of a cell whose training failed.
 const FAILURE: &str = "failure.json";
@@ -52,11 +52,18 @@ pub enum State {
     /// Nothing was begun.
     Absent,
     /// It was begun, and can be gone on with.
-    Unfinished,
-    /// The last attempt failed.
-    Failed(Fault),
+    Unfinished(Begun),
+    /// The last attempt failed; it can be gone on with from where it was, if it came to begin.
+    Failed(Fault, Option<Begun>),
     /// It is finished.
     Finished(Measured),
+}
+
+/// What is known of a run that is not finished.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// Versions of the programs that trained it so far in one line, as a finished run has them.
+    pub versions: String,
 }
 
 /// Why a training failed.
@@ -76,7 +83,7 @@ impl State {
     pub fn read(path: &Path, experiment: &Experiment, info: &RunInfo) -> Result<Self, Error> {
         let fault = Fault::read(path);
         if !RunFolder::exists(path) {
-            return Ok(fault.map_or(Self::Absent, Self::Failed));
+            return Ok(fault.map_or(Self::Absent, |fault| Self::Failed(fault, None)));
         }
         let saved = SavedRun::read(path)?;
         let measured = saved.measured.as_ref().and_then(Measured::of);
@@ -86,19 +93,28 @@ impl State {
             None => info.clone(),
         };
         saved.same(path, experiment, &expected)?;
+        let begun = Begun { versions: program(&saved.info.versions) };
         Ok(match (measured, fault) {
             (Some(measured), _) => Self::Finished(measured),
-            (None, Some(fault)) => Self::Failed(fault),
-            (None, None) => Self::Unfinished,
+            (None, Some(fault)) => Self::Failed(fault, Some(begun)),
+            (None, None) => Self::Unfinished(begun),
         })
+    }
+
+    /// What is known of the run, if one was begun and is not finished.
+    pub fn begun(&self) -> Option<&Begun> {
+        match self {
+            Self::Unfinished(begun) | Self::Failed(_, Some(begun)) => Some(begun),
+            Self::Absent | Self::Failed(_, None) | Self::Finished(_) => None,
+        }
     }
 
     /// One word for programs.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Absent => "absent",
-            Self::Unfinished => "unfinished",
-            Self::Failed(_) => "failed",
+            Self::Unfinished(_) => "unfinished",
+            Self::Failed(..) => "failed",
             Self::Finished(_) => "finished",
         }
     }
@@ -144,9 +160,9 @@ pub fn to_json(rows: &[Row], sheet: &Sheet) -> Value {
             "seed": cell.seed, "run": cell.path.display().to_string(), "state": cell.state.word(),
         });
         match &cell.state {
-            State::Failed(fault) => out["failure"] = serde_json::to_value(fault).unwrap_or_default(),
+            State::Failed(fault, _) => out["failure"] = serde_json::to_value(fault).unwrap_or_default(),
             State::Finished(measured) => out["results"] = measured.to_json(),
-            State::Absent | State::Unfinished => {}
+            State::Absent | State::Unfinished(_) => {}
         }
         out
     };

@@ -9,7 +9,11 @@ use super::{Measured, Row, State};
 /// What the majority baseline is called in the table, and in the results of a run.
 const MAJORITY: &str = "majority";
 const ACCURACY: &str = "accuracy";
+const LOSS: &str = "loss";
 const DEPTH: &str = "mean_depth";
+
+/// What is measured on every split, whatever the task; the fields of [`crate::train::Row`] that are no counts.
+pub const METRICS: [&str; 4] = [ACCURACY, LOSS, DEPTH, MAJORITY];
 
 /// What a table shows.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +22,8 @@ pub struct Show {
     pub metrics: Vec<String>,
     /// A column with the number of parameters.
     pub parameters: bool,
+    /// A column with the largest number over the seeds besides every mean, as papers that give both do.
+    pub best: bool,
     /// A column with the mean depth per split.
     pub depth: bool,
     /// Show runs together whose data or program differ, with a note.
@@ -99,7 +105,15 @@ impl Mean {
 enum From {
     Parameters,
     Seeds,
-    Measure { split: String, metric: String },
+    Measure {
+        split: String,
+        metric: String,
+    },
+    /// The largest over the seeds.
+    Best {
+        split: String,
+        metric: String,
+    },
 }
 
 impl Sheet {
@@ -189,6 +203,10 @@ fn columns(rows: &[Row], show: &Show) -> Vec<(Column, From)> {
     for split in &splits {
         for metric in &metrics {
             let title = if metrics.len() == 1 { (*split).to_owned() } else { format!("{split} {metric}") };
+            if show.best {
+                let (column, _) = measure(format!("{title} max"), split, metric);
+                columns.push((column, From::Best { split: (*split).to_owned(), metric: (*metric).to_owned() }));
+            }
             columns.push(measure(title, split, metric));
         }
     }
@@ -204,6 +222,10 @@ fn value(row: &Row, from: &From) -> Mean {
         From::Seeds => Mean::only(row.finished().count() as f64),
         From::Measure { split, metric } => {
             Mean::of(&row.finished().filter_map(|(_, measured)| measured.get(split, metric)).collect::<Vec<_>>())
+        }
+        From::Best { split, metric } => {
+            let numbers = row.finished().filter_map(|(_, measured)| measured.get(split, metric));
+            Mean { mean: numbers.reduce(f64::max), deviation: None }
         }
     }
 }
@@ -244,7 +266,7 @@ fn failures(rows: &[Row]) -> Vec<(usize, String)> {
     let mut found = vec![];
     for (index, row) in rows.iter().enumerate() {
         for cell in &row.cells {
-            if let State::Failed(fault) = &cell.state {
+            if let State::Failed(fault, _) = &cell.state {
                 found.push((index, format!("{} seed {} failed: {}", row.name, cell.seed, fault.message)));
             }
         }

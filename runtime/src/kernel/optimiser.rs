@@ -1,4 +1,4 @@
-//! The optimiser's kernels: the norm of a gradient and one step of AdamW.
+//! The optimiser's kernels: the norm of a gradient, one step of AdamW, and averaged weights.
 
 use super::Real;
 use super::parallel::{BLOCK, LANES, Parts, block, each_block, fold_lanes, sum_scalars, vectorised};
@@ -67,6 +67,21 @@ pub fn adamw<T: Real>(w: &mut [T], g: &[T], m: &mut [T], v: &mut [T], rule: &Upd
                     *w = *w * keep - rate * *m / (v.sqrt() * root + epsilon);
                 }
             },
+        );
+    });
+}
+
+/// Moves an average towards the weights: `a = decay a + (1 - decay) w`.
+pub fn average<T: Real>(a: &mut [T], w: &[T], decay: f64) {
+    debug_assert!(a.len() == w.len());
+    let (stays, comes) = (T::from_f64(decay), T::from_f64(1.0 - decay));
+    let a = Parts::new(a);
+    each_block(w.len(), 2, |range| {
+        // SAFETY: the blocks are disjoint.
+        let a = unsafe { a.part(range.clone()) };
+        vectorised(
+            #[inline(always)]
+            || a.iter_mut().zip(&w[range]).for_each(|(a, &w)| *a = stays * *a + comes * w),
         );
     });
 }

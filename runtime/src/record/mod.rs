@@ -69,6 +69,11 @@ pub struct RunInfo {
 /// Stands between the versions of programs that trained a run one after the other.
 pub const THEN: &str = " then ";
 
+/// Versions of the parts of a program in one line, as `code 3f2a, rtc 0.1.0`.
+pub fn program(versions: &BTreeMap<String, String>) -> String {
+    versions.iter().map(|(part, version)| format!("{part} {version}")).collect::<Vec<_>>().join(", ")
+}
+
 impl RunInfo {
     /// A short text that differs between runs of different models, seeds or experiments, for the names of folders.
     pub fn identity(&self, experiment: &Experiment) -> String {

@@ -70,32 +70,56 @@ impl Hasher {
                 self.list(&weight.iter().map(|weight| weight.to_bits()).collect::<Vec<_>>());
             }
         }
+        // Nothing is added where there is none, so that older fingerprints stay as they were.
+        example.depth.iter().for_each(|depth| self.numbers(&[2, *depth]));
     }
 }
 
-/// Loads the named splits. Splits read from files are read first, so that generated ones can leave out their rows.
+/// Which splits are loaded, and what else there is in the experiment that they belong to.
+///
+/// What a split holds depends on the settings and on `used`, never on which splits are wanted together.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// All splits of the experiment: generated splits leave out the rows of those that have files, and the head of the
+    /// training file is only taken for `dev` if that is among them.
+    pub used: &'a [&'a str],
+    /// The splits to give; they need not be used.
+    pub splits: &'a [&'a str],
+    /// The most examples of each, the first.
+    pub most: usize,
+}
+
+/// Loads all splits of an experiment.
+///
+/// # Errors
+/// A name that is none, a broken file, or a split that can't be filled.
 pub fn load(settings: &TaskSettings, splits: &[&str]) -> Result<Dataset, DataError> {
+    load_wanted(settings, Wanted { used: splits, splits, most: usize::MAX })
+}
+
+/// Loads some splits of an experiment, with the examples that they have in [`load`] of all of them.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_wanted(settings: &TaskSettings, wanted: Wanted<'_>) -> Result<Dataset, DataError> {
     let plain = |message| DataError { file: settings.name.clone(), line: None, message };
     let task = task_named(&settings.name).map_err(plain)?;
     let options = resolve_options(task.options(), &settings.options).map_err(plain)?;
+    let source = Source { task, settings, options: &options, used: wanted.used };
     let mut loaded = BTreeMap::new();
-    for &name in splits {
-        if let Some(examples) = read_split(task, settings, &options, name)? {
-            let kept: Vec<Example> = examples.into_iter().filter(|e| task.keeps(name, e, &options)).collect();
-            let kept: Vec<Example> = kept.into_iter().take(count(task, settings, name)?).collect();
-            loaded.insert(name.to_string(), kept);
-        }
-    }
     let mut missing: Vec<&str> = vec![];
-    for &name in splits {
-        if !loaded.contains_key(name) && !missing.contains(&name) {
-            missing.push(name);
+    for &name in wanted.splits {
+        match source.read(name)? {
+            Some(examples) => drop(loaded.insert(name.to_string(), examples)),
+            None if missing.contains(&name) => {}
+            None => missing.push(name),
         }
     }
-    let read = loaded.values().flatten().filter(|_| !missing.is_empty());
-    let exclude: BTreeSet<Vec<u32>> = read.map(Example::key).collect();
+    let exclude = if missing.is_empty() { BTreeSet::new() } else { source.keys(&loaded)? };
+    loaded.values_mut().for_each(|examples| examples.truncate(wanted.most));
     for &name in &missing {
-        let count = count(task, settings, name)?;
+        // A smaller count gives a prefix.
+        let count = count(task, settings, name)?.min(wanted.most);
         let request = Request { split: name, count, options: &options, seed: settings.seed, exclude: &exclude };
         loaded.insert(name.to_string(), task.generate(&request)?);
     }
@@ -104,9 +128,11 @@ pub fn load(settings: &TaskSettings, splits: &[&str]) -> Result<Dataset, DataErr
     Ok(Dataset { objective: task.objective(), vocabulary, classes, splits: loaded, generated })
 }
 
-/// Loads one split.
+/// Loads one split, as an experiment with all splits of the task has it.
 pub fn load_split(settings: &TaskSettings, split: &str) -> Result<Vec<Example>, DataError> {
-    let mut dataset = load(settings, &[split])?;
+    let used: Vec<&str> =
+        task_named(&settings.name).map_or(vec![], |task| task.splits().iter().map(|s| s.name).collect());
+    let mut dataset = load_wanted(settings, Wanted { used: &used, splits: &[split], most: usize::MAX })?;
     Ok(dataset.splits.remove(split).unwrap_or_default())
 }
 
@@ -116,31 +142,53 @@ fn count(task: &dyn Task, settings: &TaskSettings, split: &str) -> Result<usize,
     Ok(settings.sizes.get(split).copied().unwrap_or(row.count))
 }
 
-/// The rows of a split's file, if there is one.
-fn read_split(
-    task: &dyn Task,
-    settings: &TaskSettings,
-    options: &Options,
-    split: &str,
-) -> Result<Option<Vec<Example>>, DataError> {
-    let path = match &settings.data {
-        None => return Ok(None),
-        Some(DataSource::Files(files)) => {
-            return files.get(split).map(|file| task.read(Path::new(file), options)).transpose();
-        }
-        Some(DataSource::Folder(folder)) => Path::new(folder),
-    };
-    if !path.is_dir() {
-        return Err(unreadable(path, "there is no such folder"));
+/// Where the files of an experiment are, and which splits it has.
+struct Source<'a> {
+    task: &'static dyn Task,
+    settings: &'a TaskSettings,
+    options: &'a Options,
+    used: &'a [&'a str],
+}
+
+impl Source<'_> {
+    /// The rows of a split that has a file: those that belong into it, up to its size.
+    fn read(&self, split: &str) -> Result<Option<Vec<Example>>, DataError> {
+        let Self { task, settings, options, .. } = self;
+        let most = count(*task, settings, split)?;
+        let found = match &settings.data {
+            None => None,
+            Some(DataSource::Files(files)) => {
+                files.get(split).map(|file| task.read(Path::new(file), options)).transpose()?
+            }
+            Some(DataSource::Folder(folder)) => {
+                let path = Path::new(folder);
+                if !path.is_dir() {
+                    return Err(unreadable(path, "there is no such folder"));
+                }
+                let dev = if self.used.contains(&"dev") { count(*task, settings, "dev")? } else { 0 };
+                task.read_folder(&Folder { path, split, most, options, dev })?
+            }
+        };
+        Ok(found.map(|rows| rows.into_iter().filter(|row| task.keeps(split, row, options)).take(most).collect()))
     }
-    let dev = if task.split("dev").is_ok() { count(task, settings, "dev")? } else { 0 };
-    let most = count(task, settings, split)?;
-    task.read_folder(&Folder { path, split, most, options, dev })
+
+    /// The keys of all rows that the experiment reads; those of `loaded` are read already.
+    fn keys(&self, loaded: &BTreeMap<String, Vec<Example>>) -> Result<BTreeSet<Vec<u32>>, DataError> {
+        let mut keys = BTreeSet::new();
+        for &split in self.used {
+            match loaded.get(split) {
+                Some(examples) => keys.extend(examples.iter().map(Example::key)),
+                None => keys.extend(self.read(split)?.iter().flatten().map(Example::key)),
+            }
+        }
+        Ok(keys)
+    }
 }
 
 /// Reads a split from the first file there is of those that its row names.
 ///
-/// In a folder without a file for dev, dev is the first rows of the training file, and training the rest.
+/// In a folder without a file for dev, dev is the first rows of the training file, and training the rest; in an experiment
+/// without dev, training is all of them.
 pub(super) fn by_name<T: Task + ?Sized>(task: &T, folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {
     let find = |name: &str| find(folder.path, task.splits().iter().find(|row| row.name == name)?.files);
     if task.splits().iter().all(|row| find(row.name).is_none()) {
@@ -150,12 +198,29 @@ pub(super) fn by_name<T: Task + ?Sized>(task: &T, folder: &Folder<'_>) -> Result
     let read = |path: &Path| task.read(path, folder.options);
     match (folder.split, find(folder.split), find("train")) {
         ("train", Some(path), _) if find("dev").is_none() => {
-            Ok(Some(read(&path)?.into_iter().skip(folder.dev).collect()))
+            let mut rows = read(&path)?;
+            if (1..=folder.dev).contains(&rows.len()) {
+                return Err(no_training_row(&path, rows.len(), folder.dev));
+            }
+            Ok(Some(rows.split_off(folder.dev.min(rows.len()))))
         }
         (_, Some(path), _) => read(&path).map(Some),
-        ("dev", None, Some(path)) => Ok(Some(read(&path)?.into_iter().take(folder.dev).collect())),
+        ("dev", None, Some(path)) if folder.dev > 0 => Ok(Some(read(&path)?.into_iter().take(folder.dev).collect())),
         _ => Ok(None),
     }
+}
+
+/// The error of a training file that is all head.
+fn no_training_row(path: &Path, rows: usize, dev: usize) -> DataError {
+    let cure = match rows {
+        1 => "name a file for `dev`".to_owned(),
+        _ => format!("set `task.sizes.dev` below {rows}, or name a file for `dev`"),
+    };
+    let plural = if rows == 1 { "row" } else { "rows" };
+    let why = format!(
+        "it has {rows} {plural}, the first {dev} (`task.sizes.dev`) are `dev`, and none is left to train on: {cure}"
+    );
+    unreadable(path, why)
 }
 
 /// The first of the files, each also with `.gz`, that the folder holds.

@@ -51,6 +51,18 @@ pub(super) fn last_scored(example: &Example, predicted: &[u32]) -> Tally {
     }
 }
 
+/// Whether every scored answer of a sequence is right.
+pub(super) fn whole(example: &Example, predicted: &[u32]) -> Tally {
+    let right = match &example.label {
+        Target::Class(class) => predicted.first() == Some(class),
+        Target::Each { class, weight } => {
+            let mut answers = class.iter().zip(weight).enumerate().filter(|(_, (_, weight))| **weight > 0.0);
+            answers.all(|(at, (class, _))| predicted.get(at) == Some(class))
+        }
+    };
+    Tally { right: u64::from(right), all: 1 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,10 +73,14 @@ mod tests {
             tokens: vec![0; class.len()],
             second: None,
             label: Target::Each { class: class.to_vec(), weight: weight.to_vec() },
+            depth: None,
+            size: None,
         };
         let example = each(&[1, 1, 1, 0], &[1.0, 0.0, 1.0, 0.0]);
         assert_eq!(last_scored(&example, &[0, 0, 1, 1]), Tally { right: 1, all: 1 });
         assert_eq!(last_scored(&example, &[1, 1, 0, 0]), Tally { right: 0, all: 1 });
+        assert_eq!(whole(&example, &[1, 0, 1, 1]), Tally { right: 1, all: 1 });
+        assert_eq!(whole(&example, &[0, 0, 1, 1]), Tally { right: 0, all: 1 });
         assert_eq!(last_scored(&each(&[1], &[0.0]), &[1]), Tally::default());
         assert_eq!(last_scored(&Example::classified(vec![1, 2], 3), &[3]), Tally { right: 1, all: 1 });
     }

@@ -3,7 +3,9 @@
 //! One file (or folder) per task; [`TASKS`] lists them. A task generates its splits from a seed, and reads the
 //! published files of its data set in their own format.
 
+pub mod characters;
 pub mod flip_flop;
+pub mod formal;
 pub mod listops;
 mod load;
 pub mod logic;
@@ -18,7 +20,7 @@ use std::path::Path;
 
 use crate::error::{DataError, unknown};
 
-pub use load::{Dataset, load, load_split};
+pub use load::{Dataset, Wanted, load, load_split, load_wanted};
 pub use metric::{Metric, Tally};
 pub use options::{OptionField, OptionValue, Options, resolve_options};
 pub use summary::{Description, SampleRow, describe, majority_share, sample};
@@ -32,6 +34,10 @@ pub struct Example {
     pub second: Option<Vec<u32>>,
     /// The answer.
     pub label: Target,
+    /// Steps that the task knows the answer to take, where it does.
+    pub depth: Option<u32>,
+    /// The length as the task counts it (bits of an operand, say), where that is not the number of tokens.
+    pub size: Option<u32>,
 }
 
 /// The answer that an example asks for.
@@ -51,12 +57,17 @@ pub enum Target {
 impl Example {
     /// A sequence with one class.
     pub fn classified(tokens: Vec<u32>, class: u32) -> Self {
-        Self { tokens, second: None, label: Target::Class(class) }
+        Self { tokens, second: None, label: Target::Class(class), depth: None, size: None }
     }
 
     /// Number of tokens; for a pair, of the longer side.
     pub fn length(&self) -> usize {
         self.tokens.len().max(self.second.as_ref().map_or(0, Vec::len))
+    }
+
+    /// The length by which accuracies are told apart.
+    pub fn measured_length(&self) -> usize {
+        self.size.map_or_else(|| self.length(), |size| size as usize)
     }
 
     /// What tells examples apart: the tokens, for a pair those of both sides with a number between that is no token.
@@ -119,7 +130,7 @@ pub struct Folder<'a> {
     pub most: usize,
     /// The complete options of the task.
     pub options: &'a Options,
-    /// How many rows `dev` has where it is the head of the training file.
+    /// How many rows `dev` has where it is the head of the training file; 0 in an experiment that does not use `dev`.
     pub dev: usize,
 }
 
@@ -151,14 +162,19 @@ pub trait Task: Sync {
         &[]
     }
 
+    /// Whether the perplexity of a split, `exp` of its mean loss, is reported.
+    fn perplexity(&self) -> bool {
+        false
+    }
+
     /// Generates a split. The same request gives the same examples, and a smaller count gives a prefix of a larger one.
     fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError>;
     /// Reads a published file (`.gz` too), in its order. Every label is checked where the task can compute it.
     fn read(&self, path: &Path, options: &Options) -> Result<Vec<Example>, DataError>;
     /// Reads a split from a folder of published files; nothing if the folder has no file for it.
     ///
-    /// Looks for the names of the splits. Without a file for dev, dev is the first rows of the training file, and training
-    /// the rest.
+    /// Looks for the names of the splits. Without a file for dev, dev is the first [`Folder::dev`] rows of the training file,
+    /// and training the rest.
     fn read_folder(&self, folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {
         load::by_name(self, folder)
     }
@@ -184,9 +200,15 @@ pub trait Task: Sync {
         tokens.iter().map(name).collect::<Vec<_>>().join(" ")
     }
 
-    /// The split of this name, or a sentence that lists the splits.
-    fn split(&self, name: &str) -> Result<&'static Split, String> {
-        self.splits().iter().find(|split| split.name == name).ok_or_else(|| {
+    /// The task as one on strings of a chosen length, if it is one: its examples can be drawn anew for every update.
+    fn formal(&self) -> Option<&formal::Formal> {
+        None
+    }
+
+    /// The split of this name, or a sentence that lists the splits. A task on strings has one for every range of lengths.
+    fn split(&self, name: &str) -> Result<Split, String> {
+        let range = || self.formal().and_then(|_| formal::range_split(name));
+        self.splits().iter().find(|split| split.name == name).copied().or_else(range).ok_or_else(|| {
             let names: Vec<&str> = self.splits().iter().map(|split| split.name).collect();
             unknown(&format!("split of {}", self.name()), name, &names)
         })
@@ -202,6 +224,30 @@ pub static TASKS: &[&dyn Task] = &[
     &lra::Retrieval,
     &lra::Image,
     &lra::Pathfinder,
+    &characters::Characters,
+    &formal::regular::EVEN_PAIRS,
+    &formal::regular::MODULAR_ARITHMETIC,
+    &formal::regular::PARITY_CHECK,
+    &formal::regular::CYCLE_NAVIGATION,
+    &formal::DYCK,
+    &formal::TOMITA,
+    &formal::transduce::MODULAR_ARITHMETIC_BRACKETS,
+    &formal::transduce::SOLVE_EQUATION,
+    &formal::transduce::REVERSE_STRING,
+    &formal::transduce::STACK_MANIPULATION,
+    &formal::transduce::BINARY_ADDITION,
+    &formal::transduce::BINARY_MULTIPLICATION,
+    &formal::transduce::COMPUTE_SQRT,
+    &formal::transduce::DUPLICATE_STRING,
+    &formal::transduce::MISSING_DUPLICATE,
+    &formal::transduce::ODDS_FIRST,
+    &formal::transduce::BUCKET_SORT,
+    &formal::looped::PARITY,
+    &formal::looped::COPY,
+    &formal::looped::ADDITION,
+    &formal::looped::BINARY_SUM,
+    &formal::looped::MULTIPLICATION,
+    &formal::looped::UNIQUE_SET,
 ];
 
 /// The task of this name, or a sentence that lists the tasks.

@@ -2,7 +2,8 @@
 //!
 //! Candidate `i` of a generator is a function of the seed and `i`, and splits take the candidates that belong to them in
 //! order. So a split is the same for every machine, and a smaller one is a prefix of a larger one. Which split an
-//! example may belong to is decided by its own hash, not by the seed: no test example can occur in any training set.
+//! example may belong to is decided by its own hash, not by the seed: no test example can occur in any training set. `logic`
+//! takes no shares: it has the published rule, and its splits are disjoint only within one seed and one number of pairs.
 
 use std::collections::BTreeSet;
 

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::batching::{Batching, Cursor, collect, split};
-use crate::error::Error;
+use super::{Feed, refuse_empty};
+use crate::batching::{Cursor, collect, split};
+use crate::error::{DataError, Error};
 use crate::experiment::Experiment;
 use crate::learner::Learner;
 use crate::task::{Dataset, Example};
@@ -31,6 +32,9 @@ impl Forecast {
 /// Trains for about as long as `patience`, at least two updates besides the first, and measures a batch of every split.
 ///
 /// The learner is not fit for use afterwards.
+///
+/// # Errors
+/// A split is empty, or a batch can't be trained on.
 pub fn forecast(
     learner: &mut dyn Learner,
     data: &Dataset,
@@ -38,18 +42,23 @@ pub fn forecast(
     seed: u64,
     patience: Duration,
 ) -> Result<Forecast, Error> {
-    let train = data.split(&experiment.train);
+    refuse_empty(data, experiment)?;
     let batch = &experiment.batch;
-    let mut batching = Batching::new(seed, train, batch.size, batch.buckets);
-    let schedule = experiment.schedule(batching.batches());
+    let unknown = |message| DataError { file: experiment.task.name.clone(), line: None, message };
+    let mut feed = Feed::new(experiment, data, seed).map_err(unknown)?;
+    let updates = experiment.updates(feed.batches());
+    let schedule = experiment.schedule(feed.batches());
     let (mut cursor, mut tokens, mut start, mut made) = (Cursor::default(), 0, Instant::now(), 0);
     while made < 3 || start.elapsed() < patience {
-        let examples: Vec<&Example> = batching.batch(cursor).iter().map(|index| &train[*index]).collect();
+        // Fresh examples get longer along a curriculum: what the end of the training is like counts.
+        let update = if experiment.fresh.is_some() { updates.saturating_sub(made + 1) } else { made };
+        let examples = feed.examples(cursor, update);
+        let examples: Vec<&Example> = examples.iter().map(AsRef::as_ref).collect();
         for (part, share) in split(&examples, batch.accumulate) {
             learner.accumulate(&part, share)?;
         }
         learner.update(&experiment.rule(&schedule, made))?;
-        cursor = batching.next(cursor);
+        cursor = feed.next(cursor);
         tokens += count(examples.into_iter());
         made += 1;
         if made == 1 {
@@ -58,9 +67,11 @@ pub fn forecast(
         }
     }
     let per_token = start.elapsed().as_secs_f64() / tokens.max(1) as f64;
-    let updates = experiment.updates(batching.batches());
-    let mean = count(train.iter()) as f64 / batching.batches().max(1) as f64;
-    let every = experiment.evaluate_every.unwrap_or(batching.batches()).max(1);
+    let mean = match experiment.fresh {
+        None => count(data.split(&experiment.train).iter()) as f64 / feed.batches().max(1) as f64,
+        Some(_) => tokens as f64 / (made - 1) as f64,
+    };
+    let every = experiment.evaluate_every.unwrap_or(feed.batches()).max(1);
     let mut evaluations = updates.div_ceil(every) as f64 * measured(learner, data, experiment, &experiment.dev)?;
     for split in &experiment.evaluate {
         evaluations += measured(learner, data, experiment, split)?;

@@ -5,6 +5,7 @@
 //! the same states, writes the same `metrics.jsonl`, and gives the same table as one that was not.
 
 mod evaluate;
+mod feed;
 mod forecast;
 mod table;
 
@@ -13,18 +14,19 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::batching::{Batching, split};
+use crate::batching::split;
 use crate::checkpoint::{Best, Checkpoint, CheckpointState, Progress, Slot};
 use crate::error::{CheckpointError, DataError, Error};
-use crate::experiment::Experiment;
+use crate::experiment::{Choice, Experiment};
 use crate::learner::{LearnError, Learner, StepReport};
 use crate::record::{RunFolder, RunInfo};
 use crate::schedule::Schedule;
 use crate::task::{Dataset, Example, Metric, task_named};
 
 pub use evaluate::{Measurement, evaluate};
+pub use feed::{Feed, longest};
 pub use forecast::{Forecast, forecast};
-pub use table::{Row, Table};
+pub use table::{LengthRow, Row, Table};
 
 /// A dev accuracy must rise by more than this to count: 0.0001 percentage points.
 const IMPROVEMENT: f64 = 1e-6;
@@ -136,6 +138,13 @@ pub fn train(
     }
 }
 
+/// Refuses data in which a split of the experiment has no example.
+fn refuse_empty(data: &Dataset, experiment: &Experiment) -> Result<(), DataError> {
+    let Some(name) = experiment.splits().into_iter().find(|name| data.split(name).is_empty()) else { return Ok(()) };
+    let message = format!("the split `{name}` is empty");
+    Err(DataError { file: experiment.task.name.clone(), line: None, message })
+}
+
 struct Trainer<'a> {
     learner: &'a mut dyn Learner,
     data: &'a Dataset,
@@ -143,11 +152,12 @@ struct Trainer<'a> {
     run: &'a mut RunFolder,
     stop: &'a AtomicBool,
     observer: &'a mut dyn Observer,
-    batching: Batching,
+    feed: Feed<'a>,
     schedule: Schedule,
     progress: Progress,
     data_hash: String,
     metrics: &'static [Metric],
+    perplexity: bool,
     /// Tokens trained on since the last line of `timing.jsonl`, and when that was.
     speed: (usize, Instant),
 }
@@ -161,17 +171,12 @@ impl<'a> Trainer<'a> {
         stop: &'a AtomicBool,
         observer: &'a mut dyn Observer,
     ) -> Result<Self, Error> {
-        for name in experiment.splits() {
-            if data.split(name).is_empty() {
-                let message = format!("the split `{name}` is empty");
-                return Err(DataError { file: experiment.task.name.clone(), line: None, message }.into());
-            }
-        }
+        refuse_empty(data, experiment)?;
         let unknown = |message| DataError { file: experiment.task.name.clone(), line: None, message };
-        let metrics = task_named(&experiment.task.name).map_err(unknown)?.metrics();
-        let batch = &experiment.batch;
-        let batching = Batching::new(run.info().seed, data.split(&experiment.train), batch.size, batch.buckets);
-        let schedule = experiment.schedule(batching.batches());
+        let task = task_named(&experiment.task.name).map_err(unknown)?;
+        let (metrics, perplexity) = (task.metrics(), task.perplexity());
+        let feed = Feed::new(experiment, data, run.info().seed).map_err(unknown)?;
+        let schedule = experiment.schedule(feed.batches());
         let (progress, speed) = (Progress::default(), (0, Instant::now()));
         let data_hash = run.info().data_hash.clone().unwrap_or_else(|| data.fingerprint());
         Ok(Self {
@@ -181,11 +186,12 @@ impl<'a> Trainer<'a> {
             run,
             stop,
             observer,
-            batching,
+            feed,
             schedule,
             progress,
             data_hash,
             metrics,
+            perplexity,
             speed,
         })
     }
@@ -200,7 +206,7 @@ impl<'a> Trainer<'a> {
             self.progress = checkpoint.state.progress;
         }
         self.run.rewind(self.progress.metrics, self.progress.events)?;
-        let total = self.experiment.updates(self.batching.batches());
+        let total = self.experiment.updates(self.feed.batches());
         self.observer.event(&Event::Started { done: self.progress.updates, total });
         Ok(())
     }
@@ -224,7 +230,7 @@ impl<'a> Trainer<'a> {
     }
 
     fn out_of_updates(&self) -> bool {
-        self.progress.updates >= self.experiment.updates(self.batching.batches())
+        self.progress.updates >= self.experiment.updates(self.feed.batches())
     }
 
     /// Whether the dev split must be measured before the next update.
@@ -240,8 +246,8 @@ impl<'a> Trainer<'a> {
     /// Makes one update.
     fn step(&mut self) -> Result<(), Error> {
         let cursor = self.progress.cursor;
-        let train = self.data.split(&self.experiment.train);
-        let examples: Vec<&Example> = self.batching.batch(cursor).iter().map(|index| &train[*index]).collect();
+        let examples = self.feed.examples(cursor, self.progress.updates);
+        let examples: Vec<&Example> = examples.iter().map(AsRef::as_ref).collect();
         let mut report = StepReport::default();
         let mut tokens = 0;
         for (batch, share) in split(&examples, self.experiment.batch.accumulate) {
@@ -252,8 +258,11 @@ impl<'a> Trainer<'a> {
         self.check_finite(report.loss, "the loss")?;
         report.gradient_norm = self.learner.update(&rule)?;
         self.check_finite(report.gradient_norm, "the gradient norm")?;
+        if let Some(ema) = self.experiment.ema.filter(|ema| self.progress.updates >= ema.after) {
+            self.learner.average(ema.decay);
+        }
         self.progress.updates += 1;
-        self.progress.cursor = self.batching.next(cursor);
+        self.progress.cursor = self.feed.next(cursor);
         self.speed.0 += tokens;
         let update = self.progress.updates;
         let learning_rate = rule.learning_rate;
@@ -278,7 +287,8 @@ impl<'a> Trainer<'a> {
     fn evaluate_dev(&mut self) -> Result<bool, Error> {
         let Some(row) = self.evaluate(&self.experiment.dev)? else { return Ok(false) };
         let update = self.progress.updates;
-        let improved = self.progress.best.is_none_or(|best| row.accuracy > best.accuracy + IMPROVEMENT);
+        let better = self.progress.best.is_none_or(|best| row.accuracy > best.accuracy + IMPROVEMENT);
+        let improved = better || self.experiment.choose == Choice::Last;
         if improved {
             self.progress.best = Some(Best { accuracy: row.accuracy, update });
             self.progress.impatience = 0;
@@ -298,7 +308,13 @@ impl<'a> Trainer<'a> {
 
     fn evaluate(&mut self, split: &str) -> Result<Option<Row>, Error> {
         let batch = self.experiment.batch.size.div_ceil(self.experiment.batch.accumulate);
-        let measurement = Measurement { split, examples: self.data.split(split), batch, metrics: self.metrics };
+        let measurement = Measurement {
+            split,
+            examples: self.data.split(split),
+            batch,
+            metrics: self.metrics,
+            perplexity: self.perplexity,
+        };
         let row = evaluate(self.learner, measurement, self.stop, self.observer)?;
         if let Some(row) = &row {
             self.check_finite(row.loss, &format!("the loss on {split}"))?;
@@ -401,6 +417,7 @@ fn evaluation_line(update: u64, row: &Row) -> Value {
         "scored": row.scored,
     });
     row.metrics.iter().for_each(|(name, share)| insert(&mut line, name, Some(*share)));
+    insert(&mut line, "perplexity", row.perplexity);
     insert(&mut line, "mean_depth", row.mean_depth);
     line
 }

@@ -5,6 +5,20 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// How a model does on the strings of one length.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LengthRow {
+    /// The length, as the task counts it.
+    pub length: usize,
+    /// Number of examples.
+    pub examples: u64,
+    /// Share of the scored predictions that were right.
+    pub accuracy: f64,
+    /// What the task reports besides.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, f64>,
+}
+
 /// How the best checkpoint does on one split.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -21,10 +35,16 @@ pub struct Row {
     pub metrics: BTreeMap<String, f64>,
     /// Mean task loss.
     pub loss: f64,
+    /// `exp` of the loss, where the task reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub perplexity: Option<f64>,
     /// Accepted steps per halting unit, if the model halts.
     pub mean_depth: Option<f64>,
     /// Accuracy of always answering the split's most frequent class.
     pub majority: f64,
+    /// The lengths one by one, where the task is one on strings of a length; shortest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lengths: Vec<LengthRow>,
 }
 
 /// The results of a run.
@@ -49,11 +69,15 @@ impl Table {
         let title = title.chain(further.iter().map(|name| name.replace('_', " ")));
         let mut cells: Vec<Vec<String>> =
             vec![title.chain(["accuracy", "majority", "loss", "depth"].map(String::from)).collect()];
+        let perplexity = self.rows.iter().any(|row| row.perplexity.is_some());
+        cells[0].extend(perplexity.then(|| "perplexity".to_owned()));
         for row in &self.rows {
             let mut line = vec![row.split.clone(), row.examples.to_string()];
             line.extend(further.iter().map(|name| row.metrics.get(*name).map_or("-".into(), |share| percent(*share))));
             line.extend([percent(row.accuracy), percent(row.majority), format!("{:.3}", row.loss)]);
             line.push(row.mean_depth.map_or("-".into(), |depth| format!("{depth:.2}")));
+            let shown = |row: &Row| row.perplexity.map_or("-".into(), |number| format!("{number:.3}"));
+            line.extend(perplexity.then(|| shown(row)));
             cells.push(line);
         }
         let columns = cells.first().map_or(0, Vec::len);

@@ -1,6 +1,6 @@
 //! The table of a grid: its numbers by hand, its four formats to the byte, and what it refuses.
 
-use rtc_runtime::grid::{Cell, Fault, Format, Measured, Row, Sheet, Show, State, render};
+use rtc_runtime::grid::{Begun, Cell, Fault, Format, Measured, Row, Sheet, Show, State, render};
 use serde_json::json;
 
 /// Results on two splits with a measure of the task's own.
@@ -30,11 +30,12 @@ fn finished(accuracy: [f64; 2]) -> State {
 
 /// A name with everything that some format must escape, a cell that failed, and one that is not finished.
 fn partial() -> Vec<Row> {
-    let failed = State::Failed(Fault { code: 5, message: "step 3: 100% of a_b is {NaN}".to_owned() });
+    let failed = State::Failed(Fault { code: 5, message: "step 3: 100% of a_b is {NaN}".to_owned() }, None);
+    let begun = Begun { versions: "code 3f2a, rtc 0.1.0".to_owned() };
     vec![
         row("GUT, 20 \"steps\" & 50% | a_b", 1_234_567, [finished([0.5, 0.25]), finished([0.7, 0.35])]),
         row("ut", 999, [finished([0.4, 0.2]), failed]),
-        row("tlb", 12, [State::Unfinished, State::Absent]),
+        row("tlb", 12, [State::Unfinished(begun), State::Absent]),
     ]
 }
 
@@ -199,6 +200,10 @@ fn every_accuracy_of_a_task_is_shown_and_others_on_demand() {
     assert_eq!(titles(&Show::default()), all);
     let loss = Show { metrics: vec!["loss".to_owned()], depth: true, ..Show::default() };
     assert_eq!(titles(&loss), ["test", "200-300", "depth test", "depth 200-300"]);
+    let best = Show { best: true, ..accuracy() };
+    assert_eq!(titles(&best), ["parameters", "test max", "test", "200-300 max", "200-300"]);
+    let text = render(&sheet(&rows, &best), Format::Text);
+    assert!(text.contains("70.0  60.0 ± 10.0"), "{text}");
     let text = render(&sheet(&rows, &loss), Format::Text);
     assert!(text.contains("m      1.400 ± 0.100  1.700 ± 0.050  3.25 ± 0.00    3.25 ± 0.00"), "{text}");
     assert!(!text.contains("majority"), "the baseline has no loss");

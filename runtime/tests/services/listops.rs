@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 
 use rtc_runtime::experiment::{DataSource, TaskSettings};
 use rtc_runtime::task::listops::{CLOSE, MAX, MED, MIN, SM, evaluate, nesting};
-use rtc_runtime::task::{Example, OptionValue, Options, Target, describe, load, load_split, sample, task_named};
+use rtc_runtime::task::{
+    Example, OptionValue, Options, Target, Wanted, describe, load, load_split, load_wanted, sample, task_named,
+};
 
 use crate::published::published;
 
@@ -250,6 +253,69 @@ fn a_data_folder_gives_what_it_has_and_generated_splits_leave_it_out() {
     let data = load(&settings, &["train", "dev"]).expect("read");
     let labels = |name: &str| data.split(name).iter().map(class).collect::<Vec<_>>();
     assert_eq!((labels("dev"), labels("train")), (vec![1, 2], vec![3]));
+}
+
+/// A folder with every MAX of two digits but one as training rows, and settings that read it.
+fn folder_of_pairs(folder: &Path, sizes: &[(&str, usize)]) -> TaskSettings {
+    let row = |n: usize| format!("{}\t[MAX {} {} ]", (n / 10).max(n % 10), n / 10, n % 10);
+    let rows: Vec<String> = (0..99).map(row).collect();
+    fs::write(folder.join("train_d20s.tsv"), rows.join("\n") + "\n").expect("writable");
+    let mut settings = settings(&[("train_length", 5)], sizes);
+    settings.data = Some(DataSource::Folder(folder.display().to_string()));
+    settings
+}
+
+#[test]
+fn a_split_is_the_same_whichever_others_are_wanted() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let settings = folder_of_pairs(folder.path(), &[("dev", 9), ("train", 90), ("test", 40)]);
+    let used = ["train", "dev", "test"];
+    let all = load(&settings, &used).expect("read and generated");
+    assert_eq!((all.split("dev").len(), all.split("train").len()), (9, 90));
+    let trained: BTreeSet<&Vec<u32>> = all.split("train").iter().map(|example| &example.tokens).collect();
+    assert!(all.split("test").iter().all(|example| !trained.contains(&example.tokens)));
+    for splits in [&["test"][..], &["test", "dev"], &["dev"], &["lra-dev", "test"]] {
+        for most in [5, usize::MAX] {
+            let some = load_wanted(&settings, Wanted { used: &used, splits, most });
+            let some = some.unwrap_or_else(|error| panic!("{splits:?}: {error}"));
+            assert_eq!(some.splits.len(), splits.len());
+            for split in splits.iter().filter(|split| used.contains(split)) {
+                let whole = all.split(split);
+                assert_eq!(some.split(split), &whole[..most.min(whole.len())], "{split} of {splits:?}, {most}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_head_of_the_training_file_is_only_taken_for_a_dev_that_is_used() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let settings = folder_of_pairs(folder.path(), &[("dev", 9)]);
+    let lengths = |splits: &[&str], wanted: &[&str]| {
+        let data = load_wanted(&settings, Wanted { used: splits, splits: wanted, most: usize::MAX }).expect("read");
+        wanted.iter().map(|split| data.split(split).len()).collect::<Vec<_>>()
+    };
+    assert_eq!(lengths(&["train", "dev"], &["train", "dev"]), [90, 9]);
+    assert_eq!(lengths(&["train", "dev"], &["train"]), [90]);
+    assert_eq!(lengths(&["train"], &["train"]), [99]);
+    // What a run has trained on is no dev afterwards: one is generated without those rows.
+    let data = load_wanted(&settings, Wanted { used: &["train"], splits: &["dev"], most: usize::MAX }).expect("made");
+    assert_eq!(data.generated, ["dev"]);
+    let train = load(&settings, &["train"]).expect("read");
+    assert!(data.split("dev").iter().all(|example| !train.split("train").contains(example)));
+}
+
+#[test]
+fn a_training_file_that_is_all_head_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let error = load(&folder_of_pairs(folder.path(), &[("dev", 99)]), &["train", "dev"]).expect_err("nothing is left");
+    assert!(error.file.ends_with("train_d20s.tsv"), "{error}");
+    assert_eq!(
+        error.message,
+        "it has 99 rows, the first 99 (`task.sizes.dev`) are `dev`, and none is left to train on: set `task.sizes.dev` \
+         below 99, or name a file for `dev`"
+    );
+    assert!(load(&folder_of_pairs(folder.path(), &[("dev", 98)]), &["train", "dev"]).is_ok());
 }
 
 #[test]

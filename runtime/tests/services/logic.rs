@@ -203,7 +203,7 @@ fn a_folder_needs_all_parts_of_training() {
 
 #[test]
 fn pairs_are_shown_and_read_as_people_write_them() {
-    let pair = Example { tokens: vec![0, 2, 5, 1], second: Some(vec![6]), label: Target::Class(6) };
+    let pair = Example { second: Some(vec![6]), ..Example::classified(vec![0, 2, 5, 1], 6) };
     let rows = sample(task(), &Options::default(), &[pair], 1);
     assert_eq!((rows[0].text.as_str(), rows[0].label.as_str()), ("( not a ) ||| b", "#"));
     let read = |text: &str| task().encode(text, &Options::default());

@@ -3,6 +3,7 @@
 mod checkpoints;
 mod experiments;
 mod flip_flop;
+mod formal;
 mod grids;
 mod listops;
 mod logic;

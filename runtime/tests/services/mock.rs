@@ -17,6 +17,7 @@ pub(crate) struct Mock {
     seed: u64,
     weights: Vec<f32>,
     moments: [Vec<f32>; 2],
+    average: Option<Vec<f32>>,
     gradient: Vec<f64>,
     updates: u64,
     /// Chance that a token is left out in training, redrawn for every update from its index.
@@ -33,6 +34,7 @@ impl Mock {
             seed,
             weights: (0..size as u64).map(|i| 0.1 * key.normal(i) as f32).collect(),
             moments: [vec![0.0; size], vec![0.0; size]],
+            average: None,
             gradient: vec![0.0; size],
             updates: 0,
             dropout: 0.2,
@@ -113,7 +115,19 @@ impl Learner for Mock {
         Ok(norm)
     }
 
+    fn average(&mut self, decay: f64) {
+        let average = self.average.get_or_insert_with(|| self.weights.clone());
+        for (average, weight) in average.iter_mut().zip(&self.weights) {
+            *average = (decay * f64::from(*average) + (1.0 - decay) * f64::from(*weight)) as f32;
+        }
+    }
+
     fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError> {
+        if let Some(average) = &self.average {
+            let mut averaged = Self::new(self.seed);
+            averaged.weights.clone_from(average);
+            return averaged.evaluate(batch);
+        }
         let mut result =
             Evaluation { depth: Some((3.0 * batch.rows() as f64, batch.rows() as u64)), ..Default::default() };
         for (index, label) in classes(batch).iter().enumerate() {
@@ -136,6 +150,7 @@ impl Learner for Mock {
             parameters: arrays(&self.weights),
             first_moment: arrays(&self.moments[0]),
             second_moment: arrays(&self.moments[1]),
+            average: self.average.as_ref().map(arrays).unwrap_or_default(),
             updates: self.updates,
         }
     }
@@ -147,6 +162,7 @@ impl Learner for Mock {
         };
         self.weights = values(&state.parameters)?;
         self.moments = [values(&state.first_moment)?, values(&state.second_moment)?];
+        self.average = if state.average.items.is_empty() { None } else { Some(values(&state.average)?) };
         self.gradient.fill(0.0);
         self.updates = state.updates;
         Ok(())
@@ -170,9 +186,30 @@ log_every: 3
 evaluate: [test, 200-300]
 ";
 
+/// Strings that are drawn for every update, longer and longer, with averaged weights.
+pub(crate) const FRESH: &str = "
+task:
+  name: parity_check
+  options: { train_length: 6 }
+  sizes: { dev: 30, 7-9: 30 }
+fresh: { lengths: each, curriculum: { from: 1, every: 4 }, pass: 9 }
+ema: { decay: 0.9, after: 6 }
+optimiser: { learning_rate: 0.05 }
+schedule: { kind: cosine, start: 10 }
+batch: { size: 8 }
+max_steps: 30
+log_every: 3
+evaluate: [dev, 7-9]
+";
+
 /// The experiment above with edits, and its data.
 pub(crate) fn setting(edits: &[&str]) -> (Experiment, Dataset) {
-    let file = ExperimentFile::parse("mock.yaml", EXPERIMENT).expect("a valid experiment");
+    of(EXPERIMENT, edits)
+}
+
+/// An experiment with edits, and its data.
+pub(crate) fn of(text: &str, edits: &[&str]) -> (Experiment, Dataset) {
+    let file = ExperimentFile::parse("mock.yaml", text).expect("a valid experiment");
     let edits: Vec<String> = edits.iter().map(|edit| edit.to_string()).collect();
     let experiment = file.resolve(None, &edits).expect("valid edits");
     let data = load(&experiment.task, &experiment.splits()).expect("generated data");

@@ -1,18 +1,20 @@
 //! The training loop on a small deterministic learner.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rtc_runtime::batching::Cursor;
 use rtc_runtime::checkpoint::Slot;
 use rtc_runtime::error::Error;
 use rtc_runtime::experiment::Experiment;
 use rtc_runtime::learner::{LearnError, Learner};
 use rtc_runtime::record::{RunFolder, RunInfo, SavedRun};
 use rtc_runtime::task::{Dataset, majority_share};
-use rtc_runtime::train::{Event, Observer, Outcome, Row, Silent, Table, train};
+use rtc_runtime::train::{Event, Feed, Observer, Outcome, Row, Silent, Table, train};
 
-use crate::mock::{Mock, create, info, setting};
+use crate::mock::{EXPERIMENT, FRESH, Mock, create, info, of, setting};
 
 /// Sets the stop flag after so many events of one kind.
 struct Stopper<'a> {
@@ -77,8 +79,15 @@ fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn a_run_stopped_anywhere_and_resumed_equals_the_unbroken_one() {
-    for (edits, every) in [(&["evaluate_every=5"][..], 2), (&[], 9), (&["batch.accumulate=3"], 13)] {
-        let (experiment, data) = setting(edits);
+    let cases = [
+        (EXPERIMENT, &["evaluate_every=5"][..], 2),
+        (EXPERIMENT, &[], 9),
+        (EXPERIMENT, &["batch.accumulate=3"], 13),
+        (FRESH, &["evaluate_every=5"], 3),
+        (FRESH, &["fresh.lengths=batch", "batch.accumulate=3"], 11),
+    ];
+    for (text, edits, every) in cases {
+        let (experiment, data) = of(text, edits);
         let folder = tempfile::tempdir().expect("a temporary folder");
         let whole = folder.path().join("whole");
         let table = straight(&whole, &experiment, &data);
@@ -104,21 +113,26 @@ fn a_run_stopped_anywhere_and_resumed_equals_the_unbroken_one() {
 /// A process that is killed saves nothing: the lines after the last checkpoint must be written again, not twice.
 #[test]
 fn a_killed_run_goes_on_from_its_last_checkpoint() {
-    let (experiment, data) = setting(&["evaluate_every=5"]);
+    for text in [EXPERIMENT, FRESH] {
+        kill(&of(text, &["evaluate_every=5"]));
+    }
+}
+
+fn kill((experiment, data): &(Experiment, Dataset)) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (whole, killed) = (folder.path().join("whole"), folder.path().join("killed"));
-    straight(&whole, &experiment, &data);
-    for update in [1, 4, 5, 9, 13, 31] {
-        let mut run = create(&killed, &experiment);
+    straight(&whole, experiment, data);
+    for update in [1, 4, 5, 9, 13, 29] {
+        let mut run = create(&killed, experiment);
         let mut learner = Mock::new(7);
         learner.broken_at = Some(update);
-        let failed = train(&mut learner, &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent);
+        let failed = train(&mut learner, data, experiment, &mut run, &AtomicBool::new(false), &mut Silent);
         assert!(matches!(failed, Err(Error::Learn(LearnError::NonFinite { .. }))), "{failed:?}");
         drop(run);
         let mut half = fs::read(killed.join("timing.jsonl")).expect("timing.jsonl");
         half.extend(b"{\"what\":");
         fs::write(killed.join("timing.jsonl"), half).expect("timing.jsonl");
-        resumed(&killed, &experiment, &data, &mut Silent, &AtomicBool::new(false));
+        resumed(&killed, experiment, data, &mut Silent, &AtomicBool::new(false));
         for (a, b) in contents(&whole).iter().zip(contents(&killed)) {
             assert!(*a == b, "{} differs after a kill at {update}", a.0);
         }
@@ -285,4 +299,76 @@ fn a_run_folder_is_read_without_being_changed() {
     assert_ne!(info.identity(&experiment), other.identity(&experiment));
     assert_eq!(info.identity(&experiment), RunInfo { threads: 99, ..info }.identity(&experiment));
     assert!(SavedRun::read(folder.path()).is_err());
+}
+
+/// What an update trains on: strings that get longer along the curriculum, of one length where that is asked for.
+#[test]
+fn fresh_strings_follow_the_curriculum() {
+    for (edit, one) in [("fresh.lengths=batch", true), ("fresh.lengths=each", false)] {
+        let (experiment, data) = of(FRESH, &[edit, "batch.size=64"]);
+        let mut feed = Feed::new(&experiment, &data, 7).expect("strings");
+        let mut drawn = |update| -> Vec<Vec<u32>> {
+            feed.examples(Cursor::default(), update).iter().map(|example| example.tokens.clone()).collect()
+        };
+        assert_eq!(drawn(5), drawn(5), "an update can be asked for again");
+        assert_ne!(drawn(100), drawn(101));
+        let lengths = |strings: Vec<Vec<u32>>| strings.iter().map(Vec::len).collect::<BTreeSet<_>>();
+        let longest = |from: u64, to: u64, drawn: &mut dyn FnMut(u64) -> Vec<Vec<u32>>| {
+            (from..to).flat_map(|update| lengths(drawn(update))).collect::<BTreeSet<_>>()
+        };
+        assert_eq!(longest(0, 4, &mut drawn), BTreeSet::from([1]));
+        assert!(longest(4, 8, &mut drawn).iter().all(|length| *length <= 2));
+        assert_eq!(longest(20, 80, &mut drawn), (1..=6).collect());
+        assert_eq!((20..30).all(|update| lengths(drawn(update)).len() == 1), one);
+    }
+    let (experiment, data) = of(FRESH, &[]);
+    let first = |seed| Feed::new(&experiment, &data, seed).expect("strings").examples(Cursor::default(), 25);
+    assert_ne!(first(7), first(8), "runs of other seeds see other strings");
+}
+
+/// `a = decay a + (1 - decay) w` from the first averaged update on; evaluations and checkpoints hold it.
+#[test]
+fn averaged_weights_are_kept_and_measured() {
+    let (experiment, data) = of(FRESH, &["max_steps=6"]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let plain = folder.path().join("plain");
+    straight(&plain, &experiment, &data);
+    let optimiser = |path: &Path| fs::read(path.join("checkpoints/last/optimiser.safetensors")).expect("saved");
+    let holds = |path: &Path| optimiser(path).windows(8).any(|bytes| bytes == b"average.");
+    assert!(!holds(&plain), "no update was averaged yet");
+    let (experiment, data) = of(FRESH, &[]);
+    let averaged = folder.path().join("averaged");
+    let with = straight(&averaged, &experiment, &data);
+    assert!(holds(&averaged));
+    let (experiment, data) = of(FRESH, &["ema=null"]);
+    let without = straight(&folder.path().join("without"), &experiment, &data);
+    assert_ne!(with.rows[0].loss, without.rows[0].loss, "the average is what is measured");
+}
+
+/// Where no dev split chooses, the weights of the last evaluation are measured.
+#[test]
+fn the_last_weights_can_be_chosen() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (edit, expected) in [("choose=last", 30), ("choose=best", 4)] {
+        let (experiment, data) = of(FRESH, &["evaluate_every=4", "optimiser.learning_rate=1e-30", edit]);
+        let table = straight(&folder.path().join(edit), &experiment, &data);
+        assert_eq!(table.best_update, expected, "{edit}");
+    }
+}
+
+/// Results hold every length of a range.
+#[test]
+fn every_length_of_a_range_is_in_the_results() {
+    let (experiment, data) = of(FRESH, &[]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let table = straight(&folder.path().join("run"), &experiment, &data);
+    let range = &table.rows[1];
+    assert_eq!(
+        range.lengths.iter().map(|row| (row.length, row.examples)).collect::<Vec<_>>(),
+        [(7, 10), (8, 10), (9, 10)]
+    );
+    let mean = range.lengths.iter().map(|row| row.accuracy).sum::<f64>() / 3.0;
+    assert!((mean - range.accuracy).abs() < 1e-12);
+    let text = fs::read_to_string(folder.path().join("run/results.json")).expect("written");
+    assert_eq!(serde_json::from_str::<Table>(&text).expect("a table"), table);
 }

@@ -25,7 +25,7 @@ fn examples(objective: Objective) -> Vec<Example> {
         }
         let class = (0..length).map(|n| draw(row, 100 + n, 2)).collect();
         let weight = (0..length).map(|n| draw(row, 200 + n, 2) as f32).collect();
-        Example { tokens, second: None, label: Target::Each { class, weight } }
+        Example { label: Target::Each { class, weight }, ..Example::classified(tokens, 0) }
     };
     LENGTHS.iter().enumerate().map(example).collect()
 }
@@ -115,6 +115,47 @@ fn a_restored_state_replaces_all_of_the_old_one() {
     let broken = LearnerState { first_moment: once.first_moment.clone(), second_moment: wrong(), ..once.clone() };
     assert!(trained.restore(&broken).is_err());
     assert!(trained.state() == once, "a state that is refused changes nothing");
+}
+
+/// The average begins as a copy, follows the weights, is what evaluations use, and changes no training step.
+#[test]
+fn averaged_weights_are_measured_and_leave_the_training_alone() {
+    let examples = examples(Objective::Classify);
+    let all: Vec<&Example> = examples.iter().collect();
+    let (batch, _) = split(&all, 1).remove(0);
+    let model = models::one("gut.rt", "gut", Objective::Classify, &[]);
+    let step = |trained: &mut Trained<f64>| {
+        trained.accumulate(&batch, 1.0).expect("the batch fits");
+        trained.update(&RULE).expect("the gradients are finite");
+    };
+    let (mut averaged, mut plain) = (still(&model, Objective::Classify), still(&model, Objective::Classify));
+    step(&mut averaged);
+    averaged.average(0.75);
+    let first = averaged.state();
+    assert!(first.average == first.parameters, "it begins as a copy");
+    let before = averaged.evaluate(&batch).expect("the batch fits");
+    step(&mut averaged);
+    assert_eq!(averaged.evaluate(&batch).expect("the batch fits"), before, "the average has not moved");
+    averaged.average(0.75);
+    let second = averaged.state();
+    for (name, (_, values)) in &second.average.items {
+        let (old, new) = (&first.average.items[name].1, &second.parameters.items[name].1);
+        for ((found, old), new) in values.iter().zip(old).zip(new) {
+            assert!((found - (0.75 * old + 0.25 * new)).abs() < 1e-6, "{name}");
+        }
+    }
+    let measured = averaged.evaluate(&batch).expect("the batch fits");
+    assert_ne!(measured, before);
+    let only = LearnerState { parameters: second.average.clone(), ..LearnerState::default() };
+    plain.restore(&only).expect("its own names");
+    let as_weights = plain.evaluate(&batch).expect("the batch fits");
+    assert!((as_weights.loss_sum - measured.loss_sum).abs() < 1e-5, "its weights alone give the same");
+    plain.restore(&LearnerState { average: Arrays::default(), ..second.clone() }).expect("its own names");
+    averaged.restore(&second).expect("its own names");
+    step(&mut plain);
+    step(&mut averaged);
+    assert!(plain.state().parameters == averaged.state().parameters, "no step knows of the average");
+    assert!(averaged.state().average == second.average && plain.state().average.items.is_empty());
 }
 
 fn wrong() -> Arrays {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::pool::Amount;
 use super::walk::{Env, Held, Taped, Walk};
 use crate::expr::{Env as Names, Expr, Value as Number, eval};
-use crate::ir::cost::turns;
+use crate::ir::cost::{cap, turns};
 use crate::ir::formula::{Formula, Number as _};
 use crate::ir::graph::{Node, NodeId, RegionId, Value};
 use crate::ir::loops;
@@ -52,12 +52,12 @@ impl Walk<'_> {
         let Some(body) = node.body else { return };
         let halts = self.plan.regions[body.index()].yields.len() > node.operands.len();
         let types = self.types(&node.operands);
-        let ends = self.bounds(id, env, self.load.depth);
+        let ends = self.ends(id, env);
         let mut values: Vec<Held> = node.operands.iter().map(|v| self.value(*v, env)).collect();
         // What rows that leave are written over.
         let mut done = values.clone();
         let (mut tape, mut uncut) = (vec![], vec![]);
-        let last = self.bounds(id, env, None);
+        let last = self.bounds(id, env);
         let rejects = |walk: &mut Self, values: &[Held], (from, here): (&[usize], &Env), taken: usize, done: &mut _| {
             // Rows that stop before the bound have tried the step after their last one.
             let leaving: Vec<usize> = from.iter().copied().filter(|r| ends[*r] == taken && taken < last[*r]).collect();
@@ -218,16 +218,16 @@ impl Walk<'_> {
         }
     }
 
-    /// The steps of a depth recurrence: rows leave at their bounds.
+    /// The steps of a depth recurrence: rows leave at their ends.
     fn depths(&self, id: NodeId, env: &Env) -> Vec<Group> {
-        let bounds = self.bounds(id, env, self.load.depth);
-        let mut ends = bounds.clone();
+        let own = self.ends(id, env);
+        let mut ends = own.clone();
         ends.sort_unstable();
         ends.dedup();
         let mut from = 0;
         let mut groups = vec![];
         for end in ends.into_iter().filter(|end| *end > 0) {
-            let rows: Vec<usize> = (0..env.rows).filter(|r| bounds[*r] >= end).collect();
+            let rows: Vec<usize> = (0..env.rows).filter(|r| own[*r] >= end).collect();
             groups.push(Group { env: env.select(&rows), rows, times: end - from, formula: None });
             from = end;
         }
@@ -249,21 +249,29 @@ impl Walk<'_> {
         groups
     }
 
-    /// The bound of every row. A bound that has no value counts as 0: the executor refuses it.
+    /// The steps that every row takes: at most its bound, where it halts its cap, and the mean depth.
     ///
-    /// Under a mean depth of what halts that is no whole number some rows take a step more than the others.
-    fn bounds(&self, id: NodeId, env: &Env, mean: Option<f64>) -> Vec<usize> {
+    /// Under a mean depth that is no whole number some rows take a step more than the others.
+    fn ends(&self, id: NodeId, env: &Env) -> Vec<usize> {
+        let (graph, bounds) = (&self.plan.graph, self.bounds(id, env));
+        if loops::layout(graph, id).go == 0 {
+            return bounds;
+        }
+        let lengths = cap(graph, graph.node(id)).map(|axis| env.axis(axis));
+        let capped = |row: usize| lengths.and_then(|lengths| lengths.get(row)).map_or(usize::MAX, |n| n + 1);
+        let upto = |mean: f64, n: usize| (mean * n as f64).round() as usize;
+        let meant =
+            |row: usize| self.load.depth.map_or(usize::MAX, |mean| upto(mean, row + 1).saturating_sub(upto(mean, row)));
+        bounds.iter().enumerate().map(|(row, bound)| (*bound).min(capped(row)).min(meant(row))).collect()
+    }
+
+    /// The bound of every row. A bound that has no value counts as 0: the executor refuses it.
+    fn bounds(&self, id: NodeId, env: &Env) -> Vec<usize> {
         let node = self.plan.graph.node(id);
-        let halts = loops::layout(&self.plan.graph, id).go > 0;
-        let mean = mean.filter(|_| halts);
-        let most = |row: usize| {
-            let upto = |n: usize| mean.map_or(usize::MAX, |mean| (mean * n as f64).round() as usize);
-            upto(row + 1).saturating_sub(if mean.is_some() { upto(row) } else { 0 })
-        };
         let whole = |n: i64| usize::try_from(n).unwrap_or(0);
         let bound = node.attrs.get("bound");
         if let Some(n) = bound.and_then(Attr::int) {
-            return (0..env.rows).map(|row| whole(n).min(most(row))).collect();
+            return (0..env.rows).map(|_| whole(n)).collect();
         }
         let expr = bound.and_then(|attr| Expr::try_from(attr).ok());
         let axis = node.operands.iter().find_map(|v| self.plan.graph.ty(*v).ragged().map(str::to_owned));
@@ -271,7 +279,7 @@ impl Walk<'_> {
         let of = |row: usize| {
             let length = lengths.get(row).map_or(0, |n| i64::try_from(*n).unwrap_or(i64::MAX));
             match expr.as_ref().map(|e| eval(e, &Names { length, ..Names::default() })) {
-                Some(Ok(Number::Int(n))) => whole(n).min(most(row)),
+                Some(Ok(Number::Int(n))) => whole(n),
                 _ => 0,
             }
         };

@@ -10,7 +10,7 @@ mod read;
 
 use std::path::Path;
 
-use super::{Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task};
+use super::{Example, Folder, Objective, OptionField, Options, Request, Split, Task};
 use crate::error::DataError;
 use crate::rng::Key;
 use generate::Pair;
@@ -73,7 +73,7 @@ fn bucket_of(split: &str) -> Option<usize> {
 
 fn example(left: Vec<u32>, right: Vec<u32>, relation: Relation) -> Example {
     let class = Relation::ALL.iter().position(|known| *known == relation).unwrap_or_default() as u32;
-    Example { tokens: left, second: Some(right), label: Target::Class(class) }
+    Example { second: Some(right), ..Example::classified(left, class) }
 }
 
 fn text(tokens: &[u32]) -> String {

@@ -12,7 +12,7 @@ use crate::error::DataError;
 use crate::rng::{Draws, Key};
 use crate::task::load::broken;
 use crate::task::pool::Share;
-use crate::task::{Example, Objective, OptionField, Options, Request, Split, Target, Task};
+use crate::task::{Example, Objective, OptionField, Options, Request, Split, Task};
 
 /// The task.
 pub struct Retrieval;
@@ -85,7 +85,7 @@ fn pair(options: &Options, draws: &mut Draws) -> Example {
     let first = draws.below(subjects);
     let second = if same { first } else { (first + 1 + draws.below(subjects - 1)) % subjects };
     let [tokens, second] = [first, second].map(|subject| document(subject, length, draws));
-    Example { tokens, second: Some(second), label: Target::Class(u32::from(same)) }
+    Example { second: Some(second), ..Example::classified(tokens, u32::from(same)) }
 }
 
 impl Task for Retrieval {
@@ -141,7 +141,7 @@ impl Task for Retrieval {
                 return Err("one of the texts is empty".to_owned());
             }
             let [tokens, second] = [first, second].map(|text| bytes::tokens(text, length));
-            Ok(Example { tokens, second: Some(second), label: Target::Class(class) })
+            Ok(Example { second: Some(second), ..Example::classified(tokens, class) })
         };
         let rows = Rows::open(path, Quotes::Plain)?;
         rows.map(|found| found.and_then(|(line, found)| row(found).map_err(|message| broken(path, line, message))))

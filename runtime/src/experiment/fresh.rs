@@ -1,0 +1,77 @@
+//! Training on strings that are drawn for it, longer and longer ones; averaged weights.
+
+use serde::{Deserialize, Serialize};
+
+/// Training on strings that are drawn for every update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fresh {
+    /// What has one length.
+    #[serde(default)]
+    pub lengths: Lengths,
+    /// Longer strings little by little.
+    #[serde(default)]
+    pub curriculum: Option<Curriculum>,
+    /// Updates that count as a pass.
+    #[serde(default = "thousand")]
+    pub pass: u64,
+}
+
+/// What has one length, drawn from those of training.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lengths {
+    /// All strings of an update.
+    #[default]
+    Batch,
+    /// Every string its own.
+    Each,
+}
+
+/// The longest strings begin short and get longer, up to the longest of training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Curriculum {
+    /// The longest length at first.
+    #[serde(default = "unit")]
+    pub from: u64,
+    /// After so many updates it grows by one.
+    pub every: u64,
+}
+
+/// Averaged weights: `a = decay a + (1 - decay) w` after every update, from the weights as they are then; no correction of the bias.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ema {
+    /// How much of the average stays.
+    pub decay: f64,
+    /// Updates before the first one that is averaged.
+    #[serde(default)]
+    pub after: u64,
+}
+
+/// Which of the evaluated weights are measured at the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// Those with the best accuracy on the dev split.
+    #[default]
+    Best,
+    /// Those of the last evaluation, as in publications without a dev split.
+    Last,
+}
+
+impl Choice {
+    /// Whether nothing was asked for.
+    pub(super) fn is_best(&self) -> bool {
+        *self == Self::Best
+    }
+}
+
+fn thousand() -> u64 {
+    1_000
+}
+
+fn unit() -> u64 {
+    1
+}

@@ -1,0 +1,238 @@
+//! The tasks of looped transformers (Fan et al. 2025) with the full output: a query, `>`, and `#` up to a fixed width.
+//!
+//! The answer is read at `>` and behind it, `#` from its end to the end of the row. Every example says how many steps of the
+//! loop its query takes. In training rows are as wide as the longest length of the update asks for, in a test as their own.
+
+use super::bits::{add, multiply};
+use super::{Draw, Formal, fair, option, test_length, train_length, written};
+use crate::rng::Draws;
+use crate::task::{Example, Objective, OptionField, Options};
+
+/// Ends a row of bits.
+const END: u32 = 3;
+/// `>` where there is an operator, and in the task that counts.
+const FAR: u32 = 5;
+
+fn six(marks: [&str; 4]) -> Vec<String> {
+    ["0", "1"].into_iter().chain(marks).map(str::to_owned).collect()
+}
+
+/// A query followed by `>` and `#`.
+fn row(mut query: Vec<u32>, (ask, end): (u32, u32), width: usize) -> Vec<u32> {
+    query.push(ask);
+    query.resize(width, end);
+    query
+}
+
+/// The number of curriculum that decides the width: one more than the longest length.
+fn stage(draw: &Draw<'_>) -> usize {
+    draw.longest.unwrap_or(draw.length).max(draw.length) + 1
+}
+
+/// The query of a row.
+fn query(tokens: &[u32], (ask, end): (u32, u32)) -> Result<&[u32], String> {
+    let at = tokens.iter().position(|token| *token == ask).ok_or("a row has a query and `>`")?;
+    let (query, rest) = tokens.split_at(at);
+    if query.is_empty() || rest[1..].iter().any(|token| *token != end) {
+        return Err("a row is a query, `>`, and `#` to its end".to_owned());
+    }
+    Ok(query)
+}
+
+fn bits(query: &[u32]) -> Result<&[u32], String> {
+    if query.is_empty() || query.iter().any(|token| *token > 1) {
+        Err("an operand is made of bits".to_owned())
+    } else {
+        Ok(query)
+    }
+}
+
+fn operands(query: &[u32]) -> Result<(&[u32], &[u32]), String> {
+    let at =
+        query.iter().position(|token| *token == 2).ok_or("a query is two operands with an operator between them")?;
+    Ok((bits(&query[..at])?, bits(&query[at + 1..])?))
+}
+
+/// The example of a row: what has to stand from `>` on, the length, and the steps.
+fn solved(
+    tokens: &[u32],
+    query: &[u32],
+    end: u32,
+    mut answer: Vec<u32>,
+    size: usize,
+    steps: usize,
+) -> Result<Example, String> {
+    let places = tokens.len() - query.len();
+    if answer.len() > places {
+        return Err(format!("the row is too narrow for its answer of {} tokens", answer.len()));
+    }
+    answer.resize(places, end);
+    Ok(Example { depth: Some(steps as u32), ..written(tokens, size, &answer, places) })
+}
+
+fn reversed(bits: &[u32]) -> Vec<u32> {
+    bits.iter().rev().copied().collect()
+}
+
+/// A row of the table.
+const fn looped(
+    (name, doc): (&'static str, &'static str),
+    options: &'static [OptionField],
+    vocabulary: fn(&Options) -> Vec<String>,
+    draw: fn(&Draw<'_>, &mut Draws) -> Vec<u32>,
+    example: fn(&Options, &[u32]) -> Result<Example, String>,
+) -> Formal {
+    Formal {
+        name,
+        doc,
+        objective: Objective::Each,
+        vocabulary,
+        classes: vocabulary,
+        options,
+        shortest: 1,
+        draw,
+        example,
+    }
+}
+
+const TWENTY: [OptionField; 2] = [train_length(20), test_length(40)];
+const THIRTY: [OptionField; 2] = [train_length(19), test_length(30)];
+const SUM: [OptionField; 2] = [train_length(19), test_length(24)];
+#[rustfmt::skip]
+const PRODUCT: [OptionField; 3] = [
+    train_length(11),
+    test_length(15),
+    option("first", 2, 1, 100, "most bits of the first operand in training; in tests it has so many"),
+];
+
+const SHORT: (u32, u32) = (2, END);
+const LONG: (u32, u32) = (FAR, END);
+
+/// The sum of bits modulo 2.
+pub static PARITY: Formal = looped(
+    ("looped_parity", "whether the number of ones is odd, in as many steps as there are bits"),
+    &TWENTY,
+    |_| six([">", "#", "~4", "~5"]),
+    |draw, draws| row(fair(draw.length, draws), SHORT, stage(draw) + 1),
+    |_, tokens| {
+        let query = bits(query(tokens, SHORT)?)?;
+        solved(tokens, query, END, vec![query.iter().sum::<u32>() % 2], query.len(), query.len())
+    },
+);
+
+/// The query again.
+pub static COPY: Formal = looped(
+    ("looped_copy", "the bits again, in as many steps as there are bits"),
+    &THIRTY,
+    |_| six([">", "#", "~4", "~5"]),
+    |draw, draws| row(fair(draw.length, draws), SHORT, 2 * (stage(draw) + 1)),
+    |_, tokens| {
+        let query = bits(query(tokens, SHORT)?)?;
+        solved(tokens, query, END, query.to_vec(), query.len(), query.len())
+    },
+);
+
+/// The sum of two numbers of as many bits, most significant first.
+pub static ADDITION: Formal = looped(
+    ("looped_addition", "the sum of two numbers, most significant bits first, in as many steps as an operand has bits"),
+    &THIRTY,
+    |_| six(["+", "#", "~4", ">"]),
+    |draw, draws| {
+        let (first, second) = (fair(draw.length, draws), fair(draw.length, draws));
+        row([&first[..], &[2], &second].concat(), LONG, 3 * (stage(draw) + 1))
+    },
+    |_, tokens| {
+        let query = query(tokens, LONG)?;
+        let (first, second) = operands(query)?;
+        if first.len() != second.len() {
+            return Err("both operands have as many bits".to_owned());
+        }
+        let sum = reversed(&add(&reversed(first), &reversed(second)));
+        solved(tokens, query, END, sum, first.len(), first.len())
+    },
+);
+
+/// The number of ones in binary.
+pub static BINARY_SUM: Formal = looped(
+    (
+        "looped_binary_sum",
+        "the number of ones in binary, least significant bits first, in as many steps as there are bits",
+    ),
+    &SUM,
+    |_| six(["~2", "#", "~4", ">"]),
+    |draw, draws| row(fair(draw.length, draws), LONG, stage(draw) + 8),
+    |_, tokens| {
+        let query = bits(query(tokens, LONG)?)?;
+        let ones = query.iter().sum::<u32>();
+        // No ones give no bits: the answer is empty then.
+        let answer = (0..u32::BITS - ones.leading_zeros()).map(|bit| ones >> bit & 1).collect();
+        solved(tokens, query, END, answer, query.len(), query.len())
+    },
+);
+
+/// The product of two numbers.
+pub static MULTIPLICATION: Formal = looped(
+    (
+        "looped_multiplication",
+        "the product of two numbers, least significant bits first, in as many steps as both lengths multiplied",
+    ),
+    &PRODUCT,
+    |_| six(["*", "#", "~4", ">"]),
+    |draw, draws| {
+        let most = draw.options.get("first");
+        let first = if draw.longest.is_some() { 1 + draws.below(most) } else { most } as usize;
+        let (a, b) = (fair(first, draws), fair(draw.length, draws));
+        // The published width is for two bits of the first operand; every further one takes two places.
+        let wider = 2 * (most as usize).saturating_sub(2);
+        row([&a[..], &[2], &b].concat(), LONG, 4 * (stage(draw) + 1) + wider)
+    },
+    |_, tokens| {
+        let query = query(tokens, LONG)?;
+        let (first, second) = operands(query)?;
+        let product = multiply(&reversed(first), &reversed(second));
+        solved(tokens, query, END, product, second.len(), first.len() * second.len())
+    },
+);
+
+/// Number of values of the unique set.
+const VALUES: u32 = 50;
+const VALUE_MARKS: (u32, u32) = (51, 53);
+/// Rows of the published table of embeddings; those that no row uses are kept, so that models have the published size.
+const VALUE_IDS: u32 = 60;
+
+fn values() -> Vec<String> {
+    let name = |id| match id {
+        51 => ">".to_owned(),
+        53 => "#".to_owned(),
+        id if id < VALUES => id.to_string(),
+        id => format!("~{id}"),
+    };
+    (0..VALUE_IDS).map(name).collect()
+}
+
+/// The distinct values of a list.
+pub static UNIQUE_SET: Formal = looped(
+    (
+        "looped_unique_set",
+        "the distinct values of a list of numbers below 50 in the order in which they first occur, in as many steps as it is long",
+    ),
+    &THIRTY,
+    |_| values(),
+    |draw, draws| {
+        let query = (0..draw.length).map(|_| draws.below(u64::from(VALUES)) as u32).collect();
+        row(query, VALUE_MARKS, 2 * (stage(draw) + 1))
+    },
+    |_, tokens| {
+        let query = query(tokens, VALUE_MARKS)?;
+        if query.iter().any(|value| *value >= VALUES) {
+            return Err("a list is made of numbers below 50".to_owned());
+        }
+        let mut distinct: Vec<u32> = vec![];
+        query.iter().for_each(|value| {
+            if !distinct.contains(value) {
+                distinct.push(*value)
+            }
+        });
+        solved(tokens, query, VALUE_MARKS.1, distinct, query.len(), query.len())
+    },
+);

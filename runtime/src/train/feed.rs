@@ -1,0 +1,114 @@
+//! Where the examples of an update come from: a stored split, pass by pass, or strings that are drawn for it.
+
+use std::borrow::Cow;
+
+use crate::batching::{Batching, Cursor};
+use crate::experiment::{Experiment, Fresh, Lengths};
+use crate::rng::Key;
+use crate::task::formal::{Draw, Formal};
+use crate::task::{Dataset, Example, Options, resolve_options, task_named};
+
+/// The examples of every update. What an update trains on depends on the seed and on numbers of [`Cursor`] and update alone.
+#[derive(Debug)]
+pub struct Feed<'a> {
+    batching: Batching,
+    source: Source<'a>,
+}
+
+#[derive(Debug)]
+enum Source<'a> {
+    Stored(&'a [Example]),
+    Fresh(Box<Strings<'a>>),
+}
+
+/// Strings that are drawn for an update.
+#[derive(Debug)]
+struct Strings<'a> {
+    task: &'static Formal,
+    options: Options,
+    fresh: &'a Fresh,
+    size: usize,
+    key: Key,
+}
+
+impl<'a> Feed<'a> {
+    /// The feed of a run.
+    ///
+    /// # Errors
+    /// A sentence, where the task or its options are unknown, or its examples can't be drawn anew.
+    pub fn new(experiment: &'a Experiment, data: &'a Dataset, seed: u64) -> Result<Self, String> {
+        let batch = &experiment.batch;
+        let Some(fresh) = &experiment.fresh else {
+            let examples = data.split(&experiment.train);
+            let batching = Batching::new(seed, examples, batch.size, batch.buckets);
+            return Ok(Self { batching, source: Source::Stored(examples) });
+        };
+        let strings = Strings::new(experiment, fresh, seed)?;
+        let pass = fresh.pass as usize * batch.size;
+        let batching = Batching::of_lengths(seed, vec![0; pass], batch.size, batch.buckets);
+        Ok(Self { batching, source: Source::Fresh(Box::new(strings)) })
+    }
+
+    /// Number of updates of a pass.
+    pub fn batches(&self) -> u64 {
+        self.batching.batches()
+    }
+
+    /// The cursor after the batch at `cursor`.
+    pub fn next(&self, cursor: Cursor) -> Cursor {
+        self.batching.next(cursor)
+    }
+
+    /// The examples of an update, of which `update` were made before.
+    pub fn examples(&mut self, cursor: Cursor, update: u64) -> Vec<Cow<'a, Example>> {
+        match &self.source {
+            Source::Stored(examples) => {
+                self.batching.batch(cursor).iter().map(|index| Cow::Borrowed(&examples[*index])).collect()
+            }
+            Source::Fresh(strings) => strings.draw(update).into_iter().map(Cow::Owned).collect(),
+        }
+    }
+}
+
+/// A batch of the longest strings that a training with fresh ones can draw; nothing for a training on stored examples.
+///
+/// # Errors
+/// As [`Feed::new`].
+pub fn longest(experiment: &Experiment) -> Result<Option<Vec<Example>>, String> {
+    let Some(fresh) = &experiment.fresh else { return Ok(None) };
+    let strings = Strings::new(experiment, fresh, 0)?;
+    let most = *strings.task.lengths(&strings.options).end();
+    Ok(Some(strings.of(Key::new(0), most, |_| most)))
+}
+
+impl<'a> Strings<'a> {
+    fn new(experiment: &Experiment, fresh: &'a Fresh, seed: u64) -> Result<Self, String> {
+        let settings = &experiment.task;
+        let task = task_named(&settings.name)?;
+        let options = resolve_options(task.options(), &settings.options)?;
+        let task = task.formal().ok_or_else(|| format!("examples of {} can't be drawn anew", settings.name))?;
+        Ok(Self { task, options, fresh, size: experiment.batch.size, key: Key::new(seed).stream("fresh") })
+    }
+
+    fn draw(&self, update: u64) -> Vec<Example> {
+        let key = self.key.at(update);
+        let lengths = self.task.lengths(&self.options);
+        let stage = |from: u64, every: u64| usize::try_from(from.saturating_add(update / every)).unwrap_or(usize::MAX);
+        let limit = self.fresh.curriculum.map_or(usize::MAX, |c| stage(c.from, c.every));
+        let most = limit.clamp(*lengths.start(), *lengths.end());
+        let choices = (most - lengths.start() + 1) as u64;
+        let drawn = key.stream("length");
+        self.of(key, most, |row| {
+            let draw = if self.fresh.lengths == Lengths::Batch { 0 } else { row };
+            lengths.start() + drawn.below(draw, choices) as usize
+        })
+    }
+
+    fn of(&self, key: Key, most: usize, length: impl Fn(u64) -> usize) -> Vec<Example> {
+        let one = |index: u64| {
+            let draw = Draw { length: length(index), longest: Some(most), index, options: &self.options };
+            self.task.fresh(&draw, &mut key.at(index).draws())
+        };
+        (0..self.size as u64).map(one).collect()
+    }
+}
