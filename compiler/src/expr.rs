@@ -9,7 +9,7 @@ mod simplify;
 use std::fmt;
 
 pub use eval::{Env, EvalError, Value, eval};
-pub use learned::{Slope, flat, slope, tables};
+pub use learned::{Lookup, Slope, flat, slope, tables};
 pub use range::{Facts, Unbounded, sizes};
 pub use shift::by_distance;
 pub(crate) use simplify::constant;

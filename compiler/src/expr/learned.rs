@@ -14,6 +14,9 @@ pub struct Slope {
     pub slope: f64,
 }
 
+/// Gives the number that a table, counted in reading order, has at its indices.
+pub type Lookup<'a> = dyn FnMut(usize, &[Expr]) -> Result<f64, EvalError> + 'a;
+
 /// The indices of every `learn[...]`, in reading order.
 pub fn tables(expr: &Expr) -> Vec<&[Expr]> {
     match expr {
@@ -41,12 +44,7 @@ pub fn flat(indices: &[Expr], sizes: &[usize], env: &Env) -> Result<usize, EvalE
 ///
 /// # Errors
 /// As for [`eval`], and what `learned` reports.
-pub fn slope(
-    expr: &Expr,
-    env: &Env,
-    learned: &mut dyn FnMut(usize, &[Expr]) -> Result<f64, EvalError>,
-    by: usize,
-) -> Result<Slope, EvalError> {
+pub fn slope(expr: &Expr, env: &Env, learned: &mut Lookup<'_>, by: usize) -> Result<Slope, EvalError> {
     let mut walk = Walk { env, learned, by, next: 0 };
     let (value, slope) = walk.number(expr)?;
     let value = value.real()?;
@@ -54,15 +52,15 @@ pub fn slope(
     if slope.is_finite() { Ok(Slope { value, slope }) } else { Err(EvalError::TooLarge) }
 }
 
-struct Walk<'a> {
+struct Walk<'a, 'l> {
     env: &'a Env,
-    learned: &'a mut dyn FnMut(usize, &[Expr]) -> Result<f64, EvalError>,
+    learned: &'a mut Lookup<'l>,
     by: usize,
     /// The table that is met next.
     next: usize,
 }
 
-impl Walk<'_> {
+impl Walk<'_, '_> {
     fn number(&mut self, expr: &Expr) -> Result<(Value, f64), EvalError> {
         match expr {
             Expr::Learn(indices) => {

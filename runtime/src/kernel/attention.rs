@@ -68,6 +68,9 @@ impl Offsets<'_> {
     }
 }
 
+/// Adds to some numbers what the scores of all keys of a query give, times a factor.
+pub type SlopeRule<'a, T> = dyn Fn(MaskRow, T, &[T], &mut [T]) + Sync + 'a;
+
 /// What is added to the scaled scores.
 #[derive(Clone, Copy)]
 pub enum ScoreBias<'a, T> {
@@ -87,7 +90,7 @@ pub enum ScoreBias<'a, T> {
         /// Adds the numbers of all keys of a query, times a factor, to their scores.
         rule: &'a (dyn Fn(MaskRow, T, &mut [T]) + Sync),
         /// Adds the gradients of what the numbers are made of, from those of the scores times a factor.
-        grad: &'a (dyn Fn(MaskRow, T, &[T], &mut [T]) + Sync),
+        grad: &'a SlopeRule<'a, T>,
         /// How many gradients that are.
         learned: usize,
     },
