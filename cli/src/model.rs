@@ -39,7 +39,7 @@ impl TaskFacts {
             vocabulary: Some(task.vocabulary(options).len()),
             classes: Some(task.classes(options).len()),
             objective: Some(task.objective()),
-            next_token: task.next_token(),
+            next_token: task.next_token(options),
         }
     }
 

@@ -99,7 +99,7 @@ fn compiled(experiment: &Experiment, name: &str, edits: &[String]) -> usize {
         vocabulary: Some(task.vocabulary(&options).len()),
         classes: Some(task.classes(&options).len()),
         objective: Some(task.objective()),
-        next_token: task.next_token(),
+        next_token: task.next_token(options),
     };
     let source = sources().into_iter().find(|source| names(source).iter().any(|known| known == name));
     let source = source.unwrap_or_else(|| panic!("no spec has `{name}`"));

@@ -14,6 +14,7 @@ mod group;
 mod loops;
 mod mask;
 pub mod rows;
+mod stepping;
 pub mod storage;
 pub mod value;
 
@@ -22,7 +23,6 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Dim, FRAMED, LENGTH};
@@ -37,6 +37,7 @@ use counter::Counted;
 use group::{Pack, Partial, Task};
 use mask::Exprs;
 use rows::{Axis, Env, GIVEN};
+use stepping::Stepping;
 use storage::{Buffer, Element, List};
 use value::Val;
 
@@ -129,6 +130,8 @@ pub struct Executor<T: Element> {
     pub halting: Halting,
     /// Steps of every row in place of those that come with the examples.
     pub depth: Option<usize>,
+    /// Where a recurrence goes on, while a batch is run for one number of steps after the other.
+    stepping: Option<Stepping<T>>,
     /// When set, every node's results are checked, and the first one that is not finite is named.
     pub check_finite: bool,
     /// When set, the runs of halting recurrences are recorded here, in the order in which they end.
@@ -185,6 +188,7 @@ impl<T: Element> Executor<T> {
             exprs: Rc::new(mask::exprs(&plan.graph)),
             halting: Halting::default(),
             depth: None,
+            stepping: None,
             check_finite: false,
             watched: None,
             counted: None,
@@ -261,8 +265,7 @@ impl<T: Element> Executor<T> {
 
     /// The given depth of every row, if the model takes one.
     fn depths(&self, batch: &Batch) -> Result<Option<Axis>, Fault> {
-        let takes = |rule: &Result<mask::Rule, String>| matches!(rule, Ok(rule) if rule.expr == Some(Expr::Given));
-        if !self.exprs.values().any(takes) {
+        if !self.takes_depth() {
             return Ok(None);
         }
         let axis = |depths: &mut dyn Iterator<Item = usize>| Some(Axis::of_lengths(depths, &self.arena));

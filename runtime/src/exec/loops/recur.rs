@@ -40,8 +40,9 @@ impl<T: Element> Executor<T> {
         let (plan, arena) = (self.plan.clone(), self.arena.clone());
         let body = node.body.expect("the verifier gives every loop a body");
         let halts = plan.regions[body.index()].yields.len() > node.operands.len();
-        let bounds = self.step_bounds(plan.graph.owner(body), node, env)?;
-        let values = self.values(&node.operands);
+        let id = plan.graph.owner(body);
+        let bounds = self.step_bounds(id, node, env)?;
+        let (first, values) = self.resumed(id).unwrap_or_else(|| (0, self.values(&node.operands)));
         let done = State { values: values.clone(), of: &node.operands };
         let (rows, here) = (arena.list(0..env.rows()), env.clone());
         let mut at = Recurrence { body, env, done, rows, values, here, uncut: arena.list([]) };
@@ -49,7 +50,8 @@ impl<T: Element> Executor<T> {
         let mut live = arena.list(std::iter::repeat_n(true, env.rows()));
         let (mut tape, mut ran, mut taken, mut accepting) = (arena.list([]), 0, 0, 0);
         let mut watch = self.watched.is_some().then(|| Watch::new(&plan.graph, node, env)).flatten();
-        for step in 0..bounds.iter().copied().max().unwrap_or(0) {
+        let most = bounds.iter().copied().max().unwrap_or(0);
+        for step in first..most {
             let keep = arena.list((0..at.rows.len()).filter(|n| bounds[at.rows[*n]] > step));
             self.leave(&mut at, &keep);
             self.narrow(&plan, &mut at, &keep);
@@ -89,6 +91,7 @@ impl<T: Element> Executor<T> {
         if let (Some(watch), Some(list)) = (watch, &mut self.watched) {
             list.extend(watch.finished(node, env, &at.done.values, ran));
         }
+        self.keep_carried(id, &at.done.values, most);
         self.finish(node, body, at.done.values, tape);
         Ok(())
     }
