@@ -1,16 +1,20 @@
 //! Expressions of masks, biases and depths, with every name resolved.
 
 mod eval;
+mod keys;
 mod learned;
 mod range;
+mod reach;
 mod shift;
 mod simplify;
 
 use std::fmt;
 
 pub use eval::{Env, EvalError, Value, eval};
+pub use keys::{Keys, keys};
 pub use learned::{Lookup, Slope, flat, slope, tables};
 pub use range::{Facts, Unbounded, sizes};
+pub use reach::reach;
 pub use shift::by_distance;
 pub(crate) use simplify::constant;
 pub use simplify::simplify;

@@ -59,6 +59,16 @@ pub fn embed(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     vec![None, one(b, Op::EmbedGrad, &[node.operands[0], dy, node.operands[1]])]
 }
 
+/// `dy`, and for every row of the table the sum over the positions with its number.
+pub fn add_position(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let mut out = vec![Some(dy)];
+    if let Some(table) = node.operands.get(1) {
+        out.push(one(b, Op::AddPositionGrad, &[dy, *table]));
+    }
+    out
+}
+
 /// Cut into the row, START and END.
 pub fn frame(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
@@ -166,6 +176,12 @@ pub fn layer_norm(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
 pub fn gelu(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     vec![one(b, Op::GeluGrad, &[node.operands[0], dy])]
+}
+
+/// `dy` times the slope at x.
+pub fn gelu_tanh(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::GeluTanhGrad, &[node.operands[0], dy])]
 }
 
 /// `dy` where x > 0.

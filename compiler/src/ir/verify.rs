@@ -427,6 +427,7 @@ fn wrong_kind(name: &str, attr: &Attr) -> Option<&'static str> {
         "value" | "by" | "eps" | "threshold" => (attr.float().is_some(), "a number"),
         "when" | "transpose" => (one_of(&["true", "false"]), "`true` or `false`"),
         "at" => (one_of(&["first", "last"]), "`first` or `last`"),
+        "position" => (one_of(&["relative_xl"]), "`relative_xl`"),
         "act" => (one_of(&["gelu", "relu"]), "`gelu` or `relu`"),
         _ => (true, ""),
     };

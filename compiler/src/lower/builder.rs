@@ -265,7 +265,8 @@ impl LinearInit {
         if block.word("init") == Some("fan_in") { Self::FanIn } else { Self::Xavier }
     }
 
-    fn weight(&self, inputs: &Dim) -> Attr {
+    /// The start of the weight.
+    pub(crate) fn weight(&self, inputs: &Dim) -> Attr {
         match self {
             Self::Projection(gain) => Attr::call("xavier", [(*gain).into()]),
             Self::Xavier => Attr::call("xavier", [1.0.into()]),

@@ -26,6 +26,7 @@ impl<T: Element> Executor<T> {
                 let width = c.last(1);
                 embedding::gather(e.memory.real(c.operand(1)), e.memory.index(c.operand(0)), width, y);
             }),
+            Op::AddPosition => self.add_position(&c)?,
             Op::Frame => self.produce(&c, |e, c, y| {
                 let m = &e.memory;
                 embedding::frame(
@@ -56,6 +57,7 @@ impl<T: Element> Executor<T> {
             Op::Linear
             | Op::LayerNorm
             | Op::Gelu
+            | Op::GeluTanh
             | Op::Relu
             | Op::Sigmoid
             | Op::Add
@@ -75,6 +77,7 @@ impl<T: Element> Executor<T> {
             | Op::ColumnSum
             | Op::LayerNormGrad
             | Op::GeluGrad
+            | Op::GeluTanhGrad
             | Op::ReluGrad
             | Op::SigmoidGrad
             | Op::LerpGrad
@@ -133,6 +136,12 @@ impl<T: Element> Executor<T> {
                     y.fill(T::ZERO);
                 }
                 embedding::scatter_add(e.real(c.operand(1)), e.index(c.operand(0)), c.last(1), y);
+            }),
+            Op::AddPositionGrad => self.reduce(&c, |e, c, y, write| {
+                if write == Write::Replace {
+                    y.fill(T::ZERO);
+                }
+                embedding::add_position_grad(e.real(c.operand(0)), &c.axis(0).offsets, c.last(0), y);
             }),
             Op::FrameGrad => self.frame_grad(&c),
             Op::SumBatch => self.reduce(&c, |e, c, y, write| {
@@ -308,6 +317,31 @@ impl<T: Element> Executor<T> {
             }
             None => self.put(c, n, buffer),
         }
+    }
+
+    /// Codes of positions: learned ones, as far as their table reaches, or sines and cosines.
+    fn add_position(&mut self, c: &Call<'_>) -> Result<(), Fault> {
+        let axis = c.axis(0);
+        let longest = (0..c.env.rows()).map(|row| axis.len(row)).max().unwrap_or(0);
+        let width = c.last(0);
+        let learned = c.node.operands.get(1).copied();
+        match learned {
+            Some(table) => {
+                let known = c.ty(table).dims()[0].fixed().unwrap_or(0);
+                if longest > known {
+                    let cure = "give `embed` more `positions`, or other positions";
+                    return Err(Fault::Batch(format!(
+                        "a row has {longest} tokens, and the model has learned {known} positions: {cure}"
+                    )));
+                }
+            }
+            None => self.waves.extend_to(width, longest),
+        }
+        self.produce(c, |e, c, y| {
+            let table = learned.map_or_else(|| e.waves.of(width), |table| e.memory.real(table));
+            embedding::add_position(e.memory.real(c.operand(0)), &axis.offsets, table, width, y);
+        });
+        Ok(())
     }
 
     fn frame_grad(&mut self, c: &Call<'_>) {

@@ -13,6 +13,7 @@ mod dispatch;
 mod group;
 mod loops;
 mod mask;
+mod relative;
 pub mod rows;
 pub mod storage;
 pub mod value;
@@ -29,7 +30,7 @@ use rtc_compiler::ir::types::{Attr, Dim, FRAMED, LENGTH};
 use rtc_compiler::plan::{Plan, RegionPlan};
 
 use crate::batch::{Batch, Labels};
-use crate::kernel::position::PositionTables;
+use crate::kernel::position::{Codes, PositionTables};
 use crate::kernel::product::Orientation;
 use crate::rng::Key;
 use arena::Arena;
@@ -118,6 +119,7 @@ pub struct Executor<T: Element> {
     tasks: Vec<Task<T>>,
     partials: Vec<Partial<T>>,
     tables: PositionTables<T>,
+    waves: Codes<T>,
     /// What the batch gives, by the names of `input` nodes.
     inputs: Vec<(&'static str, Val<T>)>,
     /// The names of the results, in the order in which the graph returns them.
@@ -179,6 +181,7 @@ impl<T: Element> Executor<T> {
             tasks: vec![],
             partials: vec![],
             tables: PositionTables::new(),
+            waves: Codes::default(),
             inputs: vec![],
             outputs: output_names(&plan),
             axes: axis_names(&plan),

@@ -5,6 +5,7 @@ mod linear;
 mod moving;
 mod pointwise;
 mod pool;
+mod relative;
 mod sparse;
 mod support;
 mod threads;
