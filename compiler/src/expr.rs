@@ -207,9 +207,15 @@ impl Expr {
         }
     }
 
-    /// Whether the variable occurs.
+    /// Whether the variable occurs. Asked for every query of a mask, so nothing is collected.
     pub fn uses(&self, var: Var) -> bool {
-        *self == Self::Var(var) || self.operands().iter().any(|x| x.uses(var))
+        match self {
+            Self::Var(own) => *own == var,
+            Self::Int(_) | Self::Float(_) | Self::Bool(_) | Self::Given => false,
+            Self::Neg(x) | Self::Not(x) => x.uses(var),
+            Self::Binary(_, a, b) => a.uses(var) || b.uses(var),
+            Self::Call(_, args) | Self::Learn(args) => args.iter().any(|x| x.uses(var)),
+        }
     }
 
     /// Whether a learned table occurs.
