@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use super::formula::{Formula, Number};
 use super::graph::{Graph, Node, NodeId, RegionId};
-use super::loops;
+use super::loops::{self, Cut};
 use super::ops::Op;
-use super::types::{Attr, Attrs, Dim, Type};
+use super::types::{Attr, Attrs, BATCH, Dim, Type};
 use crate::expr::{Expr, keys};
 
 /// Sizes of the symbolic axes for which a cost is asked. All rows are alike.
@@ -137,7 +137,7 @@ impl<N: Number> Sizes<N> {
     }
 
     /// The same with another size of an axis.
-    fn with(&self, axis: &str, size: N) -> Self {
+    pub(crate) fn with(&self, axis: &str, size: N) -> Self {
         let mut out = self.clone();
         out.axes.insert(axis.to_owned(), size);
         out
@@ -250,6 +250,30 @@ pub fn attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
     attention(c).times(&N::of(2.5))
 }
 
+/// As `attention`, with values of a width of their own.
+pub fn offset_attention<N: Number>(c: &Costed<'_, N>) -> N {
+    let widths = c.last(0).plus(&c.last(2));
+    c.sizes.pairs(c.operands[0], c.operands[1], Seen::of(c.attrs.get("mask"))).times(&widths).times(&N::of(2.0))
+}
+
+/// Scores again, and four products.
+pub fn offset_attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
+    offset_attention(c).times(&N::of(2.5))
+}
+
+/// For every number a hundred operations, which is about what two transforms of a few hundred positions take, and four per
+/// mode of its channel: rows of one batch share a kernel, so this is right for one row and too much for several.
+pub fn scan<N: Number>(c: &Costed<'_, N>) -> N {
+    let modes = c.operands[2].dims().get(1).and_then(Dim::fixed).unwrap_or(1) as f64;
+    c.sizes.elements(c.operands[0]).times(&N::of(100.0 + 4.0 * modes))
+}
+
+/// Three more transforms, and the numbers of the kernel three times.
+pub fn scan_grad<N: Number>(c: &Costed<'_, N>) -> N {
+    let modes = c.operands[2].dims().get(1).and_then(Dim::fixed).unwrap_or(1) as f64;
+    c.sizes.elements(c.operands[0]).times(&N::of(150.0 + 12.0 * modes))
+}
+
 /// Floating-point operations of one run of a node, without its body.
 pub fn node_cost<N: Algebra>(graph: &Graph, id: NodeId, sizes: &dyn Extent<N>) -> N {
     let node = graph.node(id);
@@ -280,8 +304,8 @@ pub struct Turns<N = f64> {
     pub sizes: Sizes<N>,
 }
 
-/// How often a loop runs its body, and the sizes inside: for chunks the full ones, and the last one. An `unwind` runs as
-/// often as the loop whose tape it has.
+/// How often a loop runs its body, and the sizes inside: for chunks the full ones, and the last one; for a fold those of all
+/// rows and of a level at once. An `unwind` runs as often as the loop whose tape it has.
 pub fn turns<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Vec<Turns<N>> {
     let backward = graph.node(id).op == Op::Unwind;
     let tape = graph.node(id).operands.first().filter(|_| backward);
@@ -289,6 +313,7 @@ pub fn turns<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Vec<Turn
     let node = graph.node(forward);
     match node.op {
         Op::Chunks => chunks(node, sizes),
+        Op::Fold => fold(node, sizes),
         // The backward run sees no step that was rejected.
         _ if backward => vec![Turns { rejected: N::of(0.0), ..depth(graph, forward, sizes) }],
         _ => vec![depth(graph, forward, sizes)],
@@ -308,6 +333,32 @@ fn chunks<N: Number>(node: &Node, sizes: &Sizes<N>) -> Vec<Turns<N>> {
     let rest = length.minus(&full.times(&width));
     let one = |steps, size| Turns { steps, rejected: N::of(0.0), sizes: sizes.with(word("axis"), size) };
     vec![one(full, width), one(N::of(1.0), rest)]
+}
+
+/// How many steps a loop takes one after the other. The chunks of a level of a fold run side by side.
+pub fn sequence<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> N {
+    let node = graph.node(id);
+    match Cut::of(node).filter(|_| node.op == Op::Fold) {
+        Some(cut) => N::levels(cut, &over(node, sizes)),
+        None => turns(graph, id, sizes).iter().fold(N::of(0.0), |sum, turns| sum.plus(&turns.steps)),
+    }
+}
+
+fn fold<N: Number>(node: &Node, sizes: &Sizes<N>) -> Vec<Turns<N>> {
+    let axis = node.attrs.get("axis").and_then(Attr::text).unwrap_or_default();
+    let Some(cut) = Cut::of(node) else { return vec![] };
+    let rows = sizes.dim(&Dim::sym(BATCH));
+    let alike = |(count, width): (N, N)| Turns {
+        steps: N::of(1.0),
+        rejected: N::of(0.0),
+        sizes: sizes.with(BATCH, rows.times(&count)).with(axis, width),
+    };
+    N::fold(cut, &over(node, sizes)).into_iter().map(alike).collect()
+}
+
+/// The size of the axis that a loop cuts.
+fn over<N: Number>(node: &Node, sizes: &Sizes<N>) -> N {
+    sizes.dim(&Dim::sym(node.attrs.get("over").and_then(Attr::text).unwrap_or_default()))
 }
 
 fn depth<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Turns<N> {

@@ -107,6 +107,58 @@ pub fn attention_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok([&s.operands[..3], more].concat())
 }
 
+/// The types of all operands but the last.
+pub fn all_but_last(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    Ok(s.operands[..s.operands.len() - 1].to_vec())
+}
+
+/// A gain, and a bias where there is one, for every channel of the first operand.
+pub fn affine(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let last = s.dims(0).last().ok_or_else(|| s.mismatch())?;
+    if s.operands[1..].iter().any(|ty| ty.dims() != std::slice::from_ref(last)) {
+        return Err(s.mismatch());
+    }
+    same(s)
+}
+
+/// Queries and keys of one width, values of any, and an odd number of biases; the result has the width of the values.
+pub fn offset_attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let ([batch, axis, Dim::Fixed(_)], [rows, keys, Dim::Fixed(_)]) = (s.dims(0), s.dims(2)) else {
+        return Err(s.mismatch());
+    };
+    let odd = matches!(s.dims(3), [Dim::Fixed(n)] if n % 2 == 1);
+    if (batch, axis) != (rows, keys) || s.dims(1) != s.dims(0) || !odd {
+        return Err(s.mismatch());
+    }
+    Ok(vec![s.operands[2].clone()])
+}
+
+/// The channels of the rows that a scan takes.
+fn scanned<'s>(s: &'s Signature<'_>) -> Result<&'s Dim, String> {
+    match s.dims(0) {
+        [_, _, channels @ Dim::Fixed(_)] if s.operands[0].is_batched() => Ok(channels),
+        _ => Err(s.mismatch()),
+    }
+}
+
+/// Rows, and parameters for every channel, its modes, and pairs of numbers for these.
+pub fn s4d(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let channels = scanned(s)?;
+    let modes = s.dims(2).get(1).ok_or_else(|| s.mismatch())?;
+    let pair = Dim::Fixed(2);
+    let fits = s.dims(1) == std::slice::from_ref(channels)
+        && (2..4).all(|n| s.dims(n) == [channels.clone(), modes.clone()])
+        && (4..6).all(|n| s.dims(n) == [channels.clone(), modes.clone(), pair.clone()]);
+    if fits { same(s) } else { Err(s.mismatch()) }
+}
+
+/// Rows, and parameters for every channel and dimension.
+pub fn ema(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let channels = scanned(s)?;
+    let fits = matches!(s.dims(1), [first, Dim::Fixed(_)] if first == channels);
+    if fits && (2..5).all(|n| s.dims(n) == s.dims(1)) { same(s) } else { Err(s.mismatch()) }
+}
+
 /// All operands have one type, which is the result's.
 pub fn alike(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     if s.operands.iter().any(|t| *t != s.operands[0]) {
@@ -186,6 +238,17 @@ pub fn pool(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     }
     dims.remove(1);
     Ok(vec![Type::real(dims)])
+}
+
+/// The second axis of `like` behind the batch axis of `x`.
+pub fn spread(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    match (s.dims(0), s.dims(1)) {
+        ([batch, rest @ ..], [other, axis, ..]) if batch == other => {
+            let dims = [batch, axis].into_iter().chain(rest).cloned().collect::<Vec<_>>();
+            Ok(vec![Type::real(dims)])
+        }
+        _ => Err(s.mismatch()),
+    }
 }
 
 /// Last axes side by side.

@@ -50,7 +50,7 @@ pub struct Roles {
 /// The roles of an op that works unit by unit; `None` for any other.
 pub fn roles(op: Op) -> Option<Roles> {
     let (whole, sums): (&[usize], &[usize]) = match op {
-        Op::Linear | Op::LayerNorm => (&[1, 2], &[]),
+        Op::Linear | Op::LayerNorm | Op::Affine => (&[1, 2], &[]),
         Op::LinearGradInput => (&[1], &[]),
         Op::LayerNormGrad => (&[1], &[1, 2]),
         Op::ColumnSum => (&[], &[0]),

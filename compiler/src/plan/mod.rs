@@ -153,7 +153,16 @@ fn captures(graph: &Graph, region: RegionId) -> Vec<Value> {
 }
 
 /// Ops besides those of groups that can add into an accumulator.
-const ADDS: [Op; 5] = [Op::LinearGradWeight, Op::EmbedGrad, Op::AddPositionGrad, Op::SumBatch, Op::FrameGrad];
+const ADDS: [Op; 8] = [
+    Op::LinearGradWeight,
+    Op::EmbedGrad,
+    Op::AddPositionGrad,
+    Op::SumBatch,
+    Op::FrameGrad,
+    Op::S4dGrad,
+    Op::EmaGrad,
+    Op::OffsetAttentionGrad,
+];
 
 /// The value and parameter of an `accumulate` whose operand comes from an op that can add into an accumulator, has no
 /// other user, and lies in the same region.

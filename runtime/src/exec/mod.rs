@@ -5,6 +5,7 @@
 //! allocates nothing. Parameters and their gradients are two flat arrays in the order of the parameters' names, so that
 //! the optimiser, clipping and checkpoints see one array.
 
+mod along;
 pub mod arena;
 mod attention;
 mod call;
@@ -52,6 +53,17 @@ pub enum Halting {
     Batch,
     /// Every recurrence runs to its bound.
     Never,
+}
+
+/// Whether rows are folded as the model was trained, or the outer recursion is left out. The weights are the same, the results
+/// are not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Inference {
+    /// Chunks, and chunks of their vectors.
+    #[default]
+    Recursive,
+    /// The outermost balanced fold takes every row as one chunk, where what runs on a chunk can do that.
+    Flat,
 }
 
 /// Why a plan can't run on a batch.
@@ -131,6 +143,8 @@ pub struct Executor<T: Element> {
     pub halting: Halting,
     /// Steps of every row in place of those that come with the examples.
     pub depth: Option<usize>,
+    /// Whether the outer recursion is left out.
+    pub inference: Inference,
     /// When set, every node's results are checked, and the first one that is not finite is named.
     pub check_finite: bool,
     /// When set, the runs of halting recurrences are recorded here, in the order in which they end.
@@ -188,6 +202,7 @@ impl<T: Element> Executor<T> {
             exprs: Rc::new(mask::exprs(&plan.graph)),
             halting: Halting::default(),
             depth: None,
+            inference: Inference::default(),
             check_finite: false,
             watched: None,
             counted: None,

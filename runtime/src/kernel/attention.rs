@@ -12,6 +12,7 @@ use super::Real;
 use super::parallel::{LANES, Parts, each};
 use super::tile::{Left, Panel, product};
 use crate::rng::Key;
+pub(super) use dense::{cut, softmax, softmax_grad};
 pub use relative::Relative;
 
 /// Where a row of a dense mask stands.

@@ -36,7 +36,7 @@ struct Scratch<'s, T> {
 }
 
 /// Cuts the first `len` numbers off.
-fn cut<'s, T>(rest: &mut &'s mut [T], len: usize) -> &'s mut [T] {
+pub(in crate::kernel) fn cut<'s, T>(rest: &mut &'s mut [T], len: usize) -> &'s mut [T] {
     let (part, other) = std::mem::take(rest).split_at_mut(len);
     *rest = other;
     part
@@ -294,7 +294,7 @@ fn copy_few<T: Real>(from: &[T], to: &mut [T]) {
 ///
 /// Four sweeps over the rows and not one: the folds of a row are long chains, which then overlap with one another.
 #[inline(never)]
-fn softmax<T: Real>(scores: &mut [T], columns: usize, scale: T, factors: Option<&[T]>) {
+pub(in crate::kernel) fn softmax<T: Real>(scores: &mut [T], columns: usize, scale: T, factors: Option<&[T]>) {
     for (n, scores) in scores.chunks_mut((ROWS * columns).max(1)).enumerate() {
         let mut largest = [T::ZERO; ROWS];
         let mut inverse = [T::ZERO; ROWS];
@@ -474,7 +474,13 @@ pub(super) unsafe fn backward<T: Real>(
 /// Turns the gradients `d` of the probabilities `p` times the factors into those of the scores: with `g` the gradients
 /// times the factors, `scale p (g - sum(p g))` per row. Then `p` takes the factors, too.
 #[inline(never)]
-fn softmax_grad<T: Real>(p: &mut [T], d: &mut [T], columns: usize, scale: T, factors: Option<&[T]>) {
+pub(in crate::kernel) fn softmax_grad<T: Real>(
+    p: &mut [T],
+    d: &mut [T],
+    columns: usize,
+    scale: T,
+    factors: Option<&[T]>,
+) {
     let columns = columns.max(1);
     vectorised(
         #[inline(always)]
