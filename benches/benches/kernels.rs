@@ -350,3 +350,85 @@ mod row_by_row {
         bencher.bench_local(|| candle::gradients(run, &x));
     }
 }
+
+/// The layer of S4D in front of a fold: both directions of 128 channels with 32 modes, a linear map with a gate.
+mod scan {
+    use super::{Bencher, numbers};
+    use rtc_compiler::lower::{Binding, Objective};
+    use rtc_compiler::pipeline;
+    use rtc_runtime::batch::{Batch, Labels};
+    use rtc_runtime::exec::Executor;
+    use rtc_runtime::kernel::scan::s4d::{S4d, S4dGrad};
+    use rtc_runtime::kernel::scan::{Scan, Side, scan, scan_grad};
+    use rtc_runtime::learner::{Learner, UpdateRule};
+    use rtc_runtime::model::Model;
+    use rtc_runtime::rng::Key;
+
+    const LENGTHS: [usize; 3] = [100, 1000, 4000];
+    const CHANNELS: usize = 256;
+    const MODES: usize = 32;
+    const LEFT: Scan = Scan { side: Side::Left, lag: 0 };
+
+    /// The whole layer between an embedding and a mean.
+    const LAYER: &str = "model layer {\nembed { width: 128 }\nscan s4d { state: 64 }\nreadout mean\n}";
+
+    fn parameters() -> Vec<Vec<f32>> {
+        let log_dt = (0..CHANNELS).map(|c| (1e-3_f32 * 100.0_f32.powf(c as f32 / CHANNELS as f32)).ln()).collect();
+        let frequency = (0..CHANNELS * MODES).map(|n| 20.4 * (64.0 / (2 * (n % MODES) + 1) as f32 - 1.0)).collect();
+        let all = CHANNELS * MODES;
+        vec![log_dt, vec![-0.693; all], frequency, vec![1.0; 2 * all], numbers(2 * all)]
+    }
+
+    fn s4d(p: &[Vec<f32>]) -> S4d<'_, f32> {
+        S4d { log_dt: &p[0], log_decay: &p[1], frequency: &p[2], b: &p[3], c: &p[4] }
+    }
+
+    fn batch(length: usize) -> Batch {
+        let tokens = (0..length as u64).map(|n| Key::new(1).below(n, 18) as u32).collect();
+        Batch { tokens, labels: Labels::Class(vec![1]), width: length, offsets: vec![0, length] }
+    }
+
+    fn model() -> (Model<f32>, Executor<f32>) {
+        let binding = Binding { vocab: Some(18), classes: Some(10), objective: Objective::Classify };
+        let spec = rtc_tests::spec(LAYER, &binding);
+        let (training, inference) = pipeline::plans(&spec, &binding).expect("the layer has a plan");
+        let mut forward = Executor::new(std::sync::Arc::new(inference.clone()));
+        let model = Model::new(training, inference, binding, 1);
+        let mut initial = model;
+        forward.parameters_mut().copy_from_slice(initial.executor().parameters());
+        (initial, forward)
+    }
+
+    #[divan::bench(args = LENGTHS)]
+    fn forward(bencher: Bencher<'_, '_>, length: usize) {
+        let (p, x) = (parameters(), numbers(length * CHANNELS));
+        let mut y = x.clone();
+        bencher.bench_local(|| scan(&s4d(&p), LEFT, &x, &[0, length], &mut y));
+    }
+
+    #[divan::bench(args = LENGTHS)]
+    fn gradients(bencher: Bencher<'_, '_>, length: usize) {
+        let (p, x, mut grads) = (parameters(), numbers(length * CHANNELS), parameters());
+        let (mut y, mut dx) = (x.clone(), x.clone());
+        bencher.bench_local(|| {
+            scan(&s4d(&p), LEFT, &x, &[0, length], &mut y);
+            let [dt, decay, frequency, b, c] = &mut grads[..] else { unreachable!("there are five parameters") };
+            let family = S4dGrad::new(s4d(&p), [dt, decay, frequency, b, c]);
+            scan_grad(&family, LEFT, &x, &x, &[0, length], &mut dx);
+        });
+    }
+
+    #[divan::bench(args = LENGTHS)]
+    fn layer(bencher: Bencher<'_, '_>, length: usize) {
+        let (batch, (_, mut forward)) = (batch(length), model());
+        bencher.bench_local(|| drop(forward.run(&batch, Key::new(1)).expect("the batch fits")));
+    }
+
+    #[divan::bench(args = LENGTHS)]
+    fn layer_gradients(bencher: Bencher<'_, '_>, length: usize) {
+        let (batch, (mut model, _)) = (batch(length), model());
+        bencher.bench_local(|| model.accumulate(&batch, 1.0).expect("the batch fits"));
+        // The accumulated gradients are used once, so that none of it can be left out.
+        model.update(&UpdateRule::ADAMW).expect("the gradients are finite");
+    }
+}

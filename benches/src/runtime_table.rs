@@ -189,7 +189,7 @@ fn failed(error: LearnError) -> Failure {
 
 fn rule(learning_rate: f64) -> UpdateRule {
     let (beta1, beta2, epsilon) = (0.9, 0.98, 1e-8);
-    UpdateRule { learning_rate, beta1, beta2, epsilon, weight_decay: 0.01, clip: Some(1.0) }
+    UpdateRule { learning_rate, beta1, beta2, epsilon, weight_decay: 0.01, clip: Some(1.0), ..UpdateRule::ADAMW }
 }
 
 /// A model without training: GUT, or with another target one of its variants.

@@ -113,6 +113,7 @@ impl Loaded {
             epsilon: 1e-8,
             weight_decay: 0.1,
             clip: None,
+            ..UpdateRule::ADAMW
         };
         let batches = job.batches.iter().map(|rows| packed(rows, rows.labels.len())).collect();
         Ok((Self { model, training: graphs.0, inference: graphs.1, rule, batches, turn: 0 }, ms))

@@ -9,7 +9,7 @@ use rtc_compiler::source::Source;
 use rtc_compiler::spec::Spec;
 use rtc_runtime::checkpoint::{self, CheckpointState, Slot};
 use rtc_runtime::error::CheckpointError;
-use rtc_runtime::exec::Halting;
+use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
 use rtc_runtime::learner::Learner;
 use rtc_runtime::model::Model;
@@ -38,6 +38,9 @@ pub(crate) struct ModelOptions {
     /// Steps of a model with `depth: given`, in place of those that come with the examples
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=MOST_STEPS))]
     pub(crate) depth: Option<u32>,
+    /// Whether the outer recursion of a fold is left out, with the same weights
+    #[arg(long, value_enum, default_value_t = InferenceArg::Recursive)]
+    pub(crate) inference: InferenceArg,
     /// Number of threads; changes speed alone
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub(crate) threads: Option<NonZeroUsize>,
@@ -60,6 +63,34 @@ impl From<HaltingArg> for Halting {
             HaltingArg::Compact => Self::Compact,
             HaltingArg::Batch => Self::Batch,
             HaltingArg::Never => Self::Never,
+        }
+    }
+}
+
+/// `--inference`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InferenceArg {
+    /// Chunks, and chunks of their vectors, as in training
+    Recursive,
+    /// Every row is one chunk of the outermost balanced fold
+    Flat,
+}
+
+impl From<InferenceArg> for Inference {
+    fn from(arg: InferenceArg) -> Self {
+        match arg {
+            InferenceArg::Recursive => Self::Recursive,
+            InferenceArg::Flat => Self::Flat,
+        }
+    }
+}
+
+impl InferenceArg {
+    /// The word on the command line.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Recursive => "recursive",
+            Self::Flat => "flat",
         }
     }
 }
@@ -103,6 +134,13 @@ impl Trained {
         let mut model = compiled.build(run.info.seed, options.halting.into())?;
         model.restore(&found.learner)?;
         model.set_depth(options.depth.map(|depth| depth as usize));
+        model.set_inference(options.inference.into()).map_err(|_| {
+            Failure::Usage(format!(
+                "`--inference flat` leaves out the outer recursion of `recurse balanced`, and {} has none that it can do \
+                 without: a cell joins two vectors",
+                compiled.spec.name
+            ))
+        })?;
         let Compiled { spec, .. } = compiled;
         Ok(Self {
             path,

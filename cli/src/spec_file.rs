@@ -17,10 +17,15 @@ use crate::terminal::Terminal;
 
 /// The specs that are part of the program: their files' names, and their texts.
 const BUILT_IN: &[(&str, &str)] = &[
+    ("bbt_grc.rt", include_str!("../../specs/bbt_grc.rt")),
     ("gut.rt", include_str!("../../specs/gut.rt")),
     ("gutlb.rt", include_str!("../../specs/gutlb.rt")),
     ("looped.rt", include_str!("../../specs/looped.rt")),
     ("regular_gpt.rt", include_str!("../../specs/regular_gpt.rt")),
+    ("mega.rt", include_str!("../../specs/mega.rt")),
+    ("rir_grc.rt", include_str!("../../specs/rir_grc.rt")),
+    ("rnn_grc.rt", include_str!("../../specs/rnn_grc.rt")),
+    ("s4d.rt", include_str!("../../specs/s4d.rt")),
     ("tlb.rt", include_str!("../../specs/tlb.rt")),
     ("transformer.rt", include_str!("../../specs/transformer.rt")),
     ("ut.rt", include_str!("../../specs/ut.rt")),

@@ -418,3 +418,32 @@ fn a_full_disk_is_an_error_and_a_reader_that_left_is_none() {
     gone.code(0);
     place.shell("\"$RTC\" --help | true; \"$RTC\" explain 2>&- >&- ; true").code(0);
 }
+
+#[test]
+fn a_trained_fold_runs_with_and_without_its_outer_recursion() {
+    let place = Place::new();
+    let model = |name: &str, body: &str| {
+        format!("model {name} {{\n embed {{ width: 8 }}\n recurse balanced {{ {body} }}\n readout root\n}}\n")
+    };
+    place.write("rir.rt", &model("rir", "arity: 3, recurse chain { cell grc { hidden: 8 } }"));
+    place.write("tree.rt", &model("tree", "arity: 2, cell grc { hidden: 8 }"));
+    for spec in ["rir", "tree"] {
+        let args = ["--experiment", "tiny.yaml", "--max-steps", "3", "--run", spec];
+        place.rtc(&[&["train", &format!("{spec}.rt")], &args[..]].concat()).code(0);
+    }
+    let measured = |inference: &str| place.rtc(&["eval", "rir", "--json", "--inference", inference]).code(0).json();
+    let (recursive, flat) = (measured("recursive"), measured("flat"));
+    assert_eq!(recursive["splits"], place.rtc(&["eval", "rir", "--json"]).code(0).json()["splits"]);
+    assert_eq!((&recursive["inference"], &flat["inference"]), (&"recursive".into(), &"flat".into()));
+    assert_ne!(recursive["splits"], flat["splits"], "rows of up to 12 tokens are more than one chunk of three");
+    // Up to three tokens are one chunk either way.
+    let tokens = ["[MAX", "3", "]"];
+    let predicted = |inference: &str| {
+        let args = ["predict", "rir", "--json", "--inference", inference];
+        place.rtc(&[&args[..], &tokens].concat()).code(0).stdout.clone()
+    };
+    assert_eq!(predicted("flat"), predicted("recursive"));
+    place.rtc(&["eval", "tree"]).code(0);
+    place.rtc(&["eval", "tree", "--inference", "flat"]).code(2).says("tree has none that it can do without");
+    place.rtc(&["predict", "tree", "--inference", "flit", "1"]).code(2).says("recursive, flat");
+}

@@ -1,16 +1,20 @@
 //! Expressions of masks, biases and depths, with every name resolved.
 
 mod eval;
+mod keys;
 mod learned;
 mod range;
+mod reach;
 mod shift;
 mod simplify;
 
 use std::fmt;
 
 pub use eval::{Env, EvalError, Value, eval};
+pub use keys::{Keys, keys};
 pub use learned::{Lookup, Slope, flat, slope, tables};
 pub use range::{Facts, Unbounded, sizes};
+pub use reach::reach;
 pub use shift::by_distance;
 pub(crate) use simplify::constant;
 pub use simplify::simplify;
@@ -203,9 +207,15 @@ impl Expr {
         }
     }
 
-    /// Whether the variable occurs.
+    /// Whether the variable occurs. Asked for every query of a mask, so nothing is collected.
     pub fn uses(&self, var: Var) -> bool {
-        *self == Self::Var(var) || self.operands().iter().any(|x| x.uses(var))
+        match self {
+            Self::Var(own) => *own == var,
+            Self::Int(_) | Self::Float(_) | Self::Bool(_) | Self::Given => false,
+            Self::Neg(x) | Self::Not(x) => x.uses(var),
+            Self::Binary(_, a, b) => a.uses(var) || b.uses(var),
+            Self::Call(_, args) | Self::Learn(args) => args.iter().any(|x| x.uses(var)),
+        }
     }
 
     /// Whether a learned table occurs.

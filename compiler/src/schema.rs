@@ -35,32 +35,44 @@ pub struct Children {
     pub max: usize,
     /// The variant that is filled in when none is written.
     pub absent: Option<&'static str>,
+    /// Whether it is filled in only where no statement of the same keyword stands around this one.
+    pub outermost: bool,
 }
 
 impl Children {
     /// Exactly one statement of the slot.
     pub const fn one(slots: &'static [&'static str]) -> Self {
-        Self { slots, min: 1, max: 1, absent: None }
+        Self { slots, min: 1, max: 1, absent: None, outermost: false }
     }
 
     /// At most one; nothing is filled in.
     pub const fn optional(slots: &'static [&'static str]) -> Self {
-        Self { slots, min: 0, max: 1, absent: None }
+        Self { slots, min: 0, max: 1, absent: None, outermost: false }
     }
 
     /// At most one; this variant without one.
     pub const fn or(slots: &'static [&'static str], absent: &'static str) -> Self {
-        Self { slots, min: 0, max: 1, absent: Some(absent) }
+        Self { slots, min: 0, max: 1, absent: Some(absent), outermost: false }
+    }
+
+    /// At most one; this variant without one, but nothing inside another statement of the same keyword.
+    pub const fn or_outermost(slots: &'static [&'static str], absent: &'static str) -> Self {
+        Self { outermost: true, ..Self::or(slots, absent) }
     }
 
     /// Any number, in the order written.
     pub const fn any(slots: &'static [&'static str]) -> Self {
-        Self { slots, min: 0, max: usize::MAX, absent: None }
+        Self { slots, min: 0, max: usize::MAX, absent: None, outermost: false }
     }
 }
 
 /// The slots of layers: statements whose order matters and that may repeat.
-pub const LAYERS: &[&str] = &["attend", "feedforward", "norm", "stack", "recur"];
+pub const LAYERS: &[&str] = &["attend", "feedforward", "norm", "scan", "mega", "stack", "recur"];
+/// Layers, of which the last may fold the sequence to one vector.
+pub const FOLDING: &[&str] = &["attend", "feedforward", "norm", "scan", "mega", "stack", "recur", "recurse"];
+/// What may stand in a fold: layers, then what makes one vector of a sequence.
+pub const FOLD_BODY: &[&str] =
+    &["attend", "feedforward", "norm", "scan", "mega", "stack", "recur", "recurse", "cell", "pool"];
 
 /// One field of a statement.
 #[derive(Clone, Copy, Debug)]

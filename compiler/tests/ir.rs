@@ -14,7 +14,7 @@ const BROKEN: &[(&str, &str)] = &[
         "%h = recur %x {bound: 1} : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { %n = input {name: \"n\"} : f32[batch, 8] yield %n }",
         "inputs and parameters lie in the outermost region",
     ),
-    ("save %x", "`save` lies in the body of `recur` or `chunks`"),
+    ("save %x", "`save` lies in the body of `recur`, `chunks` or `fold`"),
     (
         "%h, %t = recur %x {bound: 1} : f32[batch, 8], tape (%a: f32[batch, 8], %i: u32[]) { save %a save %a yield %a }",
         "the body has more than one `save`",
@@ -82,6 +82,44 @@ const BROKEN: &[(&str, &str)] = &[
          %y = gelu %t : tape",
         "a tape goes to `save` or is the first operand of `unwind`",
     ),
+    (
+        "%r = fold %x {arity: 2, over: length, axis: node} : f32[batch, 8] (%n: f32[batch, node, 8]) { %v = mean %n : f32[batch, 8] yield %v }",
+        "a fold takes f32[batch, length, ..], not f32[batch, 8]",
+    ),
+    (
+        "%r = fold %s, %s {arity: 2, over: length, axis: node} : f32[batch, 8] (%n: f32[batch, node, 8]) { %v = mean %n : f32[batch, 8] yield %v }",
+        "a fold has one operand",
+    ),
+    (
+        "%r = fold %s {arity: 1, over: length, axis: node} : f32[batch, 8] (%n: f32[batch, node, 8]) { %v = mean %n : f32[batch, 8] yield %v }",
+        "attribute `arity` is not a count above 1",
+    ),
+    (
+        "%r = fold %s {arity: 2, last: most, over: length, axis: node} : f32[batch, 8] (%n: f32[batch, node, 8]) { %v = mean %n : f32[batch, 8] yield %v }",
+        "attribute `last` is not `merge` or `strict`",
+    ),
+    (
+        "%r = fold %s {arity: 2, over: length, axis: node} : f32[batch, 8] (%n: f32[batch, length, 8]) { %v = mean %n : f32[batch, 8] yield %v }",
+        "region parameters are f32[batch, length, 8], expected f32[batch, node, 8]",
+    ),
+    (
+        "%r = fold %s {arity: 2, over: length, axis: node} : f32[batch, node, 8] (%n: f32[batch, node, 8]) { yield %n }",
+        "yielded values are f32[batch, node, 8], expected f32[batch, 8]",
+    ),
+    (
+        "%r = fold %s {arity: 2, over: length, axis: node} : f32[batch, 8] (%n: f32[batch, node, 8]) { %v = mean %n : f32[batch, 8] yield %v, %v }",
+        "yielded values are f32[batch, 8], f32[batch, 8], expected f32[batch, 8], f32[batch]",
+    ),
+    (
+        "%r, %t = fold %s {arity: 2, over: length, axis: node} : f32[batch, 8], tape (%n: f32[batch, node, 8]) { %v = mean %n : f32[batch, 8] save %n yield %v }
+         %d = unwind %t, %r {carried: 1, outputs: 0, slices: 0} : f32[batch, length, 8] (%dv: f32[batch, 8], %k: f32[batch, node, 8]) { %g = mean_grad %dv, %k : f32[batch, node, 8] yield %g }",
+        "an `unwind` has the `arity` of its forward loop exactly when that is a fold",
+    ),
+    (
+        "%r, %t = fold %s {arity: 2, over: length, axis: node} : f32[batch, 8], tape (%n: f32[batch, node, 8]) { %v = mean %n : f32[batch, 8] save %n yield %v }
+         %d = unwind %t, %r {carried: 1, outputs: 0, slices: 0, arity: 2, over: length, axis: node} : f32[batch, 8] (%dv: f32[batch, 8], %k: f32[batch, node, 8]) { yield %dv }",
+        "yielded carried values are f32[batch, 8], expected f32[batch, node, 8]",
+    ),
     ("%v = param {name: \"w\", init: zeros} : f32[8, 8]", "the param name `w` is taken"),
     ("%v = input {name: \"x\"} : f32[batch, 8]", "the input name `x` is taken"),
     ("accumulate %x {param: \"w\"}", "`accumulate` adds a value of the type of a parameter of this graph"),
@@ -116,6 +154,9 @@ fn said(graph: &Graph) -> String {
 #[test]
 fn a_sound_graph_passes() {
     assert_eq!(said(&graph("%y = linear %s, %w : f32[batch, length, 8]", RETURN)), "");
+    let fold = "%r, %t = fold %s {arity: 2, over: length, axis: node} : f32[batch, 8], tape (%n: f32[batch, node, 8]) { %v = mean %n : f32[batch, 8] save %n yield %v }
+         %d = unwind %t, %r {carried: 1, outputs: 0, slices: 0, arity: 2, over: length, axis: node} : f32[batch, length, 8] (%dv: f32[batch, 8], %k: f32[batch, node, 8]) { %g = mean_grad %dv, %k : f32[batch, node, 8] yield %g }";
+    assert_eq!(said(&graph(fold, RETURN)), "");
 }
 
 #[test]

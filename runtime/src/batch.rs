@@ -11,7 +11,7 @@ pub struct Batch {
     pub tokens: Vec<u32>,
     /// What the rows should give.
     pub labels: Labels,
-    /// The width that a padded batch would have: the longest row, or more. Only `cut: balanced` reads it.
+    /// The width that a padded batch would have: the longest row, or more. Only `cut: balanced` and `plan: batch` read it.
     pub width: usize,
     /// Steps of a recurrence whose depth comes with each example, one number per row; `None` where the examples have none.
     pub depths: Option<Vec<u32>>,

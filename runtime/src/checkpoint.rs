@@ -1,7 +1,8 @@
 //! Checkpoints: folders that are complete or absent, and verified before they are used.
 //!
 //! A folder holds `weights.safetensors` (parameters under their own names, f32), `optimiser.safetensors` (moments under
-//! `first_moment.NAME` and `second_moment.NAME`, averaged parameters, if there are any, under `average.NAME`), `state.json` (where the run stands) and `manifest.json` (size and
+//! `first_moment.NAME` and `second_moment.NAME`, slow weights under `slow.NAME` and averaged parameters under `average.NAME`, if
+//! there are any), `state.json` (where the run stands) and `manifest.json` (size and
 //! SHA-256 of the other three).
 //!
 //! Saving writes `SLOT.new`, syncing each file and the folder, then renames `SLOT` to `SLOT.previous` and `SLOT.new` to
@@ -20,6 +21,7 @@ use sha2::{Digest, Sha256};
 use crate::batching::Cursor;
 use crate::error::{CheckpointError, Error, IoError};
 use crate::learner::{Arrays, LearnerState};
+use crate::schedule::Plateau;
 
 /// Version of the layout; a checkpoint of another one is refused.
 const FORMAT: u32 = 1;
@@ -93,6 +95,9 @@ pub struct Progress {
     pub best: Option<Best>,
     /// Evaluations in a row without improvement.
     pub impatience: u64,
+    /// What the dev split says to `schedule.kind: plateau`.
+    #[serde(default)]
+    pub plateau: Plateau,
     /// Number of updates at the last evaluation.
     pub evaluated: Option<u64>,
     /// Length of `metrics.jsonl` in bytes.
@@ -254,6 +259,7 @@ fn encode(checkpoint: &Checkpoint) -> Result<Vec<(&'static str, Vec<u8>)>, Check
     let moments = [
         ("first_moment.", &learner.first_moment),
         ("second_moment.", &learner.second_moment),
+        ("slow.", &learner.slow),
         ("average.", &learner.average),
     ];
     let json = |text: serde_json::Result<String>| text.map(String::into_bytes).map_err(|e| refuse(e.to_string()));
@@ -297,6 +303,7 @@ fn decode(path: &Path) -> Result<Checkpoint, String> {
         parameters: unpack(&verified(WEIGHTS)?, "").map_err(|error| format!("{WEIGHTS}: {error}"))?,
         first_moment: unpack(&optimiser, "first_moment.").map_err(|error| format!("{OPTIMISER}: {error}"))?,
         second_moment: unpack(&optimiser, "second_moment.").map_err(|error| format!("{OPTIMISER}: {error}"))?,
+        slow: unpack(&optimiser, "slow.").map_err(|error| format!("{OPTIMISER}: {error}"))?,
         average: unpack(&optimiser, "average.").map_err(|error| format!("{OPTIMISER}: {error}"))?,
         updates: state.progress.updates,
     };

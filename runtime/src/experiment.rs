@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::batching::Buckets;
-use crate::learner::UpdateRule;
-use crate::schedule::{Beta1, Schedule, ScheduleKind};
+pub use crate::learner::OptimiserKind;
+use crate::learner::{GROUPS, UpdateRule};
+use crate::schedule::{Beta1, Plateau, Schedule, ScheduleKind};
 use crate::task::{MAX_EXAMPLES, OptionValue, resolve_options, task_named};
 
 mod compare;
@@ -144,15 +145,6 @@ pub enum DataSource {
     Files(BTreeMap<String, String>),
 }
 
-/// The optimiser's family.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OptimiserKind {
-    /// Adam with decoupled weight decay on every parameter.
-    #[default]
-    Adamw,
-}
-
 /// The optimiser.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -174,6 +166,24 @@ pub struct Optimiser {
     /// Largest global L2 norm of the gradient; none does not clip.
     #[serde(default)]
     pub clip: Option<f64>,
+    /// Largest base learning rates of groups of parameters.
+    #[serde(default)]
+    pub most: MostRates,
+}
+
+/// The largest base learning rate of each group of parameters; the schedule scales it like that of all others.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MostRates {
+    /// The state spaces of `scan s4d`: steps, A, B, C and the skip.
+    #[serde(default = "s4d_rate")]
+    pub s4d: f64,
+}
+
+impl Default for MostRates {
+    fn default() -> Self {
+        Self { s4d: s4d_rate() }
+    }
 }
 
 /// The learning rate over time.
@@ -191,6 +201,9 @@ pub struct ScheduleSettings {
     /// Updates over which the shape is laid out; without it, those of the run.
     #[serde(default)]
     pub total: Option<u64>,
+    /// Evaluations in a row without a gain that `plateau` endures before it halves the rate.
+    #[serde(default = "two")]
+    pub wait: u64,
     /// Whether `one_cycle` moves the decay of the first moment too.
     #[serde(default)]
     pub beta1: Beta1,
@@ -212,6 +225,14 @@ pub struct BatchSettings {
 
 fn ten() -> u64 {
     10
+}
+
+fn two() -> u64 {
+    2
+}
+
+fn s4d_rate() -> f64 {
+    1e-3
 }
 
 fn one() -> usize {
@@ -259,7 +280,7 @@ impl Experiment {
 
     /// The schedule of a run with `batches` updates per pass.
     pub fn schedule(&self, batches: u64) -> Schedule {
-        let ScheduleSettings { kind, warmup, start, total, beta1 } = self.schedule;
+        let ScheduleSettings { kind, warmup, start, total, beta1, .. } = self.schedule;
         Schedule {
             kind,
             warmup,
@@ -269,11 +290,19 @@ impl Experiment {
         }
     }
 
-    /// The settings of update `t`.
-    pub fn rule(&self, schedule: &Schedule, t: u64) -> UpdateRule {
-        let Optimiser { learning_rate, betas, epsilon, weight_decay, clip, .. } = self.optimiser;
+    /// The settings of update `t`, after what the dev split has said so far.
+    pub fn rule(&self, schedule: &Schedule, t: u64, plateau: Plateau) -> UpdateRule {
+        let Optimiser { kind, learning_rate, betas, epsilon, weight_decay, clip, most } = self.optimiser;
+        let halved = if schedule.kind == ScheduleKind::Plateau { plateau.factor() } else { 1.0 };
+        let factor = schedule.factor(t) * halved;
+        let of = |group| match group {
+            "s4d" => most.s4d,
+            _ => f64::INFINITY,
+        };
         UpdateRule {
-            learning_rate: learning_rate * schedule.factor(t),
+            kind,
+            learning_rate: learning_rate * factor,
+            group_rates: GROUPS.map(|group| Some(learning_rate.min(of(group)) * factor)),
             beta1: schedule.beta1(t, betas[0]),
             beta2: betas[1],
             epsilon,
@@ -297,7 +326,7 @@ type Broken = (Vec<&'static str>, String);
 /// The rules that types can't express.
 fn check(experiment: &Experiment) -> Result<(), Broken> {
     check_task(experiment)?;
-    let Optimiser { learning_rate, betas, epsilon, weight_decay, clip, .. } = experiment.optimiser;
+    let Optimiser { kind, learning_rate, betas, epsilon, weight_decay, clip, most } = experiment.optimiser;
     let BatchSettings { size, accumulate, .. } = experiment.batch;
     let schedule = &experiment.schedule;
     let start = schedule.start.unwrap_or(0);
@@ -315,6 +344,12 @@ fn check(experiment: &Experiment) -> Result<(), Broken> {
             &["optimiser", "weight_decay"],
             "`weight_decay` can't be negative",
         ),
+        (
+            kind != OptimiserKind::Adam || weight_decay == 0.0,
+            &["optimiser", "weight_decay"],
+            "`adam` has no weight decay; leave `weight_decay` out, or use `adamw`",
+        ),
+        (positive(most.s4d), &["optimiser", "most", "s4d"], "`s4d` must be positive"),
         (clip.is_none_or(positive), &["optimiser", "clip"], "`clip` must be positive; leave it out for no clipping"),
         (size > 0, &["batch", "size"], "`size` must be at least 1"),
         (

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::batch::Batch;
 
 /// The numbers of one optimiser step.
@@ -42,11 +44,31 @@ pub struct Evaluation {
     pub depth: Option<(f64, u64)>,
 }
 
+/// The optimiser's family.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OptimiserKind {
+    /// Adam with decoupled weight decay on every parameter.
+    #[default]
+    Adamw,
+    /// Adam without any decay.
+    Adam,
+    /// Rectified Adam (Liu et al. 2020) with decoupled weight decay on every parameter, and lookahead (Zhang et al. 2019).
+    Ranger,
+}
+
+/// The groups of parameters that can have a learning rate of their own, by the name that the graph gives them.
+pub const GROUPS: [&str; 1] = ["s4d"];
+
 /// A setting of the optimiser for one update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UpdateRule {
+    /// The family.
+    pub kind: OptimiserKind,
     /// Learning rate of this update.
     pub learning_rate: f64,
+    /// Learning rate of each of [`GROUPS`] where it is not that of all others.
+    pub group_rates: [Option<f64>; GROUPS.len()],
     /// Decay of the first moment.
     pub beta1: f64,
     /// Decay of the second moment.
@@ -57,6 +79,25 @@ pub struct UpdateRule {
     pub weight_decay: f64,
     /// Largest allowed global L2 norm of the gradient.
     pub clip: Option<f64>,
+}
+
+impl UpdateRule {
+    /// AdamW with its usual numbers, all parameters alike, no decay and no clipping.
+    pub const ADAMW: Self = Self {
+        kind: OptimiserKind::Adamw,
+        learning_rate: 1e-3,
+        group_rates: [None; GROUPS.len()],
+        beta1: 0.9,
+        beta2: 0.999,
+        epsilon: 1e-8,
+        weight_decay: 0.0,
+        clip: None,
+    };
+
+    /// The learning rate of a group, or of the parameters in none.
+    pub fn rate(&self, group: Option<usize>) -> f64 {
+        group.and_then(|n| self.group_rates[n]).unwrap_or(self.learning_rate)
+    }
 }
 
 /// Named flat arrays with shapes: parameters or optimiser moments.
@@ -71,10 +112,12 @@ pub struct Arrays {
 pub struct LearnerState {
     /// The parameters.
     pub parameters: Arrays,
-    /// First moments of AdamW.
+    /// First moments of the optimiser.
     pub first_moment: Arrays,
-    /// Second moments of AdamW.
+    /// Second moments of the optimiser.
     pub second_moment: Arrays,
+    /// The slow weights of `ranger`; empty for any other optimiser.
+    pub slow: Arrays,
     /// Averaged parameters, if there are any.
     pub average: Arrays,
     /// Updates done; the generator needs no other state, being counter-based.
@@ -115,7 +158,7 @@ pub trait Learner {
     fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError>;
     /// A copy of the state.
     fn state(&self) -> LearnerState;
-    /// Replaces the state; moments that it lacks are zero. After an error nothing has changed.
+    /// Replaces the state; moments that it lacks are zero, and slow weights that it lacks begin at the weights. After an error nothing has changed.
     fn restore(&mut self, state: &LearnerState) -> Result<(), LearnError>;
     /// Number of trainable numbers.
     fn parameter_count(&self) -> usize;

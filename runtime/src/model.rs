@@ -1,9 +1,9 @@
-//! A model that can be trained: two plans (training step, forward pass), parameters, gradients and AdamW moments.
+//! A model that can be trained: two plans (training step, forward pass), parameters, gradients and what the optimiser keeps.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use rtc_compiler::ir::graph::Parameter;
+use rtc_compiler::ir::graph::{MAIN, NodeId, Parameter};
 use rtc_compiler::ir::types::{Attr, Dim};
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::plan::Plan;
@@ -11,9 +11,11 @@ use rtc_compiler::plan::Plan;
 use crate::batch::{Batch, Labels};
 use crate::exec::arena::Arena;
 use crate::exec::storage::Element;
-use crate::exec::{Executor, Fault, Halting, Outputs, Watched, parameter_ranges};
+use crate::exec::{Executor, Fault, Halting, Inference, Outputs, Watched, parameter_ranges};
 use crate::kernel::{Real, elementwise, loss, optimiser};
-use crate::learner::{Arrays, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule};
+use crate::learner::{
+    Arrays, Evaluation, GROUPS, LearnError, Learner, LearnerState, OptimiserKind, StepReport, UpdateRule,
+};
 use crate::rng::Key;
 
 /// A model with its state, computing in `T`.
@@ -27,6 +29,10 @@ pub struct Model<T: Element> {
     micro: u64,
     first_moment: Vec<T>,
     second_moment: Vec<T>,
+    /// Slow weights; empty until an optimiser asks for them.
+    slow: Vec<T>,
+    /// Neighbouring parameters that learn at the same rate, and their group.
+    segments: Vec<(Range<usize>, Option<usize>)>,
     /// Averaged weights; empty if there are none.
     averaged: Vec<T>,
     /// Gradients of the micro-batches before the last one, where there are several.
@@ -73,8 +79,12 @@ pub fn initial<T: Real>(parameter: &Parameter, seed: Key) -> Vec<T> {
         |limit: f64| (0..count as u64).map(move |n| T::from_f64(limit * (2.0 * key.uniform(n) - 1.0))).collect();
     match &parameter.init {
         Attr::Word(word) if word == "ones" => vec![T::ONE; count],
+        // Complex ones, as pairs.
+        Attr::Word(word) if word == "pairs_of_one" => (0..count).map(|n| T::from_f64((1 - n % 2) as f64)).collect(),
         Attr::Call(name, args) => {
             let arg = args.first().and_then(Attr::float).unwrap_or(1.0);
+            let other = args.get(1).and_then(Attr::float).unwrap_or(arg);
+            let along = dims.last().copied().unwrap_or(1).max(1);
             let (outputs, inputs) = (dims.first().copied().unwrap_or(1), dims.get(1).copied().unwrap_or(1));
             match name.as_str() {
                 "unit" => (0..count as u64).map(|n| T::from_f64(key.uniform(n))).collect(),
@@ -82,11 +92,36 @@ pub fn initial<T: Real>(parameter: &Parameter, seed: Key) -> Vec<T> {
                 // Glorot and Bengio 2010, Eq. 16, times a gain.
                 "xavier" => uniform(arg * (6.0 / (inputs + outputs) as f64).sqrt()),
                 "fan_in" => uniform(1.0 / arg.max(1.0).sqrt()),
+                "constant" => vec![T::from_f64(arg); count],
+                "uniform" => (0..count as u64).map(|n| T::from_f64(arg + (other - arg) * key.uniform(n))).collect(),
+                // +1, -1, +1, ... along the last axis, and noise around it.
+                "alternating" => {
+                    let sign = |n: u64| if (n as usize % along).is_multiple_of(2) { 1.0 } else { -1.0 };
+                    (0..count as u64).map(|n| T::from_f64(sign(n) + arg * key.normal(n))).collect()
+                }
+                // The frequencies of S4D-Inv for a state of so many real numbers (Gu et al. 2022, Eq. 9).
+                "s4d_inverse" => {
+                    let of = |mode: usize| arg / std::f64::consts::PI * (arg / (2 * mode + 1) as f64 - 1.0);
+                    (0..count).map(|n| T::from_f64(of(n % along))).collect()
+                }
                 _ => vec![T::ZERO; count],
             }
         }
         _ => vec![T::ZERO; count],
     }
+}
+
+/// The ranges of the flat array that belong to one group, as long as possible.
+fn segments(plan: &Plan) -> Vec<(Range<usize>, Option<usize>)> {
+    let mut out: Vec<(Range<usize>, Option<usize>)> = vec![];
+    for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(plan)) {
+        let group = parameter.group.as_deref().and_then(|name| GROUPS.iter().position(|group| *group == name));
+        match out.last_mut() {
+            Some((before, same)) if *same == group => before.end = range.end,
+            _ => out.push((range, group)),
+        }
+    }
+    out
 }
 
 impl<T: Element> Model<T> {
@@ -111,6 +146,8 @@ impl<T: Element> Model<T> {
             micro: 0,
             first_moment: vec![T::ZERO; total],
             second_moment: vec![T::ZERO; total],
+            slow: vec![],
+            segments: segments(&plan),
             averaged: vec![],
             accumulated: vec![],
             predicted: Predictions::default(),
@@ -128,6 +165,20 @@ impl<T: Element> Model<T> {
     pub fn set_depth(&mut self, depth: Option<usize>) {
         self.training.depth = depth;
         self.inference.depth = depth;
+    }
+
+    /// Whether evaluation and prediction leave out the outer recursion from now on. Training always has it.
+    ///
+    /// # Errors
+    /// [`Inference::Flat`] for a model that has none, or none that it can do without.
+    pub fn set_inference(&mut self, inference: Inference) -> Result<(), LearnError> {
+        let graph = &self.inference.plan().graph;
+        let flat = |node: NodeId| graph.node(node).attrs.contains_key("flat");
+        if inference == Inference::Flat && !graph.walk(MAIN).into_iter().any(flat) {
+            return Err(LearnError::Mismatch("it has no outer recursion that can be left out".to_owned()));
+        }
+        self.inference.inference = inference;
+        Ok(())
     }
 
     /// The executor of the training step.
@@ -377,8 +428,24 @@ impl<T: Element> Learner for Model<T> {
         self.updates += 1;
         self.micro = 0;
         let (weights, gradients) = self.training.parameters_and_gradients();
-        let moments = (&mut self.first_moment[..], &mut self.second_moment[..]);
-        optimiser::adamw(weights, gradients, moments.0, moments.1, rule, scale, self.updates);
+        if rule.kind == OptimiserKind::Ranger && self.slow.is_empty() {
+            self.slow.extend_from_slice(weights);
+        }
+        for (range, group) in &self.segments {
+            let rule = UpdateRule { learning_rate: rule.rate(*group), ..*rule };
+            let (w, g) = (&mut weights[range.clone()], &gradients[range.clone()]);
+            let (m, v) = (&mut self.first_moment[range.clone()], &mut self.second_moment[range.clone()]);
+            match rule.kind {
+                OptimiserKind::Adamw => optimiser::adamw(w, g, m, v, &rule, scale, self.updates),
+                OptimiserKind::Adam => {
+                    let rule = UpdateRule { weight_decay: 0.0, ..rule };
+                    optimiser::adamw(w, g, m, v, &rule, scale, self.updates);
+                }
+                OptimiserKind::Ranger => {
+                    optimiser::ranger([w, &mut self.slow[range.clone()], m, v], g, &rule, scale, self.updates);
+                }
+            }
+        }
         Ok(norm)
     }
 
@@ -405,6 +472,7 @@ impl<T: Element> Learner for Model<T> {
             parameters: self.arrays(self.training.parameters()),
             first_moment: self.arrays(&self.first_moment),
             second_moment: self.arrays(&self.second_moment),
+            slow: if self.slow.is_empty() { Arrays::default() } else { self.arrays(&self.slow) },
             average: if self.averaged.is_empty() { Arrays::default() } else { self.arrays(&self.averaged) },
             updates: self.updates,
         }
@@ -418,8 +486,10 @@ impl<T: Element> Learner for Model<T> {
             false => self.flat(arrays),
         };
         let (first, second) = (moments(&state.first_moment)?, moments(&state.second_moment)?);
-        let averaged = if state.average.items.is_empty() { vec![] } else { self.flat(&state.average)? };
-        (self.first_moment, self.second_moment, self.averaged) = (first, second, averaged);
+        let some = |arrays: &Arrays| if arrays.items.is_empty() { Ok(vec![]) } else { self.flat(arrays) };
+        let (slow, averaged) = (some(&state.slow)?, some(&state.average)?);
+        (self.first_moment, self.second_moment) = (first, second);
+        (self.slow, self.averaged) = (slow, averaged);
         self.training.parameters_mut().copy_from_slice(&parameters);
         self.updates = state.updates;
         self.micro = 0;

@@ -14,6 +14,8 @@ pub enum ScheduleKind {
     Cosine,
     /// Warm-up times a straight line from 1 at `w` (or `start`) to 0 at `T`.
     Linear,
+    /// Warm-up times `1/2` for every time that the dev score stood still; see [`Plateau`].
+    Plateau,
     /// From 1/25 at 0 up to 1 at `w-1` and down to 1/250,000 at `T-1`, in straight lines.
     OneCycle,
 }
@@ -71,7 +73,7 @@ impl Schedule {
         let from = start as f64;
         let decayed = if total > from { ((step - from) / (total - from)).max(0.0) } else { f64::from(t >= start) };
         match self.kind {
-            ScheduleKind::Constant => warm,
+            ScheduleKind::Constant | ScheduleKind::Plateau => warm,
             ScheduleKind::InverseRoot => warm / (step + 1.0).max(warmup).sqrt(),
             ScheduleKind::Cosine => warm * 0.5 * (1.0 + (std::f64::consts::PI * decayed.fract()).cos()),
             ScheduleKind::Linear => warm * (1.0 - decayed.min(1.0)),
@@ -101,9 +103,57 @@ impl Schedule {
     }
 }
 
+/// What has been seen of a score that should rise, for `plateau`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Plateau {
+    /// The best score, once there was one.
+    pub best: Option<f64>,
+    /// Scores since the best one, or since the last halving.
+    pub waited: u64,
+    /// How often the rate was halved.
+    pub halvings: u32,
+}
+
+/// Share of the best score by which another one must be above it to count as better.
+const GAIN: f64 = 1e-4;
+
+impl Plateau {
+    /// Takes note of a score; after more than `wait` in a row that are no better than the best, the rate is halved.
+    pub fn see(&mut self, score: f64, wait: u64) {
+        if self.best.is_none_or(|best| score > best * (1.0 + GAIN)) {
+            (self.best, self.waited) = (Some(score), 0);
+            return;
+        }
+        self.waited += 1;
+        if self.waited > wait {
+            (self.waited, self.halvings) = (0, self.halvings + 1);
+        }
+    }
+
+    /// The factor on the learning rate.
+    pub fn factor(&self) -> f64 {
+        0.5_f64.powi(self.halvings.min(1000) as i32)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plateau_halves_after_more_than_two_scores_without_a_gain() {
+        let mut plateau = Plateau::default();
+        let scores = [0.5, 0.6, 0.60005, 0.6, 0.59, 0.6, 0.6, 0.7, 0.1, 0.1, 0.1, 0.1];
+        let factors: Vec<f64> = scores
+            .into_iter()
+            .map(|score| {
+                plateau.see(score, 2);
+                plateau.factor()
+            })
+            .collect();
+        assert_eq!(factors, [1.0, 1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25]);
+        assert_eq!((plateau.best, plateau.waited), (Some(0.7), 1));
+    }
 
     fn schedule(kind: ScheduleKind, warmup: u64, total: u64) -> Schedule {
         Schedule { kind, warmup, start: warmup, total, beta1: Beta1::Cycled }

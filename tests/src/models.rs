@@ -30,6 +30,15 @@ const SMALL: &[&str] = &[
     "depthwise.feedforward.hidden: 12",
     "stack.feedforward.hidden: 12",
     "update.feedforward.hidden: 8",
+    "cell.hidden: 6",
+    "balanced.arity: 4",
+    "s4d.state: 6",
+    "stack.s4d.state: 6",
+    "stack.mega.shared: 6",
+    "stack.mega.hidden: 10",
+    "stack.mega.feedforward: 12",
+    "stack.mega.dim: 3",
+    "stack.mega.reach: 5",
     "embed.width: 8",
 ];
 
@@ -86,9 +95,9 @@ impl Form<'_> {
     }
 }
 
-/// Every model and variant of `specs/` and of the case `zoo.rt`, with those of the given further edits that it has a place
-/// for, each once: two that are the same after all edits are one. Those that answer for every token by themselves are left out
-/// where another answer is asked for.
+/// Every model and variant of `specs/` and of the cases in `cases/models` that can answer what is asked, with those of the
+/// given further edits that it has a place for, each once: two that are the same after all edits are one. What folds the
+/// sequence to one vector has no answer for every token; what answers for every token by itself has no other one.
 ///
 /// # Panics
 /// When one has errors, or can't be made small.
@@ -108,21 +117,45 @@ fn every(form: Form<'_>) -> Vec<Model> {
     let entries = std::fs::read_dir(folder()).expect("specs/ exists");
     let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "rt"));
-    files.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/models/zoo.rt"));
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/models");
+    files.extend(["nestings.rt", "zoo.rt"].map(|name| cases.join(name)));
     files.sort();
     let mut out: Vec<Model> = vec![];
     for file in files {
-        let text = std::fs::read_to_string(&file).expect("a spec is readable");
-        let stem = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let source = Source::new(stem, text);
-        let found = names(&source);
-        assert!(!found.is_empty(), "{}: no model, or a syntax error", source.name);
-        let wanted = found.iter().filter(|name| form.each || !answers_each(&source, name));
-        out.extend(wanted.map(|name| small(&source, name, form)));
+        out.extend(of_file(&file, form));
     }
     let mut seen = BTreeSet::new();
     out.retain(|model| seen.insert(spec::hash(&model.spec)));
     out
+}
+
+/// Every model and variant of a file in `cases/models` that can answer what is asked.
+///
+/// # Panics
+/// See [`all`].
+pub fn cases(file: &str, objective: Objective) -> Vec<Model> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/models").join(file);
+    of_file(&file, Form { each: objective == Objective::Each, edits: &[], proved: true })
+}
+
+fn of_file(file: &Path, form: Form<'_>) -> Vec<Model> {
+    let text = std::fs::read_to_string(file).expect("a spec is readable");
+    let stem = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let source = Source::new(stem, text);
+    let found = names(&source);
+    assert!(!found.is_empty(), "{}: no model, or a syntax error", source.name);
+    let wanted = found.iter().filter(|name| form.each || !answers_each(&source, name));
+    wanted.map(|name| small(&source, name, form)).filter(|model| !form.each || !model.folds()).collect()
+}
+
+/// The spec of a text with one model.
+///
+/// # Panics
+/// When it has errors.
+pub fn parse(text: &str) -> Spec {
+    let (spec, problems, sources) =
+        check(&Folder(folder()), Source::new("text.rt", text), None, &[], &Catalog::default());
+    spec.unwrap_or_else(|| panic!("{}", render(&problems, &sources, Style::Plain)))
 }
 
 /// One model of `specs/` by its file and name.
@@ -153,13 +186,19 @@ fn small(source: &Source, name: &str, form: Form<'_>) -> Model {
     let (spec, problems, sources) = attempt(&kept);
     let spec = spec.unwrap_or_else(|| panic!("{name}: {}", render(&problems, &sources, Style::Plain)));
     let each = spec.root.child("readout").is_some_and(|r| r.variant == "each");
-    assert_eq!(each, form.each, "{name} answers what is asked for after {kept:?}");
     let width = spec.root.child("embed").and_then(|b| b.int("width")).unwrap_or_default();
     assert!((1..LARGEST).contains(&width), "{name} is small after {kept:?}");
-    Model { name: name.to_owned(), spec }
+    let model = Model { name: name.to_owned(), spec };
+    assert!(each == form.each || model.folds(), "{name} answers what is asked for after {kept:?}");
+    model
 }
 
 impl Model {
+    /// True when the model folds its rows to one vector, whole or by chunks: no position has an answer of its own.
+    pub fn folds(&self) -> bool {
+        self.spec.root.any(&|block| block.slot == "recurse")
+    }
+
     /// True when rows or positions of the model halt.
     pub fn halts(&self) -> bool {
         self.spec.root.any(&|block| block.slot == "halt" && block.variant != "none")

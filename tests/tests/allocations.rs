@@ -95,8 +95,15 @@ fn caught(mut step: impl FnMut(&Batch)) -> BTreeMap<String, usize> {
 }
 
 fn check(model: &models::Model, threads: usize, faults: &mut Vec<String>) {
-    let rule =
-        UpdateRule { learning_rate: 1e-2, beta1: 0.9, beta2: 0.98, epsilon: 1e-8, weight_decay: 0.1, clip: Some(1.0) };
+    let rule = UpdateRule {
+        learning_rate: 1e-2,
+        beta1: 0.9,
+        beta2: 0.98,
+        epsilon: 1e-8,
+        weight_decay: 0.1,
+        clip: Some(1.0),
+        ..UpdateRule::ADAMW
+    };
     let binding = binding(Objective::Classify);
     let (training, inference) = pipeline::plans(&model.spec, &binding).expect("the spec has a plan");
     let mut forward = Executor::<f32>::new(Arc::new(inference.clone()));

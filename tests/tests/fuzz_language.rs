@@ -1,5 +1,5 @@
 //! Random and mutated specs: nothing makes the front-end panic or hang, reports always render, the formatter keeps
-//! meaning and is idempotent, accepted specs read back.
+//! meaning and is idempotent, accepted specs read back and lower to sound graphs.
 //!
 //! `RTC_FUZZ=1000000 cargo test --release -p rtc-tests --test fuzz_language` is the long run. Every input is a pure
 //! function of its number, so a failure names the number and can be run alone with `RTC_FUZZ_ONE`.
@@ -7,9 +7,11 @@
 use rtc_compiler::check::{Loader, check, check_all, names};
 use rtc_compiler::diag::{Kind, Style, json, render};
 use rtc_compiler::expr::{BinaryOp, Env, Expr, Func, Var, eval, simplify};
+use rtc_compiler::ir::verify;
+use rtc_compiler::lower::{self, Binding};
 use rtc_compiler::schema::{Catalog, Objective};
 use rtc_compiler::source::Source;
-use rtc_compiler::{spec, syntax};
+use rtc_compiler::{pipeline, spec, syntax};
 use rtc_runtime::rng::{Draws, Key};
 
 /// Number of inputs of an ordinary test run.
@@ -113,6 +115,14 @@ const PIECES: &[&str] = &[
     "漢",
     "🙂",
     "recurse balanced { arity: 3 }\n",
+    "recurse balanced { arity: 2\n",
+    "recurse chain { ",
+    "cell grc { hidden: 3 }\n",
+    "cell lstm\n",
+    "cell gru\n",
+    "pool mean\n",
+    "leaf none\n",
+    "readout root\n",
     "x[1].",
     "self[2].heads: 4\n",
     "model gut:v { }\n",
@@ -130,6 +140,9 @@ const SEEDS: &[&str] = &[
     include_str!("../../specs/gut.rt"),
     include_str!("../../specs/tlb.rt"),
     include_str!("../../specs/gutlb.rt"),
+    include_str!("../../specs/bbt_grc.rt"),
+    include_str!("../../specs/rir_grc.rt"),
+    include_str!("../cases/models/nestings.rt"),
     "let c = 2\nmask causal = j <= i\nmask dilated(c) = causal and (i - j) % c^step == 0 and (i - j) / c^step < c\n\
      bias hops(c) = learn[head, (i - j) / c^step] // r\nbias alibi = -(i - j) * 2.0^(-(head + 1))\n\
      block layer(h, p) {\n    attend self { heads: h, position: p, mask: dilated(c), bias: hops(c) }\n    \
@@ -233,6 +246,7 @@ fn examine(number: u64, text: &str) -> bool {
     }
     for spec in &specs {
         reads_back(spec);
+        lowers(spec, &catalog);
     }
     overridden(number, text, &catalog);
     if let Ok(formatted) = syntax::format(text) {
@@ -260,6 +274,14 @@ fn reads_back(found: &spec::Spec) {
     let shown = spec::text_with_origins(found);
     let (again, ..) = check(&Library, Source::new("t.rt", shown), None, &[], &Catalog::default());
     assert!(again.is_some_and(|again| again.root.same(&found.root)), "the shown form gives another spec");
+}
+
+/// What the front-end accepts becomes a sound graph, unless the language says more than a graph can hold.
+fn lowers(found: &spec::Spec, catalog: &Catalog) {
+    if lower::unsupported(found).is_empty() {
+        let graph = pipeline::forward(found, &Binding::from(catalog)).unwrap_or_else(|misfit| panic!("{misfit}"));
+        assert!(verify::verify(&graph).is_ok(), "the graph is broken");
+    }
 }
 
 /// Random edits of the command line on a random target.

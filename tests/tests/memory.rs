@@ -23,6 +23,8 @@ const SIZES: &[&str] = &[
     "depthwise.feedforward.hidden: 256",
     "stack.feedforward.hidden: 256",
     "chunkwise.size: 10",
+    "cell.hidden: 256",
+    "balanced.arity: 10",
 ];
 
 /// Weights with which no row halts, so that every recurrence runs to its bound.
@@ -53,6 +55,8 @@ fn the_estimate_is_what_a_step_takes() {
         ("gut.rt", "gut"),
         ("tlb.rt", "tlb"),
         ("gutlb.rt", "gutlb"),
+        ("bbt_grc.rt", "bbt_grc"),
+        ("rir_grc.rt", "rir_grc"),
     ];
     let mut wrong = vec![];
     for (file, name) in specs {

@@ -216,6 +216,7 @@ fn after_update<T: Element>(case: &Case, model: &mut Model<T>, check: &mut impl 
         epsilon: number("eps"),
         weight_decay: number("weight_decay"),
         clip: Some(number("clip_norm")),
+        ..UpdateRule::ADAMW
     };
     let norm = model.update(&rule).unwrap_or_else(|e| panic!("{}: {e}", case.name));
     check("gradient norm", &[norm], &[case.meta["grad_norm"].as_f64().unwrap_or_default()], 1e-3, 1e-10);

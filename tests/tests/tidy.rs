@@ -37,6 +37,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("gemm", &["benches/src/peak.rs"]),
     ("png", &["runtime/src/task/lra/picture.rs", "runtime/tests/"]),
     ("pulp", &["runtime/src/kernel/"]),
+    ("realfft", &["runtime/src/kernel/scan/"]),
     ("pest", &["compiler/src/syntax/parse.rs", "compiler/src/syntax/message.rs", "compiler/src/ir/text.rs"]),
     ("pest_derive", &["compiler/src/syntax/parse.rs", "compiler/src/ir/text.rs"]),
     ("petgraph", &["compiler/src/ir/graph.rs"]),

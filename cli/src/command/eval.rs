@@ -21,6 +21,7 @@ Examples:
   rtc eval runs/NAME                              the splits of its experiment again
   rtc eval runs/NAME --split test --split lra     other splits
   rtc eval runs/NAME --checkpoint last
+  rtc eval runs/NAME --inference flat             without the outer recursion of a fold
   rtc eval runs/NAME --data my_rows.tsv           rows of a file, in the format of the task
   rtc eval runs/NAME --data folder --split lra    the published files in a folder
   rtc eval runs/NAME --stop confidence            each length after the step of which the model is surest
@@ -104,6 +105,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         }
         let mut result = json!({
             "run": trained.path.display().to_string(), "model": trained.name, "checkpoint": options.model.checkpoint, "update": update,
+            "inference": options.model.inference.word(),
             "splits": splits,
         });
         if let Some(rule) = options.stop.and_then(|rule| rule.to_possible_value()) {

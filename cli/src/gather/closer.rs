@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Found;
 use crate::failure::Failure;
-use crate::saved::{HaltingArg, ModelOptions, Trained};
+use crate::saved::{HaltingArg, InferenceArg, ModelOptions, Trained};
 use crate::spec_file::read_text;
 use crate::terminal::Terminal;
 
@@ -92,6 +92,7 @@ impl<'a> Look<'a> {
             run: found.path.clone(),
             checkpoint: "best".to_owned(),
             halting: HaltingArg::Compact,
+            inference: InferenceArg::Recursive,
             threads: self.closer.threads,
         };
         let mut trained = Trained::open(&options)?;

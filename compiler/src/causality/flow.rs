@@ -63,6 +63,17 @@ impl Analysis<'_> {
         }
     }
 
+    /// What is read from the left is the past; from the right, every position counts.
+    pub(super) fn scan(&mut self, id: NodeId) {
+        self.units(id, usize::MAX);
+        let node = self.graph.node(id);
+        let x = node.operands[0];
+        let past = node.attrs.get("side").and_then(Attr::text) == Some("left");
+        if let Some(depth) = self.axis_depth(x).filter(|_| !past) {
+            self.raise_leaking(id, Reach::whole(depth), Some(x), &Why::Pool(node.op));
+        }
+    }
+
     /// The first position depends on the first position alone; the last one stands where the row ends.
     pub(super) fn position(&mut self, id: NodeId) {
         match self.graph.node(id).attrs.get("at").and_then(Attr::text) {

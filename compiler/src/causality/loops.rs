@@ -91,6 +91,28 @@ impl Analysis<'_> {
         }
     }
 
+    /// The vector of a fold is known after the last node, and how nodes are brought together hangs on their number: nothing
+    /// inside knows less than all positions.
+    pub(super) fn fold(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let (Some(body), Some(&nodes)) = (node.body, node.operands.first()) else { return };
+        let params = self.graph.params(body).to_vec();
+        let inside = params.iter().copied().chain(node.results.iter().copied());
+        let whole = self.axis_depth(nodes).map(Reach::whole).filter(|_| !self.forgiven.contains(&id));
+        for value in inside.collect::<Vec<_>>() {
+            self.raise(value, self.reach(nodes), Cause { node: id, from: Some(nodes), why: Why::Flows });
+            if let Some(reach) = whole {
+                self.raise(value, reach, Cause { node: id, from: Some(nodes), why: Why::Pool(Op::Fold) });
+            }
+        }
+        for next in loops::yielded(self.graph, id).to_vec() {
+            let flows = |from| Cause { node: id, from: Some(from), why: Why::Flows };
+            for value in params.iter().chain(&node.results) {
+                self.raise(*value, self.reach(next), flows(next));
+            }
+        }
+    }
+
     /// Where the length decides how chunks are cut, every value inside depends on it, if only through its position there.
     fn cut(&mut self, id: NodeId, body: RegionId) {
         let node = self.graph.node(id);

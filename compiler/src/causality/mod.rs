@@ -156,12 +156,14 @@ impl Analysis<'_> {
             Dependence::Pool => self.pool(id),
             Dependence::Position => self.position(id),
             Dependence::Prefix => self.units(id, usize::MAX),
+            Dependence::Scan => self.scan(id),
             Dependence::Frame => self.frame(id),
             Dependence::Attention => self.attention(id),
             Dependence::HaltTest => self.halt_test(id),
             Dependence::Rows => self.rows(id),
             Dependence::Recur => self.recur(id),
             Dependence::Chunks => self.chunks(id),
+            Dependence::Fold => self.fold(id),
             Dependence::Backward => self.everything(id, Why::Backward),
         }
     }

@@ -7,7 +7,7 @@ use super::items::Items;
 use super::resolve::{ATTENTION, Allowed, CONSTANT, DEPTH, Resolver, Type, Typed};
 use super::scope::{Bound, ScopeId, Scopes};
 use super::size;
-use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
+use crate::diag::{Diagnostic, Kind, Problems, closest, did_you_mean, list};
 use crate::expr::Expr;
 use crate::feature::{self, Feature, Site};
 use crate::schema::{Catalog, Children, Default, Derived, Field, FieldKind, Schema};
@@ -144,8 +144,14 @@ impl Builder<'_, '_> {
             not_yet(&format!("{keyword} {}", word.text), word.span)
         } else {
             let choices = || slot.features.iter().map(|f| f.schema.variant);
+            let elsewhere =
+                feature::SLOTS.iter().find(|s| closest(keyword, [s.name]).is_some() && s.feature(&word.text).is_some());
+            let hint = match elsewhere {
+                Some(other) => format!("did you mean `{} {}`?", other.name, word.text),
+                None => did_you_mean(&word.text, choices()),
+            };
             Diagnostic::new(Kind::UnknownVariant, word.span, format!("`{keyword}` has no variant `{}`", word.text))
-                .label(did_you_mean(&word.text, choices()))
+                .label(hint)
                 .help(format!("the variants are {}", list(choices(), "and")))
         };
         self.problems.report(diagnostic);

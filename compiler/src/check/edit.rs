@@ -5,7 +5,7 @@ use super::items::Items;
 use super::scope::Scopes;
 use crate::diag::{Diagnostic, Kind, Problems, closest};
 use crate::feature;
-use crate::schema::LAYERS;
+use crate::schema::FOLDING;
 use crate::source::Span;
 use crate::syntax::ast;
 
@@ -114,7 +114,7 @@ impl Editor<'_, '_> {
     fn replace(&mut self, tree: &mut Tree, statement: &ast::Statement, author: &Author) {
         let keyword = &statement.keyword;
         let mut places = written_first(all(tree).filter(|(_, t)| t.keyword.text == keyword.text).collect());
-        let is_layer = LAYERS.contains(&keyword.text.as_str());
+        let is_layer = FOLDING.contains(&keyword.text.as_str());
         if places.len() > 1 && is_layer {
             let word = match &statement.word {
                 Some(ast::Word::Name(name)) => Some(&name.text),
@@ -300,7 +300,7 @@ const MOST_SHOWN: usize = 6;
 fn candidates(tree: &Tree, place: &[usize], name: &str, behind_dot: bool) -> Vec<Place> {
     let by_word = |t: &Tree| t.word.as_ref().is_some_and(|w| w.text == name);
     let ways: [&dyn Fn(&Tree) -> bool; 3] =
-        [&|t| t.keyword.text == name, &|t| by_word(t) && LAYERS.contains(&t.keyword.text.as_str()), &by_word];
+        [&|t| t.keyword.text == name, &|t| by_word(t) && FOLDING.contains(&t.keyword.text.as_str()), &by_word];
     let inside = at(tree, place);
     let found = ways
         .iter()
@@ -358,7 +358,7 @@ fn path_of(tree: &Tree, place: &[usize]) -> String {
     let mut parts = Vec::new();
     for &n in place {
         node = &node.children[n];
-        let by_word = LAYERS.contains(&node.keyword.text.as_str());
+        let by_word = FOLDING.contains(&node.keyword.text.as_str());
         let word = node.word.as_ref().filter(|_| by_word);
         parts.push(word.map_or(node.keyword.text.as_str(), |w| w.text.as_str()));
     }

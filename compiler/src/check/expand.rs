@@ -102,7 +102,8 @@ pub(super) fn model(items: &Items<'_>, model: Model<'_>, scopes: &mut Scopes, pr
     Some(tree)
 }
 
-/// The trees of one element written by an edit, in the scope of its new place.
+/// The trees of one element written by an edit, in the scope of its new place. What they leave out is filled in with the
+/// whole model.
 pub(super) fn element(
     items: &Items<'_>,
     element: &ast::Element,
@@ -127,16 +128,23 @@ pub(super) fn element(
     if expander.count > MAX_ELEMENTS {
         return Vec::new();
     }
-    holder.children.iter_mut().for_each(fill);
     holder.children
 }
 
 /// Fills in the default variant of every optional statement that is not written, at any depth.
 pub(super) fn fill(tree: &mut Tree) {
+    fill_below(tree, &mut vec![]);
+}
+
+/// The same for a statement in those with the keywords `around`.
+fn fill_below(tree: &mut Tree, around: &mut Vec<String>) {
     let rules: &[Children] = tree.feature().map_or(&[], |f| f.schema.children);
     for rule in rules {
         let Some(absent) = rule.absent else { continue };
         let Some(slot) = rule.slots.first() else { continue };
+        if rule.outermost && around.contains(&tree.keyword.text) {
+            continue;
+        }
         if !tree.children.iter().any(|c| c.keyword.text == *slot) {
             let name = |text: &str| ast::Name { text: text.to_owned(), span: tree.span };
             let mut child = Tree::new(name(slot), Some(name(absent)), Author::Default, tree.span);
@@ -144,7 +152,9 @@ pub(super) fn fill(tree: &mut Tree) {
             tree.children.push(child);
         }
     }
-    tree.children.iter_mut().for_each(fill);
+    around.push(tree.keyword.text.clone());
+    tree.children.iter_mut().for_each(|child| fill_below(child, around));
+    around.pop();
 }
 
 struct Expander<'e, 'a> {

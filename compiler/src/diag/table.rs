@@ -368,7 +368,7 @@ model m {
         bad: r#"
 model m {
     embed { width: 8 }
-    scan s4d { state: 64 }
+    scan linear
     feedforward { hidden: 16 }
     readout mean
 }
@@ -669,6 +669,152 @@ model m {
 }
 "#;
 
+    /// Nothing in a fold makes one vector.
+    FoldNeedsReducer = "fold-needs-reducer", Error,
+        summary: "Nothing in a fold makes one vector.",
+        doc: "A `recurse` ends with exactly one statement that makes one vector of a sequence: a `cell`, a `pool` or another `recurse`.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    recurse balanced {
+        arity: 4
+        feedforward { hidden: 16 }
+    }
+    readout root
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recurse balanced {
+        arity: 4
+        feedforward { hidden: 16 }
+        pool mean
+    }
+    readout root
+}
+"#;
+
+    /// There is one vector where a sequence is needed.
+    NoSequence = "no-sequence", Error,
+        summary: "There is one vector where a sequence is needed.",
+        doc: "`recurse`, and inside of it `cell` and `pool`, make one vector of a sequence. What comes after has nothing to work on: so they come last in the model, in a chunk or in another fold, and are read out with `readout root`.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    recurse chain {
+        cell gru
+    }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recurse chain {
+        cell gru
+    }
+    readout root
+}
+"#;
+
+    /// A cell joins two vectors, and a chunk has more.
+    CellTakesTwo = "cell-takes-two", Error,
+        summary: "A cell joins two vectors, and a chunk has more.",
+        doc: "In a balanced fold a cell joins neighbours, so that chunks have two elements. For larger chunks a chain runs its cell through the chunk.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    recurse balanced {
+        arity: 8
+        cell grc { hidden: 16 }
+    }
+    readout root
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recurse balanced {
+        arity: 8
+        recurse chain {
+            cell grc { hidden: 16 }
+        }
+    }
+    readout root
+}
+"#;
+
+    /// The cell hands on a memory, which only a chain carries.
+    CellNeedsChain = "cell-needs-chain", Error,
+        summary: "The cell hands on a memory, which only a chain carries.",
+        doc: "`cell lstm` has a memory besides its vector. The nodes of a tree are single vectors.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    recurse balanced {
+        arity: 2
+        cell lstm
+    }
+    readout root
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recurse balanced {
+        arity: 2
+        cell gru
+    }
+    readout root
+}
+"#;
+
+    /// A chain has no cell.
+    ChainNeedsCell = "chain-needs-cell", Error,
+        summary: "A chain has no cell.",
+        doc: "A chain joins its state with one element after the other, and a `cell` is what joins two vectors. A pool or a fold makes a vector of a whole sequence.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    recurse chain {
+        pool mean
+    }
+    readout root
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recurse chain {
+        cell elman
+    }
+    readout root
+}
+"#;
+
+    /// `readout root` needs a `recurse` as the last layer of the model.
+    ReadoutNeedsRecurse = "readout-needs-recurse", Error,
+        summary: "`readout root` needs a `recurse` as the last layer of the model.",
+        doc: "The root is the one vector that a fold leaves. Without a fold there is a sequence, which is read out with `mean`, `end`, `first`, `max` or `each`.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    feedforward { hidden: 16 }
+    readout root
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recurse balanced {
+        arity: 2
+        cell grc { hidden: 16 }
+    }
+    readout root
+}
+"#;
+
     /// `readout memory` needs a chunk-wise recurrence directly in the model.
     ReadoutNeedsMemory = "readout-needs-memory", Error,
         summary: "`readout memory` needs a chunk-wise recurrence directly in the model.",
@@ -724,7 +870,7 @@ model m {
     /// The readout does not give what the task asks for.
     ObjectiveMismatch = "objective-mismatch", Error,
         summary: "The readout does not give what the task asks for.",
-        doc: "A task with one answer per row needs one vector per row; a task with an answer per token needs `readout each`. (These examples are checked for a task with one class per row.)",
+        doc: "A task with one answer per row needs one vector per row; a task with an answer per token needs `readout each`, and no `recurse`, whose vector holds later tokens, too. (These examples are checked for a task with one class per row.)",
         bad: r#"
 model m {
     embed { width: 8 }

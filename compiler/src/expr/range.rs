@@ -45,6 +45,12 @@ fn table(indices: &[Expr], facts: &Facts<'_>) -> Result<Vec<usize>, Unbounded> {
     Ok(sizes)
 }
 
+/// The least and the largest number that an expression can be, as far as its form and the mask tell.
+pub(super) fn bounds(expr: &Expr, facts: &Facts<'_>) -> (f64, f64) {
+    let Range { low, high } = range(expr, facts);
+    (low, high)
+}
+
 /// All numbers from `low` to `high`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Range {

@@ -21,9 +21,9 @@ const FEEDFORWARD: Feature = Feature {
             int("hidden", Default::Required, SIZE, "width between the two layers"),
             word(
                 "activation",
-                &["gelu", "relu"],
+                &["gelu", "gelu_tanh", "relu"],
                 "gelu",
-                "the function between the two layers; `gelu` is the exact one",
+                "the function between the two layers; `gelu` is the exact one, `gelu_tanh` what many use in its place",
             ),
             word(
                 "init",
@@ -62,7 +62,11 @@ pub(super) fn two_layers(l: &mut Lower<'_>, block: &Block, z: Value) -> Result<V
     let init = LinearInit::of(block);
     let x = l.linear(z, "up", hidden, &init)?;
     let x = l.dropout(x, dropout)?;
-    let act = if block.word("activation") == Some("relu") { Op::Relu } else { Op::Gelu };
+    let act = match block.word("activation") {
+        Some("relu") => Op::Relu,
+        Some("gelu_tanh") => Op::GeluTanh,
+        _ => Op::Gelu,
+    };
     let x = l.one(act, &[x], Attrs::new())?;
     let width = Dim::Fixed(l.width);
     let x = l.linear(x, "down", width, &init)?;

@@ -5,14 +5,14 @@ use crate::ir::graph::{Misfit, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attrs, CLASSES, Dim};
 use crate::lower::{LinearInit, Lower, need};
-use crate::schema::{Default, Derived, Objective, SIZE, Schema, int, word};
+use crate::schema::{DROPOUT, Default, Derived, Objective, SIZE, Schema, float, int, word};
 use crate::spec::Block;
 
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {
     name: "head",
     doc: "How class scores are computed from what is read out.",
-    features: &[CLASSIFIER],
+    features: &[CLASSIFIER, LINEAR],
     planned: &["pair", "siamese", "per_position"],
 };
 
@@ -24,6 +24,7 @@ const CLASSIFIER: Feature = Feature {
         fields: &[
             int("hidden", Default::Derived(Derived::Width), SIZE, "width between the two layers"),
             word("activation", &["relu", "gelu"], "relu", "the function between the two layers"),
+            float("dropout", Default::Absent, DROPOUT, "dropout before each of the two layers; none if left out"),
         ],
         children: &[],
     },
@@ -31,16 +32,44 @@ const CLASSIFIER: Feature = Feature {
     lower: Lowering::Head(lower),
 };
 
-/// `W_2 act(W_1 x + b_1) + b_2`; for pairs `x = [u; v; u v; |u - v|]`. Two classes take one output.
+const LINEAR: Feature = Feature {
+    schema: Schema {
+        slot: "head",
+        variant: "linear",
+        doc: "One linear map; for tasks on pairs it reads both vectors, their product and their difference.",
+        fields: &[],
+        children: &[],
+    },
+    check: nothing_more,
+    lower: Lowering::Head(|l, _, read| {
+        let x = features(l, read)?;
+        scores(l, x)
+    }),
+};
+
+/// `W_2 drop(act(W_1 drop(x) + b_1)) + b_2`.
 fn lower(l: &mut Lower<'_>, block: &Block, read: Value) -> Result<Value, Misfit> {
-    let x = match l.binding().objective {
-        Objective::Pair => l.one(Op::Pair, &[read], Attrs::new())?,
-        Objective::Classify | Objective::Each => read,
-    };
+    let dropout = block.float("dropout").unwrap_or(0.0);
+    let x = features(l, read)?;
+    let x = l.dropout(x, dropout)?;
     let hidden = need(block.int("hidden"), block, "hidden")?;
     let x = l.linear(x, "hidden", Dim::Fixed(hidden), &LinearInit::FanIn)?;
     let act = if block.word("activation") == Some("gelu") { Op::Gelu } else { Op::Relu };
     let x = l.one(act, &[x], Attrs::new())?;
+    let x = l.dropout(x, dropout)?;
+    scores(l, x)
+}
+
+/// What is classified: the vector that was read out, for pairs `[u; v; u v; |u - v|]`.
+fn features(l: &mut Lower<'_>, read: Value) -> Result<Value, Misfit> {
+    match l.binding().objective {
+        Objective::Pair => l.one(Op::Pair, &[read], Attrs::new()),
+        Objective::Classify | Objective::Each => Ok(read),
+    }
+}
+
+/// One output per class; two classes take one.
+fn scores(l: &mut Lower<'_>, x: Value) -> Result<Value, Misfit> {
     let outputs = match l.binding().classes {
         None => Dim::sym(CLASSES),
         Some(2) => Dim::Fixed(1),

@@ -15,6 +15,12 @@ pub(crate) enum Lowering {
     Embed(fn(&mut Lower<'_>, &Block) -> Result<Value, Misfit>),
     /// `attend`, `feedforward`, `stack`, `recur`: the states of a place after the layer.
     Layer(fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, Misfit>),
+    /// `recurse`, `pool`: one vector per row, from the states of a place.
+    Reduce(fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, Misfit>),
+    /// `cell`: one vector from two.
+    Cell(Cell),
+    /// `leaf`: the elements of a fold, from the states before it.
+    Leaf(fn(&mut Lower<'_>, &Block, Value) -> Result<Value, Misfit>),
     /// `gate`: how the result of a group is mixed with its input.
     Gate(fn(&mut Lower<'_>, &Block, &Mix) -> Result<Value, Misfit>),
     /// `inject`: what the layers get in a step, from the state and the input of the recurrence, in this order.
@@ -30,6 +36,17 @@ pub(crate) enum Lowering {
     /// `head`: the logits, from what was read out.
     Head(fn(&mut Lower<'_>, &Block, Value) -> Result<Value, Misfit>),
 }
+
+/// A function of two vectors that gives one.
+#[derive(Clone, Copy)]
+pub(crate) struct Cell {
+    /// Vectors that it hands on besides the one that it gives; they start as zeros, and only a chain has them.
+    pub(crate) memories: usize,
+    /// What it gives and hands on, from what it gave and handed on before (left) and the next vector (right).
+    pub(crate) step: CellStep,
+}
+
+type CellStep = fn(&mut Lower<'_>, &Block, &[Value], Value) -> Result<Vec<Value>, Misfit>;
 
 /// What a gate can use.
 #[derive(Clone, Copy, Debug)]

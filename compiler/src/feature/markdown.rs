@@ -36,6 +36,9 @@ fn variant(page: &mut String, schema: &Schema) {
 fn children(rule: &Children) -> String {
     let slots = crate::diag::list(rule.slots.iter().copied(), "and");
     match (rule.min, rule.max, rule.absent) {
+        (0, 1, Some(absent)) if rule.outermost => {
+            format!("{slots} (`{absent}` if left out of the outermost one)")
+        }
         (0, 1, Some(absent)) => format!("{slots} (`{absent}` if left out)"),
         (0, 1, None) => format!("{slots} (may be left out)"),
         (1, 1, _) => format!("one {slots}"),

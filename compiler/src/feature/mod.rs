@@ -7,19 +7,25 @@
 //! of either.
 
 mod attention;
+mod cell;
 mod embed;
 mod feedforward;
 mod gating;
 mod halting;
 mod head;
 mod inject;
+mod leaf;
 mod lowering;
 mod markdown;
+mod mega;
 mod memory;
 mod model;
 mod norm;
+mod pool;
 mod readout;
 mod recurrence;
+mod recursion;
+mod scan;
 mod stack;
 mod update;
 
@@ -78,15 +84,21 @@ pub const SLOTS: &[Slot] = &[
     attention::SLOT,
     feedforward::SLOT,
     norm::SLOT,
+    scan::SLOT,
+    mega::SLOT,
     stack::SLOT,
     memory::SLOT,
     update::SLOT,
+    recursion::SLOT,
+    leaf::SLOT,
+    cell::SLOT,
+    pool::SLOT,
     readout::SLOT,
     head::SLOT,
 ];
 
 /// Keywords that are kept for features to come.
-pub const PLANNED: &[&str] = &["recurse", "cell", "score", "select", "align", "confidence", "scan"];
+pub const PLANNED: &[&str] = &["score", "select", "align", "confidence"];
 
 /// The slot of a keyword.
 pub fn slot(keyword: &str) -> Option<&'static Slot> {
@@ -133,7 +145,7 @@ impl<'a> Site<'a> {
 
     /// The layers of this statement.
     pub fn layers(&self) -> impl Iterator<Item = &'a Block> {
-        self.block.children.iter().filter(|c| crate::schema::LAYERS.contains(&c.slot))
+        self.block.children.iter().filter(|c| crate::schema::FOLDING.contains(&c.slot))
     }
 }
 

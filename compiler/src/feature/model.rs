@@ -5,7 +5,7 @@ use crate::ir::graph::{Misfit, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
 use crate::lower::{Lower, Place, group, need, return_named};
-use crate::schema::{Children, DROPOUT, Default, LAYERS, Schema, float};
+use crate::schema::{Children, DROPOUT, Default, FOLDING, Schema, float};
 use crate::spec::Block;
 
 /// The keyword and its only form.
@@ -23,7 +23,7 @@ const MODEL: Feature = Feature {
         ],
         children: &[
             Children::one(&["embed"]),
-            Children::any(LAYERS),
+            Children::any(FOLDING),
             Children::one(&["readout"]),
             Children::or(&["head"], "classifier"),
         ],

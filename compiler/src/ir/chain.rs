@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cost::{Sizes, turns};
+use super::cost::{Sizes, sequence, turns};
 use super::formula::Number;
 use super::graph::{Graph, MAIN, NodeId, RegionId, Value};
 use super::loops::{self, Layout};
@@ -93,7 +93,7 @@ fn turn<N: Number + PartialEq>(graph: &Graph, id: NodeId, body: RegionId, sizes:
     let (params, yields) = (graph.params(body), loops::yielded(graph, id));
     let all = turns(graph, id, sizes);
     let inner = all.first().map_or(sizes, |turns| &turns.sizes);
-    let steps = all.iter().fold(N::of(0.0), |sum, turns| sum.plus(&turns.steps));
+    let steps = sequence(graph, id, sizes);
     for (param, operand) in params.iter().zip(&node.operands).take(carried + sliced) {
         let path = joined(&[*operand], paths);
         paths.insert(*param, Path::new(path.layers));

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use super::formula::{Formula, Number};
 use super::graph::{Graph, Node, NodeId, RegionId};
-use super::loops;
+use super::loops::{self, Cut};
 use super::ops::Op;
-use super::types::{Attr, Attrs, Dim, Type};
-use crate::expr::Expr;
+use super::types::{Attr, Attrs, BATCH, Dim, Type};
+use crate::expr::{Expr, keys};
 
 /// Sizes of the symbolic axes for which a cost is asked. All rows are alike.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,8 +27,33 @@ pub struct Sizes<N = f64> {
 pub trait Extent<N> {
     /// Number of elements of a tensor.
     fn elements(&self, ty: &Type) -> N;
-    /// Pairs of a query and a key that it may see, over all rows. Of `causal` ones those that look ahead are none.
-    fn pairs(&self, queries: &Type, keys: &Type, causal: bool) -> N;
+    /// Pairs of a query and a key that it may see, over all rows.
+    fn pairs(&self, queries: &Type, keys: &Type, seen: Seen) -> N;
+}
+
+/// Which keys a query may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// All of its row.
+    All,
+    /// Those up to its own position, where queries and keys are positions of one axis.
+    Past,
+    /// At most so many.
+    Most(usize),
+}
+
+impl Seen {
+    /// What the mask of an attention says.
+    fn of(mask: Option<&Attr>) -> Self {
+        match mask.map(|mask| (mask.text(), mask)) {
+            Some((Some("causal"), _)) => Self::Past,
+            Some((None, mask)) => {
+                let most = Expr::try_from(mask).ok().and_then(|mask| keys(&mask));
+                most.map_or(Self::All, |keys| Self::Most(keys.most))
+            }
+            _ => Self::All,
+        }
+    }
 }
 
 /// What a cost rule sees of a node.
@@ -112,7 +137,7 @@ impl<N: Number> Sizes<N> {
     }
 
     /// The same with another size of an axis.
-    fn with(&self, axis: &str, size: N) -> Self {
+    pub(crate) fn with(&self, axis: &str, size: N) -> Self {
         let mut out = self.clone();
         out.axes.insert(axis.to_owned(), size);
         out
@@ -124,12 +149,15 @@ impl<N: Number> Extent<N> for Sizes<N> {
         ty.dims().iter().fold(N::of(1.0), |all, d| all.times(&self.dim(d)))
     }
 
-    fn pairs(&self, queries: &Type, keys: &Type, causal: bool) -> N {
+    fn pairs(&self, queries: &Type, keys: &Type, seen: Seen) -> N {
         let axis = |ty: &Type, n: usize| ty.dims().get(n).map_or(N::of(1.0), |d| self.dim(d));
         let (rows, q, k) = (axis(queries, 0), axis(queries, 1), axis(keys, 1));
-        match causal && queries.dims().get(1) == keys.dims().get(1) {
-            true => rows.times(&q).times(&q.plus(&N::of(1.0))).times(&N::of(0.5)),
-            false => rows.times(&q).times(&k),
+        match seen {
+            Seen::Past if queries.dims().get(1) == keys.dims().get(1) => {
+                rows.times(&q).times(&q.plus(&N::of(1.0))).times(&N::of(0.5))
+            }
+            Seen::Most(most) => rows.times(&q).times(&k.least(&N::of(most as f64), "K")),
+            _ => rows.times(&q).times(&k),
         }
     }
 }
@@ -209,15 +237,41 @@ pub fn linear_weight<N: Number>(c: &Costed<'_, N>) -> N {
     c.sizes.elements(c.operands[0]).times(&c.last(1)).times(&N::of(2.0))
 }
 
-/// Scores and mixture: four operations per query, key that it may see, and channel. The softmax is part of it.
+/// Scores and mixture: four operations per query, key that it may see, and channel. The softmax is part of it. Relative
+/// positions take two more; the map of their codes, which all rows share, is not counted.
 pub fn attention<N: Number>(c: &Costed<'_, N>) -> N {
-    let causal = c.attrs.get("mask").and_then(Attr::text) == Some("causal");
-    c.sizes.pairs(c.operands[0], c.operands[1], causal).times(&c.last(0)).times(&N::of(4.0))
+    let pairs = c.sizes.pairs(c.operands[0], c.operands[1], Seen::of(c.attrs.get("mask")));
+    let products = if c.attrs.contains_key("position") { 6.0 } else { 4.0 };
+    pairs.times(&c.last(0)).times(&N::of(products))
 }
 
 /// Scores again, and four products.
 pub fn attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
     attention(c).times(&N::of(2.5))
+}
+
+/// As `attention`, with values of a width of their own.
+pub fn offset_attention<N: Number>(c: &Costed<'_, N>) -> N {
+    let widths = c.last(0).plus(&c.last(2));
+    c.sizes.pairs(c.operands[0], c.operands[1], Seen::of(c.attrs.get("mask"))).times(&widths).times(&N::of(2.0))
+}
+
+/// Scores again, and four products.
+pub fn offset_attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
+    offset_attention(c).times(&N::of(2.5))
+}
+
+/// For every number a hundred operations, which is about what two transforms of a few hundred positions take, and four per
+/// mode of its channel: rows of one batch share a kernel, so this is right for one row and too much for several.
+pub fn scan<N: Number>(c: &Costed<'_, N>) -> N {
+    let modes = c.operands[2].dims().get(1).and_then(Dim::fixed).unwrap_or(1) as f64;
+    c.sizes.elements(c.operands[0]).times(&N::of(100.0 + 4.0 * modes))
+}
+
+/// Three more transforms, and the numbers of the kernel three times.
+pub fn scan_grad<N: Number>(c: &Costed<'_, N>) -> N {
+    let modes = c.operands[2].dims().get(1).and_then(Dim::fixed).unwrap_or(1) as f64;
+    c.sizes.elements(c.operands[0]).times(&N::of(150.0 + 12.0 * modes))
 }
 
 /// Floating-point operations of one run of a node, without its body.
@@ -250,8 +304,8 @@ pub struct Turns<N = f64> {
     pub sizes: Sizes<N>,
 }
 
-/// How often a loop runs its body, and the sizes inside: for chunks the full ones, and the last one. An `unwind` runs as
-/// often as the loop whose tape it has.
+/// How often a loop runs its body, and the sizes inside: for chunks the full ones, and the last one; for a fold those of all
+/// rows and of a level at once. An `unwind` runs as often as the loop whose tape it has.
 pub fn turns<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Vec<Turns<N>> {
     let backward = graph.node(id).op == Op::Unwind;
     let tape = graph.node(id).operands.first().filter(|_| backward);
@@ -259,6 +313,7 @@ pub fn turns<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Vec<Turn
     let node = graph.node(forward);
     match node.op {
         Op::Chunks => chunks(node, sizes),
+        Op::Fold => fold(node, sizes),
         // The backward run sees no step that was rejected.
         _ if backward => vec![Turns { rejected: N::of(0.0), ..depth(graph, forward, sizes) }],
         _ => vec![depth(graph, forward, sizes)],
@@ -278,6 +333,32 @@ fn chunks<N: Number>(node: &Node, sizes: &Sizes<N>) -> Vec<Turns<N>> {
     let rest = length.minus(&full.times(&width));
     let one = |steps, size| Turns { steps, rejected: N::of(0.0), sizes: sizes.with(word("axis"), size) };
     vec![one(full, width), one(N::of(1.0), rest)]
+}
+
+/// How many steps a loop takes one after the other. The chunks of a level of a fold run side by side.
+pub fn sequence<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> N {
+    let node = graph.node(id);
+    match Cut::of(node).filter(|_| node.op == Op::Fold) {
+        Some(cut) => N::levels(cut, &over(node, sizes)),
+        None => turns(graph, id, sizes).iter().fold(N::of(0.0), |sum, turns| sum.plus(&turns.steps)),
+    }
+}
+
+fn fold<N: Number>(node: &Node, sizes: &Sizes<N>) -> Vec<Turns<N>> {
+    let axis = node.attrs.get("axis").and_then(Attr::text).unwrap_or_default();
+    let Some(cut) = Cut::of(node) else { return vec![] };
+    let rows = sizes.dim(&Dim::sym(BATCH));
+    let alike = |(count, width): (N, N)| Turns {
+        steps: N::of(1.0),
+        rejected: N::of(0.0),
+        sizes: sizes.with(BATCH, rows.times(&count)).with(axis, width),
+    };
+    N::fold(cut, &over(node, sizes)).into_iter().map(alike).collect()
+}
+
+/// The size of the axis that a loop cuts.
+fn over<N: Number>(node: &Node, sizes: &Sizes<N>) -> N {
+    sizes.dim(&Dim::sym(node.attrs.get("over").and_then(Attr::text).unwrap_or_default()))
 }
 
 fn depth<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Turns<N> {

@@ -22,6 +22,8 @@ pub enum Dependence {
     Position,
     /// On the positions up to the own one.
     Prefix,
+    /// On the positions up to the own one for `side: left`, on all of them for `right`.
+    Scan,
     /// START before and END behind: positions shift by one, and the row's end shows where it stands.
     Frame,
     /// Queries position by position; keys and values as far as the mask lets them through.
@@ -34,6 +36,8 @@ pub enum Dependence {
     Recur,
     /// A chunk recurrence: carried values from chunk to chunk, slices, and where the chunks are cut.
     Chunks,
+    /// A balanced fold: what stands in its region, and how many nodes there are, hangs on all positions of the axis.
+    Fold,
     /// On everything: ops of the backward run, in which later positions come first.
     Backward,
     /// No results.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
+use super::loops::Cut;
 use crate::expr::{Env, Expr, Value, eval};
 
 /// What sizes and costs are computed in: numbers, or formulas.
@@ -20,7 +21,13 @@ pub trait Number: Clone + fmt::Debug {
     fn times(&self, other: &Self) -> Self;
     /// The larger of the two; of formulas the one that is larger for batches of usual size.
     fn larger(&self, other: &Self) -> Self;
-    /// `ceil(self / other)`, a number of chunks.
+    /// The quotient, a mean; 0 of nothing.
+    fn per(&self, other: &Self) -> Self;
+    /// All chunks of a fold over a row of this length, of which many are alike: how many there are, and their nodes.
+    fn fold(cut: Cut, length: &Self) -> Vec<(Self, Self)>;
+    /// The levels of a fold.
+    fn levels(cut: Cut, length: &Self) -> Self;
+    /// `ceil(self / other)`, a number of chunks. Of chunks of one element there are as many as elements, also on the mean.
     fn pieces(&self, other: &Self) -> Self;
     /// The smaller of the two; a formula calls it by this letter.
     fn least(&self, other: &Self, letter: &'static str) -> Self;
@@ -50,8 +57,26 @@ impl Number for f64 {
         self.max(*other)
     }
 
+    fn per(&self, other: &Self) -> Self {
+        if *other == 0.0 { 0.0 } else { self / other }
+    }
+
+    fn fold(cut: Cut, length: &Self) -> Vec<(Self, Self)> {
+        let mut chunks = vec![];
+        for (length, width) in levels(cut, *length) {
+            let full = (length / width).ceil() - 1.0;
+            chunks.extend([(full, width), (1.0, length - full * width)]);
+        }
+        chunks.retain(|(count, _)| *count > 0.0);
+        chunks
+    }
+
+    fn levels(cut: Cut, length: &Self) -> Self {
+        levels(cut, *length).len() as f64
+    }
+
     fn pieces(&self, other: &Self) -> Self {
-        (self / other.max(1.0)).ceil()
+        if *other <= 1.0 { *self } else { (self / other).ceil() }
     }
 
     fn least(&self, other: &Self, _: &'static str) -> Self {
@@ -66,6 +91,17 @@ impl Number for f64 {
             _ => 0.0,
         }
     }
+}
+
+/// The levels of a fold: how many nodes there are, and how many of them a chunk takes.
+fn levels(cut: Cut, mut length: f64) -> Vec<(f64, f64)> {
+    let mut out = vec![];
+    while length > 1.0 {
+        let width = cut.width(length.ceil() as usize) as f64;
+        out.push((length, width));
+        length = (length / width).ceil();
+    }
+    out
 }
 
 /// A size in a formula.
@@ -83,6 +119,43 @@ enum Made {
     Pieces(Formula, Formula),
     Least(Formula, Formula, &'static str),
     Depth(Expr, Formula),
+    Mean(Formula, Formula),
+    Fold(Cut, Formula, Part),
+}
+
+/// What is asked of a fold.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    /// The number of its levels.
+    Levels,
+    /// Chunks, of all levels, besides the last one of each.
+    Full,
+    /// Nodes of the last chunk of a level, on the mean.
+    Rest,
+}
+
+impl Part {
+    fn value(self, cut: Cut, length: f64) -> f64 {
+        let levels = levels(cut, length);
+        let full = |(length, width): &(f64, f64)| (length / width).ceil() - 1.0;
+        match self {
+            Self::Levels => levels.len() as f64,
+            Self::Full => levels.iter().map(full).sum(),
+            Self::Rest => {
+                let rest = |level: &(f64, f64)| level.0 - full(level) * level.1;
+                levels.iter().map(rest).sum::<f64>().per(&(levels.len() as f64))
+            }
+        }
+    }
+
+    /// Letter, name and meaning.
+    fn words(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Levels => ("L", "levels", "levels"),
+            Self::Full => ("F", "chunks", "full chunks"),
+            Self::Rest => ("R", "rest", "mean size of the last chunk of a level"),
+        }
+    }
 }
 
 /// A polynomial: the sum of its terms, each a factor times a product of symbols.
@@ -134,6 +207,11 @@ impl Formula {
         Self::of_symbol(Symbol { text: text.into(), made: Rc::new(made) })
     }
 
+    fn folded(cut: Cut, length: &Self, part: Part) -> Self {
+        let text = format!("{}({length}, {}{})", part.words().1, cut.arity, strict(cut));
+        Self::made(text, Made::Fold(cut, length.clone(), part))
+    }
+
     /// The value where it depends on no symbol.
     pub fn constant(&self) -> Option<f64> {
         match self.terms.first_key_value() {
@@ -171,6 +249,11 @@ impl Formula {
     }
 }
 
+/// The end of the words about a fold.
+fn strict(cut: Cut) -> &'static str {
+    if cut.strict { ", strict" } else { "" }
+}
+
 /// Sizes of a usual batch, at which formulas are compared: others count as 16.
 const USUAL: [(&str, f64); 2] = [("B", 32.0), ("n", 500.0)];
 
@@ -181,6 +264,8 @@ impl Symbol {
             Made::Pieces(all, piece) => all.value(given).pieces(&piece.value(given)),
             Made::Least(a, b, _) => a.value(given).min(b.value(given)),
             Made::Depth(expr, length) => f64::depth(expr, &length.value(given)),
+            Made::Mean(all, parts) => all.value(given).per(&parts.value(given)),
+            Made::Fold(cut, length, part) => part.value(*cut, length.value(given)),
         }
     }
 }
@@ -218,8 +303,32 @@ impl Number for Formula {
         if other.usual() > self.usual() { other.clone() } else { self.clone() }
     }
 
+    fn per(&self, other: &Self) -> Self {
+        match (self.constant(), other.constant()) {
+            (Some(all), Some(parts)) => Self::of(all.per(&parts)),
+            (_, Some(parts)) => self.times(&Self::of(1.0.per(&parts))),
+            _ => Self::made(format!("{} / {}", whole(self), whole(other)), Made::Mean(self.clone(), other.clone())),
+        }
+    }
+
+    fn fold(cut: Cut, length: &Self) -> Vec<(Self, Self)> {
+        if let Some(length) = length.constant() {
+            return f64::fold(cut, &length).into_iter().map(|(n, width)| (Self::of(n), Self::of(width))).collect();
+        }
+        let full = (Self::folded(cut, length, Part::Full), Self::of(cut.arity as f64));
+        vec![full, (Self::levels(cut, length), Self::folded(cut, length, Part::Rest))]
+    }
+
+    fn levels(cut: Cut, length: &Self) -> Self {
+        match length.constant() {
+            Some(length) => Self::of(f64::levels(cut, &length)),
+            None => Self::folded(cut, length, Part::Levels),
+        }
+    }
+
     fn pieces(&self, other: &Self) -> Self {
         match (self.constant(), other.constant()) {
+            (_, Some(piece)) if piece <= 1.0 => self.clone(),
             (Some(all), Some(piece)) => Self::of(all.pieces(&piece)),
             _ => Self::made(
                 format!("ceil({} / {})", whole(self), whole(other)),
@@ -245,6 +354,10 @@ impl Number for Formula {
 fn whole(formula: &Formula) -> String {
     let text = formula.to_string();
     if text.contains(' ') && !text.ends_with(')') { format!("({text})") } else { text }
+}
+
+fn brackets(text: String) -> String {
+    if text.contains(' ') { format!("({text})") } else { text }
 }
 
 impl fmt::Display for Formula {
@@ -335,11 +448,18 @@ impl Legend {
             Made::Given => return symbol.text.to_string(),
             Made::Pieces(all, piece) => {
                 let (all, piece) = (self.short(all), self.short(piece));
-                let brackets = |text: String| if text.contains(' ') { format!("({text})") } else { text };
                 ("K", format!("ceil({} / {})", brackets(all), brackets(piece)))
             }
             Made::Least(a, b, letter) => (*letter, format!("min({}, {})", self.short(a), self.short(b))),
             Made::Depth(..) => ("T", symbol.text.to_string()),
+            Made::Mean(all, parts) => {
+                let (all, parts) = (self.short(all), self.short(parts));
+                ("W", format!("{} / {}", brackets(all), brackets(parts)))
+            }
+            Made::Fold(cut, length, part) => {
+                let (letter, _, meaning) = part.words();
+                (letter, format!("{meaning} of a fold of {} by {}{}", self.short(length), cut.arity, strict(*cut)))
+            }
         };
         let before = self.names.iter().filter(|(_, name)| name.starts_with(letter)).count();
         let name = if before == 0 { letter.to_owned() } else { format!("{letter}{}", before + 1) };
@@ -370,6 +490,22 @@ mod tests {
         assert_eq!(n().minus(&n()).to_string(), "0");
         assert_eq!(Formula::of(1234.5).to_string(), "1,234.5");
         assert_eq!(n().larger(&Formula::of(7.0)), n());
+    }
+
+    #[test]
+    fn folds_have_symbols_for_their_chunks() {
+        let cut = Cut { arity: 4, strict: false, by_batch: false };
+        let sum = |chunks: Vec<(Formula, Formula)>| {
+            chunks.iter().fold(Formula::default(), |sum, (count, width)| sum.plus(&count.times(width)))
+        };
+        let nodes = sum(Formula::fold(cut, &n()));
+        // 58 -> 15 -> 4 -> 1, and 5 in one chunk.
+        assert_eq!([1.0, 5.0, 58.0].map(|length| nodes.value(&at(length)).round()), [0.0, 5.0, 77.0]);
+        assert_eq!(f64::fold(cut, &15.0), [(3.0, 4.0), (1.0, 3.0), (1.0, 4.0)]);
+        assert_eq!(Formula::levels(cut, &n()).value(&at(58.0)), 3.0);
+        let mut legend = Legend::default();
+        assert_eq!(legend.text(&nodes), "4 F + L R");
+        assert_eq!(legend.lines()[0], "F = full chunks of a fold of n by 4");
     }
 
     #[test]

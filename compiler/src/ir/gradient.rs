@@ -59,6 +59,16 @@ pub fn embed(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     vec![None, one(b, Op::EmbedGrad, &[node.operands[0], dy, node.operands[1]])]
 }
 
+/// `dy`, and for every row of the table the sum over the positions with its number.
+pub fn add_position(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let mut out = vec![Some(dy)];
+    if let Some(table) = node.operands.get(1) {
+        out.push(one(b, Op::AddPositionGrad, &[dy, *table]));
+    }
+    out
+}
+
 /// Cut into the row, START and END.
 pub fn frame(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
@@ -76,6 +86,18 @@ pub fn expand(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
 pub fn mean(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     vec![one(b, Op::MeanGrad, &[dy, node.operands[0]])]
+}
+
+/// `dy` at every position.
+pub fn sum(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::Spread, &[dy, node.operands[0]])]
+}
+
+/// The sum over the positions.
+pub fn spread(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::Sum, &[dy]), None]
 }
 
 /// `dx[i] = sum over t >= i of dy[t] / (t + 1)`.
@@ -168,6 +190,12 @@ pub fn gelu(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     vec![one(b, Op::GeluGrad, &[node.operands[0], dy])]
 }
 
+/// `dy` times the slope at x.
+pub fn gelu_tanh(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::GeluTanhGrad, &[node.operands[0], dy])]
+}
+
 /// `dy` where x > 0.
 pub fn relu(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
@@ -178,6 +206,18 @@ pub fn relu(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
 pub fn sigmoid(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     vec![one(b, Op::SigmoidGrad, &[node.results[0], dy])]
+}
+
+/// `gain dy`, the sums of `x dy` and of `dy`.
+pub fn affine(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let dx = one(b, Op::Affine, &[dy, node.operands[1]]);
+    let product = b.emit(Op::Mul, &[node.operands[0], dy], Attrs::new())[0];
+    let mut out = vec![dx, one(b, Op::ColumnSum, &[product])];
+    if node.operands.len() > 2 {
+        out.push(one(b, Op::ColumnSum, &[dy]));
+    }
+    out
 }
 
 /// Both sides get `dy`.
@@ -287,6 +327,28 @@ pub fn attention(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
         out.insert(3, None);
     }
     out
+}
+
+/// One op gives the gradients of all operands, which it takes with `dy` behind them.
+fn all(b: B<'_>, op: Op, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let operands: Vec<Value> = node.operands.iter().copied().chain([dy]).collect();
+    several(b, op, &operands, &node.attrs)
+}
+
+/// Queries, keys, values and biases in one pass.
+pub fn offset_attention(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    all(b, Op::OffsetAttentionGrad, node, dy)
+}
+
+/// Rows and parameters in one pass.
+pub fn s4d(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    all(b, Op::S4dGrad, node, dy)
+}
+
+/// Rows and parameters in one pass.
+pub fn ema(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    all(b, Op::EmaGrad, node, dy)
 }
 
 fn loss(b: B<'_>, op: Op, node: &Node, dy: &[Option<Value>]) -> Out {

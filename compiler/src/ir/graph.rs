@@ -456,6 +456,7 @@ impl Graph {
                 name: n.attrs.get("name").and_then(Attr::text).unwrap_or_default().to_owned(),
                 ty: self.ty(n.results[0]).clone(),
                 init: n.attrs.get("init").cloned().unwrap_or(Attr::Word("zeros".to_owned())),
+                group: n.attrs.get("group").and_then(Attr::text).map(str::to_owned),
             })
             .collect()
     }
@@ -476,8 +477,11 @@ pub struct Parameter {
     pub name: String,
     /// Type, with symbolic axes only while no task is bound.
     pub ty: Type,
-    /// Initialiser: `zeros`, `ones`, `normal(std)`, `xavier(gain)`, `fan_in(inputs)`.
+    /// Initialiser: `zeros`, `ones`, `normal(std)`, `xavier(gain)`, `fan_in(inputs)`, `uniform(low, high)`, `constant(value)`,
+    /// `alternating(std)`, `pairs_of_one`, `s4d_inverse(state)`.
     pub init: Attr,
+    /// The group that optimisers can treat apart.
+    pub group: Option<String>,
 }
 
 impl fmt::Display for NodeId {

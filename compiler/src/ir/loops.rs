@@ -3,7 +3,7 @@
 //! A body has at most one `save`; its operands are, in order, the saved values that the `unwind` of the same tape
 //! receives as its last region parameters.
 
-use super::graph::{Def, Graph, NodeId, RegionId, Value};
+use super::graph::{Def, Graph, Node, NodeId, RegionId, Value};
 use super::ops::Op;
 use super::types::{Attr, Type};
 
@@ -16,7 +16,7 @@ pub struct Layout {
     pub carried: usize,
     /// Operands that the body receives slice by slice: sequences of `chunks`, cotangents of outputs of `unwind`.
     pub sliced: usize,
-    /// Yielded values that the loop gives as results: outputs of `chunks`, slices and captured of `unwind`.
+    /// Yielded values that the loop gives as results: outputs of `chunks`, means of `fold`, slices and captured of `unwind`.
     pub given: usize,
     /// Region parameters that come from the tape.
     pub saved: usize,
@@ -50,6 +50,8 @@ pub fn layout(graph: &Graph, node: NodeId) -> Layout {
             let go = usize::from(yields > operands);
             Layout { carried: operands, step: 1, go, ..Layout::default() }
         }
+        // The carried value of a fold changes its type: nodes go in, a vector comes out.
+        Op::Fold => Layout { carried: 1.min(operands), given: yields.saturating_sub(1), ..Layout::default() },
         Op::Chunks => {
             let carried = count(graph, node, "carried");
             let (sliced, given) = (operands.saturating_sub(carried), yields.saturating_sub(carried));
@@ -86,7 +88,7 @@ pub fn forward(graph: &Graph, tape: Value) -> Option<NodeId> {
         return None;
     }
     match graph.def(tape) {
-        Def::Result(node, _) => matches!(graph.node(node).op, Op::Recur | Op::Chunks).then_some(node),
+        Def::Result(node, _) => matches!(graph.node(node).op, Op::Recur | Op::Chunks | Op::Fold).then_some(node),
         Def::Param(region, n) => forward(graph, saved_source(graph, region, n)?),
     }
 }
@@ -101,4 +103,37 @@ pub fn saved_source(graph: &Graph, region: RegionId, n: usize) -> Option<Value> 
     let outer = forward(graph, *graph.node(unwind).operands.first()?)?;
     let save = save(graph, graph.node(outer).body?)?;
     graph.node(save).operands.get(n.checked_sub(carried + sliced)?).copied()
+}
+
+/// How a balanced fold cuts the rows of a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Elements of a chunk.
+    pub arity: usize,
+    /// Whether the last level, too, is cut at `arity`; else one chunk takes up to half as many elements more.
+    pub strict: bool,
+    /// Whether the longest row decides for all of them.
+    pub by_batch: bool,
+}
+
+impl Cut {
+    /// The rule of a `fold`, or of the `unwind` of one; `None` for any other node.
+    pub fn of(node: &Node) -> Option<Self> {
+        let word = |name: &str| node.attrs.get(name).and_then(Attr::text).unwrap_or_default();
+        let arity = node.attrs.get("arity").and_then(Attr::int)?;
+        // The verifier asks for at least 2; a chunk of one element would never end.
+        let arity = usize::try_from(arity).unwrap_or(0).max(2);
+        Some(Self { arity, strict: word("last") == "strict", by_batch: word("plan") == "batch" })
+    }
+
+    /// One chunk takes all elements, however many there are.
+    pub fn flat(self) -> Self {
+        Self { arity: usize::MAX / 2, ..self }
+    }
+
+    /// Elements of a chunk (the last one may have fewer) where a row has `length` elements.
+    pub fn width(&self, length: usize) -> usize {
+        let chunked = self.strict || length >= self.arity + self.arity / 2;
+        if chunked { self.arity } else { length.max(1) }
+    }
 }

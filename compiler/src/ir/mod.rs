@@ -9,10 +9,12 @@
 //! no row can influence another. A symbolic second axis is ragged: each row has its own length and no padding exists,
 //! neither in memory nor in meaning.
 //!
-//! **Loops.** `recur`, `chunks` and `unwind` own a region. Its parameters are the carried values (there is no phi); a
+//! **Loops.** `recur`, `chunks`, `fold` and `unwind` own a region. Its parameters are the carried values (there is no phi); a
 //! body may use values of the regions around it. `recur` runs its body for the rows that are still going: a row whose
 //! `go` is false in a step keeps the values with which it entered that step and leaves. `chunks` runs its body once per
-//! chunk for the rows that have a token in it. Inside, `batch` means those rows. How the runtime drops the others (by
+//! chunk for the rows that have a token in it. Inside, `batch` means those rows. `fold` turns a sequence into one vector,
+//! level by level: its body runs once per level on all chunks of all rows, and inside `batch` means those chunks; a row that
+//! has one element left leaves. How the runtime drops the others (by
 //! compaction, or not at all) changes speed only.
 //!
 //! **Randomness.** A random op names its stream; its draws are a function of the seed, the update, the counters of the loops

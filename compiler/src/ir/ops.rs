@@ -96,8 +96,8 @@ macro_rules! ops {
 ops! {
     /// A value of the batch: token ids, labels, weights.
     Input = "input" () {name} => declared, none, free, Input [Leaf];
-    /// A trainable array and how it starts.
-    Param = "param" () {name, init} => declared, none, free, Nothing [Leaf];
+    /// A trainable array, how it starts, and the group of parameters to which it belongs, where it is in one.
+    Param = "param" () {name, init, group} => declared, none, free, Nothing [Leaf];
     /// `value` everywhere, with the first `rank` axes of `like`.
     Full = "full" (like) {value, rank} => full, none, free, Nothing;
     /// True everywhere, with the first `rank` axes of `like`.
@@ -105,12 +105,18 @@ ops! {
 
     /// Rows of the table, one per id: `y[t] = table[ids[t]]`.
     Embed = "embed" (ids, table) {} => embed, embed, free, Units;
+    /// Every position plus the code of its place in the row: its row of the `table`, or sines and cosines, `sin(p w_k)` and `cos(p w_k)` with `w_k = 10000^(-2k/width)`.
+    AddPosition = "add_position" (x; table) {} => add_position, add_position, elementwise, Units;
     /// START before and END after every row.
     Frame = "frame" (x, start, end) {} => frame, frame, free, Frame;
     /// The same array for every row of the batch.
     Expand = "expand" (x, like) {} => expand, expand, free, First;
     /// Mean over the second axis, row by row.
     Mean = "mean" (x) {} => pool, mean, elementwise, Pool;
+    /// Sum over the second axis, row by row.
+    Sum = "sum" (x) {} => pool, sum, elementwise, Pool;
+    /// The row's value of `x` at every position of the second axis of `like`.
+    Spread = "spread" (x, like) {} => spread, spread, free, First;
     /// Mean over the positions up to and including each one.
     CumulativeMean = "cumulative_mean" (x) {} => same, cumulative_mean, elementwise, Prefix;
     /// The first or the last position of every row.
@@ -136,10 +142,16 @@ ops! {
     LayerNorm = "layer_norm" (x, gain, bias) {eps} => same, layer_norm, norm, Channels;
     /// `x Phi(x)` with the exact normal distribution function.
     Gelu = "gelu" (x) {} => same, gelu, transcendental, Units;
+    /// `x sigmoid(2 z)` with `z = sqrt(2 / pi) (x + 0.044715 x^3)`: `gelu` as it is approximated with tanh.
+    GeluTanh = "gelu_tanh" (x) {} => same, gelu_tanh, transcendental, Units;
     /// `max(x, 0)`.
     Relu = "relu" (x) {} => same, relu, elementwise, Units;
     /// `1 / (1 + exp(-x))`.
     Sigmoid = "sigmoid" (x) {} => same, sigmoid, transcendental, Units;
+    /// `gain x`, plus `bias` where one is given, with a number of each per channel.
+    Affine = "affine" (x, gain; bias) {} => affine, affine, elementwise, Channels;
+    /// `x`, through which no gradient goes back.
+    Detach = "detach" (x) {} => same, none, free, Units;
     /// Sum, element by element.
     Add = "add" (a, b) {} => alike, add, elementwise, Units;
     /// Difference, element by element.
@@ -166,12 +178,18 @@ ops! {
     DotUnit = "dot_unit" (a, b) {rank} => prefix, none, elementwise, Units;
     /// `q + s h` with one number `s` per unit.
     AddScaled = "add_scaled" (q, h, s) {} => same, add_scaled, elementwise, Units;
-    /// Inverted dropout: 0 with probability `p`, else `x / (1 - p)`. The mask is a function of seed, update, loop counters, `stream`, row and index.
-    Dropout = "dropout" (x) {p, stream} => same, dropout, elementwise, Units [Random];
+    /// Inverted dropout: 0 with probability `p`, else `x / (1 - p)`. The mask is a function of seed, update, loop counters, `stream`, row and index; where it is `tied`, the positions of a row share that of the first.
+    Dropout = "dropout" (x) {p, stream, tied} => same, dropout, elementwise, Units [Random];
     /// Rotary position code on channel pairs of every head: `rope`, `xpos_query` or `xpos_key`. `transpose` gives the transposed map.
     Rotate = "rotate" (x) {kind, heads, transpose, origin} => same, rotate, elementwise, Channels;
-    /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; scores times `head_width^-1/2`, plus the `bias`. Its learned tables follow, one for each `learn` in it.
-    Attention = "attention" (q, k, v; step) {heads, mask, bias, dropout, stream} => attention, attention, attention, Attention [Random, Variadic];
+    /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; scores times `head_width^-1/2`, plus the `bias`. Its learned tables follow, one for each `learn` in it. With `position: relative_xl` the last operands are `u`, `v` and `W`, and scores are `(q + u) k + (q + v) W s`, where `s` are sines and cosines of the distance.
+    Attention = "attention" (q, k, v; step) {heads, mask, bias, position, dropout, stream} => attention, attention, attention, Attention [Random, Variadic];
+    /// Softmax attention with one head and a learned number per distance: `softmax(q k^T / sqrt(width of q) + bias[reach - 1 + j - i]) v`, with `bias` of shape [2 reach - 1]. Positions further apart count as `reach - 1` apart.
+    OffsetAttention = "offset_attention" (q, k, v, bias) {mask} => offset_attention, offset_attention, offset_attention, Attention;
+    /// Every channel of every row convolved with a kernel of its own, made by the diagonal state space of S4D. `side: left` sees the positions before, `right` those behind, from a distance of `lag` on.
+    S4d = "s4d" (x, log_dt, log_decay, frequency, b, c) {side, lag} => s4d, s4d, scan, Scan;
+    /// As `s4d`, with the kernels of a damped moving average in several dimensions.
+    Ema = "ema" (x, delta, alpha, beta, gamma) {side, lag} => ema, ema, scan, Scan;
 
     /// True while a unit with survival `t` after this step goes on: `1 - t < threshold`, and `step` at most the row's length on the axis `cap`, where one is given.
     HaltTest = "halt_test" (t, step) {threshold, cap} => test, none, elementwise, HaltTest;
@@ -179,6 +197,8 @@ ops! {
     And = "and" (a, b) {} => alike, none, elementwise, Units;
     /// True for a row with at least one true position.
     Any = "any" (x) {} => any, none, elementwise, Pool;
+    /// True for a row with more than one position on the second axis.
+    Several = "several" (x) {} => any, none, free, Pool;
 
     /// Mean over the items of `log sum exp(logits) - logits[label]`, weighted when `weights` are given.
     CrossEntropy = "cross_entropy" (logits, labels; weights) {} => scalar, cross_entropy, transcendental, Rows;
@@ -191,6 +211,8 @@ ops! {
     Recur = "recur" () {bound} => declared, none, region, Recur [Variadic, Loop];
     /// Chunk recurrence: runs its region once per chunk of every row, from left to right; rows without a token in the chunk take no part.
     Chunks = "chunks" () {carried, size, count, cut, over, axis} => declared, none, region, Chunks [Variadic, Loop];
+    /// Balanced fold: cuts every row into chunks of `arity`, runs its region on all chunks of all rows at once (inside, a row is a chunk), and goes on with the vectors that it yields, until one is left. Further results are means of further yielded numbers over the chunks of a row.
+    Fold = "fold" () {arity, last, plan, flat, over, axis} => declared, none, region, Fold [Variadic, Loop];
     /// What a region hands to the next step; for `recur` a last boolean says which rows accept the step.
     Yield = "yield" () {} => nothing, none, free, Effect [Variadic, Terminator, Effect];
     /// Values of this step that the backward loop reads.
@@ -208,6 +230,8 @@ ops! {
     LayerNormGrad = "layer_norm_grad" (x, gain, dy) {eps} => layer_norm_grad, none, norm, Backward;
     /// Gradient of `gelu` at `x`.
     GeluGrad = "gelu_grad" (x, dy) {} => same, none, transcendental, Backward;
+    /// Gradient of `gelu_tanh` at `x`.
+    GeluTanhGrad = "gelu_tanh_grad" (x, dy) {} => same, none, transcendental, Backward;
     /// Gradient of `relu` at `x`.
     ReluGrad = "relu_grad" (x, dy) {} => same, none, elementwise, Backward;
     /// Gradient of `sigmoid` from its result `y`.
@@ -217,7 +241,15 @@ ops! {
     /// Gradients of `gate` for `z`, `u` and `h`.
     GateGrad = "gate_grad" (z, u, h, dy) {} => three, none, transcendental, Backward;
     /// Gradients of `attention` for `q`, `k`, `v` and the tables of the bias; the probabilities are computed again.
-    AttentionGrad = "attention_grad" (q, k, v, dy; step) {heads, mask, bias, dropout, stream} => attention_grad, none, attention_grad, Backward [Random, Variadic];
+    AttentionGrad = "attention_grad" (q, k, v, dy; step) {heads, mask, bias, position, dropout, stream} => attention_grad, none, attention_grad, Backward [Random, Variadic];
+    /// Gradient of `add_position` for the table.
+    AddPositionGrad = "add_position_grad" (dy, table) {} => second, none, reduction, Backward;
+    /// Gradients of `offset_attention` for `q`, `k`, `v` and `bias`; the probabilities are computed again.
+    OffsetAttentionGrad = "offset_attention_grad" (q, k, v, bias, dy) {mask} => all_but_last, none, offset_attention_grad, Backward;
+    /// Gradients of `s4d` for all its operands; the kernels are made again.
+    S4dGrad = "s4d_grad" (x, log_dt, log_decay, frequency, b, c, dy) {side, lag} => all_but_last, none, scan_grad, Backward;
+    /// Gradients of `ema` for all its operands; the kernels are made again.
+    EmaGrad = "ema_grad" (x, delta, alpha, beta, gamma, dy) {side, lag} => all_but_last, none, scan_grad, Backward;
     /// Gradient of `embed` for the table.
     EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, scatter, Backward;
     /// Gradients of `frame` for the row, START and END.
@@ -240,8 +272,8 @@ ops! {
     BinaryCrossEntropyGrad = "binary_cross_entropy_grad" (dy, logits, labels; weights) {} => second, none, transcendental, Backward;
     /// Gradient of `average`: `dy / count` everywhere.
     AverageGrad = "average_grad" (dy, x) {} => second, none, elementwise, Backward;
-    /// The backward loop of a `recur` or `chunks`: runs its region over the taped steps from the last to the first. Region parameters: cotangents of the carried values after the step, of the step's outputs, then the saved values. It yields cotangents of the carried values before the step, of the step's slices, then contributions to captured values, which are summed.
-    Unwind = "unwind" () {carried, outputs, slices, axis, over, bound, size, count} => declared, none, region, Backward [Variadic, Loop];
+    /// The backward loop of a `recur`, `chunks` or `fold`: runs its region over the taped steps from the last to the first. Region parameters: cotangents of the carried values after the step, of the step's outputs, then the saved values. It yields cotangents of the carried values before the step, of the step's slices, then contributions to captured values, which are summed.
+    Unwind = "unwind" () {carried, outputs, slices, axis, over, bound, size, count, arity, last, plan} => declared, none, region, Backward [Variadic, Loop];
     /// Adds `x` to the gradient of the parameter `param`.
     Accumulate = "accumulate" (x) {param} => nothing, none, elementwise, Effect [Effect];
 }

@@ -1,7 +1,7 @@
 //! Shape rules: the result types of an op from its operand types and attributes.
 
 use super::ops::Op;
-use super::types::{Attrs, Dim, Elem, PAIRS, Type};
+use super::types::{Attr, Attrs, Dim, Elem, PAIRS, Type};
 use crate::expr::{self, Expr};
 
 /// What a shape rule sees of a node.
@@ -71,18 +71,28 @@ pub fn three(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(s.operands[..3].to_vec())
 }
 
-/// The operands of an attention: `before` ones that it always has, a counter of steps where one is given, and a table for
-/// every `learn` of the bias.
+/// What an attention has behind the `before` operands that it always has and a counter of steps: a table for every `learn` of
+/// the bias, then the vectors and the matrix of relative positions.
 fn attended<'s>(s: &'s Signature<'_>, before: usize) -> Result<&'s [Type], String> {
     let rest = s.operands.get(before..).ok_or_else(|| s.mismatch())?;
     let is_step = |ty: &Type| *ty == Type::Tensor(Elem::Index, vec![]);
-    let tables = if rest.first().is_some_and(is_step) { &rest[1..] } else { rest };
+    let more = if rest.first().is_some_and(is_step) { &rest[1..] } else { rest };
+    let tables = match s.attrs.get("position").and_then(Attr::text) {
+        Some("relative_xl") => {
+            let width = s.dims(0).last().and_then(Dim::fixed);
+            let (tables, own) = more.split_last_chunk::<3>().ok_or_else(|| s.mismatch())?;
+            let fits = own.iter().all(|ty| ty.dims().first().and_then(Dim::fixed) == width && ty.is_real())
+                && own.each_ref().map(|ty| ty.dims().len()) == [1, 1, 2];
+            if fits && width.is_some() { tables } else { return Err(s.mismatch()) }
+        }
+        _ => more,
+    };
     let sized = |ty: &Type| ty.is_real() && ty.dims().iter().all(|d| d.fixed().is_some_and(|n| n > 0));
     let bias = s.attrs.get("bias").map(Expr::try_from).transpose()?;
     let learned = bias.as_ref().map_or_else(Vec::new, expr::tables);
     let fits = learned.len() == tables.len()
         && learned.iter().zip(tables).all(|(indices, ty)| indices.len() == ty.dims().len() && sized(ty));
-    if fits { Ok(tables) } else { Err(s.mismatch()) }
+    if fits { Ok(more) } else { Err(s.mismatch()) }
 }
 
 /// The type of the queries.
@@ -91,10 +101,62 @@ pub fn attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     same(s)
 }
 
-/// The types of queries, keys, values and tables.
+/// The types of queries, keys, values, tables and what relative positions have.
 pub fn attention_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    let tables = attended(s, 4)?;
-    Ok([&s.operands[..3], tables].concat())
+    let more = attended(s, 4)?;
+    Ok([&s.operands[..3], more].concat())
+}
+
+/// The types of all operands but the last.
+pub fn all_but_last(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    Ok(s.operands[..s.operands.len() - 1].to_vec())
+}
+
+/// A gain, and a bias where there is one, for every channel of the first operand.
+pub fn affine(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let last = s.dims(0).last().ok_or_else(|| s.mismatch())?;
+    if s.operands[1..].iter().any(|ty| ty.dims() != std::slice::from_ref(last)) {
+        return Err(s.mismatch());
+    }
+    same(s)
+}
+
+/// Queries and keys of one width, values of any, and an odd number of biases; the result has the width of the values.
+pub fn offset_attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let ([batch, axis, Dim::Fixed(_)], [rows, keys, Dim::Fixed(_)]) = (s.dims(0), s.dims(2)) else {
+        return Err(s.mismatch());
+    };
+    let odd = matches!(s.dims(3), [Dim::Fixed(n)] if n % 2 == 1);
+    if (batch, axis) != (rows, keys) || s.dims(1) != s.dims(0) || !odd {
+        return Err(s.mismatch());
+    }
+    Ok(vec![s.operands[2].clone()])
+}
+
+/// The channels of the rows that a scan takes.
+fn scanned<'s>(s: &'s Signature<'_>) -> Result<&'s Dim, String> {
+    match s.dims(0) {
+        [_, _, channels @ Dim::Fixed(_)] if s.operands[0].is_batched() => Ok(channels),
+        _ => Err(s.mismatch()),
+    }
+}
+
+/// Rows, and parameters for every channel, its modes, and pairs of numbers for these.
+pub fn s4d(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let channels = scanned(s)?;
+    let modes = s.dims(2).get(1).ok_or_else(|| s.mismatch())?;
+    let pair = Dim::Fixed(2);
+    let fits = s.dims(1) == std::slice::from_ref(channels)
+        && (2..4).all(|n| s.dims(n) == [channels.clone(), modes.clone()])
+        && (4..6).all(|n| s.dims(n) == [channels.clone(), modes.clone(), pair.clone()]);
+    if fits { same(s) } else { Err(s.mismatch()) }
+}
+
+/// Rows, and parameters for every channel and dimension.
+pub fn ema(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let channels = scanned(s)?;
+    let fits = matches!(s.dims(1), [first, Dim::Fixed(_)] if first == channels);
+    if fits && (2..5).all(|n| s.dims(n) == s.dims(1)) { same(s) } else { Err(s.mismatch()) }
 }
 
 /// All operands have one type, which is the result's.
@@ -136,6 +198,13 @@ pub fn embed(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![Type::real(dims)])
 }
 
+/// Positions with channels, and a table with as many.
+pub fn add_position(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let [_, _, width] = s.dims(0) else { return Err(s.mismatch()) };
+    let fits = s.operands.get(1).is_none_or(|table| table.dims().len() == 2 && table.dims().last() == Some(width));
+    if fits && width.fixed().is_some() { same(s) } else { Err(s.mismatch()) }
+}
+
 /// The ragged axis grows by two.
 pub fn frame(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let [batch, Dim::Sym(axis), width] = s.dims(0) else { return Err(s.mismatch()) };
@@ -169,6 +238,17 @@ pub fn pool(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     }
     dims.remove(1);
     Ok(vec![Type::real(dims)])
+}
+
+/// The second axis of `like` behind the batch axis of `x`.
+pub fn spread(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    match (s.dims(0), s.dims(1)) {
+        ([batch, rest @ ..], [other, axis, ..]) if batch == other => {
+            let dims = [batch, axis].into_iter().chain(rest).cloned().collect::<Vec<_>>();
+            Ok(vec![Type::real(dims)])
+        }
+        _ => Err(s.mismatch()),
+    }
 }
 
 /// Last axes side by side.

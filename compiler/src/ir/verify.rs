@@ -4,8 +4,8 @@
 //! region or in a region around it. No value depends on itself.
 //!
 //! **Structure.** Every region ends with its only terminator: `return` for the outermost, `yield` for bodies. Loops have a
-//! body and nothing else has. Inputs and parameters lie in the outermost region. `save` lies in a body of `recur`
-//! or `chunks`, at most one in each.
+//! body and nothing else has. Inputs and parameters lie in the outermost region. `save` lies in a body of `recur`,
+//! `chunks` or `fold`, at most one in each.
 //!
 //! **Types.** Operand count, attribute names and result types agree with the op's row. Attributes that an op cannot do
 //! without are there and of their kind. Symbolic axes are those of a batch, those that only a task knows, and inside a
@@ -21,10 +21,14 @@
 //! one slice `[batch, axis, ..]` per sequence. Yields: the carried types, then outputs `[batch, axis, ..]`. Results:
 //! the carried types, the outputs with `over` for `axis`, then a tape exactly when the body saves.
 //!
+//! **`fold`.** One operand: nodes `f32[batch, over, ..]`. Region parameter: `f32[batch, axis, ..]`. Yields: a vector
+//! `f32[batch, ..]`, then numbers `f32[batch]`. Results: the same types, then a tape exactly when the body saves.
+//!
 //! **`unwind`.** Operands: the tape of a forward loop, `carried` cotangents, `outputs` cotangents `[batch, over, ..]`.
 //! Region parameters: the carried types, one slice per output, then the saved values of the forward loop. Yields: the
 //! carried types, `slices` of type `[batch, axis, ..]`, then captured contributions. Results: the same with `over`
-//! for `axis` in the slices.
+//! for `axis` in the slices. Of a `fold`, the one carried value is a vector `[batch, ..]` as operand and parameter, nodes
+//! `[batch, axis, ..]` as yielded value and nodes `[batch, over, ..]` as result; outputs are `f32[batch]`, and there are no slices.
 //!
 //! A graph without violations runs through every pass and the cost rules without panic. Not checked: element kinds of
 //! operands beyond what shape rules ask, and whether a stream is meant to be shared.
@@ -76,6 +80,7 @@ pub fn verify(graph: &Graph) -> Result<(), Vec<Violation>> {
             match graph.node(node).op {
                 Op::Recur => checker.recur(node),
                 Op::Chunks => checker.chunks(node),
+                Op::Fold => checker.fold(node),
                 Op::Unwind => checker.unwind(node),
                 _ => {}
             }
@@ -146,8 +151,8 @@ impl Checker<'_> {
         if node.op.has(Flag::Leaf) && node.region != MAIN {
             self.say(id, "inputs and parameters lie in the outermost region");
         }
-        if node.op == Op::Save && !matches!(owner, Some(Op::Recur | Op::Chunks)) {
-            self.say(id, "`save` lies in the body of `recur` or `chunks`");
+        if node.op == Op::Save && !matches!(owner, Some(Op::Recur | Op::Chunks | Op::Fold)) {
+            self.say(id, "`save` lies in the body of `recur`, `chunks` or `fold`");
         }
         let expected = if node.region == MAIN { Op::Return } else { Op::Yield };
         if node.op.has(Flag::Terminator) && node.op != expected {
@@ -336,6 +341,50 @@ impl Checker<'_> {
         self.expect(id, "results", &self.types(&node.results), &[carried, &outputs, &tape].concat());
     }
 
+    fn fold(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let (Some(over), Some(axis)) = (word(node, "over"), word(node, "axis")) else { return };
+        let [nodes] = &self.types(&node.operands)[..] else { return self.say(id, "a fold has one operand") };
+        let (params, yields) = self.bodies(id);
+        let inside = replace_axis(nodes, over, axis).filter(Type::is_real);
+        let Some(inside) = inside else {
+            return self.say(id, format!("a fold takes f32[batch, {over}, ..], not {nodes}"));
+        };
+        self.expect(id, "region parameters", &params, &[inside]);
+        let numbers = vec![Type::real([Dim::sym(BATCH)]); yields.len().saturating_sub(1)];
+        let given = [vec![without_axis(nodes)], numbers].concat();
+        self.expect(id, "yielded values", &yields, &given);
+        let tape: Vec<Type> = self.tape_type(id).into_iter().collect();
+        self.expect(id, "results", &self.types(&node.results), &[given, tape].concat());
+    }
+
+    /// The `unwind` of `forward`, which is a fold.
+    fn unwind_fold(&mut self, id: NodeId, forward: NodeId) {
+        let node = self.graph.node(id);
+        let forward = self.graph.node(forward);
+        let parts = loops::layout(self.graph, id);
+        let (Some(nodes), Some(body)) = (forward.operands.first(), forward.body) else { return };
+        let nodes = self.graph.ty(*nodes).clone();
+        let save = loops::save(self.graph, body);
+        let saved = save.map_or(vec![], |s| self.types(&self.graph.node(s).operands));
+        let numbers = vec![Type::real([Dim::sym(BATCH)]); parts.sliced];
+        let seeds = [vec![without_axis(&nodes); parts.carried], numbers].concat();
+        self.expect(id, "operands", &self.types(&node.operands), &[vec![Type::Tape], seeds.clone()].concat());
+        let (params, yields) = self.bodies(id);
+        self.expect(id, "region parameters", &params, &[seeds, saved].concat());
+        let (over, axis) = (word(node, "over").unwrap_or_default(), word(node, "axis").unwrap_or_default());
+        let Some(inside) = replace_axis(&nodes, over, axis) else {
+            return self.say(id, format!("the nodes of the fold have no axis {over}"));
+        };
+        if parts.carried > 1 || parts.carried > yields.len() {
+            return self.say(id, format!("{} carried values of a fold", parts.carried));
+        }
+        let (kept, captured) = yields.split_at(parts.carried);
+        self.expect(id, "yielded carried values", kept, &vec![inside; parts.carried]);
+        let results = [vec![nodes; parts.carried], captured.to_vec()].concat();
+        self.expect(id, "results", &self.types(&node.results), &results);
+    }
+
     fn unwind(&mut self, id: NodeId) {
         let node = self.graph.node(id);
         let (over, axis) = (word(node, "over").unwrap_or_default(), word(node, "axis").unwrap_or_default());
@@ -343,6 +392,13 @@ impl Checker<'_> {
         let Some(forward) = node.operands.first().and_then(|t| loops::forward(self.graph, *t)) else {
             return self.say(id, "the first operand is not the tape of a forward loop");
         };
+        let of_fold = self.graph.node(forward).op == Op::Fold;
+        if of_fold != node.attrs.contains_key("arity") {
+            return self.say(id, "an `unwind` has the `arity` of its forward loop exactly when that is a fold");
+        }
+        if of_fold {
+            return self.unwind_fold(id, forward);
+        }
         let save = self.graph.node(forward).body.and_then(|b| loops::save(self.graph, b));
         let saved = save.map_or(vec![], |s| self.types(&self.graph.node(s).operands));
         let parts = loops::layout(self.graph, id);
@@ -385,6 +441,12 @@ fn replace_axis(ty: &Type, from: &str, to: &str) -> Option<Type> {
     Some(Type::Tensor(*elem, dims))
 }
 
+/// The type without its second axis.
+fn without_axis(ty: &Type) -> Type {
+    let dims = ty.dims().iter().enumerate().filter(|(n, _)| *n != 1).map(|(_, d)| d.clone());
+    Type::real(dims.collect::<Vec<_>>())
+}
+
 fn framed(symbol: &str) -> &str {
     symbol.trim_end_matches("+2")
 }
@@ -404,9 +466,13 @@ fn list(types: &[Type]) -> String {
 fn required(op: Op) -> &'static [&'static str] {
     match op {
         Op::Chunks => &["carried", "over", "axis"],
+        Op::Fold => &["arity", "over", "axis"],
         Op::Unwind => &[],
         Op::Attention | Op::AttentionGrad => &["heads"],
         Op::Rotate => &["kind", "heads"],
+        Op::Param => &["name", "init"],
+        Op::Dropout => &["p", "stream"],
+        Op::OffsetAttention | Op::OffsetAttentionGrad => &[],
         Op::HaltTest => &["threshold"],
         Op::Return => &["names"],
         op => op.def().attrs,
@@ -418,15 +484,20 @@ fn wrong_kind(name: &str, attr: &Attr) -> Option<&'static str> {
     let text = attr.text();
     let one_of = |words: &[&str]| text.is_some_and(|t| words.contains(&t));
     let (fits, expected) = match name {
-        "name" | "names" | "param" | "axis" | "over" => (text.is_some(), "a name"),
-        "rank" | "start" | "width" | "carried" | "outputs" | "slices" => {
+        "name" | "names" | "param" | "axis" | "over" | "group" => (text.is_some(), "a name"),
+        "rank" | "start" | "width" | "carried" | "outputs" | "slices" | "lag" => {
             (attr.int().is_some_and(|n| n >= 0), "a count")
         }
         "heads" | "size" | "count" => (attr.int().is_some_and(|n| n > 0), "a positive count"),
+        "arity" => (attr.int().is_some_and(|n| n > 1), "a count above 1"),
+        "last" => (one_of(&["merge", "strict"]), "`merge` or `strict`"),
+        "plan" => (one_of(&["row", "batch"]), "`row` or `batch`"),
         "p" | "dropout" => (attr.float().is_some_and(|p| (0.0..1.0).contains(&p)), "a probability below 1"),
         "value" | "by" | "eps" | "threshold" => (attr.float().is_some(), "a number"),
-        "when" | "transpose" => (one_of(&["true", "false"]), "`true` or `false`"),
+        "when" | "transpose" | "flat" | "tied" => (one_of(&["true", "false"]), "`true` or `false`"),
+        "side" => (one_of(&["left", "right"]), "`left` or `right`"),
         "at" => (one_of(&["first", "last"]), "`first` or `last`"),
+        "position" => (one_of(&["relative_xl"]), "`relative_xl`"),
         "act" => (one_of(&["gelu", "relu"]), "`gelu` or `relu`"),
         _ => (true, ""),
     };

@@ -69,6 +69,8 @@ pub(crate) struct Lower<'a> {
     binding: &'a Binding,
     streams: i64,
     axes: usize,
+    /// Balanced folds around the current place.
+    pub(crate) folds: usize,
     /// Width of the states, from `embed`.
     pub(crate) width: usize,
     /// Dropout on the output of every attention, before the residual sum.
@@ -91,6 +93,7 @@ impl<'a> Lower<'a> {
             binding,
             streams: 0,
             axes: 0,
+            folds: 0,
             width: 0,
             residual_dropout: 0.0,
             halted: vec![],
@@ -122,16 +125,17 @@ impl<'a> Lower<'a> {
         out
     }
 
-    /// Runs `body` with new nodes going to `region`; halting recurrences met inside are returned with its result.
+    /// Runs `body` with new nodes going to `region`; halting recurrences met inside are returned with its result. A memory
+    /// made inside is not seen outside.
     pub(crate) fn inside<R>(
         &mut self,
         region: RegionId,
         body: impl FnOnce(&mut Self) -> Result<R, Misfit>,
     ) -> Result<(R, Vec<Halted>), Misfit> {
         let outer = std::mem::replace(&mut self.region, region);
-        let halted = std::mem::take(&mut self.halted);
+        let (halted, memory) = (std::mem::take(&mut self.halted), self.memory);
         let out = body(self);
-        self.region = outer;
+        (self.region, self.memory) = (outer, memory);
         let inner = std::mem::replace(&mut self.halted, halted);
         Ok((out?, inner))
     }
@@ -179,13 +183,46 @@ impl<'a> Lower<'a> {
         self.leaf(Op::Param, &full, Attrs::from([("init", init)]), Type::real(dims))
     }
 
+    /// A parameter that belongs to a group which optimisers can treat apart.
+    pub(crate) fn param_of(
+        &mut self,
+        group: &str,
+        name: &str,
+        dims: impl Into<Vec<Dim>>,
+        init: Attr,
+    ) -> Result<Value, Misfit> {
+        let full = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
+        self.leaf(Op::Param, &full, Attrs::from([("init", init), ("group", group.into())]), Type::real(dims))
+    }
+
     /// Dropout with probability `p`; nothing when that is 0.
     pub(crate) fn dropout(&mut self, x: Value, p: f64) -> Result<Value, Misfit> {
+        self.dropout_with(x, p, &[])
+    }
+
+    /// Dropout that falls on whole channels of a row.
+    pub(crate) fn tied_dropout(&mut self, x: Value, p: f64) -> Result<Value, Misfit> {
+        self.dropout_with(x, p, &[("tied", "true")])
+    }
+
+    fn dropout_with(&mut self, x: Value, p: f64, more: &[(&'static str, &str)]) -> Result<Value, Misfit> {
         if p == 0.0 {
             return Ok(x);
         }
-        let attrs = Attrs::from([("p", p.into()), ("stream", self.stream())]);
+        let mut attrs = Attrs::from([("p", p.into()), ("stream", self.stream())]);
+        attrs.extend(more.iter().map(|(name, word)| (*name, Attr::from(*word))));
         self.one(Op::Dropout, &[x], attrs)
+    }
+
+    /// `width` channels from `start` on.
+    pub(crate) fn channels(&mut self, x: Value, start: usize, width: usize) -> Result<Value, Misfit> {
+        self.one(Op::Slice, &[x], Attrs::from([("start", start.into()), ("width", width.into())]))
+    }
+
+    /// `x sigmoid(x)`.
+    pub(crate) fn silu(&mut self, x: Value) -> Result<Value, Misfit> {
+        let gate = self.one(Op::Sigmoid, &[x], Attrs::new())?;
+        self.one(Op::Mul, &[x, gate], Attrs::new())
     }
 
     /// A stream of random numbers that no other node has.
@@ -194,10 +231,23 @@ impl<'a> Lower<'a> {
         Attr::Int(self.streams)
     }
 
-    /// A name for the ragged axis of a chunk recurrence: `chunk`, then `chunk.2`, ...
-    pub(crate) fn chunk_axis(&mut self) -> String {
+    /// A name for the ragged axis inside a loop over pieces of a row: `chunk`, then `chunk.2`, ...
+    pub(crate) fn new_axis(&mut self, name: &str) -> String {
         self.axes += 1;
-        if self.axes == 1 { "chunk".to_owned() } else { format!("chunk.{}", self.axes) }
+        if self.axes == 1 { name.to_owned() } else { format!("{name}.{}", self.axes) }
+    }
+
+    /// The ragged axis of a sequence.
+    pub(crate) fn ragged(&self, state: Value) -> Result<String, Misfit> {
+        let axis = self.graph.ty(state).ragged().map(str::to_owned);
+        axis.ok_or_else(|| Misfit("only a sequence can be cut into pieces".to_owned()))
+    }
+
+    /// The type of a sequence with another ragged axis.
+    pub(crate) fn with_axis(&self, state: Value, axis: &str) -> Type {
+        let mut dims = self.graph.ty(state).dims().to_vec();
+        dims[1] = Dim::sym(axis);
+        Type::real(dims)
     }
 
     /// A linear layer `y = x w^T (+ bias)`, with the parameters `name.weight` and `name.bias`.
@@ -257,6 +307,8 @@ pub(crate) enum LinearInit {
     Xavier,
     /// Uniform in +-1/sqrt(inputs), weight and bias.
     FanIn,
+    /// Normal with this standard deviation, bias 0.
+    Normal(f64),
 }
 
 impl LinearInit {
@@ -265,11 +317,13 @@ impl LinearInit {
         if block.word("init") == Some("fan_in") { Self::FanIn } else { Self::Xavier }
     }
 
-    fn weight(&self, inputs: &Dim) -> Attr {
+    /// The start of the weight.
+    pub(crate) fn weight(&self, inputs: &Dim) -> Attr {
         match self {
             Self::Projection(gain) => Attr::call("xavier", [(*gain).into()]),
             Self::Xavier => Attr::call("xavier", [1.0.into()]),
             Self::FanIn => fan_in(inputs),
+            Self::Normal(std) => Attr::call("normal", [(*std).into()]),
         }
     }
 
@@ -278,6 +332,7 @@ impl LinearInit {
             Self::Projection(_) => None,
             Self::Xavier => Some(Attr::call("normal", [1e-6.into()])),
             Self::FanIn => Some(fan_in(inputs)),
+            Self::Normal(_) => Some("zeros".into()),
         }
     }
 }

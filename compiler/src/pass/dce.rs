@@ -3,8 +3,8 @@
 //! One marking finds the live values, then one sweep removes the rest, so that values that only feed each other around
 //! a loop die together. A loop's interface shrinks part by part: carried values, sequences, outputs, saved values
 //! with the parameters of the `unwind` that reads them, slices and captured contributions. What tells a loop
-//! how many rows and tokens there are stays: one carried value of a `recur`, one sequence of a `chunks`, the tape of
-//! an `unwind`.
+//! how many rows and tokens there are stays: one carried value of a `recur`, one sequence of a `chunks`, the nodes of a
+//! `fold`, the tape of an `unwind`.
 
 use std::collections::BTreeSet;
 
@@ -81,7 +81,7 @@ impl Marks<'_> {
             self.need(owner);
         }
         match n.op {
-            Op::Recur | Op::Chunks | Op::Unwind => self.need_loop(node),
+            Op::Recur | Op::Chunks | Op::Fold | Op::Unwind => self.need_loop(node),
             Op::Yield | Op::Save => {}
             _ => n.operands.iter().for_each(|v| self.want(*v)),
         }
@@ -161,7 +161,7 @@ impl Marks<'_> {
             let params = self.graph.params(body);
             let parts = loops::layout(self.graph, node);
             let range = match n.op {
-                Op::Recur => 0..parts.carried,
+                Op::Recur | Op::Fold => 0..parts.carried,
                 Op::Chunks => parts.carried..parts.carried + parts.sliced,
                 _ => continue,
             };
@@ -233,7 +233,7 @@ impl Shrunk {
         let op = graph.node(node).op;
         let count = |list: &[bool]| list.iter().filter(|k| **k).count();
         let carried = count(&self.params[..parts.carried]);
-        if op != Op::Recur {
+        if !matches!(op, Op::Recur | Op::Fold) {
             graph.set_attr(node, "carried", carried.into());
         }
         if op == Op::Unwind {

@@ -201,7 +201,8 @@ impl Differentiator<'_> {
         let params = self.graph.params(body).to_vec();
         let mut results = vec![];
         for (k, &n) in carried.iter().enumerate() {
-            let like = self.graph.params(back)[k];
+            // Of a fold, what goes in has another type than what comes out.
+            let like = if node.op == Op::Fold { params[n] } else { self.graph.params(back)[k] };
             let cotangent = local.get(&params[n]).copied();
             results.push(cotangent.unwrap_or_else(|| self.zeros(inner, label, like)));
         }
@@ -215,7 +216,7 @@ impl Differentiator<'_> {
 
         prune(self.graph, back);
         self.tape(id, body, back);
-        let mut types: Vec<Type> = carried.iter().map(|n| self.graph.ty(node.results[*n]).clone()).collect();
+        let mut types: Vec<Type> = carried.iter().map(|n| self.graph.ty(node.operands[*n]).clone()).collect();
         types.extend(slices.iter().map(|n| self.graph.ty(node.operands[*n]).clone()));
         types.extend(captured.iter().map(|v| self.graph.ty(*v).clone()));
         let new = self.unwind_node(id, back, place, dy, (&carried, &outputs, slices.len()), types);
@@ -247,7 +248,7 @@ impl Differentiator<'_> {
             ("outputs", outputs.len().into()),
             ("slices", slices.into()),
         ]);
-        for name in ["axis", "over", "bound", "size", "count"] {
+        for name in ["axis", "over", "bound", "size", "count", "arity", "last", "plan"] {
             attrs.extend(node.attrs.get(name).map(|a| (name, a.clone())));
         }
         NewNode { op: Op::Unwind, operands, attrs, types, body: Some(back), label: node.label }

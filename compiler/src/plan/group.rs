@@ -50,12 +50,13 @@ pub struct Roles {
 /// The roles of an op that works unit by unit; `None` for any other.
 pub fn roles(op: Op) -> Option<Roles> {
     let (whole, sums): (&[usize], &[usize]) = match op {
-        Op::Linear | Op::LayerNorm => (&[1, 2], &[]),
+        Op::Linear | Op::LayerNorm | Op::Affine => (&[1, 2], &[]),
         Op::LinearGradInput => (&[1], &[]),
         Op::LayerNormGrad => (&[1], &[1, 2]),
         Op::ColumnSum => (&[], &[0]),
         Op::Concat | Op::Slice | Op::Pad | Op::Dropout | Op::Rotate => (&[], &[]),
-        Op::Gelu | Op::Relu | Op::Sigmoid | Op::GeluGrad | Op::ReluGrad | Op::SigmoidGrad => (&[], &[]),
+        Op::Gelu | Op::GeluTanh | Op::Relu | Op::Sigmoid => (&[], &[]),
+        Op::GeluGrad | Op::GeluTanhGrad | Op::ReluGrad | Op::SigmoidGrad => (&[], &[]),
         Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Scale | Op::Offset => (&[], &[]),
         Op::Lerp | Op::Gate | Op::LerpGrad | Op::GateGrad => (&[], &[]),
         _ => return None,

@@ -3,7 +3,7 @@
 //! Where mask and bias see positions only through their distance, they are evaluated once per distance. Else the bias is evaluated
 //! for every pair of a query and a key.
 
-use rtc_compiler::expr::{Env, EvalError, Expr, Value as Number, eval, flat, slope};
+use rtc_compiler::expr::{Env, EvalError, Expr, Value as Number, eval, flat, reach, slope};
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::Elem;
 
@@ -12,7 +12,7 @@ use super::mask::{Bias, Rule, mark, place};
 use super::storage::{Buffer, Element, List};
 use super::{Executor, Fault, Memory};
 use crate::kernel::attention::{
-    Attention, MaskKind, MaskRow, Offsets, ProbabilityDropout, ScoreBias, attention_grad_with, attention_with,
+    Attention, MaskKind, MaskRow, Offsets, ProbabilityDropout, ScoreBias, Scores, attention_grad_with, attention_with,
 };
 
 /// No table has this number: nothing is differentiated.
@@ -81,10 +81,13 @@ impl<T: Element> Executor<T> {
     /// `attention`.
     pub(super) fn attention(&mut self, c: &Call<'_>) -> Result<(), Fault> {
         let mut out = self.fresh(c, 0);
+        let codes = self.codes(c);
         self.with_attention(c, 3, |m, spec, bias, _| {
             let inputs = [0, 1, 2].map(|n| m.real(c.operand(n)));
             let (queries, keys) = (c.axis(0), c.axis(1));
-            attention_with(spec, bias, inputs, &queries.offsets, &keys.offsets, &mut out);
+            let relative = codes.as_ref().map(|codes| codes.relative(codes.shifts().map(|v| m.real(v))));
+            let scores = Scores { bias: *bias, relative };
+            attention_with(spec, &scores, inputs, &queries.offsets, &keys.offsets, &mut out);
         })?;
         self.put(c, 0, out);
         Ok(())
@@ -94,27 +97,39 @@ impl<T: Element> Executor<T> {
     pub(super) fn attention_grad(&mut self, c: &Call<'_>) -> Result<(), Fault> {
         let [mut dq, mut dk, mut dv] = [0, 1, 2].map(|n| self.fresh(c, n));
         let arena = self.arena.clone();
-        let mut sums = arena.filled(0, T::ZERO);
+        let (mut sums, mut more) = (arena.filled(0, T::ZERO), None);
+        let codes = self.codes(c);
         self.with_attention(c, 4, |m, spec, bias, scored| {
             let inputs = [0, 1, 2, 3].map(|n| m.real(c.operand(n)));
             let (queries, keys) = (c.axis(0), c.axis(1));
-            let mut partial = arena.take(c.env.rows() * spec.heads * bias.gradients());
+            let relative = codes.as_ref().map(|codes| codes.relative(codes.shifts().map(|v| m.real(v))));
+            let scores = Scores { bias: *bias, relative };
+            let width = scores.gradients(spec.head_width);
+            let mut partial = arena.take(c.env.rows() * spec.heads * width);
             let out = [dq.as_mut_slice(), dk.as_mut_slice(), dv.as_mut_slice()];
-            attention_grad_with(spec, bias, inputs, &queries.offsets, &keys.offsets, out, &mut partial);
+            attention_grad_with(spec, &scores, inputs, &queries.offsets, &keys.offsets, out, &mut partial);
+            if width == 0 {
+                return;
+            }
+            let heads = over_rows(&mut partial, spec.heads * width);
             if let Some(scored) = scored {
                 sums = arena.filled(scored.len(), T::ZERO);
-                gathered(spec, bias, scored, &mut partial, &mut sums);
+                gathered(spec, bias, scored, heads, width, &mut sums);
             }
+            more = codes.as_ref().map(|codes| codes.gradients(spec, heads, width, self));
         })?;
         for (n, grad) in [dq, dk, dv].into_iter().enumerate() {
             self.put(c, n, grad);
         }
-        let mut from = 0;
-        for n in 3..c.node.results.len() {
+        let (mut from, mut n) = (0, 3);
+        while from < sums.len() {
             let len = c.env.extent(c.ty(c.node.results[n]));
             let table = self.arena.copy(&sums[from..from + len]);
-            from += len;
             self.put(c, n, table);
+            (from, n) = (from + len, n + 1);
+        }
+        for (at, grad) in more.into_iter().flatten().enumerate() {
+            self.put(c, n + at, grad);
         }
         Ok(())
     }
@@ -142,11 +157,12 @@ impl<T: Element> Executor<T> {
         };
         let rule = rule.as_ref().map_err(|e| Fault::Batch(e.clone()))?;
         let first = rule.bias.as_ref().map_or(c.node.operands.len(), |bias| bias.first);
-        let tables = self.arena.list(c.node.operands[first..].iter().map(|v| self.memory.real(*v)));
+        let count = rule.bias.as_ref().map_or(0, |bias| bias.sizes.len());
+        let tables = self.arena.list(c.node.operands[first..first + count].iter().map(|v| self.memory.real(*v)));
         let scored = rule.bias.as_ref().map(|bias| Scored { bias, step, tables: &tables });
         if rule.by_distance {
             let found = self.distances(c, rule, scored.as_ref(), step);
-            let mask = MaskKind::Offsets(Offsets { list: &found.list, seen: &found.seen });
+            let mask = MaskKind::Offsets(Offsets { list: &found.list, seen: &found.seen, few: rule.few });
             let first = found.list.first().copied().unwrap_or(0);
             let by_offset = ScoreBias::ByOffset { values: &found.values, first, span: found.seen.len() };
             let bias = if scored.is_some() { by_offset } else { ScoreBias::None };
@@ -154,7 +170,9 @@ impl<T: Element> Executor<T> {
             return Ok(());
         }
         let marked = rule.expr.as_ref().map(|expr| move |at, seen: &mut [bool]| mark(expr, step, at, seen));
-        let mask = marked.as_ref().map_or(named, |marked| MaskKind::Dense(marked));
+        let near = rule.expr.as_ref().map(|expr| move |at: MaskRow| reach(expr, &place(at, step), usize::MAX));
+        let both = marked.as_ref().zip(near.as_ref());
+        let mask = both.map_or(named, |(rule, reach)| MaskKind::Within { reach, rule });
         let Some(scored) = &scored else {
             f(&self.memory, &with(mask), &ScoreBias::None, None);
             return Ok(());
@@ -163,14 +181,14 @@ impl<T: Element> Executor<T> {
         let values = |at: MaskRow, by: T, scores: &mut [T]| {
             let env = place(at, step);
             for (j, score) in scores.iter_mut().enumerate() {
-                let found = scored.value(&Env { j: j as i64, ..env });
+                let found = scored.value(&Env { j: env.j + j as i64, ..env });
                 *score += found.map_or(T::NEG_INFINITY, |value| T::from_f64(value) * by);
             }
         };
         let slopes = |at: MaskRow, by: T, d: &[T], sums: &mut [T]| {
             let env = place(at, step);
             for (j, d) in d.iter().enumerate().filter(|(_, d)| **d != T::ZERO) {
-                scored.add_slopes(&Env { j: j as i64, ..env }, (*d * by).to_f64(), sums);
+                scored.add_slopes(&Env { j: env.j + j as i64, ..env }, (*d * by).to_f64(), sums);
             }
         };
         let bias = ScoreBias::Dense { rule: &values, grad: &slopes, learned: scored.len() };
@@ -212,28 +230,33 @@ impl<T: Element> Executor<T> {
     }
 }
 
-/// The gradients of the tables, from those of every row and head, which are added up row by row.
+/// Adds the gradients of all rows, which have `width` numbers each, into those of the first one.
+fn over_rows<T: Element>(partial: &mut [T], width: usize) -> &[T] {
+    let (total, rest) = partial.split_at_mut(width.min(partial.len()));
+    for row in rest.chunks_exact(width) {
+        total.iter_mut().zip(row).for_each(|(sum, x)| *sum += *x);
+    }
+    total
+}
+
+/// The gradients of the tables, from those of every head, which follow one another every `width` numbers.
 fn gathered<T: Element>(
     spec: &Attention<'_>,
     bias: &ScoreBias<'_, T>,
     scored: &Scored<'_, T>,
-    partial: &mut [T],
+    heads: &[T],
+    width: usize,
     sums: &mut [T],
 ) {
-    let (ScoreBias::ByOffset { first, span, .. }, MaskKind::Offsets(offsets)) = (bias, &spec.mask) else {
-        for part in partial.chunks_exact(sums.len().max(1)) {
+    let (ScoreBias::ByOffset { first, .. }, MaskKind::Offsets(offsets)) = (bias, &spec.mask) else {
+        for part in heads.chunks_exact(width) {
             sums.iter_mut().zip(part).for_each(|(sum, x)| *sum += *x);
         }
         return;
     };
-    let (total, rest) = partial.split_at_mut((spec.heads * span).min(partial.len()));
-    for row in rest.chunks_exact(total.len().max(1)) {
-        total.iter_mut().zip(row).for_each(|(sum, x)| *sum += *x);
-    }
-    for head in 0..spec.heads {
+    for (head, part) in heads.chunks_exact(width).enumerate() {
         for distance in offsets.list {
-            let at = head * span + (distance - first) as usize;
-            let by = total[at].to_f64();
+            let by = part[(distance - first) as usize].to_f64();
             if by != 0.0 {
                 scored.add_slopes(&apart(*distance, scored.step, head), by, sums);
             }

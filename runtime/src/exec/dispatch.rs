@@ -1,5 +1,6 @@
 //! From a node to a kernel: the one exhaustive match over the op table.
 
+use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Elem};
 use rtc_compiler::plan::{Plan, Step};
@@ -26,6 +27,7 @@ impl<T: Element> Executor<T> {
                 let width = c.last(1);
                 embedding::gather(e.memory.real(c.operand(1)), e.memory.index(c.operand(0)), width, y);
             }),
+            Op::AddPosition => self.add_position(&c)?,
             Op::Frame => self.produce(&c, |e, c, y| {
                 let m = &e.memory;
                 embedding::frame(
@@ -38,6 +40,11 @@ impl<T: Element> Executor<T> {
             }),
             Op::Expand => self.produce(&c, |e, c, y| embedding::expand(e.memory.real(c.operand(0)), c.env.rows(), y)),
             Op::Mean => self.pooled(&c, |x, offsets, d, y| pool::mean(x, offsets, d, y)),
+            Op::Sum => self.pooled(&c, |x, offsets, d, y| pool::sum(x, offsets, d, y)),
+            Op::Spread => {
+                let (axis, width) = (c.axis(1), if c.ty(c.operand(0)).dims().len() > 1 { c.last(0) } else { 1 });
+                self.produce(&c, |e, c, y| pool::spread(e.memory.real(c.operand(0)), &axis.offsets, width, y));
+            }
             Op::CumulativeMean => self.pooled(&c, |x, offsets, d, y| pool::cumulative_mean(x, offsets, d, y)),
             Op::Position => {
                 let at = if c.word("at") == "first" { pool::End::First } else { pool::End::Last };
@@ -47,7 +54,7 @@ impl<T: Element> Executor<T> {
                 let mut place = self.arena.take(env.extent(c.ty(node.results[0])));
                 self.pooled(&c, |x, offsets, d, y| pool::max_pool(x, offsets, d, y, &mut place));
             }
-            Op::Squeeze | Op::Unsqueeze => {
+            Op::Squeeze | Op::Unsqueeze | Op::Detach => {
                 let same = self.value(c.operand(0));
                 self.memory.set(node.results[0], same);
             }
@@ -55,7 +62,9 @@ impl<T: Element> Executor<T> {
 
             Op::Linear
             | Op::LayerNorm
+            | Op::Affine
             | Op::Gelu
+            | Op::GeluTanh
             | Op::Relu
             | Op::Sigmoid
             | Op::Add
@@ -75,6 +84,7 @@ impl<T: Element> Executor<T> {
             | Op::ColumnSum
             | Op::LayerNormGrad
             | Op::GeluGrad
+            | Op::GeluTanhGrad
             | Op::ReluGrad
             | Op::SigmoidGrad
             | Op::LerpGrad
@@ -95,6 +105,8 @@ impl<T: Element> Executor<T> {
             }),
             Op::AddScaled => self.add_scaled(&c),
             Op::Attention => self.attention(&c)?,
+            Op::OffsetAttention => self.offset_attention(&c),
+            Op::S4d | Op::Ema => self.scan(&c),
 
             Op::HaltTest => self.halt_test(&c),
             Op::And => {
@@ -109,6 +121,12 @@ impl<T: Element> Executor<T> {
                 self.put_truth(&c, any);
             }
 
+            Op::Several => {
+                let axis = c.axis(0);
+                let several = self.arena.list((0..env.rows()).map(|r| u8::from(axis.len(r) > 1)));
+                self.put_truth(&c, several);
+            }
+
             Op::CrossEntropy => self.loss(&c, loss::cross_entropy),
             Op::BinaryCrossEntropy => self.loss(&c, loss::binary_cross_entropy),
             Op::Average => self.produce(&c, |e, c, y| {
@@ -119,6 +137,8 @@ impl<T: Element> Executor<T> {
 
             Op::Recur => self.recur(node, env)?,
             Op::Chunks => self.chunks(node, env)?,
+            Op::Fold => self.fold(node, env)?,
+            Op::Unwind if Cut::of(node).is_some() => self.unfold(step, node, env)?,
             Op::Unwind => self.unwind(step, node, env)?,
             Op::Yield | Op::Save | Op::Return => {}
 
@@ -128,11 +148,19 @@ impl<T: Element> Executor<T> {
                 product::outer(x, dy, y, dy.len() / n, k, n, write);
             }),
             Op::AttentionGrad => self.attention_grad(&c)?,
+            Op::OffsetAttentionGrad => self.offset_attention_grad(&c),
+            Op::S4dGrad | Op::EmaGrad => self.scan_grad(&c),
             Op::EmbedGrad => self.reduce(&c, |e, c, y, write| {
                 if write == Write::Replace {
                     y.fill(T::ZERO);
                 }
                 embedding::scatter_add(e.real(c.operand(1)), e.index(c.operand(0)), c.last(1), y);
+            }),
+            Op::AddPositionGrad => self.reduce(&c, |e, c, y, write| {
+                if write == Write::Replace {
+                    y.fill(T::ZERO);
+                }
+                embedding::add_position_grad(e.real(c.operand(0)), &c.axis(0).offsets, c.last(0), y);
             }),
             Op::FrameGrad => self.frame_grad(&c),
             Op::SumBatch => self.reduce(&c, |e, c, y, write| {
@@ -180,7 +208,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// An op with one real result.
-    fn produce(&mut self, c: &Call<'_>, f: impl FnOnce(&Self, &Call<'_>, &mut [T])) {
+    pub(super) fn produce(&mut self, c: &Call<'_>, f: impl FnOnce(&Self, &Call<'_>, &mut [T])) {
         let mut out = self.fresh(c, 0);
         f(self, c, out.as_mut_slice());
         self.put(c, 0, out);
@@ -300,7 +328,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// The n-th result: added to its parameter's gradient where the plan says so, else put into the table.
-    fn put_or_add(&mut self, c: &Call<'_>, n: usize, buffer: Buffer<T>) {
+    pub(super) fn put_or_add(&mut self, c: &Call<'_>, n: usize, buffer: Buffer<T>) {
         match c.step.into[n] {
             Some(param) => {
                 let range = self.by_index[param].clone();
@@ -308,6 +336,31 @@ impl<T: Element> Executor<T> {
             }
             None => self.put(c, n, buffer),
         }
+    }
+
+    /// Codes of positions: learned ones, as far as their table reaches, or sines and cosines.
+    fn add_position(&mut self, c: &Call<'_>) -> Result<(), Fault> {
+        let axis = c.axis(0);
+        let longest = (0..c.env.rows()).map(|row| axis.len(row)).max().unwrap_or(0);
+        let width = c.last(0);
+        let learned = c.node.operands.get(1).copied();
+        match learned {
+            Some(table) => {
+                let known = c.ty(table).dims()[0].fixed().unwrap_or(0);
+                if longest > known {
+                    let cure = "give `embed` more `positions`, or other positions";
+                    return Err(Fault::Batch(format!(
+                        "a row has {longest} tokens, and the model has learned {known} positions: {cure}"
+                    )));
+                }
+            }
+            None => self.waves.extend_to(width, longest),
+        }
+        self.produce(c, |e, c, y| {
+            let table = learned.map_or_else(|| e.waves.of(width), |table| e.memory.real(table));
+            embedding::add_position(e.memory.real(c.operand(0)), &axis.offsets, table, width, y);
+        });
+        Ok(())
     }
 
     fn frame_grad(&mut self, c: &Call<'_>) {

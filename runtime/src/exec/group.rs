@@ -15,7 +15,7 @@ use super::Executor;
 use super::call::Call;
 use super::rows::Env;
 use super::storage::{Buffer, Element};
-use crate::kernel::dropout::{Keep, dropout};
+use crate::kernel::dropout::{Keep, dropout, tied_dropout};
 use crate::kernel::gate::{self, Gated, GatedGrad};
 use crate::kernel::parallel::{block, each};
 use crate::kernel::position::{Direction, PositionKind, Table, rotate};
@@ -54,6 +54,7 @@ enum Lane<T> {
 /// What a step does to a block. Pointers are to operands that every unit needs whole.
 #[derive(Debug)]
 enum Kernel<T> {
+    Affine { gain: *const [T], bias: Option<*const [T]> },
     Linear { w: *const Packed<T>, bias: Option<*const [T]> },
     Narrow { w: *const [T], bias: Option<*const [T]> },
     GradInput { w: *const Packed<T> },
@@ -69,7 +70,7 @@ enum Kernel<T> {
     Concat,
     Slice(usize),
     Pad(usize),
-    Dropout { keep: Keep<T>, key: Key },
+    Dropout { keep: Keep<T>, key: Key, tied: bool },
     Rotate { table: *const Table<T>, heads: usize, direction: Direction, from_row: bool },
 }
 
@@ -87,7 +88,7 @@ pub(super) struct Partial<T: Element> {
 /// A weight in the order of its product, with the version of the parameters it was made from.
 #[derive(Debug, Default)]
 pub(super) struct Pack<T: Real> {
-    packed: Packed<T>,
+    pub(super) packed: Packed<T>,
     version: Option<u64>,
 }
 
@@ -200,7 +201,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// A parameter is packed once per version; any other matrix each time.
-    fn pack(&mut self, w: Value, orientation: Orientation, width: usize) {
+    pub(super) fn pack(&mut self, w: Value, orientation: Orientation, width: usize) {
         let version = self.memory.is_parameter(w).then_some(self.version);
         let pack = self.packs.entry((w, orientation)).or_default();
         if version.is_none() || pack.version != version {
@@ -253,10 +254,13 @@ impl<T: Element> Executor<T> {
             Op::LayerNorm => Kernel::LayerNorm { gain: whole(1), bias: whole(2), eps: c.float("eps") },
             Op::LayerNormGrad => Kernel::LayerNormGrad { gain: whole(1), eps: c.float("eps") },
             Op::ColumnSum => Kernel::ColumnSum,
+            Op::Affine => Kernel::Affine { gain: whole(1), bias: c.node.operands.get(2).map(|_| whole(2)) },
             Op::Gelu => Kernel::Unary(elementwise::gelu),
+            Op::GeluTanh => Kernel::Unary(elementwise::gelu_tanh),
             Op::Relu => Kernel::Unary(elementwise::relu),
             Op::Sigmoid => Kernel::Unary(elementwise::sigmoid),
             Op::GeluGrad => Kernel::Binary(elementwise::gelu_grad),
+            Op::GeluTanhGrad => Kernel::Binary(elementwise::gelu_tanh_grad),
             Op::ReluGrad => Kernel::Binary(elementwise::relu_grad),
             Op::SigmoidGrad => Kernel::Binary(elementwise::sigmoid_grad),
             Op::Add => Kernel::Binary(elementwise::add),
@@ -272,7 +276,11 @@ impl<T: Element> Executor<T> {
             Op::Concat => Kernel::Concat,
             Op::Slice => Kernel::Slice(c.int("start")),
             Op::Pad => Kernel::Pad(c.int("start")),
-            Op::Dropout => Kernel::Dropout { keep: Keep::new(c.float("p")), key: c.env.key.at(c.int("stream") as u64) },
+            Op::Dropout => Kernel::Dropout {
+                keep: Keep::new(c.float("p")),
+                key: c.env.key.at(c.int("stream") as u64),
+                tied: c.word("tied") == "true",
+            },
             Op::Rotate => {
                 let transposed = c.word("transpose") == "true";
                 Kernel::Rotate {
@@ -319,7 +327,8 @@ fn unit_work(c: &Call<'_>) -> usize {
     let widest = c.node.operands.iter().chain(&c.node.results).map(|v| units(c.ty(*v)).1).max().unwrap_or(1);
     match c.node.op {
         Op::Linear | Op::LinearGradInput => c.last(0) * units(c.ty(c.node.results[0])).1 / 4,
-        Op::Gelu | Op::GeluGrad | Op::Sigmoid | Op::Gate | Op::GateGrad | Op::Dropout | Op::LayerNormGrad => 4 * widest,
+        Op::Gelu | Op::GeluGrad | Op::GeluTanh | Op::GeluTanhGrad => 4 * widest,
+        Op::Sigmoid | Op::Gate | Op::GateGrad | Op::Dropout | Op::LayerNormGrad => 4 * widest,
         _ => widest,
     }
 }
@@ -374,6 +383,7 @@ impl<T: Real> Shared<'_, T> {
             let count = block(n, self.size, self.units).len();
             match &task.kernel {
                 Kernel::Linear { w, bias } => linear::linear(a, &**w, bias.map(|b| &*b), y),
+                Kernel::Affine { gain, bias } => channels::affine(a, &**gain, bias.map(|b| &*b), y),
                 Kernel::Narrow { w, bias } => linear::narrow(a, &**w, a.len() / count, bias.map(|b| &*b), y),
                 Kernel::GradInput { w } => product(a, &**w, y, Write::Replace),
                 Kernel::LayerNorm { gain, bias, eps } => norm::layer_norm(a, &**gain, &**bias, *eps, y),
@@ -391,9 +401,12 @@ impl<T: Real> Shared<'_, T> {
                 Kernel::Concat => channels::concat(a, b, a.len() / count, b.len() / count, y),
                 Kernel::Slice(start) => channels::slice(a, a.len() / count, *start, y.len() / count, y),
                 Kernel::Pad(start) => channels::pad(a, a.len() / count, *start, y.len() / count, y),
-                Kernel::Dropout { keep, key } => self.by_row(n, a, y, |row, first, x, y| {
-                    let width = a.len() / count;
-                    dropout(x, *keep, key.at(self.ids[row]), first * width, y);
+                Kernel::Dropout { keep, key, tied } => self.by_row(n, a, y, |row, first, x, y| {
+                    let (width, key) = (a.len() / count, key.at(self.ids[row]));
+                    match tied {
+                        true => tied_dropout(x, *keep, key, width, y),
+                        false => dropout(x, *keep, key, first * width, y),
+                    }
                 }),
                 Kernel::Rotate { table, heads, direction, from_row } => {
                     let e = a.len() / count / heads;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rtc_compiler::expr::{Env, Expr, Value, by_distance, eval, tables};
+use rtc_compiler::expr::{Env, Expr, Value, Var, by_distance, eval, keys, tables};
 use rtc_compiler::ir::graph::{Graph, MAIN, NodeId};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Dim, Elem};
@@ -19,8 +19,10 @@ pub(super) struct Rule {
     pub(super) expr: Option<Expr>,
     /// The bias, where there is one.
     pub(super) bias: Option<Bias>,
-    /// Whether mask and bias see positions only through their distance.
+    /// Whether mask and bias see positions only through their distance, and the mask sees no heads.
     pub(super) by_distance: bool,
+    /// Whether queries see so few keys, and those so far from one another, that going key by key is worth it.
+    pub(super) few: bool,
 }
 
 /// A bias with its tables.
@@ -41,6 +43,9 @@ impl Bias {
     }
 }
 
+/// So many keys side by side are gone through one by one; more of them are worth whole blocks.
+const FEW: usize = 4;
+
 /// The masks, biases and bounds of a graph that are expressions.
 pub(super) fn exprs(graph: &Graph) -> Exprs {
     let of = |id: NodeId| {
@@ -58,8 +63,10 @@ fn rule(graph: &Graph, id: NodeId, expr: Option<&Attr>, bias: Option<&Attr>) -> 
     let expr = expr.map(Expr::try_from).transpose()?;
     let bias = bias.map(|attr| biased(graph, id, attr)).transpose()?;
     let mut parts = expr.iter().chain(bias.as_ref().map(|bias| &bias.expr));
-    let by_distance = parts.all(by_distance);
-    Ok(Rule { expr, bias, by_distance })
+    let by_distance = parts.all(by_distance) && expr.as_ref().is_none_or(|mask| !mask.uses(Var::Head));
+    let seen = expr.as_ref().and_then(keys);
+    let few = seen.is_some_and(|keys| keys.strided || keys.most <= FEW);
+    Ok(Rule { expr, bias, by_distance, few })
 }
 
 fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
@@ -67,8 +74,10 @@ fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
     let before = if node.op == Op::AttentionGrad { 4 } else { 3 };
     let step = node.operands.get(before).is_some_and(|v| graph.ty(*v).elem() == Some(Elem::Index));
     let first = before + usize::from(step);
+    let behind = if node.attrs.get("position").and_then(Attr::text) == Some("relative_xl") { 3 } else { 0 };
     let table = |v| graph.ty(v).dims().iter().filter_map(Dim::fixed).collect();
-    let sizes: Vec<Vec<usize>> = node.operands[first..].iter().map(|v| table(*v)).collect();
+    let end = node.operands.len().saturating_sub(behind).max(first);
+    let sizes: Vec<Vec<usize>> = node.operands[first..end].iter().map(|v| table(*v)).collect();
     match sizes.len() == tables(&expr).len() {
         true => Ok(Bias { expr, sizes, first }),
         false => Err(format!("the bias `{expr}` has not one table for each `learn`")),
@@ -80,11 +89,11 @@ fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
 pub(super) fn mark(expr: &Expr, step: i64, at: MaskRow, seen: &mut [bool]) {
     let env = place(at, step);
     for (j, flag) in seen.iter_mut().enumerate() {
-        *flag = eval(expr, &Env { j: j as i64, ..env }) == Ok(Value::Bool(true));
+        *flag = eval(expr, &Env { j: env.j + j as i64, ..env }) == Ok(Value::Bool(true));
     }
 }
 
 /// The variables for a query and its first key.
 pub(super) fn place(at: MaskRow, step: i64) -> Env {
-    Env { i: at.query as i64, j: 0, step, length: at.queries as i64, head: at.head as i64, given: None }
+    Env { i: at.query as i64, j: at.first as i64, step, length: at.queries as i64, head: at.head as i64, given: None }
 }

@@ -5,6 +5,7 @@
 //! allocates nothing. Parameters and their gradients are two flat arrays in the order of the parameters' names, so that
 //! the optimiser, clipping and checkpoints see one array.
 
+mod along;
 pub mod arena;
 mod attention;
 mod call;
@@ -13,6 +14,7 @@ mod dispatch;
 mod group;
 mod loops;
 mod mask;
+mod relative;
 pub mod rows;
 mod stepping;
 pub mod storage;
@@ -29,7 +31,7 @@ use rtc_compiler::ir::types::{Attr, Dim, FRAMED, LENGTH};
 use rtc_compiler::plan::{Plan, RegionPlan};
 
 use crate::batch::{Batch, Labels};
-use crate::kernel::position::PositionTables;
+use crate::kernel::position::{Codes, PositionTables};
 use crate::kernel::product::Orientation;
 use crate::rng::Key;
 use arena::Arena;
@@ -52,6 +54,17 @@ pub enum Halting {
     Batch,
     /// Every recurrence runs to its bound.
     Never,
+}
+
+/// Whether rows are folded as the model was trained, or the outer recursion is left out. The weights are the same, the results
+/// are not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Inference {
+    /// Chunks, and chunks of their vectors.
+    #[default]
+    Recursive,
+    /// The outermost balanced fold takes every row as one chunk, where what runs on a chunk can do that.
+    Flat,
 }
 
 /// Why a plan can't run on a batch.
@@ -119,6 +132,7 @@ pub struct Executor<T: Element> {
     tasks: Vec<Task<T>>,
     partials: Vec<Partial<T>>,
     tables: PositionTables<T>,
+    waves: Codes<T>,
     /// What the batch gives, by the names of `input` nodes.
     inputs: Vec<(&'static str, Val<T>)>,
     /// The names of the results, in the order in which the graph returns them.
@@ -132,6 +146,8 @@ pub struct Executor<T: Element> {
     pub depth: Option<usize>,
     /// Where a recurrence goes on, while a batch is run for one number of steps after the other.
     stepping: Option<Stepping<T>>,
+    /// Whether the outer recursion is left out.
+    pub inference: Inference,
     /// When set, every node's results are checked, and the first one that is not finite is named.
     pub check_finite: bool,
     /// When set, the runs of halting recurrences are recorded here, in the order in which they end.
@@ -182,6 +198,7 @@ impl<T: Element> Executor<T> {
             tasks: vec![],
             partials: vec![],
             tables: PositionTables::new(),
+            waves: Codes::default(),
             inputs: vec![],
             outputs: output_names(&plan),
             axes: axis_names(&plan),
@@ -189,6 +206,7 @@ impl<T: Element> Executor<T> {
             halting: Halting::default(),
             depth: None,
             stepping: None,
+            inference: Inference::default(),
             check_finite: false,
             watched: None,
             counted: None,

@@ -52,13 +52,13 @@ impl Axis {
 /// The batch as a region sees it.
 #[derive(Clone, Debug)]
 pub struct Env {
-    /// For each row that takes part: its index in the whole batch.
+    /// For each row that takes part: its index in the whole batch, and in a fold which chunk of it ([`row_of`]).
     pub ids: Shared<List<u64>>,
     /// The ragged axes by name.
     axes: List<(Rc<str>, Shared<Axis>)>,
     /// The random key of this point: seed, update and the counters of the loops around.
     pub key: Key,
-    /// The width of the padded batch, which `cut: balanced` reads.
+    /// The width of the padded batch, which `cut: balanced` and `plan: batch` read.
     pub width: usize,
 }
 
@@ -107,6 +107,20 @@ impl Env {
         Self { ids, axes, key: self.key, width: self.width }
     }
 
+    /// The same point as the chunks of a fold see it: each is a row of its own, with random numbers of its own. `rows` names
+    /// the row of every chunk, in order.
+    pub fn split(&self, rows: &[usize]) -> Self {
+        let arena = self.arena();
+        let mut out = self.select(rows);
+        let mut chunk = 0;
+        let ids = rows.iter().enumerate().map(|(n, row)| {
+            chunk = if n > 0 && rows[n - 1] == *row { chunk + 1 } else { 0 };
+            chunk_of(self.ids[*row], chunk)
+        });
+        out.ids = arena.share(arena.list(ids));
+        out
+    }
+
     /// The key of a random node for every row.
     pub fn row_keys(&self, stream: u64) -> List<Key> {
         let key = self.key.at(stream);
@@ -140,6 +154,20 @@ impl Env {
             _ => Bounds { axis: None, inner: dims.iter().skip(1).map(size).product() },
         }
     }
+}
+
+/// Bits of an id that hold the index in the batch; those above tell the chunks of folds apart.
+const ROW_BITS: u32 = 32;
+
+/// The index in the batch of the row that an id belongs to.
+pub fn row_of(id: u64) -> u64 {
+    id & ((1 << ROW_BITS) - 1)
+}
+
+/// The id of a chunk of a row. Chunks of chunks differ, too: the upper half counts in an odd base.
+fn chunk_of(id: u64, chunk: u32) -> u64 {
+    let path = ((id >> ROW_BITS) as u32).wrapping_mul(0x9E37_79B1).wrapping_add(chunk).wrapping_add(1);
+    row_of(id) | u64::from(path) << ROW_BITS
 }
 
 fn size(dim: &Dim) -> usize {

@@ -35,7 +35,8 @@ pub struct Tape<T: Element> {
 pub struct TapeStep<T: Element> {
     /// The rows that took the step, as the body saw them.
     pub env: Env,
-    /// Their indices among the rows that entered the loop; `None` for all of them.
+    /// Their indices among the rows that entered the loop, of a fold the row of every chunk; `None` for all rows, each
+    /// once.
     pub rows: Option<Shared<List<usize>>>,
     /// For chunks: where each row's chunk starts in the row.
     pub starts: List<usize>,
@@ -113,7 +114,9 @@ impl<T: Element> TapeStep<T> {
             return None;
         }
         let rows = arena.list(kept.iter().filter_map(|n| place[old(*n)]));
+        // Of a fold, a row may stand here more than once, and as many as are left need not be all that are left.
         let left = place.iter().flatten().count();
+        let all = rows.len() == left && rows.iter().enumerate().all(|(n, row)| n == *row);
         let saves = plan.regions[body.index()].saves.iter();
         let saved = self.saved.iter().zip(saves).map(|(v, of)| v.select(plan, plan.graph.ty(*of), &self.env, &kept));
         let starts = kept.iter().filter_map(|n| self.starts.get(*n).copied());
@@ -121,7 +124,7 @@ impl<T: Element> TapeStep<T> {
             env: self.env.select(&kept),
             starts: arena.list(starts),
             saved: arena.list(saved),
-            rows: (rows.len() < left).then(|| arena.share(rows)),
+            rows: (!all).then(|| arena.share(rows)),
         })
     }
 }

@@ -224,6 +224,8 @@ fn parse_edit(edit: &str) -> Result<Value, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::learner::OptimiserKind;
+    use crate::schedule::Plateau;
 
     #[test]
     fn the_embedded_experiments_are_valid_and_models_have_their_own_numbers() {
@@ -257,6 +259,27 @@ mod tests {
         );
         let wrong = file.resolve(None, &["optimiser.clipp=1".into()]).expect_err("no such field");
         assert!(wrong.message.contains("did you mean `clip`?"), "{wrong}");
+    }
+
+    #[test]
+    fn groups_and_plateaus_change_the_rates() {
+        let file = ExperimentFile::embedded("listops").expect("embedded");
+        let of = |edits: &[&str]| {
+            let edits: Vec<String> = edits.iter().map(|edit| (*edit).to_owned()).collect();
+            file.resolve(Some("gut"), &edits)
+        };
+        let edits =
+            ["optimiser.learning_rate=0.01", "optimiser.kind=ranger", "schedule.kind=plateau", "schedule.warmup=0"];
+        let experiment = of(&edits).expect("valid");
+        let halved = Plateau { halvings: 2, ..Plateau::default() };
+        let rule = experiment.rule(&experiment.schedule(10), 3, halved);
+        assert_eq!((rule.kind, rule.learning_rate, rule.group_rates), (OptimiserKind::Ranger, 0.0025, [Some(0.00025)]));
+        let constant =
+            of(&["optimiser.learning_rate=0.0001", "schedule.kind=constant", "schedule.warmup=0"]).expect("valid");
+        let rule = constant.rule(&constant.schedule(10), 3, halved);
+        assert_eq!((rule.learning_rate, rule.group_rates), (0.0001, [Some(0.0001)]));
+        let wrong = of(&["optimiser.kind=adam"]).expect_err("gut has decay");
+        assert!(wrong.message.contains("`adam` has no weight decay"), "{wrong}");
     }
 
     #[test]

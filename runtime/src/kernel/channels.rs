@@ -1,6 +1,7 @@
-//! Moving channels: side by side, cut out, placed among zeros; and the features of pairs of rows.
+//! Moving channels: side by side, cut out, placed among zeros; a factor for each; and the features of pairs of rows.
 
 use super::Real;
+use super::parallel::vectorised;
 
 /// `y[., m + n]` from `a[., m]` and `b[., n]` side by side.
 pub fn concat<T: Real>(a: &[T], b: &[T], m: usize, n: usize, y: &mut [T]) {
@@ -8,6 +9,26 @@ pub fn concat<T: Real>(a: &[T], b: &[T], m: usize, n: usize, y: &mut [T]) {
         y[..m].copy_from_slice(a);
         y[m..].copy_from_slice(b);
     }
+}
+
+/// `y = gain x + bias`, with one number of each per channel.
+pub fn affine<T: Real>(x: &[T], gain: &[T], bias: Option<&[T]>, y: &mut [T]) {
+    let d = gain.len();
+    vectorised(
+        #[inline(always)]
+        || {
+            for (y, x) in y.chunks_exact_mut(d).zip(x.chunks_exact(d)) {
+                match bias {
+                    Some(bias) => {
+                        for (((y, &x), &gain), &bias) in y.iter_mut().zip(x).zip(gain).zip(bias) {
+                            *y = gain.mul_add(x, bias);
+                        }
+                    }
+                    None => y.iter_mut().zip(x).zip(gain).for_each(|((y, &x), &gain)| *y = gain * x),
+                }
+            }
+        },
+    );
 }
 
 /// `y[., width]`: the channels of `x[., d]` from `start` on.

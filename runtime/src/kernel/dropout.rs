@@ -83,3 +83,23 @@ pub fn dropout<T: Real>(x: &[T], keep: Keep<T>, key: Key, start: usize, y: &mut 
         skip = 0;
     }
 }
+
+/// `y = x factor` for some positions of `width` channels of one row, with the factors of its first `width` numbers for every
+/// position: whole channels of the row go.
+pub fn tied_dropout<T: Real>(x: &[T], keep: Keep<T>, key: Key, width: usize, y: &mut [T]) {
+    debug_assert!(x.len() == y.len() && x.len().is_multiple_of(width));
+    let mut factors = [T::ZERO; BUFFER];
+    for start in (0..width).step_by(BUFFER) {
+        let count = BUFFER.min(width - start);
+        keep.factors(key, start, &mut factors[..count]);
+        vectorised(
+            #[inline(always)]
+            || {
+                for (y, x) in y.chunks_exact_mut(width).zip(x.chunks_exact(width)) {
+                    let part = start..start + count;
+                    y[part.clone()].iter_mut().zip(&x[part]).zip(&factors).for_each(|((y, &x), &f)| *y = x * f);
+                }
+            },
+        );
+    }
+}

@@ -14,7 +14,9 @@
 #![allow(clippy::too_many_arguments, reason = "a kernel takes flat slices and sizes; a struct would only rename them")]
 
 pub mod attention;
+pub mod beam;
 pub mod channels;
+pub mod continuous;
 pub mod dropout;
 pub mod elementwise;
 pub mod embedding;
@@ -23,12 +25,15 @@ pub mod linear;
 pub mod loss;
 mod math;
 pub mod norm;
+pub mod offset_attention;
 pub mod optimiser;
+pub mod ordered_memory;
 pub mod parallel;
 pub mod pool;
 pub mod position;
 pub mod product;
 pub mod real;
+pub mod scan;
 mod tile;
 pub mod unit;
 

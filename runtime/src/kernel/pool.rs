@@ -16,12 +16,22 @@ pub enum End {
 
 /// `y[rows, d]` = the mean over the positions of each row of `x[positions, d]`.
 pub fn mean<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T]) {
+    scaled_sum(x, offsets, d, |count| 1.0 / count.max(1) as f64, y);
+}
+
+/// `y[rows, d]` = the sum over the positions of each row of `x[positions, d]`.
+pub fn sum<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T]) {
+    scaled_sum(x, offsets, d, |_| 1.0, y);
+}
+
+/// Sums over the positions of each row times a factor that depends on their number.
+fn scaled_sum<T: Real>(x: &[T], offsets: &[usize], d: usize, factor: impl Fn(usize) -> f64 + Sync, y: &mut [T]) {
     debug_assert_eq!(y.len(), (offsets.len() - 1) * d);
     let out = Parts::new(y);
     each_row(offsets, d, |row, positions| {
         // SAFETY: every row has a result of its own.
         let y = unsafe { out.part(row * d..(row + 1) * d) };
-        let count = positions.len().max(1) as f64;
+        let factor = T::from_f64(factor(positions.len()));
         y.fill(T::ZERO);
         vectorised(
             #[inline(always)]
@@ -29,7 +39,7 @@ pub fn mean<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T]) {
                 for x in x[positions.start * d..positions.end * d].chunks_exact(d) {
                     y.iter_mut().zip(x).for_each(|(y, &x)| *y += x);
                 }
-                y.iter_mut().for_each(|y| *y *= T::from_f64(1.0 / count));
+                y.iter_mut().for_each(|y| *y *= factor);
             },
         );
     });
@@ -54,6 +64,17 @@ pub fn mean_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dx: &mut [T]) {
                 }
             },
         );
+    });
+}
+
+/// `y[t] = x[row]` at every position: the gradient of [`sum`].
+pub fn spread<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T]) {
+    debug_assert_eq!(x.len(), (offsets.len() - 1) * d);
+    let out = Parts::new(y);
+    each_row(offsets, d, |row, positions| {
+        // SAFETY: rows are disjoint.
+        let y = unsafe { out.part(positions.start * d..positions.end * d) };
+        y.chunks_exact_mut(d).for_each(|y| y.copy_from_slice(&x[row * d..(row + 1) * d]));
     });
 }
 

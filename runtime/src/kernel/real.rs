@@ -3,10 +3,12 @@
 use std::cell::RefCell;
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
+use std::sync::OnceLock;
 
 use pulp::Simd;
 
 use super::math;
+use super::scan::fourier::{Plan, Plans, SIZES, Transform};
 
 /// A floating-point type that every kernel runs on.
 ///
@@ -61,6 +63,8 @@ pub trait Real:
     fn splat<S: Simd>(self, simd: S) -> Self::Vector<S>;
     /// `a * b + c` lane by lane, rounded once.
     fn fused<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
+    /// The Fourier transforms of the n-th size, planned once.
+    fn transform(n: usize) -> &'static dyn Transform<Self>;
     /// Runs `f` on memory of the calling thread that is kept between calls: `len` numbers of arbitrary content.
     fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [Self]) -> R) -> R;
 
@@ -129,6 +133,10 @@ macro_rules! real {
             #[inline(always)]
             fn fused<S: Simd>(simd: S, a: S::$vector, b: S::$vector, c: S::$vector) -> S::$vector {
                 simd.$fused(a, b, c)
+            }
+            fn transform(n: usize) -> &'static dyn Transform<Self> {
+                static PLANS: Plans<$type> = [const { OnceLock::new() }; SIZES];
+                PLANS[n].get_or_init(|| Plan::new(n))
             }
             fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [Self]) -> R) -> R {
                 thread_local! {

@@ -7,6 +7,7 @@ use crate::batching::{Cursor, collect, split};
 use crate::error::{DataError, Error};
 use crate::experiment::Experiment;
 use crate::learner::Learner;
+use crate::schedule::Plateau;
 use crate::task::{Dataset, Example};
 
 /// What a training without early stopping takes.
@@ -57,7 +58,7 @@ pub fn forecast(
         for (part, share) in split(&examples, batch.accumulate) {
             learner.accumulate(&part, share)?;
         }
-        learner.update(&experiment.rule(&schedule, made))?;
+        learner.update(&experiment.rule(&schedule, made, Plateau::default()))?;
         cursor = feed.next(cursor);
         tokens += count(examples.into_iter());
         made += 1;

@@ -255,7 +255,7 @@ impl<'a> Trainer<'a> {
             add(&mut report, &self.learner.accumulate(&batch, share)?, share);
             tokens += batch.tokens.len();
         }
-        let rule = self.experiment.rule(&self.schedule, self.progress.updates);
+        let rule = self.experiment.rule(&self.schedule, self.progress.updates, self.progress.plateau);
         self.check_finite(report.loss, "the loss")?;
         report.gradient_norm = self.learner.update(&rule)?;
         self.check_finite(report.gradient_norm, "the gradient norm")?;
@@ -296,6 +296,7 @@ impl<'a> Trainer<'a> {
         } else {
             self.progress.impatience += 1;
         }
+        self.progress.plateau.see(row.accuracy, self.experiment.schedule.wait);
         self.progress.evaluated = Some(update);
         self.record(&row)?;
         self.observer.event(&Event::Evaluated { update, row: &row, improved });

@@ -1,10 +1,14 @@
 //! The CPU kernels against plain references, finite differences, and themselves on other numbers of threads.
 
 mod attention;
+mod composition;
 mod linear;
 mod moving;
+mod offset_attention;
 mod pointwise;
 mod pool;
+mod relative;
+mod scan;
 mod sparse;
 mod support;
 mod threads;

@@ -1,8 +1,11 @@
 //! Every kernel gives the same bits on one, two and three threads.
 
 use rtc_runtime::kernel::attention::{Attention, MaskKind, ProbabilityDropout, attention, attention_grad};
+use rtc_runtime::kernel::continuous::{Side, neighbours, neighbours_grad};
 use rtc_runtime::kernel::linear::column_sum;
 use rtc_runtime::kernel::product::{Orientation, Packed, outer, product};
+use rtc_runtime::kernel::scan::ema::{Ema, EmaGrad};
+use rtc_runtime::kernel::scan::{self, Scan, scan, scan_grad};
 use rtc_runtime::kernel::unit::{Groups, dot_unit};
 use rtc_runtime::kernel::{Write, embedding, loss, optimiser, pool};
 use rtc_runtime::rng::Key;
@@ -60,14 +63,47 @@ fn attentions() {
 }
 
 #[test]
+fn continuous_composition() {
+    let starts = offsets(&[300, 0, 700, 1]);
+    let d = 96;
+    let (x, dy) = (singles("x", 1001 * d), singles("dy", 1001 * d));
+    let e: Vec<f32> = singles("e", 1001).iter().map(|x| 1.0 / (1.0 + x.exp())).collect();
+    same_bits(|| filled(1001 * d, |y| neighbours(Side::Left, &e, &starts, &x, d, y)));
+    same_bits(|| {
+        let (mut dx, mut de) = (vec![0.0; 1001 * d], vec![0.0; 1001]);
+        neighbours_grad(Side::Right, &e, &starts, &x, d, &dy, &mut dx, &mut de);
+        [dx, de].concat()
+    });
+}
+
+#[test]
 fn everything_else() {
     let starts = offsets(&[300, 0, 700, 1]);
     let (d, tokens) = (96, 1001);
     let x = singles("x", tokens * d);
     let ids: Vec<u32> = (0..tokens as u32).map(|i| i * 31 % 50).collect();
     same_bits(|| filled(4 * d, |y| pool::mean(&x, &starts, d, y)));
+    same_bits(|| filled(4 * d, |y| pool::sum(&x, &starts, d, y)));
+    same_bits(|| filled(tokens * d, |y| pool::spread(&x[..4 * d], &starts, d, y)));
     same_bits(|| filled(tokens * d, |y| pool::cumulative_mean(&x, &starts, d, y)));
     same_bits(|| filled(50 * d, |y| embedding::scatter_add(&x, &ids, d, y)));
     same_bits(|| vec![loss::cross_entropy(&x, &ids, None).sum as f32]);
     same_bits(|| filled(tokens * d, |y| loss::cross_entropy_grad(&x, &ids, None, tokens as f64, 1.0, y)));
+}
+
+#[test]
+fn scans() {
+    let (channels, modes, starts) = (40, 4, offsets(&[300, 20, 0, 700, 1]));
+    let [delta, alpha, beta, gamma] = ["delta", "alpha", "beta", "gamma"].map(|name| singles(name, channels * modes));
+    let (x, dy) = (singles("x", starts[5] * channels), singles("dy", starts[5] * channels));
+    let parameters = Ema { channels, delta: &delta, alpha: &alpha, beta: &beta, gamma: &gamma };
+    let how = Scan { side: scan::Side::Right, lag: 1 };
+    same_bits(|| filled(x.len(), |y| scan(&parameters, how, &x, &starts, y)));
+    same_bits(|| {
+        let mut grads = [(); 4].map(|()| vec![0.0; channels * modes]);
+        let mut dx = vec![0.0; x.len()];
+        let family = EmaGrad::new(parameters, grads.each_mut().map(|grad| &mut grad[..]));
+        scan_grad(&family, how, &x, &dy, &starts, &mut dx);
+        [dx, grads.concat()].concat()
+    });
 }

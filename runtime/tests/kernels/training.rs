@@ -4,8 +4,8 @@ use rtc_runtime::kernel::loss::{
     binary_cross_entropy, binary_cross_entropy_grad, cross_entropy, cross_entropy_grad, predict, predict_binary,
     weight_sum,
 };
-use rtc_runtime::kernel::optimiser::{adamw, clip_factor, squared_norm};
-use rtc_runtime::learner::UpdateRule;
+use rtc_runtime::kernel::optimiser::{adamw, clip_factor, ranger, squared_norm};
+use rtc_runtime::learner::{OptimiserKind, UpdateRule};
 
 use crate::support::{check_gradients, close, close32, filled, numbers, singles};
 
@@ -67,8 +67,15 @@ fn norm_and_clipping() {
 
 #[test]
 fn adamw_follows_the_formula() {
-    let rule =
-        UpdateRule { learning_rate: 0.01, beta1: 0.9, beta2: 0.98, epsilon: 1e-8, weight_decay: 0.1, clip: None };
+    let rule = UpdateRule {
+        learning_rate: 0.01,
+        beta1: 0.9,
+        beta2: 0.98,
+        epsilon: 1e-8,
+        weight_decay: 0.1,
+        clip: None,
+        ..UpdateRule::ADAMW
+    };
     let len = 33;
     let (mut w, mut m, mut v) = (numbers("w", len), vec![0.0; len], vec![0.0; len]);
     let (mut w32, mut m32, mut v32) = (singles("w", len), vec![0.0_f32; len], vec![0.0_f32; len]);
@@ -90,5 +97,60 @@ fn adamw_follows_the_formula() {
         close(&m, &first, 1e-13);
         close(&v, &second, 1e-13);
         close32(&w32, &expected, 1e-6);
+    }
+}
+
+/// Constant gradient 1 from 1: five steps without rectification, the fifth one halfway back to the start, then rectified.
+#[test]
+fn ranger_follows_the_case_by_hand() {
+    let rule = UpdateRule { kind: OptimiserKind::Ranger, learning_rate: 0.1, ..UpdateRule::ADAMW };
+    let (mut w, mut slow, mut m, mut v) = (vec![1.0], vec![1.0], vec![0.0], vec![0.0]);
+    let mut seen = vec![];
+    for step in 1..=6 {
+        ranger([&mut w, &mut slow, &mut m, &mut v], &[2.0], &rule, 0.5, step);
+        seen.push(w[0]);
+    }
+    close(&seen[..5], &[0.9, 0.8, 0.7, 0.6, 0.6], 1e-12);
+    close(&seen[5..], &[0.597418], 5e-7);
+    close(&slow, &[0.6], 1e-12);
+}
+
+#[test]
+fn ranger_follows_the_formula() {
+    let rule = UpdateRule {
+        kind: OptimiserKind::Ranger,
+        learning_rate: 0.01,
+        weight_decay: 0.1,
+        beta2: 0.99,
+        ..UpdateRule::ADAMW
+    };
+    let len = 19;
+    let (mut w, mut m, mut v) = (numbers("w", len), vec![0.0; len], vec![0.0; len]);
+    let mut slow = w.clone();
+    let (mut expected, mut behind, mut first, mut second) = (w.clone(), w.clone(), m.clone(), v.clone());
+    for step in 1..=12_i32 {
+        let g: Vec<f64> = numbers("g", len).iter().map(|g| g * f64::from(step)).collect();
+        ranger([&mut w, &mut slow, &mut m, &mut v], &g, &rule, 1.0, step as u64);
+        let (b1, b2) = (0.9_f64.powi(step), 0.99_f64.powi(step));
+        let most = 2.0 / 0.01 - 1.0;
+        let known = most - 2.0 * f64::from(step) * b2 / (1.0 - b2);
+        for i in 0..len {
+            first[i] = 0.9 * first[i] + 0.1 * g[i];
+            second[i] = 0.99 * second[i] + 0.01 * g[i] * g[i];
+            expected[i] -= 0.01 * 0.1 * expected[i];
+            let mean = first[i] / (1.0 - b1);
+            expected[i] -= 0.01
+                * if known < 5.0 {
+                    mean
+                } else {
+                    let r = (known - 4.0) * (known - 2.0) * most / ((most - 4.0) * (most - 2.0) * known);
+                    mean * (r * (1.0 - b2)).sqrt() / (second[i].sqrt() + 1e-8)
+                };
+            if step % 5 == 0 {
+                behind[i] += 0.8 * (expected[i] - behind[i]);
+                expected[i] = behind[i];
+            }
+        }
+        close(&w, &expected, 1e-13);
     }
 }

@@ -150,6 +150,7 @@ impl Learner for Mock {
             parameters: arrays(&self.weights),
             first_moment: arrays(&self.moments[0]),
             second_moment: arrays(&self.moments[1]),
+            slow: Arrays::default(),
             average: self.average.as_ref().map(arrays).unwrap_or_default(),
             updates: self.updates,
         }

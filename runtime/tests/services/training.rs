@@ -79,10 +79,12 @@ fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn a_run_stopped_anywhere_and_resumed_equals_the_unbroken_one() {
+    let plateau = ["evaluate_every=3", "schedule.kind=plateau", "schedule.wait=0"];
     let cases = [
         (EXPERIMENT, &["evaluate_every=5"][..], 2),
         (EXPERIMENT, &[], 9),
         (EXPERIMENT, &["batch.accumulate=3"], 13),
+        (EXPERIMENT, &plateau, 11),
         (FRESH, &["evaluate_every=5"], 3),
         (FRESH, &["fresh.lengths=batch", "batch.accumulate=3"], 11),
     ];
@@ -171,6 +173,21 @@ fn patience_ends_a_run_after_more_evaluations_without_improvement() {
     let metrics = fs::read_to_string(folder.path().join("metrics.jsonl")).expect("metrics.jsonl");
     let dev = metrics.lines().filter(|line| line.contains("\"split\":\"dev\"")).count();
     assert_eq!(dev, 4, "the first, and three more than the patience of two allows");
+}
+
+#[test]
+fn a_plateau_halves_the_rate() {
+    // As above; the third evaluation after the first is one too many.
+    let edits = ["optimiser.learning_rate=1e-30", "schedule.kind=plateau", "schedule.warmup=0", "evaluate_every=2"];
+    let (experiment, data) = setting(&edits);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    straight(folder.path(), &experiment, &data);
+    let metrics = fs::read_to_string(folder.path().join("metrics.jsonl")).expect("metrics.jsonl");
+    let lines = metrics.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    let rates: Vec<(u64, f64)> =
+        lines.filter_map(|line| Some((line["update"].as_u64()?, line["learning_rate"].as_f64()?))).collect();
+    assert_eq!(rates[..5], [(1, 1e-30), (3, 1e-30), (6, 1e-30), (9, 5e-31), (12, 5e-31)]);
+    assert_eq!(rates[5], (15, 2.5e-31));
 }
 
 #[test]

@@ -46,6 +46,41 @@ const SEQUENCE: &str = "f32[batch, length, 4]";
 const ROW: &str = "f32[batch, 4]";
 const SLOTS: &str = "f32[batch, 3, 4]";
 
+const S4D_LEFT: &str = "
+  %dt = param {name: \"dt\", init: zeros} : f32[4]
+  %decay = param {name: \"decay\", init: zeros} : f32[4, 3]
+  %turn = param {name: \"turn\", init: zeros} : f32[4, 3]
+  %in = param {name: \"in\", init: zeros} : f32[4, 3, 2]
+  %out = param {name: \"out\", init: zeros} : f32[4, 3, 2]
+  %y = s4d %a, %dt, %decay, %turn, %in, %out {side: left, lag: 0} : f32[batch, length, 4]";
+const S4D_RIGHT: &str = "
+  %dt = param {name: \"dt\", init: zeros} : f32[4]
+  %decay = param {name: \"decay\", init: zeros} : f32[4, 3]
+  %turn = param {name: \"turn\", init: zeros} : f32[4, 3]
+  %in = param {name: \"in\", init: zeros} : f32[4, 3, 2]
+  %out = param {name: \"out\", init: zeros} : f32[4, 3, 2]
+  %y = s4d %m, %dt, %decay, %turn, %in, %out {side: right, lag: 1} : f32[batch, 3, 4]";
+const EMA_LEFT: &str = "
+  %delta = param {name: \"delta\", init: zeros} : f32[4, 2]
+  %alpha = param {name: \"alpha\", init: zeros} : f32[4, 2]
+  %beta = param {name: \"beta\", init: zeros} : f32[4, 2]
+  %gamma = param {name: \"gamma\", init: zeros} : f32[4, 2]
+  %y = ema %a, %delta, %alpha, %beta, %gamma {side: left, lag: 2} : f32[batch, length, 4]";
+const EMA_RIGHT: &str = "
+  %delta = param {name: \"delta\", init: zeros} : f32[4, 2]
+  %alpha = param {name: \"alpha\", init: zeros} : f32[4, 2]
+  %beta = param {name: \"beta\", init: zeros} : f32[4, 2]
+  %gamma = param {name: \"gamma\", init: zeros} : f32[4, 2]
+  %y = ema %b, %delta, %alpha, %beta, %gamma {side: right, lag: 0} : f32[batch, length, 4]";
+const OFFSETS: &str = "
+  %near = param {name: \"near\", init: zeros} : f32[5]
+  %q = linear %a, %wide : f32[batch, length, 3]
+  %k = linear %b, %wide : f32[batch, length, 3]
+  %y = offset_attention %q, %k, %c, %near {mask: all} : f32[batch, length, 4]";
+const OFFSETS_OF_SLOTS: &str = "
+  %near = param {name: \"near\", init: zeros} : f32[7]
+  %y = offset_attention %m, %r2, %m, %near {mask: causal} : f32[batch, 3, 4]";
+
 /// Ops: name, type of `%y`, body.
 const OPS: &[(&str, &str, &str)] = &[
     ("embed", SEQUENCE, "%y = mul %a, %b : f32[batch, length, 4]"),
@@ -59,6 +94,15 @@ const OPS: &[(&str, &str, &str)] = &[
     ("mean", ROW, "%y = mean %a : f32[batch, 4]"),
     ("mean of units", "f32[batch]", "%y = mean %s : f32[batch]"),
     ("mean of slots", ROW, "%y = mean %m : f32[batch, 4]"),
+    ("sum", ROW, "%y = sum %a : f32[batch, 4]"),
+    ("sum of slots", ROW, "%y = sum %m : f32[batch, 4]"),
+    ("spread", SEQUENCE, "%y = spread %ra, %b : f32[batch, length, 4]"),
+    ("spread of units", "f32[batch, length]", "%y = spread %rs, %b : f32[batch, length]"),
+    (
+        "choice by the number of positions",
+        ROW,
+        "%two = several %a : bool[batch]\n%y = select %two, %ra, %rb : f32[batch, 4]",
+    ),
     ("cumulative mean", SEQUENCE, "%y = cumulative_mean %a : f32[batch, length, 4]"),
     ("cumulative mean of slots", SLOTS, "%y = cumulative_mean %m : f32[batch, 3, 4]"),
     ("first position", ROW, "%y = position %a {at: first} : f32[batch, 4]"),
@@ -85,6 +129,15 @@ const OPS: &[(&str, &str, &str)] = &[
         "%n = layer_norm %slots, %gain, %bias {eps: 1e-2} : f32[3, 4]\n%y = expand %n, %a : f32[batch, 3, 4]",
     ),
     ("gelu", SEQUENCE, "%y = gelu %a : f32[batch, length, 4]"),
+    ("gelu with tanh", SEQUENCE, "%y = gelu_tanh %a : f32[batch, length, 4]"),
+    ("sines as positions", SEQUENCE, "%p = add_position %a : f32[batch, length, 4]\n%y = mul %p, %b : f32[batch, length, 4]"),
+    (
+        "learned positions",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[7, 4]
+         %p = add_position %a, %t : f32[batch, length, 4]
+         %y = mul %p, %b : f32[batch, length, 4]",
+    ),
     ("relu", SEQUENCE, "%y = relu %a : f32[batch, length, 4]"),
     ("sigmoid", SEQUENCE, "%y = sigmoid %a : f32[batch, length, 4]"),
     ("add", SEQUENCE, "%y = add %a, %b : f32[batch, length, 4]"),
@@ -208,6 +261,55 @@ const OPS: &[(&str, &str, &str)] = &[
         SEQUENCE,
         "%y = attention %a, %b, %c {heads: 2, mask: eq(j, add(i, 1))} : f32[batch, length, 4]",
     ),
+    (
+        "attention within blocks",
+        SEQUENCE,
+        "%y = attention %a, %b, %c {heads: 2, mask: and(le(j, i), eq(div(i, 2), div(j, 2)))} : f32[batch, length, 4]",
+    ),
+    (
+        "attention within windows with a bias of both positions",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[3, 2]
+         %y = attention %a, %b, %c, %t {heads: 2, mask: and(ge(j, sub(i, add(head, 1))), le(j, i)), bias: learn(rem(i, 3), rem(j, 2)), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with relative positions",
+        SEQUENCE,
+        "%w6 = param {name: \"w6\", init: zeros} : f32[4, 6]
+         %y = attention %a, %b, %c, %bias, %gain, %w6 {heads: 2, position: relative_xl} : f32[batch, length, 4]",
+    ),
+    (
+        "causal attention with relative positions and dropout",
+        SEQUENCE,
+        "%w3 = param {name: \"w3\", init: zeros} : f32[4, 3]
+         %y = attention %a, %b, %c, %bias, %gain, %w3 {heads: 1, mask: causal, position: relative_xl, dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with relative positions, a window, and a bias",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[2, 2]
+         %y = attention %a, %b, %c, %t, %bias, %gain, %w {heads: 2, mask: and(le(j, i), lt(sub(i, j), 2)), bias: learn(head, sub(i, j)), position: relative_xl} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with relative positions and a bias of both positions",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[3, 2]
+         %y = attention %a, %b, %c, %t, %bias, %gain, %w {heads: 2, mask: le(j, add(i, 1)), bias: learn(rem(i, 3), rem(j, 2)), position: relative_xl} : f32[batch, length, 4]",
+    ),
+    (
+        "attention of slots with relative positions",
+        SLOTS,
+        "%y = attention %m, %a, %b, %bias, %gain, %w {heads: 2, position: relative_xl} : f32[batch, 3, 4]",
+    ),
+    ("affine", SEQUENCE, "%y = affine %a, %gain, %bias : f32[batch, length, 4]"),
+    ("affine of rows without bias", ROW, "%y = affine %ra, %gain : f32[batch, 4]"),
+    ("tied dropout", SEQUENCE, "%y = dropout %a {p: 0.4, stream: 3, tied: true} : f32[batch, length, 4]"),
+    ("s4d from the left", SEQUENCE, S4D_LEFT),
+    ("s4d of slots from the right", SLOTS, S4D_RIGHT),
+    ("ema from the left", SEQUENCE, EMA_LEFT),
+    ("ema from the right", SEQUENCE, EMA_RIGHT),
+    ("offset attention beyond its reach", SEQUENCE, OFFSETS),
+    ("causal offset attention of slots", SLOTS, OFFSETS_OF_SLOTS),
     ("average", "f32[]", "%y = average %a : f32[]"),
     (
         "cross entropy",
@@ -313,6 +415,34 @@ const LOOPS: &[(&str, &str, &str, &str)] = &[
          %y = add_scaled %a, %h0, %t0 : f32[batch, length, 4]",
     ),
     (
+        "scans in a loop in which rows leave",
+        "used",
+        SEQUENCE,
+        "%delta = param {name: \"delta\", init: zeros} : f32[4, 2]
+         %alpha = param {name: \"alpha\", init: zeros} : f32[4, 2]
+         %beta = param {name: \"beta\", init: zeros} : f32[4, 2]
+         %gamma = param {name: \"gamma\", init: zeros} : f32[4, 2]
+         %near = param {name: \"near\", init: zeros} : f32[5]
+         %ones = full %a {value: 1.0, rank: 1} : f32[batch]
+         %none = full %a {value: 0.0, rank: 1} : f32[batch]
+         %y, %t0, %used = recur %a, %ones, %none {bound: 6} : f32[batch, length, 4], f32[batch], f32[batch] (%h: f32[batch, length, 4], %t: f32[batch], %n: f32[batch], %step: u32[]) {
+           %seen = ema %h, %delta, %alpha, %beta, %gamma {side: left, lag: 0} : f32[batch, length, 4]
+           %d = dropout %seen {p: 0.3, stream: 2, tied: true} : f32[batch, length, 4]
+           %att = offset_attention %h, %d, %h, %near {mask: all} : f32[batch, length, 4]
+           %next = affine %att, %gain, %bias : f32[batch, length, 4]
+           %pool = mean %next : f32[batch, 4]
+           %l1 = linear %pool, %to_one : f32[batch, 1]
+           %l = squeeze %l1 : f32[batch]
+           %both = add %l, %rs : f32[batch]
+           %p = sigmoid %both : f32[batch]
+           %alpha_t = mul %t, %p : f32[batch]
+           %t1 = sub %t, %alpha_t : f32[batch]
+           %n1 = offset %n {by: 1.0} : f32[batch]
+           %go = halt_test %t1, %step {threshold: 0.9, cap: length} : bool[batch]
+           yield %next, %t1, %n1, %go
+         }",
+    ),
+    (
         "chunks of a given size",
         "",
         SEQUENCE,
@@ -366,6 +496,110 @@ const LOOPS: &[(&str, &str, &str, &str)] = &[
            %read = attention %mem, %out, %h0 {heads: 1} : f32[batch, 3, 4]
            %grown = add %mem, %read : f32[batch, 3, 4]
            yield %grown, %steps, %out
+         }",
+    ),
+    (
+        "a binary tree; one node alone passes up",
+        "",
+        ROW,
+        "%y = fold %a {arity: 2, last: merge, plan: row, over: length, axis: node} : f32[batch, 4] (%n: f32[batch, node, 4]) {
+           %l = position %n {at: first} : f32[batch, 4]
+           %r = position %n {at: last} : f32[batch, 4]
+           %z = linear %r, %w, %bias : f32[batch, 4]
+           %joined = gate %z, %l, %r : f32[batch, 4]
+           %two = several %n : bool[batch]
+           %v = select %two, %joined, %l : f32[batch, 4]
+           yield %v
+         }",
+    ),
+    (
+        "a fold of threes that reads rows, slots and positions from outside, with dropout and a mean over its chunks",
+        "",
+        ROW,
+        "%root, %cost = fold %a {arity: 3, last: strict, plan: row, over: length, axis: node} : f32[batch, 4], f32[batch] (%n: f32[batch, node, 4]) {
+           %seen = attention %n, %m, %m {heads: 2} : f32[batch, node, 4]
+           %found = attention %seen, %b, %c {heads: 1} : f32[batch, node, 4]
+           %d = dropout %found {p: 0.3, stream: 7} : f32[batch, node, 4]
+           %g = gate %d, %n, %seen : f32[batch, node, 4]
+           %mean = mean %g : f32[batch, 4]
+           %v = add_scaled %rb, %mean, %rs : f32[batch, 4]
+           %c1 = linear %v, %to_one : f32[batch, 1]
+           %q = squeeze %c1 : f32[batch]
+           yield %v, %q
+         }
+         %y = add_scaled %root, %rc, %cost : f32[batch, 4]",
+    ),
+    (
+        "a fold whose mean alone is read, cut by the longest row",
+        "",
+        "f32[batch]",
+        "%root, %y = fold %a {arity: 2, last: merge, plan: batch, over: length, axis: node} : f32[batch, 4], f32[batch] (%n: f32[batch, node, 4]) {
+           %z = linear %n, %w, %bias : f32[batch, node, 4]
+           %s9 = sum %z : f32[batch, 4]
+           %v = gelu %s9 : f32[batch, 4]
+           %c1 = linear %v, %to_one : f32[batch, 1]
+           %q = squeeze %c1 : f32[batch]
+           yield %v, %q
+         }",
+    ),
+    (
+        "a chain in the chunks of a fold",
+        "",
+        ROW,
+        "%y = fold %a {arity: 4, last: merge, plan: row, over: length, axis: node} : f32[batch, 4] (%n: f32[batch, node, 4]) {
+           %first = position %n {at: first} : f32[batch, 4]
+           %zero = full %first {value: 0.0, rank: 2} : f32[batch, 4]
+           %h = chunks %zero, %n {carried: 1, size: 1, cut: position, over: node, axis: item} : f32[batch, 4] (%state: f32[batch, 4], %x: f32[batch, item, 4]) {
+             %one = position %x {at: last} : f32[batch, 4]
+             %z = linear %state, %w, %bias : f32[batch, 4]
+             %d = dropout %one {p: 0.2, stream: 5} : f32[batch, 4]
+             %next = gate %z, %d, %state : f32[batch, 4]
+             yield %next
+           }
+           yield %h
+         }",
+    ),
+    (
+        "a halting loop in a fold in a fold in a loop that halts",
+        "used",
+        ROW,
+        "%ones = full %a {value: 1.0, rank: 1} : f32[batch]
+         %none = full %a {value: 0.0, rank: 1} : f32[batch]
+         %y, %t9, %used, %a9 = recur %rb, %ones, %none, %a {bound: 6} : f32[batch, 4], f32[batch], f32[batch], f32[batch, length, 4] (%h: f32[batch, 4], %t: f32[batch], %n: f32[batch], %x: f32[batch, length, 4], %step: u32[]) {
+           %root, %deep = fold %x {arity: 3, last: merge, plan: row, over: length, axis: node} : f32[batch, 4], f32[batch] (%k: f32[batch, node, 4]) {
+             %io = full %k {value: 1.0, rank: 1} : f32[batch]
+             %g9, %u9 = recur %k, %io {bound: 3} : f32[batch, node, 4], f32[batch] (%g: f32[batch, node, 4], %u: f32[batch], %inner: u32[]) {
+               %z = linear %g, %w, %bias : f32[batch, node, 4]
+               %e = gate %z, %g, %k : f32[batch, node, 4]
+               %pool = mean %e : f32[batch, 4]
+               %q1 = linear %pool, %to_one : f32[batch, 1]
+               %q = squeeze %q1 : f32[batch]
+               %p = sigmoid %q : f32[batch]
+               %alpha = mul %u, %p : f32[batch]
+               %u1 = sub %u, %alpha : f32[batch]
+               %go = halt_test %u1, %inner {threshold: 0.7, cap: node} : bool[batch]
+               yield %e, %u1, %go
+             }
+             %tree = fold %g9 {arity: 2, last: merge, plan: row, over: node, axis: leaf} : f32[batch, 4] (%f: f32[batch, leaf, 4]) {
+               %v0 = sum %f : f32[batch, 4]
+               %v1 = gelu %v0 : f32[batch, 4]
+               %v2 = add_scaled %v1, %h, %rs : f32[batch, 4]
+               yield %v2
+             }
+             yield %tree, %u9
+           }
+           %l1 = linear %root, %to_one : f32[batch, 1]
+           %l = squeeze %l1 : f32[batch]
+           %sum = add %l, %deep : f32[batch]
+           %p2 = sigmoid %sum : f32[batch]
+           %alpha2 = mul %t, %p2 : f32[batch]
+           %t1 = sub %t, %alpha2 : f32[batch]
+           %n1 = offset %n {by: 1.0} : f32[batch]
+           %next = gate %root, %h, %rc : f32[batch, 4]
+           %x1 = spread %next, %x : f32[batch, length, 4]
+           %x2 = add %x, %x1 : f32[batch, length, 4]
+           %go2 = halt_test %t1, %step {threshold: 0.6} : bool[batch]
+           yield %next, %t1, %n1, %x2, %go2
          }",
     ),
     (
@@ -450,7 +684,8 @@ fn every_differentiable_op_has_a_case() {
     let graphs = all();
     let nodes = graphs.iter().flat_map(|(_, g, ..)| g.walk(MAIN).into_iter().map(|n| g.node(n).op));
     let seen: BTreeSet<Op> = nodes.collect();
-    let wanted = |op: &Op| !std::ptr::fn_addr_eq(op.def().gradient, none) || matches!(op, Op::Recur | Op::Chunks);
+    let wanted =
+        |op: &Op| !std::ptr::fn_addr_eq(op.def().gradient, none) || matches!(op, Op::Recur | Op::Chunks | Op::Fold);
     let missing: Vec<&Op> = Op::ALL.iter().filter(|op| wanted(op) && !seen.contains(op)).collect();
     assert!(missing.is_empty(), "no case for {missing:?}");
     assert!(Op::ALL.iter().filter(|op| wanted(op)).count() > 30, "the rules are told apart");

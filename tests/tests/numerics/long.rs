@@ -7,8 +7,15 @@ use rtc_runtime::model::Model as Trained;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::batch;
 
-const RULE: UpdateRule =
-    UpdateRule { learning_rate: 1e-3, beta1: 0.9, beta2: 0.98, epsilon: 1e-8, weight_decay: 0.1, clip: Some(1.0) };
+const RULE: UpdateRule = UpdateRule {
+    learning_rate: 1e-3,
+    beta1: 0.9,
+    beta2: 0.98,
+    epsilon: 1e-8,
+    weight_decay: 0.1,
+    clip: Some(1.0),
+    ..UpdateRule::ADAMW
+};
 
 fn new(model: &Model) -> Trained<f32> {
     let binding = binding(Objective::Classify);
@@ -37,7 +44,8 @@ fn two_hundred_chunks_fit_on_a_small_stack() {
 }
 
 /// What one shape leaves serves any other: batches of other lengths, and rows that halt at other steps as the weights
-/// change, need no more memory than the largest of them, apart from a little that lies between blocks.
+/// change, need no more memory than the largest of them, apart from a little that lies between blocks; for the smallest
+/// models that is as much as a few blocks.
 #[test]
 fn the_arena_follows_the_largest_batch() {
     for model in models::all(Objective::Classify, &["embed.width: 64"]) {
@@ -51,6 +59,6 @@ fn the_arena_follows_the_largest_batch() {
         }
         let usage = trained.executor().arena().usage();
         assert_eq!(usage.chunks, 1, "{}: {usage:?}", model.name);
-        assert!(usage.touched <= usage.most + usage.most / 4, "{}: {usage:?}", model.name);
+        assert!(usage.touched <= usage.most + usage.most / 4 + (64 << 10), "{}: {usage:?}", model.name);
     }
 }

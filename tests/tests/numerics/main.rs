@@ -1,6 +1,7 @@
 //! Numbers: gradients against differences, passes against no passes, rows against batches, and cases done by hand.
 
 mod causality;
+mod folds;
 mod gradients;
 mod halting;
 mod hand_cases;
@@ -11,3 +12,4 @@ mod properties;
 mod random;
 mod recompute;
 mod rows;
+mod scans;

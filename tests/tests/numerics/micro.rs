@@ -13,8 +13,15 @@ use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 
 const LENGTHS: [usize; 5] = [7, 1, 12, 4, 9];
 
-const RULE: UpdateRule =
-    UpdateRule { learning_rate: 1e-2, beta1: 0.9, beta2: 0.98, epsilon: 1e-8, weight_decay: 0.1, clip: None };
+const RULE: UpdateRule = UpdateRule {
+    learning_rate: 1e-2,
+    beta1: 0.9,
+    beta2: 0.98,
+    epsilon: 1e-8,
+    weight_decay: 0.1,
+    clip: None,
+    ..UpdateRule::ADAMW
+};
 
 fn examples(objective: Objective) -> Vec<Example> {
     let draw = |row: usize, n: usize, bound: usize| Key::new(5).at(row as u64).below(n as u64, bound as u64) as u32;

@@ -161,7 +161,7 @@ impl Generator {
     /// One more op, or a loop; nothing when what was drawn finds no operands.
     fn op(&mut self, axis: &'static str) {
         let Some(x) = self.pick(Self::here(axis)) else { return };
-        let loops = if self.depth < 2 { 25 } else { 22 };
+        let loops = if self.depth < 2 { 27 } else { 22 };
         match self.below(loops) {
             0..=2 => self.elementwise(&x),
             3..=5 => self.binary(&x, axis),
@@ -184,6 +184,7 @@ impl Generator {
             21 => self.dropout(&x, axis),
             22 | 23 => self.recur(axis),
             24 if axis == "length" => self.chunks(),
+            25 | 26 if axis == "length" => self.fold(),
             _ => self.elementwise(&x),
         }
     }
@@ -427,6 +428,37 @@ impl Generator {
         let attrs = format!("carried: 2, {cut}, over: length, axis: {axis}");
         let operands = [slots.name, row.name, sequence.name];
         self.close("chunks", &operands, &attrs, &[Kind::Slots, Kind::Row, Kind::Sequence("length")], &open);
+    }
+
+    /// A fold of a sequence to a row, whose body reads what it likes from outside.
+    fn fold(&mut self) {
+        let Some(sequence) = self.pick(|k| k == Kind::Sequence("length")) else { return };
+        let (axis, nodes) = ("node", self.fresh());
+        let mut yields = vec![];
+        let body = self.inside(|g| {
+            g.known.push(Known { name: nodes.clone(), kind: Kind::Sequence(axis) });
+            let row = g.node("sum", &[&nodes], "", &[Kind::Row]);
+            g.known.push(Known { name: row, kind: Kind::Row });
+            for _ in 0..3 + g.below(5) {
+                g.op(axis);
+            }
+            for kind in [Kind::Row, Kind::Rows] {
+                let out = match g.pick(|k| k == kind) {
+                    Some(out) => out.name,
+                    None => g.node("full", &[&nodes], "value: 0.5, rank: 1", &[kind]),
+                };
+                yields.push(g.node("sigmoid", &[&out], "", &[kind]));
+            }
+        });
+        let ty = Kind::Sequence(axis).ty();
+        let open = format!("(%{nodes}: {ty}) {{\n{body}yield %{}\n}}", yields.join(", %"));
+        let cut = [
+            "arity: 2, last: merge, plan: row",
+            "arity: 3, last: strict, plan: row",
+            "arity: 2, last: merge, plan: batch",
+        ];
+        let attrs = format!("{}, over: length, axis: {axis}", cut[self.below(3)]);
+        self.close("fold", &[sequence.name], &attrs, &[Kind::Row, Kind::Rows], &open);
     }
 
     fn close(&mut self, op: &str, operands: &[String], attrs: &str, kinds: &[Kind], open: &str) {

@@ -13,15 +13,18 @@ use rtc_tests::numeric::{Arrays, batch, executor, labelled_tokens, weights};
 /// Lengths of the rows of the batch.
 const LENGTHS: [usize; 16] = [1, 60, 7, 33, 2, 19, 48, 5, 12, 1, 27, 3, 55, 9, 16, 41];
 
-/// `cut: balanced` cuts by the padded width, so that rows do see the longest one; these specs are cut by position here.
-const BY_POSITION: &[&str] = &["chunkwise.cut: position"];
+/// `cut: balanced` and `plan: batch` cut by the padded width, so that rows do see the longest one; these specs are cut by
+/// position and row here.
+const BY_POSITION: &[&str] = &["chunkwise.cut: position", "balanced.plan: row"];
 /// Wide enough that products are blocked and shared among threads.
 const WIDE: &[&str] = &[
     "chunkwise.cut: position",
+    "balanced.plan: row",
     "embed.width: 72",
     "feedforward.hidden: 100",
     "depthwise.feedforward.hidden: 100",
     "stack.feedforward.hidden: 100",
+    "cell.hidden: 100",
 ];
 
 const OBJECTIVES: [Objective; 2] = [Objective::Classify, Objective::Each];
@@ -84,11 +87,22 @@ fn a_row_gives_the_same_bits_alone_and_among_others() {
 }
 
 #[test]
+fn folds_planned_by_the_batch_are_the_other_exception() {
+    let model = models::one("rir_grc.rt", "rir_grc:padded", Objective::Classify, &["balanced.arity: 3"]);
+    let weights = random_weights(&model, Objective::Classify);
+    let row = rows(Objective::Classify, &[3]);
+    let alone = logits(&model, Objective::Classify, &weights, &row);
+    let padded = logits(&model, Objective::Classify, &weights, &Batch { width: 5, ..row });
+    assert_ne!(alone, padded, "one level alone, two in a batch of width 5");
+}
+
+#[test]
 fn balanced_chunks_are_the_exception() {
     let mut seen = 0;
     for model in models::all(Objective::Classify, &["chunkwise.cut: balanced", "chunkwise.size: 6"]) {
         let by_size = model.spec.root.any(&|b| b.word("cut") == Some("balanced") && b.int("size").is_some());
-        if !by_size {
+        // A fold around cuts the row first.
+        if !by_size || model.folds() {
             continue;
         }
         seen += 1;
@@ -119,6 +133,7 @@ fn trained(model: &Model, objective: Objective, threads: usize) -> Bits {
             epsilon: 1e-8,
             weight_decay: 0.1,
             clip: Some(1.0),
+            ..UpdateRule::ADAMW
         };
         let (mut losses, mut gradients) = (vec![], vec![]);
         for step in 0..5 {

@@ -18,10 +18,10 @@ pub(super) const INPUT: Feature = Feature {
     lower: Lowering::Layer(|l, block, place| across(l, block, place, place.input)),
 };
 
-/// The input is that of a depth recurrence. A chunk has none: its positions are not the row's.
+/// The input is that of a depth recurrence. A chunk has none, of a recurrence or a fold: its positions are not the row's.
 fn check(site: &Site<'_>, problems: &mut Problems) {
     bias::check(site, problems);
-    let around = site.ancestors.iter().rev().find(|b| b.slot == "recur");
+    let around = site.ancestors.iter().rev().find(|b| matches!(b.slot, "recur" | "recurse"));
     if around.is_none_or(|b| b.variant != "depthwise") {
         problems.report(
             Diagnostic::new(

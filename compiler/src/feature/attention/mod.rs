@@ -87,8 +87,14 @@ fn mask(block: &Block) -> Result<Attr, Misfit> {
     })
 }
 
-/// `h + drop(softmax(q k^T / sqrt(head width), masked) v W_o)`.
-fn attention(l: &mut Lower<'_>, block: &Block, place: &Place, p: Projected) -> Result<Value, Misfit> {
+/// `h + drop(softmax(q k^T / sqrt(head width), masked) v W_o)`; `relative` are the operands of relative positions.
+fn attention(
+    l: &mut Lower<'_>,
+    block: &Block,
+    place: &Place,
+    p: Projected,
+    relative: Option<[Value; 3]>,
+) -> Result<Value, Misfit> {
     let mut attrs = Attrs::from([("heads", p.heads.into()), ("mask", mask(block)?)]);
     let dropout = need(block.float("dropout"), block, "dropout")?;
     if dropout > 0.0 {
@@ -98,6 +104,10 @@ fn attention(l: &mut Lower<'_>, block: &Block, place: &Place, p: Projected) -> R
     let counts = |field| block.expr(field).is_some();
     operands.extend(place.step.filter(|_| counts("mask") || counts("bias")));
     operands.extend(bias::tables(l, block, p.heads, &mut attrs)?);
+    if let Some(relative) = relative {
+        attrs.insert("position", "relative_xl".into());
+        operands.extend(relative);
+    }
     let mixed = l.one(Op::Attention, &operands, attrs)?;
     let width = Dim::Fixed(l.width);
     let out = l.linear(mixed, "output", width, &LinearInit::Projection(1.0))?;
@@ -111,5 +121,5 @@ fn across(l: &mut Lower<'_>, block: &Block, place: &Place, source: Option<Value>
     let x = l.norm(place.state, "norm")?;
     let y = l.norm(source, "source_norm")?;
     let p = project(l, block, x, y)?;
-    attention(l, block, place, p)
+    attention(l, block, place, p, None)
 }

@@ -5,8 +5,8 @@ use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site, norm};
 use crate::ir::graph::{Misfit, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::Attrs;
-use crate::lower::{Lower, Place};
+use crate::ir::types::{Attr, Attrs, Dim};
+use crate::lower::{LinearInit, Lower, Place};
 use crate::schema::{Bounds, Default, Field, FieldKind, Schema};
 use crate::spec::Block;
 
@@ -21,10 +21,11 @@ pub(super) const SELF: Feature = Feature {
             HEAD_WIDTH,
             Field {
                 name: "position",
-                kind: FieldKind::Word(&["none", "xpos", "rope"], &["sinusoidal", "relative_xl"]),
+                kind: FieldKind::Word(&["none", "xpos", "rope", "relative_xl"], &[]),
                 default: Default::Word("none"),
                 bounds: Bounds::ANY,
-                doc: "`rope` turns queries and keys by their positions; `xpos` also lets distant ones decay",
+                doc: "`rope` turns queries and keys by their positions; `xpos` also lets distant ones decay; `relative_xl` adds \
+                      learned products with sines and cosines of the distance (Transformer-XL)",
             },
             MASK,
             BIAS,
@@ -40,7 +41,7 @@ pub(super) const SELF: Feature = Feature {
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
     bias::check(site, problems);
-    let Some(position) = site.block.word("position").filter(|p| *p != "none") else { return };
+    let Some(position) = site.block.word("position").filter(|p| ["xpos", "rope"].contains(p)) else { return };
     if let Some(width) = site.block.int("head_width").filter(|w| w % 2 == 1) {
         problems.report(
             Diagnostic::new(
@@ -67,8 +68,24 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
         Some("rope") => turn(l, place, &mut p, ["rope", "rope"])?,
         _ => {}
     }
-    let sum = attention(l, block, place, p)?;
+    let relative = match block.word("position") {
+        Some("relative_xl") => Some(relative(l, p.queries)?),
+        _ => None,
+    };
+    let sum = attention(l, block, place, p, relative)?;
     if post { l.norm_with(sum, gain, bias) } else { Ok(sum) }
+}
+
+/// `u`, `v` and the map of the codes of distances.
+fn relative(l: &mut Lower<'_>, queries: Value) -> Result<[Value; 3], Misfit> {
+    let (width, channels) = (l.last(queries)?, Dim::Fixed(l.width));
+    let normal = || Attr::call("normal", [0.02.into()]);
+    l.scoped("relative", |l| {
+        let content = l.param("content", [width.clone()], normal())?;
+        let position = l.param("position", [width.clone()], normal())?;
+        let init = LinearInit::Projection(std::f64::consts::FRAC_1_SQRT_2).weight(&channels);
+        Ok([content, position, l.param("weight", [width, channels], init)?])
+    })
 }
 
 /// Turns the channel pairs of queries and keys by angles that grow with the position, so that scores depend on

@@ -1,6 +1,6 @@
 //! Readout of the final memory.
 
-use super::fits_task;
+use super::{fits_task, needs_sequence};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site};
 use crate::ir::graph::{Misfit, Value};
@@ -25,6 +25,7 @@ pub(super) const MEMORY: Feature = Feature {
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
     fits_task(site, problems);
+    needs_sequence(site, problems);
     let Some(root) = site.parent() else { return };
     let Some(recurrence) = root.children.iter().rev().find(|b| b.slot == "recur" && b.variant == "chunkwise") else {
         problems.report(

@@ -2,6 +2,7 @@
 
 mod each;
 mod memory;
+mod root;
 mod tokens;
 
 use super::{Site, Slot};
@@ -12,8 +13,8 @@ use crate::schema::Objective;
 pub(super) const SLOT: Slot = Slot {
     name: "readout",
     doc: "What of the final states goes to the head.",
-    features: &[tokens::MEAN, tokens::END, tokens::FIRST, tokens::MAX, each::EACH, memory::MEMORY],
-    planned: &["root"],
+    features: &[tokens::MEAN, tokens::END, tokens::FIRST, tokens::MAX, each::EACH, memory::MEMORY, root::ROOT],
+    planned: &[],
 };
 
 /// A task with an answer per token needs `each`, any other one vector per row.
@@ -30,10 +31,25 @@ fn fits_task(site: &Site<'_>, problems: &mut Problems) {
         Objective::Pair => "one class per pair of rows",
         Objective::Each => "one class per token",
     };
-    let help = if per_token { "use `readout mean`, `end`, `first` or `max`" } else { "use `readout each`" };
+    let help = match site.block.variant {
+        "each" => "use `readout mean`, `end`, `first` or `max`",
+        "root" => "a fold has no answer for every token: take the `recurse` out, and use `readout each`",
+        _ => "use `readout each`",
+    };
     problems.report(
         Diagnostic::new(Kind::ObjectiveMismatch, site.block.span, format!("`{title}` does not fit {task}"))
             .label(format!("the task asks for {wants}"))
             .help(help),
+    );
+}
+
+/// A fold leaves one vector and no sequence to read out.
+fn needs_sequence(site: &Site<'_>, problems: &mut Problems) {
+    let Some(fold) = site.parent().and_then(|root| root.child("recurse")) else { return };
+    let title = site.block.title();
+    problems.report(
+        Diagnostic::new(Kind::NoSequence, site.block.span, format!("`{title}` has no sequence to read"))
+            .note(fold.span, "it became one vector here")
+            .help("use `readout root`"),
     );
 }

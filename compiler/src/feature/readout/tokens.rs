@@ -1,7 +1,8 @@
 //! Readouts of token states. They differ only in which states they take.
 
-use super::fits_task;
-use crate::feature::{Feature, Lowering};
+use super::{fits_task, needs_sequence};
+use crate::diag::Problems;
+use crate::feature::{Feature, Lowering, Site};
 use crate::ir::graph::{Misfit, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
@@ -35,5 +36,10 @@ const fn of_tokens(
     lower: fn(&mut Lower<'_>, &Block, Value) -> Result<Value, Misfit>,
 ) -> Feature {
     let schema = Schema { slot: "readout", variant, doc, fields: &[], children: &[] };
-    Feature { schema, check: fits_task, lower: Lowering::Readout(lower) }
+    Feature { schema, check, lower: Lowering::Readout(lower) }
+}
+
+fn check(site: &Site<'_>, problems: &mut Problems) {
+    fits_task(site, problems);
+    needs_sequence(site, problems);
 }

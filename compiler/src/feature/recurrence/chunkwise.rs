@@ -5,9 +5,9 @@ use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site, lowering, misplaced};
 use crate::ir::graph::{Misfit, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::{Attrs, Dim, Type};
+use crate::ir::types::Attrs;
 use crate::lower::{Halted, Lower, Place, group, need};
-use crate::schema::{Children, Default, LAYERS, SIZE, Schema, int, word};
+use crate::schema::{Children, Default, FOLDING, SIZE, Schema, int, word};
 use crate::spec::Block;
 
 /// The feature.
@@ -37,7 +37,7 @@ pub(super) const CHUNKWISE: Feature = Feature {
         children: &[
             Children::one(&["memory"]),
             Children::or(&["gate"], "none"),
-            Children::any(LAYERS),
+            Children::any(FOLDING),
             Children::optional(&["update"]),
         ],
     },
@@ -120,17 +120,20 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
     let memory = need(block.child("memory"), block, "memory")?;
     let Lowering::Memory(slots) = lowering(memory)? else { return Err(misplaced(memory)) };
     let start = l.scoped("memory", |l| slots(l, memory, place.state))?;
-    let over = ragged_axis(l, place.state)?;
-    let axis = l.chunk_axis();
+    let over = l.ragged(place.state)?;
+    let axis = l.new_axis("chunk");
     let region = l.graph().add_region();
     let memory_type = l.graph().ty(start).clone();
     let m = l.graph().add_param(region, memory_type, "memory");
-    let chunk_type = with_axis(l.graph().ty(place.state), &axis);
+    let chunk_type = l.with_axis(place.state, &axis);
     let x = l.graph().add_param(region, chunk_type, "chunk");
     let ((states, next), halted) = l.inside(region, |l| {
         let global_positions = block.word("positions") == Some("global");
         let here = Place { memory: Some(m), step: place.step, global_positions, ..Place::at(x) };
         let states = group(l, block, &here)?;
+        // A fold leaves one vector of the chunk: it stands at every position.
+        let folded = l.graph().ty(states).ragged().is_none();
+        let states = if folded { l.one(Op::Spread, &[states, x], Attrs::new())? } else { states };
         Ok((states, updated(l, block, (m, states), place.step)?))
     })?;
     let sums = row_sums(l, region, &halted, place.state)?;
@@ -161,17 +164,6 @@ fn updated(
     let Lowering::Update(change) = lowering(update)? else { return Err(misplaced(update)) };
     let here = Place { chunk: Some(states), step, ..Place::at(memory) };
     l.scoped("update", |l| change(l, update, &here))
-}
-
-fn ragged_axis(l: &mut Lower<'_>, state: Value) -> Result<String, Misfit> {
-    let axis = l.graph().ty(state).ragged().map(str::to_owned);
-    axis.ok_or_else(|| Misfit("only a sequence can be cut into chunks".to_owned()))
-}
-
-fn with_axis(ty: &Type, axis: &str) -> Type {
-    let mut dims = ty.dims().to_vec();
-    dims[1] = Dim::sym(axis);
-    Type::real(dims)
 }
 
 fn chunk_attrs(block: &Block, carried: usize, over: &str, axis: &str) -> Result<Attrs, Misfit> {

@@ -12,7 +12,7 @@ pub(super) const SLOT: Slot = Slot {
     name: "recur",
     doc: "Runs the same layers again: on their own output, or on the next chunk of the row.",
     features: &[depthwise::DEPTHWISE, chunkwise::CHUNKWISE],
-    planned: &["balanced", "beam", "chain", "continuous", "ordered_memory"],
+    planned: &[],
 };
 
 /// A statement that repeats layers needs one.
@@ -22,7 +22,7 @@ pub(super) fn has_layers(site: &Site<'_>, problems: &mut Problems) {
         problems.report(
             Diagnostic::new(Kind::EmptyRecurrence, site.block.span, format!("`{name}` has no layer"))
                 .label("nothing to repeat")
-                .help("add `attend`, `feedforward`, `stack` or `recur`"),
+                .help("add `attend`, `feedforward`, `scan`, `mega`, `stack` or `recur`"),
         );
     }
 }

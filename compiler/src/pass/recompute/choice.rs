@@ -55,7 +55,8 @@ enum Level {
 
 impl Level {
     fn allows(self, op: Op) -> bool {
-        self == Self::All || !matches!(op, Op::Linear | Op::Attention | Op::Rotate)
+        let long = matches!(op, Op::Linear | Op::Attention | Op::Rotate | Op::OffsetAttention | Op::S4d | Op::Ema);
+        self == Self::All || !long
     }
 }
 

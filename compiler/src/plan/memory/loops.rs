@@ -27,7 +27,7 @@ struct Group {
 }
 
 /// Values as they stood before a body saw only some of their rows.
-type Uncut = Vec<(Value, Held)>;
+pub(super) type Uncut = Vec<(Value, Held)>;
 
 impl Walk<'_> {
     /// Runs `step` for a group, and leaves behind what all its steps leave behind.
@@ -58,22 +58,24 @@ impl Walk<'_> {
         let mut done = values.clone();
         let (mut tape, mut uncut) = (vec![], vec![]);
         let last = self.bounds(id, env);
-        let rejects = |walk: &mut Self, values: &[Held], (from, here): (&[usize], &Env), taken: usize, done: &mut _| {
-            // Rows that stop before the bound have tried the step after their last one.
-            let leaving: Vec<usize> = from.iter().copied().filter(|r| ends[*r] == taken && taken < last[*r]).collect();
-            if !leaving.is_empty() {
-                let out = walk.tried(body, values, here, env);
-                let part = walk.blocks(&types, &env.select(&leaving));
-                *done = walk.blocks(&types, env);
-                drop((out, part));
-            }
-        };
+        let rejects =
+            |walk: &mut Self, values: &[Held], (from, here): (&[usize], &Env), taken: usize, done: &mut [Held]| {
+                // Rows that stop before the bound have tried the step after their last one.
+                let leaving: Vec<usize> =
+                    from.iter().copied().filter(|r| ends[*r] == taken && taken < last[*r]).collect();
+                if !leaving.is_empty() {
+                    let out = walk.tried(body, values, here, env);
+                    let part = walk.blocks(&types, &env.select(&leaving));
+                    walk.own(done, &types, env);
+                    drop((out, part));
+                }
+            };
         let everyone: Vec<usize> = (0..env.rows).collect();
         rejects(self, &values, (&everyone, env), 0, &mut done);
         let mut taken = 0;
         for group in self.depths(id, env) {
             if group.rows.len() < env.rows {
-                done = self.blocks(&types, env);
+                self.own(&mut done, &types, env);
                 values = self.blocks(&types, &group.env);
                 self.put_back(std::mem::take(&mut uncut));
                 uncut = self.cut(body, &group.env);
@@ -185,7 +187,16 @@ impl Walk<'_> {
         }
     }
 
-    fn finish(&mut self, node: &Node, values: Vec<Held>, tape: Vec<Taped>) {
+    /// Room to write over these values: those to which nobody else has a handle stay where they are.
+    fn own(&mut self, values: &mut [Held], types: &[Type], env: &Env) {
+        for (value, ty) in values.iter_mut().zip(types) {
+            if !matches!(value, Held::Block(block) if Rc::strong_count(block) == 1) {
+                *value = self.block(ty, env);
+            }
+        }
+    }
+
+    pub(super) fn finish(&mut self, node: &Node, values: Vec<Held>, tape: Vec<Taped>) {
         for (result, held) in node.results.iter().zip(values) {
             self.set(*result, held);
         }
@@ -194,12 +205,12 @@ impl Walk<'_> {
         }
     }
 
-    fn owner(&self, body: RegionId) -> NodeId {
+    pub(super) fn owner(&self, body: RegionId) -> NodeId {
         self.plan.graph.owner(body).expect("a body belongs to a loop")
     }
 
     /// Cuts what a body captures down to the rows of `env`.
-    fn cut(&mut self, body: RegionId, env: &Env) -> Uncut {
+    pub(super) fn cut(&mut self, body: RegionId, env: &Env) -> Uncut {
         let plan = self.plan;
         let mut full = vec![];
         for &value in &plan.regions[body.index()].captures {
@@ -212,7 +223,7 @@ impl Walk<'_> {
         full
     }
 
-    fn put_back(&mut self, full: Uncut) {
+    pub(super) fn put_back(&mut self, full: Uncut) {
         for (value, held) in full {
             self.set(value, held);
         }
@@ -225,10 +236,11 @@ impl Walk<'_> {
         ends.sort_unstable();
         ends.dedup();
         let mut from = 0;
-        let mut groups = vec![];
+        let mut groups: Vec<Group> = vec![];
         for end in ends.into_iter().filter(|end| *end > 0) {
             let rows: Vec<usize> = (0..env.rows).filter(|r| own[*r] >= end).collect();
-            groups.push(Group { env: env.select(&rows), rows, times: end - from, formula: None });
+            let formula = env.symbols.as_ref().map(|_| Formula::of((end - from) as f64));
+            groups.push(Group { env: env.part(&rows), rows, times: end - from, formula });
             from = end;
         }
         if let ([group], Some(sizes)) = (&mut groups[..], &env.symbols) {
@@ -241,6 +253,10 @@ impl Walk<'_> {
     fn widths(&self, id: NodeId, env: &Env) -> Vec<Group> {
         let mut groups = widths(self.plan.graph.node(id), env);
         let Some(sizes) = &env.symbols else { return groups };
+        let over = self.plan.graph.node(id).attrs.get("over").and_then(Attr::text).unwrap_or_default();
+        if env.axis(over).windows(2).any(|pair| pair[0] != pair[1]) {
+            return groups;
+        }
         // Even rows have full chunks and a last one; where there is but one, it is the last.
         for (group, turns) in groups.iter_mut().rev().zip(turns(&self.plan.graph, id, sizes).into_iter().rev()) {
             group.formula = Some(turns.steps);
@@ -322,9 +338,11 @@ fn widths(node: &Node, env: &Env) -> Vec<Group> {
     let group = |pair: &[usize]| {
         let rows: Vec<usize> = (0..whole.len()).filter(|r| counts[*r] > pair[0]).collect();
         let part = |r: &usize| widths[*r].min(whole[*r] - pair[0] * widths[*r]);
-        let mut here = env.select(&rows);
+        let mut here = env.part(&rows);
         here.set_axis(word("axis"), rows.iter().map(part).collect());
-        Group { rows, env: here, times: pair[1] - pair[0], formula: None }
+        here.even_out(word("axis"));
+        let times = pair[1] - pair[0];
+        Group { rows, formula: here.symbols.as_ref().map(|_| Formula::of(times as f64)), env: here, times }
     };
     marks.windows(2).map(group).collect()
 }

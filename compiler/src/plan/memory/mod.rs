@@ -10,6 +10,7 @@
 //!
 //! Not counted is the scratch of kernels, per thread: a few blocks, some 100 KiB, and copies of one head of the longest row.
 
+mod folds;
 mod loops;
 mod pool;
 mod walk;

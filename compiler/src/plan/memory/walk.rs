@@ -8,6 +8,7 @@ use super::{Load, product};
 use crate::ir::cost::{Extent, Sizes};
 use crate::ir::formula::{Formula, Number};
 use crate::ir::graph::{MAIN, Node, RegionId, Value};
+use crate::ir::loops::Cut;
 use crate::ir::ops::Op;
 use crate::ir::types::{BATCH, Dim, Elem, FRAMED, LENGTH, PAIRS, Type};
 use crate::plan::{Plan, Step};
@@ -27,7 +28,7 @@ pub(super) struct Taped {
     /// The rows that took part, of those that entered the loop.
     pub(super) rows: Vec<usize>,
     pub(super) saved: Vec<Held>,
-    /// What further steps like this one hold.
+    /// What else is held: lists of chunks, and what further steps like this one hold.
     pub(super) more: Vec<Block>,
 }
 
@@ -61,6 +62,31 @@ impl Env {
         let part = |lengths: &[usize]| rows.iter().filter_map(|r| lengths.get(*r).copied()).collect();
         let axes = self.axes.iter().map(|(n, a)| (n.clone(), part(a))).collect();
         Self { rows: rows.len(), axes, symbols: self.symbols.clone() }
+    }
+
+    /// The chunks of these rows, or some of them: what symbols say of a row stays, of as many rows as these are.
+    pub(super) fn part(&self, rows: &[usize]) -> Self {
+        let mut part = self.select(rows);
+        if let Some(sizes) = part.symbols.take() {
+            let share = Formula::of((rows.len() as f64).per(&(self.rows as f64)));
+            let batch = sizes.dim(&Dim::sym(BATCH)).times(&share);
+            part.symbols = Some(Rc::new(sizes.with(BATCH, batch)));
+        }
+        part
+    }
+
+    /// The size of an axis in symbols becomes the mean of what it is here.
+    pub(super) fn even_out(&mut self, axis: &str) {
+        let lengths = self.axis(axis);
+        let mean = (lengths.iter().sum::<usize>() as f64).per(&(lengths.len() as f64));
+        self.symbols = self.symbols.take().map(|sizes| Rc::new(sizes.with(axis, Formula::of(mean))));
+    }
+
+    /// Bytes of the lists that say who these rows are and where they lie on every axis, and of `more` such lists.
+    pub(super) fn lists(&self, more: usize) -> Amount {
+        let bytes = 8 * (1 + 2 * self.axes.len() + more);
+        let formula = |sizes: &Rc<Sizes<Formula>>| sizes.dim(&Dim::sym(BATCH)).times(&Formula::of(bytes as f64));
+        Amount { number: (self.rows * bytes) as u64, formula: self.symbols.as_ref().map(formula) }
     }
 
     /// Size of a tensor in numbers of four bytes.
@@ -192,6 +218,8 @@ impl<'p> Walk<'p> {
             Op::Param | Op::Accumulate => {}
             Op::Recur => self.recur(step.node, env),
             Op::Chunks => self.chunks(step.node, env),
+            Op::Fold => self.fold(node, env),
+            Op::Unwind if Cut::of(node).is_some() => self.unfold(step, node, env),
             Op::Unwind => self.unwind(step, node, env),
             Op::Squeeze | Op::Unsqueeze => {
                 let same = self.value(node.operands[0], env);

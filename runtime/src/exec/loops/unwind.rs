@@ -60,7 +60,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// The steps of a tape: its own ones where the tape is used for the last time, else handles to them.
-    fn taped(&mut self, step: &Step, tape: Value) -> List<TapeStep<T>> {
+    pub(super) fn taped(&mut self, step: &Step, tape: Value) -> List<TapeStep<T>> {
         let slot = &mut self.memory.values[tape.index()];
         let val = if step.frees.contains(&tape) { slot.take() } else { slot.clone() };
         let Some(Val::Tape(tape)) = val else { unreachable!("the verifier checks the tape") };
@@ -68,7 +68,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Adds the rows of `part` to the same rows of `sum`, which has the type of `of`.
-    fn add_rows(&self, sum: &mut [T], val: &Val<T>, of: Value, env: &Env, part: Part<'_>) {
+    pub(super) fn add_rows(&self, sum: &mut [T], val: &Val<T>, of: Value, env: &Env, part: Part<'_>) {
         let (Val::Real(val), ty) = (val, self.ty(of)) else { return };
         if part.all || !ty.is_batched() {
             elementwise::add_assign(sum, val);

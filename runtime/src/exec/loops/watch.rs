@@ -6,7 +6,7 @@
 use rtc_compiler::ir::graph::{Graph, Node, Value};
 use rtc_compiler::ir::types::{Dim, Type};
 
-use crate::exec::rows::Env;
+use crate::exec::rows::{Env, row_of};
 use crate::exec::storage::Element;
 use crate::exec::value::Val;
 use crate::exec::{Unit, Watched};
@@ -34,7 +34,7 @@ impl Watch {
         for row in 0..env.rows() {
             first.push(units.len());
             let (start, length) = span(state, env, row);
-            let unit = |start, length| Unit { row: env.ids[row] as usize, start, length, survival: vec![] };
+            let unit = |start, length| Unit { row: row_of(env.ids[row]) as usize, start, length, survival: vec![] };
             match each {
                 true => units.extend((start..start + length).map(|position| unit(position, 1))),
                 false => units.push(unit(start, length)),
@@ -69,7 +69,13 @@ impl Watch {
     pub(super) fn finished<T: Element>(self, node: &Node, env: &Env, done: &[Val<T>], ran: u64) -> Option<Watched> {
         let Some(Val::Real(used)) = done.get(self.used) else { return None };
         let used = used.iter().map(|x| x.to_f64()).collect();
-        Some(Watched { label: node.label.clone(), rows: env.ids.to_vec(), used, ran, units: self.units })
+        Some(Watched {
+            label: node.label.clone(),
+            rows: env.ids.iter().map(|id| row_of(*id)).collect(),
+            used,
+            ran,
+            units: self.units,
+        })
     }
 }
 

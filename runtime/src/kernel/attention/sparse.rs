@@ -5,21 +5,12 @@ use crate::kernel::Real;
 use crate::kernel::dropout::Keep;
 use crate::kernel::parallel::{Parts, vectorised};
 
-/// A row is worth going key by key where a query sees at most this part of it: the products of the dense way do several pairs
-/// in the time of one here.
-const WORTH: usize = 4;
-
 impl<'a> Offsets<'a> {
     /// The distances that occur in a row of so many queries and keys.
     fn within(&self, (nq, nk): (usize, usize)) -> &'a [isize] {
         let from = self.list.partition_point(|d| *d <= -(nk as isize));
         let to = self.list.partition_point(|d| *d < nq as isize);
         &self.list[from..to.max(from)]
-    }
-
-    /// Whether a row should be done key by key. The row alone decides, so that no neighbour changes its numbers.
-    pub(super) fn is_sparse(&self, extent: (usize, usize)) -> bool {
-        self.within(extent).len() * WORTH <= extent.1
     }
 }
 

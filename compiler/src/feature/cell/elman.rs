@@ -1,0 +1,32 @@
+//! The simple recurrent network.
+
+use super::{tanh, wide};
+use crate::feature::lowering::Cell;
+use crate::feature::{Feature, Lowering, nothing_more};
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::Attrs;
+use crate::lower::Lower;
+use crate::schema::Schema;
+use crate::spec::Block;
+
+/// The feature.
+pub(super) const ELMAN: Feature = Feature {
+    schema: Schema {
+        slot: "cell",
+        variant: "elman",
+        doc: "One layer with tanh (Elman 1990); a plain baseline.",
+        fields: &[],
+        children: &[],
+    },
+    check: nothing_more,
+    lower: Lowering::Cell(Cell { memories: 0, step }),
+};
+
+/// `tanh(W x + U h)`, biases in both products.
+fn step(l: &mut Lower<'_>, _: &Block, left: &[Value], right: Value) -> Result<Vec<Value>, Misfit> {
+    let x = wide(l, right, "input", 1)?;
+    let u = wide(l, left[0], "state", 1)?;
+    let sum = l.one(Op::Add, &[x, u], Attrs::new())?;
+    Ok(vec![tanh(l, sum)?])
+}

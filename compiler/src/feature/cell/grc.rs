@@ -1,0 +1,52 @@
+//! The gated recursive cell.
+
+use super::{block, wide};
+use crate::feature::lowering::Cell;
+use crate::feature::{Feature, Lowering, nothing_more};
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::{Attrs, Dim};
+use crate::lower::{LinearInit, Lower, need};
+use crate::schema::{DROPOUT, Default, Derived, SIZE, Schema, float, int};
+use crate::spec::Block;
+
+/// The feature.
+pub(super) const GRC: Feature = Feature {
+    schema: Schema {
+        slot: "cell",
+        variant: "grc",
+        doc: "Gated recursive cell: left, right and a new vector, each through its own gates, summed and normed.",
+        fields: &[
+            int("hidden", Default::Required, SIZE, "width between its two layers"),
+            float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout between its two layers"),
+        ],
+        children: &[],
+    },
+    check: nothing_more,
+    lower: Lowering::Cell(Cell { memories: 0, step }),
+};
+
+/// `LN(sigmoid(a) l + sigmoid(b) r + sigmoid(c) n)` with `[a; b; c; n] = W_2 drop(GELU(W_1 [l; r] + b_1)) + b_2`.
+fn step(l: &mut Lower<'_>, cell: &Block, left: &[Value], right: Value) -> Result<Vec<Value>, Misfit> {
+    let hidden = Dim::Fixed(need(cell.int("hidden"), cell, "hidden")?);
+    let left = left[0];
+    let both = l.one(Op::Concat, &[left, right], Attrs::new())?;
+    let z = l.linear(both, "up", hidden, &LinearInit::FanIn)?;
+    let z = l.one(Op::Gelu, &[z], Attrs::new())?;
+    let z = l.dropout(z, need(cell.float("dropout"), cell, "dropout")?)?;
+    let y = wide(l, z, "down", 4)?;
+    let gates = block(l, y, 0, 3)?;
+    let gates = l.one(Op::Sigmoid, &[gates], Attrs::new())?;
+    let new = block(l, y, 3, 1)?;
+    let mut sum = None;
+    for (n, part) in [left, right, new].into_iter().enumerate() {
+        let gate = block(l, gates, n, 1)?;
+        let part = l.one(Op::Mul, &[gate, part], Attrs::new())?;
+        sum = Some(match sum {
+            Some(sum) => l.one(Op::Add, &[sum, part], Attrs::new())?,
+            None => part,
+        });
+    }
+    let sum = need(sum, cell, "parts")?;
+    Ok(vec![l.norm(sum, "norm")?])
+}

@@ -1,0 +1,41 @@
+//! The gated recurrent unit.
+
+use super::{block, tanh, wide};
+use crate::feature::lowering::Cell;
+use crate::feature::{Feature, Lowering, nothing_more};
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::Attrs;
+use crate::lower::Lower;
+use crate::schema::Schema;
+use crate::spec::Block;
+
+/// The feature.
+pub(super) const GRU: Feature = Feature {
+    schema: Schema {
+        slot: "cell",
+        variant: "gru",
+        doc: "Gated recurrent unit (Cho et al. 2014), its reset gate behind the product; a plain baseline.",
+        fields: &[],
+        children: &[],
+    },
+    check: nothing_more,
+    lower: Lowering::Cell(Cell { memories: 0, step }),
+};
+
+/// `z h + (1 - z) n` with `r, z = sigmoid(W x + U h)`, `n = tanh(W_n x + r U_n h)`, biases in both products.
+fn step(l: &mut Lower<'_>, _: &Block, left: &[Value], right: Value) -> Result<Vec<Value>, Misfit> {
+    let h = left[0];
+    let x = wide(l, right, "input", 3)?;
+    let u = wide(l, h, "state", 3)?;
+    let (of_x, of_u) = (block(l, x, 0, 2)?, block(l, u, 0, 2)?);
+    let gates = l.one(Op::Add, &[of_x, of_u], Attrs::new())?;
+    let (reset, keep) = (block(l, gates, 0, 1)?, block(l, gates, 1, 1)?);
+    let reset = l.one(Op::Sigmoid, &[reset], Attrs::new())?;
+    let (of_x, of_u) = (block(l, x, 2, 1)?, block(l, u, 2, 1)?);
+    let of_u = l.one(Op::Mul, &[reset, of_u], Attrs::new())?;
+    let new = l.one(Op::Add, &[of_x, of_u], Attrs::new())?;
+    let new = tanh(l, new)?;
+    let keep = l.one(Op::Sigmoid, &[keep], Attrs::new())?;
+    Ok(vec![l.one(Op::Lerp, &[keep, h, new], Attrs::new())?])
+}

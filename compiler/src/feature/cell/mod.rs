@@ -1,0 +1,42 @@
+//! Cells: functions of two vectors that give one. In a balanced fold they join neighbours, in a chain the state and the
+//! next element.
+
+mod elman;
+mod grc;
+mod gru;
+mod lstm;
+
+use super::Slot;
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::{Attrs, Dim};
+use crate::lower::{LinearInit, Lower};
+
+/// The keyword and its variants.
+pub(super) const SLOT: Slot = Slot {
+    name: "cell",
+    doc: "One vector from two: from neighbours in a balanced fold, from the state and the next element in a chain.",
+    features: &[grc::GRC, gru::GRU, lstm::LSTM, elman::ELMAN],
+    planned: &[],
+};
+
+/// `tanh(x) = 2 sigmoid(2 x) - 1`.
+fn tanh(l: &mut Lower<'_>, x: Value) -> Result<Value, Misfit> {
+    let by = |by: f64| Attrs::from([("by", by.into())]);
+    let x = l.one(Op::Scale, &[x], by(2.0))?;
+    let y = l.one(Op::Sigmoid, &[x], Attrs::new())?;
+    let y = l.one(Op::Scale, &[y], by(2.0))?;
+    l.one(Op::Offset, &[y], by(-1.0))
+}
+
+/// `blocks` times the width of the model, from one vector.
+fn wide(l: &mut Lower<'_>, x: Value, name: &str, blocks: usize) -> Result<Value, Misfit> {
+    let outputs = Dim::Fixed(blocks * l.width);
+    l.linear(x, name, outputs, &LinearInit::FanIn)
+}
+
+/// Block `n` of a value that is several times as wide as the model.
+fn block(l: &mut Lower<'_>, x: Value, n: usize, blocks: usize) -> Result<Value, Misfit> {
+    let attrs = Attrs::from([("start", (n * l.width).into()), ("width", (blocks * l.width).into())]);
+    l.one(Op::Slice, &[x], attrs)
+}

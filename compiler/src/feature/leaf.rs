@@ -1,0 +1,41 @@
+//! What is done to the elements of a sequence before it is folded.
+
+use super::{Feature, Lowering, Slot, nothing_more};
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::types::Dim;
+use crate::lower::{LinearInit, Lower};
+use crate::schema::Schema;
+use crate::spec::Block;
+
+/// The keyword and its variants.
+pub(super) const SLOT: Slot = Slot {
+    name: "leaf",
+    doc: "What is done to every element of the sequence before it is folded.",
+    features: &[LINEAR, NONE],
+    planned: &[],
+};
+
+const LINEAR: Feature = Feature {
+    schema: Schema {
+        slot: "leaf",
+        variant: "linear",
+        doc: "A linear map and a layer norm, so that leaves look like the vectors that a cell gives.",
+        fields: &[],
+        children: &[],
+    },
+    check: nothing_more,
+    lower: Lowering::Leaf(linear),
+};
+
+const NONE: Feature = Feature {
+    schema: Schema { slot: "leaf", variant: "none", doc: "The elements as they are.", fields: &[], children: &[] },
+    check: nothing_more,
+    lower: Lowering::Leaf(|_, _, states| Ok(states)),
+};
+
+/// `LN(W x + b)`.
+fn linear(l: &mut Lower<'_>, _: &Block, states: Value) -> Result<Value, Misfit> {
+    let width = Dim::Fixed(l.width);
+    let x = l.linear(states, "linear", width, &LinearInit::FanIn)?;
+    l.norm(x, "norm")
+}

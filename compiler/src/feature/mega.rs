@@ -1,0 +1,112 @@
+//! The layer of MEGA (Ma et al. 2022): moving averages, gated attention with one head, and a feed-forward network.
+
+use super::scan::{DIRECTION, average};
+use super::{Feature, Lowering, Slot, nothing_more};
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::{Attr, Attrs, Dim};
+use crate::lower::{LinearInit, Lower, Place, need};
+use crate::schema::{Bounds, DROPOUT, Default, Derived, SIZE, Schema, float, int};
+use crate::spec::Block;
+
+/// The keyword and its only form.
+pub(super) const SLOT: Slot = Slot {
+    name: "mega",
+    doc: "The layer of MEGA: moving averages, then attention with one head that they gate.",
+    features: &[MEGA],
+    planned: &[],
+};
+
+const MEGA: Feature = Feature {
+    schema: Schema {
+        slot: "mega",
+        variant: "",
+        doc: "Moving averages of the row, attention with one head over them, gates around it, and a feed-forward network; \
+              each with a residual connection and a layer norm on the sum.",
+        fields: &[
+            int("shared", Default::Required, SIZE, "width of the queries and keys, which share one projection"),
+            int("hidden", Default::Required, SIZE, "width of the values"),
+            int("feedforward", Default::Required, SIZE, "width between the two layers of the feed-forward network"),
+            int("dim", Default::Int(16), super::scan::DIMENSIONS, "averages per channel"),
+            int("reach", Default::Int(5000), REACH, "distances with a learned bias each; longer ones share the last"),
+            DIRECTION,
+            float(
+                "dropout",
+                Default::Derived(Derived::ModelDropout),
+                DROPOUT,
+                "dropout after averages, attention and network",
+            ),
+        ],
+        children: &[],
+    },
+    check: nothing_more,
+    lower: Lowering::Layer(lower),
+};
+
+/// Numbers of distances.
+const REACH: Bounds = Bounds::closed(1.0, 1_000_000.0);
+
+/// Standard deviation of all weights.
+const STD: f64 = 0.02;
+
+/// `x' = LN(x + u (o - x))` and `LN(x' + FF(x'))`: u is a gate, o what attention and averages propose.
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+    let dropout = need(block.float("dropout"), block, "dropout")?;
+    let x = place.state;
+    let mixed = mix(l, block, x, dropout)?;
+    let x = l.norm(mixed, "norm")?;
+    let inner = Dim::Fixed(need(block.int("feedforward"), block, "feedforward")?);
+    let y = l.linear(x, "up", inner, &LinearInit::Normal(STD))?;
+    let y = l.silu(y)?;
+    let width = Dim::Fixed(l.width);
+    let y = l.linear(y, "down", width, &LinearInit::Normal(STD))?;
+    let y = l.dropout(y, dropout)?;
+    let sum = l.one(Op::Add, &[x, y], Attrs::new())?;
+    l.norm(sum, "feedforward_norm")
+}
+
+/// `u o + (1 - u) x` with `o = drop(SiLU(base + W (attention r)))`.
+///
+/// One projection of the averages gives u, the shared part z and the reset gate r, and base, in this order.
+fn mix(l: &mut Lower<'_>, block: &Block, x: Value, dropout: f64) -> Result<Value, Misfit> {
+    let (shared, hidden) = (need(block.int("shared"), block, "shared")?, need(block.int("hidden"), block, "hidden")?);
+    let dim = need(block.int("dim"), block, "dim")?;
+    let both = need(block.word("direction"), block, "direction")? == "both";
+    let init = LinearInit::Normal(STD);
+    let width = l.width;
+    let values = l.linear(x, "value", Dim::Fixed(hidden), &init)?;
+    let values = l.silu(values)?;
+    let averages = l.scoped("ema", |l| average(l, x, dim, both))?;
+    let averages = l.dropout(averages, dropout)?;
+    let all = l.linear(averages, "project", Dim::Fixed(2 * width + shared + hidden), &init)?;
+    let update = l.channels(all, 0, width)?;
+    let both_parts = l.channels(all, width, shared + hidden)?;
+    let base = l.channels(all, width + shared + hidden, width)?;
+    let both_parts = l.silu(both_parts)?;
+    let (z, reset) = (l.channels(both_parts, 0, shared)?, l.channels(both_parts, shared, hidden)?);
+    let attended = attend(l, block, z, values, both)?;
+    let kept = l.one(Op::Mul, &[attended, reset], Attrs::new())?;
+    let proposed = l.linear(kept, "output", Dim::Fixed(width), &init)?;
+    let proposed = l.one(Op::Add, &[base, proposed], Attrs::new())?;
+    let proposed = l.silu(proposed)?;
+    let proposed = l.dropout(proposed, dropout)?;
+    let update = l.one(Op::Sigmoid, &[update], Attrs::new())?;
+    l.one(Op::Lerp, &[update, proposed, x], Attrs::new())
+}
+
+/// Attention of `gain z + bias` to itself, with a learned number per distance.
+fn attend(l: &mut Lower<'_>, block: &Block, z: Value, values: Value, both: bool) -> Result<Value, Misfit> {
+    let reach = need(block.int("reach"), block, "reach")?;
+    let width = l.last(z)?;
+    let scaled = |l: &mut Lower<'_>, name: &str| {
+        l.scoped(name, |l| {
+            let gain = l.param("gain", [width.clone()], Attr::call("normal", [STD.into()]))?;
+            let bias = l.param("bias", [width.clone()], "zeros".into())?;
+            l.one(Op::Affine, &[z, gain, bias], Attrs::new())
+        })
+    };
+    let (queries, keys) = (scaled(l, "query")?, scaled(l, "key")?);
+    let offsets = l.param("offsets", [Dim::Fixed(2 * reach - 1)], Attr::call("normal", [STD.into()]))?;
+    let mask = if both { "all" } else { "causal" };
+    l.one(Op::OffsetAttention, &[queries, keys, values, offsets], Attrs::from([("mask", mask.into())]))
+}

@@ -1,0 +1,37 @@
+//! One vector of a sequence without parameters.
+
+use super::{Feature, Lowering, Slot, nothing_more};
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::Attrs;
+use crate::lower::{Lower, Place};
+use crate::schema::Schema;
+use crate::spec::Block;
+
+/// The keyword and its variants.
+pub(super) const SLOT: Slot = Slot {
+    name: "pool",
+    doc: "One vector of the states of a fold, without parameters.",
+    features: &[
+        of_states("mean", "The mean of the states.", |l, _, place| l.one(Op::Mean, &[place.state], Attrs::new())),
+        of_states("first", "The first state.", |l, _, place| at(l, place, "first")),
+        of_states("last", "The last state.", |l, _, place| at(l, place, "last")),
+        of_states("max", "The largest value of every channel.", |l, _, place| {
+            l.one(Op::Max, &[place.state], Attrs::new())
+        }),
+    ],
+    planned: &[],
+};
+
+const fn of_states(
+    variant: &'static str,
+    doc: &'static str,
+    lower: fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, Misfit>,
+) -> Feature {
+    let schema = Schema { slot: "pool", variant, doc, fields: &[], children: &[] };
+    Feature { schema, check: nothing_more, lower: Lowering::Reduce(lower) }
+}
+
+fn at(l: &mut Lower<'_>, place: &Place, end: &str) -> Result<Value, Misfit> {
+    l.one(Op::Position, &[place.state], Attrs::from([("at", end.into())]))
+}

@@ -1,0 +1,30 @@
+//! Readout of the vector that a fold left.
+
+use super::fits_task;
+use crate::diag::{Diagnostic, Kind, Problems};
+use crate::feature::{Feature, Lowering, Site};
+use crate::schema::Schema;
+
+/// The feature.
+pub(super) const ROOT: Feature = Feature {
+    schema: Schema {
+        slot: "readout",
+        variant: "root",
+        doc: "The one vector that the `recurse` at the end of the model leaves.",
+        fields: &[],
+        children: &[],
+    },
+    check,
+    lower: Lowering::Readout(|_, _, state| Ok(state)),
+};
+
+fn check(site: &Site<'_>, problems: &mut Problems) {
+    fits_task(site, problems);
+    if site.parent().is_some_and(|root| root.child("recurse").is_none()) {
+        problems.report(
+            Diagnostic::new(Kind::ReadoutNeedsRecurse, site.block.span, "there is no root to read out")
+                .label("needs a `recurse` as the last layer of the model")
+                .help("add `recurse balanced { ... }`, or use `readout mean`, `end`, `first` or `max`"),
+        );
+    }
+}

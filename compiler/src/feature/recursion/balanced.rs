@@ -1,0 +1,134 @@
+//! The balanced fold: chunks of the row, then chunks of their vectors, until one vector is left.
+
+use super::{cell, leaves, reducer};
+use crate::diag::{Diagnostic, Kind, Problems};
+use crate::feature::lowering::Cell;
+use crate::feature::{Feature, Lowering, Site};
+use crate::ir::graph::{Misfit, NewNode, RegionId, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::{Attr, Attrs};
+use crate::lower::{Halted, Lower, Place, group, need};
+use crate::schema::{Bounds, Children, Default, FOLD_BODY, Schema, int, word};
+use crate::spec::Block;
+
+/// The feature.
+pub(super) const BALANCED: Feature = Feature {
+    schema: Schema {
+        slot: "recurse",
+        variant: "balanced",
+        doc: "Cuts the sequence into chunks, makes a vector of each, and goes on with those vectors in the same way until one \
+              is left. What makes the vector of a chunk stands inside: layers, then a cell, a pool or another `recurse`.",
+        fields: &[
+            int("arity", Default::Required, ARITY, "elements of a chunk; the last one of a row may have fewer"),
+            word(
+                "last_chunk",
+                &["merge", "strict"],
+                "merge",
+                "`merge`: the last level takes up to half a chunk more instead of another level; `strict`: no chunk has more \
+                 than `arity` elements",
+            ),
+            word(
+                "plan",
+                &["row", "batch"],
+                "row",
+                "`row`: every row is cut by its own length; `batch`: the width of the padded batch decides for all rows, as \
+                 in the published code",
+            ),
+        ],
+        children: &[Children::or_outermost(&["leaf"], "linear"), Children::any(FOLD_BODY)],
+    },
+    check,
+    lower: Lowering::Reduce(lower),
+};
+
+const ARITY: Bounds = Bounds::closed(2.0, 1_048_576.0);
+
+fn check(site: &Site<'_>, problems: &mut Problems) {
+    super::check(site, problems);
+    let Some(cell) = reducer(site.block).filter(|r| r.slot == "cell") else { return };
+    let title = cell.title();
+    if let Ok(Some((_, Cell { memories: 1.., .. }))) = super::cell(site.block) {
+        problems.report(
+            Diagnostic::new(Kind::CellNeedsChain, cell.span, format!("`{title}` can't join two neighbours"))
+                .label("it hands on a memory besides its vector")
+                .help("put it into a chain: `recurse chain { cell lstm }`"),
+        );
+        return;
+    }
+    if let Some(arity) = site.block.int("arity").filter(|n| *n != 2) {
+        problems.report(
+            Diagnostic::new(
+                Kind::CellTakesTwo,
+                cell.span,
+                format!("`{title}` joins two vectors, and a chunk has {arity}"),
+            )
+            .note(site.place("arity"), "the elements of a chunk")
+            .help("set `arity: 2`, or let a chain run through the chunk: `recurse chain { cell ... }`"),
+        );
+    }
+}
+
+/// `v_c = Body(x_c)` for every chunk c, and the same on the vectors, until one is left.
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+    let nodes = leaves(l, block, place.state)?;
+    let over = l.ragged(nodes)?;
+    let axis = l.new_axis("node");
+    let region = l.graph().add_region();
+    let inside = l.with_axis(nodes, &axis);
+    let x = l.graph().add_param(region, inside, "nodes");
+    let pairs = cell(block)?;
+    l.folds += 1;
+    let (vector, halted) = l.inside(region, |l| {
+        let here = Place { memory: place.memory, step: place.step, ..Place::at(x) };
+        let states = group(l, block, &here)?;
+        match pairs {
+            Some((cell, function)) => l.scoped(cell.variant, |l| pair(l, cell, function, states)),
+            None => Ok(states),
+        }
+    })?;
+    l.folds -= 1;
+    let attrs = attrs(block, (&over, &axis), pairs.is_none() && l.folds == 0)?;
+    close(l, region, (nodes, vector), &halted, attrs)
+}
+
+fn attrs(block: &Block, (over, axis): (&str, &str), can_be_flat: bool) -> Result<Attrs, Misfit> {
+    let mut attrs = Attrs::from([
+        ("arity", need(block.int("arity"), block, "arity")?.into()),
+        ("last", need(block.word("last_chunk"), block, "last_chunk")?.into()),
+        ("plan", need(block.word("plan"), block, "plan")?.into()),
+        ("over", over.into()),
+        ("axis", axis.into()),
+    ]);
+    attrs.extend(can_be_flat.then(|| ("flat", Attr::from("true"))));
+    Ok(attrs)
+}
+
+/// The cell on the two elements of a chunk; one element alone is handed on as it is.
+fn pair(l: &mut Lower<'_>, block: &Block, cell: Cell, states: Value) -> Result<Value, Misfit> {
+    let at = |end: &str| Attrs::from([("at", end.into())]);
+    let left = l.one(Op::Position, &[states], at("first"))?;
+    let right = l.one(Op::Position, &[states], at("last"))?;
+    let joined = (cell.step)(l, block, &[left], right)?;
+    let two = l.one(Op::Several, &[states], Attrs::new())?;
+    l.one(Op::Select, &[two, joined[0], left], Attrs::new())
+}
+
+/// Ends the body and emits the fold. Costs and depths of what halts inside are means over the chunks of a row.
+fn close(
+    l: &mut Lower<'_>,
+    region: RegionId,
+    (nodes, vector): (Value, Value),
+    halted: &[Halted],
+    attrs: Attrs,
+) -> Result<Value, Misfit> {
+    let yields: Vec<Value> = std::iter::once(vector).chain(halted.iter().flat_map(|h| [h.cost, h.depth])).collect();
+    let types = yields.iter().map(|v| l.graph().ty(*v).clone()).collect();
+    l.inside(region, |l| l.emit(Op::Yield, &yields, Attrs::new()))?;
+    let (operands, body) = (vec![nodes], Some(region));
+    let out = l.emit_loop(NewNode { op: Op::Fold, operands, attrs, types, body, label: String::new() })?;
+    l.graph().set_hint(out[0], "root");
+    for (n, one) in halted.iter().enumerate() {
+        l.halted.push(Halted { cost: out[1 + 2 * n], depth: out[2 + 2 * n], weight: one.weight });
+    }
+    Ok(out[0])
+}

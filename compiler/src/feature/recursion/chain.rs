@@ -1,0 +1,71 @@
+//! The chain: a cell runs along the sequence from left to right.
+
+use super::{cell, leaves, reducer};
+use crate::diag::{Diagnostic, Kind, Problems};
+use crate::feature::{Feature, Lowering, Site};
+use crate::ir::graph::{Misfit, NewNode, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::Attrs;
+use crate::lower::{Lower, Place, group, need};
+use crate::schema::{Children, FOLD_BODY, Schema};
+use crate::spec::Block;
+
+/// The feature.
+pub(super) const CHAIN: Feature = Feature {
+    schema: Schema {
+        slot: "recurse",
+        variant: "chain",
+        doc: "A recurrent network: its cell joins the state, which starts as zeros, with one element after the other; the last \
+              state is the vector. Layers before the cell run on the whole sequence first.",
+        fields: &[],
+        children: &[Children::or_outermost(&["leaf"], "linear"), Children::any(FOLD_BODY)],
+    },
+    check,
+    lower: Lowering::Reduce(lower),
+};
+
+fn check(site: &Site<'_>, problems: &mut Problems) {
+    super::check(site, problems);
+    if let Some(other) = reducer(site.block).filter(|r| r.slot != "cell") {
+        let title = other.title();
+        problems.report(
+            Diagnostic::new(Kind::ChainNeedsCell, other.span, format!("`{title}` can't be the step of a chain"))
+                .label("a chain joins its state with one element: it needs a `cell`")
+                .help("use `cell grc { hidden: ... }`, or `recurse balanced` for folds in folds"),
+        );
+    }
+}
+
+/// `h_t = Cell(h_{t-1}, x_t)` with `h_0 = 0`: a chunk recurrence with chunks of one element.
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+    let (cell, function) = need(cell(block)?, block, "cell")?;
+    let elements = leaves(l, block, place.state)?;
+    let elements = group(l, block, &Place { state: elements, ..place.clone() })?;
+    let over = l.ragged(elements)?;
+    let axis = l.new_axis("item");
+    let first = l.one(Op::Position, &[elements], Attrs::from([("at", "first".into())]))?;
+    let zeros = l.full(first, 0.0, 2)?;
+    let region = l.graph().add_region();
+    let carried = 1 + function.memories;
+    let ty = l.graph().ty(zeros).clone();
+    let state: Vec<Value> = (0..carried).map(|_| l.graph().add_param(region, ty.clone(), "h")).collect();
+    let inside = l.with_axis(elements, &axis);
+    let item = l.graph().add_param(region, inside, "item");
+    l.inside(region, |l| {
+        let x = l.one(Op::Position, &[item], Attrs::from([("at", "last".into())]))?;
+        let next = l.scoped(cell.variant, |l| (function.step)(l, cell, &state, x))?;
+        l.emit(Op::Yield, &next, Attrs::new())
+    })?;
+    let operands: Vec<Value> = std::iter::repeat_n(zeros, carried).chain([elements]).collect();
+    let attrs = Attrs::from([
+        ("carried", carried.into()),
+        ("size", 1_usize.into()),
+        ("cut", "position".into()),
+        ("over", over.as_str().into()),
+        ("axis", axis.as_str().into()),
+    ]);
+    let (types, body) = (vec![ty; carried], Some(region));
+    let out = l.emit_loop(NewNode { op: Op::Chunks, operands, attrs, types, body, label: String::new() })?;
+    l.graph().set_hint(out[0], "h");
+    Ok(out[0])
+}

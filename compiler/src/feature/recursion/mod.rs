@@ -1,0 +1,92 @@
+//! Recursions: they fold a sequence to one vector.
+//!
+//! A fold runs layers that keep the sequence, then one statement that does not: a cell, a pool, or another fold. The
+//! variants differ in what they run those on: chunks of the row and then chunks of their vectors, or the row as a
+//! chain.
+
+mod balanced;
+mod chain;
+
+use super::lowering::Cell;
+use super::{Lowering, Site, Slot, lowering, misplaced};
+use crate::diag::{Diagnostic, Kind, Problems};
+use crate::ir::graph::{Misfit, Value};
+use crate::lower::Lower;
+use crate::schema::{LAYERS, Objective};
+use crate::spec::Block;
+
+/// The keyword and its variants.
+pub(super) const SLOT: Slot = Slot {
+    name: "recurse",
+    doc: "Folds a sequence to one vector.",
+    features: &[balanced::BALANCED, chain::CHAIN],
+    planned: &["beam", "continuous", "ordered_memory"],
+};
+
+/// Statements that make one vector of a sequence.
+const REDUCERS: &[&str] = &["cell", "pool", "recurse"];
+
+/// The statement of a fold that makes one vector of its sequence.
+fn reducer(block: &Block) -> Option<&Block> {
+    block.children.iter().find(|child| REDUCERS.contains(&child.slot))
+}
+
+/// What holds for every fold: what stands in it, and where it stands.
+fn check(site: &Site<'_>, problems: &mut Problems) {
+    let title = site.block.title();
+    match reducer(site.block) {
+        None => problems.report(
+            Diagnostic::new(Kind::FoldNeedsReducer, site.block.span, format!("nothing in `{title}` makes one vector"))
+                .label("its layers keep the sequence")
+                .help("end it with `cell grc { hidden: ... }`, `pool mean` or another `recurse`"),
+        ),
+        Some(reducer) => nothing_after(reducer, &site.block.children, problems),
+    }
+    // A fold around looks after what stands in it.
+    let parent = site.parent().filter(|parent| parent.slot != "recurse");
+    if let Some(parent) = parent {
+        nothing_after(site.block, &parent.children, problems);
+        sees_all(site, parent, problems);
+    }
+}
+
+/// The vector of a chunk holds all of its tokens, also those behind a token that answers. A fold of the whole row leaves
+/// no token to answer, which the readout reports.
+fn sees_all(site: &Site<'_>, parent: &Block, problems: &mut Problems) {
+    if site.catalog.objective != Some(Objective::Each) || parent.slot == "model" {
+        return;
+    }
+    let title = site.block.title();
+    let task = site.catalog.task.as_deref().map_or_else(|| "the task".to_owned(), |t| format!("the task `{t}`"));
+    problems.report(
+        Diagnostic::new(Kind::ObjectiveMismatch, site.block.span, format!("`{title}` does not fit {task}"))
+            .label("its vector holds tokens that come after the one that answers")
+            .help("take it out: the layers of the chunk can answer for every token"),
+    );
+}
+
+/// What makes one vector of the sequence comes last: those after it would have no sequence.
+fn nothing_after(reducer: &Block, siblings: &[Block], problems: &mut Problems) {
+    let needs_sequence = |b: &&Block| LAYERS.contains(&b.slot) || REDUCERS.contains(&b.slot);
+    let behind = siblings.iter().skip_while(|b| !std::ptr::eq(*b, reducer)).skip(1).find(needs_sequence);
+    let Some(next) = behind else { return };
+    problems.report(
+        Diagnostic::new(Kind::NoSequence, next.span, format!("`{}` has no sequence to work on", next.title()))
+            .note(reducer.span, "this has made one vector of it")
+            .help("put it before, or take one of the two out"),
+    );
+}
+
+/// The elements of a fold: the states through its `leaf`, where it has one.
+fn leaves(l: &mut Lower<'_>, block: &Block, states: Value) -> Result<Value, Misfit> {
+    let Some(leaf) = block.child("leaf") else { return Ok(states) };
+    let Lowering::Leaf(map) = lowering(leaf)? else { return Err(misplaced(leaf)) };
+    l.scoped("leaf", |l| map(l, leaf, states))
+}
+
+/// The cell of a fold, where that is what makes one vector.
+fn cell(block: &Block) -> Result<Option<(&Block, Cell)>, Misfit> {
+    let Some(cell) = block.child("cell") else { return Ok(None) };
+    let Lowering::Cell(function) = lowering(cell)? else { return Err(misplaced(cell)) };
+    Ok(Some((cell, function)))
+}

@@ -1,0 +1,91 @@
+//! Scans: what goes along the row in one step, by a convolution of every channel with a long kernel of its own.
+
+mod ema;
+mod s4d;
+
+use super::{Site, Slot};
+use crate::diag::{Diagnostic, Kind, Problems};
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::Attrs;
+use crate::lower::{Lower, Place, need};
+use crate::schema::{DROPOUT, Default, Derived, Field, float, word};
+use crate::spec::Block;
+
+pub(super) use ema::{DIMENSIONS, average};
+
+/// The keyword and its variants.
+pub(super) const SLOT: Slot = Slot {
+    name: "scan",
+    doc: "Carries information along the row, through a convolution of every channel with a long kernel of its own.",
+    features: &[s4d::S4D, ema::EMA],
+    planned: &["linear"],
+};
+
+pub(super) const DIRECTION: Field = word(
+    "direction",
+    &["both", "forward"],
+    "both",
+    "whether a token sees the whole row, or only what stands before it",
+);
+const DROPPED: Field =
+    float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout of whole channels of a row");
+const NORM: Field =
+    word("norm", &["none", "pre", "post"], "none", "a layer norm before the scan, or on the sum with its input");
+
+/// How a scan looks at the row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    /// `left` or `right`.
+    side: &'static str,
+    /// Distance of the nearest position that is seen.
+    lag: usize,
+}
+
+/// The positions up to the own one.
+pub(super) const BEFORE: View = View { side: "left", lag: 0 };
+/// The positions from the own one on.
+pub(super) const BEHIND: View = View { side: "right", lag: 0 };
+/// The positions behind the own one.
+pub(super) const STRICTLY_BEHIND: View = View { side: "right", lag: 1 };
+
+impl View {
+    fn attrs(self) -> Attrs {
+        Attrs::from([("side", self.side.into()), ("lag", self.lag.into())])
+    }
+}
+
+/// The residual connection and the norm around what a scan does to its input.
+fn residual(
+    l: &mut Lower<'_>,
+    block: &Block,
+    place: &Place,
+    body: impl FnOnce(&mut Lower<'_>, Value) -> Result<Value, Misfit>,
+) -> Result<Value, Misfit> {
+    let norm = block.word("norm");
+    let x = if norm == Some("pre") { l.norm(place.state, "norm")? } else { place.state };
+    let y = body(l, x)?;
+    let sum = l.one(Op::Add, &[y, place.state], Attrs::new())?;
+    if norm == Some("post") { l.norm(sum, "norm") } else { Ok(sum) }
+}
+
+/// Whether the scan reads the row from both sides.
+fn both(block: &Block) -> Result<bool, Misfit> {
+    Ok(need(block.word("direction"), block, "direction")? == "both")
+}
+
+/// Reports a field that says more than its default, where there is no second direction for it.
+fn needs_both(site: &Site<'_>, field: &str, default: &str, problems: &mut Problems) {
+    let says_more = site.block.word(field).is_some_and(|word| word != default);
+    if says_more && site.block.word("direction") == Some("forward") {
+        problems.report(
+            Diagnostic::new(
+                Kind::ExclusiveFields,
+                site.place(field),
+                format!("`{field}` says what to do with a second direction, and `direction: forward` has none"),
+            )
+            .note(site.place("direction"), "the direction is given here")
+            .help(format!("take out `{field}`, or use `direction: both`")),
+        );
+    }
+}

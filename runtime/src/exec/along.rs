@@ -1,0 +1,87 @@
+//! Ops that work along whole rows with parameters of their own: scans, and attention with a number per distance.
+
+use rtc_compiler::ir::ops::Op;
+
+use super::Executor;
+use super::call::Call;
+use super::storage::{Buffer, Element};
+use crate::kernel::offset_attention::{OffsetAttention, partial_len};
+use crate::kernel::scan::ema::{Ema, EmaGrad};
+use crate::kernel::scan::s4d::{S4d, S4dGrad};
+use crate::kernel::scan::{Scan, Side, scan, scan_grad};
+
+fn how(c: &Call<'_>) -> Scan {
+    Scan { side: if c.word("side") == "right" { Side::Right } else { Side::Left }, lag: c.int("lag") }
+}
+
+impl<T: Element> Executor<T> {
+    fn s4d_parameters(&self, c: &Call<'_>) -> S4d<'_, T> {
+        let [log_dt, log_decay, frequency, b, c] = [1, 2, 3, 4, 5].map(|n| self.memory.real(c.operand(n)));
+        S4d { log_dt, log_decay, frequency, b, c }
+    }
+
+    fn ema_parameters(&self, c: &Call<'_>) -> Ema<'_, T> {
+        let [delta, alpha, beta, gamma] = [1, 2, 3, 4].map(|n| self.memory.real(c.operand(n)));
+        Ema { channels: c.last(0), delta, alpha, beta, gamma }
+    }
+
+    /// `s4d` and `ema`.
+    pub(super) fn scan(&mut self, c: &Call<'_>) {
+        let axis = c.axis(0);
+        self.produce(c, |e, c, y| {
+            let x = e.memory.real(c.operand(0));
+            match c.node.op {
+                Op::S4d => scan(&e.s4d_parameters(c), how(c), x, &axis.offsets, y),
+                _ => scan(&e.ema_parameters(c), how(c), x, &axis.offsets, y),
+            }
+        });
+    }
+
+    /// `s4d_grad` and `ema_grad`: x, the parameters, and the upstream gradient come in, gradients of all but the last go out.
+    pub(super) fn scan_grad(&mut self, c: &Call<'_>) {
+        let axis = c.axis(0);
+        let dy = self.memory.real(c.operand(c.node.operands.len() - 1));
+        let x = self.memory.real(c.operand(0));
+        if c.node.op == Op::S4dGrad {
+            let mut grads: [Buffer<T>; 6] = std::array::from_fn(|n| self.fresh(c, n));
+            let [dx, log_dt, log_decay, frequency, b, read] = grads.each_mut().map(|grad| grad.as_mut_slice());
+            let family = S4dGrad::new(self.s4d_parameters(c), [log_dt, log_decay, frequency, b, read]);
+            scan_grad(&family, how(c), x, dy, &axis.offsets, dx);
+            self.hand_out(c, grads);
+        } else {
+            let mut grads: [Buffer<T>; 5] = std::array::from_fn(|n| self.fresh(c, n));
+            let [dx, delta, alpha, beta, gamma] = grads.each_mut().map(|grad| grad.as_mut_slice());
+            let family = EmaGrad::new(self.ema_parameters(c), [delta, alpha, beta, gamma]);
+            scan_grad(&family, how(c), x, dy, &axis.offsets, dx);
+            self.hand_out(c, grads);
+        }
+    }
+
+    pub(super) fn offset_attention(&mut self, c: &Call<'_>) {
+        let axis = c.axis(0);
+        self.produce(c, |e, c, y| {
+            let [q, k, v, bias] = [0, 1, 2, 3].map(|n| e.memory.real(c.operand(n)));
+            described(c, &axis.offsets).forward([q, k, v, bias], y);
+        });
+    }
+
+    pub(super) fn offset_attention_grad(&mut self, c: &Call<'_>) {
+        let axis = c.axis(0);
+        let [q, k, v, bias, dy] = [0, 1, 2, 3, 4].map(|n| self.memory.real(c.operand(n)));
+        let mut grads: [Buffer<T>; 4] = std::array::from_fn(|n| self.fresh(c, n));
+        let mut partial = self.arena.take(partial_len(&axis.offsets));
+        let places = grads.each_mut().map(|grad| grad.as_mut_slice());
+        described(c, &axis.offsets).backward([q, k, v, bias, dy], places, &mut partial);
+        self.hand_out(c, grads);
+    }
+
+    fn hand_out<const N: usize>(&mut self, c: &Call<'_>, grads: [Buffer<T>; N]) {
+        for (n, grad) in grads.into_iter().enumerate() {
+            self.put_or_add(c, n, grad);
+        }
+    }
+}
+
+fn described<'a>(c: &Call<'_>, offsets: &'a [usize]) -> OffsetAttention<'a> {
+    OffsetAttention { offsets, width: c.last(0), values: c.last(2), causal: c.word("mask") == "causal" }
+}

@@ -1,0 +1,130 @@
+//! S4D: the kernels of diagonal state spaces, discretised by the bilinear rule (Gu et al. 2022).
+//!
+//! Per channel: `dt = exp(log_dt)`. Per mode: `A = -exp(log_decay) - i frequency`, `z = dt A / 2`,
+//! `a = (1 + z) / (1 - z)`, `w = C B dt / (1 - z)`, and `K[l] = 2 Re sum w a^l`.
+
+use super::super::Real;
+use super::super::parallel::Parts;
+use super::{Family, Learned, Pair};
+
+/// The parameters of all channels.
+#[derive(Clone, Copy, Debug)]
+pub struct S4d<'a, T> {
+    /// Logarithm of the time step, `[channels]`.
+    pub log_dt: &'a [T],
+    /// Logarithm of the decay `-Re A`, `[channels, modes]`.
+    pub log_decay: &'a [T],
+    /// `-Im A`, `[channels, modes]`.
+    pub frequency: &'a [T],
+    /// B as pairs of real and imaginary part, `[channels, modes, 2]`.
+    pub b: &'a [T],
+    /// C, likewise.
+    pub c: &'a [T],
+}
+
+/// The parameters with places for their gradients, which have the same shapes.
+pub struct S4dGrad<'a, T> {
+    parameters: S4d<'a, T>,
+    grads: [Parts<'a, T>; 5],
+}
+
+impl<'a, T: Real> S4dGrad<'a, T> {
+    /// Gradients go to `grads`, in the order of the fields.
+    pub fn new(parameters: S4d<'a, T>, grads: [&'a mut [T]; 5]) -> Self {
+        Self { parameters, grads: grads.map(Parts::new) }
+    }
+}
+
+/// What a mode is made of.
+struct Mode {
+    dt: f64,
+    /// `z = dt A / 2`.
+    z: Pair,
+    b: Pair,
+    c: Pair,
+}
+
+impl Mode {
+    /// `1 - z`, which is never 0: its real part is above 1.
+    fn below(&self) -> Pair {
+        Pair::new(1.0, 0.0) - self.z
+    }
+
+    fn pole(&self) -> Pair {
+        (Pair::new(1.0, 0.0) + self.z) / self.below()
+    }
+
+    fn weight(&self) -> Pair {
+        self.c * self.b * self.dt / self.below()
+    }
+}
+
+impl<T: Real> S4d<'_, T> {
+    fn mode(&self, channel: usize, m: usize) -> Mode {
+        let at = channel * Family::<T>::modes(self) + m;
+        let pair = |x: &[T]| Pair::new(x[2 * at].to_f64(), x[2 * at + 1].to_f64());
+        let dt = self.log_dt[channel].to_f64().exp();
+        let pole = Pair::new(-self.log_decay[at].to_f64().exp(), -self.frequency[at].to_f64());
+        Mode { dt, z: pole * (dt / 2.0), b: pair(self.b), c: pair(self.c) }
+    }
+}
+
+impl<T: Real> Family<T> for S4d<'_, T> {
+    fn channels(&self) -> usize {
+        self.log_dt.len()
+    }
+
+    fn modes(&self) -> usize {
+        self.log_decay.len() / self.log_dt.len().max(1)
+    }
+
+    fn write(&self, channel: usize, poles: &mut [Pair], weights: &mut [Pair]) {
+        for (m, (pole, weight)) in poles.iter_mut().zip(weights).enumerate() {
+            let mode = self.mode(channel, m);
+            (*pole, *weight) = (mode.pole(), mode.weight());
+        }
+    }
+}
+
+impl<T: Real> Family<T> for S4dGrad<'_, T> {
+    fn channels(&self) -> usize {
+        Family::<T>::channels(&self.parameters)
+    }
+
+    fn modes(&self) -> usize {
+        Family::<T>::modes(&self.parameters)
+    }
+
+    fn write(&self, channel: usize, poles: &mut [Pair], weights: &mut [Pair]) {
+        self.parameters.write(channel, poles, weights);
+    }
+}
+
+impl<T: Real> Learned<T> for S4dGrad<'_, T> {
+    unsafe fn pull(&self, channel: usize, d_poles: &[Pair], d_weights: &[Pair]) {
+        let modes = d_poles.len();
+        let mut d_log_dt = 0.0;
+        for (m, (&d_pole, &d_weight)) in d_poles.iter().zip(d_weights).enumerate() {
+            let mode = self.parameters.mode(channel, m);
+            let (below, weight) = (mode.below(), mode.weight());
+            // For a holomorphic f, the gradient at z is conj(f'(z)) times that at f(z).
+            let dz = (weight / below).conj() * d_weight + (Pair::new(2.0, 0.0) / (below * below)).conj() * d_pole;
+            let half = mode.dt / 2.0;
+            let shared = (Pair::new(mode.dt, 0.0) / below).conj() * d_weight;
+            let (db, dc) = (mode.c.conj() * shared, mode.b.conj() * shared);
+            // Re A = -exp(log_decay), so its slope is Re A itself, which is Re z over dt / 2.
+            let (d_decay, d_frequency) = (mode.z.re * dz.re, -half * dz.im);
+            d_log_dt += (weight.conj() * d_weight).re + (mode.z.conj() * dz).re;
+            let at = channel * modes + m;
+            // SAFETY: only this call writes the gradients of the channel.
+            unsafe {
+                *self.grads[1].at(at) = T::from_f64(d_decay);
+                *self.grads[2].at(at) = T::from_f64(d_frequency);
+                self.grads[3].part(2 * at..2 * at + 2).copy_from_slice(&[T::from_f64(db.re), T::from_f64(db.im)]);
+                self.grads[4].part(2 * at..2 * at + 2).copy_from_slice(&[T::from_f64(dc.re), T::from_f64(dc.im)]);
+            }
+        }
+        // SAFETY: as above.
+        unsafe { *self.grads[0].at(channel) = T::from_f64(d_log_dt) };
+    }
+}

@@ -1,0 +1,129 @@
+//! Continuous composition and ordered memory: cases by hand, the definitions, gradients.
+
+use rtc_runtime::kernel::continuous::{Side, is_unfinished, neighbours, neighbours_grad, vanishing, vanishing_grad};
+use rtc_runtime::kernel::ordered_memory::{Division, divide, divide_grad};
+
+use crate::support::{check_gradients, close, filled, numbers, offsets};
+
+const LENGTHS: [usize; 4] = [5, 1, 9, 2];
+const POSITIONS: usize = 17;
+const D: usize = 3;
+
+/// Existences in (0, 1), away from whole numbers and from one another.
+fn existence() -> Vec<f64> {
+    numbers("existence", POSITIONS).iter().map(|x| 1.0 / (1.0 + (-1.5 * x).exp())).collect()
+}
+
+/// The weights of a row's right neighbours by their definition.
+fn weights(e: &[f64]) -> Vec<Vec<f64>> {
+    let weight = |i: usize, j: usize| {
+        if j <= i { 0.0 } else { e[j].min((1.0 - e[i + 1..j].iter().sum::<f64>()).max(0.0)) }
+    };
+    (0..e.len()).map(|i| (0..e.len()).map(|j| weight(i, j)).collect()).collect()
+}
+
+#[test]
+fn neighbours_by_hand() {
+    let e = [1.0, 0.5, 0.7, 1.0];
+    close(&weights(&e)[0], &[0.0, 0.5, 0.5, 0.0], 1e-15);
+    let unit = |at: usize| (0..4).map(|j| f64::from(u8::from(at == j))).collect::<Vec<_>>();
+    for j in 0..4 {
+        let right = filled(4, |y| neighbours(Side::Right, &e, &[0, 4], &unit(j), 1, y));
+        let expected: Vec<f64> = weights(&e).iter().map(|row| row[j]).collect();
+        close(&right, &expected, 1e-15);
+        // The left is the mirror image.
+        let mirrored: Vec<f64> = e.iter().rev().copied().collect();
+        let left = filled(4, |y| neighbours(Side::Left, &mirrored, &[0, 4], &unit(3 - j), 1, y));
+        let expected: Vec<f64> = expected.into_iter().rev().collect();
+        close(&left, &expected, 1e-15);
+    }
+}
+
+#[test]
+fn neighbours_are_means() {
+    let (e, x, starts) = (existence(), numbers("x", POSITIONS * D), offsets(&LENGTHS));
+    let got = filled(x.len(), |y| neighbours(Side::Right, &e, &starts, &x, D, y));
+    for row in starts.windows(2) {
+        let weights = weights(&e[row[0]..row[1]]);
+        for i in row[0]..row[1] {
+            let mean = |c: usize| (row[0]..row[1]).map(|j| weights[i - row[0]][j - row[0]] * x[j * D + c]).sum();
+            close(&got[i * D..(i + 1) * D], &(0..D).map(mean).collect::<Vec<f64>>(), 1e-14);
+        }
+    }
+    for side in [Side::Left, Side::Right] {
+        check_gradients(
+            &[x.clone(), e.clone()],
+            |v| filled(x.len(), |y| neighbours(side, &v[1], &starts, &v[0], D, y)),
+            |v, dy| {
+                let (mut dx, mut de) = (vec![4.0; x.len()], vec![4.0; e.len()]);
+                neighbours_grad(side, &v[1], &starts, &v[0], D, dy, &mut dx, &mut de);
+                vec![dx, de]
+            },
+        );
+    }
+}
+
+#[test]
+fn positions_vanish() {
+    // START, two tokens, the last token, END; all exist.
+    let s = [9.0, 2.0_f64.ln(), 0.0, 9.0, 9.0].map(|s: f64| if s == 9.0 { 0.0 } else { s });
+    let inner = [false, true, true, false, false];
+    let c = filled(5, |c| vanishing(&s, &[1.0; 5], &inner, &[0, 5], c));
+    close(&c, &[0.0, 0.5, 0.25, 0.0, 0.0], 1e-7);
+    let (s, e, starts) = (numbers("s", POSITIONS), existence(), offsets(&LENGTHS));
+    let inner: Vec<bool> = (0..POSITIONS).map(|i| i % 4 != 3).collect();
+    let forward = |v: &[Vec<f64>]| filled(POSITIONS, |c| vanishing(&v[0], &v[1], &inner, &starts, c));
+    check_gradients(&[s.clone(), e], forward, |v, dc| {
+        let (mut ds, mut de) = (vec![4.0; POSITIONS], vec![4.0; POSITIONS]);
+        vanishing_grad(&v[0], &v[1], &inner, &starts, dc, &mut ds, &mut de);
+        vec![ds, de]
+    });
+    // Only differences of scores to 0 and to one another count, not their size.
+    let high: Vec<f64> = s.iter().map(|s| s + 800.0).collect();
+    assert!(filled(POSITIONS, |c| vanishing(&high, &existence(), &inner, &starts, c)).iter().all(|c| c.is_finite()));
+}
+
+#[test]
+fn rows_of_one_token_are_finished() {
+    assert!(!is_unfinished(&[1.0, 1.0, 1.0]) && is_unfinished(&[1.0, 0.2, 1.0, 1.0]));
+    assert!(!is_unfinished(&[1.0, 0.1, 1.0, 1.0_f32]));
+}
+
+/// `p`, `below` and `above` side by side.
+fn division(beta: &[f64], before: Option<&[f64]>, slots: usize) -> Vec<f64> {
+    let mut out = vec![9.0; 3 * beta.len()];
+    let (p, sums) = out.split_at_mut(beta.len());
+    let (below, above) = sums.split_at_mut(beta.len());
+    divide(beta, before, slots, Division { p, below, above });
+    out
+}
+
+#[test]
+fn memory_is_divided() {
+    let got = division(&[7.0; 3], Some(&[0.0, 0.4, 0.6]), 3);
+    let [p, q] = [1.0 / 6.0, 5.0 / 12.0];
+    close(&got, &[p, q, q, p, p + q, 1.0, 1.0, 2.0 * q, q], 1e-15);
+    assert_eq!(division(&[7.0; 2], None, 2), [0.0, 0.0, 0.0, 0.0, 1.0, 1.0], "the first step");
+    let got = division(&[50.0, 0.0, 0.0], Some(&[0.0, 1e-6, 1.0]), 3);
+    assert_eq!(got[0], 0.0, "closed");
+}
+
+#[test]
+fn gradients_of_division() {
+    let (slots, len) = (4, 12);
+    let beta = numbers("beta", len);
+    let mut before: Vec<f64> = numbers("before", len).iter().map(|x| x.abs() / 4.0).collect();
+    // One row has a closed slot, so far from open that no difference opens it.
+    before[4..6].fill(-1e-4);
+    let forward = |v: &[Vec<f64>]| division(&v[0], Some(&v[1]), slots);
+    let backward = |v: &[Vec<f64>], d: &[f64]| {
+        let (mut dbeta, mut dbefore) = (vec![4.0; len], vec![4.0; len]);
+        let parts = [&d[..len], &d[len..2 * len], &d[2 * len..]];
+        divide_grad(&v[0], Some(&v[1]), slots, parts, &mut dbeta, &mut dbefore);
+        vec![dbeta, dbefore]
+    };
+    check_gradients(&[beta, before], forward, backward);
+    let mut dbeta = [4.0; 2];
+    divide_grad(&[1.0, 2.0], None, 2, [&[1.0, 1.0]; 3], &mut dbeta, &mut []);
+    assert_eq!(dbeta, [0.0; 2], "the first step does not look at scores");
+}
