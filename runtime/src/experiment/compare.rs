@@ -95,7 +95,10 @@ fn block(item: &Value) -> Result<Block, (Option<String>, String)> {
         return Ok(Block { spec: spec.to_owned(), name: None, set: vec![], with: vec![] });
     }
     let Some(fields) = item.as_mapping() else {
-        return Err((None, "an entry is the name of a spec, or a block with `spec`, `name`, `set` and `with`".to_owned()));
+        return Err((
+            None,
+            "an entry is the name of a spec, or a block with `spec`, `name`, `set` and `with`".to_owned(),
+        ));
     };
     for field in fields.keys().map(|key| key.as_str().unwrap_or_default()) {
         if !FIELDS.contains(&field) {
@@ -126,9 +129,10 @@ mod tests {
     #[test]
     fn entries_are_names_or_blocks_with_their_lines() {
         let list = "\n  - ut\n  - gut:no_gate\n  - { spec: gut, name: \"GUT, 20 steps\", set: [depthwise.depth=20] }\n  \
-                XX
+                - spec: lib/a.rt\n    set:\n      - embed.width=8\n  - { spec: ut, with: [epochs=2] }\n";
         let file = parse(list).expect("valid");
         let seen: Vec<_> = file.compare().iter().map(|e| (e.spec.as_str(), e.name.as_str(), e.line)).collect();
+        assert_eq!(file.compare()[4].with, ["epochs=2"]);
         let expected = [
             ("ut", "ut", 8),
             ("gut:no_gate", "gut:no_gate", 9),
