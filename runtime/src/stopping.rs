@@ -191,3 +191,26 @@ fn least(numbers: impl Iterator<Item = f64>) -> usize {
     let smaller = |(best, least), (at, number)| if number < least { (at, number) } else { (best, least) };
     numbers.enumerate().fold((0, f64::INFINITY), smaller).0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_surest_step_has_the_smallest_mean_and_labels_play_no_part() {
+        let label = Target::Each { class: vec![0, 5, 5], weight: vec![0.0, 1.0, 1.0] };
+        let example = Example { label, ..Example::classified(vec![1, 2, 3], 0) };
+        let after = |p: &[f64]| doubts(&example, p);
+        let (first, second) = (after(&[0.5, 0.6, 0.9]), after(&[0.1, 0.99, 0.95]));
+        assert!((first / 2.0 - 0.3081).abs() < 1e-4 && (second / 2.0 - 0.0307).abs() < 1e-4, "{first} {second}");
+        assert_eq!(least([first, second].into_iter()), 1);
+        assert_eq!(least([2.0, 1.0, 1.0].into_iter()), 1, "the first of equals");
+        assert_eq!(least(std::iter::empty()), 0);
+    }
+
+    #[test]
+    fn steps_that_are_due_lie_within_those_that_are_made() {
+        let example = |depth| Example { depth, ..Example::classified(vec![1], 0) };
+        assert_eq!([Some(1), Some(4), Some(9), Some(0), None].map(|depth| due(&example(depth), 6)), [0, 3, 5, 0, 5]);
+    }
+}
