@@ -216,6 +216,7 @@ fn packed(rows: &Rows, count: usize) -> Batch {
         tokens: tokens.concat(),
         labels: Labels::Class(rows.labels[..tokens.len()].to_vec()),
         width: tokens.iter().map(Vec::len).max().unwrap_or(0),
+        depths: None,
     }
 }
 
@@ -231,6 +232,7 @@ fn first_rows(batch: &Batch, count: usize) -> Batch {
         tokens: batch.tokens[..batch.offsets[count]].to_vec(),
         labels,
         width: batch.width,
+        depths: None,
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::hash;
 use rtc_compiler::ir::types::Dim;
-use rtc_compiler::lower::{self, Binding};
+use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline::{
     self,
     memory::{Fitted, Work, plans_within},
@@ -39,7 +39,7 @@ impl TaskFacts {
             vocabulary: Some(task.vocabulary(options).len()),
             classes: Some(task.classes(options).len()),
             objective: Some(task.objective()),
-            next_token: task.next_token(),
+            next_token: task.next_token(options),
         }
     }
 
@@ -83,11 +83,6 @@ impl Compiled {
     /// Lowers a spec for a task.
     pub(crate) fn new(spec: Spec, task: &TaskFacts) -> Result<Self, Failure> {
         let binding = task.binding();
-        let unsupported = lower::unsupported(&spec);
-        if !unsupported.is_empty() {
-            let list = unsupported.join(" and ");
-            return Err(Failure::NoSpec(format!("{list} can be checked but not compiled: remove it")));
-        }
         let graph = pipeline::forward(&spec, &binding)?;
         Ok(Self { spec, binding, graph })
     }

@@ -21,6 +21,9 @@ use crate::model::{Compiled, TaskFacts};
 use crate::spec_file::Folder;
 use crate::threads;
 
+/// The most steps that `--depth` takes.
+const MOST_STEPS: i64 = 1_000_000;
+
 /// Which trained model, and how it computes.
 #[derive(Args)]
 pub(crate) struct ModelOptions {
@@ -32,6 +35,9 @@ pub(crate) struct ModelOptions {
     /// What sequences that have halted cost; changes speed alone
     #[arg(long, value_enum, default_value_t = HaltingArg::Compact)]
     pub(crate) halting: HaltingArg,
+    /// Steps of a model with `depth: given`, in place of those that come with the examples
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=MOST_STEPS))]
+    pub(crate) depth: Option<u32>,
     /// Whether the outer recursion of a fold is left out, with the same weights [default: as the experiment says]
     #[arg(long, value_enum)]
     pub(crate) inference: Option<InferenceArg>,
@@ -129,6 +135,7 @@ impl Trained {
         }
         let mut model = compiled.build(run.info.seed, options.halting.into())?;
         model.restore(&found.learner)?;
+        model.set_depth(options.depth.map(|depth| depth as usize));
         let inference = options.inference.map_or(run.experiment.inference, Inference::from);
         infer(&mut model, inference, &compiled.spec.name)?;
         let Compiled { spec, .. } = compiled;

@@ -21,6 +21,8 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("crvnn.rt", include_str!("../../specs/crvnn.rt")),
     ("gut.rt", include_str!("../../specs/gut.rt")),
     ("gutlb.rt", include_str!("../../specs/gutlb.rt")),
+    ("looped.rt", include_str!("../../specs/looped.rt")),
+    ("regular_gpt.rt", include_str!("../../specs/regular_gpt.rt")),
     ("mega.rt", include_str!("../../specs/mega.rt")),
     ("ordered_memory.rt", include_str!("../../specs/ordered_memory.rt")),
     ("rir_crvnn.rt", include_str!("../../specs/rir_crvnn.rt")),
@@ -33,6 +35,9 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("ut.rt", include_str!("../../specs/ut.rt")),
     ("ut_no_halt.rt", include_str!("../../specs/ut_no_halt.rt")),
 ];
+
+/// Files that these use: they define masks and biases, and no model.
+const LIBRARY: &[(&str, &str)] = &[("lib/masks.rt", include_str!("../../specs/lib/masks.rt"))];
 
 /// A spec as the user named it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,7 +134,7 @@ impl SpecArg {
 
 /// The text of a file that is part of the program.
 fn built_in_text(file: &str) -> Option<&'static str> {
-    BUILT_IN.iter().find(|(name, _)| *name == file).map(|(_, text)| *text)
+    BUILT_IN.iter().chain(LIBRARY).find(|(name, _)| *name == file).map(|(_, text)| *text)
 }
 
 /// A spec without errors.

@@ -447,3 +447,66 @@ fn a_trained_fold_runs_with_and_without_its_outer_recursion() {
     place.rtc(&["eval", "tree", "--inference", "flat"]).code(2).says("tree has none that it can do without");
     place.rtc(&["predict", "tree", "--inference", "flit", "1"]).code(2).says("recursive, flat");
 }
+
+const LOOPED: &str = "\
+model looped {
+    embed { width: 8 }
+    recur depthwise {
+        depth: given
+        start: zero
+        inject add
+        attend self { heads: 2, mask: past }
+        feedforward { hidden: 8 }
+        norm
+    }
+    readout each { sees: all }
+}
+
+variant fixed of looped {
+    depthwise.depth: 3
+    readout each
+}
+";
+
+#[test]
+fn a_looped_model_stops_by_rules_and_is_shown_step_by_step() {
+    let place = Place::new();
+    place.write("looped.rt", LOOPED);
+    let task = "task:\n  name: looped_copy\n  options: { train_length: 3, test_length: 4 }\n  sizes: { dev: 6, 3-4: 6 }\n\
+                fresh: { lengths: each }";
+    place.write(
+        "looped.yaml",
+        &format!(
+            "{task}\noptimiser: {{ learning_rate: 0.01 }}\nschedule: {{ kind: constant }}\nbatch: {{ size: 4 }}\n\
+             max_steps: 3\nevaluate: [3-4]\n"
+        ),
+    );
+    let train = |spec: &str, run: &str, more: &[&str]| {
+        let args = ["train", spec, "--experiment", "looped.yaml", "--run", run];
+        place.rtc(&[&args, more].concat())
+    };
+    train("looped.rt", "given", &[]).code(0);
+    let measured = |args: &[&str]| place.rtc(&[&["eval", "given", "--json"], args].concat()).code(0).json();
+    let (plain, oracle) = (measured(&[]), measured(&["--stop", "oracle", "--steps", "--beyond", "2"]));
+    let (plain, row) = (&plain["splits"][0], &oracle["splits"][0]);
+    assert_eq!((&row["accuracy"], &row["metrics"]), (&plain["accuracy"], &plain["metrics"]));
+    assert_eq!((&oracle["stop"], &row["mean_depth"]), (&"oracle".into(), &3.5.into()));
+    let steps = row["steps"].as_array().expect("a list");
+    assert_eq!(steps.len(), 5 + 6, "two more than the lengths 3 and 4");
+    for rule in ["confidence", "sample"] {
+        let found = measured(&["--stop", rule]);
+        assert_eq!(found["stop"], rule);
+        assert!(found["splits"][0]["steps"].is_null(), "only asked for");
+        assert!((1.0..=24.0).contains(&found["splits"][0]["mean_depth"].as_f64().expect("a number")));
+    }
+    let table = place.rtc(&["eval", "given", "--steps", "--beyond", "1", "--split", "3-3"]).code(0).stdout.clone();
+    assert_eq!(table.lines().filter(|line| line.starts_with("3-3  3 ")).count(), 4, "{table}");
+    assert!(table.contains("oracle") && table.contains("surest"), "{table}");
+    place.rtc(&["eval", "given", "--stop", "sample", "--depth", "2"]).code(2).says("cannot be used with");
+    train("looped.rt:fixed", "fixed", &[]).code(0);
+    place.rtc(&["eval", "fixed", "--steps"]).code(2).says("are for models with `depth: given`");
+    // The answers as next tokens: a model that may see them is refused.
+    let next = ["--with", "task.options.next_token=1"];
+    train("looped.rt", "seen", &next).code(3).says("asks for later tokens");
+    train("looped.rt:fixed", "next", &next).code(0);
+}

@@ -1,11 +1,21 @@
 //! Expressions of masks, biases and depths, with every name resolved.
 
 mod eval;
+mod keys;
+mod learned;
+mod range;
+mod reach;
+mod shift;
 mod simplify;
 
 use std::fmt;
 
 pub use eval::{Env, EvalError, Value, eval};
+pub use keys::{Keys, keys};
+pub use learned::{Lookup, Slope, flat, slope, tables};
+pub use range::{Facts, Unbounded, sizes};
+pub use reach::reach;
+pub use shift::by_distance;
 pub(crate) use simplify::constant;
 pub use simplify::simplify;
 
@@ -66,6 +76,10 @@ pub enum Func {
     Max,
     /// `log(n, base)`: the smallest k with `base^k >= n`, in integers.
     Log,
+    /// `log(x)`: the natural logarithm.
+    Ln,
+    /// `floor(x)`: the largest integer that is at most x.
+    Floor,
 }
 
 /// An expression tree.
@@ -87,7 +101,7 @@ pub enum Expr {
     Not(Box<Expr>),
     /// `a op b`
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
-    /// `f(a, b)`
+    /// `f(a)` or `f(a, b)`
     Call(Func, Vec<Expr>),
     /// `learn[index, ...]`: a learned table.
     Learn(Vec<Expr>),
@@ -150,15 +164,30 @@ impl BinaryOp {
 
 impl Func {
     /// All functions.
-    pub const ALL: [Func; 3] = [Func::Min, Func::Max, Func::Log];
+    pub const ALL: [Func; 5] = [Func::Min, Func::Max, Func::Log, Func::Ln, Func::Floor];
 
     /// The name in the language.
     pub fn name(self) -> &'static str {
         match self {
             Self::Min => "min",
             Self::Max => "max",
-            Self::Log => "log",
+            Self::Log | Self::Ln => "log",
+            Self::Floor => "floor",
         }
+    }
+
+    /// Number of arguments.
+    pub fn arity(self) -> usize {
+        match self {
+            Self::Min | Self::Max | Self::Log => 2,
+            Self::Ln | Self::Floor => 1,
+        }
+    }
+
+    /// The function of this name that takes so many arguments, else the first one of the name.
+    pub fn named(name: &str, arity: usize) -> Option<Self> {
+        let named = || Self::ALL.into_iter().filter(|f| f.name() == name);
+        named().find(|f| f.arity() == arity).or_else(|| named().next())
     }
 }
 
@@ -178,9 +207,15 @@ impl Expr {
         }
     }
 
-    /// Whether the variable occurs.
+    /// Whether the variable occurs. Asked for every query of a mask, so nothing is collected.
     pub fn uses(&self, var: Var) -> bool {
-        *self == Self::Var(var) || self.operands().iter().any(|x| x.uses(var))
+        match self {
+            Self::Var(own) => *own == var,
+            Self::Int(_) | Self::Float(_) | Self::Bool(_) | Self::Given => false,
+            Self::Neg(x) | Self::Not(x) => x.uses(var),
+            Self::Binary(_, a, b) => a.uses(var) || b.uses(var),
+            Self::Call(_, args) | Self::Learn(args) => args.iter().any(|x| x.uses(var)),
+        }
     }
 
     /// Whether a learned table occurs.

@@ -67,11 +67,12 @@ impl Children {
 }
 
 /// The slots of layers: statements whose order matters and that may repeat.
-pub const LAYERS: &[&str] = &["attend", "feedforward", "scan", "mega", "stack", "recur"];
+pub const LAYERS: &[&str] = &["attend", "feedforward", "norm", "scan", "mega", "stack", "recur"];
 /// Layers, of which the last may fold the sequence to one vector.
-pub const FOLDING: &[&str] = &["attend", "feedforward", "scan", "mega", "stack", "recur", "recurse"];
+pub const FOLDING: &[&str] = &["attend", "feedforward", "norm", "scan", "mega", "stack", "recur", "recurse"];
 /// What may stand in a fold: layers, then what makes one vector of a sequence.
-pub const FOLD_BODY: &[&str] = &["attend", "feedforward", "scan", "mega", "stack", "recur", "recurse", "cell", "pool"];
+pub const FOLD_BODY: &[&str] =
+    &["attend", "feedforward", "norm", "scan", "mega", "stack", "recur", "recurse", "cell", "pool"];
 
 /// One field of a statement.
 #[derive(Clone, Copy, Debug)]

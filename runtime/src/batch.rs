@@ -13,6 +13,8 @@ pub struct Batch {
     pub labels: Labels,
     /// The width that a padded batch would have: the longest row, or more. Only `cut: balanced` and `plan: batch` read it.
     pub width: usize,
+    /// Steps of a recurrence whose depth comes with each example, one number per row; `None` where the examples have none.
+    pub depths: Option<Vec<u32>>,
 }
 
 /// The targets of a batch.

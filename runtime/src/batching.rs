@@ -96,7 +96,10 @@ impl Batching {
 /// For pairs the first sentences come first, then the second ones.
 pub fn collect(examples: &[&Example], width: usize) -> Batch {
     let rows = examples.iter().map(|e| &e.tokens).chain(examples.iter().filter_map(|e| e.second.as_ref()));
-    let mut batch = Batch { offsets: vec![0], tokens: Vec::new(), labels: Labels::Class(Vec::new()), width };
+    // The second row of a pair goes on for as many steps as its first.
+    let seconds = examples.iter().filter(|e| e.second.is_some());
+    let depths = examples.iter().chain(seconds).map(|e| e.depth).collect();
+    let mut batch = Batch { offsets: vec![0], tokens: Vec::new(), labels: Labels::Class(Vec::new()), width, depths };
     for row in rows {
         batch.tokens.extend_from_slice(row);
         batch.offsets.push(batch.tokens.len());

@@ -14,5 +14,6 @@ pub mod model;
 pub mod record;
 pub mod rng;
 pub mod schedule;
+pub mod stopping;
 pub mod task;
 pub mod train;

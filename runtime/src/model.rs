@@ -61,6 +61,15 @@ pub struct Examination {
     pub halting: Vec<Watched>,
 }
 
+/// What a model answers after some number of steps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AfterSteps {
+    /// What every evaluation gives.
+    pub evaluation: Evaluation,
+    /// The summed task loss of every row (of every pair).
+    pub losses: Vec<f64>,
+}
+
 /// The start of a parameter: every number is drawn by its own index from a stream named after the parameter.
 pub fn initial<T: Real>(parameter: &Parameter, seed: Key) -> Vec<T> {
     let dims: Vec<usize> = parameter.ty.dims().iter().filter_map(Dim::fixed).collect();
@@ -78,6 +87,7 @@ pub fn initial<T: Real>(parameter: &Parameter, seed: Key) -> Vec<T> {
             let along = dims.last().copied().unwrap_or(1).max(1);
             let (outputs, inputs) = (dims.first().copied().unwrap_or(1), dims.get(1).copied().unwrap_or(1));
             match name.as_str() {
+                "unit" => (0..count as u64).map(|n| T::from_f64(key.uniform(n))).collect(),
                 "normal" => (0..count as u64).map(|n| T::from_f64(arg * key.normal(n))).collect(),
                 // Glorot and Bengio 2010, Eq. 16, times a gain.
                 "xavier" => uniform(arg * (6.0 / (inputs + outputs) as f64).sqrt()),
@@ -149,6 +159,12 @@ impl<T: Element> Model<T> {
     pub fn set_halting(&mut self, halting: Halting) {
         self.training.halting = halting;
         self.inference.halting = halting;
+    }
+
+    /// Steps of every row from now on, in place of those that come with the examples.
+    pub fn set_depth(&mut self, depth: Option<usize>) {
+        self.training.depth = depth;
+        self.inference.depth = depth;
     }
 
     /// Whether evaluation and prediction leave out the outer recursion from now on. Training always has it.
@@ -256,6 +272,71 @@ impl<T: Element> Model<T> {
         let evaluation = self.evaluate(batch);
         let halting = self.inference.watched.take().unwrap_or_default();
         Ok(Examination { evaluation: evaluation?, depths: self.depths.take(), halting })
+    }
+
+    /// Whether the number of its steps comes with the examples.
+    pub fn takes_depth(&self) -> bool {
+        self.inference.takes_depth()
+    }
+
+    /// What it answers after 1, 2, ... `most` steps of the recurrence whose depth is given.
+    ///
+    /// # Errors
+    /// As [`Learner::evaluate`].
+    pub fn by_step(&mut self, batch: &Batch, most: usize) -> Result<Vec<AfterSteps>, LearnError> {
+        self.check_labels(batch)?;
+        let seed = self.seed;
+        let all = self.infer(|inference| inference.each_step(batch, seed, most))?;
+        let after = |outputs| {
+            let evaluation = self.judge(outputs, batch)?;
+            Ok(AfterSteps { evaluation, losses: self.losses(outputs, batch) })
+        };
+        all.iter().map(after).collect()
+    }
+
+    /// Does something with the executor of forward passes, which has the weights that are measured meanwhile.
+    fn infer<R>(&mut self, run: impl FnOnce(&mut Executor<T>) -> Result<R, Fault>) -> Result<R, LearnError> {
+        self.swap_average();
+        self.training.swap_parameters(&mut self.inference);
+        let outcome = run(&mut self.inference);
+        self.training.swap_parameters(&mut self.inference);
+        self.swap_average();
+        outcome.map_err(|fault| self.fault(fault))
+    }
+
+    /// The predictions of a forward pass, and how many of them are right.
+    fn judge(&self, outputs: &Outputs<T>, batch: &Batch) -> Result<Evaluation, LearnError> {
+        let mut predicted = Predictions::default();
+        self.predict(outputs, &mut predicted);
+        let (correct, scored) = count(&predicted, batch);
+        let loss_sum = self.loss(outputs, batch, 0..predicted.class.len());
+        if !loss_sum.is_finite() {
+            return Err(LearnError::NonFinite { step: self.updates, node: "the logits".to_owned() });
+        }
+        let depth = outputs.real("depth").map(|d| (d.iter().map(|x| x.to_f64()).sum(), d.len() as u64));
+        let Predictions { class: predictions, probability: confidence } = predicted;
+        Ok(Evaluation { loss_sum, scored, correct, predictions, confidence, depth })
+    }
+
+    /// The summed task loss of some of the predictions.
+    fn loss(&self, outputs: &Outputs<T>, batch: &Batch, items: Range<usize>) -> f64 {
+        let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
+        let counts = scored(batch).map(|(_, counts)| if counts { T::ONE } else { T::ZERO });
+        let weights = self.inference.arena().list(counts.skip(items.start).take(items.len()));
+        let measure = if self.outputs() == 1 { loss::binary_cross_entropy } else { loss::cross_entropy };
+        let logits = outputs.real("logits").unwrap_or_default();
+        let logits = &logits[items.start * self.outputs()..items.end * self.outputs()];
+        measure(logits, &labels[items], Some(&weights)).sum
+    }
+
+    /// The summed task loss of every row, or of every pair.
+    fn losses(&self, outputs: &Outputs<T>, batch: &Batch) -> Vec<f64> {
+        match &batch.labels {
+            Labels::Class(labels) => (0..labels.len()).map(|row| self.loss(outputs, batch, row..row + 1)).collect(),
+            Labels::Each { .. } => {
+                batch.offsets.windows(2).map(|ends| self.loss(outputs, batch, ends[0]..ends[1])).collect()
+            }
+        }
     }
 
     /// Exchanges the weights and their average, if there is one.
@@ -379,27 +460,11 @@ impl<T: Element> Learner for Model<T> {
 
     fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError> {
         self.check_labels(batch)?;
-        self.swap_average();
-        self.training.swap_parameters(&mut self.inference);
-        let outcome = self.inference.run(batch, self.seed);
-        self.training.swap_parameters(&mut self.inference);
-        self.swap_average();
-        let outputs = outcome.map_err(|f| self.fault(f))?;
-        let mut predicted = Predictions::default();
-        self.predict(&outputs, &mut predicted);
-        let (correct, scored) = count(&predicted, batch);
-        let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
-        let counts = self::scored(batch).map(|(_, counts)| if counts { T::ONE } else { T::ZERO });
-        let weights = self.inference.arena().list(counts);
-        let measure = if self.outputs() == 1 { loss::binary_cross_entropy } else { loss::cross_entropy };
-        let loss_sum = measure(outputs.real("logits").unwrap_or_default(), labels, Some(&weights)).sum;
-        if !loss_sum.is_finite() {
-            return Err(LearnError::NonFinite { step: self.updates, node: "the logits".to_owned() });
-        }
-        let depth = outputs.real("depth").map(|d| (d.iter().map(|x| x.to_f64()).sum(), d.len() as u64));
+        let seed = self.seed;
+        let outputs = self.infer(|inference| inference.run(batch, seed))?;
+        let evaluation = self.judge(&outputs, batch)?;
         self.depths = outputs.real("depth").map(|d| d.iter().map(|x| x.to_f64()).collect());
-        let Predictions { class: predictions, probability: confidence } = predicted;
-        Ok(Evaluation { loss_sum, scored, correct, predictions, confidence, depth })
+        Ok(evaluation)
     }
 
     fn state(&self) -> LearnerState {

@@ -96,6 +96,7 @@ pub fn batch(lengths: &[usize], vocab: u64, classes: u64, seed: u64) -> Batch {
             (0..lengths.len() as u64).map(|n| key.stream("labels").below(n, classes) as u32).collect(),
         ),
         width: lengths.iter().copied().max().unwrap_or(0),
+        depths: None,
         offsets,
     }
 }

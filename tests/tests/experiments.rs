@@ -74,8 +74,9 @@ impl Loader for Folder {
 fn parameters(experiment: &Experiment, name: &str) -> usize {
     // A block of a model is for its causal variant where every token is answered.
     let task = task_named(&experiment.task.name).expect("the experiment was checked");
-    let each = task.objective() == Objective::Each && !name.contains(':');
-    let name = if each { format!("{name}:causal") } else { name.to_owned() };
+    let causal = format!("{name}:causal");
+    let has = sources().iter().any(|source| names(source).contains(&causal));
+    let name = if task.objective() == Objective::Each && has { causal } else { name.to_owned() };
     compiled(experiment, &name, &experiment.set)
 }
 
@@ -86,7 +87,7 @@ fn compared(file: &ExperimentFile, entry: &Entry) -> usize {
     let source = source.unwrap_or_else(|| panic!("there is no spec `{spec}`"));
     let (name, problems, sources) = resolve_name(&Folder(specs()), source, target);
     let name = name.unwrap_or_else(|| panic!("{}: {}", entry.name, render(&problems, &sources, Style::Plain)));
-    let experiment = file.resolve(Some(&name), &[]).expect("valid");
+    let experiment = file.resolve(Some(&name), &entry.with).expect("valid");
     compiled(&experiment, &name, &[experiment.set.as_slice(), &entry.set].concat())
 }
 
@@ -99,7 +100,7 @@ fn compiled(experiment: &Experiment, name: &str, edits: &[String]) -> usize {
         vocabulary: Some(task.vocabulary(&options).len()),
         classes: Some(task.classes(&options).len()),
         objective: Some(task.objective()),
-        next_token: task.next_token(),
+        next_token: task.next_token(&options),
     };
     let source = sources().into_iter().find(|source| names(source).iter().any(|known| known == name));
     let source = source.unwrap_or_else(|| panic!("no spec has `{name}`"));

@@ -98,7 +98,7 @@ impl Case {
         } else {
             Labels::Class(self.io["labels"].data.iter().map(|v| *v as u32).collect())
         };
-        Batch { offsets, tokens: pick("tokens").iter().map(|v| *v as u32).collect(), labels, width }
+        Batch { offsets, tokens: pick("tokens").iter().map(|v| *v as u32).collect(), labels, width, depths: None }
     }
 }
 

@@ -3,17 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rtc_runtime::experiment::DataSource;
+use rtc_runtime::stopping::{Stop, Stopped, evaluate_stopping};
 use rtc_runtime::task::{Example, Wanted, load_wanted};
-use rtc_runtime::train::{Measurement, Table, evaluate};
+use rtc_runtime::train::{Measurement, Row, Table, evaluate};
 use serde_json::json;
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::progress::Progress;
 use crate::saved::{ModelOptions, Trained, generated};
 use crate::terminal::Terminal;
-use crate::text::number;
+use crate::text::{columns, number};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +24,8 @@ Examples:
   rtc eval runs/NAME --inference flat             without the outer recursion of a fold
   rtc eval runs/NAME --data my_rows.tsv           rows of a file, in the format of the task
   rtc eval runs/NAME --data folder --split lra    the published files in a folder
+  rtc eval runs/NAME --stop confidence            each length after the step of which the model is surest
+  rtc eval runs/NAME --steps --split 30-30        accuracy and confidence after every step
 ";
 
 /// Arguments of `rtc eval`.
@@ -37,46 +40,131 @@ pub(crate) struct Options {
     /// A file with rows, all of which are measured, or a folder with the published files
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
+    /// When a model with `depth: given` stops; after the steps that come with the examples without it
+    #[arg(long, value_enum, conflicts_with = "depth")]
+    stop: Option<StopArg>,
+    /// Print accuracy and confidence of every length after every number of steps, too
+    #[arg(long, conflicts_with = "depth")]
+    steps: bool,
+    /// With `--stop` or `--steps`: how many steps are tried beyond those that come with the examples
+    #[arg(long, value_name = "N", default_value_t = BEYOND, value_parser = clap::value_parser!(u32).range(0..=MOST_BEYOND))]
+    beyond: u32,
     /// Print as JSON
     #[arg(long)]
     json: bool,
 }
 
+/// Steps beyond those of the example, as published for most tasks.
+const BEYOND: u32 = 20;
+const MOST_BEYOND: i64 = 100_000;
+
+/// `--stop`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum StopArg {
+    /// After the steps that come with the example
+    Oracle,
+    /// After the step of which the model is surest on all examples of one length
+    Confidence,
+    /// After the step of which the model is surest on the example itself
+    Sample,
+}
+
+impl From<StopArg> for Stop {
+    fn from(arg: StopArg) -> Self {
+        match arg {
+            StopArg::Oracle => Self::Oracle,
+            StopArg::Confidence => Self::Confidence,
+            StopArg::Sample => Self::Sample,
+        }
+    }
+}
+
 /// Prints a table.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let mut trained = Trained::open(&options.model)?;
+    if (options.stop.is_some() || options.steps) && !trained.model.takes_depth() {
+        let message = "`--stop` and `--steps` are for models with `depth: given`; the steps of this one are its own";
+        return Err(Failure::Usage(message.to_owned()));
+    }
     let data = load_splits(options, &trained, terminal)?;
     let update = trained.state.progress.updates;
     terminal.message(&format!("{}, {} after update {}", trained.name, options.model.checkpoint, number(update as f64)));
-    let batch = &trained.experiment.batch;
-    let batch = batch.size.div_ceil(batch.accumulate);
-    // Nothing is lost when a measurement is cut off, so signals end it at once.
-    let stop = AtomicBool::new(false);
-    let mut rows = vec![];
+    let (mut rows, mut stopped) = (vec![], vec![]);
     for (split, examples) in &data {
-        let mut progress = Progress::new(terminal, &stop);
-        let measurement = Measurement {
-            split,
-            examples,
-            batch,
-            metrics: trained.task.metrics(),
-            perplexity: trained.task.perplexity(),
-        };
-        rows.extend(evaluate(&mut trained.model, measurement, &stop, &mut progress)?);
+        if let Some(found) = measure(options, &mut trained, (split, examples), terminal)? {
+            rows.push(found.row.clone());
+            stopped.push(found);
+        }
     }
     let dev_accuracy = trained.state.progress.best.map_or(0.0, |best| best.accuracy);
     let table = Table { best_update: update, dev_accuracy, rows };
     if options.json {
-        let splits = &table.to_json()["splits"];
-        terminal.json(&json!({
+        let mut splits = table.to_json()["splits"].take();
+        for (split, found) in stopped.iter().enumerate().filter(|(_, found)| options.steps && !found.steps.is_empty()) {
+            splits[split]["steps"] = json!(found.steps);
+        }
+        let mut result = json!({
             "run": trained.path.display().to_string(), "model": trained.name, "checkpoint": options.model.checkpoint, "update": update,
             "inference": trained.inference,
             "splits": splits,
-        }))?;
+        });
+        if let Some(rule) = options.stop.and_then(|rule| rule.to_possible_value()) {
+            result["stop"] = json!(rule.get_name());
+        }
+        terminal.json(&result)?;
     } else {
         terminal.result(&table.to_text())?;
+        if options.steps {
+            terminal.result(&steps_table(&stopped))?;
+        }
     }
     Ok(Exit::Done)
+}
+
+/// One split; nothing if it was asked to stop meanwhile.
+fn measure(
+    options: &Options,
+    trained: &mut Trained,
+    (split, examples): (&str, &[Example]),
+    terminal: &Terminal,
+) -> Result<Option<Stopped>, Failure> {
+    let batch = &trained.experiment.batch;
+    let batch = batch.size.div_ceil(batch.accumulate);
+    // Nothing is lost when a measurement is cut off, so signals end it at once.
+    let stop = AtomicBool::new(false);
+    let mut progress = Progress::new(terminal, &stop);
+    let (metrics, perplexity) = (trained.task.metrics(), trained.task.perplexity());
+    let measurement = Measurement { split, examples, batch, metrics, perplexity };
+    if options.stop.is_some() || options.steps {
+        let rule = options.stop.unwrap_or(StopArg::Oracle).into();
+        let model = &mut trained.model;
+        return Ok(evaluate_stopping(model, measurement, (rule, options.beyond as usize), &stop, &mut progress)?);
+    }
+    let row = evaluate(&mut trained.model, measurement, &stop, &mut progress)?;
+    Ok(row.map(|row: Row| Stopped { row, steps: vec![] }))
+}
+
+/// Every split and length after every number of steps, with a mark at those that the examples ask for and where the model is surest.
+fn steps_table(stopped: &[Stopped]) -> String {
+    let metrics: Vec<&String> =
+        stopped.iter().flat_map(|found| &found.steps).next().map_or(vec![], |row| row.metrics.keys().collect());
+    let title = ["split", "length", "steps"].map(str::to_owned).into_iter();
+    let title = title.chain(metrics.iter().map(|name| name.replace('_', " ")));
+    let mut cells: Vec<Vec<String>> = vec![title.chain(["accuracy", "confidence", ""].map(str::to_owned)).collect()];
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    for found in stopped {
+        for row in &found.steps {
+            let mut line = vec![found.row.split.clone(), row.length.to_string(), row.steps.to_string()];
+            line.extend(
+                metrics.iter().map(|name| row.metrics.get(*name).map_or("-".to_owned(), |share| percent(*share))),
+            );
+            let marks = [(row.due > 0, "oracle"), (row.surest, "surest")];
+            let marks: Vec<&str> = marks.iter().filter(|(marked, _)| *marked).map(|(_, mark)| *mark).collect();
+            line.extend([percent(row.accuracy), format!("{:.6}", row.confidence), marks.join(", ")]);
+            cells.push(line);
+        }
+    }
+    columns(&cells)
 }
 
 /// The examples of every split, in the order asked for.

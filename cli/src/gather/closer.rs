@@ -88,6 +88,7 @@ impl<'a> Look<'a> {
             return Ok(Seen { note: Some(note), ..Seen::default() });
         }
         let options = ModelOptions {
+            depth: None,
             run: found.path.clone(),
             checkpoint: "best".to_owned(),
             halting: HaltingArg::Compact,

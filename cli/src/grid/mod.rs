@@ -195,7 +195,7 @@ fn member(
 ) -> Result<Member, Failure> {
     let arg = opened.spec_of(entry)?;
     let name = arg.model_name()?;
-    let experiment = opened.file.resolve(Some(&name), with)?;
+    let experiment = opened.file.resolve(Some(&name), &[&entry.with, with].concat())?;
     let seeds = &experiment.seeds;
     if let Some(twice) = seeds.iter().enumerate().find(|(n, seed)| seeds[..*n].contains(seed)) {
         return Err(Failure::Usage(format!("`seeds` of the experiment names {} twice", twice.1)));

@@ -5,7 +5,7 @@ use super::path::Cause;
 use super::{Analysis, Reach, Why};
 use crate::ir::graph::{NodeId, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::Attr;
+use crate::ir::types::{Attr, Elem};
 
 impl Analysis<'_> {
     /// Raises all results.
@@ -143,6 +143,9 @@ impl Analysis<'_> {
         let (queries, keys) = (self.axis_depth(query), self.axis_depth(key));
         match (keys, queries) {
             // Slots have no positions. What tells how many queries there are tells the length.
+            (_, Some(depth)) if mask::reads_length(node.attrs.get("bias")) => {
+                self.raise_leaking(id, Reach::whole(depth), Some(query), &Why::Bias);
+            }
             (None, Some(depth)) if mask::reads_length(node.attrs.get("mask")) => {
                 self.raise_leaking(id, Reach::whole(depth), Some(query), &Why::Mask(mask::Sight::Length));
             }
@@ -161,7 +164,8 @@ impl Analysis<'_> {
     fn sight(&self, id: NodeId) -> mask::Sight {
         let node = self.graph.node(id);
         let heads = node.attrs.get("heads").and_then(Attr::int).unwrap_or(1);
-        let steps = match node.operands.get(3) {
+        let is_step = |v: &&Value| self.graph.ty(**v).elem() == Some(Elem::Index);
+        let steps = match node.operands.get(3).filter(is_step) {
             None => Steps::Below(1),
             Some(step) => self.counts_steps(*step).map_or(Steps::Any, |recur| self.steps(recur)),
         };

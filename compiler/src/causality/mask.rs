@@ -74,9 +74,9 @@ pub(super) fn sight(mask: Option<&Attr>, heads: i64, steps: Steps) -> Sight {
     if expr.uses(Var::Length) { Sight::Length } else { Sight::Past }
 }
 
-/// Whether the mask tells how long the row is.
-pub(super) fn reads_length(mask: Option<&Attr>) -> bool {
-    mask.and_then(|mask| Expr::try_from(mask).ok()).is_some_and(|expr| expr.uses(Var::Length))
+/// Whether the mask or bias tells how long the row is.
+pub(super) fn reads_length(attr: Option<&Attr>) -> bool {
+    attr.and_then(|attr| Expr::try_from(attr).ok()).is_some_and(|expr| expr.uses(Var::Length))
 }
 
 /// Whether no query sees a later key.

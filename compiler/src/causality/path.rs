@@ -18,6 +18,8 @@ pub enum Why {
     Mixes(Op),
     /// A mask lets a query see later keys, or does not provably hide them.
     Mask(Sight),
+    /// A bias reads the length.
+    Bias,
     /// Keys of another axis than the queries', all of which are seen.
     Keys,
     /// The number of steps follows the length.
@@ -115,6 +117,7 @@ impl Why {
             Self::Pool(_) => "reads all positions".to_owned(),
             Self::Mixes(_) => "mixes the rows of the batch".to_owned(),
             Self::Mask(sight) => sight.describe(),
+            Self::Bias => "has a bias that depends on the length".to_owned(),
             Self::Keys => "sees all keys of another axis".to_owned(),
             Self::Bound => "takes as many steps as the length says".to_owned(),
             Self::Cap => "caps the steps by the length".to_owned(),

@@ -7,18 +7,14 @@ use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::Site;
 use crate::ir::graph::Graph;
 use crate::ir::ops::Op;
-use crate::lower::{Binding, lower, statements, unsupported};
+use crate::lower::{Binding, lower, statements};
 use crate::schema::Catalog;
 use crate::source::Span;
 use crate::spec::{Block, Spec};
 
-/// Reports every way in which later tokens reach an answer of `readout each { sees: past }`. A model that can't be compiled
-/// yet has no graph to prove anything on.
+/// Reports every way in which later tokens reach an answer of `readout each { sees: past }`.
 pub(super) fn prove(spec: &Spec, catalog: &Catalog, overrides: &[Span], problems: &mut Problems) {
     let Some(readout) = spec.root.child("readout").filter(|_| spec.root.sees_past()) else { return };
-    if !unsupported(spec).is_empty() {
-        return;
-    }
     // A misfit is a fault of the compiler, which compiling reports.
     let Ok(graph) = lower(spec, &Binding::from(catalog)) else { return };
     let mut seen = BTreeSet::new();
@@ -65,6 +61,7 @@ fn cure(why: &Why, block: Option<&Block>) -> (Option<&'static str>, &'static str
     match why {
         Why::Mask(Sight::All) => (Some("attend"), "mask", "use `mask: past`"),
         Why::Mask(Sight::Length) => (Some("attend"), "mask", "leave `length` out of the mask"),
+        Why::Bias => (Some("attend"), "bias", "leave `length` out of the bias"),
         Why::Mask(_) => (Some("attend"), "mask", "use `mask: past`, or let the mask begin with `j <= i and`"),
         Why::Pool(Op::Mean) if block.is_some_and(|b| b.slot == "halt") => (Some("halt"), "mean", "use `mean: past`"),
         Why::Bound => (Some("recur"), "depth", "use a fixed number of steps; with halting, fewer of them are taken"),

@@ -267,7 +267,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
     }
 
     fn call(&mut self, name: &ast::Name, args: &[ast::Expr], span: Span, scope: ScopeId) -> Option<Typed> {
-        if let Some(func) = Func::ALL.into_iter().find(|f| f.name() == name.text) {
+        if let Some(func) = Func::named(&name.text, args.len()) {
             return self.builtin(func, args, span, scope);
         }
         match self.items.definition(&name.text) {
@@ -283,8 +283,8 @@ impl<'r, 'a> Resolver<'r, 'a> {
     }
 
     fn builtin(&mut self, func: Func, args: &[ast::Expr], span: Span, scope: ScopeId) -> Option<Typed> {
-        if args.len() != 2 {
-            return self.wrong_arity(func.name(), 2, args.len(), span, None);
+        if args.len() != func.arity() {
+            return self.wrong_arity(func.name(), func.arity(), args.len(), span, None);
         }
         let what = format!("`{}`", func.name());
         let mut operands = Vec::new();
@@ -305,7 +305,12 @@ impl<'r, 'a> Resolver<'r, 'a> {
             self.problems.report(Diagnostic::new(Kind::OutOfRange, args[1].span, message));
             return None;
         }
-        let ty = if operands.iter().any(|x| x.ty == Type::Float) { Type::Float } else { Type::Int };
+        let ty = match func {
+            Func::Ln => Type::Float,
+            Func::Floor => Type::Int,
+            _ if operands.iter().any(|x| x.ty == Type::Float) => Type::Float,
+            _ => Type::Int,
+        };
         self.join(operands, ty, span, |xs| Expr::Call(func, xs))
     }
 

@@ -1075,6 +1075,53 @@ model m {
 }
 "#;
 
+    /// An index of a learned table has no bound.
+    UnboundedIndex = "unbounded-index", Error,
+        summary: "An index of a learned table has no bound.",
+        doc: "The compiler finds the size of a table from its indices: `head` has the heads, `min`, `max` and `%` bound a number, and so do the comparisons of the mask. An index must be at least 0.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    attend self { heads: 2, mask: j <= i, bias: learn[head, i - j] }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    attend self { heads: 2, mask: j <= i, bias: learn[head, min(i - j, 7)] }
+    readout mean
+}
+"#;
+
+    /// The input never enters a recurrence.
+    InputLost = "input-lost", Error,
+        summary: "The input never enters a recurrence that starts from zero.",
+        doc: "With `start: zero` the first state is 0, so the input must come in by `inject` or `attend input`.",
+        bad: r#"
+model m {
+    embed { width: 8 }
+    recur depthwise {
+        depth: 3
+        start: zero
+        feedforward { hidden: 16 }
+    }
+    readout mean
+}
+"#,
+        good: r#"
+model m {
+    embed { width: 8 }
+    recur depthwise {
+        depth: 3
+        start: zero
+        inject add
+        feedforward { hidden: 16 }
+    }
+    readout mean
+}
+"#;
+
     /// A halting cost is paid although the depth is given by each example.
     CostWithoutHalting = "cost-without-halting", Warning,
         summary: "A halting cost is paid although the depth is given by each example.",

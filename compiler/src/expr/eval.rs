@@ -54,6 +54,12 @@ pub enum EvalError {
     /// A logarithm to a base below 2.
     #[error("the base of `log` must be at least 2")]
     BadBase,
+    /// The logarithm of a number that is not positive.
+    #[error("only a positive number has a logarithm")]
+    BadLogarithm,
+    /// An index of a learned table below 0 or behind its end.
+    #[error("an index of `learn` lies outside the table")]
+    OutsideTable,
     /// A boolean where a number is needed, or the other way round; the checker refuses such expressions.
     #[error("an operand is of the wrong kind")]
     WrongKind,
@@ -79,6 +85,11 @@ impl Env {
 }
 
 impl Value {
+    /// The number as a real one.
+    pub(super) fn real(self) -> Result<f64, EvalError> {
+        self.number().map(Number::float)
+    }
+
     fn number(self) -> Result<Number, EvalError> {
         match self {
             Self::Int(v) => Ok(Number::Int(v)),
@@ -128,15 +139,16 @@ pub fn eval(expr: &Expr, env: &Env) -> Result<Value, EvalError> {
         Expr::Binary(BinaryOp::And, a, b) => Value::Bool(eval(a, env)?.truth()? && eval(b, env)?.truth()?),
         Expr::Binary(BinaryOp::Or, a, b) => Value::Bool(eval(a, env)?.truth()? || eval(b, env)?.truth()?),
         Expr::Binary(op, a, b) => binary(*op, eval(a, env)?, eval(b, env)?)?,
-        Expr::Call(func, args) => {
-            let [a, b] = args.as_slice() else { return Err(EvalError::WrongKind) };
-            call(*func, eval(a, env)?, eval(b, env)?)?
-        }
+        Expr::Call(func, args) => match args.as_slice() {
+            [x] => call_one(*func, eval(x, env)?)?,
+            [a, b] => call(*func, eval(a, env)?, eval(b, env)?)?,
+            _ => return Err(EvalError::WrongKind),
+        },
         Expr::Learn(_) => return Err(EvalError::Learned),
     })
 }
 
-fn binary(op: BinaryOp, a: Value, b: Value) -> Result<Value, EvalError> {
+pub(super) fn binary(op: BinaryOp, a: Value, b: Value) -> Result<Value, EvalError> {
     if let (Value::Bool(a), Value::Bool(b)) = (a, b) {
         return match op {
             BinaryOp::Eq => Ok(Value::Bool(a == b)),
@@ -222,7 +234,24 @@ fn reals(op: BinaryOp, a: f64, b: f64) -> Result<f64, EvalError> {
     })
 }
 
-fn call(func: Func, a: Value, b: Value) -> Result<Value, EvalError> {
+/// The value of a function of one argument.
+pub(super) fn call_one(func: Func, x: Value) -> Result<Value, EvalError> {
+    match (func, x) {
+        (Func::Floor, Value::Int(v)) => Ok(Value::Int(v)),
+        (Func::Floor, Value::Float(v)) if v.floor().abs() < TWO_TO_63 => Ok(Value::Int(v.floor() as i64)),
+        (Func::Floor, Value::Float(_)) => Err(EvalError::TooLarge),
+        (Func::Ln, x) => {
+            let x = x.number()?.float();
+            if x > 0.0 { Ok(Value::Float(x.ln())) } else { Err(EvalError::BadLogarithm) }
+        }
+        _ => Err(EvalError::WrongKind),
+    }
+}
+
+/// Numbers of this size and larger are no 64-bit integers.
+const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+
+pub(super) fn call(func: Func, a: Value, b: Value) -> Result<Value, EvalError> {
     if func == Func::Log {
         return log(a.integer()?, b.integer()?).map(Value::Int);
     }

@@ -1,6 +1,7 @@
 //! Token embedding.
 
-use super::{Feature, Lowering, Slot, nothing_more};
+use super::{Feature, Lowering, Site, Slot};
+use crate::diag::{Diagnostic, Kind, Problems};
 use crate::ir::graph::{Misfit, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, BATCH, Dim, Elem, LENGTH, Type, VOCAB};
@@ -16,7 +17,7 @@ const EMBED: Feature = Feature {
     schema: Schema {
         slot: "embed",
         variant: "",
-        doc: "A learned vector per token, not scaled, without positions.",
+        doc: "A learned vector per token, not scaled; the order of the tokens is what attention or `position` says of it.",
         fields: &[
             int("width", Default::Required, SIZE, "channels of every state of the model"),
             word(
@@ -25,18 +26,48 @@ const EMBED: Feature = Feature {
                 "none",
                 "`start_end` puts a learned START before and a learned END after every row",
             ),
+            word(
+                "position",
+                &["none", "sinusoidal", "learned"],
+                "none",
+                "what is added to a token for its place in the row: sines and cosines, or a learned vector per place",
+            ),
+            int(
+                "positions",
+                Default::Absent,
+                SIZE,
+                "with `position: learned`, how many places there are: rows may not be longer",
+            ),
             float("init", Default::Float(0.02), INIT, "standard deviation of the token vectors at the start"),
             float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout on the token vectors"),
         ],
         children: &[],
     },
-    check: nothing_more,
+    check,
     lower: Lowering::Embed(lower),
 };
 
 const INIT: Bounds = Bounds { high: 1000.0, ..POSITIVE };
 
-/// `drop(E[x])` without the factor `sqrt(width)`. START and END come after the dropout and start from N(0, 1).
+/// Learned positions need a number of them, and nothing else has one.
+fn check(site: &Site<'_>, problems: &mut Problems) {
+    let learned = site.block.word("position") == Some("learned");
+    match site.block.int("positions") {
+        None if learned => problems.report(
+            Diagnostic::new(Kind::MissingField, site.place("position"), "learned positions need a number of them")
+                .help(
+                    "write `positions: 512` for rows of up to 512 tokens, or use `sinusoidal` for rows of any length",
+                ),
+        ),
+        Some(_) if !learned => problems.report(
+            Diagnostic::new(Kind::ExclusiveFields, site.place("positions"), "only learned positions are counted")
+                .help("write `position: learned`, or leave `positions` out"),
+        ),
+        _ => {}
+    }
+}
+
+/// `drop(E[x] + P)` without the factor `sqrt(width)`. START and END come after the dropout and start from N(0, 1).
 fn lower(l: &mut Lower<'_>, block: &Block) -> Result<Value, Misfit> {
     let ty = Type::Tensor(Elem::Index, vec![Dim::sym(BATCH), Dim::sym(LENGTH)]);
     let tokens = l.leaf(Op::Input, "tokens", Attrs::new(), ty)?;
@@ -46,6 +77,15 @@ fn lower(l: &mut Lower<'_>, block: &Block) -> Result<Value, Misfit> {
     let std = need(block.float("init"), block, "init")?;
     let table = l.param("table", [vocab, width.clone()], Attr::call("normal", [std.into()]))?;
     let x = l.one(Op::Embed, &[tokens, table], Attrs::new())?;
+    let x = match block.word("position") {
+        Some("sinusoidal") => l.one(Op::AddPosition, &[x], Attrs::new())?,
+        Some("learned") => {
+            let places = Dim::Fixed(need(block.int("positions"), block, "positions")?);
+            let codes = l.param("positions", [places, width.clone()], Attr::call("normal", [std.into()]))?;
+            l.one(Op::AddPosition, &[x, codes], Attrs::new())?
+        }
+        _ => x,
+    };
     let x = l.dropout(x, need(block.float("dropout"), block, "dropout")?)?;
     if block.word("tokens") != Some("start_end") {
         return Ok(x);

@@ -1,6 +1,6 @@
 //! The two-layer network on every token.
 
-use super::{Feature, Lowering, Slot, nothing_more};
+use super::{Feature, Lowering, Slot, norm, nothing_more};
 use crate::ir::graph::{Misfit, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attrs, Dim};
@@ -16,14 +16,14 @@ const FEEDFORWARD: Feature = Feature {
     schema: Schema {
         slot: "feedforward",
         variant: "",
-        doc: "Pre-norm two-layer network on every token, with a residual connection.",
+        doc: "Two-layer network on every token, with a residual connection; pre-norm if not said otherwise.",
         fields: &[
             int("hidden", Default::Required, SIZE, "width between the two layers"),
             word(
                 "activation",
-                &["gelu", "relu"],
+                &["gelu", "gelu_tanh", "relu"],
                 "gelu",
-                "the function between the two layers; `gelu` is the exact one",
+                "the function between the two layers; `gelu` is the exact one, `gelu_tanh` what many use in its place",
             ),
             word(
                 "init",
@@ -31,6 +31,7 @@ const FEEDFORWARD: Feature = Feature {
                 "xavier",
                 "how the weights start: Xavier-uniform, or uniform in 1/sqrt(inputs)",
             ),
+            norm::PLACE,
             float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout after each of the two layers"),
         ],
         children: &[],
@@ -39,8 +40,15 @@ const FEEDFORWARD: Feature = Feature {
     lower: Lowering::Layer(lower),
 };
 
-/// `h + FF(z)` with `z = LN h`, which a gate behind the layer shares.
+/// `h + FF(z)` with `z = LN h`, which a gate behind the layer shares; post-norm, `LN(h + FF(h))`.
 fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+    if block.word(norm::PLACE.name) == Some("post") {
+        let y = two_layers(l, block, place.state)?;
+        let sum = l.one(Op::Add, &[y, place.state], Attrs::new())?;
+        let out = l.norm(sum, "norm")?;
+        l.normed = Some(out);
+        return Ok(out);
+    }
     let z = l.norm(place.state, "norm")?;
     l.normed = Some(z);
     let y = two_layers(l, block, z)?;
@@ -54,7 +62,11 @@ pub(super) fn two_layers(l: &mut Lower<'_>, block: &Block, z: Value) -> Result<V
     let init = LinearInit::of(block);
     let x = l.linear(z, "up", hidden, &init)?;
     let x = l.dropout(x, dropout)?;
-    let act = if block.word("activation") == Some("relu") { Op::Relu } else { Op::Gelu };
+    let act = match block.word("activation") {
+        Some("relu") => Op::Relu,
+        Some("gelu_tanh") => Op::GeluTanh,
+        _ => Op::Gelu,
+    };
     let x = l.one(act, &[x], Attrs::new())?;
     let width = Dim::Fixed(l.width);
     let x = l.linear(x, "down", width, &init)?;

@@ -21,6 +21,7 @@ mod markdown;
 mod mega;
 mod memory;
 mod model;
+mod norm;
 mod pool;
 mod readout;
 mod recurrence;
@@ -85,6 +86,7 @@ pub const SLOTS: &[Slot] = &[
     inject::SLOT,
     attention::SLOT,
     feedforward::SLOT,
+    norm::SLOT,
     scan::SLOT,
     mega::SLOT,
     stack::SLOT,
@@ -102,7 +104,7 @@ pub const SLOTS: &[Slot] = &[
 ];
 
 /// Keywords that are kept for features to come.
-pub const PLANNED: &[&str] = &["confidence", "norm"];
+pub const PLANNED: &[&str] = &["confidence"];
 
 /// The slot of a keyword.
 pub fn slot(keyword: &str) -> Option<&'static Slot> {

@@ -11,7 +11,7 @@ use super::graph::{Graph, Node, NodeId, RegionId};
 use super::loops::{self, Cut};
 use super::ops::Op;
 use super::types::{Attr, Attrs, BATCH, Dim, Type, unframed};
-use crate::expr::Expr;
+use crate::expr::{Expr, keys};
 
 /// Sizes of the symbolic axes for which a cost is asked. All rows are alike.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,8 +27,33 @@ pub struct Sizes<N = f64> {
 pub trait Extent<N> {
     /// Number of elements of a tensor.
     fn elements(&self, ty: &Type) -> N;
-    /// Pairs of a query and a key that it may see, over all rows. Of `causal` ones those that look ahead are none.
-    fn pairs(&self, queries: &Type, keys: &Type, causal: bool) -> N;
+    /// Pairs of a query and a key that it may see, over all rows.
+    fn pairs(&self, queries: &Type, keys: &Type, seen: Seen) -> N;
+}
+
+/// Which keys a query may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// All of its row.
+    All,
+    /// Those up to its own position, where queries and keys are positions of one axis.
+    Past,
+    /// At most so many.
+    Most(usize),
+}
+
+impl Seen {
+    /// What the mask of an attention says.
+    fn of(mask: Option<&Attr>) -> Self {
+        match mask.map(|mask| (mask.text(), mask)) {
+            Some((Some("causal"), _)) => Self::Past,
+            Some((None, mask)) => {
+                let most = Expr::try_from(mask).ok().and_then(|mask| keys(&mask));
+                most.map_or(Self::All, |keys| Self::Most(keys.most))
+            }
+            _ => Self::All,
+        }
+    }
 }
 
 /// What a cost rule sees of a node.
@@ -123,12 +148,15 @@ impl<N: Number> Extent<N> for Sizes<N> {
         ty.dims().iter().fold(N::of(1.0), |all, d| all.times(&self.dim(d)))
     }
 
-    fn pairs(&self, queries: &Type, keys: &Type, causal: bool) -> N {
+    fn pairs(&self, queries: &Type, keys: &Type, seen: Seen) -> N {
         let axis = |ty: &Type, n: usize| ty.dims().get(n).map_or(N::of(1.0), |d| self.dim(d));
         let (rows, q, k) = (axis(queries, 0), axis(queries, 1), axis(keys, 1));
-        match causal && queries.dims().get(1) == keys.dims().get(1) {
-            true => rows.times(&q).times(&q.plus(&N::of(1.0))).times(&N::of(0.5)),
-            false => rows.times(&q).times(&k),
+        match seen {
+            Seen::Past if queries.dims().get(1) == keys.dims().get(1) => {
+                rows.times(&q).times(&q.plus(&N::of(1.0))).times(&N::of(0.5))
+            }
+            Seen::Most(most) => rows.times(&q).times(&k.least(&N::of(most as f64), "K")),
+            _ => rows.times(&q).times(&k),
         }
     }
 }
@@ -208,10 +236,12 @@ pub fn linear_weight<N: Number>(c: &Costed<'_, N>) -> N {
     c.sizes.elements(c.operands[0]).times(&c.last(1)).times(&N::of(2.0))
 }
 
-/// Scores and mixture: four operations per query, key that it may see, and channel. The softmax is part of it.
+/// Scores and mixture: four operations per query, key that it may see, and channel. The softmax is part of it. Relative
+/// positions take two more; the map of their codes, which all rows share, is not counted.
 pub fn attention<N: Number>(c: &Costed<'_, N>) -> N {
-    let causal = c.attrs.get("mask").and_then(Attr::text) == Some("causal");
-    c.sizes.pairs(c.operands[0], c.operands[1], causal).times(&c.last(0)).times(&N::of(4.0))
+    let pairs = c.sizes.pairs(c.operands[0], c.operands[1], Seen::of(c.attrs.get("mask")));
+    let products = if c.attrs.contains_key("position") { 6.0 } else { 4.0 };
+    pairs.times(&c.last(0)).times(&N::of(products))
 }
 
 /// Scores again, and four products.
@@ -221,9 +251,8 @@ pub fn attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
 
 /// As `attention`, with values of a width of their own.
 pub fn offset_attention<N: Number>(c: &Costed<'_, N>) -> N {
-    let causal = c.attrs.get("mask").and_then(Attr::text) == Some("causal");
     let widths = c.last(0).plus(&c.last(2));
-    c.sizes.pairs(c.operands[0], c.operands[1], causal).times(&widths).times(&N::of(2.0))
+    c.sizes.pairs(c.operands[0], c.operands[1], Seen::of(c.attrs.get("mask"))).times(&widths).times(&N::of(2.0))
 }
 
 /// Scores again, and four products.

@@ -84,7 +84,9 @@ impl Number for f64 {
     }
 
     fn depth(expr: &Expr, length: &Self) -> Self {
-        match eval(expr, &Env { length: *length as i64, ..Env::default() }) {
+        // Given depths are taken to be the length: tasks give about as many steps.
+        let length = *length as i64;
+        match eval(expr, &Env { length, given: Some(length), ..Env::default() }) {
             Ok(Value::Int(n)) => n.max(0) as f64,
             _ => 0.0,
         }

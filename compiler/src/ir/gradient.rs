@@ -59,6 +59,16 @@ pub fn embed(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     vec![None, one(b, Op::EmbedGrad, &[node.operands[0], dy, node.operands[1]])]
 }
 
+/// `dy`, and for every row of the table the sum over the positions with its number.
+pub fn add_position(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let mut out = vec![Some(dy)];
+    if let Some(table) = node.operands.get(1) {
+        out.push(one(b, Op::AddPositionGrad, &[dy, *table]));
+    }
+    out
+}
+
 /// Cut into the row, START and END.
 pub fn frame(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
@@ -178,6 +188,12 @@ pub fn layer_norm(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
 pub fn gelu(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     vec![one(b, Op::GeluGrad, &[node.operands[0], dy])]
+}
+
+/// `dy` times the slope at x.
+pub fn gelu_tanh(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    vec![one(b, Op::GeluTanhGrad, &[node.operands[0], dy])]
 }
 
 /// `dy` where x > 0.
@@ -300,13 +316,16 @@ pub fn rotate(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     vec![with(b, Op::Rotate, &[dy], attrs)]
 }
 
-/// Queries, keys and values in one pass.
+/// Queries, keys, values and the tables of the bias in one pass.
 pub fn attention(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     let mut operands = vec![node.operands[0], node.operands[1], node.operands[2], dy];
-    operands.extend(node.operands.get(3));
+    operands.extend(&node.operands[3..]);
     let mut out = several(b, Op::AttentionGrad, &operands, &node.attrs);
-    out.resize(node.operands.len(), None);
+    // The counter of steps stands before the tables.
+    if out.len() < node.operands.len() {
+        out.insert(3, None);
+    }
     out
 }
 

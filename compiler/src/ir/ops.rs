@@ -105,6 +105,8 @@ ops! {
 
     /// Rows of the table, one per id: `y[t] = table[ids[t]]`.
     Embed = "embed" (ids, table) {} => embed, embed, free, Units;
+    /// Every position plus the code of its place in the row: its row of the `table`, or sines and cosines, `sin(p w_k)` and `cos(p w_k)` with `w_k = 10000^(-2k/width)`.
+    AddPosition = "add_position" (x; table) {} => add_position, add_position, elementwise, Units;
     /// START before and END after every row.
     Frame = "frame" (x, start, end) {} => frame, frame, free, Frame;
     /// The same array for every row of the batch.
@@ -146,6 +148,8 @@ ops! {
     LayerNorm = "layer_norm" (x, gain, bias) {eps} => same, layer_norm, norm, Channels;
     /// `x Phi(x)` with the exact normal distribution function.
     Gelu = "gelu" (x) {} => same, gelu, transcendental, Units;
+    /// `x sigmoid(2 z)` with `z = sqrt(2 / pi) (x + 0.044715 x^3)`: `gelu` as it is approximated with tanh.
+    GeluTanh = "gelu_tanh" (x) {} => same, gelu_tanh, transcendental, Units;
     /// `max(x, 0)`.
     Relu = "relu" (x) {} => same, relu, elementwise, Units;
     /// `1 / (1 + exp(-x))`.
@@ -184,8 +188,8 @@ ops! {
     Dropout = "dropout" (x) {p, stream, tied} => same, dropout, elementwise, Units [Random];
     /// Rotary position code on channel pairs of every head: `rope`, `xpos_query` or `xpos_key`. `transpose` gives the transposed map.
     Rotate = "rotate" (x) {kind, heads, transpose, origin} => same, rotate, elementwise, Channels;
-    /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; scores times `head_width^-1/2`.
-    Attention = "attention" (q, k, v; step) {heads, mask, dropout, stream} => same, attention, attention, Attention [Random];
+    /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; scores times `head_width^-1/2`, plus the `bias`. Its learned tables follow, one for each `learn` in it. With `position: relative_xl` the last operands are `u`, `v` and `W`, and scores are `(q + u) k + (q + v) W s`, where `s` are sines and cosines of the distance.
+    Attention = "attention" (q, k, v; step) {heads, mask, bias, position, dropout, stream} => attention, attention, attention, Attention [Random, Variadic];
     /// Softmax attention with one head and a learned number per distance: `softmax(q k^T / sqrt(width of q) + bias[reach - 1 + j - i]) v`, with `bias` of shape [2 reach - 1]. Positions further apart count as `reach - 1` apart.
     OffsetAttention = "offset_attention" (q, k, v, bias) {mask} => offset_attention, offset_attention, offset_attention, Attention;
     /// Every channel of every row convolved with a kernel of its own, made by the diagonal state space of S4D. `side: left` sees the positions before, `right` those behind, from a distance of `lag` on.
@@ -244,6 +248,8 @@ ops! {
     LayerNormGrad = "layer_norm_grad" (x, gain, dy) {eps} => layer_norm_grad, none, norm, Backward;
     /// Gradient of `gelu` at `x`.
     GeluGrad = "gelu_grad" (x, dy) {} => same, none, transcendental, Backward;
+    /// Gradient of `gelu_tanh` at `x`.
+    GeluTanhGrad = "gelu_tanh_grad" (x, dy) {} => same, none, transcendental, Backward;
     /// Gradient of `relu` at `x`.
     ReluGrad = "relu_grad" (x, dy) {} => same, none, elementwise, Backward;
     /// Gradient of `sigmoid` from its result `y`.
@@ -252,8 +258,10 @@ ops! {
     LerpGrad = "lerp_grad" (g, u, h, dy) {} => three, none, elementwise, Backward;
     /// Gradients of `gate` for `z`, `u` and `h`.
     GateGrad = "gate_grad" (z, u, h, dy) {} => three, none, transcendental, Backward;
-    /// Gradients of `attention` for `q`, `k` and `v`; the probabilities are computed again.
-    AttentionGrad = "attention_grad" (q, k, v, dy; step) {heads, mask, dropout, stream} => three, none, attention_grad, Backward [Random];
+    /// Gradients of `attention` for `q`, `k`, `v` and the tables of the bias; the probabilities are computed again.
+    AttentionGrad = "attention_grad" (q, k, v, dy; step) {heads, mask, bias, position, dropout, stream} => attention_grad, none, attention_grad, Backward [Random, Variadic];
+    /// Gradient of `add_position` for the table.
+    AddPositionGrad = "add_position_grad" (dy, table) {} => second, none, reduction, Backward;
     /// Gradients of `offset_attention` for `q`, `k`, `v` and `bias`; the probabilities are computed again.
     OffsetAttentionGrad = "offset_attention_grad" (q, k, v, bias, dy) {mask} => all_but_last, none, offset_attention_grad, Backward;
     /// Gradients of `s4d` for all its operands; the kernels are made again.

@@ -1,7 +1,8 @@
 //! Shape rules: the result types of an op from its operand types and attributes.
 
 use super::ops::Op;
-use super::types::{Attrs, Dim, Elem, PAIRS, Type};
+use super::types::{Attr, Attrs, Dim, Elem, PAIRS, Type};
+use crate::expr::{self, Expr};
 
 /// What a shape rule sees of a node.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +69,42 @@ pub fn third(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 /// The types of the first three operands.
 pub fn three(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(s.operands[..3].to_vec())
+}
+
+/// What an attention has behind the `before` operands that it always has and a counter of steps: a table for every `learn` of
+/// the bias, then the vectors and the matrix of relative positions.
+fn attended<'s>(s: &'s Signature<'_>, before: usize) -> Result<&'s [Type], String> {
+    let rest = s.operands.get(before..).ok_or_else(|| s.mismatch())?;
+    let is_step = |ty: &Type| *ty == Type::Tensor(Elem::Index, vec![]);
+    let more = if rest.first().is_some_and(is_step) { &rest[1..] } else { rest };
+    let tables = match s.attrs.get("position").and_then(Attr::text) {
+        Some("relative_xl") => {
+            let width = s.dims(0).last().and_then(Dim::fixed);
+            let (tables, own) = more.split_last_chunk::<3>().ok_or_else(|| s.mismatch())?;
+            let fits = own.iter().all(|ty| ty.dims().first().and_then(Dim::fixed) == width && ty.is_real())
+                && own.each_ref().map(|ty| ty.dims().len()) == [1, 1, 2];
+            if fits && width.is_some() { tables } else { return Err(s.mismatch()) }
+        }
+        _ => more,
+    };
+    let sized = |ty: &Type| ty.is_real() && ty.dims().iter().all(|d| d.fixed().is_some_and(|n| n > 0));
+    let bias = s.attrs.get("bias").map(Expr::try_from).transpose()?;
+    let learned = bias.as_ref().map_or_else(Vec::new, expr::tables);
+    let fits = learned.len() == tables.len()
+        && learned.iter().zip(tables).all(|(indices, ty)| indices.len() == ty.dims().len() && sized(ty));
+    if fits { Ok(more) } else { Err(s.mismatch()) }
+}
+
+/// The type of the queries.
+pub fn attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    attended(s, 3)?;
+    same(s)
+}
+
+/// The types of queries, keys, values, tables and what relative positions have.
+pub fn attention_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let more = attended(s, 4)?;
+    Ok([&s.operands[..3], more].concat())
 }
 
 /// The types of all operands but the last.
@@ -164,6 +201,13 @@ pub fn embed(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let mut dims = s.dims(0).to_vec();
     dims.push(width.clone());
     Ok(vec![Type::real(dims)])
+}
+
+/// Positions with channels, and a table with as many.
+pub fn add_position(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let [_, _, width] = s.dims(0) else { return Err(s.mismatch()) };
+    let fits = s.operands.get(1).is_none_or(|table| table.dims().len() == 2 && table.dims().last() == Some(width));
+    if fits && width.fixed().is_some() { same(s) } else { Err(s.mismatch()) }
 }
 
 /// The ragged axis grows by two.

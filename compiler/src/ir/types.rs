@@ -272,7 +272,6 @@ const BINARY: [(&str, BinaryOp); 14] = [
     ("rem", BinaryOp::Rem),
     ("pow", BinaryOp::Pow),
 ];
-const FUNCS: [Func; 3] = [Func::Min, Func::Max, Func::Log];
 const VARS: [Var; 5] = [Var::I, Var::J, Var::Step, Var::Length, Var::Head];
 
 /// An expression of the language in the prefix form of attributes.
@@ -325,8 +324,8 @@ fn call_to_expr(name: &str, mut args: Vec<Expr>) -> Result<Expr, String> {
         let (Some(b), Some(a), true) = (args.pop(), args.pop(), args.is_empty()) else { return Err(wrong) };
         return Ok(Expr::Binary(*op, Box::new(a), Box::new(b)));
     }
-    if let Some(func) = FUNCS.into_iter().find(|f| f.name() == name) {
-        return if args.len() == 2 { Ok(Expr::Call(func, args)) } else { Err(wrong) };
+    if let Some(func) = Func::named(name, args.len()) {
+        return if args.len() == func.arity() { Ok(Expr::Call(func, args)) } else { Err(wrong) };
     }
     match (name, args.pop()) {
         ("neg", Some(x)) if args.is_empty() => Ok(Expr::Neg(Box::new(x))),

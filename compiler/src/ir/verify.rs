@@ -570,6 +570,7 @@ fn wrong_kind(name: &str, attr: &Attr) -> Option<&'static str> {
         "draws" => (one_of(&["row", "level"]), "`row` or `level`"),
         "align" => (one_of(&["sampled", "uniform", "string"]), "`sampled`, `uniform` or `string`"),
         "at" => (one_of(&["first", "last", "before_last"]), "`first`, `last` or `before_last`"),
+        "position" => (one_of(&["relative_xl"]), "`relative_xl`"),
         "act" => (one_of(&["gelu", "relu"]), "`gelu` or `relu`"),
         _ => (true, ""),
     };

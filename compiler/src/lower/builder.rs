@@ -298,6 +298,11 @@ impl<'a> Lower<'a> {
         self.graph.ty(x).dims().last().cloned().ok_or_else(|| Misfit("a scalar has no channels".to_owned()))
     }
 
+    /// Number of axes.
+    pub(crate) fn rank(&self, x: Value) -> usize {
+        self.graph.ty(x).dims().len()
+    }
+
     /// `value` everywhere, over the first `rank` axes of `like`.
     pub(crate) fn full(&mut self, like: Value, value: f64, rank: usize) -> Result<Value, Misfit> {
         self.one(Op::Full, &[like], Attrs::from([("value", value.into()), ("rank", rank.into())]))
@@ -323,7 +328,8 @@ impl LinearInit {
         if block.word("init") == Some("fan_in") { Self::FanIn } else { Self::Xavier }
     }
 
-    fn weight(&self, inputs: &Dim) -> Attr {
+    /// The start of the weight.
+    pub(crate) fn weight(&self, inputs: &Dim) -> Attr {
         match self {
             Self::Projection(gain) => Attr::call("xavier", [(*gain).into()]),
             Self::Xavier => Attr::call("xavier", [1.0.into()]),

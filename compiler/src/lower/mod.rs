@@ -16,10 +16,9 @@ pub use group::statements;
 pub use objective::attach_loss;
 pub(crate) use objective::return_named;
 
-use crate::expr::Expr;
 use crate::feature::{Lowering, lowering, misplaced};
 use crate::ir::graph::{Graph, Misfit};
-use crate::spec::{Block, Spec, Value};
+use crate::spec::Spec;
 
 /// The forward graph of a spec. Inputs: `tokens: u32[batch, length]`. Results, by name: `logits` and, for a model that
 /// halts, `penalty` (weighted cost), `halting_cost` and `depth` (both per row).
@@ -31,22 +30,4 @@ pub fn lower(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
     let Lowering::Model(model) = lowering(&spec.root)? else { return Err(misplaced(&spec.root)) };
     model(&mut l, &spec.root)?;
     Ok(l.into_graph())
-}
-
-/// What the language can say and the graph can't yet compute, with its place in the spec: learned or written biases of
-/// attention, and depths that come with each example. Empty for a spec that [`lower`] takes.
-pub fn unsupported(spec: &Spec) -> Vec<String> {
-    let mut found = vec![];
-    collect_unsupported(&spec.root, &mut found);
-    found
-}
-
-fn collect_unsupported(block: &Block, found: &mut Vec<String>) {
-    if let Some(bias) = block.expr("bias") {
-        found.push(format!("`bias: {bias}` of `{}`", block.title()));
-    }
-    if block.fields.get("depth").is_some_and(|d| d.value == Value::Expr(Expr::Given)) {
-        found.push(format!("`depth: given` of `{}`", block.title()));
-    }
-    block.children.iter().for_each(|child| collect_unsupported(child, found));
 }

@@ -152,6 +152,18 @@ fn captures(graph: &Graph, region: RegionId) -> Vec<Value> {
     operands.into_iter().collect()
 }
 
+/// Ops besides those of groups that can add into an accumulator.
+const ADDS: [Op; 8] = [
+    Op::LinearGradWeight,
+    Op::EmbedGrad,
+    Op::AddPositionGrad,
+    Op::SumBatch,
+    Op::FrameGrad,
+    Op::S4dGrad,
+    Op::EmaGrad,
+    Op::OffsetAttentionGrad,
+];
+
 /// The value and parameter of an `accumulate` whose operand comes from an op that can add into an accumulator, has no
 /// other user, and lies in the same region.
 fn direct(graph: &Graph, accumulate: NodeId, parameters: &BTreeMap<String, usize>) -> Option<(Value, usize)> {
@@ -160,10 +172,7 @@ fn direct(graph: &Graph, accumulate: NodeId, parameters: &BTreeMap<String, usize
     let producer = graph.node(graph.producer(value)?);
     let adds = match roles(producer.op) {
         Some(roles) => producer.results.iter().position(|v| *v == value).is_some_and(|n| roles.sums.contains(&n)),
-        None => {
-            matches!(producer.op, Op::LinearGradWeight | Op::EmbedGrad | Op::SumBatch | Op::FrameGrad)
-                || matches!(producer.op, Op::S4dGrad | Op::EmaGrad | Op::OffsetAttentionGrad)
-        }
+        None => ADDS.contains(&producer.op),
     };
     let alone = graph.users(value) == [accumulate] && producer.region == node.region;
     let param = parameters.get(node.attrs.get("param").and_then(Attr::text)?)?;

@@ -1,6 +1,6 @@
 //! What runs really did, for those who want to compare it with what was planned. Nothing is counted unless asked for.
 
-use rtc_compiler::ir::cost::{Extent, node_cost};
+use rtc_compiler::ir::cost::{Extent, Seen, node_cost};
 use rtc_compiler::ir::types::{Dim, Type};
 use rtc_compiler::plan::{Plan, Step};
 
@@ -37,16 +37,19 @@ impl Extent<f64> for Env {
         self.extent(ty) as f64
     }
 
-    fn pairs(&self, queries: &Type, keys: &Type, causal: bool) -> f64 {
+    fn pairs(&self, queries: &Type, keys: &Type, seen: Seen) -> f64 {
         let length = |ty: &Type, row: usize| match ty.dims().get(1) {
             Some(Dim::Sym(axis)) => self.axis(axis).len(row) as f64,
             Some(Dim::Fixed(size)) => *size as f64,
             None => 1.0,
         };
-        let triangle = causal && queries.dims().get(1) == keys.dims().get(1);
+        let triangle = seen == Seen::Past && queries.dims().get(1) == keys.dims().get(1);
         let row = |row: usize| match (length(queries, row), length(keys, row)) {
             (q, _) if triangle => q * (q + 1.0) / 2.0,
-            (q, k) => q * k,
+            (q, k) => match seen {
+                Seen::Most(most) => q * k.min(most as f64),
+                _ => q * k,
+            },
         };
         (0..self.rows()).map(row).sum()
     }

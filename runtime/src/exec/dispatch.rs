@@ -1,18 +1,15 @@
 //! From a node to a kernel: the one exhaustive match over the op table.
 
-use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Elem};
 use rtc_compiler::plan::{Plan, Step};
 
 use super::call::Call;
-use super::mask::mark;
 use super::rows::Env;
 use super::storage::{Buffer, Element, List};
 use super::value::Val;
 use super::{Executor, Fault};
-use crate::kernel::attention::{Attention, MaskKind, ProbabilityDropout, attention, attention_grad};
 use crate::kernel::{
     Write, channels, continuous, elementwise, embedding, linear, loss, ordered_memory, pool, product, unit,
 };
@@ -32,6 +29,7 @@ impl<T: Element> Executor<T> {
                 let width = c.last(1);
                 embedding::gather(e.memory.real(c.operand(1)), e.memory.index(c.operand(0)), width, y);
             }),
+            Op::AddPosition => self.add_position(&c)?,
             Op::Frame => self.produce(&c, |e, c, y| {
                 let m = &e.memory;
                 embedding::frame(
@@ -67,6 +65,7 @@ impl<T: Element> Executor<T> {
             | Op::LayerNorm
             | Op::Affine
             | Op::Gelu
+            | Op::GeluTanh
             | Op::Relu
             | Op::Sigmoid
             | Op::Add
@@ -86,6 +85,7 @@ impl<T: Element> Executor<T> {
             | Op::ColumnSum
             | Op::LayerNormGrad
             | Op::GeluGrad
+            | Op::GeluTanhGrad
             | Op::ReluGrad
             | Op::SigmoidGrad
             | Op::LerpGrad
@@ -178,6 +178,12 @@ impl<T: Element> Executor<T> {
                     y.fill(T::ZERO);
                 }
                 embedding::scatter_add(e.real(c.operand(1)), e.index(c.operand(0)), c.last(1), y);
+            }),
+            Op::AddPositionGrad => self.reduce(&c, |e, c, y, write| {
+                if write == Write::Replace {
+                    y.fill(T::ZERO);
+                }
+                embedding::add_position_grad(e.real(c.operand(0)), &c.axis(0).offsets, c.last(0), y);
             }),
             Op::FrameGrad => self.frame_grad(&c),
             Op::SumBatch => self.reduce(&c, |e, c, y, write| {
@@ -311,59 +317,6 @@ impl<T: Element> Executor<T> {
         }
     }
 
-    /// Runs `f` with the attention that the node describes.
-    fn with_attention(
-        &mut self,
-        c: &Call<'_>,
-        step: Option<Value>,
-        f: impl FnOnce(&mut Self, &Attention<'_>),
-    ) -> Result<(), Fault> {
-        let heads = c.int("heads");
-        let head_width = c.last(0) / heads;
-        let step = step.map_or(0, |v| i64::from(self.memory.index(v)[0]));
-        let exprs = self.exprs.clone();
-        let expr =
-            exprs.get(&c.step.node).map(|read| read.as_ref().map_err(|e| Fault::Batch(e.clone()))).transpose()?;
-        let marked = expr.map(|expr| move |at, seen: &mut [bool]| mark(expr, step, at, seen));
-        let mask = match &marked {
-            Some(marked) => MaskKind::Dense(marked),
-            None if c.word("mask") == "causal" => MaskKind::Causal,
-            None => MaskKind::All,
-        };
-        let p = c.float("dropout");
-        let keys = if p > 0.0 { c.env.row_keys(c.int("stream") as u64) } else { self.arena.list([]) };
-        let dropout = (p > 0.0).then_some(ProbabilityDropout { p, row_keys: &keys });
-        let scale = 1.0 / (head_width as f64).sqrt();
-        f(self, &Attention { heads, head_width, scale, mask, dropout });
-        Ok(())
-    }
-
-    fn attention(&mut self, c: &Call<'_>) -> Result<(), Fault> {
-        let (queries, keys) = (c.axis(0), c.axis(1));
-        self.with_attention(c, c.node.operands.get(3).copied(), |e, spec| {
-            e.produce(c, |e, c, y| {
-                let m = &e.memory;
-                let (q, k, v) = (m.real(c.operand(0)), m.real(c.operand(1)), m.real(c.operand(2)));
-                attention(spec, q, k, v, &queries.offsets, &keys.offsets, y);
-            });
-        })
-    }
-
-    fn attention_grad(&mut self, c: &Call<'_>) -> Result<(), Fault> {
-        let (queries, keys) = (c.axis(0), c.axis(1));
-        self.with_attention(c, c.node.operands.get(4).copied(), |e, spec| {
-            let (mut dq, mut dk, mut dv) = (e.fresh(c, 0), e.fresh(c, 1), e.fresh(c, 2));
-            let m = &e.memory;
-            let (q, k, v) = (m.real(c.operand(0)), m.real(c.operand(1)), m.real(c.operand(2)));
-            let dy = m.real(c.operand(3));
-            let out = (dq.as_mut_slice(), dk.as_mut_slice(), dv.as_mut_slice());
-            attention_grad(spec, q, k, v, dy, &queries.offsets, &keys.offsets, out.0, out.1, out.2);
-            e.put(c, 0, dq);
-            e.put(c, 1, dk);
-            e.put(c, 2, dv);
-        })
-    }
-
     fn halt_test(&mut self, c: &Call<'_>) {
         let ty = c.ty(c.operand(0));
         let bounds = c.env.bounds(ty);
@@ -405,6 +358,31 @@ impl<T: Element> Executor<T> {
             }
             None => self.put(c, n, buffer),
         }
+    }
+
+    /// Codes of positions: learned ones, as far as their table reaches, or sines and cosines.
+    fn add_position(&mut self, c: &Call<'_>) -> Result<(), Fault> {
+        let axis = c.axis(0);
+        let longest = (0..c.env.rows()).map(|row| axis.len(row)).max().unwrap_or(0);
+        let width = c.last(0);
+        let learned = c.node.operands.get(1).copied();
+        match learned {
+            Some(table) => {
+                let known = c.ty(table).dims()[0].fixed().unwrap_or(0);
+                if longest > known {
+                    let cure = "give `embed` more `positions`, or other positions";
+                    return Err(Fault::Batch(format!(
+                        "a row has {longest} tokens, and the model has learned {known} positions: {cure}"
+                    )));
+                }
+            }
+            None => self.waves.extend_to(width, longest),
+        }
+        self.produce(c, |e, c, y| {
+            let table = learned.map_or_else(|| e.waves.of(width), |table| e.memory.real(table));
+            embedding::add_position(e.memory.real(c.operand(0)), &axis.offsets, table, width, y);
+        });
+        Ok(())
     }
 
     fn frame_grad(&mut self, c: &Call<'_>) {

@@ -88,7 +88,7 @@ pub(super) struct Partial<T: Element> {
 /// A weight in the order of its product, with the version of the parameters it was made from.
 #[derive(Debug, Default)]
 pub(super) struct Pack<T: Real> {
-    packed: Packed<T>,
+    pub(super) packed: Packed<T>,
     version: Option<u64>,
 }
 
@@ -201,7 +201,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// A parameter is packed once per version; any other matrix each time.
-    fn pack(&mut self, w: Value, orientation: Orientation, width: usize) {
+    pub(super) fn pack(&mut self, w: Value, orientation: Orientation, width: usize) {
         let version = self.memory.is_parameter(w).then_some(self.version);
         let pack = self.packs.entry((w, orientation)).or_default();
         if version.is_none() || pack.version != version {
@@ -256,9 +256,11 @@ impl<T: Element> Executor<T> {
             Op::ColumnSum => Kernel::ColumnSum,
             Op::Affine => Kernel::Affine { gain: whole(1), bias: c.node.operands.get(2).map(|_| whole(2)) },
             Op::Gelu => Kernel::Unary(elementwise::gelu),
+            Op::GeluTanh => Kernel::Unary(elementwise::gelu_tanh),
             Op::Relu => Kernel::Unary(elementwise::relu),
             Op::Sigmoid => Kernel::Unary(elementwise::sigmoid),
             Op::GeluGrad => Kernel::Binary(elementwise::gelu_grad),
+            Op::GeluTanhGrad => Kernel::Binary(elementwise::gelu_tanh_grad),
             Op::ReluGrad => Kernel::Binary(elementwise::relu_grad),
             Op::SigmoidGrad => Kernel::Binary(elementwise::sigmoid_grad),
             Op::Add => Kernel::Binary(elementwise::add),
@@ -325,7 +327,8 @@ fn unit_work(c: &Call<'_>) -> usize {
     let widest = c.node.operands.iter().chain(&c.node.results).map(|v| units(c.ty(*v)).1).max().unwrap_or(1);
     match c.node.op {
         Op::Linear | Op::LinearGradInput => c.last(0) * units(c.ty(c.node.results[0])).1 / 4,
-        Op::Gelu | Op::GeluGrad | Op::Sigmoid | Op::Gate | Op::GateGrad | Op::Dropout | Op::LayerNormGrad => 4 * widest,
+        Op::Gelu | Op::GeluGrad | Op::GeluTanh | Op::GeluTanhGrad => 4 * widest,
+        Op::Sigmoid | Op::Gate | Op::GateGrad | Op::Dropout | Op::LayerNormGrad => 4 * widest,
         _ => widest,
     }
 }

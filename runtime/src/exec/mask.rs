@@ -1,33 +1,99 @@
-//! Expressions that the executor evaluates: attention masks, and depths over the length of a row.
+//! Expressions that the executor evaluates: attention masks and biases, and depths of rows.
 
 use std::collections::BTreeMap;
 
-use rtc_compiler::expr::{Env, Expr, Value, eval};
+use rtc_compiler::expr::{Env, Expr, Value, Var, by_distance, eval, keys, tables};
 use rtc_compiler::ir::graph::{Graph, MAIN, NodeId};
-use rtc_compiler::ir::types::Attr;
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::{Attr, Dim, Elem};
 
 use crate::kernel::attention::MaskRow;
 
-/// The expression of each node that has one, read once; a message where it can't be read.
-pub(super) type Exprs = BTreeMap<NodeId, Result<Expr, String>>;
+/// The expressions of each node that has some, read once; a message where they can't be read.
+pub(super) type Exprs = BTreeMap<NodeId, Result<Rule, String>>;
 
-/// The masks and bounds of a graph that are expressions.
+/// The expressions of one node.
+#[derive(Debug)]
+pub(super) struct Rule {
+    /// The mask, where it is an expression; for a loop its bound.
+    pub(super) expr: Option<Expr>,
+    /// The bias, where there is one.
+    pub(super) bias: Option<Bias>,
+    /// Whether mask and bias see positions only through their distance, and the mask sees no heads.
+    pub(super) by_distance: bool,
+    /// Whether queries see so few keys, and those so far from one another, that going key by key is worth it.
+    pub(super) few: bool,
+}
+
+/// A bias with its tables.
+#[derive(Debug)]
+pub(super) struct Bias {
+    /// The expression.
+    pub(super) expr: Expr,
+    /// The sizes of its tables.
+    pub(super) sizes: Vec<Vec<usize>>,
+    /// The first operand that is a table.
+    pub(super) first: usize,
+}
+
+impl Bias {
+    /// Numbers of one table.
+    pub(super) fn len(&self, table: usize) -> usize {
+        self.sizes[table].iter().product()
+    }
+}
+
+/// So many keys side by side are gone through one by one; more of them are worth whole blocks.
+const FEW: usize = 4;
+
+/// The masks, biases and bounds of a graph that are expressions.
 pub(super) fn exprs(graph: &Graph) -> Exprs {
     let of = |id: NodeId| {
         let attrs = &graph.node(id).attrs;
-        let attr = attrs.get("mask").or_else(|| attrs.get("bound"))?;
-        let named = matches!(attr.text(), Some("all" | "causal")) || matches!(attr, Attr::Int(_));
-        (!named).then(|| (id, Expr::try_from(attr)))
+        let attr = attrs.get("mask").or_else(|| attrs.get("bound"));
+        let named = |attr: &&Attr| matches!(attr.text(), Some("all" | "causal")) || matches!(attr, Attr::Int(_));
+        let expr = attr.filter(|attr| !named(attr));
+        let bias = attrs.get("bias");
+        (expr.is_some() || bias.is_some()).then(|| (id, rule(graph, id, expr, bias)))
     };
     graph.walk(MAIN).into_iter().filter_map(of).collect()
+}
+
+fn rule(graph: &Graph, id: NodeId, expr: Option<&Attr>, bias: Option<&Attr>) -> Result<Rule, String> {
+    let expr = expr.map(Expr::try_from).transpose()?;
+    let bias = bias.map(|attr| biased(graph, id, attr)).transpose()?;
+    let mut parts = expr.iter().chain(bias.as_ref().map(|bias| &bias.expr));
+    let by_distance = parts.all(by_distance) && expr.as_ref().is_none_or(|mask| !mask.uses(Var::Head));
+    let seen = expr.as_ref().and_then(keys);
+    let few = seen.is_some_and(|keys| keys.strided || keys.most <= FEW);
+    Ok(Rule { expr, bias, by_distance, few })
+}
+
+fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
+    let (expr, node) = (Expr::try_from(attr)?, graph.node(id));
+    let before = if node.op == Op::AttentionGrad { 4 } else { 3 };
+    let step = node.operands.get(before).is_some_and(|v| graph.ty(*v).elem() == Some(Elem::Index));
+    let first = before + usize::from(step);
+    let behind = if node.attrs.get("position").and_then(Attr::text) == Some("relative_xl") { 3 } else { 0 };
+    let table = |v| graph.ty(v).dims().iter().filter_map(Dim::fixed).collect();
+    let end = node.operands.len().saturating_sub(behind).max(first);
+    let sizes: Vec<Vec<usize>> = node.operands[first..end].iter().map(|v| table(*v)).collect();
+    match sizes.len() == tables(&expr).len() {
+        true => Ok(Bias { expr, sizes, first }),
+        false => Err(format!("the bias `{expr}` has not one table for each `learn`")),
+    }
 }
 
 /// Marks the keys that a query sees at a step of the recurrence. An expression that fails to evaluate at a position (a
 /// division by zero) hides the key.
 pub(super) fn mark(expr: &Expr, step: i64, at: MaskRow, seen: &mut [bool]) {
-    let length = at.queries as i64;
+    let env = place(at, step);
     for (j, flag) in seen.iter_mut().enumerate() {
-        let env = Env { i: at.query as i64, j: j as i64, step, length, head: at.head as i64, given: None };
-        *flag = eval(expr, &env) == Ok(Value::Bool(true));
+        *flag = eval(expr, &Env { j: env.j + j as i64, ..env }) == Ok(Value::Bool(true));
     }
+}
+
+/// The variables for a query and its first key.
+pub(super) fn place(at: MaskRow, step: i64) -> Env {
+    Env { i: at.query as i64, j: at.first as i64, step, length: at.queries as i64, head: at.head as i64, given: None }
 }

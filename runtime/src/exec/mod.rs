@@ -7,6 +7,7 @@
 
 mod along;
 pub mod arena;
+mod attention;
 mod call;
 mod compose;
 pub mod counter;
@@ -14,7 +15,9 @@ mod dispatch;
 mod group;
 mod loops;
 mod mask;
+mod relative;
 pub mod rows;
+mod stepping;
 pub mod storage;
 pub mod value;
 
@@ -30,7 +33,7 @@ use rtc_compiler::plan::{Plan, RegionPlan};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::{Batch, Labels};
-use crate::kernel::position::PositionTables;
+use crate::kernel::position::{Codes, PositionTables};
 use crate::kernel::product::Orientation;
 use crate::rng::Key;
 use arena::Arena;
@@ -38,7 +41,8 @@ use counter::Counted;
 use group::{Pack, Partial, Task};
 use loops::Searches;
 use mask::Exprs;
-use rows::{Axis, Env};
+use rows::{Axis, Env, GIVEN};
+use stepping::Stepping;
 use storage::{Buffer, Element, List};
 use value::Val;
 
@@ -141,6 +145,7 @@ pub struct Executor<T: Element> {
     tables: PositionTables<T>,
     /// Searches that are not running.
     searches: Searches,
+    waves: Codes<T>,
     /// What the batch gives, by the names of `input` nodes.
     inputs: Vec<(&'static str, Val<T>)>,
     /// The names of the results, in the order in which the graph returns them.
@@ -150,6 +155,10 @@ pub struct Executor<T: Element> {
     exprs: Rc<Exprs>,
     /// What halted rows cost.
     pub halting: Halting,
+    /// Steps of every row in place of those that come with the examples.
+    pub depth: Option<usize>,
+    /// Where a recurrence goes on, while a batch is run for one number of steps after the other.
+    stepping: Option<Stepping<T>>,
     /// Whether the outer recursion is left out.
     pub inference: Inference,
     /// When set, every node's results are checked, and the first one that is not finite is named.
@@ -203,11 +212,14 @@ impl<T: Element> Executor<T> {
             partials: vec![],
             tables: PositionTables::new(),
             searches: Searches::default(),
+            waves: Codes::default(),
             inputs: vec![],
             outputs: output_names(&plan),
             axes: axis_names(&plan),
             exprs: Rc::new(mask::exprs(&plan.graph)),
             halting: Halting::default(),
+            depth: None,
+            stepping: None,
             inference: Inference::default(),
             check_finite: false,
             watched: None,
@@ -261,9 +273,13 @@ impl<T: Element> Executor<T> {
     /// A batch that does not fit; with `check_finite`, the first value that is not finite.
     pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, Fault> {
         self.check(batch)?;
+        let depths = self.depths(batch)?;
         let mut env = Env::new(batch.rows(), key, batch.width, &self.arena);
         let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
         self.set_axis(&mut env, LENGTH, Axis::of_lengths(lengths, &self.arena));
+        if let Some(depths) = depths {
+            env.set_axis(self.axis_name(GIVEN), depths);
+        }
         self.set_inputs(batch);
         let outcome = self.region(MAIN, &env);
         let yields = self.plan.regions[MAIN.index()].yields.iter();
@@ -287,6 +303,27 @@ impl<T: Element> Executor<T> {
             env.set_axis(framed.clone(), around);
         }
         env.set_axis(self.axis_name(name), axis);
+    }
+
+    /// The given depth of every row, if the model takes one.
+    fn depths(&self, batch: &Batch) -> Result<Option<Axis>, Fault> {
+        if !self.takes_depth() {
+            return Ok(None);
+        }
+        let axis = |depths: &mut dyn Iterator<Item = usize>| Some(Axis::of_lengths(depths, &self.arena));
+        match (self.depth, &batch.depths) {
+            (Some(depth), _) => Ok(axis(&mut std::iter::repeat_n(depth, batch.rows()))),
+            (None, Some(depths)) if depths.len() == batch.rows() => {
+                Ok(axis(&mut depths.iter().map(|depth| *depth as usize)))
+            }
+            (None, Some(depths)) => {
+                Err(Fault::Batch(format!("the batch has {} depths for {} rows", depths.len(), batch.rows())))
+            }
+            (None, None) => {
+                let cure = "train it on a task that gives one, or name one with `--depth N`";
+                Err(Fault::Batch(format!("the model takes its depth from the examples, which have none: {cure}")))
+            }
+        }
     }
 
     fn check(&self, batch: &Batch) -> Result<(), Fault> {
@@ -452,7 +489,7 @@ fn axis_names(plan: &Plan) -> Vec<Rc<str>> {
     let nodes = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id));
     let cut = nodes.clone().filter_map(|node| node.attrs.get("axis").and_then(Attr::text));
     let used = nodes.flat_map(|node| &node.results).filter_map(|value| plan.graph.ty(*value).ragged());
-    let names: BTreeSet<&str> = cut.chain(used).chain([LENGTH]).collect();
+    let names: BTreeSet<&str> = cut.chain(used).chain([LENGTH, GIVEN]).collect();
     names.into_iter().map(Rc::from).collect()
 }
 

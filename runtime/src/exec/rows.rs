@@ -8,6 +8,9 @@ use super::arena::Arena;
 use super::storage::{List, Shared};
 use crate::rng::Key;
 
+/// The name under which the depths of the rows stand among the axes, which rows that leave take with them.
+pub const GIVEN: &str = "given";
+
 /// A ragged axis: the part of every row.
 #[derive(Debug, PartialEq)]
 pub struct Axis {
@@ -88,6 +91,12 @@ impl Env {
     pub fn axis(&self, name: &str) -> &Shared<Axis> {
         let found = self.axes.iter().find(|(n, _)| &**n == name);
         &found.expect("a ragged axis is defined before a value uses it").1
+    }
+
+    /// The depth that came with a row; `None` where the model takes none.
+    pub fn given(&self, row: usize) -> Option<i64> {
+        let found = self.axes.iter().find(|(n, _)| &**n == GIVEN);
+        found.map(|(_, depths)| depths.len(row) as i64)
     }
 
     /// The same point with only some of the rows.

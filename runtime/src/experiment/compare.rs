@@ -15,6 +15,8 @@ pub struct Entry {
     pub name: String,
     /// Edits of the spec, after those of the experiment.
     pub set: Vec<String>,
+    /// Edits of the experiment for it, as with `--with` on the command line, which come after them.
+    pub with: Vec<String>,
     /// The line of the entry, counted from 1.
     pub line: usize,
     /// The byte behind the name of the spec.
@@ -29,9 +31,11 @@ struct Block {
     name: Option<String>,
     #[serde(default)]
     set: Vec<String>,
+    #[serde(default)]
+    with: Vec<String>,
 }
 
-const FIELDS: [&str; 3] = ["spec", "name", "set"];
+const FIELDS: [&str; 4] = ["spec", "name", "set", "with"];
 
 impl Entry {
     /// The name as the name of a folder: what is no letter, digit, `-`, `_` or `.` is left out or becomes `.` or `-`.
@@ -71,10 +75,11 @@ pub(super) fn read(text: &str, list: &Value) -> Result<Vec<Entry>, (Option<usize
         from = place.map_or(from, |place| place + block.spec.len());
         let line = place.map_or(at_list, |place| Some(line_at(text, place)));
         let name = block.name.unwrap_or_else(|| {
-            let words = [std::slice::from_ref(&block.spec), &block.set].concat();
+            let words = [std::slice::from_ref(&block.spec), &block.set, &block.with].concat();
             words.join(" ").replace(".rt", "")
         });
-        let entry = Entry { spec: block.spec, name, set: block.set, line: line.unwrap_or(1), offset: from };
+        let Block { spec, set, with, .. } = block;
+        let entry = Entry { spec, name, set, with, line: line.unwrap_or(1), offset: from };
         if let Some(same) = entries.iter().find(|other| other.folder() == entry.folder()) {
             let message = format!("`{}` and `{}` need names that differ: add `name`", same.name, entry.name);
             return fail(line, message);
@@ -87,10 +92,13 @@ pub(super) fn read(text: &str, list: &Value) -> Result<Vec<Entry>, (Option<usize
 /// A spec's name alone, or a block with its edits. The error is the word that is wrong, if it is one, and a sentence.
 fn block(item: &Value) -> Result<Block, (Option<String>, String)> {
     if let Some(spec) = item.as_str() {
-        return Ok(Block { spec: spec.to_owned(), name: None, set: vec![] });
+        return Ok(Block { spec: spec.to_owned(), name: None, set: vec![], with: vec![] });
     }
     let Some(fields) = item.as_mapping() else {
-        return Err((None, "an entry is the name of a spec, or a block with `spec`, `name` and `set`".to_owned()));
+        return Err((
+            None,
+            "an entry is the name of a spec, or a block with `spec`, `name`, `set` and `with`".to_owned(),
+        ));
     };
     for field in fields.keys().map(|key| key.as_str().unwrap_or_default()) {
         if !FIELDS.contains(&field) {
@@ -103,7 +111,7 @@ fn block(item: &Value) -> Result<Block, (Option<String>, String)> {
         return Err((None, "an entry needs a `spec`".to_owned()));
     }
     let spec = fields.get("spec").and_then(Value::as_str).map(str::to_owned);
-    let message = "`spec` and `name` are texts, `set` is a list of texts".to_owned();
+    let message = "`spec` and `name` are texts, `set` and `with` are lists of texts".to_owned();
     serde_yaml::from_value(item.clone()).map_err(|_| (spec, message))
 }
 
@@ -121,18 +129,20 @@ mod tests {
     #[test]
     fn entries_are_names_or_blocks_with_their_lines() {
         let list = "\n  - ut\n  - gut:no_gate\n  - { spec: gut, name: \"GUT, 20 steps\", set: [depthwise.depth=20] }\n  \
-                    - spec: lib/a.rt\n    set:\n      - embed.width=8\n";
+                - spec: lib/a.rt\n    set:\n      - embed.width=8\n  - { spec: ut, with: [epochs=2] }\n";
         let file = parse(list).expect("valid");
         let seen: Vec<_> = file.compare().iter().map(|e| (e.spec.as_str(), e.name.as_str(), e.line)).collect();
+        assert_eq!(file.compare()[4].with, ["epochs=2"]);
         let expected = [
             ("ut", "ut", 8),
             ("gut:no_gate", "gut:no_gate", 9),
             ("gut", "GUT, 20 steps", 10),
             ("lib/a.rt", "lib/a embed.width=8", 11),
+            ("ut", "ut epochs=2", 14),
         ];
         assert_eq!(seen, expected);
         let folders: Vec<_> = file.compare().iter().map(super::Entry::folder).collect();
-        assert_eq!(folders, ["ut", "gut.no_gate", "GUT-20-steps", "lib-a-embed.width-8"]);
+        assert_eq!(folders, ["ut", "gut.no_gate", "GUT-20-steps", "lib-a-embed.width-8", "ut-epochs-2"]);
         let line = |entry| file.written_in(entry)[0].as_ref().map(|found| found.line);
         assert_eq!((line(&file.compare()[2]), line(&file.compare()[3])), (Some(10), Some(13)));
     }
@@ -150,7 +160,7 @@ mod tests {
             ),
             (
                 "\n  - { spec: gut, set: x=1 }",
-                "x.yaml:8: `compare`: `spec` and `name` are texts, `set` is a list of texts",
+                "x.yaml:8: `compare`: `spec` and `name` are texts, `set` and `with` are lists of texts",
             ),
             ("\n  - gut\n  - ut\n  - gut", "x.yaml:10: `compare`: `gut` and `gut` need names that differ"),
         ];

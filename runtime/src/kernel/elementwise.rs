@@ -39,6 +39,25 @@ pub(super) fn gelu_of<T: Real>(x: T) -> T {
     half.mul_add((x * T::from_f64(std::f64::consts::FRAC_1_SQRT_2)).erf_absolute(), half)
 }
 
+/// `2 z = sqrt(8 / pi) (x + c x^3)`, whose sigmoid stands for the normal distribution function.
+#[inline(always)]
+fn twice<T: Real>(x: T) -> T {
+    let x = T::from_f64(TANH_SCALE) * x;
+    (T::from_f64(TANH_CUBE / (TANH_SCALE * TANH_SCALE)) * x * x).mul_add(x, x)
+}
+
+/// `sqrt(8 / pi)`.
+const TANH_SCALE: f64 = 1.595_769_121_605_731;
+const TANH_CUBE: f64 = 0.044_715;
+
+/// The derivative of the GELU with tanh: `s + x s (1 - s) 2z'` with `s = sigmoid(2 z)`.
+#[inline(always)]
+fn gelu_tanh_slope<T: Real>(x: T) -> T {
+    let s = twice(x).sigmoid();
+    let slope = (T::from_f64(3.0 * TANH_CUBE) * x).mul_add(x, T::ONE) * T::from_f64(TANH_SCALE);
+    (x * s * (T::ONE - s)).mul_add(slope, s)
+}
+
 /// `max(x, 0)`; NaN stays NaN.
 #[inline(always)]
 pub(super) fn relu_of<T: Real>(x: T) -> T {
@@ -76,6 +95,8 @@ macro_rules! binary {
 unary! {
     /// `y = x Phi(x)`, the exact GELU.
     gelu, x => gelu_of(x);
+    /// The GELU as it is approximated with tanh.
+    gelu_tanh, x => x * twice(x).sigmoid();
     /// `y = max(x, 0)`; NaN stays NaN.
     relu, x => relu_of(x);
     /// `y = 1 / (1 + exp(-x))`.
@@ -85,6 +106,8 @@ unary! {
 binary! {
     /// `out = dy gelu'(x)`.
     gelu_grad(x, dy) => dy * gelu_slope(x);
+    /// `out = dy` times the slope of [`gelu_tanh`] at x.
+    gelu_tanh_grad(x, dy) => dy * gelu_tanh_slope(x);
     /// `out = dy` where `x > 0`, else 0.
     relu_grad(x, dy) => if x > T::ZERO { dy } else { T::ZERO };
     /// `out = dy y (1 - y)` from the forward result `y`.

@@ -1,7 +1,7 @@
 //! Embedding tables, START and END around each row, and learned rows that are the same for the whole batch.
 
-use super::Real;
 use super::parallel::{LANES, Parts, add_to, block, each, vectorised};
+use super::{Real, elementwise};
 
 /// Tokens copied by one task.
 const TOKENS: usize = 256;
@@ -41,6 +41,23 @@ pub fn scatter_add<T: Real>(dy: &[T], ids: &[u32], d: usize, dtable: &mut [T]) {
             },
         );
     });
+}
+
+/// `y = x + table[position]`, where positions count from the start of each row; the table reaches as far as the rows.
+pub fn add_position<T: Real>(x: &[T], offsets: &[usize], table: &[T], d: usize, y: &mut [T]) {
+    debug_assert!(x.len() == y.len() && offsets.last().is_some_and(|end| end * d == x.len()));
+    for span in offsets.windows(2) {
+        let range = span[0] * d..span[1] * d;
+        elementwise::add(&x[range.clone()], &table[..range.len()], &mut y[range]);
+    }
+}
+
+/// The gradient of [`add_position`] for a learned table: adds `dy` to it, row after row.
+pub fn add_position_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dtable: &mut [T]) {
+    for span in offsets.windows(2) {
+        let dy = &dy[span[0] * d..span[1] * d];
+        elementwise::add_assign(&mut dtable[..dy.len()], dy);
+    }
 }
 
 /// Puts `start[d]` before and `end[d]` behind every row of `x`: `y` has two positions more per row.

@@ -77,6 +77,39 @@ impl<T: Real> PositionTables<T> {
     }
 }
 
+/// Sines and cosines of positions: the first half of the channels holds `sin(p w_k)`, the second half `cos(p w_k)` with
+/// `w_k = 10000^(-2k/d)`. An odd width has one sine more. Keep them for as long as a model runs: they only grow.
+#[derive(Clone, Debug, Default)]
+pub struct Codes<T> {
+    tables: BTreeMap<usize, Vec<T>>,
+}
+
+impl<T: Real> Codes<T> {
+    /// Makes the codes of `d` channels reach the first `positions` positions.
+    pub fn extend_to(&mut self, d: usize, positions: usize) {
+        let table = self.tables.entry(d).or_default();
+        for position in table.len().checked_div(d).unwrap_or(positions)..positions {
+            table.extend((0..d).map(|channel| T::from_f64(code(d, channel, position))));
+        }
+    }
+
+    /// The codes of `d` channels, position by position.
+    pub fn of(&self, d: usize) -> &[T] {
+        self.tables.get(&d).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// One number of the code of a position.
+fn code(d: usize, channel: usize, position: usize) -> f64 {
+    let sines = d.div_ceil(2);
+    let frequency = |k: usize| 10_000_f64.powf(-2.0 * k as f64 / d as f64);
+    if channel < sines {
+        (position as f64 * frequency(channel)).sin()
+    } else {
+        (position as f64 * frequency(channel - sines)).cos()
+    }
+}
+
 /// Cosine and sine of pair `pair` at `position`, times the decay factor.
 fn entry(kind: PositionKind, e: usize, pair: usize, position: usize) -> (f64, f64) {
     let part = 2.0 * pair as f64 / e as f64;

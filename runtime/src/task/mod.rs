@@ -144,7 +144,7 @@ pub trait Task: Sync {
     fn objective(&self) -> Objective;
     /// Whether the answers are later tokens, which a model must not see: so it is where every token has an answer, if the
     /// task does not say otherwise.
-    fn next_token(&self) -> bool {
+    fn next_token(&self, _options: &Options) -> bool {
         self.objective() == Objective::Each
     }
 

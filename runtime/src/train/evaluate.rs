@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::{Event, LengthRow, Observer, Row};
 use crate::batching::collect;
 use crate::error::Error;
-use crate::learner::Learner;
+use crate::learner::{Evaluation, Learner};
 use crate::task::{Example, Metric, Tally, Target, majority_share};
 
 /// The mean over the lengths of the accuracies of each, where a split has several: long strings count no more than short ones.
@@ -34,10 +34,8 @@ pub fn evaluate(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<Option<Row>, Error> {
-    let Measurement { split, examples, batch: size, metrics, perplexity } = measurement;
-    let (mut loss, mut scored, mut correct) = (0.0, 0, 0);
-    let mut depth: Option<(f64, u64)> = None;
-    let mut counts = Counts::new(metrics);
+    let Measurement { split, examples, batch: size, .. } = measurement;
+    let mut sum = Sum::new(measurement.metrics);
     let mut done = 0;
     for chunk in examples.chunks(size.max(1)) {
         if stop.load(Ordering::Relaxed) {
@@ -45,41 +43,103 @@ pub fn evaluate(
         }
         let chunk: Vec<&Example> = chunk.iter().collect();
         let width = chunk.iter().map(|example| example.length()).max().unwrap_or(0);
-        let result = learner.evaluate(&collect(&chunk, width))?;
-        loss += result.loss_sum;
-        scored += result.scored;
-        correct += result.correct;
-        counts.add(&chunk, &result.predictions);
-        if let Some((steps, units)) = result.depth {
-            let (all_steps, all_units) = depth.unwrap_or_default();
-            depth = Some((all_steps + steps, all_units + units));
-        }
+        sum.add(&chunk, &learner.evaluate(&collect(&chunk, width))?);
         done += chunk.len();
         observer.event(&Event::Evaluating { split, done, total: examples.len() });
     }
-    let lengths = counts.lengths();
-    let mut shares = counts.shares();
-    // Where every length counts alike the accuracy is that mean.
-    if counts.uneven() {
-        let sum: f64 = lengths.iter().map(|row| row.accuracy).sum();
-        shares.insert(BY_LENGTH.to_owned(), sum / lengths.len() as f64);
+    Ok(Some(sum.row(measurement)))
+}
+
+/// The numbers of a split, summed over its batches.
+#[derive(Clone, Debug)]
+pub(crate) struct Sum<'a> {
+    loss: f64,
+    scored: u64,
+    correct: u64,
+    /// Accepted steps, and the units that took them.
+    depth: Option<(f64, u64)>,
+    counts: Counts<'a>,
+}
+
+impl<'a> Sum<'a> {
+    /// The sum of no batch.
+    pub(crate) fn new(metrics: &'a [Metric]) -> Self {
+        Self { loss: 0.0, scored: 0, correct: 0, depth: None, counts: Counts::new(metrics) }
     }
-    let mean = |sum: f64, count: u64| if count == 0 { 0.0 } else { sum / count as f64 };
-    Ok(Some(Row {
-        split: split.to_string(),
-        examples: examples.len(),
-        scored,
-        accuracy: mean(correct as f64, scored),
-        metrics: shares,
-        loss: mean(loss, scored),
-        perplexity: perplexity.then(|| mean(loss, scored).exp()),
-        mean_depth: depth.map(|(steps, units)| mean(steps, units)),
-        majority: majority_share(examples),
-        lengths,
-    }))
+
+    /// Adds a batch. Predictions stand in the order of the examples.
+    pub(crate) fn add(&mut self, examples: &[&Example], result: &Evaluation) {
+        self.loss += result.loss_sum;
+        self.scored += result.scored;
+        self.correct += result.correct;
+        self.counts.add(examples, &result.predictions);
+        if let Some((steps, units)) = result.depth {
+            let (all_steps, all_units) = self.depth.unwrap_or_default();
+            self.depth = Some((all_steps + steps, all_units + units));
+        }
+    }
+
+    /// Adds the numbers of other lengths.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.loss += other.loss;
+        self.scored += other.scored;
+        self.correct += other.correct;
+        self.counts.merge(&other.counts);
+        if let Some((steps, units)) = other.depth {
+            let (all_steps, all_units) = self.depth.unwrap_or_default();
+            self.depth = Some((all_steps + steps, all_units + units));
+        }
+    }
+
+    /// The same, with the number of steps that each of the examples took.
+    pub(crate) fn taken(self, steps: usize, examples: usize) -> Self {
+        Self { depth: Some(((steps * examples) as f64, examples as u64)), ..self }
+    }
+
+    /// Number of scored predictions.
+    pub(crate) fn scored(&self) -> u64 {
+        self.scored
+    }
+
+    /// The share of them that are right.
+    pub(crate) fn accuracy(&self) -> f64 {
+        Tally { right: self.correct, all: self.scored }.share()
+    }
+
+    /// What the task reports besides.
+    pub(crate) fn metrics(&self) -> BTreeMap<String, f64> {
+        self.counts.shares()
+    }
+
+    /// The row of the split.
+    pub(crate) fn row(&self, measurement: Measurement<'_>) -> Row {
+        let Measurement { split, examples, perplexity, .. } = measurement;
+        let lengths = self.counts.lengths();
+        let mut shares = self.counts.shares();
+        // Where every length counts alike the accuracy is that mean.
+        if self.counts.uneven() {
+            let sum: f64 = lengths.iter().map(|row| row.accuracy).sum();
+            shares.insert(BY_LENGTH.to_owned(), sum / lengths.len() as f64);
+        }
+        let mean = |sum: f64, count: u64| if count == 0 { 0.0 } else { sum / count as f64 };
+        let loss = mean(self.loss, self.scored);
+        Row {
+            split: split.to_string(),
+            examples: examples.len(),
+            scored: self.scored,
+            accuracy: self.accuracy(),
+            metrics: shares,
+            loss,
+            perplexity: perplexity.then(|| loss.exp()),
+            mean_depth: self.depth.map(|(steps, units)| mean(steps, units)),
+            majority: majority_share(examples),
+            lengths,
+        }
+    }
 }
 
 /// What the metrics count, over all examples and for every length that a task counts.
+#[derive(Clone, Debug)]
 struct Counts<'a> {
     metrics: &'a [Metric],
     whole: Vec<Tally>,
@@ -111,6 +171,18 @@ impl<'a> Counts<'a> {
         }
     }
 
+    /// Adds what was counted on other examples.
+    fn merge(&mut self, other: &Self) {
+        self.whole.iter_mut().zip(&other.whole).for_each(|(tally, found)| tally.add(*found));
+        for (size, (examples, accuracy, tallies)) in &other.lengths {
+            let none = || (0, Tally::default(), vec![Tally::default(); self.metrics.len()]);
+            let entry = self.lengths.entry(*size).or_insert_with(none);
+            entry.0 += examples;
+            entry.1.add(*accuracy);
+            entry.2.iter_mut().zip(tallies).for_each(|(tally, found)| tally.add(*found));
+        }
+    }
+
     /// Whether lengths differ in how many predictions of them are scored.
     fn uneven(&self) -> bool {
         let mut scored = self.lengths.values().map(|(_, accuracy, _)| accuracy.all);
@@ -137,7 +209,7 @@ impl<'a> Counts<'a> {
 }
 
 /// The scored answers of an example, and how many of them are right.
-fn scored(example: &Example, predicted: &[u32]) -> Tally {
+pub(crate) fn scored(example: &Example, predicted: &[u32]) -> Tally {
     match &example.label {
         Target::Class(class) => Tally { right: u64::from(predicted.first() == Some(class)), all: 1 },
         Target::Each { class, weight } => {

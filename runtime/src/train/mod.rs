@@ -24,6 +24,7 @@ use crate::schedule::Schedule;
 use crate::task::{Dataset, Example, Metric, task_named};
 
 pub use evaluate::{Measurement, evaluate};
+pub(crate) use evaluate::{Sum, scored};
 pub use feed::{Feed, longest};
 pub use forecast::{Forecast, forecast};
 pub use table::{LengthRow, Row, Table};

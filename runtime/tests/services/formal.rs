@@ -179,6 +179,55 @@ fn published_rows_with_the_full_output() {
     }
 }
 
+#[test]
+fn answers_as_next_tokens_and_behind_pauses() {
+    let of = |name: &str, set: &[(&str, u64)], text: &str| {
+        let task = formal(name);
+        let options = options(task, set);
+        let tokens = task.encode(text, &options).expect("known tokens");
+        let example = (task.example)(&options, &tokens).expect("a row");
+        let Target::Each { class, weight } = &example.label else { panic!("one per token") };
+        let names = (task.classes)(&options);
+        let answer = class.iter().zip(weight).map(|(class, weight)| match weight {
+            0.0 => ".",
+            _ => names[*class as usize].as_str(),
+        });
+        let answer = answer.collect::<Vec<_>>().join(" ");
+        // What was made reads back as itself.
+        assert_eq!((task.example)(&options, &example.tokens), Ok(example.clone()), "{name} {text}");
+        (task.decode(&example.tokens, &options), answer, example.depth)
+    };
+    let row = |tokens: &str, answer: &str, depth| (tokens.to_owned(), answer.to_owned(), Some(depth));
+    let (next, pauses) = ([("next_token", 1)], [("pause", 2)]);
+    let both = [("next_token", 1), ("pause", 2)];
+    assert_eq!(of("looped_copy", &next, "1 0 1 > # # # #"), row("1 0 1 > 1 0 1", ". . . 1 0 1 #", 3));
+    assert_eq!(of("looped_parity", &next, "1 0 1 >"), row("1 0 1 > 0", ". . . 0 #", 3));
+    assert_eq!(of("looped_parity", &both, "1 1 1 >"), row("1 1 1 > pause pause 1", ". . . . . 1 #", 3));
+    assert_eq!(of("looped_parity", &pauses, "1 1 1 > # #"), row("1 1 1 > pause pause # #", ". . . . . 1 # #", 3));
+    assert_eq!(of("looped_addition", &next, "1 0 + 1 1 > #"), row("1 0 + 1 1 > 1 0 1", ". . . . . 1 0 1 #", 2));
+    // No ones have an empty answer: it ends at once.
+    assert_eq!(of("looped_binary_sum", &next, "0 0 > #"), row("0 0 >", ". . #", 2));
+    assert_eq!(of("looped_unique_set", &both, "7 7 9 >").0, "7 7 9 > pause pause 7 9");
+
+    let task = formal("looped_copy");
+    for (set, wrong, message) in [(&next[..], "1 0 > 1 1", "wrong answer"), (&[], "1 0 > 1 0", "to its end")] {
+        let options = options(task, set);
+        let tokens = task.encode(wrong, &options).expect("known tokens");
+        let error = (task.example)(&options, &tokens).expect_err(wrong);
+        assert!(error.contains(message), "{error}");
+    }
+    let promised = |set| task_named("looped_copy").expect("it exists").next_token(&options(task, set));
+    assert!(promised(&next) && !promised(&pauses), "only then the answers are later tokens");
+    for length in 1..20 {
+        for longest in [None, Some(20)] {
+            let options = options(task, &both);
+            let draw = Draw { length, longest, index: 0, options: &options };
+            let found = task.fresh(&draw, &mut Key::new(1).at(length as u64).draws());
+            assert_eq!((found.tokens.len(), found.size), (2 * length + 3, Some(length as u32)), "rows have no tail");
+        }
+    }
+}
+
 /// Number of strings of lengths 1 to 8.
 #[test]
 fn languages_have_the_published_sizes() {

@@ -41,6 +41,7 @@ fn pack(rows: &[Vec<u32>]) -> Batch {
         tokens: rows.concat(),
         labels: Labels::Class(vec![0; rows.len()]),
         width: rows.iter().map(Vec::len).max().unwrap_or(0),
+        depths: None,
     }
 }
 

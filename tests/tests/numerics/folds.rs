@@ -33,6 +33,7 @@ fn counting(lengths: &[usize], width: usize) -> Batch {
         tokens: lengths.iter().flat_map(|n| 1..=*n as u32).collect(),
         labels: Labels::Class(vec![0; lengths.len()]),
         width,
+        depths: None,
     }
 }
 
@@ -111,8 +112,13 @@ fn a_flat_fold_takes_the_row_as_one_chunk() {
 fn long_rows_fold() {
     let graph = of_numbers("arity: 2, last: strict, plan: row", false);
     let table: Arrays = [("table".to_owned(), vec![1.0; 100])].into();
-    let rows =
-        Batch { tokens: vec![1; 10_000], offsets: vec![0, 10_000], labels: Labels::Class(vec![0]), width: 10_000 };
+    let rows = Batch {
+        tokens: vec![1; 10_000],
+        offsets: vec![0, 10_000],
+        labels: Labels::Class(vec![0]),
+        width: 10_000,
+        depths: None,
+    };
     let root = run::<f64>(&graph, &table, &rows, Halting::Compact).outputs["root"][0];
     assert!(root > 1e6 && root.is_finite());
 }

@@ -159,6 +159,15 @@ const OPS: &[(&str, &str, &str)] = &[
         "%n = layer_norm %slots, %gain, %bias {eps: 1e-2} : f32[3, 4]\n%y = expand %n, %a : f32[batch, 3, 4]",
     ),
     ("gelu", SEQUENCE, "%y = gelu %a : f32[batch, length, 4]"),
+    ("gelu with tanh", SEQUENCE, "%y = gelu_tanh %a : f32[batch, length, 4]"),
+    ("sines as positions", SEQUENCE, "%p = add_position %a : f32[batch, length, 4]\n%y = mul %p, %b : f32[batch, length, 4]"),
+    (
+        "learned positions",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[7, 4]
+         %p = add_position %a, %t : f32[batch, length, 4]
+         %y = mul %p, %b : f32[batch, length, 4]",
+    ),
     ("relu", SEQUENCE, "%y = relu %a : f32[batch, length, 4]"),
     ("sigmoid", SEQUENCE, "%y = sigmoid %a : f32[batch, length, 4]"),
     ("add", SEQUENCE, "%y = add %a, %b : f32[batch, length, 4]"),
@@ -240,6 +249,87 @@ const OPS: &[(&str, &str, &str)] = &[
         "attention to slots with dropout",
         SEQUENCE,
         "%y = attention %a, %m, %m {heads: 2, dropout: 0.3, stream: 6} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with a bias by distance",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[2, 4]
+         %y = attention %a, %b, %c, %t {heads: 2, mask: causal, bias: learn(head, min(sub(i, j), 3))} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with a fixed bias that looks ahead",
+        SEQUENCE,
+        "%y = attention %a, %b, %c {heads: 2, bias: mul(0.3, mul(add(head, 1), sub(i, j)))} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with two tables inside of a logarithm",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[2]
+         %u = param {name: \"u\", init: zeros} : f32[2]
+         %y = attention %a, %b, %c, %t, %u {heads: 2, mask: causal, bias: mul(neg(learn(head)), log(add(1, mul(max(learn(head), 0.01), sub(i, j)))))} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with a bias of both positions",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[3, 2]
+         %y = attention %a, %b, %c, %t {heads: 2, mask: le(j, add(i, 1)), bias: learn(rem(i, 3), rem(j, 2)), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "attention of slots with a bias",
+        SLOTS,
+        "%t = param {name: \"t\", init: zeros} : f32[3, 5]
+         %y = attention %m, %a, %b, %t {heads: 2, bias: learn(min(i, 2), min(j, 4))} : f32[batch, 3, 4]",
+    ),
+    (
+        "attention to few keys with hops and dropout",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[2, 2]
+         %y = attention %a, %b, %c, %t {heads: 2, mask: and(le(j, i), lt(sub(i, j), 2)), bias: learn(head, sub(i, j)), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "attention to one key",
+        SEQUENCE,
+        "%y = attention %a, %b, %c {heads: 2, mask: eq(j, add(i, 1))} : f32[batch, length, 4]",
+    ),
+    (
+        "attention within blocks",
+        SEQUENCE,
+        "%y = attention %a, %b, %c {heads: 2, mask: and(le(j, i), eq(div(i, 2), div(j, 2)))} : f32[batch, length, 4]",
+    ),
+    (
+        "attention within windows with a bias of both positions",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[3, 2]
+         %y = attention %a, %b, %c, %t {heads: 2, mask: and(ge(j, sub(i, add(head, 1))), le(j, i)), bias: learn(rem(i, 3), rem(j, 2)), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with relative positions",
+        SEQUENCE,
+        "%w6 = param {name: \"w6\", init: zeros} : f32[4, 6]
+         %y = attention %a, %b, %c, %bias, %gain, %w6 {heads: 2, position: relative_xl} : f32[batch, length, 4]",
+    ),
+    (
+        "causal attention with relative positions and dropout",
+        SEQUENCE,
+        "%w3 = param {name: \"w3\", init: zeros} : f32[4, 3]
+         %y = attention %a, %b, %c, %bias, %gain, %w3 {heads: 1, mask: causal, position: relative_xl, dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with relative positions, a window, and a bias",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[2, 2]
+         %y = attention %a, %b, %c, %t, %bias, %gain, %w {heads: 2, mask: and(le(j, i), lt(sub(i, j), 2)), bias: learn(head, sub(i, j)), position: relative_xl} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with relative positions and a bias of both positions",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[3, 2]
+         %y = attention %a, %b, %c, %t, %bias, %gain, %w {heads: 2, mask: le(j, add(i, 1)), bias: learn(rem(i, 3), rem(j, 2)), position: relative_xl} : f32[batch, length, 4]",
+    ),
+    (
+        "attention of slots with relative positions",
+        SLOTS,
+        "%y = attention %m, %a, %b, %bias, %gain, %w {heads: 2, position: relative_xl} : f32[batch, 3, 4]",
     ),
     ("affine", SEQUENCE, "%y = affine %a, %gain, %bias : f32[batch, length, 4]"),
     ("affine of rows without bias", ROW, "%y = affine %ra, %gain : f32[batch, 4]"),

@@ -27,7 +27,7 @@ fn rows(rows: &[&[u32]]) -> Batch {
         offsets.push(offsets[offsets.len() - 1] + row.len());
     }
     let width = rows.iter().map(|r| r.len()).max().unwrap_or(0);
-    Batch { offsets, tokens: rows.concat(), labels: Labels::Class(vec![0; rows.len()]), width }
+    Batch { offsets, tokens: rows.concat(), labels: Labels::Class(vec![0; rows.len()]), width, depths: None }
 }
 
 /// The tables of units that share their states.

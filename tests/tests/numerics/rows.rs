@@ -38,7 +38,8 @@ fn alone(whole: &Batch, row: usize, width: usize) -> Batch {
             Labels::Each { class: class[range.clone()].to_vec(), weight: weight[range.clone()].to_vec() }
         }
     };
-    Batch { offsets: vec![0, range.len()], tokens: whole.tokens[range].to_vec(), labels, width }
+    let depths = whole.depths.as_ref().map(|depths| vec![depths[row]]);
+    Batch { offsets: vec![0, range.len()], tokens: whole.tokens[range].to_vec(), labels, width, depths }
 }
 
 /// The logits of a batch as the model predicts them, bit by bit.

@@ -1,6 +1,6 @@
 //! Attention of the memory to a chunk.
 
-use super::{ATTENTION_DROPOUT, BIAS, HEAD_WIDTH, HEADS, SLOT_MASK, across, needs_around};
+use super::{ATTENTION_DROPOUT, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, SLOT_MASK, across, bias, needs_around};
 use crate::diag::Problems;
 use crate::feature::{Feature, Lowering, Site};
 use crate::schema::Schema;
@@ -11,7 +11,7 @@ pub(super) const CHUNK: Feature = Feature {
         slot: "attend",
         variant: "chunk",
         doc: "The slots of the memory attend to the tokens of the chunk just read; in mask and bias `i` is the slot.",
-        fields: &[HEADS, HEAD_WIDTH, SLOT_MASK, BIAS, ATTENTION_DROPOUT],
+        fields: &[HEADS, HEAD_WIDTH, SLOT_MASK, BIAS, BIAS_INIT, ATTENTION_DROPOUT],
         children: &[],
     },
     check,
@@ -19,5 +19,6 @@ pub(super) const CHUNK: Feature = Feature {
 };
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
+    bias::check(site, problems);
     needs_around(site, "update", "memory", "only the update of a memory reads a chunk", problems);
 }

@@ -1,6 +1,6 @@
 //! Attention to the input of the recurrence.
 
-use super::{ATTENTION_DROPOUT, BIAS, HEAD_WIDTH, HEADS, MASK, across};
+use super::{ATTENTION_DROPOUT, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, MASK, across, bias};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site};
 use crate::schema::Schema;
@@ -11,7 +11,7 @@ pub(super) const INPUT: Feature = Feature {
         slot: "attend",
         variant: "input",
         doc: "Tokens attend to what the depth-wise recurrence started from, whatever the states have become.",
-        fields: &[HEADS, HEAD_WIDTH, MASK, BIAS, ATTENTION_DROPOUT],
+        fields: &[HEADS, HEAD_WIDTH, MASK, BIAS, BIAS_INIT, ATTENTION_DROPOUT],
         children: &[],
     },
     check,
@@ -20,6 +20,7 @@ pub(super) const INPUT: Feature = Feature {
 
 /// The input is that of a depth recurrence. A chunk has none, of a recurrence or a fold: its positions are not the row's.
 fn check(site: &Site<'_>, problems: &mut Problems) {
+    bias::check(site, problems);
     let around = site.ancestors.iter().rev().find(|b| matches!(b.slot, "recur" | "recurse"));
     if around.is_none_or(|b| b.variant != "depthwise") {
         problems.report(

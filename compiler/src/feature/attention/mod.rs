@@ -1,5 +1,6 @@
 //! Multi-head attention, by what is attended to.
 
+mod bias;
 mod chunk;
 mod input;
 mod memory;
@@ -13,6 +14,7 @@ use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{LinearInit, Lower, Place, need};
 use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, SIZE, float, int};
 use crate::spec::Block;
+use bias::{BIAS, BIAS_INIT};
 
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {
@@ -38,13 +40,6 @@ const MASK: Field = Field {
 };
 /// The mask between tokens and slots, which have no order in common.
 const SLOT_MASK: Field = Field { default: Default::Word("all"), ..MASK };
-const BIAS: Field = Field {
-    name: "bias",
-    kind: FieldKind::Bias,
-    default: Default::Word("none"),
-    bounds: Bounds::ANY,
-    doc: "number added to the score of query `i` and key `j`",
-};
 const ATTENTION_DROPOUT: Field =
     float("dropout", Default::Derived(Derived::ModelAttentionDropout), DROPOUT, "dropout on the attention weights");
 
@@ -92,18 +87,27 @@ fn mask(block: &Block) -> Result<Attr, Misfit> {
     })
 }
 
-/// `h + drop(softmax(q k^T / sqrt(head width), masked) v W_o)`.
-fn attention(l: &mut Lower<'_>, block: &Block, place: &Place, p: Projected) -> Result<Value, Misfit> {
-    if let Some(bias) = block.expr("bias") {
-        return Err(Misfit(format!("`bias: {bias}` of `{}` can be checked but not run: remove it", block.title())));
-    }
+/// `h + drop(softmax(q k^T / sqrt(head width), masked) v W_o)`; `relative` are the operands of relative positions.
+fn attention(
+    l: &mut Lower<'_>,
+    block: &Block,
+    place: &Place,
+    p: Projected,
+    relative: Option<[Value; 3]>,
+) -> Result<Value, Misfit> {
     let mut attrs = Attrs::from([("heads", p.heads.into()), ("mask", mask(block)?)]);
     let dropout = need(block.float("dropout"), block, "dropout")?;
     if dropout > 0.0 {
         attrs.extend([("dropout", dropout.into()), ("stream", l.stream())]);
     }
     let mut operands = vec![p.queries, p.keys, p.values];
-    operands.extend(place.step.filter(|_| block.expr("mask").is_some()));
+    let counts = |field| block.expr(field).is_some();
+    operands.extend(place.step.filter(|_| counts("mask") || counts("bias")));
+    operands.extend(bias::tables(l, block, p.heads, &mut attrs)?);
+    if let Some(relative) = relative {
+        attrs.insert("position", "relative_xl".into());
+        operands.extend(relative);
+    }
     let mixed = l.one(Op::Attention, &operands, attrs)?;
     let width = Dim::Fixed(l.width);
     let out = l.linear(mixed, "output", width, &LinearInit::Projection(1.0))?;
@@ -117,5 +121,5 @@ fn across(l: &mut Lower<'_>, block: &Block, place: &Place, source: Option<Value>
     let x = l.norm(place.state, "norm")?;
     let y = l.norm(source, "source_norm")?;
     let p = project(l, block, x, y)?;
-    attention(l, block, place, p)
+    attention(l, block, place, p, None)
 }

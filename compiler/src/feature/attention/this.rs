@@ -1,12 +1,12 @@
 //! Attention of the row to itself.
 
-use super::{ATTENTION_DROPOUT, BIAS, HEAD_WIDTH, HEADS, MASK, Projected, attention, project};
+use super::{ATTENTION_DROPOUT, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, MASK, Projected, attention, bias, project};
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::feature::{Feature, Lowering, Site};
+use crate::feature::{Feature, Lowering, Site, norm};
 use crate::ir::graph::{Misfit, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::Attrs;
-use crate::lower::{Lower, Place};
+use crate::ir::types::{Attr, Attrs, Dim};
+use crate::lower::{LinearInit, Lower, Place};
 use crate::schema::{Bounds, Default, Field, FieldKind, Schema};
 use crate::spec::Block;
 
@@ -21,13 +21,16 @@ pub(super) const SELF: Feature = Feature {
             HEAD_WIDTH,
             Field {
                 name: "position",
-                kind: FieldKind::Word(&["none", "xpos", "rope"], &["sinusoidal", "relative_xl"]),
+                kind: FieldKind::Word(&["none", "xpos", "rope", "relative_xl"], &[]),
                 default: Default::Word("none"),
                 bounds: Bounds::ANY,
-                doc: "`rope` turns queries and keys by their positions; `xpos` also lets distant ones decay",
+                doc: "`rope` turns queries and keys by their positions; `xpos` also lets distant ones decay; `relative_xl` adds \
+                      learned products with sines and cosines of the distance (Transformer-XL)",
             },
             MASK,
             BIAS,
+            BIAS_INIT,
+            norm::PLACE,
             ATTENTION_DROPOUT,
         ],
         children: &[],
@@ -37,7 +40,8 @@ pub(super) const SELF: Feature = Feature {
 };
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
-    let Some(position) = site.block.word("position").filter(|p| *p != "none") else { return };
+    bias::check(site, problems);
+    let Some(position) = site.block.word("position").filter(|p| ["xpos", "rope"].contains(p)) else { return };
     if let Some(width) = site.block.int("head_width").filter(|w| w % 2 == 1) {
         problems.report(
             Diagnostic::new(
@@ -50,18 +54,38 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
     }
 }
 
-/// `h + drop(MHA(LN h, LN s))` with one norm for queries and keys; s is h unless the place says otherwise.
+/// `h + drop(MHA(LN h, LN s))` with one norm for queries and keys; s is h unless the place says otherwise. Post-norm,
+/// `LN(h + drop(MHA(h, s)))`.
 fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
     let (gain, bias) = l.norm_params("norm")?;
-    let x = l.norm_with(place.state, gain, bias)?;
-    let y = place.source.map_or(Ok(x), |source| l.norm_with(source, gain, bias))?;
+    let post = block.word(norm::PLACE.name) == Some("post");
+    let normed = |l: &mut Lower<'_>, x: Value| if post { Ok(x) } else { l.norm_with(x, gain, bias) };
+    let x = normed(l, place.state)?;
+    let y = place.source.map_or(Ok(x), |source| normed(l, source))?;
     let mut p = project(l, block, x, y)?;
     match block.word("position") {
         Some("xpos") => turn(l, place, &mut p, ["xpos_query", "xpos_key"])?,
         Some("rope") => turn(l, place, &mut p, ["rope", "rope"])?,
         _ => {}
     }
-    attention(l, block, place, p)
+    let relative = match block.word("position") {
+        Some("relative_xl") => Some(relative(l, p.queries)?),
+        _ => None,
+    };
+    let sum = attention(l, block, place, p, relative)?;
+    if post { l.norm_with(sum, gain, bias) } else { Ok(sum) }
+}
+
+/// `u`, `v` and the map of the codes of distances.
+fn relative(l: &mut Lower<'_>, queries: Value) -> Result<[Value; 3], Misfit> {
+    let (width, channels) = (l.last(queries)?, Dim::Fixed(l.width));
+    let normal = || Attr::call("normal", [0.02.into()]);
+    l.scoped("relative", |l| {
+        let content = l.param("content", [width.clone()], normal())?;
+        let position = l.param("position", [width.clone()], normal())?;
+        let init = LinearInit::Projection(std::f64::consts::FRAC_1_SQRT_2).weight(&channels);
+        Ok([content, position, l.param("weight", [width, channels], init)?])
+    })
 }
 
 /// Turns the channel pairs of queries and keys by angles that grow with the position, so that scores depend on

@@ -9,7 +9,7 @@ use crate::ir::graph::{Misfit, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, Elem, Type};
 use crate::lower::{Halted, Lower, Place, group, need};
-use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, Schema, by_sees};
+use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, Schema, by_sees, word};
 use crate::spec::{Block, Value as Setting};
 
 /// The feature.
@@ -33,6 +33,12 @@ pub(super) const DEPTHWISE: Feature = Feature {
                 ("none", "length"),
                 "`length`: with halting a row takes at most its length + 1 steps",
             ),
+            word(
+                "start",
+                &["input", "zero"],
+                "input",
+                "the first state: the input, or 0, so that the input comes in by `inject` alone",
+            ),
         ],
         children: &[
             Children::or(&["halt"], "none"),
@@ -49,6 +55,20 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
     has_layers(site, problems);
     gate_has_feedforward(site, problems);
     halting_can_decide(site, problems);
+    input_enters(site, problems);
+}
+
+/// From zero, the input must come in by another way.
+fn input_enters(site: &Site<'_>, problems: &mut Problems) {
+    let injects = site.block.child("inject").is_some_and(|inject| inject.variant != "none");
+    let attends = site.block.any(&|block| block.slot == "attend" && block.variant == "input");
+    if site.block.word("start") == Some("zero") && !injects && !attends {
+        problems.report(
+            Diagnostic::new(Kind::InputLost, site.place("start"), "the input never enters the recurrence")
+                .label("it starts from zero")
+                .help("write `inject add`, or leave `start: zero` out"),
+        );
+    }
 }
 
 fn halting_can_decide(site: &Site<'_>, problems: &mut Problems) {
@@ -80,10 +100,14 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
     let halt = need(block.child("halt"), block, "halt")?;
     let Lowering::Halt(rule) = lowering(halt)? else { return Err(misplaced(halt)) };
     let rule = rule(l, halt)?;
-    let (mut carried, h) = Carried::new(l, place.state);
+    let start = match block.word("start") {
+        Some("zero") => l.full(place.state, 0.0, l.rank(place.state))?,
+        _ => place.state,
+    };
+    let (mut carried, h) = Carried::new(l, start);
     let region = carried.region;
-    let start = |rule| Mixture::start(l, halt, rule, &mut carried, (h, place.state));
-    let mixture = rule.map(start).transpose()?;
+    let begin = |rule| Mixture::start(l, halt, rule, &mut carried, (h, start));
+    let mixture = rule.map(begin).transpose()?;
     let step = l.graph().add_param(region, Type::Tensor(Elem::Index, vec![]), "step");
     let cap = l.graph().ty(place.state).ragged().map(str::to_owned).filter(|_| block.word("cap") != Some("none"));
     let ((mut yields, go), inner) = l.inside(region, |l| {
@@ -113,7 +137,9 @@ fn bound(block: &Block) -> Result<Attr, Misfit> {
     let depth = block.fields.get("depth").map(|s| &s.value);
     match need(depth, block, "depth")? {
         Setting::Int(n) => Ok(Attr::Int(*n)),
-        Setting::Expr(e @ (Expr::Int(_) | Expr::Var(_) | Expr::Call(..) | Expr::Binary(..))) => Ok(Attr::from(e)),
+        Setting::Expr(e @ (Expr::Int(_) | Expr::Var(_) | Expr::Given | Expr::Call(..) | Expr::Binary(..))) => {
+            Ok(Attr::from(e))
+        }
         other => Err(Misfit(format!("a depth of `{other}` can't run yet"))),
     }
 }

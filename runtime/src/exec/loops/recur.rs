@@ -40,8 +40,9 @@ impl<T: Element> Executor<T> {
         let (plan, arena) = (self.plan.clone(), self.arena.clone());
         let body = node.body.expect("the verifier gives every loop a body");
         let halts = plan.regions[body.index()].yields.len() > node.operands.len();
-        let bounds = self.step_bounds(plan.graph.owner(body), node, env)?;
-        let values = self.values(&node.operands);
+        let id = plan.graph.owner(body);
+        let bounds = self.step_bounds(id, node, env)?;
+        let (first, values) = self.resumed(id).unwrap_or_else(|| (0, self.values(&node.operands)));
         let done = State { values: values.clone(), of: &node.operands };
         let (rows, here) = (arena.list(0..env.rows()), env.clone());
         let mut at = Recurrence { body, env, done, rows, values, here, uncut: arena.list([]) };
@@ -49,7 +50,8 @@ impl<T: Element> Executor<T> {
         let mut live = arena.list(std::iter::repeat_n(true, env.rows()));
         let (mut tape, mut ran, mut taken, mut accepting) = (arena.list([]), 0, 0, 0);
         let mut watch = self.watched.is_some().then(|| Watch::new(&plan.graph, node, env)).flatten();
-        for step in 0..bounds.iter().copied().max().unwrap_or(0) {
+        let most = bounds.iter().copied().max().unwrap_or(0);
+        for step in first..most {
             let keep = arena.list((0..at.rows.len()).filter(|n| bounds[at.rows[*n]] > step));
             self.leave(&mut at, &keep);
             self.narrow(&plan, &mut at, &keep);
@@ -89,6 +91,7 @@ impl<T: Element> Executor<T> {
         if let (Some(watch), Some(list)) = (watch, &mut self.watched) {
             list.extend(watch.finished(node, env, &at.done.values, ran));
         }
+        self.keep_carried(id, &at.done.values, most);
         self.finish(node, body, at.done.values, tape);
         Ok(())
     }
@@ -208,17 +211,17 @@ impl<T: Element> Executor<T> {
 
     /// The bound of every row.
     fn step_bounds(&self, id: Option<NodeId>, node: &Node, env: &Env) -> Result<List<usize>, Fault> {
-        let Some(read) = id.and_then(|id| self.exprs.get(&id)) else {
+        let read = id.and_then(|id| self.exprs.get(&id)).map(|read| read.as_ref().map_err(|e| Fault::Batch(e.clone())));
+        let Some(expr) = read.transpose()?.and_then(|rule| rule.expr.as_ref()) else {
             let bound = int(node, "bound").unwrap_or(0);
             return Ok(self.arena.list(std::iter::repeat_n(bound, env.rows())));
         };
-        let expr = read.as_ref().map_err(|e| Fault::Batch(e.clone()))?;
         let axis = node.operands.iter().find_map(|v| self.ty(*v).ragged());
         let axis = axis.ok_or_else(|| Fault::Batch("a depth over the length needs a sequence".to_owned()))?;
         let axis = env.axis(axis);
         let mut bounds = self.arena.take(env.rows());
         for (row, bound) in bounds.iter_mut().enumerate() {
-            let names = Names { length: axis.len(row) as i64, ..Names::default() };
+            let names = Names { length: axis.len(row) as i64, given: env.given(row), ..Names::default() };
             *bound = match eval(expr, &names) {
                 Ok(Number::Int(n)) => usize::try_from(n).unwrap_or(0),
                 Ok(other) => return Err(Fault::Batch(format!("a depth must be a whole number, not {other:?}"))),

@@ -2,41 +2,44 @@
 //!
 //! The answer is read at `>` and behind it, `#` from its end to the end of the row. Every example says how many steps of the
 //! loop its query takes. In training rows are as wide as the longest length of the update asks for, in a test as their own.
+//! With `next_token` the answer follows `>` in the row and every token of it is asked for at the one before, then `#`; with
+//! `pause` so many tokens stand before the answer.
 
 use super::bits::{add, multiply};
 use super::{Draw, Formal, fair, option, test_length, train_length, written};
 use crate::rng::Draws;
 use crate::task::{Example, Objective, OptionField, Options};
 
-/// Ends a row of bits.
-const END: u32 = 3;
-/// `>` where there is an operator, and in the task that counts.
-const FAR: u32 = 5;
+/// The symbols of a task besides those of its queries.
+#[derive(Clone, Copy, Debug)]
+struct Marks {
+    /// Ends the query.
+    ask: u32,
+    /// Ends the answer, and fills the row.
+    end: u32,
+    /// Gives time before the answer.
+    pause: u32,
+}
+
+/// Where a query has no operator.
+const SHORT: Marks = Marks { ask: 2, ..LONG };
+/// Where there is one, and in the task that counts.
+const LONG: Marks = Marks { ask: 5, end: 3, pause: 4 };
 
 fn six(marks: [&str; 4]) -> Vec<String> {
     ["0", "1"].into_iter().chain(marks).map(str::to_owned).collect()
 }
 
 /// A query followed by `>` and `#`.
-fn row(mut query: Vec<u32>, (ask, end): (u32, u32), width: usize) -> Vec<u32> {
-    query.push(ask);
-    query.resize(width, end);
+fn row(mut query: Vec<u32>, marks: Marks, width: usize) -> Vec<u32> {
+    query.push(marks.ask);
+    query.resize(width, marks.end);
     query
 }
 
 /// The number of curriculum that decides the width: one more than the longest length.
 fn stage(draw: &Draw<'_>) -> usize {
     draw.longest.unwrap_or(draw.length).max(draw.length) + 1
-}
-
-/// The query of a row.
-fn query(tokens: &[u32], (ask, end): (u32, u32)) -> Result<&[u32], String> {
-    let at = tokens.iter().position(|token| *token == ask).ok_or("a row has a query and `>`")?;
-    let (query, rest) = tokens.split_at(at);
-    if query.is_empty() || rest[1..].iter().any(|token| *token != end) {
-        return Err("a row is a query, `>`, and `#` to its end".to_owned());
-    }
-    Ok(query)
 }
 
 fn bits(query: &[u32]) -> Result<&[u32], String> {
@@ -53,21 +56,58 @@ fn operands(query: &[u32]) -> Result<(&[u32], &[u32]), String> {
     Ok((bits(&query[..at])?, bits(&query[at + 1..])?))
 }
 
-/// The example of a row: what has to stand from `>` on, the length, and the steps.
-fn solved(
-    tokens: &[u32],
-    query: &[u32],
-    end: u32,
-    mut answer: Vec<u32>,
-    size: usize,
-    steps: usize,
-) -> Result<Example, String> {
-    let places = tokens.len() - query.len();
-    if answer.len() > places {
-        return Err(format!("the row is too narrow for its answer of {} tokens", answer.len()));
+/// A row in its parts.
+struct Row<'a> {
+    marks: Marks,
+    options: &'a Options,
+    query: &'a [u32],
+    /// What stands behind `>` and the pauses.
+    rest: &'a [u32],
+}
+
+impl<'a> Row<'a> {
+    fn read(options: &'a Options, tokens: &'a [u32], marks: Marks) -> Result<Self, String> {
+        let at = tokens.iter().position(|token| *token == marks.ask).ok_or("a row has a query and `>`")?;
+        let (query, rest) = (&tokens[..at], &tokens[at + 1..]);
+        let pauses = rest.iter().take_while(|token| **token == marks.pause).count();
+        let row = Self { marks, options, query, rest: &rest[pauses..] };
+        if query.is_empty() || (!row.is_open() && !next_token(options)) {
+            return Err("a row is a query, `>`, and `#` to its end".to_owned());
+        }
+        Ok(row)
     }
-    answer.resize(places, end);
-    Ok(Example { depth: Some(steps as u32), ..written(tokens, size, &answer, places) })
+
+    /// Whether it leaves the answer open.
+    fn is_open(&self) -> bool {
+        self.rest.iter().all(|token| *token == self.marks.end)
+    }
+
+    /// The example: what has to stand from `>` (or the last pause) on, the length, and the steps.
+    fn solved(&self, mut answer: Vec<u32>, size: usize, steps: usize) -> Result<Example, String> {
+        let Marks { ask, end, pause } = self.marks;
+        let pauses = self.options.get(PAUSE) as usize;
+        let mut tokens = [self.query, &[ask], &vec![pause; pauses]].concat();
+        if next_token(self.options) {
+            if !self.is_open() && self.rest != answer {
+                return Err("the row gives a wrong answer".to_owned());
+            }
+            tokens.extend_from_slice(&answer);
+            answer.push(end);
+        } else {
+            let places = self.rest.len() + 1;
+            if answer.len() > places {
+                return Err(format!("the row is too narrow for its answer of {} tokens", answer.len()));
+            }
+            tokens.extend_from_slice(self.rest);
+            answer.resize(places, end);
+        }
+        Ok(Example { depth: Some(steps as u32), ..written(&tokens, size, &answer, answer.len()) })
+    }
+}
+
+/// Whether the answers are the next tokens.
+pub(super) fn next_token(options: &Options) -> bool {
+    options.get(NEXT_TOKEN) == 1
 }
 
 fn reversed(bits: &[u32]) -> Vec<u32> {
@@ -95,28 +135,35 @@ const fn looped(
     }
 }
 
-const TWENTY: [OptionField; 2] = [train_length(20), test_length(40)];
-const THIRTY: [OptionField; 2] = [train_length(19), test_length(30)];
-const SUM: [OptionField; 2] = [train_length(19), test_length(24)];
+/// The options that choose the form of a row.
+pub(super) const NEXT_TOKEN: &str = "next_token";
+const PAUSE: &str = "pause";
+const FORM: OptionField =
+    option(NEXT_TOKEN, 0, 0, 1, "1: the answer follows `>`, and each of its tokens is asked for at the one before");
+const PAUSES: OptionField = option(PAUSE, 0, 0, 1000, "tokens before the answer that say nothing");
+
+const TWENTY: [OptionField; 4] = [train_length(20), test_length(40), FORM, PAUSES];
+const THIRTY: [OptionField; 4] = [train_length(19), test_length(30), FORM, PAUSES];
+const SUM: [OptionField; 4] = [train_length(19), test_length(24), FORM, PAUSES];
 #[rustfmt::skip]
-const PRODUCT: [OptionField; 3] = [
+const PRODUCT: [OptionField; 5] = [
     train_length(11),
     test_length(15),
+    FORM,
+    PAUSES,
     option("first", 2, 1, 100, "most bits of the first operand in training; in tests it has so many"),
 ];
-
-const SHORT: (u32, u32) = (2, END);
-const LONG: (u32, u32) = (FAR, END);
 
 /// The sum of bits modulo 2.
 pub static PARITY: Formal = looped(
     ("looped_parity", "whether the number of ones is odd, in as many steps as there are bits"),
     &TWENTY,
-    |_| six([">", "#", "~4", "~5"]),
+    |_| six([">", "#", "pause", "~5"]),
     |draw, draws| row(fair(draw.length, draws), SHORT, stage(draw) + 1),
-    |_, tokens| {
-        let query = bits(query(tokens, SHORT)?)?;
-        solved(tokens, query, END, vec![query.iter().sum::<u32>() % 2], query.len(), query.len())
+    |options, tokens| {
+        let row = Row::read(options, tokens, SHORT)?;
+        let query = bits(row.query)?;
+        row.solved(vec![query.iter().sum::<u32>() % 2], query.len(), query.len())
     },
 );
 
@@ -124,11 +171,12 @@ pub static PARITY: Formal = looped(
 pub static COPY: Formal = looped(
     ("looped_copy", "the bits again, in as many steps as there are bits"),
     &THIRTY,
-    |_| six([">", "#", "~4", "~5"]),
+    |_| six([">", "#", "pause", "~5"]),
     |draw, draws| row(fair(draw.length, draws), SHORT, 2 * (stage(draw) + 1)),
-    |_, tokens| {
-        let query = bits(query(tokens, SHORT)?)?;
-        solved(tokens, query, END, query.to_vec(), query.len(), query.len())
+    |options, tokens| {
+        let row = Row::read(options, tokens, SHORT)?;
+        let query = bits(row.query)?;
+        row.solved(query.to_vec(), query.len(), query.len())
     },
 );
 
@@ -136,19 +184,19 @@ pub static COPY: Formal = looped(
 pub static ADDITION: Formal = looped(
     ("looped_addition", "the sum of two numbers, most significant bits first, in as many steps as an operand has bits"),
     &THIRTY,
-    |_| six(["+", "#", "~4", ">"]),
+    |_| six(["+", "#", "pause", ">"]),
     |draw, draws| {
         let (first, second) = (fair(draw.length, draws), fair(draw.length, draws));
         row([&first[..], &[2], &second].concat(), LONG, 3 * (stage(draw) + 1))
     },
-    |_, tokens| {
-        let query = query(tokens, LONG)?;
-        let (first, second) = operands(query)?;
+    |options, tokens| {
+        let row = Row::read(options, tokens, LONG)?;
+        let (first, second) = operands(row.query)?;
         if first.len() != second.len() {
             return Err("both operands have as many bits".to_owned());
         }
         let sum = reversed(&add(&reversed(first), &reversed(second)));
-        solved(tokens, query, END, sum, first.len(), first.len())
+        row.solved(sum, first.len(), first.len())
     },
 );
 
@@ -159,14 +207,15 @@ pub static BINARY_SUM: Formal = looped(
         "the number of ones in binary, least significant bits first, in as many steps as there are bits",
     ),
     &SUM,
-    |_| six(["~2", "#", "~4", ">"]),
+    |_| six(["~2", "#", "pause", ">"]),
     |draw, draws| row(fair(draw.length, draws), LONG, stage(draw) + 8),
-    |_, tokens| {
-        let query = bits(query(tokens, LONG)?)?;
+    |options, tokens| {
+        let row = Row::read(options, tokens, LONG)?;
+        let query = bits(row.query)?;
         let ones = query.iter().sum::<u32>();
         // No ones give no bits: the answer is empty then.
         let answer = (0..u32::BITS - ones.leading_zeros()).map(|bit| ones >> bit & 1).collect();
-        solved(tokens, query, END, answer, query.len(), query.len())
+        row.solved(answer, query.len(), query.len())
     },
 );
 
@@ -177,7 +226,7 @@ pub static MULTIPLICATION: Formal = looped(
         "the product of two numbers, least significant bits first, in as many steps as both lengths multiplied",
     ),
     &PRODUCT,
-    |_| six(["*", "#", "~4", ">"]),
+    |_| six(["*", "#", "pause", ">"]),
     |draw, draws| {
         let most = draw.options.get("first");
         let first = if draw.longest.is_some() { 1 + draws.below(most) } else { most } as usize;
@@ -186,23 +235,24 @@ pub static MULTIPLICATION: Formal = looped(
         let wider = 2 * (most as usize).saturating_sub(2);
         row([&a[..], &[2], &b].concat(), LONG, 4 * (stage(draw) + 1) + wider)
     },
-    |_, tokens| {
-        let query = query(tokens, LONG)?;
-        let (first, second) = operands(query)?;
+    |options, tokens| {
+        let row = Row::read(options, tokens, LONG)?;
+        let (first, second) = operands(row.query)?;
         let product = multiply(&reversed(first), &reversed(second));
-        solved(tokens, query, END, product, second.len(), first.len() * second.len())
+        row.solved(product, second.len(), first.len() * second.len())
     },
 );
 
 /// Number of values of the unique set.
 const VALUES: u32 = 50;
-const VALUE_MARKS: (u32, u32) = (51, 53);
+const VALUE_MARKS: Marks = Marks { ask: 51, end: 53, pause: 52 };
 /// Rows of the published table of embeddings; those that no row uses are kept, so that models have the published size.
 const VALUE_IDS: u32 = 60;
 
 fn values() -> Vec<String> {
     let name = |id| match id {
         51 => ">".to_owned(),
+        52 => "pause".to_owned(),
         53 => "#".to_owned(),
         id if id < VALUES => id.to_string(),
         id => format!("~{id}"),
@@ -222,8 +272,9 @@ pub static UNIQUE_SET: Formal = looped(
         let query = (0..draw.length).map(|_| draws.below(u64::from(VALUES)) as u32).collect();
         row(query, VALUE_MARKS, 2 * (stage(draw) + 1))
     },
-    |_, tokens| {
-        let query = query(tokens, VALUE_MARKS)?;
+    |options, tokens| {
+        let row = Row::read(options, tokens, VALUE_MARKS)?;
+        let query = row.query;
         if query.iter().any(|value| *value >= VALUES) {
             return Err("a list is made of numbers below 50".to_owned());
         }
@@ -233,6 +284,6 @@ pub static UNIQUE_SET: Formal = looped(
                 distinct.push(*value)
             }
         });
-        solved(tokens, query, VALUE_MARKS.1, distinct, query.len(), query.len())
+        row.solved(distinct, query.len(), query.len())
     },
 );

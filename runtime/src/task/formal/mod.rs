@@ -183,9 +183,9 @@ impl Task for Formal {
         self.objective
     }
 
-    /// Answers of several tokens stand on blanks that the string ends with: no token is an answer.
-    fn next_token(&self) -> bool {
-        false
+    /// Answers of several tokens stand on blanks that the string ends with: no token is an answer, unless an option says so.
+    fn next_token(&self, options: &Options) -> bool {
+        self.options.iter().any(|field| field.name == looped::NEXT_TOKEN) && looped::next_token(options)
     }
 
     fn options(&self) -> &'static [OptionField] {

@@ -1,0 +1,107 @@
+//! How many keys a query sees at most, by the form of a mask.
+
+use super::range::{Facts, bounds};
+use super::{BinaryOp, Expr, Var};
+
+/// What a mask lets a query see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keys {
+    /// At most so many keys.
+    pub most: usize,
+    /// Whether they may lie far from one another.
+    pub strided: bool,
+}
+
+/// How many keys a query sees at most, in a row of any length; `None` where the mask's form does not tell. Known are
+/// windows (`0 <= i - j < w`), blocks (`i / w == j / w`) and strides (`(i - j) % s == 0` with bounds on `(i - j) / s`), alone
+/// or together with other conditions.
+pub fn keys(mask: &Expr) -> Option<Keys> {
+    let facts = Facts { heads: 1, mask: Some(mask) };
+    let mut parts = vec![];
+    conjuncts(mask, &mut parts);
+    let distance = Expr::Binary(BinaryOp::Sub, Box::new(Expr::Var(Var::I)), Box::new(Expr::Var(Var::J)));
+    let window = count(&distance, &facts);
+    let found = parts.iter().filter_map(|part| stride(part, &facts).or_else(|| block(part)));
+    found.chain(window.map(|most| Keys { most, strided: false })).min_by_key(|keys| (keys.most, keys.strided))
+}
+
+fn conjuncts<'e>(mask: &'e Expr, parts: &mut Vec<&'e Expr>) {
+    match mask {
+        Expr::Binary(BinaryOp::And, a, b) => {
+            conjuncts(a, parts);
+            conjuncts(b, parts);
+        }
+        other => parts.push(other),
+    }
+}
+
+/// How many values an expression has, where that is bounded.
+fn count(expr: &Expr, facts: &Facts<'_>) -> Option<usize> {
+    let (low, high) = bounds(expr, facts);
+    let most = high - low + 1.0;
+    (most.is_finite() && most <= f64::from(u32::MAX)).then_some(most.max(0.0) as usize)
+}
+
+/// `x % s == 0` where x moves with the key: every key has a quotient `x / s` of its own.
+fn stride(part: &Expr, facts: &Facts<'_>) -> Option<Keys> {
+    let Expr::Binary(BinaryOp::Eq, rest, zero) = part else { return None };
+    let Expr::Binary(BinaryOp::Rem, x, s) = &**rest else { return None };
+    if **zero != Expr::Int(0) || !moves(x) || s.uses(Var::J) {
+        return None;
+    }
+    let quotient = Expr::Binary(BinaryOp::Div, x.clone(), s.clone());
+    count(&quotient, facts).map(|most| Keys { most, strided: true })
+}
+
+/// `j / w == x` with a constant w: the keys of one block.
+fn block(part: &Expr) -> Option<Keys> {
+    let Expr::Binary(BinaryOp::Eq, a, b) = part else { return None };
+    [(a, b), (b, a)].into_iter().find_map(|(own, other)| {
+        let Expr::Binary(BinaryOp::Div, key, width) = &**own else { return None };
+        let Expr::Int(width) = **width else { return None };
+        let most = usize::try_from(width).ok().filter(|w| *w > 0 && moves(key) && !other.uses(Var::J))?;
+        Some(Keys { most, strided: false })
+    })
+}
+
+/// Whether the value changes by one from key to key.
+fn moves(expr: &Expr) -> bool {
+    match expr {
+        Expr::Var(Var::J) => true,
+        Expr::Neg(x) => moves(x),
+        Expr::Binary(BinaryOp::Add | BinaryOp::Sub, a, b) => {
+            (moves(a) && !b.uses(Var::J)) || (!a.uses(Var::J) && moves(b))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::attr;
+
+    fn of(text: &str) -> Option<(usize, bool)> {
+        let mask = Expr::try_from(&attr::parse(text).expect("an attribute")).expect("an expression");
+        keys(&mask).map(|keys| (keys.most, keys.strided))
+    }
+
+    #[test]
+    fn windows_blocks_and_strides_have_few_keys() {
+        for (mask, expected) in [
+            ("and(le(j, i), lt(sub(i, j), 8))", Some((8, false))),
+            ("and(ge(j, sub(i, 2)), le(j, add(i, 2)))", Some((5, false))),
+            ("and(le(j, i), eq(div(i, 4), div(j, 4)))", Some((4, false))),
+            (
+                "and(and(le(j, i), eq(rem(sub(i, j), pow(3, step)), 0)), lt(div(sub(i, j), pow(3, step)), 3))",
+                Some((3, true)),
+            ),
+            ("and(and(le(j, i), lt(sub(i, j), 64)), eq(rem(j, 2), 0))", Some((64, false))),
+            ("le(j, i)", None),
+            ("or(lt(j, 4), le(j, i))", None),
+            ("and(le(j, i), eq(rem(sub(i, j), 2), 0))", None),
+        ] {
+            assert_eq!(of(mask), expected, "{mask}");
+        }
+    }
+}

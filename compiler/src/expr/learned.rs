@@ -1,0 +1,177 @@
+//! Expressions with learned tables: their value, and how it changes with one learned number.
+//!
+//! Every `learn[...]` is a table of its own, counted in reading order.
+
+use super::eval::{binary, call, call_one};
+use super::{BinaryOp, Env, EvalError, Expr, Func, Value, eval};
+
+/// A number, and how it changes with one learned number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Slope {
+    /// The number.
+    pub value: f64,
+    /// Its derivative.
+    pub slope: f64,
+}
+
+/// Gives the number that a table, counted in reading order, has at its indices.
+pub type Lookup<'a> = dyn FnMut(usize, &[Expr]) -> Result<f64, EvalError> + 'a;
+
+/// The indices of every `learn[...]`, in reading order.
+pub fn tables(expr: &Expr) -> Vec<&[Expr]> {
+    match expr {
+        Expr::Learn(indices) => vec![indices],
+        other => other.operands().into_iter().flat_map(tables).collect(),
+    }
+}
+
+/// Where in a table of these sizes, laid out with the last index running fastest, the indices point.
+///
+/// # Errors
+/// An index without a value, or outside the table.
+pub fn flat(indices: &[Expr], sizes: &[usize], env: &Env) -> Result<usize, EvalError> {
+    let mut at = 0;
+    for (index, &size) in indices.iter().zip(sizes) {
+        let Value::Int(index) = eval(index, env)? else { return Err(EvalError::WrongKind) };
+        let index = usize::try_from(index).ok().filter(|index| *index < size).ok_or(EvalError::OutsideTable)?;
+        at = at * size + index;
+    }
+    Ok(at)
+}
+
+/// The value of an expression whose learned numbers `learned(table, indices)` gives, and its derivative by the number that
+/// table `by` gives (none of them where there is no such table).
+///
+/// # Errors
+/// As for [`eval`], and what `learned` reports.
+pub fn slope(expr: &Expr, env: &Env, learned: &mut Lookup<'_>, by: usize) -> Result<Slope, EvalError> {
+    let mut walk = Walk { env, learned, by, next: 0 };
+    let (value, slope) = walk.number(expr)?;
+    let value = value.real()?;
+    // Derivatives at a border (of `x^0.5` at 0) are no numbers.
+    if slope.is_finite() { Ok(Slope { value, slope }) } else { Err(EvalError::TooLarge) }
+}
+
+struct Walk<'a, 'l> {
+    env: &'a Env,
+    learned: &'a mut Lookup<'l>,
+    by: usize,
+    /// The table that is met next.
+    next: usize,
+}
+
+impl Walk<'_, '_> {
+    fn number(&mut self, expr: &Expr) -> Result<(Value, f64), EvalError> {
+        match expr {
+            Expr::Learn(indices) => {
+                let table = self.next;
+                self.next += 1;
+                let value = (self.learned)(table, indices)?;
+                Ok((Value::Float(value), if table == self.by { 1.0 } else { 0.0 }))
+            }
+            Expr::Neg(x) => {
+                let (x, dx) = self.number(x)?;
+                Ok((binary(BinaryOp::Sub, Value::Int(0), x)?, -dx))
+            }
+            Expr::Binary(op, a, b) => {
+                let (a, b) = (self.number(a)?, self.number(b)?);
+                let value = binary(*op, a.0, b.0)?;
+                Ok((value, operator(*op, a, b, value)?))
+            }
+            Expr::Call(func, args) => match args.as_slice() {
+                [x] => {
+                    let (x, dx) = self.number(x)?;
+                    // What is rounded does not change.
+                    let slope = if *func == Func::Ln && dx != 0.0 { dx / x.real()? } else { 0.0 };
+                    Ok((call_one(*func, x)?, slope))
+                }
+                [a, b] => {
+                    let (a, b) = (self.number(a)?, self.number(b)?);
+                    let value = call(*func, a.0, b.0)?;
+                    let slope = if *func == Func::Log {
+                        0.0
+                    } else if value.real()? == a.0.real()? {
+                        a.1
+                    } else {
+                        b.1
+                    };
+                    Ok((value, slope))
+                }
+                _ => Err(EvalError::WrongKind),
+            },
+            other => Ok((eval(other, self.env)?, 0.0)),
+        }
+    }
+}
+
+/// The derivative of `a op b`, which is `value`. Operands that do not change add nothing, so that no term like `0 log 0` arises.
+fn operator(op: BinaryOp, (a, da): (Value, f64), (b, db): (Value, f64), value: Value) -> Result<f64, EvalError> {
+    if (da == 0.0 && db == 0.0) || op.is_boolean() {
+        return Ok(0.0);
+    }
+    let (a, b, value) = (a.real()?, b.real()?, value.real()?);
+    Ok(match op {
+        BinaryOp::Add => da + db,
+        BinaryOp::Sub => da - db,
+        BinaryOp::Mul => da * b + a * db,
+        BinaryOp::Div => (da - value * db) / b,
+        BinaryOp::Rem => da - (a / b).floor() * db,
+        BinaryOp::Pow => {
+            let base = if da == 0.0 { 0.0 } else { b * a.powf(b - 1.0) * da };
+            // A power of 0 stays what it is.
+            let exponent = if db == 0.0 || a <= 0.0 { 0.0 } else { value * a.ln() * db };
+            base + exponent
+        }
+        _ => 0.0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Var;
+    use super::*;
+
+    fn binary(op: BinaryOp, a: Expr, b: Expr) -> Expr {
+        Expr::Binary(op, Box::new(a), Box::new(b))
+    }
+
+    /// `-learn[head] * log(1 + max(learn[head], 0.01) * (i - j)) + (i - j)^learn[head]`
+    fn example() -> Expr {
+        let table = || Expr::Learn(vec![Expr::Var(Var::Head)]);
+        let distance = || binary(BinaryOp::Sub, Expr::Var(Var::I), Expr::Var(Var::J));
+        let clamped = Expr::Call(Func::Max, vec![table(), Expr::Float(0.01)]);
+        let inner = binary(BinaryOp::Add, Expr::Int(1), binary(BinaryOp::Mul, clamped, distance()));
+        let log = Expr::Call(Func::Ln, vec![inner]);
+        let first = binary(BinaryOp::Mul, Expr::Neg(Box::new(table())), log);
+        binary(BinaryOp::Add, first, binary(BinaryOp::Pow, distance(), table()))
+    }
+
+    #[test]
+    fn slopes_are_differences() {
+        let expr = example();
+        let env = Env { i: 5, j: 2, head: 1, ..Env::default() };
+        let start = [0.7, 0.3, 1.2];
+        let value = |numbers: [f64; 3], by| {
+            let mut learned = |table: usize, _: &[Expr]| Ok(numbers[table]);
+            slope(&expr, &env, &mut learned, by).expect("it has a value")
+        };
+        assert_eq!(tables(&expr).len(), 3);
+        for by in 0..3 {
+            let (mut up, mut down) = (start, start);
+            up[by] += 1e-6;
+            down[by] -= 1e-6;
+            let difference = (value(up, 9).value - value(down, 9).value) / 2e-6;
+            let found = value(start, by).slope;
+            assert!((difference - found).abs() < 1e-6, "{by}: {difference} and {found}");
+        }
+    }
+
+    #[test]
+    fn indices_must_lie_in_the_table() {
+        let indices = [Expr::Var(Var::Head), Expr::Var(Var::I)];
+        let at = |head, i| flat(&indices, &[2, 3], &Env { head, i, ..Env::default() });
+        assert_eq!(at(1, 2), Ok(5));
+        assert_eq!(at(2, 0), Err(EvalError::OutsideTable));
+        assert_eq!(at(0, -1), Err(EvalError::OutsideTable));
+    }
+}

@@ -1,0 +1,285 @@
+//! How large the indices of learned tables can get: interval arithmetic, with what a mask promises about its keys.
+
+use super::{BinaryOp, Expr, Func, Value, Var, eval, tables};
+
+/// What holds wherever a bias is evaluated.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'e> {
+    /// Number of heads.
+    pub heads: usize,
+    /// The mask of the attention; none where every key is seen.
+    pub mask: Option<&'e Expr>,
+}
+
+/// An index that has no bound.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unbounded {
+    /// The index.
+    pub index: Expr,
+    /// Whether it may be negative; else it may be too large.
+    pub negative: bool,
+}
+
+/// The most numbers that a table may have.
+const LARGEST: f64 = 16_777_216.0;
+
+/// The sizes of every table of a bias, in reading order: each index lies between 0 and its size.
+///
+/// # Errors
+/// An index for which that can't be shown.
+pub fn sizes(bias: &Expr, facts: &Facts<'_>) -> Result<Vec<Vec<usize>>, Unbounded> {
+    tables(bias).into_iter().map(|indices| table(indices, facts)).collect()
+}
+
+fn table(indices: &[Expr], facts: &Facts<'_>) -> Result<Vec<usize>, Unbounded> {
+    let mut sizes = vec![];
+    let mut total = 1.0;
+    for index in indices {
+        let Range { low, high } = range(index, facts);
+        total *= high + 1.0;
+        if low < 0.0 || total > LARGEST {
+            return Err(Unbounded { index: index.clone(), negative: low < 0.0 });
+        }
+        sizes.push(high as usize + 1);
+    }
+    Ok(sizes)
+}
+
+/// The least and the largest number that an expression can be, as far as its form and the mask tell.
+pub(super) fn bounds(expr: &Expr, facts: &Facts<'_>) -> (f64, f64) {
+    let Range { low, high } = range(expr, facts);
+    (low, high)
+}
+
+/// All numbers from `low` to `high`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Range {
+    low: f64,
+    high: f64,
+}
+
+impl Range {
+    const ANY: Self = Self { low: f64::NEG_INFINITY, high: f64::INFINITY };
+
+    fn at_least(low: f64) -> Self {
+        Self { low, high: f64::INFINITY }
+    }
+
+    fn only(value: f64) -> Self {
+        Self { low: value, high: value }
+    }
+
+    /// What lies in both.
+    fn and(self, other: Self) -> Self {
+        Self { low: self.low.max(other.low), high: self.high.min(other.high) }
+    }
+
+    /// The range of a function that rises or falls in each of its two arguments: its corners tell.
+    fn corners(a: Self, b: Self, f: impl Fn(f64, f64) -> f64) -> Self {
+        let all = [f(a.low, b.low), f(a.low, b.high), f(a.high, b.low), f(a.high, b.high)];
+        // Infinity times 0 has no value: here the 0 is exact.
+        let all = all.map(|x| if x.is_nan() { 0.0 } else { x });
+        Self {
+            low: all.into_iter().fold(f64::INFINITY, f64::min),
+            high: all.into_iter().fold(f64::NEG_INFINITY, f64::max),
+        }
+    }
+
+    fn negated(self) -> Self {
+        Self { low: -self.high, high: -self.low }
+    }
+}
+
+/// The range of a number, by its form and by what the mask says of it.
+fn range(expr: &Expr, facts: &Facts<'_>) -> Range {
+    let by_form = form(expr, facts);
+    facts.mask.map_or(by_form, |mask| promised(mask, expr, facts, by_form))
+}
+
+fn form(expr: &Expr, facts: &Facts<'_>) -> Range {
+    let of = |x: &Expr| range(x, facts);
+    match expr {
+        Expr::Int(v) => Range::only(*v as f64),
+        Expr::Float(v) => Range::only(*v),
+        Expr::Var(Var::Head) => Range { low: 0.0, high: facts.heads as f64 - 1.0 },
+        Expr::Var(Var::Length) => Range::at_least(1.0),
+        Expr::Var(_) => Range::at_least(0.0),
+        Expr::Neg(x) => of(x).negated(),
+        Expr::Binary(op, a, b) => operator(*op, a, of(a), of(b)),
+        Expr::Call(Func::Floor, args) => args.first().map_or(Range::ANY, |x| {
+            let x = of(x);
+            Range { low: x.low.floor(), high: x.high.floor() }
+        }),
+        Expr::Call(Func::Ln, args) => args.first().map_or(Range::ANY, |x| {
+            let x = of(x);
+            Range { low: x.low.max(0.0).ln(), high: x.high.max(0.0).ln() }
+        }),
+        Expr::Call(Func::Log, _) => Range::at_least(0.0),
+        Expr::Call(Func::Min, args) => {
+            let all = args.iter().map(of);
+            all.reduce(|a, b| Range { low: a.low.min(b.low), high: a.high.min(b.high) }).unwrap_or(Range::ANY)
+        }
+        Expr::Call(Func::Max, args) => {
+            let all = args.iter().map(of);
+            all.reduce(|a, b| Range { low: a.low.max(b.low), high: a.high.max(b.high) }).unwrap_or(Range::ANY)
+        }
+        Expr::Bool(_) | Expr::Given | Expr::Not(_) | Expr::Learn(_) => Range::ANY,
+    }
+}
+
+fn operator(op: BinaryOp, left: &Expr, a: Range, b: Range) -> Range {
+    match op {
+        BinaryOp::Add => Range { low: a.low + b.low, high: a.high + b.high },
+        BinaryOp::Sub => Range { low: a.low - b.high, high: a.high - b.low },
+        BinaryOp::Mul => Range::corners(a, b, |a, b| a * b),
+        // Rounding down keeps the order, so it may be left out where a real number is divided, and changes a bound by less than 1.
+        BinaryOp::Div if b.low > 0.0 => {
+            let exact = Range::corners(a, b, |a, b| a / b);
+            Range { low: exact.low.floor(), ..exact }
+        }
+        BinaryOp::Rem if b.low > 0.0 => {
+            let small = a.low >= 0.0 && a.high < b.low;
+            // Whole numbers stay at least 1 below the divisor; a real number may come close to it.
+            let most = if is_whole(left) { b.high - 1.0 } else { b.high };
+            if small { a } else { Range { low: 0.0, high: most } }
+        }
+        BinaryOp::Pow if a.low >= 1.0 && b.low >= 0.0 => Range::corners(a, b, f64::powf),
+        BinaryOp::Pow if a.low >= 0.0 => Range::at_least(0.0),
+        _ => Range::ANY,
+    }
+}
+
+/// Whether every number in an expression is an integer.
+fn is_whole(expr: &Expr) -> bool {
+    match expr {
+        Expr::Float(_) | Expr::Call(Func::Ln, _) | Expr::Learn(_) => false,
+        Expr::Call(Func::Floor, _) => true,
+        other => other.operands().into_iter().all(is_whole),
+    }
+}
+
+/// `known` of `expr`, narrowed by the comparisons that a mask makes.
+fn promised(mask: &Expr, expr: &Expr, facts: &Facts<'_>, known: Range) -> Range {
+    let Expr::Binary(op, a, b) = mask else { return known };
+    let (upper, lower) = match op {
+        BinaryOp::And => {
+            let known = promised(a, expr, facts, known);
+            return promised(b, expr, facts, known);
+        }
+        BinaryOp::Lt => (Some(-1.0), None),
+        BinaryOp::Le => (Some(0.0), None),
+        BinaryOp::Gt => (None, Some(1.0)),
+        BinaryOp::Ge => (None, Some(0.0)),
+        BinaryOp::Eq => (Some(0.0), Some(0.0)),
+        _ => return known,
+    };
+    if !is_whole(a) || !is_whole(b) {
+        return known;
+    }
+    // a - b is at most `upper` and at least `lower`.
+    let difference = Range { low: lower.unwrap_or(f64::NEG_INFINITY), high: upper.unwrap_or(f64::INFINITY) };
+    // By itself, and not by the mask again: that would have no end.
+    let plain = Facts { mask: None, ..*facts };
+    let mut found = known;
+    if **a == *expr {
+        found = found.and(operator(BinaryOp::Add, expr, difference, form(b, &plain)));
+    }
+    if **b == *expr {
+        found = found.and(operator(BinaryOp::Sub, expr, form(a, &plain), difference));
+    }
+    if let Some((sign, offset)) = same(expr, a, b) {
+        let signed = if sign { difference } else { difference.negated() };
+        found = found.and(Range { low: signed.low + offset, high: signed.high + offset });
+    }
+    found
+}
+
+/// Where `expr` is `a - b` (or `b - a`, with `false`) plus a constant, as linear terms of the variables: that constant.
+fn same(expr: &Expr, a: &Expr, b: &Expr) -> Option<(bool, f64)> {
+    let (x, y) = (linear(expr)?, linear(a)?.plus(&linear(b)?, -1)?);
+    [(true, 1), (false, -1)].into_iter().find_map(|(sign, by)| {
+        let rest = x.plus(&y, -by)?;
+        (rest.factors == [0; 5]).then_some((sign, rest.constant as f64))
+    })
+}
+
+/// A sum of variables with constant factors.
+#[derive(Clone, Debug)]
+struct Linear {
+    factors: [i64; 5],
+    constant: i64,
+}
+
+impl Linear {
+    fn plus(&self, other: &Self, by: i64) -> Option<Self> {
+        let mut sum = self.clone();
+        for (to, from) in sum.factors.iter_mut().zip(other.factors) {
+            *to = to.checked_add(from.checked_mul(by)?)?;
+        }
+        sum.constant = sum.constant.checked_add(other.constant.checked_mul(by)?)?;
+        Some(sum)
+    }
+}
+
+fn linear(expr: &Expr) -> Option<Linear> {
+    let zero = Linear { factors: [0; 5], constant: 0 };
+    match expr {
+        Expr::Var(var) => {
+            let mut one = zero;
+            one.factors[Var::ALL.iter().position(|v| v == var)?] = 1;
+            Some(one)
+        }
+        Expr::Neg(x) => zero.plus(&linear(x)?, -1),
+        Expr::Binary(BinaryOp::Add, a, b) => linear(a)?.plus(&linear(b)?, 1),
+        Expr::Binary(BinaryOp::Sub, a, b) => linear(a)?.plus(&linear(b)?, -1),
+        other => match eval(other, &super::Env::default()) {
+            // Without variables, it is a constant.
+            Ok(Value::Int(v)) if Var::ALL.iter().all(|var| !other.uses(*var)) => Some(Linear { constant: v, ..zero }),
+            _ => None,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::attr;
+
+    fn expr(text: &str) -> Expr {
+        Expr::try_from(&attr::parse(text).expect("an attribute")).expect("an expression")
+    }
+
+    fn of(bias: &str, mask: &str) -> Result<Vec<Vec<usize>>, (String, bool)> {
+        let mask = expr(mask);
+        let found = sizes(&expr(bias), &Facts { heads: 4, mask: Some(&mask) });
+        found.map_err(|e| (e.index.to_string(), e.negative))
+    }
+
+    #[test]
+    fn heads_hops_windows_and_buckets_have_sizes() {
+        let causal = "le(j, i)";
+        let dilated = "and(and(le(j, i), eq(rem(sub(i, j), pow(3, step)), 0)), lt(div(sub(i, j), pow(3, step)), 3))";
+        let bucket =
+            "add(min(sub(i, j), 16), min(15, floor(div(mul(16.0, log(div(max(sub(i, j), 16), 16.0))), log(8.0)))))";
+        for (bias, mask, expected) in [
+            ("learn(head)", "true", vec![vec![4]]),
+            ("learn(head, div(sub(i, j), pow(3, step)))", dilated, vec![vec![4, 3]]),
+            ("learn(min(sub(i, j), 7))", causal, vec![vec![8]]),
+            ("learn(sub(i, j))", "and(le(j, i), lt(sub(i, j), 5))", vec![vec![5]]),
+            ("learn(sub(j, i))", "and(ge(j, i), le(j, add(i, 2)))", vec![vec![3]]),
+            ("learn(rem(i, 6))", "true", vec![vec![6]]),
+            ("add(learn(head), mul(learn(min(step, 2)), 3))", "true", vec![vec![4], vec![3]]),
+            (&format!("learn(head, {bucket})"), causal, vec![vec![4, 32]]),
+            ("learn(add(min(max(sub(i, j), -3), 3), 3))", "true", vec![vec![7]]),
+        ] {
+            assert_eq!(of(bias, mask), Ok(expected), "{bias}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_bound_is_named() {
+        assert_eq!(of("learn(sub(i, j))", "le(j, i)"), Err(("i - j".to_owned(), false)));
+        assert_eq!(of("learn(min(sub(i, j), 3))", "true"), Err(("min(i - j, 3)".to_owned(), true)));
+        assert_eq!(of("learn(step)", "true"), Err(("step".to_owned(), false)));
+    }
+}

@@ -1,0 +1,196 @@
+//! Between which keys all those lie that a query sees.
+
+use std::ops::Range;
+
+use super::{BinaryOp, Env, Expr, Value, Var, eval};
+
+/// A range that holds every key, of `keys`, for which the mask is true at this query; it may hold others. Comparisons that
+/// are linear in the key narrow it, and `j / w == x`; what else there is does not.
+pub fn reach(mask: &Expr, at: &Env, keys: usize) -> Range<usize> {
+    let found = within(mask, at).and(Span { low: 0, high: i64::try_from(keys).unwrap_or(i64::MAX) - 1 });
+    match (usize::try_from(found.low), usize::try_from(found.high)) {
+        (Ok(low), Ok(high)) if low <= high => low..high + 1,
+        _ => 0..0,
+    }
+}
+
+/// Keys from `low` to `high`; none where that is smaller.
+#[derive(Clone, Copy)]
+struct Span {
+    low: i64,
+    high: i64,
+}
+
+impl Span {
+    const ALL: Self = Self { low: i64::MIN, high: i64::MAX };
+    const NONE: Self = Self { low: i64::MAX, high: i64::MIN };
+
+    fn and(self, other: Self) -> Self {
+        Self { low: self.low.max(other.low), high: self.high.min(other.high) }
+    }
+
+    /// What holds both.
+    fn or(self, other: Self) -> Self {
+        match (self.low > self.high, other.low > other.high) {
+            (true, _) => other,
+            (_, true) => self,
+            _ => Self { low: self.low.min(other.low), high: self.high.max(other.high) },
+        }
+    }
+}
+
+fn within(mask: &Expr, at: &Env) -> Span {
+    if !mask.uses(Var::J) {
+        // What has no value hides the key.
+        return if eval(mask, at) == Ok(Value::Bool(true)) { Span::ALL } else { Span::NONE };
+    }
+    match mask {
+        Expr::Binary(BinaryOp::And, a, b) => within(a, at).and(within(b, at)),
+        Expr::Binary(BinaryOp::Or, a, b) => within(a, at).or(within(b, at)),
+        Expr::Binary(op, a, b) if op.is_boolean() => compared(*op, a, b, at).unwrap_or(Span::ALL),
+        _ => Span::ALL,
+    }
+}
+
+/// The keys for which a comparison holds.
+fn compared(op: BinaryOp, a: &Expr, b: &Expr, at: &Env) -> Option<Span> {
+    if let Some(span) = quotient(op, a, b, at).or_else(|| quotient(mirrored(op), b, a, at)) {
+        return Some(span);
+    }
+    let (a, b) = (line(a, at)?, line(b, at)?);
+    below(op, a.minus(b)?)
+}
+
+/// The same comparison with its sides exchanged.
+fn mirrored(op: BinaryOp) -> BinaryOp {
+    match op {
+        BinaryOp::Lt => BinaryOp::Gt,
+        BinaryOp::Le => BinaryOp::Ge,
+        BinaryOp::Gt => BinaryOp::Lt,
+        BinaryOp::Ge => BinaryOp::Le,
+        other => other,
+    }
+}
+
+/// `x / w op c` for x linear in the key: `w c <= x < w c + w` where it is equal.
+fn quotient(op: BinaryOp, a: &Expr, c: &Expr, at: &Env) -> Option<Span> {
+    let Expr::Binary(BinaryOp::Div, x, w) = a else { return None };
+    if c.uses(Var::J) || w.uses(Var::J) {
+        return None;
+    }
+    let (x, w, c) = (line(x, at)?, whole(w, at).filter(|w| *w > 0)?, whole(c, at)?);
+    let start = |by: i64| c.checked_add(by)?.checked_mul(w).map(|constant| Line { slope: 0, constant });
+    let from = |start: Option<Line>| below(BinaryOp::Ge, x.minus(start?)?);
+    let upto = |start: Option<Line>| below(BinaryOp::Lt, x.minus(start?)?);
+    match op {
+        BinaryOp::Eq => Some(from(start(0))?.and(upto(start(1))?)),
+        BinaryOp::Lt => upto(start(0)),
+        BinaryOp::Le => upto(start(1)),
+        BinaryOp::Gt => from(start(1)),
+        BinaryOp::Ge => from(start(0)),
+        _ => None,
+    }
+}
+
+/// `slope j + constant`.
+#[derive(Clone, Copy)]
+struct Line {
+    slope: i64,
+    constant: i64,
+}
+
+impl Line {
+    fn minus(self, other: Self) -> Option<Self> {
+        Some(Self { slope: self.slope.checked_sub(other.slope)?, constant: self.constant.checked_sub(other.constant)? })
+    }
+}
+
+/// An integer without the key.
+fn whole(expr: &Expr, at: &Env) -> Option<i64> {
+    match eval(expr, at) {
+        Ok(Value::Int(v)) => Some(v),
+        _ => None,
+    }
+}
+
+fn line(expr: &Expr, at: &Env) -> Option<Line> {
+    if !expr.uses(Var::J) {
+        return whole(expr, at).map(|constant| Line { slope: 0, constant });
+    }
+    let zero = Line { slope: 0, constant: 0 };
+    match expr {
+        Expr::Var(Var::J) => Some(Line { slope: 1, constant: 0 }),
+        Expr::Neg(x) => zero.minus(line(x, at)?),
+        Expr::Binary(BinaryOp::Add, a, b) => line(a, at)?.minus(zero.minus(line(b, at)?)?),
+        Expr::Binary(BinaryOp::Sub, a, b) => line(a, at)?.minus(line(b, at)?),
+        Expr::Binary(BinaryOp::Mul, a, b) => {
+            let (by, of) = if a.uses(Var::J) { (whole(b, at)?, line(a, at)?) } else { (whole(a, at)?, line(b, at)?) };
+            Some(Line { slope: of.slope.checked_mul(by)?, constant: of.constant.checked_mul(by)? })
+        }
+        _ => None,
+    }
+}
+
+/// The keys for which `line op 0`.
+fn below(op: BinaryOp, Line { slope, constant }: Line) -> Option<Span> {
+    let (limit, turned) = (constant.checked_neg()?, slope.checked_neg()?);
+    match op {
+        BinaryOp::Lt => Some(at_most(slope, limit.checked_sub(1)?)),
+        BinaryOp::Le => Some(at_most(slope, limit)),
+        BinaryOp::Gt => Some(at_most(turned, constant.checked_sub(1)?)),
+        BinaryOp::Ge => Some(at_most(turned, constant)),
+        BinaryOp::Eq => Some(at_most(slope, limit).and(at_most(turned, constant))),
+        _ => None,
+    }
+}
+
+/// The keys for which `slope j <= limit`.
+fn at_most(slope: i64, limit: i64) -> Span {
+    match slope {
+        0 if limit >= 0 => Span::ALL,
+        0 => Span::NONE,
+        // The Euclidean quotient is the largest j of a positive slope, and the smallest of a negative one.
+        1.. => Span { high: limit.div_euclid(slope), ..Span::ALL },
+        _ => Span { low: limit.checked_div_euclid(slope).unwrap_or(i64::MAX), ..Span::ALL },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::attr;
+
+    #[test]
+    fn ranges_hold_every_key_and_little_more() {
+        // Masks with the most keys that a range may hold besides those that are seen.
+        for (text, more) in [
+            ("le(j, i)", 0),
+            ("gt(j, i)", 0),
+            ("and(le(j, i), lt(sub(i, j), 3))", 0),
+            ("and(le(j, i), eq(div(i, 4), div(j, 4)))", 0),
+            ("eq(div(j, 4), div(i, 4))", 0),
+            ("and(le(mul(2, j), add(i, 1)), ge(mul(3, j), i))", 0),
+            ("or(lt(j, 2), le(j, sub(i, 5)))", 0),
+            ("and(le(j, i), ge(div(j, 3), 2))", 0),
+            ("and(le(j, i), gt(div(j, 3), 1))", 0),
+            ("and(le(j, i), le(div(sub(i, j), 2), 1))", 0),
+            ("eq(j, sub(i, 2))", 0),
+            ("eq(mul(2, j), i)", 1),
+            ("lt(j, length)", 0),
+            ("and(le(j, i), eq(rem(sub(i, j), 3), 0))", 20),
+            ("not(le(j, i))", 20),
+            ("ne(j, i)", 20),
+        ] {
+            let mask = Expr::try_from(&attr::parse(text).expect("an attribute")).expect("an expression");
+            for i in 0..20 {
+                let at = Env { i, length: 20, ..Env::default() };
+                let found = reach(&mask, &at, 20);
+                let sees = |j: usize| eval(&mask, &Env { j: j as i64, ..at }) == Ok(Value::Bool(true));
+                let seen: Vec<usize> = (0..20).filter(|j| sees(*j)).collect();
+                assert!(seen.iter().all(|j| found.contains(j)), "{text} at {i}: {found:?}");
+                let span = seen.first().zip(seen.last()).map_or(0, |(first, last)| last - first + 1);
+                assert!(found.len() <= span + more, "{text} at {i}: {found:?} for {seen:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Biases of attention: fields, the sizes of their learned tables, and their parameters.
+
+use super::MASK;
+use crate::diag::{Diagnostic, Kind, Problems};
+use crate::expr::{BinaryOp, Expr, Facts, Unbounded, Var, sizes};
+use crate::feature::Site;
+use crate::ir::graph::{Misfit, Value};
+use crate::ir::types::{Attr, Attrs, Dim};
+use crate::lower::{Lower, need};
+use crate::schema::{Bounds, Default, Field, FieldKind, word};
+use crate::spec::Block;
+
+/// The expression.
+pub(super) const BIAS: Field = Field {
+    name: "bias",
+    kind: FieldKind::Bias,
+    default: Default::Word("none"),
+    bounds: Bounds::ANY,
+    doc: "number added to the scaled score of query `i` and key `j`; every `learn[...]` in it is a table of learned numbers",
+};
+
+/// How the tables start.
+pub(super) const BIAS_INIT: Field = word(
+    "bias_init",
+    &["normal", "uniform", "zeros"],
+    "normal",
+    "how the learned numbers of the bias start: normal with deviation 0.02, uniform between 0 and 1, or 0",
+);
+
+/// Every index of a learned table must have a bound.
+pub(super) fn check(site: &Site<'_>, problems: &mut Problems) {
+    let (Some(bias), Some(heads)) = (site.block.expr("bias"), site.block.int("heads")) else { return };
+    let Err(Unbounded { index, negative }) = table_sizes(site.block, bias, heads) else { return };
+    let message = format!("the index `{index}` of `learn` has no {} bound", if negative { "lower" } else { "upper" });
+    let cure = if negative {
+        format!("write `max({index}, 0)`, or use a mask that begins with `j <= i and`")
+    } else {
+        format!("write `min({index}, 127)` for a table of 128 numbers, or let the mask say `{index} < 128`")
+    };
+    problems.report(Diagnostic::new(Kind::UnboundedIndex, site.place("bias"), message).help(cure));
+}
+
+/// The sizes of the tables of a bias, by what the mask of the block lets through.
+fn table_sizes(block: &Block, bias: &Expr, heads: usize) -> Result<Vec<Vec<usize>>, Unbounded> {
+    let past = || Expr::Binary(BinaryOp::Le, Box::new(Expr::Var(Var::J)), Box::new(Expr::Var(Var::I)));
+    let past = (block.word(MASK.name) == Some("past")).then(past);
+    sizes(bias, &Facts { heads, mask: block.expr(MASK.name).or(past.as_ref()) })
+}
+
+/// Adds the bias of a block to an attention; gives the parameters that are its tables: `bias`, `bias_2`, ...
+pub(super) fn tables(l: &mut Lower<'_>, block: &Block, heads: usize, attrs: &mut Attrs) -> Result<Vec<Value>, Misfit> {
+    let Some(bias) = block.expr("bias") else { return Ok(vec![]) };
+    attrs.insert("bias", Attr::from(bias));
+    let init = match need(block.word("bias_init"), block, "bias_init")? {
+        "zeros" => "zeros".into(),
+        "uniform" => Attr::call("unit", []),
+        _ => Attr::call("normal", [0.02.into()]),
+    };
+    let sizes = table_sizes(block, bias, heads)
+        .map_err(|e| Misfit(format!("the index `{}` of `{}` has no bound", e.index, block.title())))?;
+    let named = |n: usize| if n == 0 { "bias".to_owned() } else { format!("bias_{}", n + 1) };
+    let table = |(n, sizes): (usize, Vec<usize>)| {
+        l.param(&named(n), sizes.into_iter().map(Dim::Fixed).collect::<Vec<_>>(), init.clone())
+    };
+    sizes.into_iter().enumerate().map(table).collect()
+}

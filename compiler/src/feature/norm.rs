@@ -1,0 +1,28 @@
+//! Layer norm as a layer of its own.
+
+use super::{Feature, Lowering, Slot, nothing_more};
+use crate::schema::{Field, Schema, word};
+
+/// The keyword and its only form.
+pub(super) const SLOT: Slot =
+    Slot { name: "norm", doc: "Layer norm of every token as a layer of its own.", features: &[NORM], planned: &[] };
+
+const NORM: Feature = Feature {
+    schema: Schema {
+        slot: "norm",
+        variant: "",
+        doc: "Layer norm of the state, as at the end of a block of pre-norm layers.",
+        fields: &[],
+        children: &[],
+    },
+    check: nothing_more,
+    lower: Lowering::Layer(|l, _, place| l.norm(place.state, "norm")),
+};
+
+/// Where the norm of a layer with a residual connection stands.
+pub(super) const PLACE: Field = word(
+    "norm",
+    &["pre", "post"],
+    "pre",
+    "`pre`: `x + f(norm x)`; `post`: `norm(x + f(x))`, as the first Transformer had it",
+);

@@ -1,0 +1,265 @@
+//! Attention: the mask and the bias of a node become what the kernel takes.
+//!
+//! Where mask and bias see positions only through their distance, they are evaluated once per distance. Else the bias is evaluated
+//! for every pair of a query and a key.
+
+use rtc_compiler::expr::{Env, EvalError, Expr, Value as Number, eval, flat, reach, slope};
+use rtc_compiler::ir::graph::Value;
+use rtc_compiler::ir::types::Elem;
+
+use super::call::Call;
+use super::mask::{Bias, Rule, mark, place};
+use super::storage::{Buffer, Element, List};
+use super::{Executor, Fault, Memory};
+use crate::kernel::attention::{
+    Attention, MaskKind, MaskRow, Offsets, ProbabilityDropout, ScoreBias, Scores, attention_grad_with, attention_with,
+};
+
+/// No table has this number: nothing is differentiated.
+const NONE: usize = usize::MAX;
+
+/// A bias at a step of the recurrence, with the numbers of its tables.
+struct Scored<'e, T> {
+    bias: &'e Bias,
+    step: i64,
+    tables: &'e [&'e [T]],
+}
+
+/// What depends on the distance alone.
+struct ByDistance<T: Element> {
+    /// Distances that are seen, rising.
+    list: List<isize>,
+    /// From the first to the last: whether it is.
+    seen: List<bool>,
+    /// Biases of every head and distance; empty without a bias.
+    values: Buffer<T>,
+}
+
+impl<T: Element> Scored<'_, T> {
+    fn learned(&self, env: &Env, table: usize, indices: &[Expr]) -> Result<f64, EvalError> {
+        flat(indices, &self.bias.sizes[table], env).map(|at| self.tables[table][at].to_f64())
+    }
+
+    fn value(&self, env: &Env) -> Result<f64, EvalError> {
+        let mut learned = |table: usize, indices: &[Expr]| self.learned(env, table, indices);
+        slope(&self.bias.expr, env, &mut learned, NONE).map(|found| found.value)
+    }
+
+    /// Adds `by` times the derivatives by all learned numbers to `sums`, one table behind the other.
+    fn add_slopes(&self, env: &Env, by: f64, sums: &mut [T]) {
+        let mut start = 0;
+        for table in 0..self.tables.len() {
+            let mut at = None;
+            let mut learned = |n: usize, indices: &[Expr]| {
+                let place = flat(indices, &self.bias.sizes[n], env)?;
+                if n == table {
+                    at = Some(place);
+                }
+                Ok(self.tables[n][place].to_f64())
+            };
+            let found = slope(&self.bias.expr, env, &mut learned, table);
+            if let (Ok(found), Some(at)) = (found, at) {
+                sums[start + at] += T::from_f64(by * found.slope);
+            }
+            start += self.bias.len(table);
+        }
+    }
+
+    /// All numbers of the tables.
+    fn len(&self) -> usize {
+        (0..self.tables.len()).map(|table| self.bias.len(table)).sum()
+    }
+}
+
+/// The variables at a distance: positions count from the nearer one.
+fn apart(distance: isize, step: i64, head: usize) -> Env {
+    let distance = distance as i64;
+    Env { i: distance.max(0), j: (-distance).max(0), step, head: head as i64, ..Env::default() }
+}
+
+impl<T: Element> Executor<T> {
+    /// `attention`.
+    pub(super) fn attention(&mut self, c: &Call<'_>) -> Result<(), Fault> {
+        let mut out = self.fresh(c, 0);
+        let codes = self.codes(c);
+        self.with_attention(c, 3, |m, spec, bias, _| {
+            let inputs = [0, 1, 2].map(|n| m.real(c.operand(n)));
+            let (queries, keys) = (c.axis(0), c.axis(1));
+            let relative = codes.as_ref().map(|codes| codes.relative(codes.shifts().map(|v| m.real(v))));
+            let scores = Scores { bias: *bias, relative };
+            attention_with(spec, &scores, inputs, &queries.offsets, &keys.offsets, &mut out);
+        })?;
+        self.put(c, 0, out);
+        Ok(())
+    }
+
+    /// `attention_grad`.
+    pub(super) fn attention_grad(&mut self, c: &Call<'_>) -> Result<(), Fault> {
+        let [mut dq, mut dk, mut dv] = [0, 1, 2].map(|n| self.fresh(c, n));
+        let arena = self.arena.clone();
+        let (mut sums, mut more) = (arena.filled(0, T::ZERO), None);
+        let codes = self.codes(c);
+        self.with_attention(c, 4, |m, spec, bias, scored| {
+            let inputs = [0, 1, 2, 3].map(|n| m.real(c.operand(n)));
+            let (queries, keys) = (c.axis(0), c.axis(1));
+            let relative = codes.as_ref().map(|codes| codes.relative(codes.shifts().map(|v| m.real(v))));
+            let scores = Scores { bias: *bias, relative };
+            let width = scores.gradients(spec.head_width);
+            let mut partial = arena.take(c.env.rows() * spec.heads * width);
+            let out = [dq.as_mut_slice(), dk.as_mut_slice(), dv.as_mut_slice()];
+            attention_grad_with(spec, &scores, inputs, &queries.offsets, &keys.offsets, out, &mut partial);
+            if width == 0 {
+                return;
+            }
+            let heads = over_rows(&mut partial, spec.heads * width);
+            if let Some(scored) = scored {
+                sums = arena.filled(scored.len(), T::ZERO);
+                gathered(spec, bias, scored, heads, width, &mut sums);
+            }
+            more = codes.as_ref().map(|codes| codes.gradients(spec, heads, width, self));
+        })?;
+        for (n, grad) in [dq, dk, dv].into_iter().enumerate() {
+            self.put(c, n, grad);
+        }
+        let (mut from, mut n) = (0, 3);
+        while from < sums.len() {
+            let len = c.env.extent(c.ty(c.node.results[n]));
+            let table = self.arena.copy(&sums[from..from + len]);
+            self.put(c, n, table);
+            (from, n) = (from + len, n + 1);
+        }
+        for (at, grad) in more.into_iter().flatten().enumerate() {
+            self.put(c, n + at, grad);
+        }
+        Ok(())
+    }
+
+    /// Runs `f` with the attention that the node describes; its step and tables follow the first `fixed` operands.
+    fn with_attention(
+        &self,
+        c: &Call<'_>,
+        fixed: usize,
+        f: impl FnOnce(&Memory<T>, &Attention<'_>, &ScoreBias<'_, T>, Option<&Scored<'_, T>>),
+    ) -> Result<(), Fault> {
+        let heads = c.int("heads");
+        let head_width = c.last(0) / heads;
+        let p = c.float("dropout");
+        let keys = if p > 0.0 { c.env.row_keys(c.int("stream") as u64) } else { self.arena.list([]) };
+        let dropout = (p > 0.0).then_some(ProbabilityDropout { p, row_keys: &keys });
+        let scale = 1.0 / (head_width as f64).sqrt();
+        let with = |mask| Attention { heads, head_width, scale, mask, dropout };
+        let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);
+        let step = c.node.operands.get(fixed).filter(is_step).map_or(0, |v| i64::from(self.memory.index(*v)[0]));
+        let named = if c.word("mask") == "causal" { MaskKind::Causal } else { MaskKind::All };
+        let Some(rule) = self.exprs.get(&c.step.node) else {
+            f(&self.memory, &with(named), &ScoreBias::None, None);
+            return Ok(());
+        };
+        let rule = rule.as_ref().map_err(|e| Fault::Batch(e.clone()))?;
+        let first = rule.bias.as_ref().map_or(c.node.operands.len(), |bias| bias.first);
+        let count = rule.bias.as_ref().map_or(0, |bias| bias.sizes.len());
+        let tables = self.arena.list(c.node.operands[first..first + count].iter().map(|v| self.memory.real(*v)));
+        let scored = rule.bias.as_ref().map(|bias| Scored { bias, step, tables: &tables });
+        if rule.by_distance {
+            let found = self.distances(c, rule, scored.as_ref(), step);
+            let mask = MaskKind::Offsets(Offsets { list: &found.list, seen: &found.seen, few: rule.few });
+            let first = found.list.first().copied().unwrap_or(0);
+            let by_offset = ScoreBias::ByOffset { values: &found.values, first, span: found.seen.len() };
+            let bias = if scored.is_some() { by_offset } else { ScoreBias::None };
+            f(&self.memory, &with(mask), &bias, scored.as_ref());
+            return Ok(());
+        }
+        let marked = rule.expr.as_ref().map(|expr| move |at, seen: &mut [bool]| mark(expr, step, at, seen));
+        let near = rule.expr.as_ref().map(|expr| move |at: MaskRow| reach(expr, &place(at, step), usize::MAX));
+        let both = marked.as_ref().zip(near.as_ref());
+        let mask = both.map_or(named, |(rule, reach)| MaskKind::Within { reach, rule });
+        let Some(scored) = &scored else {
+            f(&self.memory, &with(mask), &ScoreBias::None, None);
+            return Ok(());
+        };
+        // What the mask hides has no bias: its index may lie outside the table.
+        let values = |at: MaskRow, by: T, scores: &mut [T]| {
+            let env = place(at, step);
+            for (j, score) in scores.iter_mut().enumerate() {
+                let found = scored.value(&Env { j: env.j + j as i64, ..env });
+                *score += found.map_or(T::NEG_INFINITY, |value| T::from_f64(value) * by);
+            }
+        };
+        let slopes = |at: MaskRow, by: T, d: &[T], sums: &mut [T]| {
+            let env = place(at, step);
+            for (j, d) in d.iter().enumerate().filter(|(_, d)| **d != T::ZERO) {
+                scored.add_slopes(&Env { j: env.j + j as i64, ..env }, (*d * by).to_f64(), sums);
+            }
+        };
+        let bias = ScoreBias::Dense { rule: &values, grad: &slopes, learned: scored.len() };
+        f(&self.memory, &with(mask), &bias, Some(scored));
+        Ok(())
+    }
+
+    /// Mask and bias at every distance that occurs. A distance whose bias has no value for some head is hidden.
+    fn distances(&self, c: &Call<'_>, rule: &Rule, scored: Option<&Scored<'_, T>>, step: i64) -> ByDistance<T> {
+        let heads = c.int("heads");
+        let longest = |n: usize| {
+            let axis = c.axis(n);
+            (0..c.env.rows()).map(|row| axis.len(row)).max().unwrap_or(0) as isize
+        };
+        let causal = c.word("mask") == "causal";
+        let sees = |distance: isize| match &rule.expr {
+            Some(expr) => eval(expr, &apart(distance, step, 0)) == Ok(Number::Bool(true)),
+            None => !causal || distance >= 0,
+        };
+        let has_bias = |distance| {
+            scored.is_none_or(|scored| (0..heads).all(|head| scored.value(&apart(distance, step, head)).is_ok()))
+        };
+        let all = 1 - longest(1)..longest(0);
+        let list = self.arena.list(all.filter(|distance| sees(*distance) && has_bias(*distance)));
+        let first = list.first().copied().unwrap_or(0);
+        let span = list.last().map_or(0, |last| (last - first + 1) as usize);
+        let mut seen = self.arena.list(std::iter::repeat_n(false, span));
+        let mut values = self.arena.filled(if scored.is_some() { heads * span } else { 0 }, T::ZERO);
+        for distance in &*list {
+            let at = (distance - first) as usize;
+            seen[at] = true;
+            let Some(scored) = scored else { continue };
+            for head in 0..heads {
+                let value = scored.value(&apart(*distance, step, head)).unwrap_or(0.0);
+                values[head * span + at] = T::from_f64(value);
+            }
+        }
+        ByDistance { list, seen, values }
+    }
+}
+
+/// Adds the gradients of all rows, which have `width` numbers each, into those of the first one.
+fn over_rows<T: Element>(partial: &mut [T], width: usize) -> &[T] {
+    let (total, rest) = partial.split_at_mut(width.min(partial.len()));
+    for row in rest.chunks_exact(width) {
+        total.iter_mut().zip(row).for_each(|(sum, x)| *sum += *x);
+    }
+    total
+}
+
+/// The gradients of the tables, from those of every head, which follow one another every `width` numbers.
+fn gathered<T: Element>(
+    spec: &Attention<'_>,
+    bias: &ScoreBias<'_, T>,
+    scored: &Scored<'_, T>,
+    heads: &[T],
+    width: usize,
+    sums: &mut [T],
+) {
+    let (ScoreBias::ByOffset { first, .. }, MaskKind::Offsets(offsets)) = (bias, &spec.mask) else {
+        for part in heads.chunks_exact(width) {
+            sums.iter_mut().zip(part).for_each(|(sum, x)| *sum += *x);
+        }
+        return;
+    };
+    for (head, part) in heads.chunks_exact(width).enumerate() {
+        for distance in offsets.list {
+            let by = part[(distance - first) as usize].to_f64();
+            if by != 0.0 {
+                scored.add_slopes(&apart(*distance, scored.step, head), by, sums);
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! A batch after one, two, three, ... steps of the recurrence whose depth is given, every step computed once.
+
+use rtc_compiler::expr::Expr;
+use rtc_compiler::ir::graph::{MAIN, NodeId};
+use rtc_compiler::ir::ops::Op;
+
+use super::mask::Rule;
+use super::storage::{Element, List};
+use super::value::Val;
+use super::{Executor, Fault, Outputs};
+use crate::batch::Batch;
+use crate::rng::Key;
+
+/// Where a recurrence stopped in the last run.
+#[derive(Debug)]
+pub(super) struct Stepping<T: Element> {
+    /// The recurrence.
+    of: NodeId,
+    /// The steps that it has made.
+    steps: usize,
+    /// What it carries after them; nothing before the first run.
+    carried: Option<List<Val<T>>>,
+}
+
+impl<T: Element> Executor<T> {
+    /// Whether a depth of this plan comes with the examples.
+    pub fn takes_depth(&self) -> bool {
+        self.given().next().is_some()
+    }
+
+    /// The loops whose bound comes with the examples.
+    fn given(&self) -> impl Iterator<Item = NodeId> {
+        let given = |rule: &Result<Rule, String>| matches!(rule, Ok(rule) if rule.expr == Some(Expr::Given));
+        self.exprs.iter().filter(move |(_, rule)| given(rule)).map(|(id, _)| *id)
+    }
+
+    /// The results after 1, 2, ... `most` steps of the recurrence whose depth is given. One that stands alone goes on from the
+    /// step before; where there are several, or one inside another loop, or one that halts, every run begins anew.
+    ///
+    /// # Errors
+    /// As [`Executor::run`].
+    pub fn each_step(&mut self, batch: &Batch, key: Key, most: usize) -> Result<Vec<Outputs<T>>, Fault> {
+        let before = self.depth;
+        self.stepping = self.resumable().map(|of| Stepping { of, steps: 0, carried: None });
+        let after = |steps| {
+            self.depth = Some(steps);
+            self.run(batch, key)
+        };
+        let results = (1..=most).map(after).collect();
+        self.depth = before;
+        self.stepping = None;
+        results
+    }
+
+    /// The recurrence that can go on where it stopped.
+    fn resumable(&self) -> Option<NodeId> {
+        let mut all = self.given();
+        let (one, others) = (all.next()?, all.next());
+        let node = self.plan.graph.node(one);
+        let body = node.body?;
+        let halts = self.plan.regions[body.index()].yields.len() > node.operands.len();
+        let alone = others.is_none() && node.op == Op::Recur && self.plan.graph.nodes(MAIN).contains(&one);
+        (alone && !halts).then_some(one)
+    }
+
+    /// The steps that a recurrence has made and what it carries after them, if it goes on.
+    pub(super) fn resumed(&self, of: Option<NodeId>) -> Option<(usize, List<Val<T>>)> {
+        let stepping = self.stepping.as_ref().filter(|stepping| Some(stepping.of) == of)?;
+        Some((stepping.steps, stepping.carried.clone()?))
+    }
+
+    /// Keeps what a recurrence carries after its last step, if it is one that goes on.
+    pub(super) fn keep_carried(&mut self, of: Option<NodeId>, values: &List<Val<T>>, steps: usize) {
+        if let Some(stepping) = self.stepping.as_mut().filter(|stepping| Some(stepping.of) == of) {
+            (stepping.steps, stepping.carried) = (steps, Some(values.clone()));
+        }
+    }
+}

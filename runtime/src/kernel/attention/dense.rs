@@ -1,0 +1,508 @@
+//! Attention block of queries by block of queries, against all keys that one of them may see.
+//!
+//! The scores of a block stay in cache; with the keys transposed once, all products run over contiguous vectors.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use super::relative::{Sizes, Turned};
+use super::{LANES, Left, MaskKind, MaskRow, Panel, Place, ScoreBias, Scores, Shape, product};
+use crate::kernel::dropout::Keep;
+use crate::kernel::parallel::{Parts, fold_lanes, lane_sum, vectorised};
+use crate::kernel::{Real, Write};
+
+/// Scores of one block of queries, in elements: half of a second-level cache for forward and backward together.
+const SCORES: usize = 1 << 14;
+
+/// Queries of one block at most.
+const ROWS: usize = 64;
+
+/// Memory for one row and head, cut from a thread's scratch.
+struct Scratch<'s, T> {
+    /// Keys of the head, transposed: `[e, keys]`.
+    keys: &'s mut [T],
+    /// Scores, then probabilities, of a block of queries.
+    scores: &'s mut [T],
+    /// Dropout factors of a block; empty without dropout.
+    factors: &'s mut [T],
+    /// Copies of q, k and v with the head width filled up to whole vectors.
+    operands: [&'s mut [T]; 3],
+    /// The output with the head width filled up, or the gradient of q.
+    result: &'s mut [T],
+    /// For positions relative to one another.
+    turned: Option<Turned<'s, T>>,
+    /// For the gradients: values transposed, gradients of the scores, copy of dout, gradients of k and v.
+    backward: [&'s mut [T]; 5],
+}
+
+/// Cuts the first `len` numbers off.
+pub(in crate::kernel) fn cut<'s, T>(rest: &mut &'s mut [T], len: usize) -> &'s mut [T] {
+    let (part, other) = std::mem::take(rest).split_at_mut(len);
+    *rest = other;
+    part
+}
+
+impl Shape<'_> {
+    fn with_scratch<T: Real>(
+        &self,
+        place: Place,
+        (nq, nk): (usize, usize),
+        (relative, backward): (bool, bool),
+        f: impl FnOnce(&mut Scratch<'_, T>, usize),
+    ) {
+        let width = nk.next_multiple_of(LANES);
+        let (queries, keys, turned) = (nq * self.padded, nk * self.padded, self.spec.head_width * width);
+        let (rows, widest) = self.block_sizes(place, (nq, nk));
+        let scores = rows * widest;
+        let factors = if self.spec.dropout.is_some() { scores } else { 0 };
+        let more = if backward { [turned, scores, queries, keys, keys] } else { [0; 5] };
+        let sizes = relative.then(|| Sizes::new(self, (nq, nk), (rows, widest), backward));
+        let also: usize = sizes.iter().flat_map(|sizes| sizes.parts).sum();
+        let total = turned + scores + factors + 2 * queries + 2 * keys + more.iter().sum::<usize>() + also;
+        T::with_scratch(total, |mut rest| {
+            let rest = &mut rest;
+            let mut scratch = Scratch {
+                keys: cut(rest, turned),
+                scores: cut(rest, scores),
+                factors: cut(rest, factors),
+                operands: [queries, keys, keys].map(|len| cut(rest, len)),
+                result: cut(rest, queries),
+                backward: more.map(|len| cut(rest, len)),
+                turned: sizes.map(|sizes| sizes.turned(sizes.parts.map(|len| cut(rest, len)))),
+            };
+            f(&mut scratch, rows);
+        });
+    }
+
+    /// The most queries of a block, and the most keys that one of its blocks can see, in whole vectors.
+    fn block_sizes(&self, place: Place, (nq, nk): (usize, usize)) -> (usize, usize) {
+        let width = nk.next_multiple_of(LANES);
+        let rows = |keys: usize| (SCORES / keys.max(LANES) / 8 * 8).clamp(8, ROWS);
+        let (rows, widest) = match &self.spec.mask {
+            MaskKind::Offsets(offsets) => {
+                let rows = rows(width.min(offsets.seen.len() + ROWS));
+                (rows, width.min((offsets.seen.len() + rows + 2 * LANES).next_multiple_of(LANES)))
+            }
+            MaskKind::Within { reach, .. } => {
+                let keys = |query| within(reach(self.mask_row(place, query, nq)), nk).len();
+                let one = (0..nq).map(keys).max().unwrap_or(0);
+                let rows = rows(width.min(one + ROWS));
+                let blocks = (0..nq).step_by(rows).map(|first| self.block(place, first, rows, nq, nk).columns);
+                (rows, blocks.max().unwrap_or(0))
+            }
+            _ => (rows(width), width),
+        };
+        (rows.min(nq), widest)
+    }
+
+    /// A query of a mask, for all keys.
+    fn mask_row(&self, place: Place, query: usize, queries: usize) -> MaskRow {
+        MaskRow { row: place.row, head: place.head, query, queries, first: 0 }
+    }
+
+    /// Copies the head of `rows` positions from `start` on together, each filled up to whole vectors.
+    ///
+    /// Heads lie a power of two apart: read in place, their lines would fall into few sets of the cache.
+    fn gather<T: Real>(&self, x: &[T], start: usize, copy: &mut [T]) {
+        let width = self.spec.head_width;
+        for (row, copy) in copy.chunks_exact_mut(self.padded).enumerate() {
+            let at = start + row * self.stride;
+            copy_few(&x[at..at + width], &mut copy[..width]);
+            copy[width..].fill(T::ZERO);
+        }
+    }
+
+    /// The inverse of `gather`.
+    ///
+    /// # Safety
+    /// The task owns these parts of `out`.
+    unsafe fn scatter<T: Real>(&self, copy: &[T], out: &Parts<T>, start: usize) {
+        let width = self.spec.head_width;
+        for (row, values) in copy.chunks_exact(self.padded).enumerate() {
+            let at = start + row * self.stride;
+            // SAFETY: the caller's promise.
+            copy_few(&values[..width], unsafe { out.part(at..at + width) });
+        }
+    }
+
+    /// `out[e, padded rows]` = the gathered `x`, transposed, the fill zero.
+    fn transpose<T: Real>(&self, x: &[T], padded_rows: usize, out: &mut [T]) {
+        out.fill(T::ZERO);
+        for (row, x) in x.chunks_exact(self.padded).enumerate() {
+            for (c, &value) in x[..self.spec.head_width].iter().enumerate() {
+                out[c * padded_rows + row] = value;
+            }
+        }
+    }
+
+    /// Sets the scores that no query of the block may use to minus infinity, the fill behind the last key included.
+    fn hide<T: Real>(&self, block: Block, nq: usize, bias: &ScoreBias<'_, T>, scores: &mut [T]) {
+        self.add_bias(block, nq, bias, scores);
+        for (i, scores) in scores.chunks_exact_mut(block.columns.max(1)).enumerate() {
+            let query = block.first + i;
+            let causal = matches!(self.spec.mask, MaskKind::Causal);
+            let seen = if causal { block.keys().min(query + 1) } else { block.keys() };
+            scores[seen..].fill(T::NEG_INFINITY);
+            let at = MaskRow { first: block.from, ..self.mask_row(block.place, query, nq) };
+            match &self.spec.mask {
+                MaskKind::All | MaskKind::Causal => {}
+                MaskKind::Offsets(offsets) => {
+                    for (key, score) in scores[..seen].iter_mut().enumerate() {
+                        *score = if offsets.flag(query, block.from + key) { *score } else { T::NEG_INFINITY };
+                    }
+                }
+                MaskKind::Dense(rule) => flagged(*rule, at, &mut scores[..seen]),
+                MaskKind::Within { reach, rule } => {
+                    let Range { start, end } = reach(at);
+                    let (start, end) =
+                        (start.saturating_sub(at.first).min(seen), end.saturating_sub(at.first).min(seen));
+                    scores[..start].fill(T::NEG_INFINITY);
+                    scores[end.max(start)..seen].fill(T::NEG_INFINITY);
+                    flagged(*rule, MaskRow { first: at.first + start, ..at }, &mut scores[start..end.max(start)]);
+                }
+            }
+        }
+    }
+
+    /// Adds the bias to scores that are not scaled yet.
+    fn add_bias<T: Real>(&self, block: Block, nq: usize, bias: &ScoreBias<'_, T>, scores: &mut [T]) {
+        let inverse = T::from_f64(1.0 / self.spec.scale);
+        for (i, scores) in scores.chunks_exact_mut(block.columns.max(1)).enumerate() {
+            let query = block.first + i;
+            let scores = &mut scores[..block.keys()];
+            match bias {
+                ScoreBias::None => return,
+                ScoreBias::ByOffset { .. } => {
+                    for (key, score) in (block.from..).zip(scores) {
+                        *score += bias.at(block.place.head, query as isize - key as isize) * inverse;
+                    }
+                }
+                ScoreBias::Dense { rule, .. } => {
+                    rule(MaskRow { first: block.from, ..self.mask_row(block.place, query, nq) }, inverse, scores);
+                }
+            }
+        }
+    }
+
+    /// Adds the gradients of the bias to `slopes`, from those of the scores before they were scaled.
+    fn bias_grad<T: Real>(&self, block: Block, nq: usize, bias: &ScoreBias<'_, T>, d_scores: &[T], slopes: &mut [T]) {
+        let inverse = T::from_f64(1.0 / self.spec.scale);
+        for (i, d) in d_scores.chunks_exact(block.columns.max(1)).enumerate() {
+            let query = block.first + i;
+            let d = &d[..block.keys()];
+            match bias {
+                ScoreBias::None => return,
+                ScoreBias::ByOffset { .. } => {
+                    for (key, &d) in (block.from..).zip(d) {
+                        if let Some(at) = bias.index(query as isize - key as isize) {
+                            slopes[at] += d * inverse;
+                        }
+                    }
+                }
+                ScoreBias::Dense { grad, .. } => {
+                    grad(MaskRow { first: block.from, ..self.mask_row(block.place, query, nq) }, inverse, d, slopes);
+                }
+            }
+        }
+    }
+
+    /// The dropout factors of a block of queries; ones if there is no dropout are left out.
+    fn draw<'f, T: Real>(&self, block: Block, factors: &'f mut [T]) -> Option<&'f [T]> {
+        let dropout = self.spec.dropout?;
+        let factors = &mut factors[..block.count * block.columns];
+        let keep = Keep::new(dropout.p);
+        let key = dropout.row_keys[block.place.row].at(block.place.head as u64);
+        for (i, factors) in factors.chunks_exact_mut(block.columns.max(1)).enumerate() {
+            keep.factors(key.at((block.first + i) as u64), block.from, factors);
+        }
+        Some(factors)
+    }
+
+    /// Block of queries from `first` on, of at most `rows`.
+    fn block(&self, place: Place, first: usize, rows: usize, nq: usize, nk: usize) -> Block {
+        let count = rows.min(nq - first);
+        let keys = match &self.spec.mask {
+            MaskKind::All | MaskKind::Dense(_) => 0..nk,
+            MaskKind::Causal => 0..nk.min(first + count),
+            MaskKind::Offsets(offsets) => offsets.reach(first..first + count, nk),
+            MaskKind::Within { reach, .. } => {
+                let each = (first..first + count).map(|query| within(reach(self.mask_row(place, query, nq)), nk));
+                let some = each.filter(|keys| !keys.is_empty());
+                some.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
+            }
+        };
+        // From a whole vector on, so that columns end inside the fill behind the last key.
+        let (from, visible) = (keys.start / LANES * LANES, keys.end);
+        Block { place, first, count, from, visible, columns: (visible - from).next_multiple_of(LANES) }
+    }
+}
+
+/// The part of a range that lies below `end`.
+fn within(range: Range<usize>, end: usize) -> Range<usize> {
+    range.start.min(end)..range.end.min(end)
+}
+
+/// Hides the keys from `at.first` on that the rule hides.
+fn flagged<T: Real>(rule: &(dyn Fn(MaskRow, &mut [bool]) + Sync), at: MaskRow, scores: &mut [T]) {
+    let mut allowed = FLAGS.take();
+    allowed.clear();
+    allowed.resize(scores.len(), true);
+    rule(at, &mut allowed);
+    for (score, &allowed) in scores.iter_mut().zip(&allowed) {
+        *score = if allowed { *score } else { T::NEG_INFINITY };
+    }
+    FLAGS.set(allowed);
+}
+
+/// A block of queries of one row and head.
+#[derive(Clone, Copy)]
+pub(super) struct Block {
+    place: Place,
+    /// The first query.
+    pub(super) first: usize,
+    /// Number of queries.
+    pub(super) count: usize,
+    /// The first key of the scores, and the end of those that any query sees.
+    pub(super) from: usize,
+    visible: usize,
+    /// The keys from one to the other, filled up to whole vectors: the width of the scores.
+    pub(super) columns: usize,
+}
+
+impl Block {
+    /// Keys that any query may see.
+    fn keys(&self) -> usize {
+        self.visible - self.from
+    }
+}
+
+thread_local! {
+    /// Flags of one query of a dense mask.
+    static FLAGS: RefCell<Vec<bool>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Copies a few numbers, vector by vector: a call for so few costs more than the copy.
+#[inline(always)]
+fn copy_few<T: Real>(from: &[T], to: &mut [T]) {
+    let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<LANES>(), to.as_chunks_mut::<LANES>());
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    to_rest.iter_mut().zip(from_rest).for_each(|(to, from)| *to = *from);
+}
+
+/// Turns every row of scores into probabilities, `softmax(scale score)`, times the factors; all 0 where all scores are minus
+/// infinity.
+///
+/// Four sweeps over the rows and not one: the folds of a row are long chains, which then overlap with one another.
+#[inline(never)]
+pub(in crate::kernel) fn softmax<T: Real>(scores: &mut [T], columns: usize, scale: T, factors: Option<&[T]>) {
+    for (n, scores) in scores.chunks_mut((ROWS * columns).max(1)).enumerate() {
+        let mut largest = [T::ZERO; ROWS];
+        let mut inverse = [T::ZERO; ROWS];
+        vectorised(
+            #[inline(always)]
+            || {
+                for (row, largest) in scores.chunks_exact(columns).zip(&mut largest) {
+                    *largest = lane_max(row);
+                }
+                for (row, &largest) in scores.chunks_exact_mut(columns).zip(&largest) {
+                    // Without any key, 0 in place of the largest score makes every exponential 0.
+                    let shift = if largest == T::NEG_INFINITY { T::ZERO } else { largest };
+                    for score in row {
+                        *score = ((*score - shift) * scale).exp_below_one();
+                    }
+                }
+                for (row, inverse) in scores.chunks_exact(columns).zip(&mut inverse) {
+                    let sum = lane_sum(
+                        row,
+                        row,
+                        #[inline(always)]
+                        |p, _| p,
+                    );
+                    *inverse = if sum == T::ZERO { T::ZERO } else { T::ONE / sum };
+                }
+                let Some(factors) = factors else {
+                    for (row, &inverse) in scores.chunks_exact_mut(columns).zip(&inverse) {
+                        row.iter_mut().for_each(|p| *p *= inverse);
+                    }
+                    return;
+                };
+                let factors = factors[n * ROWS * columns..].chunks_exact(columns);
+                for ((row, &inverse), factors) in scores.chunks_exact_mut(columns).zip(&inverse).zip(factors) {
+                    row.iter_mut().zip(factors).for_each(|(p, &f)| *p = *p * inverse * f);
+                }
+            },
+        );
+    }
+}
+
+/// The largest of whole vectors of numbers.
+#[inline(always)]
+fn lane_max<T: Real>(x: &[T]) -> T {
+    let mut lanes = [T::NEG_INFINITY; LANES];
+    for x in x.as_chunks::<LANES>().0 {
+        for l in 0..LANES {
+            lanes[l] = x[l].or_larger(lanes[l]);
+        }
+    }
+    fold_lanes(
+        lanes,
+        #[inline(always)]
+        |a, b| a.or_larger(b),
+    )
+}
+
+/// One row and head of the forward pass.
+///
+/// # Safety
+/// The task owns the head's part of `out`.
+pub(super) unsafe fn forward<T: Real>(
+    shape: &Shape<'_>,
+    add: &Scores<'_, T>,
+    place: Place,
+    (nq, nk): (usize, usize),
+    [q, k, v]: [&[T]; 3],
+    out: &Parts<'_, T>,
+) {
+    let (q_start, k_start) = (shape.query_start(place), shape.key_start(place));
+    let (e, padded) = (shape.spec.head_width, shape.padded);
+    let width = nk.next_multiple_of(LANES);
+    let scale = T::from_f64(shape.spec.scale);
+    shape.with_scratch(place, (nq, nk), (add.relative.is_some(), false), |scratch, rows| {
+        let Scratch { keys, scores, factors, operands: [q_copy, k_copy, v_copy], result: sums, turned, .. } = scratch;
+        shape.gather(q, q_start, q_copy);
+        shape.gather(k, k_start, k_copy);
+        shape.gather(v, k_start, v_copy);
+        shape.transpose(k_copy, width, keys);
+        let mut relative = add.relative.as_ref().zip(turned.as_mut());
+        if let Some((r, turned)) = &mut relative {
+            turned.start(shape, r, place, q_copy);
+        }
+        for first in (0..nq).step_by(rows.max(1)) {
+            let block = shape.block(place, first, rows, nq, nk);
+            let Block { count, columns, from, .. } = block;
+            let scores = &mut scores[..count * columns];
+            let queries = Left::new(&q_copy[first * padded..], padded, 1);
+            product(scores, columns, queries, Panel::new(&keys[from..], width), count, e, columns, Write::Replace);
+            if let Some((_, turned)) = &mut relative {
+                turned.add(shape, block, scores);
+            }
+            shape.hide(block, nq, &add.bias, scores);
+            softmax(scores, columns, scale, shape.draw(block, factors));
+            let (along, values) = (Left::new(scores, columns, 1), Panel::new(&v_copy[from * padded..], padded));
+            let sums = &mut sums[first * padded..];
+            product(sums, padded, along, values, count, block.keys(), padded, Write::Replace);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { shape.scatter(sums, out, q_start) };
+    });
+}
+
+/// One row and head of the backward pass. With P the probabilities, F the dropout factors and D = F (dout v^T):
+/// dv = (P F)^T dout, dS = scale P (D - sum(P D)), dq = dS k, dk = dS^T q. The gradients of what is added to the scores go
+/// into `slopes`, those of the bias first.
+///
+/// # Safety
+/// The task owns the head's part of `grads`.
+pub(super) unsafe fn backward<T: Real>(
+    shape: &Shape<'_>,
+    add: &Scores<'_, T>,
+    place: Place,
+    (nq, nk): (usize, usize),
+    inputs: [&[T]; 4],
+    grads: &[Parts<'_, T>; 3],
+    slopes: &mut [T],
+) {
+    let (q_start, k_start) = (shape.query_start(place), shape.key_start(place));
+    let (e, padded) = (shape.spec.head_width, shape.padded);
+    let width = nk.next_multiple_of(LANES);
+    let scale = T::from_f64(shape.spec.scale);
+    let (slopes, more_slopes) = slopes.split_at_mut(add.bias.gradients());
+    shape.with_scratch(place, (nq, nk), (add.relative.is_some(), true), |scratch, rows| {
+        let Scratch { keys, scores, factors, operands: [q, k, v], result: dq, backward, turned } = scratch;
+        let [values, d_scores, dout, dk, dv] = backward;
+        for ((x, start), copy) in
+            inputs.into_iter().zip([q_start, k_start, k_start, q_start]).zip([&mut *q, &mut *k, &mut *v, &mut *dout])
+        {
+            shape.gather(x, start, copy);
+        }
+        shape.transpose(k, width, keys);
+        shape.transpose(v, width, values);
+        dk.fill(T::ZERO);
+        dv.fill(T::ZERO);
+        let mut relative = add.relative.as_ref().zip(turned.as_mut());
+        if let Some((r, turned)) = &mut relative {
+            turned.start(shape, r, place, q);
+        }
+        for first in (0..nq).step_by(rows.max(1)) {
+            let block = shape.block(place, first, rows, nq, nk);
+            let Block { count, columns, from, .. } = block;
+            let (seen, at, behind) = (block.keys(), first * padded, from * padded);
+            let (scores, d_scores) = (&mut scores[..count * columns], &mut d_scores[..count * columns]);
+            let queries = Left::new(&q[at..], padded, 1);
+            product(scores, columns, queries, Panel::new(&keys[from..], width), count, e, columns, Write::Replace);
+            if let Some((_, turned)) = &mut relative {
+                turned.add(shape, block, scores);
+            }
+            let upstream = Left::new(&dout[at..], padded, 1);
+            product(d_scores, columns, upstream, Panel::new(&values[from..], width), count, e, columns, Write::Replace);
+            shape.hide(block, nq, &add.bias, scores);
+            softmax(scores, columns, scale, None);
+            softmax_grad(scores, d_scores, columns, scale, shape.draw(block, factors));
+            let across = Left::new(scores, 1, columns);
+            let upstream = Panel::new(&dout[at..], padded);
+            product(&mut dv[behind..], padded, across, upstream, seen, count, padded, Write::Add);
+            let along = Left::new(d_scores, columns, 1);
+            let own = Panel::new(&k[behind..], padded);
+            product(&mut dq[at..], padded, along, own, count, seen, padded, Write::Replace);
+            shape.bias_grad(block, nq, &add.bias, d_scores, slopes);
+            let across = Left::new(d_scores, 1, columns);
+            product(&mut dk[behind..], padded, across, Panel::new(&q[at..], padded), seen, count, padded, Write::Add);
+            if let Some((r, turned)) = &mut relative {
+                turned.back(shape, r, block, d_scores, &mut dq[at..], more_slopes);
+            }
+        }
+        if let Some((r, turned)) = &relative {
+            turned.finish(shape, r, more_slopes);
+        }
+        for ((grad, start), sums) in grads.iter().zip([q_start, k_start, k_start]).zip([dq, dk, dv]) {
+            // SAFETY: the caller's promise.
+            unsafe { shape.scatter(sums, grad, start) };
+        }
+    });
+}
+
+/// Turns the gradients `d` of the probabilities `p` times the factors into those of the scores: with `g` the gradients
+/// times the factors, `scale p (g - sum(p g))` per row. Then `p` takes the factors, too.
+#[inline(never)]
+pub(in crate::kernel) fn softmax_grad<T: Real>(
+    p: &mut [T],
+    d: &mut [T],
+    columns: usize,
+    scale: T,
+    factors: Option<&[T]>,
+) {
+    let columns = columns.max(1);
+    vectorised(
+        #[inline(always)]
+        || {
+            for (n, (p, d)) in p.chunks_exact_mut(columns).zip(d.chunks_exact_mut(columns)).enumerate() {
+                let factors = factors.map(|factors| &factors[n * columns..(n + 1) * columns]);
+                if let Some(factors) = factors {
+                    d.iter_mut().zip(factors).for_each(|(d, &f)| *d *= f);
+                }
+                let mean = lane_sum(
+                    p,
+                    d,
+                    #[inline(always)]
+                    |p, d| p * d,
+                );
+                for (d, &p) in d.iter_mut().zip(&*p) {
+                    *d = p * (*d - mean) * scale;
+                }
+                if let Some(factors) = factors {
+                    p.iter_mut().zip(factors).for_each(|(p, &f)| *p *= f);
+                }
+            }
+        },
+    );
+}

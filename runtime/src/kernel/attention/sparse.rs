@@ -1,0 +1,220 @@
+//! Attention where a query sees few keys, at known distances: time and memory grow with their number, not with the length.
+
+use super::{Offsets, Place, ScoreBias, Shape};
+use crate::kernel::Real;
+use crate::kernel::dropout::Keep;
+use crate::kernel::parallel::{Parts, vectorised};
+
+impl<'a> Offsets<'a> {
+    /// The distances that occur in a row of so many queries and keys.
+    fn within(&self, (nq, nk): (usize, usize)) -> &'a [isize] {
+        let from = self.list.partition_point(|d| *d <= -(nk as isize));
+        let to = self.list.partition_point(|d| *d < nq as isize);
+        &self.list[from..to.max(from)]
+    }
+}
+
+/// What one query sees: for each key its position, score, and later its probability.
+struct Seen<'s, T> {
+    distances: &'s [isize],
+    scores: &'s mut [T],
+    slopes: &'s mut [T],
+}
+
+/// One row and head, key by key.
+struct Head<'h, 'a, T> {
+    shape: &'h Shape<'a>,
+    bias: &'h ScoreBias<'a, T>,
+    place: Place,
+    distances: &'a [isize],
+    keys: usize,
+    starts: (usize, usize),
+    scale: T,
+}
+
+impl<'h, 'a, T: Real> Head<'h, 'a, T> {
+    fn new(
+        shape: &'h Shape<'a>,
+        bias: &'h ScoreBias<'a, T>,
+        place: Place,
+        extent: (usize, usize),
+        offsets: &Offsets<'a>,
+    ) -> Self {
+        Self {
+            shape,
+            bias,
+            place,
+            distances: offsets.within(extent),
+            keys: extent.1,
+            starts: (shape.query_start(place), shape.key_start(place)),
+            scale: T::from_f64(shape.spec.scale),
+        }
+    }
+
+    /// The distances at which this query has a key.
+    fn seen(&self, query: usize) -> &'a [isize] {
+        let q = query as isize;
+        let from = self.distances.partition_point(|d| q - *d >= self.keys as isize);
+        let to = self.distances.partition_point(|d| *d <= q);
+        &self.distances[from..to.max(from)]
+    }
+
+    /// Elements of the head at a query, and at the key at a distance before it.
+    fn query(&self, query: usize) -> std::ops::Range<usize> {
+        let at = self.starts.0 + query * self.shape.stride;
+        at..at + self.shape.spec.head_width
+    }
+
+    fn key(&self, query: usize, distance: isize) -> std::ops::Range<usize> {
+        let key = (query as isize - distance) as usize;
+        let at = self.starts.1 + key * self.shape.stride;
+        at..at + self.shape.spec.head_width
+    }
+
+    /// Turns the scores of a query into probabilities; all 0 where it sees nothing.
+    fn softmax(&self, query: usize, q: &[T], k: &[T], seen: &mut Seen<'_, T>) {
+        let own = &q[self.query(query)];
+        let mut largest = T::NEG_INFINITY;
+        for (score, &distance) in seen.scores.iter_mut().zip(seen.distances) {
+            *score = dot(own, &k[self.key(query, distance)]) * self.scale + self.bias.at(self.place.head, distance);
+            largest = score.or_larger(largest);
+        }
+        let mut sum = T::ZERO;
+        for score in seen.scores.iter_mut() {
+            *score = (*score - largest).exp_below_one();
+            sum += *score;
+        }
+        let inverse = if sum == T::ZERO { T::ZERO } else { T::ONE / sum };
+        seen.scores.iter_mut().for_each(|p| *p *= inverse);
+    }
+
+    /// The dropout factor of a key: the same as in the dense way.
+    fn factor(&self, query: usize, distance: isize) -> T {
+        let Some(dropout) = self.shape.spec.dropout else { return T::ONE };
+        let key = dropout.row_keys[self.place.row].at(self.place.head as u64).at(query as u64);
+        let at = (query as isize - distance) as usize;
+        let mut factors = [T::ZERO; 4];
+        Keep::new(dropout.p).factors(key, at / 4 * 4, &mut factors);
+        factors[at % 4]
+    }
+}
+
+/// The scalar product of two short vectors.
+#[inline(always)]
+fn dot<T: Real>(a: &[T], b: &[T]) -> T {
+    let mut lanes = [T::ZERO; 8];
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    for (a, b) in a.iter().zip(b) {
+        for l in 0..8 {
+            lanes[l] = a[l].mul_add(b[l], lanes[l]);
+        }
+    }
+    let mut sum = T::ZERO;
+    for (&a, &b) in a_rest.iter().zip(b_rest) {
+        sum = a.mul_add(b, sum);
+    }
+    lanes.into_iter().fold(sum, |sum, lane| sum + lane)
+}
+
+/// `y += by x`.
+#[inline(always)]
+fn add_scaled<T: Real>(y: &mut [T], by: T, x: &[T]) {
+    for (y, &x) in y.iter_mut().zip(x) {
+        *y = by.mul_add(x, *y);
+    }
+}
+
+/// The forward pass of one row and head.
+///
+/// # Safety
+/// The task owns the head's part of `out`.
+pub(super) unsafe fn forward<T: Real>(
+    shape: &Shape<'_>,
+    bias: &ScoreBias<'_, T>,
+    offsets: &Offsets<'_>,
+    place: Place,
+    extent: (usize, usize),
+    [q, k, v]: [&[T]; 3],
+    out: &Parts<'_, T>,
+) {
+    let head = Head::new(shape, bias, place, extent, offsets);
+    T::with_scratch(head.distances.len(), |scratch| {
+        vectorised(
+            #[inline(always)]
+            || {
+                for query in 0..extent.0 {
+                    let distances = head.seen(query);
+                    let scores = &mut scratch[..distances.len()];
+                    let mut seen = Seen { distances, scores, slopes: &mut [] };
+                    head.softmax(query, q, k, &mut seen);
+                    // SAFETY: the caller's promise.
+                    let y = unsafe { out.part(head.query(query)) };
+                    y.fill(T::ZERO);
+                    for (&p, &distance) in seen.scores.iter().zip(distances) {
+                        add_scaled(y, p * head.factor(query, distance), &v[head.key(query, distance)]);
+                    }
+                }
+            },
+        );
+    });
+}
+
+/// The gradients of one row and head; `slopes` takes those of the bias, distance by distance.
+///
+/// # Safety
+/// The task owns the head's part of `grads`, and all of `slopes`.
+pub(super) unsafe fn backward<T: Real>(
+    shape: &Shape<'_>,
+    bias: &ScoreBias<'_, T>,
+    offsets: &Offsets<'_>,
+    place: Place,
+    extent: (usize, usize),
+    [q, k, v, dout]: [&[T]; 4],
+    [dq, dk, dv]: &[Parts<'_, T>; 3],
+    slopes: &mut [T],
+) {
+    let head = Head::new(shape, bias, place, extent, offsets);
+    for key in 0..extent.1 {
+        let at = head.starts.1 + key * shape.stride;
+        for grad in [dk, dv] {
+            // SAFETY: the caller's promise.
+            unsafe { grad.part(at..at + shape.spec.head_width) }.fill(T::ZERO);
+        }
+    }
+    let most = head.distances.len();
+    T::with_scratch(2 * most, |scratch| {
+        let (scores, d_scores) = scratch.split_at_mut(most);
+        vectorised(
+            #[inline(always)]
+            || {
+                for query in 0..extent.0 {
+                    let distances = head.seen(query);
+                    let count = distances.len();
+                    let mut seen = Seen { distances, scores: &mut scores[..count], slopes: &mut d_scores[..count] };
+                    head.softmax(query, q, k, &mut seen);
+                    let (own, dy) = (&q[head.query(query)], &dout[head.query(query)]);
+                    let mut mean = T::ZERO;
+                    for ((d, &p), &distance) in seen.slopes.iter_mut().zip(&*seen.scores).zip(distances) {
+                        *d = dot(dy, &v[head.key(query, distance)]) * head.factor(query, distance);
+                        mean = p.mul_add(*d, mean);
+                    }
+                    // SAFETY: the caller's promise.
+                    let dq = unsafe { dq.part(head.query(query)) };
+                    dq.fill(T::ZERO);
+                    for ((d, &p), &distance) in seen.slopes.iter_mut().zip(&*seen.scores).zip(distances) {
+                        let slope = p * (*d - mean);
+                        if let Some(sum) = bias.index(distance).and_then(|at| slopes.get_mut(at)) {
+                            *sum += slope;
+                        }
+                        let (slope, at) = (slope * head.scale, head.key(query, distance));
+                        add_scaled(dq, slope, &k[at.clone()]);
+                        // SAFETY: the caller's promise; no other reference to these parts is live.
+                        let (dk, dv) = unsafe { (dk.part(at.clone()), dv.part(at)) };
+                        add_scaled(dk, slope, own);
+                        add_scaled(dv, p * head.factor(query, distance), dy);
+                    }
+                }
+            },
+        );
+    });
+}

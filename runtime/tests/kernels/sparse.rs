@@ -1,0 +1,81 @@
+//! Attention to few keys at known distances: the same numbers as with a dense mask, forward and backward.
+
+use rtc_runtime::kernel::attention::{
+    Attention, MaskKind, MaskRow, Offsets, ProbabilityDropout, ScoreBias, Scores, attention_grad_with, attention_with,
+};
+use rtc_runtime::rng::Key;
+
+use crate::support::{close, numbers, offsets};
+
+/// Output, gradients of queries, keys and values, and those of the bias summed over the rows.
+fn run(spec: &Attention<'_>, bias: ScoreBias<'_, f64>, lengths: &[usize]) -> Vec<Vec<f64>> {
+    let scores = Scores { bias, relative: None };
+    let at = offsets(lengths);
+    let len = at[lengths.len()] * spec.heads * spec.head_width;
+    let [q, k, v, dout] = ["q", "k", "v", "dout"].map(|name| numbers(name, len));
+    let [mut out, mut dq, mut dk, mut dv] = [0; 4].map(|_| vec![7.0; len]);
+    attention_with(spec, &scores, [&q, &k, &v], &at, &at, &mut out);
+    let width = spec.heads * scores.gradients(spec.head_width);
+    let mut partial = vec![7.0; lengths.len() * width];
+    attention_grad_with(spec, &scores, [&q, &k, &v, &dout], &at, &at, [&mut dq, &mut dk, &mut dv], &mut partial);
+    let mut slopes = vec![0.0; width];
+    for part in partial.chunks(width.max(1)) {
+        slopes.iter_mut().zip(part).for_each(|(sum, x)| *sum += x);
+    }
+    vec![out, dq, dk, dv, slopes]
+}
+
+#[test]
+fn random_distances_give_what_a_dense_mask_gives() {
+    let lengths = [1, 40, 9, 33];
+    let keys: Vec<Key> = (0..lengths.len() as u64).map(|row| Key::new(3).at(row)).collect();
+    for case in 0..24_u64 {
+        let draws = Key::new(11).at(case);
+        let mut list: Vec<isize> =
+            (0..6).map(|n| draws.below(n, 40) as isize - if case % 3 == 0 { 20 } else { 0 }).collect();
+        list.sort_unstable();
+        list.dedup();
+        let first = list[0];
+        let span = (list[list.len() - 1] - first + 1) as usize;
+        let seen: Vec<bool> = (0..span).map(|n| list.contains(&(first + n as isize))).collect();
+        let values = numbers("bias", 2 * span);
+        let dropout = (case % 2 == 0).then_some(ProbabilityDropout { p: 0.3, row_keys: &keys });
+        let with = |mask| Attention { heads: 2, head_width: 11, scale: 0.3, mask, dropout };
+        let sees = |at: MaskRow, flags: &mut [bool]| {
+            for (key, flag) in (at.first..).zip(flags) {
+                *flag = list.contains(&(at.query as isize - key as isize));
+            }
+        };
+        let [few, blocks] = [true, false].map(|few| with(MaskKind::Offsets(Offsets { list: &list, seen: &seen, few })));
+        let dense = with(MaskKind::Dense(&sees));
+        let reach = |at: MaskRow| {
+            let inside = |key: isize| usize::try_from(key).unwrap_or(0);
+            inside(at.query as isize - list[list.len() - 1])..inside(at.query as isize - first + 1)
+        };
+        let within = with(MaskKind::Within { reach: &reach, rule: &sees });
+        let bias = ScoreBias::ByOffset { values: &values, first, span };
+        for bias in [ScoreBias::None, bias] {
+            let expected = run(&dense, bias, &lengths);
+            for (got, expected) in run(&few, bias, &lengths).iter().zip(&expected) {
+                close(got, expected, 1e-11);
+            }
+            // Keys that nobody sees leave no trace at all.
+            assert_eq!(run(&blocks, bias, &lengths), expected);
+            assert_eq!(run(&within, bias, &lengths), expected);
+        }
+    }
+}
+
+#[test]
+fn where_no_key_is_seen_everything_is_zero() {
+    let none = Attention {
+        heads: 1,
+        head_width: 4,
+        scale: 0.5,
+        mask: MaskKind::Offsets(Offsets { list: &[], seen: &[], few: true }),
+        dropout: None,
+    };
+    for part in run(&none, ScoreBias::None, &[5, 2]) {
+        assert!(part.iter().all(|x| *x == 0.0));
+    }
+}
