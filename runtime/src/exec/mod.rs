@@ -122,6 +122,31 @@ pub struct Unit {
     pub survival: Vec<f64>,
 }
 
+/// What a beam search made of one row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Grown {
+    /// The slot of the spec.
+    pub label: String,
+    /// The row, by its index in the batch.
+    pub row: usize,
+    /// Its leaves: the positions of the row, START and END among them where the model has them.
+    pub length: usize,
+    /// Its beams, the heaviest first.
+    pub beams: Vec<Beam>,
+}
+
+/// One tree of a beam search.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Beam {
+    /// The sum of the logarithms of the probabilities of its choices, in nats.
+    pub score: f64,
+    /// What its root weighs in the output.
+    pub weight: f64,
+    /// First leaf and number of leaves of everything that was joined, parts before the whole. Of a softened beam it is the
+    /// tree that counts most in it.
+    pub spans: Vec<(usize, usize)>,
+}
+
 /// Runs one plan.
 #[derive(Debug)]
 pub struct Executor<T: Element> {
@@ -156,6 +181,8 @@ pub struct Executor<T: Element> {
     pub check_finite: bool,
     /// When set, the runs of halting recurrences are recorded here, in the order in which they end.
     pub watched: Option<Vec<Watched>>,
+    /// When set, the trees of beam searches over whole rows are recorded here.
+    pub grown: Option<Vec<Grown>>,
     /// When set, what runs do is counted here.
     pub counted: Option<Counted>,
 }
@@ -211,6 +238,7 @@ impl<T: Element> Executor<T> {
             inference: Inference::default(),
             check_finite: false,
             watched: None,
+            grown: None,
             counted: None,
             plan,
         }
