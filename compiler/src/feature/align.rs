@@ -13,17 +13,24 @@ pub(super) const SLOT: Slot = Slot {
     planned: &[],
 };
 
-const KEEP_BEST: Field =
-    word("keep_best", &["true", "false"], "true", "whether the first slot of every chunk gets its best beam without a draw");
+const FIRST: Field = word(
+    "first",
+    &["best", "drawn"],
+    "best",
+    "what the first slot of a chunk gets: its best beam, or a draw like the others",
+);
 
 const SAMPLED: Feature = align(
     "sampled",
     "Every chunk fills its slots with draws from its beams, with replacement, in proportion to what their scores say.",
-    &[KEEP_BEST],
+    &[FIRST],
 );
-const UNIFORM: Feature = align("uniform", "Every chunk fills its slots with draws that are as likely for every beam.", &[KEEP_BEST]);
-const STRING: Feature = align("string", "The beams of a rank belong together; a rank that a chunk does not have ends.", &[]);
-const NONE: Feature = align("none", "None: every chunk gives the mean of its roots, as a search does that stands alone.", &[]);
+const UNIFORM: Feature =
+    align("uniform", "Every chunk fills its slots with draws that are as likely for every beam.", &[FIRST]);
+const STRING: Feature =
+    align("string", "The beams of a rank belong together; a rank that a chunk does not have ends.", &[]);
+const NONE: Feature =
+    align("none", "None: every chunk gives the mean of its roots, as a search does that stands alone.", &[]);
 
 const fn align(variant: &'static str, doc: &'static str, fields: &'static [Field]) -> Feature {
     Feature { schema: Schema { slot: "align", variant, doc, fields, children: &[] }, check, lower: Lowering::Setting }
@@ -35,8 +42,12 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
         return;
     }
     problems.report(
-        Diagnostic::new(Kind::AlignNeedsBeams, site.block.span, format!("`{}` has no beams to bring together", site.block.title()))
-            .label("only a `recurse beam` that stands alone in the fold, with no `leaf` of its own, hands on its beams")
-            .help("take it out, or what stands beside the search"),
+        Diagnostic::new(
+            Kind::AlignNeedsBeams,
+            site.block.span,
+            format!("`{}` has no beams to bring together", site.block.title()),
+        )
+        .label("only a `recurse beam` that stands alone in the fold, with no `leaf` of its own, hands on its beams")
+        .help("take it out, or what stands beside the search"),
     );
 }

@@ -22,7 +22,12 @@ const MLP: Feature = Feature {
         slot: "score",
         variant: "mlp",
         doc: "A two-layer network on the first channels of the two nodes; only what is chosen is joined.",
-        fields: &[int("slice", Default::Int(64), SIZE, "channels of each node that it reads, and its width; all if there are fewer")],
+        fields: &[int(
+            "slice",
+            Default::Int(64),
+            SIZE,
+            "channels of each node that it reads, and its width; all if there are fewer",
+        )],
         children: &[],
     },
     check: nothing_more,

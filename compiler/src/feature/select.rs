@@ -51,8 +51,12 @@ fn check_soft(site: &Site<'_>, problems: &mut Problems) {
         return;
     }
     problems.report(
-        Diagnostic::new(Kind::SoftNeedsParents, site.block.span, "`select one_soft` mixes what all pairs are joined to")
-            .note(score.span, "this joins only what is chosen")
-            .help("use `score parent`, or `select top_k`"),
+        Diagnostic::new(
+            Kind::SoftNeedsParents,
+            site.block.span,
+            "`select one_soft` mixes what all pairs are joined to",
+        )
+        .note(score.span, "this joins only what is chosen")
+        .help("use `score parent`, or `select top_k`"),
     );
 }

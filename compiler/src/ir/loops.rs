@@ -51,7 +51,9 @@ pub fn layout(graph: &Graph, node: NodeId) -> Layout {
             Layout { carried: operands, step: 1, go, ..Layout::default() }
         }
         // The carried value of a fold changes its type: nodes go in, a vector comes out.
-        Op::Fold | Op::Part => Layout { carried: 1.min(operands), given: yields.saturating_sub(1), ..Layout::default() },
+        Op::Fold | Op::Part => {
+            Layout { carried: 1.min(operands), given: yields.saturating_sub(1), ..Layout::default() }
+        }
         Op::Beam => {
             Layout { carried: 1.min(operands), given: yields.saturating_sub(2), step: 1, go: 1, ..Layout::default() }
         }
@@ -64,7 +66,8 @@ pub fn layout(graph: &Graph, node: NodeId) -> Layout {
             let (carried, sliced) = (count(graph, node, "carried"), count(graph, node, "outputs"));
             // Of a beam, the cotangent of the score comes besides, and that of the scored pair goes.
             let pair = usize::from(n.attrs.contains_key("beams"));
-            let (given, saved) = (yields.saturating_sub(carried + pair), params.saturating_sub(carried + sliced + pair));
+            let (given, saved) =
+                (yields.saturating_sub(carried + pair), params.saturating_sub(carried + sliced + pair));
             Layout { tape: 1, carried, sliced, given, saved, step: pair, go: pair }
         }
     }

@@ -240,7 +240,14 @@ impl Differentiator<'_> {
 
     /// Differentiates a beam search: besides what a fold has, the body gets the cotangent of the score of a pair, as its last
     /// parameter, and yields the cotangent of the pair, as its last value.
-    fn unwind_beam(&mut self, id: NodeId, node: &Node, dy: &[Option<Value>], place: Place, cotangents: &mut Cotangents) {
+    fn unwind_beam(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        dy: &[Option<Value>],
+        place: Place,
+        cotangents: &mut Cotangents,
+    ) {
         let Some(body) = node.body else { return };
         let parts = layout(self.graph, id);
         let yields = yielded(self.graph, id).to_vec();
@@ -267,9 +274,8 @@ impl Differentiator<'_> {
         let captured: Vec<Value> =
             local.keys().copied().filter(|v| !self.graph.encloses(body, self.graph.scope(*v))).collect();
         let pairs = self.graph.params(body).to_vec();
-        let of_pairs = |d: &mut Self, n: usize| {
-            local.get(&pairs[n]).copied().unwrap_or_else(|| d.zeros(inner, label, pairs[n]))
-        };
+        let of_pairs =
+            |d: &mut Self, n: usize| local.get(&pairs[n]).copied().unwrap_or_else(|| d.zeros(inner, label, pairs[n]));
         let (joined, scored_pair) = (of_pairs(self, 0), of_pairs(self, 1));
         let contributions = captured.iter().map(|v| local[v]);
         let results: Vec<Value> = std::iter::once(joined).chain(contributions).chain([scored_pair]).collect();

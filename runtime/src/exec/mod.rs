@@ -33,8 +33,9 @@ use crate::kernel::product::Orientation;
 use crate::rng::Key;
 use arena::Arena;
 use counter::Counted;
-use loops::Searches;
 use group::{Pack, Partial, Task};
+pub use loops::Chance;
+use loops::Searches;
 use mask::Exprs;
 use rows::{Axis, Env};
 use storage::{Buffer, Element, List};
@@ -142,6 +143,8 @@ pub struct Executor<T: Element> {
     pub halting: Halting,
     /// Whether the outer recursion is left out.
     pub inference: Inference,
+    /// When set, searches take these draws instead of their own.
+    pub chance: Option<Rc<dyn Chance>>,
     /// When set, every node's results are checked, and the first one that is not finite is named.
     pub check_finite: bool,
     /// When set, the runs of halting recurrences are recorded here, in the order in which they end.
@@ -199,6 +202,7 @@ impl<T: Element> Executor<T> {
             exprs: Rc::new(mask::exprs(&plan.graph)),
             halting: Halting::default(),
             inference: Inference::default(),
+            chance: None,
             check_finite: false,
             watched: None,
             counted: None,

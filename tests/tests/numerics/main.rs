@@ -13,3 +13,4 @@ mod random;
 mod recompute;
 mod rows;
 mod scans;
+mod searches;

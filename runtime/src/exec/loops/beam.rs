@@ -134,8 +134,11 @@ impl<T: Element> Executor<T> {
                 return Ok(());
             }
             let lists = &mut *run.lists;
-            let noise = match word(run.node, "noise") {
-                "gumbel" => Noise::Gumbel(&lists.keys),
+            let chance = self.chance.as_deref();
+            let given = |site| chance.map_or(0.0, |chance| chance.noise(level, site));
+            let noise = match (word(run.node, "noise"), chance) {
+                ("gumbel", None) => Noise::Gumbel(&lists.keys),
+                ("gumbel", _) => Noise::Given(&given),
                 _ => Noise::None,
             };
             let record = run.tape.is_some().then_some(&mut lists.record);
@@ -259,7 +262,10 @@ impl<T: Element> Executor<T> {
         let lists = &mut *run.lists;
         lists.keys.iter_mut().for_each(|key| *key = key.stream("align"));
         let mut slots = std::mem::take(lists.slots());
-        align(&lists.search, rule, &lists.rows, Draws::Keys(&lists.keys), &mut slots);
+        let chance = self.chance.as_deref();
+        let given = |chunk: usize, slot: usize| chance.map_or(0, |chance| chance.beam(level, chunk, slot));
+        let draws = if chance.is_some() { Draws::Given(&given) } else { Draws::Keys(&lists.keys) };
+        align(&lists.search, rule, &lists.rows, draws, &mut slots);
         *lists.slots() = slots;
     }
 
@@ -338,7 +344,8 @@ fn is_part(node: &Node, role: &str) -> bool {
 fn is_random(plan: &Plan, region: RegionId) -> bool {
     plan.regions[region.index()].steps.iter().any(|step| {
         let node = plan.graph.node(step.node);
-        let rate = ["p", "dropout"].iter().any(|name| node.attrs.get(name).and_then(Attr::float).is_some_and(|p| p > 0.0));
+        let rate =
+            ["p", "dropout"].iter().any(|name| node.attrs.get(name).and_then(Attr::float).is_some_and(|p| p > 0.0));
         (node.op.has(Flag::Random) && rate) || node.body.is_some_and(|body| is_random(plan, body))
     })
 }
