@@ -33,6 +33,8 @@ use crate::batch::{Batch, Labels};
 use crate::kernel::position::PositionTables;
 use crate::kernel::product::Orientation;
 use crate::rng::Key;
+pub use loops::Chance;
+
 use arena::Arena;
 use counter::Counted;
 use group::{Pack, Partial, Task};
@@ -177,6 +179,8 @@ pub struct Executor<T: Element> {
     pub halting: Halting,
     /// Whether the outer recursion is left out.
     pub inference: Inference,
+    /// When set, searches take these draws instead of their own.
+    pub chance: Option<Rc<dyn Chance>>,
     /// When set, every node's results are checked, and the first one that is not finite is named.
     pub check_finite: bool,
     /// When set, the runs of halting recurrences are recorded here, in the order in which they end.
@@ -236,6 +240,7 @@ impl<T: Element> Executor<T> {
             exprs: Rc::new(mask::exprs(&plan.graph)),
             halting: Halting::default(),
             inference: Inference::default(),
+            chance: None,
             check_finite: false,
             watched: None,
             grown: None,

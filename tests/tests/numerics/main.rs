@@ -14,3 +14,4 @@ mod random;
 mod recompute;
 mod rows;
 mod scans;
+mod searches;

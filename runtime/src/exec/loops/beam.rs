@@ -143,8 +143,11 @@ impl<T: Element> Executor<T> {
                 return Ok(());
             }
             let lists = &mut *run.lists;
-            let noise = match word(run.node, "noise") {
-                "gumbel" => Noise::Gumbel(&lists.keys),
+            let chance = self.chance.as_deref();
+            let given = |site| chance.map_or(0.0, |chance| chance.noise(level, site));
+            let noise = match (word(run.node, "noise"), chance) {
+                ("gumbel", None) => Noise::Gumbel(&lists.keys),
+                ("gumbel", _) => Noise::Given(&given),
                 _ => Noise::None,
             };
             let record = run.tape.is_some().then_some(&mut lists.record);
@@ -274,7 +277,10 @@ impl<T: Element> Executor<T> {
         let lists = &mut *run.lists;
         lists.keys.iter_mut().for_each(|key| *key = key.stream("align"));
         let mut slots = std::mem::take(lists.slots());
-        align(&lists.search, rule, &lists.rows, Draws::Keys(&lists.keys), &mut slots);
+        let chance = self.chance.as_deref();
+        let given = |chunk: usize, slot: usize| chance.map_or(0, |chance| chance.beam(level, chunk, slot));
+        let draws = if chance.is_some() { Draws::Given(&given) } else { Draws::Keys(&lists.keys) };
+        align(&lists.search, rule, &lists.rows, draws, &mut slots);
         *lists.slots() = slots;
     }
 

@@ -20,6 +20,7 @@ use super::storage::{Buffer, Element, List, Plain, Shared};
 use super::value::{Tape, TapeStep, Val};
 use super::{Executor, Fault};
 
+pub use search::Chance;
 pub(super) use search::{Searches, Traced};
 
 /// The values of a loop for all rows that entered it.
