@@ -385,7 +385,7 @@ mod scan {
 
     fn batch(length: usize) -> Batch {
         let tokens = (0..length as u64).map(|n| Key::new(1).below(n, 18) as u32).collect();
-        Batch { tokens, labels: Labels::Class(vec![1]), width: length, offsets: vec![0, length] }
+        Batch { tokens, labels: Labels::Class(vec![1]), width: length, offsets: vec![0, length], depths: None }
     }
 
     fn model() -> (Model<f32>, Executor<f32>) {

@@ -14,6 +14,7 @@ mod spec_file;
 mod terminal;
 mod text;
 mod threads;
+mod trees;
 
 use std::process::ExitCode;
 

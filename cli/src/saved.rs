@@ -152,6 +152,23 @@ impl Trained {
         })
     }
 
+    /// The names of the positions of a row.
+    pub(crate) fn positions(&self, tokens: &[u32]) -> Vec<String> {
+        let names = self.task.vocabulary(&self.options);
+        let name = |token: &u32| names.get(*token as usize).cloned().unwrap_or_else(|| token.to_string());
+        let mut positions: Vec<String> = tokens.iter().map(name).collect();
+        if self.spec.root.child("embed").and_then(|embed| embed.word("tokens")) == Some("start_end") {
+            positions.insert(0, "START".to_owned());
+            positions.push("END".to_owned());
+        }
+        positions
+    }
+
+    /// Whether it ends in a recursion.
+    pub(crate) fn folds(&self) -> bool {
+        self.spec.root.child("recurse").is_some()
+    }
+
     /// Whether a recurrence of it halts.
     pub(crate) fn halts(&self) -> bool {
         self.spec.root.any(&|block| block.slot == "halt" && block.variant != "none")

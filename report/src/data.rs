@@ -117,7 +117,7 @@ pub struct Length {
     pub steps: Option<f64>,
 }
 
-/// A model: what it is, and how it halts on chosen inputs.
+/// A model: what it is, and how it halts and folds on chosen inputs.
 #[derive(Clone, Debug)]
 pub struct Model {
     /// Its name; different models of a report have different ones.
@@ -130,13 +130,57 @@ pub struct Model {
     pub traces: Vec<Trace>,
 }
 
-/// How a model halts on one input.
+/// How a model halts and folds on one input.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// Which input, and what the model answers.
     pub title: String,
     /// What ran on it: a recurrence on a sequence (two for a pair), in the order in which they first ended.
     pub panels: Vec<Panel>,
+    /// What its recursions made of it: a tree, or several from which a search chose (for a pair, of both sequences).
+    pub trees: Vec<Tree>,
+}
+
+/// What a recursion makes of a sequence.
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    /// The place of the recursion in the spec, and the side of a pair.
+    pub place: String,
+    /// The names of the positions, its leaves.
+    pub positions: Vec<String>,
+    /// Different trees, the heaviest first.
+    pub beams: Vec<Beam>,
+}
+
+/// One tree over the positions of a sequence.
+#[derive(Clone, Debug, Default)]
+pub struct Beam {
+    /// What it weighs in the output.
+    pub weight: f64,
+    /// The logarithm of its probability, where a search found it.
+    pub score: Option<f64>,
+    /// How many beams of the search are this tree.
+    pub count: usize,
+    /// First position and number of positions of everything that was joined, parts before the whole.
+    pub spans: Vec<(usize, usize)>,
+}
+
+impl Tree {
+    /// The names with a pair of brackets around everything that was joined.
+    pub fn bracketed(&self, beam: &Beam) -> String {
+        let mut marks = vec![(0, 0); self.positions.len()];
+        for &(start, length) in beam.spans.iter().filter(|(_, length)| *length > 0) {
+            let end = start.saturating_add(length) - 1;
+            if end < marks.len() {
+                marks[start].0 += 1;
+                marks[end].1 += 1;
+            }
+        }
+        let word = |(name, (open, closed)): (&String, &(usize, usize))| {
+            format!("{}{name}{}", "( ".repeat(*open), " )".repeat(*closed))
+        };
+        self.positions.iter().zip(&marks).map(word).collect::<Vec<_>>().join(" ")
+    }
 }
 
 /// A recurrence on a sequence.

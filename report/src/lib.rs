@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Report ──plots──> Chart ───┐
-//! Trace  ──heatmap───────────┼──> Picture ──inline, file, png──> page, files
+//! Trace  ──heatmap, tree─────┼──> Picture ──inline, file, png──> page, files
 //! Spec   ──diagram───────────┘
 //! ```
 //!
@@ -25,6 +25,7 @@ mod svg;
 mod table;
 mod theme;
 mod thin;
+mod tree;
 
 pub use data::Report;
 pub use page::page;

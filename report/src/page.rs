@@ -1,6 +1,6 @@
 //! The page: everything about a report in one HTML file that needs nothing else. It is also well-formed XML.
 
-use crate::data::{Model, Report, Run};
+use crate::data::{Beam, Model, Report, Run, Tree};
 use crate::diagram;
 use crate::heatmap::heatmaps;
 use crate::highlight;
@@ -9,6 +9,7 @@ use crate::plots;
 use crate::svg::escape;
 use crate::table;
 use crate::theme;
+use crate::tree::trees;
 
 const STYLE: &str = "\
 *{box-sizing:border-box}
@@ -126,7 +127,7 @@ fn figures(pictures: &[Picture], nothing: &str, out: &mut String) {
     *out += "</div>\n";
 }
 
-/// A model: structure and spec side by side, then how it halts.
+/// A model: structure and spec side by side, then how it halts and folds.
 fn describe(model: &Model, out: &mut String) {
     *out += &format!("<h3>{}</h3>\n", escape(&model.name));
     if !model.spec.doc.is_empty() {
@@ -137,12 +138,41 @@ fn describe(model: &Model, out: &mut String) {
         diagram::structure(model).inline(),
         highlight::html(&model.text)
     );
+    halting(model, out);
+    folding(model, out);
+}
+
+/// How chosen inputs halt.
+fn halting(model: &Model, out: &mut String) {
     let pictures = heatmaps(model);
     if pictures.is_empty() {
         return;
     }
     *out += "<p class=\"sub\">How single inputs halt: every column is a position, every row a state, and the colour is what the \
              state weighs in the output. Under the pointer are the numbers.</p>\n";
+    row(&pictures, out);
+}
+
+/// What recursions make of chosen inputs: drawn, and with brackets.
+fn folding(model: &Model, out: &mut String) {
+    if model.traces.iter().all(|trace| trace.trees.is_empty()) {
+        return;
+    }
+    *out += "<p class=\"sub\">What is joined with what in single inputs. A search has several trees: what each weighs in the output, \
+             and the logarithm of its probability. Equal trees are drawn once.</p>\n";
+    row(&trees(model), out);
+    for trace in &model.traces {
+        let text = |tree: &Tree| {
+            let line = |beam| format!("{}{}\n{}\n", tree.place, Beam::describe(beam), tree.bracketed(beam));
+            tree.beams.iter().map(line).collect::<String>()
+        };
+        let text: String = trace.trees.iter().map(text).collect();
+        *out +=
+            &format!("<details><summary>{}</summary>\n<pre>{}</pre></details>\n", escape(&trace.title), escape(&text));
+    }
+}
+
+fn row(pictures: &[Picture], out: &mut String) {
     *out += "<div class=\"row\">\n";
     for picture in pictures {
         *out += &format!("<figure>\n{}</figure>\n", picture.inline());

@@ -9,6 +9,7 @@ use crate::heatmap;
 use crate::picture::Picture;
 use crate::scale::Kind;
 use crate::thin::{Point, smoothed};
+use crate::tree;
 
 /// Series of so many points are smoothed; shorter ones are drawn as they are.
 const NOISY: usize = 60;
@@ -20,6 +21,7 @@ pub fn pictures(report: &Report) -> Vec<Picture> {
     for model in &report.models {
         all.push(diagram::structure(model));
         all.extend(heatmap::heatmaps(model));
+        all.extend(tree::trees(model));
     }
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for picture in &mut all {

@@ -4,7 +4,7 @@ use rtc_compiler::check::{Loader, check};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::{Spec, text};
-use rtc_report::data::{Evaluation, Length, Model, Panel, ResultRow, Run, SplitLengths, Step, Trace, Unit};
+use rtc_report::data::{Beam, Evaluation, Length, Model, Panel, ResultRow, Run, SplitLengths, Step, Trace, Tree, Unit};
 use rtc_report::{Picture, Report, page, pictures};
 
 const SPEC: &str = "\
@@ -48,7 +48,14 @@ fn model(name: &str) -> Model {
     let positions = ["[MAX", "2", "<9>", "[MIN", "4", "]"].map(str::to_owned).to_vec();
     let units = vec![unit(0, &[0.1, 0.65, 0.25]), unit(3, &[1.0])];
     let panel = Panel { place: "chunkwise.depthwise".to_owned(), positions, bound: Some(4), units };
-    let trace = Trace { title: format!("{name}: answers 9 (87 %)"), panels: vec![panel] };
+    let beam = |weight, spans: &[(usize, usize)]| {
+        let (score, spans) = (Some(f64::ln(weight)), spans.to_vec());
+        Beam { weight, score, count: 1, spans }
+    };
+    let beams =
+        vec![beam(0.75, &[(0, 2), (0, 3), (3, 2), (3, 3), (0, 6)]), beam(0.25, &[(1, 2), (3, 3), (1, 5), (0, 6)])];
+    let tree = Tree { place: "balanced.beam".to_owned(), positions: panel.positions.clone(), beams };
+    let trace = Trace { title: format!("{name}: answers 9 (87 %)"), panels: vec![panel], trees: vec![tree] };
     let spec = spec();
     Model { name: name.to_owned(), text: text(&spec), spec, traces: vec![trace] }
 }
@@ -104,7 +111,7 @@ fn picture<'a>(all: &'a [Picture], name: &str) -> &'a Picture {
 #[test]
 fn small_pictures_are_as_they_were() {
     let all = pictures(&report(vec![run("one", 5)], vec![model("small")]));
-    for name in ["loss", "accuracy_by_length", "halting-small-1", "structure-small"] {
+    for name in ["loss", "accuracy_by_length", "halting-small-1", "tree-small-1", "structure-small"] {
         insta::assert_snapshot!(name, picture(&all, name).inline());
     }
 }
@@ -116,7 +123,9 @@ fn a_page_is_whole_and_needs_nothing_else() {
     let ids: Vec<&str> = tree.descendants().filter_map(|node| node.attribute("id")).collect();
     assert_eq!(ids, ["results", "training", "length", "models", "runs"]);
     let pictures = tree.descendants().filter(|node| node.has_tag_name("svg")).count();
-    assert_eq!(pictures, 9, "five curves, two by length, a structure, a heat-map");
+    assert_eq!(pictures, 10, "five curves, two by length, a structure, a heat-map, a tree");
+    assert!(page.contains("( ( ( [MAX 2 ) &lt;9&gt; ) ( ( [MIN 4 ) ] ) )"), "{page}");
+    assert!(page.contains("balanced.beam: 75 %, score"), "{page}");
     assert!(!page.contains("class=\"empty\""), "every section has something");
     for outside in ["http", "<script", "<link", "<img", "url(", "@import", "src="] {
         assert!(!page.contains(outside), "{outside}");
@@ -155,6 +164,8 @@ fn nothing_that_a_user_writes_becomes_markup() {
     model.spec.doc = HOSTILE.to_owned();
     model.traces[0].panels[0].positions[0] = HOSTILE.to_owned();
     model.traces[0].panels[0].place = HOSTILE.to_owned();
+    model.traces[0].trees[0].place = HOSTILE.to_owned();
+    model.traces[0].trees[0].positions[0] = HOSTILE.to_owned();
     for runs in [vec![hostile.clone()], vec![hostile.clone(), hostile]] {
         let mut report = report(runs, vec![model.clone()]);
         report.title = HOSTILE.to_owned();
@@ -190,6 +201,13 @@ fn odd_data_are_drawn_or_left_out() {
         Unit { start: 5, length: 50, weights: vec![f64::NAN, 2.0, -1.0] },
     ];
     strange.traces[0].panels.push(Panel::default());
+    strange.traces[0].trees[0].beams.push(Beam {
+        weight: f64::NAN,
+        score: Some(f64::NEG_INFINITY),
+        count: 9,
+        spans: vec![(4, 2), (3, 2), (0, 0), (5, 9), (usize::MAX, 2)],
+    });
+    strange.traces[0].trees.push(Tree::default());
     strange.traces.push(Trace::default());
     for runs in [vec![one_point.clone()], vec![broken.clone()], vec![nothing, one_point, broken]] {
         let report = report(runs, vec![strange.clone()]);

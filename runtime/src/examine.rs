@@ -1,12 +1,12 @@
-//! Looking closer at a trained model: accuracy and depth by length, and how single examples halt.
+//! Looking closer at a trained model: accuracy and depth by length, how single examples halt, and which trees searches find.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::batching::collect;
-use crate::exec::Unit;
 use crate::exec::storage::Element;
+use crate::exec::{Grown, Unit};
 use crate::learner::LearnError;
 use crate::model::Model;
 use crate::task::{Example, Target};
@@ -72,7 +72,7 @@ fn score(example: &Example, predictions: &mut impl Iterator<Item = u32>) -> (u64
     }
 }
 
-/// One example with what the model answers and how it halts.
+/// One example with what the model answers, how it halts, and its trees.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traced {
     /// Predicted class, or one per token.
@@ -82,6 +82,8 @@ pub struct Traced {
     /// How the units of its halting recurrences halt, recurrence by recurrence in the order in which they ended. The
     /// row of a unit is 0, or 1 for the second side of a pair.
     pub units: Vec<TracedUnit>,
+    /// What its beam searches made of it, the rows as above.
+    pub trees: Vec<Grown>,
 }
 
 /// A unit of a halting recurrence.
@@ -103,8 +105,8 @@ pub fn trace<T: Element>(model: &mut Model<T>, example: &Example) -> Result<Trac
         let place = run.label;
         run.units.into_iter().map(move |unit| TracedUnit { place: place.clone(), unit })
     });
-    let units = units.collect();
-    Ok(Traced { predictions: seen.evaluation.predictions, confidence: seen.evaluation.confidence, units })
+    let (units, trees) = (units.collect(), seen.grown);
+    Ok(Traced { predictions: seen.evaluation.predictions, confidence: seen.evaluation.confidence, units, trees })
 }
 
 impl Unit {

@@ -11,7 +11,7 @@ use rtc_compiler::plan::Plan;
 use crate::batch::{Batch, Labels};
 use crate::exec::arena::Arena;
 use crate::exec::storage::Element;
-use crate::exec::{Executor, Fault, Halting, Inference, Outputs, Watched, parameter_ranges};
+use crate::exec::{Executor, Fault, Grown, Halting, Inference, Outputs, Watched, parameter_ranges};
 use crate::kernel::{Real, elementwise, loss, optimiser};
 use crate::learner::{
     Arrays, Evaluation, GROUPS, LearnError, Learner, LearnerState, OptimiserKind, StepReport, UpdateRule,
@@ -59,6 +59,8 @@ pub struct Examination {
     pub depths: Option<Vec<f64>>,
     /// The runs of its halting recurrences, in the order in which they ended.
     pub halting: Vec<Watched>,
+    /// The trees that its beam searches found, search by search.
+    pub grown: Vec<Grown>,
 }
 
 /// What a model answers after some number of steps.
@@ -263,15 +265,16 @@ impl<T: Element> Model<T> {
         Ok(flat)
     }
 
-    /// An evaluation that also tells how the rows halt.
+    /// An evaluation that also tells how the rows halt, and what searches made of them.
     ///
     /// # Errors
     /// As [`Learner::evaluate`].
     pub fn examine(&mut self, batch: &Batch) -> Result<Examination, LearnError> {
-        self.inference.watched = Some(vec![]);
+        (self.inference.watched, self.inference.grown) = (Some(vec![]), Some(vec![]));
         let evaluation = self.evaluate(batch);
         let halting = self.inference.watched.take().unwrap_or_default();
-        Ok(Examination { evaluation: evaluation?, depths: self.depths.take(), halting })
+        let grown = self.inference.grown.take().unwrap_or_default();
+        Ok(Examination { evaluation: evaluation?, depths: self.depths.take(), halting, grown })
     }
 
     /// Whether the number of its steps comes with the examples.

@@ -47,6 +47,24 @@ const PUBLISHED: &[Published] = &[
 ];
 const MODELS: [&str; 5] = ["transformer", "ut", "gut", "tlb", "gutlb"];
 
+/// Published numbers of parameters between the token vectors and the head ("Recursion in Recursion", ListOps).
+#[rustfmt::skip]
+const ENCODERS: [(&str, usize); 13] = [
+    ("s4d", 530_432),
+    ("bbt_grc", 411_264),
+    ("rir_grc", 526_720),
+    ("ordered_memory", 444_673),
+    ("crvnn", 493_697),
+    ("bt_grc:one_soft", 411_393),
+    ("ebt_grc", 419_585),
+    ("rir_crvnn", 609_409),
+    ("rir_om", 577_153),
+    ("rir_ebt_grc", 535_041),
+    ("rir_ebt_grc:no_s4d", 419_585),
+    ("rir_ebt_grc:string", 535_041),
+    ("rir_ebt_grc:chunk_10", 535_041),
+];
+
 fn specs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs")
 }
@@ -137,5 +155,16 @@ fn experiments_of_the_papers_size_have_the_published_numbers_of_parameters() {
             let expected = published.parameters[n] - fewer * width - published.idle;
             assert_eq!(parameters(&experiment, model), expected, "{} {model}", published.experiment);
         }
+    }
+}
+
+#[test]
+fn trees_have_the_published_numbers_of_parameters() {
+    let file = ExperimentFile::embedded("listops_trees").expect("embedded");
+    let (tokens, linear, classifier) = (15 * 128, 128 * 10 + 10, 128 * 128 + 128 + 128 * 10 + 10);
+    for (name, encoder) in ENCODERS {
+        let entry = file.compare().iter().find(|entry| entry.name == name).unwrap_or_else(|| panic!("{name}"));
+        let head = if name == "s4d" { linear } else { classifier };
+        assert_eq!(compared(&file, entry), tokens + encoder + head, "{name}");
     }
 }

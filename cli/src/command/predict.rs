@@ -4,6 +4,7 @@ use std::io::{BufRead, IsTerminal};
 use std::path::Path;
 
 use clap::Args;
+use rtc_report::data::{Beam, Tree};
 use rtc_runtime::batching::collect;
 use rtc_runtime::examine::{TracedUnit, trace};
 use rtc_runtime::learner::Learner;
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::saved::{ModelOptions, Trained};
 use crate::terminal::Terminal;
+use crate::trees::trees;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,6 +23,7 @@ Examples:
   rtc task sample listops | cut -f2 | rtc predict runs/NAME --json
   rtc predict runs/NAME '( not a ) ||| ( a ( or b ) )'   both sides of a pair
   rtc predict runs/NAME '[MAX 2 9 ]' --show-halting   how it halts: what every state weighs in the output
+  rtc predict runs/NAME '[MAX 2 9 ]' --trees      what its recursion joins with what
 ";
 
 const COLUMNS: &str = "\
@@ -39,6 +42,9 @@ pub(crate) struct Options {
     /// Say how the model halts: below every result a line per halting unit with the weights of its states H0, H1, ...
     #[arg(long)]
     show_halting: bool,
+    /// Say which trees its recursion makes: below every result a line per tree with what it weighs, its score, and brackets
+    #[arg(long)]
+    trees: bool,
     /// Print as JSON, one object per line
     #[arg(long)]
     json: bool,
@@ -87,7 +93,11 @@ fn predict(
 ) -> Result<(), Failure> {
     let example = example(trained, text).map_err(|message| Failure::data(file, line, message))?;
     let found = trained.model.evaluate(&collect(&[&example], example.length()))?;
-    let halting = if options.show_halting { trace(&mut trained.model, &example)?.units } else { vec![] };
+    let closer = options.show_halting || options.trees;
+    let traced = if closer { Some(trace(&mut trained.model, &example)?) } else { None };
+    let halting = traced.as_ref().filter(|_| options.show_halting).map_or(&[][..], |traced| &traced.units);
+    let folded = traced.as_ref().filter(|_| options.trees);
+    let folded = folded.map_or_else(Vec::new, |traced| trees(trained, &example, &traced.trees));
     let class = found.predictions.first().map_or(0, |class| *class as usize);
     let class = classes.get(class).cloned().unwrap_or_else(|| class.to_string());
     let confidence = found.confidence.first().copied().unwrap_or_default();
@@ -97,17 +107,34 @@ fn predict(
         if options.show_halting {
             row["halting"] = halting.iter().map(unit_json).collect();
         }
+        if options.trees {
+            row["trees"] = folded.iter().map(tree_json).collect();
+        }
         return terminal.result(&format!("{row}\n"));
     }
     let steps = steps.map_or("-".to_owned(), |steps| format!("{steps:.1}"));
-    let units: String = halting.iter().map(unit_text).collect();
-    terminal.result(&format!("{class}\t{:.1} %\t{steps}\t{text}\n{units}", 100.0 * confidence))
+    let below: String = halting.iter().map(unit_text).chain(folded.iter().map(tree_text)).collect();
+    terminal.result(&format!("{class}\t{:.1} %\t{steps}\t{text}\n{below}", 100.0 * confidence))
 }
 
 fn unit_json(TracedUnit { place, unit }: &TracedUnit) -> Value {
     json!({
         "place": place, "start": unit.start, "length": unit.length, "steps": unit.steps(), "weights": unit.weights(),
     })
+}
+
+fn tree_json(tree: &Tree) -> Value {
+    let beam = |beam: &Beam| {
+        let (weight, score, beams) = (beam.weight, beam.score, beam.count);
+        json!({ "weight": weight, "score": score, "beams": beams, "tree": tree.bracketed(beam), "spans": beam.spans })
+    };
+    json!({ "place": tree.place, "trees": tree.beams.iter().map(beam).collect::<Vec<_>>() })
+}
+
+/// `    beam: 87.2 %, score -0.35  ( ( [MAX 2 ) ( 9 ] ) )`, a line per tree.
+fn tree_text(tree: &Tree) -> String {
+    let line = |beam: &Beam| format!("    {}{}  {}\n", tree.place, beam.describe(), tree.bracketed(beam));
+    tree.beams.iter().map(line).collect()
 }
 
 /// `    depthwise  positions 0-13  steps 4  H0 0.100  H1 0.250 ...`, with START as position 0 where a model has it.

@@ -19,7 +19,7 @@ Examples:
   rtc report runs/NAME                                  write runs/NAME/report.html
   rtc report runs/GRID                                  all runs below a folder, compared on one page
   rtc report runs/A runs/B -o compare.html --plots figures
-  rtc report runs/NAME --inputs expressions.txt         how these inputs halt, one per line
+  rtc report runs/NAME --inputs expressions.txt         how these inputs halt and fold, one per line
   rtc report runs/NAME --examples 0                     from the records alone, without running the model
 ";
 
@@ -43,10 +43,10 @@ pub(crate) struct Options {
     /// Write every plot to this folder, as SVG and PNG
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
-    /// Draw how the inputs in this file halt, instead of examples
+    /// Draw how the inputs in this file halt and fold, instead of examples
     #[arg(long, value_name = "FILE")]
     inputs: Option<PathBuf>,
-    /// Measure so many examples of every split by length, and draw how some of them halt; 0 runs no model
+    /// Measure so many examples of every split by length, and draw how some of them halt and fold; 0 runs no model
     #[arg(long, value_name = "N", default_value_t = 200)]
     examples: usize,
     /// Number of threads; changes speed alone

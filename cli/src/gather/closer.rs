@@ -1,4 +1,4 @@
-//! A closer look at trained models: accuracy and depth by length, and how chosen inputs halt.
+//! A closer look at trained models: accuracy and depth by length, and how chosen inputs halt and fold.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::saved::{HaltingArg, ModelOptions, Trained};
 use crate::spec_file::read_text;
 use crate::terminal::Terminal;
+use crate::trees::trees;
 
 /// How many examples are drawn, and how long they may be.
 const DRAWN: usize = 3;
@@ -78,7 +79,7 @@ impl<'a> Look<'a> {
         Self { closer, data: None }
     }
 
-    /// Looks at the best checkpoint of a run; with `draw`, also at how it halts.
+    /// Looks at the best checkpoint of a run; with `draw`, also at how it halts and folds.
     pub(super) fn at(&mut self, found: &Found, draw: bool, terminal: &Terminal) -> Result<Seen, Failure> {
         if self.closer.examples == 0 && self.closer.inputs.is_none() {
             return Ok(Seen::default());
@@ -147,9 +148,9 @@ impl<'a> Look<'a> {
         Ok(kept.splits.iter().map(split_lengths).collect())
     }
 
-    /// How chosen inputs halt.
+    /// How chosen inputs halt and fold.
     fn traces(&mut self, trained: &mut Trained) -> Result<Vec<Trace>, Failure> {
-        if !trained.halts() {
+        if !trained.halts() && !trained.folds() {
             return Ok(vec![]);
         }
         let chosen = match &self.closer.inputs {
@@ -214,7 +215,7 @@ fn inputs(path: &Path, trained: &Trained) -> Result<Vec<(String, Example, bool)>
     Ok(found)
 }
 
-/// How one input halts; `known` says that its label means something.
+/// How one input halts and folds; `known` says that its label means something.
 fn one(trained: &mut Trained, title: &str, example: &Example, known: bool) -> Result<Trace, Failure> {
     let traced = trace(&mut trained.model, example)?;
     let classes = trained.task.classes(&trained.options);
@@ -236,12 +237,12 @@ fn one(trained: &mut Trained, title: &str, example: &Example, known: bool) -> Re
         Target::Each { .. } => String::new(),
     };
     let plural = if length == 1 { "" } else { "s" };
-    Ok(Trace { title: format!("{title}, {length} token{plural}{answer}"), panels: panels(trained, example, &traced) })
+    let (panels, trees) = (panels(trained, example, &traced), trees(trained, example, &traced.trees));
+    Ok(Trace { title: format!("{title}, {length} token{plural}{answer}"), panels, trees })
 }
 
 /// The units of an example, sorted into the recurrences that they belong to.
 fn panels(trained: &Trained, example: &Example, traced: &Traced) -> Vec<Panel> {
-    let names = trained.task.vocabulary(&trained.options);
     let mut found: Vec<(String, usize, Panel)> = vec![];
     for seen in &traced.units {
         let (row, start) = (seen.unit.row, seen.unit.start);
@@ -266,22 +267,11 @@ fn panels(trained: &Trained, example: &Example, traced: &Traced) -> Vec<Panel> {
             place += &format!(", run {}", passes + 1);
         }
         let tokens = if row == 0 { Some(&example.tokens) } else { example.second.as_ref() };
-        let positions = positions(trained, tokens.map_or(&[], Vec::as_slice), &names);
+        let positions = trained.positions(tokens.map_or(&[], Vec::as_slice));
         let bound = bound(&trained.spec.root, &seen.place);
         found.push((seen.place.clone(), row, Panel { place, positions, bound, units: vec![unit] }));
     }
     found.into_iter().map(|(.., panel)| panel).collect()
-}
-
-/// The names of the positions of a row.
-fn positions(trained: &Trained, tokens: &[u32], names: &[String]) -> Vec<String> {
-    let name = |token: &u32| names.get(*token as usize).cloned().unwrap_or_else(|| token.to_string());
-    let mut positions: Vec<String> = tokens.iter().map(name).collect();
-    if trained.spec.root.child("embed").and_then(|embed| embed.word("tokens")) == Some("start_end") {
-        positions.insert(0, "START".to_owned());
-        positions.push("END".to_owned());
-    }
-    positions
 }
 
 /// The depth of the recurrence at this place, if it is a number.

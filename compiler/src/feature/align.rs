@@ -13,20 +13,20 @@ pub(super) const SLOT: Slot = Slot {
     planned: &[],
 };
 
-const KEEP_BEST: Field = word(
-    "keep_best",
-    &["true", "false"],
-    "true",
-    "whether the first slot of every chunk gets its best beam without a draw",
+const FIRST: Field = word(
+    "first",
+    &["best", "drawn"],
+    "best",
+    "what the first slot of a chunk gets: its best beam, or a draw like the others",
 );
 
 const SAMPLED: Feature = align(
     "sampled",
     "Every chunk fills its slots with draws from its beams, with replacement, in proportion to what their scores say.",
-    &[KEEP_BEST],
+    &[FIRST],
 );
 const UNIFORM: Feature =
-    align("uniform", "Every chunk fills its slots with draws that are as likely for every beam.", &[KEEP_BEST]);
+    align("uniform", "Every chunk fills its slots with draws that are as likely for every beam.", &[FIRST]);
 const STRING: Feature =
     align("string", "The beams of a rank belong together; a rank that a chunk does not have ends.", &[]);
 const NONE: Feature =

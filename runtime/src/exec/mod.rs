@@ -36,6 +36,8 @@ use crate::batch::{Batch, Labels};
 use crate::kernel::position::{Codes, PositionTables};
 use crate::kernel::product::Orientation;
 use crate::rng::Key;
+pub use loops::Chance;
+
 use arena::Arena;
 use counter::Counted;
 use group::{Pack, Partial, Task};
@@ -126,6 +128,31 @@ pub struct Unit {
     pub survival: Vec<f64>,
 }
 
+/// What a beam search made of one row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Grown {
+    /// The slot of the spec.
+    pub label: String,
+    /// The row, by its index in the batch.
+    pub row: usize,
+    /// Its leaves: the positions of the row, START and END among them where the model has them.
+    pub length: usize,
+    /// Its beams, the heaviest first.
+    pub beams: Vec<Beam>,
+}
+
+/// One tree of a beam search.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Beam {
+    /// The sum of the logarithms of the probabilities of its choices, in nats.
+    pub score: f64,
+    /// What its root weighs in the output.
+    pub weight: f64,
+    /// First leaf and number of leaves of everything that was joined, parts before the whole. Of a softened beam it is the
+    /// tree that counts most in it.
+    pub spans: Vec<(usize, usize)>,
+}
+
 /// Runs one plan.
 #[derive(Debug)]
 pub struct Executor<T: Element> {
@@ -161,10 +188,14 @@ pub struct Executor<T: Element> {
     stepping: Option<Stepping<T>>,
     /// Whether the outer recursion is left out.
     pub inference: Inference,
+    /// When set, searches take these draws instead of their own.
+    pub chance: Option<Rc<dyn Chance>>,
     /// When set, every node's results are checked, and the first one that is not finite is named.
     pub check_finite: bool,
     /// When set, the runs of halting recurrences are recorded here, in the order in which they end.
     pub watched: Option<Vec<Watched>>,
+    /// When set, the trees of beam searches over whole rows are recorded here.
+    pub grown: Option<Vec<Grown>>,
     /// When set, what runs do is counted here.
     pub counted: Option<Counted>,
 }
@@ -221,8 +252,10 @@ impl<T: Element> Executor<T> {
             depth: None,
             stepping: None,
             inference: Inference::default(),
+            chance: None,
             check_finite: false,
             watched: None,
+            grown: None,
             counted: None,
             plan,
         }

@@ -16,7 +16,13 @@ use serde_json::Value as Json;
 
 /// One row of `count` different tokens.
 fn row(count: usize) -> Batch {
-    Batch { offsets: vec![0, count], tokens: (0..count as u32).collect(), labels: Labels::Class(vec![0]), width: count }
+    Batch {
+        offsets: vec![0, count],
+        tokens: (0..count as u32).collect(),
+        labels: Labels::Class(vec![0]),
+        width: count,
+        depths: None,
+    }
 }
 
 /// What a graph makes of the columns of a table with a row per token; `body` gives `%y` of type `ty` from `%a`, `%b`, ...
@@ -184,6 +190,7 @@ impl Case {
             tokens: lengths.iter().enumerate().flat_map(|(r, n)| (r * size..r * size + n).map(|t| t as u32)).collect(),
             labels: Labels::Class(vec![0; lengths.len()]),
             width: size,
+            depths: None,
         }
     }
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stderr, reason = "a skipped comparison says why")]
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::{Binding, Objective, attach_loss, lower};
@@ -12,7 +13,7 @@ use rtc_compiler::pass;
 use rtc_compiler::pipeline;
 use rtc_compiler::spec::Spec;
 use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::exec::{Halting, Inference};
+use rtc_runtime::exec::{Chance, Halting, Inference};
 use rtc_runtime::learner::{Learner, UpdateRule};
 use rtc_runtime::model::Model as Trained;
 use rtc_runtime::rng::Key;
@@ -23,7 +24,7 @@ use rtc_tests::numeric::{
 use serde_json::Value as Json;
 
 /// Rows whose tokens are 1, 2, 3, ...
-fn counting(lengths: &[usize], width: usize) -> Batch {
+pub(super) fn counting(lengths: &[usize], width: usize) -> Batch {
     let ends = lengths.iter().scan(0, |at, n| {
         *at += n;
         Some(*at)
@@ -125,7 +126,7 @@ fn long_rows_fold() {
 
 // The goldens.
 
-fn goldens() -> Option<Json> {
+pub(super) fn goldens() -> Option<Json> {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures/recursive_goldens.json");
     let path = std::env::var_os("RTC_RECURSIVE").map_or(default, PathBuf::from);
     let Ok(text) = std::fs::read_to_string(&path) else {
@@ -136,7 +137,7 @@ fn goldens() -> Option<Json> {
 }
 
 /// `[rows][positions][channels]` as numbers.
-fn nested(json: &Json) -> Vec<f64> {
+pub(super) fn nested(json: &Json) -> Vec<f64> {
     match json {
         Json::Array(items) => items.iter().flat_map(nested).collect(),
         number => vec![number.as_f64().expect("a number")],
@@ -159,7 +160,12 @@ fn formula(name: &str, p: usize, count: usize) -> Vec<f64> {
 fn ours(name: &str, fold: &str, cell: &str) -> String {
     let (part, rest) = name.split_once('.').unwrap_or(("cell", name));
     let (part, rest) = if matches!(part, "up" | "down" | "ln") { ("cell", name) } else { (part, rest) };
-    let place = if part == "lift" { format!("{fold}.leaf") } else { cell.to_owned() };
+    let place = match part {
+        "lift" => format!("{fold}.leaf"),
+        "tree" => format!("{}.score", cell.trim_end_matches(".grc")),
+        _ => cell.to_owned(),
+    };
+    let rest = rest.replace("scorer.a.", "hidden.").replace("scorer.b.", "output.");
     let rest = rest.replace("lin.", "linear.").replace("ln.", "norm.");
     format!("{place}.{rest}")
 }
@@ -181,6 +187,18 @@ fn golden_weights(graph: &Graph, names: &[String], (fold, cell): (&str, &str), x
 
 /// The logits of a model of width 4 for rows of positions of `x`, padded to `size`, in one batch.
 fn golden_logits(source: &str, names: &[String], place: (&str, &str), x: &[f64], lengths: &[usize]) -> Vec<f64> {
+    golden_search(source, names, place, x, lengths, None)
+}
+
+/// The same with these draws of a search.
+pub(super) fn golden_search(
+    source: &str,
+    names: &[String],
+    place: (&str, &str),
+    x: &[f64],
+    lengths: &[usize],
+    chance: Option<Rc<dyn Chance>>,
+) -> Vec<f64> {
     let binding = Binding { vocab: Some(x.len() / 4), classes: Some(4), objective: Objective::Classify };
     let graph = pipeline::inference(&spec(source), &binding).expect("the model lowers");
     let weights = golden_weights(&graph, names, place, x);
@@ -188,20 +206,23 @@ fn golden_logits(source: &str, names: &[String], place: (&str, &str), x: &[f64],
     let mut rows = counting(lengths, size);
     rows.tokens =
         lengths.iter().enumerate().flat_map(|(row, n)| (row * size..row * size + n).map(|t| t as u32)).collect();
-    run::<f64>(&graph, &weights, &rows, Halting::Compact).outputs["logits"].clone()
+    let mut executor = executor::<f64>(&graph, &weights, Halting::Compact);
+    executor.chance = chance;
+    let outputs = executor.run(&rows, Key::new(0)).expect("the batch fits");
+    outputs.real("logits").expect("the model classifies").to_vec()
 }
 
-fn names(json: &Json) -> Vec<String> {
+pub(super) fn names(json: &Json) -> Vec<String> {
     let list = json.as_array().expect("a list of names");
     list.iter().map(|n| n.as_str().expect("a name").to_owned()).collect()
 }
 
-fn lengths(json: &Json) -> Vec<usize> {
+pub(super) fn lengths(json: &Json) -> Vec<usize> {
     nested(&json["lengths"]).into_iter().map(|n| n as usize).collect()
 }
 
 #[track_caller]
-fn agrees(what: &str, found: &[f64], expected: &[f64]) {
+pub(super) fn agrees(what: &str, found: &[f64], expected: &[f64]) {
     let far = distance(found, expected);
     assert!(far < 1e-10, "{what}: {far:e} from the reference: {found:?}, {expected:?}");
 }
@@ -246,7 +267,7 @@ fn recursion_in_recursion_agrees_with_the_reference() {
 }
 
 /// The S4D layer before the folds of the reference, straight from its definition, position by position.
-mod state_space {
+pub(crate) mod state_space {
     use super::formula;
 
     /// Complex numbers, real and imaginary part.
@@ -307,7 +328,7 @@ mod state_space {
 
     /// The layer on rows of `x`, each padded to the same width: one half of the channels forwards, the other backwards, a
     /// gated linear unit, and the input added.
-    pub(super) fn layer(names: &[String], x: &[f64], lengths: &[usize]) -> Vec<f64> {
+    pub(crate) fn layer(names: &[String], x: &[f64], lengths: &[usize]) -> Vec<f64> {
         let w = Weights { names };
         let size = x.len() / D / lengths.len();
         let (kernel, skip) = (kernel(&w, size), w.get("skip", 2 * D));

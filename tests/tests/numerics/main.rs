@@ -14,4 +14,5 @@ mod random;
 mod recompute;
 mod rows;
 mod scans;
+mod searches;
 mod stopping;

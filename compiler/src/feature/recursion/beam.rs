@@ -92,13 +92,14 @@ fn attrs(
     ]);
     let Some(fold) = fold else { return Ok(attrs) };
     let align = fold.child("align");
+    let draws_all = align.and_then(|align| align.word("first")) == Some("drawn");
     let text = |name: &str| fold.word(name).unwrap_or_default().to_owned();
     attrs.extend([
         ("arity", need(fold.int("arity"), fold, "arity")?.into()),
         ("last", Attr::Text(text("last_chunk"))),
         ("plan", Attr::Text(text("plan"))),
         ("align", align.map_or("sampled", |align| align.variant).into()),
-        ("keep_best", align.and_then(|align| align.word("keep_best")).unwrap_or("true").into()),
+        ("keep_best", if draws_all { "false" } else { "true" }.into()),
     ]);
     attrs.extend((l.folds == 0).then(|| ("flat", Attr::from("true"))));
     Ok(attrs)

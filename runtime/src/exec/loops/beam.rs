@@ -11,16 +11,17 @@ use rtc_compiler::ir::ops::{Flag, Op};
 use rtc_compiler::ir::types::{Attr, FRAMED, LENGTH, Type};
 use rtc_compiler::plan::Plan;
 
+use super::grown::Growth;
 use super::search::{Lent, Trace, Traced};
 use super::{int, word};
-use crate::exec::rows::{Axis, Env};
+use crate::exec::rows::{Axis, Env, row_of};
 use crate::exec::storage::{Buffer, Element, List};
 use crate::exec::value::{Tape, TapeStep, Val};
-use crate::exec::{Executor, Fault, Inference};
+use crate::exec::{Executor, Fault, Grown, Inference};
 use crate::kernel::beam::align::{Align, Draws, align};
 use crate::kernel::beam::marginal::marginalise;
 use crate::kernel::beam::nodes::{Part, blend, gather};
-use crate::kernel::beam::{Compose, Noise, Overflow, Rules};
+use crate::kernel::beam::{Compose, Noise, Overflow, Pairs, Rules};
 use crate::rng::Key;
 
 /// A search while it runs.
@@ -42,6 +43,8 @@ struct Run<'a, T: Element> {
     sums: List<Buffer<T>>,
     counts: Buffer<usize>,
     tape: Option<List<TapeStep<T>>>,
+    /// Who was joined with whom, while somebody watches.
+    growth: Option<Growth>,
     /// Runs of the parts so far.
     runs: u64,
 }
@@ -117,8 +120,14 @@ impl<T: Element> Executor<T> {
             sums: arena.list((0..numbers).map(|_| arena.filled(env.rows(), T::ZERO))),
             counts: arena.filled(env.rows(), 0),
             tape: self.is_taped(node).then(|| arena.list([])),
+            growth: self.is_watched(node).then(|| Growth::new(*whole.offsets.last().unwrap_or(&0))),
             runs: 0,
         }
+    }
+
+    /// Whether the tree of a search is recorded: its leaves are positions of whole rows, and not nodes of a fold around it.
+    fn is_watched(&self, node: &Node) -> bool {
+        self.grown.is_some() && [LENGTH, FRAMED].contains(&word(node, "over"))
     }
 
     /// Merges until every chunk of the level is one node.
@@ -134,8 +143,11 @@ impl<T: Element> Executor<T> {
                 return Ok(());
             }
             let lists = &mut *run.lists;
-            let noise = match word(run.node, "noise") {
-                "gumbel" => Noise::Gumbel(&lists.keys),
+            let chance = self.chance.as_deref();
+            let given = |site| chance.map_or(0.0, |chance| chance.noise(level, site));
+            let noise = match (word(run.node, "noise"), chance) {
+                ("gumbel", None) => Noise::Gumbel(&lists.keys),
+                ("gumbel", _) => Noise::Given(&given),
                 _ => Noise::None,
             };
             let record = run.tape.is_some().then_some(&mut lists.record);
@@ -153,6 +165,9 @@ impl<T: Element> Executor<T> {
     /// Appends the means of a softened beam to the nodes.
     fn blend(&self, run: &mut Run<'_, T>) {
         let blends = run.lists.search.blends();
+        if let Some(growth) = &mut run.growth {
+            growth.mixed(blends);
+        }
         let mut mixed = self.arena.take(blends.len() * run.width);
         blend(blends, &run.nodes, run.width, &mut mixed);
         for k in 0..blends.len() {
@@ -189,6 +204,9 @@ impl<T: Element> Executor<T> {
     fn join(&mut self, run: &mut Run<'_, T>, left: &[u32], right: &[u32]) -> Result<(), Fault> {
         if left.is_empty() {
             return Ok(());
+        }
+        if let Some(growth) = &mut run.growth {
+            growth.joined(Pairs { left, right });
         }
         let rows = self.arena.list(left.iter().map(|node| run.rows[*node as usize]));
         run.rows.extend_from_slice(&rows);
@@ -259,14 +277,17 @@ impl<T: Element> Executor<T> {
         let lists = &mut *run.lists;
         lists.keys.iter_mut().for_each(|key| *key = key.stream("align"));
         let mut slots = std::mem::take(lists.slots());
-        align(&lists.search, rule, &lists.rows, Draws::Keys(&lists.keys), &mut slots);
+        let chance = self.chance.as_deref();
+        let given = |chunk: usize, slot: usize| chance.map_or(0, |chance| chance.beam(level, chunk, slot));
+        let draws = if chance.is_some() { Draws::Given(&given) } else { Draws::Keys(&lists.keys) };
+        align(&lists.search, rule, &lists.rows, draws, &mut slots);
         *lists.slots() = slots;
     }
 
     /// The means of the roots, and the tape.
     fn end(&mut self, run: Run<'_, T>) {
         let arena = self.arena.clone();
-        let Run { node, env, body, width, lists, nodes, scores, mut sums, counts, tape, .. } = run;
+        let Run { node, env, body, width, lists, nodes, scores, mut sums, counts, tape, growth, .. } = run;
         let new = || arena.list([]);
         let (mut roots, mut root_scores, mut offsets) = (new(), arena.list([]), arena.list([0]));
         for row in 0..env.rows() {
@@ -281,6 +302,14 @@ impl<T: Element> Executor<T> {
         let mut weights = std::mem::replace(&mut trace.weights, arena.list([]));
         marginalise(trace.roots(), &trace.nodes, width, &mut weights, &mut out);
         trace.weights = weights;
+        if let (Some(growth), Some(grown)) = (&growth, &mut self.grown) {
+            grown.extend((0..env.rows()).map(|row| {
+                let (leaves, beams) =
+                    (trace.leaves[row]..trace.leaves[row + 1], trace.offsets[row]..trace.offsets[row + 1]);
+                let of_row = growth.of_row(node, (row, leaves), &trace.lists.search, &trace.weights[beams]);
+                Grown { row: row_of(env.ids[row]) as usize, ..of_row }
+            }));
+        }
         for sum in &mut sums {
             let mean = |(sum, count): (&mut T, &usize)| *sum *= T::from_f64(1.0 / (*count).max(1) as f64);
             sum.iter_mut().zip(&*counts).for_each(mean);

@@ -1,9 +1,10 @@
 //! The loops: depth recurrence (`recur`), chunk recurrence (`chunks`), balanced fold (`fold`), beam search (`beam`, which uses
-//! `search` and goes backwards in `unbeam`), and the backward run of each (`unwind`), and who watches them (`watch`). Here is what they share.
+//! `search` and goes backwards in `unbeam`), and the backward run of each (`unwind`), and who watches them (`watch`, `grown`). Here is what they share.
 
 mod beam;
 mod chunks;
 mod fold;
+mod grown;
 mod recur;
 mod search;
 mod unbeam;
@@ -19,6 +20,7 @@ use super::storage::{Buffer, Element, List, Plain, Shared};
 use super::value::{Tape, TapeStep, Val};
 use super::{Executor, Fault};
 
+pub use search::Chance;
 pub(super) use search::{Searches, Traced};
 
 /// The values of a loop for all rows that entered it.

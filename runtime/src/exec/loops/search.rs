@@ -11,7 +11,7 @@ use crate::exec::arena::Arena;
 use crate::exec::storage::{Buffer, Element, List, Shared};
 use crate::kernel::beam::align::Slots;
 use crate::kernel::beam::marginal::Roots;
-use crate::kernel::beam::{Record, Search};
+use crate::kernel::beam::{Record, Search, Site};
 use crate::rng::Key;
 
 /// Searches that are not running, with their memory.
@@ -22,6 +22,14 @@ impl fmt::Debug for Searches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} searches", self.0.borrow().len())
     }
+}
+
+/// Draws that are given instead of made, for comparisons with other implementations.
+pub trait Chance: fmt::Debug + Sync {
+    /// The noise at a place of a level, where choices are disturbed.
+    fn noise(&self, level: u64, site: Site) -> f64;
+    /// The beam that stands in a slot of a chunk, all chunks of a level counted through.
+    fn beam(&self, level: u64, chunk: usize, slot: usize) -> usize;
 }
 
 /// The lists of one search, of all its levels.

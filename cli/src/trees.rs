@@ -1,0 +1,170 @@
+//! What a recursion makes of an example: the trees that a search found, or the one that the length alone decides.
+
+use rtc_compiler::ir::loops::Cut;
+use rtc_compiler::spec::Block;
+use rtc_report::data::{Beam, Tree};
+use rtc_runtime::exec::{Grown, Inference};
+use rtc_runtime::task::Example;
+
+use crate::saved::Trained;
+
+/// The most trees of a search.
+const MOST: usize = 3;
+
+/// A run of leaves: the first one, and how many they are.
+type Span = (usize, usize);
+
+/// The trees of an example, of both sides of a pair; nothing for a model that ends in no recursion.
+pub(crate) fn trees(trained: &Trained, example: &Example, grown: &[Grown]) -> Vec<Tree> {
+    let Some(fold) = trained.spec.root.child("recurse") else { return vec![] };
+    let sides = std::iter::once(&example.tokens).chain(&example.second);
+    let one = |(row, tokens): (usize, &Vec<u32>)| {
+        let found: Vec<&Grown> = grown.iter().filter(|grown| grown.row == row).collect();
+        let mut trees: Vec<Tree> = found.iter().map(|grown| searched(grown)).collect();
+        if trees.is_empty() {
+            trees.push(given(fold, trained.positions(tokens).len(), trained.inference));
+        }
+        for tree in &mut trees {
+            tree.positions = trained.positions(tokens);
+            if example.second.is_some() {
+                tree.place += if row == 0 { ", first sequence" } else { ", second sequence" };
+            }
+        }
+        trees
+    };
+    sides.enumerate().flat_map(one).collect()
+}
+
+/// The heaviest trees of a search; beams that are the same tree are one.
+fn searched(grown: &Grown) -> Tree {
+    let mut beams: Vec<Beam> = vec![];
+    for beam in &grown.beams {
+        match beams.iter_mut().find(|known| same(&known.spans, &beam.spans)) {
+            Some(known) => {
+                known.weight += beam.weight;
+                known.count += 1;
+            }
+            None => {
+                let (score, spans) = (Some(beam.score), beam.spans.clone());
+                beams.push(Beam { weight: beam.weight, score, count: 1, spans });
+            }
+        }
+    }
+    beams.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    beams.truncate(MOST);
+    Tree { place: grown.label.clone(), positions: vec![], beams }
+}
+
+/// Whether two trees join the same leaves, in whatever order.
+fn same(a: &[Span], b: &[Span]) -> bool {
+    let sorted = |spans: &[Span]| {
+        let mut spans = spans.to_vec();
+        spans.sort_unstable();
+        spans
+    };
+    a.len() == b.len() && sorted(a) == sorted(b)
+}
+
+/// The tree that a fold makes of so many leaves, whatever they are.
+fn given(fold: &Block, leaves: usize, inference: Inference) -> Tree {
+    let elements: Vec<Span> = (0..leaves).map(|leaf| (leaf, 1)).collect();
+    let mut spans = vec![];
+    join(fold, &elements, inference == Inference::Flat, &mut spans);
+    let beam = Beam { weight: 1.0, score: None, count: 1, spans };
+    Tree { place: fold.variant.to_owned(), positions: vec![], beams: vec![beam] }
+}
+
+/// Notes what a fold joins on its way from its elements to one vector; gives what that vector holds.
+fn join(fold: &Block, elements: &[Span], flat: bool, spans: &mut Vec<Span>) -> Span {
+    let mut nodes = elements.to_vec();
+    match fold.variant {
+        "chain" => (2..=nodes.len()).for_each(|n| spans.push(whole(&nodes[..n]))),
+        "balanced" => {
+            let arity = if flat { nodes.len().max(1) } else { fold.int("arity").unwrap_or(2) };
+            let cut = Cut { arity, strict: fold.word("last_chunk") == Some("strict"), by_batch: false };
+            while nodes.len() > 1 {
+                let chunks = nodes.chunks(cut.width(nodes.len()).max(2));
+                nodes = chunks.map(|chunk| reduce(fold, chunk, spans)).collect();
+            }
+        }
+        // All at once, or a search that is part of something else and leaves no record.
+        _ => all(&nodes, spans),
+    }
+    whole(&nodes)
+}
+
+/// The vector of a chunk.
+fn reduce(fold: &Block, chunk: &[Span], spans: &mut Vec<Span>) -> Span {
+    match fold.child("recurse") {
+        Some(inner) => {
+            join(inner, chunk, false, spans);
+        }
+        None => all(chunk, spans),
+    }
+    whole(chunk)
+}
+
+/// Notes that all of these are joined in one step.
+fn all(nodes: &[Span], spans: &mut Vec<Span>) {
+    if nodes.len() > 1 {
+        spans.push(whole(nodes));
+    }
+}
+
+/// What neighbours hold together.
+fn whole(nodes: &[Span]) -> Span {
+    let (start, _) = nodes.first().copied().unwrap_or_default();
+    let (last, length) = nodes.last().copied().unwrap_or_default();
+    (start, last + length - start)
+}
+
+#[cfg(test)]
+mod tests {
+    use rtc_compiler::check::{Loader, check};
+    use rtc_compiler::schema::Catalog;
+    use rtc_compiler::source::Source;
+
+    use super::*;
+
+    struct NoFiles;
+
+    impl Loader for NoFiles {
+        fn load(&self, _: &str) -> Result<String, String> {
+            Err("there are none".to_owned())
+        }
+    }
+
+    /// The tree over so many letters.
+    fn tree(recurse: &str, leaves: usize, inference: Inference) -> String {
+        let text = format!("model m {{ embed {{ width: 4 }} {recurse} readout root }}");
+        let catalog = Catalog { vocabulary: Some(9), classes: Some(4), ..Catalog::default() };
+        let spec = check(&NoFiles, Source::new("m.rt", text), None, &[], &catalog).0.expect("the spec is right");
+        let fold = spec.root.child("recurse").expect("it has one");
+        let mut tree = given(fold, leaves, inference);
+        tree.positions = ('a'..).take(leaves).map(String::from).collect();
+        tree.bracketed(&tree.beams[0]).replace(' ', "")
+    }
+
+    #[test]
+    fn trees_that_lengths_decide() {
+        let pairs = "recurse balanced { arity: 2 cell elman }";
+        assert_eq!(tree(pairs, 5, Inference::Recursive), "(((ab)(cd))e)");
+        assert_eq!(tree(pairs, 1, Inference::Recursive), "a");
+        assert_eq!(tree("recurse chain { cell elman }", 4, Inference::Recursive), "(((ab)c)d)");
+        let threes = "recurse balanced { arity: 3 recurse chain { cell elman } }";
+        assert_eq!(tree(threes, 7, Inference::Recursive), "((((ab)c)((de)f))g)");
+        assert_eq!(tree(threes, 4, Inference::Flat), "(((ab)c)d)");
+        assert_eq!(tree("recurse balanced { arity: 3 pool mean }", 5, Inference::Recursive), "((abc)(de))");
+    }
+
+    #[test]
+    fn equal_trees_of_a_search_are_one() {
+        let beam =
+            |score: f64, weight: f64, spans: &[Span]| rtc_runtime::exec::Beam { score, weight, spans: spans.to_vec() };
+        let (left, even) = ([(0, 2), (0, 3), (0, 4)], [(0, 2), (2, 2), (0, 4)]);
+        let beams = vec![beam(-0.7, 0.5, &left), beam(-1.0, 0.3, &even), beam(-1.4, 0.25, &[(2, 2), (0, 2), (0, 4)])];
+        let found = searched(&Grown { label: "beam".to_owned(), row: 0, length: 4, beams });
+        let seen: Vec<(f64, Option<f64>, usize)> = found.beams.iter().map(|b| (b.weight, b.score, b.count)).collect();
+        assert_eq!(seen, [(0.55, Some(-1.0), 2), (0.5, Some(-0.7), 1)]);
+    }
+}

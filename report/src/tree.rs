@@ -1,0 +1,168 @@
+//! Trees: across the positions of an input, above them what was joined with what, up to the root.
+
+use std::fmt::Write;
+
+use crate::data::{Beam, Model, Trace, Tree};
+use crate::picture::Picture;
+use crate::scale::number;
+use crate::svg::{Anchor, Svg, at, fitted, width_of};
+
+const LEFT: f64 = 16.0;
+const RIGHT: f64 = 16.0;
+/// Room for the positions, if they need no more.
+const ROOM: f64 = 520.0;
+/// The most positions of a tree that is drawn; longer ones are text alone.
+const MOST: usize = 200;
+const NAME_SIZE: f64 = 10.0;
+const NAME_ROOM: f64 = 44.0;
+
+/// A picture per chosen input of a model, with all its trees one below the other.
+pub(crate) fn trees(model: &Model) -> Vec<Picture> {
+    let drawn = model.traces.iter().enumerate().filter(|(_, trace)| trace.trees.iter().any(|t| is_drawn(t)));
+    drawn.map(|(n, trace)| tree(&format!("tree-{}-{}", model.name, n + 1), trace)).collect()
+}
+
+/// Neither nothing nor too much.
+fn is_drawn(tree: &Tree) -> bool {
+    (2..=MOST).contains(&tree.positions.len())
+}
+
+fn tree(name: &str, trace: &Trace) -> Picture {
+    let drawn = trace.trees.iter().filter(|tree| is_drawn(tree));
+    let layouts: Vec<Layout<'_>> = drawn.flat_map(|t| t.beams.iter().map(|beam| Layout::new(t, beam))).collect();
+    let widest = layouts.iter().map(Layout::width).fold(width_of(&trace.title, 16.5).clamp(330.0, ROOM), f64::max);
+    let width = LEFT + widest + RIGHT;
+    let mut svg = Svg::default();
+    svg.text("title", (LEFT, 20.0), Anchor::Start, &fitted(&trace.title, 14.5, width - LEFT - RIGHT));
+    let mut top = 34.0;
+    for layout in &layouts {
+        layout.draw(&mut svg, top, widest);
+        top += layout.height();
+    }
+    Picture::new(name, &trace.title, (width, top), svg)
+}
+
+/// What was joined: where it stands, in positions and in levels above them, and the same of its parts.
+struct Node {
+    span: (usize, usize),
+    at: (f64, usize),
+    parts: Vec<(f64, usize)>,
+}
+
+/// Where the nodes of a tree lie.
+struct Layout<'a> {
+    tree: &'a Tree,
+    beam: &'a Beam,
+    nodes: Vec<Node>,
+    /// Levels above the positions.
+    levels: usize,
+    /// The width of a position, and the height of a level.
+    cell: (f64, f64),
+}
+
+impl<'a> Layout<'a> {
+    fn new(tree: &'a Tree, beam: &'a Beam) -> Self {
+        let nodes = nodes(beam, tree.positions.len());
+        let levels = nodes.iter().map(|node| node.at.1).max().unwrap_or(1);
+        let width = (ROOM / tree.positions.len() as f64).clamp(11.0, 30.0);
+        let height = (180.0 / levels as f64).clamp(3.0, 22.0);
+        Self { tree, beam, nodes, levels, cell: (width, height) }
+    }
+
+    fn width(&self) -> f64 {
+        self.cell.0 * self.tree.positions.len() as f64
+    }
+
+    fn height(&self) -> f64 {
+        26.0 + self.cell.1 * self.levels as f64 + NAME_ROOM + 20.0
+    }
+
+    fn draw(&self, svg: &mut Svg, top: f64, room: f64) {
+        let bottom = top + 26.0 + self.cell.1 * self.levels as f64;
+        let title = format!("{}{}", self.tree.place, self.beam.describe());
+        svg.text("name", (LEFT, top + 14.0), Anchor::Start, &fitted(&title, 12.5, room));
+        let point = |(x, level): (f64, usize)| (LEFT + self.cell.0 * (x + 0.5), bottom - self.cell.1 * level as f64);
+        let mut lines = String::new();
+        for node in &self.nodes {
+            let (x, y) = point(node.at);
+            for part in &node.parts {
+                let (to_x, to_y) = point(*part);
+                write!(lines, "M{} {}L{} {}", at(x), at(y), at(to_x), at(to_y)).expect("a string takes any text");
+            }
+        }
+        svg.path("flow", &lines);
+        for node in &self.nodes {
+            let words = self.tree.positions.get(node.span.0..node.span.0 + node.span.1).unwrap_or_default();
+            svg.circle("tip", point(node.at), 2.0_f64.min(self.cell.1 / 2.0), &words.join(" "));
+        }
+        for (n, name) in self.tree.positions.iter().enumerate() {
+            let x = LEFT + self.cell.0 * (n as f64 + 0.5) + 3.5;
+            svg.hanging("token", (x, bottom + 5.0), &fitted(name, NAME_SIZE, NAME_ROOM - 8.0));
+        }
+    }
+}
+
+/// The nodes of a beam over `leaves` positions. What does not fit there, or into what stands around it, is left out.
+fn nodes(beam: &Beam, leaves: usize) -> Vec<Node> {
+    let mut nodes: Vec<Node> = vec![];
+    // What has no parent yet, from left to right; between them are leaves.
+    let mut open: Vec<usize> = vec![];
+    for &(start, length) in &beam.spans {
+        let end = start.saturating_add(length);
+        let first = open.partition_point(|n| nodes[*n].span.0 < start);
+        let ends_before = first == 0 || {
+            let (start_before, length_before) = nodes[open[first - 1]].span;
+            start_before + length_before <= start
+        };
+        let ends_inside = open[first..].iter().all(|n| nodes[*n].span.0 + nodes[*n].span.1 <= end);
+        if length < 2 || end > leaves || !ends_before || !ends_inside {
+            continue;
+        }
+        let (mut parts, mut position) = (vec![], start);
+        for n in open.drain(first..) {
+            let (from, count) = nodes[n].span;
+            parts.extend((position..from).map(|leaf| (leaf as f64, 0)));
+            parts.push(nodes[n].at);
+            position = from + count;
+        }
+        parts.extend((position..end).map(|leaf| (leaf as f64, 0)));
+        let middle = (parts[0].0 + parts[parts.len() - 1].0) / 2.0;
+        let level = 1 + parts.iter().map(|part| part.1).max().unwrap_or(0);
+        open.push(nodes.len());
+        nodes.push(Node { span: (start, length), at: (middle, level), parts });
+    }
+    nodes
+}
+
+impl Beam {
+    /// Its share and score, where a search chose it: `: 87 %, score -0.35`.
+    pub fn describe(&self) -> String {
+        let Some(score) = self.score else { return String::new() };
+        let of = if self.count > 1 { format!(", {} beams", self.count) } else { String::new() };
+        let score = number((1000.0 * score).round() / 1000.0);
+        format!(": {} %, score {score}{of}", number((1000.0 * self.weight).round() / 10.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn beam(spans: &[(usize, usize)]) -> Beam {
+        Beam { weight: 1.0, spans: spans.to_vec(), ..Beam::default() }
+    }
+
+    #[test]
+    fn parents_stand_above_the_middle_of_their_parts() {
+        let nodes = nodes(&beam(&[(1, 2), (0, 3), (0, 5)]), 5);
+        let places: Vec<(f64, usize)> = nodes.iter().map(|node| node.at).collect();
+        assert_eq!(places, [(1.5, 1), (0.75, 2), (2.375, 3)]);
+        assert_eq!(nodes[2].parts, [(0.75, 2), (3.0, 0), (4.0, 0)]);
+    }
+
+    #[test]
+    fn spans_that_cross_or_lead_out_are_left_out() {
+        assert_eq!(nodes(&beam(&[(0, 2), (1, 2), (0, 9), (3, 1), (0, 4)]), 4).len(), 2);
+        assert!(nodes(&beam(&[(usize::MAX, 3)]), 4).is_empty());
+    }
+}

@@ -1,0 +1,128 @@
+//! Beam searches as graphs: the goldens of an independent implementation, gradients, nestings that no paper has.
+
+use std::rc::Rc;
+
+use rtc_compiler::ir::graph::Graph;
+use rtc_compiler::lower::{Objective, attach_loss, lower};
+use rtc_compiler::pass;
+use rtc_runtime::exec::{Chance, Halting, Inference};
+use rtc_runtime::kernel::beam::Site;
+use rtc_runtime::rng::Key;
+use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
+use rtc_tests::numeric::{assert_same, batch, check_gradients, differentiated, executor, run, weights};
+
+use crate::folds::{agrees, golden_search, goldens, lengths, names, nested, state_space};
+
+/// No noise, and beams by chunk and slot on the first level.
+#[derive(Debug)]
+struct Slots(&'static [[usize; 2]]);
+
+impl Chance for Slots {
+    fn noise(&self, _: u64, _: Site) -> f64 {
+        0.0
+    }
+
+    fn beam(&self, _: u64, chunk: usize, slot: usize) -> usize {
+        self.0[chunk][slot]
+    }
+}
+
+#[test]
+fn a_search_agrees_with_the_reference() {
+    let Some(goldens) = goldens() else { return };
+    let case = &goldens["ebt_beam2"];
+    let source = "model m {
+        embed { width: 4 }
+        recurse beam { size: 2, score mlp { slice: 2 }, cell grc { hidden: 16 } }
+        readout root
+        head linear
+    }";
+    let x = nested(&case["x"]);
+    let found = golden_search(source, &names(&case["params"]), ("beam", "beam.grc"), &x, &lengths(case), None);
+    agrees("ebt_grc", &found, &nested(&case["out"]));
+}
+
+#[test]
+fn recursion_in_recursion_with_a_search_agrees_with_the_reference() {
+    let Some(goldens) = goldens() else { return };
+    let case = &goldens["rir_ebt_k3_b2"];
+    let (names, lengths) = (names(&case["params"]), lengths(case));
+    let x = state_space::layer(&names, &nested(&case["x"]), &lengths);
+    let source = "model m {
+        embed { width: 4 }
+        recurse balanced {
+            arity: 3
+            recurse beam { size: 2, score mlp { slice: 2 }, cell grc { hidden: 16 } }
+        }
+        readout root
+        head linear
+    }";
+    let chance = Rc::new(Slots(&[[0, 0], [0, 1], [0, 0]]));
+    let found = golden_search(source, &names, ("balanced", "balanced.beam.grc"), &x, &lengths, Some(chance));
+    agrees("rir_ebt_grc", &found, &nested(&case["out"]));
+}
+
+fn searches() -> Vec<Model> {
+    models::cases("searches.rt", Objective::Classify)
+}
+
+fn with_loss(model: &Model) -> Graph {
+    let binding = binding(Objective::Classify);
+    let made = lower(&model.spec, &binding).and_then(|mut graph| attach_loss(&mut graph, &binding).map(|()| graph));
+    made.unwrap_or_else(|e| panic!("{}: {e}", model.name))
+}
+
+/// Choices are constants of the gradient, and no difference is large enough to change one.
+#[test]
+fn gradients_of_searches_are_slopes() {
+    for model in searches() {
+        let forward = with_loss(&model);
+        let rows = batch(&[9, 1, 14, 2], VOCAB as u64, CLASSES as u64, 4);
+        let weights = weights(&forward, 4, 0.4);
+        let steady: &[&str] = if model.halts() { &["depth"] } else { &[] };
+        check_gradients(&model.name, (&forward, &differentiated(&forward)), &weights, &rows, Some(3), steady, 1e-6);
+    }
+}
+
+#[test]
+fn searches_compute_the_same_however_they_are_run() {
+    for model in searches() {
+        let plain = differentiated(&with_loss(&model));
+        let rows = batch(&[9, 1, 14, 2, 23], VOCAB as u64, CLASSES as u64, 4);
+        let weights = weights(&plain, 4, 0.4);
+        let expected = run::<f64>(&plain, &weights, &rows, Halting::Compact);
+        let mut optimised = plain.clone();
+        pass::optimise(&mut optimised);
+        pass::finish(&mut optimised);
+        for halting in [Halting::Compact, Halting::Batch, Halting::Never] {
+            let found = run::<f64>(&optimised, &weights, &rows, halting);
+            assert_same(&format!("{} {halting:?}", model.name), &found, &expected, 1e-10);
+        }
+    }
+}
+
+/// Flat, chunks of a fold are one search over the row.
+#[test]
+fn a_flat_search_is_a_search_of_the_whole_row() {
+    let source = |inner: &str| {
+        models::parse(&format!("model m {{ embed {{ width: 6, init: 0.5 }}, {inner}, readout root, head linear }}"))
+    };
+    let beam = "recurse beam { size: 3, score mlp { slice: 4 }, cell gru }";
+    let (plain, chunked) = (source(beam), source(&format!("recurse balanced {{ arity: 3, {beam} }}")));
+    let graphs = [plain, chunked]
+        .map(|spec| rtc_compiler::pipeline::inference(&spec, &binding(Objective::Classify)).expect("the model lowers"));
+    let values = weights(&graphs[1], 2, 0.6);
+    let renamed = values
+        .iter()
+        .map(|(name, v)| (name.replace("balanced.beam.", "beam.").replace("balanced.leaf.", "beam.leaf."), v.clone()));
+    let renamed = renamed.collect();
+    let rows = batch(&[13, 1, 4, 22], VOCAB as u64, CLASSES as u64, 3);
+    let logits = |graph: &Graph, weights, inference| {
+        let mut executor = executor::<f64>(graph, weights, Halting::Compact);
+        executor.inference = inference;
+        executor.run(&rows, Key::new(0)).expect("the batch fits").real("logits").expect("logits").to_vec()
+    };
+    let whole = logits(&graphs[0], &renamed, Inference::Recursive);
+    assert_eq!(logits(&graphs[1], &values, Inference::Flat), whole);
+    assert_ne!(logits(&graphs[1], &values, Inference::Recursive), whole);
+}
