@@ -15,3 +15,4 @@ mod recompute;
 mod rows;
 mod scans;
 mod searches;
+mod trees;
