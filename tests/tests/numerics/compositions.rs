@@ -8,10 +8,12 @@ use std::path::Path;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::ir::text;
 use rtc_compiler::lower::{Binding, Objective, lower};
+use rtc_compiler::pipeline;
 use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::exec::Halting;
+use rtc_runtime::exec::{Halting, Inference};
+use rtc_runtime::rng::Key;
 use rtc_tests::models;
-use rtc_tests::numeric::{Arrays, differentiated, distance, graph, run, weights};
+use rtc_tests::numeric::{Arrays, batch, differentiated, distance, executor, graph, run, weights};
 use serde_json::Value as Json;
 
 /// One row of `count` different tokens.
@@ -225,5 +227,26 @@ fn compositions_agree_with_the_reference() {
         for (name, expected) in case.json["grads"].as_object().expect("gradients by name") {
             agrees(&format!("gradient of {name}"), &found.gradients[name], &flat(expected));
         }
+    }
+}
+
+/// Flat, a tree takes the whole row as one chunk, as a tree of an arity beyond its length does.
+#[test]
+fn flat_inference_composes_the_whole_row() {
+    for inner in ["continuous { cell gru }", "ordered_memory { slots: 3, cell gru }"] {
+        let answers = |arity: usize, inference: Inference| {
+            let source = format!(
+                "model m {{ embed {{ width: 6 }}, recurse balanced {{ arity: {arity}, recurse {inner} }}, readout root, head linear }}"
+            );
+            let binding = Binding { vocab: Some(9), classes: Some(3), objective: Objective::Classify };
+            let graph = pipeline::inference(&models::parse(&source), &binding).expect("the model lowers");
+            let mut executor = executor::<f64>(&graph, &weights(&graph, 7, 0.6), Halting::Compact);
+            executor.inference = inference;
+            let outputs = executor.run(&batch(&[17, 1, 5, 30], 9, 3, 2), Key::new(0)).expect("the batch fits");
+            outputs.real("logits").expect("logits").to_vec()
+        };
+        let flat = answers(3, Inference::Flat);
+        assert_eq!(flat, answers(100, Inference::Recursive), "{inner}");
+        assert!(distance(&flat, &answers(3, Inference::Recursive)) > 1e-3, "{inner}: chunks make a difference");
     }
 }

@@ -16,3 +16,4 @@ mod rows;
 mod scans;
 mod searches;
 mod stopping;
+mod trees;

@@ -81,14 +81,17 @@ fn most() -> Attr {
 /// With `l` and `r` the left and right neighbours among the states, `ll` and `rr` theirs, and c the probability of going into
 /// the right neighbour: `h + u (Cell(l, h) - h)`, where u is the c of the left neighbour, and `e (1 - c)`.
 fn step(l: &mut Lower<'_>, block: &Block, h: Value, e: Value) -> Result<[Value; 2], Misfit> {
-    let beside =
-        |l: &mut Lower<'_>, x: Value, side: &str| l.one(Op::Neighbours, &[x, e], Attrs::from([("side", side.into())]));
-    let left = beside(l, h, "left")?;
-    let right = beside(l, h, "right")?;
-    let further = [beside(l, left, "left")?, left, h, right, beside(l, right, "right")?];
-    let scores = l.scoped("score", |l| score(l, &further))?;
+    let beside = |l: &mut Lower<'_>, x: Value, side: &str, hint: &str| {
+        let found = l.one(Op::Neighbours, &[x, e], Attrs::from([("side", side.into())]));
+        found.inspect(|value| l.graph().set_hint(*value, hint))
+    };
+    let left = beside(l, h, "left", "left")?;
+    let right = beside(l, h, "right", "right")?;
+    let around = [beside(l, left, "left", "left_2")?, left, h, right, beside(l, right, "right", "right_2")?];
+    let scores = l.scoped("score", |l| score(l, &around))?;
     let c = l.one(Op::Vanishing, &[scores, e], Attrs::new())?;
-    let u = beside(l, c, "left")?;
+    l.graph().set_hint(c, "c");
+    let u = beside(l, c, "left", "u")?;
     let (cell, function) = need(cell(block)?, block, "cell")?;
     let joined = l.scoped(cell.variant, |l| (function.step)(l, cell, &[left], h))?[0];
     let change = l.one(Op::Sub, &[joined, h], Attrs::new())?;
