@@ -18,9 +18,12 @@ use crate::terminal::Terminal;
 /// The specs that are part of the program: their files' names, and their texts.
 const BUILT_IN: &[(&str, &str)] = &[
     ("bbt_grc.rt", include_str!("../../specs/bbt_grc.rt")),
+    ("bt_grc.rt", include_str!("../../specs/bt_grc.rt")),
+    ("ebt_grc.rt", include_str!("../../specs/ebt_grc.rt")),
     ("gut.rt", include_str!("../../specs/gut.rt")),
     ("gutlb.rt", include_str!("../../specs/gutlb.rt")),
     ("mega.rt", include_str!("../../specs/mega.rt")),
+    ("rir_ebt_grc.rt", include_str!("../../specs/rir_ebt_grc.rt")),
     ("rir_grc.rt", include_str!("../../specs/rir_grc.rt")),
     ("rnn_grc.rt", include_str!("../../specs/rnn_grc.rt")),
     ("s4d.rt", include_str!("../../specs/s4d.rt")),

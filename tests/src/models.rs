@@ -32,6 +32,8 @@ const SMALL: &[&str] = &[
     "update.feedforward.hidden: 8",
     "cell.hidden: 6",
     "balanced.arity: 4",
+    "beam.size: 3",
+    "score.slice: 5",
     "s4d.state: 6",
     "stack.s4d.state: 6",
     "stack.mega.shared: 6",
