@@ -14,7 +14,7 @@ pub use eval::{Env, EvalError, Value, eval};
 pub use keys::{Keys, keys};
 pub use learned::{Lookup, Slope, flat, slope, tables};
 pub use range::{Facts, Unbounded, sizes};
-pub use reach::reach;
+pub use reach::{Reach, reach};
 pub use shift::by_distance;
 pub(crate) use simplify::constant;
 pub use simplify::simplify;

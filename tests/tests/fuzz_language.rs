@@ -8,7 +8,7 @@ use rtc_compiler::check::{Loader, check, check_all, names};
 use rtc_compiler::diag::{Kind, Style, json, render};
 use rtc_compiler::expr::{BinaryOp, Env, Expr, Func, Var, eval, simplify};
 use rtc_compiler::ir::verify;
-use rtc_compiler::lower::{self, Binding};
+use rtc_compiler::lower::Binding;
 use rtc_compiler::schema::{Catalog, Objective};
 use rtc_compiler::source::Source;
 use rtc_compiler::{pipeline, spec, syntax};
@@ -276,12 +276,10 @@ fn reads_back(found: &spec::Spec) {
     assert!(again.is_some_and(|again| again.root.same(&found.root)), "the shown form gives another spec");
 }
 
-/// What the front-end accepts becomes a sound graph, unless the language says more than a graph can hold.
+/// What the front-end accepts becomes a sound graph.
 fn lowers(found: &spec::Spec, catalog: &Catalog) {
-    if lower::unsupported(found).is_empty() {
-        let graph = pipeline::forward(found, &Binding::from(catalog)).unwrap_or_else(|misfit| panic!("{misfit}"));
-        assert!(verify::verify(&graph).is_ok(), "the graph is broken");
-    }
+    let graph = pipeline::forward(found, &Binding::from(catalog)).unwrap_or_else(|misfit| panic!("{misfit}"));
+    assert!(verify::verify(&graph).is_ok(), "the graph is broken");
 }
 
 /// Random edits of the command line on a random target.

@@ -211,6 +211,21 @@ pub fn frame(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![Type::real([batch.clone(), Dim::Sym(format!("{axis}+2")), width.clone()])])
 }
 
+/// The ragged axis is that of the attribute.
+pub fn fill(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let axis = s.attrs.get("axis").and_then(Attr::text);
+    let ([batch, Dim::Sym(_), width @ Dim::Fixed(_)], Some(axis)) = (s.dims(0), axis) else { return Err(s.mismatch()) };
+    if s.dims(1) != std::slice::from_ref(width) {
+        return Err(s.mismatch());
+    }
+    Ok(vec![Type::real([batch.clone(), Dim::sym(axis), width.clone()])])
+}
+
+/// Operand types of the filled row.
+pub fn fill_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    Ok(s.operands[1..3].to_vec())
+}
+
 /// Operand types of the framed row.
 pub fn frame_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(s.operands[1..4].to_vec())

@@ -248,7 +248,9 @@ impl Differentiator<'_> {
             ("outputs", outputs.len().into()),
             ("slices", slices.into()),
         ]);
-        for name in ["axis", "over", "bound", "size", "count", "arity", "last", "plan"] {
+        for name in
+            ["axis", "over", "bound", "size", "count", "arity", "last", "plan", "short", "single", "padding", "filled"]
+        {
             attrs.extend(node.attrs.get(name).map(|a| (name, a.clone())));
         }
         NewNode { op: Op::Unwind, operands, attrs, types, body: Some(back), label: node.label }

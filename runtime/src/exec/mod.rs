@@ -460,7 +460,7 @@ fn output_names(plan: &Plan) -> Rc<[String]> {
 /// The names of all ragged axes: those of a batch, and those over which chunks run.
 fn axis_names(plan: &Plan) -> Vec<Rc<str>> {
     let nodes = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id));
-    let cut = nodes.filter_map(|node| node.attrs.get("axis").and_then(Attr::text));
+    let cut = nodes.flat_map(|node| ["axis", "filled"].map(|name| node.attrs.get(name).and_then(Attr::text))).flatten();
     [LENGTH, FRAMED, GIVEN].into_iter().chain(cut).map(Rc::from).collect()
 }
 

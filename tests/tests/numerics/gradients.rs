@@ -513,6 +513,29 @@ const LOOPS: &[(&str, &str, &str, &str)] = &[
          }",
     ),
     (
+        "a fold whose first chunks are filled at every level",
+        "",
+        ROW,
+        "%y = fold %a {arity: 3, last: strict, plan: row, short: first, single: fold, padding: levels, over: length, axis: node, filled: full} : f32[batch, 4] (%n: f32[batch, node, 4]) {
+           %f = fill %n, %bias {axis: full} : f32[batch, full, 4]
+           %k = attention %f, %f, %f {heads: 2, mask: causal} : f32[batch, full, 4]
+           %l = linear %k, %w : f32[batch, full, 4]
+           %v = position %l {at: last} : f32[batch, 4]
+           yield %v
+         }",
+    ),
+    (
+        "a fold of which the row alone is filled",
+        "",
+        ROW,
+        "%y = fold %a {arity: 2, last: strict, plan: row, short: first, padding: input, over: length, axis: node, filled: full} : f32[batch, 4] (%n: f32[batch, node, 4]) {
+           %f = fill %n, %bias {axis: full} : f32[batch, full, 4]
+           %k = attention %f, %f, %f {heads: 1, mask: causal} : f32[batch, full, 4]
+           %v = position %k {at: last} : f32[batch, 4]
+           yield %v
+         }",
+    ),
+    (
         "a fold of threes that reads rows, slots and positions from outside, with dropout and a mean over its chunks",
         "",
         ROW,
