@@ -89,9 +89,11 @@ fn attended<'s>(s: &'s Signature<'_>, before: usize) -> Result<&'s [Type], Strin
     };
     let sized = |ty: &Type| ty.is_real() && ty.dims().iter().all(|d| d.fixed().is_some_and(|n| n > 0));
     let bias = s.attrs.get("bias").map(Expr::try_from).transpose()?;
-    let learned = bias.as_ref().map_or_else(Vec::new, expr::tables);
-    let fits = learned.len() == tables.len()
-        && learned.iter().zip(tables).all(|(indices, ty)| indices.len() == ty.dims().len() && sized(ty));
+    let learned = bias.as_ref().map(expr::tables);
+    let (names, uses) = learned.map_or_else(Default::default, |learned| (learned.names, learned.uses));
+    let fits = names.len() == tables.len()
+        && tables.iter().all(sized)
+        && uses.iter().all(|(table, indices)| indices.len() == tables[*table].dims().len());
     if fits { Ok(more) } else { Err(s.mismatch()) }
 }
 

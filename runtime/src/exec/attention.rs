@@ -38,32 +38,33 @@ struct ByDistance<T: Element> {
 }
 
 impl<T: Element> Scored<'_, T> {
-    fn learned(&self, env: &Env, table: usize, indices: &[Expr]) -> Result<f64, EvalError> {
+    fn learned(&self, env: &Env, at: usize, indices: &[Expr]) -> Result<f64, EvalError> {
+        let table = self.bias.uses[at];
         flat(indices, &self.bias.sizes[table], env).map(|at| self.tables[table][at].to_f64())
     }
 
     fn value(&self, env: &Env) -> Result<f64, EvalError> {
-        let mut learned = |table: usize, indices: &[Expr]| self.learned(env, table, indices);
+        let mut learned = |at: usize, indices: &[Expr]| self.learned(env, at, indices);
         slope(&self.bias.expr, env, &mut learned, NONE).map(|found| found.value)
     }
 
     /// Adds `by` times the derivatives by all learned numbers to `sums`, one table behind the other.
     fn add_slopes(&self, env: &Env, by: f64, sums: &mut [T]) {
-        let mut start = 0;
-        for table in 0..self.tables.len() {
+        for (one, &own) in self.bias.uses.iter().enumerate() {
             let mut at = None;
             let mut learned = |n: usize, indices: &[Expr]| {
-                let place = flat(indices, &self.bias.sizes[n], env)?;
-                if n == table {
+                let table = self.bias.uses[n];
+                let place = flat(indices, &self.bias.sizes[table], env)?;
+                if n == one {
                     at = Some(place);
                 }
-                Ok(self.tables[n][place].to_f64())
+                Ok(self.tables[table][place].to_f64())
             };
-            let found = slope(&self.bias.expr, env, &mut learned, table);
+            let found = slope(&self.bias.expr, env, &mut learned, one);
+            let start: usize = (0..own).map(|table| self.bias.len(table)).sum();
             if let (Ok(found), Some(at)) = (found, at) {
                 sums[start + at] += T::from_f64(by * found.slope);
             }
-            start += self.bias.len(table);
         }
     }
 

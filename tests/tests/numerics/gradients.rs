@@ -239,6 +239,13 @@ const OPS: &[(&str, &str, &str)] = &[
          %y = attention %a, %b, %c, %t, %u {heads: 2, mask: causal, bias: mul(neg(learn(head)), log(add(1, mul(max(learn(head), 0.01), sub(i, j)))))} : f32[batch, length, 4]",
     ),
     (
+        "attention with one table read twice",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[5]
+         %u = param {name: \"u\", init: zeros} : f32[2]
+         %y = attention %a, %b, %c, %t, %u {heads: 2, mask: causal, bias: add(mul(learn_near(min(sub(i, j), 4)), learn(head)), learn_near(rem(j, 3)))} : f32[batch, length, 4]",
+    ),
+    (
         "attention with a bias of both positions",
         SEQUENCE,
         "%t = param {name: \"t\", init: zeros} : f32[3, 2]

@@ -91,7 +91,7 @@ fn hops_count_the_keys_of_a_query() {
         let mask = expression("mask", &format!("sliding_dilated({c})"));
         let spec = models::parse(&model(&format!("mask: sliding_dilated({c}), bias: hops({c})")));
         let bias = attend(&spec.root).and_then(|block| block.expr("bias")).expect("a bias").clone();
-        let indices: Vec<Expr> = tables(&bias)[0].to_vec();
+        let indices: Vec<Expr> = tables(&bias).uses[0].1.to_vec();
         for step in 0..3 {
             for i in 0..length {
                 let at = |j| Env { i, j, step, length, head: 1, ..Env::default() };
@@ -147,7 +147,7 @@ fn library_biases_are_as_published() {
         }
     }
     let t5 = expression("bias", "t5");
-    let bucket = tables(&t5)[0][1].clone();
+    let bucket = tables(&t5).uses[0].1[1].clone();
     for distance in 0..400 {
         let wide = 16 + (16.0 * (distance as f64 / 16.0).ln() / 8_f64.ln()).floor() as i64;
         let expected = if distance < 16 { distance } else { wide.min(31) };
