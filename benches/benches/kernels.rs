@@ -131,6 +131,90 @@ mod linear {
     }
 }
 
+/// Attention to few keys at a length of 4,096, run as a graph: the expression of the mask is part of it. `All` and
+/// `Causal` are the kernels that know of no mask.
+mod few_keys {
+    use super::{Bencher, Key};
+    use rtc_compiler::ir::text;
+    use rtc_compiler::pass;
+    use rtc_compiler::plan::plan;
+    use rtc_runtime::batch::{Batch, Labels};
+    use rtc_runtime::exec::Executor;
+    use std::sync::Arc;
+
+    const LENGTH: usize = 4096;
+    const STRIDE: &str = "and(and(le(j, i), eq(rem(sub(i, j), 16), 0)), lt(div(sub(i, j), 16), 2))";
+
+    #[derive(Clone, Copy, Debug)]
+    enum Mask {
+        All,
+        Causal,
+        Stride,
+        Window128,
+        Block128,
+    }
+
+    const MASKS: [Mask; 5] = [Mask::All, Mask::Causal, Mask::Stride, Mask::Window128, Mask::Block128];
+
+    impl Mask {
+        fn text(self) -> String {
+            match self {
+                Self::All => "all".to_owned(),
+                Self::Causal => "causal".to_owned(),
+                Self::Stride => STRIDE.to_owned(),
+                Self::Window128 => "and(le(j, i), lt(sub(i, j), 128))".to_owned(),
+                Self::Block128 => "and(le(j, i), eq(div(i, 128), div(j, 128)))".to_owned(),
+            }
+        }
+
+        /// Eight heads of 32 channels, for one row; with the gradient of its mean, where that is asked for.
+        fn executor(self, gradient: bool) -> Executor<f32> {
+            let mask = self.text();
+            let source = format!(
+                "graph \"one\" {{
+                 %tokens = input {{name: \"tokens\"}} : u32[batch, length]
+                 %table = param {{name: \"table\", init: zeros}} : f32[64, 256]
+                 %a = embed %tokens, %table : f32[batch, length, 256]
+                 %y = attention %a, %a, %a {{heads: 8, mask: {mask}}} : f32[batch, length, 256]
+                 %loss = average %y : f32[]
+                 return %loss {{names: \"loss\"}}
+                 }}"
+            );
+            let mut graph = text::parse(&source).expect("the text is a graph");
+            if gradient {
+                pass::grad::run(&mut graph).expect("the graph has a loss");
+            }
+            let mut executor = Executor::new(Arc::new(plan(graph)));
+            let numbers = super::numbers(64 * 256);
+            executor.parameters_mut().copy_from_slice(&numbers);
+            executor
+        }
+    }
+
+    fn run(bencher: Bencher<'_, '_>, mask: Mask, gradient: bool) {
+        let key = Key::new(3);
+        let batch = Batch {
+            offsets: vec![0, LENGTH],
+            tokens: (0..LENGTH as u64).map(|n| key.below(n, 64) as u32).collect(),
+            labels: Labels::Class(vec![0]),
+            width: LENGTH,
+            depths: None,
+        };
+        let mut executor = mask.executor(gradient);
+        bencher.bench_local(|| executor.run(&batch, key).map(drop).expect("the batch fits"));
+    }
+
+    #[divan::bench(args = MASKS, sample_count = 5)]
+    fn forward(bencher: Bencher<'_, '_>, mask: Mask) {
+        run(bencher, mask, false);
+    }
+
+    #[divan::bench(args = MASKS, sample_count = 5)]
+    fn gradients(bencher: Bencher<'_, '_>, mask: Mask) {
+        run(bencher, mask, true);
+    }
+}
+
 mod attention {
     use super::{Bencher, ItemsCount, Key, candle, numbers};
     use candle_nn::ops::{softmax, softmax_last_dim};

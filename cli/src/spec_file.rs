@@ -27,6 +27,8 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("mega.rt", include_str!("../../specs/mega.rt")),
     ("ordered_memory.rt", include_str!("../../specs/ordered_memory.rt")),
     ("regular_gpt.rt", include_str!("../../specs/regular_gpt.rt")),
+    ("regular_gpt_language.rt", include_str!("../../specs/regular_gpt_language.rt")),
+    ("regular_gpt_tree.rt", include_str!("../../specs/regular_gpt_tree.rt")),
     ("rir_crvnn.rt", include_str!("../../specs/rir_crvnn.rt")),
     ("rir_ebt_grc.rt", include_str!("../../specs/rir_ebt_grc.rt")),
     ("rir_grc.rt", include_str!("../../specs/rir_grc.rt")),

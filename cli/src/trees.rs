@@ -81,9 +81,11 @@ fn join(fold: &Block, elements: &[Span], flat: bool, spans: &mut Vec<Span>) -> S
         "chain" => (2..=nodes.len()).for_each(|n| spans.push(whole(&nodes[..n]))),
         "balanced" => {
             let arity = if flat { nodes.len().max(1) } else { fold.int("arity").unwrap_or(2) };
-            let cut = Cut { arity, strict: fold.word("last_chunk") == Some("strict"), by_batch: false };
+            let (strict, first) = (fold.word("last_chunk") == Some("strict"), fold.word("short") == Some("first"));
+            let cut = Cut { strict, first, ..Cut::plain(arity) };
             while nodes.len() > 1 {
-                let chunks = nodes.chunks(cut.width(nodes.len()).max(2));
+                let chunks = cut.chunks(nodes.len(), cut.width(nodes.len()).max(2));
+                let chunks = chunks.map(|(start, length)| &nodes[start..start + length]);
                 nodes = chunks.map(|chunk| reduce(fold, chunk, spans)).collect();
             }
         }

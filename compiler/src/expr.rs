@@ -12,9 +12,9 @@ use std::fmt;
 
 pub use eval::{Env, EvalError, Value, eval};
 pub use keys::{Keys, keys};
-pub use learned::{Lookup, Slope, flat, slope, tables};
+pub use learned::{Lookup, Slope, Uses, flat, slope, tables};
 pub use range::{Facts, Unbounded, sizes};
-pub use reach::reach;
+pub use reach::{Reach, reach};
 pub use shift::by_distance;
 pub(crate) use simplify::constant;
 pub use simplify::simplify;
@@ -103,8 +103,8 @@ pub enum Expr {
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     /// `f(a)` or `f(a, b)`
     Call(Func, Vec<Expr>),
-    /// `learn[index, ...]`: a learned table.
-    Learn(Vec<Expr>),
+    /// `learn[index, ...]`: a learned table of its own, or `learn_name[index, ...]`: the one of that name.
+    Learn(String, Vec<Expr>),
 }
 
 impl Var {
@@ -203,7 +203,7 @@ impl Expr {
             Self::Int(_) | Self::Float(_) | Self::Bool(_) | Self::Var(_) | Self::Given => Vec::new(),
             Self::Neg(x) | Self::Not(x) => vec![x],
             Self::Binary(_, a, b) => vec![a, b],
-            Self::Call(_, args) | Self::Learn(args) => args.iter().collect(),
+            Self::Call(_, args) | Self::Learn(_, args) => args.iter().collect(),
         }
     }
 
@@ -214,13 +214,13 @@ impl Expr {
             Self::Int(_) | Self::Float(_) | Self::Bool(_) | Self::Given => false,
             Self::Neg(x) | Self::Not(x) => x.uses(var),
             Self::Binary(_, a, b) => a.uses(var) || b.uses(var),
-            Self::Call(_, args) | Self::Learn(args) => args.iter().any(|x| x.uses(var)),
+            Self::Call(_, args) | Self::Learn(_, args) => args.iter().any(|x| x.uses(var)),
         }
     }
 
     /// Whether a learned table occurs.
     pub fn is_learned(&self) -> bool {
-        matches!(self, Self::Learn(_)) || self.operands().iter().any(|x| x.is_learned())
+        matches!(self, Self::Learn(..)) || self.operands().iter().any(|x| x.is_learned())
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>, outer: u8) -> fmt::Result {
@@ -264,8 +264,8 @@ impl Expr {
                 write_list(f, args)?;
                 write!(f, ")")?;
             }
-            Self::Learn(args) => {
-                write!(f, "learn[")?;
+            Self::Learn(table, args) => {
+                write!(f, "{}[", learned(table))?;
                 write_list(f, args)?;
                 write!(f, "]")?;
             }
@@ -275,6 +275,11 @@ impl Expr {
         }
         Ok(())
     }
+}
+
+/// How a learned table is written: `learn`, or `learn_name`.
+pub fn learned(table: &str) -> String {
+    if table.is_empty() { "learn".to_owned() } else { format!("learn_{table}") }
 }
 
 fn write_list(f: &mut fmt::Formatter<'_>, items: &[Expr]) -> fmt::Result {

@@ -154,7 +154,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
             }
             ExprKind::Binary(op, a, b) => self.binary(*op, a, b, expr.span, scope),
             ExprKind::Call(name, args) => self.call(name, args, expr.span, scope),
-            ExprKind::Learn(indices) => self.learn(indices, expr.span, scope),
+            ExprKind::Learn(table, indices) => self.learn(table, indices, expr.span, scope),
         }
     }
 
@@ -314,7 +314,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
         self.join(operands, ty, span, |xs| Expr::Call(func, xs))
     }
 
-    fn learn(&mut self, indices: &[ast::Expr], span: Span, scope: ScopeId) -> Option<Typed> {
+    fn learn(&mut self, table: &str, indices: &[ast::Expr], span: Span, scope: ScopeId) -> Option<Typed> {
         if !self.allowed.learn {
             let message = format!("`learn` has no meaning in {}", self.allowed.place);
             self.problems
@@ -330,7 +330,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
         if let Some(n) = operands.iter().position(|x| x.expr.is_learned()) {
             return self.wrong(indices[n].span, "an index of `learn` can't be learned itself", "needs a fixed number");
         }
-        self.join(operands, Type::Float, span, Expr::Learn)
+        self.join(operands, Type::Float, span, |indices| Expr::Learn(table.to_owned(), indices))
     }
 
     fn binary(&mut self, op: BinaryOp, a: &ast::Expr, b: &ast::Expr, span: Span, scope: ScopeId) -> Option<Typed> {

@@ -144,7 +144,7 @@ pub fn eval(expr: &Expr, env: &Env) -> Result<Value, EvalError> {
             [a, b] => call(*func, eval(a, env)?, eval(b, env)?)?,
             _ => return Err(EvalError::WrongKind),
         },
-        Expr::Learn(_) => return Err(EvalError::Learned),
+        Expr::Learn(..) => return Err(EvalError::Learned),
     })
 }
 

@@ -1,6 +1,7 @@
 //! Expressions with learned tables: their value, and how it changes with one learned number.
 //!
-//! Every `learn[...]` is a table of its own, counted in reading order.
+//! Every `learn[...]` is a table of its own, every `learn_name[...]` reads the table of that name. Tables are counted in the order
+//! in which they are read first, and so are the places where they are read, their uses.
 
 use super::eval::{binary, call, call_one};
 use super::{BinaryOp, Env, EvalError, Expr, Func, Value, eval};
@@ -14,14 +15,37 @@ pub struct Slope {
     pub slope: f64,
 }
 
-/// Gives the number that a table, counted in reading order, has at its indices.
+/// Gives the number that is read at a use, counted in reading order, with its indices.
 pub type Lookup<'a> = dyn FnMut(usize, &[Expr]) -> Result<f64, EvalError> + 'a;
 
-/// The indices of every `learn[...]`, in reading order.
-pub fn tables(expr: &Expr) -> Vec<&[Expr]> {
-    match expr {
-        Expr::Learn(indices) => vec![indices],
-        other => other.operands().into_iter().flat_map(tables).collect(),
+/// Where learned tables are read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Uses<'e> {
+    /// The names of the tables; empty for one that has none.
+    pub names: Vec<&'e str>,
+    /// For every use its table and the indices.
+    pub uses: Vec<(usize, &'e [Expr])>,
+}
+
+/// The learned tables of an expression, and where they are read, in reading order.
+pub fn tables(expr: &Expr) -> Uses<'_> {
+    let mut found = Uses { names: vec![], uses: vec![] };
+    collect(expr, &mut found);
+    found
+}
+
+fn collect<'e>(expr: &'e Expr, found: &mut Uses<'e>) {
+    if let Expr::Learn(name, indices) = expr {
+        let known = found.names.iter().position(|known| !name.is_empty() && known == name);
+        let table = known.unwrap_or(found.names.len());
+        if known.is_none() {
+            found.names.push(name);
+        }
+        found.uses.push((table, indices));
+        return;
+    }
+    for operand in expr.operands() {
+        collect(operand, found);
     }
 }
 
@@ -39,8 +63,8 @@ pub fn flat(indices: &[Expr], sizes: &[usize], env: &Env) -> Result<usize, EvalE
     Ok(at)
 }
 
-/// The value of an expression whose learned numbers `learned(table, indices)` gives, and its derivative by the number that
-/// table `by` gives (none of them where there is no such table).
+/// The value of an expression whose learned numbers `learned(use, indices)` gives, and its derivative by the number that is
+/// read at use `by` (none of them where there is no such use).
 ///
 /// # Errors
 /// As for [`eval`], and what `learned` reports.
@@ -56,18 +80,18 @@ struct Walk<'a, 'l> {
     env: &'a Env,
     learned: &'a mut Lookup<'l>,
     by: usize,
-    /// The table that is met next.
+    /// The use that is met next.
     next: usize,
 }
 
 impl Walk<'_, '_> {
     fn number(&mut self, expr: &Expr) -> Result<(Value, f64), EvalError> {
         match expr {
-            Expr::Learn(indices) => {
-                let table = self.next;
+            Expr::Learn(_, indices) => {
+                let here = self.next;
                 self.next += 1;
-                let value = (self.learned)(table, indices)?;
-                Ok((Value::Float(value), if table == self.by { 1.0 } else { 0.0 }))
+                let value = (self.learned)(here, indices)?;
+                Ok((Value::Float(value), if here == self.by { 1.0 } else { 0.0 }))
             }
             Expr::Neg(x) => {
                 let (x, dx) = self.number(x)?;
@@ -137,7 +161,7 @@ mod tests {
 
     /// `-learn[head] * log(1 + max(learn[head], 0.01) * (i - j)) + (i - j)^learn[head]`
     fn example() -> Expr {
-        let table = || Expr::Learn(vec![Expr::Var(Var::Head)]);
+        let table = || Expr::Learn(String::new(), vec![Expr::Var(Var::Head)]);
         let distance = || binary(BinaryOp::Sub, Expr::Var(Var::I), Expr::Var(Var::J));
         let clamped = Expr::Call(Func::Max, vec![table(), Expr::Float(0.01)]);
         let inner = binary(BinaryOp::Add, Expr::Int(1), binary(BinaryOp::Mul, clamped, distance()));
@@ -155,7 +179,7 @@ mod tests {
             let mut learned = |table: usize, _: &[Expr]| Ok(numbers[table]);
             slope(&expr, &env, &mut learned, by).expect("it has a value")
         };
-        assert_eq!(tables(&expr).len(), 3);
+        assert_eq!(tables(&expr).names, ["", "", ""]);
         for by in 0..3 {
             let (mut up, mut down) = (start, start);
             up[by] += 1e-6;
@@ -164,6 +188,19 @@ mod tests {
             let found = value(start, by).slope;
             assert!((difference - found).abs() < 1e-6, "{by}: {difference} and {found}");
         }
+    }
+
+    #[test]
+    fn tables_of_one_name_are_one() {
+        let named = |name: &str| Expr::Learn(name.to_owned(), vec![Expr::Var(Var::Head)]);
+        let expr = binary(
+            BinaryOp::Add,
+            binary(BinaryOp::Mul, named("a"), named("b")),
+            binary(BinaryOp::Sub, named(""), named("a")),
+        );
+        let Uses { names, uses } = tables(&expr);
+        assert_eq!(names, ["a", "b", ""]);
+        assert_eq!(uses.iter().map(|(table, _)| *table).collect::<Vec<_>>(), [0, 1, 2, 0]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How large the indices of learned tables can get: interval arithmetic, with what a mask promises about its keys.
 
-use super::{BinaryOp, Expr, Func, Value, Var, eval, tables};
+use super::{BinaryOp, Expr, Func, Uses, Value, Var, eval, tables};
 
 /// What holds wherever a bias is evaluated.
 #[derive(Clone, Copy, Debug)]
@@ -23,12 +23,22 @@ pub struct Unbounded {
 /// The most numbers that a table may have.
 const LARGEST: f64 = 16_777_216.0;
 
-/// The sizes of every table of a bias, in reading order: each index lies between 0 and its size.
+/// The sizes of every table of a bias, in order: each index lies between 0 and its size, wherever the table is read.
 ///
 /// # Errors
 /// An index for which that can't be shown.
 pub fn sizes(bias: &Expr, facts: &Facts<'_>) -> Result<Vec<Vec<usize>>, Unbounded> {
-    tables(bias).into_iter().map(|indices| table(indices, facts)).collect()
+    let Uses { names, uses } = tables(bias);
+    let mut sizes = vec![vec![]; names.len()];
+    for (at, indices) in uses {
+        for (n, size) in table(indices, facts)?.into_iter().enumerate() {
+            match sizes[at].get_mut(n) {
+                Some(known) => *known = size.max(*known),
+                None => sizes[at].push(size),
+            }
+        }
+    }
+    Ok(sizes)
 }
 
 fn table(indices: &[Expr], facts: &Facts<'_>) -> Result<Vec<usize>, Unbounded> {
@@ -123,7 +133,7 @@ fn form(expr: &Expr, facts: &Facts<'_>) -> Range {
             let all = args.iter().map(of);
             all.reduce(|a, b| Range { low: a.low.max(b.low), high: a.high.max(b.high) }).unwrap_or(Range::ANY)
         }
-        Expr::Bool(_) | Expr::Given | Expr::Not(_) | Expr::Learn(_) => Range::ANY,
+        Expr::Bool(_) | Expr::Given | Expr::Not(_) | Expr::Learn(..) => Range::ANY,
     }
 }
 
@@ -152,7 +162,7 @@ fn operator(op: BinaryOp, left: &Expr, a: Range, b: Range) -> Range {
 /// Whether every number in an expression is an integer.
 fn is_whole(expr: &Expr) -> bool {
     match expr {
-        Expr::Float(_) | Expr::Call(Func::Ln, _) | Expr::Learn(_) => false,
+        Expr::Float(_) | Expr::Call(Func::Ln, _) | Expr::Learn(..) => false,
         Expr::Call(Func::Floor, _) => true,
         other => other.operands().into_iter().all(is_whole),
     }
@@ -269,6 +279,7 @@ mod tests {
             ("learn(sub(j, i))", "and(ge(j, i), le(j, add(i, 2)))", vec![vec![3]]),
             ("learn(rem(i, 6))", "true", vec![vec![6]]),
             ("add(learn(head), mul(learn(min(step, 2)), 3))", "true", vec![vec![4], vec![3]]),
+            ("add(learn_a(head), mul(learn_a(min(step, 6)), learn_b(head)))", "true", vec![vec![7], vec![4]]),
             (&format!("learn(head, {bucket})"), causal, vec![vec![4, 32]]),
             ("learn(add(min(max(sub(i, j), -3), 3), 3))", "true", vec![vec![7]]),
         ] {

@@ -4,13 +4,22 @@ use std::ops::Range;
 
 use super::{BinaryOp, Env, Expr, Value, Var, eval};
 
+/// The keys of a query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reach {
+    /// A range that holds all of them.
+    pub keys: Range<usize>,
+    /// Whether it holds no others.
+    pub exact: bool,
+}
+
 /// A range that holds every key, of `keys`, for which the mask is true at this query; it may hold others. Comparisons that
 /// are linear in the key narrow it, and `j / w == x`; what else there is does not.
-pub fn reach(mask: &Expr, at: &Env, keys: usize) -> Range<usize> {
-    let found = within(mask, at).and(Span { low: 0, high: i64::try_from(keys).unwrap_or(i64::MAX) - 1 });
-    match (usize::try_from(found.low), usize::try_from(found.high)) {
-        (Ok(low), Ok(high)) if low <= high => low..high + 1,
-        _ => 0..0,
+pub fn reach(mask: &Expr, at: &Env, keys: usize) -> Reach {
+    let Span { low, high, exact } = within(mask, at).and(Span::new(0, i64::try_from(keys).unwrap_or(i64::MAX) - 1));
+    match (usize::try_from(low), usize::try_from(high)) {
+        (Ok(low), Ok(high)) if low <= high => Reach { keys: low..high + 1, exact },
+        _ => Reach { keys: 0..0, exact: true },
     }
 }
 
@@ -19,14 +28,23 @@ pub fn reach(mask: &Expr, at: &Env, keys: usize) -> Range<usize> {
 struct Span {
     low: i64,
     high: i64,
+    /// Whether all of them are meant.
+    exact: bool,
 }
 
 impl Span {
-    const ALL: Self = Self { low: i64::MIN, high: i64::MAX };
-    const NONE: Self = Self { low: i64::MAX, high: i64::MIN };
+    const ALL: Self = Self::new(i64::MIN, i64::MAX);
+    const NONE: Self = Self::new(i64::MAX, i64::MIN);
+    /// Nothing is known.
+    const ANY: Self = Self { exact: false, ..Self::ALL };
+
+    const fn new(low: i64, high: i64) -> Self {
+        Self { low, high, exact: true }
+    }
 
     fn and(self, other: Self) -> Self {
-        Self { low: self.low.max(other.low), high: self.high.min(other.high) }
+        let exact = self.exact && other.exact;
+        Self { low: self.low.max(other.low), high: self.high.min(other.high), exact }
     }
 
     /// What holds both.
@@ -34,7 +52,7 @@ impl Span {
         match (self.low > self.high, other.low > other.high) {
             (true, _) => other,
             (_, true) => self,
-            _ => Self { low: self.low.min(other.low), high: self.high.max(other.high) },
+            _ => Self { low: self.low.min(other.low), high: self.high.max(other.high), exact: false },
         }
     }
 }
@@ -47,8 +65,8 @@ fn within(mask: &Expr, at: &Env) -> Span {
     match mask {
         Expr::Binary(BinaryOp::And, a, b) => within(a, at).and(within(b, at)),
         Expr::Binary(BinaryOp::Or, a, b) => within(a, at).or(within(b, at)),
-        Expr::Binary(op, a, b) if op.is_boolean() => compared(*op, a, b, at).unwrap_or(Span::ALL),
-        _ => Span::ALL,
+        Expr::Binary(op, a, b) if op.is_boolean() => compared(*op, a, b, at).unwrap_or(Span::ANY),
+        _ => Span::ANY,
     }
 }
 
@@ -139,7 +157,10 @@ fn below(op: BinaryOp, Line { slope, constant }: Line) -> Option<Span> {
         BinaryOp::Le => Some(at_most(slope, limit)),
         BinaryOp::Gt => Some(at_most(turned, constant.checked_sub(1)?)),
         BinaryOp::Ge => Some(at_most(turned, constant)),
-        BinaryOp::Eq => Some(at_most(slope, limit).and(at_most(turned, constant))),
+        BinaryOp::Eq => {
+            let both = at_most(slope, limit).and(at_most(turned, constant));
+            Some(Span { exact: slope.abs() <= 1, ..both })
+        }
         _ => None,
     }
 }
@@ -151,7 +172,7 @@ fn at_most(slope: i64, limit: i64) -> Span {
         0 => Span::NONE,
         // The Euclidean quotient is the largest j of a positive slope, and the smallest of a negative one.
         1.. => Span { high: limit.div_euclid(slope), ..Span::ALL },
-        _ => Span { low: limit.checked_div_euclid(slope).unwrap_or(i64::MAX), ..Span::ALL },
+        _ => limit.checked_div_euclid(slope).map_or(Span::NONE, |low| Span { low, ..Span::ALL }),
     }
 }
 
@@ -182,14 +203,18 @@ mod tests {
             ("ne(j, i)", 20),
         ] {
             let mask = Expr::try_from(&attr::parse(text).expect("an attribute")).expect("an expression");
+            let simple = ["le(j, i)", "and(le(j, i), lt(sub(i, j), 3))", "and(le(j, i), eq(div(i, 4), div(j, 4)))"]
+                .contains(&text);
             for i in 0..20 {
                 let at = Env { i, length: 20, ..Env::default() };
-                let found = reach(&mask, &at, 20);
+                let Reach { keys: found, exact } = reach(&mask, &at, 20);
                 let sees = |j: usize| eval(&mask, &Env { j: j as i64, ..at }) == Ok(Value::Bool(true));
                 let seen: Vec<usize> = (0..20).filter(|j| sees(*j)).collect();
                 assert!(seen.iter().all(|j| found.contains(j)), "{text} at {i}: {found:?}");
                 let span = seen.first().zip(seen.last()).map_or(0, |(first, last)| last - first + 1);
                 assert!(found.len() <= span + more, "{text} at {i}: {found:?} for {seen:?}");
+                assert!(!exact || found.len() == seen.len(), "{text} at {i}: {found:?} for {seen:?}");
+                assert!(exact || !simple, "{text} at {i} is a range");
             }
         }
     }

@@ -10,7 +10,7 @@ pub fn simplify(expr: Expr) -> Expr {
         Expr::Not(x) => Expr::Not(Box::new(simplify(*x))),
         Expr::Binary(op, a, b) => Expr::Binary(op, Box::new(simplify(*a)), Box::new(simplify(*b))),
         Expr::Call(func, args) => Expr::Call(func, args.into_iter().map(simplify).collect()),
-        Expr::Learn(args) => Expr::Learn(args.into_iter().map(simplify).collect()),
+        Expr::Learn(table, args) => Expr::Learn(table, args.into_iter().map(simplify).collect()),
         leaf => return leaf,
     };
     match constant(&simple) {
@@ -23,7 +23,7 @@ pub fn simplify(expr: Expr) -> Expr {
 pub(crate) fn constant(expr: &Expr) -> Option<Result<Expr, EvalError>> {
     let is_constant = |x: &&Expr| matches!(x, Expr::Int(_) | Expr::Float(_) | Expr::Bool(_));
     let operands = expr.operands();
-    if operands.is_empty() || matches!(expr, Expr::Learn(_)) || !operands.iter().all(is_constant) {
+    if operands.is_empty() || matches!(expr, Expr::Learn(..)) || !operands.iter().all(is_constant) {
         return None;
     }
     match eval(expr, &Env::default()) {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::formula::{Formula, Number};
 use super::graph::{Graph, Node, NodeId, RegionId};
-use super::loops::{self, Cut};
+use super::loops::{self, Cut, Padding};
 use super::ops::Op;
 use super::search::{Beams, Count};
 use super::types::{Attr, Attrs, BATCH, Dim, Type, unframed};
@@ -374,10 +374,13 @@ fn fold<N: Number>(node: &Node, sizes: &Sizes<N>) -> Vec<Turns<N>> {
     let axis = node.attrs.get("axis").and_then(Attr::text).unwrap_or_default();
     let Some(cut) = Cut::of(node) else { return vec![] };
     let rows = sizes.dim(&Dim::sym(BATCH));
-    let alike = |(count, width): (N, N)| Turns {
-        steps: N::of(1.0),
-        rejected: N::of(0.0),
-        sizes: sizes.with(BATCH, rows.times(&count)).with(axis, width),
+    let filled = node.attrs.get("filled").and_then(Attr::text);
+    let alike = |(count, width): (N, N)| {
+        let inside = sizes.with(BATCH, rows.times(&count)).with(axis, width.clone());
+        // What is filled at one level alone is too little to count.
+        let whole = if cut.padding == Padding::Levels { N::of(cut.arity as f64) } else { width };
+        let inside = filled.map_or_else(|| inside.clone(), |filled| inside.with(filled, whole));
+        Turns { steps: N::of(1.0), rejected: N::of(0.0), sizes: inside }
     };
     N::fold(cut, &over(node, sizes)).into_iter().map(alike).collect()
 }

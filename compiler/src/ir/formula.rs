@@ -103,7 +103,7 @@ impl Number for f64 {
 /// The levels of a fold: how many nodes there are, and how many of them a chunk takes.
 fn levels(cut: Cut, mut length: f64) -> Vec<(f64, f64)> {
     let mut out = vec![];
-    while length > 1.0 {
+    while length > 1.0 || (length == 1.0 && cut.single && out.is_empty()) {
         let width = cut.width(length.ceil() as usize) as f64;
         out.push((length, width));
         length = (length / width).ceil();
@@ -532,6 +532,7 @@ impl Legend {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ir::loops::Padding;
 
     fn n() -> Formula {
         Formula::symbol("n")
@@ -554,7 +555,8 @@ mod tests {
 
     #[test]
     fn folds_have_symbols_for_their_chunks() {
-        let cut = Cut { arity: 4, strict: false, by_batch: false };
+        let (first, single, padding) = (false, false, Padding::None);
+        let cut = Cut { arity: 4, strict: false, by_batch: false, first, single, padding };
         let sum = |chunks: Vec<(Formula, Formula)>| {
             chunks.iter().fold(Formula::default(), |sum, (count, width)| sum.plus(&count.times(width)))
         };

@@ -69,6 +69,13 @@ pub fn add_position(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     out
 }
 
+/// Cut into the row and what stands before it.
+pub fn fill(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let [x, pad] = node.operands[..] else { return vec![] };
+    several(b, Op::FillGrad, &[dy, x, pad], &Attrs::new())
+}
+
 /// Cut into the row, START and END.
 pub fn frame(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);

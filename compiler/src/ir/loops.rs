@@ -136,6 +136,23 @@ pub struct Cut {
     pub strict: bool,
     /// Whether the longest row decides for all of them.
     pub by_batch: bool,
+    /// Whether the first chunk of a row takes what is left, and not the last one.
+    pub first: bool,
+    /// Whether a row of one element makes a chunk, too, once.
+    pub single: bool,
+    /// Which short chunks are filled up to `arity`.
+    pub padding: Padding,
+}
+
+/// Which short chunks of a fold are filled up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Padding {
+    /// None.
+    None,
+    /// Those of the sequence itself.
+    Input,
+    /// Those of every level.
+    Levels,
 }
 
 impl Cut {
@@ -145,17 +162,58 @@ impl Cut {
         let arity = node.attrs.get("arity").and_then(Attr::int)?;
         // The verifier asks for at least 2; a chunk of one element would never end.
         let arity = usize::try_from(arity).unwrap_or(0).max(2);
-        Some(Self { arity, strict: word("last") == "strict", by_batch: word("plan") == "batch" })
+        let padding = match word("padding") {
+            "levels" => Padding::Levels,
+            "input" => Padding::Input,
+            _ => Padding::None,
+        };
+        Some(Self {
+            arity,
+            strict: word("last") == "strict",
+            by_batch: word("plan") == "batch",
+            first: word("short") == "first",
+            single: word("single") == "fold",
+            padding,
+        })
     }
 
     /// One chunk takes all elements, however many there are.
     pub fn flat(self) -> Self {
-        Self { arity: usize::MAX / 2, ..self }
+        Self { arity: usize::MAX / 2, padding: Padding::None, ..self }
+    }
+
+    /// Where the chunks of a row of `length` elements start and how many elements they have, at this width.
+    pub fn chunks(self, length: usize, width: usize) -> impl Iterator<Item = (usize, usize)> {
+        let count = length.div_ceil(width);
+        let before = if self.first { count * width - length } else { 0 };
+        (0..count).map(move |n| {
+            let (start, end) = ((n * width).saturating_sub(before), ((n + 1) * width - before).min(length));
+            (start, end - start)
+        })
+    }
+
+    /// Whether rows of so many elements go through one more level.
+    pub fn goes_on(self, length: usize, level: usize) -> bool {
+        length > 1 || (self.single && level == 0 && length == 1)
+    }
+
+    /// Elements of a chunk once it is filled.
+    pub fn filled(self, length: usize, level: usize) -> usize {
+        match self.padding {
+            Padding::Levels => length.max(self.arity),
+            Padding::Input if level == 0 => length.max(self.arity),
+            _ => length,
+        }
+    }
+
+    /// Chunks of `arity` elements by the length of each row, the last one with up to half as many more, and none filled.
+    pub fn plain(arity: usize) -> Self {
+        Self { arity, strict: false, by_batch: false, first: false, single: false, padding: Padding::None }
     }
 
     /// One chunk takes all elements of a row.
     pub fn whole() -> Self {
-        Self { arity: usize::MAX / 2, strict: false, by_batch: false }
+        Self::plain(usize::MAX / 2)
     }
 
     /// Elements of a chunk (the last one may have fewer) where a row has `length` elements.

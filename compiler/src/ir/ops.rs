@@ -188,6 +188,8 @@ ops! {
     Dropout = "dropout" (x) {p, stream, tied} => same, dropout, elementwise, Units [Random];
     /// Rotary position code on channel pairs of every head: `rope`, `xpos_query` or `xpos_key`. `transpose` gives the transposed map.
     Rotate = "rotate" (x) {kind, heads, transpose, origin} => same, rotate, elementwise, Channels;
+    /// The row behind as many copies of `pad` as its length on `axis`, which is the axis of the result, takes.
+    Fill = "fill" (x, pad) {axis} => fill, fill, free, Units;
     /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; scores times `head_width^-1/2`, plus the `bias`. Its learned tables follow, one for each `learn` in it. With `position: relative_xl` the last operands are `u`, `v` and `W`, and scores are `(q + u) k + (q + v) W s`, where `s` are sines and cosines of the distance.
     Attention = "attention" (q, k, v; step) {heads, mask, bias, position, dropout, stream} => attention, attention, attention, Attention [Random, Variadic];
     /// Softmax attention with one head and a learned number per distance: `softmax(q k^T / sqrt(width of q) + bias[reach - 1 + j - i]) v`, with `bias` of shape [2 reach - 1]. Positions further apart count as `reach - 1` apart.
@@ -226,7 +228,7 @@ ops! {
     /// Chunk recurrence: runs its region once per chunk of every row, from left to right; rows without a token in the chunk take no part.
     Chunks = "chunks" () {carried, size, count, cut, over, axis} => declared, none, region, Chunks [Variadic, Loop];
     /// Balanced fold: cuts every row into chunks of `arity`, runs its region on all chunks of all rows at once (inside, a row is a chunk), and goes on with the vectors that it yields, until one is left. Further results are means of further yielded numbers over the chunks of a row.
-    Fold = "fold" () {arity, last, plan, flat, over, axis} => declared, none, region, Fold [Variadic, Loop];
+    Fold = "fold" () {arity, last, plan, short, single, padding, flat, over, axis, filled} => declared, none, region, Fold [Variadic, Loop];
     /// Beam search over binary trees: joins neighbours of a row until one node is left, keeps the best `beams` ways of doing so, and gives the mean of their roots by the softmax of their scores. Its region has a `part` that joins two nodes and one that scores a pair. With an `arity` the search runs on chunks, and then on chunks of their roots, whose beams `align` brings together.
     Beam = "beam" () {beams, compose, overflow, noise, draws, align, keep_best, arity, last, plan, flat, over, axis} => declared, none, region, Fold [Variadic, Loop];
     /// Part of the region of a `beam`, on rows of its own: with `role: join` the pairs of nodes that are joined, with `role: score` those that are scored.
@@ -278,6 +280,8 @@ ops! {
     EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, scatter, Backward;
     /// Gradients of `frame` for the row, START and END.
     FrameGrad = "frame_grad" (dy, x, start, end) {} => frame_grad, none, free, Backward;
+    /// Gradients of `fill` for the row and the pad.
+    FillGrad = "fill_grad" (dy, x, pad) {} => fill_grad, none, reduction, Backward;
     /// Sum over the batch: the gradient of `expand`.
     SumBatch = "sum_batch" (dy) {} => without_batch, none, reduction, Backward;
     /// Gradient of `mean`.
@@ -297,7 +301,7 @@ ops! {
     /// Gradient of `average`: `dy / count` everywhere.
     AverageGrad = "average_grad" (dy, x) {} => second, none, elementwise, Backward;
     /// The backward loop of a `recur`, `chunks`, `fold`, `beam` or `part`: runs its region over the taped steps from the last to the first. Region parameters: cotangents of the carried values after the step, of the step's outputs, then the saved values. It yields cotangents of the carried values before the step, of the step's slices, then contributions to captured values, which are summed.
-    Unwind = "unwind" () {carried, outputs, slices, axis, over, bound, size, count, arity, last, plan, beams, role} => declared, none, region, Backward [Variadic, Loop];
+    Unwind = "unwind" () {carried, outputs, slices, axis, over, bound, size, count, arity, last, plan, short, single, padding, filled, beams, role} => declared, none, region, Backward [Variadic, Loop];
     /// Adds `x` to the gradient of the parameter `param`.
     Accumulate = "accumulate" (x) {param} => nothing, none, elementwise, Effect [Effect];
 }

@@ -106,7 +106,7 @@ mod tests {
         assert_eq!([Count::Steps, Count::Joined].map(|c| whole.count(4, c)), [3.0, 2.0 + 2.0 + 2.0]);
         assert_eq!(whole.count(3, Count::Scored), 2.0);
         assert_eq!(whole.count(1, Count::Joined), 0.0);
-        let cut = Cut { arity: 3, strict: false, by_batch: false };
+        let cut = Cut::plain(3);
         let chunked = Beams { cut, ..whole };
         // Three, three and one, then three roots with two beams each.
         assert_eq!(chunked.count(7, Count::Steps), 2.0 + 2.0);

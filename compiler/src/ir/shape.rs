@@ -89,9 +89,11 @@ fn attended<'s>(s: &'s Signature<'_>, before: usize) -> Result<&'s [Type], Strin
     };
     let sized = |ty: &Type| ty.is_real() && ty.dims().iter().all(|d| d.fixed().is_some_and(|n| n > 0));
     let bias = s.attrs.get("bias").map(Expr::try_from).transpose()?;
-    let learned = bias.as_ref().map_or_else(Vec::new, expr::tables);
-    let fits = learned.len() == tables.len()
-        && learned.iter().zip(tables).all(|(indices, ty)| indices.len() == ty.dims().len() && sized(ty));
+    let learned = bias.as_ref().map(expr::tables);
+    let (names, uses) = learned.map_or_else(Default::default, |learned| (learned.names, learned.uses));
+    let fits = names.len() == tables.len()
+        && tables.iter().all(sized)
+        && uses.iter().all(|(table, indices)| indices.len() == tables[*table].dims().len());
     if fits { Ok(more) } else { Err(s.mismatch()) }
 }
 
@@ -214,6 +216,21 @@ pub fn add_position(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 pub fn frame(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let [batch, Dim::Sym(axis), width] = s.dims(0) else { return Err(s.mismatch()) };
     Ok(vec![Type::real([batch.clone(), Dim::Sym(format!("{axis}+2")), width.clone()])])
+}
+
+/// The ragged axis is that of the attribute.
+pub fn fill(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let axis = s.attrs.get("axis").and_then(Attr::text);
+    let ([batch, Dim::Sym(_), width @ Dim::Fixed(_)], Some(axis)) = (s.dims(0), axis) else { return Err(s.mismatch()) };
+    if s.dims(1) != std::slice::from_ref(width) {
+        return Err(s.mismatch());
+    }
+    Ok(vec![Type::real([batch.clone(), Dim::sym(axis), width.clone()])])
+}
+
+/// Operand types of the filled row.
+pub fn fill_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    Ok(s.operands[1..3].to_vec())
 }
 
 /// Operand types of the framed row.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::expr::{BinaryOp, Expr, Func, Var};
+use crate::expr::{BinaryOp, Expr, Func, Var, learned};
 
 /// One axis of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -291,7 +291,7 @@ impl From<&Expr> for Attr {
                 Self::call(name, [Self::from(&**a), Self::from(&**b)])
             }
             Expr::Call(func, args) => Self::call(func.name(), list(args)),
-            Expr::Learn(args) => Self::call("learn", list(args)),
+            Expr::Learn(table, args) => Self::call(&learned(table), list(args)),
         }
     }
 }
@@ -330,9 +330,9 @@ fn call_to_expr(name: &str, mut args: Vec<Expr>) -> Result<Expr, String> {
     match (name, args.pop()) {
         ("neg", Some(x)) if args.is_empty() => Ok(Expr::Neg(Box::new(x))),
         ("not", Some(x)) if args.is_empty() => Ok(Expr::Not(Box::new(x))),
-        ("learn", Some(x)) => {
+        (name, Some(x)) if name == "learn" || name.starts_with("learn_") => {
             args.push(x);
-            Ok(Expr::Learn(args))
+            Ok(Expr::Learn(name.trim_start_matches("learn").trim_start_matches('_').to_owned(), args))
         }
         _ => Err(format!("unknown function `{name}`")),
     }

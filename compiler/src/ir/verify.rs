@@ -237,7 +237,7 @@ impl Checker<'_> {
             self.axes(id, &node.results, known);
             if let Some(body) = node.body {
                 let mut inner = known.clone();
-                inner.extend(word(node, "axis").map(str::to_owned));
+                inner.extend(["axis", "filled"].into_iter().filter_map(|name| word(node, name)).map(str::to_owned));
                 self.axes(id, graph.params(body), &inner);
                 self.symbols(body, &inner);
             }
@@ -551,13 +551,16 @@ fn wrong_kind(name: &str, attr: &Attr) -> Option<&'static str> {
     let text = attr.text();
     let one_of = |words: &[&str]| text.is_some_and(|t| words.contains(&t));
     let (fits, expected) = match name {
-        "name" | "names" | "param" | "axis" | "over" | "group" => (text.is_some(), "a name"),
+        "name" | "names" | "param" | "axis" | "over" | "filled" | "group" => (text.is_some(), "a name"),
         "rank" | "start" | "width" | "carried" | "outputs" | "slices" | "lag" => {
             (attr.int().is_some_and(|n| n >= 0), "a count")
         }
         "heads" | "size" | "count" | "beams" => (attr.int().is_some_and(|n| n > 0), "a positive count"),
         "arity" => (attr.int().is_some_and(|n| n > 1), "a count above 1"),
         "last" => (one_of(&["merge", "strict"]), "`merge` or `strict`"),
+        "short" => (one_of(&["first", "last"]), "`first` or `last`"),
+        "single" => (one_of(&["pass", "fold"]), "`pass` or `fold`"),
+        "padding" => (one_of(&["levels", "input"]), "`levels` or `input`"),
         "plan" => (one_of(&["row", "batch"]), "`row` or `batch`"),
         "p" | "dropout" => (attr.float().is_some_and(|p| (0.0..1.0).contains(&p)), "a probability below 1"),
         "value" | "by" | "eps" | "threshold" => (attr.float().is_some(), "a number"),

@@ -313,7 +313,10 @@ impl Differentiator<'_> {
             ("outputs", outputs.len().into()),
             ("slices", slices.into()),
         ]);
-        for name in ["axis", "over", "bound", "size", "count", "arity", "last", "plan", "beams", "role"] {
+        for name in [
+            "axis", "over", "bound", "size", "count", "arity", "last", "plan", "short", "single", "padding", "filled",
+            "beams", "role",
+        ] {
             attrs.extend(node.attrs.get(name).map(|a| (name, a.clone())));
         }
         NewNode { op: Op::Unwind, operands, attrs, types, body: Some(back), label: node.label }

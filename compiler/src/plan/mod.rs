@@ -153,12 +153,13 @@ fn captures(graph: &Graph, region: RegionId) -> Vec<Value> {
 }
 
 /// Ops besides those of groups that can add into an accumulator.
-const ADDS: [Op; 8] = [
+const ADDS: [Op; 9] = [
     Op::LinearGradWeight,
     Op::EmbedGrad,
     Op::AddPositionGrad,
     Op::SumBatch,
     Op::FrameGrad,
+    Op::FillGrad,
     Op::S4dGrad,
     Op::EmaGrad,
     Op::OffsetAttentionGrad,

@@ -324,7 +324,7 @@ pub enum ExprKind {
     /// `name(args)`
     Call(Name, Vec<Expr>),
     /// `learn[args]`
-    Learn(Vec<Expr>),
+    Learn(String, Vec<Expr>),
     /// `(x)`
     Group(Box<Expr>),
 }

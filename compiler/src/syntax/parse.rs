@@ -394,8 +394,10 @@ impl Reader<'_> {
             Rule::number => self.number(&pair),
             Rule::truth => ExprKind::Bool(self.name(&pair).text == "true"),
             Rule::learn => {
+                let table = pair.as_str().split('[').next().unwrap_or_default().trim().strip_prefix("learn_");
+                let table = table.unwrap_or_default().to_owned();
                 let indices = Parts::of(pair).map(|p| self.climb(p)).collect();
-                ExprKind::Learn(indices)
+                ExprKind::Learn(table, indices)
             }
             Rule::call => {
                 let mut parts = Parts::of(pair);

@@ -334,7 +334,9 @@ impl<'a> Printer<'a> {
             ExprKind::Binary(BinaryOp::Pow, a, b) => format!("{}^{}", self.expr(a), self.expr(b)),
             ExprKind::Binary(op, a, b) => format!("{} {} {}", self.expr(a), op.symbol(), self.expr(b)),
             ExprKind::Call(name, args) => format!("{}({})", name.text, self.list(args)),
-            ExprKind::Learn(args) => format!("learn[{}]", self.list(args)),
+            ExprKind::Learn(table, args) => {
+                format!("learn{}{table}[{}]", if table.is_empty() { "" } else { "_" }, self.list(args))
+            }
             ExprKind::Group(x) => format!("({})", self.expr(x)),
         }
     }

@@ -3,7 +3,9 @@
 //! Where mask and bias see positions only through their distance, they are evaluated once per distance. Else the bias is evaluated
 //! for every pair of a query and a key.
 
-use rtc_compiler::expr::{Env, EvalError, Expr, Value as Number, eval, flat, reach, slope};
+use std::ops::Range;
+
+use rtc_compiler::expr::{Env, EvalError, Expr, Reach, Value as Number, Var, eval, flat, reach, slope};
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::Elem;
 
@@ -36,32 +38,33 @@ struct ByDistance<T: Element> {
 }
 
 impl<T: Element> Scored<'_, T> {
-    fn learned(&self, env: &Env, table: usize, indices: &[Expr]) -> Result<f64, EvalError> {
+    fn learned(&self, env: &Env, at: usize, indices: &[Expr]) -> Result<f64, EvalError> {
+        let table = self.bias.uses[at];
         flat(indices, &self.bias.sizes[table], env).map(|at| self.tables[table][at].to_f64())
     }
 
     fn value(&self, env: &Env) -> Result<f64, EvalError> {
-        let mut learned = |table: usize, indices: &[Expr]| self.learned(env, table, indices);
+        let mut learned = |at: usize, indices: &[Expr]| self.learned(env, at, indices);
         slope(&self.bias.expr, env, &mut learned, NONE).map(|found| found.value)
     }
 
     /// Adds `by` times the derivatives by all learned numbers to `sums`, one table behind the other.
     fn add_slopes(&self, env: &Env, by: f64, sums: &mut [T]) {
-        let mut start = 0;
-        for table in 0..self.tables.len() {
+        for (one, &own) in self.bias.uses.iter().enumerate() {
             let mut at = None;
             let mut learned = |n: usize, indices: &[Expr]| {
-                let place = flat(indices, &self.bias.sizes[n], env)?;
-                if n == table {
+                let table = self.bias.uses[n];
+                let place = flat(indices, &self.bias.sizes[table], env)?;
+                if n == one {
                     at = Some(place);
                 }
-                Ok(self.tables[n][place].to_f64())
+                Ok(self.tables[table][place].to_f64())
             };
-            let found = slope(&self.bias.expr, env, &mut learned, table);
+            let found = slope(&self.bias.expr, env, &mut learned, one);
+            let start: usize = (0..own).map(|table| self.bias.len(table)).sum();
             if let (Ok(found), Some(at)) = (found, at) {
                 sums[start + at] += T::from_f64(by * found.slope);
             }
-            start += self.bias.len(table);
         }
     }
 
@@ -69,6 +72,12 @@ impl<T: Element> Scored<'_, T> {
     fn len(&self) -> usize {
         (0..self.tables.len()).map(|table| self.bias.len(table)).sum()
     }
+}
+
+/// The range that holds the keys of a query, and whether it holds no others.
+fn range(expr: &Expr, step: i64, at: MaskRow) -> (Range<usize>, bool) {
+    let Reach { keys, exact } = reach(expr, &place(at, step), usize::MAX);
+    (keys, exact)
 }
 
 /// The variables at a distance: positions count from the nearer one.
@@ -170,7 +179,16 @@ impl<T: Element> Executor<T> {
             return Ok(());
         }
         let marked = rule.expr.as_ref().map(|expr| move |at, seen: &mut [bool]| mark(expr, step, at, seen));
-        let near = rule.expr.as_ref().map(|expr| move |at: MaskRow| reach(expr, &place(at, step), usize::MAX));
+        let ranges = self.ranges(c, rule, step);
+        let starts = &c.axis(0).offsets;
+        let starts = starts.as_slice();
+        let near = rule.expr.as_ref().map(|expr| {
+            let ranges = ranges.as_deref();
+            move |at: MaskRow| match ranges {
+                Some(ranges) => ranges[starts[at.row] + at.query].clone(),
+                None => range(expr, step, at),
+            }
+        });
         let both = marked.as_ref().zip(near.as_ref());
         let mask = both.map_or(named, |(rule, reach)| MaskKind::Within { reach, rule });
         let Some(scored) = &scored else {
@@ -194,6 +212,17 @@ impl<T: Element> Executor<T> {
         let bias = ScoreBias::Dense { rule: &values, grad: &slopes, learned: scored.len() };
         f(&self.memory, &with(mask), &bias, Some(scored));
         Ok(())
+    }
+
+    /// The range of keys of every query of the batch, where the heads do not differ in it.
+    fn ranges(&self, c: &Call<'_>, rule: &Rule, step: i64) -> Option<List<(Range<usize>, bool)>> {
+        let expr = rule.expr.as_ref().filter(|expr| !expr.uses(Var::Head))?;
+        let queries = c.axis(0);
+        let row = |row: usize| {
+            let at = MaskRow { row, head: 0, query: 0, queries: queries.len(row), first: 0 };
+            (0..at.queries).map(move |query| range(expr, step, MaskRow { query, ..at }))
+        };
+        Some(self.arena.list((0..c.env.rows()).flat_map(row)))
     }
 
     /// Mask and bias at every distance that occurs. A distance whose bias has no value for some head is hidden.

@@ -40,6 +40,11 @@ impl<T: Element> Executor<T> {
                     y,
                 );
             }),
+            Op::Fill => self.produce(&c, |e, c, y| {
+                let m = &e.memory;
+                let (from, to) = (c.axis(0), c.env.axis(c.word("axis")));
+                embedding::fill(m.real(c.operand(0)), &from.offsets, m.real(c.operand(1)), &to.offsets, y);
+            }),
             Op::Expand => self.produce(&c, |e, c, y| embedding::expand(e.memory.real(c.operand(0)), c.env.rows(), y)),
             Op::Mean => self.pooled(&c, |x, offsets, d, y| pool::mean(x, offsets, d, y)),
             Op::Sum => self.pooled(&c, |x, offsets, d, y| pool::sum(x, offsets, d, y)),
@@ -186,6 +191,7 @@ impl<T: Element> Executor<T> {
                 embedding::add_position_grad(e.real(c.operand(0)), &c.axis(0).offsets, c.last(0), y);
             }),
             Op::FrameGrad => self.frame_grad(&c),
+            Op::FillGrad => self.fill_grad(&c),
             Op::SumBatch => self.reduce(&c, |e, c, y, write| {
                 let (dy, n) = (e.real(c.operand(0)), y.len());
                 linear::column_sum(dy, y, dy.len() / n, n, write);
@@ -396,6 +402,16 @@ impl<T: Element> Executor<T> {
         self.put_or_add(c, 0, dx);
         self.put_or_add(c, 1, dstart);
         self.put_or_add(c, 2, dend);
+    }
+
+    fn fill_grad(&mut self, c: &Call<'_>) {
+        let (to, from) = (c.axis(0), c.axis(1));
+        let (mut dx, mut dpad) = (self.fresh(c, 0), self.fresh(c, 1));
+        dpad.as_mut_slice().fill(T::ZERO);
+        let dy = self.memory.real(c.operand(0));
+        embedding::fill_grad(dy, &from.offsets, &to.offsets, dx.as_mut_slice(), dpad.as_mut_slice());
+        self.put_or_add(c, 0, dx);
+        self.put_or_add(c, 1, dpad);
     }
 
     fn accumulate(&mut self, c: &Call<'_>) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rtc_compiler::expr::{Env, Expr, Value, Var, by_distance, eval, keys, tables};
+use rtc_compiler::expr::{Env, Expr, Uses, Value, Var, by_distance, eval, keys, tables};
 use rtc_compiler::ir::graph::{Graph, MAIN, NodeId};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Dim, Elem};
@@ -32,6 +32,8 @@ pub(super) struct Bias {
     pub(super) expr: Expr,
     /// The sizes of its tables.
     pub(super) sizes: Vec<Vec<usize>>,
+    /// For every use its table.
+    pub(super) uses: Vec<usize>,
     /// The first operand that is a table.
     pub(super) first: usize,
 }
@@ -78,8 +80,10 @@ fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
     let table = |v| graph.ty(v).dims().iter().filter_map(Dim::fixed).collect();
     let end = node.operands.len().saturating_sub(behind).max(first);
     let sizes: Vec<Vec<usize>> = node.operands[first..end].iter().map(|v| table(*v)).collect();
-    match sizes.len() == tables(&expr).len() {
-        true => Ok(Bias { expr, sizes, first }),
+    let Uses { names, uses } = tables(&expr);
+    let uses = uses.iter().map(|(table, _)| *table).collect();
+    match sizes.len() == names.len() {
+        true => Ok(Bias { sizes, uses, first, expr }),
         false => Err(format!("the bias `{expr}` has not one table for each `learn`")),
     }
 }

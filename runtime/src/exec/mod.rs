@@ -520,7 +520,8 @@ fn output_names(plan: &Plan) -> Rc<[String]> {
 /// The names of all ragged axes, each once: that of a batch, those over which chunks run, and those of all values.
 fn axis_names(plan: &Plan) -> Vec<Rc<str>> {
     let nodes = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id));
-    let cut = nodes.clone().filter_map(|node| node.attrs.get("axis").and_then(Attr::text));
+    let named = nodes.clone().flat_map(|node| ["axis", "filled"].map(|name| node.attrs.get(name)));
+    let cut = named.flatten().filter_map(Attr::text);
     let used = nodes.flat_map(|node| &node.results).filter_map(|value| plan.graph.ty(*value).ragged());
     let names: BTreeSet<&str> = cut.chain(used).chain([LENGTH, GIVEN]).collect();
     names.into_iter().map(Rc::from).collect()

@@ -43,9 +43,9 @@ pub enum MaskKind<'a> {
     /// As `Dense`, with the range that the keys of a query lie in: the rule is not asked for others, and what no query near
     /// it sees is not touched.
     Within {
-        /// The range.
-        reach: &'a (dyn Fn(MaskRow) -> Range<usize> + Sync),
-        /// The rule, for the keys of the range.
+        /// The range, and whether all of it is seen; else the rule is asked.
+        reach: &'a (dyn Fn(MaskRow) -> (Range<usize>, bool) + Sync),
+        /// The rule, for keys of the range.
         rule: &'a (dyn Fn(MaskRow, &mut [bool]) + Sync),
     },
     /// Those at some distances before it; keys before the first and behind the last distance are not touched.

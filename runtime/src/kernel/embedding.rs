@@ -60,6 +60,28 @@ pub fn add_position_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dtable:
     }
 }
 
+/// Each row of `x` behind as many copies of `pad[d]` as its length in `to` takes.
+pub fn fill<T: Real>(x: &[T], offsets: &[usize], pad: &[T], to: &[usize], y: &mut [T]) {
+    let d = pad.len();
+    for (from, to) in offsets.windows(2).zip(to.windows(2)) {
+        let (x, y) = (&x[from[0] * d..from[1] * d], &mut y[to[0] * d..to[1] * d]);
+        let (front, row) = y.split_at_mut(y.len() - x.len());
+        front.chunks_exact_mut(d).for_each(|y| y.copy_from_slice(pad));
+        row.copy_from_slice(x);
+    }
+}
+
+/// The gradient of [`fill`] (`offsets` of the rows as they were): overwrites `dx`, adds to `dpad`, row after row.
+pub fn fill_grad<T: Real>(dy: &[T], offsets: &[usize], to: &[usize], dx: &mut [T], dpad: &mut [T]) {
+    let d = dpad.len();
+    for (from, to) in offsets.windows(2).zip(to.windows(2)) {
+        let (dx, dy) = (&mut dx[from[0] * d..from[1] * d], &dy[to[0] * d..to[1] * d]);
+        let (front, row) = dy.split_at(dy.len() - dx.len());
+        front.chunks_exact(d).for_each(|dy| add_to(dpad, dy));
+        dx.copy_from_slice(row);
+    }
+}
+
 /// Puts `start[d]` before and `end[d]` behind every row of `x`: `y` has two positions more per row.
 pub fn frame<T: Real>(x: &[T], offsets: &[usize], start: &[T], end: &[T], y: &mut [T]) {
     let d = start.len();

@@ -50,7 +50,7 @@ fn random_distances_give_what_a_dense_mask_gives() {
         let dense = with(MaskKind::Dense(&sees));
         let reach = |at: MaskRow| {
             let inside = |key: isize| usize::try_from(key).unwrap_or(0);
-            inside(at.query as isize - list[list.len() - 1])..inside(at.query as isize - first + 1)
+            (inside(at.query as isize - list[list.len() - 1])..inside(at.query as isize - first + 1), false)
         };
         let within = with(MaskKind::Within { reach: &reach, rule: &sees });
         let bias = ScoreBias::ByOffset { values: &values, first, span };

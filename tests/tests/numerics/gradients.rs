@@ -270,6 +270,13 @@ const OPS: &[(&str, &str, &str)] = &[
          %y = attention %a, %b, %c, %t, %u {heads: 2, mask: causal, bias: mul(neg(learn(head)), log(add(1, mul(max(learn(head), 0.01), sub(i, j)))))} : f32[batch, length, 4]",
     ),
     (
+        "attention with one table read twice",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[5]
+         %u = param {name: \"u\", init: zeros} : f32[2]
+         %y = attention %a, %b, %c, %t, %u {heads: 2, mask: causal, bias: add(mul(learn_near(min(sub(i, j), 4)), learn(head)), learn_near(rem(j, 3)))} : f32[batch, length, 4]",
+    ),
+    (
         "attention with a bias of both positions",
         SEQUENCE,
         "%t = param {name: \"t\", init: zeros} : f32[3, 2]
@@ -570,6 +577,29 @@ const LOOPS: &[(&str, &str, &str, &str)] = &[
            %joined = gate %z, %l, %r : f32[batch, 4]
            %two = several %n : bool[batch]
            %v = select %two, %joined, %l : f32[batch, 4]
+           yield %v
+         }",
+    ),
+    (
+        "a fold whose first chunks are filled at every level",
+        "",
+        ROW,
+        "%y = fold %a {arity: 3, last: strict, plan: row, short: first, single: fold, padding: levels, over: length, axis: node, filled: full} : f32[batch, 4] (%n: f32[batch, node, 4]) {
+           %f = fill %n, %bias {axis: full} : f32[batch, full, 4]
+           %k = attention %f, %f, %f {heads: 2, mask: causal} : f32[batch, full, 4]
+           %l = linear %k, %w : f32[batch, full, 4]
+           %v = position %l {at: last} : f32[batch, 4]
+           yield %v
+         }",
+    ),
+    (
+        "a fold of which the row alone is filled",
+        "",
+        ROW,
+        "%y = fold %a {arity: 2, last: strict, plan: row, short: first, padding: input, over: length, axis: node, filled: full} : f32[batch, 4] (%n: f32[batch, node, 4]) {
+           %f = fill %n, %bias {axis: full} : f32[batch, full, 4]
+           %k = attention %f, %f, %f {heads: 1, mask: causal} : f32[batch, full, 4]
+           %v = position %k {at: last} : f32[batch, 4]
            yield %v
          }",
     ),

@@ -7,6 +7,7 @@ mod gradients;
 mod halting;
 mod hand_cases;
 mod long;
+mod masks;
 mod micro;
 mod oracle;
 mod properties;

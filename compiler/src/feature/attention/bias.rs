@@ -2,7 +2,7 @@
 
 use super::MASK;
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::expr::{BinaryOp, Expr, Facts, Unbounded, Var, sizes};
+use crate::expr::{BinaryOp, Expr, Facts, Unbounded, Uses, Var, sizes, tables};
 use crate::feature::Site;
 use crate::ir::graph::{Misfit, Value};
 use crate::ir::types::{Attr, Attrs, Dim};
@@ -30,6 +30,7 @@ pub(super) const BIAS_INIT: Field = word(
 /// Every index of a learned table must have a bound.
 pub(super) fn check(site: &Site<'_>, problems: &mut Problems) {
     let (Some(bias), Some(heads)) = (site.block.expr("bias"), site.block.int("heads")) else { return };
+    one_shape(site, bias, problems);
     let Err(Unbounded { index, negative }) = table_sizes(site.block, bias, heads) else { return };
     let message = format!("the index `{index}` of `learn` has no {} bound", if negative { "lower" } else { "upper" });
     let cure = if negative {
@@ -40,6 +41,23 @@ pub(super) fn check(site: &Site<'_>, problems: &mut Problems) {
     problems.report(Diagnostic::new(Kind::UnboundedIndex, site.place("bias"), message).help(cure));
 }
 
+/// A table has as many indices wherever it is read.
+fn one_shape(site: &Site<'_>, bias: &Expr, problems: &mut Problems) {
+    let Uses { names, uses } = tables(bias);
+    for (table, name) in names.iter().enumerate() {
+        let mut counts = uses.iter().filter(|(at, _)| *at == table).map(|(_, indices)| indices.len());
+        let first = counts.next();
+        let other = counts.find(|count| Some(*count) != first);
+        if let (Some(first), Some(other)) = (first, other) {
+            let message = format!("`learn_{name}` has {first} indices and {other}");
+            problems.report(
+                Diagnostic::new(Kind::WrongArity, site.place("bias"), message)
+                    .help("a name is one table: give the other one another name"),
+            );
+        }
+    }
+}
+
 /// The sizes of the tables of a bias, by what the mask of the block lets through.
 fn table_sizes(block: &Block, bias: &Expr, heads: usize) -> Result<Vec<Vec<usize>>, Unbounded> {
     let past = || Expr::Binary(BinaryOp::Le, Box::new(Expr::Var(Var::J)), Box::new(Expr::Var(Var::I)));
@@ -47,8 +65,14 @@ fn table_sizes(block: &Block, bias: &Expr, heads: usize) -> Result<Vec<Vec<usize
     sizes(bias, &Facts { heads, mask: block.expr(MASK.name).or(past.as_ref()) })
 }
 
-/// Adds the bias of a block to an attention; gives the parameters that are its tables: `bias`, `bias_2`, ...
-pub(super) fn tables(l: &mut Lower<'_>, block: &Block, heads: usize, attrs: &mut Attrs) -> Result<Vec<Value>, Misfit> {
+/// Adds the bias of a block to an attention; gives the parameters that are its tables: `bias`, `bias_2`, ..., and `bias_name`
+/// for `learn_name`.
+pub(super) fn parameters(
+    l: &mut Lower<'_>,
+    block: &Block,
+    heads: usize,
+    attrs: &mut Attrs,
+) -> Result<Vec<Value>, Misfit> {
     let Some(bias) = block.expr("bias") else { return Ok(vec![]) };
     attrs.insert("bias", Attr::from(bias));
     let init = match need(block.word("bias_init"), block, "bias_init")? {
@@ -58,7 +82,12 @@ pub(super) fn tables(l: &mut Lower<'_>, block: &Block, heads: usize, attrs: &mut
     };
     let sizes = table_sizes(block, bias, heads)
         .map_err(|e| Misfit(format!("the index `{}` of `{}` has no bound", e.index, block.title())))?;
-    let named = |n: usize| if n == 0 { "bias".to_owned() } else { format!("bias_{}", n + 1) };
+    let names = tables(bias).names;
+    let named = |n: usize| match (names[n], n) {
+        ("", 0) => "bias".to_owned(),
+        ("", n) => format!("bias_{}", n + 1),
+        (name, _) => format!("bias_{name}"),
+    };
     let table = |(n, sizes): (usize, Vec<usize>)| {
         l.param(&named(n), sizes.into_iter().map(Dim::Fixed).collect::<Vec<_>>(), init.clone())
     };

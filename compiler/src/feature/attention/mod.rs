@@ -103,7 +103,7 @@ fn attention(
     let mut operands = vec![p.queries, p.keys, p.values];
     let counts = |field| block.expr(field).is_some();
     operands.extend(place.step.filter(|_| counts("mask") || counts("bias")));
-    operands.extend(bias::tables(l, block, p.heads, &mut attrs)?);
+    operands.extend(bias::parameters(l, block, p.heads, &mut attrs)?);
     if let Some(relative) = relative {
         attrs.insert("position", "relative_xl".into());
         operands.extend(relative);

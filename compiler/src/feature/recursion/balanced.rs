@@ -34,6 +34,20 @@ pub(super) const BALANCED: Feature = Feature {
                 "`row`: every row is cut by its own length; `batch`: the width of the padded batch decides for all rows, as \
                  in the published code",
             ),
+            word("short", &["last", "first"], "last", "which chunk of a row takes what is left over"),
+            word(
+                "single",
+                &["pass", "fold"],
+                "pass",
+                "whether a row of one element is its own vector (`pass`), or a chunk like others",
+            ),
+            word(
+                "padding",
+                &["none", "input", "levels"],
+                "none",
+                "what stands before the elements of a short chunk until it has `arity`: nothing, or a learned vector, at \
+                 `levels` all the way up or for the sequence itself alone (`input`)",
+            ),
         ],
         children: &[
             Children::or_outermost(&["leaf"], "linear"),
@@ -79,9 +93,14 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
     let inside = l.with_axis(nodes, &axis);
     let x = l.graph().add_param(region, inside, "nodes");
     let pairs = cell(block)?;
+    let filled = (block.word("padding") != Some("none")).then(|| l.new_axis("filled"));
     l.folds += 1;
     let (vector, halted) = l.inside(region, |l| {
-        let here = Place { memory: place.memory, step: place.step, ..Place::at(x) };
+        let state = match &filled {
+            Some(axis) => fill(l, x, axis)?,
+            None => x,
+        };
+        let here = Place { memory: place.memory, step: place.step, ..Place::at(state) };
         let states = group(l, block, &here)?;
         match pairs {
             Some((cell, function)) => l.scoped(cell.variant, |l| pair(l, cell, function, states)),
@@ -89,7 +108,8 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
         }
     })?;
     l.folds -= 1;
-    let attrs = attrs(block, (&over, &axis), pairs.is_none() && l.folds == 0)?;
+    let mut attrs = attrs(block, (&over, &axis), pairs.is_none() && l.folds == 0)?;
+    attrs.extend(filled.map(|axis| ("filled", Attr::from(axis.as_str()))));
     close(l, region, (nodes, vector), &halted, attrs)
 }
 
@@ -101,8 +121,18 @@ fn attrs(block: &Block, (over, axis): (&str, &str), can_be_flat: bool) -> Result
         ("over", over.into()),
         ("axis", axis.into()),
     ]);
+    for (name, usual) in [("short", "last"), ("single", "pass"), ("padding", "none")] {
+        attrs.extend(block.word(name).filter(|word| *word != usual).map(|word| (name, word.into())));
+    }
     attrs.extend(can_be_flat.then(|| ("flat", Attr::from("true"))));
     Ok(attrs)
+}
+
+/// The learned vector before what is short.
+fn fill(l: &mut Lower<'_>, x: Value, axis: &str) -> Result<Value, Misfit> {
+    let width = l.last(x)?;
+    let pad = l.param("pad", [width], Attr::call("normal", [0.02.into()]))?;
+    l.one(Op::Fill, &[x, pad], Attrs::from([("axis", axis.into())]))
 }
 
 /// The cell on the two elements of a chunk; one element alone is handed on as it is.

@@ -32,22 +32,27 @@ fn levels(node: &Node, env: &Env) -> Vec<Level> {
     let mut levels = vec![];
     loop {
         let longest = left.iter().copied().max().unwrap_or(0);
-        if longest <= 1 {
+        if !cut.goes_on(longest, levels.len()) {
             return levels;
         }
         let (mut rows, mut lengths, mut whole) = (vec![], vec![], true);
         for (row, left) in left.iter_mut().enumerate() {
-            if *left <= 1 && !cut.by_batch {
+            if !cut.goes_on(*left, levels.len()) && !cut.by_batch {
                 whole = false;
                 continue;
             }
             let width = cut.width(if cut.by_batch { longest } else { *left });
             let count = left.div_ceil(width);
             rows.extend(std::iter::repeat_n(row, count));
-            lengths.extend((0..count).map(|n| width.min(*left - n * width)));
+            lengths.extend(cut.chunks(*left, width).map(|(_, length)| length));
             *left = count;
         }
         let mut here = env.part(&rows);
+        let filled = word(node, "filled");
+        if !filled.is_empty() {
+            here.set_axis(filled, lengths.iter().map(|length| cut.filled(*length, levels.len())).collect());
+            here.even_out(filled);
+        }
         here.set_axis(word(node, "axis"), lengths);
         here.even_out(word(node, "axis"));
         if let (Some(sizes), Some(length)) = (symbols, &mut nodes) {
@@ -57,7 +62,9 @@ fn levels(node: &Node, env: &Env) -> Vec<Level> {
             };
             let width = std::mem::replace(length, chunks.clone()).per(&chunks);
             let batch = sizes.dim(&Dim::sym(BATCH)).times(&chunks);
-            here.symbols = Some(Rc::new(sizes.with(BATCH, batch).with(word(node, "axis"), width)));
+            let whole = Formula::of(cut.arity as f64);
+            let inside = sizes.with(BATCH, batch).with(filled, whole).with(word(node, "axis"), width);
+            here.symbols = Some(Rc::new(inside));
         }
         levels.push(Level { rows, env: here, whole });
     }

@@ -5,7 +5,7 @@
 
 use rtc_compiler::ir::graph::{Node, Value};
 use rtc_compiler::ir::loops::Cut;
-use rtc_compiler::ir::types::{LENGTH, Type, unframed};
+use rtc_compiler::ir::types::{Attr, LENGTH, Type, unframed};
 use rtc_compiler::plan::Step;
 
 use super::{Part, int, word};
@@ -50,8 +50,12 @@ impl<T: Element> Executor<T> {
         let mut sums: List<Buffer<T>> = arena.list((0..numbers).map(|_| arena.filled(env.rows(), T::ZERO)));
         let mut counts = arena.filled(env.rows(), 0_usize);
         let mut tape = arena.list([]);
+        let filled = node.attrs.get("filled").and_then(Attr::text).map(|name| self.axis_name(name));
         for level in 0.. {
-            self.settle(&mut at, &mut root);
+            // A row of one element may have to make a chunk first.
+            if level > 0 || !at.cut.single {
+                self.settle(&mut at, &mut root);
+            }
             if at.going.is_empty() {
                 break;
             }
@@ -59,6 +63,10 @@ impl<T: Element> Executor<T> {
             let mut here = env.split(&rows);
             here.key = env.key.at(level);
             let origin = arena.copy(&starts);
+            if let Some(filled) = &filled {
+                let lengths = lengths.iter().map(|length| at.cut.filled(*length, level as usize));
+                here.set_axis(filled.clone(), Axis::of_lengths(lengths, &arena));
+            }
             self.set_axis(&mut here, &axis, Axis { origin, ..Axis::of_lengths(lengths, &arena) });
             let full = self.cut_captures(&plan, body, env, &rows);
             let params = arena.list([std::mem::replace(&mut at.nodes, Val::real(arena.take(0)))]);
@@ -203,8 +211,8 @@ impl<T: Element> Fold<T> {
             let width = self.cut.width(if self.cut.by_batch { self.longest } else { *left });
             let count = left.div_ceil(width);
             out.rows.extend(std::iter::repeat_n(*row, count));
-            out.starts.extend((0..count).map(|n| n * width));
-            out.lengths.extend((0..count).map(|n| width.min(*left - n * width)));
+            out.starts.extend(self.cut.chunks(*left, width).map(|(start, _)| start));
+            out.lengths.extend(self.cut.chunks(*left, width).map(|(_, length)| length));
             *left = count;
         }
         self.longest = self.longest.div_ceil(self.cut.width(self.longest));

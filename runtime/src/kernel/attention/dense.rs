@@ -84,7 +84,7 @@ impl Shape<'_> {
                 (rows, width.min((offsets.seen.len() + rows + 2 * LANES).next_multiple_of(LANES)))
             }
             MaskKind::Within { reach, .. } => {
-                let keys = |query| within(reach(self.mask_row(place, query, nq)), nk).len();
+                let keys = |query| within(reach(self.mask_row(place, query, nq)).0, nk).len();
                 let one = (0..nq).map(keys).max().unwrap_or(0);
                 let rows = rows(width.min(one + ROWS));
                 let blocks = (0..nq).step_by(rows).map(|first| self.block(place, first, rows, nq, nk).columns);
@@ -153,12 +153,14 @@ impl Shape<'_> {
                 }
                 MaskKind::Dense(rule) => flagged(*rule, at, &mut scores[..seen]),
                 MaskKind::Within { reach, rule } => {
-                    let Range { start, end } = reach(at);
+                    let (Range { start, end }, exact) = reach(at);
                     let (start, end) =
                         (start.saturating_sub(at.first).min(seen), end.saturating_sub(at.first).min(seen));
                     scores[..start].fill(T::NEG_INFINITY);
                     scores[end.max(start)..seen].fill(T::NEG_INFINITY);
-                    flagged(*rule, MaskRow { first: at.first + start, ..at }, &mut scores[start..end.max(start)]);
+                    if !exact {
+                        flagged(*rule, MaskRow { first: at.first + start, ..at }, &mut scores[start..end.max(start)]);
+                    }
                 }
             }
         }
@@ -226,7 +228,7 @@ impl Shape<'_> {
             MaskKind::Causal => 0..nk.min(first + count),
             MaskKind::Offsets(offsets) => offsets.reach(first..first + count, nk),
             MaskKind::Within { reach, .. } => {
-                let each = (first..first + count).map(|query| within(reach(self.mask_row(place, query, nq)), nk));
+                let each = (first..first + count).map(|query| within(reach(self.mask_row(place, query, nq)).0, nk));
                 let some = each.filter(|keys| !keys.is_empty());
                 some.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
             }
