@@ -138,7 +138,7 @@ mod tests {
 
     /// The tree over so many letters.
     fn tree(recurse: &str, leaves: usize, inference: Inference) -> String {
-        let text = format!("model m {{ embed {{ width: 4 }} {recurse} readout root }}");
+        let text = format!("model m {{\nembed {{ width: 4 }}\n{recurse}\nreadout root\n}}");
         let catalog = Catalog { vocabulary: Some(9), classes: Some(4), ..Catalog::default() };
         let spec = check(&NoFiles, Source::new("m.rt", text), None, &[], &catalog).0.expect("the spec is right");
         let fold = spec.root.child("recurse").expect("it has one");
@@ -149,14 +149,14 @@ mod tests {
 
     #[test]
     fn trees_that_lengths_decide() {
-        let pairs = "recurse balanced { arity: 2 cell elman }";
+        let pairs = "recurse balanced {\narity: 2\ncell elman\n}";
         assert_eq!(tree(pairs, 5, Inference::Recursive), "(((ab)(cd))e)");
         assert_eq!(tree(pairs, 1, Inference::Recursive), "a");
         assert_eq!(tree("recurse chain { cell elman }", 4, Inference::Recursive), "(((ab)c)d)");
-        let threes = "recurse balanced { arity: 3 recurse chain { cell elman } }";
+        let threes = "recurse balanced {\narity: 3\nrecurse chain { cell elman }\n}";
         assert_eq!(tree(threes, 7, Inference::Recursive), "((((ab)c)((de)f))g)");
         assert_eq!(tree(threes, 4, Inference::Flat), "(((ab)c)d)");
-        assert_eq!(tree("recurse balanced { arity: 3 pool mean }", 5, Inference::Recursive), "((abc)(de))");
+        assert_eq!(tree("recurse balanced {\narity: 3\npool mean\n}", 5, Inference::Recursive), "((abc)(de))");
     }
 
     #[test]
