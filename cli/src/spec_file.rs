@@ -18,12 +18,15 @@ use crate::terminal::Terminal;
 /// The specs that are part of the program: their files' names, and their texts.
 const BUILT_IN: &[(&str, &str)] = &[
     ("bbt_grc.rt", include_str!("../../specs/bbt_grc.rt")),
+    ("bt_grc.rt", include_str!("../../specs/bt_grc.rt")),
     ("crvnn.rt", include_str!("../../specs/crvnn.rt")),
+    ("ebt_grc.rt", include_str!("../../specs/ebt_grc.rt")),
     ("gut.rt", include_str!("../../specs/gut.rt")),
     ("gutlb.rt", include_str!("../../specs/gutlb.rt")),
     ("mega.rt", include_str!("../../specs/mega.rt")),
     ("ordered_memory.rt", include_str!("../../specs/ordered_memory.rt")),
     ("rir_crvnn.rt", include_str!("../../specs/rir_crvnn.rt")),
+    ("rir_ebt_grc.rt", include_str!("../../specs/rir_ebt_grc.rt")),
     ("rir_grc.rt", include_str!("../../specs/rir_grc.rt")),
     ("rir_om.rt", include_str!("../../specs/rir_om.rt")),
     ("rnn_grc.rt", include_str!("../../specs/rnn_grc.rt")),

@@ -33,6 +33,8 @@ const SMALL: &[&str] = &[
     "cell.hidden: 6",
     "balanced.arity: 4",
     "ordered_memory.slots: 3",
+    "beam.size: 3",
+    "score.slice: 5",
     "s4d.state: 6",
     "stack.s4d.state: 6",
     "stack.mega.shared: 6",

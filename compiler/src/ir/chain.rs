@@ -86,6 +86,14 @@ fn region<N: Number + PartialEq>(graph: &Graph, region_id: RegionId, sizes: &Siz
 /// Steps of a loop that are walked; those after them add what the last of these added.
 const WALKED: usize = 3;
 
+/// The path to what the pairs that a part scores are made of: what the same step has joined.
+fn parents<N: Number + PartialEq>(graph: &Graph, part: NodeId, paths: &Paths<N>) -> Path<N> {
+    let node = graph.node(part);
+    let joined = loops::part(graph, node.region, "join").filter(|joined| *joined != part);
+    let parent = joined.and_then(|joined| paths.get(graph.node(joined).results.first()?));
+    parent.map_or(Path::new(N::of(0.0)), |path| Path::new(path.layers.clone()))
+}
+
 /// Runs a loop: paths to the carried values grow from step to step, evenly from the second step on.
 fn turn<N: Number + PartialEq>(graph: &Graph, id: NodeId, body: RegionId, sizes: &Sizes<N>, paths: &mut Paths<N>) {
     let node = graph.node(id);
@@ -96,6 +104,7 @@ fn turn<N: Number + PartialEq>(graph: &Graph, id: NodeId, body: RegionId, sizes:
     let steps = sequence(graph, id, sizes);
     for (param, operand) in params.iter().zip(&node.operands).take(carried + sliced) {
         let path = joined(&[*operand], paths);
+        let path = if node.op == Op::Part { path.join(&parents(graph, id, paths)) } else { path };
         paths.insert(*param, Path::new(path.layers));
     }
     let mut seen: Vec<Vec<N>> = vec![];
@@ -103,7 +112,8 @@ fn turn<N: Number + PartialEq>(graph: &Graph, id: NodeId, body: RegionId, sizes:
         region(graph, body, inner, paths);
         seen.push(yields.iter().map(|v| joined(&[*v], paths).layers).collect());
         for (param, value) in params.iter().zip(yields).take(carried) {
-            let path = joined(&[*value], paths);
+            // The next pair is chosen by the scores.
+            let path = if node.op == Op::Beam { joined(yields, paths) } else { joined(&[*value], paths) };
             paths.insert(*param, Path::new(path.layers));
         }
     }

@@ -10,6 +10,7 @@ use super::formula::{Formula, Number};
 use super::graph::{Graph, Node, NodeId, RegionId};
 use super::loops::{self, Cut};
 use super::ops::Op;
+use super::search::{Beams, Count};
 use super::types::{Attr, Attrs, BATCH, Dim, Type, unframed};
 use crate::expr::Expr;
 
@@ -307,7 +308,9 @@ pub fn turns<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Vec<Turn
     match node.op {
         Op::Chunks => chunks(node, sizes),
         Op::Fold => fold(node, sizes),
+        Op::Part => part(graph, forward, sizes),
         // The backward run sees no step that was rejected.
+        Op::Beam => vec![Turns { steps: N::of(1.0), rejected: N::of(0.0), sizes: sizes.clone() }],
         _ if backward => vec![Turns { rejected: N::of(0.0), ..depth(graph, forward, sizes) }],
         _ => vec![depth(graph, forward, sizes)],
     }
@@ -333,6 +336,7 @@ pub fn sequence<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> N {
     let node = graph.node(id);
     match Cut::of(node).filter(|_| node.op == Op::Fold) {
         Some(cut) => N::levels(cut, &over(node, sizes)),
+        None if node.op == Op::Beam => searched(node, Count::Steps, sizes),
         None => turns(graph, id, sizes).iter().fold(N::of(0.0), |sum, turns| sum.plus(&turns.steps)),
     }
 }
@@ -347,6 +351,24 @@ fn fold<N: Number>(node: &Node, sizes: &Sizes<N>) -> Vec<Turns<N>> {
         sizes: sizes.with(BATCH, rows.times(&count)).with(axis, width),
     };
     N::fold(cut, &over(node, sizes)).into_iter().map(alike).collect()
+}
+
+/// All pairs of all rows that a search joins, or that it scores, in one run: as they are in many, it is the same for what
+/// works on rows.
+fn part<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Vec<Turns<N>> {
+    let node = graph.node(id);
+    let Some(search) = graph.owner(node.region).map(|owner| graph.node(owner)) else { return vec![] };
+    let joins = node.attrs.get("role").and_then(Attr::text) == Some("join");
+    let pairs = searched(search, if joins { Count::Joined } else { Count::Scored }, sizes);
+    let axis = search.attrs.get("axis").and_then(Attr::text).unwrap_or_default();
+    let rows = sizes.dim(&Dim::sym(BATCH)).times(&pairs);
+    let sizes = sizes.with(BATCH, rows).with(axis, N::of(2.0));
+    vec![Turns { steps: N::of(1.0), rejected: N::of(0.0), sizes }]
+}
+
+/// What a search does with every row.
+fn searched<N: Number>(search: &Node, count: Count, sizes: &Sizes<N>) -> N {
+    Beams::of(search).map_or(N::of(0.0), |beams| N::search(beams, count, &over(search, sizes)))
 }
 
 /// The size of the axis that a loop cuts.

@@ -9,6 +9,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use super::loops::Cut;
+use super::search::{Beams, Count};
 use crate::expr::{BinaryOp, Env, Expr, Func, Value, Var, eval};
 
 /// What sizes and costs are computed in: numbers, or formulas.
@@ -27,6 +28,8 @@ pub trait Number: Clone + fmt::Debug {
     fn fold(cut: Cut, length: &Self) -> Vec<(Self, Self)>;
     /// The levels of a fold.
     fn levels(cut: Cut, length: &Self) -> Self;
+    /// What a search does with a row of this length.
+    fn search(beams: Beams, count: Count, length: &Self) -> Self;
     /// `ceil(self / other)`, a number of chunks. Of chunks of one element there are as many as elements, also on the mean.
     fn pieces(&self, other: &Self) -> Self;
     /// The smaller of the two; a formula calls it by this letter.
@@ -75,6 +78,10 @@ impl Number for f64 {
         levels(cut, *length).len() as f64
     }
 
+    fn search(beams: Beams, count: Count, length: &Self) -> Self {
+        beams.count(length.ceil() as usize, count)
+    }
+
     fn pieces(&self, other: &Self) -> Self {
         if *other <= 1.0 { *self } else { (self / other).ceil() }
     }
@@ -119,6 +126,7 @@ enum Made {
     Depth(Expr, Formula),
     Mean(Formula, Formula),
     Fold(Cut, Formula, Part),
+    Search(Beams, Formula, Count),
 }
 
 /// What is asked of a fold.
@@ -247,6 +255,26 @@ impl Formula {
     }
 }
 
+/// Letter and meaning of what is counted of a search.
+fn words(count: Count) -> (&'static str, &'static str) {
+    match count {
+        Count::Steps => ("S", "steps"),
+        Count::Joined => ("J", "joined pairs"),
+        Count::Scored => ("P", "scored pairs"),
+    }
+}
+
+/// The rules of a search in words.
+fn search_words(Beams { cut, size, every, soft }: Beams) -> String {
+    let chunks = if cut == Cut::whole() { String::new() } else { format!(", chunks of {}{}", cut.arity, strict(cut)) };
+    let kind = match (every, soft) {
+        (_, true) => ", the last one soft",
+        (true, _) => ", all pairs joined",
+        _ => "",
+    };
+    format!("{size} beams{chunks}{kind}")
+}
+
 /// The end of the words about a fold.
 fn strict(cut: Cut) -> &'static str {
     if cut.strict { ", strict" } else { "" }
@@ -264,6 +292,7 @@ impl Symbol {
             Made::Depth(expr, length) => f64::depth(expr, &length.value(given)),
             Made::Mean(all, parts) => all.value(given).per(&parts.value(given)),
             Made::Fold(cut, length, part) => part.value(*cut, length.value(given)),
+            Made::Search(beams, length, count) => f64::search(*beams, *count, &length.value(given)),
         }
     }
 }
@@ -322,6 +351,14 @@ impl Number for Formula {
             Some(length) => Self::of(f64::levels(cut, &length)),
             None => Self::folded(cut, length, Part::Levels),
         }
+    }
+
+    fn search(beams: Beams, count: Count, length: &Self) -> Self {
+        if let Some(length) = length.constant() {
+            return Self::of(f64::search(beams, count, &length));
+        }
+        let text = format!("{}({length}, {})", words(count).1, search_words(beams));
+        Self::made(text, Made::Search(beams, length.clone(), count))
     }
 
     fn pieces(&self, other: &Self) -> Self {
@@ -472,6 +509,10 @@ impl Legend {
             Made::Mean(all, parts) => {
                 let (all, parts) = (self.short(all), self.short(parts));
                 ("W", format!("{} / {}", brackets(all), brackets(parts)))
+            }
+            Made::Search(beams, length, count) => {
+                let (letter, meaning) = words(*count);
+                (letter, format!("{meaning} of a search over {}, {}", self.short(length), search_words(*beams)))
             }
             Made::Fold(cut, length, part) => {
                 let (letter, _, meaning) = part.words();

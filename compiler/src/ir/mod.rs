@@ -39,6 +39,7 @@ pub mod graph;
 pub mod hash;
 pub mod loops;
 pub mod ops;
+pub mod search;
 pub mod shape;
 pub mod text;
 pub mod types;

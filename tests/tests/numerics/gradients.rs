@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use rtc_compiler::ir::gradient;
 use rtc_compiler::ir::graph::{Graph, MAIN};
+use rtc_compiler::ir::loops;
 use rtc_compiler::ir::ops::Op;
 use rtc_runtime::batch::Batch;
 use rtc_runtime::exec::Halting;
@@ -513,6 +514,33 @@ const LOOPS: &[(&str, &str, &str, &str)] = &[
          }",
     ),
     (
+        "a search that reads slots from outside, with dropout, noise and a mean over what it joins",
+        "",
+        ROW,
+        "%root, %cost = beam %a {beams: 2, compose: chosen, noise: gumbel, over: length, axis: pair} : f32[batch, 4], f32[batch] (%p: f32[batch, pair, 4], %s: f32[batch, pair, 4]) {
+           %v, %n = part %p {role: join} : f32[batch, 4], f32[batch] (%two: f32[batch, pair, 4]) {
+             %found = attention %two, %m, %m {heads: 1} : f32[batch, pair, 4]
+             %l = position %found {at: first} : f32[batch, 4]
+             %r = position %two {at: last} : f32[batch, 4]
+             %d = dropout %l {p: 0.2, stream: 11} : f32[batch, 4]
+             %z = linear %d, %w, %bias : f32[batch, 4]
+             %joined = gate %z, %l, %r : f32[batch, 4]
+             %o1 = linear %joined, %to_one : f32[batch, 1]
+             %o = squeeze %o1 : f32[batch]
+             yield %joined, %o
+           }
+           %e = part %s {role: score} : f32[batch] (%of: f32[batch, pair, 4]) {
+             %mean = mean %of : f32[batch, 4]
+             %g = gelu %mean : f32[batch, 4]
+             %e1 = linear %g, %to_one : f32[batch, 1]
+             %score = squeeze %e1 : f32[batch]
+             yield %score
+           }
+           yield %v, %n, %e
+         }
+         %y = mul_unit %root, %cost : f32[batch, 4]",
+    ),
+    (
         "a chain in the chunks of a fold",
         "",
         ROW,
@@ -654,8 +682,7 @@ fn every_differentiable_op_has_a_case() {
     let graphs = all();
     let nodes = graphs.iter().flat_map(|(_, g, ..)| g.walk(MAIN).into_iter().map(|n| g.node(n).op));
     let seen: BTreeSet<Op> = nodes.collect();
-    let wanted =
-        |op: &Op| !std::ptr::fn_addr_eq(op.def().gradient, none) || matches!(op, Op::Recur | Op::Chunks | Op::Fold);
+    let wanted = |op: &Op| !std::ptr::fn_addr_eq(op.def().gradient, none) || loops::is_forward(*op);
     let missing: Vec<&Op> = Op::ALL.iter().filter(|op| wanted(op) && !seen.contains(op)).collect();
     assert!(missing.is_empty(), "no case for {missing:?}");
     assert!(Op::ALL.iter().filter(|op| wanted(op)).count() > 30, "the rules are told apart");

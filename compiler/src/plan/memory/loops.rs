@@ -17,13 +17,13 @@ use crate::plan::Step;
 const WALKED: usize = 3;
 
 /// Consecutive steps that are alike.
-struct Group {
+pub(super) struct Group {
     /// The rows that take part, of those that entered the loop.
-    rows: Vec<usize>,
-    env: Env,
-    times: usize,
+    pub(super) rows: Vec<usize>,
+    pub(super) env: Env,
+    pub(super) times: usize,
     /// The same in symbols.
-    formula: Option<Formula>,
+    pub(super) formula: Option<Formula>,
 }
 
 /// Values as they stood before a body saw only some of their rows.
@@ -31,7 +31,12 @@ pub(super) type Uncut = Vec<(Value, Held)>;
 
 impl Walk<'_> {
     /// Runs `step` for a group, and leaves behind what all its steps leave behind.
-    fn repeat(&mut self, group: &Group, tape: &mut Vec<Taped>, mut step: impl FnMut(&mut Self, &mut Vec<Taped>)) {
+    pub(super) fn repeat(
+        &mut self,
+        group: &Group,
+        tape: &mut Vec<Taped>,
+        mut step: impl FnMut(&mut Self, &mut Vec<Taped>),
+    ) {
         for n in 0..group.times.min(WALKED) {
             let before = self.pool.held();
             step(self, tape);

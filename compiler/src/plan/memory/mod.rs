@@ -13,6 +13,7 @@
 mod folds;
 mod loops;
 mod pool;
+mod searches;
 mod walk;
 
 use std::collections::BTreeSet;

@@ -217,13 +217,17 @@ impl<'p> Walk<'p> {
         }
     }
 
-    fn step(&mut self, step: &Step, env: &Env) {
+    pub(super) fn step(&mut self, step: &Step, env: &Env) {
         let node = self.plan.graph.node(step.node);
         match node.op {
             Op::Param | Op::Accumulate => {}
             Op::Recur => self.recur(step.node, env),
             Op::Chunks => self.chunks(step.node, env),
             Op::Fold => self.fold(node, env),
+            Op::Beam => self.beam(step.node, env),
+            Op::Part => self.part(node, env),
+            Op::Unwind if node.attrs.contains_key("beams") => self.unbeam(step, node, env),
+            Op::Unwind if node.attrs.contains_key("role") => self.unpart(step, node, env),
             Op::Unwind if Cut::of(node).is_some() => self.unfold(step, node, env),
             Op::Unwind => self.unwind(step, node, env),
             Op::Squeeze | Op::Unsqueeze => {

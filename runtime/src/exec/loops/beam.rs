@@ -8,6 +8,7 @@ use std::rc::Rc;
 use rtc_compiler::ir::graph::{Node, RegionId, Value};
 use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::ops::{Flag, Op};
+use rtc_compiler::ir::search::{Beams, Count};
 use rtc_compiler::ir::types::{Attr, FRAMED, LENGTH, Type};
 use rtc_compiler::plan::Plan;
 
@@ -101,10 +102,15 @@ impl<T: Element> Executor<T> {
             share: !is_random(&plan, body),
             chunk: cut.map_or(0, |cut| cut.arity),
         };
-        let mut nodes = arena.list([]);
+        let beams = Beams { cut: cut.unwrap_or(Cut::whole()), ..Beams::of(node).expect("a search has beams") };
+        let (mut nodes, mut scores) = (arena.list([]), arena.list([]));
         if let Val::Real(leaves) = self.value(node.operands[0]) {
-            nodes.reserve(leaves.len() * (1 + rules.width));
+            let more =
+                |count: Count| (0..env.rows()).map(|row| beams.count(whole.len(row), count)).sum::<f64>() as usize;
+            let width = leaves.len() / whole.total().max(1);
+            nodes.reserve_exact(leaves.len() + more(Count::Joined) * width);
             nodes.extend_from_slice(&leaves);
+            scores.reserve_exact(more(Count::Scored));
         }
         Run {
             node,
@@ -116,7 +122,7 @@ impl<T: Element> Executor<T> {
             lists: self.searches.lend(),
             nodes,
             rows: arena.list((0..env.rows()).flat_map(|row| std::iter::repeat_n(row, whole.len(row)))),
-            scores: arena.list([]),
+            scores,
             sums: arena.list((0..numbers).map(|_| arena.filled(env.rows(), T::ZERO))),
             counts: arena.filled(env.rows(), 0),
             tape: self.is_taped(node).then(|| arena.list([])),

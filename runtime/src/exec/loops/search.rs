@@ -16,7 +16,7 @@ use crate::rng::Key;
 
 /// Searches that are not running, with their memory.
 #[derive(Clone, Default)]
-pub(in crate::exec) struct Searches(Rc<RefCell<Vec<Box<Lists>>>>);
+pub(in crate::exec) struct Searches(Rc<RefCell<Vec<Lists>>>);
 
 impl fmt::Debug for Searches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,6 +44,8 @@ pub(super) struct Lists {
     /// Where chunks begin among the elements of the level, and rows among the chunks.
     pub(super) chunks: Vec<usize>,
     pub(super) rows: Vec<usize>,
+    /// Where rows began among the elements of the level.
+    outer: Vec<usize>,
     /// One key per chunk.
     pub(super) keys: Vec<Key>,
 }
@@ -58,7 +60,7 @@ pub(super) struct Joint {
 /// The lists of a search that runs or will run backwards; they go back when dropped.
 #[derive(Debug)]
 pub(super) struct Lent {
-    lists: Option<Box<Lists>>,
+    lists: Option<Lists>,
     home: Searches,
 }
 
@@ -115,8 +117,10 @@ impl Lists {
 
     /// Cuts the roots of this level, and begins the next one with the beams that the last slots pick.
     pub(super) fn rise(&mut self, cut: Cut, longest: usize) {
-        let outer = std::mem::take(&mut self.rows);
+        let mut outer = std::mem::take(&mut self.outer);
+        std::mem::swap(&mut outer, &mut self.rows);
         self.cut(cut, longest, &outer);
+        self.outer = outer;
         let joint = &mut self.joints[self.joined];
         joint.chunks.clone_from(&self.chunks);
         self.search.join(&joint.slots, &joint.chunks);

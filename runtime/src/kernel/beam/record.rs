@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::choose::{Candidate, Chosen};
 use super::pairs::{PairTable, Pairs};
-use super::soft::{BlendTable, Blends, soft_grad};
+use super::soft::{BlendTable, Blends, soft_grad, soft_scratch};
 use crate::kernel::Real;
 use crate::kernel::parallel::{Parts, each};
 
@@ -180,7 +180,9 @@ impl Record {
             let row = &rows[i];
             // SAFETY: a row is in a step once, and has places of its own.
             let scores = unsafe { scores.part(row.row * width..(row.row + 1) * width) };
-            f64::with_scratch(2 * row.beams.len() + row.candidates.len(), |memory| {
+            let sizes = (row.beams.len(), row.size);
+            let soft = if row.chosen.soft > 0 { soft_scratch(row.chosen.soft, sizes) } else { 0 };
+            f64::with_scratch(2 * row.beams.len() + row.candidates.len() + soft, |memory| {
                 // SAFETY: no two rows have a pair in common.
                 let add = |pair: u32, slope: T| unsafe { *pairs.at(pair as usize) += slope };
                 self.row_grad(row, step, blends, pair_scores, dshares, scores, memory, add);
@@ -203,7 +205,8 @@ impl Record {
         let (candidates, beams) = (&self.candidates[row.candidates.clone()], &self.beams[row.beams.clone()]);
         let list = |beam: &Beam| &self.lists[beam.list..][..row.size - 1];
         let (slopes, memory) = memory.split_at_mut(candidates.len());
-        let (before, through) = memory.split_at_mut(beams.len());
+        let (before, memory) = memory.split_at_mut(beams.len());
+        let (through, memory) = memory.split_at_mut(beams.len());
         let hard = row.chosen.hard;
         slopes[..hard].copy_from_slice(&dscores[..hard]);
         if row.chosen.soft > 0 {
@@ -211,7 +214,7 @@ impl Record {
             let own = self.blends.part(from + row.blends.start..from + row.blends.end);
             let terms = if own.is_empty() { 0..0 } else { blends.range(row.blends.start).start..dshares.len() };
             let sizes = (beams.len(), row.size);
-            soft_grad(&candidates[hard..], sizes, own, &dshares[terms], dscores[hard], &mut slopes[hard..]);
+            soft_grad(&candidates[hard..], sizes, own, &dshares[terms], dscores[hard], &mut slopes[hard..], memory);
         }
         before.fill(0.0);
         through.fill(0.0);

@@ -238,6 +238,11 @@ fn spread(tail: &[Candidate], of_beam: &mut [f64], of_position: &mut [f64]) -> R
     first.min(end)..end
 }
 
+/// How many numbers [`soft_grad`] takes beside its operands.
+pub(super) fn soft_scratch(tail: usize, (live, size): (usize, usize)) -> usize {
+    2 * live + 3 * size + tail
+}
+
 /// The gradient of the scores of the softened candidates, from that of the shares in their blends and of their score together.
 pub(super) fn soft_grad(
     tail: &[Candidate],
@@ -246,59 +251,57 @@ pub(super) fn soft_grad(
     dshares: &[f64],
     dscore: f64,
     gradient: &mut [f64],
+    memory: &mut [f64],
 ) {
-    f64::with_scratch(2 * live + 3 * size + tail.len(), |memory| {
-        memory.fill(0.0);
-        let (of_beam, memory) = memory.split_at_mut(live);
-        let (dbeam, memory) = memory.split_at_mut(live);
-        let (of_position, memory) = memory.split_at_mut(size);
-        let (dposition, memory) = memory.split_at_mut(size);
-        let (dsum, weights) = memory.split_at_mut(size);
-        let inner = spread(tail, of_beam, of_position);
-        let (mut sum, mut reached) = (0.0, inner.start);
-        for (k, &at) in blends.positions.iter().enumerate() {
-            let at = at as usize;
-            while reached <= at && reached < inner.end {
-                sum += of_position[reached];
-                reached += 1;
-            }
-            let total = if at + 1 == inner.end { 1.0 } else { sum };
-            let (outside, share) = (!inner.contains(&at), of_position[at]);
-            let range = blends.range(k);
-            for (term, &slope) in blends.of(k).iter().zip(&dshares[range]) {
-                let beam = term.beam as usize;
-                let along = of_beam[beam] * slope;
-                dbeam[beam] += slope
-                    * match term.source {
-                        _ if outside => 1.0,
-                        Source::Parent => {
-                            dposition[at] += along;
-                            share
-                        }
-                        Source::Here => {
-                            dsum[at] -= along;
-                            1.0 - total
-                        }
-                        Source::Next => {
-                            dsum[at] += along;
-                            dposition[at] -= along;
-                            total - share
-                        }
-                    };
-            }
+    memory.fill(0.0);
+    let (of_beam, memory) = memory.split_at_mut(live);
+    let (dbeam, memory) = memory.split_at_mut(live);
+    let (of_position, memory) = memory.split_at_mut(size);
+    let (dposition, memory) = memory.split_at_mut(size);
+    let (dsum, weights) = memory.split_at_mut(size);
+    let inner = spread(tail, of_beam, of_position);
+    let (mut sum, mut reached) = (0.0, inner.start);
+    for (k, &at) in blends.positions.iter().enumerate() {
+        let at = at as usize;
+        while reached <= at && reached < inner.end {
+            sum += of_position[reached];
+            reached += 1;
         }
-        // A share counts in every running sum from its position on.
-        let mut later = 0.0;
-        for (share, sum) in dposition.iter_mut().zip(&*dsum).rev() {
-            later += sum;
-            *share += later;
+        let total = if at + 1 == inner.end { 1.0 } else { sum };
+        let (outside, share) = (!inner.contains(&at), of_position[at]);
+        let range = blends.range(k);
+        for (term, &slope) in blends.of(k).iter().zip(&dshares[range]) {
+            let beam = term.beam as usize;
+            let along = of_beam[beam] * slope;
+            dbeam[beam] += slope
+                * match term.source {
+                    _ if outside => 1.0,
+                    Source::Parent => {
+                        dposition[at] += along;
+                        share
+                    }
+                    Source::Here => {
+                        dsum[at] -= along;
+                        1.0 - total
+                    }
+                    Source::Next => {
+                        dsum[at] += along;
+                        dposition[at] -= along;
+                        total - share
+                    }
+                };
         }
-        for ((gradient, weight), candidate) in gradient.iter_mut().zip(&mut *weights).zip(tail) {
-            *weight = candidate.weight;
-            *gradient =
-                dbeam[candidate.beam as usize] + dposition[candidate.position as usize] + dscore * candidate.score;
-        }
-        softmax_grad(weights, gradient);
-        gradient.iter_mut().zip(&*weights).for_each(|(gradient, weight)| *gradient += dscore * weight);
-    });
+    }
+    // A share counts in every running sum from its position on.
+    let mut later = 0.0;
+    for (share, sum) in dposition.iter_mut().zip(&*dsum).rev() {
+        later += sum;
+        *share += later;
+    }
+    for ((gradient, weight), candidate) in gradient.iter_mut().zip(&mut *weights).zip(tail) {
+        *weight = candidate.weight;
+        *gradient = dbeam[candidate.beam as usize] + dposition[candidate.position as usize] + dscore * candidate.score;
+    }
+    softmax_grad(weights, gradient);
+    gradient.iter_mut().zip(&*weights).for_each(|(gradient, weight)| *gradient += dscore * weight);
 }

@@ -1,0 +1,265 @@
+//! Beam searches: how many pairs a row joins and scores in a step follows from its length, so steps that are alike are walked
+//! together.
+
+use std::rc::Rc;
+
+use super::loops::{Group, Uncut};
+use super::pool::{Amount, Block};
+use super::walk::{Env, Held, Taped, Walk};
+use crate::ir::formula::{Formula, Number};
+use crate::ir::graph::{Node, NodeId, RegionId};
+use crate::ir::loops;
+use crate::ir::ops::Op;
+use crate::ir::search::{Beams, Count, live_after};
+use crate::ir::types::{Attr, BATCH, Dim, Type};
+use crate::plan::Step;
+
+/// Pairs of every row: those that a step joins, and those that are scored after it.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Turn {
+    joined: Vec<usize>,
+    scored: Vec<usize>,
+}
+
+/// A chunk of a row.
+struct Chunk {
+    row: usize,
+    size: usize,
+    live: usize,
+}
+
+impl Turn {
+    fn new(rows: usize) -> Self {
+        Self { joined: vec![0; rows], scored: vec![0; rows] }
+    }
+}
+
+/// The turns of a level; the first one joins nothing.
+fn level(beams: &Beams, chunks: &mut [Chunk], rows: usize) -> Vec<Turn> {
+    let mut first = Turn::new(rows);
+    for chunk in chunks.iter().filter(|chunk| beams.scores(chunk.size)) {
+        first.scored[chunk.row] += chunk.live * (chunk.size - 1);
+    }
+    let mut turns = vec![first];
+    while chunks.iter().any(|chunk| chunk.size > 1) {
+        let mut turn = Turn::new(rows);
+        for chunk in chunks.iter_mut().filter(|chunk| chunk.size > 1) {
+            turn.scored[chunk.row] += beams.fresh(chunk.live, chunk.size).ceil() as usize;
+            chunk.live = live_after(chunk.live, chunk.size, beams.size);
+            chunk.size -= 1;
+            turn.joined[chunk.row] += chunk.live;
+        }
+        turns.push(turn);
+    }
+    if beams.every {
+        turns.iter_mut().for_each(|turn| turn.joined.clone_from(&turn.scored));
+    }
+    turns
+}
+
+/// The turns of all levels for rows of these lengths.
+fn turns(beams: &Beams, lengths: &[usize]) -> Vec<Turn> {
+    let (mut left, mut live) = (lengths.to_vec(), vec![1; lengths.len()]);
+    let mut out = vec![];
+    while left.iter().any(|n| *n > 1) {
+        let longest = left.iter().copied().max().unwrap_or(1);
+        let mut chunks = vec![];
+        for (row, nodes) in left.iter_mut().enumerate() {
+            let width = beams.cut.width(if beams.cut.by_batch { longest } else { *nodes });
+            let count = nodes.div_ceil(width).max(1);
+            chunks.extend((0..count).map(|n| Chunk { row, size: width.min(*nodes - n * width), live: live[row] }));
+            *nodes = count;
+        }
+        out.extend(level(beams, &mut chunks, lengths.len()));
+        live.fill(1);
+        chunks.iter().for_each(|chunk| live[chunk.row] = live[chunk.row].max(chunk.live));
+    }
+    out
+}
+
+fn word<'n>(node: &'n Node, name: &str) -> &'n str {
+    node.attrs.get(name).and_then(Attr::text).unwrap_or_default()
+}
+
+/// The pairs of every row as rows of their own.
+fn pairs(env: &Env, axis: &str, counts: &[usize]) -> (Vec<usize>, Env) {
+    let rows: Vec<usize> = counts.iter().enumerate().flat_map(|(row, n)| std::iter::repeat_n(row, *n)).collect();
+    let mut here = env.part(&rows);
+    here.set_axis(axis, vec![2; rows.len()]);
+    here.even_out(axis);
+    (rows, here)
+}
+
+impl Walk<'_> {
+    pub(super) fn part(&mut self, node: &Node, env: &Env) {
+        let Some(body) = node.body else { return };
+        let params: Vec<Held> = node.operands.iter().map(|v| self.value(*v, env)).collect();
+        let out = self.body(body, params, env);
+        let tape = Taped { env: env.clone(), rows: (0..env.rows).collect(), saved: out.saved, more: vec![] };
+        self.finish(node, out.yields, vec![tape]);
+    }
+
+    pub(super) fn beam(&mut self, id: NodeId, env: &Env) {
+        let node = self.plan.graph.node(id);
+        let (Some(body), Some(beams)) = (node.body, Beams::of(node)) else { return };
+        let taped = node.results.last().is_some_and(|v| *self.plan.graph.ty(*v) == Type::Tape);
+        let lengths = env.axis(word(node, "over")).to_vec();
+        let table = self.table(node, &beams, env);
+        let all = turns(&beams, &lengths);
+        let mut tape = vec![];
+        for alike in all.chunk_by(|a, b| a == b) {
+            let formula = self.times(node, &beams, env, &all, alike.len());
+            let group = Group { rows: vec![], env: env.clone(), times: alike.len(), formula };
+            self.repeat(&group, &mut tape, |walk, tape| {
+                for (role, param, counts) in [("join", 0, &alike[0].joined), ("score", 1, &alike[0].scored)] {
+                    let (rows, here) = pairs(env, word(node, "axis"), counts);
+                    if rows.is_empty() {
+                        continue;
+                    }
+                    let saved = walk.part_of(body, role, param, &here);
+                    if taped {
+                        let more = vec![walk.pool.take_bytes(here.lists(3))];
+                        tape.push(Taped { env: here, rows, saved, more });
+                    }
+                }
+            });
+        }
+        let given: Vec<Type> = self.types(&node.results).into_iter().filter(|ty| *ty != Type::Tape).collect();
+        let results = self.blocks(&given, env);
+        if let Some(last) = tape.last_mut() {
+            last.more.extend(table);
+        }
+        self.finish(node, results, tape);
+    }
+
+    /// How often steps are repeated, in symbols: those of the longest stretch of a search over whole rows follow the length.
+    fn times(&self, node: &Node, beams: &Beams, env: &Env, all: &[Turn], times: usize) -> Option<Formula> {
+        let sizes = env.symbols.as_ref()?;
+        let longest = all.chunk_by(|a, b| a == b).map(<[Turn]>::len).max();
+        if beams.cut != loops::Cut::whole() || longest != Some(times) || times <= 3 {
+            return Some(Formula::of(times as f64));
+        }
+        let length = sizes.dim(&Dim::sym(word(node, "over")));
+        let own = env.axis(word(node, "over")).first().copied().unwrap_or(0);
+        Some(length.minus(&Formula::of(own as f64 - times as f64)))
+    }
+
+    /// The tables of nodes and of pair scores.
+    fn table(&self, node: &Node, beams: &Beams, env: &Env) -> Vec<Block> {
+        let ty = self.plan.graph.ty(node.operands[0]);
+        let width = ty.dims().get(2).and_then(Dim::fixed).unwrap_or(1) as f64;
+        let lengths = env.axis(word(node, "over"));
+        let count = |count: Count| lengths.iter().map(|n| beams.count(*n, count)).sum::<f64>();
+        let nodes = lengths.iter().sum::<usize>() as f64 + count(Count::Joined);
+        let symbols = |sizes: &Rc<crate::ir::cost::Sizes<Formula>>| {
+            let length = sizes.dim(&Dim::sym(word(node, "over")));
+            let of = |count: Count| Formula::search(*beams, count, &length);
+            let nodes = length.plus(&of(Count::Joined)).times(&Formula::of(width));
+            sizes.dim(&Dim::sym(BATCH)).times(&nodes.plus(&of(Count::Scored)))
+        };
+        let number = (nodes * width + count(Count::Scored)).round() as u64;
+        vec![self.pool.take(Amount { number, formula: env.symbols.as_ref().map(symbols) })]
+    }
+
+    /// Runs a part on the pairs of `here`; gives what is saved of it.
+    fn part_of(&mut self, body: RegionId, role: &str, param: usize, here: &Env) -> Vec<Held> {
+        let plan = self.plan;
+        let own = &plan.regions[body.index()];
+        let param = plan.graph.params(body)[param];
+        let x = self.block(plan.graph.ty(param), here);
+        let uncut = self.cut(body, here);
+        self.set(param, x);
+        if let Some(step) = own.steps.iter().find(|step| has_role(plan.graph.node(step.node), Op::Part, role)) {
+            self.step_of(step, here, uncut);
+        }
+        let nothing = || Held::Tape(Rc::new(vec![]));
+        let saved = own.saves.iter().map(|v| self.values[v.index()].take().unwrap_or_else(nothing)).collect();
+        for value in &own.yields {
+            self.values[value.index()] = None;
+        }
+        saved
+    }
+
+    fn step_of(&mut self, step: &Step, env: &Env, uncut: Uncut) {
+        self.step(step, env);
+        for value in &step.frees {
+            self.values[value.index()] = None;
+        }
+        self.put_back(uncut);
+    }
+
+    pub(super) fn unpart(&mut self, at: &Step, node: &Node, env: &Env) {
+        let slot = &mut self.values[node.operands[0].index()];
+        let tape = if at.frees.contains(&node.operands[0]) { slot.take() } else { slot.clone() };
+        let (Some(body), Some(Held::Tape(tape))) = (node.body, tape) else { return };
+        let mut params: Vec<Held> = node.operands[1..].iter().map(|v| self.value(*v, env)).collect();
+        if let Some(step) = Rc::unwrap_or_clone(tape).pop() {
+            params.extend(match Rc::try_unwrap(step) {
+                Ok(step) => step.saved,
+                Err(shared) => shared.saved.clone(),
+            });
+        }
+        let out = self.body(body, params, env);
+        for (result, held) in node.results.iter().zip(out.yields) {
+            self.set(*result, held);
+        }
+    }
+
+    pub(super) fn unbeam(&mut self, at: &Step, node: &Node, env: &Env) {
+        let slot = &mut self.values[node.operands[0].index()];
+        let tape = if at.frees.contains(&node.operands[0]) { slot.take() } else { slot.clone() };
+        let (Some(body), Some(Held::Tape(tape))) = (node.body, tape) else { return };
+        let forward = loops::forward(&self.plan.graph, node.operands[0]).map(|id| self.plan.graph.node(id));
+        let Some((forward, beams)) = forward.and_then(|node| Some((node, Beams::of(node)?))) else { return };
+        let plan = self.plan;
+        // The gradients of both tables.
+        let tables = self.table(forward, &beams, env);
+        let own = &plan.regions[body.index()];
+        let params = plan.graph.params(body);
+        let sums = self.blocks(&self.types(&node.results[1..]), env);
+        let outputs = loops::layout(&plan.graph, self.owner(body)).sliced;
+        let mut tape = Rc::unwrap_or_clone(tape);
+        while let Some(step) = tape.pop() {
+            let here = step.env.clone();
+            let (saved, lists) = match Rc::try_unwrap(step) {
+                Ok(step) => (step.saved, step.more),
+                Err(shared) => (shared.saved.clone(), vec![]),
+            };
+            let joins = saved.iter().zip(&plan.regions[self.forward_body(forward).index()].saves).any(|(held, v)| {
+                let ran = matches!(held, Held::Tape(tape) if !tape.is_empty());
+                ran && plan.graph.producer(*v).is_some_and(|id| has_role(plan.graph.node(id), Op::Part, "join"))
+            });
+            for (param, held) in params[1 + outputs..].iter().zip(saved) {
+                self.set(*param, held);
+            }
+            let seeds = if joins { &params[..=outputs] } else { &params[params.len() - 1..] };
+            for seed in seeds {
+                let held = self.block(plan.graph.ty(*seed), &here);
+                self.set(*seed, held);
+            }
+            let uncut = self.cut(body, &here);
+            let role = if joins { "join" } else { "score" };
+            if let Some(step) = own.steps.iter().find(|step| has_role(plan.graph.node(step.node), Op::Unwind, role)) {
+                self.step_of(step, &here, uncut);
+            }
+            for value in params.iter().chain(&own.yields) {
+                self.values[value.index()] = None;
+            }
+            drop(lists);
+        }
+        let leaves = self.blocks(&self.types(&node.results[..1]), env);
+        drop(tables);
+        for (result, held) in node.results.iter().zip(leaves.into_iter().chain(sums)) {
+            self.set(*result, held);
+        }
+    }
+
+    fn forward_body(&self, forward: &Node) -> RegionId {
+        forward.body.expect("a search has a body")
+    }
+}
+
+/// Whether a node is the part of this role, or its backward run.
+fn has_role(node: &Node, op: Op, role: &str) -> bool {
+    node.op == op && node.attrs.get("role").and_then(Attr::text) == Some(role)
+}
