@@ -9,6 +9,7 @@ mod hand_cases;
 mod long;
 mod micro;
 mod oracle;
+mod peer;
 mod properties;
 mod random;
 mod recompute;
