@@ -66,12 +66,20 @@ const fn beside(name: &'static str, text: &'static str, peer: &'static str, beam
     Model { name, text, peer: Some((peer, beam)), longest }
 }
 
+const BT_GRC: &str = include_str!("../../specs/bt_grc.rt");
+
 const MODELS: &[Model] = &[
     alone("rnn_grc", include_str!("../../specs/rnn_grc.rt")),
     alone("mega", include_str!("../../specs/mega.rt")),
     alone("s4d", include_str!("../../specs/s4d.rt")),
     beside("bbt_grc", include_str!("../../specs/bbt_grc.rt"), "bbt", 1, usize::MAX),
     beside("rir_grc", include_str!("../../specs/rir_grc.rt"), "rir-grc", 1, usize::MAX),
+    alone("ordered_memory", include_str!("../../specs/ordered_memory.rt")),
+    alone("crvnn", include_str!("../../specs/crvnn.rt")),
+    alone("bt_grc", BT_GRC),
+    alone("bt_grc:one_soft", BT_GRC),
+    beside("ebt_grc", include_str!("../../specs/ebt_grc.rt"), "ebt", 5, 1000),
+    beside("rir_ebt_grc", include_str!("../../specs/rir_ebt_grc.rt"), "rir-ebt", 7, usize::MAX),
 ];
 
 /// What was measured of one program on one range.

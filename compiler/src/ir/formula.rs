@@ -263,6 +263,7 @@ fn words(count: Count) -> (&'static str, &'static str) {
         Count::Steps => ("S", "steps"),
         Count::Joined => ("J", "joined pairs"),
         Count::Scored => ("P", "scored pairs"),
+        Count::Made => ("N", "nodes made"),
     }
 }
 

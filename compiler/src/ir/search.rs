@@ -27,6 +27,21 @@ pub enum Count {
     Joined,
     /// Pairs that are scored: those beside a merge, where any position is as likely as another one.
     Scored,
+    /// Nodes that are made: by joining, and of the means of softened beams.
+    Made,
+}
+
+/// What a search does in a chunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Done {
+    /// See [`Count::Joined`].
+    pub joined: f64,
+    /// See [`Count::Scored`].
+    pub scored: f64,
+    /// Means of nodes, at most.
+    pub mixed: f64,
+    /// Beams at the end.
+    pub live: usize,
 }
 
 /// Beams of a row after a step: `live` of them over `size` nodes before it.
@@ -51,9 +66,13 @@ impl Beams {
             return 0.0;
         }
         let beside = 2.0 - 2.0 / (size - 1) as f64;
-        let mixed = self.soft && live.saturating_mul(self.size.min(size - 1)) > self.size;
         let after = live_after(live, size, self.size);
-        if mixed { (after - 1) as f64 * beside + (size - 2) as f64 } else { after as f64 * beside }
+        if self.mixes(live, size) { (after - 1) as f64 * beside + (size - 2) as f64 } else { after as f64 * beside }
+    }
+
+    /// Whether the last beam is a mean after a step in which a chunk with `live` beams had `size` nodes.
+    fn mixes(&self, live: usize, size: usize) -> bool {
+        self.soft && size > 2 && live.saturating_mul(self.size.min(size - 1)) > self.size
     }
 
     /// Whether pairs of so many nodes are scored.
@@ -61,18 +80,24 @@ impl Beams {
         nodes > if self.every { 1 } else { 2 }
     }
 
-    /// Merges and scored pairs in a chunk of so many nodes that begins with `live` beams, and the beams at its end.
-    pub fn chunk(&self, nodes: usize, mut live: usize) -> (f64, f64, usize) {
-        let (mut joined, mut scored) = (0.0, 0.0);
+    /// What is done in a chunk of so many nodes that begins with `live` beams.
+    pub fn chunk(&self, nodes: usize, live: usize) -> Done {
+        let mut done = Done { live, ..Done::default() };
         if self.scores(nodes) {
-            scored += (live * (nodes - 1)) as f64;
+            done.scored += (live * (nodes - 1)) as f64;
         }
         for size in (2..=nodes).rev() {
-            scored += self.fresh(live, size);
-            live = live_after(live, size, self.size);
-            joined += live as f64;
+            done.scored += self.fresh(done.live, size);
+            if self.mixes(done.live, size) {
+                done.mixed += (size - 1) as f64;
+            }
+            done.live = live_after(done.live, size, self.size);
+            done.joined += done.live as f64;
         }
-        (if self.every { scored } else { joined }, scored, live)
+        if self.every {
+            done.joined = done.scored;
+        }
+        done
     }
 
     /// The count of a row of so many nodes.
@@ -82,13 +107,15 @@ impl Beams {
             let width = self.cut.width(length);
             let full = length.div_ceil(width) - 1;
             let chunks = [(full, width), (1, length - full * width)];
+            let done = chunks.map(|(n, nodes)| (n as f64, self.chunk(nodes, live)));
+            let total = |part: fn(&Done) -> f64| done.iter().map(|(n, done)| n * part(done)).sum::<f64>();
             sum += match count {
                 Count::Steps => (width.min(length) - 1) as f64,
-                Count::Joined => chunks.iter().map(|(n, nodes)| *n as f64 * self.chunk(*nodes, live).0).sum(),
-                Count::Scored => chunks.iter().map(|(n, nodes)| *n as f64 * self.chunk(*nodes, live).1).sum(),
+                Count::Joined => total(|done| done.joined),
+                Count::Scored => total(|done| done.scored),
+                Count::Made => total(|done| done.joined + done.mixed),
             };
-            let ends = chunks.iter().filter(|(n, _)| *n > 0).map(|(_, nodes)| self.chunk(*nodes, live).2);
-            live = ends.max().unwrap_or(1);
+            live = done.iter().filter(|(n, _)| *n > 0.0).map(|(_, done)| done.live).max().unwrap_or(1);
             length = full + 1;
         }
         sum

@@ -157,7 +157,7 @@ fn formula(name: &str, p: usize, count: usize) -> Vec<f64> {
 }
 
 /// Our name of a parameter of the reference.
-fn ours(name: &str, fold: &str, cell: &str) -> String {
+pub(super) fn ours(name: &str, fold: &str, cell: &str) -> String {
     let (part, rest) = name.split_once('.').unwrap_or(("cell", name));
     let (part, rest) = if matches!(part, "up" | "down" | "ln") { ("cell", name) } else { (part, rest) };
     let place = match part {

@@ -637,7 +637,7 @@ const LOOPS: &[(&str, &str, &str, &str)] = &[
         "a search that reads slots from outside, with dropout, noise and a mean over what it joins",
         "",
         ROW,
-        "%root, %cost = beam %a {beams: 2, compose: chosen, noise: gumbel, over: length, axis: pair} : f32[batch, 4], f32[batch] (%p: f32[batch, pair, 4], %s: f32[batch, pair, 4]) {
+        "%root, %cost = beam %a {beams: 2, compose: chosen, noise: gumbel, over: length, axis: pair} : f32[batch, 4], f32[batch] (%p: f32[batch, pair, 4], %fresh: f32[batch, pair, 4]) {
            %v, %n = part %p {role: join} : f32[batch, 4], f32[batch] (%two: f32[batch, pair, 4]) {
              %found = attention %two, %m, %m {heads: 1} : f32[batch, pair, 4]
              %l = position %found {at: first} : f32[batch, 4]
@@ -649,7 +649,7 @@ const LOOPS: &[(&str, &str, &str, &str)] = &[
              %o = squeeze %o1 : f32[batch]
              yield %joined, %o
            }
-           %e = part %s {role: score} : f32[batch] (%of: f32[batch, pair, 4]) {
+           %e = part %fresh {role: score} : f32[batch] (%of: f32[batch, pair, 4]) {
              %mean = mean %of : f32[batch, 4]
              %g = gelu %mean : f32[batch, 4]
              %e1 = linear %g, %to_one : f32[batch, 1]

@@ -10,6 +10,7 @@ mod long;
 mod masks;
 mod micro;
 mod oracle;
+mod peer;
 mod properties;
 mod random;
 mod recompute;

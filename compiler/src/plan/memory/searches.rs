@@ -150,11 +150,11 @@ impl Walk<'_> {
         let width = ty.dims().get(2).and_then(Dim::fixed).unwrap_or(1) as f64;
         let lengths = env.axis(word(node, "over"));
         let count = |count: Count| lengths.iter().map(|n| beams.count(*n, count)).sum::<f64>();
-        let nodes = lengths.iter().sum::<usize>() as f64 + count(Count::Joined);
+        let nodes = lengths.iter().sum::<usize>() as f64 + count(Count::Made);
         let symbols = |sizes: &Rc<crate::ir::cost::Sizes<Formula>>| {
             let length = sizes.dim(&Dim::sym(word(node, "over")));
             let of = |count: Count| Formula::search(*beams, count, &length);
-            let nodes = length.plus(&of(Count::Joined)).times(&Formula::of(width));
+            let nodes = length.plus(&of(Count::Made)).times(&Formula::of(width));
             sizes.dim(&Dim::sym(BATCH)).times(&nodes.plus(&of(Count::Scored)))
         };
         let number = (nodes * width + count(Count::Scored)).round() as u64;

@@ -46,8 +46,9 @@ struct Run<'a, T: Element> {
     tape: Option<List<TapeStep<T>>>,
     /// Who was joined with whom, while somebody watches.
     growth: Option<Growth>,
-    /// Runs of the parts so far.
-    runs: u64,
+    /// The level, and the step in it: the same for a row whatever other rows there are.
+    level: u64,
+    turn: u64,
 }
 
 impl<T: Element> Executor<T> {
@@ -108,7 +109,7 @@ impl<T: Element> Executor<T> {
             let more =
                 |count: Count| (0..env.rows()).map(|row| beams.count(whole.len(row), count)).sum::<f64>() as usize;
             let width = leaves.len() / whole.total().max(1);
-            nodes.reserve_exact(leaves.len() + more(Count::Joined) * width);
+            nodes.reserve_exact(leaves.len() + more(Count::Made) * width);
             nodes.extend_from_slice(&leaves);
             scores.reserve_exact(more(Count::Scored));
         }
@@ -127,7 +128,8 @@ impl<T: Element> Executor<T> {
             counts: arena.filled(env.rows(), 0),
             tape: self.is_taped(node).then(|| arena.list([])),
             growth: self.is_watched(node).then(|| Growth::new(*whole.offsets.last().unwrap_or(&0))),
-            runs: 0,
+            level: 0,
+            turn: 0,
         }
     }
 
@@ -139,6 +141,7 @@ impl<T: Element> Executor<T> {
     /// Merges until every chunk of the level is one node.
     fn level(&mut self, run: &mut Run<'_, T>, level: u64) -> Result<(), Fault> {
         run.set_keys(level);
+        (run.level, run.turn) = (level, 0);
         if run.tape.is_some() {
             let lists = &mut *run.lists;
             lists.search.record_start(&mut lists.record);
@@ -161,6 +164,7 @@ impl<T: Element> Executor<T> {
             if let Some(counted) = &mut self.counted {
                 counted.steps += 1;
             }
+            run.turn += 1;
             self.blend(run);
             let merges = run.lists.search.merges();
             let (left, right) = (self.arena.copy(merges.left), self.arena.copy(merges.right));
@@ -244,8 +248,7 @@ impl<T: Element> Executor<T> {
         let at = own.steps.iter().position(|step| is_part(plan.graph.node(step.node), role));
         let at = at.expect("the verifier asks for both parts");
         let mut here = run.env.split(&rows);
-        here.key = run.env.key.stream("search").at(run.runs);
-        run.runs += 1;
+        here.key = run.env.key.stream("search").at(run.level).at(run.turn).at(param as u64);
         here.set_axis(run.axis.clone(), Axis::of_lengths(rows.iter().map(|_| 2), &arena));
         let full = self.cut_captures(&plan, run.body, run.env, &rows);
         self.memory.set(plan.graph.params(run.body)[param], Val::real(x));
