@@ -168,3 +168,22 @@ fn trees_have_the_published_numbers_of_parameters() {
         assert_eq!(compared(&file, entry), tokens + encoder + head, "{name}");
     }
 }
+
+/// The published code has a bias in each of the four projections of attention, and one more for tokens that it embeds one-hot.
+#[test]
+fn looped_models_have_the_published_numbers_of_parameters_but_for_biases() {
+    const WIDTH: usize = 256;
+    let cases = [
+        ("parity", 793_606, 1, WIDTH),
+        ("copy", 1_583_366, 2, WIDTH),
+        ("addition", 2_373_126, 3, WIDTH),
+        ("multiplication", 3_162_886, 4, WIDTH),
+        ("binary_sum", 1_583_366, 2, WIDTH),
+        ("unique_set", 2_400_572, 3, 0),
+    ];
+    for (task, published, layers, tokens) in cases {
+        let file = ExperimentFile::embedded(&format!("looped_{task}")).expect("embedded");
+        let experiment = file.resolve(Some("looped"), &[]).expect("valid");
+        assert_eq!(parameters(&experiment, "looped"), published - 4 * WIDTH * layers - tokens, "{task}");
+    }
+}
