@@ -1,5 +1,6 @@
 //! The page: everything about a report in one HTML file that needs nothing else. It is also well-formed XML.
 
+use crate::analyses::analyses;
 use crate::data::{Model, Report, Run};
 use crate::diagram;
 use crate::heatmap::heatmaps;
@@ -126,7 +127,7 @@ fn figures(pictures: &[Picture], nothing: &str, out: &mut String) {
     *out += "</div>\n";
 }
 
-/// A model: structure and spec side by side, then how it halts.
+/// A model: structure and spec side by side, then how it halts, and what its states and answers are made of.
 fn describe(model: &Model, out: &mut String) {
     *out += &format!("<h3>{}</h3>\n", escape(&model.name));
     if !model.spec.doc.is_empty() {
@@ -137,6 +138,23 @@ fn describe(model: &Model, out: &mut String) {
         diagram::structure(model).inline(),
         highlight::html(&model.text)
     );
+    halting(model, out);
+    let pictures = analyses(model);
+    if pictures.is_empty() {
+        return;
+    }
+    *out += "<p class=\"sub\">States are coloured by what the part of the string that they have seen does to every state of the \
+             task's automaton, or by their step where the task has none. The slopes of the answer by its tokens are summed up from \
+             the last token: a straight line leans on all tokens alike.</p>\n";
+    *out += "<div class=\"grid-of\">\n";
+    for picture in pictures {
+        *out += &format!("<figure>\n{}</figure>\n", picture.inline());
+    }
+    *out += "</div>\n";
+}
+
+/// How single inputs halt, if any were looked at.
+fn halting(model: &Model, out: &mut String) {
     let pictures = heatmaps(model);
     if pictures.is_empty() {
         return;

@@ -50,7 +50,7 @@ fn model(name: &str) -> Model {
     let panel = Panel { place: "chunkwise.depthwise".to_owned(), positions, bound: Some(4), units };
     let trace = Trace { title: format!("{name}: answers 9 (87 %)"), panels: vec![panel] };
     let spec = spec();
-    Model { name: name.to_owned(), text: text(&spec), spec, traces: vec![trace] }
+    Model { name: name.to_owned(), text: text(&spec), spec, traces: vec![trace], clouds: vec![], leaning: None }
 }
 
 fn run(name: &str, updates: u64) -> Run {

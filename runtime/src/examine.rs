@@ -1,4 +1,10 @@
-//! Looking closer at a trained model: accuracy and depth by length, and how single examples halt.
+//! Looking closer at a trained model: accuracy and depth by length, how single examples halt, what its states stand for,
+//! which tokens an answer leans on.
+
+pub mod components;
+pub mod leaning;
+pub mod sight;
+pub mod states;
 
 use std::collections::BTreeMap;
 

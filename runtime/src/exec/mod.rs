@@ -114,6 +114,23 @@ pub struct Unit {
     pub survival: Vec<f64>,
 }
 
+/// The states of one row after a step of a recurrence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stepped {
+    /// The slot of the spec.
+    pub label: String,
+    /// The step, from 0.
+    pub step: usize,
+    /// The row, by its index in the batch.
+    pub row: usize,
+    /// Its first position; START counts as one.
+    pub start: usize,
+    /// Numbers of a state.
+    pub width: usize,
+    /// The states of its positions, one behind the other.
+    pub states: Vec<f32>,
+}
+
 /// Runs one plan.
 #[derive(Debug)]
 pub struct Executor<T: Element> {
@@ -149,6 +166,8 @@ pub struct Executor<T: Element> {
     pub check_finite: bool,
     /// When set, the runs of halting recurrences are recorded here, in the order in which they end.
     pub watched: Option<Vec<Watched>>,
+    /// When set, the states of recurrences over positions are recorded here, step by step.
+    pub stepped: Option<Vec<Stepped>>,
     /// When set, what runs do is counted here.
     pub counted: Option<Counted>,
 }
@@ -205,6 +224,7 @@ impl<T: Element> Executor<T> {
             inference: Inference::default(),
             check_finite: false,
             watched: None,
+            stepped: None,
             counted: None,
             plan,
         }
