@@ -63,6 +63,21 @@ pub fn inference(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
     Ok(graph)
 }
 
+/// The plan that asks how the loss leans on the parameters of a trained model: a training step without dropout.
+///
+/// # Errors
+/// See [`differentiated`].
+pub fn slopes(spec: &Spec, binding: &Binding) -> Result<Plan, Misfit> {
+    let mut graph = lower(spec, binding)?;
+    pass::inference::run(&mut graph);
+    attach_loss(&mut graph, binding)?;
+    pass::optimise_forward(&mut graph);
+    pass::grad::run(&mut graph)?;
+    pass::optimise(&mut graph);
+    pass::finish(&mut graph);
+    Ok(plan(graph))
+}
+
 /// The plans of a model: one training step, one forward pass.
 ///
 /// # Errors

@@ -34,7 +34,7 @@ pub(crate) struct Series {
     pub(crate) colour: usize,
     /// How it is drawn.
     pub(crate) look: Look,
-    /// Its points, rising; one that is not finite is a gap.
+    /// Its points, rising but in a cloud; one that is not finite is a gap.
     pub(crate) points: Vec<Point>,
     /// What to say of a point besides its numbers; empty, or one text per point.
     pub(crate) notes: Vec<String>,
@@ -49,6 +49,8 @@ pub(crate) enum Look {
     Line,
     /// As a line with a dot at every point.
     Dots,
+    /// As dots alone, in any order.
+    Cloud,
 }
 
 const WIDTH: f64 = 560.0;
@@ -93,7 +95,7 @@ impl Chart {
         for series in self.series.iter().filter(|series| series.look == Look::Faint) {
             self.draw_line(&mut svg, &frame, series);
         }
-        for series in self.series.iter().filter(|series| series.look != Look::Faint) {
+        for series in self.series.iter().filter(|series| ![Look::Faint, Look::Cloud].contains(&series.look)) {
             self.draw_line(&mut svg, &frame, series);
         }
         for series in self.series.iter().filter(|series| series.look != Look::Faint) {
@@ -172,6 +174,12 @@ impl Chart {
     /// Dots, and what the pointer finds.
     fn draw_points(&self, svg: &mut Svg, frame: &Frame, series: &Series) {
         let class = format!("d{}", series.colour % SERIES);
+        if series.look == Look::Cloud {
+            for point in series.points.iter().filter(|point| self.can_draw(point)) {
+                svg.circle(&class, frame.place(*point), 2.6, "");
+            }
+            return;
+        }
         let stride = series.points.len().div_ceil(self.share(HITS)).max(1);
         let last = series.points.len().saturating_sub(1);
         let told = |n: usize| n.is_multiple_of(stride) || n == last;
@@ -201,7 +209,8 @@ impl Chart {
             if x > LEFT && x + width > WIDTH - RIGHT + 16.0 {
                 (x, row) = (LEFT, row + 1);
             }
-            entries.push(Entry { name: series.name.clone(), text, colour: series.colour, x, row });
+            let cloud = series.look == Look::Cloud;
+            entries.push(Entry { name: series.name.clone(), text, colour: series.colour, cloud, x, row });
             x += width;
         }
         entries
@@ -213,6 +222,7 @@ struct Entry {
     name: String,
     text: String,
     colour: usize,
+    cloud: bool,
     x: f64,
     row: usize,
 }
@@ -220,7 +230,13 @@ struct Entry {
 impl Entry {
     fn draw(&self, svg: &mut Svg) {
         let y = 38.0 + LEGEND_LINE * self.row as f64;
-        svg.line(&format!("line l{}{}", self.colour % SERIES, dashes(self.colour)), (self.x, y), (self.x + 20.0, y));
+        match self.cloud {
+            true => svg.circle(&format!("d{}", self.colour % SERIES), (self.x + 10.0, y), 4.0, ""),
+            false => {
+                let class = format!("line l{}{}", self.colour % SERIES, dashes(self.colour));
+                svg.line(&class, (self.x, y), (self.x + 20.0, y));
+            }
+        }
         svg.text("label", (self.x + 26.0, y + 4.0), Anchor::Start, &self.text);
     }
 }

@@ -128,6 +128,30 @@ pub struct Model {
     pub text: String,
     /// Chosen inputs.
     pub traces: Vec<Trace>,
+    /// What its states stand for, a picture per recurrence.
+    pub clouds: Vec<Cloud>,
+    /// Which tokens its answer leans on.
+    pub leaning: Option<Leaning>,
+}
+
+/// The states of a recurrence along their first two principal components.
+#[derive(Clone, Debug, Default)]
+pub struct Cloud {
+    /// The place of the recurrence in the spec.
+    pub place: String,
+    /// The shares of the variance along both.
+    pub shares: [f64; 2],
+    /// The states that stand for the same, under the name of what that is.
+    pub groups: Vec<(String, Vec<[f64; 2]>)>,
+}
+
+/// Which tokens an answer leans on.
+#[derive(Clone, Debug, Default)]
+pub struct Leaning {
+    /// Number of examples.
+    pub examples: usize,
+    /// For every position the mean share of the slopes that lies at it and behind it: falling, from 1.
+    pub shares: Vec<f64>,
 }
 
 /// How a model halts and folds on one input.

@@ -11,6 +11,7 @@
 
 #![deny(clippy::disallowed_methods)]
 
+mod analyses;
 mod chart;
 pub mod data;
 mod diagram;

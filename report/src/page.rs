@@ -1,5 +1,6 @@
 //! The page: everything about a report in one HTML file that needs nothing else. It is also well-formed XML.
 
+use crate::analyses::analyses;
 use crate::data::{Beam, Model, Report, Run, Tree};
 use crate::diagram;
 use crate::heatmap::heatmaps;
@@ -127,7 +128,7 @@ fn figures(pictures: &[Picture], nothing: &str, out: &mut String) {
     *out += "</div>\n";
 }
 
-/// A model: structure and spec side by side, then how it halts and folds.
+/// A model: structure and spec side by side, then how it halts and folds, and what its states and answers are made of.
 fn describe(model: &Model, out: &mut String) {
     *out += &format!("<h3>{}</h3>\n", escape(&model.name));
     if !model.spec.doc.is_empty() {
@@ -140,9 +141,26 @@ fn describe(model: &Model, out: &mut String) {
     );
     halting(model, out);
     folding(model, out);
+    analysed(model, out);
 }
 
-/// How chosen inputs halt.
+/// What its states stand for, and which tokens its answers lean on.
+fn analysed(model: &Model, out: &mut String) {
+    let pictures = analyses(model);
+    if pictures.is_empty() {
+        return;
+    }
+    *out += "<p class=\"sub\">States are coloured by what the part of the string that they have seen does to every state of the \
+             task's automaton, or by their step where the task has none. The slopes of the answer by its tokens are summed up from \
+             the last token: a straight line leans on all tokens alike.</p>\n";
+    *out += "<div class=\"grid-of\">\n";
+    for picture in pictures {
+        *out += &format!("<figure>\n{}</figure>\n", picture.inline());
+    }
+    *out += "</div>\n";
+}
+
+/// How chosen inputs halt, if any were looked at.
 fn halting(model: &Model, out: &mut String) {
     let pictures = heatmaps(model);
     if pictures.is_empty() {

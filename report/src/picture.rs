@@ -23,6 +23,11 @@ impl Picture {
         Self { name: file_name(name), title: title.to_owned(), width: size.0, height: size.1, body: svg.finish() }
     }
 
+    /// The picture under another name, which may be anything.
+    pub(crate) fn named(self, name: &str) -> Self {
+        Self { name: file_name(name), ..self }
+    }
+
     /// The element for a page that has the style sheet of pictures. It gets narrower with the page.
     pub fn inline(&self) -> String {
         let Self { width, height, body, .. } = self;

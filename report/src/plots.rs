@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::analyses;
 use crate::chart::{Chart, Look, Series};
 use crate::data::{Evaluation, Length, Report, Run, Step};
 use crate::diagram;
@@ -22,6 +23,7 @@ pub fn pictures(report: &Report) -> Vec<Picture> {
         all.push(diagram::structure(model));
         all.extend(heatmap::heatmaps(model));
         all.extend(tree::trees(model));
+        all.extend(analyses::analyses(model));
     }
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for picture in &mut all {

@@ -57,7 +57,7 @@ fn model(name: &str) -> Model {
     let tree = Tree { place: "balanced.beam".to_owned(), positions: panel.positions.clone(), beams };
     let trace = Trace { title: format!("{name}: answers 9 (87 %)"), panels: vec![panel], trees: vec![tree] };
     let spec = spec();
-    Model { name: name.to_owned(), text: text(&spec), spec, traces: vec![trace] }
+    Model { name: name.to_owned(), text: text(&spec), spec, traces: vec![trace], clouds: vec![], leaning: None }
 }
 
 fn run(name: &str, updates: u64) -> Run {

@@ -1,4 +1,10 @@
-//! Looking closer at a trained model: accuracy and depth by length, how single examples halt, and which trees searches find.
+//! Looking closer at a trained model: accuracy and depth by length, how single examples halt, which trees searches find, what
+//! its states stand for, which tokens an answer leans on.
+
+pub mod components;
+pub mod leaning;
+pub mod sight;
+pub mod states;
 
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use rtc_compiler::ir::graph::{MAIN, NodeId, Parameter};
+use rtc_compiler::ir::graph::{Graph, MAIN, NodeId, Parameter};
 use rtc_compiler::ir::types::{Attr, Dim};
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::plan::Plan;
@@ -11,7 +11,7 @@ use rtc_compiler::plan::Plan;
 use crate::batch::{Batch, Labels};
 use crate::exec::arena::Arena;
 use crate::exec::storage::Element;
-use crate::exec::{Executor, Fault, Grown, Halting, Inference, Outputs, Watched, parameter_ranges};
+use crate::exec::{Executor, Fault, Grown, Halting, Inference, Outputs, Stepped, Watched, parameter_ranges};
 use crate::kernel::{Real, elementwise, loss, optimiser};
 use crate::learner::{
     Arrays, Evaluation, GROUPS, LearnError, Learner, LearnerState, OptimiserKind, StepReport, UpdateRule,
@@ -340,6 +340,29 @@ impl<T: Element> Model<T> {
                 batch.offsets.windows(2).map(|ends| self.loss(outputs, batch, ends[0]..ends[1])).collect()
             }
         }
+    }
+
+    /// The states of all positions after every step of every recurrence over them, in the order in which they come about.
+    ///
+    /// # Errors
+    /// As [`Learner::evaluate`].
+    pub fn states(&mut self, batch: &Batch) -> Result<Vec<Stepped>, LearnError> {
+        self.inference.stepped = Some(vec![]);
+        let evaluation = self.evaluate(batch);
+        let states = self.inference.stepped.take().unwrap_or_default();
+        evaluation.map(|_| states)
+    }
+
+    /// The graph of a forward pass.
+    pub fn forward_graph(&self) -> &Graph {
+        &self.inference.plan().graph
+    }
+
+    /// The weights that are evaluated, their average where there is one, by name.
+    pub fn weights(&self) -> impl Iterator<Item = (&str, &[T])> {
+        let flat = if self.averaged.is_empty() { self.training.parameters() } else { &self.averaged };
+        let plan = self.training.plan();
+        plan.parameters.iter().zip(parameter_ranges(plan)).map(|(p, range)| (p.name.as_str(), &flat[range]))
     }
 
     /// Exchanges the weights and their average, if there is one.

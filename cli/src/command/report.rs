@@ -21,14 +21,19 @@ Examples:
   rtc report runs/A runs/B -o compare.html --plots figures
   rtc report runs/NAME --inputs expressions.txt         how these inputs halt and fold, one per line
   rtc report runs/NAME --examples 0                     from the records alone, without running the model
+  rtc report runs/NAME --analyses 500                   what its states stand for, which tokens its answer leans on
 ";
 
 const NOTES: &str = "\
 The page needs no network and nothing beside it. A run may be unfinished: what there is is shown.
 
 Accuracy and depth by length are measured with the best checkpoint on the first examples of every evaluation split, and \
-kept in lengths.json in the run's folder. Two sequences on a line of --inputs are separated by a tab, for tasks on pairs.
+kept in lengths.json in the run's folder. --analyses draws strings of a length where the task can, and else takes the longest \
+of these examples up to it. Two sequences on a line of --inputs are separated by a tab, for tasks on pairs.
 ";
+
+/// The longest rows that are analysed.
+const MOST_ANALYSED: usize = 4096;
 
 /// Arguments of `rtc report`.
 #[derive(Args)]
@@ -49,6 +54,9 @@ pub(crate) struct Options {
     /// Measure so many examples of every split by length, and draw how some of them halt and fold; 0 runs no model
     #[arg(long, value_name = "N", default_value_t = 200)]
     examples: usize,
+    /// Draw the principal components of the states on rows of this length, and which of their tokens the answer leans on
+    #[arg(long, value_name = "LENGTH", value_parser = analysed)]
+    analyses: Option<usize>,
     /// Number of threads; changes speed alone
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub(crate) threads: Option<NonZeroUsize>,
@@ -56,7 +64,12 @@ pub(crate) struct Options {
 
 /// Writes the page, and prints where it is.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
-    let closer = Closer { examples: options.examples, inputs: options.inputs.clone(), threads: options.threads };
+    let closer = Closer {
+        examples: options.examples,
+        inputs: options.inputs.clone(),
+        analyses: options.analyses,
+        threads: options.threads,
+    };
     let gathered = gather(&options.runs, &closer, terminal)?;
     let output = match (&options.output, gathered.folders.as_slice()) {
         (Some(path), _) => path.clone(),
@@ -75,6 +88,12 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     terminal.message(&format!("{}, {size} kB", count(gathered.report.runs.len(), "run")));
     terminal.result(&format!("{}\n", output.display()))?;
     Ok(Exit::Done)
+}
+
+/// A length of rows to analyse. What each state has seen is worked out pair by pair, so they may not be too long.
+fn analysed(text: &str) -> Result<usize, String> {
+    let length = text.parse::<usize>().ok().filter(|length| (1..=MOST_ANALYSED).contains(length));
+    length.ok_or_else(|| format!("a length from 1 to {MOST_ANALYSED}"))
 }
 
 fn write_plots(folder: &Path, pictures: &[Picture]) -> Result<(), Failure> {

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use rtc_compiler::spec::Block;
-use rtc_report::data::{Length, Panel, SplitLengths, Trace, Unit};
+use rtc_report::data::{Cloud, Leaning, Length, Panel, SplitLengths, Trace, Unit};
 use rtc_runtime::checkpoint::Slot;
 use rtc_runtime::examine::{OfLength, Traced, by_length, trace};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
@@ -13,6 +13,7 @@ use rtc_runtime::task::{Dataset, Example, Objective, Target, Wanted, load_wanted
 use serde::{Deserialize, Serialize};
 
 use super::Found;
+use super::analyses::{ANALYSED, analyse, strings};
 use crate::failure::Failure;
 use crate::saved::{HaltingArg, ModelOptions, Trained};
 use crate::spec_file::read_text;
@@ -33,6 +34,8 @@ pub(crate) struct Closer {
     pub(crate) examples: usize,
     /// Inputs to draw instead of examples.
     pub(crate) inputs: Option<PathBuf>,
+    /// The length of the rows whose states and slopes are drawn; nothing for none.
+    pub(crate) analyses: Option<usize>,
     /// Threads; changes speed alone.
     pub(crate) threads: Option<NonZeroUsize>,
 }
@@ -42,6 +45,8 @@ pub(crate) struct Closer {
 pub(super) struct Seen {
     pub(super) lengths: Vec<SplitLengths>,
     pub(super) traces: Vec<Trace>,
+    pub(super) clouds: Vec<Cloud>,
+    pub(super) leaning: Option<Leaning>,
     pub(super) note: Option<String>,
 }
 
@@ -81,7 +86,8 @@ impl<'a> Look<'a> {
 
     /// Looks at the best checkpoint of a run; with `draw`, also at how it halts and folds.
     pub(super) fn at(&mut self, found: &Found, draw: bool, terminal: &Terminal) -> Result<Seen, Failure> {
-        if self.closer.examples == 0 && self.closer.inputs.is_none() {
+        let Closer { examples, inputs, analyses, .. } = self.closer;
+        if *examples == 0 && inputs.is_none() && analyses.is_none() {
             return Ok(Seen::default());
         }
         if !SavedRun::checkpoint(&found.path, Slot::Best).is_dir() {
@@ -98,8 +104,16 @@ impl<'a> Look<'a> {
         };
         let mut trained = Trained::open(&options)?;
         let lengths = self.lengths(&mut trained, terminal)?;
-        let traces = if draw { self.traces(&mut trained)? } else { vec![] };
-        Ok(Seen { lengths, traces, note: None })
+        let mut seen = Seen { lengths, ..Seen::default() };
+        if draw {
+            seen.traces = self.traces(&mut trained)?;
+            if let Some(length) = *analyses {
+                let rows = self.rows(&trained, length)?;
+                (seen.clouds, seen.leaning) = analyse(&mut trained, &rows)?;
+                seen.note = rows.is_empty().then(|| format!("there is no row of up to {length} tokens to analyse"));
+            }
+        }
+        Ok(seen)
     }
 
     /// The first examples of the evaluation splits.
@@ -148,9 +162,21 @@ impl<'a> Look<'a> {
         Ok(kept.splits.iter().map(split_lengths).collect())
     }
 
+    /// Rows of one length to analyse: strings of this length where they can be drawn, else the longest examples up to it.
+    fn rows(&mut self, trained: &Trained, length: usize) -> Result<Vec<Example>, Failure> {
+        if let Some(formal) = trained.task.formal() {
+            return Ok(strings(formal, trained, length));
+        }
+        let splits = trained.experiment.evaluate.clone();
+        let data = self.examples(trained)?;
+        let all = || splits.iter().flat_map(|split| data.split(split)).filter(|example| example.length() <= length);
+        let longest = all().map(Example::length).max().unwrap_or(0);
+        Ok(all().filter(|example| example.length() == longest).take(ANALYSED).cloned().collect())
+    }
+
     /// How chosen inputs halt and fold.
     fn traces(&mut self, trained: &mut Trained) -> Result<Vec<Trace>, Failure> {
-        if !trained.halts() && !trained.folds() {
+        if (!trained.halts() && !trained.folds()) || (self.closer.examples == 0 && self.closer.inputs.is_none()) {
             return Ok(vec![]);
         }
         let chosen = match &self.closer.inputs {

@@ -153,6 +153,23 @@ pub struct Beam {
     pub spans: Vec<(usize, usize)>,
 }
 
+/// The states of one row after a step of a recurrence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stepped {
+    /// The slot of the spec.
+    pub label: String,
+    /// The step, from 0.
+    pub step: usize,
+    /// The row, by its index in the batch.
+    pub row: usize,
+    /// Its first position; START counts as one.
+    pub start: usize,
+    /// Numbers of a state.
+    pub width: usize,
+    /// The states of its positions, one behind the other.
+    pub states: Vec<f32>,
+}
+
 /// Runs one plan.
 #[derive(Debug)]
 pub struct Executor<T: Element> {
@@ -196,6 +213,8 @@ pub struct Executor<T: Element> {
     pub watched: Option<Vec<Watched>>,
     /// When set, the trees of beam searches over whole rows are recorded here.
     pub grown: Option<Vec<Grown>>,
+    /// When set, the states of recurrences over positions are recorded here, step by step.
+    pub stepped: Option<Vec<Stepped>>,
     /// When set, what runs do is counted here.
     pub counted: Option<Counted>,
 }
@@ -256,6 +275,7 @@ impl<T: Element> Executor<T> {
             check_finite: false,
             watched: None,
             grown: None,
+            stepped: None,
             counted: None,
             plan,
         }

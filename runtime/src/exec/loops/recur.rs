@@ -4,7 +4,7 @@ use rtc_compiler::expr::{Env as Names, Value as Number, eval};
 use rtc_compiler::ir::graph::{Node, NodeId, RegionId};
 use rtc_compiler::plan::Plan;
 
-use super::watch::Watch;
+use super::watch::{Watch, stepped};
 use super::{BodyResult, State, Uncut, int};
 use crate::exec::rows::Env;
 use crate::exec::storage::{Buffer, Element, List, Shared};
@@ -66,6 +66,9 @@ impl<T: Element> Executor<T> {
             let BodyResult { yields, saved } = out.result;
             if let Some(watch) = &mut watch {
                 watch.accepted(&plan.graph, &at.here, (&at.rows, &keep), &yields);
+            }
+            if let Some(seen) = &mut self.stepped {
+                seen.extend(stepped(&plan.graph, node, &at.here, step, (&keep, &yields)));
             }
             if !keep.is_empty() && self.is_taped(node) {
                 tape.push(accepted(&plan, &at, &keep, saved));

@@ -1,4 +1,5 @@
-//! What is recorded of a halting recurrence while somebody watches: the survival of every unit, step by step.
+//! What is recorded of a recurrence while somebody watches: the states of its positions, and if it halts the survival of every
+//! unit, step by step.
 //!
 //! It is read off the carried values, which every halting rule has under the same names: `t` is the survival, `used` the
 //! number of accepted steps. A step that a unit rejects changes neither, so nothing has to be known of the rule.
@@ -9,7 +10,7 @@ use rtc_compiler::ir::types::{Dim, Type};
 use crate::exec::rows::{Env, row_of};
 use crate::exec::storage::Element;
 use crate::exec::value::Val;
-use crate::exec::{Unit, Watched};
+use crate::exec::{Stepped, Unit, Watched};
 
 /// The record of a recurrence that runs.
 pub(super) struct Watch {
@@ -77,6 +78,30 @@ impl Watch {
             units: self.units,
         })
     }
+}
+
+/// The states after a step of the rows that accept it: those of `here` that `keep` names, which carry on with `values`.
+/// Nothing where the state has no positions.
+pub(super) fn stepped<'a, T: Element>(
+    graph: &'a Graph,
+    node: &'a Node,
+    here: &'a Env,
+    step: usize,
+    (keep, values): (&'a [usize], &'a [Val<T>]),
+) -> impl Iterator<Item = Stepped> + 'a {
+    let ty = node.operands.first().map(|value| graph.ty(*value)).filter(|ty| ty.ragged().is_some());
+    let states = match values.first() {
+        Some(Val::Real(states)) => ty.zip(Some(states)),
+        _ => None,
+    };
+    states.into_iter().flat_map(move |(ty, states)| {
+        let bounds = here.bounds(ty);
+        keep.iter().map(move |&n| {
+            let numbers = states[bounds.row(n)].iter().map(|x| x.to_f64() as f32).collect();
+            let (label, row) = (node.label.clone(), row_of(here.ids[n]) as usize);
+            Stepped { label, step, row, start: span(ty, here, n).0, width: bounds.inner, states: numbers }
+        })
+    })
 }
 
 /// The positions of a row that a state holds: where they begin in the whole row, and how many they are.

@@ -6,6 +6,7 @@
 
 mod accept;
 mod arithmetic;
+pub mod automaton;
 mod bits;
 pub mod looped;
 pub mod regular;

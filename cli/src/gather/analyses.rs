@@ -1,0 +1,102 @@
+//! What the states of a trained model stand for, and which tokens its answers lean on.
+
+use std::collections::BTreeMap;
+
+use rtc_compiler::lower::Binding;
+use rtc_compiler::pipeline;
+use rtc_report::data::{Cloud, Leaning};
+use rtc_runtime::examine::components::components;
+use rtc_runtime::examine::leaning::Leaning as Slopes;
+use rtc_runtime::examine::states::{State, States, states};
+use rtc_runtime::rng::Key;
+use rtc_runtime::task::formal::automaton::Automaton;
+use rtc_runtime::task::formal::{Draw, Formal};
+use rtc_runtime::task::{Example, Objective};
+
+use crate::failure::Failure;
+use crate::model::TaskFacts;
+use crate::saved::Trained;
+
+/// How many rows are analysed.
+pub(super) const ANALYSED: usize = 8;
+/// How many states of a recurrence are drawn.
+const STATES: usize = 1600;
+/// How many groups have a colour of their own; what else there is has one together.
+const GROUPS: usize = 7;
+
+/// Strings of a length, with random numbers that no split has.
+pub(super) fn strings(formal: &Formal, trained: &Trained, length: usize) -> Vec<Example> {
+    let length = length.max(formal.shortest);
+    let key = Key::new(trained.experiment.task.seed).stream(formal.name).stream("analyses");
+    let one = |index: usize| {
+        let draw = Draw { length, longest: None, index: index as u64, options: &trained.options };
+        formal.fresh(&draw, &mut key.at(index as u64).draws())
+    };
+    (0..ANALYSED).map(one).collect()
+}
+
+/// Both pictures, from these rows; none of a model that answers for pairs.
+pub(super) fn analyse(trained: &mut Trained, rows: &[Example]) -> Result<(Vec<Cloud>, Option<Leaning>), Failure> {
+    if trained.task.objective() == Objective::Pair {
+        return Ok((vec![], None));
+    }
+    let automaton = trained.task.formal().and_then(|formal| Automaton::of(formal, &trained.options));
+    let seen = states(&mut trained.model, rows, STATES)?;
+    let clouds = seen.iter().map(|states| cloud(states, rows, automaton.as_ref())).collect();
+    Ok((clouds, leaning(trained, rows)?))
+}
+
+fn cloud(found: &States, rows: &[Example], automaton: Option<&Automaton>) -> Cloud {
+    let vectors: Vec<&[f32]> = found.states.iter().map(|state| state.vector.as_slice()).collect();
+    let seen = components(&vectors);
+    let names: Vec<(usize, String)> = found.states.iter().map(|state| meaning(state, rows, automaton)).collect();
+    let mut count: BTreeMap<&(usize, String), usize> = BTreeMap::new();
+    for name in &names {
+        *count.entry(name).or_default() += 1;
+    }
+    let mut kept: Vec<_> = count.iter().collect();
+    kept.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+    kept.truncate(GROUPS);
+    kept.sort_by(|a, b| a.0.cmp(b.0));
+    let mut groups: Vec<(String, Vec<[f64; 2]>)> = kept.iter().map(|((_, name), _)| (name.clone(), vec![])).collect();
+    let mut others = vec![];
+    for ((_, name), point) in names.iter().zip(seen.points) {
+        match groups.iter_mut().find(|(group, _)| group == name) {
+            Some((_, points)) => points.push(point),
+            None => others.push(point),
+        }
+    }
+    if !others.is_empty() {
+        groups.push(("others".to_owned(), others));
+    }
+    Cloud { place: found.place.clone(), shares: seen.shares, groups }
+}
+
+/// What a state stands for: where its part of the string takes every state of the automaton; without one, its step. The number
+/// orders the names.
+fn meaning(state: &State, rows: &[Example], automaton: Option<&Automaton>) -> (usize, String) {
+    let Some(automaton) = automaton else { return (state.step, format!("step {}", state.step + 1)) };
+    let part = rows.get(state.example).and_then(|row| row.tokens.get(state.seen.clone()));
+    let across = automaton.across(part.unwrap_or_default());
+    let from: Vec<String> = (0..across.len()).map(|n| n.to_string()).collect();
+    let to: Vec<String> = across.iter().map(u32::to_string).collect();
+    (0, format!("{} to {}", from.join(" "), to.join(" ")))
+}
+
+/// Which tokens the answer leans on, as the mean over the rows.
+fn leaning(trained: &Trained, rows: &[Example]) -> Result<Option<Leaning>, Failure> {
+    let Some(length) = rows.first().map(|row| row.tokens.len()) else { return Ok(None) };
+    let facts = TaskFacts::of(trained.task, &trained.options);
+    let classes = trained.task.classes(&trained.options).len();
+    let plan = pipeline::slopes(&trained.spec, &Binding { vocab: Some(length), ..facts.binding() })?;
+    let mut slopes = Slopes::new(&trained.model, plan, length, classes)?;
+    let (mut shares, mut examples) = (vec![0.0; length], 0);
+    for row in rows {
+        if let Some(own) = slopes.shares(row)? {
+            shares.iter_mut().zip(&own).for_each(|(sum, share)| *sum += share);
+            examples += 1;
+        }
+    }
+    shares.iter_mut().for_each(|sum| *sum /= examples.max(1) as f64);
+    Ok((examples > 0).then_some(Leaning { examples, shares }))
+}

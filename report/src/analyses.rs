@@ -1,0 +1,57 @@
+//! Pictures of how a model computes: its states along their principal components, and which tokens its answer leans on.
+
+use crate::chart::{Chart, Look, Series};
+use crate::data::{Cloud, Leaning, Model};
+use crate::picture::Picture;
+use crate::scale::Kind;
+use crate::theme::SERIES;
+
+/// The pictures of a model, as far as it was analysed.
+pub(crate) fn analyses(model: &Model) -> Vec<Picture> {
+    let clouds = model.clouds.iter().enumerate().filter_map(|(n, cloud)| {
+        let name = format!("states-{}-{}", model.name, n + 1);
+        states(cloud).draw().map(|picture| picture.named(&name))
+    });
+    let leaning = model.leaning.as_ref().and_then(|leaning| slopes(leaning).draw());
+    let leaning = leaning.map(|picture| picture.named(&format!("leaning-{}", model.name)));
+    clouds.chain(leaning).collect()
+}
+
+fn states(cloud: &Cloud) -> Chart {
+    let [first, second] = cloud.shares.map(|share| 100.0 * share);
+    let group = |(colour, (name, points)): (usize, &(String, Vec<[f64; 2]>))| Series {
+        name: name.clone(),
+        colour,
+        look: Look::Cloud,
+        points: points.iter().map(|[x, y]| (*x, *y)).collect(),
+        notes: vec![],
+    };
+    Chart {
+        name: "states",
+        title: format!("States of {}: {first:.0} % and {second:.0} % of the variance", cloud.place),
+        axes: ["first principal component", "second principal component"],
+        across: Kind::Linear,
+        from_zero: false,
+        series: cloud.groups.iter().enumerate().map(group).collect(),
+    }
+}
+
+fn slopes(leaning: &Leaning) -> Chart {
+    let length = leaning.shares.len();
+    let places = |share: &dyn Fn(usize) -> f64| (0..length).map(|n| (n as f64, 100.0 * share(n))).collect();
+    let series =
+        |name: &str, colour, points| Series { name: name.to_owned(), colour, look: Look::Line, points, notes: vec![] };
+    let plural = if leaning.examples == 1 { "" } else { "s" };
+    Chart {
+        name: "leaning",
+        title: format!("Which tokens the answer leans on: mean of {} row{plural}", leaning.examples),
+        axes: ["position (tokens before it)", "slopes from here to the end (%)"],
+        across: Kind::Linear,
+        from_zero: true,
+        series: vec![
+            series("the model", 0, places(&|n| leaning.shares[n])),
+            // One round of colours further lines are dashed.
+            series("all tokens alike", SERIES + 6, places(&|n| (length - n) as f64 / length as f64)),
+        ],
+    }
+}

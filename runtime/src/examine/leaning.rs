@@ -1,0 +1,137 @@
+//! Which tokens an answer leans on: the slopes of a loss by the vectors of the tokens, summed up from the last token.
+//!
+//! A model is asked with a table of vectors in which every position of the row has a row of its own. Nothing about the model
+//! changes, and the gradient of the table, which every training step gives, is the slope by position.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use rtc_compiler::plan::Plan;
+
+use super::super::batching::collect;
+use crate::exec::storage::Element;
+use crate::exec::{Executor, Fault, parameter_ranges};
+use crate::learner::LearnError;
+use crate::model::Model;
+use crate::rng::Key;
+use crate::task::{Example, Target};
+
+/// The parameter whose rows are the vectors of tokens.
+const TABLE: &str = "embed.table";
+
+/// Asks one model about rows of one length.
+#[derive(Debug)]
+pub struct Leaning<T: Element> {
+    executor: Executor<T>,
+    table: Range<usize>,
+    width: usize,
+    length: usize,
+    classes: u32,
+    /// The vectors of the model's tokens.
+    vectors: Vec<T>,
+}
+
+impl<T: Element> Leaning<T> {
+    /// With the weights of `model`, and the plan of [`rtc_compiler::pipeline::slopes`] for so many tokens as the rows have
+    /// positions.
+    ///
+    /// # Errors
+    /// A plan that is not of this model.
+    pub fn new(model: &Model<T>, plan: Plan, length: usize, classes: usize) -> Result<Self, LearnError> {
+        let misfit = |name: &str| LearnError::Mismatch(format!("the plan of its slopes has another `{name}`"));
+        let ranges = parameter_ranges(&plan);
+        let mut executor = Executor::new(Arc::new(plan));
+        let plan = executor.plan().clone();
+        let find = |name: &str| plan.parameters.iter().position(|p| p.name == name).map(|n| ranges[n].clone());
+        let table = find(TABLE).filter(|range| length > 0 && range.len() % length == 0).ok_or_else(|| misfit(TABLE))?;
+        let mut vectors = vec![];
+        for (name, weights) in model.weights() {
+            if name == TABLE {
+                vectors = weights.to_vec();
+                continue;
+            }
+            let range = find(name).filter(|range| range.len() == weights.len()).ok_or_else(|| misfit(name))?;
+            executor.parameters_mut()[range].copy_from_slice(weights);
+        }
+        let width = table.len() / length;
+        Ok(Self { executor, table, width, length, classes: classes as u32, vectors })
+    }
+
+    /// For every position the share of the slopes that lies at it and behind it: 1 at the first token, falling to the last.
+    /// Nothing where the answer leans on no token, and for an example of another length.
+    ///
+    /// The slope of a token is the length of the gradient of a loss by its vector. For one class per row the loss is that of a
+    /// class that is not the answer: at a model that is sure the loss of the answer itself is flat, and the slopes of both are
+    /// in proportion where there are two classes. For an answer per token it is the loss of the last one.
+    ///
+    /// # Errors
+    /// An example that the model can't take.
+    pub fn shares(&mut self, example: &Example) -> Result<Option<Vec<f64>>, LearnError> {
+        if example.tokens.len() != self.length || example.second.is_some() {
+            return Ok(None);
+        }
+        let (table, width) = (self.table.clone(), self.width);
+        let rows = self.executor.parameters_mut()[table.clone()].chunks_mut(width);
+        for (row, token) in rows.zip(&example.tokens) {
+            let at = *token as usize * width;
+            row.copy_from_slice(
+                self.vectors
+                    .get(at..at + width)
+                    .ok_or_else(|| LearnError::Batch(format!("token id {token} is outside the vocabulary")))?,
+            );
+        }
+        let asked =
+            Example { tokens: (0..self.length as u32).collect(), label: self.asked(&example.label), ..example.clone() };
+        self.executor.parameters_and_gradients().1.fill(T::ZERO);
+        self.executor.run(&collect(&[&asked], self.length), Key::new(0)).map_err(|fault| match fault {
+            Fault::Batch(message) => LearnError::Batch(message),
+            Fault::NonFinite(node) => LearnError::NonFinite { step: 0, node },
+        })?;
+        let slopes = self.executor.gradients()[table].chunks(width);
+        let lengths: Vec<f64> =
+            slopes.map(|row| row.iter().map(|x| x.to_f64() * x.to_f64()).sum::<f64>().sqrt()).collect();
+        Ok(from_the_end(&lengths))
+    }
+
+    /// The answer whose loss is asked for.
+    fn asked(&self, label: &Target) -> Target {
+        match label {
+            Target::Class(class) => Target::Class((class + 1) % self.classes.max(1)),
+            Target::Each { class, weight } => {
+                let mut last = vec![0.0; weight.len()];
+                if let Some(at) = weight.iter().rposition(|weight| *weight != 0.0) {
+                    last[at] = 1.0;
+                }
+                Target::Each { class: class.clone(), weight: last }
+            }
+        }
+    }
+}
+
+/// The share of the sum that lies at every place and behind it.
+fn from_the_end(lengths: &[f64]) -> Option<Vec<f64>> {
+    let total: f64 = lengths.iter().sum();
+    if !(total > 0.0 && total.is_finite()) {
+        return None;
+    }
+    let mut shares = lengths.to_vec();
+    for n in (1..shares.len()).rev() {
+        shares[n - 1] += shares[n];
+    }
+    let total = shares[0];
+    shares.iter_mut().for_each(|share| *share /= total);
+    Some(shares)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_slopes_are_a_straight_line() {
+        assert_eq!(from_the_end(&[2.0; 4]), Some(vec![1.0, 0.75, 0.5, 0.25]));
+        assert_eq!(from_the_end(&[0.0, 0.0, 1.0]), Some(vec![1.0, 1.0, 1.0]), "all at the last token");
+        assert_eq!(from_the_end(&[0.0, 0.0]), None);
+        assert_eq!(from_the_end(&[]), None);
+    }
+}

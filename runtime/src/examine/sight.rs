@@ -1,0 +1,91 @@
+//! Which positions a state of a depth recurrence can have seen, step by step: what the masks of its attention let through.
+
+use std::ops::Range;
+
+use rtc_compiler::expr::{Env, Expr, Value, Var, eval, reach};
+use rtc_compiler::ir::dependence::Dependence;
+use rtc_compiler::ir::graph::{Graph, MAIN, Node, NodeId};
+use rtc_compiler::ir::ops::Op;
+
+/// For every position of a row, between which positions all those lie that its state can have seen.
+pub type Sight = Vec<Range<usize>>;
+
+/// What the states of a row of so many positions can have seen after each of so many steps of the recurrence of this name.
+/// Where an op is not known to keep to its position or to a mask, that is the whole row.
+pub fn sight(graph: &Graph, place: &str, length: usize, steps: usize) -> Vec<Sight> {
+    let recurs = |id: &NodeId| graph.node(*id).op == Op::Recur && graph.node(*id).label == place;
+    let whole = || vec![0..length; length];
+    let before = graph.nodes(MAIN);
+    let Some(at) = before.iter().position(recurs) else { return vec![whole(); steps] };
+    let mut now: Sight = (0..length).map(|position| position..position + 1).collect();
+    for id in &before[..at] {
+        now = after(graph.node(*id), 0, &now).unwrap_or_else(whole);
+    }
+    let body = graph.node(before[at]).body.map_or(&[][..], |body| graph.nodes(body));
+    let mut step = |n: usize| {
+        for id in body {
+            now = after(graph.node(*id), n, &now).unwrap_or_else(whole);
+        }
+        now.clone()
+    };
+    (0..steps).map(&mut step).collect()
+}
+
+/// What the results of a node can have seen; nothing where that is not known.
+fn after(node: &Node, step: usize, now: &Sight) -> Option<Sight> {
+    match node.op.def().dependence {
+        Dependence::Nothing
+        | Dependence::Input
+        | Dependence::Units
+        | Dependence::First
+        | Dependence::Channels
+        | Dependence::HaltTest
+        | Dependence::Effect => Some(now.clone()),
+        Dependence::Attention => through(node, step, now),
+        _ => None,
+    }
+}
+
+/// What an attention lets through to every position.
+fn through(node: &Node, step: usize, now: &Sight) -> Option<Sight> {
+    let mask = node.attrs.get("mask")?;
+    let (causal, expr) = match mask.text() {
+        Some("all") => return None,
+        Some("causal") => (true, None),
+        _ => (false, Expr::try_from(mask).ok()),
+    };
+    let heads = match &expr {
+        Some(expr) if expr.uses(Var::Head) => node.attrs.get("heads")?.int()?.max(1),
+        _ => 1,
+    };
+    let length = now.len();
+    let seen = |i: usize| -> Option<Range<usize>> {
+        let mut seen: Option<Range<usize>> = None;
+        let mut see = |j: usize| {
+            let other = &now[j];
+            seen =
+                Some(seen.as_ref().map_or_else(|| other.clone(), |s| s.start.min(other.start)..s.end.max(other.end)));
+        };
+        if causal {
+            (0..=i).for_each(&mut see);
+            return seen;
+        }
+        let expr = expr.as_ref()?;
+        for head in 0..heads {
+            let env = Env { i: i as i64, j: 0, step: step as i64, length: length as i64, head, given: None };
+            reach(expr, &env, length)
+                .keys
+                .filter(|j| eval(expr, &Env { j: *j as i64, ..env }) == Ok(Value::Bool(true)))
+                .for_each(&mut see);
+        }
+        // A query that sees nothing keeps what it had through the residual path.
+        Some(seen.unwrap_or_else(|| now[i].clone()))
+    };
+    (0..length)
+        .map(|i| {
+            let found = seen(i)?;
+            let own = &now[i];
+            Some(found.start.min(own.start)..found.end.max(own.end))
+        })
+        .collect()
+}

@@ -1,0 +1,91 @@
+//! The states of recurrences over positions, and what each of them can have seen: the material of a picture in which states that
+//! stand for the same lie together.
+
+use std::ops::Range;
+
+use crate::batching::collect;
+use crate::exec::Stepped;
+use crate::exec::storage::Element;
+use crate::learner::LearnError;
+use crate::model::Model;
+use crate::rng::Key;
+use crate::task::Example;
+
+use super::sight::{Sight, sight};
+
+/// The states of one recurrence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct States {
+    /// The place of the recurrence in the spec: `depthwise`.
+    pub place: String,
+    /// Some of its states.
+    pub states: Vec<State>,
+}
+
+/// The state of a position after a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    /// Its numbers.
+    pub vector: Vec<f32>,
+    /// Which of the examples.
+    pub example: usize,
+    /// The step, from 0.
+    pub step: usize,
+    /// Between which tokens of the example all those lie that it can have seen; START and END are none.
+    pub seen: Range<usize>,
+}
+
+/// The states of every recurrence over positions on these examples, which are no pairs; of each about `most`, drawn fairly.
+///
+/// # Errors
+/// A model that gives no finite answer, or examples that it can't take.
+pub fn states<T: Element>(model: &mut Model<T>, examples: &[Example], most: usize) -> Result<Vec<States>, LearnError> {
+    let mut found: Vec<States> = vec![];
+    for (n, example) in examples.iter().enumerate() {
+        let stepped = model.states(&collect(&[example], example.length()))?;
+        let mut places: Vec<&str> = stepped.iter().map(|one| one.label.as_str()).collect();
+        places.dedup();
+        for place in places {
+            let own: Vec<&Stepped> = stepped.iter().filter(|one| one.label == place).collect();
+            let states = of_example(model, &own, example.tokens.len(), (n, most / examples.len().max(1)));
+            match found.iter_mut().find(|other| other.place == place) {
+                Some(other) => other.states.extend(states),
+                None => found.push(States { place: place.to_owned(), states }),
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// About `most` of the states that a recurrence has on one example, which has so many tokens.
+fn of_example<T: Element>(
+    model: &Model<T>,
+    runs: &[&Stepped],
+    tokens: usize,
+    (example, most): (usize, usize),
+) -> Vec<State> {
+    let positions = |one: &Stepped| one.states.len() / one.width.max(1);
+    let total: usize = runs.iter().map(|one| positions(one)).sum();
+    let length = runs.iter().map(|one| one.start + positions(one)).max().unwrap_or(0);
+    let steps = runs.iter().map(|one| one.step + 1).max().unwrap_or(0);
+    let place = runs.first().map_or("", |one| one.label.as_str());
+    let seen: Vec<Sight> = sight(model.forward_graph(), place, length, steps);
+    // START and END stand around the tokens, or there are neither.
+    let before = length.saturating_sub(tokens) / 2;
+    let among = |seen: &Range<usize>| {
+        let place = |at: usize| at.saturating_sub(before).min(tokens);
+        place(seen.start)..place(seen.end)
+    };
+    let chosen = Key::new(0).stream("states").at(example as u64);
+    let all =
+        runs.iter().flat_map(|one| one.states.chunks(one.width.max(1)).enumerate().map(move |state| (*one, state)));
+    let drawn = all.enumerate().filter(|(n, _)| chosen.uniform(*n as u64) * (total as f64) < most as f64);
+    drawn
+        .map(|(_, (one, (at, vector)))| State {
+            vector: vector.to_vec(),
+            example,
+            step: one.step,
+            seen: among(&seen[one.step][one.start + at]),
+        })
+        .collect()
+}
