@@ -343,14 +343,15 @@ impl<T: Element> Run<'_, T> {
         out
     }
 
-    /// One key for every chunk of a level: draws belong to the row, so that no other row changes them.
+    /// One key for every chunk of a level: draws belong to the row, so that no other row changes them. Those of evaluation belong
+    /// to the place in the row alone: they are the same in every batch.
     fn set_keys(&mut self, level: u64) {
         let by_row = word(self.node, "draws") != "level";
         let lists = &mut *self.lists;
         lists.keys.clear();
         for (row, chunks) in lists.rows.windows(2).enumerate() {
-            let key: Key = self.env.key.stream("beams").at(level);
-            let key = if by_row { key.at(self.env.ids[row]) } else { key };
+            let key = if by_row { self.env.key.at(self.env.ids[row]) } else { Key::new(0) };
+            let key = key.stream("beams").at(level);
             lists.keys.extend((0..chunks[1] - chunks[0]).map(|chunk| key.at(chunk as u64)));
         }
     }
