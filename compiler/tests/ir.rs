@@ -14,7 +14,7 @@ const BROKEN: &[(&str, &str)] = &[
         "%h = recur %x {bound: 1} : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { %n = input {name: \"n\"} : f32[batch, 8] yield %n }",
         "inputs and parameters lie in the outermost region",
     ),
-    ("save %x", "`save` lies in the body of `recur`, `chunks` or `fold`"),
+    ("save %x", "`save` lies in the body of a forward loop"),
     (
         "%h, %t = recur %x {bound: 1} : f32[batch, 8], tape (%a: f32[batch, 8], %i: u32[]) { save %a save %a yield %a }",
         "the body has more than one `save`",
@@ -126,7 +126,7 @@ const BROKEN: &[(&str, &str)] = &[
     ("accumulate %x {param: \"v\"}", "`accumulate` adds a value of the type of a parameter of this graph"),
     ("%v = input {name: \"v\"} : f32[batch, chunk]", "no axis is called `chunk` here"),
     ("%v = dropout %x {p: 1.5, stream: 1} : f32[batch, 8]", "attribute `p` is not a probability below 1"),
-    ("%v = position %s {at: middle} : f32[batch, 8]", "attribute `at` is not `first` or `last`"),
+    ("%v = position %s {at: middle} : f32[batch, 8]", "attribute `at` is not `first`, `last` or `before_last`"),
     ("%v = scale %x : f32[batch, 8]", "attribute `by` is missing"),
 ];
 
