@@ -210,7 +210,7 @@ fn answers_as_next_tokens_and_behind_pauses() {
     assert_eq!(of("looped_unique_set", &both, "7 7 9 >").0, "7 7 9 > pause pause 7 9");
 
     let task = formal("looped_copy");
-    for (set, wrong, message) in [(&next[..], "1 0 > 1 1", "wrong answer"), (&[], "1 0 > 1 0", "to its end")] {
+    for (set, wrong, message) in [(&next[..], "1 0 > 1 1", "wrong answer"), (&[][..], "1 0 > 1 0", "to its end")] {
         let options = options(task, set);
         let tokens = task.encode(wrong, &options).expect("known tokens");
         let error = (task.example)(&options, &tokens).expect_err(wrong);
