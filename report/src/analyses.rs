@@ -39,7 +39,8 @@ fn states(cloud: &Cloud) -> Chart {
 fn slopes(leaning: &Leaning) -> Chart {
     let length = leaning.shares.len();
     let places = |share: &dyn Fn(usize) -> f64| (0..length).map(|n| (n as f64, 100.0 * share(n))).collect();
-    let series = |name: &str, colour, points| Series { name: name.to_owned(), colour, look: Look::Line, points, notes: vec![] };
+    let series =
+        |name: &str, colour, points| Series { name: name.to_owned(), colour, look: Look::Line, points, notes: vec![] };
     let plural = if leaning.examples == 1 { "" } else { "s" };
     Chart {
         name: "leaning",

@@ -33,7 +33,7 @@ of these examples up to it. Two sequences on a line of --inputs are separated by
 ";
 
 /// The longest rows that are analysed.
-const MOST_ANALYSED: usize = 4096;
+const MOST_ANALYSED: usize = 2048;
 
 /// Arguments of `rtc report`.
 #[derive(Args)]
@@ -64,7 +64,12 @@ pub(crate) struct Options {
 
 /// Writes the page, and prints where it is.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
-    let closer = Closer { examples: options.examples, inputs: options.inputs.clone(), analyses: options.analyses, threads: options.threads };
+    let closer = Closer {
+        examples: options.examples,
+        inputs: options.inputs.clone(),
+        analyses: options.analyses,
+        threads: options.threads,
+    };
     let gathered = gather(&options.runs, &closer, terminal)?;
     let output = match (&options.output, gathered.folders.as_slice()) {
         (Some(path), _) => path.clone(),

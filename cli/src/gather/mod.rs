@@ -71,7 +71,8 @@ fn add(path: &Path, look: &mut closer::Look<'_>, report: &mut Report, terminal: 
     let known = report.models.iter().position(|model| runs::same(model, &found.saved.info.model, &text));
     run.model = known.unwrap_or(report.models.len());
     // One run of a model is enough to draw, the first that has a checkpoint.
-    let draw = known.and_then(|n| report.models.get(n)).is_none_or(|model| model.traces.is_empty() && model.leaning.is_none());
+    let draw =
+        known.and_then(|n| report.models.get(n)).is_none_or(|model| model.traces.is_empty() && model.leaning.is_none());
     let seen = look.at(&found, draw, terminal)?;
     run.lengths = seen.lengths;
     report.notes.extend(seen.note.map(|note| format!("{}: {note}", run.name)));

@@ -74,22 +74,22 @@ impl<T: Element> Leaning<T> {
         let rows = self.executor.parameters_mut()[table.clone()].chunks_mut(width);
         for (row, token) in rows.zip(&example.tokens) {
             let at = *token as usize * width;
-            row.copy_from_slice(self.vectors.get(at..at + width).ok_or_else(|| {
-                LearnError::Batch(format!("token id {token} is outside the vocabulary"))
-            })?);
+            row.copy_from_slice(
+                self.vectors
+                    .get(at..at + width)
+                    .ok_or_else(|| LearnError::Batch(format!("token id {token} is outside the vocabulary")))?,
+            );
         }
-        let asked = Example {
-            tokens: (0..self.length as u32).collect(),
-            label: self.asked(&example.label),
-            ..example.clone()
-        };
+        let asked =
+            Example { tokens: (0..self.length as u32).collect(), label: self.asked(&example.label), ..example.clone() };
         self.executor.parameters_and_gradients().1.fill(T::ZERO);
         self.executor.run(&collect(&[&asked], self.length), Key::new(0)).map_err(|fault| match fault {
             Fault::Batch(message) => LearnError::Batch(message),
             Fault::NonFinite(node) => LearnError::NonFinite { step: 0, node },
         })?;
         let slopes = self.executor.gradients()[table].chunks(width);
-        let lengths: Vec<f64> = slopes.map(|row| row.iter().map(|x| x.to_f64() * x.to_f64()).sum::<f64>().sqrt()).collect();
+        let lengths: Vec<f64> =
+            slopes.map(|row| row.iter().map(|x| x.to_f64() * x.to_f64()).sum::<f64>().sqrt()).collect();
         Ok(from_the_end(&lengths))
     }
 

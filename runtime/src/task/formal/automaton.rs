@@ -1,8 +1,8 @@
 //! The automata of the regular tasks: what a part of a string does to each of their states.
 
+use super::Formal;
 use super::accept::{DYCK, TOMITA};
 use super::regular::{CYCLE_NAVIGATION, EVEN_PAIRS, PARITY_CHECK};
-use super::Formal;
 use crate::task::Options;
 
 /// A finite automaton that begins in state 0.
