@@ -4,7 +4,9 @@ use rtc_compiler::check::{Loader, check};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::{Spec, text};
-use rtc_report::data::{Beam, Evaluation, Length, Model, Panel, ResultRow, Run, SplitLengths, Step, Trace, Tree, Unit};
+use rtc_report::data::{
+    Beam, Cloud, Evaluation, Leaning, Length, Model, Panel, ResultRow, Run, SplitLengths, Step, Trace, Tree, Unit,
+};
 use rtc_report::{Picture, Report, page, pictures};
 
 const SPEC: &str = "\
@@ -135,6 +137,29 @@ fn a_page_is_whole_and_needs_nothing_else() {
     }
 }
 
+/// A model that was analysed: two groups of states, and slopes that fall along a line.
+fn analysed(name: &str) -> Model {
+    let point = |n: usize, side: f64| [side * (3.0 + 0.1 * n as f64), 0.2 * n as f64 - 1.0];
+    let group = |side: f64| (0..10).map(|n| point(n, side)).collect();
+    let groups = vec![("0 1 to 0 1".to_owned(), group(-1.0)), ("0 1 to 1 0".to_owned(), group(1.0))];
+    let cloud = Cloud { place: "depthwise".to_owned(), shares: [0.9, 0.05], groups };
+    let leaning = Leaning { examples: 8, shares: (0..8).map(|n| 1.0 - n as f64 / 8.0).collect() };
+    Model { clouds: vec![cloud], leaning: Some(leaning), ..model(name) }
+}
+
+#[test]
+fn analyses_are_drawn_where_there_are_any() {
+    let report = report(vec![run("one", 5)], vec![analysed("small")]);
+    let all = pictures(&report);
+    for name in ["states-small-1", "leaning-small"] {
+        insta::assert_snapshot!(name, picture(&all, name).inline());
+    }
+    let points = picture(&all, "states-small-1").inline().matches("<circle").count();
+    assert_eq!(points, 2 * 10 + 2, "every state, and the legend");
+    assert!(page(&report).contains("all tokens alike"));
+    parsed(&page(&report));
+}
+
 #[test]
 fn a_grid_has_all_runs_on_one_page() {
     let mut runs = vec![run("a", 80), run("b", 80), run("c", 80)];
@@ -166,6 +191,12 @@ fn nothing_that_a_user_writes_becomes_markup() {
     model.traces[0].panels[0].place = HOSTILE.to_owned();
     model.traces[0].trees[0].place = HOSTILE.to_owned();
     model.traces[0].trees[0].positions[0] = HOSTILE.to_owned();
+    model.clouds = vec![Cloud {
+        place: HOSTILE.to_owned(),
+        groups: vec![(HOSTILE.to_owned(), vec![[0.0, f64::NAN], [1.0, 2.0]])],
+        ..Cloud::default()
+    }];
+    model.leaning = Some(Leaning { examples: 1, shares: vec![] });
     for runs in [vec![hostile.clone()], vec![hostile.clone(), hostile]] {
         let mut report = report(runs, vec![model.clone()]);
         report.title = HOSTILE.to_owned();

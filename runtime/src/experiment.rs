@@ -60,6 +60,8 @@ pub const EMBEDDED: &[(&str, &str)] = &[
     ("regular_dyck", include_str!("../../specs/experiments/regular_dyck.yaml")),
     ("regular_tomita", include_str!("../../specs/experiments/regular_tomita.yaml")),
     ("regular_smoke", include_str!("../../specs/experiments/regular_smoke.yaml")),
+    ("regular_parity_smoke", include_str!("../../specs/experiments/regular_parity_smoke.yaml")),
+    ("regular_tomita_smoke", include_str!("../../specs/experiments/regular_tomita_smoke.yaml")),
     ("chomsky", include_str!("../../specs/experiments/chomsky.yaml")),
     ("chomsky_smoke", include_str!("../../specs/experiments/chomsky_smoke.yaml")),
     ("looped_parity", include_str!("../../specs/experiments/looped_parity.yaml")),
@@ -74,6 +76,7 @@ pub const EMBEDDED: &[(&str, &str)] = &[
     ("looped_smoke", include_str!("../../specs/experiments/looped_smoke.yaml")),
     ("characters", include_str!("../../specs/experiments/characters.yaml")),
     ("characters_smoke", include_str!("../../specs/experiments/characters_smoke.yaml")),
+    ("characters_positions_smoke", include_str!("../../specs/experiments/characters_positions_smoke.yaml")),
 ];
 
 /// A checked experiment for one model.

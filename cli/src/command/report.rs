@@ -33,7 +33,7 @@ of these examples up to it. Two sequences on a line of --inputs are separated by
 ";
 
 /// The longest rows that are analysed.
-const MOST_ANALYSED: usize = 4096;
+const MOST_ANALYSED: usize = 2048;
 
 /// Arguments of `rtc report`.
 #[derive(Args)]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use rtc_compiler::expr::{Env, Expr, Value, Var, eval, reach};
+use rtc_compiler::expr::{Env, Expr, Value, Var, eval};
 use rtc_compiler::ir::dependence::Dependence;
 use rtc_compiler::ir::graph::{Graph, MAIN, Node, NodeId};
 use rtc_compiler::ir::ops::Op;
@@ -40,6 +40,8 @@ fn after(node: &Node, step: usize, now: &Sight) -> Option<Sight> {
         | Dependence::First
         | Dependence::Channels
         | Dependence::HaltTest
+        // START and END see nothing, and the positions are those with them from the start.
+        | Dependence::Frame
         | Dependence::Effect => Some(now.clone()),
         Dependence::Attention => through(node, step, now),
         _ => None,
@@ -73,8 +75,7 @@ fn through(node: &Node, step: usize, now: &Sight) -> Option<Sight> {
         let expr = expr.as_ref()?;
         for head in 0..heads {
             let env = Env { i: i as i64, j: 0, step: step as i64, length: length as i64, head, given: None };
-            reach(expr, &env, length)
-                .keys
+            (0..length)
                 .filter(|j| eval(expr, &Env { j: *j as i64, ..env }) == Ok(Value::Bool(true)))
                 .for_each(&mut see);
         }

@@ -1,6 +1,7 @@
 //! The states of recurrences over positions, and what each of them can have seen: the material of a picture in which states that
 //! stand for the same lie together.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::batching::collect;
@@ -41,13 +42,14 @@ pub struct State {
 /// A model that gives no finite answer, or examples that it can't take.
 pub fn states<T: Element>(model: &mut Model<T>, examples: &[Example], most: usize) -> Result<Vec<States>, LearnError> {
     let mut found: Vec<States> = vec![];
+    let mut known = Known::new();
     for (n, example) in examples.iter().enumerate() {
         let stepped = model.states(&collect(&[example], example.length()))?;
         let mut places: Vec<&str> = stepped.iter().map(|one| one.label.as_str()).collect();
         places.dedup();
         for place in places {
             let own: Vec<&Stepped> = stepped.iter().filter(|one| one.label == place).collect();
-            let states = of_example(model, &own, example.tokens.len(), (n, most / examples.len().max(1)));
+            let states = of_example(model, &own, example.tokens.len(), (n, most / examples.len().max(1)), &mut known);
             match found.iter_mut().find(|other| other.place == place) {
                 Some(other) => other.states.extend(states),
                 None => found.push(States { place: place.to_owned(), states }),
@@ -57,19 +59,25 @@ pub fn states<T: Element>(model: &mut Model<T>, examples: &[Example], most: usiz
     Ok(found)
 }
 
+/// What the states of a recurrence have seen in a row of so many positions, over so many steps.
+type Known = BTreeMap<(String, usize, usize), Vec<Sight>>;
+
 /// About `most` of the states that a recurrence has on one example, which has so many tokens.
 fn of_example<T: Element>(
     model: &Model<T>,
     runs: &[&Stepped],
     tokens: usize,
     (example, most): (usize, usize),
+    known: &mut Known,
 ) -> Vec<State> {
     let positions = |one: &Stepped| one.states.len() / one.width.max(1);
     let total: usize = runs.iter().map(|one| positions(one)).sum();
     let length = runs.iter().map(|one| one.start + positions(one)).max().unwrap_or(0);
     let steps = runs.iter().map(|one| one.step + 1).max().unwrap_or(0);
     let place = runs.first().map_or("", |one| one.label.as_str());
-    let seen: Vec<Sight> = sight(model.forward_graph(), place, length, steps);
+    let seen = known
+        .entry((place.to_owned(), length, steps))
+        .or_insert_with(|| sight(model.forward_graph(), place, length, steps));
     // START and END stand around the tokens, or there are neither.
     let before = length.saturating_sub(tokens) / 2;
     let among = |seen: &Range<usize>| {

@@ -2,6 +2,7 @@
 
 mod causality;
 mod compositions;
+mod examined;
 mod folds;
 mod gradients;
 mod halting;

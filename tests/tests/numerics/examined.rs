@@ -1,0 +1,149 @@
+//! What is examined of a trained model: what its states have seen, and which tokens its answers lean on.
+
+use rtc_compiler::lower::{Binding, Objective};
+use rtc_compiler::pipeline::{plans, slopes};
+use rtc_compiler::spec::Spec;
+use rtc_runtime::batching::collect;
+use rtc_runtime::examine::leaning::Leaning;
+use rtc_runtime::examine::sight::sight;
+use rtc_runtime::examine::states::states;
+use rtc_runtime::exec::parameter_ranges;
+use rtc_runtime::model::Model;
+use rtc_runtime::task::{Example, Target};
+use rtc_tests::spec;
+
+/// RegularGPT with chunks of `c`, small.
+fn regular(c: usize, tokens: &str) -> String {
+    format!(
+        "mask dilated(c) = j <= i and (i - j) % c^step == 0 and (i - j) / c^step < c
+         model small {{
+             let c = {c}
+             embed {{ width: 8, tokens: {tokens} }}
+             recur depthwise {{
+                 depth: max(1, log(length, c))
+                 attend self {{ heads: 2, mask: dilated(c), bias: learn[head, (i - j) / c^step], norm: post }}
+                 feedforward {{ hidden: 12, norm: post }}
+             }}
+             readout end
+         }}"
+    )
+}
+
+const HALTING: &str = "model small {
+    dropout: 0.3
+    embed { width: 8 }
+    recur depthwise {
+        depth: 3
+        halt global { threshold: 0.99 }
+        attend self { heads: 2, position: xpos }
+        feedforward { hidden: 12 }
+    }
+    readout mean
+}";
+
+const EACH: &str = "model small {
+    embed { width: 8 }
+    attend self { heads: 2, mask: j <= i }
+    feedforward { hidden: 12 }
+    readout each
+}";
+
+fn binding(objective: Objective) -> Binding {
+    Binding { vocab: Some(9), classes: Some(3), objective }
+}
+
+fn model(text: &str, objective: Objective) -> (Spec, Model<f64>) {
+    let binding = binding(objective);
+    let spec = spec(text, &binding);
+    let (training, inference) = plans(&spec, &binding).expect("the spec is right");
+    (spec, Model::new(training, inference, binding, 5))
+}
+
+#[test]
+fn a_state_has_seen_what_the_masks_let_through() {
+    for c in [2, 3] {
+        let (_, model) = model(&regular(c, "none"), Objective::Classify);
+        for (step, seen) in sight(model.forward_graph(), "depthwise", 29, 4).into_iter().enumerate() {
+            for (position, seen) in seen.into_iter().enumerate() {
+                let part = (position + 1).saturating_sub(c.pow(step as u32 + 1))..position + 1;
+                assert_eq!(seen, part, "chunks of {c}, step {step}, position {position}");
+            }
+        }
+    }
+    let (_, model) = model(HALTING, Objective::Classify);
+    assert_eq!(sight(model.forward_graph(), "depthwise", 3, 1), [vec![0..3; 3]], "without a mask all is seen");
+}
+
+#[test]
+fn states_are_those_of_every_step_and_position() {
+    let (_, mut small) = model(&regular(2, "none"), Objective::Classify);
+    let rows = [Example::classified(vec![1, 2, 3, 4, 5], 0), Example::classified(vec![8], 1)];
+    let found = states(&mut small, &rows, 1000).expect("the rows fit");
+    assert_eq!(found.iter().map(|one| one.place.as_str()).collect::<Vec<_>>(), ["depthwise"]);
+    let found = &found[0].states;
+    assert_eq!(found.iter().filter(|state| state.example == 0).count(), 3 * 5, "three steps for five tokens");
+    assert_eq!(found.iter().filter(|state| state.example == 1).count(), 1, "one step for one token");
+    assert!(found.iter().all(|state| state.vector.len() == 8));
+    // States that have seen the same tokens are the same: the parts of a row that repeats itself.
+    let rows = [Example::classified([3, 1, 4, 1].repeat(4), 0)];
+    let found = states(&mut small, &rows, 1000).expect("the row fits").remove(0).states;
+    for state in found.iter().filter(|state| state.seen.len() == 4 && state.step == 1 && state.seen.start % 4 == 0) {
+        let first = found.iter().find(|other| other.step == 1 && other.seen == (0..4)).expect("there is a first part");
+        let far = state.vector.iter().zip(&first.vector).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(far < 1e-6, "{:?}", state.seen);
+    }
+    let (_, mut framed) = model(&regular(2, "start_end"), Objective::Classify);
+    let found = states(&mut framed, &[Example::classified(vec![1, 2, 3], 0)], 1000).expect("the row fits");
+    assert!(found[0].states.iter().all(|state| state.seen.end <= 3), "START and END are no tokens");
+    let (_, mut halting) = model(HALTING, Objective::Classify);
+    let few = states(&mut halting, &[Example::classified([1, 2, 3, 4].repeat(50), 0)], 40).expect("the row fits");
+    assert!((15..80).contains(&few[0].states.len()), "about 40, not {}", few[0].states.len());
+}
+
+/// A row in which no token stands twice: the gradient of the table is the slope by position.
+#[test]
+fn slopes_by_position_are_gradients_by_token() {
+    let tokens = vec![4, 7, 0, 3, 8];
+    let last = Target::Each { class: vec![2, 0, 1, 1, 2], weight: vec![0.0, 0.0, 0.0, 0.0, 1.0] };
+    let each = Target::Each { class: vec![2, 0, 1, 1, 2], weight: vec![1.0; 5] };
+    for (text, objective, label, asked) in [
+        (regular(2, "start_end"), Objective::Classify, Target::Class(1), Target::Class(2)),
+        (regular(3, "none"), Objective::Classify, Target::Class(2), Target::Class(0)),
+        (EACH.to_owned(), Objective::Each, each, last),
+    ] {
+        let (spec, mut model) = model(&text, objective);
+        let example = |label| Example { label, ..Example::classified(tokens.clone(), 0) };
+        let plan = slopes(&spec, &Binding { vocab: Some(5), ..binding(objective) }).expect("the spec is right");
+        let mut leaning = Leaning::new(&model, plan, 5, 3).expect("the plan is that of the model");
+        let shares = leaning.shares(&example(label)).expect("the row fits").expect("some token counts");
+        model.forward_backward(&collect(&[&example(asked)], 5)).expect("the row fits");
+        let executor = model.executor();
+        let plan = executor.plan().clone();
+        let at = plan.parameters.iter().position(|p| p.name == "embed.table").expect("it has tokens");
+        let table = &executor.gradients()[parameter_ranges(&plan)[at].clone()];
+        let length = |token: &u32| table[*token as usize * 8..][..8].iter().map(|x| x * x).sum::<f64>().sqrt();
+        let lengths: Vec<f64> = tokens.iter().map(length).collect();
+        let total: f64 = lengths.iter().sum();
+        for (n, share) in shares.iter().enumerate() {
+            let expected = lengths[n..].iter().sum::<f64>() / total;
+            assert!((share - expected).abs() < 1e-9, "{objective:?} position {n}: {share} and {expected}");
+        }
+        assert_eq!(leaning.shares(&Example::classified(vec![1], 0)), Ok(None), "a row of another length");
+    }
+}
+
+#[test]
+fn slopes_have_no_dropout() {
+    let (spec, model) = model(HALTING, Objective::Classify);
+    let ask = || {
+        let plan =
+            slopes(&spec, &Binding { vocab: Some(4), ..binding(Objective::Classify) }).expect("the spec is right");
+        assert!(plan.graph.walk(rtc_compiler::ir::graph::MAIN).iter().all(|id| {
+            let attrs = &plan.graph.node(*id).attrs;
+            attrs.get("dropout").is_none_or(|p| p.float() == Some(0.0)) && attrs.get("p").is_none()
+        }));
+        let mut leaning = Leaning::new(&model, plan, 4, 3).expect("the plan is that of the model");
+        leaning.shares(&Example::classified(vec![1, 2, 1, 3], 0)).expect("the row fits").expect("some token counts")
+    };
+    assert_eq!(ask(), ask());
+}
