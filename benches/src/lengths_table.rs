@@ -143,7 +143,10 @@ pub(crate) fn measure(wanted: &Wanted<'_>, threads: usize) -> Result<Table, Fail
         let rows = rows(range)?;
         for model in MODELS.iter().filter(|m| wanted.cases.is_empty() || wanted.cases.iter().any(|c| c == m.name)) {
             let line = one(model, range, &rows, wanted, threads)?;
-            eprintln!("{}, {} tokens: {}", model.name, range.name, line.cells(false).join("  "));
+            // Told at once: the table comes at the end, and may take half an hour.
+            for (what, train) in [("forward", false), ("training", true)] {
+                eprintln!("{}, {} tokens, {what}: {}", model.name, range.name, line.cells(train).join("  "));
+            }
             table.lines.push(line);
         }
     }

@@ -84,10 +84,13 @@ impl<'a> Layout<'a> {
         let point = |(x, level): (f64, usize)| (LEFT + self.cell.0 * (x + 0.5), bottom - self.cell.1 * level as f64);
         let mut lines = String::new();
         for node in &self.nodes {
-            let (x, y) = point(node.at);
+            // Corners: straight lines would cross those of other nodes.
+            let y = point(node.at).1;
+            let (first, last) = (point(node.parts[0]).0, point(node.parts[node.parts.len() - 1]).0);
+            write!(lines, "M{} {}H{}", at(first), at(y), at(last)).expect("a string takes any text");
             for part in &node.parts {
-                let (to_x, to_y) = point(*part);
-                write!(lines, "M{} {}L{} {}", at(x), at(y), at(to_x), at(to_y)).expect("a string takes any text");
+                let (part_x, part_y) = point(*part);
+                write!(lines, "M{} {}V{}", at(part_x), at(part_y), at(y)).expect("a string takes any text");
             }
         }
         svg.path("flow", &lines);
