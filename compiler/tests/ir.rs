@@ -113,7 +113,7 @@ const BROKEN: &[(&str, &str)] = &[
     (
         "%r, %t = fold %s {arity: 2, over: length, axis: node} : f32[batch, 8], tape (%n: f32[batch, node, 8]) { %v = mean %n : f32[batch, 8] save %n yield %v }
          %d = unwind %t, %r {carried: 1, outputs: 0, slices: 0} : f32[batch, length, 8] (%dv: f32[batch, 8], %k: f32[batch, node, 8]) { %g = mean_grad %dv, %k : f32[batch, node, 8] yield %g }",
-        "an `unwind` has the `arity` of its forward loop exactly when that is a fold",
+        "an `unwind` has the `arity`, `beams` or `role` of its forward loop",
     ),
     (
         "%r, %t = fold %s {arity: 2, over: length, axis: node} : f32[batch, 8], tape (%n: f32[batch, node, 8]) { %v = mean %n : f32[batch, 8] save %n yield %v }

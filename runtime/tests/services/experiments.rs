@@ -22,7 +22,8 @@ fn fields(path: &str, value: &Value, found: &mut Vec<String>) {
 #[test]
 fn every_field_has_a_row_in_the_documentation_and_every_row_a_field() {
     let text = include_str!("../../../docs/experiments.md");
-    let edits = ["choose=last", "fresh.curriculum=null", "ema.after=0", "schedule.start=20000"].map(String::from);
+    let edits = ["choose=last", "fresh.curriculum=null", "ema.after=0", "schedule.start=20000", "inference=flat"]
+        .map(String::from);
     let experiment = ExperimentFile::embedded("looped_parity").expect("embedded").resolve(None, &edits).expect("valid");
     let mut found = vec!["models".to_string(), "compare".to_string()];
     fields("", &serde_json::to_value(&experiment).expect("serialisable"), &mut found);
