@@ -260,9 +260,9 @@ impl Line {
         };
         let mib = |side: &Side| if train { side.train_mib } else { side.infer_mib };
         let mut cells = vec![];
-        let of: [&dyn Fn(&Side) -> Option<f64>; 2] = [&ms, &mib];
-        for (kind, get) in of.into_iter().enumerate() {
-            let (ours, theirs) = (get(&self.rtc), self.pytorch.as_ref().and_then(get));
+        let both = |side: &Side| [ms(side), mib(side)];
+        let (ours, theirs) = (both(&self.rtc), self.pytorch.as_ref().map_or([None; 2], both));
+        for (kind, (ours, theirs)) in ours.into_iter().zip(theirs).enumerate() {
             // Times as how much faster, memory as how much of it.
             let ratio = ours.zip(theirs).map(|(a, b)| if kind == 0 { b / a } else { a / b });
             cells.extend([shown(ours), shown(theirs), ratio.map_or(dash(), |r| format!("{r:.2}"))]);
