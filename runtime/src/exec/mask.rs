@@ -9,10 +9,10 @@ use rtc_compiler::ir::types::Attr;
 use crate::kernel::attention::MaskRow;
 
 /// The expression of each node that has one, read once; a message where it can't be read.
-pub(super) type Exprs = BTreeMap<NodeId, Result<Expr, String>>;
+pub(crate) type Exprs = BTreeMap<NodeId, Result<Expr, String>>;
 
 /// The masks and bounds of a graph that are expressions.
-pub(super) fn exprs(graph: &Graph) -> Exprs {
+pub(crate) fn exprs(graph: &Graph) -> Exprs {
     let of = |id: NodeId| {
         let attrs = &graph.node(id).attrs;
         let attr = attrs.get("mask").or_else(|| attrs.get("bound"))?;
@@ -24,7 +24,7 @@ pub(super) fn exprs(graph: &Graph) -> Exprs {
 
 /// Marks the keys that a query sees at a step of the recurrence. An expression that fails to evaluate at a position (a
 /// division by zero) hides the key.
-pub(super) fn mark(expr: &Expr, step: i64, at: MaskRow, seen: &mut [bool]) {
+pub(crate) fn mark(expr: &Expr, step: i64, at: MaskRow, seen: &mut [bool]) {
     let length = at.queries as i64;
     for (j, flag) in seen.iter_mut().enumerate() {
         let env = Env { i: at.query as i64, j: j as i64, step, length, head: at.head as i64, given: None };

@@ -7,12 +7,12 @@
 
 mod along;
 pub mod arena;
-mod call;
+pub(crate) mod call;
 pub mod counter;
 mod dispatch;
 mod group;
-mod loops;
-mod mask;
+pub(crate) mod loops;
+pub(crate) mod mask;
 pub mod rows;
 pub mod storage;
 pub mod value;
@@ -72,6 +72,9 @@ pub enum Fault {
     /// A node gave a value that is not finite.
     #[error("{0} is not finite")]
     NonFinite(String),
+    /// The device failed.
+    #[error("{0}")]
+    Device(String),
 }
 
 /// The values that exist now, and the parameters.
@@ -246,7 +249,7 @@ impl<T: Element> Executor<T> {
     /// # Errors
     /// A batch that does not fit; with `check_finite`, the first value that is not finite.
     pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, Fault> {
-        self.check(batch)?;
+        check_batch(&self.plan, batch)?;
         let mut env = Env::new(batch.rows(), key, batch.width, &self.arena);
         let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
         env.set_axis(self.axis_name(LENGTH), Axis::of_lengths(lengths.clone(), &self.arena));
@@ -263,26 +266,6 @@ impl<T: Element> Executor<T> {
     /// The shared name of a ragged axis.
     fn axis_name(&self, name: &str) -> Rc<str> {
         self.axes.iter().find(|n| &***n == name).expect("all names are listed when the executor is made").clone()
-    }
-
-    fn check(&self, batch: &Batch) -> Result<(), Fault> {
-        if batch.rows() == 0 || (0..batch.rows()).any(|r| batch.row(r).is_empty()) {
-            return Err(Fault::Batch("a batch needs at least one row and every row at least one token".to_owned()));
-        }
-        let bound = |name: &str, axis: usize| {
-            let parameter = self.plan.parameters.iter().find(|p| p.name == name);
-            parameter.and_then(|p| p.ty.dims()[axis].fixed())
-        };
-        let vocab = bound("embed.table", 0).unwrap_or(usize::MAX);
-        if let Some(token) = batch.tokens.iter().find(|t| **t as usize >= vocab) {
-            return Err(Fault::Batch(format!("token id {token} is outside the vocabulary of {vocab}")));
-        }
-        let classes = bound("head.output.bias", 0).map_or(usize::MAX, |n| n.max(2));
-        let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
-        match labels.iter().find(|l| **l as usize >= classes) {
-            Some(label) => Err(Fault::Batch(format!("label {label} is outside the {classes} classes"))),
-            None => Ok(()),
-        }
     }
 
     fn set_inputs(&mut self, batch: &Batch) {
@@ -416,15 +399,36 @@ impl<T: Element> Memory<T> {
     }
 }
 
+/// Whether a batch has the tokens and labels that a plan takes.
+pub(crate) fn check_batch(plan: &Plan, batch: &Batch) -> Result<(), Fault> {
+    if batch.rows() == 0 || (0..batch.rows()).any(|r| batch.row(r).is_empty()) {
+        return Err(Fault::Batch("a batch needs at least one row and every row at least one token".to_owned()));
+    }
+    let bound = |name: &str, axis: usize| {
+        let parameter = plan.parameters.iter().find(|p| p.name == name);
+        parameter.and_then(|p| p.ty.dims()[axis].fixed())
+    };
+    let vocab = bound("embed.table", 0).unwrap_or(usize::MAX);
+    if let Some(token) = batch.tokens.iter().find(|t| **t as usize >= vocab) {
+        return Err(Fault::Batch(format!("token id {token} is outside the vocabulary of {vocab}")));
+    }
+    let classes = bound("head.output.bias", 0).map_or(usize::MAX, |n| n.max(2));
+    let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
+    match labels.iter().find(|l| **l as usize >= classes) {
+        Some(label) => Err(Fault::Batch(format!("label {label} is outside the {classes} classes"))),
+        None => Ok(()),
+    }
+}
+
 /// The names of the results of a graph, in the order in which it returns them.
-fn output_names(plan: &Plan) -> Rc<[String]> {
+pub(crate) fn output_names(plan: &Plan) -> Rc<[String]> {
     let end = plan.graph.terminator(MAIN).map(|n| plan.graph.node(n));
     let names = end.and_then(|n| n.attrs.get("names")).and_then(Attr::text).unwrap_or_default();
     names.split(',').map(|n| n.trim().to_owned()).collect()
 }
 
 /// The names of all ragged axes: those of a batch, and those over which chunks run.
-fn axis_names(plan: &Plan) -> Vec<Rc<str>> {
+pub(crate) fn axis_names(plan: &Plan) -> Vec<Rc<str>> {
     let nodes = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id));
     let cut = nodes.filter_map(|node| node.attrs.get("axis").and_then(Attr::text));
     [LENGTH, FRAMED].into_iter().chain(cut).map(Rc::from).collect()
@@ -438,6 +442,15 @@ pub struct Outputs<T: Element> {
 }
 
 impl<T: Element> Outputs<T> {
+    /// Real results, by the place of their names; `None` for others.
+    pub(crate) fn new(names: Rc<[String]>, values: Vec<Option<Vec<T>>>, arena: &Arena) -> Self {
+        let val = |numbers: Option<Vec<T>>| match numbers {
+            Some(numbers) => Val::real(arena.copy(&numbers)),
+            None => Val::truth(arena.list([])),
+        };
+        Self { names, values: arena.list(values.into_iter().map(val)) }
+    }
+
     /// The numbers of a real result; `None` when the graph has no such result.
     pub fn real(&self, name: &str) -> Option<&[T]> {
         match self.values.get(self.names.iter().position(|n| n == name)?)? {
