@@ -8,6 +8,7 @@ use rtc_compiler::check::check;
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::Spec;
 use rtc_runtime::checkpoint::{self, CheckpointState, Slot};
+use rtc_runtime::cuda;
 use rtc_runtime::error::CheckpointError;
 use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
@@ -16,6 +17,7 @@ use rtc_runtime::model::Model;
 use rtc_runtime::record::{RunFolder, SavedRun};
 use rtc_runtime::task::{Dataset, Options as TaskOptions, Task, resolve_options, task_named};
 
+use crate::device::DeviceOptions;
 use crate::failure::Failure;
 use crate::model::{Compiled, TaskFacts};
 use crate::spec_file::Folder;
@@ -38,6 +40,8 @@ pub(crate) struct ModelOptions {
     /// Number of threads; changes speed alone
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub(crate) threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub(crate) device: DeviceOptions,
 }
 
 /// `--halting`.
@@ -107,11 +111,14 @@ pub(crate) struct Trained {
     pub(crate) state: CheckpointState,
     /// The model with the weights of the checkpoint.
     pub(crate) model: Model<f32>,
+    /// The same model on a device, where one was asked for.
+    on_device: Option<cuda::Model<f32>>,
 }
 
 impl Trained {
     /// Reads the run, compiles its spec, and loads the checkpoint after checking that all three belong together.
     pub(crate) fn open(options: &ModelOptions) -> Result<Self, Failure> {
+        let device = options.device.open()?;
         let path = find(&options.run)?;
         let run = SavedRun::read(&path)?;
         let (task, task_options) = task_of(&run.experiment)?;
@@ -134,6 +141,15 @@ impl Trained {
                 compiled.spec.name
             ))
         })?;
+        let on_device = match device {
+            Some(device) => {
+                let mut model = compiled.build_on(device, run.info.seed, options.halting.into())?;
+                model.restore(&found.learner)?;
+                model.set_inference(options.inference.into())?;
+                Some(model)
+            }
+            None => None,
+        };
         let Compiled { spec, .. } = compiled;
         Ok(Self {
             path,
@@ -144,7 +160,16 @@ impl Trained {
             options: task_options,
             state: found.state,
             model,
+            on_device,
         })
+    }
+
+    /// The model where it was asked to compute.
+    pub(crate) fn learner(&mut self) -> &mut dyn Learner {
+        match &mut self.on_device {
+            Some(model) => model,
+            None => &mut self.model,
+        }
     }
 
     /// Whether a recurrence of it halts.

@@ -209,7 +209,6 @@ impl<T: Element> Model<T> {
             self.training.parameters_mut().swap_with_slice(&mut self.averaged);
         }
     }
-
 }
 
 /// Puts what the logits predict into `found`.
@@ -444,7 +443,8 @@ impl<T: Element> Learner for Model<T> {
             false => flat(self.training.plan(), arrays),
         };
         let (first, second) = (moments(&state.first_moment)?, moments(&state.second_moment)?);
-        let some = |arrays: &Arrays| if arrays.items.is_empty() { Ok(vec![]) } else { flat(self.training.plan(), arrays) };
+        let some =
+            |arrays: &Arrays| if arrays.items.is_empty() { Ok(vec![]) } else { flat(self.training.plan(), arrays) };
         let (slow, averaged) = (some(&state.slow)?, some(&state.average)?);
         (self.first_moment, self.second_moment) = (first, second);
         (self.slow, self.averaged) = (slow, averaged);

@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
             metrics: trained.task.metrics(),
             perplexity: trained.task.perplexity(),
         };
-        rows.extend(evaluate(&mut trained.model, measurement, &stop, &mut progress)?);
+        rows.extend(evaluate(trained.learner(), measurement, &stop, &mut progress)?);
     }
     let dev_accuracy = trained.state.progress.best.map_or(0.0, |best| best.accuracy);
     let table = Table { best_update: update, dev_accuracy, rows };

@@ -6,7 +6,6 @@ use std::path::Path;
 use clap::Args;
 use rtc_runtime::batching::collect;
 use rtc_runtime::examine::{TracedUnit, trace};
-use rtc_runtime::learner::Learner;
 use rtc_runtime::task::{Example, Objective};
 use serde_json::{Value, json};
 
@@ -86,7 +85,7 @@ fn predict(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let example = example(trained, text).map_err(|message| Failure::data(file, line, message))?;
-    let found = trained.model.evaluate(&collect(&[&example], example.length()))?;
+    let found = trained.learner().evaluate(&collect(&[&example], example.length()))?;
     let halting = if options.show_halting { trace(&mut trained.model, &example)?.units } else { vec![] };
     let class = found.predictions.first().map_or(0, |class| *class as usize);
     let class = classes.get(class).cloned().unwrap_or_else(|| class.to_string());

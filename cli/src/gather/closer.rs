@@ -13,6 +13,7 @@ use rtc_runtime::task::{Dataset, Example, Objective, Target, Wanted, load_wanted
 use serde::{Deserialize, Serialize};
 
 use super::Found;
+use crate::device::DeviceOptions;
 use crate::failure::Failure;
 use crate::saved::{HaltingArg, InferenceArg, ModelOptions, Trained};
 use crate::spec_file::read_text;
@@ -93,6 +94,7 @@ impl<'a> Look<'a> {
             halting: HaltingArg::Compact,
             inference: InferenceArg::Recursive,
             threads: self.closer.threads,
+            device: DeviceOptions::default(),
         };
         let mut trained = Trained::open(&options)?;
         let lengths = self.lengths(&mut trained, terminal)?;

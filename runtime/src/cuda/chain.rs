@@ -25,7 +25,6 @@ pub(super) enum Part {
 /// Steps in one kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Chain {
-    pub(super) steps: Range<usize>,
     pub(super) inputs: Vec<Value>,
     pub(super) outputs: Vec<Value>,
     pub(super) kernel: Generated,
@@ -83,7 +82,11 @@ fn chain(graph: &Graph, steps: &[Step], group: &Group, own: Range<usize>) -> Cha
         let mut operands = vec![];
         for (k, value) in node.operands.iter().enumerate() {
             // A chain's kernel may read a value both number by number and per channel.
-            let index = if node.op == Op::Affine && k > 0 { format!("i % {}", units(graph.ty(node.operands[0])).1) } else { "i".into() };
+            let index = if node.op == Op::Affine && k > 0 {
+                format!("i % {}", units(graph.ty(node.operands[0])).1)
+            } else {
+                "i".into()
+            };
             operands.push(match made.iter().position(|v| v == value).filter(|_| index == "i") {
                 Some(place) => format!("t{place}"),
                 None => {
@@ -108,7 +111,7 @@ fn chain(graph: &Graph, steps: &[Step], group: &Group, own: Range<usize>) -> Cha
         lines += &format!("    y{n}[i] = t{place};\n");
     }
     let kernel = named(inputs.len(), outputs.len(), &lines);
-    Chain { steps: own, inputs, outputs, kernel }
+    Chain { inputs, outputs, kernel }
 }
 
 /// An expression with the operands in the place of `a`, `b`, `c`, `d`, and the number in that of `by`.

@@ -71,7 +71,8 @@ impl<T: Element> Executor<T> {
                 let axis = place.axis_of(c.ty(node.results[0]), &self.pool);
                 let y = self.fresh(&c, 0);
                 let [x, start, end] = [0, 1, 2].map(|n| self.real(c.operand(n)).arg());
-                let args = [x, start, end, y.arg(), axis.row_of.arg(), axis.offsets.arg(), int(c.last(0)), whole(y.len())];
+                let args =
+                    [x, start, end, y.arg(), axis.row_of.arg(), axis.offsets.arg(), int(c.last(0)), whole(y.len())];
                 self.pool.each("frame", y.len(), &args);
                 self.put(&c, 0, y);
             }
@@ -181,7 +182,9 @@ impl<T: Element> Executor<T> {
                 }
             }
 
-            Op::Linear | Op::LayerNorm | Op::Affine | Op::Gelu | Op::Relu | Op::Sigmoid | Op::Add | Op::Mul => in_group(),
+            Op::Linear | Op::LayerNorm | Op::Affine | Op::Gelu | Op::Relu | Op::Sigmoid | Op::Add | Op::Mul => {
+                in_group()
+            }
             Op::Sub | Op::Div | Op::Scale | Op::Offset | Op::Lerp | Op::Gate | Op::Dropout | Op::Rotate => in_group(),
             Op::Concat | Op::Slice | Op::Pad | Op::LinearGradInput | Op::ColumnSum | Op::LayerNormGrad => in_group(),
             Op::GeluGrad | Op::ReluGrad | Op::SigmoidGrad | Op::LerpGrad | Op::GateGrad => in_group(),
@@ -379,7 +382,11 @@ impl<T: Element> Executor<T> {
         let [row_of, _, per] = units.args();
         let cap = address(cap.as_ref().map(|axis| &axis.offsets));
         let threshold = Arg::Real(c.float("threshold"));
-        self.pool.each("halt_test", go.len(), &[t.arg(), go.arg(), row_of, per, cap, whole(step), threshold, whole(go.len())]);
+        self.pool.each(
+            "halt_test",
+            go.len(),
+            &[t.arg(), go.arg(), row_of, per, cap, whole(step), threshold, whole(go.len())],
+        );
         self.set(c.node.results[0], Val::Truth(go));
     }
 

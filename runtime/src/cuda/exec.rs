@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::{Attr, Dim, FRAMED, LENGTH, Type};
+use rtc_compiler::ir::types::{Attr, FRAMED, LENGTH, Type};
 use rtc_compiler::plan::{Plan, RegionPlan};
 
 use super::chain::{self, Part};
@@ -289,10 +289,5 @@ impl<T: Element> Executor<T> {
     pub(super) fn gradient(&self, parameter: usize) -> Array {
         let range = &self.by_index[parameter];
         self.gradients.part::<T>(range.start, range.len())
-    }
-
-    /// A number of the channels of a type that every unit has.
-    pub(super) fn width(&self, value: Value) -> usize {
-        self.ty(value).dims().last().and_then(Dim::fixed).unwrap_or(1)
     }
 }

@@ -51,7 +51,12 @@ impl<T: Element> Executor<T> {
                 Pieces::added(rows.iter().map(|row| (*row, 1))).add(&number, sum, 1, &self.pool);
             }
             nodes = out.yields.pop().expect("a fold yields a vector").real().clone();
-            tape.push(TapeStep { place: here, rows: Some(Rc::from(&rows[..])), starts: starts.to_vec(), saved: out.saved });
+            tape.push(TapeStep {
+                place: here,
+                rows: Some(Rc::from(&rows[..])),
+                starts: starts.to_vec(),
+                saved: out.saved,
+            });
         }
         let shares: Vec<T> = counts.iter().map(|count| chunk_share(*count)).collect();
         if !sums.is_empty() {
@@ -132,8 +137,7 @@ impl<T: Element> Executor<T> {
         }
         if let (Some(root), [first, ..]) = (&root, &node.results[..]) {
             let axis = env.axis(word(node, "over")).clone();
-            let rows: Vec<usize> =
-                (0..env.rows()).flat_map(|row| std::iter::repeat_n(row, axis.len(row))).collect();
+            let rows: Vec<usize> = (0..env.rows()).flat_map(|row| std::iter::repeat_n(row, axis.len(row))).collect();
             let below = self.below(&above, root, &rows, width);
             self.set(*first, Val::Real(below));
         }

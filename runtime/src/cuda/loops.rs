@@ -320,9 +320,8 @@ impl<'a> Slices<'a> {
         }
         let whole = self.place.env.axis(name);
         let chunks = self.part.rows.iter().zip(self.part.starts).enumerate();
-        let made = Rc::new(Pieces::packed(
-            chunks.map(|(n, (row, start))| (whole.offsets[*row] + start, self.axis.len(n))),
-        ));
+        let made =
+            Rc::new(Pieces::packed(chunks.map(|(n, (row, start))| (whole.offsets[*row] + start, self.axis.len(n)))));
         self.made.borrow_mut().push((name.to_owned(), made.clone()));
         made
     }

@@ -33,6 +33,32 @@ pub use exec::Executor;
 pub use model::Model;
 pub use way::check;
 
+/// What the kernels share: in front of any text of kernels.
+const BASE: &str = include_str!("kernels/base.cu");
+
+/// How exactly matrix products are computed. All else, and what is kept, is single precision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// Single precision.
+    #[default]
+    F32,
+    /// Operands are rounded to 10 bits behind the point.
+    Tf32,
+    /// Operands are rounded to 7 bits behind the point.
+    Bf16,
+}
+
+impl Precision {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Tf32 => "tf32",
+            Self::Bf16 => "bf16",
+        }
+    }
+}
+
 /// The kernels that every plan may use, as one text. `REAL` must be defined.
 pub const KERNELS: &str = concat!(
     include_str!("kernels/base.cu"),

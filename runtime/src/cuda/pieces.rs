@@ -95,6 +95,11 @@ impl Pieces {
         let rows = || self.list.iter().zip(&self.repeats).map(|([a, b, len], repeats)| [*a, *b, *len, *repeats]);
         let table = self.table.get_or_init(|| pool.upload(rows().collect::<Vec<_>>().as_flattened()));
         let threads = pool.device().threads();
-        pool.start("pieces_add", self.grid(width, threads), threads, &[from.arg(), to.arg(), table.arg(), whole(width)]);
+        pool.start(
+            "pieces_add",
+            self.grid(width, threads),
+            threads,
+            &[from.arg(), to.arg(), table.arg(), whole(width)],
+        );
     }
 }

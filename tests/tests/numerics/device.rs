@@ -77,7 +77,8 @@ fn compare(cases: &[Case]) {
 #[test]
 fn ops_and_loops_agree_with_the_cpu() {
     let graphs = gradients::all().into_iter();
-    let cases: Vec<Case> = graphs.map(|(name, graph, batch, _)| Case::new(name, differentiated(&graph), batch)).collect();
+    let cases: Vec<Case> =
+        graphs.map(|(name, graph, batch, _)| Case::new(name, differentiated(&graph), batch)).collect();
     compare(&cases);
 }
 
@@ -99,4 +100,24 @@ fn specs_agree_with_the_cpu() {
     }
     assert!(cases.len() > 40, "all specs are there");
     compare(&cases);
+}
+
+/// The kernels made for every spec compile for a real device, too.
+#[cfg(feature = "cuda")]
+#[test]
+fn the_kernels_of_every_spec_compile_for_a_gpu() {
+    use rtc_runtime::cuda::driver::compile;
+    if !compile::is_there() {
+        println!("skipped: there is no NVRTC library");
+        return;
+    }
+    let graphs = [Objective::Classify, Objective::Each].map(|objective| {
+        let models = models::all(objective, &[]).into_iter();
+        models.map(|model| training(&model, objective)).collect::<Vec<_>>()
+    });
+    let made: BTreeSet<_> = graphs.into_iter().flatten().flat_map(|graph| generated(&plan(graph))).collect();
+    assert!(made.len() > 20, "specs have chains");
+    let source: String = made.iter().map(|kernel| kernel.source.as_str()).collect();
+    let code = compile::compile(&format!("{}{source}", cuda::KERNELS), 90).unwrap_or_else(|e| panic!("{e}"));
+    assert!(!code.is_empty());
 }

@@ -69,7 +69,13 @@ impl Watch {
     pub(super) fn finished<T: Element>(self, node: &Node, env: &Env, done: &[Val<T>], ran: u64) -> Option<Watched> {
         let Some(Val::Real(used)) = done.get(self.used) else { return None };
         let used = used.iter().map(|x| x.to_f64()).collect();
-        Some(Watched { label: node.label.clone(), rows: env.ids.iter().map(|id| row_of(*id)).collect(), used, ran, units: self.units })
+        Some(Watched {
+            label: node.label.clone(),
+            rows: env.ids.iter().map(|id| row_of(*id)).collect(),
+            used,
+            ran,
+            units: self.units,
+        })
     }
 }
 
