@@ -34,6 +34,7 @@ pub use model::Model;
 pub use way::check;
 
 /// What the kernels share: in front of any text of kernels.
+#[cfg(feature = "cuda")]
 const BASE: &str = include_str!("kernels/base.cu");
 
 /// How exactly matrix products are computed. All else, and what is kept, is single precision.

@@ -49,7 +49,7 @@ impl Gpu {
         if !unsafe { sys::is_culib_present() } {
             return Err("there is no NVIDIA driver on this machine (libcuda.so.1)".to_owned());
         }
-        let nothing = |error: DriverError| format!("the NVIDIA driver gives no device: {error:?}");
+        let nothing = |error: DriverError| format!("the NVIDIA driver gives no device: {}", told(error));
         result::init().map_err(nothing)?;
         if result::device::get_count().map_err(nothing)? == 0 {
             return Err("the NVIDIA driver knows no device; CUDA_VISIBLE_DEVICES may hide it".to_owned());
@@ -87,7 +87,7 @@ impl Gpu {
     /// Compiles a text of kernels, and finds them in it.
     fn load(&self, source: &str) -> Result<(), String> {
         let code = compile::compile(source, self.capability)?;
-        let failed = |error: DriverError| format!("the kernels can't be loaded: {error:?}");
+        let failed = |error: DriverError| format!("the kernels can't be loaded: {}", told(error));
         // SAFETY: the code is whole, with an end mark where it is text; modules stay loaded.
         unsafe {
             let module = result::module::load_data(code.as_ptr().cast()).map_err(failed)?;
@@ -107,7 +107,7 @@ impl Gpu {
     /// Keeps the first failure; tells whether there was none so far.
     fn note(&self, what: &str, outcome: Result<(), DriverError>) {
         if let Err(error) = outcome {
-            self.fail(format!("{} failed ({what}): {error:?}", self.name));
+            self.fail(format!("{} failed ({what}): {}", self.name, told(error)));
         }
     }
 
@@ -122,6 +122,15 @@ impl Gpu {
     fn synchronize(&self) {
         // SAFETY: the stream lives as long as this.
         self.note("waiting", unsafe { result::stream::synchronize(self.stream) });
+    }
+}
+
+/// What the driver says about an error, in its words and by its name.
+fn told(error: DriverError) -> String {
+    let text = |found: Result<&std::ffi::CStr, DriverError>| found.map(|text| text.to_string_lossy().into_owned());
+    match (text(error.error_string()), text(error.error_name())) {
+        (Ok(words), Ok(name)) => format!("{words} ({name})"),
+        _ => format!("error {}", error.0 as u32),
     }
 }
 
@@ -158,11 +167,12 @@ impl Device for Gpu {
             let (free, total) = result::mem_get_info().unwrap_or_default();
             let mib = |bytes: usize| bytes >> 20;
             self.fail(format!(
-                "{} has no room for {} MiB more ({} of {} MiB are free): take smaller batches, or `--memory`: {error:?}",
+                "{} has no room for {} MiB more ({} of {} MiB are free): take smaller batches, or `--memory`: {}",
                 self.name,
                 mib(bytes),
                 mib(free),
-                mib(total)
+                mib(total),
+                told(error)
             ));
             0
         })
