@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::device::Place;
 use crate::failure::Failure;
 
 /// The file of the independent implementation.
@@ -41,10 +42,11 @@ impl Peer {
     }
 
     /// The command that starts its driver.
-    pub(crate) fn command(&self, threads: usize) -> Command {
+    pub(crate) fn command(&self, threads: usize, place: Place) -> Command {
         let mut command = Command::new(&self.python);
         command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("peer.py"));
         command.arg("--peers").arg(&self.folder).arg("--threads").arg(threads.to_string());
+        place.tell(&mut command);
         command
     }
 }
