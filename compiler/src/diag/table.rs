@@ -368,7 +368,7 @@ model m {
         bad: r#"
 model m {
     embed { width: 8 }
-    scan s4d { state: 64 }
+    scan linear
     feedforward { hidden: 16 }
     readout mean
 }

@@ -67,6 +67,7 @@ impl Number for f64 {
             let full = (length / width).ceil() - 1.0;
             chunks.extend([(full, width), (1.0, length - full * width)]);
         }
+        chunks.retain(|(count, _)| *count > 0.0);
         chunks
     }
 
@@ -498,7 +499,7 @@ mod tests {
         let nodes = sum(Formula::fold(cut, &n()));
         // 58 -> 15 -> 4 -> 1, and 5 in one chunk.
         assert_eq!([1.0, 5.0, 58.0].map(|length| nodes.value(&at(length)).round()), [0.0, 5.0, 77.0]);
-        assert_eq!(f64::fold(cut, &15.0), [(3.0, 4.0), (1.0, 3.0), (0.0, 4.0), (1.0, 4.0)]);
+        assert_eq!(f64::fold(cut, &15.0), [(3.0, 4.0), (1.0, 3.0), (1.0, 4.0)]);
         assert_eq!(Formula::levels(cut, &n()).value(&at(58.0)), 3.0);
         let mut legend = Legend::default();
         assert_eq!(legend.text(&nodes), "4 F + L R");

@@ -4,7 +4,7 @@ use super::{forward, inference, optimised, training};
 use crate::ir::chain::sequential_depth;
 use crate::ir::cost::{Extent, Sizes};
 use crate::ir::formula::{Formula, Number};
-use crate::ir::graph::Misfit;
+use crate::ir::graph::{Graph, Misfit};
 use crate::lower::Binding;
 use crate::plan::cost::flops;
 use crate::plan::memory::{self, Estimate, Load, estimate};
@@ -33,8 +33,11 @@ pub struct Cost {
     pub forward_memory: Formula,
     /// Bytes of all values of a training step.
     pub training_memory: Formula,
+    graph: Graph,
     inference: Plan,
     step: Plan,
+    /// The training step that keeps everything.
+    keeping: Plan,
 }
 
 /// The costs for one batch.
@@ -72,7 +75,8 @@ impl Cost {
             *sum = sum.plus(&sizes.elements(&parameter.ty));
         }
         let (inference, step) = (plan(inference(spec, binding)?), plan(training(spec, binding)?));
-        let training = flops(&plan(optimised(spec, binding)?), &sizes);
+        let keeping = plan(optimised(spec, binding)?);
+        let training = flops(&keeping, &sizes);
         Ok(Self {
             parameters,
             embedding,
@@ -82,28 +86,28 @@ impl Cost {
             depth: sequential_depth(&graph, &sizes),
             forward_memory: memory::formula(&inference, rows, length),
             training_memory: memory::formula(&step, rows, length),
+            graph,
             inference,
             step,
+            keeping,
         })
     }
 
-    /// The costs for `rows` rows of `length` tokens; recurrences that halt take `depth` steps on the mean, at most and
+    /// The costs for `rows` rows of `length` tokens. Where the formulas of a fold know no more than means over its chunks, these
+    /// figures are exact; recurrences that halt take `depth` steps on the mean, at most and
     /// without a depth their bound. Sizes that only a task gives count as 1.
     pub fn at(&self, rows: usize, length: usize, depth: Option<f64>) -> Figures {
-        let given = |name: &str| match name {
-            "B" => Some(rows as f64),
-            "n" => Some(length as f64),
-            "depth" => Some(depth.unwrap_or(f64::INFINITY)),
-            _ => None,
-        };
+        let sizes = Sizes { depth, ..Sizes::rows(rows as f64, length as f64) };
+        let given = |_: &str| Some(1.0);
         let load = Load { depth, ..Load::even(rows, length) };
+        let training = flops(&self.keeping, &sizes);
         Figures {
             parameters: self.parameters.value(&given),
             embedding: self.embedding.value(&given),
-            forward: self.forward.value(&given),
-            training: self.training.value(&given),
-            again: self.again.value(&given),
-            depth: self.depth.value(&given),
+            forward: flops(&self.inference, &sizes),
+            training,
+            again: flops(&self.step, &sizes) - training,
+            depth: sequential_depth(&self.graph, &sizes),
             forward_memory: estimate(&self.inference, &load),
             training_memory: estimate(&self.step, &load),
         }

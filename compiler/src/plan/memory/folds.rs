@@ -72,14 +72,19 @@ impl Walk<'_> {
         let mut nodes = self.value(*nodes, env);
         let mut tape = vec![];
         let inside = self.types(self.plan.graph.params(body));
+        let taped = node.results.last().is_some_and(|v| *self.plan.graph.ty(*v) == Type::Tape);
         for Level { rows, env: here, whole } in levels(node, env) {
             if !whole {
                 nodes = self.block(&inside[0], &here);
             }
+            // The row and the start of every chunk, and what its environment says of it.
+            let more = vec![self.pool.take_bytes(here.lists(2))];
             let uncut = self.cut(body, &here);
             let mut out = self.body(body, vec![nodes], &here);
             self.put_back(uncut);
-            tape.push(Taped { env: here, rows, saved: out.saved, more: vec![] });
+            if taped {
+                tape.push(Taped { env: here, rows, saved: out.saved, more });
+            }
             out.yields.truncate(1);
             let Some(vectors) = out.yields.pop() else { return };
             nodes = vectors;
@@ -104,11 +109,13 @@ impl Walk<'_> {
             if let (Some(vectors), Some(first)) = (nodes.take(), params.first_mut()) {
                 *first = vectors;
             }
-            params.extend(match Rc::try_unwrap(step) {
-                Ok(step) => step.saved,
-                Err(shared) => shared.saved.clone(),
-            });
+            let (saved, lists) = match Rc::try_unwrap(step) {
+                Ok(step) => (step.saved, step.more),
+                Err(shared) => (shared.saved.clone(), vec![]),
+            };
+            params.extend(saved);
             let mut out = self.body(body, params, &here);
+            drop(lists);
             self.put_back(uncut);
             out.yields.truncate(parts.carried);
             nodes = out.yields.pop();

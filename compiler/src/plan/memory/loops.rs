@@ -58,22 +58,24 @@ impl Walk<'_> {
         let mut done = values.clone();
         let (mut tape, mut uncut) = (vec![], vec![]);
         let last = self.bounds(id, env);
-        let rejects = |walk: &mut Self, values: &[Held], (from, here): (&[usize], &Env), taken: usize, done: &mut _| {
-            // Rows that stop before the bound have tried the step after their last one.
-            let leaving: Vec<usize> = from.iter().copied().filter(|r| ends[*r] == taken && taken < last[*r]).collect();
-            if !leaving.is_empty() {
-                let out = walk.tried(body, values, here, env);
-                let part = walk.blocks(&types, &env.select(&leaving));
-                *done = walk.blocks(&types, env);
-                drop((out, part));
-            }
-        };
+        let rejects =
+            |walk: &mut Self, values: &[Held], (from, here): (&[usize], &Env), taken: usize, done: &mut [Held]| {
+                // Rows that stop before the bound have tried the step after their last one.
+                let leaving: Vec<usize> =
+                    from.iter().copied().filter(|r| ends[*r] == taken && taken < last[*r]).collect();
+                if !leaving.is_empty() {
+                    let out = walk.tried(body, values, here, env);
+                    let part = walk.blocks(&types, &env.select(&leaving));
+                    walk.own(done, &types, env);
+                    drop((out, part));
+                }
+            };
         let everyone: Vec<usize> = (0..env.rows).collect();
         rejects(self, &values, (&everyone, env), 0, &mut done);
         let mut taken = 0;
         for group in self.depths(id, env) {
             if group.rows.len() < env.rows {
-                done = self.blocks(&types, env);
+                self.own(&mut done, &types, env);
                 values = self.blocks(&types, &group.env);
                 self.put_back(std::mem::take(&mut uncut));
                 uncut = self.cut(body, &group.env);
@@ -182,6 +184,15 @@ impl Walk<'_> {
         state.extend(sums);
         for (result, held) in node.results.iter().zip(state) {
             self.set(*result, held);
+        }
+    }
+
+    /// Room to write over these values: those to which nobody else has a handle stay where they are.
+    fn own(&mut self, values: &mut [Held], types: &[Type], env: &Env) {
+        for (value, ty) in values.iter_mut().zip(types) {
+            if !matches!(value, Held::Block(block) if Rc::strong_count(block) == 1) {
+                *value = self.block(ty, env);
+            }
         }
     }
 

@@ -28,7 +28,7 @@ pub(super) struct Taped {
     /// The rows that took part, of those that entered the loop.
     pub(super) rows: Vec<usize>,
     pub(super) saved: Vec<Held>,
-    /// What further steps like this one hold.
+    /// What else is held: lists of chunks, and what further steps like this one hold.
     pub(super) more: Vec<Block>,
 }
 
@@ -80,6 +80,13 @@ impl Env {
         let lengths = self.axis(axis);
         let mean = (lengths.iter().sum::<usize>() as f64).per(&(lengths.len() as f64));
         self.symbols = self.symbols.take().map(|sizes| Rc::new(sizes.with(axis, Formula::of(mean))));
+    }
+
+    /// Bytes of the lists that say who these rows are and where they lie on every axis, and of `more` such lists.
+    pub(super) fn lists(&self, more: usize) -> Amount {
+        let bytes = 8 * (1 + 2 * self.axes.len() + more);
+        let formula = |sizes: &Rc<Sizes<Formula>>| sizes.dim(&Dim::sym(BATCH)).times(&Formula::of(bytes as f64));
+        Amount { number: (self.rows * bytes) as u64, formula: self.symbols.as_ref().map(formula) }
     }
 
     /// Size of a tensor in numbers of four bytes.

@@ -48,8 +48,10 @@ impl<T: Element> Executor<T> {
                 put_slices(&output, &mut outputs[n], &bounds, part, here.axis(&axis));
             }
             self.rows_back(&mut state, out.yields, env, part);
-            let taken = (!part.all).then(|| arena.share(arena.copy(&rows)));
-            tape.push(TapeStep { env: here, rows: taken, starts, saved: out.saved });
+            if self.is_taped(node) {
+                let taken = (!part.all).then(|| arena.share(arena.copy(&rows)));
+                tape.push(TapeStep { env: here, rows: taken, starts, saved: out.saved });
+            }
         }
         self.put_back(full);
         if let Some(counted) = &mut self.counted {

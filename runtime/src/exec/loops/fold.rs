@@ -78,7 +78,9 @@ impl<T: Element> Executor<T> {
                 rows.iter().zip(&**number).for_each(|(row, x)| sum[*row] += *x);
             }
             at.nodes = out.yields.pop().expect("a fold yields a vector");
-            tape.push(TapeStep { env: here, rows: Some(arena.share(rows)), starts, saved: out.saved });
+            if self.is_taped(node) {
+                tape.push(TapeStep { env: here, rows: Some(arena.share(rows)), starts, saved: out.saved });
+            }
         }
         for sum in &mut sums {
             sum.iter_mut().zip(&*counts).for_each(|(sum, count)| *sum *= chunk_share(*count));

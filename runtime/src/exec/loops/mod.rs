@@ -164,13 +164,18 @@ impl<T: Element> Executor<T> {
         Val::real(out)
     }
 
+    /// Whether what the steps of a loop save is read by a backward run.
+    fn is_taped(&self, node: &Node) -> bool {
+        node.results.last().is_some_and(|v| *self.ty(*v) == Type::Tape)
+    }
+
     /// Hands out the results of a forward loop whose body is `body`.
     fn finish(&mut self, node: &Node, body: RegionId, done: List<Val<T>>, tape: List<TapeStep<T>>) {
         let mut results = node.results.iter().copied();
         for (result, val) in results.by_ref().zip(done) {
             self.memory.set(result, val);
         }
-        if let Some(&last) = node.results.last().filter(|v| *self.plan.graph.ty(**v) == Type::Tape) {
+        if let Some(&last) = node.results.last().filter(|_| self.is_taped(node)) {
             self.memory.set(last, Val::Tape(self.arena.share(Tape { steps: tape, body })));
         }
     }

@@ -66,7 +66,7 @@ impl<T: Element> Executor<T> {
             if let Some(watch) = &mut watch {
                 watch.accepted(&plan.graph, &at.here, (&at.rows, &keep), &yields);
             }
-            if !keep.is_empty() {
+            if !keep.is_empty() && self.is_taped(node) {
                 tape.push(accepted(&plan, &at, &keep, saved));
             }
             self.accept(&plan, &mut at, &keep, yields);
