@@ -51,12 +51,10 @@ impl<T: Element> Executor<T> {
                 Pieces::added(rows.iter().map(|row| (*row, 1))).add(&number, sum, 1, &self.pool);
             }
             nodes = out.yields.pop().expect("a fold yields a vector").real().clone();
-            tape.push(TapeStep {
-                place: here,
-                rows: Some(Rc::from(&rows[..])),
-                starts: starts.to_vec(),
-                saved: out.saved,
-            });
+            if self.is_taped(node) {
+                let rows = Some(Rc::from(&rows[..]));
+                tape.push(TapeStep { place: here, rows, starts: starts.to_vec(), saved: out.saved });
+            }
         }
         let shares: Vec<T> = counts.iter().map(|count| chunk_share(*count)).collect();
         if !sums.is_empty() {

@@ -161,13 +161,18 @@ impl<T: Element> Executor<T> {
         state.values = parts.map(|((old, new), of)| self.replaced(old, new, *of, &to)).collect();
     }
 
+    /// Whether what the steps of a loop save is read by a backward run.
+    pub(super) fn is_taped(&self, node: &Node) -> bool {
+        node.results.last().is_some_and(|v| *self.ty(*v) == Type::Tape)
+    }
+
     /// Hands out the results of a forward loop whose body is `body`.
     pub(super) fn finish(&mut self, node: &Node, body: RegionId, done: Vec<Val>, tape: Vec<TapeStep>) {
         let mut results = node.results.iter().copied();
         for (result, val) in results.by_ref().zip(done) {
             self.set(result, val);
         }
-        if let Some(&last) = node.results.last().filter(|v| *self.plan.graph.ty(**v) == Type::Tape) {
+        if let Some(&last) = node.results.last().filter(|_| self.is_taped(node)) {
             self.set(last, Val::Tape(Rc::new(Tape { steps: tape, body })));
         }
     }
@@ -216,8 +221,10 @@ impl<T: Element> Executor<T> {
                 slices.pieces(ty).scattered::<T>(output.real(), &outputs[n], inner(place, ty), &self.pool);
             }
             self.rows_back(&mut state, out.yields, place, part);
-            let taken = (!part.all).then(|| Rc::from(&rows[..]));
-            tape.push(TapeStep { place: here, rows: taken, starts, saved: out.saved });
+            if self.is_taped(node) {
+                let taken = (!part.all).then(|| Rc::from(&rows[..]));
+                tape.push(TapeStep { place: here, rows: taken, starts, saved: out.saved });
+            }
         }
         self.put_back(full);
         state.values.extend(outputs.into_iter().map(Val::Real));

@@ -58,7 +58,7 @@ impl<T: Element> Executor<T> {
             }
             let keep: Vec<usize> = (0..at.rows.len()).filter(|n| live[at.rows[*n]]).collect();
             let BodyResult { yields, saved } = out.result;
-            if !keep.is_empty() {
+            if !keep.is_empty() && self.is_taped(node) {
                 tape.push(self.accepted(&plan, &at, &keep, saved));
             }
             self.accept(&plan, &mut at, &keep, yields);

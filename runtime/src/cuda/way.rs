@@ -11,8 +11,8 @@ pub(super) enum Way {
     /// Arithmetic on one number of every operand, which neighbours share a kernel with: an expression for each result, over the
     /// operands `a`, `b`, `c`, `d` and the attribute `by`.
     Arithmetic(&'static [&'static str]),
-    /// A kernel of its own, a loop, or nothing to do.
-    Own,
+    /// A kernel of its own, a loop, or nothing to do; with the attributes that it understands.
+    Own(&'static [&'static str]),
     /// Not at all.
     None,
 }
@@ -43,34 +43,79 @@ pub(super) fn way(op: Op) -> Way {
         // Gain and bias are numbers per channel, which the kernel reads as such.
         Op::Affine => Way::Arithmetic(&["b * a + c"]),
 
-        Op::Param | Op::Input | Op::Full | Op::True | Op::Yield | Op::Save | Op::Return => Way::Own,
-        Op::Squeeze | Op::Unsqueeze | Op::Detach => Way::Own,
-        Op::Embed | Op::Frame | Op::Expand | Op::Concat | Op::Slice | Op::Pad | Op::Pair => Way::Own,
-        Op::Mean | Op::Sum | Op::Spread | Op::CumulativeMean | Op::Position | Op::Max => Way::Own,
-        Op::Linear | Op::LayerNorm | Op::Dropout | Op::Rotate => Way::Own,
-        Op::Select | Op::Keep | Op::MulUnit | Op::DotUnit | Op::AddScaled => Way::Own,
-        Op::Attention | Op::OffsetAttention | Op::S4d | Op::Ema => Way::Own,
-        Op::HaltTest | Op::And | Op::Any | Op::Several => Way::Own,
-        Op::CrossEntropy | Op::BinaryCrossEntropy | Op::Average => Way::Own,
-        Op::Recur | Op::Chunks | Op::Fold | Op::Unwind => Way::Own,
-        Op::LinearGradInput | Op::LinearGradWeight | Op::ColumnSum | Op::LayerNormGrad => Way::Own,
-        Op::AttentionGrad | Op::OffsetAttentionGrad | Op::S4dGrad | Op::EmaGrad => Way::Own,
-        Op::EmbedGrad | Op::FrameGrad | Op::SumBatch | Op::PairGrad => Way::Own,
-        Op::MeanGrad | Op::CumulativeMeanGrad | Op::PositionGrad | Op::MaxGrad => Way::Own,
-        Op::CrossEntropyGrad | Op::BinaryCrossEntropyGrad | Op::AverageGrad | Op::Accumulate => Way::Own,
+        Op::Param => Way::Own(&["name", "init", "group"]),
+        Op::Input => Way::Own(&["name"]),
+        Op::Full => Way::Own(&["value", "rank"]),
+        Op::True | Op::DotUnit => Way::Own(&["rank"]),
+        Op::Return => Way::Own(&["names"]),
+        Op::Yield | Op::Save | Op::Squeeze | Op::Unsqueeze | Op::Detach => Way::Own(&[]),
+        Op::Embed | Op::Frame | Op::Expand | Op::Concat | Op::Pair => Way::Own(&[]),
+        Op::Mean | Op::Sum | Op::Spread | Op::CumulativeMean | Op::Max => Way::Own(&[]),
+        Op::Position | Op::PositionGrad => Way::Own(&["at"]),
+        Op::Slice | Op::Pad => Way::Own(&["start", "width"]),
+        Op::Linear | Op::Select | Op::MulUnit | Op::AddScaled => Way::Own(&[]),
+        Op::LayerNorm | Op::LayerNormGrad => Way::Own(&["eps"]),
+        Op::Dropout => Way::Own(&["p", "stream", "tied"]),
+        Op::Rotate => Way::Own(&["kind", "heads", "transpose", "origin"]),
+        Op::Keep => Way::Own(&["when"]),
+        Op::Attention | Op::AttentionGrad => Way::Own(&["heads", "mask", "dropout", "stream"]),
+        Op::OffsetAttention | Op::OffsetAttentionGrad => Way::Own(&["mask"]),
+        Op::S4d | Op::Ema | Op::S4dGrad | Op::EmaGrad => Way::Own(&["side", "lag"]),
+        Op::HaltTest => Way::Own(&["threshold", "cap"]),
+        Op::And | Op::Any | Op::Several => Way::Own(&[]),
+        Op::CrossEntropy | Op::BinaryCrossEntropy | Op::Average => Way::Own(&[]),
+        Op::Recur => Way::Own(&["bound"]),
+        Op::Chunks => Way::Own(&["carried", "size", "count", "cut", "over", "axis"]),
+        Op::Fold => Way::Own(&["arity", "last", "plan", "flat", "over", "axis"]),
+        Op::Unwind => Way::Own(&[
+            "carried", "outputs", "slices", "axis", "over", "bound", "size", "count", "arity", "last", "plan",
+        ]),
+        Op::LinearGradInput | Op::LinearGradWeight | Op::ColumnSum => Way::Own(&[]),
+        Op::EmbedGrad | Op::FrameGrad | Op::SumBatch | Op::PairGrad => Way::Own(&[]),
+        Op::MeanGrad | Op::CumulativeMeanGrad | Op::MaxGrad => Way::Own(&[]),
+        Op::CrossEntropyGrad | Op::BinaryCrossEntropyGrad | Op::AverageGrad => Way::Own(&[]),
+        Op::Accumulate => Way::Own(&["param"]),
+    }
+}
+
+/// The words that an attribute may be, where the kernels tell them apart.
+fn words(op: Op, attribute: &str) -> Option<&'static [&'static str]> {
+    match (op, attribute) {
+        (Op::Position | Op::PositionGrad, "at") => Some(&["first", "last"]),
+        (Op::Rotate, "kind") => Some(&["rope", "xpos_query", "xpos_key"]),
+        (Op::OffsetAttention | Op::OffsetAttentionGrad, "mask") => Some(&["all", "causal"]),
+        (Op::S4d | Op::Ema | Op::S4dGrad | Op::EmaGrad, "side") => Some(&["left", "right"]),
+        (Op::Chunks, "cut") => Some(&["position", "balanced"]),
+        (Op::Fold | Op::Unwind, "last") => Some(&["merge", "strict"]),
+        (Op::Fold | Op::Unwind, "plan") => Some(&["row", "batch"]),
+        _ => None,
     }
 }
 
 /// Whether a device can run all of a plan.
 ///
 /// # Errors
-/// One sentence with the first op that it can't run.
+/// One sentence with the first op that it can't run, or can't run as it is asked for.
 pub fn check(plan: &Plan) -> Result<(), String> {
     let nodes = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id));
-    match nodes.into_iter().find(|node| way(node.op) == Way::None) {
-        Some(node) => Err(format!("{} uses `{}`, which `--device cuda` can't run yet", place(node), node.op)),
+    match nodes.into_iter().find_map(|node| refused(node).map(|what| (node, what))) {
+        Some((node, what)) => Err(format!("{} uses {what}, which `--device cuda` can't run", place(node))),
         None => Ok(()),
     }
+}
+
+/// What of a node a device can't run.
+fn refused(node: &Node) -> Option<String> {
+    let known: &[&str] = match way(node.op) {
+        Way::Arithmetic(_) => &["by"],
+        Way::Own(known) => known,
+        Way::None => return Some(format!("`{}`", node.op)),
+    };
+    let strange = |(name, value): &(&&'static str, &Attr)| {
+        let other = || words(node.op, name).zip(value.text()).is_some_and(|(words, text)| !words.contains(&text));
+        !known.contains(name) || other()
+    };
+    node.attrs.iter().find(strange).map(|(name, value)| format!("`{}` with `{name}: {value}`", node.op))
 }
 
 fn place(node: &Node) -> String {
