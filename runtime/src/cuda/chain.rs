@@ -1,23 +1,28 @@
-//! Chains: neighbouring steps of arithmetic on single numbers become one kernel, which reads every operand once and writes only
-//! what somebody else reads. Launches are the cost of small models, and such steps are most of them.
+//! Chains: neighbouring steps of arithmetic on single numbers, and dropouts, become one kernel, which reads every operand once and
+//! writes only what somebody else reads. It also adds the bias of a linear map that it alone reads. Launches are the cost of
+//! small models, and such steps are most of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use rtc_compiler::ir::graph::{Graph, Value};
+use rtc_compiler::ir::graph::{Graph, Node, Value};
 use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::Attr;
 use rtc_compiler::plan::group::{Group, units};
 use rtc_compiler::plan::{Plan, RegionPlan, Step};
 use sha2::{Digest, Sha256};
 
 use super::device::Generated;
 use super::way::{Way, literal, way};
+use crate::kernel::dropout::Keep;
 
 /// What runs next in a group.
 #[derive(Clone, Debug)]
 pub(super) enum Part {
     /// One step by itself.
     Single(usize),
+    /// A linear map without its bias, which the chain that reads the result adds.
+    Unbiased(usize),
     /// Some steps in one kernel.
     Chain(Chain),
 }
@@ -27,6 +32,10 @@ pub(super) enum Part {
 pub(super) struct Chain {
     pub(super) inputs: Vec<Value>,
     pub(super) outputs: Vec<Value>,
+    /// A value with as many numbers as the kernel has threads.
+    pub(super) like: Value,
+    /// The streams of its dropouts, in the order of the kernel's keys.
+    pub(super) streams: Vec<u64>,
     pub(super) kernel: Generated,
 }
 
@@ -40,78 +49,157 @@ pub fn generated(plan: &Plan) -> BTreeSet<Generated> {
     let regions = plan.regions.iter().flat_map(|own| parts(plan, own)).flatten();
     let chains = regions.filter_map(|part| match part {
         Part::Chain(chain) => Some(chain.kernel),
-        Part::Single(_) => None,
+        Part::Single(_) | Part::Unbiased(_) => None,
     });
     chains.collect()
 }
 
 fn cut(graph: &Graph, steps: &[Step], group: &Group) -> Vec<Part> {
-    let mut out = vec![];
+    let width = |n: usize| chained_width(graph, &steps[n]);
+    let mut ranges = vec![];
     let mut next = group.steps.start;
     while next < group.steps.end {
-        let width = |n: usize| arithmetic_width(graph, &steps[n]);
-        let Some(channels) = width(next) else {
-            out.push(Part::Single(next));
-            next += 1;
-            continue;
+        let end = match width(next) {
+            Some(own) => (next..group.steps.end).find(|n| width(*n) != Some(own)).unwrap_or(group.steps.end),
+            None => next + 1,
         };
-        let end = (next..group.steps.end).find(|n| width(*n) != Some(channels)).unwrap_or(group.steps.end);
-        out.push(Part::Chain(chain(graph, steps, group, next..end)));
+        ranges.push(next..end);
         next = end;
     }
-    out
+    let chains: Vec<&Range<usize>> = ranges.iter().filter(|range| width(range.start).is_some()).collect();
+    let biases = deferred_biases(graph, steps, group, &chains);
+    let part = |range: &Range<usize>| match width(range.start) {
+        Some(_) => Part::Chain(Builder { graph, steps, group, biases: &biases }.chain(range.clone())),
+        None if biases.contains_key(&graph.node(steps[range.start].node).results[0]) => Part::Unbiased(range.start),
+        None => Part::Single(range.start),
+    };
+    ranges.iter().map(part).collect()
 }
 
-/// Channels of a step of arithmetic.
-fn arithmetic_width(graph: &Graph, step: &Step) -> Option<usize> {
+/// Channels of a step that can be part of a chain.
+fn chained_width(graph: &Graph, step: &Step) -> Option<usize> {
     let node = graph.node(step.node);
-    matches!(way(node.op), Way::Arithmetic(_)).then(|| units(graph.ty(node.results[0])).1)
+    let able = matches!(way(node.op), Way::Arithmetic(_)) || node.op == Op::Dropout;
+    able.then(|| units(graph.ty(node.results[0])).1)
 }
 
-fn chain(graph: &Graph, steps: &[Step], group: &Group, own: Range<usize>) -> Chain {
-    let made: Vec<Value> = own.clone().flat_map(|n| graph.node(steps[n].node).results.iter().copied()).collect();
-    let others = group.steps.clone().filter(|n| !own.contains(n));
-    let read: BTreeSet<Value> = others.flat_map(|n| graph.node(steps[n].node).operands.iter().copied()).collect();
-    let stays = |v: &Value| group.inner.iter().all(|inner| inner.value != *v) || read.contains(v);
-    let outputs: Vec<Value> = made.iter().copied().filter(stays).collect();
-    let mut inputs: Vec<Value> = vec![];
-    let mut lines = String::new();
-    for n in own.clone() {
+/// The results of linear maps that one chain alone reads, with their biases: the chain adds those as it reads.
+fn deferred_biases(graph: &Graph, steps: &[Step], group: &Group, chains: &[&Range<usize>]) -> BTreeMap<Value, Value> {
+    let reads = |n: usize, v: Value| graph.node(steps[n].node).operands.contains(&v);
+    let biased = group.steps.clone().filter_map(|n| {
         let node = graph.node(steps[n].node);
-        let Way::Arithmetic(results) = way(node.op) else { unreachable!("chains are of arithmetic alone") };
-        let mut operands = vec![];
-        for (k, value) in node.operands.iter().enumerate() {
-            // A chain's kernel may read a value both number by number and per channel.
-            let index = if node.op == Op::Affine && k > 0 {
-                format!("i % {}", units(graph.ty(node.operands[0])).1)
-            } else {
-                "i".into()
-            };
-            operands.push(match made.iter().position(|v| v == value).filter(|_| index == "i") {
+        let result = node.results[0];
+        let bias = *node.operands.get(2).filter(|_| node.op == Op::Linear)?;
+        let inner = group.inner.iter().any(|inner| inner.value == result);
+        let mut readers = group.steps.clone().filter(|n| reads(*n, result)).peekable();
+        let first = *readers.peek()?;
+        let chain = chains.iter().find(|chain| chain.contains(&first))?;
+        // Per channel an affine map reads its factors; no result of a linear map is one.
+        (inner && readers.all(|n| chain.contains(&n))).then_some((result, bias))
+    });
+    biased.collect()
+}
+
+/// What a chain is made from.
+struct Builder<'a> {
+    graph: &'a Graph,
+    steps: &'a [Step],
+    group: &'a Group,
+    biases: &'a BTreeMap<Value, Value>,
+}
+
+/// The text of a kernel while it is written.
+#[derive(Default)]
+struct Text {
+    made: Vec<Value>,
+    inputs: Vec<Value>,
+    streams: Vec<u64>,
+    lines: String,
+}
+
+impl Text {
+    /// The name of an input.
+    fn input(&mut self, value: Value) -> usize {
+        self.inputs.iter().position(|v| *v == value).unwrap_or_else(|| {
+            self.inputs.push(value);
+            self.inputs.len() - 1
+        })
+    }
+}
+
+impl Builder<'_> {
+    fn chain(&self, own: Range<usize>) -> Chain {
+        let results = |n: usize| self.graph.node(self.steps[n].node).results.iter().copied();
+        let operands = |n: usize| self.graph.node(self.steps[n].node).operands.iter().copied();
+        let made: Vec<Value> = own.clone().flat_map(results).collect();
+        let read: BTreeSet<Value> = self.group.steps.clone().filter(|n| !own.contains(n)).flat_map(operands).collect();
+        let stays = |v: &Value| self.group.inner.iter().all(|inner| inner.value != *v) || read.contains(v);
+        let outputs: Vec<Value> = made.iter().copied().filter(stays).collect();
+        let like = made[0];
+        let width = units(self.graph.ty(like)).1;
+        let mut text = Text { made, ..Text::default() };
+        for n in own {
+            self.step(self.graph.node(self.steps[n].node), width, &mut text);
+        }
+        for (n, value) in outputs.iter().enumerate() {
+            let place = text.made.iter().position(|v| v == value).expect("outputs are made here");
+            text.lines += &format!("    y{n}[i] = t{place};\n");
+        }
+        let kernel = named(&text, outputs.len(), width);
+        Chain { inputs: text.inputs, outputs, like, streams: text.streams, kernel }
+    }
+
+    /// The lines of one step.
+    fn step(&self, node: &Node, width: usize, text: &mut Text) {
+        let mut operands: Vec<String> = vec![];
+        for (k, &value) in node.operands.iter().enumerate() {
+            let per_channel = node.op == Op::Affine && k > 0;
+            let operand = match text.made.iter().position(|v| *v == value) {
+                _ if per_channel => format!("x{}[i % {width}]", text.input(value)),
                 Some(place) => format!("t{place}"),
-                None => {
-                    let place = inputs.iter().position(|v| v == value).unwrap_or_else(|| {
-                        inputs.push(*value);
-                        inputs.len() - 1
-                    });
-                    format!("x{place}[{index}]")
-                }
-            });
+                None => match self.biases.get(&value) {
+                    Some(bias) => {
+                        let (x, bias) = (text.input(value), text.input(*bias));
+                        format!("(x{x}[i] + x{bias}[i % {width}])")
+                    }
+                    None => format!("x{}[i]", text.input(value)),
+                },
+            };
+            operands.push(operand);
         }
         if node.op == Op::Affine && operands.len() == 2 {
             operands.push("(real)0".to_owned());
         }
-        for (result, expression) in node.results.iter().zip(results) {
-            let place = made.iter().position(|v| v == result).expect("it was just listed");
-            lines += &format!("    real t{place} = {};\n", filled(expression, &operands, &literal(node)));
-        }
+        let place = |value: &Value| text.made.iter().position(|v| v == value).expect("its results were listed first");
+        let Way::Arithmetic(results) = way(node.op) else {
+            let line = format!(
+                "    real t{} = {};\n",
+                place(&node.results[0]),
+                dropout(node, &operands[0], text.streams.len())
+            );
+            text.streams.push(stream(node));
+            text.lines += &line;
+            return;
+        };
+        let line = |(result, expression): (&Value, &&str)| {
+            format!("    real t{} = {};\n", place(result), filled(expression, &operands, &literal(node)))
+        };
+        let lines: String = node.results.iter().zip(results).map(line).collect();
+        text.lines += &lines;
     }
-    for (n, value) in outputs.iter().enumerate() {
-        let place = made.iter().position(|v| v == value).expect("outputs are made here");
-        lines += &format!("    y{n}[i] = t{place};\n");
-    }
-    let kernel = named(inputs.len(), outputs.len(), &lines);
-    Chain { inputs, outputs, kernel }
+}
+
+fn stream(node: &Node) -> u64 {
+    node.attrs.get("stream").and_then(Attr::int).map_or(0, |n| n as u64)
+}
+
+/// Dropout number `n` of a chain.
+fn dropout(node: &Node, x: &str, n: usize) -> String {
+    let keep = Keep::<f64>::new(node.attrs.get("p").and_then(Attr::float).unwrap_or(0.0));
+    let tied = node.attrs.get("tied").and_then(Attr::text) == Some("true");
+    let (threshold, factor) = (keep.threshold(), keep.factor());
+    let at = if tied { "channel" } else { "place" };
+    format!("kept(key_at(k{n}, ids[unit.row]), {at}, {threshold}) ? {x} * (real){factor:?} : (real)0")
 }
 
 /// An expression with the operands in the place of `a`, `b`, `c`, `d`, and the number in that of `by`.
@@ -138,11 +226,18 @@ fn filled(expression: &str, operands: &[String], by: &str) -> String {
     out
 }
 
-/// A kernel with this body, named after what it does.
-fn named(inputs: usize, outputs: usize, lines: &str) -> Generated {
-    let read = (0..inputs).map(|n| format!("const real *x{n}, "));
-    let written = (0..outputs).map(|n| format!("real *y{n}, "));
-    let body = format!("({}whole n) {{\n    EACH(i, n)\n{lines}}}\n", read.chain(written).collect::<String>());
+/// The kernel of a text, named after what it does.
+fn named(text: &Text, outputs: usize, width: usize) -> Generated {
+    let mut parameters: String = (0..text.inputs.len()).map(|n| format!("const real *x{n}, ")).collect();
+    parameters.extend((0..outputs).map(|n| format!("real *y{n}, ")));
+    let mut begin = String::new();
+    if !text.streams.is_empty() {
+        parameters += "const u64 *ids, const u32 *row_of, const u32 *offsets, int per, ";
+        parameters.extend((0..text.streams.len()).map(|n| format!("u64 k{n}, ")));
+        begin += &format!("    Unit unit = unit_of(i / {width}, row_of, offsets, per);\n");
+        begin += &format!("    u64 channel = i % {width}, place = unit.at * {width} + channel;\n");
+    }
+    let body = format!("({parameters}whole n) {{\n    EACH(i, n)\n{begin}{}}}\n", text.lines);
     let hash: String = Sha256::digest(&body).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let name = format!("chain_{hash}");
     Generated { source: format!("KERNEL({name}){body}"), name }

@@ -225,7 +225,8 @@ impl<T: Element> Executor<T> {
         for part in &parts {
             match part {
                 Part::Single(step) => self.by_unit(plan, &own.steps[*step], group, place),
-                Part::Chain(chain) => self.run_chain(plan, chain, place),
+                Part::Unbiased(step) => self.linear(plan, &own.steps[*step], group, place, false),
+                Part::Chain(chain) => self.run_chain(plan, chain, group, place),
             }
         }
         for inner in &group.inner {

@@ -1,4 +1,4 @@
-//! Steps that work unit by unit: chains of arithmetic, products, norms, channels, dropout, rotations.
+//! Steps that work unit by unit: chains, products, norms, channels, rotations.
 
 use std::collections::btree_map::Entry;
 
@@ -15,7 +15,6 @@ use super::memory::{Array, blocks, flag, int, whole};
 use super::place::Place;
 use super::value::Val;
 use crate::exec::storage::Element;
-use crate::kernel::dropout::Keep;
 use crate::kernel::position::PositionKind;
 
 /// Rows of one block of a sum over rows.
@@ -25,16 +24,20 @@ const SUM_ROWS: usize = 128;
 const MOST_BLOCKS: usize = 60_000;
 
 impl<T: Element> Executor<T> {
-    /// Some steps of arithmetic, in one kernel.
-    pub(super) fn run_chain(&mut self, plan: &Plan, chain: &Chain, place: &Place) {
-        let count = plan.graph.node(self.step_node(plan, chain)).results[0];
-        let count = place.env.extent(plan.graph.ty(count));
+    /// Some steps in one kernel.
+    pub(super) fn run_chain(&mut self, plan: &Plan, chain: &Chain, group: &Group, place: &Place) {
+        let count = place.env.extent(plan.graph.ty(chain.like));
         let mut args: Vec<Arg> = chain.inputs.iter().map(|v| self.real(*v).arg()).collect();
         // Operands stay alive while the kernel is started: the table holds them.
         for output in &chain.outputs {
             let y = self.pool.take::<T>(count);
             args.push(y.arg());
             self.set(*output, Val::Real(y));
+        }
+        if !chain.streams.is_empty() {
+            args.push(place.ids(&self.pool).arg());
+            args.extend(place.units(&group.units, &self.pool).args());
+            args.extend(chain.streams.iter().map(|stream| Arg::Bits(place.env.key.at(*stream).value())));
         }
         args.push(whole(count));
         self.pool.each(&chain.kernel.name, count, &args);
@@ -47,7 +50,7 @@ impl<T: Element> Executor<T> {
         let channels = |v: Value| units(plan.graph.ty(v)).1;
         let [x, result] = [c.operand(0), c.node.results[0]];
         match c.node.op {
-            Op::Linear => self.linear(&c, rows),
+            Op::Linear => self.linear(plan, step, group, place, true),
             Op::LinearGradInput => {
                 let (n, k) = (channels(x), channels(result));
                 let y = self.fresh(&c, 0);
@@ -86,40 +89,25 @@ impl<T: Element> Executor<T> {
                 let sizes = [int(channels(x)), int(c.int("start")), int(channels(result))];
                 self.produce(&c, kernel, &[from], &sizes);
             }
-            Op::Dropout => {
-                let keep = Keep::<T>::new(c.float("p"));
-                let key = place.env.key.at(c.int("stream") as u64);
-                let at = place.units(&group.units, &self.pool);
-                let y = self.fresh(&c, 0);
-                let mut args = vec![self.real(x).arg(), y.arg(), place.ids(&self.pool).arg(), Arg::Bits(key.value())];
-                args.extend([Arg::Int(keep.threshold() as i32), Arg::Real(keep.factor().to_f64())]);
-                args.push(flag(c.word("tied") == "true"));
-                args.extend(at.args());
-                args.extend([int(channels(x)), whole(y.len())]);
-                self.pool.each("dropout", y.len(), &args);
-                self.put(&c, 0, y);
-            }
             Op::Rotate => self.rotate(&c, group, channels(x)),
             other => unreachable!("`{other}` works unit by unit and needs a kernel here"),
         }
     }
 
-    fn step_node(&self, plan: &Plan, chain: &Chain) -> rtc_compiler::ir::graph::NodeId {
-        let value = chain.outputs.first().or(chain.inputs.first()).expect("a chain reads something");
-        plan.graph.producer(*value).expect("arithmetic makes its results")
-    }
-
-    fn linear(&mut self, c: &Call<'_>, rows: usize) {
+    /// A linear map; `biased` unless whoever reads the result adds the bias.
+    pub(super) fn linear(&mut self, plan: &Plan, step: &Step, group: &Group, place: &Place, biased: bool) {
+        let c = &Call::new(plan, step, place);
+        let rows = place.env.units(&group.units);
         let y = self.fresh(c, 0);
         let (k, n) = (units(c.ty(c.operand(0))).1, units(c.ty(c.node.results[0])).1);
-        if let Some(bias) = c.node.operands.get(2) {
+        let bias = c.node.operands.get(2).filter(|_| biased);
+        if let Some(bias) = bias {
             let args = [self.real(*bias).arg(), y.arg(), whole(n), whole(y.len())];
             self.pool.each("repeat", y.len(), &args);
         }
         let a = Matrix { at: self.real(c.operand(0)).at(), rows: k, columns: 1 };
         let b = Matrix { at: self.real(c.operand(1)).at(), rows: 1, columns: k };
-        let add = c.node.operands.len() > 2;
-        self.multiply(Product { a, b, y: y.at(), m: rows, n, k, add });
+        self.multiply(Product { a, b, y: y.at(), m: rows, n, k, add: bias.is_some() });
         self.put(c, 0, y);
     }
 

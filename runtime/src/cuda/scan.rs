@@ -43,7 +43,7 @@ impl<T: Element> Executor<T> {
 
     fn run_scan(&self, s: &Scan, x: &Array, y: &Array, right: bool) {
         let threads = self.pool.device().threads();
-        let grid = [blocks(s.channels, (threads / WARP) as usize), s.rows as u32, 1];
+        let grid = [s.rows as u32, blocks(s.channels, (threads / WARP) as usize), 1];
         let sizes = [flag(right), int(s.lag), int(s.modes), int(s.channels)];
         let args = [&[x.arg(), s.kernel.arg(), y.arg(), s.axis.offsets.arg()][..], &sizes].concat();
         self.pool.start("scan", grid, threads, &args);
@@ -65,7 +65,7 @@ impl<T: Element> Executor<T> {
         let numbers = 4 * s.channels * s.modes;
         let by_row = self.pool.take::<f64>(s.rows * numbers);
         let threads = self.pool.device().threads();
-        let grid = [blocks(s.channels, (threads / WARP) as usize), s.rows as u32, 1];
+        let grid = [s.rows as u32, blocks(s.channels, (threads / WARP) as usize), 1];
         let sizes = [flag(s.right), int(s.lag), int(s.modes), int(s.channels)];
         let arrays = [x.arg(), dy.arg(), s.kernel.arg(), by_row.arg(), s.axis.offsets.arg()];
         self.pool.start("scan_grad", grid, threads, &[&arrays[..], &sizes].concat());

@@ -86,10 +86,10 @@ KERNEL(ema_pull)(const real *delta, const real *alpha, const real *beta, const r
 
 // y[t] = sum over s of K[|t - s| - lag] x[s] over the positions on one side that are at least `lag` away.
 TEAM(scan)(const real *x, const double *kernel, real *y, const u32 *offsets, int right, int lag, int modes, int channels) {
-    whole channel = (blockIdx.x * (whole)blockDim.x + threadIdx.x) / WARP;
+    whole channel = (blockIdx.y * (whole)blockDim.x + threadIdx.x) / WARP;
     int lane = threadIdx.x % WARP;
     if (channel >= channels) return;
-    whole row = blockIdx.y, first = offsets[row], length = offsets[row + 1] - first;
+    whole row = blockIdx.x, first = offsets[row], length = offsets[row + 1] - first;
     kernel += 4 * channel * modes;
     for (whole t = lane; t < lag && t < length; t += WARP) y[(first + (right ? length - 1 - t : t)) * channels + channel] = 0;
     // Modes beyond 32 take further passes, which add to what the first left.
@@ -109,10 +109,10 @@ TEAM(scan)(const real *x, const double *kernel, real *y, const u32 *offsets, int
 }
 // The gradients of poles and weights of one row and channel: with z' = dz/da, dw = 2 conj(sum dy z), da = 2 conj(w sum dy z').
 TEAM(scan_grad)(const real *x, const real *dy, const double *kernel, double *d, const u32 *offsets, int right, int lag, int modes, int channels) {
-    whole channel = (blockIdx.x * (whole)blockDim.x + threadIdx.x) / WARP;
+    whole channel = (blockIdx.y * (whole)blockDim.x + threadIdx.x) / WARP;
     int lane = threadIdx.x % WARP;
     if (channel >= channels) return;
-    whole row = blockIdx.y, first = offsets[row], length = offsets[row + 1] - first;
+    whole row = blockIdx.x, first = offsets[row], length = offsets[row + 1] - first;
     for (int m = lane; m < modes; m += WARP) {
         const double *mode = kernel + 4 * (channel * modes + m);
         Pair pole = pair_of(mode[0], mode[1]), weight = pair_of(mode[2], mode[3]);

@@ -1,4 +1,4 @@
-// What works unit by unit and is more than arithmetic on one number: norms, channels side by side, dropout, rotations; and
+// What works unit by unit and is more than arithmetic on one number: norms, channels side by side, rotations; and
 // matrix products where no library does them.
 
 // Mean and 1 / deviation of a row, in two passes, by a warp.
@@ -76,14 +76,6 @@ KERNEL(pad)(const real *x, real *y, int d, int start, int width, whole count) {
     EACH(i, count)
     whole c = i % width - start;
     y[i] = c >= 0 && c < d ? x[i / width * d + c] : (real)0;
-}
-
-// The mask of a row is a function of its key and the index in the row; `tied`: of its first unit alone.
-KERNEL(dropout)(const real *x, real *y, const u64 *ids, u64 key, u32 threshold, real factor, int tied, const u32 *row_of, const u32 *offsets, int per, int width, whole count) {
-    EACH(i, count)
-    Unit u = unit_of(i / width, row_of, offsets, per);
-    u64 n = (tied ? 0 : u.at * width) + i % width;
-    y[i] = kept(key_at(key, ids[u.row]), n, threshold) ? x[i] * factor : (real)0;
 }
 
 // Turns pairs of channels by the angle of the position. `turn` is 1, or -1 for the transposed map.
