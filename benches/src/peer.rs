@@ -44,7 +44,9 @@ impl Peer {
     /// The command that starts its driver.
     pub(crate) fn command(&self, threads: usize, place: Place) -> Command {
         let mut command = Command::new(&self.python);
-        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("peer.py"));
+        // Where this was built, or, where it was carried to another machine, in the repository that it runs in.
+        let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("peer.py");
+        command.arg(if built.is_file() { built } else { PathBuf::from("benches/peer.py") });
         command.arg("--peers").arg(&self.folder).arg("--threads").arg(threads.to_string());
         place.tell(&mut command);
         command

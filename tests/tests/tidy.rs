@@ -32,7 +32,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("csv", &["runtime/src/task/lra/"]),
     ("cudarc", &["runtime/src/cuda/driver/"]),
     ("divan", &["benches/benches/"]),
-    ("clap", &["cli/", "benches/src/main.rs"]),
+    ("clap", &["cli/", "benches/src/main.rs", "benches/src/device.rs"]),
     ("clap_complete", &["cli/"]),
     ("indicatif", &["cli/"]),
     ("libloading", &["tests/src/emulated/"]),

@@ -1,4 +1,5 @@
 //! The kernels and the executor of a GPU against those of the CPU, on an emulated device: every op, every loop, every spec.
+#![allow(clippy::print_stderr, reason = "a skipped comparison says why")]
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -73,7 +74,7 @@ fn accepted(mut cases: Vec<Case>) -> Vec<Case> {
     cases.retain(|case| match cuda::check(&plan(case.graph.clone())) {
         Ok(()) => true,
         Err(reason) => {
-            println!("{}: {reason}", case.name);
+            eprintln!("{}: {reason}", case.name);
             false
         }
     });
@@ -85,7 +86,7 @@ fn kernels<'g>(real: &str, graphs: impl IntoIterator<Item = &'g Graph>) -> Optio
     let made: BTreeSet<_> = graphs.into_iter().flat_map(|graph| generated(&plan(graph.clone()))).collect();
     let kernels = Kernels::compile(real, &made);
     if kernels.is_none() {
-        println!("skipped: there is no C++ compiler to run the kernels with");
+        eprintln!("skipped: there is no C++ compiler to run the kernels with");
     }
     kernels
 }
@@ -245,7 +246,7 @@ fn training_agrees_with_the_cpu() {
 fn the_kernels_of_every_spec_compile_for_a_gpu() {
     use rtc_runtime::cuda::driver::compile;
     if !compile::is_there() {
-        println!("skipped: there is no NVRTC library");
+        eprintln!("skipped: there is no NVRTC library");
         return;
     }
     let graphs = [Objective::Classify, Objective::Each].map(|objective| {
@@ -270,7 +271,7 @@ fn a_gpu_agrees_with_the_cpu() {
         Err(reason) => {
             // A machine that was asked to test its GPU must not pass for want of one.
             assert!(std::env::var_os("RTC_GPU").is_none(), "{reason}");
-            println!("skipped: {reason}");
+            eprintln!("skipped: {reason}");
             return;
         }
     };

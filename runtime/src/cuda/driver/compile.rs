@@ -70,6 +70,7 @@ fn code(program: sys::nvrtcProgram, target: &str) -> Result<Vec<u8>, String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::print_stderr, reason = "a skipped check says so")]
 mod tests {
     use super::*;
     use crate::cuda::KERNELS;
@@ -77,7 +78,7 @@ mod tests {
     #[test]
     fn the_kernels_compile_for_every_documented_capability() {
         if !is_there() {
-            println!("skipped: there is no NVRTC library");
+            eprintln!("skipped: there is no NVRTC library");
             return;
         }
         for capability in [80, 89, 90] {
@@ -89,7 +90,7 @@ mod tests {
     #[test]
     fn a_newer_device_gets_code_to_translate() {
         if !is_there() {
-            println!("skipped: there is no NVRTC library");
+            eprintln!("skipped: there is no NVRTC library");
             return;
         }
         let code = compile(KERNELS, 999).unwrap_or_else(|e| panic!("{e}"));
