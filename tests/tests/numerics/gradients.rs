@@ -779,7 +779,7 @@ fn batches() -> (Batch, Batch) {
     (rows, each)
 }
 
-fn all() -> Vec<(&'static str, Graph, Batch, &'static str)> {
+pub(super) fn all() -> Vec<(&'static str, Graph, Batch, &'static str)> {
     let (rows, each) = batches();
     let mut out = vec![];
     for (name, ty, body) in OPS {

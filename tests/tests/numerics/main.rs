@@ -2,6 +2,7 @@
 
 mod causality;
 mod compositions;
+mod device;
 mod folds;
 mod gradients;
 mod halting;
