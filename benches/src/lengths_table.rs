@@ -259,9 +259,9 @@ impl Line {
         };
         let mib = |side: &Side| if train { side.train_mib } else { side.infer_mib };
         let mut cells = vec![];
-        let of: [&dyn Fn(&Side) -> Option<f64>; 2] = [&ms, &mib];
-        for (kind, get) in of.into_iter().enumerate() {
-            let (ours, theirs) = (get(&self.rtc), self.pytorch.as_ref().and_then(get));
+        let times = (ms(&self.rtc), self.pytorch.as_ref().and_then(ms));
+        let memory = (mib(&self.rtc), self.pytorch.as_ref().and_then(mib));
+        for (kind, (ours, theirs)) in [times, memory].into_iter().enumerate() {
             // Times as how much faster, memory as how much of it.
             let ratio = ours.zip(theirs).map(|(a, b)| if kind == 0 { b / a } else { a / b });
             cells.extend([shown(ours), shown(theirs), ratio.map_or(dash(), |r| format!("{r:.2}"))]);

@@ -83,6 +83,10 @@ fn wrong_arguments_exit_with_2() {
             .says("without CUDA; build it with `--features cuda`");
         place.rtc(&["eval", "no_such_run", "--device", "cuda"]).code(2).says("without CUDA");
     }
+    for option in [&["--stop", "confidence"][..], &["--steps"], &["--depth", "3"]] {
+        let args = [&["eval", "no_such_run", "--device", "cuda"], option].concat();
+        place.rtc(&args).code(2).says(&format!("`{}` needs the processor: leave out `--device cuda`", option[0]));
+    }
     place.rtc(&["train", "tiny.rt", "--precision", "bf16"]).code(2).says("`--precision` is for `--device cuda`");
     for threads in ["0", "1025", "100000000"] {
         place.rtc(&["train", "tiny.rt", "--threads", threads]).code(2).says("from 1 to 1024");
@@ -497,7 +501,7 @@ fn a_looped_model_stops_by_rules_and_is_shown_step_by_step() {
     let (plain, oracle) = (measured(&[]), measured(&["--stop", "oracle", "--steps", "--beyond", "2"]));
     let (plain, row) = (&plain["splits"][0], &oracle["splits"][0]);
     assert_eq!((&row["accuracy"], &row["metrics"]), (&plain["accuracy"], &plain["metrics"]));
-    assert_eq!((&oracle["stop"], &row["mean_depth"]), (&"oracle".into(), &3.5.into()));
+    assert_eq!((&oracle["stop"], &row["mean_depth"]), (&serde_json::json!("oracle"), &serde_json::json!(3.5)));
     let steps = row["steps"].as_array().expect("a list");
     assert_eq!(steps.len(), 5 + 6, "two more than the lengths 3 and 4");
     for rule in ["confidence", "sample"] {
@@ -507,7 +511,7 @@ fn a_looped_model_stops_by_rules_and_is_shown_step_by_step() {
         assert!((1.0..=24.0).contains(&found["splits"][0]["mean_depth"].as_f64().expect("a number")));
     }
     let table = place.rtc(&["eval", "given", "--steps", "--beyond", "1", "--split", "3-3"]).code(0).stdout.clone();
-    assert_eq!(table.lines().filter(|line| line.starts_with("3-3  3 ")).count(), 4, "{table}");
+    assert_eq!(table.lines().filter(|line| line.starts_with("3-3    3 ")).count(), 4, "{table}");
     assert!(table.contains("oracle") && table.contains("surest"), "{table}");
     place.rtc(&["eval", "given", "--stop", "sample", "--depth", "2"]).code(2).says("cannot be used with");
     train("looped.rt:fixed", "fixed", &[]).code(0);

@@ -18,7 +18,7 @@ const NAME_ROOM: f64 = 44.0;
 
 /// A picture per chosen input of a model, with all its trees one below the other.
 pub(crate) fn trees(model: &Model) -> Vec<Picture> {
-    let drawn = model.traces.iter().enumerate().filter(|(_, trace)| trace.trees.iter().any(|t| is_drawn(t)));
+    let drawn = model.traces.iter().enumerate().filter(|(_, trace)| trace.trees.iter().any(is_drawn));
     drawn.map(|(n, trace)| tree(&format!("tree-{}-{}", model.name, n + 1), trace)).collect()
 }
 
