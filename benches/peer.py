@@ -11,6 +11,8 @@ import time
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--peers", required=True, help="the folder of recurrent_torch.py")
 parser.add_argument("--threads", type=int, required=True)
+parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+parser.add_argument("--precision", choices=["f32", "tf32", "bf16"], default="f32")
 args = parser.parse_args()
 sys.dont_write_bytecode = True
 sys.path.insert(0, args.peers)
@@ -21,6 +23,19 @@ from safetensors.torch import save_file  # noqa: E402
 from torch import nn  # noqa: E402
 
 import recurrent_torch as peer  # noqa: E402
+
+torch.backends.cuda.matmul.allow_tf32 = args.precision == "tf32"
+
+
+def number_types():
+    """How the products of a run are computed."""
+    return torch.autocast(args.device, dtype=torch.bfloat16, enabled=args.precision == "bf16")
+
+
+def finished():
+    """Waits for the device, so that a clock that is read then has seen its work."""
+    if args.device == "cuda":
+        torch.cuda.synchronize()
 
 
 class PlainLayer(nn.Module):
@@ -78,6 +93,7 @@ class Loaded:
         self.model = Plain(spec, length) if job["plain"] else peer.Model(spec)
         with torch.no_grad():
             self.model.embed.weight.mul_(job["embed_gain"])
+        self.model.to(args.device)
         if job["compile"]:
             # Training, inference and single rows are compiled each for themselves; past the limit torch stays eager.
             torch._dynamo.config.recompile_limit = 64
@@ -86,8 +102,8 @@ class Loaded:
             self.model.parameters(), lr=job["learning_rate"], betas=(0.9, 0.98), eps=1e-8, weight_decay=0.1)
         self.ms = 1e3 * (time.perf_counter() - start)
         if job["weights"] and not job["plain"] and not job["compile"]:
-            save_file({k: v.detach().clone().contiguous() for k, v in self.model.state_dict().items()}, job["weights"])
-        pairs = [(torch.tensor(b["tokens"]), torch.tensor(b["labels"])) for b in job["batches"]]
+            save_file({k: v.detach().cpu().clone().contiguous() for k, v in self.model.state_dict().items()}, job["weights"])
+        pairs = [[torch.tensor(b[k], device=args.device) for k in ("tokens", "labels")] for b in job["batches"]]
         self.batches = [(t, torch.ones_like(t, dtype=torch.bool), labels) for t, labels in pairs]
         self.turn = 0
 
@@ -99,7 +115,7 @@ class Loaded:
     def loss(self):
         self.model.eval()
         losses = []
-        with torch.no_grad():
+        with torch.no_grad(), number_types():
             for tokens, keep, labels in self.batches:
                 logits, act, _ = self.model(tokens, keep)
                 losses.append(float(self.model.loss(logits, act, labels)))
@@ -110,9 +126,11 @@ class Loaded:
         seen = Seen()
         for _ in range(count):
             tokens, keep, labels = self.next()
+            finished()
             start = time.perf_counter()
-            logits, act, info = self.model(tokens, keep)
-            loss = self.model.loss(logits, act, labels)
+            with number_types():
+                logits, act, info = self.model(tokens, keep)
+                loss = self.model.loss(logits, act, labels)
             self.optimiser.zero_grad(set_to_none=True)
             loss.backward()
             self.optimiser.step()
@@ -122,9 +140,10 @@ class Loaded:
     def infer(self, count, rows):
         self.model.eval()
         seen = Seen()
-        with torch.inference_mode():
+        with torch.inference_mode(), number_types():
             for _ in range(count):
                 tokens, keep, _ = self.next(rows)
+                finished()
                 start = time.perf_counter()
                 _, _, info = self.model(tokens, keep)
                 seen.add(start, info)
@@ -138,6 +157,7 @@ class Seen:
         self.ms, self.depths, self.runs = [], [], []
 
     def add(self, start, info):
+        finished()
         self.ms.append(1e3 * (time.perf_counter() - start))
         if info["used"] is not None:
             used = info["used"] if isinstance(info["used"], list) else [info["used"]]

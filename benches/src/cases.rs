@@ -82,6 +82,23 @@ const GRID: [(Size, &[Family]); 4] = [
     (L1000, &[TRANSFORMER, GUT, TLB, GUTLB]),
 ];
 
+/// The models that a card is measured with, at the sizes that fill it.
+const CARD: [&Family; 4] = [&TRANSFORMER, &GUT, &TLB, &GUTLB];
+const CARD_SIZES: [Size; 12] = [
+    Size { suffix: "_card_d128_b32_l100", ..D128 },
+    Size { suffix: "_card_d128_b32_l512", length: 512, ..D128 },
+    Size { suffix: "_card_d128_b32_l1024", length: 1024, ..D128 },
+    Size { suffix: "_card_d128_b256_l100", batch: 256, ..D128 },
+    Size { suffix: "_card_d128_b256_l512", batch: 256, length: 512, ..D128 },
+    Size { suffix: "_card_d128_b256_l1024", batch: 256, length: 1024, ..D128 },
+    Size { suffix: "_card_d512_b32_l100", batch: 32, ..D512 },
+    Size { suffix: "_card_d512_b32_l512", batch: 32, length: 512, ..D512 },
+    Size { suffix: "_card_d512_b32_l1024", batch: 32, length: 1024, ..D512 },
+    Size { suffix: "_card_d512_b256_l100", batch: 256, ..D512 },
+    Size { suffix: "_card_d512_b256_l512", batch: 256, length: 512, ..D512 },
+    Size { suffix: "_card_d512_b256_l1024", batch: 256, length: 1024, ..D512 },
+];
+
 /// The case of `--quick`.
 pub(crate) const SMOKE: &str = "smoke";
 
@@ -119,6 +136,11 @@ pub(crate) fn all() -> Vec<Case> {
             cases.push(case(format!("{}{}", family.name, size.suffix), Kind::Same, family, *size));
         }
     }
+    for size in CARD_SIZES {
+        for family in CARD {
+            cases.push(case(format!("{}{}", family.name, size.suffix), Kind::Same, family, size));
+        }
+    }
     cases.push(case("transformer_sdpa".to_owned(), Kind::Plain, &TRANSFORMER, D128));
     cases.push(case("halting".to_owned(), Kind::Spread, &GUT, D128));
     cases.push(case(SMOKE.to_owned(), Kind::Same, &GUTLB, TINY));
@@ -134,6 +156,11 @@ impl Case {
     /// Tokens of a row.
     pub(crate) fn length(&self) -> usize {
         self.size.length
+    }
+
+    /// True for the cases of `--device cuda`.
+    pub(crate) fn for_cards(&self) -> bool {
+        self.size.suffix.starts_with("_card")
     }
 
     /// True when the depth of the model depends on its weights.

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use crate::child::Child;
+use crate::device::Place;
 use crate::failure::Failure;
 use crate::measure::{Amount, worker};
 use crate::peer::Peer;
@@ -185,11 +186,12 @@ fn one(model: &Model, range: &Range, rows: &[Rows], wanted: &Wanted<'_>, threads
         let target = model.name.contains(':').then(|| model.name.to_owned());
         Tree { spec: model.text.to_owned(), target, peer, batches: rows.to_vec() }
     };
-    let mut runners = vec![Runner::start("rtc", Child::start("rtc", &mut worker(threads)?)?, tree(Json::Null))?];
+    let mut runners =
+        vec![Runner::start("rtc", Child::start("rtc", &mut worker(threads, Place::default())?)?, tree(Json::Null))?];
     let estimate = runners[0].side.train_mib.take().unwrap_or(0.0);
     runners[0].trains = estimate <= wanted.most_mib;
     if let (Some(peer), Some((name, beam))) = (wanted.peer, model.peer) {
-        let child = Child::start("pytorch", &mut peer.command(PEER.0, threads))?;
+        let child = Child::start("pytorch", &mut peer.command(PEER.0, threads, Place::default()))?;
         let mut runner = Runner::start("pytorch", child, tree(json!({ "model": name, "beam": beam })))?;
         runner.trains = longest <= model.longest;
         runners.push(runner);

@@ -3,6 +3,7 @@
 
 mod cases;
 mod child;
+mod device;
 mod failure;
 mod lengths_table;
 mod measure;
@@ -20,6 +21,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use cases::{Case, Kind};
+use device::Place;
 use failure::Failure;
 use measure::{Amount, Bench};
 use peer::Peer;
@@ -83,6 +85,9 @@ struct Options {
     #[arg(long)]
     alone: bool,
 
+    #[command(flatten)]
+    place: Place,
+
     /// A smoke run: rtc alone, one small case, few steps
     #[arg(long, conflicts_with_all = ["cases", "compile"])]
     quick: bool,
@@ -116,13 +121,15 @@ enum Role {
     Worker {
         #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
         threads: u16,
+        #[command(flatten)]
+        place: Place,
     },
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
     let outcome = match options.role {
-        Some(Role::Worker { threads }) => worker::run(usize::from(threads)).map_err(Failure::Broken),
+        Some(Role::Worker { threads, place }) => worker::run(usize::from(threads), place).map_err(Failure::Broken),
         None if options.runtime_table => runtime_table(&options),
         None if options.lengths_table => lengths_table(&options),
         None if options.list => {
@@ -201,7 +208,8 @@ fn run(options: &Options) -> Result<(), Failure> {
     let scratch = tempfile::tempdir().map_err(|e| Failure::Broken(e.to_string()))?;
     let (steps, rounds) = if options.quick { (2, 1) } else { (options.steps as usize, options.rounds as usize) };
     let amount = Amount { steps, rounds };
-    let bench = Bench { peer: peer.as_ref(), compile: options.compile, amount, scratch: scratch.path() };
+    let place = options.place;
+    let bench = Bench { peer: peer.as_ref(), compile: options.compile, place, amount, scratch: scratch.path() };
     let mut report = Report::default();
     let outcome = measure_all(&bench, &cases, options, &mut report);
     // What was measured before a failure is not lost.
@@ -231,9 +239,10 @@ fn wanted(options: &Options) -> Result<Vec<Case>, Failure> {
     if let Some(unknown) = options.cases.iter().find(|name| all.iter().all(|case| case.name != **name)) {
         return Err(Failure::Arguments(format!("there is no case `{unknown}`; --list shows them all")));
     }
+    let on_card = options.place.device == device::Kind::Cuda;
     let is_wanted = |case: &Case| match (options.quick, options.cases.is_empty()) {
         (true, _) => case.name == cases::SMOKE,
-        (_, true) => case.name != cases::SMOKE,
+        (_, true) => case.name != cases::SMOKE && case.for_cards() == on_card,
         (_, false) => options.cases.contains(&case.name),
     };
     Ok(all.into_iter().filter(is_wanted).collect())

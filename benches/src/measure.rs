@@ -5,6 +5,7 @@ use std::process::Command;
 
 use crate::cases::{Case, Kind, SHIFTS};
 use crate::child::Child;
+use crate::device::{Kind as Device, Place};
 use crate::failure::Failure;
 use crate::peak;
 use crate::peer::Peer;
@@ -13,8 +14,6 @@ use crate::report::{Depth, Line, Losses, Runs, Side, Spread};
 
 /// The driver of the implementation, beside this crate, and the file that it drives.
 pub(crate) const PEER: (&str, &str) = ("peer.py", "recurrent_torch.py");
-/// Relative difference of two losses up to which they are equal.
-const EQUAL: f64 = 1e-5;
 /// Runs before the first one that counts, besides the first step.
 const WARM_UP: usize = 3;
 /// The same for compiled cells: each shape and each mode is compiled when it is first met.
@@ -45,6 +44,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) peer: Option<&'a Peer>,
     /// Whether the compiled peer is measured, too.
     pub(crate) compile: bool,
+    /// Where the programs compute.
+    pub(crate) place: Place,
     /// How much is run.
     pub(crate) amount: Amount,
     /// A folder for weights.
@@ -70,17 +71,18 @@ impl Bench<'_> {
         // The peer is loaded first: it writes the weights.
         let mut others = vec![];
         if let Some(peer) = self.peer {
-            others.push(Runner::start("pytorch", &mut peer.command(PEER.0, threads), job.clone())?);
+            let command = || peer.command(PEER.0, threads, self.place);
+            others.push(Runner::start("pytorch", &mut command(), job.clone())?);
             if self.compile {
                 let compiled = Job { compile: true, ..job };
-                others.push(Runner::start("compiled", &mut peer.command(PEER.0, threads), compiled)?);
+                others.push(Runner::start("compiled", &mut command(), compiled)?);
             }
         }
         let losses = match others.first_mut().filter(|_| shared) {
-            Some(peer) => Some(compare(peer, case, own.weights.clone(), threads)?),
+            Some(peer) => Some(compare(peer, case, own.weights.clone(), (threads, self.place))?),
             None => None,
         };
-        let mut runners = vec![Runner::start("rtc", &mut worker(threads)?, own)?];
+        let mut runners = vec![Runner::start("rtc", &mut worker(threads, self.place)?, own)?];
         runners.append(&mut others);
         let peak = self.train(&mut runners, threads)?;
         self.infer(&mut runners, case)?;
@@ -99,7 +101,10 @@ impl Bench<'_> {
             for runner in &mut *runners {
                 runner.steps(self.amount.per_round())?;
             }
-            peak = peak.max(peak::burst(threads));
+            peak = peak.max(match self.place.device {
+                Device::Cpu => peak::burst(threads),
+                Device::Cuda => runners[0].child.ask(&Request::Peak)?.gflop.unwrap_or(0.0),
+            });
         }
         for runner in runners {
             runner.side.memory_mib = runner.child.ask(&Request::Memory)?.mib - runner.child.start_mib;
@@ -131,9 +136,10 @@ impl Bench<'_> {
     pub(crate) fn depths(&self, case: &Case, threads: usize) -> Result<Vec<Depth>, Failure> {
         let Some(peer) = self.peer else { return Ok(vec![]) };
         let path = self.scratch.join(format!("{}.safetensors", case.name)).to_string_lossy().into_owned();
-        Runner::start("pytorch", &mut peer.command(PEER.0, threads), case.job(Some(path.clone())))?;
+        let mut command = peer.command(PEER.0, threads, self.place);
+        Runner::start("pytorch", &mut command, case.job(Some(path.clone())))?;
         let mut measured: Vec<Runs> = SHIFTS.iter().map(|_| Runs::default()).collect();
-        let mut child = Child::start("rtc", &mut worker(threads)?)?;
+        let mut child = Child::start("rtc", &mut worker(threads, self.place)?)?;
         for _ in 0..self.amount.rounds {
             for (shift, runs) in SHIFTS.iter().zip(&mut measured) {
                 let job = Job { halt_shift: *shift, ..case.job(Some(path.clone())) };
@@ -189,8 +195,14 @@ impl Runner {
 }
 
 /// The losses of both programs for the same weights and batches, without dropout.
-fn compare(peer: &mut Runner, case: &Case, weights: Option<String>, threads: usize) -> Result<Losses, Failure> {
-    let mut child = Child::start("rtc", &mut worker(threads)?)?;
+fn compare(
+    peer: &mut Runner,
+    case: &Case,
+    weights: Option<String>,
+    (threads, place): (usize, Place),
+) -> Result<Losses, Failure> {
+    let mut child = Child::start("rtc", &mut worker(threads, place)?)?;
+    let equal = place.equal();
     child.ask(&Request::Load(Box::new(case.exact(weights))))?;
     let ours = child.ask(&Request::Loss)?.losses;
     let theirs = peer.child.ask(&Request::Loss)?.losses;
@@ -198,9 +210,9 @@ fn compare(peer: &mut Runner, case: &Case, weights: Option<String>, threads: usi
     // A loss that is not a number is as far away as can be.
     let far = |d: f64| if d.is_nan() { f64::INFINITY } else { d };
     let difference = ours.iter().zip(&theirs).map(apart).map(far).fold(0.0, f64::max);
-    if ours.len() != theirs.len() || difference > EQUAL {
+    if ours.len() != theirs.len() || difference > equal {
         return Err(Failure::Differ(format!(
-            "{}: the losses differ by {difference:.1e}, more than {EQUAL:.0e}: rtc {ours:?}, pytorch {theirs:?}",
+            "{}: the losses differ by {difference:.1e}, more than {equal:.0e}: rtc {ours:?}, pytorch {theirs:?}",
             case.name
         )));
     }
@@ -208,10 +220,11 @@ fn compare(peer: &mut Runner, case: &Case, weights: Option<String>, threads: usi
 }
 
 /// The command that starts this program as the side of rtc.
-pub(crate) fn worker(threads: usize) -> Result<Command, Failure> {
+pub(crate) fn worker(threads: usize, place: Place) -> Result<Command, Failure> {
     let program = std::env::current_exe().map_err(|e| Failure::Broken(e.to_string()))?;
     let mut command = Command::new(program);
     command.arg("worker").arg("--threads").arg(threads.to_string());
+    place.tell(&mut command);
     // Candle looks the number of cores up on every product unless it is told.
     command.env("RAYON_NUM_THREADS", threads.to_string()).env("CANDLE_NUM_THREADS", threads.to_string());
     Ok(command)

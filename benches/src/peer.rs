@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::device::Place;
 use crate::failure::Failure;
 
 /// What the environment needs.
@@ -39,10 +40,13 @@ impl Peer {
     }
 
     /// The command that starts its driver, a file beside this crate.
-    pub(crate) fn command(&self, driver: &str, threads: usize) -> Command {
+    pub(crate) fn command(&self, driver: &str, threads: usize, place: Place) -> Command {
         let mut command = Command::new(&self.python);
-        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(driver));
+        // Where this was built, or, where it was carried to another machine, in the repository that it runs in.
+        let built = Path::new(env!("CARGO_MANIFEST_DIR")).join(driver);
+        command.arg(if built.is_file() { built } else { Path::new("benches").join(driver) });
         command.arg("--peers").arg(&self.folder).arg("--threads").arg(threads.to_string());
+        place.tell(&mut command);
         command
     }
 }

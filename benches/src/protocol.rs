@@ -78,6 +78,8 @@ pub(crate) enum Request {
     },
     /// The peak of memory so far.
     Memory,
+    /// What matrix products reach on the device of rtc, GFLOP/s.
+    Peak,
     /// Stop.
     Quit,
 }

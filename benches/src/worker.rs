@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, Write};
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,11 +11,14 @@ use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline::{self, cost::Cost};
 use rtc_runtime::batch::{Batch, Labels};
+use rtc_runtime::cuda::device::{Device, Matrix, Product};
+use rtc_runtime::cuda::{self, Precision};
 use rtc_runtime::learner::{Learner, OptimiserKind, UpdateRule};
 use rtc_runtime::model::Model;
 use rtc_runtime::task::listops::SYMBOLS;
 use rtc_tests::peer::{Description, load};
 
+use crate::device::{Kind, Place};
 use crate::protocol::{Answer, Job, Request, Rows, Tree};
 use crate::spec::checked;
 
@@ -23,7 +27,8 @@ const STACK: usize = 1 << 28;
 
 /// A model under measurement.
 struct Loaded {
-    model: Model<f32>,
+    model: Box<dyn Learner>,
+    device: Option<Rc<dyn Device>>,
     /// Graphs of the training step and of the forward pass, where the rows are equally long and operations are counted.
     counted: Option<[Arc<Graph>; 2]>,
     rule: UpdateRule,
@@ -36,11 +41,11 @@ struct Loaded {
 ///
 /// # Errors
 /// Standard input or output that is closed. All else is answered.
-pub(crate) fn run(threads: usize) -> Result<(), String> {
+pub(crate) fn run(threads: usize, place: Place) -> Result<(), String> {
     let work = || {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).use_current_thread();
         pool.build_global().map_err(|e| e.to_string())?;
-        serve()
+        serve(place)
     };
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
@@ -48,8 +53,9 @@ pub(crate) fn run(threads: usize) -> Result<(), String> {
     })
 }
 
-fn serve() -> Result<(), String> {
+fn serve(place: Place) -> Result<(), String> {
     say(&Answer { mib: resident("VmRSS:"), ..Answer::default() })?;
+    let device = open(place)?;
     let mut loaded = None;
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|e| e.to_string())?;
@@ -57,7 +63,7 @@ fn serve() -> Result<(), String> {
         if matches!(request, Ok(Request::Quit)) {
             break;
         }
-        let answer = request.and_then(|request| answer(request, &mut loaded));
+        let answer = request.and_then(|request| answer(request, &mut loaded, device.as_ref()));
         say(&answer.unwrap_or_else(|error| Answer { error: Some(error), ..Answer::default() }))?;
     }
     Ok(())
@@ -76,11 +82,11 @@ fn resident(name: &str) -> f64 {
     value.unwrap_or(0.0) / 1024.0
 }
 
-fn answer(request: Request, loaded: &mut Option<Loaded>) -> Result<Answer, String> {
+fn answer(request: Request, loaded: &mut Option<Loaded>, device: Option<&Rc<dyn Device>>) -> Result<Answer, String> {
     if let Request::Load(job) = request {
         // The model before goes first: two at once would show in the peak.
         *loaded = None;
-        let (model, ms) = Loaded::new(&job)?;
+        let (model, ms) = Loaded::new(&job, device)?;
         *loaded = Some(model);
         return Ok(Answer { ms: vec![ms], ..Answer::default() });
     }
@@ -95,6 +101,7 @@ fn answer(request: Request, loaded: &mut Option<Loaded>) -> Result<Answer, Strin
         Request::Loss => model.losses(),
         Request::Steps { count } => model.steps(count),
         Request::Infer { count, rows } => model.infer(count, rows),
+        Request::Peak => Ok(Answer { gflop: model.device.as_ref().map(|d| burst(&**d)), ..Answer::default() }),
         Request::Memory => Ok(Answer { mib: resident("VmHWM:"), ..Answer::default() }),
         Request::Load(_) | Request::Open(_) | Request::Quit => Ok(Answer::default()),
     }
@@ -102,19 +109,28 @@ fn answer(request: Request, loaded: &mut Option<Loaded>) -> Result<Answer, Strin
 
 impl Loaded {
     /// The model of a job, and the milliseconds from its spec to its parameters.
-    fn new(job: &Job) -> Result<(Self, f64), String> {
+    fn new(job: &Job, device: Option<&Rc<dyn Device>>) -> Result<(Self, f64), String> {
         let start = Instant::now();
         let described = Description(job.spec.clone());
         let binding = described.binding();
         let spec = rtc_tests::spec(&described.source(), &binding);
         let (training, inference) = pipeline::plans(&spec, &binding).map_err(|e| e.to_string())?;
         let counted = Some([training.graph.clone(), inference.graph.clone()]);
-        let mut model = Model::new(training, inference, binding, job.seed);
-        let ms = milliseconds(start);
+        let mut model = Model::<f32>::new(training.clone(), inference.clone(), binding, job.seed);
         if let Some(path) = &job.weights {
             described.fill(&mut model, &load(Path::new(path))?)?;
             shift(&mut model, job.halt_shift as f32);
         }
+        let model: Box<dyn Learner> = match device {
+            Some(device) => {
+                let there = cuda::Model::<f32>::new(training, inference, binding, job.seed, device.clone());
+                let mut there = there.map_err(|e| e.to_string())?;
+                there.restore(&model.state()).map_err(|e| e.to_string())?;
+                Box::new(there)
+            }
+            None => Box::new(model),
+        };
+        let ms = milliseconds(start);
         let rule = UpdateRule {
             learning_rate: job.learning_rate,
             beta1: 0.9,
@@ -125,7 +141,7 @@ impl Loaded {
             ..UpdateRule::ADAMW
         };
         let batches = job.batches.iter().map(|rows| packed(rows, rows.labels.len())).collect();
-        Ok((Self { model, counted, rule, batches, turn: 0 }, ms))
+        Ok((Self { model, device: device.cloned(), counted, rule, batches, turn: 0 }, ms))
     }
 
     /// A model of the table of lengths, and the MiB that a training step on the longest row takes.
@@ -135,7 +151,7 @@ impl Loaded {
         let longest = tree.batches.iter().flat_map(|rows| &rows.tokens).map(Vec::len).max().unwrap_or(1);
         let cost = Cost::of(&spec, &binding, 1, longest).map_err(|e| e.to_string())?.at(1, longest, None);
         let (training, inference) = pipeline::plans(&spec, &binding).map_err(|e| e.to_string())?;
-        let model = Model::new(training, inference, binding, 0);
+        let model = Box::new(Model::<f32>::new(training, inference, binding, 0));
         let rule = UpdateRule {
             kind: OptimiserKind::Ranger,
             learning_rate: 1e-3,
@@ -145,7 +161,7 @@ impl Loaded {
         };
         let batches = tree.batches.iter().map(|rows| packed(rows, rows.labels.len())).collect();
         let mib = cost.training_memory.total() as f64 / 1_048_576.0;
-        Ok((Self { model, counted: None, rule, batches, turn: 0 }, mib))
+        Ok((Self { model, device: None, counted: None, rule, batches, turn: 0 }, mib))
     }
 
     fn losses(&mut self) -> Result<Answer, String> {
@@ -192,6 +208,50 @@ impl Loaded {
         answer.gflop = self.counted.as_ref().map(|[_, pass]| gflop(pass, &batches[0], answer.depth));
         Ok(answer)
     }
+}
+
+/// The device of the worker.
+fn open(place: Place) -> Result<Option<Rc<dyn Device>>, String> {
+    match place.device {
+        Kind::Cpu => Ok(None),
+        Kind::Cuda => gpu(place.precision.into()).map(Some),
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn gpu(precision: Precision) -> Result<Rc<dyn Device>, String> {
+    cuda::driver::Gpu::open(precision)
+}
+
+#[cfg(not(feature = "cuda"))]
+fn gpu(_: Precision) -> Result<Rc<dyn Device>, String> {
+    Err("this rtc-bench was built without CUDA; build it with `--features cuda`".to_owned())
+}
+
+/// What products of large matrices reach on a device, GFLOP/s: the best of some bursts.
+fn burst(device: &dyn Device) -> f64 {
+    const SIZE: usize = 4096;
+    const PRODUCTS: usize = 20;
+    let bytes = SIZE * SIZE * size_of::<f32>();
+    let [a, b, y] = [0, 1, 2].map(|_| device.allocate(bytes));
+    // Numbers that are not all alike: a product of zeros can be faster.
+    let numbers: Vec<u8> = (0..SIZE * SIZE).flat_map(|n| ((n % 251) as f32 / 251.0 - 0.5).to_ne_bytes()).collect();
+    [a, b].iter().for_each(|at| device.upload(*at, &numbers));
+    let matrix = |at| Matrix { at, rows: SIZE, columns: 1 };
+    let product = Product { a: matrix(a), b: matrix(b), y, m: SIZE, n: SIZE, k: SIZE, add: false };
+    let mut best = 0.0_f64;
+    for _ in 0..3 {
+        device.product(&product);
+        device.download(y, &mut [0; 4]);
+        let start = Instant::now();
+        (0..PRODUCTS).for_each(|_| {
+            device.product(&product);
+        });
+        device.download(y, &mut [0; 4]);
+        best = best.max(2e-9 * (SIZE as f64).powi(3) * PRODUCTS as f64 / start.elapsed().as_secs_f64());
+    }
+    [a, b, y].iter().for_each(|at| device.release(*at, bytes));
+    best
 }
 
 /// Adds to the last bias of every halting head.

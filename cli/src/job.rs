@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use rtc_compiler::pipeline::memory::Fitted;
 use rtc_compiler::spec;
+use rtc_runtime::cuda::device::Device;
 use rtc_runtime::exec::Halting;
 use rtc_runtime::experiment::Experiment;
+use rtc_runtime::learner::Learner;
 use rtc_runtime::record::{self, RunFolder, RunInfo, SavedRun};
 use rtc_runtime::task::{Dataset, load};
 use rtc_runtime::train::{Observer, Outcome as Ended, Table, train};
@@ -79,6 +82,11 @@ impl Job {
         Self { compiled, experiment, info }
     }
 
+    /// Records where the run computes, if that is not the processor.
+    pub(crate) fn computes_on(&mut self, device: String) {
+        self.info.versions.insert("device".to_owned(), device);
+    }
+
     /// The table of a run that is finished. A folder that holds another run is refused.
     pub(crate) fn finished(&self, path: &Path) -> Result<Option<Table>, Failure> {
         let saved = SavedRun::read(path)?;
@@ -99,19 +107,30 @@ impl Job {
         &self,
         path: &Path,
         data: &Data,
-        (fitted, halting): (Fitted, Halting),
+        (fitted, halting, device): (Fitted, Halting, Option<Rc<dyn Device>>),
         stop: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<Ended, Failure> {
-        let mut model = self.compiled.model(fitted, self.info.seed, halting);
-        infer(&mut model, self.experiment.inference, &self.compiled.spec.name)?;
+        let (seed, inference, name) = (self.info.seed, self.experiment.inference, &self.compiled.spec.name);
+        let mut model: Box<dyn Learner> = match device {
+            Some(device) => {
+                let mut model = self.compiled.model_on(device, fitted, seed, halting)?;
+                infer(model.set_inference(inference), name)?;
+                Box::new(model)
+            }
+            None => {
+                let mut model = self.compiled.model(fitted, seed, halting);
+                infer(model.set_inference(inference), name)?;
+                Box::new(model)
+            }
+        };
         let info = RunInfo { data_hash: Some(data.hash.clone()), ..self.info.clone() };
         let mut run = if RunFolder::exists(path) {
             RunFolder::resume(path, &self.experiment, info)?
         } else {
             RunFolder::create(path, &spec::text(&self.compiled.spec), &self.experiment, info)?
         };
-        Ok(train(&mut model, &data.set, &self.experiment, &mut run, stop, observer)?)
+        Ok(train(&mut *model, &data.set, &self.experiment, &mut run, stop, observer)?)
     }
 }
 

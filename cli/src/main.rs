@@ -1,6 +1,7 @@
 //! The `rtc` command: parses its arguments, sets up threads, runs one command, and turns the outcome into an exit code.
 
 mod command;
+mod device;
 mod experiment_file;
 mod failure;
 mod gather;
@@ -45,7 +46,7 @@ Exit codes:
   3   a mistake in the spec
   4   broken data
   5   a number that is not finite
-  6   input or output failed, the disk is full
+  6   input or output failed, the disk is full, a device failed
   7   a checkpoint was refused
   8   more memory is needed than there is, or than `--memory` allows
   75  stopped; the same command goes on

@@ -1,6 +1,7 @@
 //! What the compiler is told about a task, and a compiled model with its identity.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::hash;
@@ -13,6 +14,8 @@ use rtc_compiler::pipeline::{
 use rtc_compiler::plan::memory::BYTES_PER_PARAMETER;
 use rtc_compiler::schema::{Catalog, Objective};
 use rtc_compiler::spec::{self, Spec};
+use rtc_runtime::cuda;
+use rtc_runtime::cuda::device::Device;
 use rtc_runtime::exec::Halting;
 use rtc_runtime::model::Model;
 use rtc_runtime::task::{Options, Task, resolve_options, task_named};
@@ -148,6 +151,32 @@ impl Compiled {
         let mut model = Model::new(fitted.training, fitted.inference, self.binding, seed);
         model.set_halting(halting);
         model
+    }
+
+    /// The model of such plans on a device, with the same parameters.
+    pub(crate) fn model_on(
+        &self,
+        device: Rc<dyn Device>,
+        fitted: Fitted,
+        seed: u64,
+        halting: Halting,
+    ) -> Result<cuda::Model<f32>, Failure> {
+        let mut model = cuda::Model::new(fitted.training, fitted.inference, self.binding, seed, device)?;
+        model.set_halting(halting);
+        Ok(model)
+    }
+
+    /// The model on a device, with freshly drawn parameters.
+    pub(crate) fn build_on(
+        &self,
+        device: Rc<dyn Device>,
+        seed: u64,
+        halting: Halting,
+    ) -> Result<cuda::Model<f32>, Failure> {
+        let (training, inference) = pipeline::plans(&self.spec, &self.binding)?;
+        let mut model = cuda::Model::new(training, inference, self.binding, seed, device)?;
+        model.set_halting(halting);
+        Ok(model)
     }
 
     /// The model with freshly drawn parameters.

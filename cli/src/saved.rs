@@ -8,14 +8,16 @@ use rtc_compiler::check::check;
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::Spec;
 use rtc_runtime::checkpoint::{self, CheckpointState, Slot};
+use rtc_runtime::cuda;
 use rtc_runtime::error::CheckpointError;
 use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
-use rtc_runtime::learner::Learner;
+use rtc_runtime::learner::{LearnError, Learner};
 use rtc_runtime::model::Model;
 use rtc_runtime::record::{RunFolder, SavedRun};
 use rtc_runtime::task::{Dataset, Options as TaskOptions, Task, resolve_options, task_named};
 
+use crate::device::DeviceOptions;
 use crate::failure::Failure;
 use crate::model::{Compiled, TaskFacts};
 use crate::spec_file::Folder;
@@ -44,6 +46,8 @@ pub(crate) struct ModelOptions {
     /// Number of threads; changes speed alone
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub(crate) threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub(crate) device: DeviceOptions,
 }
 
 /// `--halting`.
@@ -85,9 +89,9 @@ impl From<InferenceArg> for Inference {
     }
 }
 
-/// Makes a model leave out its outer recursion, or not.
-pub(crate) fn infer(model: &mut Model<f32>, inference: Inference, name: &str) -> Result<(), Failure> {
-    model.set_inference(inference).map_err(|_| {
+/// Whether the model of this name could be made to leave out its outer recursion, or not.
+pub(crate) fn infer(set: Result<(), LearnError>, name: &str) -> Result<(), Failure> {
+    set.map_err(|_| {
         Failure::Usage(format!(
             "flat inference leaves out the outer recursion of `recurse balanced`, and {name} has none that it can do without: \
              a cell joins two vectors"
@@ -115,11 +119,17 @@ pub(crate) struct Trained {
     pub(crate) state: CheckpointState,
     /// The model with the weights of the checkpoint.
     pub(crate) model: Model<f32>,
+    /// The same model on a device, where one was asked for.
+    on_device: Option<cuda::Model<f32>>,
 }
 
 impl Trained {
     /// Reads the run, compiles its spec, and loads the checkpoint after checking that all three belong together.
     pub(crate) fn open(options: &ModelOptions) -> Result<Self, Failure> {
+        if options.depth.is_some() {
+            options.device.needs_processor("--depth")?;
+        }
+        let device = options.device.open()?;
         let path = find(&options.run)?;
         let run = SavedRun::read(&path)?;
         let (task, task_options) = task_of(&run.experiment)?;
@@ -137,7 +147,16 @@ impl Trained {
         model.restore(&found.learner)?;
         model.set_depth(options.depth.map(|depth| depth as usize));
         let inference = options.inference.map_or(run.experiment.inference, Inference::from);
-        infer(&mut model, inference, &compiled.spec.name)?;
+        infer(model.set_inference(inference), &compiled.spec.name)?;
+        let on_device = match device {
+            Some(device) => {
+                let mut model = compiled.build_on(device, run.info.seed, options.halting.into())?;
+                model.restore(&found.learner)?;
+                infer(model.set_inference(inference), &compiled.spec.name)?;
+                Some(model)
+            }
+            None => None,
+        };
         let Compiled { spec, .. } = compiled;
         Ok(Self {
             path,
@@ -149,6 +168,7 @@ impl Trained {
             options: task_options,
             state: found.state,
             model,
+            on_device,
         })
     }
 
@@ -167,6 +187,14 @@ impl Trained {
     /// Whether it ends in a recursion.
     pub(crate) fn folds(&self) -> bool {
         self.spec.root.child("recurse").is_some()
+    }
+
+    /// The model where it was asked to compute.
+    pub(crate) fn learner(&mut self) -> &mut dyn Learner {
+        match &mut self.on_device {
+            Some(model) => model,
+            None => &mut self.model,
+        }
     }
 
     /// Whether a recurrence of it halts.

@@ -76,7 +76,18 @@ fn wrong_arguments_exit_with_2() {
     place.rtc(&["compile", "tiny.rt", "--emit", "grpah"]).code(2).says("graph");
     place.rtc(&["compile", "tiny.rt", "--task", "listop"]).code(2).says("did you mean `listops`?");
     place.rtc(&["compile", "tiny.rt", "--emit", "grad", "--inference"]).code(2);
-    place.rtc(&["train", "tiny.rt", "--device", "cuda"]).code(2).says("without CUDA");
+    if cfg!(not(feature = "cuda")) {
+        place
+            .rtc(&["train", "tiny.rt", "--device", "cuda"])
+            .code(2)
+            .says("without CUDA; build it with `--features cuda`");
+        place.rtc(&["eval", "no_such_run", "--device", "cuda"]).code(2).says("without CUDA");
+    }
+    for option in [&["--stop", "confidence"][..], &["--steps"], &["--depth", "3"]] {
+        let args = [&["eval", "no_such_run", "--device", "cuda"], option].concat();
+        place.rtc(&args).code(2).says(&format!("`{}` needs the processor: leave out `--device cuda`", option[0]));
+    }
+    place.rtc(&["train", "tiny.rt", "--precision", "bf16"]).code(2).says("`--precision` is for `--device cuda`");
     for threads in ["0", "1025", "100000000"] {
         place.rtc(&["train", "tiny.rt", "--threads", threads]).code(2).says("from 1 to 1024");
     }

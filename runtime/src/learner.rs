@@ -141,6 +141,9 @@ pub enum LearnError {
     /// A batch that the model can't take.
     #[error("{0}")]
     Batch(String),
+    /// The device that computes failed.
+    #[error("{0}")]
+    Device(String),
 }
 
 /// A model that can be trained.

@@ -45,9 +45,9 @@ pub struct Model<T: Element> {
 
 /// Predicted classes and their probabilities.
 #[derive(Debug, Default)]
-struct Predictions {
-    class: Vec<u32>,
-    probability: Vec<f64>,
+pub(crate) struct Predictions {
+    pub(crate) class: Vec<u32>,
+    pub(crate) probability: Vec<f64>,
 }
 
 /// What [`Model::examine`] saw.
@@ -114,7 +114,7 @@ pub fn initial<T: Real>(parameter: &Parameter, seed: Key) -> Vec<T> {
 }
 
 /// The ranges of the flat array that belong to one group, as long as possible.
-fn segments(plan: &Plan) -> Vec<(Range<usize>, Option<usize>)> {
+pub(crate) fn segments(plan: &Plan) -> Vec<(Range<usize>, Option<usize>)> {
     let mut out: Vec<(Range<usize>, Option<usize>)> = vec![];
     for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(plan)) {
         let group = parameter.group.as_deref().and_then(|name| GROUPS.iter().position(|group| *group == name));
@@ -207,62 +207,7 @@ impl<T: Element> Model<T> {
     }
 
     fn fault(&self, fault: Fault) -> LearnError {
-        match fault {
-            Fault::Batch(message) => LearnError::Batch(message),
-            Fault::NonFinite(node) => LearnError::NonFinite { step: self.updates, node },
-        }
-    }
-
-    /// Puts what the logits predict into `found`.
-    fn predict(&self, outputs: &Outputs<T>, found: &mut Predictions) {
-        let logits = outputs.real("logits").unwrap_or_default();
-        let outputs = self.outputs();
-        let items = logits.len() / outputs;
-        found.class.resize(items, 0);
-        found.probability.resize(items, 0.0);
-        let predict = if outputs == 1 { loss::predict_binary } else { loss::predict };
-        predict(logits, &mut found.class, &mut found.probability);
-    }
-
-    /// Number of logits per prediction: one for two classes.
-    fn outputs(&self) -> usize {
-        self.binding.classes.filter(|n| *n > 2).unwrap_or(1)
-    }
-
-    fn ranges(&self) -> Vec<(String, Vec<usize>, Range<usize>)> {
-        let plan = self.training.plan();
-        let dims = |p: &Parameter| p.ty.dims().iter().filter_map(Dim::fixed).collect();
-        let named = plan.parameters.iter().zip(parameter_ranges(plan));
-        named.map(|(p, range)| (p.name.clone(), dims(p), range)).collect()
-    }
-
-    fn arrays(&self, flat: &[T]) -> Arrays {
-        let single = |x: &T| x.to_f64() as f32;
-        let items = self
-            .ranges()
-            .into_iter()
-            .map(|(name, dims, range)| (name, (dims, flat[range].iter().map(single).collect())));
-        Arrays { items: items.collect() }
-    }
-
-    /// A flat array from named ones.
-    fn flat(&self, arrays: &Arrays) -> Result<Vec<T>, LearnError> {
-        let ranges = self.ranges();
-        if let Some(extra) = arrays.items.keys().find(|k| !ranges.iter().any(|(name, ..)| name == *k)) {
-            return Err(LearnError::Mismatch(format!("`{extra}` is no parameter of it")));
-        }
-        let mut flat = vec![T::ZERO; self.training.parameters().len()];
-        for (name, dims, range) in ranges {
-            let (shape, values) =
-                arrays.items.get(&name).ok_or_else(|| LearnError::Mismatch(format!("`{name}` is missing")))?;
-            if *shape != dims || values.len() != range.len() {
-                return Err(LearnError::Mismatch(format!("`{name}` has shape {shape:?}, the model has {dims:?}")));
-            }
-            for (to, from) in flat[range].iter_mut().zip(values) {
-                *to = T::from_f64(f64::from(*from));
-            }
-        }
-        Ok(flat)
+        as_learn_error(fault, self.updates)
     }
 
     /// An evaluation that also tells how the rows halt, and what searches made of them.
@@ -287,12 +232,12 @@ impl<T: Element> Model<T> {
     /// # Errors
     /// As [`Learner::evaluate`].
     pub fn by_step(&mut self, batch: &Batch, most: usize) -> Result<Vec<AfterSteps>, LearnError> {
-        self.check_labels(batch)?;
+        check_labels(&self.binding, batch)?;
         let seed = self.seed;
         let all = self.infer(|inference| inference.each_step(batch, seed, most))?;
         let after = |outputs| {
-            let evaluation = self.judge(outputs, batch)?;
-            Ok(AfterSteps { evaluation, losses: self.losses(outputs, batch) })
+            let evaluation = evaluation(&self.binding, outputs, batch, self.updates)?;
+            Ok(AfterSteps { evaluation, losses: losses(&self.binding, outputs, batch) })
         };
         all.iter().map(after).collect()
     }
@@ -305,41 +250,6 @@ impl<T: Element> Model<T> {
         self.training.swap_parameters(&mut self.inference);
         self.swap_average();
         outcome.map_err(|fault| self.fault(fault))
-    }
-
-    /// The predictions of a forward pass, and how many of them are right.
-    fn judge(&self, outputs: &Outputs<T>, batch: &Batch) -> Result<Evaluation, LearnError> {
-        let mut predicted = Predictions::default();
-        self.predict(outputs, &mut predicted);
-        let (correct, scored) = count(&predicted, batch);
-        let loss_sum = self.loss(outputs, batch, 0..predicted.class.len());
-        if !loss_sum.is_finite() {
-            return Err(LearnError::NonFinite { step: self.updates, node: "the logits".to_owned() });
-        }
-        let depth = outputs.real("depth").map(|d| (d.iter().map(|x| x.to_f64()).sum(), d.len() as u64));
-        let Predictions { class: predictions, probability: confidence } = predicted;
-        Ok(Evaluation { loss_sum, scored, correct, predictions, confidence, depth })
-    }
-
-    /// The summed task loss of some of the predictions.
-    fn loss(&self, outputs: &Outputs<T>, batch: &Batch, items: Range<usize>) -> f64 {
-        let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
-        let counts = scored(batch).map(|(_, counts)| if counts { T::ONE } else { T::ZERO });
-        let weights = self.inference.arena().list(counts.skip(items.start).take(items.len()));
-        let measure = if self.outputs() == 1 { loss::binary_cross_entropy } else { loss::cross_entropy };
-        let logits = outputs.real("logits").unwrap_or_default();
-        let logits = &logits[items.start * self.outputs()..items.end * self.outputs()];
-        measure(logits, &labels[items], Some(&weights)).sum
-    }
-
-    /// The summed task loss of every row, or of every pair.
-    fn losses(&self, outputs: &Outputs<T>, batch: &Batch) -> Vec<f64> {
-        match &batch.labels {
-            Labels::Class(labels) => (0..labels.len()).map(|row| self.loss(outputs, batch, row..row + 1)).collect(),
-            Labels::Each { .. } => {
-                batch.offsets.windows(2).map(|ends| self.loss(outputs, batch, ends[0]..ends[1])).collect()
-            }
-        }
     }
 
     /// The states of all positions after every step of every recurrence over them, in the order in which they come about.
@@ -371,18 +281,80 @@ impl<T: Element> Model<T> {
             self.training.parameters_mut().swap_with_slice(&mut self.averaged);
         }
     }
+}
 
-    fn check_labels(&self, batch: &Batch) -> Result<(), LearnError> {
-        let fits = match (&batch.labels, self.binding.objective) {
-            (Labels::Class(c), Objective::Classify) => c.len() == batch.rows(),
-            (Labels::Class(c), Objective::Pair) => 2 * c.len() == batch.rows(),
-            (Labels::Each { class, weight }, Objective::Each) => {
-                class.len() == batch.tokens.len() && weight.len() == class.len()
-            }
-            _ => false,
-        };
-        let message = || LearnError::Batch("the labels of the batch do not fit what the model answers".to_owned());
-        fits.then_some(()).ok_or_else(message)
+/// Puts what the logits predict into `found`.
+pub(crate) fn predict<T: Element>(binding: &Binding, outputs: &Outputs<T>, found: &mut Predictions) {
+    let logits = outputs.real("logits").unwrap_or_default();
+    let outputs = logits_per_item(binding);
+    let items = logits.len() / outputs;
+    found.class.resize(items, 0);
+    found.probability.resize(items, 0.0);
+    let predict = if outputs == 1 { loss::predict_binary } else { loss::predict };
+    predict(logits, &mut found.class, &mut found.probability);
+}
+
+/// Number of logits per prediction: one for two classes.
+fn logits_per_item(binding: &Binding) -> usize {
+    binding.classes.filter(|n| *n > 2).unwrap_or(1)
+}
+
+/// Name, shape and place of every parameter in the flat array.
+pub(crate) fn named_ranges(plan: &Plan) -> Vec<(String, Vec<usize>, Range<usize>)> {
+    let dims = |p: &Parameter| p.ty.dims().iter().filter_map(Dim::fixed).collect();
+    let named = plan.parameters.iter().zip(parameter_ranges(plan));
+    named.map(|(p, range)| (p.name.clone(), dims(p), range)).collect()
+}
+
+/// A flat array under the names of the parameters.
+pub(crate) fn named<T: Real>(plan: &Plan, flat: &[T]) -> Arrays {
+    let single = |x: &T| x.to_f64() as f32;
+    let items = named_ranges(plan)
+        .into_iter()
+        .map(|(name, dims, range)| (name, (dims, flat[range].iter().map(single).collect())));
+    Arrays { items: items.collect() }
+}
+
+/// A flat array from named ones.
+pub(crate) fn flat<T: Real>(plan: &Plan, arrays: &Arrays) -> Result<Vec<T>, LearnError> {
+    let ranges = named_ranges(plan);
+    if let Some(extra) = arrays.items.keys().find(|k| !ranges.iter().any(|(name, ..)| name == *k)) {
+        return Err(LearnError::Mismatch(format!("`{extra}` is no parameter of it")));
+    }
+    let mut flat = vec![T::ZERO; ranges.last().map_or(0, |(_, _, range)| range.end)];
+    for (name, dims, range) in ranges {
+        let (shape, values) =
+            arrays.items.get(&name).ok_or_else(|| LearnError::Mismatch(format!("`{name}` is missing")))?;
+        if *shape != dims || values.len() != range.len() {
+            return Err(LearnError::Mismatch(format!("`{name}` has shape {shape:?}, the model has {dims:?}")));
+        }
+        for (to, from) in flat[range].iter_mut().zip(values) {
+            *to = T::from_f64(f64::from(*from));
+        }
+    }
+    Ok(flat)
+}
+
+/// Whether the labels of a batch are those of the objective.
+pub(crate) fn check_labels(binding: &Binding, batch: &Batch) -> Result<(), LearnError> {
+    let fits = match (&batch.labels, binding.objective) {
+        (Labels::Class(c), Objective::Classify) => c.len() == batch.rows(),
+        (Labels::Class(c), Objective::Pair) => 2 * c.len() == batch.rows(),
+        (Labels::Each { class, weight }, Objective::Each) => {
+            class.len() == batch.tokens.len() && weight.len() == class.len()
+        }
+        _ => false,
+    };
+    let message = || LearnError::Batch("the labels of the batch do not fit what the model answers".to_owned());
+    fits.then_some(()).ok_or_else(message)
+}
+
+/// What a failed run of update `updates` is to the training.
+pub(crate) fn as_learn_error(fault: Fault, updates: u64) -> LearnError {
+    match fault {
+        Fault::Batch(message) => LearnError::Batch(message),
+        Fault::NonFinite(node) => LearnError::NonFinite { step: updates, node },
+        Fault::Device(message) => LearnError::Device(message),
     }
 }
 
@@ -396,7 +368,7 @@ fn scored(batch: &Batch) -> impl Iterator<Item = (u32, bool)> {
 }
 
 /// How many predictions are right, of how many that count.
-fn count(predicted: &Predictions, batch: &Batch) -> (u64, u64) {
+pub(crate) fn count(predicted: &Predictions, batch: &Batch) -> (u64, u64) {
     let counted = scored(batch).zip(&predicted.class).filter(|((_, counts), _)| *counts);
     counted.fold((0, 0), |(right, all), ((label, _), class)| (right + u64::from(label == *class), all + 1))
 }
@@ -405,9 +377,61 @@ fn mean<T: Real>(values: Option<&[T]>) -> Option<f64> {
     values.filter(|v| !v.is_empty()).map(|v| v.iter().map(|x| x.to_f64()).sum::<f64>() / v.len() as f64)
 }
 
+/// The numbers of a training step, from the results of its run.
+pub(crate) fn report<T: Element>(outputs: &Outputs<T>, correct: u64, scored: u64) -> StepReport {
+    StepReport {
+        loss: outputs.scalar("loss").unwrap_or(f64::NAN),
+        task_loss: outputs.scalar("task_loss").unwrap_or(f64::NAN),
+        halting_cost: mean(outputs.real("halting_cost")),
+        mean_depth: mean(outputs.real("depth")),
+        correct,
+        scored,
+        gradient_norm: 0.0,
+    }
+}
+
+/// The summed task loss of some of the predictions.
+fn task_loss<T: Element>(binding: &Binding, outputs: &Outputs<T>, batch: &Batch, items: Range<usize>) -> f64 {
+    let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
+    let counts = scored(batch).map(|(_, counts)| if counts { T::ONE } else { T::ZERO });
+    let weights: Vec<T> = counts.skip(items.start).take(items.len()).collect();
+    let each = logits_per_item(binding);
+    let measure = if each == 1 { loss::binary_cross_entropy } else { loss::cross_entropy };
+    let logits = &outputs.real("logits").unwrap_or_default()[items.start * each..items.end * each];
+    measure(logits, &labels[items], Some(&weights)).sum
+}
+
+/// The summed task loss of every row, or of every pair.
+fn losses<T: Element>(binding: &Binding, outputs: &Outputs<T>, batch: &Batch) -> Vec<f64> {
+    let loss = |items| task_loss(binding, outputs, batch, items);
+    match &batch.labels {
+        Labels::Class(labels) => (0..labels.len()).map(|row| loss(row..row + 1)).collect(),
+        Labels::Each { .. } => batch.offsets.windows(2).map(|ends| loss(ends[0]..ends[1])).collect(),
+    }
+}
+
+/// The numbers and predictions of a forward pass, from the results of its run.
+pub(crate) fn evaluation<T: Element>(
+    binding: &Binding,
+    outputs: &Outputs<T>,
+    batch: &Batch,
+    updates: u64,
+) -> Result<Evaluation, LearnError> {
+    let mut predicted = Predictions::default();
+    predict(binding, outputs, &mut predicted);
+    let (correct, scored) = count(&predicted, batch);
+    let loss_sum = task_loss(binding, outputs, batch, 0..predicted.class.len());
+    if !loss_sum.is_finite() {
+        return Err(LearnError::NonFinite { step: updates, node: "the logits".to_owned() });
+    }
+    let depth = outputs.real("depth").map(|d| (d.iter().map(|x| x.to_f64()).sum(), d.len() as u64));
+    let Predictions { class: predictions, probability: confidence } = predicted;
+    Ok(Evaluation { loss_sum, scored, correct, predictions, confidence, depth })
+}
+
 impl<T: Element> Learner for Model<T> {
     fn accumulate(&mut self, batch: &Batch, share: f64) -> Result<StepReport, LearnError> {
-        self.check_labels(batch)?;
+        check_labels(&self.binding, batch)?;
         let (_, gradients) = self.training.parameters_and_gradients();
         if self.micro > 0 {
             self.accumulated.clear();
@@ -424,18 +448,10 @@ impl<T: Element> Learner for Model<T> {
         }
         self.micro += 1;
         let mut predicted = std::mem::take(&mut self.predicted);
-        self.predict(&outputs, &mut predicted);
+        predict(&self.binding, &outputs, &mut predicted);
         let (correct, scored) = count(&predicted, batch);
         self.predicted = predicted;
-        Ok(StepReport {
-            loss: outputs.scalar("loss").unwrap_or(f64::NAN),
-            task_loss: outputs.scalar("task_loss").unwrap_or(f64::NAN),
-            halting_cost: mean(outputs.real("halting_cost")),
-            mean_depth: mean(outputs.real("depth")),
-            correct,
-            scored,
-            gradient_norm: 0.0,
-        })
+        Ok(report(&outputs, correct, scored))
     }
 
     fn update(&mut self, rule: &UpdateRule) -> Result<f64, LearnError> {
@@ -443,8 +459,7 @@ impl<T: Element> Learner for Model<T> {
         let (_, gradients) = self.training.parameters_and_gradients();
         let norm = optimiser::squared_norm(gradients).sqrt();
         if !norm.is_finite() {
-            let bad = self
-                .ranges()
+            let bad = named_ranges(self.training.plan())
                 .into_iter()
                 .find(|(_, _, range)| self.training.gradients()[range.clone()].iter().any(|g| !g.to_f64().is_finite()));
             let node = bad.map_or("the gradient norm".to_owned(), |(name, ..)| format!("the gradient of `{name}`"));
@@ -485,34 +500,36 @@ impl<T: Element> Learner for Model<T> {
     }
 
     fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError> {
-        self.check_labels(batch)?;
+        check_labels(&self.binding, batch)?;
         let seed = self.seed;
         let outputs = self.infer(|inference| inference.run(batch, seed))?;
-        let evaluation = self.judge(&outputs, batch)?;
+        let evaluation = evaluation(&self.binding, &outputs, batch, self.updates)?;
         self.depths = outputs.real("depth").map(|d| d.iter().map(|x| x.to_f64()).collect());
         Ok(evaluation)
     }
 
     fn state(&self) -> LearnerState {
+        let arrays = |flat: &[T]| named(self.training.plan(), flat);
         LearnerState {
-            parameters: self.arrays(self.training.parameters()),
-            first_moment: self.arrays(&self.first_moment),
-            second_moment: self.arrays(&self.second_moment),
-            slow: if self.slow.is_empty() { Arrays::default() } else { self.arrays(&self.slow) },
-            average: if self.averaged.is_empty() { Arrays::default() } else { self.arrays(&self.averaged) },
+            parameters: arrays(self.training.parameters()),
+            first_moment: arrays(&self.first_moment),
+            second_moment: arrays(&self.second_moment),
+            slow: if self.slow.is_empty() { Arrays::default() } else { arrays(&self.slow) },
+            average: if self.averaged.is_empty() { Arrays::default() } else { arrays(&self.averaged) },
             updates: self.updates,
         }
     }
 
     fn restore(&mut self, state: &LearnerState) -> Result<(), LearnError> {
-        let parameters = self.flat(&state.parameters)?;
+        let parameters = flat::<T>(self.training.plan(), &state.parameters)?;
         // A state of weights alone, as for prediction, has no moments.
         let moments = |arrays: &Arrays| match arrays.items.is_empty() {
             true => Ok(vec![T::ZERO; parameters.len()]),
-            false => self.flat(arrays),
+            false => flat(self.training.plan(), arrays),
         };
         let (first, second) = (moments(&state.first_moment)?, moments(&state.second_moment)?);
-        let some = |arrays: &Arrays| if arrays.items.is_empty() { Ok(vec![]) } else { self.flat(arrays) };
+        let some =
+            |arrays: &Arrays| if arrays.items.is_empty() { Ok(vec![]) } else { flat(self.training.plan(), arrays) };
         let (slow, averaged) = (some(&state.slow)?, some(&state.average)?);
         (self.first_moment, self.second_moment) = (first, second);
         (self.slow, self.averaged) = (slow, averaged);

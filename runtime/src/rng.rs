@@ -25,6 +25,11 @@ impl Key {
         Self(mix(seed.wrapping_add(GOLDEN)))
     }
 
+    /// The bits of the key, for generators elsewhere.
+    pub fn value(self) -> u64 {
+        self.0
+    }
+
     /// The key of a named stream below this one.
     pub fn stream(self, name: &str) -> Self {
         let hash =

@@ -1,5 +1,6 @@
 //! Shared helpers of the tests.
 
+pub mod emulated;
 pub mod models;
 pub mod numeric;
 pub mod peer;

@@ -72,8 +72,14 @@ pub fn binding(objective: Objective) -> Binding {
     Binding { vocab: Some(VOCAB), classes: Some(classes), objective }
 }
 
+/// The repository: where the tests were built, or, where they were carried to another machine, the folder that they run in.
+fn root() -> PathBuf {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    if built.is_dir() { built } else { PathBuf::from(".") }
+}
+
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs")
+    root().join("specs")
 }
 
 /// What a model that answers for every token has instead.
@@ -120,7 +126,7 @@ fn every(form: Form<'_>) -> Vec<Model> {
     let entries = std::fs::read_dir(folder()).expect("specs/ exists");
     let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "rt"));
-    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/models");
+    let cases = root().join("tests/cases/models");
     files.extend(["nestings.rt", "zoo.rt"].map(|name| cases.join(name)));
     files.sort();
     let mut out: Vec<Model> = vec![];
@@ -137,7 +143,7 @@ fn every(form: Form<'_>) -> Vec<Model> {
 /// # Panics
 /// See [`all`].
 pub fn cases(file: &str, objective: Objective) -> Vec<Model> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/models").join(file);
+    let file = root().join("tests/cases/models").join(file);
     of_file(&file, Form { each: objective == Objective::Each, edits: &[], proved: true })
 }
 

@@ -26,7 +26,7 @@ pub struct Run {
 }
 
 /// The key of every run: the same masks each time.
-const KEY: u64 = 11;
+pub const KEY: u64 = 11;
 
 /// The verified graph of a text.
 ///

@@ -7,7 +7,6 @@ use clap::Args;
 use rtc_report::data::{Beam, Tree};
 use rtc_runtime::batching::collect;
 use rtc_runtime::examine::{TracedUnit, trace};
-use rtc_runtime::learner::Learner;
 use rtc_runtime::task::{Example, Objective};
 use serde_json::{Value, json};
 
@@ -92,7 +91,7 @@ fn predict(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let example = example(trained, text).map_err(|message| Failure::data(file, line, message))?;
-    let found = trained.model.evaluate(&collect(&[&example], example.length()))?;
+    let found = trained.learner().evaluate(&collect(&[&example], example.length()))?;
     let closer = options.show_halting || options.trees;
     let traced = if closer { Some(trace(&mut trained.model, &example)?) } else { None };
     let halting = traced.as_ref().filter(|_| options.show_halting).map_or(&[][..], |traced| &traced.units);

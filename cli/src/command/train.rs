@@ -4,12 +4,13 @@ use std::num::NonZeroUsize;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use rtc_compiler::check::Override;
 use rtc_runtime::record::{RunFolder, RunInfo};
 use rtc_runtime::train::{Outcome as Ended, Table};
 use serde_json::{Value, json};
 
+use crate::device::DeviceOptions;
 use crate::experiment_file::Opened;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::job::{Job, Pace, lock, make_data, on_signals};
@@ -79,30 +80,21 @@ pub(crate) struct Options {
     /// What sequences that have halted cost; changes speed alone
     #[arg(long, value_enum, default_value_t = HaltingArg::Compact)]
     halting: HaltingArg,
-    /// Where to compute
-    #[arg(long, value_enum, default_value_t = Device::Cpu)]
-    device: Device,
+    #[command(flatten)]
+    device: DeviceOptions,
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// `--device`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Device {
-    /// The processor
-    Cpu,
-    /// A graphics card
-    Cuda,
-}
-
 /// Trains, and prints the table.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
-    if options.device == Device::Cuda {
-        return Err(Failure::Usage("this rtc was built without CUDA: use `--device cpu`".into()));
-    }
+    let device = options.device.open()?;
     let opened = Opened::open(&options.experiment)?;
-    let job = prepare(options, &opened, terminal)?;
+    let mut job = prepare(options, &opened, terminal)?;
+    if let Some(device) = &device {
+        job.computes_on(options.device.record(&**device));
+    }
     terminal.message(&job.compiled.summary());
     let path = folder(options, &opened.name, &job)?;
     let _lock = lock(&path)?;
@@ -119,7 +111,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     terminal.message(&format!("run: {}", path.display()));
     let stop = on_signals()?;
     let mut progress = Progress::new(terminal, &stop);
-    let ended = job.train(&path, &data, (fitted, pace.halting), &stop, &mut progress);
+    let ended = job.train(&path, &data, (fitted, pace.halting, device), &stop, &mut progress);
     drop(progress);
     match ended? {
         Ended::Finished(table) => {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Found;
 use super::analyses::{ANALYSED, analyse, strings};
+use crate::device::DeviceOptions;
 use crate::failure::Failure;
 use crate::saved::{HaltingArg, ModelOptions, Trained};
 use crate::spec_file::read_text;
@@ -101,6 +102,7 @@ impl<'a> Look<'a> {
             halting: HaltingArg::Compact,
             inference: None,
             threads: self.closer.threads,
+            device: DeviceOptions::default(),
         };
         let mut trained = Trained::open(&options)?;
         let lengths = self.lengths(&mut trained, terminal)?;

@@ -131,7 +131,7 @@ fn train(work: &Work<'_>, place: Place, room: &Room, watch: &mut Watch<'_>) -> R
     if stopped(work) {
         return Ok(None);
     }
-    Ok(Some(job.train(&path, data, (fitted, work.pace.halting), work.stop, watch)?))
+    Ok(Some(job.train(&path, data, (fitted, work.pace.halting, None), work.stop, watch)?))
 }
 
 /// Says when a cell begins, and what became of it.

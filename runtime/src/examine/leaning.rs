@@ -10,9 +10,9 @@ use rtc_compiler::plan::Plan;
 
 use super::super::batching::collect;
 use crate::exec::storage::Element;
-use crate::exec::{Executor, Fault, parameter_ranges};
+use crate::exec::{Executor, parameter_ranges};
 use crate::learner::LearnError;
-use crate::model::Model;
+use crate::model::{Model, as_learn_error};
 use crate::rng::Key;
 use crate::task::{Example, Target};
 
@@ -83,10 +83,7 @@ impl<T: Element> Leaning<T> {
         let asked =
             Example { tokens: (0..self.length as u32).collect(), label: self.asked(&example.label), ..example.clone() };
         self.executor.parameters_and_gradients().1.fill(T::ZERO);
-        self.executor.run(&collect(&[&asked], self.length), Key::new(0)).map_err(|fault| match fault {
-            Fault::Batch(message) => LearnError::Batch(message),
-            Fault::NonFinite(node) => LearnError::NonFinite { step: 0, node },
-        })?;
+        self.executor.run(&collect(&[&asked], self.length), Key::new(0)).map_err(|fault| as_learn_error(fault, 0))?;
         let slopes = self.executor.gradients()[table].chunks(width);
         let lengths: Vec<f64> =
             slopes.map(|row| row.iter().map(|x| x.to_f64() * x.to_f64()).sum::<f64>().sqrt()).collect();

@@ -10,36 +10,36 @@ use crate::kernel::unit;
 
 /// What a node needs while it runs.
 #[derive(Clone, Copy)]
-pub(super) struct Call<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) step: &'a Step,
-    pub(super) node: &'a Node,
-    pub(super) env: &'a Env,
+pub(crate) struct Call<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) step: &'a Step,
+    pub(crate) node: &'a Node,
+    pub(crate) env: &'a Env,
 }
 
 impl<'a> Call<'a> {
-    pub(super) fn ty(&self, value: Value) -> &'a Type {
+    pub(crate) fn ty(&self, value: Value) -> &'a Type {
         self.plan.graph.ty(value)
     }
 
-    pub(super) fn operand(&self, n: usize) -> Value {
+    pub(crate) fn operand(&self, n: usize) -> Value {
         self.node.operands[n]
     }
 
-    pub(super) fn float(&self, name: &str) -> f64 {
+    pub(crate) fn float(&self, name: &str) -> f64 {
         self.node.attrs.get(name).and_then(Attr::float).unwrap_or(0.0)
     }
 
-    pub(super) fn int(&self, name: &str) -> usize {
+    pub(crate) fn int(&self, name: &str) -> usize {
         self.node.attrs.get(name).and_then(Attr::int).and_then(|v| usize::try_from(v).ok()).unwrap_or(0)
     }
 
-    pub(super) fn word(&self, name: &str) -> &'a str {
+    pub(crate) fn word(&self, name: &str) -> &'a str {
         self.node.attrs.get(name).and_then(Attr::text).unwrap_or("")
     }
 
     /// Size of the last axis of an operand.
-    pub(super) fn last(&self, n: usize) -> usize {
+    pub(crate) fn last(&self, n: usize) -> usize {
         self.ty(self.operand(n)).dims().last().and_then(Dim::fixed).unwrap_or(1)
     }
 
@@ -49,7 +49,7 @@ impl<'a> Call<'a> {
     }
 
     /// The second axis of a batched value, ragged or fixed, as offsets.
-    pub(super) fn axis(&self, n: usize) -> Shared<Axis> {
+    pub(crate) fn axis(&self, n: usize) -> Shared<Axis> {
         let even = |size| {
             let arena = self.env.arena();
             arena.share(Axis::of_lengths(std::iter::repeat_n(size, self.env.rows()), arena))

@@ -10,37 +10,37 @@ use rtc_compiler::ir::types::{Attr, Dim, Elem};
 use crate::kernel::attention::MaskRow;
 
 /// The expressions of each node that has some, read once; a message where they can't be read.
-pub(super) type Exprs = BTreeMap<NodeId, Result<Rule, String>>;
+pub(crate) type Exprs = BTreeMap<NodeId, Result<Rule, String>>;
 
 /// The expressions of one node.
 #[derive(Debug)]
-pub(super) struct Rule {
+pub(crate) struct Rule {
     /// The mask, where it is an expression; for a loop its bound.
-    pub(super) expr: Option<Expr>,
+    pub(crate) expr: Option<Expr>,
     /// The bias, where there is one.
-    pub(super) bias: Option<Bias>,
+    pub(crate) bias: Option<Bias>,
     /// Whether mask and bias see positions only through their distance, and the mask sees no heads.
-    pub(super) by_distance: bool,
+    pub(crate) by_distance: bool,
     /// Whether queries see so few keys, and those so far from one another, that going key by key is worth it.
-    pub(super) few: bool,
+    pub(crate) few: bool,
 }
 
 /// A bias with its tables.
 #[derive(Debug)]
-pub(super) struct Bias {
+pub(crate) struct Bias {
     /// The expression.
-    pub(super) expr: Expr,
+    pub(crate) expr: Expr,
     /// The sizes of its tables.
-    pub(super) sizes: Vec<Vec<usize>>,
+    pub(crate) sizes: Vec<Vec<usize>>,
     /// For every use its table.
-    pub(super) uses: Vec<usize>,
+    pub(crate) uses: Vec<usize>,
     /// The first operand that is a table.
-    pub(super) first: usize,
+    pub(crate) first: usize,
 }
 
 impl Bias {
     /// Numbers of one table.
-    pub(super) fn len(&self, table: usize) -> usize {
+    pub(crate) fn len(&self, table: usize) -> usize {
         self.sizes[table].iter().product()
     }
 }
@@ -49,7 +49,7 @@ impl Bias {
 const FEW: usize = 4;
 
 /// The masks, biases and bounds of a graph that are expressions.
-pub(super) fn exprs(graph: &Graph) -> Exprs {
+pub(crate) fn exprs(graph: &Graph) -> Exprs {
     let of = |id: NodeId| {
         let attrs = &graph.node(id).attrs;
         let attr = attrs.get("mask").or_else(|| attrs.get("bound"));
@@ -90,7 +90,7 @@ fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
 
 /// Marks the keys that a query sees at a step of the recurrence. An expression that fails to evaluate at a position (a
 /// division by zero) hides the key.
-pub(super) fn mark(expr: &Expr, step: i64, at: MaskRow, seen: &mut [bool]) {
+pub(crate) fn mark(expr: &Expr, step: i64, at: MaskRow, seen: &mut [bool]) {
     let env = place(at, step);
     for (j, flag) in seen.iter_mut().enumerate() {
         *flag = eval(expr, &Env { j: env.j + j as i64, ..env }) == Ok(Value::Bool(true));
@@ -98,6 +98,6 @@ pub(super) fn mark(expr: &Expr, step: i64, at: MaskRow, seen: &mut [bool]) {
 }
 
 /// The variables for a query and its first key.
-pub(super) fn place(at: MaskRow, step: i64) -> Env {
+pub(crate) fn place(at: MaskRow, step: i64) -> Env {
     Env { i: at.query as i64, j: at.first as i64, step, length: at.queries as i64, head: at.head as i64, given: None }
 }

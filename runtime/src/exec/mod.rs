@@ -8,13 +8,13 @@
 mod along;
 pub mod arena;
 mod attention;
-mod call;
+pub(crate) mod call;
 mod compose;
 pub mod counter;
 mod dispatch;
 mod group;
-mod loops;
-mod mask;
+pub(crate) mod loops;
+pub(crate) mod mask;
 mod relative;
 pub mod rows;
 mod stepping;
@@ -89,6 +89,9 @@ pub enum Fault {
     /// A node gave a value that is not finite.
     #[error("{0} is not finite")]
     NonFinite(String),
+    /// The device failed.
+    #[error("{0}")]
+    Device(String),
 }
 
 /// The values that exist now, and the parameters.
@@ -325,7 +328,7 @@ impl<T: Element> Executor<T> {
     /// # Errors
     /// A batch that does not fit; with `check_finite`, the first value that is not finite.
     pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, Fault> {
-        self.check(batch)?;
+        check_batch(&self.plan, batch)?;
         let depths = self.depths(batch)?;
         let mut env = Env::new(batch.rows(), key, batch.width, &self.arena);
         let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
@@ -342,20 +345,12 @@ impl<T: Element> Executor<T> {
         Ok(Outputs { names: self.outputs.clone(), values: values? })
     }
 
-    /// The shared name of a ragged axis.
     fn axis_name(&self, name: &str) -> Rc<str> {
-        self.axes.iter().find(|n| &***n == name).expect("all names are listed when the executor is made").clone()
+        axis_name(&self.axes, name)
     }
 
-    /// Sets an axis, and those with START and END around it.
     fn set_axis(&self, env: &mut Env, name: &str, axis: Axis) {
-        for framed in self.axes.iter().filter(|n| n.len() > name.len() && unframed(n).0 == name) {
-            let lengths = (0..env.rows()).map(|row| axis.len(row) + unframed(framed).1);
-            let origin = self.arena.copy(&axis.origin);
-            let around = Axis { origin, ..Axis::of_lengths(lengths, &self.arena) };
-            env.set_axis(framed.clone(), around);
-        }
-        env.set_axis(self.axis_name(name), axis);
+        set_axis(&self.axes, env, name, axis);
     }
 
     /// The given depth of every row, if the model takes one.
@@ -376,26 +371,6 @@ impl<T: Element> Executor<T> {
                 let cure = "train it on a task that gives one, or name one with `--depth N`";
                 Err(Fault::Batch(format!("the model takes its depth from the examples, which have none: {cure}")))
             }
-        }
-    }
-
-    fn check(&self, batch: &Batch) -> Result<(), Fault> {
-        if batch.rows() == 0 || (0..batch.rows()).any(|r| batch.row(r).is_empty()) {
-            return Err(Fault::Batch("a batch needs at least one row and every row at least one token".to_owned()));
-        }
-        let bound = |name: &str, axis: usize| {
-            let parameter = self.plan.parameters.iter().find(|p| p.name == name);
-            parameter.and_then(|p| p.ty.dims()[axis].fixed())
-        };
-        let vocab = bound("embed.table", 0).unwrap_or(usize::MAX);
-        if let Some(token) = batch.tokens.iter().find(|t| **t as usize >= vocab) {
-            return Err(Fault::Batch(format!("token id {token} is outside the vocabulary of {vocab}")));
-        }
-        let classes = bound("head.output.bias", 0).map_or(usize::MAX, |n| n.max(2));
-        let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
-        match labels.iter().find(|l| **l as usize >= classes) {
-            Some(label) => Err(Fault::Batch(format!("label {label} is outside the {classes} classes"))),
-            None => Ok(()),
         }
     }
 
@@ -530,21 +505,58 @@ impl<T: Element> Memory<T> {
     }
 }
 
+/// Whether a batch has the tokens and labels that a plan takes.
+pub(crate) fn check_batch(plan: &Plan, batch: &Batch) -> Result<(), Fault> {
+    if batch.rows() == 0 || (0..batch.rows()).any(|r| batch.row(r).is_empty()) {
+        return Err(Fault::Batch("a batch needs at least one row and every row at least one token".to_owned()));
+    }
+    let bound = |name: &str, axis: usize| {
+        let parameter = plan.parameters.iter().find(|p| p.name == name);
+        parameter.and_then(|p| p.ty.dims()[axis].fixed())
+    };
+    let vocab = bound("embed.table", 0).unwrap_or(usize::MAX);
+    if let Some(token) = batch.tokens.iter().find(|t| **t as usize >= vocab) {
+        return Err(Fault::Batch(format!("token id {token} is outside the vocabulary of {vocab}")));
+    }
+    let classes = bound("head.output.bias", 0).map_or(usize::MAX, |n| n.max(2));
+    let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
+    match labels.iter().find(|l| **l as usize >= classes) {
+        Some(label) => Err(Fault::Batch(format!("label {label} is outside the {classes} classes"))),
+        None => Ok(()),
+    }
+}
+
 /// The names of the results of a graph, in the order in which it returns them.
-fn output_names(plan: &Plan) -> Rc<[String]> {
+pub(crate) fn output_names(plan: &Plan) -> Rc<[String]> {
     let end = plan.graph.terminator(MAIN).map(|n| plan.graph.node(n));
     let names = end.and_then(|n| n.attrs.get("names")).and_then(Attr::text).unwrap_or_default();
     names.split(',').map(|n| n.trim().to_owned()).collect()
 }
 
 /// The names of all ragged axes, each once: that of a batch, those over which chunks run, and those of all values.
-fn axis_names(plan: &Plan) -> Vec<Rc<str>> {
+pub(crate) fn axis_names(plan: &Plan) -> Vec<Rc<str>> {
     let nodes = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id));
     let named = nodes.clone().flat_map(|node| ["axis", "filled"].map(|name| node.attrs.get(name)));
     let cut = named.flatten().filter_map(Attr::text);
     let used = nodes.flat_map(|node| &node.results).filter_map(|value| plan.graph.ty(*value).ragged());
     let names: BTreeSet<&str> = cut.chain(used).chain([LENGTH, GIVEN]).collect();
     names.into_iter().map(Rc::from).collect()
+}
+
+/// The shared name of a ragged axis.
+pub(crate) fn axis_name(axes: &[Rc<str>], name: &str) -> Rc<str> {
+    axes.iter().find(|n| &***n == name).expect("all names are listed when the executor is made").clone()
+}
+
+/// Sets an axis, and those with START and END around it.
+pub(crate) fn set_axis(axes: &[Rc<str>], env: &mut Env, name: &str, axis: Axis) {
+    let arena = env.arena().clone();
+    for framed in axes.iter().filter(|n| n.len() > name.len() && unframed(n).0 == name) {
+        let lengths = (0..env.rows()).map(|row| axis.len(row) + unframed(framed).1);
+        let around = Axis { origin: arena.copy(&axis.origin), ..Axis::of_lengths(lengths, &arena) };
+        env.set_axis(framed.clone(), around);
+    }
+    env.set_axis(axis_name(axes, name), axis);
 }
 
 /// The results of a run, by name.
@@ -555,6 +567,15 @@ pub struct Outputs<T: Element> {
 }
 
 impl<T: Element> Outputs<T> {
+    /// Real results, by the place of their names; `None` for others.
+    pub(crate) fn new(names: Rc<[String]>, values: Vec<Option<Vec<T>>>, arena: &Arena) -> Self {
+        let val = |numbers: Option<Vec<T>>| match numbers {
+            Some(numbers) => Val::real(arena.copy(&numbers)),
+            None => Val::truth(arena.list([])),
+        };
+        Self { names, values: arena.list(values.into_iter().map(val)) }
+    }
+
     /// The numbers of a real result; `None` when the graph has no such result.
     pub fn real(&self, name: &str) -> Option<&[T]> {
         match self.values.get(self.names.iter().position(|n| n == name)?)? {

@@ -35,6 +35,16 @@ impl<T: Real> Keep<T> {
         Self { threshold: threshold as u32, factor: T::from_f64(factor) }
     }
 
+    /// Of 16 bits, the value below which a number goes.
+    pub fn threshold(self) -> u32 {
+        self.threshold
+    }
+
+    /// The factor of numbers that are kept.
+    pub fn factor(self) -> T {
+        self.factor
+    }
+
     /// Writes the factors of numbers `start..` of the row `key`. `start` is a multiple of 4.
     #[inline(never)]
     pub(super) fn factors(self, key: Key, start: usize, out: &mut [T]) {

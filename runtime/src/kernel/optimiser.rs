@@ -66,10 +66,10 @@ pub fn adamw<T: Real>(w: &mut [T], g: &[T], m: &mut [T], v: &mut [T], rule: &Upd
 }
 
 /// Updates between two steps of the slow weights.
-const LOOKAHEAD: u64 = 5;
+pub(crate) const LOOKAHEAD: u64 = 5;
 
 /// How far the slow weights go towards the fast ones.
-const FOLLOW: f64 = 0.8;
+pub(crate) const FOLLOW: f64 = 0.8;
 
 /// Update number `step` (from 1) of Ranger: rectified Adam (Liu et al. 2020, Algorithm 2), then lookahead (Zhang et al.
 /// 2019) every fifth update, with the slow weights `slow`, which begin at the first weights.
@@ -110,7 +110,7 @@ pub fn ranger<T: Real>([w, slow, m, v]: [&mut [T]; 4], g: &[T], rule: &UpdateRul
 }
 
 /// The factor of rectified Adam with the correction of the second moment; none while too few gradients were seen.
-fn rectification(beta2: f64, step: u64) -> Option<f64> {
+pub(crate) fn rectification(beta2: f64, step: u64) -> Option<f64> {
     let t = step as f64;
     let rest = 1.0 - beta2.powf(t);
     let most = 2.0 / (1.0 - beta2) - 1.0;

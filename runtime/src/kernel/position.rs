@@ -110,6 +110,13 @@ fn code(d: usize, channel: usize, position: usize) -> f64 {
     }
 }
 
+impl<T> Table<T> {
+    /// Its cosines and sines, one of each for every channel of every position.
+    pub fn numbers(&self) -> (&[T], &[T]) {
+        (&self.cosines, &self.sines)
+    }
+}
+
 /// Cosine and sine of pair `pair` at `position`, times the decay factor.
 fn entry(kind: PositionKind, e: usize, pair: usize, position: usize) -> (f64, f64) {
     let part = 2.0 * pair as f64 / e as f64;

@@ -593,6 +593,17 @@ const LOOPS: &[(&str, &str, &str, &str)] = &[
          }",
     ),
     (
+        "a fold whose first chunks are short, and of which a row of one element makes a chunk, too",
+        "",
+        ROW,
+        "%y = fold %a {arity: 3, last: strict, plan: row, short: first, single: fold, over: length, axis: node} : f32[batch, 4] (%n: f32[batch, node, 4]) {
+           %k = attention %n, %n, %n {heads: 2, mask: causal} : f32[batch, node, 4]
+           %l = linear %k, %w : f32[batch, node, 4]
+           %v = position %l {at: last} : f32[batch, 4]
+           yield %v
+         }",
+    ),
+    (
         "a fold of which the row alone is filled",
         "",
         ROW,
@@ -779,7 +790,7 @@ fn batches() -> (Batch, Batch) {
     (rows, each)
 }
 
-fn all() -> Vec<(&'static str, Graph, Batch, &'static str)> {
+pub(super) fn all() -> Vec<(&'static str, Graph, Batch, &'static str)> {
     let (rows, each) = batches();
     let mut out = vec![];
     for (name, ty, body) in OPS {

@@ -2,6 +2,7 @@
 
 mod causality;
 mod compositions;
+mod device;
 mod examined;
 mod folds;
 mod gradients;

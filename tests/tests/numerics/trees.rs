@@ -47,7 +47,7 @@ fn searched(around: &str, rows: &Batch, inference: Inference) -> (Arrays, Vec<f6
 
 fn parameter<'a>(weights: &'a Arrays, from: &str, to: &str) -> &'a [f64] {
     let found = weights.iter().find(|(name, _)| name.starts_with(from) && name.ends_with(to));
-    &found.unwrap_or_else(|| panic!("no `{from}` in {:?}", weights.keys())).1
+    found.unwrap_or_else(|| panic!("no `{from}` in {:?}", weights.keys())).1
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn the_trees_of_a_search_make_its_answer() {
             let total: f64 = one.beams.iter().map(|beam| beam.weight).sum();
             assert!((total - 1.0).abs() < 1e-12, "{total}");
             assert!(one.beams.windows(2).all(|two| two[0].weight >= two[1].weight));
-            let mut root = vec![0.0; WIDTH];
+            let mut root = [0.0; WIDTH];
             for beam in &one.beams {
                 let apart = (beam.score - one.beams[0].score).exp();
                 assert!((beam.weight / one.beams[0].weight - apart).abs() < 1e-9, "weights follow the scores");

@@ -64,7 +64,7 @@ impl<T: Element> Executor<T> {
 }
 
 /// The positions of the chunks of the rows that take part.
-fn chunk_axis(part: Part<'_>, widths: &[usize], whole: &Axis, env: &Env) -> Axis {
+pub(crate) fn chunk_axis(part: Part<'_>, widths: &[usize], whole: &Axis, env: &Env) -> Axis {
     let chunks = part.rows.iter().zip(part.starts);
     let lengths = chunks.clone().map(|(r, start)| widths[*r].min(whole.len(*r) - start));
     let origin = env.arena().list(chunks.map(|(r, start)| whole.origin[*r] + start));
@@ -75,7 +75,7 @@ fn chunk_axis(part: Part<'_>, widths: &[usize], whole: &Axis, env: &Env) -> Axis
 ///
 /// `cut: position` cuts each row by itself: into pieces of `size`, or into `count` pieces of equal width. `cut: balanced` is
 /// the papers' code: the padded width of the batch decides for all rows, and pieces are of equal width.
-fn chunk_widths(node: &Node, whole: &Axis, env: &Env) -> List<usize> {
+pub(crate) fn chunk_widths(node: &Node, whole: &Axis, env: &Env) -> List<usize> {
     let balanced = word(node, "cut") == "balanced";
     let width = |length: usize| match (int(node, "count"), int(node, "size")) {
         (Some(count), _) => length.div_ceil(count.max(1)),

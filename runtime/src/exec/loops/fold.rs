@@ -16,26 +16,31 @@ use crate::exec::{Executor, Fault, Inference};
 
 /// A fold while it runs.
 struct Fold<T: Element> {
-    cut: Cut,
-    /// The rows that are still going, by their indices among those that entered.
-    going: List<usize>,
-    /// For each of those: how many nodes are left.
-    left: List<usize>,
-    /// Their nodes.
+    levels: Levels,
+    /// The nodes of the rows that are still going.
     nodes: Val<T>,
-    /// Nodes that the longest row has left.
-    longest: usize,
     /// Numbers per node.
     width: usize,
 }
 
+/// Which rows of a fold have how many nodes left.
+pub(crate) struct Levels {
+    cut: Cut,
+    /// The rows that are still going, by their indices among those that entered.
+    pub(crate) going: List<usize>,
+    /// For each of those: how many nodes are left.
+    pub(crate) left: List<usize>,
+    /// Nodes that the longest row has left.
+    longest: usize,
+}
+
 /// The chunks of a level, row by row.
-struct Chunks {
+pub(crate) struct Chunks {
     /// The row of every chunk, by its index among those that entered.
-    rows: List<usize>,
+    pub(crate) rows: List<usize>,
     /// Where it starts among the nodes of its row.
-    starts: List<usize>,
-    lengths: List<usize>,
+    pub(crate) starts: List<usize>,
+    pub(crate) lengths: List<usize>,
 }
 
 impl<T: Element> Executor<T> {
@@ -52,19 +57,18 @@ impl<T: Element> Executor<T> {
         let mut tape = arena.list([]);
         let filled = node.attrs.get("filled").and_then(Attr::text).map(|name| self.axis_name(name));
         for level in 0.. {
-            // A row of one element may have to make a chunk first.
-            if level > 0 || !at.cut.single {
+            if at.levels.settles(level) {
                 self.settle(&mut at, &mut root);
             }
-            if at.going.is_empty() {
+            if at.levels.going.is_empty() {
                 break;
             }
-            let Chunks { rows, starts, lengths } = at.chunks();
+            let Chunks { rows, starts, lengths } = at.levels.chunks();
             let mut here = env.split(&rows);
             here.key = env.key.at(level);
             let origin = arena.copy(&starts);
             if let Some(filled) = &filled {
-                let lengths = lengths.iter().map(|length| at.cut.filled(*length, level as usize));
+                let lengths = lengths.iter().map(|length| at.levels.cut.filled(*length, level as usize));
                 here.set_axis(filled.clone(), Axis::of_lengths(lengths, &arena));
             }
             self.set_axis(&mut here, &axis, Axis { origin, ..Axis::of_lengths(lengths, &arena) });
@@ -86,7 +90,7 @@ impl<T: Element> Executor<T> {
             }
         }
         for sum in &mut sums {
-            sum.iter_mut().zip(&*counts).for_each(|(sum, count)| *sum *= share(*count));
+            sum.iter_mut().zip(&*counts).for_each(|(sum, count)| *sum *= chunk_share(*count));
         }
         let done = arena.list(std::iter::once(root).chain(sums).map(Val::real));
         self.finish(node, body, done, tape);
@@ -95,21 +99,9 @@ impl<T: Element> Executor<T> {
 
     /// All rows with all their nodes.
     fn start(&self, node: &Node, env: &Env) -> Fold<T> {
-        let over = word(node, "over");
-        let whole = env.axis(over);
-        let cut = Cut::of(node).expect("the verifier asks for an arity");
-        let flat = self.inference == Inference::Flat && word(node, "flat") == "true";
-        // The width of the padded batch is that of whole rows.
-        let padded = match unframed(over) {
-            (LENGTH, more) => env.width + more,
-            _ => 0,
-        };
         Fold {
-            cut: if flat { cut.flat() } else { cut },
-            going: self.arena.list(0..env.rows()),
-            left: self.arena.list((0..env.rows()).map(|row| whole.len(row))),
+            levels: Levels::new(node, env, self.inference),
             nodes: self.value(node.operands[0]),
-            longest: (0..env.rows()).map(|row| whole.len(row)).fold(padded, usize::max),
             width: env.bounds(self.ty(node.operands[0])).inner,
         }
     }
@@ -117,27 +109,26 @@ impl<T: Element> Executor<T> {
     /// Rows that are done leave: their vectors go to `root`, and the nodes of the others close up.
     fn settle(&self, at: &mut Fold<T>, root: &mut [T]) {
         let Val::Real(nodes) = &at.nodes else { return };
-        let done = |left: usize| if at.cut.by_batch { at.longest == 1 } else { left == 1 };
-        if !at.left.iter().any(|left| done(*left)) {
+        let levels = &mut at.levels;
+        if !levels.left.iter().any(|left| levels.done(*left)) {
             return;
         }
         let (arena, width) = (&self.arena, at.width);
-        let kept = at.left.iter().filter(|left| !done(**left)).sum::<usize>();
+        let kept = levels.left.iter().filter(|left| !levels.done(**left)).sum::<usize>();
         let mut rest = arena.take(kept * width);
         let (mut from, mut to) = (0, 0);
-        for (row, left) in at.going.iter().zip(&at.left) {
+        for (row, left) in levels.going.iter().zip(&levels.left) {
             let vectors = &nodes[from..from + left * width];
             from += left * width;
-            if done(*left) {
+            if levels.done(*left) {
                 root[row * width..(row + 1) * width].copy_from_slice(vectors);
             } else {
                 rest[to..to + vectors.len()].copy_from_slice(vectors);
                 to += vectors.len();
             }
         }
-        let staying = || at.going.iter().zip(&at.left).filter(|(_, left)| !done(**left));
-        let (going, left) = (arena.list(staying().map(|(row, _)| *row)), arena.list(staying().map(|(_, n)| *n)));
-        (at.going, at.left, at.nodes) = (going, left, Val::real(rest));
+        levels.leave();
+        at.nodes = Val::real(rest);
     }
 
     /// The backward run of a `fold`, level by level from the last to the first.
@@ -161,7 +152,7 @@ impl<T: Element> Executor<T> {
             let mut params = arena.list(root.iter().map(|root| above.below(root, &rows, width)));
             for mean in &means {
                 let Val::Real(mean) = mean else { continue };
-                let parts = rows.iter().map(|row| mean[*row] * share(counts[*row]));
+                let parts = rows.iter().map(|row| mean[*row] * chunk_share(counts[*row]));
                 params.push(Val::real(arena.list(parts)));
             }
             params.extend(saved);
@@ -188,7 +179,7 @@ impl<T: Element> Executor<T> {
 }
 
 /// The factor of a mean over `count` chunks; a row without chunks has the mean 0.
-fn share<T: Element>(count: usize) -> T {
+pub(crate) fn chunk_share<T: Element>(count: usize) -> T {
     T::from_f64(1.0 / count.max(1) as f64)
 }
 
@@ -201,9 +192,46 @@ fn chunk_counts<T: Element>(tape: &List<TapeStep<T>>, everyone: &[usize]) -> Lis
     counts
 }
 
-impl<T: Element> Fold<T> {
+impl Levels {
+    /// All rows of a batch that enter a fold, with all their nodes.
+    pub(crate) fn new(node: &Node, env: &Env, inference: Inference) -> Self {
+        let (over, arena) = (word(node, "over"), env.arena());
+        let whole = env.axis(over);
+        let cut = Cut::of(node).expect("the verifier asks for an arity");
+        let flat = inference == Inference::Flat && word(node, "flat") == "true";
+        // The width of the padded batch is that of whole rows.
+        let padded = match unframed(over) {
+            (LENGTH, more) => env.width + more,
+            _ => 0,
+        };
+        Self {
+            cut: if flat { cut.flat() } else { cut },
+            going: arena.list(0..env.rows()),
+            left: arena.list((0..env.rows()).map(|row| whole.len(row))),
+            longest: (0..env.rows()).map(|row| whole.len(row)).fold(padded, usize::max),
+        }
+    }
+
+    /// Whether a row with so many nodes left is done.
+    pub(crate) fn done(&self, left: usize) -> bool {
+        if self.cut.by_batch { self.longest == 1 } else { left == 1 }
+    }
+
+    /// Whether rows that are done leave before this level: one of one element may have to make a chunk first.
+    pub(crate) fn settles(&self, level: u64) -> bool {
+        level > 0 || !self.cut.single
+    }
+
+    /// Goes on with the rows that are not done.
+    pub(crate) fn leave(&mut self) {
+        let arena = self.going.allocator();
+        let staying = || self.going.iter().zip(&self.left).filter(|(_, left)| !self.done(**left));
+        let (going, left) = (arena.list(staying().map(|(row, _)| *row)), arena.list(staying().map(|(_, n)| *n)));
+        (self.going, self.left) = (going, left);
+    }
+
     /// Cuts the rows that are going; the vectors of the chunks are what is left then.
-    fn chunks(&mut self) -> Chunks {
+    pub(crate) fn chunks(&mut self) -> Chunks {
         let arena = self.going.allocator();
         let new = || arena.list([]);
         let mut out = Chunks { rows: new(), starts: new(), lengths: new() };

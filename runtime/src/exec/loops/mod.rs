@@ -2,10 +2,10 @@
 //! `search` and goes backwards in `unbeam`), and the backward run of each (`unwind`), and who watches them (`watch`, `grown`). Here is what they share.
 
 mod beam;
-mod chunks;
-mod fold;
+pub(crate) mod chunks;
+pub(crate) mod fold;
 mod grown;
-mod recur;
+pub(crate) mod recur;
 mod search;
 mod unbeam;
 mod unwind;
@@ -41,20 +41,20 @@ type Uncut<T> = List<(Value, Val<T>)>;
 
 /// Some rows of those that entered a loop, and where the chunk of each starts.
 #[derive(Clone, Copy)]
-struct Part<'a> {
-    rows: &'a [usize],
-    starts: &'a [usize],
+pub(crate) struct Part<'a> {
+    pub(crate) rows: &'a [usize],
+    pub(crate) starts: &'a [usize],
     /// All rows that entered take part.
-    all: bool,
+    pub(crate) all: bool,
 }
 
 /// An attribute that counts something.
-fn int(node: &Node, name: &str) -> Option<usize> {
+pub(crate) fn int(node: &Node, name: &str) -> Option<usize> {
     node.attrs.get(name).and_then(Attr::int).and_then(|v| usize::try_from(v).ok())
 }
 
 /// An attribute that names something.
-fn word<'a>(node: &'a Node, name: &str) -> &'a str {
+pub(crate) fn word<'a>(node: &'a Node, name: &str) -> &'a str {
     node.attrs.get(name).and_then(Attr::text).unwrap_or_default()
 }
 

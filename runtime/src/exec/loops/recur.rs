@@ -1,11 +1,12 @@
 //! The depth recurrence.
 
 use rtc_compiler::expr::{Env as Names, Value as Number, eval};
-use rtc_compiler::ir::graph::{Node, NodeId, RegionId};
+use rtc_compiler::ir::graph::{Graph, Node, NodeId, RegionId};
 use rtc_compiler::plan::Plan;
 
 use super::watch::{Watch, stepped};
 use super::{BodyResult, State, Uncut, int};
+use crate::exec::mask::Exprs;
 use crate::exec::rows::Env;
 use crate::exec::storage::{Buffer, Element, List, Shared};
 use crate::exec::value::{TapeStep, Val, places};
@@ -41,7 +42,7 @@ impl<T: Element> Executor<T> {
         let body = node.body.expect("the verifier gives every loop a body");
         let halts = plan.regions[body.index()].yields.len() > node.operands.len();
         let id = plan.graph.owner(body);
-        let bounds = self.step_bounds(id, node, env)?;
+        let bounds = step_bounds(&plan.graph, &self.exprs, id, node, env)?;
         let (first, values) = self.resumed(id).unwrap_or_else(|| (0, self.values(&node.operands)));
         let done = State { values: values.clone(), of: &node.operands };
         let (rows, here) = (arena.list(0..env.rows()), env.clone());
@@ -211,28 +212,6 @@ impl<T: Element> Executor<T> {
     fn others(&self, at: &Recurrence<'_, T>, keep: &[usize]) -> List<usize> {
         self.arena.list((0..at.rows.len()).filter(|n| keep.binary_search(n).is_err()))
     }
-
-    /// The bound of every row.
-    fn step_bounds(&self, id: Option<NodeId>, node: &Node, env: &Env) -> Result<List<usize>, Fault> {
-        let read = id.and_then(|id| self.exprs.get(&id)).map(|read| read.as_ref().map_err(|e| Fault::Batch(e.clone())));
-        let Some(expr) = read.transpose()?.and_then(|rule| rule.expr.as_ref()) else {
-            let bound = int(node, "bound").unwrap_or(0);
-            return Ok(self.arena.list(std::iter::repeat_n(bound, env.rows())));
-        };
-        let axis = node.operands.iter().find_map(|v| self.ty(*v).ragged());
-        let axis = axis.ok_or_else(|| Fault::Batch("a depth over the length needs a sequence".to_owned()))?;
-        let axis = env.axis(axis);
-        let mut bounds = self.arena.take(env.rows());
-        for (row, bound) in bounds.iter_mut().enumerate() {
-            let names = Names { length: axis.len(row) as i64, given: env.given(row), ..Names::default() };
-            *bound = match eval(expr, &names) {
-                Ok(Number::Int(n)) => usize::try_from(n).unwrap_or(0),
-                Ok(other) => return Err(Fault::Batch(format!("a depth must be a whole number, not {other:?}"))),
-                Err(e) => return Err(Fault::Batch(format!("the depth of a row has no value: {e}"))),
-            };
-        }
-        Ok(bounds)
-    }
 }
 
 /// The taped step of only the rows in `keep` (indices among those going), which accept it: the others take no part in its
@@ -249,4 +228,32 @@ fn accepted<T: Element>(plan: &Plan, at: &Recurrence<'_, T>, keep: &[usize], sav
         all.select(plan, at.body, &place).expect("at least one row accepts the step")
     };
     TapeStep { rows, ..cut }
+}
+
+/// The bound of every row.
+pub(crate) fn step_bounds(
+    graph: &Graph,
+    exprs: &Exprs,
+    id: Option<NodeId>,
+    node: &Node,
+    env: &Env,
+) -> Result<List<usize>, Fault> {
+    let read = id.and_then(|id| exprs.get(&id)).map(|read| read.as_ref().map_err(|e| Fault::Batch(e.clone())));
+    let Some(expr) = read.transpose()?.and_then(|rule| rule.expr.as_ref()) else {
+        let bound = int(node, "bound").unwrap_or(0);
+        return Ok(env.arena().list(std::iter::repeat_n(bound, env.rows())));
+    };
+    let axis = node.operands.iter().find_map(|v| graph.ty(*v).ragged());
+    let axis = axis.ok_or_else(|| Fault::Batch("a depth over the length needs a sequence".to_owned()))?;
+    let axis = env.axis(axis);
+    let mut bounds = env.arena().take(env.rows());
+    for (row, bound) in bounds.iter_mut().enumerate() {
+        let names = Names { length: axis.len(row) as i64, given: env.given(row), ..Names::default() };
+        *bound = match eval(expr, &names) {
+            Ok(Number::Int(n)) => usize::try_from(n).unwrap_or(0),
+            Ok(other) => return Err(Fault::Batch(format!("a depth must be a whole number, not {other:?}"))),
+            Err(e) => return Err(Fault::Batch(format!("the depth of a row has no value: {e}"))),
+        };
+    }
+    Ok(bounds)
 }

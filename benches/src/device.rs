@@ -1,0 +1,62 @@
+//! Where both programs compute: `--device` and `--precision`, as the programs understand them.
+
+use std::process::Command;
+
+use clap::{Args, ValueEnum};
+use rtc_runtime::cuda::Precision;
+
+/// The device of a bench.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    /// Where both programs compute
+    #[arg(long, value_enum, default_value_t = Kind::Cpu)]
+    pub(crate) device: Kind,
+    /// Precision of the products of `--device cuda`: `bf16` is autocast in PyTorch
+    #[arg(long, value_enum, default_value_t = Digits::F32)]
+    pub(crate) precision: Digits,
+}
+
+/// `--device`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// The processor
+    #[default]
+    Cpu,
+    /// A graphics card
+    Cuda,
+}
+
+/// `--precision`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Digits {
+    /// Single precision
+    #[default]
+    F32,
+    /// Operands are rounded to 10 bits behind the point
+    Tf32,
+    /// Operands are rounded to 7 bits behind the point
+    Bf16,
+}
+
+impl From<Digits> for Precision {
+    fn from(digits: Digits) -> Self {
+        match digits {
+            Digits::F32 => Self::F32,
+            Digits::Tf32 => Self::Tf32,
+            Digits::Bf16 => Self::Bf16,
+        }
+    }
+}
+
+impl Place {
+    /// Tells a program.
+    pub(crate) fn tell(self, command: &mut Command) {
+        let device = if self.device == Kind::Cuda { "cuda" } else { "cpu" };
+        command.args(["--device", device, "--precision", Precision::from(self.precision).name()]);
+    }
+
+    /// Relative difference of two losses up to which they are equal.
+    pub(crate) fn equal(self) -> f64 {
+        if self.precision == Digits::F32 { 1e-5 } else { 2e-2 }
+    }
+}

@@ -1,0 +1,90 @@
+//! `--device` and `--precision`: where a model computes.
+
+use std::rc::Rc;
+
+use clap::{Args, ValueEnum};
+use rtc_runtime::cuda::Precision;
+use rtc_runtime::cuda::device::Device;
+
+use crate::failure::Failure;
+
+/// Where a command computes.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct DeviceOptions {
+    /// Where to compute
+    #[arg(long, value_enum, default_value_t = DeviceArg::Cpu)]
+    device: DeviceArg,
+    /// How exact the matrix products of `--device cuda` are
+    #[arg(long, value_enum, default_value_t = PrecisionArg::F32)]
+    precision: PrecisionArg,
+}
+
+/// `--device`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum DeviceArg {
+    /// The processor
+    #[default]
+    Cpu,
+    /// A graphics card
+    Cuda,
+}
+
+/// `--precision`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum PrecisionArg {
+    /// Single precision
+    #[default]
+    F32,
+    /// Operands are rounded to 10 bits behind the point
+    Tf32,
+    /// Operands are rounded to 7 bits behind the point
+    Bf16,
+}
+
+impl From<PrecisionArg> for Precision {
+    fn from(arg: PrecisionArg) -> Self {
+        match arg {
+            PrecisionArg::F32 => Self::F32,
+            PrecisionArg::Tf32 => Self::Tf32,
+            PrecisionArg::Bf16 => Self::Bf16,
+        }
+    }
+}
+
+impl DeviceOptions {
+    /// The device; none for the processor.
+    pub(crate) fn open(self) -> Result<Option<Rc<dyn Device>>, Failure> {
+        match self.device {
+            DeviceArg::Cpu if self.precision != PrecisionArg::F32 => {
+                Err(Failure::Usage("`--precision` is for `--device cuda`: the processor computes in f32".to_owned()))
+            }
+            DeviceArg::Cpu => Ok(None),
+            DeviceArg::Cuda => cuda(self.precision.into()).map(Some).map_err(Failure::Usage),
+        }
+    }
+
+    /// Refuses a device for what the processor alone can do.
+    pub(crate) fn needs_processor(self, option: &str) -> Result<(), Failure> {
+        match self.device {
+            DeviceArg::Cpu => Ok(()),
+            DeviceArg::Cuda => {
+                Err(Failure::Usage(format!("`{option}` needs the processor: leave out `--device cuda`")))
+            }
+        }
+    }
+
+    /// What runs record of it.
+    pub(crate) fn record(self, device: &dyn Device) -> String {
+        format!("{}, {}", device.name(), Precision::from(self.precision).name())
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn cuda(precision: Precision) -> Result<Rc<dyn Device>, String> {
+    rtc_runtime::cuda::driver::Gpu::open(precision).map_err(|reason| format!("`--device cuda`: {reason}"))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn cuda(_: Precision) -> Result<Rc<dyn Device>, String> {
+    Err("this rtc was built without CUDA; build it with `--features cuda`".to_owned())
+}

@@ -1,0 +1,256 @@
+//! Chains: neighbouring steps of arithmetic on single numbers, and dropouts, become one kernel, which reads every operand once and
+//! writes only what somebody else reads. It also adds the bias of a linear map that it alone reads. Launches are the cost of
+//! small models, and such steps are most of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use rtc_compiler::ir::graph::{Graph, Node, Value};
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::Attr;
+use rtc_compiler::plan::group::{Group, units};
+use rtc_compiler::plan::{Plan, RegionPlan, Step};
+use sha2::{Digest, Sha256};
+
+use super::device::Generated;
+use super::way::{Way, literal, way};
+use crate::kernel::dropout::Keep;
+
+/// What runs next in a group.
+#[derive(Clone, Debug)]
+pub(super) enum Part {
+    /// One step by itself.
+    Single(usize),
+    /// A linear map without its bias, which the chain that reads the result adds.
+    Unbiased(usize),
+    /// Some steps in one kernel.
+    Chain(Chain),
+}
+
+/// Steps in one kernel.
+#[derive(Clone, Debug)]
+pub(super) struct Chain {
+    pub(super) inputs: Vec<Value>,
+    pub(super) outputs: Vec<Value>,
+    /// A value with as many numbers as the kernel has threads.
+    pub(super) like: Value,
+    /// The streams of its dropouts, in the order of the kernel's keys.
+    pub(super) streams: Vec<u64>,
+    pub(super) kernel: Generated,
+}
+
+/// The parts of every group of a region, by group.
+pub(super) fn parts(plan: &Plan, own: &RegionPlan) -> Vec<Vec<Part>> {
+    own.groups.iter().map(|group| cut(&plan.graph, &own.steps, group)).collect()
+}
+
+/// All kernels that a plan needs made.
+pub fn generated(plan: &Plan) -> BTreeSet<Generated> {
+    let regions = plan.regions.iter().flat_map(|own| parts(plan, own)).flatten();
+    let chains = regions.filter_map(|part| match part {
+        Part::Chain(chain) => Some(chain.kernel),
+        Part::Single(_) | Part::Unbiased(_) => None,
+    });
+    chains.collect()
+}
+
+fn cut(graph: &Graph, steps: &[Step], group: &Group) -> Vec<Part> {
+    let width = |n: usize| chained_width(graph, &steps[n]);
+    let mut ranges = vec![];
+    let mut next = group.steps.start;
+    while next < group.steps.end {
+        let end = match width(next) {
+            Some(own) => (next..group.steps.end).find(|n| width(*n) != Some(own)).unwrap_or(group.steps.end),
+            None => next + 1,
+        };
+        ranges.push(next..end);
+        next = end;
+    }
+    let chains: Vec<&Range<usize>> = ranges.iter().filter(|range| width(range.start).is_some()).collect();
+    let biases = deferred_biases(graph, steps, group, &chains);
+    let part = |range: &Range<usize>| match width(range.start) {
+        Some(_) => Part::Chain(Builder { graph, steps, group, biases: &biases }.chain(range.clone())),
+        None if biases.contains_key(&graph.node(steps[range.start].node).results[0]) => Part::Unbiased(range.start),
+        None => Part::Single(range.start),
+    };
+    ranges.iter().map(part).collect()
+}
+
+/// Channels of a step that can be part of a chain.
+fn chained_width(graph: &Graph, step: &Step) -> Option<usize> {
+    let node = graph.node(step.node);
+    let able = matches!(way(node.op), Way::Arithmetic(_)) || node.op == Op::Dropout;
+    able.then(|| units(graph.ty(node.results[0])).1)
+}
+
+/// The results of linear maps that one chain alone reads, with their biases: the chain adds those as it reads.
+fn deferred_biases(graph: &Graph, steps: &[Step], group: &Group, chains: &[&Range<usize>]) -> BTreeMap<Value, Value> {
+    let reads = |n: usize, v: Value| graph.node(steps[n].node).operands.contains(&v);
+    let biased = group.steps.clone().filter_map(|n| {
+        let node = graph.node(steps[n].node);
+        let result = node.results[0];
+        let bias = *node.operands.get(2).filter(|_| node.op == Op::Linear)?;
+        let inner = group.inner.iter().any(|inner| inner.value == result);
+        let mut readers = group.steps.clone().filter(|n| reads(*n, result)).peekable();
+        let first = *readers.peek()?;
+        let chain = chains.iter().find(|chain| chain.contains(&first))?;
+        // Per channel an affine map reads its factors; no result of a linear map is one.
+        (inner && readers.all(|n| chain.contains(&n))).then_some((result, bias))
+    });
+    biased.collect()
+}
+
+/// What a chain is made from.
+struct Builder<'a> {
+    graph: &'a Graph,
+    steps: &'a [Step],
+    group: &'a Group,
+    biases: &'a BTreeMap<Value, Value>,
+}
+
+/// The text of a kernel while it is written.
+#[derive(Default)]
+struct Text {
+    made: Vec<Value>,
+    inputs: Vec<Value>,
+    streams: Vec<u64>,
+    lines: String,
+}
+
+impl Text {
+    /// The name of an input.
+    fn input(&mut self, value: Value) -> usize {
+        self.inputs.iter().position(|v| *v == value).unwrap_or_else(|| {
+            self.inputs.push(value);
+            self.inputs.len() - 1
+        })
+    }
+}
+
+impl Builder<'_> {
+    fn chain(&self, own: Range<usize>) -> Chain {
+        let results = |n: usize| self.graph.node(self.steps[n].node).results.iter().copied();
+        let operands = |n: usize| self.graph.node(self.steps[n].node).operands.iter().copied();
+        let made: Vec<Value> = own.clone().flat_map(results).collect();
+        let read: BTreeSet<Value> = self.group.steps.clone().filter(|n| !own.contains(n)).flat_map(operands).collect();
+        let stays = |v: &Value| self.group.inner.iter().all(|inner| inner.value != *v) || read.contains(v);
+        let outputs: Vec<Value> = made.iter().copied().filter(stays).collect();
+        let like = made[0];
+        let width = units(self.graph.ty(like)).1;
+        let mut text = Text { made, ..Text::default() };
+        for n in own {
+            self.step(self.graph.node(self.steps[n].node), width, &mut text);
+        }
+        for (n, value) in outputs.iter().enumerate() {
+            let place = text.made.iter().position(|v| v == value).expect("outputs are made here");
+            text.lines += &format!("    y{n}[i] = t{place};\n");
+        }
+        let kernel = named(&text, outputs.len(), width);
+        Chain { inputs: text.inputs, outputs, like, streams: text.streams, kernel }
+    }
+
+    /// The lines of one step.
+    fn step(&self, node: &Node, width: usize, text: &mut Text) {
+        let mut operands: Vec<String> = vec![];
+        for (k, &value) in node.operands.iter().enumerate() {
+            let per_channel = node.op == Op::Affine && k > 0;
+            let operand = match text.made.iter().position(|v| *v == value) {
+                _ if per_channel => format!("x{}[i % {width}]", text.input(value)),
+                Some(place) => format!("t{place}"),
+                None => match self.biases.get(&value) {
+                    Some(bias) => {
+                        let (x, bias) = (text.input(value), text.input(*bias));
+                        format!("(x{x}[i] + x{bias}[i % {width}])")
+                    }
+                    None => format!("x{}[i]", text.input(value)),
+                },
+            };
+            operands.push(operand);
+        }
+        if node.op == Op::Affine && operands.len() == 2 {
+            operands.push("(real)0".to_owned());
+        }
+        let place = |value: &Value| text.made.iter().position(|v| v == value).expect("its results were listed first");
+        let Way::Arithmetic(results) = way(node.op) else {
+            let line = format!(
+                "    real t{} = {};\n",
+                place(&node.results[0]),
+                dropout(node, &operands[0], text.streams.len())
+            );
+            text.streams.push(stream(node));
+            text.lines += &line;
+            return;
+        };
+        let line = |(result, expression): (&Value, &&str)| {
+            format!("    real t{} = {};\n", place(result), filled(expression, &operands, &literal(node)))
+        };
+        let lines: String = node.results.iter().zip(results).map(line).collect();
+        text.lines += &lines;
+    }
+}
+
+fn stream(node: &Node) -> u64 {
+    node.attrs.get("stream").and_then(Attr::int).map_or(0, |n| n as u64)
+}
+
+/// Dropout number `n` of a chain.
+fn dropout(node: &Node, x: &str, n: usize) -> String {
+    let keep = Keep::<f64>::new(node.attrs.get("p").and_then(Attr::float).unwrap_or(0.0));
+    let tied = node.attrs.get("tied").and_then(Attr::text) == Some("true");
+    let (threshold, factor) = (keep.threshold(), keep.factor());
+    let at = if tied { "channel" } else { "place" };
+    format!("kept(key_at(k{n}, ids[unit.row]), {at}, {threshold}) ? {x} * (real){factor:?} : (real)0")
+}
+
+/// An expression with the operands in the place of `a`, `b`, `c`, `d`, and the number in that of `by`.
+fn filled(expression: &str, operands: &[String], by: &str) -> String {
+    let mut out = String::new();
+    let mut rest = expression;
+    while let Some(first) = rest.chars().next() {
+        let len = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+        if len == 0 {
+            out.push(first);
+            rest = &rest[first.len_utf8()..];
+            continue;
+        }
+        let (word, after) = rest.split_at(len);
+        match word {
+            "by" => out += by,
+            _ => {
+                let place = ["a", "b", "c", "d"].iter().position(|name| *name == word);
+                out += place.and_then(|n| operands.get(n)).map_or(word, String::as_str);
+            }
+        }
+        rest = after;
+    }
+    out
+}
+
+/// The kernel of a text, named after what it does.
+fn named(text: &Text, outputs: usize, width: usize) -> Generated {
+    let mut parameters: String = (0..text.inputs.len()).map(|n| format!("const real *x{n}, ")).collect();
+    parameters.extend((0..outputs).map(|n| format!("real *y{n}, ")));
+    let mut begin = String::new();
+    if !text.streams.is_empty() {
+        parameters += "const u64 *ids, const u32 *row_of, const u32 *offsets, int per, ";
+        parameters.extend((0..text.streams.len()).map(|n| format!("u64 k{n}, ")));
+        begin += &format!("    Unit unit = unit_of(i / {width}, row_of, offsets, per);\n");
+        begin += &format!("    u64 channel = i % {width}, place = unit.at * {width} + channel;\n");
+    }
+    let body = format!("({parameters}whole n) {{\n    EACH(i, n)\n{begin}{}}}\n", text.lines);
+    let hash: String = Sha256::digest(&body).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let name = format!("chain_{hash}");
+    Generated { source: format!("KERNEL({name}){body}"), name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operands_take_the_places_of_their_names() {
+        let operands = ["t1".to_owned(), "x0[i]".to_owned()];
+        assert_eq!(filled("sigmoid(a) * b + by", &operands, "(real)0.5"), "sigmoid(t1) * x0[i] + (real)0.5");
+        assert_eq!(filled("a < 0 ? (real)0 : a", &operands, ""), "t1 < 0 ? (real)0 : t1");
+    }
+}

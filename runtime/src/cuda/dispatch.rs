@@ -1,0 +1,478 @@
+//! From a node to a kernel of the device: the one exhaustive match over the op table.
+
+use std::ops::Deref;
+
+use rtc_compiler::ir::graph::Value;
+use rtc_compiler::ir::loops::Cut;
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::{Attr, Dim, Elem, Type};
+use rtc_compiler::plan::{Plan, Step};
+
+use super::device::Arg;
+use super::exec::Executor;
+use super::memory::{Array, address, flag, int, whole};
+use super::place::{Name, Place};
+use super::value::Val;
+use crate::exec::Fault;
+use crate::exec::call;
+use crate::exec::storage::Element;
+
+/// Numbers of one block of a sum.
+const SUM_NUMBERS: usize = 1 << 14;
+
+/// What a node needs while it runs.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'a> {
+    call: call::Call<'a>,
+    pub(super) place: &'a Place,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn new(plan: &'a Plan, step: &'a Step, place: &'a Place) -> Self {
+        let node = plan.graph.node(step.node);
+        Self { call: call::Call { plan, step, node, env: &place.env }, place }
+    }
+}
+
+impl<'a> Deref for Call<'a> {
+    type Target = call::Call<'a>;
+
+    fn deref(&self) -> &call::Call<'a> {
+        &self.call
+    }
+}
+
+impl<T: Element> Executor<T> {
+    /// Runs one step and puts its results into the table.
+    pub(super) fn execute(&mut self, plan: &Plan, step: &Step, place: &Place) -> Result<(), Fault> {
+        let c = Call::new(plan, step, place);
+        let node = c.node;
+        match node.op {
+            Op::Param | Op::Yield | Op::Save | Op::Return => {}
+            Op::Input => self.input(&c)?,
+            Op::Full => self.produce(&c, "fill", &[], &[]),
+            Op::True => {
+                let y = self.pool.take::<u8>(place.env.extent(c.ty(node.results[0])));
+                self.pool.each("fill_truth", y.len(), &[y.arg(), Arg::Int(1), whole(y.len())]);
+                self.set(node.results[0], Val::Truth(y));
+            }
+            Op::Squeeze | Op::Unsqueeze | Op::Detach => {
+                let same = self.value(c.operand(0));
+                self.set(node.results[0], same);
+            }
+
+            Op::Embed => {
+                let ids = self.index(c.operand(0)).array(&self.pool).arg();
+                let table = self.real(c.operand(1)).arg();
+                self.produce(&c, "embed", &[ids, table], &[int(c.last(1))]);
+            }
+            Op::EmbedGrad => self.embed_grad(&c),
+            Op::Frame => {
+                let axis = place.axis_of(c.ty(node.results[0]), &self.pool);
+                let y = self.fresh(&c, 0);
+                let [x, start, end] = [0, 1, 2].map(|n| self.real(c.operand(n)).arg());
+                let args =
+                    [x, start, end, y.arg(), axis.row_of.arg(), axis.offsets.arg(), int(c.last(0)), whole(y.len())];
+                self.pool.each("frame", y.len(), &args);
+                self.put(&c, 0, y);
+            }
+            Op::FrameGrad => self.frame_grad(&c),
+            Op::Expand => {
+                let x = self.real(c.operand(0));
+                self.produce(&c, "repeat", &[x.arg()], &[whole(x.len())]);
+            }
+            Op::Pair => {
+                let y = self.fresh(&c, 0);
+                let pairs = y.len() / (4 * c.last(0)).max(1);
+                let args = [self.real(c.operand(0)).arg(), y.arg(), int(c.last(0)), whole(pairs)];
+                self.pool.each("pair", pairs * c.last(0), &args);
+                self.put(&c, 0, y);
+            }
+            Op::PairGrad => {
+                let dx = self.fresh(&c, 0);
+                let pairs = dx.len() / (2 * c.last(1)).max(1);
+                let [dy, x] = [0, 1].map(|n| self.real(c.operand(n)).arg());
+                self.pool.each("pair_grad", pairs * c.last(1), &[x, dy, dx.arg(), int(c.last(1)), whole(pairs)]);
+                self.put(&c, 0, dx);
+            }
+
+            Op::Mean => self.pooled(&c, "pool", &[flag(true)]),
+            Op::Sum => self.pooled(&c, "pool", &[flag(false)]),
+            Op::Position => self.pooled_at(&c),
+            Op::Max => self.pooled(&c, "max_pool", &[]),
+            Op::CumulativeMean => self.along(&c, "running_mean"),
+            Op::CumulativeMeanGrad => self.along(&c, "running_mean_grad"),
+            Op::Spread => self.spread(&c, false),
+            Op::MeanGrad => self.spread(&c, true),
+            Op::PositionGrad => self.position_grad(&c),
+            Op::MaxGrad => self.max_grad(&c),
+
+            Op::Select => self.select(&c),
+            Op::Keep => {
+                let (row_of, width) = self.groups(&c, 0, c.ty(c.operand(1)));
+                let when = flag(c.word("when") == "true");
+                let (x, condition) = (self.real(c.operand(0)).arg(), self.truth(c.operand(1)).arg());
+                self.produce(&c, "keep", &[x, condition, when], &[row_of, width]);
+            }
+            Op::MulUnit => {
+                let (row_of, width) = self.groups(&c, 0, c.ty(c.operand(1)));
+                let [x, s] = [0, 1].map(|n| self.real(c.operand(n)).arg());
+                self.produce(&c, "mul_unit", &[x, s], &[row_of, width]);
+            }
+            Op::AddScaled => {
+                let (row_of, width) = self.groups(&c, 0, c.ty(c.operand(2)));
+                let operands = [0, 1, 2].map(|n| self.real(c.operand(n)).arg());
+                self.produce(&c, "add_scaled", &operands, &[row_of, width]);
+            }
+            Op::DotUnit => self.dot_unit(&c),
+
+            Op::Attention => self.attention(&c)?,
+            Op::AttentionGrad => self.attention_grad(&c)?,
+            Op::OffsetAttention => self.offset_attention(&c),
+            Op::OffsetAttentionGrad => self.offset_attention_grad(&c),
+            Op::S4d | Op::Ema => self.scan(&c),
+            Op::S4dGrad | Op::EmaGrad => self.scan_grad(&c),
+
+            Op::HaltTest => self.halt_test(&c),
+            Op::And => {
+                let [a, b] = [0, 1].map(|n| self.truth(c.operand(n)));
+                let y = self.pool.take::<u8>(a.len());
+                self.pool.each("both", y.len(), &[a.arg(), b.arg(), y.arg(), whole(y.len())]);
+                self.set(node.results[0], Val::Truth(y));
+            }
+            Op::Any => {
+                let units = place.units(c.ty(c.operand(0)).dims(), &self.pool);
+                let offsets = address(units.axis.as_ref().map(|axis| &axis.offsets));
+                let x = self.truth(c.operand(0)).arg();
+                self.per_row(&c, "any", &[x], &[offsets, int(units.per)]);
+            }
+            Op::Several => {
+                let axis = place.axis_of(c.ty(c.operand(0)), &self.pool);
+                self.per_row(&c, "several", &[], &[axis.offsets.arg()]);
+            }
+
+            Op::CrossEntropy | Op::BinaryCrossEntropy => self.loss(&c),
+            Op::CrossEntropyGrad | Op::BinaryCrossEntropyGrad => self.loss_grad(&c),
+            Op::Average => {
+                let x = self.real(c.operand(0));
+                let sum = self.sum(&x, false);
+                let count = self.pool.upload(&[x.len() as f64]);
+                self.ratio(&c, &sum, &count);
+            }
+            Op::AverageGrad => {
+                let dy = self.real(c.operand(0)).arg();
+                self.produce(&c, "average_grad", &[dy], &[]);
+            }
+
+            Op::Recur => self.recur(node, place)?,
+            Op::Chunks => self.chunks(node, place)?,
+            Op::Fold => self.fold(node, place)?,
+            Op::Unwind if Cut::of(node).is_some() => self.unfold(step, node, place)?,
+            Op::Unwind => self.unwind(step, node, place)?,
+
+            Op::LinearGradWeight => self.weight_grad(&c),
+            Op::SumBatch => {
+                let (x, (y, add)) = (self.real(c.operand(0)), self.target(&c, 0));
+                self.sum_rows(&x, &y, x.len() / y.len().max(1), y.len(), add);
+            }
+            Op::Accumulate => {
+                let name = c.word("param");
+                if let Some(n) = plan.parameters.iter().position(|p| p.name == name) {
+                    self.pool.add(&self.real(c.operand(0)), &self.gradient(n));
+                }
+            }
+
+            Op::Linear | Op::LayerNorm | Op::Affine | Op::Gelu | Op::Relu | Op::Sigmoid | Op::Add | Op::Mul => {
+                in_group()
+            }
+            Op::Sub | Op::Div | Op::Scale | Op::Offset | Op::Lerp | Op::Gate | Op::Dropout | Op::Rotate => in_group(),
+            Op::Concat | Op::Slice | Op::Pad | Op::LinearGradInput | Op::ColumnSum | Op::LayerNormGrad => in_group(),
+            Op::GeluGrad | Op::ReluGrad | Op::SigmoidGrad | Op::LerpGrad | Op::GateGrad => in_group(),
+
+            Op::GeluTanh | Op::GeluTanhGrad | Op::AddPosition | Op::AddPositionGrad | Op::Fill | Op::FillGrad => {
+                refused()
+            }
+            Op::Repeat | Op::Pick | Op::Put | Op::Allot | Op::AllotGrad | Op::Unfinished | Op::Beam => refused(),
+            Op::Neighbours | Op::NeighboursGrad | Op::Vanishing | Op::VanishingGrad | Op::Part => refused(),
+        }
+        Ok(())
+    }
+
+    /// A new array for the n-th result.
+    pub(super) fn fresh(&self, c: &Call<'_>, n: usize) -> Array {
+        self.pool.take::<T>(c.env.extent(c.ty(c.node.results[n])))
+    }
+
+    pub(super) fn put(&mut self, c: &Call<'_>, n: usize, array: Array) {
+        self.set(c.node.results[n], Val::Real(array));
+    }
+
+    /// Where the n-th result goes, and whether it is added to what is there: the gradient of a parameter, or an array of its own.
+    pub(super) fn target(&mut self, c: &Call<'_>, n: usize) -> (Array, bool) {
+        match c.step.into[n] {
+            Some(parameter) => (self.gradient(parameter), true),
+            None => {
+                let out = self.fresh(c, n);
+                self.put(c, n, out.clone());
+                (out, false)
+            }
+        }
+    }
+
+    /// A kernel with a thread per number of its one result: operands, the result, sizes, the count.
+    pub(super) fn produce(&mut self, c: &Call<'_>, kernel: &str, operands: &[Arg], sizes: &[Arg]) {
+        let y = self.fresh(c, 0);
+        let value = [Arg::Real(c.float("value"))];
+        let sizes = if kernel == "fill" { &value } else { sizes };
+        let args = [operands, &[y.arg()], sizes, &[whole(y.len())]].concat();
+        self.pool.each(kernel, y.len(), &args);
+        self.put(c, 0, y);
+    }
+
+    /// A kernel with a thread per row and a truth value as its result.
+    fn per_row(&mut self, c: &Call<'_>, kernel: &str, operands: &[Arg], sizes: &[Arg]) {
+        let y = self.pool.take::<u8>(c.env.rows());
+        let args = [operands, &[y.arg()], sizes, &[whole(y.len())]].concat();
+        self.pool.each(kernel, y.len(), &args);
+        self.set(c.node.results[0], Val::Truth(y));
+    }
+
+    /// From rows of positions to one vector per row.
+    fn pooled(&mut self, c: &Call<'_>, kernel: &str, more: &[Arg]) {
+        let (axis, d) = (c.place.axis_of(c.ty(c.operand(0)), &self.pool), channels(c, c.operand(0)));
+        let x = self.real(c.operand(0)).arg();
+        self.produce(c, kernel, &[x], &[&[axis.offsets.arg(), int(d)], more].concat());
+    }
+
+    fn pooled_at(&mut self, c: &Call<'_>) {
+        let (axis, d) = (c.place.axis_of(c.ty(c.operand(0)), &self.pool), channels(c, c.operand(0)));
+        let x = self.real(c.operand(0)).arg();
+        let last = flag(c.word("at") != "first");
+        self.produce(c, "position", &[x], &[axis.offsets.arg(), last, int(d)]);
+    }
+
+    /// Along the positions of every row, a thread per row and channel.
+    fn along(&mut self, c: &Call<'_>, kernel: &str) {
+        let (axis, d) = (c.place.axis_of(c.ty(c.operand(0)), &self.pool), channels(c, c.operand(0)));
+        let y = self.fresh(c, 0);
+        let count = c.env.rows() * d;
+        let args = [self.real(c.operand(0)).arg(), y.arg(), axis.offsets.arg(), int(d), whole(count)];
+        self.pool.each(kernel, count, &args);
+        self.put(c, 0, y);
+    }
+
+    fn spread(&mut self, c: &Call<'_>, mean: bool) {
+        let axis = c.place.axis_of(c.ty(c.operand(1)), &self.pool);
+        let d = if c.ty(c.operand(0)).dims().len() > 1 { c.last(0) } else { 1 };
+        let x = self.real(c.operand(0)).arg();
+        self.produce(c, "spread", &[x], &[axis.row_of.arg(), axis.offsets.arg(), int(d), flag(mean)]);
+    }
+
+    fn position_grad(&mut self, c: &Call<'_>) {
+        let (axis, d) = (c.place.axis_of(c.ty(c.operand(1)), &self.pool), channels(c, c.operand(1)));
+        let dy = self.real(c.operand(0)).arg();
+        let last = flag(c.word("at") != "first");
+        self.produce(c, "position_grad", &[dy], &[axis.row_of.arg(), axis.offsets.arg(), last, int(d)]);
+    }
+
+    fn max_grad(&mut self, c: &Call<'_>) {
+        let (axis, d) = (c.place.axis_of(c.ty(c.operand(1)), &self.pool), channels(c, c.operand(1)));
+        let (dx, count) = (self.fresh(c, 0), c.env.rows() * d);
+        let [dy, x] = [0, 1].map(|n| self.real(c.operand(n)).arg());
+        self.pool.each("max_pool_grad", count, &[x, dy, dx.arg(), axis.offsets.arg(), int(d), whole(count)]);
+        self.put(c, 0, dx);
+    }
+
+    /// How the numbers of operand `x` belong to units: `row_of, width`.
+    fn groups(&self, c: &Call<'_>, x: usize, units: &Type) -> (Arg, Arg) {
+        let (dims, unit) = (c.ty(c.operand(x)).dims(), units.dims());
+        let width = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).product::<usize>();
+        match dims.get(unit.len()) {
+            Some(Dim::Sym(axis)) if unit.len() == 1 => {
+                let axis = c.place.axis(&Name::Ragged(axis.as_str().into()), &self.pool);
+                (axis.row_of.arg(), whole(width(&dims[unit.len() + 1..])))
+            }
+            _ => (Arg::Address(0), whole(width(&dims[unit.len()..]))),
+        }
+    }
+
+    fn select(&mut self, c: &Call<'_>) {
+        let condition = self.truth(c.operand(0)).arg();
+        if c.ty(c.operand(1)).elem() == Some(Elem::Real) {
+            let (row_of, width) = self.groups(c, 1, c.ty(c.operand(0)));
+            let [a, b] = [1, 2].map(|n| self.real(c.operand(n)).arg());
+            return self.produce(c, "select", &[condition, a, b], &[row_of, width]);
+        }
+        let [a, b] = [1, 2].map(|n| self.truth(c.operand(n)));
+        let y = self.pool.take::<u8>(a.len());
+        self.pool.each("select_truth", y.len(), &[condition, a.arg(), b.arg(), y.arg(), whole(y.len())]);
+        self.set(c.node.results[0], Val::Truth(y));
+    }
+
+    fn dot_unit(&mut self, c: &Call<'_>) {
+        let y = self.fresh(c, 0);
+        let (dims, unit) = (c.ty(c.operand(0)).dims(), c.ty(c.node.results[0]).dims());
+        let width = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).product::<usize>();
+        let (offsets, width) = match dims.get(unit.len()) {
+            Some(Dim::Sym(axis)) if unit.len() == 1 => {
+                let axis = c.place.axis(&Name::Ragged(axis.as_str().into()), &self.pool);
+                (axis.offsets.arg(), width(&dims[unit.len() + 1..]))
+            }
+            _ => (Arg::Address(0), width(&dims[unit.len()..])),
+        };
+        let [a, b] = [0, 1].map(|n| self.real(c.operand(n)).arg());
+        self.pool.each_warp("dot_unit", y.len(), &[a, b, y.arg(), offsets, whole(width), whole(y.len())]);
+        self.put(c, 0, y);
+    }
+
+    fn input(&mut self, c: &Call<'_>) -> Result<(), Fault> {
+        let name = c.word("name");
+        let val = self.inputs.iter().find(|(n, _)| *n == name).map(|(_, val)| val.clone());
+        let val = val.ok_or_else(|| Fault::Batch(format!("the batch has no `{name}`")))?;
+        let len = match &val {
+            Val::Real(x) => x.len(),
+            Val::Index(ids) => ids.host.len(),
+            Val::Truth(_) | Val::Tape(_) => 0,
+        };
+        let expected = c.env.extent(c.ty(c.node.results[0]));
+        if len != expected {
+            return Err(Fault::Batch(format!("the batch has {len} `{name}`, the model takes {expected}")));
+        }
+        self.set(c.node.results[0], val);
+        Ok(())
+    }
+
+    fn embed_grad(&mut self, c: &Call<'_>) {
+        let (table, add) = self.target(c, 0);
+        if !add {
+            self.pool.device().clear(table.at(), table.len() * size_of::<T>());
+        }
+        let ids = self.index(c.operand(0));
+        let sorted = ids.sorted(&self.pool);
+        let threads = self.pool.device().threads();
+        let args = [
+            sorted.order.arg(),
+            sorted.ids.arg(),
+            sorted.ends.arg(),
+            self.real(c.operand(1)).arg(),
+            table.arg(),
+            int(c.last(1)),
+        ];
+        self.pool.start("embed_grad", [sorted.ids.len() as u32, 1, 1], threads, &args);
+    }
+
+    fn frame_grad(&mut self, c: &Call<'_>) {
+        let (inner, framed) = (c.ty(c.operand(1)), c.ty(c.operand(0)));
+        let (inner, framed) = (c.place.axis_of(inner, &self.pool), c.place.axis_of(framed, &self.pool));
+        let (dy, d) = (self.real(c.operand(0)), c.last(0));
+        let dx = self.fresh(c, 0);
+        self.pool.each("frame_grad", dx.len(), &[dy.arg(), dx.arg(), inner.row_of.arg(), int(d), whole(dx.len())]);
+        match c.step.into[0] {
+            Some(parameter) => self.pool.add(&dx, &self.gradient(parameter)),
+            None => self.put(c, 0, dx),
+        }
+        for n in [1, 2] {
+            let (y, add) = self.target(c, n);
+            let (last, rows) = (flag(n == 2), int(c.env.rows()));
+            self.pool.each("frame_ends", d, &[dy.arg(), y.arg(), framed.offsets.arg(), last, int(d), rows, flag(add)]);
+        }
+    }
+
+    fn halt_test(&mut self, c: &Call<'_>) {
+        let t = self.real(c.operand(0));
+        let units = c.place.units(c.ty(c.operand(0)).dims(), &self.pool);
+        let cap = c.node.attrs.get("cap").and_then(Attr::text);
+        let cap = cap.map(|axis| c.place.axis(&Name::Ragged(axis.into()), &self.pool));
+        let step = self.index(c.operand(1)).host[0] as usize;
+        let go = self.pool.take::<u8>(t.len());
+        let [row_of, _, per] = units.args();
+        let cap = address(cap.as_ref().map(|axis| &axis.offsets));
+        let threshold = Arg::Real(c.float("threshold"));
+        self.pool.each(
+            "halt_test",
+            go.len(),
+            &[t.arg(), go.arg(), row_of, per, cap, whole(step), threshold, whole(go.len())],
+        );
+        self.set(c.node.results[0], Val::Truth(go));
+    }
+
+    /// The sum of some numbers, or of their squares, in double precision.
+    pub(super) fn sum(&self, x: &Array, squares: bool) -> Array {
+        let count = x.len().div_ceil(SUM_NUMBERS).max(1);
+        let sums = self.pool.take::<f64>(count);
+        let threads = self.pool.device().threads();
+        let args = [x.arg(), sums.arg(), flag(squares), whole(x.len()), whole(SUM_NUMBERS)];
+        self.pool.start("sum_blocks", [count as u32, 1, 1], threads, &args);
+        self.sum_doubles(&sums)
+    }
+
+    fn sum_doubles(&self, x: &Array) -> Array {
+        let y = self.pool.take::<f64>(1);
+        self.pool.start("sum_doubles", [1, 1, 1], self.pool.device().threads(), &[x.arg(), y.arg(), whole(x.len())]);
+        y
+    }
+
+    fn ratio(&mut self, c: &Call<'_>, sum: &Array, total: &Array) {
+        let y = self.fresh(c, 0);
+        self.pool.start("ratio", [1, 1, 1], 1, &[sum.arg(), total.arg(), y.arg()]);
+        self.put(c, 0, y);
+    }
+
+    /// The sum of the weights of some items.
+    fn total(&self, weights: Option<&Array>, items: usize) -> Array {
+        weights.map_or_else(|| self.pool.upload(&[items as f64]), |weights| self.sum(weights, false))
+    }
+
+    fn loss(&mut self, c: &Call<'_>) {
+        let (logits, labels) = (self.real(c.operand(0)), self.index(c.operand(1)));
+        let weights = c.node.operands.get(2).map(|w| self.real(*w));
+        let items = labels.host.len();
+        let losses = self.pool.take::<f64>(items);
+        let labels = labels.array(&self.pool).arg();
+        let mut args = vec![logits.arg(), labels, address(weights.as_ref()), losses.arg()];
+        let binary = c.node.op == Op::BinaryCrossEntropy;
+        args.extend((!binary).then(|| int(logits.len() / items.max(1))));
+        args.push(whole(items));
+        self.pool.each(if binary { "binary_cross_entropy" } else { "cross_entropy" }, items, &args);
+        let (sum, total) = (self.sum_doubles(&losses), self.total(weights.as_ref(), items));
+        self.ratio(c, &sum, &total);
+    }
+
+    fn loss_grad(&mut self, c: &Call<'_>) {
+        let (upstream, logits, labels) = (self.real(c.operand(0)), self.real(c.operand(1)), self.index(c.operand(2)));
+        let weights = c.node.operands.get(3).map(|w| self.real(*w));
+        let items = labels.host.len();
+        let (total, d) = (self.total(weights.as_ref(), items), self.fresh(c, 0));
+        let labels = labels.array(&self.pool).arg();
+        let mut args = vec![upstream.arg(), logits.arg(), labels, address(weights.as_ref()), total.arg(), d.arg()];
+        let binary = c.node.op == Op::BinaryCrossEntropyGrad;
+        args.extend((!binary).then(|| int(logits.len() / items.max(1))));
+        args.push(whole(items));
+        self.pool.each(if binary { "binary_cross_entropy_grad" } else { "cross_entropy_grad" }, items, &args);
+        self.put(c, 0, d);
+    }
+
+    fn weight_grad(&mut self, c: &Call<'_>) {
+        use super::device::{Matrix, Product};
+        let (dy, x) = (self.real(c.operand(0)), self.real(c.operand(1)));
+        let (n, k) = (c.last(0), c.last(1));
+        let (y, add) = self.target(c, 0);
+        let a = Matrix { at: dy.at(), rows: 1, columns: n };
+        let b = Matrix { at: x.at(), rows: k, columns: 1 };
+        self.multiply(Product { a, b, y: y.at(), m: n, n: k, k: dy.len() / n.max(1), add });
+    }
+}
+
+/// Channels of a value with positions; 1 where it has one number for each.
+fn channels(c: &Call<'_>, value: Value) -> usize {
+    let dims = c.ty(value).dims();
+    if dims.len() > 2 { dims.last().and_then(Dim::fixed).unwrap_or(1) } else { 1 }
+}
+
+fn in_group() {
+    unreachable!("steps that work unit by unit are in groups")
+}
+
+fn refused() {
+    unreachable!("a plan is checked before it runs on a device")
+}

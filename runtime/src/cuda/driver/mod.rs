@@ -1,0 +1,286 @@
+//! A GPU through NVIDIA's driver: memory, launches, and the matrix products of cuBLAS.
+//!
+//! The three libraries (driver, NVRTC, cuBLAS) are opened when a device is asked for, so the program starts without them. All
+//! work goes through one stream, in order.
+
+mod blas;
+pub mod compile;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ffi::{CString, c_void};
+use std::fmt;
+use std::rc::Rc;
+
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys;
+
+use super::device::{Arg, Device, Generated, Product, Shape};
+use super::{KERNELS, Precision};
+use blas::Blas;
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+
+/// Bytes of the ring through which small copies to the device go.
+const RING: usize = 16 << 20;
+
+/// A GPU.
+pub struct Gpu {
+    name: String,
+    capability: compile::Capability,
+    stream: sys::CUstream,
+    blas: Blas,
+    functions: RefCell<BTreeMap<String, sys::CUfunction>>,
+    /// Memory of the host that the device reads from while the host goes on.
+    ring: *mut u8,
+    /// Where the free part of the ring begins.
+    next: Cell<usize>,
+    failure: RefCell<Option<String>>,
+}
+
+impl Gpu {
+    /// The first GPU of this machine.
+    ///
+    /// # Errors
+    /// One sentence that says what is missing.
+    pub fn open(precision: Precision) -> Result<Rc<dyn Device>, String> {
+        // SAFETY: opening the library runs nothing but its own start. Without it, every call would panic.
+        if !unsafe { sys::is_culib_present() } {
+            return Err("there is no NVIDIA driver on this machine (libcuda.so.1)".to_owned());
+        }
+        let nothing = |error: DriverError| format!("the NVIDIA driver gives no device: {}", told(error));
+        result::init().map_err(nothing)?;
+        if result::device::get_count().map_err(nothing)? == 0 {
+            return Err("the NVIDIA driver knows no device; CUDA_VISIBLE_DEVICES may hide it".to_owned());
+        }
+        if !compile::is_there() {
+            return Err(missing("NVRTC", "libnvrtc.so.13"));
+        }
+        if !blas::is_there() {
+            return Err(missing("cuBLAS", "libcublas.so.13"));
+        }
+        let device = result::device::get(0).map_err(nothing)?;
+        // SAFETY: the device is there; the context stays for as long as the process.
+        unsafe {
+            let context = result::primary_ctx::retain(device).map_err(nothing)?;
+            result::ctx::set_current(context).map_err(nothing)?;
+            let attribute = |which| result::device::get_attribute(device, which).map_err(nothing);
+            let major = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+            let minor = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+            let stream = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(nothing)?;
+            let gpu = Self {
+                name: result::device::get_name(device).map_err(nothing)?,
+                capability: 10 * major + minor,
+                stream,
+                blas: Blas::new(stream, precision)?,
+                functions: RefCell::default(),
+                ring: result::malloc_host(RING, 0).map_err(nothing)?.cast(),
+                next: Cell::new(0),
+                failure: RefCell::default(),
+            };
+            gpu.load(KERNELS)?;
+            Ok(Rc::new(gpu))
+        }
+    }
+
+    /// Compiles a text of kernels, and finds them in it.
+    fn load(&self, source: &str) -> Result<(), String> {
+        let code = compile::compile(source, self.capability)?;
+        let failed = |error: DriverError| format!("the kernels can't be loaded: {}", told(error));
+        // SAFETY: the code is whole, with an end mark where it is text; modules stay loaded.
+        unsafe {
+            let module = result::module::load_data(code.as_ptr().cast()).map_err(failed)?;
+            for line in source.lines() {
+                let Some((word, rest)) = line.split_once('(') else { continue };
+                let Some((name, _)) = rest.split_once(')').filter(|_| ["KERNEL", "TEAM"].contains(&word)) else {
+                    continue;
+                };
+                let symbol = CString::new(format!("rtc_{name}")).map_err(|error| error.to_string())?;
+                let function = result::module::get_function(module, symbol).map_err(failed)?;
+                self.functions.borrow_mut().insert(name.to_owned(), function);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the first failure; tells whether there was none so far.
+    fn note(&self, what: &str, outcome: Result<(), DriverError>) {
+        if let Err(error) = outcome {
+            self.fail(format!("{} failed ({what}): {}", self.name, told(error)));
+        }
+    }
+
+    fn fail(&self, message: String) {
+        self.failure.borrow_mut().get_or_insert(message);
+    }
+
+    fn failed(&self) -> bool {
+        self.failure.borrow().is_some()
+    }
+
+    fn synchronize(&self) {
+        // SAFETY: the stream lives as long as this.
+        self.note("waiting", unsafe { result::stream::synchronize(self.stream) });
+    }
+}
+
+/// What the driver says about an error, in its words and by its name.
+fn told(error: DriverError) -> String {
+    let text = |found: Result<&std::ffi::CStr, DriverError>| found.map(|text| text.to_string_lossy().into_owned());
+    match (text(error.error_string()), text(error.error_name())) {
+        (Ok(words), Ok(name)) => format!("{words} ({name})"),
+        _ => format!("error {}", error.0 as u32),
+    }
+}
+
+fn missing(what: &str, file: &str) -> String {
+    format!("there is no {what} library ({file}): name its folder in LD_LIBRARY_PATH, see docs/cuda.md")
+}
+
+impl Device for Gpu {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn threads(&self) -> u32 {
+        THREADS
+    }
+
+    fn prepare(&self, kernels: &[Generated]) {
+        let known = |kernel: &&Generated| !self.functions.borrow().contains_key(&kernel.name);
+        let new: String = kernels.iter().filter(known).map(|kernel| kernel.source.as_str()).collect();
+        if new.is_empty() || self.failed() {
+            return;
+        }
+        if let Err(message) = self.load(&format!("{}{new}", super::BASE)) {
+            self.fail(message);
+        }
+    }
+
+    fn allocate(&self, bytes: usize) -> u64 {
+        if self.failed() {
+            return 0;
+        }
+        // SAFETY: a plain request.
+        unsafe { result::malloc_sync(bytes) }.unwrap_or_else(|error| {
+            let (free, total) = result::mem_get_info().unwrap_or_default();
+            let mib = |bytes: usize| bytes >> 20;
+            self.fail(format!(
+                "{} has no room for {} MiB more ({} of {} MiB are free): take smaller batches, or `--memory`: {}",
+                self.name,
+                mib(bytes),
+                mib(free),
+                mib(total),
+                told(error)
+            ));
+            0
+        })
+    }
+
+    fn release(&self, at: u64, _: usize) {
+        if at != 0 {
+            // SAFETY: the pool gives back what it took, once.
+            self.note("giving memory back", unsafe { result::free_sync(at) });
+        }
+    }
+
+    fn upload(&self, to: u64, from: &[u8]) {
+        if self.failed() || from.is_empty() {
+            return;
+        }
+        if from.len() > RING {
+            // SAFETY: the target is as long; the bytes live until the stream has read them.
+            self.note("a copy", unsafe { result::memcpy_htod_async(to, from, self.stream) });
+            return self.synchronize();
+        }
+        let mut at = self.next.get();
+        if at + from.len() > RING {
+            self.synchronize();
+            at = 0;
+        }
+        self.next.set((at + from.len()).next_multiple_of(256).min(RING));
+        // SAFETY: this part of the ring is read by no copy that has not ended, and the target is as long.
+        unsafe {
+            let staged = std::slice::from_raw_parts_mut(self.ring.add(at), from.len());
+            staged.copy_from_slice(from);
+            self.note("a copy", result::memcpy_htod_async(to, staged, self.stream));
+        }
+    }
+
+    fn download(&self, from: u64, to: &mut [u8]) {
+        if self.failed() {
+            return to.fill(0);
+        }
+        // SAFETY: the source is as long; the bytes are looked at after the stream has written them.
+        self.note("a copy", unsafe { result::memcpy_dtoh_async(to, from, self.stream) });
+        self.synchronize();
+    }
+
+    fn copy(&self, from: u64, to: u64, bytes: usize) {
+        if !self.failed() && bytes > 0 {
+            // SAFETY: both are as long.
+            self.note("a copy", unsafe { result::memcpy_dtod_async(to, from, bytes, self.stream) });
+        }
+    }
+
+    fn clear(&self, at: u64, bytes: usize) {
+        if !self.failed() && bytes > 0 {
+            // SAFETY: it is as long.
+            self.note("clearing", unsafe { result::memset_d8_async(at, 0, bytes, self.stream) });
+        }
+    }
+
+    fn launch(&self, kernel: &str, shape: Shape, args: &[Arg]) {
+        if self.failed() {
+            return;
+        }
+        let Some(function) = self.functions.borrow().get(kernel).copied() else {
+            return self.fail(format!("there is no kernel `{kernel}`"));
+        };
+        let value = |arg: &Arg| match arg {
+            Arg::Address(at) => *at,
+            Arg::Whole(n) => *n as u64,
+            Arg::Int(n) => u64::from(*n as u32),
+            Arg::Bits(bits) => *bits,
+            Arg::Real(x) => u64::from((*x as f32).to_bits()),
+        };
+        let mut values: Vec<u64> = args.iter().map(value).collect();
+        let mut places: Vec<*mut c_void> = values.iter_mut().map(|value| (&raw mut *value).cast()).collect();
+        let [x, y, z] = shape.grid;
+        // SAFETY: every kernel is given what its parameters ask for; addresses are of arrays that nobody uses again before.
+        let outcome =
+            unsafe { result::launch_kernel(function, (x, y, z), (shape.threads, 1, 1), 0, self.stream, &mut places) };
+        self.note(kernel, outcome);
+    }
+
+    fn product(&self, product: &Product) -> bool {
+        if !self.failed()
+            && let Err(error) = self.blas.multiply(product)
+        {
+            self.fail(format!("{} failed (a product): {error}", self.name));
+        }
+        true
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.failure.borrow().clone()
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses them any more. What fails here is lost with the process.
+        unsafe {
+            let _ = result::stream::synchronize(self.stream);
+            let _ = result::free_host(self.ring.cast());
+            let _ = result::stream::destroy(self.stream);
+        }
+    }
+}
+
+impl fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Gpu({}, sm_{})", self.name, self.capability)
+    }
+}

@@ -1,0 +1,290 @@
+//! The executor of plans on a device: values by id, regions, steps.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::{Attr, LENGTH, Type};
+use rtc_compiler::plan::{Plan, RegionPlan};
+
+use super::chain::{self, Part};
+use super::device::Device;
+use super::memory::{Array, Pool};
+use super::place::Place;
+use super::value::{Ids, Val};
+use crate::batch::{Batch, Labels};
+use crate::exec::arena::Arena;
+use crate::exec::mask::{self, Exprs};
+use crate::exec::rows::{Axis, Env};
+use crate::exec::storage::Element;
+use crate::exec::{
+    Fault, Halting, Inference, Outputs, axis_names, check_batch, output_names, parameter_ranges, set_axis,
+};
+use crate::kernel::position::{PositionKind, PositionTables};
+use crate::rng::Key;
+
+/// Runs one plan on a device.
+pub struct Executor<T: Element> {
+    pub(super) plan: Arc<Plan>,
+    pub(super) pool: Pool,
+    pub(super) values: Vec<Option<Val>>,
+    parameters: Array,
+    gradients: Array,
+    /// Where the value of a `param` node lies in `parameters`.
+    ranges: Vec<Option<Range<usize>>>,
+    pub(super) by_index: Vec<Range<usize>>,
+    /// The parts of the groups, by region and group.
+    parts: Vec<Vec<Vec<Part>>>,
+    pub(super) tables: PositionTables<T>,
+    /// Cosines and sines on the device, and how many positions they have.
+    pub(super) rotations: BTreeMap<(PositionKind, usize), (usize, Array, Array)>,
+    pub(super) inputs: Vec<(&'static str, Val)>,
+    outputs: Rc<[String]>,
+    pub(super) axes: Vec<Rc<str>>,
+    pub(super) exprs: Rc<Exprs>,
+    /// Where what the host keeps of a run lies.
+    arena: Arena,
+    /// What halted rows cost.
+    pub halting: Halting,
+    /// Whether the outer recursion is left out.
+    pub inference: Inference,
+    /// When set, every node's results are checked, and the first one that is not finite is named.
+    pub check_finite: bool,
+}
+
+impl<T: Element> fmt::Debug for Executor<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Executor({} parameters in {:?})", self.parameters.len(), self.pool)
+    }
+}
+
+impl<T: Element> Executor<T> {
+    /// An executor with all parameters zero, in the memory of a device.
+    pub fn new(plan: Arc<Plan>, device: Rc<dyn Device>) -> Self {
+        let total = parameter_ranges(&plan).last().map_or(0, |r| r.end);
+        let pool = Pool::new(device);
+        let parameters = pool.zeros::<T>(total);
+        Self::sharing(plan, pool, parameters)
+    }
+
+    /// An executor that reads these parameters.
+    pub(super) fn sharing(plan: Arc<Plan>, pool: Pool, parameters: Array) -> Self {
+        let by_index = parameter_ranges(&plan);
+        let mut ranges = vec![None; plan.graph.value_count()];
+        for &id in plan.graph.nodes(MAIN) {
+            let node = plan.graph.node(id);
+            if node.op == Op::Param {
+                let name = node.attrs.get("name").and_then(Attr::text);
+                let index = plan.parameters.iter().position(|p| Some(p.name.as_str()) == name);
+                ranges[node.results[0].index()] = index.map(|n| by_index[n].clone());
+            }
+        }
+        pool.device().prepare(&chain::generated(&plan).into_iter().collect::<Vec<_>>());
+        Self {
+            values: vec![None; plan.graph.value_count()],
+            gradients: pool.zeros::<T>(parameters.len()),
+            parameters,
+            ranges,
+            by_index,
+            parts: plan.regions.iter().map(|own| chain::parts(&plan, own)).collect(),
+            tables: PositionTables::new(),
+            rotations: BTreeMap::new(),
+            inputs: vec![],
+            outputs: output_names(&plan),
+            axes: axis_names(&plan),
+            exprs: Rc::new(mask::exprs(&plan.graph)),
+            arena: Arena::default(),
+            halting: Halting::default(),
+            inference: Inference::default(),
+            check_finite: false,
+            pool,
+            plan,
+        }
+    }
+
+    /// Reads other parameters from now on.
+    pub(super) fn read(&mut self, parameters: Array) {
+        self.parameters = parameters;
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// All parameters, flat, in the order of their names.
+    pub fn parameters(&self) -> &Array {
+        &self.parameters
+    }
+
+    /// All gradients, flat, in the order of the parameters.
+    pub fn gradients(&self) -> &Array {
+        &self.gradients
+    }
+
+    /// The memory that it runs in.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Runs the plan on a batch; `key` is the random key of this update. Gradients are added to what is there.
+    ///
+    /// # Errors
+    /// A batch that does not fit; with `check_finite`, the first value that is not finite; a failure of the device.
+    pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, Fault> {
+        check_batch(&self.plan, batch)?;
+        let mut env = Env::new(batch.rows(), key, batch.width, &self.arena);
+        let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
+        set_axis(&self.axes, &mut env, LENGTH, Axis::of_lengths(lengths, &self.arena));
+        self.set_inputs(batch);
+        let outcome = self.region(MAIN, &Place::new(env));
+        let plan = self.plan.clone();
+        let yields = plan.regions[MAIN.index()].yields.iter();
+        let values = outcome.map(|()| yields.map(|v| self.on_host(*v)).collect());
+        self.values.fill(None);
+        self.inputs.clear();
+        match self.pool.device().failure() {
+            Some(failure) => Err(Fault::Device(failure)),
+            None => Ok(Outputs::new(self.outputs.clone(), values?, &self.arena)),
+        }
+    }
+
+    /// The numbers of a real result.
+    fn on_host(&self, value: Value) -> Option<Vec<T>> {
+        match self.value(value) {
+            Val::Real(x) => Some(self.pool.download(&x)),
+            _ => None,
+        }
+    }
+
+    fn set_inputs(&mut self, batch: &Batch) {
+        let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
+        self.inputs.push(("tokens", Val::Index(Ids::new(batch.tokens.clone()))));
+        self.inputs.push(("labels", Val::Index(Ids::new(labels.clone()))));
+        if let Labels::Each { weight, .. } = &batch.labels {
+            let weights: Vec<T> = weight.iter().map(|w| T::from_f64(f64::from(*w))).collect();
+            self.inputs.push(("weights", Val::Real(self.pool.upload(&weights))));
+        }
+    }
+
+    pub(super) fn ty(&self, value: Value) -> &Type {
+        self.plan.graph.ty(value)
+    }
+
+    /// Executes a region; what it yields and saves stays in the table.
+    pub(super) fn region(&mut self, region: RegionId, place: &Place) -> Result<(), Fault> {
+        let plan = self.plan.clone();
+        let own = &plan.regions[region.index()];
+        self.forget(&own.unused);
+        self.steps(&plan, region, 0..own.steps.len(), place)
+    }
+
+    /// Executes some steps of a region, in order.
+    pub(super) fn steps(
+        &mut self,
+        plan: &Plan,
+        region: RegionId,
+        range: Range<usize>,
+        place: &Place,
+    ) -> Result<(), Fault> {
+        let own = &plan.regions[region.index()];
+        let mut next = range.start;
+        while next < range.end {
+            let together = match own.groups.binary_search_by_key(&next, |g| g.steps.start) {
+                Ok(n) => {
+                    self.run_group(plan, own, region, n, place);
+                    own.groups[n].steps.clone()
+                }
+                Err(_) => {
+                    self.execute(plan, &own.steps[next], place)?;
+                    next..next + 1
+                }
+            };
+            next = together.end;
+            for step in &own.steps[together] {
+                if self.check_finite {
+                    self.require_finite(step.node)?;
+                }
+                self.forget(&step.frees);
+            }
+        }
+        Ok(())
+    }
+
+    fn run_group(&mut self, plan: &Plan, own: &RegionPlan, region: RegionId, n: usize, place: &Place) {
+        let group = &own.groups[n];
+        let parts = std::mem::take(&mut self.parts[region.index()][n]);
+        for part in &parts {
+            match part {
+                Part::Single(step) => self.by_unit(plan, &own.steps[*step], group, place),
+                Part::Unbiased(step) => self.linear(plan, &own.steps[*step], group, place, false),
+                Part::Chain(chain) => self.run_chain(plan, chain, group, place),
+            }
+        }
+        for inner in &group.inner {
+            self.values[inner.value.index()] = None;
+        }
+        self.parts[region.index()][n] = parts;
+    }
+
+    pub(super) fn forget(&mut self, values: &[Value]) {
+        for value in values {
+            self.values[value.index()] = None;
+        }
+    }
+
+    fn require_finite(&self, node: NodeId) -> Result<(), Fault> {
+        let node = self.plan.graph.node(node);
+        for value in &node.results {
+            if let Some(Val::Real(x)) = &self.values[value.index()]
+                && self.pool.download::<T>(x).iter().any(|x| !x.to_f64().is_finite())
+            {
+                let label = if node.label.is_empty() { "the model" } else { &node.label };
+                return Err(Fault::NonFinite(format!("`{}` of {label}", node.op)));
+            }
+        }
+        Ok(())
+    }
+
+    /// A handle to a value or a parameter.
+    pub(super) fn value(&self, value: Value) -> Val {
+        match (&self.values[value.index()], &self.ranges[value.index()]) {
+            (Some(val), _) => val.clone(),
+            (_, Some(range)) => Val::Real(self.parameters.part::<T>(range.start, range.len())),
+            _ => unreachable!("the plan keeps a value until its last use"),
+        }
+    }
+
+    /// The numbers of a real value or parameter.
+    pub(super) fn real(&self, value: Value) -> Array {
+        self.value(value).real().clone()
+    }
+
+    pub(super) fn truth(&self, value: Value) -> Array {
+        match self.value(value) {
+            Val::Truth(x) => x,
+            _ => unreachable!("the verifier checks element kinds"),
+        }
+    }
+
+    pub(super) fn index(&self, value: Value) -> Rc<Ids> {
+        match self.value(value) {
+            Val::Index(ids) => ids,
+            _ => unreachable!("the verifier checks element kinds"),
+        }
+    }
+
+    pub(super) fn set(&mut self, value: Value, val: Val) {
+        self.values[value.index()] = Some(val);
+    }
+
+    /// The gradient of a parameter, by its index.
+    pub(super) fn gradient(&self, parameter: usize) -> Array {
+        let range = &self.by_index[parameter];
+        self.gradients.part::<T>(range.start, range.len())
+    }
+}

@@ -1,0 +1,227 @@
+//! Steps that work unit by unit: chains, products, norms, channels, rotations.
+
+use std::collections::btree_map::Entry;
+
+use rtc_compiler::ir::graph::Value;
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::plan::group::{Group, units};
+use rtc_compiler::plan::{Plan, Step};
+
+use super::chain::Chain;
+use super::device::{Arg, Matrix, Product};
+use super::dispatch::Call;
+use super::exec::Executor;
+use super::memory::{Array, blocks, flag, int, whole};
+use super::place::Place;
+use super::value::Val;
+use crate::exec::storage::Element;
+use crate::kernel::position::PositionKind;
+
+/// Rows of one block of a sum over rows.
+const SUM_ROWS: usize = 128;
+
+/// Most blocks along the second axis of a launch.
+const MOST_BLOCKS: usize = 60_000;
+
+impl<T: Element> Executor<T> {
+    /// Some steps in one kernel.
+    pub(super) fn run_chain(&mut self, plan: &Plan, chain: &Chain, group: &Group, place: &Place) {
+        let count = place.env.extent(plan.graph.ty(chain.like));
+        let mut args: Vec<Arg> = chain.inputs.iter().map(|v| self.real(*v).arg()).collect();
+        // Operands stay alive while the kernel is started: the table holds them.
+        for output in &chain.outputs {
+            let y = self.pool.take::<T>(count);
+            args.push(y.arg());
+            self.set(*output, Val::Real(y));
+        }
+        if !chain.streams.is_empty() {
+            args.push(place.ids(&self.pool).arg());
+            args.extend(place.units(&group.units, &self.pool).args());
+            args.extend(chain.streams.iter().map(|stream| Arg::Bits(place.env.key.at(*stream).value())));
+        }
+        args.push(whole(count));
+        self.pool.each(&chain.kernel.name, count, &args);
+    }
+
+    /// A step of a group by itself.
+    pub(super) fn by_unit(&mut self, plan: &Plan, step: &Step, group: &Group, place: &Place) {
+        let c = Call::new(plan, step, place);
+        let rows = place.env.units(&group.units);
+        let channels = |v: Value| units(plan.graph.ty(v)).1;
+        let [x, result] = [c.operand(0), c.node.results[0]];
+        match c.node.op {
+            Op::Linear => self.linear(plan, step, group, place, true),
+            Op::LinearGradInput => {
+                let (n, k) = (channels(x), channels(result));
+                let y = self.fresh(&c, 0);
+                let b = Matrix { at: self.real(c.operand(1)).at(), rows: k, columns: 1 };
+                let a = Matrix { at: self.real(x).at(), rows: n, columns: 1 };
+                self.multiply(Product { a, b, y: y.at(), m: rows, n: k, k: n, add: false });
+                self.put(&c, 0, y);
+            }
+            Op::LayerNorm => {
+                let y = self.fresh(&c, 0);
+                let args = [
+                    self.real(x).arg(),
+                    self.real(c.operand(1)).arg(),
+                    self.real(c.operand(2)).arg(),
+                    y.arg(),
+                    Arg::Real(c.float("eps")),
+                    int(channels(x)),
+                    whole(rows),
+                ];
+                self.pool.each_warp("layer_norm", rows, &args);
+                self.put(&c, 0, y);
+            }
+            Op::LayerNormGrad => self.layer_norm_grad(&c, rows, channels(x)),
+            Op::ColumnSum => {
+                let (y, add) = self.target(&c, 0);
+                self.sum_rows(&self.real(x), &y, rows, channels(x), add);
+            }
+            Op::Concat => {
+                let (m, n) = (channels(x), channels(c.operand(1)));
+                let [a, b] = [0, 1].map(|n| self.real(c.operand(n)).arg());
+                self.produce(&c, "concat", &[a, b], &[int(m), int(n)]);
+            }
+            Op::Slice | Op::Pad => {
+                let kernel = if c.node.op == Op::Slice { "slice" } else { "pad" };
+                let from = self.real(x).arg();
+                let sizes = [int(channels(x)), int(c.int("start")), int(channels(result))];
+                self.produce(&c, kernel, &[from], &sizes);
+            }
+            Op::Rotate => self.rotate(&c, group, channels(x)),
+            other => unreachable!("`{other}` works unit by unit and needs a kernel here"),
+        }
+    }
+
+    /// A linear map; `biased` unless whoever reads the result adds the bias.
+    pub(super) fn linear(&mut self, plan: &Plan, step: &Step, group: &Group, place: &Place, biased: bool) {
+        let c = &Call::new(plan, step, place);
+        let rows = place.env.units(&group.units);
+        let y = self.fresh(c, 0);
+        let (k, n) = (units(c.ty(c.operand(0))).1, units(c.ty(c.node.results[0])).1);
+        let bias = c.node.operands.get(2).filter(|_| biased);
+        if let Some(bias) = bias {
+            let args = [self.real(*bias).arg(), y.arg(), whole(n), whole(y.len())];
+            self.pool.each("repeat", y.len(), &args);
+        }
+        let a = Matrix { at: self.real(c.operand(0)).at(), rows: k, columns: 1 };
+        let b = Matrix { at: self.real(c.operand(1)).at(), rows: 1, columns: k };
+        self.multiply(Product { a, b, y: y.at(), m: rows, n, k, add: bias.is_some() });
+        self.put(c, 0, y);
+    }
+
+    /// A matrix product: by the library of the device, or by our own kernel.
+    pub(super) fn multiply(&self, product: Product) {
+        /// Rows and columns of the result that a block makes.
+        const TILE: usize = 8;
+        let Product { a, b, y, m, n, k, add } = product;
+        if m == 0 || n == 0 || self.pool.device().product(&product) {
+            return;
+        }
+        let steps = |x: Matrix| [Arg::Address(x.at), whole(x.rows), whole(x.columns)];
+        let rest = [Arg::Address(y), flag(add), int(m), int(n), int(k)];
+        // A grid is short along its second axis, so tall results go piece by piece.
+        let piece = MOST_BLOCKS * TILE;
+        for first in (0..m).step_by(piece) {
+            let mut args = [&steps(a)[..], &steps(b), &rest].concat();
+            let size = size_of::<T>() as u64;
+            let rows = piece.min(m - first);
+            args[0] = Arg::Address(a.at + (first * a.rows) as u64 * size);
+            args[6] = Arg::Address(y + (first * n) as u64 * size);
+            args[8] = int(rows);
+            self.pool.start("product", [blocks(n, TILE), blocks(rows, TILE), 1], (TILE * TILE) as u32, &args);
+        }
+    }
+
+    fn layer_norm_grad(&mut self, c: &Call<'_>, rows: usize, d: usize) {
+        let [x, gain, dy] = [0, 1, 2].map(|n| self.real(c.operand(n)));
+        let dx = self.fresh(c, 0);
+        let (means, scales) = (self.pool.take::<T>(rows), self.pool.take::<T>(rows));
+        let (eps, size) = (Arg::Real(c.float("eps")), int(d));
+        let args = [x.arg(), gain.arg(), dy.arg(), dx.arg(), means.arg(), scales.arg(), eps, size, whole(rows)];
+        self.pool.each_warp("layer_norm_grad", rows, &args);
+        self.put(c, 0, dx);
+        let per = rows_per_block(rows);
+        let count = rows.div_ceil(per);
+        let sums = [self.pool.take::<T>(count * d), self.pool.take::<T>(count * d)];
+        let threads = self.pool.device().threads();
+        let [gains, biases] = [sums[0].arg(), sums[1].arg()];
+        let args = [x.arg(), dy.arg(), means.arg(), scales.arg(), gains, biases, size, whole(rows), int(per)];
+        self.pool.start("norm_columns", [blocks(d, threads as usize), count as u32, 1], threads, &args);
+        for (n, sums) in sums.iter().enumerate() {
+            let (y, add) = self.target(c, n + 1);
+            self.sum_rows(sums, &y, count, d, add);
+        }
+    }
+
+    /// `y (+)=` the sum over the rows of `x[rows, d]`: over blocks of rows, then over the blocks.
+    pub(super) fn sum_rows(&self, x: &Array, y: &Array, rows: usize, d: usize, add: bool) {
+        let threads = self.pool.device().threads();
+        let across = blocks(d, threads as usize);
+        let start = |x: &Array, y: &Array, rows: usize, per: usize, add: bool| {
+            let args = [x.arg(), y.arg(), int(d), whole(rows), int(per), flag(add)];
+            self.pool.start("columns", [across, blocks(rows, per).max(1), 1], threads, &args);
+        };
+        let per = rows_per_block(rows);
+        if rows <= 2 * per {
+            return start(x, y, rows, rows.max(1), add);
+        }
+        let count = rows.div_ceil(per);
+        let partial = self.pool.take::<T>(count * d);
+        start(x, &partial, rows, per, false);
+        start(&partial, y, count, count, add);
+    }
+
+    fn rotate(&mut self, c: &Call<'_>, group: &Group, width: usize) {
+        let e = width / c.int("heads").max(1);
+        let kind = match c.word("kind") {
+            "xpos_query" => PositionKind::XposQuery,
+            "xpos_key" => PositionKind::XposKey,
+            _ => PositionKind::Rope,
+        };
+        let at = c.place.units(&group.units, &self.pool);
+        let from_row = c.word("origin") == "row";
+        let longest = match &at.axis {
+            Some(axis) => {
+                let rtc_compiler::ir::types::Dim::Sym(name) = &group.units[1] else { unreachable!("a ragged axis") };
+                let host = c.place.env.axis(name);
+                let origin = |row: usize| if from_row { host.origin[row] } else { 0 };
+                (0..c.place.env.rows()).map(|row| origin(row) + host.len(row)).fold(axis.longest, usize::max)
+            }
+            None => at.per,
+        };
+        let (cosines, sines) = self.rotation(kind, e, longest);
+        let origin = at.axis.as_ref().filter(|_| from_row).map(|axis| &axis.origin);
+        let y = self.fresh(c, 0);
+        let turn = if c.word("transpose") == "true" { -1.0 } else { 1.0 };
+        let [row_of, offsets, per] = at.args();
+        let origin = super::memory::address(origin);
+        let mut args = vec![self.real(c.operand(0)).arg(), y.arg(), cosines.arg(), sines.arg(), Arg::Real(turn)];
+        args.extend([int(e), row_of, offsets, origin, per, int(width), whole(y.len())]);
+        self.pool.each("rotate", y.len(), &args);
+        self.put(c, 0, y);
+    }
+
+    /// Cosines and sines for so many positions. Tables grow to powers of two, and seldom.
+    fn rotation(&mut self, kind: PositionKind, e: usize, positions: usize) -> (Array, Array) {
+        let upload = |tables: &mut crate::kernel::position::PositionTables<T>, pool: &super::memory::Pool| {
+            let count = positions.next_power_of_two();
+            let (cosines, sines) = tables.upto(kind, e, count).numbers();
+            (count, pool.upload(cosines), pool.upload(sines))
+        };
+        let found = match self.rotations.entry((kind, e)) {
+            Entry::Occupied(old) if old.get().0 >= positions => old.get().clone(),
+            Entry::Occupied(mut old) => {
+                old.insert(upload(&mut self.tables, &self.pool));
+                old.get().clone()
+            }
+            Entry::Vacant(new) => new.insert(upload(&mut self.tables, &self.pool)).clone(),
+        };
+        (found.1, found.2)
+    }
+}
+
+fn rows_per_block(rows: usize) -> usize {
+    SUM_ROWS.max(rows.div_ceil(MOST_BLOCKS))
+}

@@ -1,0 +1,109 @@
+// What all kernels share. `real` is the number type of the whole program: float on a device, also double where the kernels are
+// compared with the CPU.
+//
+// A KERNEL's threads know nothing of one another; the threads of a TEAM's block, or of its warps, meet. Nothing is atomic, and
+// every sum has a fixed order, so the same launch gives the same bits.
+
+typedef REAL real;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef unsigned char u8;
+typedef long long whole;
+
+#ifndef KERNEL
+#define KERNEL(name) extern "C" __global__ void rtc_##name
+#define TEAM(name) extern "C" __global__ void rtc_##name
+#endif
+
+#define WARP 32
+#define EVERYONE 0xFFFFFFFFu
+
+// The number of this thread among all of the launch, `i`; those at `n` and behind have no work.
+#define EACH(i, n)                                              \
+    whole i = blockIdx.x * (whole)blockDim.x + threadIdx.x;     \
+    if (i >= (n)) return;
+
+// The warp of this thread among all of the launch, and its lane.
+#define EACH_WARP(i, lane, n)                                             \
+    whole i = (blockIdx.x * (whole)blockDim.x + threadIdx.x) / WARP;      \
+    int lane = threadIdx.x % WARP;                                        \
+    if (i >= (n)) return;
+
+__device__ inline float exponential(float x) { return expf(x); }
+__device__ inline double exponential(double x) { return exp(x); }
+__device__ inline float logarithm(float x) { return logf(x); }
+__device__ inline double logarithm(double x) { return log(x); }
+__device__ inline float root(float x) { return sqrtf(x); }
+__device__ inline double root(double x) { return sqrt(x); }
+__device__ inline float error_function(float x) { return erff(x); }
+__device__ inline double error_function(double x) { return erf(x); }
+
+__device__ inline bool is_nan(real x) { return x != x; }
+__device__ inline real larger(real a, real b) { return a > b ? a : b; }
+__device__ inline real minus_infinity() { return -(real)1 / (real)0; }
+
+__device__ inline real sigmoid(real x) { return (real)1 / ((real)1 + exponential(-x)); }
+
+// x Phi(x), and its slope.
+__device__ inline real gelu(real x) {
+    real half = (real)0.5 * x;
+    return half * error_function(x * (real)0.7071067811865476) + half;
+}
+__device__ inline real gelu_slope(real x) {
+    real below = (real)0.5 * error_function(x * (real)0.7071067811865476) + (real)0.5;
+    return x * ((real)0.3989422804014327 * exponential((real)-0.5 * x * x)) + below;
+}
+
+// Sums over the lanes of a warp; every lane gets the same number.
+__device__ inline real warp_sum(real x) {
+    for (int step = WARP / 2; step > 0; step /= 2) x += __shfl_xor_sync(EVERYONE, x, step);
+    return x;
+}
+__device__ inline double warp_sum_double(double x) {
+    for (int step = WARP / 2; step > 0; step /= 2) x += __shfl_xor_sync(EVERYONE, x, step);
+    return x;
+}
+__device__ inline real warp_max(real x) {
+    for (int step = WARP / 2; step > 0; step /= 2) x = larger(__shfl_xor_sync(EVERYONE, x, step), x);
+    return x;
+}
+
+// The sum over all threads of a block, whose number is a power of two, at most 1024; every thread gets it.
+__device__ inline double team_sum(double x) {
+    __shared__ double sums[1024];
+    sums[threadIdx.x] = x;
+    __syncthreads();
+    for (u32 step = blockDim.x / 2; step > 0; step /= 2) {
+        if (threadIdx.x < step) sums[threadIdx.x] += sums[threadIdx.x + step];
+        __syncthreads();
+    }
+    double total = sums[0];
+    __syncthreads();
+    return total;
+}
+
+// The counter-based generator: SplitMix64's finaliser, keys below keys, and the bits of a draw.
+__device__ inline u64 mix(u64 z) {
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+}
+__device__ inline u64 key_at(u64 key, u64 index) {
+    return mix(((key << 17) | (key >> 47)) ^ mix(index + 0x9E3779B97F4A7C15ull));
+}
+// Whether dropout keeps number n of a row: 16 bits of a draw belong to each.
+__device__ inline bool kept(u64 key, u64 n, u32 threshold) {
+    u64 bits = mix(key + (n / 4) * 0x9E3779B97F4A7C15ull);
+    return (u32)(bits >> (16 * (n % 4)) & 0xFFFF) >= threshold;
+}
+
+// Which row a unit belongs to, and its number there. A ragged axis has a table; elsewhere a row has `per` units.
+struct Unit {
+    whole row, at;
+};
+__device__ inline Unit unit_of(whole unit, const u32 *row_of, const u32 *offsets, int per) {
+    Unit u;
+    u.row = row_of ? row_of[unit] : unit / per;
+    u.at = row_of ? unit - offsets[u.row] : unit % per;
+    return u;
+}

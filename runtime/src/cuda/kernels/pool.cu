@@ -1,0 +1,126 @@
+// Pooling over the positions of a row, and what a unit's own number or condition does to its values.
+
+// Sum over the positions of every row, divided by their number where `mean` is set.
+KERNEL(pool)(const real *x, real *y, const u32 *offsets, int d, int mean, whole n) {
+    EACH(i, n)
+    whole row = i / d, c = i % d, first = offsets[row], end = offsets[row + 1];
+    real sum = 0;
+    for (whole t = first; t < end; t++) sum += x[t * d + c];
+    whole count = end > first ? end - first : 1;
+    y[i] = mean ? sum * (real)(1.0 / (double)count) : sum;
+}
+// The row's value at every position, divided by their number where `mean` is set.
+KERNEL(spread)(const real *x, real *y, const u32 *row_of, const u32 *offsets, int d, int mean, whole n) {
+    EACH(i, n)
+    whole row = row_of[i / d];
+    real value = x[row * d + i % d];
+    y[i] = mean ? (real)(1.0 / (double)(offsets[row + 1] - offsets[row])) * value : value;
+}
+KERNEL(running_mean)(const real *x, real *y, const u32 *offsets, int d, whole n) {
+    EACH(i, n)
+    whole row = i / d, c = i % d;
+    real sum = 0;
+    for (whole t = offsets[row]; t < offsets[row + 1]; t++) {
+        sum += x[t * d + c];
+        y[t * d + c] = sum * (real)(1.0 / (double)(t - offsets[row] + 1));
+    }
+}
+KERNEL(running_mean_grad)(const real *dy, real *dx, const u32 *offsets, int d, whole n) {
+    EACH(i, n)
+    whole row = i / d, c = i % d;
+    real sum = 0;
+    for (whole t = (whole)offsets[row + 1] - 1; t >= offsets[row]; t--) {
+        sum += (real)(1.0 / (double)(t - offsets[row] + 1)) * dy[t * d + c];
+        dx[t * d + c] = sum;
+    }
+}
+// The first or last position of every row; 0 where it has none.
+KERNEL(position)(const real *x, real *y, const u32 *offsets, int last, int d, whole n) {
+    EACH(i, n)
+    whole row = i / d, c = i % d, first = offsets[row], end = offsets[row + 1];
+    y[i] = end > first ? x[(last ? end - 1 : first) * d + c] : (real)0;
+}
+KERNEL(position_grad)(const real *dy, real *dx, const u32 *row_of, const u32 *offsets, int last, int d, whole n) {
+    EACH(i, n)
+    whole t = i / d, row = row_of[t];
+    whole taken = last ? (whole)offsets[row + 1] - 1 : offsets[row];
+    dx[i] = t == taken ? dy[row * d + i % d] : (real)0;
+}
+// The first position with the largest value; a NaN wins. -1 in an empty row.
+__device__ inline whole largest(const real *x, whole first, whole end, int d, whole c) {
+    whole place = end > first ? first : -1;
+    for (whole t = first + 1; t < end; t++) {
+        real value = x[t * d + c], best = x[place * d + c];
+        if (value > best || (is_nan(value) && !is_nan(best))) place = t;
+    }
+    return place;
+}
+KERNEL(max_pool)(const real *x, real *y, const u32 *offsets, int d, whole n) {
+    EACH(i, n)
+    whole row = i / d, c = i % d;
+    whole place = largest(x, offsets[row], offsets[row + 1], d, c);
+    y[i] = place < 0 ? (real)0 : x[place * d + c];
+}
+KERNEL(max_pool_grad)(const real *x, const real *dy, real *dx, const u32 *offsets, int d, whole n) {
+    EACH(i, n)
+    whole row = i / d, c = i % d;
+    whole place = largest(x, offsets[row], offsets[row + 1], d, c);
+    for (whole t = offsets[row]; t < offsets[row + 1]; t++) dx[t * d + c] = t == place ? dy[i] : (real)0;
+}
+
+// The unit of number i: units are rows, whose positions `row_of` tells, or even pieces of `width` numbers.
+#define UNIT (row_of ? (whole)row_of[i / width] : i / width)
+
+KERNEL(mul_unit)(const real *x, const real *s, real *y, const u32 *row_of, whole width, whole n) {
+    EACH(i, n)
+    y[i] = s[UNIT] * x[i];
+}
+KERNEL(add_scaled)(const real *q, const real *h, const real *s, real *y, const u32 *row_of, whole width, whole n) {
+    EACH(i, n)
+    y[i] = s[UNIT] * h[i] + q[i];
+}
+KERNEL(keep)(const real *x, const u8 *when, int value, real *y, const u32 *row_of, whole width, whole n) {
+    EACH(i, n)
+    y[i] = (when[UNIT] != 0) == (value != 0) ? x[i] : (real)0;
+}
+KERNEL(select)(const u8 *when, const real *a, const real *b, real *y, const u32 *row_of, whole width, whole n) {
+    EACH(i, n)
+    y[i] = when[UNIT] ? a[i] : b[i];
+}
+KERNEL(select_truth)(const u8 *when, const u8 *a, const u8 *b, u8 *y, whole n) {
+    EACH(i, n)
+    y[i] = when[i] ? a[i] : b[i];
+}
+// The scalar product of a and b over each unit: a warp does one.
+TEAM(dot_unit)(const real *a, const real *b, real *y, const u32 *offsets, whole width, whole units) {
+    EACH_WARP(u, lane, units)
+    whole first = offsets ? offsets[u] * width : u * width;
+    whole end = offsets ? offsets[u + 1] * width : first + width;
+    real sum = 0;
+    for (whole i = first + lane; i < end; i += WARP) sum += a[i] * b[i];
+    sum = warp_sum(sum);
+    if (lane == 0) y[u] = sum;
+}
+
+// A unit with survival t goes on while 1 - t < threshold, and `step` is at most the row's length on the axis of `cap`.
+KERNEL(halt_test)(const real *t, u8 *go, const u32 *row_of, int per, const u32 *cap, whole step, real threshold, whole n) {
+    EACH(i, n)
+    whole row = row_of ? (whole)row_of[i] : i / per;
+    bool open = !cap || step <= (whole)(cap[row + 1] - cap[row]);
+    go[i] = open && (real)1 - t[i] < threshold;
+}
+KERNEL(both)(const u8 *a, const u8 *b, u8 *y, whole n) {
+    EACH(i, n)
+    y[i] = a[i] & b[i];
+}
+KERNEL(any)(const u8 *x, u8 *y, const u32 *offsets, int per, whole rows) {
+    EACH(row, rows)
+    whole first = offsets ? offsets[row] : row * per, end = offsets ? offsets[row + 1] : first + per;
+    u8 found = 0;
+    for (whole i = first; i < end; i++) found |= x[i] != 0;
+    y[row] = found;
+}
+KERNEL(several)(u8 *y, const u32 *offsets, whole rows) {
+    EACH(row, rows)
+    y[row] = offsets[row + 1] - offsets[row] > 1;
+}

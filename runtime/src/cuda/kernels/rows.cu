@@ -1,0 +1,113 @@
+// Moving: numbers of one value, rows and parts of rows by index, embeddings, frames, pairs.
+
+KERNEL(fill)(real *y, real value, whole n) {
+    EACH(i, n)
+    y[i] = value;
+}
+KERNEL(fill_truth)(u8 *y, int value, whole n) {
+    EACH(i, n)
+    y[i] = value;
+}
+KERNEL(repeat)(const real *x, real *y, whole width, whole n) {
+    EACH(i, n)
+    y[i] = x[i % width];
+}
+KERNEL(add_to)(const real *x, real *y, whole n) {
+    EACH(i, n)
+    y[i] += x[i];
+}
+KERNEL(scale_by)(real *y, real by, whole n) {
+    EACH(i, n)
+    y[i] *= by;
+}
+KERNEL(multiply_by)(real *y, const real *by, whole n) {
+    EACH(i, n)
+    y[i] *= by[i];
+}
+// y[n] = x[rows[n]] factor[n]: the share of a chunk in what its row got.
+KERNEL(share)(const real *x, const u32 *rows, const real *factor, real *y, whole n) {
+    EACH(i, n)
+    y[i] = x[rows[i]] * factor[i];
+}
+
+// Copies pieces. Piece p begins at unit from[3p] of x and unit from[3p + 1] of y, and has from[3p + 2] units of `width` words.
+#define PIECES                                                                       \
+    const u32 *piece = pieces + 3 * (whole)blockIdx.x;                               \
+    whole first = piece[0] * width, to = piece[1] * width, count = piece[2] * width; \
+    for (whole i = blockIdx.y * (whole)blockDim.x + threadIdx.x; i < count; i += gridDim.y * (whole)blockDim.x) \
+        y[to + i] = x[first + i];
+
+KERNEL(pieces_1)(const u8 *x, u8 *y, const u32 *pieces, whole width) { PIECES }
+KERNEL(pieces_4)(const u32 *x, u32 *y, const u32 *pieces, whole width) { PIECES }
+KERNEL(pieces_8)(const u64 *x, u64 *y, const u32 *pieces, whole width) { PIECES }
+
+// Adds pieces: those of a row follow one another, `repeats` of them, and are added in that order.
+KERNEL(pieces_add)(const real *x, real *y, const u32 *pieces, whole width) {
+    const u32 *piece = pieces + 4 * (whole)blockIdx.x;
+    whole first = piece[0] * width, to = piece[1] * width, count = piece[2] * width;
+    u32 repeats = piece[3];
+    for (whole i = blockIdx.y * (whole)blockDim.x + threadIdx.x; i < count; i += gridDim.y * (whole)blockDim.x) {
+        real sum = y[to + i];
+        for (u32 n = 0; n < repeats; n++) sum += x[first + n * count + i];
+        y[to + i] = sum;
+    }
+}
+
+KERNEL(embed)(const u32 *ids, const real *table, real *y, int d, whole n) {
+    EACH(i, n)
+    y[i] = table[ids[i / d] * (whole)d + i % d];
+}
+// The tokens of one id follow one another in `order`; each id that occurs has an entry in `ids` and ends at `ends`.
+KERNEL(embed_grad)(const u32 *order, const u32 *ids, const u32 *ends, const real *dy, real *table, int d) {
+    u32 first = blockIdx.x == 0 ? 0 : ends[blockIdx.x - 1], end = ends[blockIdx.x];
+    for (int c = threadIdx.x; c < d; c += blockDim.x) {
+        real *place = table + ids[blockIdx.x] * (whole)d + c;
+        real sum = *place;
+        for (u32 t = first; t < end; t++) sum += dy[order[t] * (whole)d + c];
+        *place = sum;
+    }
+}
+
+// START before and END after every row; `row_of` and `offsets` are those of the framed axis.
+KERNEL(frame)(const real *x, const real *start, const real *end, real *y, const u32 *row_of, const u32 *offsets, int d, whole n) {
+    EACH(i, n)
+    whole t = i / d, c = i % d, row = row_of[t];
+    y[i] = t == offsets[row] ? start[c] : t + 1 == offsets[row + 1] ? end[c] : x[(t - 2 * row - 1) * d + c];
+}
+KERNEL(frame_grad)(const real *dy, real *dx, const u32 *inner_row_of, int d, whole n) {
+    EACH(i, n)
+    whole t = i / d, row = inner_row_of[t];
+    dx[i] = dy[(t + 2 * row + 1) * d + i % d];
+}
+// The sum of the first (or last) positions of all rows.
+KERNEL(frame_ends)(const real *dy, real *y, const u32 *offsets, int last, int d, int rows, int add) {
+    EACH(c, d)
+    real sum = add ? y[c] : (real)0;
+    for (int row = 0; row < rows; row++) {
+        whole t = last ? offsets[row + 1] - 1 : offsets[row];
+        sum += dy[t * d + c];
+    }
+    y[c] = sum;
+}
+
+// [u; v; u v; |u - v|] of the rows u of the first half and v of the second.
+KERNEL(pair)(const real *x, real *y, int d, whole pairs) {
+    EACH(i, pairs * d)
+    whole n = i / d, c = i % d;
+    real u = x[i], v = x[pairs * d + i];
+    real *out = y + n * 4 * d + c;
+    out[0] = u;
+    out[d] = v;
+    out[2 * d] = u * v;
+    out[3 * d] = u > v ? u - v : v - u;
+}
+KERNEL(pair_grad)(const real *x, const real *dy, real *dx, int d, whole pairs) {
+    EACH(i, pairs * d)
+    whole n = i / d, c = i % d;
+    real u = x[i], v = x[pairs * d + i];
+    const real *in = dy + n * 4 * d + c;
+    real product = in[2 * d], distance = in[3 * d];
+    real slope = u > v ? distance : u < v ? -distance : (real)0;
+    dx[i] = in[0] + product * v + slope;
+    dx[pairs * d + i] = in[d] + product * u - slope;
+}

@@ -1,0 +1,227 @@
+//! Memory of a device: arrays that go back to a pool with their last handle.
+//!
+//! All work runs in one order, so an array may be used again as soon as the host has let go of it. Sizes are rounded up to an
+//! eighth of a power of two: batches of other lengths find what earlier ones left.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+
+use super::device::{Arg, Device, Shape};
+use crate::exec::storage::Plain;
+
+/// The smallest block, in bytes.
+const SMALLEST: usize = 256;
+
+/// A device and the memory taken from it. Clones share both.
+#[derive(Clone)]
+pub struct Pool {
+    shared: Rc<Shared>,
+}
+
+struct Shared {
+    device: Rc<dyn Device>,
+    free: RefCell<BTreeMap<usize, Vec<u64>>>,
+    /// Bytes that were ever taken from the device.
+    taken: RefCell<usize>,
+}
+
+/// Some bytes on the device, shared by handles.
+#[derive(Clone)]
+pub struct Array {
+    block: Rc<Block>,
+    at: u64,
+    len: usize,
+}
+
+struct Block {
+    pool: Pool,
+    at: u64,
+    bytes: usize,
+}
+
+impl Pool {
+    /// Memory of this device.
+    pub fn new(device: Rc<dyn Device>) -> Self {
+        Self { shared: Rc::new(Shared { device, free: RefCell::default(), taken: RefCell::default() }) }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &dyn Device {
+        &*self.shared.device
+    }
+
+    /// Bytes that were ever taken from the device.
+    pub fn taken(&self) -> usize {
+        *self.shared.taken.borrow()
+    }
+
+    /// Room for `len` numbers of type `E`, with any content.
+    pub fn take<E: Plain>(&self, len: usize) -> Array {
+        let bytes = rounded(len * size_of::<E>());
+        let found = self.shared.free.borrow_mut().get_mut(&bytes).and_then(Vec::pop);
+        let at = found.unwrap_or_else(|| {
+            *self.shared.taken.borrow_mut() += bytes;
+            self.device().allocate(bytes)
+        });
+        Array { block: Rc::new(Block { pool: self.clone(), at, bytes }), at, len }
+    }
+
+    /// `len` zeros.
+    pub fn zeros<E: Plain>(&self, len: usize) -> Array {
+        let out = self.take::<E>(len);
+        self.device().clear(out.at, len * size_of::<E>());
+        out
+    }
+
+    /// A copy of numbers of the host.
+    pub fn upload<E: Plain>(&self, from: &[E]) -> Array {
+        let out = self.take::<E>(from.len());
+        self.device().upload(out.at, bytes_of(from));
+        out
+    }
+
+    /// Replaces numbers on the device by numbers of the host.
+    pub fn write<E: Plain>(&self, to: &Array, from: &[E]) {
+        debug_assert_eq!(to.len, from.len());
+        self.device().upload(to.at, bytes_of(from));
+    }
+
+    /// Waits, and copies to the host.
+    pub fn download<E: Plain + Default>(&self, from: &Array) -> Vec<E> {
+        let mut out = vec![E::default(); from.len];
+        if !out.is_empty() {
+            self.device().download(from.at, bytes_of_mut(&mut out));
+        }
+        out
+    }
+
+    /// Starts a kernel with a thread for each of `count` things.
+    pub fn each(&self, kernel: &str, count: usize, args: &[Arg]) {
+        let threads = self.device().threads();
+        self.start(kernel, [blocks(count, threads as usize), 1, 1], threads, args);
+    }
+
+    /// Starts a kernel with a warp for each of `count` things.
+    pub fn each_warp(&self, kernel: &str, count: usize, args: &[Arg]) {
+        let threads = self.device().threads();
+        self.start(kernel, [blocks(count, (threads / WARP) as usize), 1, 1], threads, args);
+    }
+
+    /// Starts a kernel, unless it has no blocks.
+    pub fn start(&self, kernel: &str, grid: [u32; 3], threads: u32, args: &[Arg]) {
+        if grid.iter().all(|n| *n > 0) {
+            self.device().launch(kernel, Shape { grid, threads }, args);
+        }
+    }
+
+    /// Adds `x` to `y`.
+    pub fn add(&self, x: &Array, y: &Array) {
+        self.each("add_to", x.len(), &[x.arg(), y.arg(), whole(x.len())]);
+    }
+}
+
+/// Threads of a warp.
+pub const WARP: u32 = 32;
+
+/// Blocks of `size` that hold `count` things.
+pub fn blocks(count: usize, size: usize) -> u32 {
+    u32::try_from(count.div_ceil(size.max(1))).unwrap_or(u32::MAX)
+}
+
+/// A size as an argument.
+pub fn whole(n: usize) -> Arg {
+    Arg::Whole(n as i64)
+}
+
+/// A small size as an argument.
+pub fn int(n: usize) -> Arg {
+    Arg::Int(i32::try_from(n).unwrap_or(i32::MAX))
+}
+
+/// A flag as an argument.
+pub fn flag(on: bool) -> Arg {
+    Arg::Int(i32::from(on))
+}
+
+/// The address of an array, or none.
+pub fn address(array: Option<&Array>) -> Arg {
+    array.map_or(Arg::Address(0), Array::arg)
+}
+
+impl Array {
+    /// How many numbers it holds.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Its address.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Its address as an argument.
+    pub fn arg(&self) -> Arg {
+        Arg::Address(self.at)
+    }
+
+    /// `len` numbers of type `E` from `start` on.
+    pub fn part<E: Plain>(&self, start: usize, len: usize) -> Self {
+        Self { block: self.block.clone(), at: self.at + (start * size_of::<E>()) as u64, len }
+    }
+
+    /// Whether nobody else has a handle to its memory.
+    pub fn is_alone(&self) -> bool {
+        Rc::strong_count(&self.block) == 1
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.pool.shared.free.borrow_mut().entry(self.bytes).or_default().push(self.at);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        for (bytes, places) in self.free.get_mut() {
+            places.iter().for_each(|at| self.device.release(*at, *bytes));
+        }
+    }
+}
+
+/// The size of the block that holds so many bytes.
+fn rounded(bytes: usize) -> usize {
+    let step = (bytes.max(1).next_power_of_two() / 8).max(SMALLEST);
+    bytes.max(1).next_multiple_of(step)
+}
+
+/// The bytes of some numbers.
+fn bytes_of<E: Plain>(numbers: &[E]) -> &[u8] {
+    // SAFETY: plain numbers have no padding.
+    unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
+}
+
+/// The bytes of some numbers, to write.
+fn bytes_of_mut<E: Plain>(numbers: &mut [E]) -> &mut [u8] {
+    // SAFETY: plain numbers have no padding, and every pattern of bits is one.
+    unsafe { std::slice::from_raw_parts_mut(numbers.as_mut_ptr().cast(), size_of_val(numbers)) }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pool({}, {} bytes)", self.device().name(), self.taken())
+    }
+}
+
+impl fmt::Debug for Array {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Array({:#x}, {})", self.at, self.len)
+    }
+}

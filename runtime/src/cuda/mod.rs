@@ -1,0 +1,72 @@
+//! The runtime of a GPU: the same plans, parameters and checkpoints as on the CPU, with values in the memory of a device.
+//!
+//! - **Kernels** are CUDA C in `kernels/`, written once. They are compiled when a model is made, for the device that is there
+//!   (`driver`, feature `cuda`); tests compile the same text for the host and compare every op and every spec with the CPU.
+//! - **The executor** walks the plan as the one of the CPU does. The host decides control flow: a halting step costs one copy of
+//!   a byte per row to the host, and nothing else does before the results of a run.
+//! - **Bits.** No kernel is atomic and every sum has one order: the same run on the same device has the same bits. They are not
+//!   those of the CPU, whose sums have other orders.
+#![allow(clippy::too_many_arguments, reason = "what a kernel is given is a list")]
+
+mod attend;
+mod chain;
+pub mod device;
+mod dispatch;
+#[cfg(feature = "cuda")]
+pub mod driver;
+mod exec;
+mod fold;
+mod group;
+mod loops;
+pub mod memory;
+mod model;
+mod optimise;
+mod pieces;
+mod place;
+mod recur;
+mod scan;
+mod value;
+mod way;
+
+pub use chain::generated;
+pub use exec::Executor;
+pub use model::Model;
+pub use way::check;
+
+/// What the kernels share: in front of any text of kernels.
+#[cfg(feature = "cuda")]
+const BASE: &str = include_str!("kernels/base.cu");
+
+/// How exactly matrix products are computed. All else, and what is kept, is single precision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// Single precision.
+    #[default]
+    F32,
+    /// Operands are rounded to 10 bits behind the point.
+    Tf32,
+    /// Operands are rounded to 7 bits behind the point.
+    Bf16,
+}
+
+impl Precision {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Tf32 => "tf32",
+            Self::Bf16 => "bf16",
+        }
+    }
+}
+
+/// The kernels that every plan may use, as one text. `REAL` must be defined.
+pub const KERNELS: &str = concat!(
+    include_str!("kernels/base.cu"),
+    include_str!("kernels/rows.cu"),
+    include_str!("kernels/pool.cu"),
+    include_str!("kernels/unit.cu"),
+    include_str!("kernels/attention.cu"),
+    include_str!("kernels/scan.cu"),
+    include_str!("kernels/loss.cu"),
+);

@@ -1,0 +1,124 @@
+// Libraries with the names of NVIDIA's that do on the host what rtc asks of them: so the program can be run from its command
+// line to its results on a machine without a GPU. "Compiling" a kernel makes a library of it with the shim of the tests, a
+// "module" is such a library, and a launch calls into it. Nothing here is fast, and nothing is known of a real device.
+//
+// Built as libcuda.so.1, libnvrtc.so.13 and libcublas.so.13 by pretend.sh, with SHIM and CXX as texts.
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <string>
+
+extern "C" {
+
+// The driver.
+
+int cuInit(unsigned) { return 0; }
+int cuDeviceGetCount(int *count) { return *count = 1, 0; }
+int cuDeviceGet(int *device, int) { return *device = 0, 0; }
+int cuDeviceGetName(char *name, int len, int) { return snprintf(name, len, "a pretended device"), 0; }
+int cuDeviceGetAttribute(int *value, int which, int) { return *value = which == 75 ? 9 : 0, 0; }
+int cuDevicePrimaryCtxRetain(void **context, int) { return *context = (void *)1, 0; }
+int cuCtxSetCurrent(void *) { return 0; }
+int cuStreamCreate(void **stream, unsigned) { return *stream = (void *)1, 0; }
+int cuStreamSynchronize(void *) { return 0; }
+int cuStreamDestroy_v2(void *) { return 0; }
+int cuMemGetInfo_v2(size_t *free, size_t *total) { return *free = *total = (size_t)1 << 30, 0; }
+int cuMemAlloc_v2(void **place, size_t bytes) {
+    *place = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    memset(*place, 0xFF, bytes);
+    return *place ? 0 : 2;
+}
+int cuMemFree_v2(void *place) { return free(place), 0; }
+int cuMemHostAlloc(void **place, size_t bytes, unsigned) { return *place = malloc(bytes), 0; }
+int cuMemFreeHost(void *place) { return free(place), 0; }
+int cuMemcpyHtoDAsync_v2(void *to, const void *from, size_t bytes, void *) { return memcpy(to, from, bytes), 0; }
+int cuMemcpyDtoHAsync_v2(void *to, const void *from, size_t bytes, void *) { return memcpy(to, from, bytes), 0; }
+int cuMemcpyDtoDAsync_v2(void *to, const void *from, size_t bytes, void *) { return memcpy(to, from, bytes), 0; }
+int cuMemsetD8Async(void *to, unsigned char value, size_t bytes, void *) { return memset(to, value, bytes), 0; }
+int cuGetErrorName(int, const char **text) { return *text = "PRETENDED_ERROR", 0; }
+int cuGetErrorString(int, const char **text) { return *text = "the pretended device failed", 0; }
+
+typedef int (*Launch)(const char *, const unsigned *, unsigned, void **);
+struct Function {
+    Launch launch;
+    std::string name;
+};
+int cuModuleLoadData(void **module, const void *code) {
+    *module = dlopen((const char *)code, RTLD_NOW | RTLD_LOCAL);
+    if (!*module) fprintf(stderr, "%s\n", dlerror());
+    return *module ? 0 : 200;
+}
+int cuModuleGetFunction(Function **function, void *module, const char *name) {
+    *function = new Function{(Launch)dlsym(module, "rtc_emulated_launch"), name + strlen("rtc_")};
+    return (*function)->launch ? 0 : 500;
+}
+int cuLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned, unsigned,
+                   void *, void **args, void **) {
+    unsigned grid[3] = {x, y, z};
+    return function->launch(function->name.c_str(), grid, threads, args) ? 500 : 0;
+}
+
+// The compiler.
+
+struct Program {
+    std::string source, library, log;
+};
+int nvrtcGetNumSupportedArchs(int *count) { return *count = 1, 0; }
+int nvrtcGetSupportedArchs(int *known) { return *known = 90, 0; }
+int nvrtcCreateProgram(Program **program, const char *source, const char *, int, const char **, const char **) {
+    *program = new Program{source, "", ""};
+    return 0;
+}
+int nvrtcDestroyProgram(Program **program) { return delete *program, 0; }
+// A line for each kernel, which the shim finds it by.
+static std::string registered(const std::string &source) {
+    std::string out;
+    for (size_t at = 0; at < source.size(); at = source.find('\n', at) + 1) {
+        bool team = source.compare(at, 5, "TEAM(") == 0;
+        if (team || source.compare(at, 7, "KERNEL(") == 0) {
+            size_t name = source.find('(', at) + 1;
+            out += "REGISTER(" + source.substr(name, source.find(')', name) - name) + (team ? ", true)\n" : ", false)\n");
+        }
+        if (source.find('\n', at) == std::string::npos) break;
+    }
+    return out;
+}
+int nvrtcCompileProgram(Program *program, int, const char *const *) {
+    char folder[] = "/tmp/rtc-pretended-XXXXXX";
+    if (!mkdtemp(folder)) return 7;
+    std::string text = std::string(folder) + "/kernels.cpp";
+    program->library = std::string(folder) + "/kernels.so";
+    FILE *file = fopen(text.c_str(), "w");
+    fprintf(file, "#include \"" SHIM "\"\n%s\n%s", program->source.c_str(), registered(program->source).c_str());
+    fclose(file);
+    std::string command = CXX " -std=c++17 -O1 -w -shared -fPIC -DREAL=float -o " + program->library + " " + text;
+    return system(command.c_str()) == 0 ? 0 : 6;
+}
+int nvrtcGetCUBINSize(Program *program, size_t *size) { return *size = program->library.size() + 1, 0; }
+int nvrtcGetCUBIN(Program *program, char *code) { return strcpy(code, program->library.c_str()), 0; }
+int nvrtcGetProgramLogSize(Program *program, size_t *size) { return *size = program->log.size() + 1, 0; }
+int nvrtcGetProgramLog(Program *program, char *log) { return strcpy(log, program->log.c_str()), 0; }
+
+// The products: columns first, single precision.
+
+int cublasCreate_v2(void **handle) { return *handle = (void *)1, 0; }
+int cublasDestroy_v2(void *) { return 0; }
+int cublasSetStream_v2(void *, void *) { return 0; }
+int cublasGemmEx(void *, int turn_a, int turn_b, int m, int n, int k, const float *alpha, const float *a, int, int lda,
+                 const float *b, int, int ldb, const float *beta, float *c, int, int ldc, int, int) {
+    if (lda < (turn_a ? k : m) || ldb < (turn_b ? n : k) || ldc < m) return 7;
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i < m; i++) {
+            float sum = 0;
+            for (int p = 0; p < k; p++)
+                sum += (turn_a ? a[p + (size_t)i * lda] : a[i + (size_t)p * lda]) *
+                       (turn_b ? b[j + (size_t)p * ldb] : b[p + (size_t)j * ldb]);
+            float *place = c + i + (size_t)j * ldc;
+            *place = *alpha * sum + (*beta == 0 ? 0 : *beta * *place);
+        }
+    return 0;
+}
+}

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Runs a command with libraries that pretend to be a GPU (pretend.cpp): what rtc does from its command line to a checkpoint, on
+# a machine that has none. For instance
+#
+#   tests/gpu/pretend.sh target/release/rtc train specs/gutlb.rt --device cuda --max-steps 5
+set -euo pipefail
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+compiler="${CXX:-c++}"
+folder="$(mktemp -d)"
+trap 'rm -rf "$folder" /tmp/rtc-pretended-*' EXIT
+
+for name in libcuda.so.1 libnvrtc.so.13 libcublas.so.13; do
+    "$compiler" -std=c++17 -O2 -w -shared -fPIC -DSHIM="\"$here/../src/emulated/shim.h\"" -DCXX="\"$compiler\"" \
+        -o "$folder/$name" "$here/pretend.cpp" -ldl
+done
+LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$@"

@@ -1,0 +1,182 @@
+//! A device that is none: the kernels of the GPU, compiled for the host by its C++ compiler and run there, thread by thread.
+//!
+//! What a kernel computes is tested so, and what the executor asks of it; not whether a GPU does what CUDA promises, nor how
+//! fast. Memory begins as NaN, so what a kernel forgets to write shows.
+
+use std::alloc::Layout;
+use std::collections::BTreeSet;
+use std::ffi::{CString, c_char, c_int, c_uint, c_void};
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use libloading::Library;
+use rtc_runtime::cuda::KERNELS;
+use rtc_runtime::cuda::device::{Arg, Device, Generated, Product, Shape};
+
+/// Threads of a block: two warps, so that warps differ.
+const THREADS: u32 = 64;
+
+const ALIGN: usize = 256;
+
+type Launch = unsafe extern "C" fn(*const c_char, *const c_uint, c_uint, *const *const c_void) -> c_int;
+
+/// The kernels as a library of the host.
+pub struct Kernels {
+    library: Library,
+    names: BTreeSet<String>,
+    /// Bytes of a number.
+    size: usize,
+}
+
+/// The device; clones of the library may serve several.
+pub struct Emulated {
+    kernels: Arc<Kernels>,
+}
+
+/// The names of the kernels of a text, and whether the threads of each meet.
+fn kernels(source: &str) -> Vec<(&str, bool)> {
+    let kernel = |line| {
+        let (word, rest): (&str, &str) = str::split_once(line, '(')?;
+        let (name, _) = rest.split_once(')')?;
+        ["KERNEL", "TEAM"].contains(&word).then_some((name, word == "TEAM"))
+    };
+    source.lines().filter_map(kernel).collect()
+}
+
+impl Kernels {
+    /// Compiles all kernels that plans may use, those made for some plans among them, for numbers of the C++ type `real`.
+    /// `None` where there is no compiler.
+    ///
+    /// # Panics
+    /// When the kernels do not compile.
+    pub fn compile(real: &str, made: &BTreeSet<Generated>) -> Option<Arc<Self>> {
+        let made: String = made.iter().map(|kernel| kernel.source.as_str()).collect();
+        let source = format!("{KERNELS}{made}");
+        let all = kernels(&source);
+        let register: String = all.iter().map(|(name, team)| format!("REGISTER({name}, {team})\n")).collect();
+        let folder = tempfile::tempdir().expect("a folder for the kernels");
+        let (text, library) = (folder.path().join("kernels.cpp"), folder.path().join("kernels.so"));
+        std::fs::write(&text, format!("{}{source}{register}", include_str!("shim.h"))).expect("the folder is ours");
+        let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+        let flags = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-ffp-contract=off", "-o"];
+        let real_type = format!("-DREAL={real}");
+        let built = Command::new(&compiler).args(flags).args([&library, Path::new(&real_type), &text]).output();
+        let built = match built {
+            Ok(built) => built,
+            Err(error) => {
+                assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{compiler}: {error}");
+                return None;
+            }
+        };
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        // SAFETY: the library is the text above; loading it only fills a table.
+        let library = unsafe { Library::new(&library) }.expect("it was just made");
+        let names = all.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let size = if real == "double" { 8 } else { 4 };
+        Some(Arc::new(Self { library, names, size }))
+    }
+}
+
+impl Emulated {
+    /// A device with these kernels.
+    pub fn new(kernels: Arc<Kernels>) -> Self {
+        Self { kernels }
+    }
+}
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes.max(1), ALIGN).expect("sizes are small")
+}
+
+impl Device for Emulated {
+    fn name(&self) -> String {
+        "the emulated device".to_owned()
+    }
+
+    fn threads(&self) -> u32 {
+        THREADS
+    }
+
+    fn prepare(&self, kernels: &[Generated]) {
+        for kernel in kernels {
+            assert!(self.kernels.names.contains(&kernel.name), "{} was not compiled", kernel.name);
+        }
+    }
+
+    fn allocate(&self, bytes: usize) -> u64 {
+        // SAFETY: the layout is not empty; the bytes are set before anybody reads them.
+        unsafe {
+            let place = std::alloc::alloc(layout(bytes));
+            assert!(!place.is_null(), "the host has memory");
+            place.write_bytes(0xFF, bytes);
+            place as u64
+        }
+    }
+
+    fn release(&self, at: u64, bytes: usize) {
+        // SAFETY: the pool gives back what it took.
+        unsafe { std::alloc::dealloc(at as *mut u8, layout(bytes)) }
+    }
+
+    fn upload(&self, to: u64, from: &[u8]) {
+        // SAFETY: the pool's blocks are as long as what is copied to them.
+        unsafe { (to as *mut u8).copy_from(from.as_ptr(), from.len()) }
+    }
+
+    fn download(&self, from: u64, to: &mut [u8]) {
+        // SAFETY: as above.
+        unsafe { (from as *const u8).copy_to(to.as_mut_ptr(), to.len()) }
+    }
+
+    fn copy(&self, from: u64, to: u64, bytes: usize) {
+        // SAFETY: as above.
+        unsafe { (from as *const u8).copy_to(to as *mut u8, bytes) }
+    }
+
+    fn clear(&self, at: u64, bytes: usize) {
+        // SAFETY: as above.
+        unsafe { (at as *mut u8).write_bytes(0, bytes) }
+    }
+
+    fn launch(&self, kernel: &str, shape: Shape, args: &[Arg]) {
+        let value = |arg: &Arg| match arg {
+            Arg::Address(at) => *at,
+            Arg::Whole(n) => *n as u64,
+            Arg::Int(n) => u64::from(*n as u32),
+            Arg::Bits(bits) => *bits,
+            Arg::Real(x) if self.kernels.size == 4 => u64::from((*x as f32).to_bits()),
+            Arg::Real(x) => x.to_bits(),
+        };
+        let values: Vec<u64> = args.iter().map(value).collect();
+        let places: Vec<*const c_void> = values.iter().map(|v| std::ptr::from_ref(v).cast()).collect();
+        let name = CString::new(kernel).expect("names have no zeros");
+        // SAFETY: the library has this function; the kernel reads as many arguments as it has, each of up to 8 bytes.
+        let status = unsafe {
+            let launch = self.kernels.library.get::<Launch>(b"rtc_emulated_launch").expect("the shim has it");
+            launch(name.as_ptr(), shape.grid.as_ptr(), shape.threads, places.as_ptr())
+        };
+        assert_eq!(status, 0, "there is no kernel `{kernel}`");
+    }
+
+    fn product(&self, _: &Product) -> bool {
+        false
+    }
+
+    fn failure(&self) -> Option<String> {
+        None
+    }
+}
+
+impl fmt::Debug for Emulated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Emulated")
+    }
+}
+
+impl fmt::Debug for Kernels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kernels({})", self.names.len())
+    }
+}

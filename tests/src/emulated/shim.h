@@ -1,0 +1,185 @@
+// Makes the kernels of the device a library of the host: blocks run in turn; the threads of a block are fibres, which meet where
+// the block or its warps meet. Compiled as C++ in front of the kernels; `REGISTER(name)` follows for each.
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#define __device__
+#define __shared__ static thread_local
+#define KERNEL(name) static void rtc_##name
+#define TEAM(name) static void rtc_##name
+
+namespace emulated {
+
+struct Triple {
+    unsigned x, y, z;
+};
+enum State { READY, AT_WARP, AT_BLOCK, DONE };
+struct Fibre {
+    void *place;
+    char *stack;
+    State state;
+};
+
+const int LANES = 32;
+const size_t STACK = 128 << 10;
+
+static thread_local Triple thread_index, block_index, block_size, grid_size;
+static thread_local std::vector<Fibre> fibres;
+static thread_local std::vector<unsigned long long> slots;
+static thread_local void *scheduler;
+static thread_local unsigned running;
+static thread_local void (*body)(void **);
+static thread_local void **arguments;
+
+// Saves what a call must keep, and goes on where another fibre stopped.
+extern "C" void rtc_emulated_switch(void **from, void *to);
+#if defined(__x86_64__)
+asm(".text\n.local rtc_emulated_switch\nrtc_emulated_switch:\n"
+    "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
+    "movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
+    "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n");
+static void enter();
+static void *start(char *stack) {
+    void **top = (void **)(((size_t)stack + STACK) & ~(size_t)15);
+    *--top = nullptr; // the return address of a function that never returns
+    *--top = (void *)enter;
+    for (int n = 0; n < 6; n++) *--top = nullptr;
+    return top;
+}
+#elif defined(__aarch64__)
+asm(".text\n.local rtc_emulated_switch\nrtc_emulated_switch:\n"
+    "sub sp, sp, #160\nstp x19, x20, [sp]\nstp x21, x22, [sp, #16]\nstp x23, x24, [sp, #32]\nstp x25, x26, [sp, #48]\n"
+    "stp x27, x28, [sp, #64]\nstp x29, x30, [sp, #80]\nstp d8, d9, [sp, #96]\nstp d10, d11, [sp, #112]\n"
+    "stp d12, d13, [sp, #128]\nstp d14, d15, [sp, #144]\n"
+    "mov x9, sp\nstr x9, [x0]\nmov sp, x1\n"
+    "ldp x19, x20, [sp]\nldp x21, x22, [sp, #16]\nldp x23, x24, [sp, #32]\nldp x25, x26, [sp, #48]\n"
+    "ldp x27, x28, [sp, #64]\nldp x29, x30, [sp, #80]\nldp d8, d9, [sp, #96]\nldp d10, d11, [sp, #112]\n"
+    "ldp d12, d13, [sp, #128]\nldp d14, d15, [sp, #144]\nadd sp, sp, #160\nret\n");
+static void enter();
+static void *start(char *stack) {
+    char *top = (char *)(((size_t)stack + STACK) & ~(size_t)15) - 160;
+    memset(top, 0, 160);
+    ((void **)top)[11] = (void *)enter;
+    return top;
+}
+#else
+#error "the emulated device knows x86-64 and AArch64"
+#endif
+
+static void wait(State state) {
+    Fibre &mine = fibres[running];
+    mine.state = state;
+    rtc_emulated_switch(&mine.place, scheduler);
+}
+static void enter() {
+    body(arguments);
+    wait(DONE);
+    abort();
+}
+
+static void resume(unsigned n) {
+    running = n;
+    thread_index = {n, 0, 0};
+    rtc_emulated_switch(&scheduler, fibres[n].place);
+}
+// Runs a warp until all of its fibres are done or at the block's meeting.
+static void run_warp(unsigned first, unsigned end) {
+    for (;;) {
+        bool met = false;
+        for (unsigned n = first; n < end; n++)
+            if (fibres[n].state == READY) resume(n);
+        for (unsigned n = first; n < end; n++) met |= fibres[n].state == AT_WARP;
+        if (!met) return;
+        for (unsigned n = first; n < end; n++) {
+            if (fibres[n].state == AT_BLOCK) {
+                fprintf(stderr, "some threads of a warp meet as a warp, others as a block\n");
+                abort();
+            }
+            if (fibres[n].state == AT_WARP) fibres[n].state = READY;
+        }
+    }
+}
+static void run_team(unsigned threads) {
+    slots.resize(threads);
+    while (fibres.size() < threads) fibres.push_back({nullptr, (char *)malloc(STACK), DONE});
+    for (unsigned n = 0; n < threads; n++) {
+        fibres[n].place = start(fibres[n].stack);
+        fibres[n].state = READY;
+    }
+    for (bool more = true; more;) {
+        more = false;
+        for (unsigned first = 0; first < threads; first += LANES)
+            run_warp(first, first + LANES < threads ? first + LANES : threads);
+        for (unsigned n = 0; n < threads; n++)
+            if (fibres[n].state == AT_BLOCK) fibres[n].state = READY, more = true;
+    }
+}
+
+struct Kernel {
+    void (*call)(void **);
+    bool team;
+};
+static std::map<std::string, Kernel> &kernels() {
+    static std::map<std::string, Kernel> all;
+    return all;
+}
+
+template <auto F> struct Caller;
+template <typename... A, void (*F)(A...)> struct Caller<F> {
+    template <size_t... N> static void spread(void **args, std::index_sequence<N...>) { F(*(A *)args[N]...); }
+    static void call(void **args) { spread(args, std::index_sequence_for<A...>()); }
+};
+struct Register {
+    Register(const char *name, void (*call)(void **), bool team) { kernels()[name] = {call, team}; }
+};
+
+} // namespace emulated
+
+#define threadIdx (emulated::thread_index)
+#define blockIdx (emulated::block_index)
+#define blockDim (emulated::block_size)
+#define gridDim (emulated::grid_size)
+
+static inline void __syncthreads() { emulated::wait(emulated::AT_BLOCK); }
+static inline void __syncwarp() { emulated::wait(emulated::AT_WARP); }
+template <typename N> static inline N __shfl_xor_sync(unsigned, N value, int step) {
+    unsigned mine = emulated::running, other = mine / 32 * 32 + ((mine % 32) ^ step);
+    memcpy(&emulated::slots[mine], &value, sizeof value);
+    __syncwarp();
+    memcpy(&value, &emulated::slots[other], sizeof value);
+    __syncwarp();
+    return value;
+}
+
+// 0, or 1 where there is no such kernel.
+extern "C" int rtc_emulated_launch(const char *name, const unsigned *grid, unsigned threads, void **args) {
+    auto found = emulated::kernels().find(name);
+    if (found == emulated::kernels().end()) return 1;
+    emulated::Kernel kernel = found->second;
+    emulated::grid_size = {grid[0], grid[1], grid[2]};
+    emulated::block_size = {threads, 1, 1};
+    emulated::body = kernel.call;
+    emulated::arguments = args;
+    for (unsigned z = 0; z < grid[2]; z++)
+        for (unsigned y = 0; y < grid[1]; y++)
+            for (unsigned x = 0; x < grid[0]; x++) {
+                emulated::block_index = {x, y, z};
+                if (kernel.team) {
+                    emulated::run_team(threads);
+                    continue;
+                }
+                for (unsigned n = 0; n < threads; n++) {
+                    emulated::thread_index = {n, 0, 0};
+                    kernel.call(args);
+                }
+            }
+    return 0;
+}
+#define REGISTER(name, team) static emulated::Register register_##name(#name, emulated::Caller<rtc_##name>::call, team);
