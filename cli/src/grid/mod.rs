@@ -89,6 +89,7 @@ impl Grid {
         for member in &self.models {
             let (task, _) = task_of(&member.experiment)?;
             known.extend(task.metrics().iter().map(|metric| metric.name));
+            known.extend(task.perplexity().then_some("perplexity"));
         }
         let mut seen = BTreeSet::new();
         known.retain(|name| seen.insert(*name));
