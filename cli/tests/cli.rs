@@ -514,6 +514,23 @@ fn a_looped_model_stops_by_rules_and_is_shown_step_by_step() {
     assert_eq!(table.lines().filter(|line| line.starts_with("3-3    3 ")).count(), 4, "{table}");
     assert!(table.contains("oracle") && table.contains("surest"), "{table}");
     place.rtc(&["eval", "given", "--stop", "sample", "--depth", "2"]).code(2).says("cannot be used with");
+    // What the report draws are the numbers of the evaluation.
+    place.rtc(&["report", "given", "--plots", "plots"]).code(0);
+    let accuracy = place.read("plots/accuracy-by-step-looped.svg");
+    assert_eq!(accuracy.matches("<circle class=\"r").count(), 2 + 1, "two lengths, and the legend: {accuracy}");
+    let all = measured(&["--steps"]);
+    let rows = all["splits"][0]["steps"].as_array().expect("a list");
+    for row in rows.iter().filter(|row| row["surest"] == true || row["due"].as_u64() > Some(0)) {
+        let percent = 100.0 * row["accuracy"].as_f64().expect("a share");
+        let (length, steps) = (&row["length"], &row["steps"]);
+        let point = |digits: usize| {
+            let share = format!("{percent:.digits$}");
+            let share = if digits == 0 { &share } else { share.trim_end_matches('0').trim_end_matches('.') };
+            format!("length {length}\nsteps: {steps}\nright answers (%): {share}\n")
+        };
+        let drawn = |text: &String| accuracy.contains(text.as_str());
+        assert!((0..4).map(point).any(|text| drawn(&text)), "{row} in {accuracy}");
+    }
     train("looped.rt:fixed", "fixed", &[]).code(0);
     place.rtc(&["eval", "fixed", "--steps"]).code(2).says("are for models with `depth: given`");
     // The answers as next tokens: a model that may see them is refused.

@@ -18,6 +18,9 @@ use crate::model::{AfterSteps, Model};
 use crate::task::{Example, Metric, Tally, Target};
 use crate::train::{Event, Measurement, Observer, Row, Sum, scored};
 
+/// How many steps are tried beyond those of the examples where nothing else is asked for, as published for most tasks.
+pub const BEYOND: usize = 20;
+
 /// When a row stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
