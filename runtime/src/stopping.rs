@@ -87,7 +87,7 @@ pub fn evaluate_stopping<T: Element>(
                 return Ok(None);
             }
             let width = chunk.iter().map(|example| example.length()).max().unwrap_or(0);
-            let seen = model.by_step(&collect(chunk, width), group.by_step.len())?;
+            let seen = model.by_step(&collect(chunk, width), group.by_step.len()).map_err(|error| error.at(split))?;
             group.add(chunk, &seen, rule);
             done += chunk.len();
             observer.event(&Event::Evaluating { split, done, total: measurement.examples.len() });

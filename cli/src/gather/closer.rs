@@ -159,7 +159,7 @@ impl<'a> Look<'a> {
         let mut splits = vec![];
         let data = self.examples(trained)?;
         for split in trained.experiment.evaluate.clone() {
-            let lengths = by_length(&mut trained.model, data.split(&split), batch)?;
+            let lengths = by_length(&mut trained.model, data.split(&split), batch).map_err(|error| error.at(&split))?;
             splits.push(KeptSplit { split, lengths });
         }
         drop(spinner);
