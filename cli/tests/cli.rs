@@ -544,7 +544,7 @@ fn rows_longer_than_the_learned_positions_are_refused_with_place_and_cure() {
     let place = Place::new();
     place.write(
         "learned.rt",
-        "model learned { embed { width: 8, position: learned, positions: 12 } attend self { heads: 2 } readout mean }",
+        "model learned {\n embed { width: 8, position: learned, positions: 12 }\n attend self { heads: 2 }\n readout mean\n}\n",
     );
     place.write(
         "learned.yaml",
