@@ -554,8 +554,8 @@ fn rows_longer_than_the_learned_positions_are_refused_with_place_and_cure() {
     );
     let train = ["train", "learned.rt", "--experiment", "learned.yaml", "--run", "one"];
     let message = "tokens, and the model has learned 12 positions: give `embed` more `positions`";
-    let whole = |answer: &support::Answer, where_: &str| {
-        answer.code(4).says(message).says(where_);
+    let whole = |answer: &Answer, place: &str| {
+        answer.code(4).says(message).says(place);
         let lines = answer.stderr.lines().filter(|line| line.starts_with("error: ")).count();
         assert_eq!(lines, 1, "{}", answer.stderr);
     };
