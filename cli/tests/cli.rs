@@ -514,10 +514,62 @@ fn a_looped_model_stops_by_rules_and_is_shown_step_by_step() {
     assert_eq!(table.lines().filter(|line| line.starts_with("3-3    3 ")).count(), 4, "{table}");
     assert!(table.contains("oracle") && table.contains("surest"), "{table}");
     place.rtc(&["eval", "given", "--stop", "sample", "--depth", "2"]).code(2).says("cannot be used with");
+    // What the report draws are the numbers of the evaluation.
+    place.rtc(&["report", "given", "--plots", "plots"]).code(0);
+    let accuracy = place.read("plots/accuracy-by-step-looped.svg");
+    assert_eq!(accuracy.matches("<circle class=\"r").count(), 2 + 1, "two lengths, and the legend: {accuracy}");
+    let all = measured(&["--steps"]);
+    let rows = all["splits"][0]["steps"].as_array().expect("a list");
+    for row in rows.iter().filter(|row| row["surest"] == true || row["due"].as_u64() > Some(0)) {
+        let percent = 100.0 * row["accuracy"].as_f64().expect("a share");
+        let (length, steps) = (&row["length"], &row["steps"]);
+        let point = |digits: usize| {
+            let share = format!("{percent:.digits$}");
+            let share = if digits == 0 { &share } else { share.trim_end_matches('0').trim_end_matches('.') };
+            format!("length {length}\nsteps: {steps}\nright answers (%): {share}\n")
+        };
+        let drawn = |text: &String| accuracy.contains(text.as_str());
+        assert!((0..4).map(point).any(|text| drawn(&text)), "{row} in {accuracy}");
+    }
     train("looped.rt:fixed", "fixed", &[]).code(0);
     place.rtc(&["eval", "fixed", "--steps"]).code(2).says("are for models with `depth: given`");
     // The answers as next tokens: a model that may see them is refused.
     let next = ["--with", "task.options.next_token=1"];
     train("looped.rt", "seen", &next).code(3).says("asks for later tokens");
     train("looped.rt:fixed", "next", &next).code(0);
+}
+
+#[test]
+fn rows_longer_than_the_learned_positions_are_refused_with_place_and_cure() {
+    let place = Place::new();
+    place.write(
+        "learned.rt",
+        "model learned { embed { width: 8, position: learned, positions: 12 } attend self { heads: 2 } readout mean }",
+    );
+    place.write(
+        "learned.yaml",
+        "task:\n  name: parity_check\n  options: { train_length: 10, test_length: 20 }\n  sizes: { dev: 8, test: 8, 11-20: 8 }\n\
+         fresh: { lengths: batch }\noptimiser: { learning_rate: 0.01 }\nschedule: { kind: constant }\nbatch: { size: 4 }\n\
+         max_steps: 3\nevaluate: [test, 11-20]\n",
+    );
+    let train = ["train", "learned.rt", "--experiment", "learned.yaml", "--run", "one"];
+    let message = "tokens, and the model has learned 12 positions: give `embed` more `positions`";
+    let whole = |answer: &support::Answer, where_: &str| {
+        answer.code(4).says(message).says(where_);
+        let lines = answer.stderr.lines().filter(|line| line.starts_with("error: ")).count();
+        assert_eq!(lines, 1, "{}", answer.stderr);
+    };
+    whole(&place.rtc(&train), "11-20: a row has ");
+    // The training before it is kept, and so is the rest of the evaluation.
+    place.rtc(&["eval", "one", "--split", "test"]).code(0);
+    place.rtc(&["eval", "one", "--checkpoint", "last", "--split", "test"]).code(0);
+    whole(&place.rtc(&["eval", "one", "--split", "11-20"]), "11-20: a row has ");
+    whole(&place.rtc(&["report", "one"]), "11-20: a row has ");
+    whole(&place.rtc(&["predict", "one", "0 1 1 0 1 1 0 1 0 1 0 1 0"]), "a row has 13 tokens");
+    // The records can be looked at without the model.
+    place.rtc(&["report", "one", "--examples", "0"]).code(0);
+    // Rows that are too long already in training stop it at its first update.
+    let long = ["--with", "task.options.train_length=18", "--run", "two"];
+    whole(&place.rtc(&[&train[..4], &long].concat()), "update ");
+    assert!(place.path("runs/two/run.json").is_file(), "the folder of the run stays");
 }

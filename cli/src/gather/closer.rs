@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use rtc_compiler::spec::Block;
-use rtc_report::data::{Cloud, Leaning, Length, Panel, SplitLengths, Trace, Unit};
+use rtc_report::data::{Cloud, Leaning, Length, Panel, SplitLengths, StepCurve, Trace, Unit};
 use rtc_runtime::checkpoint::Slot;
 use rtc_runtime::examine::{OfLength, Traced, by_length, trace};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Found;
 use super::analyses::{ANALYSED, analyse, strings};
+use super::by_step::by_step;
 use crate::device::DeviceOptions;
 use crate::failure::Failure;
 use crate::saved::{HaltingArg, ModelOptions, Trained};
@@ -48,6 +49,7 @@ pub(super) struct Seen {
     pub(super) traces: Vec<Trace>,
     pub(super) clouds: Vec<Cloud>,
     pub(super) leaning: Option<Leaning>,
+    pub(super) steps: Vec<StepCurve>,
     pub(super) note: Option<String>,
 }
 
@@ -109,6 +111,12 @@ impl<'a> Look<'a> {
         let mut seen = Seen { lengths, ..Seen::default() };
         if draw {
             seen.traces = self.traces(&mut trained)?;
+            if *examples > 0 && trained.model.takes_depth() {
+                let spinner = terminal.spinner("measuring by step");
+                let data = self.examples(&trained)?;
+                seen.steps = by_step(&mut trained, data)?;
+                drop(spinner);
+            }
             if let Some(length) = *analyses {
                 let rows = self.rows(&trained, length)?;
                 (seen.clouds, seen.leaning) = analyse(&mut trained, &rows)?;
@@ -151,7 +159,7 @@ impl<'a> Look<'a> {
         let mut splits = vec![];
         let data = self.examples(trained)?;
         for split in trained.experiment.evaluate.clone() {
-            let lengths = by_length(&mut trained.model, data.split(&split), batch)?;
+            let lengths = by_length(&mut trained.model, data.split(&split), batch).map_err(|error| error.at(&split))?;
             splits.push(KeptSplit { split, lengths });
         }
         drop(spinner);

@@ -1,7 +1,8 @@
 //! What a report is made of, gathered from the folders of runs: records as they lie there (`runs`), and a closer look at
-//! the trained models (`closer`, `analyses`).
+//! the trained models (`closer`, `by_step`, `analyses`).
 
 mod analyses;
+mod by_step;
 mod closer;
 mod runs;
 
@@ -71,19 +72,29 @@ fn add(path: &Path, look: &mut closer::Look<'_>, report: &mut Report, terminal: 
     let known = report.models.iter().position(|model| runs::same(model, &found.saved.info.model, &text));
     run.model = known.unwrap_or(report.models.len());
     // One run of a model is enough to draw, the first that has a checkpoint.
-    let draw =
-        known.and_then(|n| report.models.get(n)).is_none_or(|model| model.traces.is_empty() && model.leaning.is_none());
+    let draw = known
+        .and_then(|n| report.models.get(n))
+        .is_none_or(|model| model.traces.is_empty() && model.leaning.is_none() && model.steps.is_empty());
     let seen = look.at(&found, draw, terminal)?;
     run.lengths = seen.lengths;
     report.notes.extend(seen.note.map(|note| format!("{}: {note}", run.name)));
     if known.is_none() {
         let name = runs::model_name(&found.saved.info, &report.models);
-        report.models.push(data::Model { name, spec, text, traces: vec![], clouds: vec![], leaning: None });
+        report.models.push(data::Model {
+            name,
+            spec,
+            text,
+            traces: vec![],
+            clouds: vec![],
+            leaning: None,
+            steps: vec![],
+        });
     }
     if let Some(model) = report.models.get_mut(run.model)
         && draw
     {
-        (model.traces, model.clouds, model.leaning) = (seen.traces, seen.clouds, seen.leaning);
+        (model.traces, model.clouds) = (seen.traces, seen.clouds);
+        (model.leaning, model.steps) = (seen.leaning, seen.steps);
     }
     report.runs.push(run);
     Ok(())

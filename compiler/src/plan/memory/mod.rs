@@ -10,6 +10,7 @@
 //!
 //! Not counted is the scratch of kernels, per thread: a few blocks, some 100 KiB, and copies of one head of the longest row.
 
+mod distances;
 mod folds;
 mod loops;
 mod pool;
@@ -23,6 +24,7 @@ use crate::ir::formula::Formula;
 use crate::ir::graph::MAIN;
 use crate::ir::ops::Op;
 use crate::ir::types::Dim;
+use distances::map_of_codes;
 use walk::Walk;
 
 /// The batch for which memory is asked.
@@ -87,7 +89,11 @@ pub fn formula(plan: &Plan, rows: usize, length: usize) -> Formula {
 /// Bytes of the packed weights: one for each weight and direction in which it is used.
 fn packed(plan: &Plan) -> u64 {
     let nodes = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id));
-    let weights = nodes.filter(|n| matches!(n.op, Op::Linear | Op::LinearGradInput)).map(|n| (n.operands[1], n.op));
+    let weights = nodes.filter_map(|n| match n.op {
+        Op::Linear | Op::LinearGradInput => Some((n.operands[1], n.op)),
+        // In one direction, forward and backward.
+        _ => map_of_codes(n).map(|map| (map, Op::Attention)),
+    });
     let numbers = weights
         .collect::<BTreeSet<_>>()
         .into_iter()

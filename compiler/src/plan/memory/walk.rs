@@ -248,6 +248,7 @@ impl<'p> Walk<'p> {
         }
         let types = self.types(&node.results);
         let kept = node.results.iter().zip(&step.into).zip(&types).filter(|((v, _), _)| !self.inner.contains(v));
+        let _held = self.distances(node, env);
         // All exist at once before those that are added to gradients are gone again.
         let made: Vec<_> = kept.map(|((v, into), ty)| (*v, *into, self.block(ty, env))).collect();
         for (value, into, block) in made {
