@@ -3,8 +3,9 @@
 use super::{forward, inference, optimised, training};
 use crate::ir::chain::sequential_depth;
 use crate::ir::cost::{Extent, Sizes};
-use crate::ir::formula::{Formula, Number};
+use crate::ir::formula::Formula;
 use crate::ir::graph::{Graph, Misfit};
+use crate::ir::number::Number;
 use crate::lower::Binding;
 use crate::plan::cost::flops;
 use crate::plan::memory::{self, Estimate, Load, estimate};

@@ -3,9 +3,10 @@
 use std::rc::Rc;
 
 use super::walk::{Env, Held, Taped, Walk};
-use crate::ir::formula::{Formula, Number};
+use crate::ir::formula::Formula;
 use crate::ir::graph::Node;
 use crate::ir::loops::{self, Cut};
+use crate::ir::number::Number;
 use crate::ir::types::{Attr, BATCH, Dim, Type};
 use crate::plan::Step;
 

@@ -7,9 +7,10 @@ use super::pool::Amount;
 use super::walk::{Env, Held, Taped, Walk};
 use crate::expr::{Env as Names, Expr, Value as Number, eval};
 use crate::ir::cost::{cap, turns};
-use crate::ir::formula::{Formula, Number as _};
+use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, NodeId, RegionId, Value};
 use crate::ir::loops;
+use crate::ir::number::Number as _;
 use crate::ir::types::{Attr, Type};
 use crate::plan::Step;
 
