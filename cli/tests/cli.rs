@@ -568,8 +568,8 @@ fn rows_longer_than_the_learned_positions_are_refused_with_place_and_cure() {
     whole(&place.rtc(&["predict", "one", "0 1 1 0 1 1 0 1 0 1 0 1 0"]), "a row has 13 tokens");
     // The records can be looked at without the model.
     place.rtc(&["report", "one", "--examples", "0"]).code(0);
-    // Rows that are too long already in training stop it at its first update.
-    let long = ["--with", "task.options.train_length=18", "--run", "two"];
-    whole(&place.rtc(&[&train[..4], &long].concat()), "update ");
+    // Rows that are too long already in training stop it at the first of them.
+    let long = ["--with", "task.options.train_length=18", "--with", "max_steps=50", "--with", "evaluate_every=50"];
+    whole(&place.rtc(&[&train[..4], &long, &["--run", "two"]].concat()), "update ");
     assert!(place.path("runs/two/run.json").is_file(), "the folder of the run stays");
 }
