@@ -544,7 +544,7 @@ fn rows_longer_than_the_learned_positions_are_refused_with_place_and_cure() {
     let place = Place::new();
     place.write(
         "learned.rt",
-        "model learned { embed { width: 8, position: learned, positions: 12 } attend self { heads: 2 } readout mean }",
+        "model learned {\n    embed { width: 8, position: learned, positions: 12 }\n    attend self { heads: 2 }\n    readout mean\n}\n",
     );
     place.write(
         "learned.yaml",
@@ -554,7 +554,7 @@ fn rows_longer_than_the_learned_positions_are_refused_with_place_and_cure() {
     );
     let train = ["train", "learned.rt", "--experiment", "learned.yaml", "--run", "one"];
     let message = "tokens, and the model has learned 12 positions: give `embed` more `positions`";
-    let whole = |answer: &support::Answer, where_: &str| {
+    let whole = |answer: &Answer, where_: &str| {
         answer.code(4).says(message).says(where_);
         let lines = answer.stderr.lines().filter(|line| line.starts_with("error: ")).count();
         assert_eq!(lines, 1, "{}", answer.stderr);
