@@ -173,6 +173,11 @@ fn cost_prints_formulas_and_a_table() {
     assert!(json[0]["formulas"]["parameters"].as_str().is_some_and(|text| text.contains("classes")), "{json:#}");
     place.rtc(&["cost", "tiny.rt", "--depth", "few"]).code(2).says("a number of steps");
     place.rtc(&["cost", "tiny.rt", "--length", "0"]).code(2);
+    let searched = place.rtc(&["cost", "ebt_grc"]);
+    assert!(searched.code(0).stdout.contains("  at most: beams"), "{}", searched.stdout);
+    assert_eq!(place.rtc(&["cost", "ebt_grc", "--json"]).code(0).json()[0]["at_most"], true);
+    let plan = place.rtc(&["compile", "ebt_grc", "--emit", "plan", "--batch", "2"]);
+    assert!(plan.code(0).stdout.contains("lists of its searches"), "{}", plan.stdout);
     place.rtc(&["cost", "tiny.rt:nogate"]).code(3).says("`tiny:no_gate`");
 }
 
