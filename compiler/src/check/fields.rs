@@ -209,7 +209,7 @@ impl Builder<'_, '_> {
             }
             Expr::Given => Some(Value::Expr(Expr::Given)),
             _ if typed.ty != Type::Int => self.wrong(field, expr.span, &format!("this is {}", typed.ty.describe())),
-            other if holds_given(&other) => self.wrong(field, expr.span, "`given` stands alone"),
+            other if other.holds_given() => self.wrong(field, expr.span, "`given` stands alone"),
             other => Some(Value::Expr(other)),
         }
     }
@@ -232,8 +232,4 @@ impl Builder<'_, '_> {
         self.problems.report(Diagnostic::new(Kind::OutOfRange, span, message).label(format!("this is {v}")));
         None
     }
-}
-
-fn holds_given(expr: &Expr) -> bool {
-    *expr == Expr::Given || expr.operands().into_iter().any(holds_given)
 }

@@ -26,11 +26,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::document;
-use super::graph::{Graph, MAIN, NewNode, Node, NodeId, RegionId, Value};
+use super::graph::{Graph, MAIN, NewNode, NodeId, RegionId, Value};
 use super::loops;
 use super::ops::{Flag, Op};
 use super::text;
-use super::types::{Attr, BATCH, CLASSES, Dim, FRAMED, LENGTH, PAIRS, Type, VOCAB, unframed};
+use super::types::{BATCH, CLASSES, Dim, FRAMED, LENGTH, PAIRS, Type, VOCAB, unframed};
 use attributes::{required, wrong_kind};
 
 /// A broken invariant. Always a fault of the compiler, never of a user.
@@ -219,7 +219,7 @@ impl Checker<'_> {
             self.axes(id, &node.results, known);
             if let Some(body) = node.body {
                 let mut inner = known.clone();
-                inner.extend(["axis", "filled"].into_iter().filter_map(|name| word(node, name)).map(str::to_owned));
+                inner.extend(["axis", "filled"].into_iter().filter_map(|name| node.word(name)).map(str::to_owned));
                 self.axes(id, graph.params(body), &inner);
                 self.symbols(body, &inner);
             }
@@ -257,7 +257,7 @@ impl Checker<'_> {
         let (mut inputs, mut params) = (BTreeSet::new(), BTreeMap::new());
         for &id in self.graph.nodes(MAIN) {
             let node = self.graph.node(id);
-            let name = word(node, "name").unwrap_or_default().to_owned();
+            let name = node.word("name").unwrap_or_default().to_owned();
             let fresh = match node.op {
                 Op::Input => inputs.insert(name.clone()),
                 Op::Param => params.insert(name.clone(), node.results[0]).is_none(),
@@ -270,7 +270,7 @@ impl Checker<'_> {
         for id in self.graph.walk(MAIN) {
             let node = self.graph.node(id);
             if node.op == Op::Return {
-                let names: Vec<&str> = word(node, "names").unwrap_or_default().split(',').map(str::trim).collect();
+                let names: Vec<&str> = node.word("names").unwrap_or_default().split(',').map(str::trim).collect();
                 let count = names.iter().filter(|n| !n.is_empty()).count();
                 let distinct = names.iter().collect::<BTreeSet<_>>().len();
                 if count != node.operands.len() || (count > 0 && distinct != count) {
@@ -278,17 +278,13 @@ impl Checker<'_> {
                 }
             }
             if node.op == Op::Accumulate {
-                let param = word(node, "param").and_then(|p| params.get(p)).map(|p| self.graph.ty(*p));
+                let param = node.word("param").and_then(|p| params.get(p)).map(|p| self.graph.ty(*p));
                 if param != node.operands.first().map(|x| self.graph.ty(*x)) {
                     self.say(id, "`accumulate` adds a value of the type of a parameter of this graph");
                 }
             }
         }
     }
-}
-
-fn word<'n>(node: &'n Node, name: &str) -> Option<&'n str> {
-    node.attrs.get(name).and_then(Attr::text)
 }
 
 fn list(types: &[Type]) -> String {

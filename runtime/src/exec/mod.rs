@@ -253,6 +253,11 @@ impl<T: Element> Executor<T> {
         &self.arena
     }
 
+    /// Bytes of the lists that its searches keep beside the arena, as the last run has left them.
+    pub fn list_bytes(&self) -> usize {
+        self.searches.bytes()
+    }
+
     /// Runs the plan on a batch; `key` is the random key of this update. Gradients are added to what is there.
     ///
     /// # Errors

@@ -25,7 +25,7 @@
 //! slices. Of a `beam` the same; its last region parameter is the cotangent of the score, its last yielded value that of the
 //! pair. Of a `part`, cotangents of its results give one of its operand.
 
-use super::{Checker, list, word};
+use super::{Checker, list};
 use crate::ir::graph::NodeId;
 use crate::ir::loops;
 use crate::ir::ops::Op;
@@ -60,7 +60,7 @@ impl Checker<'_> {
 
     pub(super) fn chunks(&mut self, id: NodeId) {
         let node = self.graph.node(id);
-        let (Some(over), Some(axis)) = (word(node, "over"), word(node, "axis")) else { return };
+        let (Some(over), Some(axis)) = (node.word("over"), node.word("axis")) else { return };
         let operands = self.types(&node.operands);
         let parts = loops::layout(self.graph, id);
         if parts.carried > operands.len() {
@@ -79,7 +79,7 @@ impl Checker<'_> {
 
     pub(super) fn fold(&mut self, id: NodeId) {
         let node = self.graph.node(id);
-        let (Some(over), Some(axis)) = (word(node, "over"), word(node, "axis")) else { return };
+        let (Some(over), Some(axis)) = (node.word("over"), node.word("axis")) else { return };
         let [nodes] = &self.types(&node.operands)[..] else { return self.say(id, "a fold has one operand") };
         let (params, yields) = self.bodies(id);
         let inside = replace_axis(nodes, over, axis).filter(Type::is_real);
@@ -96,13 +96,13 @@ impl Checker<'_> {
 
     pub(super) fn beam(&mut self, id: NodeId) {
         let node = self.graph.node(id);
-        let (Some(over), Some(axis)) = (word(node, "over"), word(node, "axis")) else { return };
+        let (Some(over), Some(axis)) = (node.word("over"), node.word("axis")) else { return };
         let [nodes] = &self.types(&node.operands)[..] else { return self.say(id, "a search has one operand") };
         let (params, yields) = self.bodies(id);
         let Some(pair) = replace_axis(nodes, over, axis).filter(Type::is_real) else {
             return self.say(id, format!("a search takes f32[batch, {over}, ..], not {nodes}"));
         };
-        let scored = if word(node, "compose") == Some("every") { without_axis(nodes) } else { pair.clone() };
+        let scored = if node.word("compose") == Some("every") { without_axis(nodes) } else { pair.clone() };
         self.expect(id, "region parameters", &params, &[pair, scored]);
         let number = Type::real([Dim::sym(BATCH)]);
         let numbers = vec![number.clone(); yields.len().saturating_sub(2)];
@@ -164,7 +164,7 @@ impl Checker<'_> {
         let (params, yields) = self.bodies(id);
         let number: Vec<Type> = (0..parts.step).map(|_| Type::real([Dim::sym(BATCH)])).collect();
         self.expect(id, "region parameters", &params, &[seeds, saved, number].concat());
-        let (over, axis) = (word(node, "over").unwrap_or_default(), word(node, "axis").unwrap_or_default());
+        let (over, axis) = (node.word("over").unwrap_or_default(), node.word("axis").unwrap_or_default());
         let Some(inside) = replace_axis(&nodes, over, axis) else {
             return self.say(id, format!("the nodes of the fold have no axis {over}"));
         };
@@ -179,7 +179,7 @@ impl Checker<'_> {
 
     pub(super) fn unwind(&mut self, id: NodeId) {
         let node = self.graph.node(id);
-        let (over, axis) = (word(node, "over").unwrap_or_default(), word(node, "axis").unwrap_or_default());
+        let (over, axis) = (node.word("over").unwrap_or_default(), node.word("axis").unwrap_or_default());
         let operands = self.types(&node.operands);
         let Some(forward) = node.operands.first().and_then(|t| loops::forward(self.graph, *t)) else {
             return self.say(id, "the first operand is not the tape of a forward loop");
