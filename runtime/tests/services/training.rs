@@ -386,7 +386,9 @@ fn the_weights_of_the_smallest_loss_can_be_chosen() {
         let table = straight(&path, &experiment, &data);
         let history = History::read(&path).expect("the run has a history");
         let dev: Vec<_> = history.evaluations.iter().filter(|line| line.split == "dev").collect();
-        let score = |line: &EvaluationLine| if choose == "loss" { -line.loss } else { line.accuracy.unwrap_or(0.0) };
+        let score = |line: &EvaluationLine| {
+            if choose == "loss" { -line.loss.unwrap_or(f64::INFINITY) } else { line.accuracy.unwrap_or(0.0) }
+        };
         let first = dev.first().expect("dev was measured");
         let best = dev.iter().fold(first, |best, line| if score(line) > score(best) { line } else { best });
         assert_eq!(table.best_update, best.update, "{choose}");
