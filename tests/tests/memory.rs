@@ -3,8 +3,10 @@
 
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
+use rtc_compiler::pipeline;
 use rtc_compiler::pipeline::memory::{Work, plans_within};
 use rtc_compiler::plan::memory::{Load, estimate};
+use rtc_compiler::plan::plan;
 use rtc_compiler::spec::Spec;
 use rtc_runtime::exec::Halting;
 use rtc_runtime::rng::Key;
@@ -74,6 +76,41 @@ fn far(name: &str, spec: &Spec) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// How far the lists of searches may be below what lengths alone say: beams that are alike share pairs.
+const SHARED: f64 = 2.0;
+
+#[test]
+fn the_estimate_has_the_lists_of_searches() {
+    let specs = [
+        ("bt_grc.rt", "bt_grc"),
+        ("bt_grc.rt", "bt_grc:one_soft"),
+        ("ebt_grc.rt", "ebt_grc"),
+        ("rir_ebt_grc.rt", "rir_ebt_grc"),
+    ];
+    let mut wrong = vec![];
+    for (file, name) in specs {
+        let model = models::one(file, name, Objective::Classify, SIZES);
+        for lengths in [vec![60; 8], (0..8).map(|n| 10 + 12 * n).collect()] {
+            let binding = binding(Objective::Classify);
+            let stages = [pipeline::inference, pipeline::training].map(|stage| stage(&model.spec, &binding));
+            for (graph, what) in stages.into_iter().zip(["evaluation", "training"]) {
+                let graph = graph.expect("the spec lowers");
+                let rows = batch(&lengths, VOCAB as u64, CLASSES as u64, 5);
+                let mut executor = executor::<f32>(&graph, &restless(&graph), Halting::Compact);
+                executor.run(&rows, Key::new(1)).expect("the batch fits");
+                let real = executor.list_bytes() as f64;
+                let load = Load { lengths: lengths.clone(), depth: None };
+                let guess = estimate(&plan(graph), &load).lists as f64;
+                println!("{name}, {what}: lists estimated {guess}, taken {real}, ratio {:.3}", guess / real);
+                if guess < real / (1.0 + TOLERANCE) || guess > SHARED * real {
+                    wrong.push(format!("{name}, {what} of rows of {lengths:?}: estimated {guess} bytes, taken {real}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
 #[test]

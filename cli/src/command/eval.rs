@@ -185,7 +185,8 @@ fn load_splits(
         Some(path) if !path.is_dir() => return Ok(vec![(file_name(path), rows_of(path, trained)?)]),
         Some(folder) => {
             settings.data = Some(DataSource::Folder(folder.display().to_string()));
-            settings.sizes.clear();
+            // All rows of every file; but dev may be the head of a training file, and stays as long as it was.
+            settings.sizes.retain(|split, _| split == "dev");
         }
         None => {}
     }

@@ -32,9 +32,23 @@ struct Found {
     saved: SavedRun,
 }
 
+/// Why a run is not in a report.
+enum Trouble {
+    /// The run is broken: others can be shown without it.
+    Run(Failure),
+    /// The inputs that were asked for are, which is no fault of any run.
+    Inputs(Failure),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Run(failure)
+    }
+}
+
 /// Reads all runs in and below these folders, and looks closer at their models.
 ///
-/// A broken run among several is left out with a note; one that was named itself is an error.
+/// A broken run among several is left out with a note; one that was named itself is an error, and so are broken inputs.
 pub(crate) fn gather(named: &[PathBuf], closer: &Closer, terminal: &Terminal) -> Result<Gathered, Failure> {
     let folders = named.iter().map(|path| runs::folder(path)).collect::<Result<Vec<_>, _>>()?;
     let mut report = Report { title: title(&folders), runs: vec![], models: vec![], notes: vec![] };
@@ -46,13 +60,15 @@ pub(crate) fn gather(named: &[PathBuf], closer: &Closer, terminal: &Terminal) ->
                 continue;
             }
             let added = add(&path, &mut look, &mut report, terminal);
-            if let Err(failure) = added {
-                if path == *folder {
-                    return Err(failure);
+            match added {
+                Ok(()) => {}
+                Err(Trouble::Inputs(failure)) => return Err(failure),
+                Err(Trouble::Run(failure)) if path == *folder => return Err(failure),
+                Err(Trouble::Run(failure)) => {
+                    let note = format!("{} is left out: {}", path.display(), failure);
+                    terminal.message(&note);
+                    report.notes.push(note);
                 }
-                let note = format!("{} is left out: {}", path.display(), failure);
-                terminal.message(&note);
-                report.notes.push(note);
             }
             seen.push(path);
         }
@@ -66,8 +82,9 @@ pub(crate) fn gather(named: &[PathBuf], closer: &Closer, terminal: &Terminal) ->
 }
 
 /// Adds a run; after an error the report is as it was.
-fn add(path: &Path, look: &mut closer::Look<'_>, report: &mut Report, terminal: &Terminal) -> Result<(), Failure> {
-    let found = Found { path: path.to_owned(), saved: SavedRun::read(path)? };
+fn add(path: &Path, look: &mut closer::Look<'_>, report: &mut Report, terminal: &Terminal) -> Result<(), Trouble> {
+    let saved = SavedRun::read(path).map_err(Failure::from)?;
+    let found = Found { path: path.to_owned(), saved };
     let (mut run, spec, text) = runs::read(&found)?;
     let known = report.models.iter().position(|model| runs::same(model, &found.saved.info.model, &text));
     run.model = known.unwrap_or(report.models.len());

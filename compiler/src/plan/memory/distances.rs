@@ -4,8 +4,9 @@
 use super::pool::{Amount, Block};
 use super::walk::{Env, Walk};
 use crate::ir::cost::Sizes;
-use crate::ir::formula::{Formula, Number};
+use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, Value};
+use crate::ir::number::Number;
 use crate::ir::ops::Op;
 use crate::ir::types::{BATCH, Dim};
 

@@ -12,6 +12,7 @@
 
 mod distances;
 mod folds;
+mod lists;
 mod loops;
 mod pool;
 mod searches;
@@ -45,6 +46,8 @@ pub struct Estimate {
     pub packed: u64,
     /// All values.
     pub activations: u64,
+    /// The lists of beam searches, which lie outside of the arena; at most.
+    pub lists: u64,
 }
 
 /// Value, gradient and the two moments of AdamW, in `f32`.
@@ -65,7 +68,8 @@ impl Load {
 impl Estimate {
     /// All parts.
     pub fn total(&self) -> u64 {
-        self.parameters.saturating_add(self.packed).saturating_add(self.activations)
+        let parts = [self.parameters, self.packed, self.activations, self.lists];
+        parts.into_iter().fold(0, u64::saturating_add)
     }
 }
 
@@ -73,17 +77,19 @@ impl Estimate {
 pub fn estimate(plan: &Plan, load: &Load) -> Estimate {
     let size = |dims: &[Dim]| product(dims.iter().map(|d| d.fixed().unwrap_or(1) as u64));
     let parameters = plan.parameters.iter().map(|p| size(p.ty.dims())).fold(0, u64::saturating_add);
+    let most = Walk::new(plan, load, false).most();
     Estimate {
         parameters: parameters.saturating_mul(BYTES_PER_PARAMETER),
         packed: packed(plan),
-        activations: Walk::new(plan, load, false).most().number,
+        activations: most.values.number,
+        lists: most.lists.number,
     }
 }
 
 /// The bytes of all values as a formula in the rows, their length and the mean depth. It is that of the moment at which most
 /// is held for `rows` rows of `length` tokens, and leaves out what fills blocks up.
 pub fn formula(plan: &Plan, rows: usize, length: usize) -> Formula {
-    Walk::new(plan, &Load::even(rows, length), true).most().formula.unwrap_or_default()
+    Walk::new(plan, &Load::even(rows, length), true).most().values.formula.unwrap_or_default()
 }
 
 /// Bytes of the packed weights: one for each weight and direction in which it is used.
