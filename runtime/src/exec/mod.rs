@@ -7,7 +7,7 @@
 
 mod along;
 pub mod arena;
-mod attention;
+pub(crate) mod attention;
 pub(crate) mod call;
 mod compose;
 pub mod counter;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::{Attr, Dim, LENGTH, unframed};
+use rtc_compiler::ir::types::{Attr, Dim, LENGTH, Type, unframed};
 use rtc_compiler::plan::{Plan, RegionPlan};
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +45,7 @@ use loops::Searches;
 use mask::Exprs;
 use rows::{Axis, Env, GIVEN};
 use stepping::Stepping;
+pub(crate) use stepping::{given, given_depths, resumable};
 use storage::{Buffer, Element, List};
 use value::Val;
 
@@ -329,7 +330,7 @@ impl<T: Element> Executor<T> {
     /// A batch that does not fit; with `check_finite`, the first value that is not finite.
     pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, Fault> {
         check_batch(&self.plan, batch)?;
-        let depths = self.depths(batch)?;
+        let depths = given_depths(&self.exprs, self.depth, batch, &self.arena)?;
         let mut env = Env::new(batch.rows(), key, batch.width, &self.arena);
         let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
         self.set_axis(&mut env, LENGTH, Axis::of_lengths(lengths, &self.arena));
@@ -351,27 +352,6 @@ impl<T: Element> Executor<T> {
 
     fn set_axis(&self, env: &mut Env, name: &str, axis: Axis) {
         set_axis(&self.axes, env, name, axis);
-    }
-
-    /// The given depth of every row, if the model takes one.
-    fn depths(&self, batch: &Batch) -> Result<Option<Axis>, Fault> {
-        if !self.takes_depth() {
-            return Ok(None);
-        }
-        let axis = |depths: &mut dyn Iterator<Item = usize>| Some(Axis::of_lengths(depths, &self.arena));
-        match (self.depth, &batch.depths) {
-            (Some(depth), _) => Ok(axis(&mut std::iter::repeat_n(depth, batch.rows()))),
-            (None, Some(depths)) if depths.len() == batch.rows() => {
-                Ok(axis(&mut depths.iter().map(|depth| *depth as usize)))
-            }
-            (None, Some(depths)) => {
-                Err(Fault::Batch(format!("the batch has {} depths for {} rows", depths.len(), batch.rows())))
-            }
-            (None, None) => {
-                let cure = "train it on a task that gives one, or name one with `--depth N`";
-                Err(Fault::Batch(format!("the model takes its depth from the examples, which have none: {cure}")))
-            }
-        }
     }
 
     fn set_inputs(&mut self, batch: &Batch) {
@@ -541,6 +521,19 @@ pub(crate) fn axis_names(plan: &Plan) -> Vec<Rc<str>> {
     let used = nodes.flat_map(|node| &node.results).filter_map(|value| plan.graph.ty(*value).ragged());
     let names: BTreeSet<&str> = cut.chain(used).chain([LENGTH, GIVEN]).collect();
     names.into_iter().map(Rc::from).collect()
+}
+
+/// Refuses a row that is longer than a table of learned positions.
+///
+/// # Errors
+/// One sentence with both numbers, and what to do.
+pub(crate) fn too_few_positions(longest: usize, table: &Type) -> Result<(), Fault> {
+    let known = table.dims()[0].fixed().unwrap_or(0);
+    if longest <= known {
+        return Ok(());
+    }
+    let cure = "give `embed` more `positions`, or other positions";
+    Err(Fault::Batch(format!("a row has {longest} tokens, and the model has learned {known} positions: {cure}")))
 }
 
 /// The shared name of a ragged axis.

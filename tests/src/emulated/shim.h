@@ -158,6 +158,16 @@ template <typename N> static inline N __shfl_xor_sync(unsigned, N value, int ste
     return value;
 }
 
+static inline int __any_sync(unsigned, int value) {
+    unsigned first = emulated::running / 32 * 32;
+    unsigned long long found = value != 0;
+    memcpy(&emulated::slots[emulated::running], &found, sizeof found);
+    __syncwarp();
+    for (unsigned n = first; n < first + 32; n++) found |= emulated::slots[n];
+    __syncwarp();
+    return found != 0;
+}
+
 // 0, or 1 where there is no such kernel.
 extern "C" int rtc_emulated_launch(const char *name, const unsigned *grid, unsigned threads, void **args) {
     auto found = emulated::kernels().find(name);
