@@ -17,6 +17,7 @@ use crate::learner::{
     Arrays, Evaluation, GROUPS, LearnError, Learner, LearnerState, OptimiserKind, StepReport, UpdateRule,
 };
 use crate::rng::Key;
+use crate::stopping::BySteps;
 
 /// A model with its state, computing in `T`.
 #[derive(Debug)]
@@ -227,21 +228,6 @@ impl<T: Element> Model<T> {
         self.inference.takes_depth()
     }
 
-    /// What it answers after 1, 2, ... `most` steps of the recurrence whose depth is given.
-    ///
-    /// # Errors
-    /// As [`Learner::evaluate`].
-    pub fn by_step(&mut self, batch: &Batch, most: usize) -> Result<Vec<AfterSteps>, LearnError> {
-        check_labels(&self.binding, batch)?;
-        let seed = self.seed;
-        let all = self.infer(|inference| inference.each_step(batch, seed, most))?;
-        let after = |outputs| {
-            let evaluation = evaluation(&self.binding, outputs, batch, self.updates)?;
-            Ok(AfterSteps { evaluation, losses: losses(&self.binding, outputs, batch) })
-        };
-        all.iter().map(after).collect()
-    }
-
     /// Does something with the executor of forward passes, which has the weights that are measured meanwhile.
     fn infer<R>(&mut self, run: impl FnOnce(&mut Executor<T>) -> Result<R, Fault>) -> Result<R, LearnError> {
         self.swap_average();
@@ -427,6 +413,26 @@ pub(crate) fn evaluation<T: Element>(
     let depth = outputs.real("depth").map(|d| (d.iter().map(|x| x.to_f64()).sum(), d.len() as u64));
     let Predictions { class: predictions, probability: confidence } = predicted;
     Ok(Evaluation { loss_sum, scored, correct, predictions, confidence, depth })
+}
+
+impl<T: Element> BySteps for Model<T> {
+    fn by_step(&mut self, batch: &Batch, most: usize) -> Result<Vec<AfterSteps>, LearnError> {
+        check_labels(&self.binding, batch)?;
+        let seed = self.seed;
+        let all = self.infer(|inference| inference.each_step(batch, seed, most))?;
+        all.iter().map(|outputs| after_steps(&self.binding, outputs, batch, self.updates)).collect()
+    }
+}
+
+/// What a model answered after some steps, from the results of a run.
+pub(crate) fn after_steps<T: Element>(
+    binding: &Binding,
+    outputs: &Outputs<T>,
+    batch: &Batch,
+    updates: u64,
+) -> Result<AfterSteps, LearnError> {
+    let evaluation = evaluation(binding, outputs, batch, updates)?;
+    Ok(AfterSteps { evaluation, losses: losses(binding, outputs, batch) })
 }
 
 impl<T: Element> Learner for Model<T> {

@@ -70,7 +70,8 @@ impl<T: Element> Executor<T> {
             None => self.waves(c.last(0), axis.longest),
         };
         let x = self.real(c.operand(0)).arg();
-        self.produce(c, "add_position", &[x, codes.arg()], &[]);
+        let places = [axis.row_of.arg(), axis.offsets.arg(), int(c.last(0))];
+        self.produce(c, "add_position", &[x, codes.arg()], &places);
         Ok(())
     }
 
