@@ -73,7 +73,8 @@ impl<T: Element> Executor<T> {
         let axes = [0, 1].map(|n| c.place.axis_of(c.ty(c.operand(n)), &self.pool));
         let rule = self.ruled(c, step, [axes[0].longest, axes[1].longest])?;
         let codes = self.relative_codes(c, [axes[0].longest, axes[1].longest]);
-        let scored = Scored { causal: c.word("mask") == "causal", bias: None, dropout: (threshold, factor, key.value()) };
+        let scored =
+            Scored { causal: c.word("mask") == "causal", bias: None, dropout: (threshold, factor, key.value()) };
         Ok(self.attend(c, c.int("heads"), axes, scored, rule, codes))
     }
 

@@ -69,10 +69,10 @@ impl<T: Element> Executor<T> {
             Op::EmbedGrad => self.embed_grad(&c),
             Op::AddPosition => self.add_position(&c)?,
             Op::AddPositionGrad => self.add_position_grad(&c),
-            Op::Fill => self.fill(&c),
-            Op::FillGrad => self.fill_grad(&c),
             Op::Frame => self.frame(&c),
             Op::FrameGrad => self.frame_grad(&c),
+            Op::Fill => self.fill(&c),
+            Op::FillGrad => self.fill_grad(&c),
             Op::Expand => {
                 let x = self.real(c.operand(0));
                 self.produce(&c, "repeat", &[x.arg()], &[whole(x.len())]);
@@ -197,8 +197,8 @@ impl<T: Element> Executor<T> {
             }
             Op::Sub | Op::Div | Op::Scale | Op::Offset | Op::Lerp | Op::Gate | Op::Dropout | Op::Rotate => in_group(),
             Op::Concat | Op::Slice | Op::Pad | Op::LinearGradInput | Op::ColumnSum | Op::LayerNormGrad => in_group(),
-            Op::GeluTanh | Op::GeluGrad | Op::GeluTanhGrad | Op::ReluGrad | Op::SigmoidGrad | Op::LerpGrad | Op::GateGrad => in_group(),
-
+            Op::GeluGrad | Op::ReluGrad | Op::SigmoidGrad | Op::LerpGrad | Op::GateGrad => in_group(),
+            Op::GeluTanh | Op::GeluTanhGrad => in_group(),
         }
         Ok(())
     }

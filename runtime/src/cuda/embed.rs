@@ -81,7 +81,11 @@ impl<T: Element> Executor<T> {
         let dy = self.real(c.operand(0)).arg();
         let (codes, add) = self.target(c, 0);
         let sizes = [int(c.last(0)), whole(c.env.rows()), flag(add), whole(codes.len())];
-        self.pool.each("add_position_grad", codes.len(), &[&[dy, codes.arg(), axis.offsets.arg()][..], &sizes].concat());
+        self.pool.each(
+            "add_position_grad",
+            codes.len(),
+            &[&[dy, codes.arg(), axis.offsets.arg()][..], &sizes].concat(),
+        );
     }
 
     /// Sines and cosines for so many positions. Tables grow to powers of two, and seldom.

@@ -9,10 +9,10 @@ use super::device::Arg;
 use super::dispatch::Call;
 use super::exec::Executor;
 use super::memory::{Array, int, whole};
+use crate::exec::Fault;
 use crate::exec::attention::apart;
 use crate::exec::mask::Rule;
 use crate::exec::storage::Element;
-use crate::exec::Fault;
 
 /// Distances between queries and keys that are seen.
 #[derive(Clone, Debug)]

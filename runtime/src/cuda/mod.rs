@@ -3,7 +3,8 @@
 //! - **Kernels** are CUDA C in `kernels/`, written once. They are compiled when a model is made, for the device that is there
 //!   (`driver`, feature `cuda`); tests compile the same text for the host and compare every op and every spec with the CPU.
 //! - **The executor** walks the plan as the one of the CPU does. The host decides control flow: a halting step costs one copy of
-//!   a byte per row to the host, and nothing else does before the results of a run.
+//!   a byte per row to the host, a step of a beam search one of the scores of its new pairs, and nothing else does before the results
+//!   of a run.
 //! - **Bits.** No kernel is atomic and every sum has one order: the same run on the same device has the same bits. They are not
 //!   those of the CPU, whose sums have other orders.
 #![allow(clippy::too_many_arguments, reason = "what a kernel is given is a list")]
@@ -25,6 +26,7 @@ mod listed;
 mod loops;
 pub mod memory;
 mod model;
+mod nodes;
 mod optimise;
 mod pieces;
 mod place;
@@ -47,11 +49,8 @@ pub use way::check;
 
 /// What the kernels share: in front of any text of kernels.
 #[cfg(feature = "cuda")]
-const BASE: &str = concat!(
-    include_str!("kernels/base.cu"),
-    include_str!("kernels/expression.cu"),
-    include_str!("kernels/attend.cu"),
-);
+const BASE: &str =
+    concat!(include_str!("kernels/base.cu"), include_str!("kernels/expression.cu"), include_str!("kernels/attend.cu"),);
 
 /// All kernels that a plan needs made.
 pub fn generated(plan: &Plan) -> BTreeSet<Generated> {

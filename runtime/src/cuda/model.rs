@@ -19,8 +19,8 @@ use crate::exec::{Fault, Halting, Inference, Outputs, parameter_ranges};
 use crate::kernel::optimiser::clip_factor;
 use crate::learner::{Arrays, Evaluation, LearnError, Learner, LearnerState, OptimiserKind, StepReport, UpdateRule};
 use crate::model::{
-    AfterSteps, Predictions, after_steps, as_learn_error, check_labels, count, evaluation, flat, initial, named, named_ranges, predict, report,
-    segments,
+    AfterSteps, Predictions, after_steps, as_learn_error, check_labels, count, evaluation, flat, initial, named,
+    named_ranges, predict, report, segments,
 };
 use crate::rng::Key;
 use crate::stopping::BySteps;

@@ -58,7 +58,8 @@ fn write(rule: &Rule, needs: Needs) -> Option<Written> {
     let text = format!("{fields} {body} {} {}", needs.relative, rule.by_distance);
     let hash: String = Sha256::digest(&text).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     // Attentions of one model may share expressions: the first kernel of a program brings them.
-    let shared = format!("#ifndef RULE_{hash}\n#define RULE_{hash}\nstruct Rule_{hash} {{\n{fields}{body}}};\n#endif\n");
+    let shared =
+        format!("#ifndef RULE_{hash}\n#define RULE_{hash}\nstruct Rule_{hash} {{\n{fields}{body}}};\n#endif\n");
     let tables = rule.bias.as_ref().map_or(0, |bias| bias.sizes.len());
     let kernels = match rule.by_distance {
         true => by_distance(&hash, tables, rule.bias.is_some(), needs),
@@ -162,7 +163,8 @@ fn expressions(rule: &Rule) -> String {
          double more = bias(i, j, length, head, -1, unused, ok).value;\n        \
          return ok ? (real)more : minus_infinity();\n    }}\n"
     );
-    let uses: String = bias.uses.iter().enumerate().map(|(use_, table)| format!("use == {use_} ? {table} : ")).collect();
+    let uses: String =
+        bias.uses.iter().enumerate().map(|(use_, table)| format!("use == {use_} ? {table} : ")).collect();
     let _ = write!(
         out,
         "    __device__ int uses() const {{ return {}; }}\n    __device__ int table_of(int use) const {{ return {uses}-1; }}\n",

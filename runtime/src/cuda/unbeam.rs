@@ -6,9 +6,10 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Attr;
 use rtc_compiler::plan::{Plan, Step};
 
-use super::beam::{Mix, Nodes, Trace, Traced, interleaved};
+use super::beam::{Trace, Traced};
 use super::exec::Executor;
 use super::memory::{Array, int, whole};
+use super::nodes::{Mix, Nodes, interleaved};
 use super::pieces::Pieces;
 use super::place::Place;
 use super::value::{Ids, Tape, TapeStep, Val};

@@ -7,8 +7,8 @@ use rtc_compiler::ir::graph::RegionId;
 use rtc_compiler::ir::types::Type;
 use rtc_compiler::plan::Plan;
 
-use super::memory::{Array, Pool};
 use super::beam::Traced;
+use super::memory::{Array, Pool};
 use super::pieces::Pieces;
 use super::place::Place;
 use crate::exec::storage::Element;

@@ -70,13 +70,17 @@ pub(super) fn way(op: Op) -> Way {
         Op::CrossEntropy | Op::BinaryCrossEntropy | Op::Average => Way::Own(&[]),
         Op::Recur => Way::Own(&["bound"]),
         Op::Chunks => Way::Own(&["carried", "size", "count", "cut", "over", "axis"]),
-        Op::Fold => Way::Own(&["arity", "last", "plan", "short", "single", "padding", "flat", "over", "axis", "filled"]),
+        Op::Fold => {
+            Way::Own(&["arity", "last", "plan", "short", "single", "padding", "flat", "over", "axis", "filled"])
+        }
         Op::Unwind => Way::Own(&[
             "carried", "outputs", "slices", "axis", "over", "bound", "size", "count", "arity", "last", "plan", "short",
             "single", "padding", "filled", "beams", "role",
         ]),
         Op::LinearGradInput | Op::LinearGradWeight | Op::ColumnSum => Way::Own(&[]),
-        Op::EmbedGrad | Op::AddPositionGrad | Op::FrameGrad | Op::FillGrad | Op::SumBatch | Op::PairGrad => Way::Own(&[]),
+        Op::EmbedGrad | Op::AddPositionGrad | Op::FrameGrad | Op::FillGrad | Op::SumBatch | Op::PairGrad => {
+            Way::Own(&[])
+        }
         Op::MeanGrad | Op::CumulativeMeanGrad | Op::MaxGrad => Way::Own(&[]),
         Op::CrossEntropyGrad | Op::BinaryCrossEntropyGrad | Op::AverageGrad => Way::Own(&[]),
         Op::Accumulate => Way::Own(&["param"]),
@@ -86,8 +90,19 @@ pub(super) fn way(op: Op) -> Way {
         Op::Vanishing | Op::VanishingGrad => Way::Own(&[]),
         Op::Part => Way::Own(&["role"]),
         Op::Beam => Way::Own(&[
-            "beams", "compose", "overflow", "noise", "draws", "align", "keep_best", "arity", "last", "plan", "flat",
-            "over", "axis",
+            "beams",
+            "compose",
+            "overflow",
+            "noise",
+            "draws",
+            "align",
+            "keep_best",
+            "arity",
+            "last",
+            "plan",
+            "flat",
+            "over",
+            "axis",
         ]),
     }
 }
@@ -99,7 +114,9 @@ fn words(op: Op, attribute: &str) -> Option<&'static [&'static str]> {
         (Op::Rotate, "kind") => Some(&["rope", "xpos_query", "xpos_key"]),
         (Op::Attention | Op::AttentionGrad, "position") => Some(&["relative_xl"]),
         (Op::OffsetAttention | Op::OffsetAttentionGrad, "mask") => Some(&["all", "causal"]),
-        (Op::S4d | Op::Ema | Op::S4dGrad | Op::EmaGrad | Op::Neighbours | Op::NeighboursGrad, "side") => Some(&["left", "right"]),
+        (Op::S4d | Op::Ema | Op::S4dGrad | Op::EmaGrad | Op::Neighbours | Op::NeighboursGrad, "side") => {
+            Some(&["left", "right"])
+        }
         (Op::Chunks, "cut") => Some(&["position", "balanced"]),
         (Op::Fold | Op::Unwind, "last") => Some(&["merge", "strict"]),
         (Op::Fold | Op::Unwind, "plan") => Some(&["row", "batch"]),

@@ -55,6 +55,8 @@ impl Kernels {
     pub fn compile(real: &str, made: &BTreeSet<Generated>) -> Option<Arc<Self>> {
         let made: String = made.iter().map(|kernel| kernel.source.as_str()).collect();
         let source = format!("{KERNELS}{made}");
+            let _ = std::fs::write(format!("{to}/{real}{}.cu", made.len()), &source);
+        } // KERN
         let all = kernels(&source);
         let register: String = all.iter().map(|(name, team)| format!("REGISTER({name}, {team})\n")).collect();
         let folder = tempfile::tempdir().expect("a folder for the kernels");
@@ -155,7 +157,8 @@ impl Device for Emulated {
         let name = CString::new(kernel).expect("names have no zeros");
         // SAFETY: the library has this function; the kernel reads as many arguments as it has, each of up to 8 bytes.
         let status = unsafe {
-            let parameters = self.kernels.library.get::<Parameters>(b"rtc_emulated_parameters").expect("the shim has it");
+            let parameters =
+                self.kernels.library.get::<Parameters>(b"rtc_emulated_parameters").expect("the shim has it");
             let expected = parameters(name.as_ptr());
             assert_eq!(args.len(), expected as usize, "`{kernel}` takes another number of arguments");
             let launch = self.kernels.library.get::<Launch>(b"rtc_emulated_launch").expect("the shim has it");
