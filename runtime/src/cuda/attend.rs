@@ -13,6 +13,7 @@ use super::listed::List;
 use super::memory::{Array, WARP, address, blocks, flag, int, whole};
 use super::place::Ragged;
 use super::relative::Codes;
+use super::rule::ending;
 use crate::exec::Fault;
 use crate::exec::storage::Element;
 use crate::kernel::dropout::Keep;
@@ -121,7 +122,7 @@ impl<T: Element> Executor<T> {
         let (relative, listed) = (codes.is_some(), list.is_some());
         let (kernels, given) = match &rule {
             Some(Ruled { name: Some(name), given, list: None, .. }) => (format!("_{name}"), given.clone()),
-            _ => (["", "_listed"][usize::from(listed)].to_owned() + ["", "_relative"][usize::from(relative)], vec![]),
+            _ => (ending(listed, relative), vec![]),
         };
         let _kept = shifts.into_iter().flatten().chain([ids]).collect();
         Attention { args, queries, keys, heads, widths, rows: c.env.rows(), kernels, given, rule, codes, _kept }

@@ -55,7 +55,7 @@ const BASE: &str =
 /// All kernels that a plan needs made.
 pub fn generated(plan: &Plan) -> BTreeSet<Generated> {
     let rules = rule::written(plan).into_iter().flat_map(|(_, written)| written.kernels);
-    chain::generated(plan).into_iter().chain(rules).collect()
+    chain::generated(plan).into_iter().chain(rules).chain(rule::forms(plan)).collect()
 }
 
 /// How exactly matrix products are computed. All else, and what is kept, is single precision.

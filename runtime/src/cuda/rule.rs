@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use rtc_compiler::expr::{BinaryOp, Expr, Func, Var};
-use rtc_compiler::ir::graph::{MAIN, NodeId};
+use rtc_compiler::ir::graph::{MAIN, Node, NodeId};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Attr;
 use rtc_compiler::plan::Plan;
@@ -34,20 +34,69 @@ struct Needs {
     learned: bool,
 }
 
-/// The kernels of every attention of a plan that needs some.
+/// The kernels of the masks and biases of a plan that are expressions, by node.
 pub(super) fn written(plan: &Plan) -> Vec<(NodeId, Written)> {
     let exprs = mask::exprs(&plan.graph);
     let of = |id: NodeId| {
         let node = plan.graph.node(id);
-        let Some(Ok(rule)) = exprs.get(&id).filter(|_| matches!(node.op, Op::Attention | Op::AttentionGrad)) else {
-            return None;
-        };
-        let relative = node.attrs.get("position").and_then(Attr::text) == Some("relative_xl");
+        let Some(Ok(rule)) = exprs.get(&id).filter(|_| is_attention(node.op)) else { return None };
         let learned = rule.bias.as_ref().is_some_and(|bias| !bias.sizes.is_empty());
-        let needs = Needs { backward: node.op == Op::AttentionGrad, relative, learned };
+        let needs = Needs { backward: node.op == Op::AttentionGrad, relative: is_relative(node), learned };
         Some((id, write(rule, needs)?))
     };
     plan.graph.walk(MAIN).into_iter().filter_map(of).collect()
+}
+
+/// The kernels for lists of distances and for codes of distances that a plan needs: few models have such attentions.
+pub(super) fn forms(plan: &Plan) -> Vec<Generated> {
+    let exprs = mask::exprs(&plan.graph);
+    let of = |id: NodeId| {
+        let node = plan.graph.node(id);
+        let listed = exprs.get(&id).is_some_and(|rule| rule.as_ref().is_ok_and(|rule| rule.by_distance));
+        let by_pair = exprs.contains_key(&id) && !listed;
+        let wanted = is_attention(node.op) && !by_pair && (listed || is_relative(node));
+        wanted.then(|| form(listed, is_relative(node), node.op == Op::AttentionGrad))
+    };
+    plan.graph.walk(MAIN).into_iter().filter_map(of).flatten().collect()
+}
+
+fn is_attention(op: Op) -> bool {
+    matches!(op, Op::Attention | Op::AttentionGrad)
+}
+
+fn is_relative(node: &Node) -> bool {
+    node.attrs.get("position").and_then(Attr::text) == Some("relative_xl")
+}
+
+/// What the names of the kernels of a form end with.
+pub(super) fn ending(listed: bool, relative: bool) -> String {
+    ["", "_listed"][usize::from(listed)].to_owned() + ["", "_relative"][usize::from(relative)]
+}
+
+/// The kernels of one form: through a list of distances or not, with codes of distances or not.
+fn form(listed: bool, relative: bool, backward: bool) -> Vec<Generated> {
+    let (end, rule) = (ending(listed, relative), if listed { "Listed()" } else { "Plain()" });
+    let kernel = |name: &str, parameters: &str, call: &str, passed: &str| {
+        let name = format!("{name}{end}");
+        let source = format!("TEAM({name})(ATTEND, {parameters}) {{ GIVEN {call}<{relative}>(a, {passed}); }}\n");
+        Generated { name, source }
+    };
+    if !backward {
+        return vec![kernel("attention", "real *y", "attend", &format!("{rule}, y"))];
+    }
+    let of_queries = format!("{rule}, dy, dq, stats, by_keys, by_codes");
+    let mut out = vec![
+        kernel("attention_queries", "OF_QUERIES", "attend_queries", &of_queries),
+        kernel("attention_keys", "OF_KEYS", "attend_keys", &format!("{rule}, dy, stats, dk, dv")),
+    ];
+    if relative {
+        let passed = format!("{rule}, dy, stats, d_codes, distances, rows");
+        out.push(kernel("attention_codes", "OF_CODES", "attend_codes", &passed));
+    }
+    if listed {
+        out.push(kernel("attention_values", "OF_VALUES", "attend_values", "dy, stats, d_values, rows"));
+    }
+    out
 }
 
 /// The kernels of a rule; none where the fixed ones do.

@@ -55,8 +55,6 @@ impl Kernels {
     pub fn compile(real: &str, made: &BTreeSet<Generated>) -> Option<Arc<Self>> {
         let made: String = made.iter().map(|kernel| kernel.source.as_str()).collect();
         let source = format!("{KERNELS}{made}");
-            let _ = std::fs::write(format!("{to}/{real}{}.cu", made.len()), &source);
-        } // KERN
         let all = kernels(&source);
         let register: String = all.iter().map(|(name, team)| format!("REGISTER({name}, {team})\n")).collect();
         let folder = tempfile::tempdir().expect("a folder for the kernels");

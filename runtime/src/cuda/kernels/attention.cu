@@ -1,25 +1,10 @@
-// Softmax attention with the rules that need nothing of the model: see attend.cu.
+// Softmax attention to all keys or to the past: see attend.cu. Other rules are compiled for the models that need them (rule.rs).
 
 TEAM(attention)(ATTEND, real *y) { GIVEN attend<false>(a, Plain(), y); }
-TEAM(attention_relative)(ATTEND, real *y) { GIVEN attend<true>(a, Plain(), y); }
-TEAM(attention_listed)(ATTEND, real *y) { GIVEN attend<false>(a, Listed(), y); }
-TEAM(attention_listed_relative)(ATTEND, real *y) { GIVEN attend<true>(a, Listed(), y); }
 
 TEAM(attention_queries)(ATTEND, OF_QUERIES) { GIVEN attend_queries<false>(a, Plain(), dy, dq, stats, by_keys, by_codes); }
-TEAM(attention_queries_relative)(ATTEND, OF_QUERIES) { GIVEN attend_queries<true>(a, Plain(), dy, dq, stats, by_keys, by_codes); }
-TEAM(attention_queries_listed)(ATTEND, OF_QUERIES) { GIVEN attend_queries<false>(a, Listed(), dy, dq, stats, by_keys, by_codes); }
-TEAM(attention_queries_listed_relative)(ATTEND, OF_QUERIES) { GIVEN attend_queries<true>(a, Listed(), dy, dq, stats, by_keys, by_codes); }
 
 TEAM(attention_keys)(ATTEND, OF_KEYS) { GIVEN attend_keys<false>(a, Plain(), dy, stats, dk, dv); }
-TEAM(attention_keys_relative)(ATTEND, OF_KEYS) { GIVEN attend_keys<true>(a, Plain(), dy, stats, dk, dv); }
-TEAM(attention_keys_listed)(ATTEND, OF_KEYS) { GIVEN attend_keys<false>(a, Listed(), dy, stats, dk, dv); }
-TEAM(attention_keys_listed_relative)(ATTEND, OF_KEYS) { GIVEN attend_keys<true>(a, Listed(), dy, stats, dk, dv); }
-
-TEAM(attention_codes_relative)(ATTEND, OF_CODES) { GIVEN attend_codes<true>(a, Plain(), dy, stats, d_codes, distances, rows); }
-TEAM(attention_codes_listed_relative)(ATTEND, OF_CODES) { GIVEN attend_codes<true>(a, Listed(), dy, stats, d_codes, distances, rows); }
-
-TEAM(attention_values_listed)(ATTEND, OF_VALUES) { GIVEN attend_values<false>(a, dy, stats, d_values, rows); }
-TEAM(attention_values_listed_relative)(ATTEND, OF_VALUES) { GIVEN attend_values<true>(a, dy, stats, d_values, rows); }
 
 // Sines and cosines of distances from `last` down, from those of positions: sines of distances ahead are negative.
 KERNEL(distance_waves)(const real *codes, real *y, int last, int channels, whole n) {
