@@ -65,7 +65,8 @@ impl Runs {
     }
 }
 
-fn mean(values: &[f64]) -> Option<f64> {
+/// The mean; nothing of nothing.
+pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 

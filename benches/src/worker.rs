@@ -20,6 +20,7 @@ use rtc_tests::peer::{Description, load};
 
 use crate::device::{Kind, Place};
 use crate::protocol::{Answer, Job, Request, Rows, Tree};
+use crate::report::mean;
 use crate::spec::checked;
 
 /// Stack of the thread that works, in bytes, as the `rtc` command has it.
@@ -300,10 +301,6 @@ fn first_rows(batch: &Batch, count: usize) -> Batch {
 fn gflop(graph: &Graph, batch: &Batch, depth: Option<f64>) -> f64 {
     let sizes = Sizes { depth, ..Sizes::row(batch.row(0).len()) };
     region_cost(graph, MAIN, &sizes) * batch.rows() as f64 * 1e-9
-}
-
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 fn milliseconds(start: Instant) -> f64 {

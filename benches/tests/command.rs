@@ -45,6 +45,26 @@ fn the_run_time_table_compares_policies() {
 }
 
 #[test]
+fn the_lengths_table_has_every_model() {
+    let folder = tempfile::tempdir().expect("there is a temporary folder");
+    let json = folder.path().join("table.json");
+    let done = bench(&["--lengths-table", "--quick", "--threads", "1", "--json", &json.to_string_lossy()]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(text.contains("training step") && text.contains("forward pass"), "{text}");
+    let tables = std::fs::read_to_string(json).expect("the table is there");
+    let tables: serde_json::Value = serde_json::from_str(&tables).expect("the table is JSON");
+    let lines = tables[0]["lines"].as_array().expect("there are lines");
+    for model in ["rnn_grc", "mega", "ordered_memory", "crvnn", "bt_grc:one_soft", "ebt_grc", "rir_ebt_grc"] {
+        let line = lines.iter().find(|line| line["model"] == model).expect(model);
+        let positive = |of: &serde_json::Value| of.as_f64().is_some_and(|number| number > 0.0);
+        assert!(positive(&line["rtc"]["train_ms"][0]) && positive(&line["rtc"]["infer_ms"][0]), "{line}");
+        assert!(positive(&line["estimate_mib"]) && line["pytorch"].is_null(), "{line}");
+        assert!(line["length"].as_f64().is_some_and(|length| (20.0..=40.0).contains(&length)), "{line}");
+    }
+}
+
+#[test]
 fn what_is_missing_has_a_code() {
     let absent = bench(&["--cases", "gut", "--peers", "no-such-folder"]);
     assert_eq!(absent.status.code(), Some(3));

@@ -33,10 +33,7 @@ impl Opened {
         if EMBEDDED.iter().any(|(name, _)| *name == text) || !looks_like_a_file {
             return Ok(Self { file: ExperimentFile::embedded(text)?, name, folders: vec![] });
         }
-        let yaml = read_text(path, "experiment").map_err(|failure| match failure {
-            Failure::NoSpec(message) => Failure::Usage(message),
-            other => other,
-        })?;
+        let yaml = read_text(path, "experiment", |line, why| Failure::Usage(format!("{text}:{line}: {why}")))?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let is_among_specs = folder.canonicalize().is_ok_and(|folder| folder.ends_with(EXPERIMENTS));
         let above = is_among_specs.then(|| folder.join(".."));

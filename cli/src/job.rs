@@ -28,13 +28,16 @@ use crate::terminal::Terminal;
 use crate::text::{duration, number};
 use crate::threads;
 
+/// A hash of what of this program decides numbers.
+pub(crate) const CODE: &str = env!("RTC_CODE");
+
 /// The versions of this program as they stand in the results of runs: `code 3f2a, rtc 0.1.0`.
 pub(crate) fn program() -> String {
     record::program(&versions())
 }
 
 fn versions() -> BTreeMap<String, String> {
-    let parts = [("rtc", env!("CARGO_PKG_VERSION")), ("code", env!("RTC_CODE"))];
+    let parts = [("rtc", env!("CARGO_PKG_VERSION")), ("code", CODE)];
     BTreeMap::from(parts.map(|(part, version)| (part.to_owned(), version.to_owned())))
 }
 

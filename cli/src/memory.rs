@@ -124,8 +124,12 @@ const CURE: &str = "take smaller batches (`--with batch.size=N`, or `--with batc
 
 /// What makes up a need.
 pub(crate) fn parts(need: &Need) -> String {
+    let lists = match need.lists() {
+        0 => String::new(),
+        some => format!("lists of its searches {}, ", bytes(some)),
+    };
     format!(
-        "values of a training step {} or of an evaluation {}, parameters with gradients and moments {}, packed weights {}, data, \
+        "values of a training step {} or of an evaluation {}, parameters with gradients and moments {}, packed weights {}, {lists}data, \
          checkpoints and the program {}",
         bytes(need.training.activations),
         bytes(need.evaluation.activations),

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use rtc_compiler::check::check;
-use rtc_compiler::source::Source;
+use rtc_compiler::diag::{Problems, Severity};
+use rtc_compiler::source::{Source, Sources};
 use rtc_compiler::spec::Spec;
 use rtc_runtime::checkpoint::{self, CheckpointState, Slot};
 use rtc_runtime::cuda;
@@ -14,12 +15,15 @@ use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
 use rtc_runtime::learner::{LearnError, Learner};
 use rtc_runtime::model::Model;
-use rtc_runtime::record::{RunFolder, SavedRun};
+use rtc_runtime::record::{RunFolder, SavedRun, program};
 use rtc_runtime::stopping::BySteps;
-use rtc_runtime::task::{Dataset, Options as TaskOptions, Task, resolve_options, task_named};
+use rtc_runtime::task::{
+    Dataset, Example, Objective, Options as TaskOptions, SIDES, Target, Task, resolve_options, task_named,
+};
 
 use crate::device::DeviceOptions;
 use crate::failure::Failure;
+use crate::job::CODE;
 use crate::model::{Compiled, TaskFacts};
 use crate::spec_file::Folder;
 use crate::threads;
@@ -143,6 +147,11 @@ impl Trained {
         }
         let mut model = compiled.build(run.info.seed, options.halting.into())?;
         model.restore(&found.learner)?;
+        if options.depth.is_some() && !model.takes_depth() {
+            let message =
+                format!("`--depth` is for models with `depth: given`; the steps of {} are its own", compiled.spec.name);
+            return Err(Failure::Usage(message));
+        }
         model.set_depth(options.depth.map(|depth| depth as usize));
         let inference = options.inference.map_or(run.experiment.inference, Inference::from);
         infer(model.set_inference(inference), &compiled.spec.name)?;
@@ -181,6 +190,29 @@ impl Trained {
             positions.push("END".to_owned());
         }
         positions
+    }
+
+    /// The example of a text, a pair as `left ||| right`. Its label means nothing: only what the model says of it does.
+    pub(crate) fn example(&self, text: &str) -> Result<Example, String> {
+        let encode = |text: &str| match self.task.encode(text.trim(), &self.options)? {
+            tokens if tokens.is_empty() => Err("the sequence is empty".to_owned()),
+            tokens => Ok(tokens),
+        };
+        if self.task.objective() != Objective::Pair {
+            let example = Example::classified(encode(text)?, 0);
+            let label = match self.task.objective() {
+                Objective::Each => {
+                    Target::Each { class: vec![0; example.length()], weight: vec![1.0; example.length()] }
+                }
+                _ => Target::Class(0),
+            };
+            return Ok(Example { label, ..example });
+        }
+        let (first, second) =
+            text.split_once(SIDES).ok_or_else(|| format!("a pair is written `left {SIDES} right`"))?;
+        let tokens = encode(first).map_err(|why| format!("left of `{SIDES}`: {why}"))?;
+        let second = encode(second).map_err(|why| format!("right of `{SIDES}`: {why}"))?;
+        Ok(Example { second: Some(second), ..Example::classified(tokens, 0) })
     }
 
     /// Whether it ends in a recursion.
@@ -236,15 +268,36 @@ pub(crate) fn compile(path: &Path, run: &SavedRun, task: &TaskFacts) -> Result<C
     let file = path.join(SavedRun::SPEC);
     let source = Source::new(file.display().to_string(), run.spec.as_str());
     let (spec, problems, sources) = check(&Folder::of(&file), source, None, &[], &task.catalog());
-    let spec = spec.ok_or_else(|| Failure::Spec(Box::new((problems, sources))))?;
+    let spec = spec.ok_or_else(|| refused(path, &no_spec(run, &problems, &sources)))?;
     let compiled = Compiled::new(spec, task)?;
     if compiled.spec_hash() != run.info.spec_hash {
-        return Err(refused(path, "its spec.rt was changed after the training"));
+        return Err(refused(path, &format!("its spec.rt was changed after the training: {}", cure(run))));
     }
     if compiled.graph_hash() != run.info.graph_hash {
-        return Err(refused(path, "this version of rtc builds another graph from its spec"));
+        return Err(refused(path, &format!("this version of rtc builds another graph from its spec: {}", cure(run))));
     }
     Ok(compiled)
+}
+
+/// Why the spec of a run is none any more: the first error in it.
+fn no_spec(run: &SavedRun, problems: &Problems, sources: &Sources) -> String {
+    let first = problems.iter().find(|found| found.kind.severity() == Severity::Error);
+    let what = first.map_or_else(String::new, |found| {
+        let place = found.span.and_then(|span| Some(sources.get(span.source)?.position(span.start).line));
+        let line = place.map_or_else(String::new, |line| format!("line {line}, "));
+        format!(" ({line}{}: {})", found.kind.code(), found.message)
+    });
+    format!("this version of rtc finds an error in its {}{what}: {}", SavedRun::SPEC, cure(run))
+}
+
+/// How a run can be read again whose spec does not give its model.
+fn cure(run: &SavedRun) -> String {
+    let versions = &run.info.versions;
+    if versions.get("code").map(String::as_str) == Some(CODE) {
+        return format!("put back the {} of the training, or train again", SavedRun::SPEC);
+    }
+    let (trained, own) = (program(versions), crate::job::program());
+    format!("it was trained by {trained}, and this is {own}; use that one, or train again")
 }
 
 fn refused(path: &Path, reason: &str) -> Failure {

@@ -98,7 +98,13 @@ impl SpecArg {
 
     /// The text of the file.
     pub(crate) fn source(&self) -> Result<Source, Failure> {
-        let text = if self.built_in { None } else { Some(read_text(&self.file, "spec")?) };
+        // What looks like the name of a spec of the program was probably meant to be one.
+        let name = self.name();
+        if !self.built_in && !name.contains(['/', '\\', '.']) && !self.file.exists() {
+            let name = name.split(':').next().unwrap_or_default();
+            return Err(Failure::Usage(rtc_runtime::error::unknown("spec", name, &Self::built_in_names())));
+        }
+        let text = if self.built_in { None } else { Some(read_spec(&self.file)?) };
         let text = text.or_else(|| built_in_text(&self.name()).map(str::to_owned));
         Ok(Source::new(self.name(), text.unwrap_or_default()))
     }
@@ -178,8 +184,18 @@ fn text_of(bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-/// Reads a text file. `what` it should be is named where the file is something else.
-pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
+/// Reads a spec.
+pub(crate) fn read_spec(path: &Path) -> Result<String, Failure> {
+    read_text(path, "spec", |line, why| Failure::NoSpec(format!("{}:{line}: {why}", path.display())))
+}
+
+/// Reads a text file. `what` it should be is named where the file is something else; the failure of a line that is no text is
+/// made by `refuse`.
+pub(crate) fn read_text(
+    path: &Path,
+    what: &str,
+    refuse: impl FnOnce(usize, String) -> Failure,
+) -> Result<String, Failure> {
     let bytes = read_bytes(path).map_err(|error| match error.kind() {
         ErrorKind::IsADirectory => Failure::io("read", path, io::Error::other(format!("a folder is no {what}"))),
         _ => Failure::io("read", path, error),
@@ -187,7 +203,7 @@ pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
     text_of(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
-        Failure::NoSpec(format!("{}:{line}: this {what} is not UTF-8 text", path.display()))
+        refuse(line, format!("this {what} is not UTF-8 text"))
     })
 }
 

@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Answer, Place, RTC};
+use support::{Answer, Place, RTC, signal};
 
 /// Longer than any start of the binary takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -37,11 +37,6 @@ fn ablate(place: &Place, args: &[&str]) -> Answer {
 
 fn start(place: &Place, args: &[&str]) -> Child {
     place.command(RTC).args([&["ablate", "grid.yaml"], args].concat()).spawn().expect("the binary runs")
-}
-
-fn signal(child: &Child, signal: i32) {
-    // SAFETY: sends a signal to a child that was not waited for, so that its number is still its own.
-    unsafe { libc::kill(child.id() as i32, signal) };
 }
 
 /// The lines that all runs of a grid have logged.

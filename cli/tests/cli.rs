@@ -50,6 +50,50 @@ fn files_that_are_no_specs_give_a_message_and_a_code() {
 }
 
 #[test]
+fn mistakes_name_what_was_meant() {
+    let place = Place::new();
+    place.write("empty.rt", "");
+    place.rtc(&["check", "empty.rt", "tiny.rt"]).code(3).says("empty.rt has no model").says("model name {");
+    place.rtc(&["show", "gutt"]).code(2).says("there is no spec `gutt`; did you mean `gut`?");
+    place.rtc(&["show", "tiny.rt:nope"]).code(3).says("no model `nope` in tiny.rt");
+    for (edit, why) in [
+        ("optimiser.learning_rate=nan", "expected a number"),
+        ("batch.size=0", "`size` must be at least 1"),
+        ("batch", "the form key.path=value"),
+    ] {
+        let said = format!("tiny.yaml: the edit `{edit}`: ");
+        place.train(&["--with", "log_every=2", "--with", edit]).code(2).says(&said).says(why);
+    }
+    place.train(&["--max-steps", "0"]).code(2).says("the edit `max_steps=0`");
+    assert!(!place.path("runs").exists(), "nothing is begun");
+}
+
+#[test]
+fn the_examples_of_the_help_work() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let place = Place::new();
+    for command in ["check", "compile", "show", "explain", "diff", "cost", "task", "completions", "ablate"] {
+        let help = place.rtc(&[command, "--help"]).stdout;
+        let examples = help.lines().skip(1).map(str::trim).take_while(|line| !line.is_empty());
+        let mut tried = 0;
+        for line in examples.filter(|line| line.starts_with("rtc ")) {
+            // Two blanks begin the explanation. Files of the user's own are not there, and nothing is trained or written.
+            let line = line.split("  ").next().unwrap_or_default();
+            if line.contains(['|', '>', '*']) || line.contains("my.") || line.contains("-o ") {
+                continue;
+            }
+            let line = if command == "ablate" { format!("{line} --table") } else { line.to_owned() };
+            let args: Vec<&str> = line.split(' ').skip(1).collect();
+            let answer: Answer =
+                place.command(support::RTC).current_dir(&root).args(args).output().expect("the binary runs").into();
+            answer.code(0);
+            tried += 1;
+        }
+        assert!(tried > 0 || command == "completions", "{command} has no example that can be tried");
+    }
+}
+
+#[test]
 fn a_model_that_sees_the_future_is_shown_and_refused() {
     let place = Place::new();
     let spec = place.read("tiny.rt").replace(", tokens: start_end", "").replace("readout end", "readout each");
@@ -125,13 +169,18 @@ fn cost_prints_formulas_and_a_table() {
     assert!(json[0]["formulas"]["parameters"].as_str().is_some_and(|text| text.contains("classes")), "{json:#}");
     place.rtc(&["cost", "tiny.rt", "--depth", "few"]).code(2).says("a number of steps");
     place.rtc(&["cost", "tiny.rt", "--length", "0"]).code(2);
+    let searched = place.rtc(&["cost", "ebt_grc"]);
+    assert!(searched.code(0).stdout.contains("  at most: beams"), "{}", searched.stdout);
+    assert_eq!(place.rtc(&["cost", "ebt_grc", "--json"]).code(0).json()[0]["at_most"], true);
+    let plan = place.rtc(&["compile", "ebt_grc", "--emit", "plan", "--batch", "2"]);
+    assert!(plan.code(0).stdout.contains("lists of its searches"), "{}", plan.stdout);
     place.rtc(&["cost", "tiny.rt:nogate"]).code(3).says("`tiny:no_gate`");
 }
 
 #[test]
 fn help_begins_with_examples() {
     let place = Place::new();
-    let commands = "check compile fmt show explain diff train ablate eval predict task completions";
+    let commands = "check compile fmt show explain diff cost train ablate eval predict task completions";
     for command in commands.split(' ') {
         let help = place.rtc(&[command, "--help"]);
         assert!(help.code(0).stdout.starts_with("Examples:\n  rtc "), "{command}: {}", help.stdout);
@@ -271,6 +320,15 @@ fn a_run_is_trained_reported_evaluated_and_asked() {
     place.write("none.tsv", "");
     place.rtc(&["eval", &run, "--data", "none.tsv"]).code(4).says("no rows");
 
+    // The head of a training file is dev, as long as in the experiment.
+    fs::create_dir(place.path("published")).expect("a new folder");
+    let digits = (0..10).flat_map(|a| (0..4).map(move |b| (a, b)));
+    let published: String = digits.map(|(a, b)| format!("{}\t[MAX {a} {b} ]\n", a.max(b))).collect();
+    place.write("published/train_d20s.tsv", &published);
+    let dev = place.rtc(&["eval", &run, "--data", "published", "--split", "dev", "--json"]).code(0).json();
+    assert_eq!(dev["splits"][0]["examples"], 32);
+    place.rtc(&["eval", &run, "--depth", "2"]).code(2).says("`--depth` is for models with `depth: given`");
+
     let one = place.rtc(&["predict", &run, "[MAX 2 9 [MIN 4 7] 0]"]);
     assert_eq!(one.code(0).stdout.split('\t').count(), 4, "{}", one.stdout);
     let many = place.rtc_with(&["predict", &run, "--json"], "[MAX 1 2 ]\n\n( [SM 1 2 ] )\n");
@@ -307,6 +365,11 @@ fn pairs_are_trained_measured_and_asked() {
     assert_eq!(many.code(0).stdout.lines().count(), 3);
     place.rtc(&["predict", "r", "( not a )"]).code(4).says("left ||| right");
     place.rtc(&["predict", "r", "a ||| ( b"]).code(4).says("right of `|||`");
+    place.write("pairs.txt", "( not a ) ||| ( a ( or b ) )\n");
+    place.rtc(&["report", "r", "--examples", "0", "--inputs", "pairs.txt"]).code(0);
+    assert!(place.read("runs/r/report.html").contains("pairs.txt:1, "), "the pair is drawn");
+    place.write("pairs.txt", "\n( not a )\t( a ( or b ) )\n");
+    place.rtc(&["report", "r", "--inputs", "pairs.txt"]).code(4).says("pairs.txt:2: ").says("left ||| right");
     place.write("rows", "#\ta\tb\n<\ta\tb\n");
     place.rtc(&["eval", "r", "--data", "rows"]).code(4).says("rows:2");
     // In parts and in several threads the numbers stay the same, and so in parts of another size.
@@ -372,7 +435,17 @@ fn damaged_and_foreign_runs_are_refused() {
     place.rtc(&["predict", "r", "3"]).code(0);
     let spec = place.read("runs/r/spec.rt");
     place.write("runs/r/spec.rt", &spec.replace("width: 16", "width: 32"));
-    place.rtc(&["eval", "r"]).code(7).says("spec.rt was changed");
+    place.rtc(&["eval", "r"]).code(7).says("spec.rt was changed").says("put back the spec.rt");
+    // What another version wrote: the spec is none any more.
+    place.write("runs/r/spec.rt", &spec.replace("halt global", "halt globul"));
+    place.rtc(&["eval", "r"]).code(7).says("runs/r").says("unknown-variant").says("put back the spec.rt");
+    let mut run: Value = serde_json::from_str(&place.read("runs/r/run.json")).expect("JSON");
+    run["versions"]["code"] = "0123".into();
+    place.write("runs/r/run.json", &run.to_string());
+    place.rtc(&["eval", "r"]).code(7).says("it was trained by code 0123").says("use that one, or train again");
+    place.train(&["--run", "good"]).code(0);
+    let page = place.rtc(&["report", "runs", "--examples", "0"]);
+    page.code(0).says("runs/r is left out").says("unknown-variant").says("code 0123");
 }
 
 #[cfg(target_os = "linux")]
@@ -453,6 +526,17 @@ fn a_trained_fold_runs_with_and_without_its_outer_recursion() {
     place.rtc(&["eval", "tree"]).code(0);
     place.rtc(&["eval", "tree", "--inference", "flat"]).code(2).says("tree has none that it can do without");
     place.rtc(&["predict", "tree", "--inference", "flit", "1"]).code(2).says("recursive, flat");
+    // What the experiment says holds without the option. The training is the same.
+    let with = ["--experiment", "tiny.yaml", "--max-steps", "3", "--with", "inference=flat", "--run"];
+    place.rtc(&[&["train", "rir.rt"], &with[..], &["flat"]].concat()).code(0);
+    let own = place.rtc(&["eval", "flat", "--json"]).code(0).json();
+    assert_eq!((&own["inference"], &own["splits"]), (&"flat".into(), &flat["splits"]));
+    let other = place.rtc(&["eval", "flat", "--json", "--inference", "recursive"]).code(0).json();
+    assert_eq!(other["splits"], recursive["splits"]);
+    let results: Value = serde_json::from_str(&place.read("runs/flat/results.json")).expect("JSON");
+    assert_eq!(results["splits"][0]["accuracy"], own["splits"][0]["accuracy"]);
+    place.rtc(&[&["train", "tree.rt"], &with[..], &["none"]].concat()).code(2).says("none that it can do without");
+    assert!(!place.path("runs/none/run.json").exists(), "nothing is begun");
 }
 
 const LOOPED: &str = "\
@@ -510,10 +594,62 @@ fn a_looped_model_stops_by_rules_and_is_shown_step_by_step() {
     assert_eq!(table.lines().filter(|line| line.starts_with("3-3    3 ")).count(), 4, "{table}");
     assert!(table.contains("oracle") && table.contains("surest"), "{table}");
     place.rtc(&["eval", "given", "--stop", "sample", "--depth", "2"]).code(2).says("cannot be used with");
+    // What the report draws are the numbers of the evaluation.
+    place.rtc(&["report", "given", "--plots", "plots"]).code(0);
+    let accuracy = place.read("plots/accuracy-by-step-looped.svg");
+    assert_eq!(accuracy.matches("<circle class=\"r").count(), 2 + 1, "two lengths, and the legend: {accuracy}");
+    let all = measured(&["--steps"]);
+    let rows = all["splits"][0]["steps"].as_array().expect("a list");
+    for row in rows.iter().filter(|row| row["surest"] == true || row["due"].as_u64() > Some(0)) {
+        let percent = 100.0 * row["accuracy"].as_f64().expect("a share");
+        let (length, steps) = (&row["length"], &row["steps"]);
+        let point = |digits: usize| {
+            let share = format!("{percent:.digits$}");
+            let share = if digits == 0 { &share } else { share.trim_end_matches('0').trim_end_matches('.') };
+            format!("length {length}\nsteps: {steps}\nright answers (%): {share}\n")
+        };
+        let drawn = |text: &String| accuracy.contains(text.as_str());
+        assert!((0..4).map(point).any(|text| drawn(&text)), "{row} in {accuracy}");
+    }
     train("looped.rt:fixed", "fixed", &[]).code(0);
     place.rtc(&["eval", "fixed", "--steps"]).code(2).says("are for models with `depth: given`");
     // The answers as next tokens: a model that may see them is refused.
     let next = ["--with", "task.options.next_token=1"];
     train("looped.rt", "seen", &next).code(3).says("asks for later tokens");
     train("looped.rt:fixed", "next", &next).code(0);
+}
+
+#[test]
+fn rows_longer_than_the_learned_positions_are_refused_with_place_and_cure() {
+    let place = Place::new();
+    place.write(
+        "learned.rt",
+        "model learned {\n    embed { width: 8, position: learned, positions: 12 }\n    attend self { heads: 2 }\n    readout mean\n}\n",
+    );
+    place.write(
+        "learned.yaml",
+        "task:\n  name: parity_check\n  options: { train_length: 10, test_length: 20 }\n  sizes: { dev: 8, test: 8, 11-20: 8 }\n\
+         fresh: { lengths: batch }\noptimiser: { learning_rate: 0.01 }\nschedule: { kind: constant }\nbatch: { size: 4 }\n\
+         max_steps: 3\nevaluate: [test, 11-20]\n",
+    );
+    let train = ["train", "learned.rt", "--experiment", "learned.yaml", "--run", "one"];
+    let message = "tokens, and the model has learned 12 positions: give `embed` more `positions`";
+    let whole = |answer: &Answer, where_: &str| {
+        answer.code(4).says(message).says(where_);
+        let lines = answer.stderr.lines().filter(|line| line.starts_with("error: ")).count();
+        assert_eq!(lines, 1, "{}", answer.stderr);
+    };
+    whole(&place.rtc(&train), "11-20: a row has ");
+    // The training before it is kept, and so is the rest of the evaluation.
+    place.rtc(&["eval", "one", "--split", "test"]).code(0);
+    place.rtc(&["eval", "one", "--checkpoint", "last", "--split", "test"]).code(0);
+    whole(&place.rtc(&["eval", "one", "--split", "11-20"]), "11-20: a row has ");
+    whole(&place.rtc(&["report", "one"]), "11-20: a row has ");
+    whole(&place.rtc(&["predict", "one", "0 1 1 0 1 1 0 1 0 1 0 1 0"]), "a row has 13 tokens");
+    // The records can be looked at without the model.
+    place.rtc(&["report", "one", "--examples", "0"]).code(0);
+    // Rows that are too long already in training stop it at the first of them.
+    let long = ["--with", "task.options.train_length=18", "--with", "max_steps=50", "--with", "evaluate_every=50"];
+    whole(&place.rtc(&[&train[..4], &long, &["--run", "two"]].concat()), "update ");
+    assert!(place.path("runs/two/run.json").is_file(), "the folder of the run stays");
 }

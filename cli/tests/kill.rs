@@ -9,7 +9,7 @@ use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use support::{Answer, Place};
+use support::{Answer, Place, signal};
 
 /// Longer than any start of the binary takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,11 +29,6 @@ fn wait_for_lines(place: &Place, child: &mut Child, run: &str, lines: usize) -> 
         sleep(Duration::from_millis(1));
     }
     panic!("the run makes no progress");
-}
-
-fn signal(child: &Child, signal: i32) {
-    // SAFETY: sends a signal to a child that was not waited for, so that its number is still its own.
-    unsafe { libc::kill(child.id() as i32, signal) };
 }
 
 fn end(child: Child) -> Answer {

@@ -71,6 +71,15 @@ fn inputs_are_drawn_and_errors_name_their_line() {
     place.write("inputs.txt", "[MAX 2 9 ]\n[MAX 2 ten ]\n");
     place.rtc(&["report", "one", "--inputs", "inputs.txt"]).code(4).says("inputs.txt:2").says("`ten` is no symbol");
     place.rtc(&["report", "one", "--inputs", "missing.txt"]).code(6).says("missing.txt");
+    // The runs are whole: no page says otherwise.
+    fs::remove_file(place.path("runs/one/report.html")).expect("it was there");
+    place.rtc(&["report", "runs", "--inputs", "inputs.txt"]).code(4).says("inputs.txt:2: ");
+    assert!(!place.path("runs/report.html").exists());
+    fs::write(place.path("bytes.txt"), b"[MAX 2 9 ]\n\xff\n").expect("a new file");
+    place
+        .rtc(&["report", "one", "--inputs", "bytes.txt"])
+        .code(4)
+        .says("bytes.txt:2: this file of inputs is not UTF-8");
     let told = place.rtc(&["predict", "runs/one", "[MAX 2 9 ]", "--show-halting", "--json"]).code(0).json();
     let unit = &told["halting"][0];
     assert_eq!((&unit["place"], &unit["start"], &unit["length"]), (&"depthwise".into(), &0.into(), &6.into()));

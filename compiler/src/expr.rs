@@ -207,6 +207,11 @@ impl Expr {
         }
     }
 
+    /// Whether the depth that comes with an example is somewhere in it.
+    pub fn holds_given(&self) -> bool {
+        *self == Self::Given || self.operands().into_iter().any(Self::holds_given)
+    }
+
     /// Whether the variable occurs. Asked for every query of a mask, so nothing is collected.
     pub fn uses(&self, var: Var) -> bool {
         match self {

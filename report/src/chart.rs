@@ -51,6 +51,10 @@ pub(crate) enum Look {
     Dots,
     /// As dots alone, in any order.
     Cloud,
+    /// As single discs, which mark places of a line.
+    Discs,
+    /// As single rings around places of a line.
+    Rings,
 }
 
 const WIDTH: f64 = 560.0;
@@ -64,6 +68,9 @@ const POINTS: usize = 3000;
 const FEWEST: usize = 60;
 /// The most points of all lines of a chart together that answer to the pointer.
 const HITS: usize = 600;
+/// The radius of a mark: a disc, and a ring that fits around it.
+const DISC: f64 = 4.0;
+const RING: f64 = 6.5;
 
 /// Where numbers lie in a chart.
 struct Frame {
@@ -95,7 +102,7 @@ impl Chart {
         for series in self.series.iter().filter(|series| series.look == Look::Faint) {
             self.draw_line(&mut svg, &frame, series);
         }
-        for series in self.series.iter().filter(|series| ![Look::Faint, Look::Cloud].contains(&series.look)) {
+        for series in self.series.iter().filter(|series| [Look::Line, Look::Dots].contains(&series.look)) {
             self.draw_line(&mut svg, &frame, series);
         }
         for series in self.series.iter().filter(|series| series.look != Look::Faint) {
@@ -189,9 +196,11 @@ impl Chart {
             let [across, up] = self.axes;
             let title = format!("{}\n{across}: {}\n{up}: {}{note}", series.name, number(point.0), number(point.1));
             let alone = series.points.len() == 1;
-            match series.look == Look::Dots || alone {
-                true => svg.circle(&class, frame.place(*point), 3.2, &title),
-                false => svg.circle("hit", frame.place(*point), 5.0, &title),
+            match series.look {
+                Look::Rings => svg.circle(&format!("r{}", series.colour % SERIES), frame.place(*point), RING, &title),
+                Look::Discs => svg.circle(&class, frame.place(*point), DISC, &title),
+                Look::Line if !alone => svg.circle("hit", frame.place(*point), 5.0, &title),
+                _ => svg.circle(&class, frame.place(*point), 3.2, &title),
             }
         }
     }
@@ -209,8 +218,7 @@ impl Chart {
             if x > LEFT && x + width > WIDTH - RIGHT + 16.0 {
                 (x, row) = (LEFT, row + 1);
             }
-            let cloud = series.look == Look::Cloud;
-            entries.push(Entry { name: series.name.clone(), text, colour: series.colour, cloud, x, row });
+            entries.push(Entry { name: series.name.clone(), text, colour: series.colour, look: series.look, x, row });
             x += width;
         }
         entries
@@ -222,7 +230,7 @@ struct Entry {
     name: String,
     text: String,
     colour: usize,
-    cloud: bool,
+    look: Look,
     x: f64,
     row: usize,
 }
@@ -230,9 +238,12 @@ struct Entry {
 impl Entry {
     fn draw(&self, svg: &mut Svg) {
         let y = 38.0 + LEGEND_LINE * self.row as f64;
-        match self.cloud {
-            true => svg.circle(&format!("d{}", self.colour % SERIES), (self.x + 10.0, y), 4.0, ""),
-            false => {
+        match self.look {
+            Look::Cloud | Look::Discs => {
+                svg.circle(&format!("d{}", self.colour % SERIES), (self.x + 10.0, y), DISC, "")
+            }
+            Look::Rings => svg.circle(&format!("r{}", self.colour % SERIES), (self.x + 10.0, y), RING, ""),
+            Look::Faint | Look::Line | Look::Dots => {
                 let class = format!("line l{}{}", self.colour % SERIES, dashes(self.colour));
                 svg.line(&class, (self.x, y), (self.x + 20.0, y));
             }

@@ -132,6 +132,36 @@ pub struct Model {
     pub clouds: Vec<Cloud>,
     /// Which tokens its answer leans on.
     pub leaning: Option<Leaning>,
+    /// How it does after every number of steps, a length each; empty but for a model whose depth comes with the examples.
+    pub steps: Vec<StepCurve>,
+}
+
+/// The examples of one length, measured after every number of steps.
+#[derive(Clone, Debug, Default)]
+pub struct StepCurve {
+    /// The length, as the task counts it.
+    pub length: usize,
+    /// The split of the examples.
+    pub split: String,
+    /// Number of examples.
+    pub examples: u64,
+    /// What is measured after 1, 2, ... steps.
+    pub after: Vec<AfterSteps>,
+}
+
+/// How a model does after some number of steps.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AfterSteps {
+    /// Share of right answers.
+    pub accuracy: f64,
+    /// Share of rows without a mistake, where the task reports it.
+    pub exact: Option<f64>,
+    /// Mean of `-log max p` over the answers, in nats: the smaller, the surer.
+    pub confidence: f64,
+    /// How many of the examples come with so many steps.
+    pub due: u64,
+    /// Whether the examples are surest here.
+    pub surest: bool,
 }
 
 /// The states of a recurrence along their first two principal components.

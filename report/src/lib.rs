@@ -22,6 +22,7 @@ mod picture;
 mod plots;
 mod raster;
 mod scale;
+mod steps;
 mod svg;
 mod table;
 mod theme;

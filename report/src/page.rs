@@ -7,6 +7,7 @@ use crate::heatmap::heatmaps;
 use crate::highlight;
 use crate::picture::Picture;
 use crate::plots;
+use crate::steps::by_step;
 use crate::svg::escape;
 use crate::table;
 use crate::theme;
@@ -141,7 +142,20 @@ fn describe(model: &Model, out: &mut String) {
     );
     halting(model, out);
     folding(model, out);
+    stepped(model, out);
     analysed(model, out);
+}
+
+/// How it does after every number of steps, if these come with the examples.
+fn stepped(model: &Model, out: &mut String) {
+    let pictures = by_step(model);
+    if pictures.is_empty() {
+        return;
+    }
+    *out += "<p class=\"sub\">After every number of steps, some lengths by themselves. Rings stand at the steps that come with the \
+             examples, discs where the model is surest on all examples of a length together. Labels play no part in how sure it \
+             is.</p>\n";
+    figures(&pictures, "", out);
 }
 
 /// What its states stand for, and which tokens its answers lean on.
@@ -153,11 +167,7 @@ fn analysed(model: &Model, out: &mut String) {
     *out += "<p class=\"sub\">States are coloured by what the part of the string that they have seen does to every state of the \
              task's automaton, or by their step where the task has none. The slopes of the answer by its tokens are summed up from \
              the last token: a straight line leans on all tokens alike.</p>\n";
-    *out += "<div class=\"grid-of\">\n";
-    for picture in pictures {
-        *out += &format!("<figure>\n{}</figure>\n", picture.inline());
-    }
-    *out += "</div>\n";
+    figures(&pictures, "", out);
 }
 
 /// How chosen inputs halt, if any were looked at.

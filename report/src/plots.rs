@@ -9,6 +9,7 @@ use crate::diagram;
 use crate::heatmap;
 use crate::picture::Picture;
 use crate::scale::Kind;
+use crate::steps;
 use crate::thin::{Point, smoothed};
 use crate::tree;
 
@@ -23,6 +24,7 @@ pub fn pictures(report: &Report) -> Vec<Picture> {
         all.push(diagram::structure(model));
         all.extend(heatmap::heatmaps(model));
         all.extend(tree::trees(model));
+        all.extend(steps::by_step(model));
         all.extend(analyses::analyses(model));
     }
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();

@@ -84,7 +84,8 @@ pub(crate) fn adaptive() -> String {
 fn rules() -> String {
     let mut out = RULES.to_owned();
     for n in 0..SERIES {
-        writeln!(out, ".picture .l{n}{{stroke:var(--s{n})}}\n.picture .d{n}{{fill:var(--s{n});stroke:var(--paper);stroke-width:1}}")
+        writeln!(out, ".picture .l{n}{{stroke:var(--s{n})}}\n.picture .d{n}{{fill:var(--s{n});stroke:var(--paper);stroke-width:1}}\n\
+             .picture .r{n}{{fill:none;stroke:var(--s{n});stroke-width:1.8}}")
             .expect("writing to a string does not fail");
     }
     for n in 1..=LEVELS {

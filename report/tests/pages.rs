@@ -5,7 +5,8 @@ use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::{Spec, text};
 use rtc_report::data::{
-    Beam, Cloud, Evaluation, Leaning, Length, Model, Panel, ResultRow, Run, SplitLengths, Step, Trace, Tree, Unit,
+    AfterSteps, Beam, Cloud, Evaluation, Leaning, Length, Model, Panel, ResultRow, Run, SplitLengths, Step, StepCurve,
+    Trace, Tree, Unit,
 };
 use rtc_report::{Picture, Report, page, pictures};
 
@@ -59,7 +60,15 @@ fn model(name: &str) -> Model {
     let tree = Tree { place: "balanced.beam".to_owned(), positions: panel.positions.clone(), beams };
     let trace = Trace { title: format!("{name}: answers 9 (87 %)"), panels: vec![panel], trees: vec![tree] };
     let spec = spec();
-    Model { name: name.to_owned(), text: text(&spec), spec, traces: vec![trace], clouds: vec![], leaning: None }
+    Model {
+        name: name.to_owned(),
+        text: text(&spec),
+        spec,
+        traces: vec![trace],
+        clouds: vec![],
+        leaning: None,
+        steps: vec![],
+    }
 }
 
 fn run(name: &str, updates: u64) -> Run {
@@ -158,6 +167,39 @@ fn analyses_are_drawn_where_there_are_any() {
     assert_eq!(points, 2 * 10 + 2, "every state, and the legend");
     assert!(page(&report).contains("all tokens alike"));
     parsed(&page(&report));
+}
+
+/// A model that is right after the steps of its examples alone, and surest one step later.
+fn stepped(name: &str) -> Model {
+    let curve = |length: usize| {
+        let after = |step: usize| AfterSteps {
+            accuracy: if step == length { 1.0 } else { 0.5 },
+            exact: Some(if step == length { 1.0 } else { 0.25 }),
+            confidence: 0.1 * step.abs_diff(length + 1) as f64,
+            due: if step == length { 12 } else { 0 },
+            surest: step == length + 1,
+        };
+        StepCurve { length, split: "test".to_owned(), examples: 12, after: (1..length + 4).map(after).collect() }
+    };
+    Model { steps: vec![curve(2), curve(5)], ..model(name) }
+}
+
+#[test]
+fn steps_that_come_with_the_examples_are_drawn_with_their_marks() {
+    let report = report(vec![run("one", 5)], vec![stepped("small")]);
+    let all = pictures(&report);
+    for name in ["accuracy-by-step-small", "confidence-by-step-small"] {
+        insta::assert_snapshot!(name, picture(&all, name).inline());
+    }
+    let drawn = picture(&all, "exact-by-step-small").inline();
+    let marks = |class: &str| drawn.matches(&format!("<circle class=\"{class}\"")).count();
+    assert_eq!([marks("r0"), marks("d0"), marks("r1"), marks("d1")], [1, 1, 1, 1], "a ring and a disc per length");
+    assert!(drawn.contains("steps: 5\nrows (%): 100\nthe steps of 12 of 12 examples"), "{drawn}");
+    parsed(&page(&report));
+    let mut plain = stepped("small");
+    plain.steps.iter_mut().flat_map(|curve| &mut curve.after).for_each(|after| after.exact = None);
+    let all = pictures(&Report { models: vec![plain], ..report });
+    assert!(all.iter().all(|picture| !picture.name.starts_with("exact")), "what no task reports is not drawn");
 }
 
 #[test]

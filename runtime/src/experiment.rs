@@ -61,7 +61,7 @@ pub const EMBEDDED: &[(&str, &str)] = &[
     ("regular_tomita", include_str!("../../specs/experiments/regular_tomita.yaml")),
     ("regular_smoke", include_str!("../../specs/experiments/regular_smoke.yaml")),
     ("regular_parity_smoke", include_str!("../../specs/experiments/regular_parity_smoke.yaml")),
-    ("regular_tomita_smoke", include_str!("../../specs/experiments/regular_tomita_smoke.yaml")),
+    ("regular_languages_smoke", include_str!("../../specs/experiments/regular_languages_smoke.yaml")),
     ("chomsky", include_str!("../../specs/experiments/chomsky.yaml")),
     ("chomsky_smoke", include_str!("../../specs/experiments/chomsky_smoke.yaml")),
     ("looped_parity", include_str!("../../specs/experiments/looped_parity.yaml")),

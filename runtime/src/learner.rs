@@ -146,6 +146,17 @@ pub enum LearnError {
     Device(String),
 }
 
+impl LearnError {
+    /// The same with the place of a batch that the model can't take: a split, an update.
+    #[must_use]
+    pub fn at(self, place: impl std::fmt::Display) -> Self {
+        match self {
+            Self::Batch(message) => Self::Batch(format!("{place}: {message}")),
+            other => other,
+        }
+    }
+}
+
 /// A model that can be trained.
 pub trait Learner {
     /// Adds the gradients of one micro-batch, weighted by `share` of the whole batch.

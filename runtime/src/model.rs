@@ -1,23 +1,28 @@
 //! A model that can be trained: two plans (training step, forward pass), parameters, gradients and what the optimiser keeps.
 
+mod answers;
+mod initial;
+mod named;
+
 use std::ops::Range;
 use std::sync::Arc;
 
-use rtc_compiler::ir::graph::{Graph, MAIN, NodeId, Parameter};
-use rtc_compiler::ir::types::{Attr, Dim};
-use rtc_compiler::lower::{Binding, Objective};
+use rtc_compiler::ir::graph::{Graph, MAIN, NodeId};
+use rtc_compiler::lower::Binding;
 use rtc_compiler::plan::Plan;
 
-use crate::batch::{Batch, Labels};
+use crate::batch::Batch;
 use crate::exec::arena::Arena;
 use crate::exec::storage::Element;
 use crate::exec::{Executor, Fault, Grown, Halting, Inference, Outputs, Stepped, Watched, parameter_ranges};
-use crate::kernel::{Real, elementwise, loss, optimiser};
-use crate::learner::{
-    Arrays, Evaluation, GROUPS, LearnError, Learner, LearnerState, OptimiserKind, StepReport, UpdateRule,
-};
+use crate::kernel::{elementwise, optimiser};
+use crate::learner::{Arrays, Evaluation, LearnError, Learner, LearnerState, OptimiserKind, StepReport, UpdateRule};
 use crate::rng::Key;
 use crate::stopping::BySteps;
+use answers::losses;
+pub(crate) use answers::{Predictions, check_labels, count, evaluation, predict, report};
+pub use initial::initial;
+pub(crate) use named::{flat, named, named_ranges, segments};
 
 /// A model with its state, computing in `T`.
 #[derive(Debug)]
@@ -44,13 +49,6 @@ pub struct Model<T: Element> {
     depths: Option<Vec<f64>>,
 }
 
-/// Predicted classes and their probabilities.
-#[derive(Debug, Default)]
-pub(crate) struct Predictions {
-    pub(crate) class: Vec<u32>,
-    pub(crate) probability: Vec<f64>,
-}
-
 /// What [`Model::examine`] saw.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Examination {
@@ -71,60 +69,6 @@ pub struct AfterSteps {
     pub evaluation: Evaluation,
     /// The summed task loss of every row (of every pair).
     pub losses: Vec<f64>,
-}
-
-/// The start of a parameter: every number is drawn by its own index from a stream named after the parameter.
-pub fn initial<T: Real>(parameter: &Parameter, seed: Key) -> Vec<T> {
-    let dims: Vec<usize> = parameter.ty.dims().iter().filter_map(Dim::fixed).collect();
-    let count = dims.iter().product::<usize>();
-    let key = seed.stream("init").stream(&parameter.name);
-    let uniform =
-        |limit: f64| (0..count as u64).map(move |n| T::from_f64(limit * (2.0 * key.uniform(n) - 1.0))).collect();
-    match &parameter.init {
-        Attr::Word(word) if word == "ones" => vec![T::ONE; count],
-        // Complex ones, as pairs.
-        Attr::Word(word) if word == "pairs_of_one" => (0..count).map(|n| T::from_f64((1 - n % 2) as f64)).collect(),
-        Attr::Call(name, args) => {
-            let arg = args.first().and_then(Attr::float).unwrap_or(1.0);
-            let other = args.get(1).and_then(Attr::float).unwrap_or(arg);
-            let along = dims.last().copied().unwrap_or(1).max(1);
-            let (outputs, inputs) = (dims.first().copied().unwrap_or(1), dims.get(1).copied().unwrap_or(1));
-            match name.as_str() {
-                "unit" => (0..count as u64).map(|n| T::from_f64(key.uniform(n))).collect(),
-                "normal" => (0..count as u64).map(|n| T::from_f64(arg * key.normal(n))).collect(),
-                // Glorot and Bengio 2010, Eq. 16, times a gain.
-                "xavier" => uniform(arg * (6.0 / (inputs + outputs) as f64).sqrt()),
-                "fan_in" => uniform(1.0 / arg.max(1.0).sqrt()),
-                "constant" => vec![T::from_f64(arg); count],
-                "uniform" => (0..count as u64).map(|n| T::from_f64(arg + (other - arg) * key.uniform(n))).collect(),
-                // +1, -1, +1, ... along the last axis, and noise around it.
-                "alternating" => {
-                    let sign = |n: u64| if (n as usize % along).is_multiple_of(2) { 1.0 } else { -1.0 };
-                    (0..count as u64).map(|n| T::from_f64(sign(n) + arg * key.normal(n))).collect()
-                }
-                // The frequencies of S4D-Inv for a state of so many real numbers (Gu et al. 2022, Eq. 9).
-                "s4d_inverse" => {
-                    let of = |mode: usize| arg / std::f64::consts::PI * (arg / (2 * mode + 1) as f64 - 1.0);
-                    (0..count).map(|n| T::from_f64(of(n % along))).collect()
-                }
-                _ => vec![T::ZERO; count],
-            }
-        }
-        _ => vec![T::ZERO; count],
-    }
-}
-
-/// The ranges of the flat array that belong to one group, as long as possible.
-pub(crate) fn segments(plan: &Plan) -> Vec<(Range<usize>, Option<usize>)> {
-    let mut out: Vec<(Range<usize>, Option<usize>)> = vec![];
-    for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(plan)) {
-        let group = parameter.group.as_deref().and_then(|name| GROUPS.iter().position(|group| *group == name));
-        match out.last_mut() {
-            Some((before, same)) if *same == group => before.end = range.end,
-            _ => out.push((range, group)),
-        }
-    }
-    out
 }
 
 impl<T: Element> Model<T> {
@@ -269,72 +213,6 @@ impl<T: Element> Model<T> {
     }
 }
 
-/// Puts what the logits predict into `found`.
-pub(crate) fn predict<T: Element>(binding: &Binding, outputs: &Outputs<T>, found: &mut Predictions) {
-    let logits = outputs.real("logits").unwrap_or_default();
-    let outputs = logits_per_item(binding);
-    let items = logits.len() / outputs;
-    found.class.resize(items, 0);
-    found.probability.resize(items, 0.0);
-    let predict = if outputs == 1 { loss::predict_binary } else { loss::predict };
-    predict(logits, &mut found.class, &mut found.probability);
-}
-
-/// Number of logits per prediction: one for two classes.
-fn logits_per_item(binding: &Binding) -> usize {
-    binding.classes.filter(|n| *n > 2).unwrap_or(1)
-}
-
-/// Name, shape and place of every parameter in the flat array.
-pub(crate) fn named_ranges(plan: &Plan) -> Vec<(String, Vec<usize>, Range<usize>)> {
-    let dims = |p: &Parameter| p.ty.dims().iter().filter_map(Dim::fixed).collect();
-    let named = plan.parameters.iter().zip(parameter_ranges(plan));
-    named.map(|(p, range)| (p.name.clone(), dims(p), range)).collect()
-}
-
-/// A flat array under the names of the parameters.
-pub(crate) fn named<T: Real>(plan: &Plan, flat: &[T]) -> Arrays {
-    let single = |x: &T| x.to_f64() as f32;
-    let items = named_ranges(plan)
-        .into_iter()
-        .map(|(name, dims, range)| (name, (dims, flat[range].iter().map(single).collect())));
-    Arrays { items: items.collect() }
-}
-
-/// A flat array from named ones.
-pub(crate) fn flat<T: Real>(plan: &Plan, arrays: &Arrays) -> Result<Vec<T>, LearnError> {
-    let ranges = named_ranges(plan);
-    if let Some(extra) = arrays.items.keys().find(|k| !ranges.iter().any(|(name, ..)| name == *k)) {
-        return Err(LearnError::Mismatch(format!("`{extra}` is no parameter of it")));
-    }
-    let mut flat = vec![T::ZERO; ranges.last().map_or(0, |(_, _, range)| range.end)];
-    for (name, dims, range) in ranges {
-        let (shape, values) =
-            arrays.items.get(&name).ok_or_else(|| LearnError::Mismatch(format!("`{name}` is missing")))?;
-        if *shape != dims || values.len() != range.len() {
-            return Err(LearnError::Mismatch(format!("`{name}` has shape {shape:?}, the model has {dims:?}")));
-        }
-        for (to, from) in flat[range].iter_mut().zip(values) {
-            *to = T::from_f64(f64::from(*from));
-        }
-    }
-    Ok(flat)
-}
-
-/// Whether the labels of a batch are those of the objective.
-pub(crate) fn check_labels(binding: &Binding, batch: &Batch) -> Result<(), LearnError> {
-    let fits = match (&batch.labels, binding.objective) {
-        (Labels::Class(c), Objective::Classify) => c.len() == batch.rows(),
-        (Labels::Class(c), Objective::Pair) => 2 * c.len() == batch.rows(),
-        (Labels::Each { class, weight }, Objective::Each) => {
-            class.len() == batch.tokens.len() && weight.len() == class.len()
-        }
-        _ => false,
-    };
-    let message = || LearnError::Batch("the labels of the batch do not fit what the model answers".to_owned());
-    fits.then_some(()).ok_or_else(message)
-}
-
 /// What a failed run of update `updates` is to the training.
 pub(crate) fn as_learn_error(fault: Fault, updates: u64) -> LearnError {
     match fault {
@@ -342,77 +220,6 @@ pub(crate) fn as_learn_error(fault: Fault, updates: u64) -> LearnError {
         Fault::NonFinite(node) => LearnError::NonFinite { step: updates, node },
         Fault::Device(message) => LearnError::Device(message),
     }
-}
-
-/// The label of every prediction, and whether it counts.
-fn scored(batch: &Batch) -> impl Iterator<Item = (u32, bool)> {
-    let (class, weight) = match &batch.labels {
-        Labels::Class(class) => (class, None),
-        Labels::Each { class, weight } => (class, Some(weight)),
-    };
-    class.iter().enumerate().map(move |(n, class)| (*class, weight.is_none_or(|weight| weight[n] != 0.0)))
-}
-
-/// How many predictions are right, of how many that count.
-pub(crate) fn count(predicted: &Predictions, batch: &Batch) -> (u64, u64) {
-    let counted = scored(batch).zip(&predicted.class).filter(|((_, counts), _)| *counts);
-    counted.fold((0, 0), |(right, all), ((label, _), class)| (right + u64::from(label == *class), all + 1))
-}
-
-fn mean<T: Real>(values: Option<&[T]>) -> Option<f64> {
-    values.filter(|v| !v.is_empty()).map(|v| v.iter().map(|x| x.to_f64()).sum::<f64>() / v.len() as f64)
-}
-
-/// The numbers of a training step, from the results of its run.
-pub(crate) fn report<T: Element>(outputs: &Outputs<T>, correct: u64, scored: u64) -> StepReport {
-    StepReport {
-        loss: outputs.scalar("loss").unwrap_or(f64::NAN),
-        task_loss: outputs.scalar("task_loss").unwrap_or(f64::NAN),
-        halting_cost: mean(outputs.real("halting_cost")),
-        mean_depth: mean(outputs.real("depth")),
-        correct,
-        scored,
-        gradient_norm: 0.0,
-    }
-}
-
-/// The summed task loss of some of the predictions.
-fn task_loss<T: Element>(binding: &Binding, outputs: &Outputs<T>, batch: &Batch, items: Range<usize>) -> f64 {
-    let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
-    let counts = scored(batch).map(|(_, counts)| if counts { T::ONE } else { T::ZERO });
-    let weights: Vec<T> = counts.skip(items.start).take(items.len()).collect();
-    let each = logits_per_item(binding);
-    let measure = if each == 1 { loss::binary_cross_entropy } else { loss::cross_entropy };
-    let logits = &outputs.real("logits").unwrap_or_default()[items.start * each..items.end * each];
-    measure(logits, &labels[items], Some(&weights)).sum
-}
-
-/// The summed task loss of every row, or of every pair.
-fn losses<T: Element>(binding: &Binding, outputs: &Outputs<T>, batch: &Batch) -> Vec<f64> {
-    let loss = |items| task_loss(binding, outputs, batch, items);
-    match &batch.labels {
-        Labels::Class(labels) => (0..labels.len()).map(|row| loss(row..row + 1)).collect(),
-        Labels::Each { .. } => batch.offsets.windows(2).map(|ends| loss(ends[0]..ends[1])).collect(),
-    }
-}
-
-/// The numbers and predictions of a forward pass, from the results of its run.
-pub(crate) fn evaluation<T: Element>(
-    binding: &Binding,
-    outputs: &Outputs<T>,
-    batch: &Batch,
-    updates: u64,
-) -> Result<Evaluation, LearnError> {
-    let mut predicted = Predictions::default();
-    predict(binding, outputs, &mut predicted);
-    let (correct, scored) = count(&predicted, batch);
-    let loss_sum = task_loss(binding, outputs, batch, 0..predicted.class.len());
-    if !loss_sum.is_finite() {
-        return Err(LearnError::NonFinite { step: updates, node: "the logits".to_owned() });
-    }
-    let depth = outputs.real("depth").map(|d| (d.iter().map(|x| x.to_f64()).sum(), d.len() as u64));
-    let Predictions { class: predictions, probability: confidence } = predicted;
-    Ok(Evaluation { loss_sum, scored, correct, predictions, confidence, depth })
 }
 
 impl<T: Element> BySteps for Model<T> {

@@ -18,6 +18,9 @@ use crate::model::AfterSteps;
 use crate::task::{Example, Metric, Tally, Target};
 use crate::train::{Event, Measurement, Observer, Row, Sum, scored};
 
+/// How many steps are tried beyond those of the examples where nothing else is asked for, as published for most tasks.
+pub const BEYOND: usize = 20;
+
 /// When a row stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
@@ -93,7 +96,7 @@ pub fn evaluate_stopping(
                 return Ok(None);
             }
             let width = chunk.iter().map(|example| example.length()).max().unwrap_or(0);
-            let seen = model.by_step(&collect(chunk, width), group.by_step.len())?;
+            let seen = model.by_step(&collect(chunk, width), group.by_step.len()).map_err(|error| error.at(split))?;
             group.add(chunk, &seen, rule);
             done += chunk.len();
             observer.event(&Event::Evaluating { split, done, total: measurement.examples.len() });

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rtc_compiler::check::{Loader, check, check_form, names};
 use rtc_compiler::diag::{Style, render};
-use rtc_compiler::lower::{Binding, Objective};
+use rtc_compiler::ir::graph::Graph;
+use rtc_compiler::lower::{Binding, Objective, attach_loss, lower};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::{self, Spec};
@@ -49,7 +50,8 @@ const SMALL: &[&str] = &[
 const LARGEST: usize = 128;
 
 /// Reads files of one folder.
-struct Folder(PathBuf);
+#[derive(Clone, Debug)]
+pub struct Folder(pub PathBuf);
 
 impl Loader for Folder {
     fn load(&self, path: &str) -> Result<String, String> {
@@ -203,6 +205,13 @@ fn small(source: &Source, name: &str, form: Form<'_>) -> Model {
 }
 
 impl Model {
+    /// Its forward graph with the loss of a classifier.
+    pub fn with_loss(&self) -> Graph {
+        let binding = binding(Objective::Classify);
+        let made = lower(&self.spec, &binding).and_then(|mut graph| attach_loss(&mut graph, &binding).map(|()| graph));
+        made.unwrap_or_else(|e| panic!("{}: {e}", self.name))
+    }
+
     /// True when the model folds its rows to one vector, whole or by chunks: no position has an answer of its own.
     pub fn folds(&self) -> bool {
         self.spec.root.any(&|block| block.slot == "recurse")

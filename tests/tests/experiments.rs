@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rtc_compiler::check::{Loader, check, names, resolve_name};
+use rtc_compiler::check::{check, names, resolve_name};
 use rtc_compiler::diag::{Style, render};
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::lower::Binding;
@@ -11,6 +11,7 @@ use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_runtime::experiment::{EMBEDDED, Entry, Experiment, ExperimentFile};
 use rtc_runtime::task::{Objective, resolve_options, task_named};
+use rtc_tests::models::Folder;
 
 /// What is known of the published models of an experiment.
 struct Published {
@@ -77,15 +78,6 @@ fn sources() -> Vec<Source> {
     paths.sort();
     let read = |path: &PathBuf| std::fs::read_to_string(path).expect("a spec is readable");
     paths.iter().map(|path| Source::new(path.display().to_string(), read(path))).collect()
-}
-
-/// Reads the specs.
-struct Folder(PathBuf);
-
-impl Loader for Folder {
-    fn load(&self, path: &str) -> Result<String, String> {
-        std::fs::read_to_string(self.0.join(path)).map_err(|_| "not found".to_owned())
-    }
 }
 
 /// Number of parameters of a model in an experiment; `name` is that of a block, as `gut:no_gate`.

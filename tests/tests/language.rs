@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use rtc_compiler::check::{Loader, check, check_all, names};
+use rtc_compiler::check::{check, check_all, names};
 use rtc_compiler::diag::{Kind, Style, render};
 use rtc_compiler::ir::graph::{Graph, Misfit};
 use rtc_compiler::ir::{text, verify};
@@ -14,17 +14,9 @@ use rtc_compiler::lower::Binding;
 use rtc_compiler::schema::{Catalog, Objective};
 use rtc_compiler::source::Source;
 use rtc_compiler::{pipeline, spec, syntax};
+use rtc_tests::models::Folder;
 
 type Outcome = datatest_stable::Result<()>;
-
-/// Reads files of one folder.
-struct Folder(PathBuf);
-
-impl Loader for Folder {
-    fn load(&self, path: &str) -> Result<String, String> {
-        std::fs::read_to_string(self.0.join(path)).map_err(|_| "not found".to_owned())
-    }
-}
 
 fn folder(case: &Path) -> Folder {
     Folder(case.parent().unwrap_or(Path::new("")).to_owned())

@@ -22,7 +22,7 @@ use crate::threads;
 
 const EXAMPLES: &str = "\
 Examples:
-  rtc ablate listops_smoke                          every model of ListOps for a laptop
+  rtc ablate listops_ablation_smoke                 every model of ListOps for a laptop
   rtc ablate my.yaml --dry-run                      the cells, with parameters, operations and time
   rtc ablate my.yaml --table --format latex         the table of what is finished so far
   rtc ablate my.yaml --jobs 4 --with seeds=[1,2,3]

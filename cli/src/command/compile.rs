@@ -140,7 +140,11 @@ fn planned(compiled: &Compiled, options: &Options) -> Result<String, Failure> {
     }
     let line = |what: &str, need: &Need| {
         let (all, values) = (memory::bytes(need.total()), memory::bytes(need.training.activations));
-        vec![what.to_owned(), all, format!("of it values: {values}")]
+        let lists = match need.lists() {
+            0 => String::new(),
+            lists => format!(", lists of its searches: {}", memory::bytes(lists)),
+        };
+        vec![what.to_owned(), all, format!("of it values: {values}{lists}")]
     };
     let mut lines = vec![line("everything kept", &fitted.all_kept), line("without a limit", &fitted.without_limit)];
     lines.extend(options.memory.map(|limit| line(&format!("within {}", memory::bytes(limit)), &fitted.need)));

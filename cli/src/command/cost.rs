@@ -114,6 +114,9 @@ fn formulas(line: &Line) -> String {
     for meaning in legend.lines() {
         let _ = writeln!(out, "  where {meaning}");
     }
+    if line.cost.at_most {
+        out += "  at most: beams that are alike share what they join, so operations and memory may be less\n";
+    }
     out.push('\n');
     out
 }
@@ -168,7 +171,7 @@ fn to_json(line: &Line, options: &Options) -> Value {
         })
     });
     json!({
-        "model": line.name,
+        "model": line.name, "at_most": line.cost.at_most,
         "formulas": formulas.into_iter().collect::<serde_json::Map<_, _>>(),
         "figures": figures.collect::<Vec<_>>(),
     })

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::{Args, ValueEnum};
 use rtc_runtime::experiment::DataSource;
-use rtc_runtime::stopping::{Stop, Stopped, evaluate_stopping};
+use rtc_runtime::stopping::{BEYOND, Stop, Stopped, evaluate_stopping};
 use rtc_runtime::task::{Example, Wanted, load_wanted};
 use rtc_runtime::train::{Measurement, Row, Table, evaluate};
 use serde_json::json;
@@ -47,15 +47,13 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "depth")]
     steps: bool,
     /// With `--stop` or `--steps`: how many steps are tried beyond those that come with the examples
-    #[arg(long, value_name = "N", default_value_t = BEYOND, value_parser = clap::value_parser!(u32).range(0..=MOST_BEYOND))]
+    #[arg(long, value_name = "N", default_value_t = BEYOND as u32, value_parser = clap::value_parser!(u32).range(0..=MOST_BEYOND))]
     beyond: u32,
     /// Print as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Steps beyond those of the example, as published for most tasks.
-const BEYOND: u32 = 20;
 const MOST_BEYOND: i64 = 100_000;
 
 /// `--stop`.
@@ -182,7 +180,8 @@ fn load_splits(
         Some(path) if !path.is_dir() => return Ok(vec![(file_name(path), rows_of(path, trained)?)]),
         Some(folder) => {
             settings.data = Some(DataSource::Folder(folder.display().to_string()));
-            settings.sizes.clear();
+            // All rows of every file; but dev may be the head of a training file, and stays as long as it was.
+            settings.sizes.retain(|split, _| split == "dev");
         }
         None => {}
     }

@@ -10,7 +10,7 @@ use rtc_compiler::source::{Source, Sources};
 use rtc_compiler::syntax;
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::spec_file::read_text;
+use crate::spec_file::read_spec;
 use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\
@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 fn format(file: &Path, check: bool, terminal: &Terminal) -> Result<bool, Failure> {
     let piped = file == Path::new("-");
     let name = if piped { "standard input".to_owned() } else { file.display().to_string() };
-    let text = if piped { read_input()? } else { read_text(file, "spec")? };
+    let text = if piped { read_input()? } else { read_spec(file)? };
     let formatted = syntax::format(&text).map_err(|problems| failure(problems, &name, &text))?;
     let changed = formatted != text;
     match (piped, check) {

@@ -7,7 +7,7 @@ use clap::Args;
 use rtc_report::data::{Beam, Tree};
 use rtc_runtime::batching::collect;
 use rtc_runtime::examine::{TracedUnit, trace};
-use rtc_runtime::task::{Example, Objective};
+use rtc_runtime::task::Objective;
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure, Outcome};
@@ -90,7 +90,7 @@ fn predict(
     options: &Options,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let example = example(trained, text).map_err(|message| Failure::data(file, line, message))?;
+    let example = trained.example(text).map_err(|message| Failure::data(file, line, message))?;
     let found = trained.learner().evaluate(&collect(&[&example], example.length()))?;
     let closer = options.show_halting || options.trees;
     let traced = if closer { Some(trace(&mut trained.model, &example)?) } else { None };
@@ -145,22 +145,4 @@ fn unit_text(TracedUnit { place, unit }: &TracedUnit) -> String {
     let weights =
         unit.weights().iter().enumerate().map(|(n, weight)| format!("  H{n} {weight:.3}")).collect::<String>();
     format!("    {place}  {positions}  steps {}{weights}\n", unit.steps())
-}
-
-/// What stands between the sides of a pair, as `rtc task sample` prints it.
-const SIDES: &str = "|||";
-
-/// The example of a text. The label is not looked at: only the prediction is.
-fn example(trained: &Trained, text: &str) -> Result<Example, String> {
-    let encode = |text: &str| match trained.task.encode(text.trim(), &trained.options)? {
-        tokens if tokens.is_empty() => Err("the sequence is empty".to_owned()),
-        tokens => Ok(tokens),
-    };
-    if trained.task.objective() != Objective::Pair {
-        return Ok(Example::classified(encode(text)?, 0));
-    }
-    let (first, second) = text.split_once(SIDES).ok_or_else(|| format!("a pair is written `left {SIDES} right`"))?;
-    let tokens = encode(first).map_err(|why| format!("left of `{SIDES}`: {why}"))?;
-    let second = encode(second).map_err(|why| format!("right of `{SIDES}`: {why}"))?;
-    Ok(Example { second: Some(second), ..Example::classified(tokens, 0) })
 }

@@ -29,7 +29,7 @@ The page needs no network and nothing beside it. A run may be unfinished: what t
 
 Accuracy and depth by length are measured with the best checkpoint on the first examples of every evaluation split, and \
 kept in lengths.json in the run's folder. --analyses draws strings of a length where the task can, and else takes the longest \
-of these examples up to it. Two sequences on a line of --inputs are separated by a tab, for tasks on pairs.
+of these examples up to it. A pair on a line of --inputs is written `left ||| right`.
 ";
 
 /// The longest rows that are analysed.

@@ -4,16 +4,19 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use rtc_compiler::spec::Block;
-use rtc_report::data::{Cloud, Leaning, Length, Panel, SplitLengths, Trace, Unit};
+use rtc_report::data::{Cloud, Leaning, Length, Panel, SplitLengths, StepCurve, Trace, Unit};
 use rtc_runtime::checkpoint::Slot;
+use rtc_runtime::error::Error;
 use rtc_runtime::examine::{OfLength, Traced, by_length, trace};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
+use rtc_runtime::learner::LearnError;
 use rtc_runtime::record::{SavedRun, write_file};
-use rtc_runtime::task::{Dataset, Example, Objective, Target, Wanted, load_wanted};
+use rtc_runtime::task::{Dataset, Example, Target, Wanted, load_wanted};
 use serde::{Deserialize, Serialize};
 
-use super::Found;
 use super::analyses::{ANALYSED, analyse, strings};
+use super::by_step::by_step;
+use super::{Found, Trouble};
 use crate::device::DeviceOptions;
 use crate::failure::Failure;
 use crate::saved::{HaltingArg, ModelOptions, Trained};
@@ -48,6 +51,7 @@ pub(super) struct Seen {
     pub(super) traces: Vec<Trace>,
     pub(super) clouds: Vec<Cloud>,
     pub(super) leaning: Option<Leaning>,
+    pub(super) steps: Vec<StepCurve>,
     pub(super) note: Option<String>,
 }
 
@@ -86,7 +90,7 @@ impl<'a> Look<'a> {
     }
 
     /// Looks at the best checkpoint of a run; with `draw`, also at how it halts and folds.
-    pub(super) fn at(&mut self, found: &Found, draw: bool, terminal: &Terminal) -> Result<Seen, Failure> {
+    pub(super) fn at(&mut self, found: &Found, draw: bool, terminal: &Terminal) -> Result<Seen, Trouble> {
         let Closer { examples, inputs, analyses, .. } = self.closer;
         if *examples == 0 && inputs.is_none() && analyses.is_none() {
             return Ok(Seen::default());
@@ -109,6 +113,12 @@ impl<'a> Look<'a> {
         let mut seen = Seen { lengths, ..Seen::default() };
         if draw {
             seen.traces = self.traces(&mut trained)?;
+            if *examples > 0 && trained.model.takes_depth() {
+                let spinner = terminal.spinner("measuring by step");
+                let data = self.examples(&trained)?;
+                seen.steps = by_step(&mut trained, data)?;
+                drop(spinner);
+            }
             if let Some(length) = *analyses {
                 let rows = self.rows(&trained, length)?;
                 (seen.clouds, seen.leaning) = analyse(&mut trained, &rows)?;
@@ -151,7 +161,7 @@ impl<'a> Look<'a> {
         let mut splits = vec![];
         let data = self.examples(trained)?;
         for split in trained.experiment.evaluate.clone() {
-            let lengths = by_length(&mut trained.model, data.split(&split), batch)?;
+            let lengths = by_length(&mut trained.model, data.split(&split), batch).map_err(|error| error.at(&split))?;
             splits.push(KeptSplit { split, lengths });
         }
         drop(spinner);
@@ -177,19 +187,20 @@ impl<'a> Look<'a> {
     }
 
     /// How chosen inputs halt and fold.
-    fn traces(&mut self, trained: &mut Trained) -> Result<Vec<Trace>, Failure> {
+    fn traces(&mut self, trained: &mut Trained) -> Result<Vec<Trace>, Trouble> {
         if (!trained.halts() && !trained.folds()) || (self.closer.examples == 0 && self.closer.inputs.is_none()) {
             return Ok(vec![]);
         }
-        let chosen = match &self.closer.inputs {
-            Some(path) => inputs(path, trained)?,
-            None => self.chosen(trained)?,
-        };
-        chosen.iter().map(|(title, example, known)| one(trained, title, example, *known)).collect()
+        if let Some(path) = &self.closer.inputs {
+            return inputs(path, trained);
+        }
+        let chosen = self.chosen(trained)?;
+        let traces = chosen.iter().map(|(title, example)| one(trained, title, example, true));
+        Ok(traces.collect::<Result<_, _>>()?)
     }
 
     /// Some examples of the first split that has any: the longest that is not too long, and shorter ones.
-    fn chosen(&mut self, trained: &Trained) -> Result<Vec<(String, Example, bool)>, Failure> {
+    fn chosen(&mut self, trained: &Trained) -> Result<Vec<(String, Example)>, Failure> {
         let splits = trained.experiment.evaluate.clone();
         let data = self.examples(trained)?;
         let Some(split) = splits.iter().find(|split| !data.split(split).is_empty()) else { return Ok(vec![]) };
@@ -204,7 +215,7 @@ impl<'a> Look<'a> {
         picked.dedup();
         let example = |at: &usize| {
             let (n, example) = by_length[*at];
-            (format!("{split}, example {}", n + 1), example.clone(), true)
+            (format!("{split}, example {}", n + 1), example.clone())
         };
         Ok(picked.iter().map(example).collect())
     }
@@ -218,29 +229,23 @@ fn split_lengths(kept: &KeptSplit) -> SplitLengths {
     SplitLengths { split: kept.split.clone(), lengths: kept.lengths.iter().map(length).collect() }
 }
 
-/// The inputs of a file, one per line, with a label that is not known and so is not looked at.
-fn inputs(path: &Path, trained: &Trained) -> Result<Vec<(String, Example, bool)>, Failure> {
+/// How the inputs of a file halt and fold, one per line; what is wrong with one names its line.
+fn inputs(path: &Path, trained: &mut Trained) -> Result<Vec<Trace>, Trouble> {
     let file = path.display().to_string();
-    let pairs = trained.task.objective() == Objective::Pair;
-    let mut found = vec![];
-    for (n, line) in read_text(path, "inputs")?.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let fault = |message: String| Failure::data(file.clone(), Some(n + 1), message);
-        let encode = |text: &str| trained.task.encode(text, &trained.options).map_err(fault);
-        let (first, second) = match line.split_once('\t') {
-            Some((first, second)) if pairs => (encode(first)?, Some(encode(second)?)),
-            None if pairs => return Err(fault("two sequences are needed, with a tab between them".to_owned())),
-            _ => (encode(line)?, None),
-        };
-        if first.is_empty() || second.as_ref().is_some_and(Vec::is_empty) {
-            return Err(fault("the sequence is empty".to_owned()));
+    let broken = |line, why| Failure::data(file.clone(), Some(line), why);
+    let text = read_text(path, "file of inputs", broken).map_err(Trouble::Inputs)?;
+    let mut traces = vec![];
+    for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let fault = |why| Trouble::Inputs(broken(n + 1, why));
+        let example = trained.example(line).map_err(fault)?;
+        let title = format!("{file}:{}", n + 1);
+        match one(trained, &title, &example, false) {
+            Ok(trace) => traces.push(trace),
+            Err(Failure::Runtime(Error::Learn(LearnError::Batch(why)))) => return Err(fault(why)),
+            Err(broken) => return Err(broken.into()),
         }
-        let label = match trained.task.objective() {
-            Objective::Each => Target::Each { class: vec![0; first.len()], weight: vec![1.0; first.len()] },
-            _ => Target::Class(0),
-        };
-        found.push((format!("{file}:{}", n + 1), Example { second, label, ..Example::classified(first, 0) }, false));
     }
-    Ok(found)
+    Ok(traces)
 }
 
 /// How one input halts and folds; `known` says that its label means something.

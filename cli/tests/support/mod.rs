@@ -127,6 +127,12 @@ impl Place {
     }
 }
 
+/// Sends a signal to a child.
+pub(crate) fn signal(child: &Child, signal: i32) {
+    // SAFETY: sends a signal to a child that was not waited for, so that its number is still its own.
+    unsafe { libc::kill(child.id() as i32, signal) };
+}
+
 impl From<Output> for Answer {
     fn from(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("rtc prints UTF-8");

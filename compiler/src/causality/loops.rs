@@ -37,7 +37,7 @@ impl Analysis<'_> {
     fn bound_reach(&self, id: NodeId) -> Option<Reach> {
         let node = self.graph.node(id);
         let bound = node.attrs.get("bound").filter(|bound| bound.int().is_none())?;
-        let fixed = Expr::try_from(bound).is_ok_and(|e| !e.uses(Var::Length) && !holds_given(&e));
+        let fixed = Expr::try_from(bound).is_ok_and(|e| !e.uses(Var::Length) && !e.holds_given());
         let depth = node.operands.iter().find_map(|v| self.axis_depth(*v)).unwrap_or(0);
         (!fixed).then(|| Reach::whole(depth))
     }
@@ -159,8 +159,4 @@ fn given(reach: Reach, inside: usize) -> Reach {
         Reach::Whole(_) if within(reach, inside) => Reach::whole(inside - 1),
         other => other,
     }
-}
-
-fn holds_given(expr: &Expr) -> bool {
-    *expr == Expr::Given || expr.operands().into_iter().any(holds_given)
 }

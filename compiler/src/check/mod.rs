@@ -7,8 +7,10 @@
 
 mod build;
 mod causal;
+mod derive;
 mod edit;
 mod expand;
+mod fields;
 mod items;
 mod load;
 mod resolve;
@@ -78,12 +80,12 @@ fn form(
     catalog: &Catalog,
 ) -> (Option<Spec>, Problems, Sources) {
     let (mut problems, mut sources) = (Problems::default(), Sources::default());
-    let stem = stem(&root.name);
+    let name = root.name.clone();
     let loaded = load::load(loader, root, &mut sources, &mut problems);
     let edits = parse_overrides(overrides, &mut sources, &mut problems);
     let spec = loaded.and_then(|loaded| {
         let items = Items::index(&loaded.files, &mut problems);
-        let target = find_target(&items, &loaded, target, &stem, &mut problems);
+        let target = find_target(&items, &loaded, target, &name, &mut problems);
         check_definitions(&items, &mut problems);
         target.and_then(|target| one(&items, &target, &edits, catalog, &mut problems))
     });
@@ -98,10 +100,10 @@ fn form(
 /// of a file that can't be read, or has no such model.
 pub fn resolve_name(loader: &dyn Loader, root: Source, target: Option<&str>) -> (Option<String>, Problems, Sources) {
     let (mut problems, mut sources) = (Problems::default(), Sources::default());
-    let stem = stem(&root.name);
+    let file = root.name.clone();
     let name = load::load(loader, root, &mut sources, &mut problems).and_then(|loaded| {
         let items = Items::index(&loaded.files, &mut problems);
-        find_target(&items, &loaded, target, &stem, &mut problems).map(|target| target.name)
+        find_target(&items, &loaded, target, &file, &mut problems).map(|target| target.name)
     });
     problems.sort();
     (name, problems, sources)
@@ -244,14 +246,14 @@ fn find_target<'a>(
     items: &Items<'a>,
     loaded: &'a Loaded,
     target: Option<&str>,
-    stem: &str,
+    file: &str,
     problems: &mut Problems,
 ) -> Option<Target<'a>> {
     let own: Vec<Target<'a>> = items.targets(&loaded.root().items).collect();
     let models: Vec<&Target<'a>> = own.iter().filter(|t| t.variants.is_empty()).collect();
     let names: Vec<&str> = own.iter().map(|t| t.name.as_str()).collect();
     let Some(wanted) = target else {
-        let named = models.iter().find(|t| t.name == stem);
+        let named = models.iter().find(|t| t.name == stem(file));
         let found = match (models.as_slice(), own.as_slice()) {
             ([only], _) => Some(*only),
             ([], [only]) => Some(only),
@@ -259,15 +261,15 @@ fn find_target<'a>(
         };
         if found.is_none() {
             let message = match own.len() {
-                0 => "the file has no model",
-                _ if models.is_empty() => "the file has several variants",
-                _ => "the file has several models",
+                0 => "no model",
+                _ if models.is_empty() => "several variants",
+                _ => "several models",
             };
-            let mut diagnostic = Diagnostic::nowhere(Kind::UnknownModel, message);
-            if !own.is_empty() {
-                diagnostic = diagnostic.help(format!("name one of them: {}", list(names, "or")));
-            }
-            problems.report(diagnostic);
+            let help = match own.len() {
+                0 => "one is written `model name { ... }`".to_owned(),
+                _ => format!("name one of them: {}", list(names, "or")),
+            };
+            problems.report(Diagnostic::nowhere(Kind::UnknownModel, format!("{file} has {message}")).help(help));
         }
         return found.cloned();
     };
@@ -285,14 +287,14 @@ fn find_target<'a>(
                 Kind::UnknownModel
             };
             let variants = own.iter().filter_map(|t| Some(t.variants.last()?.name.text.as_str()));
-            let diagnostic = Diagnostic::nowhere(kind, format!("there is no model `{wanted}`"))
+            let diagnostic = Diagnostic::nowhere(kind, format!("there is no model `{wanted}` in {file}"))
                 .help(did_you_mean(wanted, names.iter().copied().chain(variants)))
                 .help(format!("the file has {}", list(names, "and")));
             problems.report(diagnostic);
         }
         several => {
             let names: Vec<&str> = several.iter().map(|t| t.name.as_str()).collect();
-            let message = format!("several models have a variant `{wanted}`");
+            let message = format!("several models of {file} have a variant `{wanted}`");
             let help = format!("name one of them: {}", list(names, "or"));
             problems.report(Diagnostic::nowhere(Kind::UnknownModel, message).help(help));
         }

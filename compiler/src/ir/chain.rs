@@ -8,9 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cost::{Sizes, sequence, turns};
-use super::formula::Number;
 use super::graph::{Graph, MAIN, NodeId, RegionId, Value};
 use super::loops::{self, Layout};
+use super::number::Number;
 use super::ops::Op;
 
 /// The longest path to a value.

@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use super::formula::{Formula, Number};
+use super::formula::Formula;
 use super::graph::{Graph, Node, NodeId, RegionId};
 use super::loops::{self, Cut, Padding};
+use super::number::Number;
 use super::ops::Op;
 use super::search::{Beams, Count};
 use super::types::{Attr, Attrs, BATCH, Dim, Type, unframed};

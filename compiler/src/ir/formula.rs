@@ -1,7 +1,9 @@
-//! Formulas: polynomials in the sizes of a batch, and the small algebra that formulas share with plain numbers.
+//! Formulas: polynomials in the sizes of a batch.
 //!
 //! A symbol is a size that is given (`n`, `B`, ...) or made of others (`ceil(n / 20)`); what it is made of belongs to it,
 //! so a formula has a value for any given sizes. Two symbols are the same when their texts are.
+
+mod legend;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -9,107 +11,10 @@ use std::fmt;
 use std::rc::Rc;
 
 use super::loops::Cut;
+use super::number::{Number, levels};
 use super::search::{Beams, Count};
-use crate::expr::{BinaryOp, Env, Expr, Func, Value, Var, eval};
-
-/// What sizes and costs are computed in: numbers, or formulas.
-pub trait Number: Clone + fmt::Debug {
-    /// A constant.
-    fn of(value: f64) -> Self;
-    /// The sum.
-    fn plus(&self, other: &Self) -> Self;
-    /// The product.
-    fn times(&self, other: &Self) -> Self;
-    /// The larger of the two; of formulas the one that is larger for batches of usual size.
-    fn larger(&self, other: &Self) -> Self;
-    /// The quotient, a mean; 0 of nothing.
-    fn per(&self, other: &Self) -> Self;
-    /// All chunks of a fold over a row of this length, of which many are alike: how many there are, and their nodes.
-    fn fold(cut: Cut, length: &Self) -> Vec<(Self, Self)>;
-    /// The levels of a fold.
-    fn levels(cut: Cut, length: &Self) -> Self;
-    /// What a search does with a row of this length.
-    fn search(beams: Beams, count: Count, length: &Self) -> Self;
-    /// `ceil(self / other)`, a number of chunks. Of chunks of one element there are as many as elements, also on the mean.
-    fn pieces(&self, other: &Self) -> Self;
-    /// The smaller of the two; a formula calls it by this letter.
-    fn least(&self, other: &Self, letter: &'static str) -> Self;
-    /// The value of a depth for a row of this length; 0 where it has none.
-    fn depth(expr: &Expr, length: &Self) -> Self;
-
-    /// The difference.
-    fn minus(&self, other: &Self) -> Self {
-        self.plus(&other.times(&Self::of(-1.0)))
-    }
-}
-
-impl Number for f64 {
-    fn of(value: f64) -> Self {
-        value
-    }
-
-    fn plus(&self, other: &Self) -> Self {
-        self + other
-    }
-
-    fn times(&self, other: &Self) -> Self {
-        self * other
-    }
-
-    fn larger(&self, other: &Self) -> Self {
-        self.max(*other)
-    }
-
-    fn per(&self, other: &Self) -> Self {
-        if *other == 0.0 { 0.0 } else { self / other }
-    }
-
-    fn fold(cut: Cut, length: &Self) -> Vec<(Self, Self)> {
-        let mut chunks = vec![];
-        for (length, width) in levels(cut, *length) {
-            let full = (length / width).ceil() - 1.0;
-            chunks.extend([(full, width), (1.0, length - full * width)]);
-        }
-        chunks.retain(|(count, _)| *count > 0.0);
-        chunks
-    }
-
-    fn levels(cut: Cut, length: &Self) -> Self {
-        levels(cut, *length).len() as f64
-    }
-
-    fn search(beams: Beams, count: Count, length: &Self) -> Self {
-        beams.count(length.ceil() as usize, count)
-    }
-
-    fn pieces(&self, other: &Self) -> Self {
-        if *other <= 1.0 { *self } else { (self / other).ceil() }
-    }
-
-    fn least(&self, other: &Self, _: &'static str) -> Self {
-        self.min(*other)
-    }
-
-    fn depth(expr: &Expr, length: &Self) -> Self {
-        // Given depths are taken to be the length: tasks give about as many steps.
-        let length = *length as i64;
-        match eval(expr, &Env { length, given: Some(length), ..Env::default() }) {
-            Ok(Value::Int(n)) => n.max(0) as f64,
-            _ => 0.0,
-        }
-    }
-}
-
-/// The levels of a fold: how many nodes there are, and how many of them a chunk takes.
-fn levels(cut: Cut, mut length: f64) -> Vec<(f64, f64)> {
-    let mut out = vec![];
-    while length > 1.0 || (length == 1.0 && cut.single && out.is_empty()) {
-        let width = cut.width(length.ceil() as usize) as f64;
-        out.push((length, width));
-        length = (length / width).ceil();
-    }
-    out
-}
+use crate::expr::{BinaryOp, Expr, Func, Var};
+pub use legend::Legend;
 
 /// A size in a formula.
 #[derive(Clone, Debug)]
@@ -413,10 +318,6 @@ fn whole(formula: &Formula) -> String {
     if text.contains(' ') && !text.ends_with(')') { format!("({text})") } else { text }
 }
 
-fn brackets(text: String) -> String {
-    if text.contains(' ') { format!("({text})") } else { text }
-}
-
 impl fmt::Display for Formula {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text(&mut |symbol| symbol.text.to_string()))
@@ -467,66 +368,6 @@ fn grouped(value: f64) -> String {
         out
     } else {
         out + format!("{:.3}", value.fract()).trim_start_matches('0').trim_end_matches('0')
-    }
-}
-
-/// Short names for symbols that are made of others: `K = ceil(n / 20)`. Formulas of one model share it.
-#[derive(Clone, Debug, Default)]
-pub struct Legend {
-    names: Vec<(Symbol, String)>,
-    lines: Vec<String>,
-}
-
-impl Legend {
-    /// The text of a formula, what every row costs in brackets: `B (...) + 1`.
-    pub fn text(&mut self, formula: &Formula) -> String {
-        let (without, per_row) = formula.divided("B");
-        if per_row.terms.len() < 2 {
-            return self.short(formula);
-        }
-        let per_row = format!("B ({})", self.short(&per_row));
-        if without.terms.is_empty() { per_row } else { format!("{per_row} + {}", self.short(&without)) }
-    }
-
-    /// What the short names stand for, a line each.
-    pub fn lines(&self) -> &[String] {
-        &self.lines
-    }
-
-    fn short(&mut self, formula: &Formula) -> String {
-        formula.text(&mut |symbol| self.name(symbol))
-    }
-
-    fn name(&mut self, symbol: &Symbol) -> String {
-        if let Some((_, name)) = self.names.iter().find(|(known, _)| known == symbol) {
-            return name.clone();
-        }
-        let (letter, meaning) = match &*symbol.made {
-            Made::Given => return symbol.text.to_string(),
-            Made::Pieces(all, piece) => {
-                let (all, piece) = (self.short(all), self.short(piece));
-                ("K", format!("ceil({} / {})", brackets(all), brackets(piece)))
-            }
-            Made::Least(a, b, letter) => (*letter, format!("min({}, {})", self.short(a), self.short(b))),
-            Made::Depth(..) => ("T", symbol.text.to_string()),
-            Made::Mean(all, parts) => {
-                let (all, parts) = (self.short(all), self.short(parts));
-                ("W", format!("{} / {}", brackets(all), brackets(parts)))
-            }
-            Made::Search(beams, length, count) => {
-                let (letter, meaning) = words(*count);
-                (letter, format!("{meaning} of a search over {}, {}", self.short(length), search_words(*beams)))
-            }
-            Made::Fold(cut, length, part) => {
-                let (letter, _, meaning) = part.words();
-                (letter, format!("{meaning} of a fold of {} by {}{}", self.short(length), cut.arity, strict(*cut)))
-            }
-        };
-        let before = self.names.iter().filter(|(_, name)| name.starts_with(letter)).count();
-        let name = if before == 0 { letter.to_owned() } else { format!("{letter}{}", before + 1) };
-        self.names.push((symbol.clone(), name.clone()));
-        self.lines.push(format!("{name} = {meaning}"));
-        name
     }
 }
 

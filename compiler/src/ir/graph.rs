@@ -69,6 +69,13 @@ pub struct Node {
     pub label: String,
 }
 
+impl Node {
+    /// The text of an attribute: a word or a name; nothing where there is none of this name.
+    pub fn word(&self, name: &str) -> Option<&str> {
+        self.attrs.get(name).and_then(Attr::text)
+    }
+}
+
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Def {

@@ -38,6 +38,7 @@ pub mod gradient;
 pub mod graph;
 pub mod hash;
 pub mod loops;
+pub mod number;
 pub mod ops;
 pub mod search;
 pub mod shape;

@@ -71,7 +71,7 @@ impl Beams {
     }
 
     /// Whether the last beam is a mean after a step in which a chunk with `live` beams had `size` nodes.
-    fn mixes(&self, live: usize, size: usize) -> bool {
+    pub fn mixes(&self, live: usize, size: usize) -> bool {
         self.soft && size > 2 && live.saturating_mul(self.size.min(size - 1)) > self.size
     }
 

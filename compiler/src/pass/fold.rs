@@ -92,10 +92,6 @@ fn count(node: &Node, name: &str) -> Option<usize> {
     node.attrs.get(name).and_then(Attr::int).and_then(|n| usize::try_from(n).ok())
 }
 
-fn word<'n>(node: &'n Node, name: &str) -> Option<&'n str> {
-    node.attrs.get(name).and_then(Attr::text)
-}
-
 fn width(graph: &Graph, value: Value) -> Option<usize> {
     graph.ty(value).dims().last().and_then(Dim::fixed)
 }
@@ -155,7 +151,7 @@ fn add(graph: &Graph, node: &Node) -> Option<Rewrite> {
 /// The value of which `a` keeps the units where a condition holds and `b` the others.
 fn both_sides(graph: &Graph, a: Value, b: Value) -> Option<Value> {
     let (a, b) = (made_by(graph, a, Op::Keep)?, made_by(graph, b, Op::Keep)?);
-    (a.operands == b.operands && word(a, "when")? != word(b, "when")?).then(|| a.operands[0])
+    (a.operands == b.operands && a.word("when")? != b.word("when")?).then(|| a.operands[0])
 }
 
 fn slice(graph: &Graph, node: &Node) -> Option<Rewrite> {
@@ -201,7 +197,7 @@ fn select(graph: &Graph, node: &Node) -> Option<Rewrite> {
     }
     let inside = |value: Value, when: &str| {
         let inner = made_by(graph, value, Op::Keep)?;
-        (inner.operands[1] == c && word(inner, "when") == Some(when)).then(|| inner.operands[0])
+        (inner.operands[1] == c && inner.word("when") == Some(when)).then(|| inner.operands[0])
     };
     let kept = (inside(a, "true"), inside(b, "false"));
     match kept {
@@ -219,7 +215,7 @@ fn keep(graph: &Graph, node: &Node) -> Option<Rewrite> {
     match inner.op {
         Op::Keep if inner.operands[1] == c && inner.attrs == node.attrs => Some(Use(x)),
         Op::Select if inner.operands[0] == c => {
-            let side = if word(node, "when")? == "true" { inner.operands[1] } else { inner.operands[2] };
+            let side = if node.word("when")? == "true" { inner.operands[1] } else { inner.operands[2] };
             Some(Rewrite::Node(Op::Keep, vec![side, c], node.attrs.clone()))
         }
         _ => None,
@@ -229,12 +225,12 @@ fn keep(graph: &Graph, node: &Node) -> Option<Rewrite> {
 /// Rotary codes are orthogonal: the transposed map undoes them. The scaled `xpos` codes are not.
 fn rotate(graph: &Graph, node: &Node) -> Option<Rewrite> {
     let inner = made_by(graph, node.operands[0], Op::Rotate)?;
-    let turned = |n: &Node| word(n, "transpose") == Some("true");
+    let turned = |n: &Node| n.word("transpose") == Some("true");
     let rest = |n: &Node| {
         let mut attrs = n.attrs.clone();
         attrs.remove("transpose");
         attrs
     };
-    let same = turned(node) != turned(inner) && rest(node) == rest(inner) && word(node, "kind") == Some("rope");
+    let same = turned(node) != turned(inner) && rest(node) == rest(inner) && node.word("kind") == Some("rope");
     same.then(|| Use(inner.operands[0]))
 }

@@ -3,8 +3,10 @@
 use super::{forward, inference, optimised, training};
 use crate::ir::chain::sequential_depth;
 use crate::ir::cost::{Extent, Sizes};
-use crate::ir::formula::{Formula, Number};
-use crate::ir::graph::{Graph, Misfit};
+use crate::ir::formula::Formula;
+use crate::ir::graph::{Graph, MAIN, Misfit};
+use crate::ir::number::Number;
+use crate::ir::search::Beams;
 use crate::lower::Binding;
 use crate::plan::cost::flops;
 use crate::plan::memory::{self, Estimate, Load, estimate};
@@ -33,6 +35,8 @@ pub struct Cost {
     pub forward_memory: Formula,
     /// Bytes of all values of a training step.
     pub training_memory: Formula,
+    /// Whether operations and memory are at most these: beams of a search that are alike share what they join.
+    pub at_most: bool,
     graph: Graph,
     inference: Plan,
     step: Plan,
@@ -77,7 +81,9 @@ impl Cost {
         let (inference, step) = (plan(inference(spec, binding)?), plan(training(spec, binding)?));
         let keeping = plan(optimised(spec, binding)?);
         let training = flops(&keeping, &sizes);
+        let searches = |id| Beams::of(graph.node(id)).is_some_and(|beams| beams.size > 1);
         Ok(Self {
+            at_most: graph.walk(MAIN).into_iter().any(searches),
             parameters,
             embedding,
             forward: flops(&inference, &sizes),

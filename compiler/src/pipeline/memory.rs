@@ -37,10 +37,15 @@ impl Need {
         self.training.activations.max(self.evaluation.activations)
     }
 
+    /// The lists of searches: each of the two executors keeps its own.
+    pub fn lists(&self) -> u64 {
+        self.training.lists.saturating_add(self.evaluation.lists)
+    }
+
     /// All of it.
     pub fn total(&self) -> u64 {
         let Self { training, evaluation, besides } = *self;
-        let parts = [training.parameters, training.packed, evaluation.packed, self.values(), besides];
+        let parts = [training.parameters, training.packed, evaluation.packed, self.values(), self.lists(), besides];
         parts.into_iter().fold(0, u64::saturating_add)
     }
 }

@@ -8,6 +8,7 @@
 mod along;
 pub mod arena;
 pub(crate) mod attention;
+mod axes;
 pub(crate) mod call;
 mod compose;
 pub mod counter;
@@ -15,20 +16,23 @@ mod dispatch;
 mod group;
 pub(crate) mod loops;
 pub(crate) mod mask;
+mod memory;
+mod outputs;
 mod relative;
 pub mod rows;
+mod seen;
 mod stepping;
 pub mod storage;
 pub mod value;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::{Attr, Dim, LENGTH, Type, unframed};
+use rtc_compiler::ir::types::{Attr, Dim, LENGTH, Type};
 use rtc_compiler::plan::{Plan, RegionPlan};
 use serde::{Deserialize, Serialize};
 
@@ -37,16 +41,21 @@ use crate::kernel::position::{Codes, PositionTables};
 use crate::kernel::product::Orientation;
 use crate::rng::Key;
 pub use loops::Chance;
+pub use outputs::Outputs;
+pub use seen::{Beam, Grown, Stepped, Unit, Watched};
 
 use arena::Arena;
+pub(crate) use axes::{axis_name, axis_names, set_axis};
 use counter::Counted;
 use group::{Pack, Partial, Task};
 use loops::Searches;
 use mask::Exprs;
+pub(crate) use memory::Memory;
+pub(crate) use outputs::output_names;
 use rows::{Axis, Env, GIVEN};
 use stepping::Stepping;
 pub(crate) use stepping::{given, given_depths, resumable};
-use storage::{Buffer, Element, List};
+use storage::Element;
 use value::Val;
 
 /// What rows that have halted cost in the forward run; the backward run never sees them. The results are the same for
@@ -93,85 +102,6 @@ pub enum Fault {
     /// The device failed.
     #[error("{0}")]
     Device(String),
-}
-
-/// The values that exist now, and the parameters.
-#[derive(Debug)]
-pub(crate) struct Memory<T: Element> {
-    values: Vec<Option<Val<T>>>,
-    parameters: Vec<T>,
-    /// Where the value of a `param` node lies in `parameters`.
-    ranges: Vec<Option<Range<usize>>>,
-}
-
-/// One run of a halting recurrence, for those who want to see more than its results.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Watched {
-    /// The slot of the spec.
-    pub label: String,
-    /// For each row that entered: its index in the batch.
-    pub rows: Vec<u64>,
-    /// Accepted steps of every unit.
-    pub used: Vec<f64>,
-    /// Runs of the whole body, summed over rows: what the recurrence cost.
-    pub ran: u64,
-    /// How every unit halted, in the order of `used`.
-    pub units: Vec<Unit>,
-}
-
-/// How one unit of a halting recurrence halted: a row, a position of it, or a chunk of it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Unit {
-    /// Its row, by its index in the batch.
-    pub row: usize,
-    /// The first position of the row that belongs to it; START counts as one.
-    pub start: usize,
-    /// How many positions belong to it.
-    pub length: usize,
-    /// The probability of not having stopped, after every accepted step: falling, from below 1.
-    pub survival: Vec<f64>,
-}
-
-/// What a beam search made of one row.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Grown {
-    /// The slot of the spec.
-    pub label: String,
-    /// The row, by its index in the batch.
-    pub row: usize,
-    /// Its leaves: the positions of the row, START and END among them where the model has them.
-    pub length: usize,
-    /// Its beams, the heaviest first.
-    pub beams: Vec<Beam>,
-}
-
-/// One tree of a beam search.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Beam {
-    /// The sum of the logarithms of the probabilities of its choices, in nats.
-    pub score: f64,
-    /// What its root weighs in the output.
-    pub weight: f64,
-    /// First leaf and number of leaves of everything that was joined, parts before the whole. Of a softened beam it is the
-    /// tree that counts most in it.
-    pub spans: Vec<(usize, usize)>,
-}
-
-/// The states of one row after a step of a recurrence.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Stepped {
-    /// The slot of the spec.
-    pub label: String,
-    /// The step, from 0.
-    pub step: usize,
-    /// The row, by its index in the batch.
-    pub row: usize,
-    /// Its first position; START counts as one.
-    pub start: usize,
-    /// Numbers of a state.
-    pub width: usize,
-    /// The states of its positions, one behind the other.
-    pub states: Vec<f32>,
 }
 
 /// Runs one plan.
@@ -324,6 +254,11 @@ impl<T: Element> Executor<T> {
         &self.arena
     }
 
+    /// Bytes of the lists that its searches keep beside the arena, as the last run has left them.
+    pub fn list_bytes(&self) -> usize {
+        self.searches.bytes()
+    }
+
     /// Runs the plan on a batch; `key` is the random key of this update. Gradients are added to what is there.
     ///
     /// # Errors
@@ -430,61 +365,6 @@ impl<T: Element> Executor<T> {
     }
 }
 
-impl<T: Element> Memory<T> {
-    /// The numbers of a real value or parameter.
-    fn real(&self, value: Value) -> &[T] {
-        match (&self.values[value.index()], &self.ranges[value.index()]) {
-            (Some(Val::Real(buffer)), _) => buffer.as_slice(),
-            (_, Some(range)) => &self.parameters[range.clone()],
-            _ => unreachable!("the plan keeps a value until its last use"),
-        }
-    }
-
-    fn index(&self, value: Value) -> &[u32] {
-        match &self.values[value.index()] {
-            Some(Val::Index(data)) => data,
-            _ => unreachable!("the verifier checks element kinds"),
-        }
-    }
-
-    fn truth(&self, value: Value) -> &[u8] {
-        match &self.values[value.index()] {
-            Some(Val::Bool(data)) => data,
-            _ => unreachable!("the verifier checks element kinds"),
-        }
-    }
-
-    fn set_real(&mut self, value: Value, buffer: Buffer<T>) {
-        self.set(value, Val::real(buffer));
-    }
-
-    /// Whether a value is a parameter.
-    fn is_parameter(&self, value: Value) -> bool {
-        self.ranges[value.index()].is_some()
-    }
-
-    fn set(&mut self, value: Value, val: Val<T>) {
-        self.values[value.index()] = Some(val);
-    }
-
-    /// Takes a value out of the table if nobody else holds its buffer.
-    fn take_unique(&mut self, value: Value) -> Option<Buffer<T>> {
-        match self.values[value.index()].take() {
-            Some(Val::Real(shared)) => match shared.try_unwrap() {
-                Ok(buffer) => Some(buffer),
-                Err(shared) => {
-                    self.values[value.index()] = Some(Val::Real(shared));
-                    None
-                }
-            },
-            other => {
-                self.values[value.index()] = other;
-                None
-            }
-        }
-    }
-}
-
 /// Whether a batch has the tokens and labels that a plan takes.
 pub(crate) fn check_batch(plan: &Plan, batch: &Batch) -> Result<(), Fault> {
     if batch.rows() == 0 || (0..batch.rows()).any(|r| batch.row(r).is_empty()) {
@@ -506,23 +386,6 @@ pub(crate) fn check_batch(plan: &Plan, batch: &Batch) -> Result<(), Fault> {
     }
 }
 
-/// The names of the results of a graph, in the order in which it returns them.
-pub(crate) fn output_names(plan: &Plan) -> Rc<[String]> {
-    let end = plan.graph.terminator(MAIN).map(|n| plan.graph.node(n));
-    let names = end.and_then(|n| n.attrs.get("names")).and_then(Attr::text).unwrap_or_default();
-    names.split(',').map(|n| n.trim().to_owned()).collect()
-}
-
-/// The names of all ragged axes, each once: that of a batch, those over which chunks run, and those of all values.
-pub(crate) fn axis_names(plan: &Plan) -> Vec<Rc<str>> {
-    let nodes = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id));
-    let named = nodes.clone().flat_map(|node| ["axis", "filled"].map(|name| node.attrs.get(name)));
-    let cut = named.flatten().filter_map(Attr::text);
-    let used = nodes.flat_map(|node| &node.results).filter_map(|value| plan.graph.ty(*value).ragged());
-    let names: BTreeSet<&str> = cut.chain(used).chain([LENGTH, GIVEN]).collect();
-    names.into_iter().map(Rc::from).collect()
-}
-
 /// Refuses a row that is longer than a table of learned positions.
 ///
 /// # Errors
@@ -534,51 +397,4 @@ pub(crate) fn too_few_positions(longest: usize, table: &Type) -> Result<(), Faul
     }
     let cure = "give `embed` more `positions`, or other positions";
     Err(Fault::Batch(format!("a row has {longest} tokens, and the model has learned {known} positions: {cure}")))
-}
-
-/// The shared name of a ragged axis.
-pub(crate) fn axis_name(axes: &[Rc<str>], name: &str) -> Rc<str> {
-    axes.iter().find(|n| &***n == name).expect("all names are listed when the executor is made").clone()
-}
-
-/// Sets an axis, and those with START and END around it.
-pub(crate) fn set_axis(axes: &[Rc<str>], env: &mut Env, name: &str, axis: Axis) {
-    let arena = env.arena().clone();
-    for framed in axes.iter().filter(|n| n.len() > name.len() && unframed(n).0 == name) {
-        let lengths = (0..env.rows()).map(|row| axis.len(row) + unframed(framed).1);
-        let around = Axis { origin: arena.copy(&axis.origin), ..Axis::of_lengths(lengths, &arena) };
-        env.set_axis(framed.clone(), around);
-    }
-    env.set_axis(axis_name(axes, name), axis);
-}
-
-/// The results of a run, by name.
-#[derive(Debug)]
-pub struct Outputs<T: Element> {
-    names: Rc<[String]>,
-    values: List<Val<T>>,
-}
-
-impl<T: Element> Outputs<T> {
-    /// Real results, by the place of their names; `None` for others.
-    pub(crate) fn new(names: Rc<[String]>, values: Vec<Option<Vec<T>>>, arena: &Arena) -> Self {
-        let val = |numbers: Option<Vec<T>>| match numbers {
-            Some(numbers) => Val::real(arena.copy(&numbers)),
-            None => Val::truth(arena.list([])),
-        };
-        Self { names, values: arena.list(values.into_iter().map(val)) }
-    }
-
-    /// The numbers of a real result; `None` when the graph has no such result.
-    pub fn real(&self, name: &str) -> Option<&[T]> {
-        match self.values.get(self.names.iter().position(|n| n == name)?)? {
-            Val::Real(buffer) => Some(buffer),
-            _ => None,
-        }
-    }
-
-    /// A scalar result.
-    pub fn scalar(&self, name: &str) -> Option<f64> {
-        self.real(name)?.first().map(|x| x.to_f64())
-    }
 }

@@ -116,8 +116,19 @@ impl ExperimentFile {
 
     /// The experiment for a model: the file, its block under `models`, then edits of the form `optimiser.clip=1`.
     ///
-    /// A variant `gut:no_gate` without a block of its own takes that of `gut`.
+    /// A variant `gut:no_gate` without a block of its own takes that of `gut`. Where the file alone is right, an error names the
+    /// edit after which nothing was right any more.
     pub fn resolve(&self, model: Option<&str>, edits: &[String]) -> Result<Experiment, ExperimentError> {
+        self.lay_over(model, edits).map_err(|error| {
+            let right = (0..edits.len()).rev().find(|count| self.lay_over(model, &edits[..*count]).is_ok());
+            match right.and_then(|count| edits.get(count)) {
+                Some(edit) => self.fail(None, format!("the edit `{edit}`: {}", error.message)),
+                None => error,
+            }
+        })
+    }
+
+    fn lay_over(&self, model: Option<&str>, edits: &[String]) -> Result<Experiment, ExperimentError> {
         let mut value = Value::Mapping(self.base.clone());
         let block = model.and_then(|model| self.block(model));
         let mut place = Vec::new();
@@ -214,9 +225,9 @@ fn merge(base: &mut Value, patch: &Value) {
 /// `a.b=value` as nested blocks; the value is YAML.
 fn parse_edit(edit: &str) -> Result<Value, String> {
     let Some((path, value)) = edit.split_once('=') else {
-        return Err(format!("the edit `{edit}` must have the form key.path=value"));
+        return Err("it must have the form key.path=value".to_owned());
     };
-    let value = serde_yaml::from_str(value).map_err(|error| format!("the value of the edit `{edit}`: {error}"))?;
+    let value = serde_yaml::from_str(value).map_err(|error| format!("its value is no YAML: {error}"))?;
     let nest = |value, key: &str| Value::Mapping(Mapping::from_iter([(Value::from(key.trim()), value)]));
     Ok(path.split('.').rev().fold(value, nest))
 }

@@ -70,6 +70,11 @@ impl Offsets<'_> {
         self.list.first().copied().unwrap_or(0)
     }
 
+    /// Whether all distances from the first to the last are seen.
+    fn is_window(&self) -> bool {
+        self.list.len() == self.seen.len()
+    }
+
     /// The keys, of `nk`, that lie between the first and the last distance of some queries.
     fn reach(&self, queries: Range<usize>, nk: usize) -> Range<usize> {
         let (Some(first), Some(last)) = (self.list.first(), self.list.last()) else { return 0..0 };
@@ -210,8 +215,8 @@ pub fn attention_with<T: Real>(
     let out = Parts::new(out);
     shape.each_head(2, |place, extent| {
         // SAFETY: the (row, head) pairs own disjoint strided parts of `out`, all inside it.
-        match shape.sparse(scores) {
-            Some(offsets) => unsafe { sparse::forward(&shape, &scores.bias, offsets, place, extent, [q, k, v], &out) },
+        match shape.sparse() {
+            Some(offsets) => unsafe { sparse::forward(&shape, scores, offsets, place, extent, [q, k, v], &out) },
             None => unsafe { dense::forward(&shape, scores, place, extent, [q, k, v], &out) },
         }
     });
@@ -258,9 +263,9 @@ pub fn attention_grad_with<T: Real>(
         let slopes = unsafe { partial.part(at..at + width) };
         let inputs = [q, k, v, dout];
         // SAFETY: the (row, head) pairs own disjoint strided parts of the gradients, all inside them.
-        match shape.sparse(scores) {
+        match shape.sparse() {
             Some(offsets) => unsafe {
-                sparse::backward(&shape, &scores.bias, offsets, place, extent, inputs, &grads, slopes);
+                sparse::backward(&shape, scores, offsets, place, extent, inputs, &grads, slopes);
             },
             None => unsafe { dense::backward(&shape, scores, place, extent, inputs, &grads, slopes) },
         }
@@ -327,9 +332,9 @@ impl<'a> Shape<'a> {
     }
 
     /// The distances at which queries see keys, where they are gone through key by key.
-    fn sparse<T>(&self, scores: &Scores<'_, T>) -> Option<&Offsets<'a>> {
+    fn sparse(&self) -> Option<&Offsets<'a>> {
         match &self.spec.mask {
-            MaskKind::Offsets(offsets) if scores.relative.is_none() && offsets.few => Some(offsets),
+            MaskKind::Offsets(offsets) if offsets.few => Some(offsets),
             _ => None,
         }
     }

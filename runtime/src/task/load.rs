@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
@@ -281,6 +281,9 @@ impl Iterator for Lines {
             Ok(_) => {
                 text.truncate(text.trim_end_matches(['\n', '\r']).len());
                 Some(Ok((self.number, text)))
+            }
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                Some(Err(broken(&self.path, self.number, "this line is not UTF-8 text".to_owned())))
             }
             Err(error) => Some(Err(broken(&self.path, self.number, error.to_string()))),
         }

@@ -23,7 +23,7 @@ use crate::error::{DataError, unknown};
 pub use load::{Dataset, Wanted, load, load_split, load_wanted};
 pub use metric::{Metric, Tally};
 pub use options::{OptionField, OptionValue, Options, resolve_options};
-pub use summary::{Description, SampleRow, describe, majority_share, sample};
+pub use summary::{Description, SIDES, SampleRow, describe, majority_share, sample};
 
 /// One sequence (or a pair of them) with what the model should answer.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{Example, Options, Target, Task};
 
+/// What stands between the sides of a pair, wherever one is written as text.
+pub const SIDES: &str = "|||";
+
 /// Numbers that describe a split.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
@@ -22,7 +25,7 @@ pub struct Description {
 /// An example as text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SampleRow {
-    /// The tokens, separated by blanks; a pair has ` ||| ` between its sides.
+    /// The tokens, separated by blanks; a pair has [`SIDES`] between its sides.
     pub text: String,
     /// The class, or the classes of the tokens that count with `.` for the others.
     pub label: String,
@@ -78,7 +81,7 @@ pub fn sample(task: &dyn Task, options: &Options, examples: &[Example], count: u
         }
     };
     let row = |example: &Example| {
-        let second = example.second.as_ref().map(|second| format!(" ||| {}", words(second))).unwrap_or_default();
+        let second = example.second.as_ref().map(|second| format!(" {SIDES} {}", words(second))).unwrap_or_default();
         SampleRow { text: words(&example.tokens) + &second, label: label(&example.label) }
     };
     examples.iter().take(count).map(row).collect()

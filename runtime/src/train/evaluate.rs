@@ -43,7 +43,8 @@ pub fn evaluate(
         }
         let chunk: Vec<&Example> = chunk.iter().collect();
         let width = chunk.iter().map(|example| example.length()).max().unwrap_or(0);
-        sum.add(&chunk, &learner.evaluate(&collect(&chunk, width))?);
+        let result = learner.evaluate(&collect(&chunk, width)).map_err(|error| error.at(split))?;
+        sum.add(&chunk, &result);
         done += chunk.len();
         observer.event(&Event::Evaluating { split, done, total: examples.len() });
     }

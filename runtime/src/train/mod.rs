@@ -249,10 +249,12 @@ impl<'a> Trainer<'a> {
         let cursor = self.progress.cursor;
         let examples = self.feed.examples(cursor, self.progress.updates);
         let examples: Vec<&Example> = examples.iter().map(AsRef::as_ref).collect();
-        let mut report = StepReport::default();
+        let (mut report, update) = (StepReport::default(), self.progress.updates + 1);
         let mut tokens = 0;
         for (batch, share) in split(&examples, self.experiment.batch.accumulate) {
-            add(&mut report, &self.learner.accumulate(&batch, share)?, share);
+            let part =
+                self.learner.accumulate(&batch, share).map_err(|error| error.at(format_args!("update {update}")))?;
+            add(&mut report, &part, share);
             tokens += batch.tokens.len();
         }
         let rule = self.experiment.rule(&self.schedule, self.progress.updates, self.progress.plateau);

@@ -1,11 +1,11 @@
 //! Searches that can be followed with a pencil: the cell is `l + 2 r`, scores are logarithms of small integers.
 
+use rtc_compiler::ir::loops::Cut;
+use rtc_compiler::ir::search::{Beams, Count, live_after};
 use rtc_runtime::kernel::beam::align::{Align, Draws, Slots, align, join_grad};
 use rtc_runtime::kernel::beam::marginal::{Roots, marginalise};
 use rtc_runtime::kernel::beam::nodes::blend;
-use rtc_runtime::kernel::beam::{
-    Candidate, Compose, Draw, Noise, Overflow, Rules, Search, Site, live_after, log_sum_exp, merges_of, top_k,
-};
+use rtc_runtime::kernel::beam::{Candidate, Compose, Draw, Noise, Overflow, Rules, Search, Site, log_sum_exp, top_k};
 
 const A: f64 = 5.0; // (a b)
 const C: f64 = 11.0; // (c d)
@@ -230,8 +230,8 @@ fn what_is_no_number_spreads_and_harms_nothing_else() {
 fn sizes_follow_from_lengths() {
     assert_eq!([5, 4, 3, 2].map(|size| live_after(1, size, 7)), [4, 3, 2, 1]);
     assert_eq!([(4, 5), (7, 5), (7, 2)].map(|(live, size)| live_after(live, size, 7)), [7, 7, 7]);
-    assert_eq!([merges_of(1, 1, 5), merges_of(2, 1, 5), merges_of(3, 1, 5)], [0, 1, 2 + 2]);
-    assert_eq!(merges_of(1000, 1, 5), 5 * 999);
+    let beams = Beams { cut: Cut::whole(), size: 5, every: false, soft: false };
+    assert_eq!([1, 2, 3].map(|length| beams.count(length, Count::Joined)), [0.0, 1.0, 2.0 + 2.0]);
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! What holds for every search: trees, numbers of beams, carried scores, and the same bits in any company.
 
+use rtc_compiler::ir::loops::Cut;
+use rtc_compiler::ir::search::{Beams, Count, live_after};
 use rtc_runtime::kernel::Real;
 use rtc_runtime::kernel::beam::align::Align;
-use rtc_runtime::kernel::beam::{Compose, Overflow, Pairs, Rules, live_after, merges_of};
+use rtc_runtime::kernel::beam::{Compose, Overflow, Pairs, Rules};
 use rtc_runtime::rng::{Draws, Key};
 
 use crate::driver::{Batch, Plan, Run, cut};
@@ -120,8 +122,9 @@ fn every_root_is_a_tree_over_its_row() {
             });
         }
         if plan.arity.is_none() && compose == Compose::Chosen {
-            let merges: usize = lengths.iter().map(|&length| merges_of(length, 1, plan.rules.width)).sum();
-            let nodes = offsets[lengths.len()] + merges;
+            let beams = Beams { cut: Cut::whole(), size: plan.rules.width, every: false, soft: false };
+            let merges: f64 = lengths.iter().map(|length| beams.count(*length, Count::Joined)).sum();
+            let nodes = offsets[lengths.len()] + merges as usize;
             assert!(run.search.nodes() == nodes || plan.rules.share && run.search.nodes() < nodes);
         }
     }

@@ -1,7 +1,7 @@
 //! Relative positions: scores by their definition, whatever the mask, and gradients that are slopes.
 
 use rtc_runtime::kernel::attention::{
-    Attention, MaskKind, MaskRow, Relative, ScoreBias, Scores, attention_grad_with, attention_with,
+    Attention, MaskKind, MaskRow, Offsets, Relative, ScoreBias, Scores, attention_grad_with, attention_with,
 };
 
 use crate::support::{close, numbers, offsets};
@@ -82,6 +82,14 @@ fn near(at: MaskRow, flags: &mut [bool]) {
     }
 }
 
+/// The key itself and the one 17 before it, gone through one by one.
+const FAR: Offsets<'_> = Offsets { list: &[0, 17], seen: &SEEN, few: true };
+const SEEN: [bool; 18] = {
+    let mut seen = [false; 18];
+    (seen[0], seen[17]) = (true, true);
+    seen
+};
+
 #[test]
 fn scores_are_as_defined() {
     let inputs = Inputs::new();
@@ -91,11 +99,12 @@ fn scores_are_as_defined() {
     let within = MaskKind::Within { reach: &reach, rule: &near };
     close(&inputs.run(within), &inputs.defined(|i, j| j <= i && i - j < 20), 1e-12);
     close(&inputs.run(MaskKind::Dense(&near)), &inputs.defined(|i, j| j <= i && i - j < 20), 1e-12);
+    close(&inputs.run(MaskKind::Offsets(FAR)), &inputs.defined(|i, j| i == j || i == j + 17), 1e-12);
 }
 
 #[test]
 fn gradients_are_slopes() {
-    for mask in [MaskKind::All, MaskKind::Causal, MaskKind::Dense(&near)] {
+    for mask in [MaskKind::All, MaskKind::Causal, MaskKind::Dense(&near), MaskKind::Offsets(FAR)] {
         let mut inputs = Inputs::new();
         let at = offsets(&LENGTHS);
         let dout = numbers("dout", inputs.q.len());
@@ -133,7 +142,7 @@ fn gradients_are_slopes() {
             expect(dv[n], slope(|x| &mut x.v, n));
         }
         for (head, c) in [(0, 0), (0, 3), (1, 1), (1, 4)] {
-            for code in [0, 60, 69, 70, 75, 138] {
+            for code in [0, 52, 60, 69, 70, 75, 138] {
                 expect(sum(head, code * WIDTH + c), slope(|x| &mut x.codes, code * STRIDE + head * WIDTH + c));
             }
             let shifts = DISTANCES * WIDTH;

@@ -1,15 +1,15 @@
 //! Attention to few keys at known distances: the same numbers as with a dense mask, forward and backward.
 
 use rtc_runtime::kernel::attention::{
-    Attention, MaskKind, MaskRow, Offsets, ProbabilityDropout, ScoreBias, Scores, attention_grad_with, attention_with,
+    Attention, MaskKind, MaskRow, Offsets, ProbabilityDropout, Relative, ScoreBias, Scores, attention_grad_with,
+    attention_with,
 };
 use rtc_runtime::rng::Key;
 
 use crate::support::{close, numbers, offsets};
 
-/// Output, gradients of queries, keys and values, and those of the bias summed over the rows.
-fn run(spec: &Attention<'_>, bias: ScoreBias<'_, f64>, lengths: &[usize]) -> Vec<Vec<f64>> {
-    let scores = Scores { bias, relative: None };
+/// Output, gradients of queries, keys and values, and those of what is in the scores besides, summed over the rows.
+fn run(spec: &Attention<'_>, scores: Scores<'_, f64>, lengths: &[usize]) -> Vec<Vec<f64>> {
     let at = offsets(lengths);
     let len = at[lengths.len()] * spec.heads * spec.head_width;
     let [q, k, v, dout] = ["q", "k", "v", "dout"].map(|name| numbers(name, len));
@@ -33,6 +33,10 @@ fn random_distances_give_what_a_dense_mask_gives() {
         let draws = Key::new(11).at(case);
         let mut list: Vec<isize> =
             (0..6).map(|n| draws.below(n, 40) as isize - if case % 3 == 0 { 20 } else { 0 }).collect();
+        if case % 4 == 1 {
+            // A window.
+            list = (list[0]..list[0] + 5).collect();
+        }
         list.sort_unstable();
         list.dedup();
         let first = list[0];
@@ -54,14 +58,21 @@ fn random_distances_give_what_a_dense_mask_gives() {
         };
         let within = with(MaskKind::Within { reach: &reach, rule: &sees });
         let bias = ScoreBias::ByOffset { values: &values, first, span };
-        for bias in [ScoreBias::None, bias] {
-            let expected = run(&dense, bias, &lengths);
-            for (got, expected) in run(&few, bias, &lengths).iter().zip(&expected) {
+        let [u, v] = ["u", "v of positions"].map(|name| numbers(name, 22));
+        // Distances from 39 down to -39.
+        let codes = numbers("codes", 79 * 22);
+        let relative = Relative { shifts: [&u, &v], codes: &codes, last: 39 };
+        for (bias, relative) in
+            [(ScoreBias::None, None), (bias, None), (ScoreBias::None, Some(relative)), (bias, Some(relative))]
+        {
+            let scores = Scores { bias, relative };
+            let expected = run(&dense, scores, &lengths);
+            for (got, expected) in run(&few, scores, &lengths).iter().zip(&expected) {
                 close(got, expected, 1e-11);
             }
             // Keys that nobody sees leave no trace at all.
-            assert_eq!(run(&blocks, bias, &lengths), expected);
-            assert_eq!(run(&within, bias, &lengths), expected);
+            assert_eq!(run(&blocks, scores, &lengths), expected);
+            assert_eq!(run(&within, scores, &lengths), expected);
         }
     }
 }
@@ -75,7 +86,7 @@ fn where_no_key_is_seen_everything_is_zero() {
         mask: MaskKind::Offsets(Offsets { list: &[], seen: &[], few: true }),
         dropout: None,
     };
-    for part in run(&none, ScoreBias::None, &[5, 2]) {
+    for part in run(&none, Scores::PLAIN, &[5, 2]) {
         assert!(part.iter().all(|x| *x == 0.0));
     }
 }

@@ -7,8 +7,10 @@ use rtc_runtime::experiment::{ExperimentFile, TaskSettings};
 use rtc_runtime::rng::Key;
 use rtc_runtime::task::formal::{Draw, Formal};
 use rtc_runtime::task::{
-    Example, OptionValue, Options, TASKS, Target, Task, load, load_split, majority_share, resolve_options, task_named,
+    Example, Options, TASKS, Target, Task, load, load_split, majority_share, resolve_options, task_named,
 };
+
+use crate::given;
 
 fn formal(name: &str) -> &'static Formal {
     task_named(name).expect("it exists").formal().expect("a task on strings")
@@ -16,10 +18,6 @@ fn formal(name: &str) -> &'static Formal {
 
 fn all() -> impl Iterator<Item = &'static Formal> {
     TASKS.iter().filter_map(|task| task.formal())
-}
-
-fn given(options: &[(&str, u64)]) -> BTreeMap<String, OptionValue> {
-    options.iter().map(|(name, value)| (name.to_string(), OptionValue::Integer(*value))).collect()
 }
 
 fn options(task: &Formal, options: &[(&str, u64)]) -> Options {

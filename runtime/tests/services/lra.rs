@@ -1,6 +1,6 @@
 //! Text, retrieval, image and pathfinder: generators, readers of the published formats, and broken files.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -8,10 +8,11 @@ use rtc_runtime::error::DataError;
 use rtc_runtime::experiment::{DataSource, TaskSettings};
 use rtc_runtime::task::lra::{sentiment, subject};
 use rtc_runtime::task::{
-    Dataset, Example, OptionValue, Options, Target, Task, describe, load, load_split, resolve_options, task_named,
+    Dataset, Example, Options, Target, Task, describe, load, load_split, resolve_options, task_named,
 };
 use tempfile::TempDir;
 
+use crate::given;
 use crate::published::published;
 
 /// Small sizes of every task.
@@ -24,10 +25,6 @@ const SMALL: [(&str, &[(&str, u64)]); 4] = [
 
 fn task(name: &str) -> &'static dyn Task {
     task_named(name).expect("it exists")
-}
-
-fn given(options: &[(&str, u64)]) -> BTreeMap<String, OptionValue> {
-    options.iter().map(|(name, value)| (name.to_string(), OptionValue::Integer(*value))).collect()
 }
 
 fn options(name: &str, options: &[(&str, u64)]) -> Options {

@@ -12,3 +12,12 @@ mod mock;
 mod published;
 mod records;
 mod training;
+
+use std::collections::BTreeMap;
+
+use rtc_runtime::task::OptionValue;
+
+/// Options of a task as an experiment gives them.
+fn given(options: &[(&str, u64)]) -> BTreeMap<String, OptionValue> {
+    options.iter().map(|(name, value)| (name.to_string(), OptionValue::Integer(*value))).collect()
+}

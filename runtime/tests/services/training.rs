@@ -10,6 +10,7 @@ use rtc_runtime::checkpoint::Slot;
 use rtc_runtime::error::Error;
 use rtc_runtime::experiment::Experiment;
 use rtc_runtime::learner::{LearnError, Learner};
+use rtc_runtime::record::history::{EvaluationLine, History};
 use rtc_runtime::record::{RunFolder, RunInfo, SavedRun};
 use rtc_runtime::task::{Dataset, majority_share};
 use rtc_runtime::train::{Event, Feed, Observer, Outcome, Row, Silent, Table, train};
@@ -371,6 +372,34 @@ fn the_last_weights_can_be_chosen() {
         let table = straight(&folder.path().join(edit), &experiment, &data);
         assert_eq!(table.best_update, expected, "{edit}");
     }
+}
+
+/// The smallest loss on dev and the highest accuracy there are of different updates; a run that goes on remembers both.
+#[test]
+fn the_weights_of_the_smallest_loss_can_be_chosen() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut chosen = vec![];
+    for choose in ["loss", "best"] {
+        let edit = format!("choose={choose}");
+        let (experiment, data) = setting(&["epochs=10", "optimiser.learning_rate=0.3", &edit]);
+        let path = folder.path().join(choose);
+        let table = straight(&path, &experiment, &data);
+        let history = History::read(&path).expect("the run has a history");
+        let dev: Vec<_> = history.evaluations.iter().filter(|line| line.split == "dev").collect();
+        let score = |line: &EvaluationLine| {
+            if choose == "loss" { -line.loss.unwrap_or(f64::INFINITY) } else { line.accuracy.unwrap_or(0.0) }
+        };
+        let first = dev.first().expect("dev was measured");
+        let best = dev.iter().fold(first, |best, line| if score(line) > score(best) { line } else { best });
+        assert_eq!(table.best_update, best.update, "{choose}");
+        chosen.push(best.update);
+        let (again, stop) = (folder.path().join(format!("{choose} again")), AtomicBool::new(false));
+        let mut stopper = Stopper { stop: &stop, kind: "evaluating", left: 7 };
+        assert!(matches!(resumed(&again, &experiment, &data, &mut stopper, &stop), Outcome::Stopped { .. }));
+        resumed(&again, &experiment, &data, &mut Silent, &AtomicBool::new(false));
+        assert_eq!(contents(&again), contents(&path), "{choose}");
+    }
+    assert_ne!(chosen[0], chosen[1], "nothing is compared where both choose the same update");
 }
 
 /// Results hold every length of a range.

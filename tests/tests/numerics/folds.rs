@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rtc_compiler::ir::graph::Graph;
-use rtc_compiler::lower::{Binding, Objective, attach_loss, lower};
+use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pass;
 use rtc_compiler::pipeline;
 use rtc_compiler::spec::Spec;
@@ -418,18 +418,12 @@ fn nestings() -> Vec<Model> {
     models::cases("nestings.rt", Objective::Classify)
 }
 
-fn with_loss(model: &Model) -> Graph {
-    let binding = binding(Objective::Classify);
-    let made = lower(&model.spec, &binding).and_then(|mut graph| attach_loss(&mut graph, &binding).map(|()| graph));
-    made.unwrap_or_else(|e| panic!("{}: {e}", model.name))
-}
-
 #[test]
 fn gradients_of_nestings_are_slopes() {
     let all = nestings();
     assert!(all.len() >= 6);
     for model in all.iter().chain(&models::cases("folds.rt", Objective::Classify)) {
-        let forward = with_loss(model);
+        let forward = model.with_loss();
         let rows = batch(&[9, 1, 14, 2], VOCAB as u64, CLASSES as u64, 4);
         let weights = weights(&forward, 4, 0.4);
         let steady: &[&str] = if model.halts() { &["depth"] } else { &[] };
@@ -441,7 +435,7 @@ fn gradients_of_nestings_are_slopes() {
 #[test]
 fn nestings_compute_the_same_however_they_are_run() {
     for model in nestings() {
-        let plain = differentiated(&with_loss(&model));
+        let plain = differentiated(&model.with_loss());
         let rows = batch(&[9, 1, 14, 2, 23], VOCAB as u64, CLASSES as u64, 4);
         let weights = weights(&plain, 4, 0.4);
         let expected = run::<f64>(&plain, &weights, &rows, Halting::Compact);

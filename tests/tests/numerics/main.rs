@@ -12,6 +12,7 @@ mod long;
 mod masks;
 mod micro;
 mod oracle;
+mod parity;
 mod peer;
 mod properties;
 mod random;

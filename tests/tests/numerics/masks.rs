@@ -245,6 +245,65 @@ fn dilated_attention_done_by_hand() {
     close(&found, &[0.0, 1.0, 1.25, 3.0]);
 }
 
+/// Two layers in every step, a sigmoid of the mean of what each query sees, as dilated attention over the whole row.
+fn thick(c: usize, rows: &[&[f64]]) -> Vec<f64> {
+    let (weights, batch) = rows_of(rows);
+    let attention = format!(
+        "{{heads: 1, mask: and(and(le(j, i), eq(rem(sub(i, j), pow({c}, step)), 0)), lt(div(sub(i, j), pow({c}, step)), {c}))}}"
+    );
+    let text = format!(
+        "graph \"thick\" {{
+         %tokens = input {{name: \"tokens\"}} : u32[batch, length]
+         %table = param {{name: \"table\", init: zeros}} : f32[{}, 1]
+         %x = embed %tokens, %table : f32[batch, length, 1]
+         %y = recur %x {{bound: max(1, log(length, {c}))}} : f32[batch, length, 1] (%h: f32[batch, length, 1], %step: u32[]) {{
+           %q = scale %h {{by: 0.0}} : f32[batch, length, 1]
+           %a = attention %q, %q, %h, %step {attention} : f32[batch, length, 1]
+           %b = sigmoid %a : f32[batch, length, 1]
+           %c = attention %q, %q, %b, %step {attention} : f32[batch, length, 1]
+           %d = sigmoid %c : f32[batch, length, 1]
+           yield %d
+         }}
+         return %y {{names: \"y\"}}
+         }}",
+        batch.tokens.len()
+    );
+    run::<f64>(&graph(&text), &weights, &batch, Halting::Compact).outputs["y"].clone()
+}
+
+/// The same as the released code has it, without its padding: both layers see a window of the whole level, across the borders of
+/// chunks, and then the last element of every chunk is kept, counted from the end.
+fn compacted(c: usize, row: &[f64]) -> f64 {
+    let mut level = row.to_vec();
+    loop {
+        for _ in 0..2 {
+            let window = |m: usize| &level[(m + 1).saturating_sub(c)..=m];
+            let mean = |m: usize| window(m).iter().sum::<f64>() / window(m).len() as f64;
+            level = (0..level.len()).map(|m| 1.0 / (1.0 + (-mean(m)).exp())).collect();
+        }
+        level = level.into_iter().rev().step_by(c).collect();
+        level.reverse();
+        if level.len() == 1 {
+            return level[0];
+        }
+    }
+}
+
+#[test]
+fn several_layers_of_a_step_see_across_the_borders_of_chunks() {
+    for c in [2, 3] {
+        let rows: Vec<Vec<f64>> = (1..=28).map(|n| (0..n).map(|k| f64::from(k * 7 % 11) - 4.0).collect()).collect();
+        let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
+        let found = thick(c, &rows);
+        let mut end = 0;
+        for row in rows {
+            end += row.len();
+            let expected = compacted(c, row);
+            assert!((found[end - 1] - expected).abs() < 1e-12, "{} in chunks of {c}: {expected}", row.len());
+        }
+    }
+}
+
 /// An attention with a mask, and the same with a mask that shows as much, but whose form tells nothing.
 fn twins(mask: &str, bias: &str) -> [String; 2] {
     let (table, operand) = match bias {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use rtc_compiler::ir::graph::Graph;
-use rtc_compiler::lower::{Objective, attach_loss, lower};
+use rtc_compiler::lower::Objective;
 use rtc_compiler::pass;
 use rtc_runtime::exec::{Chance, Halting, Inference};
 use rtc_runtime::kernel::beam::Site;
@@ -66,17 +66,11 @@ fn searches() -> Vec<Model> {
     models::cases("searches.rt", Objective::Classify)
 }
 
-fn with_loss(model: &Model) -> Graph {
-    let binding = binding(Objective::Classify);
-    let made = lower(&model.spec, &binding).and_then(|mut graph| attach_loss(&mut graph, &binding).map(|()| graph));
-    made.unwrap_or_else(|e| panic!("{}: {e}", model.name))
-}
-
 /// Choices are constants of the gradient, and no difference is large enough to change one.
 #[test]
 fn gradients_of_searches_are_slopes() {
     for model in searches() {
-        let forward = with_loss(&model);
+        let forward = model.with_loss();
         let rows = batch(&[9, 1, 14, 2], VOCAB as u64, CLASSES as u64, 4);
         let weights = weights(&forward, 4, 0.4);
         let steady: &[&str] = if model.halts() { &["depth"] } else { &[] };
@@ -87,7 +81,7 @@ fn gradients_of_searches_are_slopes() {
 #[test]
 fn searches_compute_the_same_however_they_are_run() {
     for model in searches() {
-        let plain = differentiated(&with_loss(&model));
+        let plain = differentiated(&model.with_loss());
         let rows = batch(&[9, 1, 14, 2, 23], VOCAB as u64, CLASSES as u64, 4);
         let weights = weights(&plain, 4, 0.4);
         let expected = run::<f64>(&plain, &weights, &rows, Halting::Compact);

@@ -3,10 +3,11 @@
 use std::rc::Rc;
 
 use super::walk::{Env, Held, Taped, Walk};
-use crate::ir::formula::{Formula, Number};
+use crate::ir::formula::Formula;
 use crate::ir::graph::Node;
 use crate::ir::loops::{self, Cut};
-use crate::ir::types::{Attr, BATCH, Dim, Type};
+use crate::ir::number::Number;
+use crate::ir::types::{BATCH, Dim, Type};
 use crate::plan::Step;
 
 /// The chunks of all rows that a level of a fold runs on.
@@ -18,17 +19,13 @@ struct Level {
     whole: bool,
 }
 
-fn word<'n>(node: &'n Node, name: &str) -> &'n str {
-    node.attrs.get(name).and_then(Attr::text).unwrap_or_default()
-}
-
 /// The levels of a fold for the rows of `env`.
 fn levels(node: &Node, env: &Env) -> Vec<Level> {
     let Some(cut) = Cut::of(node) else { return vec![] };
-    let mut left = env.axis(word(node, "over")).into_owned();
+    let mut left = env.axis(node.word("over").unwrap_or_default()).into_owned();
     let even = left.windows(2).all(|pair| pair[0] == pair[1]);
     let symbols = env.symbols.as_ref().filter(|_| even);
-    let mut nodes = symbols.map(|sizes| sizes.dim(&Dim::sym(word(node, "over"))));
+    let mut nodes = symbols.map(|sizes| sizes.dim(&Dim::sym(node.word("over").unwrap_or_default())));
     let mut levels = vec![];
     loop {
         let longest = left.iter().copied().max().unwrap_or(0);
@@ -48,13 +45,13 @@ fn levels(node: &Node, env: &Env) -> Vec<Level> {
             *left = count;
         }
         let mut here = env.part(&rows);
-        let filled = word(node, "filled");
+        let filled = node.word("filled").unwrap_or_default();
         if !filled.is_empty() {
             here.set_axis(filled, lengths.iter().map(|length| cut.filled(*length, levels.len())).collect());
             here.even_out(filled);
         }
-        here.set_axis(word(node, "axis"), lengths);
-        here.even_out(word(node, "axis"));
+        here.set_axis(node.word("axis").unwrap_or_default(), lengths);
+        here.even_out(node.word("axis").unwrap_or_default());
         if let (Some(sizes), Some(length)) = (symbols, &mut nodes) {
             let chunks = match left.first() {
                 None | Some(1) => Formula::of(1.0),
@@ -63,7 +60,8 @@ fn levels(node: &Node, env: &Env) -> Vec<Level> {
             let width = std::mem::replace(length, chunks.clone()).per(&chunks);
             let batch = sizes.dim(&Dim::sym(BATCH)).times(&chunks);
             let whole = Formula::of(cut.arity as f64);
-            let inside = sizes.with(BATCH, batch).with(filled, whole).with(word(node, "axis"), width);
+            let inside =
+                sizes.with(BATCH, batch).with(filled, whole).with(node.word("axis").unwrap_or_default(), width);
             here.symbols = Some(Rc::new(inside));
         }
         levels.push(Level { rows, env: here, whole });

@@ -7,9 +7,10 @@ use super::pool::Amount;
 use super::walk::{Env, Held, Taped, Walk};
 use crate::expr::{Env as Names, Expr, Value as Number, eval};
 use crate::ir::cost::{cap, turns};
-use crate::ir::formula::{Formula, Number as _};
+use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, NodeId, RegionId, Value};
 use crate::ir::loops;
+use crate::ir::number::Number as _;
 use crate::ir::types::{Attr, Type};
 use crate::plan::Step;
 
@@ -38,13 +39,15 @@ impl Walk<'_> {
         mut step: impl FnMut(&mut Self, &mut Vec<Taped>),
     ) {
         for n in 0..group.times.min(WALKED) {
-            let before = self.pool.held();
+            let before = [&self.pool, &self.lists].map(|pool| pool.held());
             step(self, tape);
             // The steps in between come before the last one, which needs room beside what they hold.
             if n + 2 == WALKED && group.times > WALKED {
                 let formula = group.formula.as_ref().map(|times| times.minus(&Formula::of(WALKED as f64)));
                 let more = Amount { number: (group.times - WALKED) as u64, formula };
-                let left = vec![self.pool.take_bytes(self.pool.held().minus(&before).times(&more))];
+                let pools = [&self.pool, &self.lists].into_iter().zip(&before);
+                let left =
+                    pools.map(|(pool, before)| pool.take_bytes(pool.held().minus(before).times(&more))).collect();
                 if let Some(last) = tape.last_mut() {
                     last.more = left;
                 }

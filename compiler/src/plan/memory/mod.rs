@@ -10,7 +10,9 @@
 //!
 //! Not counted is the scratch of kernels, per thread: a few blocks, some 100 KiB, and copies of one head of the longest row.
 
+mod distances;
 mod folds;
+mod lists;
 mod loops;
 mod pool;
 mod searches;
@@ -23,6 +25,7 @@ use crate::ir::formula::Formula;
 use crate::ir::graph::MAIN;
 use crate::ir::ops::Op;
 use crate::ir::types::Dim;
+use distances::map_of_codes;
 use walk::Walk;
 
 /// The batch for which memory is asked.
@@ -43,6 +46,8 @@ pub struct Estimate {
     pub packed: u64,
     /// All values.
     pub activations: u64,
+    /// The lists of beam searches, which lie outside of the arena; at most.
+    pub lists: u64,
 }
 
 /// Value, gradient and the two moments of AdamW, in `f32`.
@@ -63,7 +68,8 @@ impl Load {
 impl Estimate {
     /// All parts.
     pub fn total(&self) -> u64 {
-        self.parameters.saturating_add(self.packed).saturating_add(self.activations)
+        let parts = [self.parameters, self.packed, self.activations, self.lists];
+        parts.into_iter().fold(0, u64::saturating_add)
     }
 }
 
@@ -71,23 +77,29 @@ impl Estimate {
 pub fn estimate(plan: &Plan, load: &Load) -> Estimate {
     let size = |dims: &[Dim]| product(dims.iter().map(|d| d.fixed().unwrap_or(1) as u64));
     let parameters = plan.parameters.iter().map(|p| size(p.ty.dims())).fold(0, u64::saturating_add);
+    let most = Walk::new(plan, load, false).most();
     Estimate {
         parameters: parameters.saturating_mul(BYTES_PER_PARAMETER),
         packed: packed(plan),
-        activations: Walk::new(plan, load, false).most().number,
+        activations: most.values.number,
+        lists: most.lists.number,
     }
 }
 
 /// The bytes of all values as a formula in the rows, their length and the mean depth. It is that of the moment at which most
 /// is held for `rows` rows of `length` tokens, and leaves out what fills blocks up.
 pub fn formula(plan: &Plan, rows: usize, length: usize) -> Formula {
-    Walk::new(plan, &Load::even(rows, length), true).most().formula.unwrap_or_default()
+    Walk::new(plan, &Load::even(rows, length), true).most().values.formula.unwrap_or_default()
 }
 
 /// Bytes of the packed weights: one for each weight and direction in which it is used.
 fn packed(plan: &Plan) -> u64 {
     let nodes = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id));
-    let weights = nodes.filter(|n| matches!(n.op, Op::Linear | Op::LinearGradInput)).map(|n| (n.operands[1], n.op));
+    let weights = nodes.filter_map(|n| match n.op {
+        Op::Linear | Op::LinearGradInput => Some((n.operands[1], n.op)),
+        // In one direction, forward and backward.
+        _ => map_of_codes(n).map(|map| (map, Op::Attention)),
+    });
     let numbers = weights
         .collect::<BTreeSet<_>>()
         .into_iter()

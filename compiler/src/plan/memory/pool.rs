@@ -6,7 +6,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::ir::formula::{Formula, Number};
+use crate::ir::formula::Formula;
+use crate::ir::number::Number;
 
 /// Bytes of a number.
 const BYTES: u64 = 4;

@@ -6,9 +6,10 @@ use std::rc::Rc;
 use super::loops::{Group, Uncut};
 use super::pool::{Amount, Block};
 use super::walk::{Env, Held, Taped, Walk};
-use crate::ir::formula::{Formula, Number};
+use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, NodeId, RegionId};
 use crate::ir::loops;
+use crate::ir::number::Number;
 use crate::ir::ops::Op;
 use crate::ir::search::{Beams, Count, live_after};
 use crate::ir::types::{Attr, BATCH, Dim, Type};
@@ -77,10 +78,6 @@ fn turns(beams: &Beams, lengths: &[usize]) -> Vec<Turn> {
     out
 }
 
-fn word<'n>(node: &'n Node, name: &str) -> &'n str {
-    node.attrs.get(name).and_then(Attr::text).unwrap_or_default()
-}
-
 /// The pairs of every row as rows of their own.
 fn pairs(env: &Env, axis: &str, counts: &[usize]) -> (Vec<usize>, Env) {
     let rows: Vec<usize> = counts.iter().enumerate().flat_map(|(row, n)| std::iter::repeat_n(row, *n)).collect();
@@ -103,7 +100,9 @@ impl Walk<'_> {
         let node = self.plan.graph.node(id);
         let (Some(body), Some(beams)) = (node.body, Beams::of(node)) else { return };
         let taped = node.results.last().is_some_and(|v| *self.plan.graph.ty(*v) == Type::Tape);
-        let lengths = env.axis(word(node, "over")).to_vec();
+        let lengths = env.axis(node.word("over").unwrap_or_default()).to_vec();
+        let lists = Amount { number: super::lists::bytes(&beams, &lengths, taped), formula: None };
+        let lists = self.lists.take_bytes(lists);
         let table = self.table(node, &beams, env);
         let all = turns(&beams, &lengths);
         let mut tape = vec![];
@@ -112,7 +111,7 @@ impl Walk<'_> {
             let group = Group { rows: vec![], env: env.clone(), times: alike.len(), formula };
             self.repeat(&group, &mut tape, |walk, tape| {
                 for (role, param, counts) in [("join", 0, &alike[0].joined), ("score", 1, &alike[0].scored)] {
-                    let (rows, here) = pairs(env, word(node, "axis"), counts);
+                    let (rows, here) = pairs(env, node.word("axis").unwrap_or_default(), counts);
                     if rows.is_empty() {
                         continue;
                     }
@@ -128,6 +127,9 @@ impl Walk<'_> {
         let results = self.blocks(&given, env);
         if let Some(last) = tape.last_mut() {
             last.more.extend(table);
+            if taped {
+                last.more.push(lists);
+            }
         }
         self.finish(node, results, tape);
     }
@@ -139,8 +141,8 @@ impl Walk<'_> {
         if beams.cut != loops::Cut::whole() || longest != Some(times) || times <= 3 {
             return Some(Formula::of(times as f64));
         }
-        let length = sizes.dim(&Dim::sym(word(node, "over")));
-        let own = env.axis(word(node, "over")).first().copied().unwrap_or(0);
+        let length = sizes.dim(&Dim::sym(node.word("over").unwrap_or_default()));
+        let own = env.axis(node.word("over").unwrap_or_default()).first().copied().unwrap_or(0);
         Some(length.minus(&Formula::of(own as f64 - times as f64)))
     }
 
@@ -148,11 +150,11 @@ impl Walk<'_> {
     fn table(&self, node: &Node, beams: &Beams, env: &Env) -> Vec<Block> {
         let ty = self.plan.graph.ty(node.operands[0]);
         let width = ty.dims().get(2).and_then(Dim::fixed).unwrap_or(1) as f64;
-        let lengths = env.axis(word(node, "over"));
+        let lengths = env.axis(node.word("over").unwrap_or_default());
         let count = |count: Count| lengths.iter().map(|n| beams.count(*n, count)).sum::<f64>();
         let nodes = lengths.iter().sum::<usize>() as f64 + count(Count::Made);
         let symbols = |sizes: &Rc<crate::ir::cost::Sizes<Formula>>| {
-            let length = sizes.dim(&Dim::sym(word(node, "over")));
+            let length = sizes.dim(&Dim::sym(node.word("over").unwrap_or_default()));
             let of = |count: Count| Formula::search(*beams, count, &length);
             let nodes = length.plus(&of(Count::Made)).times(&Formula::of(width));
             sizes.dim(&Dim::sym(BATCH)).times(&nodes.plus(&of(Count::Scored)))

@@ -7,9 +7,10 @@ use std::rc::Rc;
 use super::pool::{Amount, Block, Pool};
 use super::{Load, product};
 use crate::ir::cost::{Extent, Sizes};
-use crate::ir::formula::{Formula, Number};
+use crate::ir::formula::Formula;
 use crate::ir::graph::{MAIN, Node, RegionId, Value};
 use crate::ir::loops::Cut;
+use crate::ir::number::Number;
 use crate::ir::ops::Op;
 use crate::ir::types::{BATCH, Dim, Elem, LENGTH, PAIRS, Type, unframed};
 use crate::plan::{Plan, Step};
@@ -117,11 +118,21 @@ pub(super) struct Walk<'p> {
     pub(super) plan: &'p Plan,
     pub(super) values: Vec<Option<Held>>,
     pub(super) pool: Rc<Pool>,
+    /// What the lists of searches take, which lie elsewhere.
+    pub(super) lists: Rc<Pool>,
     pub(super) load: &'p Load,
     /// Whether amounts have formulas, which holds for even rows.
     formulas: bool,
     /// Values that live in the scratch of a group.
     inner: BTreeSet<Value>,
+}
+
+/// The most bytes that a walk held.
+pub(super) struct Most {
+    /// Of values and what belongs to them.
+    pub(super) values: Amount,
+    /// Of the lists of searches, without a formula.
+    pub(super) lists: Amount,
 }
 
 /// What one run of a body gave.
@@ -133,14 +144,22 @@ pub(super) struct BodyResult {
 impl<'p> Walk<'p> {
     pub(super) fn new(plan: &'p Plan, load: &'p Load, formulas: bool) -> Self {
         let values = vec![None; plan.graph.value_count()];
-        Self { plan, values, pool: Pool::new(formulas), load, formulas, inner: BTreeSet::new() }
+        Self {
+            plan,
+            values,
+            pool: Pool::new(formulas),
+            lists: Pool::new(false),
+            load,
+            formulas,
+            inner: BTreeSet::new(),
+        }
     }
 
     /// The most bytes that are held at one time.
-    pub(super) fn most(mut self) -> Amount {
+    pub(super) fn most(mut self) -> Most {
         let env = Env::new(&self.load.lengths, self.formulas);
         self.region(MAIN, &env);
-        self.pool.most()
+        Most { values: self.pool.most(), lists: self.lists.most() }
     }
 
     pub(super) fn block(&self, ty: &Type, env: &Env) -> Held {
@@ -248,6 +267,7 @@ impl<'p> Walk<'p> {
         }
         let types = self.types(&node.results);
         let kept = node.results.iter().zip(&step.into).zip(&types).filter(|((v, _), _)| !self.inner.contains(v));
+        let _held = self.distances(node, env);
         // All exist at once before those that are added to gradients are gone again.
         let made: Vec<_> = kept.map(|((v, into), ty)| (*v, *into, self.block(ty, env))).collect();
         for (value, into, block) in made {

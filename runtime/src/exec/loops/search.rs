@@ -68,6 +68,11 @@ pub(crate) struct Lent {
 }
 
 impl Searches {
+    /// Bytes of the lists of all searches that are not running, as the last ones have left them.
+    pub(in crate::exec) fn bytes(&self) -> usize {
+        self.0.borrow().iter().map(|lists| lists.search.bytes() + lists.record.bytes()).sum()
+    }
+
     /// Lists for a new search.
     pub(crate) fn lend(&self) -> Lent {
         let mut lists = self.0.borrow_mut().pop().unwrap_or_default();

@@ -146,6 +146,10 @@ impl Shape<'_> {
             let at = MaskRow { first: block.from, ..self.mask_row(block.place, query, nq) };
             match &self.spec.mask {
                 MaskKind::All | MaskKind::Causal => {}
+                MaskKind::Offsets(offsets) if offsets.is_window() => {
+                    let keys = offsets.reach(query..query + 1, block.visible);
+                    hide_outside(&mut scores[..seen], at.first, keys);
+                }
                 MaskKind::Offsets(offsets) => {
                     for (key, score) in scores[..seen].iter_mut().enumerate() {
                         *score = if offsets.flag(query, block.from + key) { *score } else { T::NEG_INFINITY };
@@ -153,13 +157,10 @@ impl Shape<'_> {
                 }
                 MaskKind::Dense(rule) => flagged(*rule, at, &mut scores[..seen]),
                 MaskKind::Within { reach, rule } => {
-                    let (Range { start, end }, exact) = reach(at);
-                    let (start, end) =
-                        (start.saturating_sub(at.first).min(seen), end.saturating_sub(at.first).min(seen));
-                    scores[..start].fill(T::NEG_INFINITY);
-                    scores[end.max(start)..seen].fill(T::NEG_INFINITY);
+                    let (keys, exact) = reach(at);
+                    let inside = hide_outside(&mut scores[..seen], at.first, keys);
                     if !exact {
-                        flagged(*rule, MaskRow { first: at.first + start, ..at }, &mut scores[start..end.max(start)]);
+                        flagged(*rule, MaskRow { first: at.first + inside.start, ..at }, &mut scores[inside]);
                     }
                 }
             }
@@ -242,6 +243,15 @@ impl Shape<'_> {
 /// The part of a range that lies below `end`.
 fn within(range: Range<usize>, end: usize) -> Range<usize> {
     range.start.min(end)..range.end.min(end)
+}
+
+/// Hides the keys outside of a range, where `first` is the key of the first score. Returns the scores inside of it.
+fn hide_outside<T: Real>(scores: &mut [T], first: usize, keys: Range<usize>) -> Range<usize> {
+    let place = |key: usize| key.saturating_sub(first).min(scores.len());
+    let (start, end) = (place(keys.start), place(keys.end).max(place(keys.start)));
+    scores[..start].fill(T::NEG_INFINITY);
+    scores[end..].fill(T::NEG_INFINITY);
+    start..end
 }
 
 /// Hides the keys from `at.first` on that the rule hides.

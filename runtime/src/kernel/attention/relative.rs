@@ -30,8 +30,25 @@ impl<'a, T: Real> Relative<'a, T> {
         (self.distances() + 2) * head_width
     }
 
+    /// Where a distance stands among the codes.
+    fn at(&self, distance: isize) -> usize {
+        (self.last - distance).unsigned_abs()
+    }
+
+    /// The code of a distance that occurs, from a channel on; `stride` is the width of all heads.
+    pub(super) fn code(&self, distance: isize, stride: usize, from: usize, head_width: usize) -> &'a [T] {
+        &self.codes[self.at(distance) * stride + from..][..head_width]
+    }
+
+    /// Where the gradients of the code of a distance, of `u` and of `v` stand among those of one row and head.
+    pub(super) fn slopes<'g>(&self, distance: isize, head_width: usize, all: &'g mut [T]) -> [&'g mut [T]; 3] {
+        let (codes, shifts) = all.split_at_mut(self.distances() * head_width);
+        let (u, v) = shifts.split_at_mut(head_width);
+        [&mut codes[self.at(distance) * head_width..][..head_width], u, v]
+    }
+
     /// A shift for one head.
-    fn shift(&self, n: usize, head: usize, spec: &Attention<'_>) -> &'a [T] {
+    pub(super) fn shift(&self, n: usize, head: usize, spec: &Attention<'_>) -> &'a [T] {
         &self.shifts[n][head * spec.head_width..(head + 1) * spec.head_width]
     }
 }

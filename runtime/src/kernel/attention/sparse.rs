@@ -1,9 +1,9 @@
 //! Attention where a query sees few keys, at known distances: time and memory grow with their number, not with the length.
 
-use super::{Offsets, Place, ScoreBias, Shape};
+use super::{Offsets, Place, Relative, Scores, Shape};
 use crate::kernel::Real;
 use crate::kernel::dropout::Keep;
-use crate::kernel::parallel::{Parts, vectorised};
+use crate::kernel::parallel::{Parts, add_to, vectorised};
 
 impl<'a> Offsets<'a> {
     /// The distances that occur in a row of so many queries and keys.
@@ -21,10 +21,16 @@ struct Seen<'s, T> {
     slopes: &'s mut [T],
 }
 
+/// A query as it meets the keys, and as it meets the codes of distances, if there are any.
+struct Met<'s, T> {
+    keys: &'s [T],
+    codes: &'s [T],
+}
+
 /// One row and head, key by key.
 struct Head<'h, 'a, T> {
     shape: &'h Shape<'a>,
-    bias: &'h ScoreBias<'a, T>,
+    scores: &'h Scores<'a, T>,
     place: Place,
     distances: &'a [isize],
     keys: usize,
@@ -35,14 +41,14 @@ struct Head<'h, 'a, T> {
 impl<'h, 'a, T: Real> Head<'h, 'a, T> {
     fn new(
         shape: &'h Shape<'a>,
-        bias: &'h ScoreBias<'a, T>,
+        scores: &'h Scores<'a, T>,
         place: Place,
         extent: (usize, usize),
         offsets: &Offsets<'a>,
     ) -> Self {
         Self {
             shape,
-            bias,
+            scores,
             place,
             distances: offsets.within(extent),
             keys: extent.1,
@@ -71,12 +77,37 @@ impl<'h, 'a, T: Real> Head<'h, 'a, T> {
         at..at + self.shape.spec.head_width
     }
 
-    /// Turns the scores of a query into probabilities; all 0 where it sees nothing.
-    fn softmax(&self, query: usize, q: &[T], k: &[T], seen: &mut Seen<'_, T>) {
+    /// Numbers that a query with shifts takes: itself twice.
+    fn shifted(&self) -> usize {
+        if self.scores.relative.is_some() { 2 * self.shape.spec.head_width } else { 0 }
+    }
+
+    /// A query with its shifts, which go into `shifted`.
+    fn met<'s>(&self, query: usize, q: &'s [T], shifted: &'s mut [T]) -> Met<'s, T> {
         let own = &q[self.query(query)];
+        let Some(r) = &self.scores.relative else { return Met { keys: own, codes: &[] } };
+        let (keys, codes) = shifted.split_at_mut(own.len());
+        for (met, n) in [(&mut *keys, 0), (&mut *codes, 1)] {
+            met.copy_from_slice(own);
+            add_to(met, r.shift(n, self.place.head, self.shape.spec));
+        }
+        Met { keys, codes }
+    }
+
+    /// The code of a distance.
+    fn code(&self, r: &Relative<'a, T>, distance: isize) -> &'a [T] {
+        r.code(distance, self.shape.stride, self.place.head * self.shape.spec.head_width, self.shape.spec.head_width)
+    }
+
+    /// Turns the scores of a query into probabilities; all 0 where it sees nothing.
+    fn softmax(&self, query: usize, own: &Met<'_, T>, k: &[T], seen: &mut Seen<'_, T>) {
         let mut largest = T::NEG_INFINITY;
         for (score, &distance) in seen.scores.iter_mut().zip(seen.distances) {
-            *score = dot(own, &k[self.key(query, distance)]) * self.scale + self.bias.at(self.place.head, distance);
+            let mut products = dot(own.keys, &k[self.key(query, distance)]);
+            if let Some(r) = &self.scores.relative {
+                products += dot(own.codes, self.code(r, distance));
+            }
+            *score = products * self.scale + self.scores.bias.at(self.place.head, distance);
             largest = score.or_larger(largest);
         }
         let mut sum = T::ZERO;
@@ -130,15 +161,16 @@ fn add_scaled<T: Real>(y: &mut [T], by: T, x: &[T]) {
 /// The task owns the head's part of `out`.
 pub(super) unsafe fn forward<T: Real>(
     shape: &Shape<'_>,
-    bias: &ScoreBias<'_, T>,
+    scores: &Scores<'_, T>,
     offsets: &Offsets<'_>,
     place: Place,
     extent: (usize, usize),
     [q, k, v]: [&[T]; 3],
     out: &Parts<'_, T>,
 ) {
-    let head = Head::new(shape, bias, place, extent, offsets);
-    T::with_scratch(head.distances.len(), |scratch| {
+    let head = Head::new(shape, scores, place, extent, offsets);
+    T::with_scratch(head.distances.len() + head.shifted(), |scratch| {
+        let (scratch, shifted) = scratch.split_at_mut(head.distances.len());
         vectorised(
             #[inline(always)]
             || {
@@ -146,7 +178,7 @@ pub(super) unsafe fn forward<T: Real>(
                     let distances = head.seen(query);
                     let scores = &mut scratch[..distances.len()];
                     let mut seen = Seen { distances, scores, slopes: &mut [] };
-                    head.softmax(query, q, k, &mut seen);
+                    head.softmax(query, &head.met(query, q, shifted), k, &mut seen);
                     // SAFETY: the caller's promise.
                     let y = unsafe { out.part(head.query(query)) };
                     y.fill(T::ZERO);
@@ -159,13 +191,14 @@ pub(super) unsafe fn forward<T: Real>(
     });
 }
 
-/// The gradients of one row and head; `slopes` takes those of the bias, distance by distance.
+/// The gradients of one row and head; `slopes` takes those of the bias, distance by distance, then those of the relative
+/// positions.
 ///
 /// # Safety
 /// The task owns the head's part of `grads`, and all of `slopes`.
 pub(super) unsafe fn backward<T: Real>(
     shape: &Shape<'_>,
-    bias: &ScoreBias<'_, T>,
+    scores: &Scores<'_, T>,
     offsets: &Offsets<'_>,
     place: Place,
     extent: (usize, usize),
@@ -173,7 +206,8 @@ pub(super) unsafe fn backward<T: Real>(
     [dq, dk, dv]: &[Parts<'_, T>; 3],
     slopes: &mut [T],
 ) {
-    let head = Head::new(shape, bias, place, extent, offsets);
+    let head = Head::new(shape, scores, place, extent, offsets);
+    let (slopes, more_slopes) = slopes.split_at_mut(scores.bias.gradients());
     for key in 0..extent.1 {
         let at = head.starts.1 + key * shape.stride;
         for grad in [dk, dv] {
@@ -182,17 +216,19 @@ pub(super) unsafe fn backward<T: Real>(
         }
     }
     let most = head.distances.len();
-    T::with_scratch(2 * most, |scratch| {
-        let (scores, d_scores) = scratch.split_at_mut(most);
+    T::with_scratch(2 * most + head.shifted(), |scratch| {
+        let (p, rest) = scratch.split_at_mut(most);
+        let (d_scores, shifted) = rest.split_at_mut(most);
         vectorised(
             #[inline(always)]
             || {
                 for query in 0..extent.0 {
                     let distances = head.seen(query);
                     let count = distances.len();
-                    let mut seen = Seen { distances, scores: &mut scores[..count], slopes: &mut d_scores[..count] };
-                    head.softmax(query, q, k, &mut seen);
-                    let (own, dy) = (&q[head.query(query)], &dout[head.query(query)]);
+                    let mut seen = Seen { distances, scores: &mut p[..count], slopes: &mut d_scores[..count] };
+                    let own = head.met(query, q, shifted);
+                    head.softmax(query, &own, k, &mut seen);
+                    let dy = &dout[head.query(query)];
                     let mut mean = T::ZERO;
                     for ((d, &p), &distance) in seen.slopes.iter_mut().zip(&*seen.scores).zip(distances) {
                         *d = dot(dy, &v[head.key(query, distance)]) * head.factor(query, distance);
@@ -203,14 +239,22 @@ pub(super) unsafe fn backward<T: Real>(
                     dq.fill(T::ZERO);
                     for ((d, &p), &distance) in seen.slopes.iter_mut().zip(&*seen.scores).zip(distances) {
                         let slope = p * (*d - mean);
-                        if let Some(sum) = bias.index(distance).and_then(|at| slopes.get_mut(at)) {
+                        if let Some(sum) = scores.bias.index(distance).and_then(|at| slopes.get_mut(at)) {
                             *sum += slope;
                         }
                         let (slope, at) = (slope * head.scale, head.key(query, distance));
                         add_scaled(dq, slope, &k[at.clone()]);
+                        if let Some(r) = &scores.relative {
+                            let code = head.code(r, distance);
+                            add_scaled(dq, slope, code);
+                            let [d_code, d_u, d_v] = r.slopes(distance, code.len(), more_slopes);
+                            add_scaled(d_code, slope, own.codes);
+                            add_scaled(d_u, slope, &k[at.clone()]);
+                            add_scaled(d_v, slope, code);
+                        }
                         // SAFETY: the caller's promise; no other reference to these parts is live.
                         let (dk, dv) = unsafe { (dk.part(at.clone()), dv.part(at)) };
-                        add_scaled(dk, slope, own);
+                        add_scaled(dk, slope, own.keys);
                         add_scaled(dv, p * head.factor(query, distance), dy);
                     }
                 }

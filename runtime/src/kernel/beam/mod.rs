@@ -63,5 +63,5 @@ pub use choose::{Candidate, log_sum_exp, top_k};
 pub use noise::{Draw, Noise, Site};
 pub use pairs::Pairs;
 pub use record::{Record, Step};
-pub use search::{Compose, Overflow, Rules, Search, live_after, merges_of};
+pub use search::{Compose, Overflow, Rules, Search};
 pub use soft::{Blends, Source, Term};

@@ -29,6 +29,11 @@ impl PairTable {
         self.right.clear();
     }
 
+    /// Bytes of both lists, as far as they are filled.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.left) + size_of_val(&*self.right)
+    }
+
     fn push(&mut self, left: u32, right: u32) {
         self.left.push(left);
         self.right.push(right);
@@ -84,6 +89,11 @@ impl Made {
         self.nodes = nodes as u32;
         self.known.clear();
         self.newest.clear();
+    }
+
+    /// Bytes of the lists, as far as they are filled.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.known) + size_of_val(&*self.newest) + self.fresh.bytes() + self.merges.bytes()
     }
 
     /// Pairs so far.

@@ -85,6 +85,13 @@ impl Record {
         self.lists.clear();
     }
 
+    /// Bytes of all lists, as far as they are filled.
+    pub fn bytes(&self) -> usize {
+        let steps = size_of_val(&*self.steps) + size_of_val(&*self.rows) + size_of_val(&*self.candidates);
+        let made = self.merges.bytes() + self.fresh.bytes() + self.blends.bytes();
+        steps + made + size_of_val(&*self.beams) + size_of_val(&*self.lists)
+    }
+
     /// Steps so far; the start of a level is one, too.
     pub fn len(&self) -> usize {
         self.steps.len()

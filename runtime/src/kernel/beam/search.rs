@@ -46,20 +46,9 @@ pub struct Rules {
     pub chunk: usize,
 }
 
-/// Beams of a row after a step: `live` of them over `size` nodes before it.
-pub fn live_after(live: usize, size: usize, width: usize) -> usize {
-    if size <= 2 { live } else { live.saturating_mul(width.min(size - 1)).min(width) }
-}
-
-/// Merges in the whole search of a row of `length` nodes that begins with `live` beams: lengths alone decide. With
-/// [`Rules::share`] it is an upper bound of what is composed.
-pub fn merges_of(length: usize, mut live: usize, width: usize) -> usize {
-    let mut merges = 0;
-    for size in (2..=length).rev() {
-        live = live_after(live, size, width);
-        merges += live;
-    }
-    merges
+/// Bytes that a list keeps.
+fn held<T>(list: &Vec<T>) -> usize {
+    list.capacity() * size_of::<T>()
 }
 
 /// One row: where its lists lie and what is left of it.
@@ -187,6 +176,20 @@ impl Search {
             let (left, right) = (self.nodes[0][at], self.nodes[0][at + 1]);
             self.pairs[0][at] = if wanted { self.made.pair(left, right) } else { UNSCORED };
         }
+    }
+
+    /// Bytes of all lists: of those of a level all that is kept, of those that grow what the search has filled.
+    pub fn bytes(&self) -> usize {
+        let twice = |lists: &[Vec<u32>; 2]| lists.iter().map(held).sum::<usize>();
+        let numbers = self.scores.iter().map(held).sum::<usize>() + held(&self.norms);
+        let choices = held(&self.candidates) + held(&self.chosen) + held(&self.merged);
+        twice(&self.nodes)
+            + twice(&self.pairs)
+            + numbers
+            + choices
+            + held(&self.rows)
+            + held(&self.busy)
+            + self.made.bytes()
     }
 
     /// Whether a row has more than one node left.

@@ -91,6 +91,11 @@ impl BlendTable {
         self.positions.len()
     }
 
+    /// Bytes of all lists, as far as they are filled.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.starts) + size_of_val(&*self.positions) + size_of_val(&*self.terms)
+    }
+
     pub(super) fn view(&self) -> Blends<'_> {
         self.part(0..self.len())
     }

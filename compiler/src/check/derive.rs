@@ -1,0 +1,84 @@
+//! The fields that nobody wrote and that follow from others: the width of a head, the dropout of a layer.
+
+use std::collections::BTreeSet;
+
+use crate::diag::{Diagnostic, Kind, Problems};
+use crate::feature::{self, Site};
+use crate::schema::{Catalog, Default, Derived};
+use crate::source::Span;
+use crate::spec::{Block, Origin, Setting, Value};
+
+/// The values that others are derived from.
+pub(super) struct Base {
+    dropout: Option<f64>,
+    attention_dropout: Option<f64>,
+    width: Option<i64>,
+    sees_past: bool,
+}
+
+impl Base {
+    pub(super) fn of(root: &Block) -> Self {
+        let width = root.child("embed").and_then(|e| e.int("width"));
+        Self {
+            dropout: root.float("dropout"),
+            attention_dropout: root.float("attention_dropout"),
+            width: width.and_then(|w| i64::try_from(w).ok()),
+            sees_past: root.sees_past(),
+        }
+    }
+}
+
+/// Works out the derived fields that nobody wrote. Where what they derive from is missing, that is reported already.
+pub(super) fn derive(
+    block: &mut Block,
+    base: &Base,
+    overrides: &[Span],
+    broken: &mut BTreeSet<Span>,
+    problems: &mut Problems,
+) {
+    let schema = feature::feature(block.slot, block.variant).map(|f| &f.schema);
+    for field in schema.map_or(&[][..], |s| s.fields) {
+        let Default::Derived(rule) = field.default else { continue };
+        if block.fields.contains_key(field.name) {
+            continue;
+        }
+        let value = match rule {
+            Derived::ModelDropout => base.dropout.map(Value::Float),
+            Derived::ModelAttentionDropout => base.attention_dropout.map(Value::Float),
+            Derived::Width => base.width.map(Value::Int),
+            Derived::FourWidths => base.width.map(|width| Value::Int(width.saturating_mul(4))),
+            Derived::WidthPerHead => width_per_head(block, base, overrides, broken, problems),
+            Derived::Sees(past, all) => Some(Value::Word(if base.sees_past { past } else { all }.to_owned())),
+        };
+        if let Some(value) = value {
+            block.fields.insert(field.name, Setting { value, origin: Origin::Derived(rule.text().to_owned()) });
+        }
+    }
+    for child in &mut block.children {
+        derive(child, base, overrides, broken, problems);
+    }
+}
+
+fn width_per_head(
+    block: &Block,
+    base: &Base,
+    overrides: &[Span],
+    broken: &mut BTreeSet<Span>,
+    problems: &mut Problems,
+) -> Option<Value> {
+    let (width, heads) = (base.width?, i64::try_from(block.int("heads")?).ok()?);
+    if heads > 0 && width % heads == 0 {
+        return Some(Value::Int(width / heads));
+    }
+    broken.insert(block.span);
+    let site = Site { block, ancestors: &[], catalog: &Catalog::default(), overrides };
+    problems.report(
+        Diagnostic::new(
+            Kind::Indivisible,
+            site.place("heads"),
+            format!("{heads} heads can't share a width of {width} evenly"),
+        )
+        .help("change `heads` or `embed.width`, or give `head_width`"),
+    );
+    None
+}

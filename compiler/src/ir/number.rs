@@ -1,0 +1,106 @@
+//! The small algebra that plain numbers and formulas share: what sizes and costs are computed in.
+
+use std::fmt;
+
+use super::loops::Cut;
+use super::search::{Beams, Count};
+use crate::expr::{Env, Expr, Value, eval};
+
+/// What sizes and costs are computed in: numbers, or formulas.
+pub trait Number: Clone + fmt::Debug {
+    /// A constant.
+    fn of(value: f64) -> Self;
+    /// The sum.
+    fn plus(&self, other: &Self) -> Self;
+    /// The product.
+    fn times(&self, other: &Self) -> Self;
+    /// The larger of the two; of formulas the one that is larger for batches of usual size.
+    fn larger(&self, other: &Self) -> Self;
+    /// The quotient, a mean; 0 of nothing.
+    fn per(&self, other: &Self) -> Self;
+    /// All chunks of a fold over a row of this length, of which many are alike: how many there are, and their nodes.
+    fn fold(cut: Cut, length: &Self) -> Vec<(Self, Self)>;
+    /// The levels of a fold.
+    fn levels(cut: Cut, length: &Self) -> Self;
+    /// What a search does with a row of this length.
+    fn search(beams: Beams, count: Count, length: &Self) -> Self;
+    /// `ceil(self / other)`, a number of chunks. Of chunks of one element there are as many as elements, also on the mean.
+    fn pieces(&self, other: &Self) -> Self;
+    /// The smaller of the two; a formula calls it by this letter.
+    fn least(&self, other: &Self, letter: &'static str) -> Self;
+    /// The value of a depth for a row of this length; 0 where it has none.
+    fn depth(expr: &Expr, length: &Self) -> Self;
+
+    /// The difference.
+    fn minus(&self, other: &Self) -> Self {
+        self.plus(&other.times(&Self::of(-1.0)))
+    }
+}
+
+impl Number for f64 {
+    fn of(value: f64) -> Self {
+        value
+    }
+
+    fn plus(&self, other: &Self) -> Self {
+        self + other
+    }
+
+    fn times(&self, other: &Self) -> Self {
+        self * other
+    }
+
+    fn larger(&self, other: &Self) -> Self {
+        self.max(*other)
+    }
+
+    fn per(&self, other: &Self) -> Self {
+        if *other == 0.0 { 0.0 } else { self / other }
+    }
+
+    fn fold(cut: Cut, length: &Self) -> Vec<(Self, Self)> {
+        let mut chunks = vec![];
+        for (length, width) in levels(cut, *length) {
+            let full = (length / width).ceil() - 1.0;
+            chunks.extend([(full, width), (1.0, length - full * width)]);
+        }
+        chunks.retain(|(count, _)| *count > 0.0);
+        chunks
+    }
+
+    fn levels(cut: Cut, length: &Self) -> Self {
+        levels(cut, *length).len() as f64
+    }
+
+    fn search(beams: Beams, count: Count, length: &Self) -> Self {
+        beams.count(length.ceil() as usize, count)
+    }
+
+    fn pieces(&self, other: &Self) -> Self {
+        if *other <= 1.0 { *self } else { (self / other).ceil() }
+    }
+
+    fn least(&self, other: &Self, _: &'static str) -> Self {
+        self.min(*other)
+    }
+
+    fn depth(expr: &Expr, length: &Self) -> Self {
+        // Given depths are taken to be the length: tasks give about as many steps.
+        let length = *length as i64;
+        match eval(expr, &Env { length, given: Some(length), ..Env::default() }) {
+            Ok(Value::Int(n)) => n.max(0) as f64,
+            _ => 0.0,
+        }
+    }
+}
+
+/// The levels of a fold: how many nodes there are, and how many of them a chunk takes.
+pub(super) fn levels(cut: Cut, mut length: f64) -> Vec<(f64, f64)> {
+    let mut out = vec![];
+    while length > 1.0 || (length == 1.0 && cut.single && out.is_empty()) {
+        let width = cut.width(length.ceil() as usize) as f64;
+        out.push((length, width));
+        length = (length / width).ceil();
+    }
+    out
+}

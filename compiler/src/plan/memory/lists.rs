@@ -1,0 +1,91 @@
+//! What a beam search keeps beside its values: lists of nodes and pairs while it runs, and, where it will run backwards, a
+//! record of all its choices, which holds `b n^2 / 2` indices for `b` beams over `n` nodes.
+//!
+//! These lists lie outside of the arena, and are kept from one search to the next. What follows is an upper bound: beams that
+//! are alike share pairs, and a beam of which nothing is taken leaves no list.
+
+use std::collections::BTreeMap;
+
+use crate::ir::search::{Beams, Count, live_after};
+
+/// Bytes of the entries, as the runtime keeps them in `kernel/beam`; `tests/tests/memory.rs` compares.
+const INDEX: u64 = 4;
+const SCORE: u64 = 8;
+const PAIR: u64 = 2 * INDEX;
+const KNOWN_PAIR: u64 = 16;
+const CANDIDATE: u64 = 40;
+/// A row of a search: its place, its choice, its part of further lists.
+const ROW: u64 = 128;
+/// A row in a recorded step, and the step.
+const ROW_STEP: u64 = 88;
+const STEP: u64 = 80;
+/// A beam before a recorded step.
+const BEAM: u64 = 16;
+/// A mean of nodes, and a node in it: of every beam the joined one, the old one and the next.
+const MEAN: u64 = 12;
+const TERM: u64 = 24;
+
+/// Bytes of the lists of a search over rows of these lengths; `recorded` for one that will run backwards.
+pub(super) fn bytes(beams: &Beams, lengths: &[usize], recorded: bool) -> u64 {
+    let mut rows: BTreeMap<usize, u64> = BTreeMap::new();
+    for length in lengths {
+        *rows.entry(*length).or_default() += 1;
+    }
+    let each = rows.iter().map(|(length, count)| {
+        let record = if recorded { record(beams, *length) } else { 0 };
+        count.saturating_mul(running(beams, *length).saturating_add(record))
+    });
+    let all = each.fold(0, u64::saturating_add);
+    // Rows take their steps together.
+    let steps = lengths.iter().max().map_or(0.0, |longest| beams.count(*longest, Count::Steps));
+    if recorded { all.saturating_add(STEP * steps as u64) } else { all }
+}
+
+/// What a row takes while it is searched: most in its first level.
+fn running(beams: &Beams, length: usize) -> u64 {
+    let (width, nodes) = (beams.size as u64, length as u64);
+    let chunks = length.div_ceil(beams.cut.width(length).max(1)) as u64;
+    let count = |what: Count| beams.count(length, what).ceil() as u64;
+    // Nodes and pairs of every beam, before and after a step.
+    let lists = 4 * INDEX * width * nodes;
+    let choices = chunks * (ROW + width * (3 * SCORE + 3 * INDEX) + width * width * CANDIDATE);
+    let known = KNOWN_PAIR * count(Count::Scored) + INDEX * (nodes + count(Count::Made));
+    lists + choices + known + PAIR * nodes
+}
+
+/// What is recorded of a row.
+fn record(beams: &Beams, mut length: usize) -> u64 {
+    let count = |what: Count| beams.count(length, what).ceil() as u64;
+    let mut sum = PAIR * (count(Count::Scored) + if beams.every { 0 } else { count(Count::Joined) });
+    let mut live = 1;
+    while length > 1 {
+        let width = beams.cut.width(length);
+        let full = length.div_ceil(width) - 1;
+        let chunks = [(full, width), (1, length - full * width)];
+        let done = chunks.map(|(n, nodes)| (n as u64, chunk(beams, nodes, live)));
+        sum = done.iter().fold(sum, |sum, (n, (bytes, _))| sum.saturating_add(n.saturating_mul(*bytes)));
+        live = done.iter().filter(|(n, _)| *n > 0).map(|(_, (_, live))| *live).max().unwrap_or(1);
+        length = full + 1;
+    }
+    sum
+}
+
+/// What is recorded of a chunk that begins with `live` beams, and its beams at the end.
+fn chunk(beams: &Beams, nodes: usize, mut live: usize) -> (u64, usize) {
+    let mut sum: u64 = 0;
+    for size in (2..=nodes).rev() {
+        let (before, after) = (live as u64, live_after(live, size, beams.size));
+        let mixes = beams.mixes(live, size);
+        let taken = if mixes { live * beams.size.min(size - 1) } else { after };
+        let mut step = ROW_STEP + BEAM * before + CANDIDATE * taken as u64;
+        if size > 2 {
+            step += INDEX * before * (size - 1) as u64;
+        }
+        if mixes {
+            step += (MEAN + 3 * before * TERM) * (size - 1) as u64;
+        }
+        sum = sum.saturating_add(step);
+        live = after;
+    }
+    (sum, live)
+}

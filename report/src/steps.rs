@@ -1,0 +1,84 @@
+//! Pictures of a model whose depth comes with the examples: how right and how sure it is after every number of steps.
+
+use crate::chart::{Chart, Look, Series};
+use crate::data::{AfterSteps, Model, StepCurve};
+use crate::picture::Picture;
+use crate::scale::Kind;
+use crate::thin::Point;
+
+/// The colour of marks in the legend, which belong to no line.
+const GREY: usize = 6;
+
+/// A quantity that is measured after every step.
+struct Quantity {
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    value: fn(&AfterSteps) -> Option<f64>,
+}
+
+const QUANTITIES: &[Quantity] = &[
+    Quantity {
+        name: "accuracy",
+        title: "Accuracy by step",
+        unit: "right answers (%)",
+        value: |after| Some(100.0 * after.accuracy),
+    },
+    Quantity {
+        name: "exact",
+        title: "Rows without a mistake by step",
+        unit: "rows (%)",
+        value: |after| after.exact.map(|share| 100.0 * share),
+    },
+    Quantity {
+        name: "confidence",
+        title: "Confidence by step: the lower, the surer",
+        unit: "mean of -log max p (nats)",
+        value: |after| Some(after.confidence),
+    },
+];
+
+/// The charts of a model, as far as it was measured step by step; a line is a length.
+pub(crate) fn by_step(model: &Model) -> Vec<Picture> {
+    let named = |quantity: &Quantity| {
+        let name = format!("{}-by-step-{}", quantity.name, model.name);
+        chart(quantity, &model.steps).draw().map(|picture| picture.named(&name))
+    };
+    QUANTITIES.iter().filter_map(named).collect()
+}
+
+fn chart(quantity: &Quantity, curves: &[StepCurve]) -> Chart {
+    let mut series: Vec<Series> = curves.iter().enumerate().flat_map(|(n, curve)| lines(quantity, curve, n)).collect();
+    if series.iter().any(|series| !series.points.is_empty()) {
+        let entry =
+            |name: &str, look| Series { name: name.to_owned(), colour: GREY, look, points: vec![], notes: vec![] };
+        series.extend([entry("steps of the examples", Look::Rings), entry("surest", Look::Discs)]);
+    }
+    Chart {
+        name: "by-step",
+        title: quantity.title.to_owned(),
+        axes: ["steps", quantity.unit],
+        across: Kind::Linear,
+        from_zero: true,
+        series,
+    }
+}
+
+/// The line of a length, with a ring at the steps that come with its examples and a disc where they are surest.
+fn lines(quantity: &Quantity, curve: &StepCurve, colour: usize) -> [Series; 3] {
+    let name = format!("length {}", curve.length);
+    let point = |(n, after): (usize, &AfterSteps)| ((n + 1) as f64, (quantity.value)(after).unwrap_or(f64::NAN));
+    let marked = |marks: fn(&AfterSteps) -> bool| -> Vec<Point> {
+        curve.after.iter().enumerate().filter(|(_, after)| marks(after)).map(point).collect()
+    };
+    let series = |look, points: Vec<Point>, notes| Series { name: name.clone(), colour, look, points, notes };
+    let (due, surest) = (marked(|after| after.due > 0), marked(|after| after.surest));
+    let told = |after: &AfterSteps| format!("the steps of {} of {} examples", after.due, curve.examples);
+    let notes = curve.after.iter().filter(|after| after.due > 0).map(told).collect();
+    let of = format!("{} examples of {}", curve.examples, curve.split);
+    [
+        series(Look::Line, curve.after.iter().enumerate().map(point).collect(), vec![of; curve.after.len()]),
+        series(Look::Discs, surest.clone(), vec!["surest".to_owned(); surest.len()]),
+        series(Look::Rings, due, notes),
+    ]
+}

@@ -1,0 +1,71 @@
+//! What a run can be asked to record besides its results: how units halt, trees of searches, states step by step.
+
+/// One run of a halting recurrence, for those who want to see more than its results.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Watched {
+    /// The slot of the spec.
+    pub label: String,
+    /// For each row that entered: its index in the batch.
+    pub rows: Vec<u64>,
+    /// Accepted steps of every unit.
+    pub used: Vec<f64>,
+    /// Runs of the whole body, summed over rows: what the recurrence cost.
+    pub ran: u64,
+    /// How every unit halted, in the order of `used`.
+    pub units: Vec<Unit>,
+}
+
+/// How one unit of a halting recurrence halted: a row, a position of it, or a chunk of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Unit {
+    /// Its row, by its index in the batch.
+    pub row: usize,
+    /// The first position of the row that belongs to it; START counts as one.
+    pub start: usize,
+    /// How many positions belong to it.
+    pub length: usize,
+    /// The probability of not having stopped, after every accepted step: falling, from below 1.
+    pub survival: Vec<f64>,
+}
+
+/// What a beam search made of one row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Grown {
+    /// The slot of the spec.
+    pub label: String,
+    /// The row, by its index in the batch.
+    pub row: usize,
+    /// Its leaves: the positions of the row, START and END among them where the model has them.
+    pub length: usize,
+    /// Its beams, the heaviest first.
+    pub beams: Vec<Beam>,
+}
+
+/// One tree of a beam search.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Beam {
+    /// The sum of the logarithms of the probabilities of its choices, in nats.
+    pub score: f64,
+    /// What its root weighs in the output.
+    pub weight: f64,
+    /// First leaf and number of leaves of everything that was joined, parts before the whole. Of a softened beam it is the
+    /// tree that counts most in it.
+    pub spans: Vec<(usize, usize)>,
+}
+
+/// The states of one row after a step of a recurrence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stepped {
+    /// The slot of the spec.
+    pub label: String,
+    /// The step, from 0.
+    pub step: usize,
+    /// The row, by its index in the batch.
+    pub row: usize,
+    /// Its first position; START counts as one.
+    pub start: usize,
+    /// Numbers of a state.
+    pub width: usize,
+    /// The states of its positions, one behind the other.
+    pub states: Vec<f32>,
+}

@@ -1,0 +1,119 @@
+//! What a model answers: predictions, how many are right, and losses, from the results of a run.
+
+use std::ops::Range;
+
+use rtc_compiler::lower::{Binding, Objective};
+
+use crate::batch::{Batch, Labels};
+use crate::exec::Outputs;
+use crate::exec::storage::Element;
+use crate::kernel::{Real, loss};
+use crate::learner::{Evaluation, LearnError, StepReport};
+
+/// Predicted classes and their probabilities.
+#[derive(Debug, Default)]
+pub(crate) struct Predictions {
+    pub(crate) class: Vec<u32>,
+    pub(crate) probability: Vec<f64>,
+}
+
+/// Whether the labels of a batch are those of the objective.
+pub(crate) fn check_labels(binding: &Binding, batch: &Batch) -> Result<(), LearnError> {
+    let fits = match (&batch.labels, binding.objective) {
+        (Labels::Class(c), Objective::Classify) => c.len() == batch.rows(),
+        (Labels::Class(c), Objective::Pair) => 2 * c.len() == batch.rows(),
+        (Labels::Each { class, weight }, Objective::Each) => {
+            class.len() == batch.tokens.len() && weight.len() == class.len()
+        }
+        _ => false,
+    };
+    let message = || LearnError::Batch("the labels of the batch do not fit what the model answers".to_owned());
+    fits.then_some(()).ok_or_else(message)
+}
+
+/// Puts what the logits predict into `found`.
+pub(crate) fn predict<T: Element>(binding: &Binding, outputs: &Outputs<T>, found: &mut Predictions) {
+    let logits = outputs.real("logits").unwrap_or_default();
+    let outputs = logits_per_item(binding);
+    let items = logits.len() / outputs;
+    found.class.resize(items, 0);
+    found.probability.resize(items, 0.0);
+    let predict = if outputs == 1 { loss::predict_binary } else { loss::predict };
+    predict(logits, &mut found.class, &mut found.probability);
+}
+
+/// Number of logits per prediction: one for two classes.
+fn logits_per_item(binding: &Binding) -> usize {
+    binding.classes.filter(|n| *n > 2).unwrap_or(1)
+}
+
+/// The label of every prediction, and whether it counts.
+fn scored(batch: &Batch) -> impl Iterator<Item = (u32, bool)> {
+    let (class, weight) = match &batch.labels {
+        Labels::Class(class) => (class, None),
+        Labels::Each { class, weight } => (class, Some(weight)),
+    };
+    class.iter().enumerate().map(move |(n, class)| (*class, weight.is_none_or(|weight| weight[n] != 0.0)))
+}
+
+/// How many predictions are right, of how many that count.
+pub(crate) fn count(predicted: &Predictions, batch: &Batch) -> (u64, u64) {
+    let counted = scored(batch).zip(&predicted.class).filter(|((_, counts), _)| *counts);
+    counted.fold((0, 0), |(right, all), ((label, _), class)| (right + u64::from(label == *class), all + 1))
+}
+
+fn mean<T: Real>(values: Option<&[T]>) -> Option<f64> {
+    values.filter(|v| !v.is_empty()).map(|v| v.iter().map(|x| x.to_f64()).sum::<f64>() / v.len() as f64)
+}
+
+/// The numbers of a training step, from the results of its run.
+pub(crate) fn report<T: Element>(outputs: &Outputs<T>, correct: u64, scored: u64) -> StepReport {
+    StepReport {
+        loss: outputs.scalar("loss").unwrap_or(f64::NAN),
+        task_loss: outputs.scalar("task_loss").unwrap_or(f64::NAN),
+        halting_cost: mean(outputs.real("halting_cost")),
+        mean_depth: mean(outputs.real("depth")),
+        correct,
+        scored,
+        gradient_norm: 0.0,
+    }
+}
+
+/// The summed task loss of some of the predictions.
+fn task_loss<T: Element>(binding: &Binding, outputs: &Outputs<T>, batch: &Batch, items: Range<usize>) -> f64 {
+    let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
+    let counts = scored(batch).map(|(_, counts)| if counts { T::ONE } else { T::ZERO });
+    let weights: Vec<T> = counts.skip(items.start).take(items.len()).collect();
+    let each = logits_per_item(binding);
+    let measure = if each == 1 { loss::binary_cross_entropy } else { loss::cross_entropy };
+    let logits = &outputs.real("logits").unwrap_or_default()[items.start * each..items.end * each];
+    measure(logits, &labels[items], Some(&weights)).sum
+}
+
+/// The summed task loss of every row, or of every pair.
+pub(super) fn losses<T: Element>(binding: &Binding, outputs: &Outputs<T>, batch: &Batch) -> Vec<f64> {
+    let loss = |items| task_loss(binding, outputs, batch, items);
+    match &batch.labels {
+        Labels::Class(labels) => (0..labels.len()).map(|row| loss(row..row + 1)).collect(),
+        Labels::Each { .. } => batch.offsets.windows(2).map(|ends| loss(ends[0]..ends[1])).collect(),
+    }
+}
+
+/// The numbers and predictions of a forward pass, from the results of its run.
+pub(crate) fn evaluation<T: Element>(
+    binding: &Binding,
+    outputs: &Outputs<T>,
+    batch: &Batch,
+    updates: u64,
+) -> Result<Evaluation, LearnError> {
+    let mut predicted = Predictions::default();
+    predict(binding, outputs, &mut predicted);
+    let (correct, scored) = count(&predicted, batch);
+    let loss_sum = task_loss(binding, outputs, batch, 0..predicted.class.len());
+    if !loss_sum.is_finite() {
+        return Err(LearnError::NonFinite { step: updates, node: "the logits".to_owned() });
+    }
+    let depth = outputs.real("depth").map(|d| (d.iter().map(|x| x.to_f64()).sum(), d.len() as u64));
+    let Predictions { class: predictions, probability: confidence } = predicted;
+    Ok(Evaluation { loss_sum, scored, correct, predictions, confidence, depth })
+}

@@ -1,0 +1,157 @@
+//! Attention under every mask, bias and position, and the rotations of its operands.
+
+use super::{Case, SEQUENCE, SLOTS};
+
+const OFFSETS: &str = "
+  %near = param {name: \"near\", init: zeros} : f32[5]
+  %q = linear %a, %wide : f32[batch, length, 3]
+  %k = linear %b, %wide : f32[batch, length, 3]
+  %y = offset_attention %q, %k, %c, %near {mask: all} : f32[batch, length, 4]";
+const OFFSETS_OF_SLOTS: &str = "
+  %near = param {name: \"near\", init: zeros} : f32[7]
+  %y = offset_attention %m, %r2, %m, %near {mask: causal} : f32[batch, 3, 4]";
+
+/// Attention and rotations.
+pub(super) const ATTENTION: &[Case] = &[
+    ("rope", SEQUENCE, "%y = rotate %a {kind: rope, heads: 2, transpose: false, origin: axis} : f32[batch, length, 4]"),
+    (
+        "xpos of queries",
+        SEQUENCE,
+        "%y = rotate %a {kind: xpos_query, heads: 1, transpose: false, origin: axis} : f32[batch, length, 4]",
+    ),
+    (
+        "xpos of keys",
+        SEQUENCE,
+        "%y = rotate %a {kind: xpos_key, heads: 1, transpose: false, origin: row} : f32[batch, length, 4]",
+    ),
+    (
+        "transposed rotation",
+        SEQUENCE,
+        "%y = rotate %a {kind: xpos_key, heads: 2, transpose: true, origin: axis} : f32[batch, length, 4]",
+    ),
+    ("attention", SEQUENCE, "%y = attention %a, %b, %c {heads: 2, mask: all} : f32[batch, length, 4]"),
+    ("attention to itself", SEQUENCE, "%y = attention %a, %a, %a {heads: 1} : f32[batch, length, 4]"),
+    ("causal attention", SEQUENCE, "%y = attention %a, %b, %c {heads: 2, mask: causal} : f32[batch, length, 4]"),
+    (
+        "masked attention",
+        SEQUENCE,
+        "%y = attention %a, %b, %c {heads: 2, mask: and(le(sub(i, j), 2), ge(add(j, head), 1))} : f32[batch, length, 4]",
+    ),
+    (
+        "attention in which the first query sees nothing",
+        SEQUENCE,
+        "%y = attention %a, %b, %c {heads: 1, mask: lt(j, i)} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with dropout",
+        SEQUENCE,
+        "%y = attention %a, %b, %c {heads: 2, mask: all, dropout: 0.4, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "causal attention with dropout",
+        SEQUENCE,
+        "%y = attention %a, %b, %c {heads: 2, mask: causal, dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "masked attention with dropout",
+        SEQUENCE,
+        "%y = attention %a, %b, %c {heads: 2, mask: ge(add(i, 1), j), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    ("attention of slots", SLOTS, "%y = attention %m, %a, %b {heads: 2} : f32[batch, 3, 4]"),
+    ("attention to slots", SEQUENCE, "%y = attention %a, %m, %m {heads: 2} : f32[batch, length, 4]"),
+    (
+        "attention to slots with dropout",
+        SEQUENCE,
+        "%y = attention %a, %m, %m {heads: 2, dropout: 0.3, stream: 6} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with a bias by distance",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[2, 4]
+         %y = attention %a, %b, %c, %t {heads: 2, mask: causal, bias: learn(head, min(sub(i, j), 3))} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with a fixed bias that looks ahead",
+        SEQUENCE,
+        "%y = attention %a, %b, %c {heads: 2, bias: mul(0.3, mul(add(head, 1), sub(i, j)))} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with two tables inside of a logarithm",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[2]
+         %u = param {name: \"u\", init: zeros} : f32[2]
+         %y = attention %a, %b, %c, %t, %u {heads: 2, mask: causal, bias: mul(neg(learn(head)), log(add(1, mul(max(learn(head), 0.01), sub(i, j)))))} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with one table read twice",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[5]
+         %u = param {name: \"u\", init: zeros} : f32[2]
+         %y = attention %a, %b, %c, %t, %u {heads: 2, mask: causal, bias: add(mul(learn_near(min(sub(i, j), 4)), learn(head)), learn_near(rem(j, 3)))} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with a bias of both positions",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[3, 2]
+         %y = attention %a, %b, %c, %t {heads: 2, mask: le(j, add(i, 1)), bias: learn(rem(i, 3), rem(j, 2)), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "attention of slots with a bias",
+        SLOTS,
+        "%t = param {name: \"t\", init: zeros} : f32[3, 5]
+         %y = attention %m, %a, %b, %t {heads: 2, bias: learn(min(i, 2), min(j, 4))} : f32[batch, 3, 4]",
+    ),
+    (
+        "attention to few keys with hops and dropout",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[2, 2]
+         %y = attention %a, %b, %c, %t {heads: 2, mask: and(le(j, i), lt(sub(i, j), 2)), bias: learn(head, sub(i, j)), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "attention to one key",
+        SEQUENCE,
+        "%y = attention %a, %b, %c {heads: 2, mask: eq(j, add(i, 1))} : f32[batch, length, 4]",
+    ),
+    (
+        "attention within blocks",
+        SEQUENCE,
+        "%y = attention %a, %b, %c {heads: 2, mask: and(le(j, i), eq(div(i, 2), div(j, 2)))} : f32[batch, length, 4]",
+    ),
+    (
+        "attention within windows with a bias of both positions",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[3, 2]
+         %y = attention %a, %b, %c, %t {heads: 2, mask: and(ge(j, sub(i, add(head, 1))), le(j, i)), bias: learn(rem(i, 3), rem(j, 2)), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with relative positions",
+        SEQUENCE,
+        "%w6 = param {name: \"w6\", init: zeros} : f32[4, 6]
+         %y = attention %a, %b, %c, %bias, %gain, %w6 {heads: 2, position: relative_xl} : f32[batch, length, 4]",
+    ),
+    (
+        "causal attention with relative positions and dropout",
+        SEQUENCE,
+        "%w3 = param {name: \"w3\", init: zeros} : f32[4, 3]
+         %y = attention %a, %b, %c, %bias, %gain, %w3 {heads: 1, mask: causal, position: relative_xl, dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with relative positions, a window, and a bias",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[2, 2]
+         %y = attention %a, %b, %c, %t, %bias, %gain, %w {heads: 2, mask: and(le(j, i), lt(sub(i, j), 2)), bias: learn(head, sub(i, j)), position: relative_xl} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with relative positions and a bias of both positions",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[3, 2]
+         %y = attention %a, %b, %c, %t, %bias, %gain, %w {heads: 2, mask: le(j, add(i, 1)), bias: learn(rem(i, 3), rem(j, 2)), position: relative_xl} : f32[batch, length, 4]",
+    ),
+    (
+        "attention of slots with relative positions",
+        SLOTS,
+        "%y = attention %m, %a, %b, %bias, %gain, %w {heads: 2, position: relative_xl} : f32[batch, 3, 4]",
+    ),
+    ("offset attention beyond its reach", SEQUENCE, OFFSETS),
+    ("causal offset attention of slots", SLOTS, OFFSETS_OF_SLOTS),
+];

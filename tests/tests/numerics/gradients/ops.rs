@@ -1,0 +1,131 @@
+//! Ops on vectors, rows, slots and numbers.
+
+use super::{Case, ROW, SEQUENCE, SLOTS};
+
+const ALLOT: &str = "
+  %b1 = linear %m, %to_one : f32[batch, 3, 1]
+  %beta = squeeze %b1 : f32[batch, 3]
+  %o1 = linear %r2, %to_one : f32[batch, 3, 1]
+  %o = squeeze %o1 : f32[batch, 3]
+  %before = sigmoid %o : f32[batch, 3]
+  %p, %below, %above = allot %beta, %before : f32[batch, 3], f32[batch, 3], f32[batch, 3]
+  %sums = mul %below, %above : f32[batch, 3]
+  %y = add %p, %sums : f32[batch, 3]";
+
+/// What is neither attention nor a scan.
+pub(super) const OPS: &[Case] = &[
+    ("embed", SEQUENCE, "%y = mul %a, %b : f32[batch, length, 4]"),
+    (
+        "frame",
+        "f32[batch, length+2, 4]",
+        "%f = frame %a, %bias, %gain : f32[batch, length+2, 4]\n%y = gelu %f : f32[batch, length+2, 4]",
+    ),
+    ("expand", SLOTS, "%y = gelu %m : f32[batch, 3, 4]"),
+    ("expand vector", ROW, "%e = expand %bias, %a : f32[batch, 4]\n%y = mul %e, %ra : f32[batch, 4]"),
+    ("mean", ROW, "%y = mean %a : f32[batch, 4]"),
+    ("mean of units", "f32[batch]", "%y = mean %s : f32[batch]"),
+    ("mean of slots", ROW, "%y = mean %m : f32[batch, 4]"),
+    ("sum", ROW, "%y = sum %a : f32[batch, 4]"),
+    ("sum of slots", ROW, "%y = sum %m : f32[batch, 4]"),
+    ("spread", SEQUENCE, "%y = spread %ra, %b : f32[batch, length, 4]"),
+    ("spread of units", "f32[batch, length]", "%y = spread %rs, %b : f32[batch, length]"),
+    (
+        "choice by the number of positions",
+        ROW,
+        "%two = several %a : bool[batch]\n%y = select %two, %ra, %rb : f32[batch, 4]",
+    ),
+    ("cumulative mean", SEQUENCE, "%y = cumulative_mean %a : f32[batch, length, 4]"),
+    ("cumulative mean of slots", SLOTS, "%y = cumulative_mean %m : f32[batch, 3, 4]"),
+    ("first position", ROW, "%y = position %a {at: first} : f32[batch, 4]"),
+    ("last position", ROW, "%y = position %a {at: last} : f32[batch, 4]"),
+    ("last slot", ROW, "%y = position %m {at: last} : f32[batch, 4]"),
+    (
+        "position before the last",
+        ROW,
+        "%f = frame %a, %bias, %gain : f32[batch, length+2, 4]\n%y = position %f {at: before_last} : f32[batch, 4]",
+    ),
+    ("neighbours on the left", SEQUENCE, "%y = neighbours %a, %psig {side: left} : f32[batch, length, 4]"),
+    ("neighbours on the right", SEQUENCE, "%y = neighbours %b, %psig {side: right} : f32[batch, length, 4]"),
+    ("neighbours among numbers", "f32[batch, length]", "%y = neighbours %s, %psig {side: left} : f32[batch, length]"),
+    ("vanishing positions", "f32[batch, length]", "%y = vanishing %s, %psig : f32[batch, length]"),
+    ("slots of one vector", SLOTS, "%y = repeat %ra {count: 3} : f32[batch, 3, 4]"),
+    ("a number in every slot", "f32[batch, 2]", "%y = repeat %rs {count: 2} : f32[batch, 2]"),
+    ("shares of slots", "f32[batch, 3]", ALLOT),
+    (
+        "shares above",
+        "f32[batch, 3]",
+        "%b1 = linear %m, %to_one : f32[batch, 3, 1]
+         %beta = squeeze %b1 : f32[batch, 3]
+         %before = sigmoid %beta : f32[batch, 3]
+         %p, %below, %y = allot %beta, %before : f32[batch, 3], f32[batch, 3], f32[batch, 3]",
+    ),
+    ("max", ROW, "%y = max %a : f32[batch, 4]"),
+    ("max of slots", ROW, "%y = max %m : f32[batch, 4]"),
+    ("concat", "f32[batch, length, 5]", "%y = concat %a, %s1 : f32[batch, length, 5]"),
+    ("concat of rows", "f32[batch, 8]", "%y = concat %ra, %rb : f32[batch, 8]"),
+    ("slice", "f32[batch, length, 2]", "%y = slice %a {start: 1, width: 2} : f32[batch, length, 2]"),
+    ("pad", "f32[batch, length, 7]", "%y = pad %a {start: 2, width: 7} : f32[batch, length, 7]"),
+    ("squeeze", "f32[batch, length]", "%y = squeeze %s1 : f32[batch, length]"),
+    ("unsqueeze", "f32[batch, length, 1]", "%y = unsqueeze %s : f32[batch, length, 1]"),
+    ("pair", "f32[batch/2, 16]", "%y = pair %ra : f32[batch/2, 16]"),
+    ("linear", "f32[batch, length, 3]", "%y = linear %a, %wide : f32[batch, length, 3]"),
+    ("linear with bias", SEQUENCE, "%y = linear %a, %w, %bias : f32[batch, length, 4]"),
+    ("linear on rows", ROW, "%y = linear %ra, %w, %bias : f32[batch, 4]"),
+    ("linear on slots", SLOTS, "%y = linear %m, %w, %bias : f32[batch, 3, 4]"),
+    ("layer norm", SEQUENCE, "%y = layer_norm %a, %gain, %bias {eps: 1e-5} : f32[batch, length, 4]"),
+    ("layer norm of rows", ROW, "%y = layer_norm %ra, %gain, %bias {eps: 1e-2} : f32[batch, 4]"),
+    (
+        "layer norm of a parameter",
+        SLOTS,
+        "%n = layer_norm %slots, %gain, %bias {eps: 1e-2} : f32[3, 4]\n%y = expand %n, %a : f32[batch, 3, 4]",
+    ),
+    ("gelu", SEQUENCE, "%y = gelu %a : f32[batch, length, 4]"),
+    ("gelu with tanh", SEQUENCE, "%y = gelu_tanh %a : f32[batch, length, 4]"),
+    (
+        "sines as positions",
+        SEQUENCE,
+        "%p = add_position %a : f32[batch, length, 4]\n%y = mul %p, %b : f32[batch, length, 4]",
+    ),
+    (
+        "learned positions",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[7, 4]
+         %p = add_position %a, %t : f32[batch, length, 4]
+         %y = mul %p, %b : f32[batch, length, 4]",
+    ),
+    ("relu", SEQUENCE, "%y = relu %a : f32[batch, length, 4]"),
+    ("sigmoid", SEQUENCE, "%y = sigmoid %a : f32[batch, length, 4]"),
+    ("add", SEQUENCE, "%y = add %a, %b : f32[batch, length, 4]"),
+    ("add to itself", SEQUENCE, "%y = add %a, %a : f32[batch, length, 4]"),
+    ("sub", SEQUENCE, "%y = sub %a, %b : f32[batch, length, 4]"),
+    ("mul", SEQUENCE, "%y = mul %a, %b : f32[batch, length, 4]"),
+    ("square", SEQUENCE, "%y = mul %a, %a : f32[batch, length, 4]"),
+    (
+        "div",
+        SEQUENCE,
+        "%g = sigmoid %b : f32[batch, length, 4]\n%d = offset %g {by: 0.5} : f32[batch, length, 4]\n%y = div %a, %d : f32[batch, length, 4]",
+    ),
+    ("scale", SEQUENCE, "%y = scale %a {by: -1.7} : f32[batch, length, 4]"),
+    ("offset", SEQUENCE, "%y = offset %a {by: 0.9} : f32[batch, length, 4]"),
+    ("lerp", SEQUENCE, "%g = sigmoid %a : f32[batch, length, 4]\n%y = lerp %g, %b, %c : f32[batch, length, 4]"),
+    ("gate", SEQUENCE, "%y = gate %a, %b, %c : f32[batch, length, 4]"),
+    ("gate of rows", ROW, "%y = gate %ra, %rb, %rc : f32[batch, 4]"),
+    ("select by position", SEQUENCE, "%y = select %when, %a, %b : f32[batch, length, 4]"),
+    ("select by row", SEQUENCE, "%y = select %rwhen, %a, %b : f32[batch, length, 4]"),
+    ("select of units", "f32[batch]", "%y = select %rwhen, %rs, %rpsig : f32[batch]"),
+    ("keep by position", SEQUENCE, "%y = keep %a, %when {when: true} : f32[batch, length, 4]"),
+    ("keep by row", SLOTS, "%y = keep %m, %rwhen {when: false} : f32[batch, 3, 4]"),
+    ("mul_unit by position", SEQUENCE, "%y = mul_unit %b, %s : f32[batch, length, 4]"),
+    ("mul_unit by row", SEQUENCE, "%y = mul_unit %b, %rs : f32[batch, length, 4]"),
+    ("mul_unit of slots by row", SLOTS, "%y = mul_unit %m, %rs : f32[batch, 3, 4]"),
+    ("mul_unit of units by row", "f32[batch, length]", "%y = mul_unit %s, %rs : f32[batch, length]"),
+    ("add_scaled by position", SEQUENCE, "%y = add_scaled %a, %b, %s : f32[batch, length, 4]"),
+    ("add_scaled by row", SEQUENCE, "%y = add_scaled %a, %b, %rs : f32[batch, length, 4]"),
+    ("add_scaled of rows", ROW, "%y = add_scaled %ra, %rb, %rs : f32[batch, 4]"),
+    ("dropout", SEQUENCE, "%y = dropout %a {p: 0.4, stream: 3} : f32[batch, length, 4]"),
+    ("dropout of rows", ROW, "%y = dropout %ra {p: 0.2, stream: 4} : f32[batch, 4]"),
+    ("affine", SEQUENCE, "%y = affine %a, %gain, %bias : f32[batch, length, 4]"),
+    ("affine of rows without bias", ROW, "%y = affine %ra, %gain : f32[batch, 4]"),
+    ("tied dropout", SEQUENCE, "%y = dropout %a {p: 0.4, stream: 3, tied: true} : f32[batch, length, 4]"),
+    ("average", "f32[]", "%y = average %a : f32[]"),
+];
