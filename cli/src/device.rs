@@ -63,16 +63,6 @@ impl DeviceOptions {
         }
     }
 
-    /// Refuses a device for what the processor alone can do.
-    pub(crate) fn needs_processor(self, option: &str) -> Result<(), Failure> {
-        match self.device {
-            DeviceArg::Cpu => Ok(()),
-            DeviceArg::Cuda => {
-                Err(Failure::Usage(format!("`{option}` needs the processor: leave out `--device cuda`")))
-            }
-        }
-    }
-
     /// What runs record of it.
     pub(crate) fn record(self, device: &dyn Device) -> String {
         format!("{}, {}", device.name(), Precision::from(self.precision).name())

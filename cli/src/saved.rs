@@ -16,6 +16,7 @@ use rtc_runtime::experiment::{Experiment, TaskSettings};
 use rtc_runtime::learner::{LearnError, Learner};
 use rtc_runtime::model::Model;
 use rtc_runtime::record::{RunFolder, SavedRun, program};
+use rtc_runtime::stopping::BySteps;
 use rtc_runtime::task::{
     Dataset, Example, Objective, Options as TaskOptions, SIDES, Target, Task, resolve_options, task_named,
 };
@@ -130,9 +131,6 @@ pub(crate) struct Trained {
 impl Trained {
     /// Reads the run, compiles its spec, and loads the checkpoint after checking that all three belong together.
     pub(crate) fn open(options: &ModelOptions) -> Result<Self, Failure> {
-        if options.depth.is_some() {
-            options.device.needs_processor("--depth")?;
-        }
         let device = options.device.open()?;
         let path = find(&options.run)?;
         let run = SavedRun::read(&path)?;
@@ -161,6 +159,7 @@ impl Trained {
             Some(device) => {
                 let mut model = compiled.build_on(device, run.info.seed, options.halting.into())?;
                 model.restore(&found.learner)?;
+                model.set_depth(options.depth.map(|depth| depth as usize));
                 infer(model.set_inference(inference), &compiled.spec.name)?;
                 Some(model)
             }
@@ -223,6 +222,14 @@ impl Trained {
 
     /// The model where it was asked to compute.
     pub(crate) fn learner(&mut self) -> &mut dyn Learner {
+        match &mut self.on_device {
+            Some(model) => model,
+            None => &mut self.model,
+        }
+    }
+
+    /// The same, to be asked step by step.
+    pub(crate) fn by_steps(&mut self) -> &mut dyn BySteps {
         match &mut self.on_device {
             Some(model) => model,
             None => &mut self.model,

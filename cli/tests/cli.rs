@@ -127,10 +127,6 @@ fn wrong_arguments_exit_with_2() {
             .says("without CUDA; build it with `--features cuda`");
         place.rtc(&["eval", "no_such_run", "--device", "cuda"]).code(2).says("without CUDA");
     }
-    for option in [&["--stop", "confidence"][..], &["--steps"], &["--depth", "3"]] {
-        let args = [&["eval", "no_such_run", "--device", "cuda"], option].concat();
-        place.rtc(&args).code(2).says(&format!("`{}` needs the processor: leave out `--device cuda`", option[0]));
-    }
     place.rtc(&["train", "tiny.rt", "--precision", "bf16"]).code(2).says("`--precision` is for `--device cuda`");
     for threads in ["0", "1025", "100000000"] {
         place.rtc(&["train", "tiny.rt", "--threads", threads]).code(2).says("from 1 to 1024");

@@ -18,6 +18,7 @@ use crate::exec::{Executor, Fault, Grown, Halting, Inference, Outputs, Stepped, 
 use crate::kernel::{elementwise, optimiser};
 use crate::learner::{Arrays, Evaluation, LearnError, Learner, LearnerState, OptimiserKind, StepReport, UpdateRule};
 use crate::rng::Key;
+use crate::stopping::BySteps;
 use answers::losses;
 pub(crate) use answers::{Predictions, check_labels, count, evaluation, predict, report};
 pub use initial::initial;
@@ -171,21 +172,6 @@ impl<T: Element> Model<T> {
         self.inference.takes_depth()
     }
 
-    /// What it answers after 1, 2, ... `most` steps of the recurrence whose depth is given.
-    ///
-    /// # Errors
-    /// As [`Learner::evaluate`].
-    pub fn by_step(&mut self, batch: &Batch, most: usize) -> Result<Vec<AfterSteps>, LearnError> {
-        check_labels(&self.binding, batch)?;
-        let seed = self.seed;
-        let all = self.infer(|inference| inference.each_step(batch, seed, most))?;
-        let after = |outputs| {
-            let evaluation = evaluation(&self.binding, outputs, batch, self.updates)?;
-            Ok(AfterSteps { evaluation, losses: losses(&self.binding, outputs, batch) })
-        };
-        all.iter().map(after).collect()
-    }
-
     /// Does something with the executor of forward passes, which has the weights that are measured meanwhile.
     fn infer<R>(&mut self, run: impl FnOnce(&mut Executor<T>) -> Result<R, Fault>) -> Result<R, LearnError> {
         self.swap_average();
@@ -234,6 +220,26 @@ pub(crate) fn as_learn_error(fault: Fault, updates: u64) -> LearnError {
         Fault::NonFinite(node) => LearnError::NonFinite { step: updates, node },
         Fault::Device(message) => LearnError::Device(message),
     }
+}
+
+impl<T: Element> BySteps for Model<T> {
+    fn by_step(&mut self, batch: &Batch, most: usize) -> Result<Vec<AfterSteps>, LearnError> {
+        check_labels(&self.binding, batch)?;
+        let seed = self.seed;
+        let all = self.infer(|inference| inference.each_step(batch, seed, most))?;
+        all.iter().map(|outputs| after_steps(&self.binding, outputs, batch, self.updates)).collect()
+    }
+}
+
+/// What a model answered after some steps, from the results of a run.
+pub(crate) fn after_steps<T: Element>(
+    binding: &Binding,
+    outputs: &Outputs<T>,
+    batch: &Batch,
+    updates: u64,
+) -> Result<AfterSteps, LearnError> {
+    let evaluation = evaluation(binding, outputs, batch, updates)?;
+    Ok(AfterSteps { evaluation, losses: losses(binding, outputs, batch) })
 }
 
 impl<T: Element> Learner for Model<T> {

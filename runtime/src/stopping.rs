@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use crate::batch::Batch;
 use crate::batching::collect;
 use crate::error::Error;
-use crate::exec::storage::Element;
-use crate::learner::Evaluation;
-use crate::model::{AfterSteps, Model};
+use crate::learner::{Evaluation, LearnError};
+use crate::model::AfterSteps;
 use crate::task::{Example, Metric, Tally, Target};
 use crate::train::{Event, Measurement, Observer, Row, Sum, scored};
 
@@ -63,12 +63,21 @@ pub struct Stopped {
     pub steps: Vec<StepRow>,
 }
 
+/// What a measurement of stopping asks of a model.
+pub trait BySteps {
+    /// What it answers after 1, 2, ... `most` steps of the recurrence whose depth is given.
+    ///
+    /// # Errors
+    /// As [`Learner::evaluate`](crate::learner::Learner::evaluate).
+    fn by_step(&mut self, batch: &Batch, most: usize) -> Result<Vec<AfterSteps>, LearnError>;
+}
+
 /// Runs the model over a split, `beyond` steps further than its examples ask for; nothing if it was asked to stop before the end.
 ///
 /// # Errors
 /// A model that gives no finite answer, or examples that it can't take.
-pub fn evaluate_stopping<T: Element>(
-    model: &mut Model<T>,
+pub fn evaluate_stopping(
+    model: &mut dyn BySteps,
     measurement: Measurement<'_>,
     (rule, beyond): (Stop, usize),
     stop: &AtomicBool,

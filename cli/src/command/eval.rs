@@ -79,11 +79,6 @@ impl From<StopArg> for Stop {
 
 /// Prints a table.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
-    for (asked, name) in [(options.stop.is_some(), "--stop"), (options.steps, "--steps")] {
-        if asked {
-            options.model.device.needs_processor(name)?;
-        }
-    }
     let mut trained = Trained::open(&options.model)?;
     if (options.stop.is_some() || options.steps) && !trained.model.takes_depth() {
         let message = "`--stop` and `--steps` are for models with `depth: given`; the steps of this one are its own";
@@ -140,7 +135,7 @@ fn measure(
     let measurement = Measurement { split, examples, batch, metrics, perplexity };
     if options.stop.is_some() || options.steps {
         let rule = options.stop.unwrap_or(StopArg::Oracle).into();
-        let model = &mut trained.model;
+        let model = trained.by_steps();
         return Ok(evaluate_stopping(model, measurement, (rule, options.beyond as usize), &stop, &mut progress)?);
     }
     let row = evaluate(trained.learner(), measurement, &stop, &mut progress)?;

@@ -1,78 +1,99 @@
 //! Attention on a device: what the kernels are told.
+//!
+//! A mask of all or of the past costs nothing. Where mask and bias see positions only through their distance, queries go through the
+//! distances that the mask shows, so few keys cost little. Other expressions are part of the kernels ([`super::rule`]).
 
-use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::graph::Value;
+use rtc_compiler::ir::types::Elem;
 
 use super::device::Arg;
 use super::dispatch::Call;
 use super::exec::Executor;
-use super::memory::{Array, WARP, address, blocks, int};
+use super::listed::List;
+use super::memory::{Array, WARP, address, blocks, flag, int, whole};
 use super::place::Ragged;
+use super::relative::Codes;
+use super::rule::ending;
 use crate::exec::Fault;
-use crate::exec::mask::{Rule, mark};
 use crate::exec::storage::Element;
-use crate::kernel::attention::MaskRow;
 use crate::kernel::dropout::Keep;
 
 /// Channels that a warp adds up.
 const SLICE: usize = 128;
 
+/// Most blocks along the second axis of a launch.
+const MOST_BLOCKS: u32 = 60_000;
+
 /// An attention with everything that its kernels read.
-struct Attention {
+pub(super) struct Attention {
     args: Vec<Arg>,
-    queries: Ragged,
-    keys: Ragged,
-    heads: usize,
+    pub(super) queries: Ragged,
+    pub(super) keys: Ragged,
+    pub(super) heads: usize,
     /// Channels of a head: of queries and keys, of values.
-    widths: [usize; 2],
-    rows: usize,
+    pub(super) widths: [usize; 2],
+    pub(super) rows: usize,
+    /// What the names of its kernels end with.
+    kernels: String,
+    /// The step, and the learned tables: what expressions in the kernels read.
+    given: Vec<Arg>,
+    pub(super) rule: Option<Ruled>,
+    pub(super) codes: Option<Codes>,
     /// What the arguments point to.
     _kept: Vec<Array>,
 }
 
-/// Which keys are hidden.
-enum Mask {
-    None,
-    Causal,
-    Dense(Array, Array),
+/// A mask or a bias that is an expression.
+pub(super) struct Ruled {
+    /// What the names of its kernels end with; none where there is only a mask that sees distances.
+    pub(super) name: Option<String>,
+    /// The step, and the learned tables.
+    pub(super) given: Vec<Arg>,
+    /// The operands that are tables.
+    pub(super) tables: Vec<Value>,
+    /// The distances that are seen, where positions are seen only through theirs.
+    pub(super) list: Option<List>,
+}
+
+/// What an attention with one head and numbers per distance has besides.
+struct Scored<'a> {
+    causal: bool,
+    bias: Option<&'a Array>,
+    dropout: (u32, f64, u64),
 }
 
 impl<T: Element> Executor<T> {
-    fn describe(&mut self, c: &Call<'_>, step: Option<Value>) -> Result<Attention, Fault> {
-        let heads = c.int("heads");
+    /// The attention of a node; its step and tables follow the first `fixed` operands.
+    fn describe(&mut self, c: &Call<'_>, fixed: usize) -> Result<Attention, Fault> {
         let (keep, key) = (Keep::<T>::new(c.float("dropout")), c.env.key.at(c.int("stream") as u64));
         let dropped = c.float("dropout") > 0.0;
-        let step = step.map_or(0, |v| i64::from(self.index(v).host[0]));
-        let exprs = self.exprs.clone();
-        let (queries, keys) = (c.ty(c.operand(0)), c.ty(c.operand(1)));
-        let (queries, keys) = (c.place.axis_of(queries, &self.pool), c.place.axis_of(keys, &self.pool));
-        let mask = match exprs.get(&c.step.node) {
-            Some(Err(message)) => return Err(Fault::Batch(message.clone())),
-            Some(Ok(Rule { expr: Some(expr), .. })) => self.dense(c, expr, step, heads),
-            _ if c.word("mask") == "causal" => Mask::Causal,
-            _ => Mask::None,
-        };
         let (threshold, factor) = if dropped { (keep.threshold(), keep.factor().to_f64()) } else { (0, 1.0) };
-        Ok(self.attend(c, heads, (queries, keys), mask, None, (threshold, factor, key.value())))
+        let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);
+        let step = c.node.operands.get(fixed).filter(is_step);
+        let step = step.map_or(0, |v| i64::from(self.index(*v).host[0]));
+        let axes = [0, 1].map(|n| c.place.axis_of(c.ty(c.operand(n)), &self.pool));
+        let rule = self.ruled(c, step, [axes[0].longest, axes[1].longest])?;
+        let codes = self.relative_codes(c, [axes[0].longest, axes[1].longest]);
+        let scored =
+            Scored { causal: c.word("mask") == "causal", bias: None, dropout: (threshold, factor, key.value()) };
+        Ok(self.attend(c, c.int("heads"), axes, scored, rule, codes))
     }
 
     fn attend(
         &mut self,
         c: &Call<'_>,
         heads: usize,
-        (queries, keys): (Ragged, Ragged),
-        mask: Mask,
-        bias: Option<&Array>,
-        (threshold, factor, key): (u32, f64, u64),
+        [queries, keys]: [Ragged; 2],
+        Scored { causal, bias, dropout: (threshold, factor, key) }: Scored<'_>,
+        rule: Option<Ruled>,
+        codes: Option<Codes>,
     ) -> Attention {
         let widths = [c.last(0) / heads.max(1), c.last(2) / heads.max(1)];
         let ids = c.place.ids(&self.pool);
         let [q, k, v] = [0, 1, 2].map(|n| self.real(c.operand(n)).arg());
-        let (kind, dense, starts) = match mask {
-            Mask::None => (0, None, None),
-            Mask::Causal => (1, None, None),
-            Mask::Dense(flags, starts) => (2, Some(flags), Some(starts)),
-        };
+        let list = rule.as_ref().and_then(|rule| rule.list.as_ref());
+        let shifts = codes.as_ref().map(|codes| codes.shifts.map(|v| self.real(v)));
+        let [shift_k, shift_r] = [0, 1].map(|n| address(shifts.as_ref().map(|shifts| &shifts[n])));
         let args = vec![
             q,
             k,
@@ -85,74 +106,142 @@ impl<T: Element> Executor<T> {
             int(widths[0]),
             int(widths[1]),
             Arg::Real(1.0 / (widths[0] as f64).sqrt()),
-            Arg::Int(kind),
-            address(dense.as_ref()),
-            address(starts.as_ref()),
+            flag(causal),
+            address(list.map(|list| &list.distances)),
+            int(list.map_or(0, |list| list.distances.len())),
+            address(list.and_then(|list| list.values.as_ref())),
+            shift_k,
+            shift_r,
+            address(codes.as_ref().map(|codes| &codes.mapped)),
+            int(codes.as_ref().map_or(0, |codes| codes.last)),
             Arg::Int(threshold as i32),
             Arg::Real(factor),
             Arg::Bits(key),
             ids.arg(),
         ];
-        let kept = dense.into_iter().chain(starts).chain([ids]).collect();
-        Attention { args, queries, keys, heads, widths, rows: c.env.rows(), _kept: kept }
+        let (relative, listed) = (codes.is_some(), list.is_some());
+        let (kernels, given) = match &rule {
+            Some(Ruled { name: Some(name), given, list: None, .. }) => (format!("_{name}"), given.clone()),
+            _ => (ending(listed, relative), vec![]),
+        };
+        let _kept = shifts.into_iter().flatten().chain([ids]).collect();
+        Attention { args, queries, keys, heads, widths, rows: c.env.rows(), kernels, given, rule, codes, _kept }
     }
 
-    /// The flags of a mask that is an expression, which the host works out: `[head, query, key]` of every row.
-    fn dense(&self, c: &Call<'_>, expr: &Expr, step: i64, heads: usize) -> Mask {
-        let (queries, keys) = (c.axis(0), c.axis(1));
-        let (mut flags, mut starts, mut seen) = (vec![], vec![], vec![]);
-        for row in 0..c.env.rows() {
-            starts.push(u32::try_from(flags.len()).unwrap_or(u32::MAX));
-            for head in 0..heads {
-                for query in 0..queries.len(row) {
-                    seen.clear();
-                    seen.resize(keys.len(row), true);
-                    mark(expr, step, MaskRow { row, head, query, queries: queries.len(row), first: 0 }, &mut seen);
-                    flags.extend(seen.iter().map(|seen| u8::from(*seen)));
-                }
-            }
-        }
-        Mask::Dense(self.pool.upload(&flags), self.pool.upload(&starts))
+    /// Starts a kernel of an attention.
+    fn start_kernel(&self, kernel: &str, a: &Attention, grid: [u32; 3], more: &[Arg]) {
+        let args = [&a.args[..], &a.given, more].concat();
+        self.pool.start(&format!("{kernel}{}", a.kernels), grid, self.pool.device().threads(), &args);
     }
 
     /// Starts a kernel with a warp for each of at most `longest` things of every head of every row.
-    fn start_attention(&self, kernel: &str, a: &Attention, longest: usize, width: usize, more: &[&Array]) {
+    fn start_attention(&self, kernel: &str, a: &Attention, longest: usize, width: usize, more: &[Arg]) {
         let threads = self.pool.device().threads();
-        let args: Vec<Arg> = a.args.iter().copied().chain(more.iter().map(|x| x.arg())).collect();
         let grid = [(a.rows * a.heads) as u32, blocks(longest, (threads / WARP) as usize), blocks(width, SLICE).max(1)];
-        self.pool.start(kernel, grid, threads, &args);
+        self.start_kernel(kernel, a, grid, more);
+    }
+
+    /// Starts a kernel with a warp for each of `count` things of every head, which goes through all rows.
+    fn start_over_rows(&self, kernel: &str, a: &Attention, count: usize, width: usize, more: &[Arg]) {
+        let threads = self.pool.device().threads();
+        let grid = [a.heads as u32, blocks(count, (threads / WARP) as usize), blocks(width, SLICE).max(1)];
+        self.start_kernel(kernel, a, grid, more);
     }
 
     pub(super) fn attention(&mut self, c: &Call<'_>) -> Result<(), Fault> {
-        let a = self.describe(c, c.node.operands.get(3).copied())?;
+        let a = self.describe(c, 3)?;
         self.forward(c, &a);
         Ok(())
     }
 
     fn forward(&mut self, c: &Call<'_>, a: &Attention) {
         let y = self.fresh(c, 0);
-        self.start_attention("attention", a, a.queries.longest, a.widths[1], &[&y]);
+        self.start_attention("attention", a, a.queries.longest, a.widths[1], &[y.arg()]);
         self.put(c, 0, y);
     }
 
     pub(super) fn attention_grad(&mut self, c: &Call<'_>) -> Result<(), Fault> {
-        let a = self.describe(c, c.node.operands.get(4).copied())?;
+        let a = self.describe(c, 4)?;
         let dy = self.real(c.operand(3));
-        self.backward(c, &a, &dy);
+        let stats = self.backward(c, &a, &dy);
+        let tables = a.rule.as_ref().map_or(0, |rule| rule.tables.len());
+        if let Some(rule) = a.rule.as_ref().filter(|_| tables > 0) {
+            let slopes = self.bias_slopes(c, &a, rule, &dy, &stats);
+            for table in 0..tables {
+                self.table_grad(c, &a, rule, &slopes, table);
+            }
+        }
+        if let Some(codes) = &a.codes {
+            let width = a.heads * a.widths[0];
+            let d_codes = self.pool.take::<T>(codes.count * width);
+            let args = [dy.arg(), stats.arg(), d_codes.arg(), int(codes.count), int(a.rows)];
+            self.start_over_rows("attention_codes", &a, codes.count, a.widths[0], &args);
+            self.map_grad(c, codes, &d_codes, 3 + tables + 2);
+        }
         Ok(())
     }
 
-    /// Gradients of queries, keys and values; gives what the gradient of the distances needs.
+    /// Gradients of queries, keys and values, and of what shifts the queries; gives what further gradients need.
     fn backward(&mut self, c: &Call<'_>, a: &Attention, dy: &Array) -> Array {
         let [dq, dk, dv] = [0, 1, 2].map(|n| self.fresh(c, n));
         let [e, ev] = a.widths;
         let stats = self.pool.take::<T>(3 * dq.len() / e.max(1));
-        self.start_attention("attention_grad_queries", a, a.queries.longest, e, &[dy, &dq, &stats]);
-        self.start_attention("attention_grad_keys", a, a.keys.longest, e.max(ev), &[dy, &stats, &dk, &dv]);
+        let parts = a.codes.is_some().then(|| [0, 1].map(|_| self.pool.take::<T>(dq.len())));
+        let [by_keys, by_codes] = [0, 1].map(|n| address(parts.as_ref().map(|parts| &parts[n])));
+        let more = [dy.arg(), dq.arg(), stats.arg(), by_keys, by_codes];
+        self.start_attention("attention_queries", a, a.queries.longest, e, &more);
+        let more = [dy.arg(), stats.arg(), dk.arg(), dv.arg()];
+        self.start_attention("attention_keys", a, a.keys.longest, e.max(ev), &more);
+        let width = a.heads * e;
+        let tables = a.rule.as_ref().map_or(0, |rule| rule.tables.len());
+        for (n, part) in parts.iter().flatten().enumerate() {
+            let (y, add) = self.target(c, 3 + tables + n);
+            self.sum_rows(part, &y, part.len() / width.max(1), width, add);
+        }
         for (n, grad) in [dq, dk, dv].into_iter().enumerate() {
             self.put_or_add(c, n, grad);
         }
         stats
+    }
+
+    /// The gradients of what is added to scores: of every distance of a list, or of every query and key.
+    fn bias_slopes(&mut self, c: &Call<'_>, a: &Attention, rule: &Ruled, dy: &Array, stats: &Array) -> Slopes {
+        if let Some(list) = &rule.list {
+            let count = list.distances.len();
+            let values = self.pool.zeros::<T>(a.heads * count);
+            let args = [dy.arg(), stats.arg(), values.arg(), int(a.rows)];
+            self.start_over_rows("attention_values", a, count, 1, &args);
+            return Slopes { numbers: values, starts: None };
+        }
+        let (queries, keys) = (c.axis(0), c.axis(1));
+        let (mut starts, mut total) = (vec![], 0);
+        for row in 0..a.rows {
+            starts.push(total as u64);
+            total += a.heads * queries.len(row) * keys.len(row);
+        }
+        let (numbers, starts) = (self.pool.take::<T>(total), self.pool.upload(&starts));
+        let pairs = (0..a.rows).map(|row| queries.len(row) * keys.len(row)).max().unwrap_or(0);
+        let across = blocks(pairs, self.pool.device().threads() as usize).min(MOST_BLOCKS);
+        let more = [dy.arg(), stats.arg(), numbers.arg(), starts.arg()];
+        self.start_kernel("attention_slopes", a, [(a.rows * a.heads) as u32, across, 1], &more);
+        Slopes { numbers, starts: Some(starts) }
+    }
+
+    /// The gradient of a learned table.
+    fn table_grad(&mut self, c: &Call<'_>, a: &Attention, rule: &Ruled, slopes: &Slopes, table: usize) {
+        let Some(name) = &rule.name else { return };
+        let (y, add) = self.target(c, 3 + table);
+        let numbers = slopes.numbers.arg();
+        let more = match (&rule.list, &slopes.starts) {
+            (Some(list), _) => vec![list.distances.arg(), int(list.distances.len()), int(a.heads), numbers],
+            (None, starts) => {
+                let offsets = [a.queries.offsets.arg(), a.keys.offsets.arg(), int(a.rows), int(a.heads)];
+                [&[numbers, address(starts.as_ref())][..], &offsets].concat()
+            }
+        };
+        let args = [&rule.given[..], &more, &[y.arg(), int(table), flag(add)]].concat();
+        let threads = self.pool.device().threads();
+        self.pool.start(&format!("tables_{name}"), [y.len() as u32, 1, 1], threads, &args);
     }
 
     /// The n-th result: added to its parameter's gradient where the plan says so, else put into the table.
@@ -165,9 +254,9 @@ impl<T: Element> Executor<T> {
 
     fn describe_offsets(&mut self, c: &Call<'_>) -> Attention {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
-        let mask = if c.word("mask") == "causal" { Mask::Causal } else { Mask::None };
         let bias = self.real(c.operand(3));
-        self.attend(c, 1, (axis.clone(), axis), mask, Some(&bias), (0, 1.0, 0))
+        let scored = Scored { causal: c.word("mask") == "causal", bias: Some(&bias), dropout: (0, 1.0, 0) };
+        self.attend(c, 1, [axis.clone(), axis], scored, None, None)
     }
 
     pub(super) fn offset_attention(&mut self, c: &Call<'_>) {
@@ -181,11 +270,17 @@ impl<T: Element> Executor<T> {
         let stats = self.backward(c, &a, &dy);
         let sums = self.pool.take::<T>(2 * a.queries.row_of.len());
         let distances = (2 * a.queries.longest).saturating_sub(1);
-        self.start_attention("attention_grad_distances", &a, distances, 1, &[&dy, &stats, &sums]);
+        self.start_attention("attention_grad_distances", &a, distances, 1, &[dy.arg(), stats.arg(), sums.arg()]);
         let (d_bias, add) = self.target(c, 3);
         let reach = d_bias.len().div_ceil(2);
-        let (rows, add) = (super::memory::whole(a.rows), super::memory::flag(add));
-        let args = [sums.arg(), a.queries.offsets.arg(), d_bias.arg(), int(reach), rows, add];
+        let args = [sums.arg(), a.queries.offsets.arg(), d_bias.arg(), int(reach), whole(a.rows), flag(add)];
         self.pool.each("attention_distances", d_bias.len(), &args);
     }
+}
+
+/// Gradients of what is added to scores.
+struct Slopes {
+    numbers: Array,
+    /// Where those of a row begin, if every query and key has one.
+    starts: Option<Array>,
 }

@@ -44,8 +44,8 @@ pub(super) fn parts(plan: &Plan, own: &RegionPlan) -> Vec<Vec<Part>> {
     own.groups.iter().map(|group| cut(&plan.graph, &own.steps, group)).collect()
 }
 
-/// All kernels that a plan needs made.
-pub fn generated(plan: &Plan) -> BTreeSet<Generated> {
+/// The kernels of all chains of a plan.
+pub(super) fn generated(plan: &Plan) -> BTreeSet<Generated> {
     let regions = plan.regions.iter().flat_map(|own| parts(plan, own)).flatten();
     let chains = regions.filter_map(|part| match part {
         Part::Chain(chain) => Some(chain.kernel),

@@ -67,16 +67,12 @@ impl<T: Element> Executor<T> {
                 self.produce(&c, "embed", &[ids, table], &[int(c.last(1))]);
             }
             Op::EmbedGrad => self.embed_grad(&c),
-            Op::Frame => {
-                let axis = place.axis_of(c.ty(node.results[0]), &self.pool);
-                let y = self.fresh(&c, 0);
-                let [x, start, end] = [0, 1, 2].map(|n| self.real(c.operand(n)).arg());
-                let args =
-                    [x, start, end, y.arg(), axis.row_of.arg(), axis.offsets.arg(), int(c.last(0)), whole(y.len())];
-                self.pool.each("frame", y.len(), &args);
-                self.put(&c, 0, y);
-            }
+            Op::AddPosition => self.add_position(&c)?,
+            Op::AddPositionGrad => self.add_position_grad(&c),
+            Op::Frame => self.frame(&c),
             Op::FrameGrad => self.frame_grad(&c),
+            Op::Fill => self.fill(&c),
+            Op::FillGrad => self.fill_grad(&c),
             Op::Expand => {
                 let x = self.real(c.operand(0));
                 self.produce(&c, "repeat", &[x.arg()], &[whole(x.len())]);
@@ -131,8 +127,18 @@ impl<T: Element> Executor<T> {
             Op::OffsetAttention => self.offset_attention(&c),
             Op::OffsetAttentionGrad => self.offset_attention_grad(&c),
             Op::S4d | Op::Ema => self.scan(&c),
+            Op::Neighbours => self.neighbours(&c),
+            Op::NeighboursGrad => self.neighbours_grad(&c),
+            Op::Vanishing => self.vanishing(&c),
+            Op::VanishingGrad => self.vanishing_grad(&c),
+            Op::Allot => self.allot(&c),
+            Op::AllotGrad => self.allot_grad(&c),
+            Op::Repeat => self.repeat(&c),
+            Op::Pick => self.pick(&c),
+            Op::Put => self.put_slot(&c),
             Op::S4dGrad | Op::EmaGrad => self.scan_grad(&c),
 
+            Op::Unfinished => self.unfinished(&c),
             Op::HaltTest => self.halt_test(&c),
             Op::And => {
                 let [a, b] = [0, 1].map(|n| self.truth(c.operand(n)));
@@ -167,6 +173,10 @@ impl<T: Element> Executor<T> {
             Op::Recur => self.recur(node, place)?,
             Op::Chunks => self.chunks(node, place)?,
             Op::Fold => self.fold(node, place)?,
+            Op::Beam => self.beam(node, place)?,
+            Op::Part => self.part(node, place)?,
+            Op::Unwind if node.attrs.contains_key("beams") => self.unbeam(step, node, place)?,
+            Op::Unwind if node.attrs.contains_key("role") => self.unpart(step, node)?,
             Op::Unwind if Cut::of(node).is_some() => self.unfold(step, node, place)?,
             Op::Unwind => self.unwind(step, node, place)?,
 
@@ -188,12 +198,7 @@ impl<T: Element> Executor<T> {
             Op::Sub | Op::Div | Op::Scale | Op::Offset | Op::Lerp | Op::Gate | Op::Dropout | Op::Rotate => in_group(),
             Op::Concat | Op::Slice | Op::Pad | Op::LinearGradInput | Op::ColumnSum | Op::LayerNormGrad => in_group(),
             Op::GeluGrad | Op::ReluGrad | Op::SigmoidGrad | Op::LerpGrad | Op::GateGrad => in_group(),
-
-            Op::GeluTanh | Op::GeluTanhGrad | Op::AddPosition | Op::AddPositionGrad | Op::Fill | Op::FillGrad => {
-                refused()
-            }
-            Op::Repeat | Op::Pick | Op::Put | Op::Allot | Op::AllotGrad | Op::Unfinished | Op::Beam => refused(),
-            Op::Neighbours | Op::NeighboursGrad | Op::Vanishing | Op::VanishingGrad | Op::Part => refused(),
+            Op::GeluTanh | Op::GeluTanhGrad => in_group(),
         }
         Ok(())
     }
@@ -230,7 +235,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// A kernel with a thread per row and a truth value as its result.
-    fn per_row(&mut self, c: &Call<'_>, kernel: &str, operands: &[Arg], sizes: &[Arg]) {
+    pub(super) fn per_row(&mut self, c: &Call<'_>, kernel: &str, operands: &[Arg], sizes: &[Arg]) {
         let y = self.pool.take::<u8>(c.env.rows());
         let args = [operands, &[y.arg()], sizes, &[whole(y.len())]].concat();
         self.pool.each(kernel, y.len(), &args);
@@ -247,8 +252,7 @@ impl<T: Element> Executor<T> {
     fn pooled_at(&mut self, c: &Call<'_>) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(0)), &self.pool), channels(c, c.operand(0)));
         let x = self.real(c.operand(0)).arg();
-        let last = flag(c.word("at") != "first");
-        self.produce(c, "position", &[x], &[axis.offsets.arg(), last, int(d)]);
+        self.produce(c, "position", &[x], &[axis.offsets.arg(), back(c), int(d)]);
     }
 
     /// Along the positions of every row, a thread per row and channel.
@@ -271,8 +275,7 @@ impl<T: Element> Executor<T> {
     fn position_grad(&mut self, c: &Call<'_>) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(1)), &self.pool), channels(c, c.operand(1)));
         let dy = self.real(c.operand(0)).arg();
-        let last = flag(c.word("at") != "first");
-        self.produce(c, "position_grad", &[dy], &[axis.row_of.arg(), axis.offsets.arg(), last, int(d)]);
+        self.produce(c, "position_grad", &[dy], &[axis.row_of.arg(), axis.offsets.arg(), back(c), int(d)]);
     }
 
     fn max_grad(&mut self, c: &Call<'_>) {
@@ -340,42 +343,6 @@ impl<T: Element> Executor<T> {
         }
         self.set(c.node.results[0], val);
         Ok(())
-    }
-
-    fn embed_grad(&mut self, c: &Call<'_>) {
-        let (table, add) = self.target(c, 0);
-        if !add {
-            self.pool.device().clear(table.at(), table.len() * size_of::<T>());
-        }
-        let ids = self.index(c.operand(0));
-        let sorted = ids.sorted(&self.pool);
-        let threads = self.pool.device().threads();
-        let args = [
-            sorted.order.arg(),
-            sorted.ids.arg(),
-            sorted.ends.arg(),
-            self.real(c.operand(1)).arg(),
-            table.arg(),
-            int(c.last(1)),
-        ];
-        self.pool.start("embed_grad", [sorted.ids.len() as u32, 1, 1], threads, &args);
-    }
-
-    fn frame_grad(&mut self, c: &Call<'_>) {
-        let (inner, framed) = (c.ty(c.operand(1)), c.ty(c.operand(0)));
-        let (inner, framed) = (c.place.axis_of(inner, &self.pool), c.place.axis_of(framed, &self.pool));
-        let (dy, d) = (self.real(c.operand(0)), c.last(0));
-        let dx = self.fresh(c, 0);
-        self.pool.each("frame_grad", dx.len(), &[dy.arg(), dx.arg(), inner.row_of.arg(), int(d), whole(dx.len())]);
-        match c.step.into[0] {
-            Some(parameter) => self.pool.add(&dx, &self.gradient(parameter)),
-            None => self.put(c, 0, dx),
-        }
-        for n in [1, 2] {
-            let (y, add) = self.target(c, n);
-            let (last, rows) = (flag(n == 2), int(c.env.rows()));
-            self.pool.each("frame_ends", d, &[dy.arg(), y.arg(), framed.offsets.arg(), last, int(d), rows, flag(add)]);
-        }
     }
 
     fn halt_test(&mut self, c: &Call<'_>) {
@@ -464,15 +431,16 @@ impl<T: Element> Executor<T> {
 }
 
 /// Channels of a value with positions; 1 where it has one number for each.
-fn channels(c: &Call<'_>, value: Value) -> usize {
+pub(super) fn channels(c: &Call<'_>, value: Value) -> usize {
     let dims = c.ty(value).dims();
     if dims.len() > 2 { dims.last().and_then(Dim::fixed).unwrap_or(1) } else { 1 }
 }
 
-fn in_group() {
-    unreachable!("steps that work unit by unit are in groups")
+/// How far before the end of a row the position is that `at` names; 0 for the first one.
+fn back(c: &Call<'_>) -> Arg {
+    int(["first", "last", "before_last"].iter().position(|word| *word == c.word("at")).unwrap_or(1))
 }
 
-fn refused() {
-    unreachable!("a plan is checked before it runs on a device")
+fn in_group() {
+    unreachable!("steps that work unit by unit are in groups")
 }

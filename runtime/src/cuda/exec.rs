@@ -13,18 +13,21 @@ use rtc_compiler::plan::{Plan, RegionPlan};
 
 use super::chain::{self, Part};
 use super::device::Device;
+use super::given::Stepping;
+use super::listed::{self, Seen};
 use super::memory::{Array, Pool};
 use super::place::Place;
 use super::value::{Ids, Val};
 use crate::batch::{Batch, Labels};
 use crate::exec::arena::Arena;
+use crate::exec::loops::search::Searches;
 use crate::exec::mask::{self, Exprs};
-use crate::exec::rows::{Axis, Env};
+use crate::exec::rows::{Axis, Env, GIVEN};
 use crate::exec::storage::Element;
 use crate::exec::{
     Fault, Halting, Inference, Outputs, axis_names, check_batch, output_names, parameter_ranges, set_axis,
 };
-use crate::kernel::position::{PositionKind, PositionTables};
+use crate::kernel::position::{Codes, PositionKind, PositionTables};
 use crate::rng::Key;
 
 /// Runs one plan on a device.
@@ -39,17 +42,30 @@ pub struct Executor<T: Element> {
     pub(super) by_index: Vec<Range<usize>>,
     /// The parts of the groups, by region and group.
     parts: Vec<Vec<Vec<Part>>>,
+    /// What the names of the kernels of expressions end with, by node.
+    pub(super) rules: BTreeMap<NodeId, String>,
+    /// The distances that masks show.
+    pub(super) lists: BTreeMap<Seen, Array>,
     pub(super) tables: PositionTables<T>,
     /// Cosines and sines on the device, and how many positions they have.
     pub(super) rotations: BTreeMap<(PositionKind, usize), (usize, Array, Array)>,
+    /// Codes of positions, and on the device how many positions they have, by width.
+    pub(super) codes: Codes<T>,
+    pub(super) waves: BTreeMap<usize, (usize, Array)>,
     pub(super) inputs: Vec<(&'static str, Val)>,
     outputs: Rc<[String]>,
     pub(super) axes: Vec<Rc<str>>,
     pub(super) exprs: Rc<Exprs>,
     /// Where what the host keeps of a run lies.
-    arena: Arena,
+    pub(super) arena: Arena,
     /// What halted rows cost.
     pub halting: Halting,
+    /// Searches that are not running.
+    pub(super) searches: Searches,
+    /// Steps of every row in place of those that come with the examples.
+    pub depth: Option<usize>,
+    /// Where a recurrence goes on, while a batch is run for one number of steps after the other.
+    pub(super) stepping: Option<Stepping>,
     /// Whether the outer recursion is left out.
     pub inference: Inference,
     /// When set, every node's results are checked, and the first one that is not finite is named.
@@ -83,7 +99,7 @@ impl<T: Element> Executor<T> {
                 ranges[node.results[0].index()] = index.map(|n| by_index[n].clone());
             }
         }
-        pool.device().prepare(&chain::generated(&plan).into_iter().collect::<Vec<_>>());
+        pool.device().prepare(&super::generated(&plan).into_iter().collect::<Vec<_>>());
         Self {
             values: vec![None; plan.graph.value_count()],
             gradients: pool.zeros::<T>(parameters.len()),
@@ -91,14 +107,21 @@ impl<T: Element> Executor<T> {
             ranges,
             by_index,
             parts: plan.regions.iter().map(|own| chain::parts(&plan, own)).collect(),
+            rules: listed::names(&plan),
+            lists: BTreeMap::new(),
             tables: PositionTables::new(),
             rotations: BTreeMap::new(),
+            codes: Codes::default(),
+            waves: BTreeMap::new(),
             inputs: vec![],
             outputs: output_names(&plan),
             axes: axis_names(&plan),
             exprs: Rc::new(mask::exprs(&plan.graph)),
             arena: Arena::default(),
             halting: Halting::default(),
+            searches: Searches::default(),
+            depth: None,
+            stepping: None,
             inference: Inference::default(),
             check_finite: false,
             pool,
@@ -137,9 +160,13 @@ impl<T: Element> Executor<T> {
     /// A batch that does not fit; with `check_finite`, the first value that is not finite; a failure of the device.
     pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, Fault> {
         check_batch(&self.plan, batch)?;
+        let depths = self.depths(batch)?;
         let mut env = Env::new(batch.rows(), key, batch.width, &self.arena);
         let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
         set_axis(&self.axes, &mut env, LENGTH, Axis::of_lengths(lengths, &self.arena));
+        if let Some(depths) = depths {
+            set_axis(&self.axes, &mut env, GIVEN, depths);
+        }
         self.set_inputs(batch);
         let outcome = self.region(MAIN, &Place::new(env));
         let plan = self.plan.clone();

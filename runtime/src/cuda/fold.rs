@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use rtc_compiler::ir::graph::{Node, Value};
-use rtc_compiler::ir::types::Type;
+use rtc_compiler::ir::types::{Attr, Type};
 use rtc_compiler::plan::Step;
 
 use super::exec::Executor;
@@ -15,7 +15,7 @@ use crate::exec::loops::fold::{Chunks, Levels, chunk_share};
 use crate::exec::loops::{Part, int, word};
 use crate::exec::rows::Axis;
 use crate::exec::storage::Element;
-use crate::exec::{Fault, set_axis};
+use crate::exec::{Fault, axis_name, set_axis};
 
 impl<T: Element> Executor<T> {
     /// `fold`: every row is cut into chunks, and their vectors again, until one is left.
@@ -31,6 +31,7 @@ impl<T: Element> Executor<T> {
         let sums: Vec<Array> = (0..numbers).map(|_| self.pool.zeros::<T>(env.rows())).collect();
         let mut counts = vec![0_usize; env.rows()];
         let mut tape = vec![];
+        let filled = node.attrs.get("filled").and_then(Attr::text).map(|name| axis_name(&self.axes, name));
         for level in 0.. {
             if at.settles(level) {
                 nodes = self.settle(&mut at, nodes, &root, width);
@@ -42,6 +43,10 @@ impl<T: Element> Executor<T> {
             let mut here = env.split(&rows);
             here.key = env.key.at(level);
             let origin = env.arena().copy(&starts);
+            if let Some(filled) = &filled {
+                let lengths = lengths.iter().map(|length| at.filled(*length, level as usize));
+                here.set_axis(filled.clone(), Axis::of_lengths(lengths, env.arena()));
+            }
             let chunks = Axis { origin, ..Axis::of_lengths(lengths.iter().copied(), env.arena()) };
             set_axis(&self.axes, &mut here, axis, chunks);
             let here = Place::new(here);

@@ -173,7 +173,7 @@ impl<T: Element> Executor<T> {
             self.set(result, val);
         }
         if let Some(&last) = node.results.last().filter(|_| self.is_taped(node)) {
-            self.set(last, Val::Tape(Rc::new(Tape { steps: tape, body })));
+            self.set(last, Val::Tape(Rc::new(Tape { steps: tape, body, search: None })));
         }
     }
 

@@ -3,39 +3,60 @@
 //! - **Kernels** are CUDA C in `kernels/`, written once. They are compiled when a model is made, for the device that is there
 //!   (`driver`, feature `cuda`); tests compile the same text for the host and compare every op and every spec with the CPU.
 //! - **The executor** walks the plan as the one of the CPU does. The host decides control flow: a halting step costs one copy of
-//!   a byte per row to the host, and nothing else does before the results of a run.
+//!   a byte per row to the host, a step of a beam search one of the scores of its new pairs, and nothing else does before the results
+//!   of a run.
 //! - **Bits.** No kernel is atomic and every sum has one order: the same run on the same device has the same bits. They are not
 //!   those of the CPU, whose sums have other orders.
 #![allow(clippy::too_many_arguments, reason = "what a kernel is given is a list")]
 
 mod attend;
+mod beam;
 mod chain;
+mod compose;
 pub mod device;
 mod dispatch;
 #[cfg(feature = "cuda")]
 pub mod driver;
+mod embed;
 mod exec;
 mod fold;
+mod given;
 mod group;
+mod listed;
 mod loops;
 pub mod memory;
 mod model;
+mod nodes;
 mod optimise;
 mod pieces;
 mod place;
 mod recur;
+mod relative;
+mod rule;
 mod scan;
+mod unbeam;
 mod value;
 mod way;
 
-pub use chain::generated;
+use std::collections::BTreeSet;
+
+use rtc_compiler::plan::Plan;
+
+use device::Generated;
 pub use exec::Executor;
 pub use model::Model;
 pub use way::check;
 
 /// What the kernels share: in front of any text of kernels.
 #[cfg(feature = "cuda")]
-const BASE: &str = include_str!("kernels/base.cu");
+const BASE: &str =
+    concat!(include_str!("kernels/base.cu"), include_str!("kernels/expression.cu"), include_str!("kernels/attend.cu"),);
+
+/// All kernels that a plan needs made.
+pub fn generated(plan: &Plan) -> BTreeSet<Generated> {
+    let rules = rule::written(plan).into_iter().flat_map(|(_, written)| written.kernels);
+    chain::generated(plan).into_iter().chain(rules).chain(rule::forms(plan)).collect()
+}
 
 /// How exactly matrix products are computed. All else, and what is kept, is single precision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,10 +84,14 @@ impl Precision {
 /// The kernels that every plan may use, as one text. `REAL` must be defined.
 pub const KERNELS: &str = concat!(
     include_str!("kernels/base.cu"),
+    include_str!("kernels/expression.cu"),
+    include_str!("kernels/attend.cu"),
     include_str!("kernels/rows.cu"),
     include_str!("kernels/pool.cu"),
     include_str!("kernels/unit.cu"),
     include_str!("kernels/attention.cu"),
     include_str!("kernels/scan.cu"),
+    include_str!("kernels/compose.cu"),
+    include_str!("kernels/beam.cu"),
     include_str!("kernels/loss.cu"),
 );

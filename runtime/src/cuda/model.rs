@@ -19,10 +19,11 @@ use crate::exec::{Fault, Halting, Inference, Outputs, parameter_ranges};
 use crate::kernel::optimiser::clip_factor;
 use crate::learner::{Arrays, Evaluation, LearnError, Learner, LearnerState, OptimiserKind, StepReport, UpdateRule};
 use crate::model::{
-    Predictions, as_learn_error, check_labels, count, evaluation, flat, initial, named, named_ranges, predict, report,
-    segments,
+    AfterSteps, Predictions, after_steps, as_learn_error, check_labels, count, evaluation, flat, initial, named,
+    named_ranges, predict, report, segments,
 };
 use crate::rng::Key;
+use crate::stopping::BySteps;
 
 /// A model with its state on a device, computing in `T`.
 pub struct Model<T: Element> {
@@ -94,6 +95,12 @@ impl<T: Element> Model<T> {
         self.inference.halting = halting;
     }
 
+    /// Steps of every row from now on, in place of those that come with the examples.
+    pub fn set_depth(&mut self, depth: Option<usize>) {
+        self.training.depth = depth;
+        self.inference.depth = depth;
+    }
+
     /// Whether evaluation and prediction leave out the outer recursion from now on. Training always has it.
     ///
     /// # Errors
@@ -111,6 +118,12 @@ impl<T: Element> Model<T> {
     /// The executor of the training step.
     pub fn executor(&mut self) -> &mut Executor<T> {
         &mut self.training
+    }
+
+    /// Lets forward passes read the weights that are measured.
+    fn measured(&mut self) {
+        let weights = self.averaged.as_ref().unwrap_or(self.training.parameters()).clone();
+        self.inference.read(weights);
     }
 
     fn pool(&self) -> &Pool {
@@ -153,6 +166,16 @@ impl<T: Element> Model<T> {
         let bad = |range: &Range<usize>| gradients[range.clone()].iter().any(|g| !g.to_f64().is_finite());
         let found = named_ranges(self.training.plan()).into_iter().find(|(_, _, range)| bad(range));
         found.map_or("the gradient norm".to_owned(), |(name, ..)| format!("the gradient of `{name}`"))
+    }
+}
+
+impl<T: Element> BySteps for Model<T> {
+    fn by_step(&mut self, batch: &Batch, most: usize) -> Result<Vec<AfterSteps>, LearnError> {
+        check_labels(&self.binding, batch)?;
+        let updates = self.updates;
+        self.measured();
+        let all = self.inference.each_step(batch, self.seed, most).map_err(|fault| as_learn_error(fault, updates))?;
+        all.iter().map(|outputs| after_steps(&self.binding, outputs, batch, updates)).collect()
     }
 }
 
@@ -225,8 +248,7 @@ impl<T: Element> Learner for Model<T> {
 
     fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError> {
         check_labels(&self.binding, batch)?;
-        let weights = self.averaged.as_ref().unwrap_or(self.training.parameters()).clone();
-        self.inference.read(weights);
+        self.measured();
         let updates = self.updates;
         let outputs = self.inference.run(batch, self.seed).map_err(|fault| as_learn_error(fault, updates))?;
         evaluation(&self.binding, &outputs, batch, updates)

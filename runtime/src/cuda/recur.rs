@@ -40,15 +40,17 @@ impl<T: Element> Executor<T> {
         let plan = self.plan.clone();
         let body = node.body.expect("the verifier gives every loop a body");
         let halts = plan.regions[body.index()].yields.len() > node.operands.len();
-        let bounds = step_bounds(&plan.graph, &self.exprs, plan.graph.owner(body), node, &place.env)?;
-        let values = self.values(&node.operands);
+        let id = plan.graph.owner(body);
+        let bounds = step_bounds(&plan.graph, &self.exprs, id, node, &place.env)?;
+        let (first, values) = self.resumed(id).unwrap_or_else(|| (0, self.values(&node.operands)));
         let done = State { values: values.clone(), of: &node.operands };
         let rows = (0..place.env.rows()).collect();
         let mut at = Recurrence { body, place, done, rows, values, here: place.clone(), uncut: vec![] };
         // Where rows that have halted stay, they take no part in the tape.
         let mut live = vec![true; place.env.rows()];
         let mut tape = vec![];
-        for step in 0..bounds.iter().copied().max().unwrap_or(0) {
+        let most = bounds.iter().copied().max().unwrap_or(0);
+        for step in first..most {
             let keep: Vec<usize> = (0..at.rows.len()).filter(|n| bounds[at.rows[*n]] > step).collect();
             self.leave(&mut at, &keep);
             self.narrow(&plan, &mut at, &keep);
@@ -72,6 +74,7 @@ impl<T: Element> Executor<T> {
             self.leave(&mut at, &[]);
         }
         self.put_back(at.uncut);
+        self.keep_carried(id, &at.done.values, most);
         self.finish(node, body, at.done.values, tape);
         Ok(())
     }

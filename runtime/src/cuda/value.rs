@@ -7,6 +7,7 @@ use rtc_compiler::ir::graph::RegionId;
 use rtc_compiler::ir::types::Type;
 use rtc_compiler::plan::Plan;
 
+use super::beam::Traced;
 use super::memory::{Array, Pool};
 use super::pieces::Pieces;
 use super::place::Place;
@@ -75,6 +76,8 @@ pub(super) struct Tape {
     pub(super) steps: Vec<TapeStep>,
     /// The body whose `saves` are the saved values.
     pub(super) body: RegionId,
+    /// Of a `beam`, how it went.
+    pub(super) search: Option<Traced>,
 }
 
 /// One step of a loop.
@@ -84,7 +87,7 @@ pub(super) struct TapeStep {
     pub(super) place: Place,
     /// Their indices among the rows that entered the loop, of a fold the row of every chunk; `None` for all, each once.
     pub(super) rows: Option<Rc<[usize]>>,
-    /// For chunks: where each row's chunk starts in the row.
+    /// For chunks: where each row's chunk starts in the row. For pairs of a `beam`: as on the CPU, the step and the pair.
     pub(super) starts: Vec<usize>,
     pub(super) saved: Vec<Val>,
 }
@@ -153,7 +156,8 @@ impl Tape {
     fn select<T: Element>(&self, plan: &Plan, from: &Picked<'_>, pool: &Pool) -> Self {
         let place = places(from.rows, from.place.env.rows());
         let steps = self.steps.iter().filter_map(|step| step.select::<T>(plan, self.body, &place, pool));
-        Self { steps: steps.collect(), body: self.body }
+        let search = self.search.as_ref().map(|search| search.select(from.rows));
+        Self { steps: steps.collect(), body: self.body, search }
     }
 
     /// Its steps, to be used up; they are shared only with those who hold the tape as well.

@@ -81,7 +81,7 @@ fn range(expr: &Expr, step: i64, at: MaskRow) -> (Range<usize>, bool) {
 }
 
 /// The variables at a distance: positions count from the nearer one.
-fn apart(distance: isize, step: i64, head: usize) -> Env {
+pub(crate) fn apart(distance: isize, step: i64, head: usize) -> Env {
     let distance = distance as i64;
     Env { i: distance.max(0), j: (-distance).max(0), step, head: head as i64, ..Env::default() }
 }

@@ -44,7 +44,7 @@ impl<'a> Call<'a> {
     }
 
     /// Size of all axes of an operand but the first one.
-    pub(super) fn width(&self, n: usize) -> usize {
+    pub(crate) fn width(&self, n: usize) -> usize {
         self.ty(self.operand(n)).dims()[1..].iter().filter_map(Dim::fixed).product()
     }
 

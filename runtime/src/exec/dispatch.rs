@@ -9,7 +9,7 @@ use super::call::Call;
 use super::rows::Env;
 use super::storage::{Buffer, Element, List};
 use super::value::Val;
-use super::{Executor, Fault};
+use super::{Executor, Fault, too_few_positions};
 use crate::kernel::{
     Write, channels, continuous, elementwise, embedding, linear, loss, ordered_memory, pool, product, unit,
 };
@@ -373,15 +373,7 @@ impl<T: Element> Executor<T> {
         let width = c.last(0);
         let learned = c.node.operands.get(1).copied();
         match learned {
-            Some(table) => {
-                let known = c.ty(table).dims()[0].fixed().unwrap_or(0);
-                if longest > known {
-                    let cure = "give `embed` more `positions`, or other positions";
-                    return Err(Fault::Batch(format!(
-                        "a row has {longest} tokens, and the model has learned {known} positions: {cure}"
-                    )));
-                }
-            }
+            Some(table) => too_few_positions(longest, c.ty(table))?,
             None => self.waves.extend_to(width, longest),
         }
         self.produce(c, |e, c, y| {

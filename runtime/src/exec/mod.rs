@@ -7,7 +7,7 @@
 
 mod along;
 pub mod arena;
-mod attention;
+pub(crate) mod attention;
 mod axes;
 pub(crate) mod call;
 mod compose;
@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::{Attr, Dim, LENGTH};
+use rtc_compiler::ir::types::{Attr, Dim, LENGTH, Type};
 use rtc_compiler::plan::{Plan, RegionPlan};
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +54,7 @@ pub(crate) use memory::Memory;
 pub(crate) use outputs::output_names;
 use rows::{Axis, Env, GIVEN};
 use stepping::Stepping;
+pub(crate) use stepping::{given, given_depths, resumable};
 use storage::Element;
 use value::Val;
 
@@ -264,7 +265,7 @@ impl<T: Element> Executor<T> {
     /// A batch that does not fit; with `check_finite`, the first value that is not finite.
     pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, Fault> {
         check_batch(&self.plan, batch)?;
-        let depths = self.depths(batch)?;
+        let depths = given_depths(&self.exprs, self.depth, batch, &self.arena)?;
         let mut env = Env::new(batch.rows(), key, batch.width, &self.arena);
         let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
         self.set_axis(&mut env, LENGTH, Axis::of_lengths(lengths, &self.arena));
@@ -286,27 +287,6 @@ impl<T: Element> Executor<T> {
 
     fn set_axis(&self, env: &mut Env, name: &str, axis: Axis) {
         set_axis(&self.axes, env, name, axis);
-    }
-
-    /// The given depth of every row, if the model takes one.
-    fn depths(&self, batch: &Batch) -> Result<Option<Axis>, Fault> {
-        if !self.takes_depth() {
-            return Ok(None);
-        }
-        let axis = |depths: &mut dyn Iterator<Item = usize>| Some(Axis::of_lengths(depths, &self.arena));
-        match (self.depth, &batch.depths) {
-            (Some(depth), _) => Ok(axis(&mut std::iter::repeat_n(depth, batch.rows()))),
-            (None, Some(depths)) if depths.len() == batch.rows() => {
-                Ok(axis(&mut depths.iter().map(|depth| *depth as usize)))
-            }
-            (None, Some(depths)) => {
-                Err(Fault::Batch(format!("the batch has {} depths for {} rows", depths.len(), batch.rows())))
-            }
-            (None, None) => {
-                let cure = "train it on a task that gives one, or name one with `--depth N`";
-                Err(Fault::Batch(format!("the model takes its depth from the examples, which have none: {cure}")))
-            }
-        }
     }
 
     fn set_inputs(&mut self, batch: &Batch) {
@@ -404,4 +384,17 @@ pub(crate) fn check_batch(plan: &Plan, batch: &Batch) -> Result<(), Fault> {
         Some(label) => Err(Fault::Batch(format!("label {label} is outside the {classes} classes"))),
         None => Ok(()),
     }
+}
+
+/// Refuses a row that is longer than a table of learned positions.
+///
+/// # Errors
+/// One sentence with both numbers, and what to do.
+pub(crate) fn too_few_positions(longest: usize, table: &Type) -> Result<(), Fault> {
+    let known = table.dims()[0].fixed().unwrap_or(0);
+    if longest <= known {
+        return Ok(());
+    }
+    let cure = "give `embed` more `positions`, or other positions";
+    Err(Fault::Batch(format!("a row has {longest} tokens, and the model has learned {known} positions: {cure}")))
 }

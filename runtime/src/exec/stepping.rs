@@ -3,8 +3,11 @@
 use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::graph::{MAIN, NodeId};
 use rtc_compiler::ir::ops::Op;
+use rtc_compiler::plan::Plan;
 
-use super::mask::Rule;
+use super::arena::Arena;
+use super::mask::{Exprs, Rule};
+use super::rows::Axis;
 use super::storage::{Element, List};
 use super::value::Val;
 use super::{Executor, Fault, Outputs};
@@ -22,16 +25,56 @@ pub(super) struct Stepping<T: Element> {
     carried: Option<List<Val<T>>>,
 }
 
+/// The loops whose bound comes with the examples.
+pub(crate) fn given(exprs: &Exprs) -> impl Iterator<Item = NodeId> {
+    let given = |rule: &Result<Rule, String>| matches!(rule, Ok(rule) if rule.expr == Some(Expr::Given));
+    exprs.iter().filter(move |(_, rule)| given(rule)).map(|(id, _)| *id)
+}
+
+/// The recurrence that can go on where it stopped.
+pub(crate) fn resumable(plan: &Plan, exprs: &Exprs) -> Option<NodeId> {
+    let mut all = given(exprs);
+    let (one, others) = (all.next()?, all.next());
+    let node = plan.graph.node(one);
+    let body = node.body?;
+    let halts = plan.regions[body.index()].yields.len() > node.operands.len();
+    let alone = others.is_none() && node.op == Op::Recur && plan.graph.nodes(MAIN).contains(&one);
+    (alone && !halts).then_some(one)
+}
+
+/// The given depth of every row of a batch, if the model takes one: `depth`, else that of the examples.
+///
+/// # Errors
+/// Examples without a depth, or not one for each row.
+pub(crate) fn given_depths(
+    exprs: &Exprs,
+    depth: Option<usize>,
+    batch: &Batch,
+    arena: &Arena,
+) -> Result<Option<Axis>, Fault> {
+    if given(exprs).next().is_none() {
+        return Ok(None);
+    }
+    let axis = |depths: &mut dyn Iterator<Item = usize>| Some(Axis::of_lengths(depths, arena));
+    match (depth, &batch.depths) {
+        (Some(depth), _) => Ok(axis(&mut std::iter::repeat_n(depth, batch.rows()))),
+        (None, Some(depths)) if depths.len() == batch.rows() => {
+            Ok(axis(&mut depths.iter().map(|depth| *depth as usize)))
+        }
+        (None, Some(depths)) => {
+            Err(Fault::Batch(format!("the batch has {} depths for {} rows", depths.len(), batch.rows())))
+        }
+        (None, None) => {
+            let cure = "train it on a task that gives one, or name one with `--depth N`";
+            Err(Fault::Batch(format!("the model takes its depth from the examples, which have none: {cure}")))
+        }
+    }
+}
+
 impl<T: Element> Executor<T> {
     /// Whether a depth of this plan comes with the examples.
     pub fn takes_depth(&self) -> bool {
-        self.given().next().is_some()
-    }
-
-    /// The loops whose bound comes with the examples.
-    fn given(&self) -> impl Iterator<Item = NodeId> {
-        let given = |rule: &Result<Rule, String>| matches!(rule, Ok(rule) if rule.expr == Some(Expr::Given));
-        self.exprs.iter().filter(move |(_, rule)| given(rule)).map(|(id, _)| *id)
+        given(&self.exprs).next().is_some()
     }
 
     /// The results after 1, 2, ... `most` steps of the recurrence whose depth is given. One that stands alone goes on from the
@@ -41,7 +84,7 @@ impl<T: Element> Executor<T> {
     /// As [`Executor::run`].
     pub fn each_step(&mut self, batch: &Batch, key: Key, most: usize) -> Result<Vec<Outputs<T>>, Fault> {
         let before = self.depth;
-        self.stepping = self.resumable().map(|of| Stepping { of, steps: 0, carried: None });
+        self.stepping = resumable(&self.plan, &self.exprs).map(|of| Stepping { of, steps: 0, carried: None });
         let after = |steps| {
             self.depth = Some(steps);
             self.run(batch, key)
@@ -50,17 +93,6 @@ impl<T: Element> Executor<T> {
         self.depth = before;
         self.stepping = None;
         results
-    }
-
-    /// The recurrence that can go on where it stopped.
-    fn resumable(&self) -> Option<NodeId> {
-        let mut all = self.given();
-        let (one, others) = (all.next()?, all.next());
-        let node = self.plan.graph.node(one);
-        let body = node.body?;
-        let halts = self.plan.regions[body.index()].yields.len() > node.operands.len();
-        let alone = others.is_none() && node.op == Op::Recur && self.plan.graph.nodes(MAIN).contains(&one);
-        (alone && !halts).then_some(one)
     }
 
     /// The steps that a recurrence has made and what it carries after them, if it goes on.

@@ -21,7 +21,7 @@ use rtc_runtime::rng::Key;
 use rtc_tests::emulated::{Emulated, Kernels};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{
-    Arrays, KEY, Run, assert_same, batch, differentiated, labelled_tokens, results, run, weights,
+    Arrays, KEY, Run, assert_same, batch, differentiated, executor, labelled_tokens, results, run, weights,
 };
 
 #[cfg(feature = "cuda")]
@@ -49,8 +49,8 @@ fn emulated(kernels: &Arc<Kernels>) -> Rc<dyn Device> {
     Rc::new(Emulated::new(kernels.clone()))
 }
 
-/// What a device makes of a case.
-fn on_device<T: Element>(case: &Case, device: Rc<dyn Device>) -> Run {
+/// An executor on a device with the weights of a case.
+fn loaded<T: Element>(case: &Case, device: Rc<dyn Device>) -> cuda::Executor<T> {
     let plan = Arc::new(plan(case.graph.clone()));
     let mut executor = cuda::Executor::<T>::new(plan.clone(), device);
     executor.halting = case.halting;
@@ -59,6 +59,13 @@ fn on_device<T: Element>(case: &Case, device: Rc<dyn Device>) -> Run {
         flat.extend(case.weights[&parameter.name].iter().map(|w| T::from_f64(*w)));
     }
     executor.pool().write(executor.parameters(), &flat);
+    executor
+}
+
+/// What a device makes of a case.
+fn on_device<T: Element>(case: &Case, device: Rc<dyn Device>) -> Run {
+    let mut executor = loaded::<T>(case, device);
+    let plan = executor.plan().clone();
     let outputs = executor.run(&case.batch, Key::new(KEY)).unwrap_or_else(|f| panic!("{}: {f}", case.name));
     let doubles = |values: &[T]| values.iter().map(|v| v.to_f64()).collect::<Vec<f64>>();
     let named = |name: &String| Some((name.clone(), doubles(outputs.real(name)?)));
@@ -115,9 +122,10 @@ fn compare(cases: &[Case]) {
 /// A training step with every op and every loop.
 fn all_ops() -> Vec<Case> {
     let graphs = gradients::all().into_iter();
-    let cases =
-        accepted(graphs.map(|(name, graph, batch, _)| Case::new(name, differentiated(&graph), batch)).collect());
-    assert!(cases.len() > 90, "most ops are there");
+    let cases: Vec<Case> =
+        graphs.map(|(name, graph, batch, _)| Case::new(name, differentiated(&graph), batch)).collect();
+    let (all, cases) = (cases.len(), accepted(cases));
+    assert_eq!(cases.len(), all, "a device runs every op");
     cases
 }
 
@@ -126,7 +134,8 @@ fn training(model: &models::Model, objective: Objective) -> Graph {
 }
 
 fn example(lengths: &[usize], objective: Objective) -> Batch {
-    let rows = batch(lengths, VOCAB as u64, CLASSES as u64, 3);
+    let depths = (0..lengths.len() as u32).map(|row| 1 + (2 * row + 2) % 5).collect();
+    let rows = Batch { depths: Some(depths), ..batch(lengths, VOCAB as u64, CLASSES as u64, 3) };
     if objective == Objective::Each { labelled_tokens(rows, 2, 3) } else { rows }
 }
 
@@ -145,14 +154,84 @@ fn all_specs() -> Vec<Case> {
             cases.push(Case { weights, ..Case::new(model.name, graph, batch) });
         }
     }
-    let cases = accepted(cases);
-    assert!(cases.len() > 40, "most specs are there");
+    let (all, cases) = (cases.len(), accepted(cases));
+    assert_eq!(cases.len(), all, "a device runs every spec");
     cases
 }
+
+/// A training step with each mask and bias of the library, and with some that see more than distances.
+fn all_masks() -> Vec<Case> {
+    let case = |(n, fields): (usize, &&str)| {
+        let text = format!(
+            "use \"lib/masks.rt\"\nmask late(w) = i % w <= j and (j <= i or length - j < 2)\n\
+             bias corner = learn_c[head, min(j, 2)] / (1 + i) + 0.25 * max(0.1 * (i - j), learn_d[step % 3])\n\
+             model m {{ embed {{ width: 8 }}\n recur depthwise {{ depth: 4\n\
+             attend self {{ heads: 2, {fields} }}\n feedforward {{ hidden: 6, activation: gelu_tanh }} }}\n readout mean }}"
+        );
+        let graph = pipeline::training(&models::parse(&text), &binding(Objective::Classify))
+            .unwrap_or_else(|e| panic!("{fields}: {e}"));
+        let mut case = Case::new(*fields, graph, example(&[7, 1, 4, 12, 2, [40, 33][n % 2]], Objective::Classify));
+        // Slopes of a power stay in their range.
+        case.weights.values_mut().flatten().for_each(|value| *value = value.clamp(-0.9, 0.9));
+        case
+    };
+    MASKS.iter().enumerate().map(case).collect()
+}
+
+/// Masks, biases and positions of an attention.
+const MASKS: &[&str] = &[
+    "mask: causal, dropout: 0.2",
+    "mask: window(3)",
+    "mask: window(20), bias: alibi(2)",
+    "mask: block(4)",
+    "mask: block(4), bias: kerple_log, bias_init: uniform",
+    "mask: sliding_dilated(2), bias: hops(2)",
+    "mask: sliding_dilated(3), bias: hops(3), dropout: 0.3",
+    "mask: prefix(2)",
+    "mask: past, bias: t5",
+    "mask: past, bias: kerple_log, bias_init: uniform",
+    "mask: past, bias: kerple_power, bias_init: uniform",
+    "mask: late(3)",
+    "mask: late(3), bias: corner",
+    "bias: corner, dropout: 0.2",
+    "position: relative_xl, mask: window(3)",
+    "position: relative_xl, mask: block(4), bias: corner",
+    "position: relative_xl, mask: past, bias: t5",
+];
 
 #[test]
 fn ops_and_loops_agree_with_the_cpu() {
     compare(&all_ops());
+}
+
+#[test]
+fn masks_and_biases_agree_with_the_cpu() {
+    compare(&all_masks());
+}
+
+/// A batch after one step more each time, and rows whose depth comes with them.
+#[test]
+fn given_depths_agree_with_the_cpu() {
+    let graph =
+        training(&models::one("looped.rt", "looped", Objective::Each, &["depthwise.depth: given"]), Objective::Each);
+    let case =
+        Case { weights: weights(&graph, 3, 0.4), ..Case::new("looped", graph, example(&[7, 1, 4], Objective::Each)) };
+    let Some(kernels) = kernels("double", [&case.graph]) else { return };
+    let mut device = loaded::<f64>(&case, emulated(&kernels));
+    let mut host = executor::<f64>(&case.graph, &case.weights, Halting::Compact);
+    assert!(device.takes_depth() && case.batch.depths.is_some());
+    let (ours, theirs) =
+        (device.each_step(&case.batch, Key::new(KEY), 4), host.each_step(&case.batch, Key::new(KEY), 4));
+    let (ours, theirs) = (ours.expect("it fits"), theirs.expect("it fits"));
+    assert_eq!((ours.len(), theirs.len()), (4, 4));
+    for (step, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
+        let far = ours.real("logits").into_iter().flatten().zip(theirs.real("logits").into_iter().flatten());
+        let far = far.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(far < 1e-10 && ours.real("logits").is_some_and(|x| !x.is_empty()), "after {} steps: {far:e}", step + 1);
+    }
+    let none = Batch { depths: None, ..case.batch.clone() };
+    let message = device.run(&none, Key::new(KEY)).expect_err("no depth").to_string();
+    assert_eq!(message, host.run(&none, Key::new(KEY)).expect_err("no depth").to_string());
 }
 
 #[test]
@@ -261,14 +340,17 @@ fn the_kernels_of_every_spec_compile_for_a_gpu() {
     }
     let graphs = [Objective::Classify, Objective::Each].map(|objective| {
         let models = models::all(objective, &[]).into_iter();
-        let graphs = models.map(|model| training(&model, objective));
-        graphs.filter(|graph| cuda::check(&plan(graph.clone())).is_ok()).collect::<Vec<_>>()
+        models.map(|model| training(&model, objective)).collect::<Vec<_>>()
     });
-    let made: BTreeSet<_> = graphs.into_iter().flatten().flat_map(|graph| generated(&plan(graph))).collect();
+    let masks = all_masks().into_iter().map(|case| case.graph);
+    let made: BTreeSet<_> =
+        graphs.into_iter().flatten().chain(masks).flat_map(|graph| generated(&plan(graph))).collect();
     assert!(made.len() > 20, "specs have chains");
     let source: String = made.iter().map(|kernel| kernel.source.as_str()).collect();
-    let code = compile::compile(&format!("{}{source}", cuda::KERNELS), 90).unwrap_or_else(|e| panic!("{e}"));
-    assert!(!code.is_empty());
+    for capability in [80, 89, 90] {
+        let code = compile::compile(&format!("{}{source}", cuda::KERNELS), capability);
+        assert!(code.unwrap_or_else(|e| panic!("{e}")).starts_with(b"\x7fELF"), "sm_{capability}");
+    }
 }
 
 /// Every op and every spec on the GPU of this machine; outputs to 1e-4 and gradients to 1e-3, as single precision allows.
@@ -287,7 +369,7 @@ fn a_gpu_agrees_with_the_cpu() {
         }
     };
     let mut far = vec![];
-    for case in all_ops().iter().chain(&all_specs()) {
+    for case in all_ops().iter().chain(&all_specs()).chain(&all_masks()) {
         let exact = run::<f64>(&case.graph, &case.weights, &case.batch, case.halting);
         let found = on_device::<f32>(case, device.clone());
         assert_eq!(on_device::<f32>(case, device.clone()), found, "{}: twice the same bits", case.name);
@@ -317,16 +399,7 @@ fn what_a_device_does_not_know_is_refused_by_name() {
         format!("%y = recur %x {{bound: {bound}}} : f32[batch, length, 4] {parameters} {body}")
     };
     assert_eq!(refused(&given("length")), Ok(()));
-    for (body, what) in [
-        ("%y = position %x {at: middle} : f32[batch, 4]", "`position` with `at: middle`"),
-        ("%y = gelu_tanh %x : f32[batch, length, 4]", "`gelu_tanh`"),
-        (
-            "%y = attention %x, %x, %x {heads: 2, bias: sub(i, j)} : f32[batch, length, 4]",
-            "`attention` with `bias: sub(i, j)`",
-        ),
-        (&given("given"), "`recur` with `bound: given`"),
-    ] {
-        let message = refused(body).expect_err("a device does not know it");
-        assert_eq!(message, format!("the model uses {what}, which `--device cuda` can't run"));
-    }
+    assert_eq!(refused(&given("given")), Ok(()));
+    let message = refused("%y = position %x {at: middle} : f32[batch, 4]").expect_err("a device does not know it");
+    assert_eq!(message, "the model uses `position` with `at: middle`, which `--device cuda` can't run");
 }

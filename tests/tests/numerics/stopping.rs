@@ -11,7 +11,7 @@ use rtc_runtime::batching::collect;
 use rtc_runtime::experiment::TaskSettings;
 use rtc_runtime::learner::{Evaluation, Learner, UpdateRule};
 use rtc_runtime::model::Model;
-use rtc_runtime::stopping::{Stop, Stopped, evaluate_stopping};
+use rtc_runtime::stopping::{BySteps, Stop, Stopped, evaluate_stopping};
 use rtc_runtime::task::{Example, OptionValue, Target, load_split, task_named};
 use rtc_runtime::train::{Measurement, Silent, evaluate};
 use rtc_tests::models;

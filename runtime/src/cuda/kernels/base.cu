@@ -54,6 +54,17 @@ __device__ inline real gelu_slope(real x) {
     return x * ((real)0.3989422804014327 * exponential((real)-0.5 * x * x)) + below;
 }
 
+// x sigmoid(2 z) with z = sqrt(2 / pi) (x + 0.044715 x^3), the GELU as it is approximated with tanh, and its slope.
+__device__ inline real gelu_tanh_share(real x) {
+    return sigmoid((real)1.595769121605731 * (x + (real)0.044715 * x * x * x));
+}
+__device__ inline real gelu_tanh(real x) { return x * gelu_tanh_share(x); }
+__device__ inline real gelu_tanh_slope(real x) {
+    real share = gelu_tanh_share(x);
+    real inner = (real)1.595769121605731 * ((real)1 + (real)0.134145 * x * x);
+    return x * share * ((real)1 - share) * inner + share;
+}
+
 // Sums over the lanes of a warp; every lane gets the same number.
 __device__ inline real warp_sum(real x) {
     for (int step = WARP / 2; step > 0; step /= 2) x += __shfl_xor_sync(EVERYONE, x, step);

@@ -90,6 +90,48 @@ KERNEL(frame_ends)(const real *dy, real *y, const u32 *offsets, int last, int d,
     y[c] = sum;
 }
 
+// Every position plus the code of its place in the row.
+KERNEL(add_position)(const real *x, const real *codes, real *y, const u32 *row_of, const u32 *offsets, int d, whole n) {
+    EACH(i, n)
+    whole t = i / d, place = t - offsets[row_of[t]];
+    y[i] = x[i] + codes[place * d + i % d];
+}
+// The gradient of a learned code: the sum over all rows that reach its place, row after row.
+KERNEL(add_position_grad)(const real *dy, real *codes, const u32 *offsets, int d, whole rows, int add, whole n) {
+    EACH(i, n)
+    whole place = i / d;
+    real sum = add ? codes[i] : (real)0;
+    for (whole row = 0; row < rows; row++) {
+        whole t = offsets[row] + place;
+        if (t < offsets[row + 1]) sum += dy[t * d + i % d];
+    }
+    codes[i] = sum;
+}
+
+// Every row behind copies of `pad`: what `to` says of a row beyond what `from` says.
+KERNEL(fill_front)(const real *x, const real *pad, real *y, const u32 *row_of, const u32 *to, const u32 *from, int d, whole n) {
+    EACH(i, n)
+    whole t = i / d, c = i % d, row = row_of[t];
+    whole back = to[row + 1] - t, length = from[row + 1] - from[row];
+    y[i] = back > length ? pad[c] : x[(from[row + 1] - back) * d + c];
+}
+KERNEL(fill_front_grad)(const real *dy, real *dx, const u32 *row_of, const u32 *to, const u32 *from, int d, whole n) {
+    EACH(i, n)
+    whole t = i / d, row = row_of[t];
+    dx[i] = dy[(to[row + 1] - (from[row + 1] - t)) * d + i % d];
+}
+// The gradient of the pad, row after row: block by block of `per` rows, which `columns` adds up.
+KERNEL(fill_pad_grad)(const real *dy, real *sums, const u32 *to, const u32 *from, int d, whole rows, int per) {
+    EACH(c, d)
+    whole first = blockIdx.y * (whole)per, end = first + per < rows ? first + per : rows;
+    real sum = 0;
+    for (whole row = first; row < end; row++) {
+        whole count = (whole)(to[row + 1] - to[row]) - (whole)(from[row + 1] - from[row]);
+        for (whole t = to[row]; t < to[row] + count; t++) sum += dy[t * d + c];
+    }
+    sums[blockIdx.y * (whole)d + c] = sum;
+}
+
 // [u; v; u v; |u - v|] of the rows u of the first half and v of the second.
 KERNEL(pair)(const real *x, real *y, int d, whole pairs) {
     EACH(i, pairs * d)

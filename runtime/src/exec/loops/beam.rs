@@ -23,7 +23,6 @@ use crate::kernel::beam::align::{Align, Draws, align};
 use crate::kernel::beam::marginal::marginalise;
 use crate::kernel::beam::nodes::{Part, blend, gather};
 use crate::kernel::beam::{Compose, Noise, Overflow, Pairs, Rules};
-use crate::rng::Key;
 
 /// A search while it runs.
 struct Run<'a, T: Element> {
@@ -96,18 +95,10 @@ impl<T: Element> Executor<T> {
         let body = node.body.expect("the verifier gives every loop a body");
         let whole = env.axis(word(node, "over")).clone();
         let numbers = node.results[1..].iter().filter(|v| *plan.graph.ty(**v) != Type::Tape).count();
-        let rules = Rules {
-            width: int(node, "beams").unwrap_or(1),
-            compose: if word(node, "compose") == "every" { Compose::Every } else { Compose::Chosen },
-            overflow: if word(node, "overflow") == "soften" { Overflow::Soften } else { Overflow::Prune },
-            share: !is_random(&plan, body),
-            chunk: cut.map_or(0, |cut| cut.arity),
-        };
-        let beams = Beams { cut: cut.unwrap_or(Cut::whole()), ..Beams::of(node).expect("a search has beams") };
+        let rules = rules(node, &plan, body, cut);
         let (mut nodes, mut scores) = (arena.list([]), arena.list([]));
         if let Val::Real(leaves) = self.value(node.operands[0]) {
-            let more =
-                |count: Count| (0..env.rows()).map(|row| beams.count(whole.len(row), count)).sum::<f64>() as usize;
+            let more = |count: Count| expected(node, cut, &whole, count);
             let width = leaves.len() / whole.total().max(1);
             nodes.reserve_exact(leaves.len() + more(Count::Made) * width);
             nodes.extend_from_slice(&leaves);
@@ -140,7 +131,7 @@ impl<T: Element> Executor<T> {
 
     /// Merges until every chunk of the level is one node.
     fn level(&mut self, run: &mut Run<'_, T>, level: u64) -> Result<(), Fault> {
-        run.set_keys(level);
+        run.lists.set_keys(run.node, run.env, level);
         (run.level, run.turn) = (level, 0);
         if run.tape.is_some() {
             let lists = &mut *run.lists;
@@ -276,14 +267,9 @@ impl<T: Element> Executor<T> {
 
     /// Picks which beams of the chunks of a finished level stand in which slots of the next one.
     fn align(&self, run: &mut Run<'_, T>, level: u64) {
-        let keep_best = word(run.node, "keep_best") == "true";
-        let rule = match word(run.node, "align") {
-            "string" => Align::String,
-            "uniform" => Align::Uniform { keep_best },
-            _ => Align::Sampled { keep_best },
-        };
-        run.set_keys(level);
+        let rule = alignment(run.node);
         let lists = &mut *run.lists;
+        lists.set_keys(run.node, run.env, level);
         lists.keys.iter_mut().for_each(|key| *key = key.stream("align"));
         let mut slots = std::mem::take(lists.slots());
         let chance = self.chance.as_deref();
@@ -342,26 +328,13 @@ impl<T: Element> Run<'_, T> {
         gather(&self.nodes, self.width, right, Part::beside(self.width, true), &mut out);
         out
     }
-
-    /// One key for every chunk of a level: draws belong to the row, so that no other row changes them. Those of evaluation belong
-    /// to the place in the row alone: they are the same in every batch.
-    fn set_keys(&mut self, level: u64) {
-        let by_row = word(self.node, "draws") != "level";
-        let lists = &mut *self.lists;
-        lists.keys.clear();
-        for (row, chunks) in lists.rows.windows(2).enumerate() {
-            let key = if by_row { self.env.key.at(self.env.ids[row]) } else { Key::new(0) };
-            let key = key.stream("beams").at(level);
-            lists.keys.extend((0..chunks[1] - chunks[0]).map(|chunk| key.at(chunk as u64)));
-        }
-    }
 }
 
 /// Where the step of the record begins in what the tape says of a pair.
-pub(super) const STEP_BITS: u32 = 32;
+pub(crate) const STEP_BITS: u32 = 32;
 
 /// The width of the padded batch, for an axis that is that of whole rows.
-fn padded(env: &Env, over: &str) -> usize {
+pub(crate) fn padded(env: &Env, over: &str) -> usize {
     match over {
         LENGTH => env.width,
         FRAMED => env.width + 2,
@@ -369,8 +342,35 @@ fn padded(env: &Env, over: &str) -> usize {
     }
 }
 
-fn is_part(node: &Node, role: &str) -> bool {
+pub(crate) fn is_part(node: &Node, role: &str) -> bool {
     node.op == Op::Part && node.attrs.get("role").and_then(Attr::text) == Some(role)
+}
+
+/// How a search goes: over the chunks of a fold around it, where it has one.
+pub(crate) fn rules(node: &Node, plan: &Plan, body: RegionId, cut: Option<Cut>) -> Rules {
+    Rules {
+        width: int(node, "beams").unwrap_or(1),
+        compose: if word(node, "compose") == "every" { Compose::Every } else { Compose::Chosen },
+        overflow: if word(node, "overflow") == "soften" { Overflow::Soften } else { Overflow::Prune },
+        share: !is_random(plan, body),
+        chunk: cut.map_or(0, |cut| cut.arity),
+    }
+}
+
+/// How many nodes or pairs a search over these rows makes at most, if each pair is joined once.
+pub(crate) fn expected(node: &Node, cut: Option<Cut>, whole: &Axis, count: Count) -> usize {
+    let beams = Beams { cut: cut.unwrap_or(Cut::whole()), ..Beams::of(node).expect("a search has beams") };
+    (0..whole.origin.len()).map(|row| beams.count(whole.len(row), count)).sum::<f64>() as usize
+}
+
+/// Which beams stand in which slots of the next level.
+pub(crate) fn alignment(node: &Node) -> Align {
+    let keep_best = word(node, "keep_best") == "true";
+    match word(node, "align") {
+        "string" => Align::String,
+        "uniform" => Align::Uniform { keep_best },
+        _ => Align::Sampled { keep_best },
+    }
 }
 
 /// Whether equal pairs can become different nodes.

@@ -68,7 +68,7 @@ impl<T: Element> Executor<T> {
             here.key = env.key.at(level);
             let origin = arena.copy(&starts);
             if let Some(filled) = &filled {
-                let lengths = lengths.iter().map(|length| at.levels.cut.filled(*length, level as usize));
+                let lengths = lengths.iter().map(|length| at.levels.filled(*length, level as usize));
                 here.set_axis(filled.clone(), Axis::of_lengths(lengths, &arena));
             }
             self.set_axis(&mut here, &axis, Axis { origin, ..Axis::of_lengths(lengths, &arena) });
@@ -220,6 +220,11 @@ impl Levels {
     /// Whether rows that are done leave before this level: one of one element may have to make a chunk first.
     pub(crate) fn settles(&self, level: u64) -> bool {
         level > 0 || !self.cut.single
+    }
+
+    /// Elements of a chunk of this level once it is filled.
+    pub(crate) fn filled(&self, length: usize, level: usize) -> usize {
+        self.cut.filled(length, level)
     }
 
     /// Goes on with the rows that are not done.

@@ -1,12 +1,12 @@
 //! The loops: depth recurrence (`recur`), chunk recurrence (`chunks`), balanced fold (`fold`), beam search (`beam`, which uses
 //! `search` and goes backwards in `unbeam`), and the backward run of each (`unwind`), and who watches them (`watch`, `grown`). Here is what they share.
 
-mod beam;
+pub(crate) mod beam;
 pub(crate) mod chunks;
 pub(crate) mod fold;
 mod grown;
 pub(crate) mod recur;
-mod search;
+pub(crate) mod search;
 mod unbeam;
 mod unwind;
 mod watch;

@@ -5,9 +5,12 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
+use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::loops::Cut;
 
+use super::word;
 use crate::exec::arena::Arena;
+use crate::exec::rows::Env;
 use crate::exec::storage::{Buffer, Element, List, Shared};
 use crate::kernel::beam::align::Slots;
 use crate::kernel::beam::marginal::Roots;
@@ -16,7 +19,7 @@ use crate::rng::Key;
 
 /// Searches that are not running, with their memory.
 #[derive(Clone, Default)]
-pub(in crate::exec) struct Searches(Rc<RefCell<Vec<Lists>>>);
+pub(crate) struct Searches(Rc<RefCell<Vec<Lists>>>);
 
 impl fmt::Debug for Searches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -34,32 +37,32 @@ pub trait Chance: fmt::Debug + Sync {
 
 /// The lists of one search, of all its levels.
 #[derive(Debug, Default)]
-pub(super) struct Lists {
-    pub(super) search: Search,
-    pub(super) record: Record,
+pub(crate) struct Lists {
+    pub(crate) search: Search,
+    pub(crate) record: Record,
     /// Between the levels: which beams stand in which slots, and where chunks begin among the roots.
-    pub(super) joints: Vec<Joint>,
+    pub(crate) joints: Vec<Joint>,
     /// How many of those there are.
-    pub(super) joined: usize,
+    pub(crate) joined: usize,
     /// Where chunks begin among the elements of the level, and rows among the chunks.
-    pub(super) chunks: Vec<usize>,
-    pub(super) rows: Vec<usize>,
+    pub(crate) chunks: Vec<usize>,
+    pub(crate) rows: Vec<usize>,
     /// Where rows began among the elements of the level.
     outer: Vec<usize>,
     /// One key per chunk.
-    pub(super) keys: Vec<Key>,
+    pub(crate) keys: Vec<Key>,
 }
 
 /// What stands between two levels.
 #[derive(Debug, Default)]
-pub(super) struct Joint {
-    pub(super) slots: Slots,
-    pub(super) chunks: Vec<usize>,
+pub(crate) struct Joint {
+    pub(crate) slots: Slots,
+    pub(crate) chunks: Vec<usize>,
 }
 
 /// The lists of a search that runs or will run backwards; they go back when dropped.
 #[derive(Debug)]
-pub(super) struct Lent {
+pub(crate) struct Lent {
     lists: Option<Lists>,
     home: Searches,
 }
@@ -71,7 +74,7 @@ impl Searches {
     }
 
     /// Lists for a new search.
-    pub(super) fn lend(&self) -> Lent {
+    pub(crate) fn lend(&self) -> Lent {
         let mut lists = self.0.borrow_mut().pop().unwrap_or_default();
         lists.record.clear();
         lists.joined = 0;
@@ -101,7 +104,7 @@ impl DerefMut for Lent {
 
 impl Lists {
     /// Cuts the elements of `outer` (where each row begins, and the end) into chunks; `longest` is the length of the padded batch.
-    pub(super) fn cut(&mut self, cut: Cut, longest: usize, outer: &[usize]) {
+    pub(crate) fn cut(&mut self, cut: Cut, longest: usize, outer: &[usize]) {
         self.chunks.clear();
         self.rows.clear();
         self.chunks.push(0);
@@ -115,13 +118,25 @@ impl Lists {
         }
     }
 
+    /// One key for every chunk of a level: draws belong to the row, so that no other row changes them. Those of evaluation belong
+    /// to the place in the row alone: they are the same in every batch.
+    pub(crate) fn set_keys(&mut self, node: &Node, env: &Env, level: u64) {
+        let by_row = word(node, "draws") != "level";
+        self.keys.clear();
+        for (row, chunks) in self.rows.windows(2).enumerate() {
+            let key = if by_row { env.key.at(env.ids[row]) } else { Key::new(0) };
+            let key = key.stream("beams").at(level);
+            self.keys.extend((0..chunks[1] - chunks[0]).map(|chunk| key.at(chunk as u64)));
+        }
+    }
+
     /// Whether every row is one chunk.
-    pub(super) fn is_last(&self) -> bool {
+    pub(crate) fn is_last(&self) -> bool {
         self.rows.windows(2).all(|row| row[1] - row[0] == 1)
     }
 
     /// Cuts the roots of this level, and begins the next one with the beams that the last slots pick.
-    pub(super) fn rise(&mut self, cut: Cut, longest: usize) {
+    pub(crate) fn rise(&mut self, cut: Cut, longest: usize) {
         let mut outer = std::mem::take(&mut self.outer);
         std::mem::swap(&mut outer, &mut self.rows);
         self.cut(cut, longest, &outer);
@@ -133,7 +148,7 @@ impl Lists {
     }
 
     /// Room for the slots between this level and the next one.
-    pub(super) fn slots(&mut self) -> &mut Slots {
+    pub(crate) fn slots(&mut self) -> &mut Slots {
         if self.joints.len() == self.joined {
             self.joints.push(Joint::default());
         }

@@ -53,7 +53,7 @@ pub fn marginalise_grad<T: Real>(
 }
 
 /// `out = softmax(x)`.
-pub(super) fn softmax(x: &[f64], out: &mut [f64]) {
+pub(crate) fn softmax(x: &[f64], out: &mut [f64]) {
     let largest = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut sum = 0.0;
     for (out, &x) in out.iter_mut().zip(x) {
@@ -64,7 +64,7 @@ pub(super) fn softmax(x: &[f64], out: &mut [f64]) {
 }
 
 /// The gradient of the logits in place of that of the `weights`, which are their softmax.
-pub(super) fn softmax_grad(weights: &[f64], gradient: &mut [f64]) {
+pub(crate) fn softmax_grad(weights: &[f64], gradient: &mut [f64]) {
     let mean: f64 = weights.iter().zip(&*gradient).map(|(w, g)| w * g).sum();
     gradient.iter_mut().zip(weights).for_each(|(g, w)| *g = w * (*g - mean));
 }

@@ -1,0 +1,138 @@
+//! What stands before, behind and beside tokens on a device: embeddings, frames, fillings, codes of positions.
+
+use std::collections::btree_map::Entry;
+
+use super::device::Arg;
+use super::dispatch::Call;
+use super::exec::Executor;
+use super::memory::{Array, blocks, flag, int, whole};
+use super::place::{Name, Ragged};
+use crate::exec::storage::Element;
+use crate::exec::{Fault, too_few_positions};
+
+/// Rows of one block of a sum.
+const SUM_ROWS: usize = 128;
+
+/// Most blocks of a sum, by the second axis of a launch.
+const MOST_BLOCKS: usize = 60_000;
+
+impl<T: Element> Executor<T> {
+    pub(super) fn embed_grad(&mut self, c: &Call<'_>) {
+        let (table, add) = self.target(c, 0);
+        if !add {
+            self.pool.device().clear(table.at(), table.len() * size_of::<T>());
+        }
+        let ids = self.index(c.operand(0));
+        let sorted = ids.sorted(&self.pool);
+        let threads = self.pool.device().threads();
+        let args = [
+            sorted.order.arg(),
+            sorted.ids.arg(),
+            sorted.ends.arg(),
+            self.real(c.operand(1)).arg(),
+            table.arg(),
+            int(c.last(1)),
+        ];
+        self.pool.start("embed_grad", [sorted.ids.len() as u32, 1, 1], threads, &args);
+    }
+
+    pub(super) fn frame(&mut self, c: &Call<'_>) {
+        let axis = c.place.axis_of(c.ty(c.node.results[0]), &self.pool);
+        let [x, start, end] = [0, 1, 2].map(|n| self.real(c.operand(n)).arg());
+        let y = self.fresh(c, 0);
+        let args = [x, start, end, y.arg(), axis.row_of.arg(), axis.offsets.arg(), int(c.last(0)), whole(y.len())];
+        self.pool.each("frame", y.len(), &args);
+        self.put(c, 0, y);
+    }
+
+    pub(super) fn frame_grad(&mut self, c: &Call<'_>) {
+        let (inner, framed) = (c.ty(c.operand(1)), c.ty(c.operand(0)));
+        let (inner, framed) = (c.place.axis_of(inner, &self.pool), c.place.axis_of(framed, &self.pool));
+        let (dy, d) = (self.real(c.operand(0)), c.last(0));
+        let dx = self.fresh(c, 0);
+        self.pool.each("frame_grad", dx.len(), &[dy.arg(), dx.arg(), inner.row_of.arg(), int(d), whole(dx.len())]);
+        self.put_or_add(c, 0, dx);
+        for n in [1, 2] {
+            let (y, add) = self.target(c, n);
+            let (last, rows) = (flag(n == 2), int(c.env.rows()));
+            self.pool.each("frame_ends", d, &[dy.arg(), y.arg(), framed.offsets.arg(), last, int(d), rows, flag(add)]);
+        }
+    }
+
+    /// Codes of positions: learned ones, as far as their table reaches, or sines and cosines.
+    pub(super) fn add_position(&mut self, c: &Call<'_>) -> Result<(), Fault> {
+        let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
+        let codes = match c.node.operands.get(1) {
+            Some(table) => {
+                too_few_positions(axis.longest, c.ty(*table))?;
+                self.real(*table)
+            }
+            None => self.waves(c.last(0), axis.longest),
+        };
+        let x = self.real(c.operand(0)).arg();
+        let places = [axis.row_of.arg(), axis.offsets.arg(), int(c.last(0))];
+        self.produce(c, "add_position", &[x, codes.arg()], &places);
+        Ok(())
+    }
+
+    /// The gradient of a learned code.
+    pub(super) fn add_position_grad(&mut self, c: &Call<'_>) {
+        let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
+        let dy = self.real(c.operand(0)).arg();
+        let (codes, add) = self.target(c, 0);
+        let sizes = [int(c.last(0)), whole(c.env.rows()), flag(add), whole(codes.len())];
+        self.pool.each(
+            "add_position_grad",
+            codes.len(),
+            &[&[dy, codes.arg(), axis.offsets.arg()][..], &sizes].concat(),
+        );
+    }
+
+    /// Sines and cosines for so many positions. Tables grow to powers of two, and seldom.
+    pub(super) fn waves(&mut self, width: usize, positions: usize) -> Array {
+        let count = positions.next_power_of_two();
+        let upload = |codes: &mut crate::kernel::position::Codes<T>, pool: &super::memory::Pool| {
+            codes.extend_to(width, count);
+            (count, pool.upload(codes.of(width)))
+        };
+        match self.waves.entry(width) {
+            Entry::Occupied(old) if old.get().0 >= positions => old.get().1.clone(),
+            Entry::Occupied(mut old) => {
+                old.insert(upload(&mut self.codes, &self.pool));
+                old.get().1.clone()
+            }
+            Entry::Vacant(new) => new.insert(upload(&mut self.codes, &self.pool)).1.clone(),
+        }
+    }
+
+    /// The axis of the rows as they are, and the one to which they are filled.
+    fn filled(&self, c: &Call<'_>, (rows, full): (usize, &str)) -> [Ragged; 2] {
+        [c.place.axis_of(c.ty(c.operand(rows)), &self.pool), c.place.axis(&Name::Ragged(full.into()), &self.pool)]
+    }
+
+    pub(super) fn fill(&mut self, c: &Call<'_>) {
+        let [from, to] = self.filled(c, (0, c.word("axis")));
+        let [x, pad] = [0, 1].map(|n| self.real(c.operand(n)).arg());
+        let sizes = [to.row_of.arg(), to.offsets.arg(), from.offsets.arg(), int(c.last(0))];
+        self.produce(c, "fill_front", &[x, pad], &sizes);
+    }
+
+    pub(super) fn fill_grad(&mut self, c: &Call<'_>) {
+        let full = c.ty(c.operand(0)).ragged().unwrap_or_default();
+        let [from, to] = self.filled(c, (1, full));
+        let (dy, d, rows) = (self.real(c.operand(0)), c.last(0), c.env.rows());
+        let dx = self.fresh(c, 0);
+        let tables = [to.offsets.arg(), from.offsets.arg(), int(d)];
+        let args = [&[dy.arg(), dx.arg(), from.row_of.arg()][..], &tables, &[whole(dx.len())]].concat();
+        self.pool.each("fill_front_grad", dx.len(), &args);
+        self.put_or_add(c, 0, dx);
+        let per = SUM_ROWS.max(rows.div_ceil(MOST_BLOCKS));
+        let count = rows.div_ceil(per).max(1);
+        let sums = self.pool.take::<T>(count * d);
+        let threads = self.pool.device().threads();
+        let args: Vec<Arg> = [&[dy.arg(), sums.arg()][..], &tables, &[whole(rows), int(per)]].concat();
+        self.pool.start("fill_pad_grad", [blocks(d, threads as usize), count as u32, 1], threads, &args);
+        let (pad, add) = self.target(c, 1);
+        self.sum_rows(&sums, &pad, count, d, add);
+    }
+}

@@ -1,0 +1,411 @@
+// What every attention over packed rows is made of, forward and backward. A warp has one query (or one key) of one head of one row;
+// its lanes look at 32 keys (queries) at a time to make probabilities, and at 32 channels at a time to add values up. The maximum
+// runs along, so nothing as long as a row is kept. Backward computes the probabilities again.
+//
+// A RULE says which keys a query looks at, in which order, and what is added to their scores; minus infinity hides a key. It numbers
+// what it looks at: `keys` gives the numbers of a query, `key` the key of a number, `queries` and `query` the other way round.
+//
+// A warp leaves as a whole or not at all: its query and the numbers it goes through are the same in all lanes. So whoever meets in a
+// shuffle or __syncwarp is the whole warp; shared memory is divided among the warps, and no warp reads what another one wrote.
+
+// Channels that a warp adds up: 32 lanes with 4 each. Wider heads take several warps, by blockIdx.z.
+#define EACH_LANE 4
+#define SLICE (WARP * EACH_LANE)
+#define MOST_WARPS 32
+
+struct Attend {
+    const real *q, *k, *v, *bias;
+    int reach;
+    const u32 *q_offsets, *k_offsets;
+    int heads, e, ev;
+    real scale;
+    int causal;
+    // Distances that are seen, rising, and a number for each head and distance, if there are some.
+    const int *list;
+    int listed;
+    const real *values;
+    // Positions relative to one another: what queries are shifted by, and the code of every distance from `last` down.
+    const real *shift_k, *shift_r, *codes;
+    int last;
+    u32 threshold;
+    real factor;
+    u64 key;
+    const u64 *ids;
+};
+#define ATTEND                                                                                                              \
+    const real *q, const real *k, const real *v, const real *bias, int reach, const u32 *q_offsets, const u32 *k_offsets,  \
+        int heads, int e, int ev, real scale, int causal, const int *list, int listed, const real *values,                 \
+        const real *shift_k, const real *shift_r, const real *codes, int last, u32 threshold, real factor, u64 key,        \
+        const u64 *ids
+#define GIVEN                                                                                                              \
+    Attend a = {q, k, v, bias, reach, q_offsets, k_offsets, heads, e, ev, scale, causal, list, listed, values, shift_k,    \
+                shift_r, codes, last, threshold, factor, key, ids};
+
+// What the kernels of the gradients are given besides.
+#define OF_QUERIES const real *dy, real *dq, real *stats, real *by_keys, real *by_codes
+#define OF_KEYS const real *dy, const real *stats, real *dk, real *dv
+#define OF_CODES const real *dy, const real *stats, real *d_codes, int distances, int rows
+#define OF_VALUES const real *dy, const real *stats, real *d_values, int rows
+
+// Where one head of one row lies.
+struct Head {
+    whole row, head, q_start, k_start, queries, keys;
+    const real *q, *k, *v;
+    u64 key;
+};
+__device__ inline Head head_at(const Attend &a, whole row, whole head) {
+    Head h;
+    h.row = row;
+    h.head = head;
+    h.q_start = a.q_offsets[h.row];
+    h.k_start = a.k_offsets[h.row];
+    h.queries = a.q_offsets[h.row + 1] - h.q_start;
+    h.keys = a.k_offsets[h.row + 1] - h.k_start;
+    h.q = a.q + (h.q_start * a.heads + h.head) * a.e;
+    h.k = a.k + (h.k_start * a.heads + h.head) * a.e;
+    h.v = a.v + (h.k_start * a.heads + h.head) * a.ev;
+    h.key = a.threshold ? key_at(key_at(a.key, a.ids[h.row]), h.head) : 0;
+    return h;
+}
+__device__ inline Head head_of(const Attend &a, whole n) { return head_at(a, n / a.heads, n % a.heads); }
+
+// Numbers from `first` up to `end`.
+struct Span {
+    whole first, end;
+};
+__device__ inline Span span(whole first, whole end) {
+    Span s = {first, end};
+    return s;
+}
+
+// All keys, or those up to the query.
+struct Plain {
+    __device__ Span keys(const Attend &a, const Head &h, whole i) const {
+        return span(0, a.causal && i + 1 < h.keys ? i + 1 : h.keys);
+    }
+    __device__ whole key(const Attend &a, whole i, whole n) const { return n; }
+    __device__ Span queries(const Attend &a, const Head &h, whole j) const { return span(a.causal ? j : 0, h.queries); }
+    __device__ whole query(const Attend &a, whole j, whole n) const { return n; }
+    // The number under which query i looks at the key at a distance.
+    __device__ whole number(const Attend &a, whole distance) const { return 0; }
+    __device__ real added(const Attend &a, const Head &h, whole i, whole j, whole n) const {
+        if (a.causal && j > i) return minus_infinity();
+        if (!a.bias) return (real)0;
+        whole distance = j - i, farthest = a.reach - 1;
+        return a.bias[farthest + (distance > farthest ? farthest : distance < -farthest ? -farthest : distance)];
+    }
+};
+
+// The keys at the distances of a list, nearest first: their number is what it costs.
+struct Listed {
+    // How many distances are below this one.
+    __device__ whole below(const Attend &a, whole distance) const {
+        whole low = 0, high = a.listed;
+        while (low < high) {
+            whole middle = (low + high) / 2;
+            if (a.list[middle] < distance) low = middle + 1;
+            else high = middle;
+        }
+        return low;
+    }
+    __device__ Span keys(const Attend &a, const Head &h, whole i) const { return span(below(a, i - h.keys + 1), below(a, i + 1)); }
+    __device__ whole key(const Attend &a, whole i, whole n) const { return i - a.list[n]; }
+    __device__ Span queries(const Attend &a, const Head &h, whole j) const { return span(below(a, -j), below(a, h.queries - j)); }
+    __device__ whole query(const Attend &a, whole j, whole n) const { return j + a.list[n]; }
+    __device__ whole number(const Attend &a, whole distance) const {
+        whole n = below(a, distance);
+        return n < a.listed && a.list[n] == distance ? n : -1;
+    }
+    __device__ real added(const Attend &a, const Head &h, whole i, whole j, whole n) const {
+        if (n < 0) return minus_infinity();
+        return a.values ? a.values[h.head * a.listed + n] : (real)0;
+    }
+};
+
+// Keys that an expression shows, with what one adds: E is made for the model.
+template <class E> struct Evaluated {
+    E e;
+    __device__ Span keys(const Attend &a, const Head &h, whole i) const { return Plain().keys(a, h, i); }
+    __device__ whole key(const Attend &a, whole i, whole n) const { return n; }
+    __device__ Span queries(const Attend &a, const Head &h, whole j) const { return Plain().queries(a, h, j); }
+    __device__ whole query(const Attend &a, whole j, whole n) const { return n; }
+    __device__ whole number(const Attend &a, whole distance) const { return 0; }
+    __device__ real added(const Attend &a, const Head &h, whole i, whole j, whole n) const {
+        return a.causal && j > i ? minus_infinity() : e.added(i, j, h.queries, h.head);
+    }
+};
+
+__device__ inline real dot(const real *a, const real *b, int n) {
+    real sum = 0;
+    for (int c = 0; c < n; c++) sum += a[c] * b[c];
+    return sum;
+}
+// (a + shift) b.
+__device__ inline real shifted_dot(const real *a, const real *shift, const real *b, int n) {
+    real sum = 0;
+    for (int c = 0; c < n; c++) sum += (a[c] + shift[c]) * b[c];
+    return sum;
+}
+// The code of the distance between a query and a key, for one head.
+__device__ inline const real *code_at(const Attend &a, const Head &h, whole distance) {
+    return a.codes + ((a.last - distance) * a.heads + h.head) * a.e;
+}
+// The score of query i and key j, which the rule numbers n.
+template <bool RELATIVE, class Rule>
+__device__ inline real score(const Attend &a, const Rule &rule, const Head &h, whole i, whole j, whole n) {
+    real more = rule.added(a, h, i, j, n);
+    if (more == minus_infinity()) return more;
+    const real *own = h.q + i * a.heads * a.e, *other = h.k + j * a.heads * a.e;
+    if (!RELATIVE) return dot(own, other, a.e) * a.scale + more;
+    real products = shifted_dot(own, a.shift_k + h.head * a.e, other, a.e);
+    products += shifted_dot(own, a.shift_r + h.head * a.e, code_at(a, h, i - j), a.e);
+    return products * a.scale + more;
+}
+__device__ inline real kept_factor(const Attend &a, const Head &h, whole i, whole j) {
+    if (!a.threshold) return (real)1;
+    return kept(key_at(h.key, i), j, a.threshold) ? a.factor : (real)0;
+}
+
+// One step of the running maximum: the factor for what was added up so far. 1 while no key was seen.
+__device__ inline real raise(real *most, real s) {
+    real next = larger(warp_max(s), *most);
+    real correction = next == minus_infinity() ? (real)1 : exponential(*most - next);
+    *most = next;
+    return correction;
+}
+__device__ inline real probability(real s, real most) { return s == minus_infinity() ? (real)0 : exponential(s - most); }
+
+template <bool RELATIVE, class Rule> __device__ inline void attend(const Attend &a, const Rule &rule, real *y) {
+    __shared__ real shared_p[MOST_WARPS][WARP];
+    Head h = head_of(a, blockIdx.x);
+    int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    whole i = blockIdx.y * (whole)(blockDim.x / WARP) + warp;
+    if (i >= h.queries) return;
+    int first = blockIdx.z * SLICE;
+    real most = minus_infinity(), sum = 0, out[EACH_LANE] = {0, 0, 0, 0};
+    real *p = shared_p[warp];
+    Span all = rule.keys(a, h, i);
+    for (whole tile = all.first; tile < all.end; tile += WARP) {
+        whole n = tile + lane, j = n < all.end ? rule.key(a, i, n) : 0;
+        real s = n < all.end ? score<RELATIVE>(a, rule, h, i, j, n) : minus_infinity();
+        if (!__any_sync(EVERYONE, s != minus_infinity())) continue;
+        real correction = raise(&most, s);
+        real mine = probability(s, most);
+        sum = sum * correction + warp_sum(mine);
+        p[lane] = mine * kept_factor(a, h, i, j);
+        __syncwarp();
+        whole count = all.end - tile < WARP ? all.end - tile : WARP;
+        for (int m = 0; m < EACH_LANE; m++) {
+            int c = first + m * WARP + lane;
+            if (c >= a.ev) break;
+            real part = 0;
+            for (whole t = 0; t < count; t++) part += p[t] * h.v[rule.key(a, i, tile + t) * a.heads * a.ev + c];
+            out[m] = out[m] * correction + part;
+        }
+        __syncwarp();
+    }
+    real inverse = sum == (real)0 ? (real)0 : (real)1 / sum;
+    y += ((h.q_start + i) * a.heads + h.head) * a.ev;
+    for (int m = 0; m < EACH_LANE; m++) {
+        int c = first + m * WARP + lane;
+        if (c < a.ev) y[c] = out[m] * inverse;
+    }
+}
+
+// Sums over keys that the gradient of a query is made of, for the channels of a lane: of P x and of P D x.
+struct Sums {
+    real plain[EACH_LANE], along[EACH_LANE];
+};
+
+// With P the probabilities, F the factors of dropout and D = F (dy v^T): dS = P (D - sum P D), dq = scale dS k. Leaves for every
+// query and head the maximum, 1 / sum and sum P D. With codes of distances dq = scale dS (k + code), whose two parts go to `by_keys`
+// and `by_codes`, too.
+template <bool RELATIVE, class Rule>
+__device__ inline void attend_queries(const Attend &a, const Rule &rule, const real *dy, real *dq, real *stats, real *by_keys, real *by_codes) {
+    __shared__ real shared_p[MOST_WARPS][WARP], shared_d[MOST_WARPS][WARP];
+    Head h = head_of(a, blockIdx.x);
+    int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    whole i = blockIdx.y * (whole)(blockDim.x / WARP) + warp;
+    if (i >= h.queries) return;
+    int first = blockIdx.z * SLICE;
+    whole place = (h.q_start + i) * a.heads + h.head;
+    real most = minus_infinity(), sum = 0, mean = 0;
+    Sums of_keys = {{0, 0, 0, 0}, {0, 0, 0, 0}}, of_codes = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+    real *p = shared_p[warp], *d = shared_d[warp];
+    Span all = rule.keys(a, h, i);
+    for (whole tile = all.first; tile < all.end; tile += WARP) {
+        whole n = tile + lane, j = n < all.end ? rule.key(a, i, n) : 0;
+        real s = n < all.end ? score<RELATIVE>(a, rule, h, i, j, n) : minus_infinity();
+        if (!__any_sync(EVERYONE, s != minus_infinity())) continue;
+        real correction = raise(&most, s);
+        real mine = probability(s, most);
+        real slope = mine == (real)0 ? (real)0 : mine * kept_factor(a, h, i, j) * dot(dy + place * a.ev, h.v + j * a.heads * a.ev, a.ev);
+        sum = sum * correction + warp_sum(mine);
+        mean = mean * correction + warp_sum(slope);
+        p[lane] = mine;
+        d[lane] = slope;
+        __syncwarp();
+        whole count = all.end - tile < WARP ? all.end - tile : WARP;
+        for (int m = 0; m < EACH_LANE; m++) {
+            int c = first + m * WARP + lane;
+            if (c >= a.e) break;
+            real with_p = 0, with_d = 0, code_p = 0, code_d = 0;
+            for (whole t = 0; t < count; t++) {
+                whole other = rule.key(a, i, tile + t);
+                real value = h.k[other * a.heads * a.e + c];
+                with_p += p[t] * value;
+                with_d += d[t] * value;
+                // What is not seen may lie at a distance without a code.
+                if (RELATIVE && p[t] != (real)0) {
+                    real code = code_at(a, h, i - other)[c];
+                    code_p += p[t] * code;
+                    code_d += d[t] * code;
+                }
+            }
+            of_keys.plain[m] = of_keys.plain[m] * correction + with_p;
+            of_keys.along[m] = of_keys.along[m] * correction + with_d;
+            if (RELATIVE) {
+                of_codes.plain[m] = of_codes.plain[m] * correction + code_p;
+                of_codes.along[m] = of_codes.along[m] * correction + code_d;
+            }
+        }
+        __syncwarp();
+    }
+    real inverse = sum == (real)0 ? (real)0 : (real)1 / sum;
+    mean *= inverse;
+    for (int m = 0; m < EACH_LANE; m++) {
+        int c = first + m * WARP + lane;
+        if (c >= a.e) break;
+        real own = a.scale * (of_keys.along[m] - mean * of_keys.plain[m]) * inverse;
+        if (RELATIVE) {
+            real more = a.scale * (of_codes.along[m] - mean * of_codes.plain[m]) * inverse;
+            by_keys[place * a.e + c] = own;
+            by_codes[place * a.e + c] = more;
+            own += more;
+        }
+        dq[place * a.e + c] = own;
+    }
+    if (lane == 0 && first == 0) {
+        stats[3 * place] = most;
+        stats[3 * place + 1] = inverse;
+        stats[3 * place + 2] = mean;
+    }
+}
+
+// dS of query i and key j, and the probability after dropout.
+template <bool RELATIVE, class Rule>
+__device__ inline real slope_at(const Attend &a, const Rule &rule, const Head &h, whole i, whole j, whole n, const real *dy, const real *stats, real *with_factor) {
+    whole place = (h.q_start + i) * a.heads + h.head;
+    real s = score<RELATIVE>(a, rule, h, i, j, n);
+    real mine = s == minus_infinity() ? (real)0 : exponential(s - stats[3 * place]) * stats[3 * place + 1];
+    *with_factor = mine == (real)0 ? (real)0 : mine * kept_factor(a, h, i, j);
+    if (mine == (real)0) return (real)0;
+    return *with_factor * dot(dy + place * a.ev, h.v + j * a.heads * a.ev, a.ev) - mine * stats[3 * place + 2];
+}
+
+// dk = scale dS^T q and dv = (P F)^T dy, one key a warp.
+template <bool RELATIVE, class Rule>
+__device__ inline void attend_keys(const Attend &a, const Rule &rule, const real *dy, const real *stats, real *dk, real *dv) {
+    __shared__ real shared_p[MOST_WARPS][WARP], shared_d[MOST_WARPS][WARP];
+    Head h = head_of(a, blockIdx.x);
+    int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    whole j = blockIdx.y * (whole)(blockDim.x / WARP) + warp;
+    if (j >= h.keys) return;
+    int first = blockIdx.z * SLICE;
+    real key_sums[EACH_LANE] = {0, 0, 0, 0}, value_sums[EACH_LANE] = {0, 0, 0, 0};
+    real *p = shared_p[warp], *d = shared_d[warp];
+    Span all = rule.queries(a, h, j);
+    for (whole tile = all.first; tile < all.end; tile += WARP) {
+        whole n = tile + lane;
+        real with_factor = 0, slope = 0;
+        if (n < all.end) slope = slope_at<RELATIVE>(a, rule, h, rule.query(a, j, n), j, n, dy, stats, &with_factor);
+        if (!__any_sync(EVERYONE, with_factor != (real)0 || slope != (real)0)) continue;
+        p[lane] = with_factor;
+        d[lane] = slope;
+        __syncwarp();
+        whole count = all.end - tile < WARP ? all.end - tile : WARP;
+        for (int m = 0; m < EACH_LANE; m++) {
+            int c = first + m * WARP + lane;
+            real shift = RELATIVE && c < a.e ? a.shift_k[h.head * a.e + c] : (real)0;
+            for (whole t = 0; t < count; t++) {
+                whole at = (h.q_start + rule.query(a, j, tile + t)) * a.heads + h.head;
+                if (c < a.e) key_sums[m] += d[t] * (RELATIVE ? a.q[at * a.e + c] + shift : a.q[at * a.e + c]);
+                if (c < a.ev) value_sums[m] += p[t] * dy[at * a.ev + c];
+            }
+        }
+        __syncwarp();
+    }
+    whole place = (h.k_start + j) * a.heads + h.head;
+    for (int m = 0; m < EACH_LANE; m++) {
+        int c = first + m * WARP + lane;
+        if (c < a.e) dk[place * a.e + c] = a.scale * key_sums[m];
+        if (c < a.ev) dv[place * a.ev + c] = value_sums[m];
+    }
+}
+
+// The gradients of the codes of distances: a warp has one distance of one head, and goes through all rows in order.
+template <bool RELATIVE, class Rule>
+__device__ inline void attend_codes(const Attend &a, const Rule &rule, const real *dy, const real *stats, real *d_codes, int distances, int rows) {
+    __shared__ real shared_d[MOST_WARPS][WARP];
+    int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    whole at = blockIdx.y * (whole)(blockDim.x / WARP) + warp, head = blockIdx.x;
+    if (at >= distances) return;
+    int first = blockIdx.z * SLICE;
+    whole distance = a.last - at, n = rule.number(a, distance);
+    real sums[EACH_LANE] = {0, 0, 0, 0};
+    real *d = shared_d[warp];
+    for (int row = 0; row < rows; row++) {
+        Head h = head_at(a, row, head);
+        whole end = h.queries < h.keys + distance ? h.queries : h.keys + distance;
+        for (whole tile = distance > 0 ? distance : 0; tile < end; tile += WARP) {
+            whole i = tile + lane;
+            real unused = 0, slope = 0;
+            if (i < end) slope = slope_at<RELATIVE>(a, rule, h, i, i - distance, n, dy, stats, &unused);
+            d[lane] = slope;
+            __syncwarp();
+            whole count = end - tile < WARP ? end - tile : WARP;
+            for (int m = 0; m < EACH_LANE; m++) {
+                int c = first + m * WARP + lane;
+                if (c >= a.e) break;
+                real shift = a.shift_r[head * a.e + c];
+                for (whole t = 0; t < count; t++) sums[m] += d[t] * (h.q[(tile + t) * a.heads * a.e + c] + shift);
+            }
+            __syncwarp();
+        }
+    }
+    for (int m = 0; m < EACH_LANE; m++) {
+        int c = first + m * WARP + lane;
+        if (c < a.e) d_codes[(at * a.heads + head) * a.e + c] = a.scale * sums[m];
+    }
+}
+
+// The gradients of the numbers of a list, `[heads, distances]`: a warp has one, and goes through all rows in order.
+template <bool RELATIVE> __device__ inline void attend_values(const Attend &a, const real *dy, const real *stats, real *d_values, int rows) {
+    int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    whole n = blockIdx.y * (whole)(blockDim.x / WARP) + warp, head = blockIdx.x;
+    if (n >= a.listed) return;
+    whole distance = a.list[n];
+    real sum = 0;
+    for (int row = 0; row < rows; row++) {
+        Head h = head_at(a, row, head);
+        whole end = h.queries < h.keys + distance ? h.queries : h.keys + distance;
+        for (whole i = (distance > 0 ? distance : 0) + lane; i < end; i += WARP) {
+            real unused;
+            sum += slope_at<RELATIVE>(a, Listed(), h, i, i - distance, n, dy, stats, &unused);
+        }
+    }
+    // All lanes have the same rows, so they meet here.
+    sum = warp_sum(sum);
+    if (lane == 0) d_values[head * a.listed + n] = sum;
+}
+
+// dS of every query and key, `[head, query, key]` of every row from `starts` on: a thread each.
+template <bool RELATIVE, class Rule>
+__device__ inline void attend_slopes(const Attend &a, const Rule &rule, const real *dy, const real *stats, real *slopes, const u64 *starts) {
+    Head h = head_of(a, blockIdx.x);
+    for (whole at = blockIdx.y * (whole)blockDim.x + threadIdx.x; at < h.queries * h.keys; at += gridDim.y * (whole)blockDim.x) {
+        real unused;
+        slopes[starts[h.row] + h.head * h.queries * h.keys + at] =
+            slope_at<RELATIVE>(a, rule, h, at / h.keys, at % h.keys, 0, dy, stats, &unused);
+    }
+}

@@ -1,0 +1,206 @@
+// Arithmetic of masks and biases, as the compiler of the language defines it. What has no value (a division by zero, a result that
+// does not fit, an index outside a table) makes `ok` false; then the number does not matter.
+
+#define LEAST_WHOLE (-9223372036854775807LL - 1)
+
+__device__ inline whole plus(whole a, whole b, bool &ok) {
+    whole sum = (whole)((u64)a + (u64)b);
+    ok = ok && ((a ^ sum) & (b ^ sum)) >= 0;
+    return sum;
+}
+__device__ inline whole minus(whole a, whole b, bool &ok) {
+    whole difference = (whole)((u64)a - (u64)b);
+    ok = ok && ((a ^ b) & (a ^ difference)) >= 0;
+    return difference;
+}
+__device__ inline whole times(whole a, whole b, bool &ok) {
+    whole product = (whole)((u64)a * (u64)b);
+    // Factors of 32 bits always fit; a division is slow.
+    if (a == (int)a && b == (int)b) return product;
+    ok = ok && (a == 0 || (!(a == -1 && b == LEAST_WHOLE) && product / a == b));
+    return product;
+}
+// Rounded down.
+__device__ inline whole quotient(whole a, whole b, bool &ok) {
+    if (b == 0 || (b == -1 && a == LEAST_WHOLE)) {
+        ok = false;
+        return 0;
+    }
+    whole q = a / b;
+    return q * b != a && (a < 0) != (b < 0) ? q - 1 : q;
+}
+// With the sign of the divisor.
+__device__ inline whole modulo(whole a, whole b, bool &ok) {
+    if (b == 0 || (b == -1 && a == LEAST_WHOLE)) {
+        ok = false;
+        return 0;
+    }
+    whole r = a % b;
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+__device__ inline whole power(whole a, whole b, bool &ok) {
+    if (b < 0) ok = false;
+    if (a == 0 || a == 1) return b == 0 ? 1 : a;
+    if (a == -1) return b % 2 == 0 ? 1 : -1;
+    whole result = 1;
+    // Every other base leaves 64 bits within 63 factors.
+    for (; b > 0 && ok; b--) result = times(result, a, ok);
+    return result;
+}
+// The smallest k with base^k >= n.
+__device__ inline whole logarithm_up(whole n, whole base, bool &ok) {
+    if (base < 2) {
+        ok = false;
+        return 0;
+    }
+    whole k = 0;
+    for (whole reached = 1; reached < n; k++) {
+        bool fits = true;
+        reached = times(reached, base, fits);
+        if (!fits) reached = 9223372036854775807LL;
+    }
+    return k;
+}
+
+__device__ inline double finite(double x, bool &ok) {
+    ok = ok && x - x == 0;
+    return x;
+}
+__device__ inline double plus(double a, double b, bool &ok) { return finite(a + b, ok); }
+__device__ inline double minus(double a, double b, bool &ok) { return finite(a - b, ok); }
+__device__ inline double times(double a, double b, bool &ok) { return finite(a * b, ok); }
+__device__ inline double quotient(double a, double b, bool &ok) { return finite(a / b, ok); }
+__device__ inline double modulo(double a, double b, bool &ok) { return finite(a - floor(a / b) * b, ok); }
+__device__ inline double power(double a, double b, bool &ok) { return finite(pow(a, b), ok); }
+__device__ inline double logarithm_of(double x, bool &ok) {
+    ok = ok && x > 0;
+    return x > 0 ? log(x) : 0;
+}
+__device__ inline whole floor_of(double x, bool &ok) {
+    double down = floor(x);
+    bool fits = down < 9223372036854775808.0 && down > -9223372036854775808.0;
+    ok = ok && fits;
+    return fits ? (whole)down : 0;
+}
+__device__ inline whole floor_of(whole x, bool &ok) { return x; }
+
+// A number, and how it changes with one learned number. Operands that do not change add nothing.
+struct Dual {
+    double value, slope;
+};
+__device__ inline Dual dual(double value) {
+    Dual x = {value, 0};
+    return x;
+}
+__device__ inline Dual with_slope(double value, bool changes, double slope) {
+    Dual x = {value, changes ? slope : 0};
+    return x;
+}
+__device__ inline Dual plus(Dual a, Dual b, bool &ok) {
+    return with_slope(plus(a.value, b.value, ok), a.slope != 0 || b.slope != 0, a.slope + b.slope);
+}
+__device__ inline Dual minus(Dual a, Dual b, bool &ok) {
+    return with_slope(minus(a.value, b.value, ok), a.slope != 0 || b.slope != 0, a.slope - b.slope);
+}
+__device__ inline Dual times(Dual a, Dual b, bool &ok) {
+    double slope = a.slope * b.value + a.value * b.slope;
+    return with_slope(times(a.value, b.value, ok), a.slope != 0 || b.slope != 0, slope);
+}
+__device__ inline Dual quotient(Dual a, Dual b, bool &ok) {
+    double value = quotient(a.value, b.value, ok);
+    return with_slope(value, a.slope != 0 || b.slope != 0, (a.slope - value * b.slope) / b.value);
+}
+__device__ inline Dual modulo(Dual a, Dual b, bool &ok) {
+    double slope = a.slope - floor(a.value / b.value) * b.slope;
+    return with_slope(modulo(a.value, b.value, ok), a.slope != 0 || b.slope != 0, slope);
+}
+__device__ inline Dual power(Dual a, Dual b, bool &ok) {
+    double value = power(a.value, b.value, ok);
+    double base = a.slope == 0 ? 0 : b.value * pow(a.value, b.value - 1) * a.slope;
+    // A power of 0 stays what it is.
+    double exponent = b.slope == 0 || a.value <= 0 ? 0 : value * log(a.value) * b.slope;
+    return with_slope(value, a.slope != 0 || b.slope != 0, base + exponent);
+}
+__device__ inline Dual logarithm_of(Dual x, bool &ok) {
+    return with_slope(logarithm_of(x.value, ok), x.slope != 0, x.slope / x.value);
+}
+__device__ inline whole floor_of(Dual x, bool &ok) { return floor_of(x.value, ok); }
+
+__device__ inline double number_of(double x) { return x; }
+__device__ inline double number_of(Dual x) { return x.value; }
+
+template <class N> __device__ inline N least(N a, N b) { return a <= b ? a : b; }
+template <class N> __device__ inline N most(N a, N b) { return a <= b ? b : a; }
+__device__ inline Dual least(Dual a, Dual b) { return a.value <= b.value ? a : b; }
+// Equal numbers are as good as one another: the slope is that of the first.
+__device__ inline Dual most(Dual a, Dual b) { return a.value < b.value ? b : a; }
+
+// An index of a table, which must lie inside it.
+__device__ inline whole inside(whole index, whole size, bool &ok) {
+    if (index >= 0 && index < size) return index;
+    ok = false;
+    return 0;
+}
+// What is read of a table; `by` marks the number by which slopes are taken, whose place goes to `place`.
+__device__ inline Dual learned(const real *table, whole at, bool by, whole &place) {
+    if (by) place = at;
+    Dual x = {(double)table[at], by ? 1.0 : 0.0};
+    return x;
+}
+__device__ inline whole no_whole(bool &ok) {
+    ok = false;
+    return 0;
+}
+
+// What follows is for objects that are made for a model: `e.bias` is an expression, `e.uses()` says how often it reads learned tables.
+
+// Where distance d stands: positions count from the nearer one.
+#define APART(d) (d) > 0 ? (d) : 0, (d) < 0 ? -(d) : 0, 0
+
+// The biases of all heads at a distance of a list; one that has none for some head is hidden from all.
+template <class E> __device__ inline void list_value(const E &e, const int *list, int listed, int heads, real *values, whole n) {
+    whole distance = list[n], unused = -1;
+    bool ok = true;
+    for (int head = 0; head < heads; head++) values[head * (whole)listed + n] = (real)e.bias(APART(distance), head, -1, unused, ok).value;
+    for (int head = 0; head < heads && !ok; head++) values[head * (whole)listed + n] = minus_infinity();
+}
+
+// How much a bias changes with number `entry` of a table.
+template <class E> __device__ inline double slope_by(const E &e, int table, whole entry, whole i, whole j, whole length, whole head) {
+    double slope = 0;
+    for (int use = 0; use < e.uses(); use++) {
+        if (e.table_of(use) != table) continue;
+        bool ok = true;
+        whole place = -1;
+        Dual found = e.bias(i, j, length, head, use, place, ok);
+        finite(found.slope, ok);
+        if (ok && place == entry) slope += found.slope;
+    }
+    return slope;
+}
+
+// The gradient of a table, a block for each of its numbers: all threads meet in `team_sum`, whatever they added up.
+template <class E>
+__device__ inline void list_gradient(const E &e, const int *list, int listed, int heads, const real *slopes, real *y, int table, int add) {
+    double sum = 0;
+    for (whole at = threadIdx.x; at < heads * (whole)listed; at += blockDim.x) {
+        whole distance = list[at % listed];
+        if (slopes[at] != (real)0) sum += slopes[at] * slope_by(e, table, blockIdx.x, APART(distance), at / listed);
+    }
+    sum = team_sum(sum);
+    if (threadIdx.x == 0) y[blockIdx.x] = (add ? y[blockIdx.x] : (real)0) + (real)sum;
+}
+template <class E>
+__device__ inline void pair_gradient(const E &e, const real *slopes, const u64 *starts, const u32 *q_offsets, const u32 *k_offsets, int rows, int heads, real *y, int table, int add) {
+    double sum = 0;
+    for (int row = 0; row < rows; row++) {
+        whole queries = q_offsets[row + 1] - q_offsets[row], keys = k_offsets[row + 1] - k_offsets[row], pairs = queries * keys;
+        const real *own = slopes + starts[row];
+        for (whole at = threadIdx.x; at < heads * pairs; at += blockDim.x) {
+            if (own[at] == (real)0) continue;
+            sum += own[at] * slope_by(e, table, blockIdx.x, at % pairs / keys, at % keys, queries, at / pairs);
+        }
+    }
+    sum = team_sum(sum);
+    if (threadIdx.x == 0) y[blockIdx.x] = (add ? y[blockIdx.x] : (real)0) + (real)sum;
+}

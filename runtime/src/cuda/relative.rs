@@ -1,0 +1,55 @@
+//! Positions relative to one another on a device: the code of every distance of a batch, and the gradient of what maps them.
+
+use rtc_compiler::ir::graph::Value;
+
+use super::device::{Matrix, Product};
+use super::dispatch::Call;
+use super::exec::Executor;
+use super::memory::{Array, int, whole};
+use crate::exec::storage::Element;
+
+/// Codes of distances, from the largest down.
+pub(super) struct Codes {
+    /// `u` and `v`, by which queries are shifted.
+    pub(super) shifts: [Value; 2],
+    /// Sines and cosines, `[distances, channels]`.
+    waves: Array,
+    channels: usize,
+    /// What the map makes of them, `[distances, heads e]`.
+    pub(super) mapped: Array,
+    /// How many distances have a code.
+    pub(super) count: usize,
+    /// The largest distance.
+    pub(super) last: usize,
+}
+
+impl<T: Element> Executor<T> {
+    /// The codes of all distances between queries and keys of a batch, for an attention that takes them.
+    pub(super) fn relative_codes(&mut self, c: &Call<'_>, [queries, keys]: [usize; 2]) -> Option<Codes> {
+        if c.word("position") != "relative_xl" {
+            return None;
+        }
+        let [u, v, map] = *c.node.operands.last_chunk::<3>()?;
+        let (width, channels) = (c.last(0), c.last(c.node.operands.len() - 1));
+        let ahead = if c.word("mask") == "causal" { 1 } else { keys };
+        let (last, count) = (queries.saturating_sub(1), (queries + ahead).saturating_sub(1));
+        let codes = self.waves(channels, queries.max(ahead));
+        let waves = self.pool.take::<T>(count * channels);
+        let args = [codes.arg(), waves.arg(), int(last), int(channels), whole(waves.len())];
+        self.pool.each("distance_waves", waves.len(), &args);
+        let mapped = self.pool.take::<T>(count * width);
+        let a = Matrix { at: waves.at(), rows: channels, columns: 1 };
+        let b = Matrix { at: self.real(map).at(), rows: 1, columns: channels };
+        self.multiply(Product { a, b, y: mapped.at(), m: count, n: width, k: channels, add: false });
+        Some(Codes { shifts: [u, v], waves, channels, mapped, count, last })
+    }
+
+    /// The gradient of the map, which is result `n`, from that of the codes.
+    pub(super) fn map_grad(&mut self, c: &Call<'_>, codes: &Codes, d_codes: &Array, n: usize) {
+        let width = d_codes.len() / codes.count.max(1);
+        let (y, add) = self.target(c, n);
+        let a = Matrix { at: d_codes.at(), rows: 1, columns: width };
+        let b = Matrix { at: codes.waves.at(), rows: codes.channels, columns: 1 };
+        self.multiply(Product { a, b, y: y.at(), m: width, n: codes.channels, k: codes.count, add });
+    }
+}
