@@ -90,7 +90,7 @@ impl<T: Element> Executor<T> {
             address(starts.as_ref()),
             Arg::Int(threshold as i32),
             Arg::Real(factor),
-            Arg::Bits(key),
+            self.pool.upload(&[key]).arg(),
             ids.arg(),
         ];
         let kept = dense.into_iter().chain(starts).chain([ids]).collect();

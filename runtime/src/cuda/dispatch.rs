@@ -348,7 +348,7 @@ impl<T: Element> Executor<T> {
             self.pool.device().clear(table.at(), table.len() * size_of::<T>());
         }
         let ids = self.index(c.operand(0));
-        let sorted = ids.sorted(&self.pool);
+        let sorted = ids.sorted(table.len() / c.last(1).max(1), &self.pool);
         let threads = self.pool.device().threads();
         let args = [
             sorted.order.arg(),

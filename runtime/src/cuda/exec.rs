@@ -136,12 +136,30 @@ impl<T: Element> Executor<T> {
     /// # Errors
     /// A batch that does not fit; with `check_finite`, the first value that is not finite; a failure of the device.
     pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, Fault> {
+        self.run_while(batch, key, &mut || {})
+    }
+
+    /// The same; `meanwhile` is called when the device has been given all work of the run, before its results are waited for.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub(super) fn run_while(
+        &mut self,
+        batch: &Batch,
+        key: Key,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<Outputs<T>, Fault> {
         check_batch(&self.plan, batch)?;
+        self.pool.begin();
         let mut env = Env::new(batch.rows(), key, batch.width, &self.arena);
         let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
         set_axis(&self.axes, &mut env, LENGTH, Axis::of_lengths(lengths, &self.arena));
         self.set_inputs(batch);
         let outcome = self.region(MAIN, &Place::new(env));
+        if outcome.is_ok() {
+            self.pool.device().flush();
+            meanwhile();
+        }
         let plan = self.plan.clone();
         let yields = plan.regions[MAIN.index()].yields.iter();
         let values = outcome.map(|()| yields.map(|v| self.on_host(*v)).collect());

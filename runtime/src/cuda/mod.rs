@@ -23,7 +23,9 @@ mod model;
 mod optimise;
 mod pieces;
 mod place;
+pub mod queue;
 mod recur;
+pub mod saved;
 mod scan;
 mod value;
 mod way;
@@ -58,6 +60,16 @@ impl Precision {
             Self::Bf16 => "bf16",
         }
     }
+}
+
+/// How work is started. The numbers are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Launching {
+    /// Series of launches that come again are recorded and started with one call.
+    #[default]
+    Graph,
+    /// Every launch by itself.
+    Direct,
 }
 
 /// The kernels that every plan may use, as one text. `REAL` must be defined.

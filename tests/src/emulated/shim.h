@@ -125,6 +125,7 @@ static void run_team(unsigned threads) {
 struct Kernel {
     void (*call)(void **);
     bool team;
+    int arguments;
 };
 static std::map<std::string, Kernel> &kernels() {
     static std::map<std::string, Kernel> all;
@@ -135,9 +136,12 @@ template <auto F> struct Caller;
 template <typename... A, void (*F)(A...)> struct Caller<F> {
     template <size_t... N> static void spread(void **args, std::index_sequence<N...>) { F(*(A *)args[N]...); }
     static void call(void **args) { spread(args, std::index_sequence_for<A...>()); }
+    static const int arguments = sizeof...(A);
 };
 struct Register {
-    Register(const char *name, void (*call)(void **), bool team) { kernels()[name] = {call, team}; }
+    Register(const char *name, void (*call)(void **), bool team, int arguments) {
+        kernels()[name] = {call, team, arguments};
+    }
 };
 
 } // namespace emulated
@@ -158,6 +162,11 @@ template <typename N> static inline N __shfl_xor_sync(unsigned, N value, int ste
     return value;
 }
 
+// How many arguments a kernel has; -1 where there is no such kernel.
+extern "C" int rtc_emulated_arguments(const char *name) {
+    auto found = emulated::kernels().find(name);
+    return found == emulated::kernels().end() ? -1 : found->second.arguments;
+}
 // 0, or 1 where there is no such kernel.
 extern "C" int rtc_emulated_launch(const char *name, const unsigned *grid, unsigned threads, void **args) {
     auto found = emulated::kernels().find(name);
@@ -182,4 +191,4 @@ extern "C" int rtc_emulated_launch(const char *name, const unsigned *grid, unsig
             }
     return 0;
 }
-#define REGISTER(name, team) static emulated::Register register_##name(#name, emulated::Caller<rtc_##name>::call, team);
+#define REGISTER(name, team) static emulated::Register register_##name(#name, emulated::Caller<rtc_##name>::call, team, emulated::Caller<rtc_##name>::arguments);

@@ -18,13 +18,13 @@ struct Attend {
     const u32 *dense_starts;
     u32 threshold;
     real factor;
-    u64 key;
+    const u64 *key;
     const u64 *ids;
 };
 #define ATTEND                                                                                                              \
     const real *q, const real *k, const real *v, const real *bias, int reach, const u32 *q_offsets, const u32 *k_offsets,  \
         int heads, int e, int ev, real scale, int mask, const u8 *dense, const u32 *dense_starts, u32 threshold,           \
-        real factor, u64 key, const u64 *ids
+        real factor, const u64 *key, const u64 *ids
 #define GIVEN                                                                                                              \
     Attend a = {q, k, v, bias, reach, q_offsets, k_offsets, heads, e, ev, scale, mask, dense, dense_starts, threshold,     \
                 factor, key, ids};
@@ -46,7 +46,7 @@ __device__ inline Head head_of(const Attend &a, whole n) {
     h.q = a.q + (h.q_start * a.heads + h.head) * a.e;
     h.k = a.k + (h.k_start * a.heads + h.head) * a.e;
     h.v = a.v + (h.k_start * a.heads + h.head) * a.ev;
-    h.key = a.threshold ? key_at(key_at(a.key, a.ids[h.row]), h.head) : 0;
+    h.key = a.threshold ? key_at(key_at(*a.key, a.ids[h.row]), h.head) : 0;
     return h;
 }
 __device__ inline real dot(const real *a, const real *b, int n) {
