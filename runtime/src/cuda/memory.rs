@@ -101,12 +101,14 @@ impl Pool {
     /// A free block of a size that was rounded.
     fn place(&self, bytes: usize) -> Place {
         let found = self.shared.free.borrow_mut().get_mut(&bytes).and_then(BTreeSet::pop_first);
-        found.unwrap_or_else(|| {
-            let mut taken = self.shared.taken.borrow_mut();
-            taken.0 += 1;
-            taken.1 += bytes;
-            (taken.0, self.device().allocate(bytes))
-        })
+        found.unwrap_or_else(|| self.new_place(bytes))
+    }
+
+    fn new_place(&self, bytes: usize) -> Place {
+        let mut taken = self.shared.taken.borrow_mut();
+        taken.0 += 1;
+        taken.1 += bytes;
+        (taken.0, self.device().allocate(bytes))
     }
 
     /// `len` zeros.
@@ -139,9 +141,13 @@ impl Pool {
         self.device().write(to.at, bytes_of(from));
     }
 
-    /// A copy of numbers of the host that stays.
+    /// A copy of numbers of the host that stays. It gets a new block: one that was free is used by runs, which would find
+    /// others in its place from now on.
     pub fn keep<E: Plain>(&self, from: &[E]) -> Array {
-        let out = self.take::<E>(from.len());
+        let bytes = rounded(size_of_val(from));
+        let place = self.new_place(bytes);
+        let out =
+            Array { block: Rc::new(Block { pool: Some(self.clone()), place, bytes }), at: place.1, len: from.len() };
         self.write(&out, from);
         out
     }
