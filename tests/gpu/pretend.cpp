@@ -72,7 +72,7 @@ typedef int (*Launch)(const char *, const unsigned *, unsigned, void **);
 struct Function {
     Launch launch;
     std::string name;
-    int arguments;
+    unsigned parameters;
 };
 int cuModuleLoadData(void **module, const void *code) {
     *module = dlopen((const char *)code, RTLD_NOW | RTLD_LOCAL);
@@ -81,14 +81,14 @@ int cuModuleLoadData(void **module, const void *code) {
 }
 int cuModuleGetFunction(Function **function, void *module, const char *name) {
     name += strlen("rtc_");
-    auto count = (int (*)(const char *))dlsym(module, "rtc_emulated_arguments");
-    *function = new Function{(Launch)dlsym(module, "rtc_emulated_launch"), name, count ? count(name) : -1};
-    return (*function)->launch && (*function)->arguments >= 0 ? 0 : 500;
+    auto count = (unsigned (*)(const char *))dlsym(module, "rtc_emulated_parameters");
+    *function = new Function{(Launch)dlsym(module, "rtc_emulated_launch"), name, count ? count(name) : ~0u};
+    return (*function)->launch && (*function)->parameters != ~0u ? 0 : 500;
 }
 int cuLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned, unsigned,
                    void *, void **args, void **) {
     std::vector<size_t> values;
-    for (int n = 0; n < function->arguments; n++) values.push_back(*(size_t *)args[n]);
+    for (unsigned n = 0; n < function->parameters; n++) values.push_back(*(size_t *)args[n]);
     return asked([=]() mutable {
         std::vector<void *> places;
         for (size_t &value : values) places.push_back(&value);

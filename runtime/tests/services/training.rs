@@ -122,7 +122,8 @@ fn a_batch_made_ahead_is_the_same() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let paths = ["alone", "ahead"].map(|name| folder.path().join(name));
         let alone = straight(&paths[0], &experiment, &data);
-        let mut learner = Mock { waits: true, ..Mock::new(7) };
+        let mut learner = Mock::new(7);
+        learner.waits = true;
         let mut run = create(&paths[1], &experiment);
         let ahead = train(&mut learner, &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent);
         assert_eq!(ahead.expect("no failure"), Outcome::Finished(alone));

@@ -21,6 +21,7 @@ const THREADS: u32 = 64;
 const ALIGN: usize = 256;
 
 type Launch = unsafe extern "C" fn(*const c_char, *const c_uint, c_uint, *const *const c_void) -> c_int;
+type Parameters = unsafe extern "C" fn(*const c_char) -> c_uint;
 
 /// The kernels as a library of the host.
 pub struct Kernels {
@@ -145,6 +146,10 @@ impl Emulated {
         let name = CString::new(kernel).expect("names have no zeros");
         // SAFETY: the library has this function; the kernel reads as many arguments as it has, each of up to 8 bytes.
         let status = unsafe {
+            let parameters =
+                self.kernels.library.get::<Parameters>(b"rtc_emulated_parameters").expect("the shim has it");
+            let expected = parameters(name.as_ptr());
+            assert_eq!(args.len(), expected as usize, "`{kernel}` takes another number of arguments");
             let launch = self.kernels.library.get::<Launch>(b"rtc_emulated_launch").expect("the shim has it");
             launch(name.as_ptr(), shape.grid.as_ptr(), shape.threads, places.as_ptr())
         };

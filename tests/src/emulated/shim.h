@@ -125,7 +125,7 @@ static void run_team(unsigned threads) {
 struct Kernel {
     void (*call)(void **);
     bool team;
-    int arguments;
+    unsigned parameters;
 };
 static std::map<std::string, Kernel> &kernels() {
     static std::map<std::string, Kernel> all;
@@ -135,12 +135,12 @@ static std::map<std::string, Kernel> &kernels() {
 template <auto F> struct Caller;
 template <typename... A, void (*F)(A...)> struct Caller<F> {
     template <size_t... N> static void spread(void **args, std::index_sequence<N...>) { F(*(A *)args[N]...); }
+    static const unsigned COUNT = sizeof...(A);
     static void call(void **args) { spread(args, std::index_sequence_for<A...>()); }
-    static const int arguments = sizeof...(A);
 };
 struct Register {
-    Register(const char *name, void (*call)(void **), bool team, int arguments) {
-        kernels()[name] = {call, team, arguments};
+    Register(const char *name, void (*call)(void **), bool team, unsigned parameters) {
+        kernels()[name] = {call, team, parameters};
     }
 };
 
@@ -162,10 +162,20 @@ template <typename N> static inline N __shfl_xor_sync(unsigned, N value, int ste
     return value;
 }
 
-// How many arguments a kernel has; -1 where there is no such kernel.
-extern "C" int rtc_emulated_arguments(const char *name) {
+static inline int __any_sync(unsigned, int value) {
+    unsigned first = emulated::running / 32 * 32;
+    unsigned long long found = value != 0;
+    memcpy(&emulated::slots[emulated::running], &found, sizeof found);
+    __syncwarp();
+    for (unsigned n = first; n < first + 32; n++) found |= emulated::slots[n];
+    __syncwarp();
+    return found != 0;
+}
+
+// How many arguments a kernel takes; a driver would not notice that there are fewer.
+extern "C" unsigned rtc_emulated_parameters(const char *name) {
     auto found = emulated::kernels().find(name);
-    return found == emulated::kernels().end() ? -1 : found->second.arguments;
+    return found == emulated::kernels().end() ? ~0u : found->second.parameters;
 }
 // 0, or 1 where there is no such kernel.
 extern "C" int rtc_emulated_launch(const char *name, const unsigned *grid, unsigned threads, void **args) {
@@ -191,4 +201,4 @@ extern "C" int rtc_emulated_launch(const char *name, const unsigned *grid, unsig
             }
     return 0;
 }
-#define REGISTER(name, team) static emulated::Register register_##name(#name, emulated::Caller<rtc_##name>::call, team, emulated::Caller<rtc_##name>::arguments);
+#define REGISTER(name, team) static emulated::Register register_##name(#name, emulated::Caller<rtc_##name>::call, team, emulated::Caller<rtc_##name>::COUNT);
