@@ -84,6 +84,8 @@ const GRID: [(Size, &[Family]); 4] = [
 
 /// The models that a card is measured with, at the sizes that fill it.
 const CARD: [&Family; 4] = [&TRANSFORMER, &GUT, &TLB, &GUTLB];
+/// The size at which a card is measured beside a plain transformer with PyTorch's best attention.
+const CARD_PLAIN: Size = Size { suffix: "_card_d512_b32_l1024", batch: 32, length: 1024, ..D512 };
 const CARD_SIZES: [Size; 12] = [
     Size { suffix: "_card_d128_b32_l100", ..D128 },
     Size { suffix: "_card_d128_b32_l512", length: 512, ..D128 },
@@ -93,7 +95,7 @@ const CARD_SIZES: [Size; 12] = [
     Size { suffix: "_card_d128_b256_l1024", batch: 256, length: 1024, ..D128 },
     Size { suffix: "_card_d512_b32_l100", batch: 32, ..D512 },
     Size { suffix: "_card_d512_b32_l512", batch: 32, length: 512, ..D512 },
-    Size { suffix: "_card_d512_b32_l1024", batch: 32, length: 1024, ..D512 },
+    CARD_PLAIN,
     Size { suffix: "_card_d512_b256_l100", batch: 256, ..D512 },
     Size { suffix: "_card_d512_b256_l512", batch: 256, length: 512, ..D512 },
     Size { suffix: "_card_d512_b256_l1024", batch: 256, length: 1024, ..D512 },
@@ -142,6 +144,7 @@ pub(crate) fn all() -> Vec<Case> {
         }
     }
     cases.push(case("transformer_sdpa".to_owned(), Kind::Plain, &TRANSFORMER, D128));
+    cases.push(case(format!("transformer_sdpa{}", CARD_PLAIN.suffix), Kind::Plain, &TRANSFORMER, CARD_PLAIN));
     cases.push(case("halting".to_owned(), Kind::Spread, &GUT, D128));
     cases.push(case(SMOKE.to_owned(), Kind::Same, &GUTLB, TINY));
     cases

@@ -1,9 +1,9 @@
-//! Where both programs compute: `--device` and `--precision`, as the programs understand them.
+//! Where both programs compute: `--device` and `--precision`, as the programs understand them; and how rtc starts its work.
 
 use std::process::Command;
 
 use clap::{Args, ValueEnum};
-use rtc_runtime::cuda::Precision;
+use rtc_runtime::cuda::{Launching, Precision};
 
 /// The device of a bench.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -14,6 +14,28 @@ pub(crate) struct Place {
     /// Precision of the products of `--device cuda`: `bf16` is autocast in PyTorch
     #[arg(long, value_enum, default_value_t = Digits::F32)]
     pub(crate) precision: Digits,
+    /// How rtc starts the work of `--device cuda`
+    #[arg(long, value_enum, default_value_t = Launch::Graph)]
+    pub(crate) launch: Launch,
+}
+
+/// `--launch`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Launch {
+    /// What comes again is recorded as a CUDA graph and replayed
+    #[default]
+    Graph,
+    /// Kernel by kernel
+    Direct,
+}
+
+impl From<Launch> for Launching {
+    fn from(launch: Launch) -> Self {
+        match launch {
+            Launch::Graph => Self::Graph,
+            Launch::Direct => Self::Direct,
+        }
+    }
 }
 
 /// `--device`.
@@ -53,6 +75,12 @@ impl Place {
     pub(crate) fn tell(self, command: &mut Command) {
         let device = if self.device == Kind::Cuda { "cuda" } else { "cpu" };
         command.args(["--device", device, "--precision", Precision::from(self.precision).name()]);
+    }
+
+    /// Tells the worker what the peer does not know.
+    pub(crate) fn tell_worker(self, command: &mut Command) {
+        let launch = if self.launch == Launch::Graph { "graph" } else { "direct" };
+        command.args(["--launch", launch]);
     }
 
     /// Relative difference of two losses up to which they are equal.

@@ -225,6 +225,7 @@ pub(crate) fn worker(threads: usize, place: Place) -> Result<Command, Failure> {
     let mut command = Command::new(program);
     command.arg("worker").arg("--threads").arg(threads.to_string());
     place.tell(&mut command);
+    place.tell_worker(&mut command);
     // Candle looks the number of cores up on every product unless it is told.
     command.env("RAYON_NUM_THREADS", threads.to_string()).env("CANDLE_NUM_THREADS", threads.to_string());
     Ok(command)

@@ -11,8 +11,8 @@ use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline::{self, cost::Cost};
 use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::cuda::device::{Device, Matrix, Product};
-use rtc_runtime::cuda::{self, Precision};
+use rtc_runtime::cuda::device::{Command, Device, Matrix, Product};
+use rtc_runtime::cuda::{self, Launching, Precision};
 use rtc_runtime::learner::{Learner, OptimiserKind, UpdateRule};
 use rtc_runtime::model::Model;
 use rtc_runtime::task::listops::SYMBOLS;
@@ -215,17 +215,17 @@ impl Loaded {
 fn open(place: Place) -> Result<Option<Rc<dyn Device>>, String> {
     match place.device {
         Kind::Cpu => Ok(None),
-        Kind::Cuda => gpu(place.precision.into()).map(Some),
+        Kind::Cuda => gpu(place.precision.into(), place.launch.into()).map(Some),
     }
 }
 
 #[cfg(feature = "cuda")]
-fn gpu(precision: Precision) -> Result<Rc<dyn Device>, String> {
-    cuda::driver::Gpu::open(precision)
+fn gpu(precision: Precision, launching: Launching) -> Result<Rc<dyn Device>, String> {
+    cuda::driver::Gpu::open(precision, launching)
 }
 
 #[cfg(not(feature = "cuda"))]
-fn gpu(_: Precision) -> Result<Rc<dyn Device>, String> {
+fn gpu(_: Precision, _: Launching) -> Result<Rc<dyn Device>, String> {
     Err("this rtc-bench was built without CUDA; build it with `--features cuda`".to_owned())
 }
 
@@ -239,15 +239,13 @@ fn burst(device: &dyn Device) -> f64 {
     let numbers: Vec<u8> = (0..SIZE * SIZE).flat_map(|n| ((n % 251) as f32 / 251.0 - 0.5).to_ne_bytes()).collect();
     [a, b].iter().for_each(|at| device.upload(*at, &numbers));
     let matrix = |at| Matrix { at, rows: SIZE, columns: 1 };
-    let product = Product { a: matrix(a), b: matrix(b), y, m: SIZE, n: SIZE, k: SIZE, add: false };
+    let product = Command::Product(Product { a: matrix(a), b: matrix(b), y, m: SIZE, n: SIZE, k: SIZE, add: false });
     let mut best = 0.0_f64;
     for _ in 0..3 {
-        device.product(&product);
+        device.start(&product);
         device.download(y, &mut [0; 4]);
         let start = Instant::now();
-        (0..PRODUCTS).for_each(|_| {
-            device.product(&product);
-        });
+        (0..PRODUCTS).for_each(|_| device.start(&product));
         device.download(y, &mut [0; 4]);
         best = best.max(2e-9 * (SIZE as f64).powi(3) * PRODUCTS as f64 / start.elapsed().as_secs_f64());
     }

@@ -1,10 +1,10 @@
-//! `--device` and `--precision`: where a model computes.
+//! `--device`, `--precision` and `--launch`: where a model computes, and how.
 
 use std::rc::Rc;
 
 use clap::{Args, ValueEnum};
-use rtc_runtime::cuda::Precision;
 use rtc_runtime::cuda::device::Device;
+use rtc_runtime::cuda::{Launching, Precision};
 
 use crate::failure::Failure;
 
@@ -17,6 +17,9 @@ pub(crate) struct DeviceOptions {
     /// How exact the matrix products of `--device cuda` are
     #[arg(long, value_enum, default_value_t = PrecisionArg::F32)]
     precision: PrecisionArg,
+    /// How the work of `--device cuda` is started; the numbers are the same
+    #[arg(long, value_enum, default_value_t = LaunchArg::Graph)]
+    launch: LaunchArg,
 }
 
 /// `--device`.
@@ -41,6 +44,25 @@ enum PrecisionArg {
     Bf16,
 }
 
+/// `--launch`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum LaunchArg {
+    /// What comes again is recorded as a CUDA graph and replayed
+    #[default]
+    Graph,
+    /// Kernel by kernel
+    Direct,
+}
+
+impl From<LaunchArg> for Launching {
+    fn from(arg: LaunchArg) -> Self {
+        match arg {
+            LaunchArg::Graph => Self::Graph,
+            LaunchArg::Direct => Self::Direct,
+        }
+    }
+}
+
 impl From<PrecisionArg> for Precision {
     fn from(arg: PrecisionArg) -> Self {
         match arg {
@@ -58,8 +80,11 @@ impl DeviceOptions {
             DeviceArg::Cpu if self.precision != PrecisionArg::F32 => {
                 Err(Failure::Usage("`--precision` is for `--device cuda`: the processor computes in f32".to_owned()))
             }
+            DeviceArg::Cpu if self.launch != LaunchArg::Graph => {
+                Err(Failure::Usage("`--launch` is for `--device cuda`: the processor launches nothing".to_owned()))
+            }
             DeviceArg::Cpu => Ok(None),
-            DeviceArg::Cuda => cuda(self.precision.into()).map(Some).map_err(Failure::Usage),
+            DeviceArg::Cuda => cuda(self.precision.into(), self.launch.into()).map(Some).map_err(Failure::Usage),
         }
     }
 
@@ -70,11 +95,11 @@ impl DeviceOptions {
 }
 
 #[cfg(feature = "cuda")]
-fn cuda(precision: Precision) -> Result<Rc<dyn Device>, String> {
-    rtc_runtime::cuda::driver::Gpu::open(precision).map_err(|reason| format!("`--device cuda`: {reason}"))
+fn cuda(precision: Precision, launching: Launching) -> Result<Rc<dyn Device>, String> {
+    rtc_runtime::cuda::driver::Gpu::open(precision, launching).map_err(|reason| format!("`--device cuda`: {reason}"))
 }
 
 #[cfg(not(feature = "cuda"))]
-fn cuda(_: Precision) -> Result<Rc<dyn Device>, String> {
+fn cuda(_: Precision, _: Launching) -> Result<Rc<dyn Device>, String> {
     Err("this rtc was built without CUDA; build it with `--features cuda`".to_owned())
 }

@@ -163,6 +163,19 @@ pub trait Learner {
     ///
     /// The report is about the micro-batch alone: its means are not multiplied by the share.
     fn accumulate(&mut self, batch: &Batch, share: f64) -> Result<StepReport, LearnError>;
+    /// The same; a learner that waits for a device calls `meanwhile` while that works, and others never.
+    ///
+    /// # Errors
+    /// As [`Self::accumulate`].
+    fn accumulate_while(
+        &mut self,
+        batch: &Batch,
+        share: f64,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<StepReport, LearnError> {
+        let _ = meanwhile;
+        self.accumulate(batch, share)
+    }
     /// Applies the accumulated gradients, and lets the next ones start anew; gives the gradient norm before clipping.
     fn update(&mut self, rule: &UpdateRule) -> Result<f64, LearnError>;
     /// Moves the averaged weights towards the weights, of which a share `1 - decay` is taken; the first time the average is a copy

@@ -1,6 +1,7 @@
 // Libraries with the names of NVIDIA's that do on the host what rtc asks of them: so the program can be run from its command
 // line to its results on a machine without a GPU. "Compiling" a kernel makes a library of it with the shim of the tests, a
-// "module" is such a library, and a launch calls into it. Nothing here is fast, and nothing is known of a real device.
+// "module" is such a library, and a launch calls into it. While a stream is captured work is put down, with its arguments as they
+// are, and done when the graph is launched. Nothing here is fast, and nothing is known of a real device.
 //
 // Built as libcuda.so.1, libnvrtc.so.13 and libcublas.so.13 by pretend.sh, with SHIM and CXX as texts.
 
@@ -9,7 +10,24 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <functional>
 #include <string>
+#include <vector>
+
+typedef std::function<int()> Work;
+typedef std::vector<Work> Graph;
+// The graph that is captured, if one is.
+static Graph *capturing = nullptr;
+static size_t graphs = 0, launches = 0;
+// Does it now, or puts it down.
+static int asked(Work work) {
+    if (!capturing) return work();
+    return capturing->push_back(work), 0;
+}
+static int refused() {
+    fprintf(stderr, "this can't be captured\n");
+    return 900;
+}
 
 extern "C" {
 
@@ -23,10 +41,11 @@ int cuDeviceGetAttribute(int *value, int which, int) { return *value = which == 
 int cuDevicePrimaryCtxRetain(void **context, int) { return *context = (void *)1, 0; }
 int cuCtxSetCurrent(void *) { return 0; }
 int cuStreamCreate(void **stream, unsigned) { return *stream = (void *)1, 0; }
-int cuStreamSynchronize(void *) { return 0; }
+int cuStreamSynchronize(void *) { return capturing ? refused() : 0; }
 int cuStreamDestroy_v2(void *) { return 0; }
 int cuMemGetInfo_v2(size_t *free, size_t *total) { return *free = *total = (size_t)1 << 30, 0; }
 int cuMemAlloc_v2(void **place, size_t bytes) {
+    if (capturing) return refused();
     *place = aligned_alloc(256, (bytes + 255) / 256 * 256);
     memset(*place, 0xFF, bytes);
     return *place ? 0 : 2;
@@ -34,10 +53,18 @@ int cuMemAlloc_v2(void **place, size_t bytes) {
 int cuMemFree_v2(void *place) { return free(place), 0; }
 int cuMemHostAlloc(void **place, size_t bytes, unsigned) { return *place = malloc(bytes), 0; }
 int cuMemFreeHost(void *place) { return free(place), 0; }
-int cuMemcpyHtoDAsync_v2(void *to, const void *from, size_t bytes, void *) { return memcpy(to, from, bytes), 0; }
-int cuMemcpyDtoHAsync_v2(void *to, const void *from, size_t bytes, void *) { return memcpy(to, from, bytes), 0; }
-int cuMemcpyDtoDAsync_v2(void *to, const void *from, size_t bytes, void *) { return memcpy(to, from, bytes), 0; }
-int cuMemsetD8Async(void *to, unsigned char value, size_t bytes, void *) { return memset(to, value, bytes), 0; }
+int cuMemcpyHtoDAsync_v2(void *to, const void *from, size_t bytes, void *) {
+    return capturing ? refused() : (memcpy(to, from, bytes), 0);
+}
+int cuMemcpyDtoHAsync_v2(void *to, const void *from, size_t bytes, void *) {
+    return capturing ? refused() : (memcpy(to, from, bytes), 0);
+}
+int cuMemcpyDtoDAsync_v2(void *to, const void *from, size_t bytes, void *) {
+    return asked([=] { return memcpy(to, from, bytes), 0; });
+}
+int cuMemsetD8Async(void *to, unsigned char value, size_t bytes, void *) {
+    return asked([=] { return memset(to, value, bytes), 0; });
+}
 int cuGetErrorName(int, const char **text) { return *text = "PRETENDED_ERROR", 0; }
 int cuGetErrorString(int, const char **text) { return *text = "the pretended device failed", 0; }
 
@@ -45,6 +72,7 @@ typedef int (*Launch)(const char *, const unsigned *, unsigned, void **);
 struct Function {
     Launch launch;
     std::string name;
+    unsigned parameters;
 };
 int cuModuleLoadData(void **module, const void *code) {
     *module = dlopen((const char *)code, RTLD_NOW | RTLD_LOCAL);
@@ -52,20 +80,50 @@ int cuModuleLoadData(void **module, const void *code) {
     return *module ? 0 : 200;
 }
 int cuModuleGetFunction(Function **function, void *module, const char *name) {
-    *function = new Function{(Launch)dlsym(module, "rtc_emulated_launch"), name + strlen("rtc_")};
-    return (*function)->launch ? 0 : 500;
+    name += strlen("rtc_");
+    auto count = (unsigned (*)(const char *))dlsym(module, "rtc_emulated_parameters");
+    *function = new Function{(Launch)dlsym(module, "rtc_emulated_launch"), name, count ? count(name) : ~0u};
+    return (*function)->launch && (*function)->parameters != ~0u ? 0 : 500;
 }
 int cuLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned, unsigned,
                    void *, void **args, void **) {
-    unsigned grid[3] = {x, y, z};
-    return function->launch(function->name.c_str(), grid, threads, args) ? 500 : 0;
+    std::vector<size_t> values;
+    for (unsigned n = 0; n < function->parameters; n++) values.push_back(*(size_t *)args[n]);
+    return asked([=]() mutable {
+        std::vector<void *> places;
+        for (size_t &value : values) places.push_back(&value);
+        unsigned grid[3] = {x, y, z};
+        return function->launch(function->name.c_str(), grid, threads, places.data()) ? 500 : 0;
+    });
 }
+
+int cuStreamBeginCapture_v2(void *, int) {
+    if (getenv("PRETEND_NO_GRAPHS")) return 801;
+    return capturing ? refused() : (capturing = new Graph, 0);
+}
+int cuStreamEndCapture(void *, Graph **graph) {
+    *graph = capturing;
+    capturing = nullptr;
+    return *graph ? 0 : 901;
+}
+int cuGraphInstantiateWithFlags(Graph **made, Graph *graph, unsigned long long) {
+    return graphs++, *made = new Graph(*graph), 0;
+}
+int cuGraphLaunch(Graph *graph, void *) {
+    launches++;
+    for (Work &work : *graph)
+        if (int status = work()) return status;
+    return 0;
+}
+int cuGraphDestroy(Graph *graph) { return delete graph, 0; }
+int cuGraphExecDestroy(Graph *graph) { return delete graph, 0; }
 
 // The compiler.
 
 struct Program {
     std::string source, library, log;
 };
+int nvrtcVersion(int *major, int *minor) { return *major = 13, *minor = 0, 0; }
 int nvrtcGetNumSupportedArchs(int *count) { return *count = 1, 0; }
 int nvrtcGetSupportedArchs(int *known) { return *known = 90, 0; }
 int nvrtcCreateProgram(Program **program, const char *source, const char *, int, const char **, const char **) {
@@ -107,18 +165,29 @@ int nvrtcGetProgramLog(Program *program, char *log) { return strcpy(log, program
 int cublasCreate_v2(void **handle) { return *handle = (void *)1, 0; }
 int cublasDestroy_v2(void *) { return 0; }
 int cublasSetStream_v2(void *, void *) { return 0; }
+int cublasSetWorkspace_v2(void *, void *, size_t) { return 0; }
 int cublasGemmEx(void *, int turn_a, int turn_b, int m, int n, int k, const float *alpha, const float *a, int, int lda,
                  const float *b, int, int ldb, const float *beta, float *c, int, int ldc, int, int) {
     if (lda < (turn_a ? k : m) || ldb < (turn_b ? n : k) || ldc < m) return 7;
-    for (int j = 0; j < n; j++)
-        for (int i = 0; i < m; i++) {
-            float sum = 0;
-            for (int p = 0; p < k; p++)
-                sum += (turn_a ? a[p + (size_t)i * lda] : a[i + (size_t)p * lda]) *
-                       (turn_b ? b[j + (size_t)p * ldb] : b[p + (size_t)j * ldb]);
-            float *place = c + i + (size_t)j * ldc;
-            *place = *alpha * sum + (*beta == 0 ? 0 : *beta * *place);
-        }
-    return 0;
+    float times = *alpha, plus = *beta;
+    return asked([=] {
+        for (int j = 0; j < n; j++)
+            for (int i = 0; i < m; i++) {
+                float sum = 0;
+                for (int p = 0; p < k; p++)
+                    sum += (turn_a ? a[p + (size_t)i * lda] : a[i + (size_t)p * lda]) *
+                           (turn_b ? b[j + (size_t)p * ldb] : b[p + (size_t)j * ldb]);
+                float *place = c + i + (size_t)j * ldc;
+                *place = times * sum + (plus == 0 ? 0 : plus * *place);
+            }
+        return 0;
+    });
 }
 }
+
+// What was asked for, at the end.
+struct Said {
+    ~Said() {
+        if (getenv("PRETEND_COUNTS")) fprintf(stderr, "pretended: %zu graphs, launched %zu times\n", graphs, launches);
+    }
+} said;

@@ -13,4 +13,6 @@ for name in libcuda.so.1 libnvrtc.so.13 libcublas.so.13; do
     "$compiler" -std=c++17 -O2 -w -shared -fPIC -DSHIM="\"$here/../src/emulated/shim.h\"" -DCXX="\"$compiler\"" \
         -o "$folder/$name" "$here/pretend.cpp" -ldl
 done
+# Their "machine code" is a path, which is worth nothing afterwards.
+export XDG_CACHE_HOME="$folder/cache"
 LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$@"

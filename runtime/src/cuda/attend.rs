@@ -116,7 +116,7 @@ impl<T: Element> Executor<T> {
             int(codes.as_ref().map_or(0, |codes| codes.last)),
             Arg::Int(threshold as i32),
             Arg::Real(factor),
-            Arg::Bits(key),
+            self.pool.upload(&[key]).arg(),
             ids.arg(),
         ];
         let (relative, listed) = (codes.is_some(), list.is_some());

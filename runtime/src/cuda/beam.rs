@@ -214,7 +214,8 @@ impl<T: Element> Executor<T> {
 
     /// Adds `dy[ids, width]` to the rows of a table that the ids name, each in the order of the list.
     pub(super) fn scatter(&self, ids: &Rc<Ids>, dy: &Array, table: &Array, width: usize) {
-        let sorted = ids.sorted(&self.pool);
+        // Searches differ from step to step, so entries without places would make nothing come again.
+        let sorted = ids.sorted(0, &self.pool);
         let lists = [sorted.order.arg(), sorted.ids.arg(), sorted.ends.arg()];
         let args = [&lists[..], &[dy.arg(), table.arg(), int(width)]].concat();
         self.pool.start("embed_grad", [sorted.ids.len() as u32, 1, 1], self.pool.device().threads(), &args);

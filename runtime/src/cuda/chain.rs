@@ -199,7 +199,7 @@ fn dropout(node: &Node, x: &str, n: usize) -> String {
     let tied = node.attrs.get("tied").and_then(Attr::text) == Some("true");
     let (threshold, factor) = (keep.threshold(), keep.factor());
     let at = if tied { "channel" } else { "place" };
-    format!("kept(key_at(k{n}, ids[unit.row]), {at}, {threshold}) ? {x} * (real){factor:?} : (real)0")
+    format!("kept(key_at(keys[{n}], ids[unit.row]), {at}, {threshold}) ? {x} * (real){factor:?} : (real)0")
 }
 
 /// An expression with the operands in the place of `a`, `b`, `c`, `d`, and the number in that of `by`.
@@ -232,8 +232,7 @@ fn named(text: &Text, outputs: usize, width: usize) -> Generated {
     parameters.extend((0..outputs).map(|n| format!("real *y{n}, ")));
     let mut begin = String::new();
     if !text.streams.is_empty() {
-        parameters += "const u64 *ids, const u32 *row_of, const u32 *offsets, int per, ";
-        parameters.extend((0..text.streams.len()).map(|n| format!("u64 k{n}, ")));
+        parameters += "const u64 *ids, const u32 *row_of, const u32 *offsets, int per, const u64 *keys, ";
         begin += &format!("    Unit unit = unit_of(i / {width}, row_of, offsets, per);\n");
         begin += &format!("    u64 channel = i % {width}, place = unit.at * {width} + channel;\n");
     }

@@ -5,9 +5,11 @@
 //! was, so that callers ask once where a run ends.
 
 use std::fmt::Debug;
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
 
-/// An argument of a kernel.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// An argument of a kernel. Arguments are equal if their bits are: 0 is not -0.
+#[derive(Clone, Copy, Debug)]
 pub enum Arg {
     /// A place in the device's memory; 0 is none.
     Address(u64),
@@ -21,8 +23,34 @@ pub enum Arg {
     Real(f64),
 }
 
+impl Arg {
+    fn bits(self) -> (u8, u64) {
+        match self {
+            Self::Address(at) => (0, at),
+            Self::Whole(n) => (1, n as u64),
+            Self::Int(n) => (2, n as u64),
+            Self::Bits(bits) => (3, bits),
+            Self::Real(x) => (4, x.to_bits()),
+        }
+    }
+}
+
+impl PartialEq for Arg {
+    fn eq(&self, other: &Self) -> bool {
+        self.bits() == other.bits()
+    }
+}
+
+impl Eq for Arg {}
+
+impl Hash for Arg {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.bits().1);
+    }
+}
+
 /// Blocks of a launch, threads of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Blocks along three axes.
     pub grid: [u32; 3],
@@ -32,7 +60,7 @@ pub struct Shape {
 
 /// A matrix product `y[m, n] = a b` (plus `y` where it adds), row by row; `a[i, p]` lies at `i * rows + p * columns` numbers from
 /// its address, `b[p, j]` likewise. One of the two steps is 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Product {
     /// The left matrix.
     pub a: Matrix,
@@ -51,7 +79,7 @@ pub struct Product {
 }
 
 /// A matrix in the device's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Matrix {
     /// Its first number.
     pub at: u64,
@@ -60,6 +88,42 @@ pub struct Matrix {
     /// From one column to the next.
     pub columns: usize,
 }
+
+/// A piece of work inside the device, with everything that it is told: equal commands do the same to the same places.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Command {
+    /// A kernel.
+    Launch {
+        /// Its name.
+        kernel: Rc<str>,
+        /// Its blocks.
+        shape: Shape,
+        /// What it is given.
+        args: Vec<Arg>,
+    },
+    /// A matrix product by the library of the device.
+    Product(Product),
+    /// A copy.
+    Copy {
+        /// The first byte to read.
+        from: u64,
+        /// The first byte to write.
+        to: u64,
+        /// How many.
+        bytes: usize,
+    },
+    /// Bytes that become zero.
+    Clear {
+        /// The first.
+        at: u64,
+        /// How many.
+        bytes: usize,
+    },
+}
+
+/// A series of commands that a device has recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Graph(pub u64);
 
 /// A kernel that is made for a plan.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,14 +150,18 @@ pub trait Device: Debug {
     fn upload(&self, to: u64, from: &[u8]);
     /// Waits for all work, and copies to the host.
     fn download(&self, from: u64, to: &mut [u8]);
-    /// Copies inside the device.
-    fn copy(&self, from: u64, to: u64, bytes: usize);
-    /// Makes bytes zero.
-    fn clear(&self, at: u64, bytes: usize);
-    /// Starts a kernel.
-    fn launch(&self, kernel: &str, shape: Shape, args: &[Arg]);
-    /// Starts a matrix product, if there is a library for it; `false` if there is none.
-    fn product(&self, product: &Product) -> bool;
+    /// Whether it has a library for matrix products; without one they are kernels, too.
+    fn multiplies(&self) -> bool;
+    /// Starts a command.
+    fn start(&self, command: &Command);
+    /// Whether series of commands that come again are recorded and replayed.
+    fn records(&self) -> bool;
+    /// Makes a series of commands, each of which was started before, ready to be started with one call. Nothing runs.
+    fn record(&self, commands: &[Command]) -> Graph;
+    /// Starts a recorded series: the same commands with the same arguments.
+    fn replay(&self, graph: Graph);
+    /// Lets a recorded series go.
+    fn forget(&self, graph: Graph);
     /// The first failure, if there was one.
     fn failure(&self) -> Option<String>;
 }

@@ -23,7 +23,7 @@ impl<T: Element> Executor<T> {
             self.pool.device().clear(table.at(), table.len() * size_of::<T>());
         }
         let ids = self.index(c.operand(0));
-        let sorted = ids.sorted(&self.pool);
+        let sorted = ids.sorted(table.len() / c.last(1).max(1), &self.pool);
         let threads = self.pool.device().threads();
         let args = [
             sorted.order.arg(),
@@ -93,7 +93,7 @@ impl<T: Element> Executor<T> {
         let count = positions.next_power_of_two();
         let upload = |codes: &mut crate::kernel::position::Codes<T>, pool: &super::memory::Pool| {
             codes.extend_to(width, count);
-            (count, pool.upload(codes.of(width)))
+            (count, pool.keep(codes.of(width)))
         };
         match self.waves.entry(width) {
             Entry::Occupied(old) if old.get().0 >= positions => old.get().1.clone(),

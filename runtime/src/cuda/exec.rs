@@ -159,7 +159,21 @@ impl<T: Element> Executor<T> {
     /// # Errors
     /// A batch that does not fit; with `check_finite`, the first value that is not finite; a failure of the device.
     pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, Fault> {
+        self.run_while(batch, key, &mut || {})
+    }
+
+    /// The same; `meanwhile` is called when the device has been given all work of the run, before its results are waited for.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub(super) fn run_while(
+        &mut self,
+        batch: &Batch,
+        key: Key,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<Outputs<T>, Fault> {
         check_batch(&self.plan, batch)?;
+        self.pool.begin();
         let depths = self.depths(batch)?;
         let mut env = Env::new(batch.rows(), key, batch.width, &self.arena);
         let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
@@ -169,6 +183,10 @@ impl<T: Element> Executor<T> {
         }
         self.set_inputs(batch);
         let outcome = self.region(MAIN, &Place::new(env));
+        if outcome.is_ok() {
+            self.pool.device().flush();
+            meanwhile();
+        }
         let plan = self.plan.clone();
         let yields = plan.regions[MAIN.index()].yields.iter();
         let values = outcome.map(|()| yields.map(|v| self.on_host(*v)).collect());

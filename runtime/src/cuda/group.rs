@@ -37,7 +37,8 @@ impl<T: Element> Executor<T> {
         if !chain.streams.is_empty() {
             args.push(place.ids(&self.pool).arg());
             args.extend(place.units(&group.units, &self.pool).args());
-            args.extend(chain.streams.iter().map(|stream| Arg::Bits(place.env.key.at(*stream).value())));
+            let keys: Vec<u64> = chain.streams.iter().map(|stream| place.env.key.at(*stream).value()).collect();
+            args.push(self.pool.upload(&keys).arg());
         }
         args.push(whole(count));
         self.pool.each(&chain.kernel.name, count, &args);
@@ -208,7 +209,7 @@ impl<T: Element> Executor<T> {
         let upload = |tables: &mut crate::kernel::position::PositionTables<T>, pool: &super::memory::Pool| {
             let count = positions.next_power_of_two();
             let (cosines, sines) = tables.upto(kind, e, count).numbers();
-            (count, pool.upload(cosines), pool.upload(sines))
+            (count, pool.keep(cosines), pool.keep(sines))
         };
         let found = match self.rotations.entry((kind, e)) {
             Entry::Occupied(old) if old.get().0 >= positions => old.get().clone(),

@@ -68,7 +68,7 @@ impl<T: Element> Executor<T> {
         let [queries, keys] = sizes.map(|size| size as isize);
         // The device reads them as signed numbers.
         let list: Vec<u32> = (1 - keys..queries).filter(sees).map(|distance| distance as i32 as u32).collect();
-        let list = self.pool.upload(&list);
+        let list = self.pool.keep(&list);
         self.lists.insert(seen, list.clone());
         list
     }

@@ -1,18 +1,28 @@
 //! Memory of a device: arrays that go back to a pool with their last handle.
 //!
 //! All work runs in one order, so an array may be used again as soon as the host has let go of it. Sizes are rounded up to an
-//! eighth of a power of two: batches of other lengths find what earlier ones left.
+//! eighth of a power of two: batches of other lengths find what earlier ones left. Of the free blocks of a size the one that was
+//! taken from the device first is used first, so equal runs get equal addresses, whatever ran in between.
+//!
+//! What the host uploads during a run lies in blocks of its own, end to end, which begin anew with the next run.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 
 use super::device::{Arg, Device, Shape};
+use super::queue::Queue;
 use crate::exec::storage::Plain;
 
 /// The smallest block, in bytes.
 const SMALLEST: usize = 256;
+
+/// Bytes of a block of uploads, unless one is longer.
+const UPLOADS: usize = 1 << 20;
+
+/// Where uploads begin within their block.
+const ALIGNED: usize = 64;
 
 /// A device and the memory taken from it. Clones share both.
 #[derive(Clone)]
@@ -21,10 +31,21 @@ pub struct Pool {
 }
 
 struct Shared {
-    device: Rc<dyn Device>,
-    free: RefCell<BTreeMap<usize, Vec<u64>>>,
-    /// Bytes that were ever taken from the device.
-    taken: RefCell<usize>,
+    queue: Queue,
+    /// The free blocks of every size.
+    free: RefCell<BTreeMap<usize, BTreeSet<Place>>>,
+    /// Blocks and bytes that were ever taken from the device.
+    taken: RefCell<(u64, usize)>,
+    uploads: RefCell<Vec<Uploads>>,
+}
+
+/// A block by its turn: how many were taken before it, and its address.
+type Place = (u64, u64);
+
+/// A block of uploads, and how many of its bytes are in use.
+struct Uploads {
+    block: Rc<Block>,
+    used: usize,
 }
 
 /// Some bytes on the device, shared by handles.
@@ -36,36 +57,58 @@ pub struct Array {
 }
 
 struct Block {
-    pool: Pool,
-    at: u64,
+    /// Nothing for the blocks of uploads, which the pool itself holds.
+    pool: Option<Pool>,
+    place: Place,
     bytes: usize,
 }
 
 impl Pool {
     /// Memory of this device.
     pub fn new(device: Rc<dyn Device>) -> Self {
-        Self { shared: Rc::new(Shared { device, free: RefCell::default(), taken: RefCell::default() }) }
+        let queue = Queue::new(device);
+        let shared = Shared { queue, free: RefCell::default(), taken: RefCell::default(), uploads: RefCell::default() };
+        Self { shared: Rc::new(shared) }
     }
 
-    /// The device.
-    pub fn device(&self) -> &dyn Device {
-        &*self.shared.device
+    /// The way to the device.
+    pub fn device(&self) -> &Queue {
+        &self.shared.queue
     }
 
     /// Bytes that were ever taken from the device.
     pub fn taken(&self) -> usize {
-        *self.shared.taken.borrow()
+        self.shared.taken.borrow().1
+    }
+
+    /// A run begins: what was uploaded before and has no handle any more is not needed.
+    pub fn begin(&self) {
+        self.device().flush();
+        for uploads in self.shared.uploads.borrow_mut().iter_mut() {
+            if Rc::strong_count(&uploads.block) == 1 {
+                uploads.used = 0;
+            }
+        }
     }
 
     /// Room for `len` numbers of type `E`, with any content.
     pub fn take<E: Plain>(&self, len: usize) -> Array {
         let bytes = rounded(len * size_of::<E>());
-        let found = self.shared.free.borrow_mut().get_mut(&bytes).and_then(Vec::pop);
-        let at = found.unwrap_or_else(|| {
-            *self.shared.taken.borrow_mut() += bytes;
-            self.device().allocate(bytes)
-        });
-        Array { block: Rc::new(Block { pool: self.clone(), at, bytes }), at, len }
+        let place = self.place(bytes);
+        Array { block: Rc::new(Block { pool: Some(self.clone()), place, bytes }), at: place.1, len }
+    }
+
+    /// A free block of a size that was rounded.
+    fn place(&self, bytes: usize) -> Place {
+        let found = self.shared.free.borrow_mut().get_mut(&bytes).and_then(BTreeSet::pop_first);
+        found.unwrap_or_else(|| self.new_place(bytes))
+    }
+
+    fn new_place(&self, bytes: usize) -> Place {
+        let mut taken = self.shared.taken.borrow_mut();
+        taken.0 += 1;
+        taken.1 += bytes;
+        (taken.0, self.device().allocate(bytes))
     }
 
     /// `len` zeros.
@@ -75,17 +118,38 @@ impl Pool {
         out
     }
 
-    /// A copy of numbers of the host.
+    /// A copy of numbers of the host for this run. What stays longer is for [`Self::keep`]: a handle to an upload keeps all that
+    /// lies beside it.
     pub fn upload<E: Plain>(&self, from: &[E]) -> Array {
-        let out = self.take::<E>(from.len());
-        self.device().upload(out.at, bytes_of(from));
-        out
+        let bytes = size_of_val(from);
+        let mut all = self.shared.uploads.borrow_mut();
+        let n = all.iter().position(|uploads| uploads.block.bytes - uploads.used >= bytes).unwrap_or_else(|| {
+            let size = rounded(bytes.max(UPLOADS));
+            all.push(Uploads { block: Rc::new(Block { pool: None, place: self.place(size), bytes: size }), used: 0 });
+            all.len() - 1
+        });
+        let uploads = &mut all[n];
+        let at = uploads.block.place.1 + uploads.used as u64;
+        uploads.used = (uploads.used + bytes).next_multiple_of(ALIGNED).min(uploads.block.bytes);
+        self.device().upload(at, bytes_of(from));
+        Array { block: uploads.block.clone(), at, len: from.len() }
     }
 
     /// Replaces numbers on the device by numbers of the host.
     pub fn write<E: Plain>(&self, to: &Array, from: &[E]) {
         debug_assert_eq!(to.len, from.len());
-        self.device().upload(to.at, bytes_of(from));
+        self.device().write(to.at, bytes_of(from));
+    }
+
+    /// A copy of numbers of the host that stays. It gets a new block: one that was free is used by runs, which would find
+    /// others in its place from now on.
+    pub fn keep<E: Plain>(&self, from: &[E]) -> Array {
+        let bytes = rounded(size_of_val(from));
+        let place = self.new_place(bytes);
+        let out =
+            Array { block: Rc::new(Block { pool: Some(self.clone()), place, bytes }), at: place.1, len: from.len() };
+        self.write(&out, from);
+        out
     }
 
     /// Waits, and copies to the host.
@@ -184,14 +248,19 @@ impl Array {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        self.pool.shared.free.borrow_mut().entry(self.bytes).or_default().push(self.at);
+        if let Some(pool) = &self.pool {
+            pool.shared.free.borrow_mut().entry(self.bytes).or_default().insert(self.place);
+        }
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
         for (bytes, places) in self.free.get_mut() {
-            places.iter().for_each(|at| self.device.release(*at, *bytes));
+            places.iter().for_each(|(_, at)| self.queue.release(*at, *bytes));
+        }
+        for Uploads { block, .. } in self.uploads.get_mut() {
+            self.queue.release(block.place.1, block.bytes);
         }
     }
 }

@@ -30,9 +30,11 @@ mod nodes;
 mod optimise;
 mod pieces;
 mod place;
+pub mod queue;
 mod recur;
 mod relative;
 mod rule;
+pub mod saved;
 mod scan;
 mod unbeam;
 mod value;
@@ -79,6 +81,16 @@ impl Precision {
             Self::Bf16 => "bf16",
         }
     }
+}
+
+/// How work is started. The numbers are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Launching {
+    /// Series of launches that come again are recorded and started with one call.
+    #[default]
+    Graph,
+    /// Every launch by itself.
+    Direct,
 }
 
 /// The kernels that every plan may use, as one text. `REAL` must be defined.

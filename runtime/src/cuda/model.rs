@@ -9,7 +9,7 @@ use rtc_compiler::ir::graph::MAIN;
 use rtc_compiler::lower::Binding;
 use rtc_compiler::plan::Plan;
 
-use super::device::{Arg, Device};
+use super::device::Device;
 use super::exec::Executor;
 use super::memory::{Array, Pool, whole};
 use super::optimise::Update;
@@ -145,10 +145,10 @@ impl<T: Element> Model<T> {
         out
     }
 
-    fn forward_backward(&mut self, batch: &Batch) -> Result<Outputs<T>, LearnError> {
+    fn forward_backward(&mut self, batch: &Batch, meanwhile: &mut dyn FnMut()) -> Result<Outputs<T>, LearnError> {
         let key = self.seed.stream("dropout").at(self.updates).at(self.micro);
         let updates = self.updates;
-        let outputs = self.training.run(batch, key).map_err(|fault| as_learn_error(fault, updates))?;
+        let outputs = self.training.run_while(batch, key, meanwhile).map_err(|fault| as_learn_error(fault, updates))?;
         if outputs.scalar("loss").is_some_and(f64::is_finite) {
             return Ok(outputs);
         }
@@ -181,13 +181,23 @@ impl<T: Element> BySteps for Model<T> {
 
 impl<T: Element> Learner for Model<T> {
     fn accumulate(&mut self, batch: &Batch, share: f64) -> Result<StepReport, LearnError> {
+        self.accumulate_while(batch, share, &mut || {})
+    }
+
+    fn accumulate_while(
+        &mut self,
+        batch: &Batch,
+        share: f64,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<StepReport, LearnError> {
         check_labels(&self.binding, batch)?;
         let before = (self.micro > 0).then(|| self.copy_of(self.training.gradients()));
         self.clear_gradients();
-        let outputs = self.forward_backward(batch)?;
+        let outputs = self.forward_backward(batch, meanwhile)?;
         let gradients = self.training.gradients();
         if share != 1.0 {
-            let args = [gradients.arg(), Arg::Real(share), whole(gradients.len())];
+            let share = self.pool().upload(&[T::from_f64(share)]);
+            let args = [gradients.arg(), share.arg(), whole(gradients.len())];
             self.pool().each("scale_by", gradients.len(), &args);
         }
         if let Some(before) = before {
@@ -222,15 +232,17 @@ impl<T: Element> Learner for Model<T> {
             match (rule.kind, &self.slow) {
                 (OptimiserKind::Ranger, Some(slow)) => {
                     let slow = slow.part::<T>(range.start, range.len());
-                    update.ranger(&slow, &rule, scale, self.updates, self.pool());
+                    update.ranger::<T>(&slow, &rule, scale, self.updates, self.pool());
                 }
                 (OptimiserKind::Adam, _) => {
                     let rule = UpdateRule { weight_decay: 0.0, ..rule };
-                    update.adamw(&rule, scale, self.updates, self.pool());
+                    update.adamw::<T>(&rule, scale, self.updates, self.pool());
                 }
-                _ => update.adamw(&rule, scale, self.updates, self.pool()),
+                _ => update.adamw::<T>(&rule, scale, self.updates, self.pool()),
             }
         }
+        // The device may begin while the host makes the next batch.
+        self.pool().device().flush();
         Ok(norm)
     }
 
@@ -239,8 +251,8 @@ impl<T: Element> Learner for Model<T> {
         match &self.averaged {
             None => self.averaged = Some(self.copy_of(weights)),
             Some(average) => {
-                let numbers = [Arg::Real(decay), Arg::Real(1.0 - decay)];
-                let args = [&[average.arg(), weights.arg()][..], &numbers, &[whole(weights.len())]].concat();
+                let shares = self.pool().upload(&[decay, 1.0 - decay].map(T::from_f64));
+                let args = [average.arg(), weights.arg(), shares.arg(), whole(weights.len())];
                 self.pool().each("average", weights.len(), &args);
             }
         }
@@ -285,7 +297,7 @@ impl<T: Element> Learner for Model<T> {
         pool.write(self.training.parameters(), &parameters);
         pool.write(&self.first_moment, &first);
         pool.write(&self.second_moment, &second);
-        let upload = |numbers: Option<Vec<T>>| numbers.map(|numbers| pool.upload(&numbers));
+        let upload = |numbers: Option<Vec<T>>| numbers.map(|numbers| pool.keep(&numbers));
         let (slow, averaged) = (upload(slow), upload(averaged));
         (self.slow, self.averaged) = (slow, averaged);
         self.updates = state.updates;

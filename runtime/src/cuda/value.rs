@@ -34,7 +34,7 @@ pub(super) struct Ids {
 #[derive(Clone, Debug)]
 pub(super) struct Sorted {
     pub(super) order: Array,
-    /// The ids that occur.
+    /// The ids that occur, and then any.
     pub(super) ids: Array,
     /// For each of those: where its places end.
     pub(super) ends: Array,
@@ -49,8 +49,9 @@ impl Ids {
         self.device.get_or_init(|| pool.upload(&self.host))
     }
 
-    /// The order keeps the places of an id as they come, so that sums over them have one order.
-    pub(super) fn sorted(&self, pool: &Pool) -> &Sorted {
+    /// The order keeps the places of an id as they come, so that sums over them have one order. There are `kinds` ids at most;
+    /// entries for those that do not occur have no places, so that the size of the tables does not depend on the ids.
+    pub(super) fn sorted(&self, kinds: usize, pool: &Pool) -> &Sorted {
         self.sorted.get_or_init(|| {
             let mut order: Vec<u32> = (0..self.host.len() as u32).collect();
             order.sort_by_key(|place| self.host[*place as usize]);
@@ -65,6 +66,9 @@ impl Ids {
                     *end = n as u32 + 1;
                 }
             }
+            let entries = kinds.min(order.len()).max(ids.len());
+            ids.resize(entries, 0);
+            ends.resize(entries, order.len() as u32);
             Sorted { order: pool.upload(&order), ids: pool.upload(&ids), ends: pool.upload(&ends) }
         })
     }

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::batching::{Batching, Cursor};
+use crate::batch::Batch;
+use crate::batching::{Batching, Cursor, split};
 use crate::experiment::{Experiment, Fresh, Lengths};
 use crate::rng::Key;
 use crate::task::formal::{Draw, Formal};
@@ -67,6 +68,28 @@ impl<'a> Feed<'a> {
             }
             Source::Fresh(strings) => strings.draw(update).into_iter().map(Cow::Owned).collect(),
         }
+    }
+}
+
+/// The micro-batches of an update, with their shares of it.
+#[derive(Debug)]
+pub(super) struct Ready {
+    cursor: Cursor,
+    update: u64,
+    pub(super) batches: Vec<(Batch, f64)>,
+}
+
+impl Ready {
+    /// Those of the update at `cursor`, before which `update` were made, in at most `parts`.
+    pub(super) fn new(feed: &mut Feed<'_>, cursor: Cursor, update: u64, parts: usize) -> Self {
+        let examples = feed.examples(cursor, update);
+        let examples: Vec<&Example> = examples.iter().map(AsRef::as_ref).collect();
+        Self { cursor, update, batches: split(&examples, parts) }
+    }
+
+    /// Whether they are those of this update.
+    pub(super) fn is_for(&self, cursor: Cursor, update: u64) -> bool {
+        (self.cursor, self.update) == (cursor, update)
     }
 }
 

@@ -14,14 +14,15 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::batching::split;
 use crate::checkpoint::{Best, Checkpoint, CheckpointState, Progress, Slot};
 use crate::error::{CheckpointError, DataError, Error};
 use crate::experiment::{Choice, Experiment};
 use crate::learner::{LearnError, Learner, StepReport};
 use crate::record::{RunFolder, RunInfo};
 use crate::schedule::Schedule;
-use crate::task::{Dataset, Example, Metric, task_named};
+use crate::task::{Dataset, Metric, task_named};
+
+use feed::Ready;
 
 pub use evaluate::{Measurement, evaluate};
 pub(crate) use evaluate::{Sum, scored};
@@ -154,6 +155,8 @@ struct Trainer<'a> {
     stop: &'a AtomicBool,
     observer: &'a mut dyn Observer,
     feed: Feed<'a>,
+    /// The next update's batches, where they were made while a device worked on the last one.
+    ready: Option<Ready>,
     schedule: Schedule,
     progress: Progress,
     data_hash: String,
@@ -188,6 +191,7 @@ impl<'a> Trainer<'a> {
             stop,
             observer,
             feed,
+            ready: None,
             schedule,
             progress,
             data_hash,
@@ -246,15 +250,21 @@ impl<'a> Trainer<'a> {
 
     /// Makes one update.
     fn step(&mut self) -> Result<(), Error> {
-        let cursor = self.progress.cursor;
-        let examples = self.feed.examples(cursor, self.progress.updates);
-        let examples: Vec<&Example> = examples.iter().map(AsRef::as_ref).collect();
-        let (mut report, update) = (StepReport::default(), self.progress.updates + 1);
+        let (cursor, done, parts) = (self.progress.cursor, self.progress.updates, self.experiment.batch.accumulate);
+        let ready = self.ready.take().filter(|ready| ready.is_for(cursor, done));
+        let Ready { batches, .. } = ready.unwrap_or_else(|| Ready::new(&mut self.feed, cursor, done, parts));
+        let mut report = StepReport::default();
         let mut tokens = 0;
-        for (batch, share) in split(&examples, self.experiment.batch.accumulate) {
-            let part =
-                self.learner.accumulate(&batch, share).map_err(|error| error.at(format_args!("update {update}")))?;
-            add(&mut report, &part, share);
+        for (n, (batch, share)) in batches.iter().enumerate() {
+            let last = n + 1 == batches.len();
+            let (feed, ready) = (&mut self.feed, &mut self.ready);
+            let mut meanwhile = || {
+                if last {
+                    *ready = Some(Ready::new(feed, feed.next(cursor), done + 1, parts));
+                }
+            };
+            let part = self.learner.accumulate_while(batch, *share, &mut meanwhile);
+            add(&mut report, &part.map_err(|error| error.at(format_args!("update {}", done + 1)))?, *share);
             tokens += batch.tokens.len();
         }
         let rule = self.experiment.rule(&self.schedule, self.progress.updates, self.progress.plateau);

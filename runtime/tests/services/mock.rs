@@ -24,6 +24,8 @@ pub(crate) struct Mock {
     pub(crate) dropout: f64,
     /// The loss of this update is not a number.
     pub(crate) broken_at: Option<u64>,
+    /// Whether it waits for a device, as it were.
+    pub(crate) waits: bool,
 }
 
 impl Mock {
@@ -39,6 +41,7 @@ impl Mock {
             updates: 0,
             dropout: 0.2,
             broken_at: None,
+            waits: false,
         }
     }
 
@@ -76,6 +79,18 @@ fn best(probabilities: &[f64]) -> usize {
 }
 
 impl Learner for Mock {
+    fn accumulate_while(
+        &mut self,
+        batch: &Batch,
+        share: f64,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<StepReport, LearnError> {
+        if self.waits {
+            meanwhile();
+        }
+        self.accumulate(batch, share)
+    }
+
     fn accumulate(&mut self, batch: &Batch, share: f64) -> Result<StepReport, LearnError> {
         let rows = batch.rows();
         let mut report = StepReport { scored: rows as u64, mean_depth: Some(2.0), ..StepReport::default() };

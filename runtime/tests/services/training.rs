@@ -113,6 +113,25 @@ fn a_run_stopped_anywhere_and_resumed_equals_the_unbroken_one() {
     }
 }
 
+/// What a device leaves the host time for changes nothing: the next batch is the same whenever it is made.
+#[test]
+fn a_batch_made_ahead_is_the_same() {
+    for (text, edits) in
+        [(EXPERIMENT, &["batch.accumulate=3", "evaluate_every=5"][..]), (EXPERIMENT, &[]), (FRESH, &[])]
+    {
+        let (experiment, data) = of(text, edits);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let paths = ["alone", "ahead"].map(|name| folder.path().join(name));
+        let alone = straight(&paths[0], &experiment, &data);
+        let mut learner = Mock::new(7);
+        learner.waits = true;
+        let mut run = create(&paths[1], &experiment);
+        let ahead = train(&mut learner, &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent);
+        assert_eq!(ahead.expect("no failure"), Outcome::Finished(alone));
+        assert_eq!(contents(&paths[0]), contents(&paths[1]), "{edits:?}");
+    }
+}
+
 /// A process that is killed saves nothing: the lines after the last checkpoint must be written again, not twice.
 #[test]
 fn a_killed_run_goes_on_from_its_last_checkpoint() {

@@ -4,16 +4,16 @@
 //! fast. Memory begins as NaN, so what a kernel forgets to write shows.
 
 use std::alloc::Layout;
-use std::collections::BTreeSet;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::fmt;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use libloading::Library;
 use rtc_runtime::cuda::KERNELS;
-use rtc_runtime::cuda::device::{Arg, Device, Generated, Product, Shape};
+use rtc_runtime::cuda::device::{Arg, Command, Device, Generated, Graph, Shape};
 
 /// Threads of a block: two warps, so that warps differ.
 const THREADS: u32 = 64;
@@ -34,6 +34,23 @@ pub struct Kernels {
 /// The device; clones of the library may serve several.
 pub struct Emulated {
     kernels: Arc<Kernels>,
+    records: bool,
+    /// What was recorded: the commands as they were then.
+    graphs: RefCell<BTreeMap<Graph, Vec<Command>>>,
+    counts: Cell<Counts>,
+}
+
+/// How commands came to the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// One by one.
+    pub started: u64,
+    /// In series that were recorded.
+    pub replayed: u64,
+    /// Series that were ever recorded.
+    pub recorded: u64,
+    /// Series that are recorded now.
+    pub kept: u64,
 }
 
 /// The names of the kernels of a text, and whether the threads of each meet.
@@ -63,7 +80,8 @@ impl Kernels {
         let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
         let flags = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-ffp-contract=off", "-o"];
         let real_type = format!("-DREAL={real}");
-        let built = Command::new(&compiler).args(flags).args([&library, Path::new(&real_type), &text]).output();
+        let built =
+            std::process::Command::new(&compiler).args(flags).args([&library, Path::new(&real_type), &text]).output();
         let built = match built {
             Ok(built) => built,
             Err(error) => {
@@ -81,9 +99,61 @@ impl Kernels {
 }
 
 impl Emulated {
-    /// A device with these kernels.
+    /// A device with these kernels, which records series that come again.
     pub fn new(kernels: Arc<Kernels>) -> Self {
-        Self { kernels }
+        Self { kernels, records: true, graphs: RefCell::default(), counts: Cell::default() }
+    }
+
+    /// A device with these kernels to which every command comes by itself.
+    pub fn direct(kernels: Arc<Kernels>) -> Self {
+        Self { records: false, ..Self::new(kernels) }
+    }
+
+    /// How commands came since this was last asked; what is kept is counted as it is.
+    pub fn counts(&self) -> Counts {
+        let kept = self.graphs.borrow().len() as u64;
+        Counts { kept, ..self.counts.take() }
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Counts)) {
+        let mut counts = self.counts.get();
+        change(&mut counts);
+        self.counts.set(counts);
+    }
+
+    fn run(&self, command: &Command) {
+        match command {
+            Command::Launch { kernel, shape, args } => self.launch(kernel, *shape, args),
+            Command::Product(_) => unreachable!("there is no library for products"),
+            // SAFETY: the pool's blocks are as long as what is copied.
+            Command::Copy { from, to, bytes } => unsafe { (*from as *const u8).copy_to(*to as *mut u8, *bytes) },
+            // SAFETY: as above.
+            Command::Clear { at, bytes } => unsafe { (*at as *mut u8).write_bytes(0, *bytes) },
+        }
+    }
+
+    fn launch(&self, kernel: &str, shape: Shape, args: &[Arg]) {
+        let value = |arg: &Arg| match arg {
+            Arg::Address(at) => *at,
+            Arg::Whole(n) => *n as u64,
+            Arg::Int(n) => u64::from(*n as u32),
+            Arg::Bits(bits) => *bits,
+            Arg::Real(x) if self.kernels.size == 4 => u64::from((*x as f32).to_bits()),
+            Arg::Real(x) => x.to_bits(),
+        };
+        let values: Vec<u64> = args.iter().map(value).collect();
+        let places: Vec<*const c_void> = values.iter().map(|v| std::ptr::from_ref(v).cast()).collect();
+        let name = CString::new(kernel).expect("names have no zeros");
+        // SAFETY: the library has this function; the kernel reads as many arguments as it has, each of up to 8 bytes.
+        let status = unsafe {
+            let parameters =
+                self.kernels.library.get::<Parameters>(b"rtc_emulated_parameters").expect("the shim has it");
+            let expected = parameters(name.as_ptr());
+            assert_eq!(args.len(), expected as usize, "`{kernel}` takes another number of arguments");
+            let launch = self.kernels.library.get::<Launch>(b"rtc_emulated_launch").expect("the shim has it");
+            launch(name.as_ptr(), shape.grid.as_ptr(), shape.threads, places.as_ptr())
+        };
+        assert_eq!(status, 0, "there is no kernel `{kernel}`");
     }
 }
 
@@ -131,42 +201,36 @@ impl Device for Emulated {
         unsafe { (from as *const u8).copy_to(to.as_mut_ptr(), to.len()) }
     }
 
-    fn copy(&self, from: u64, to: u64, bytes: usize) {
-        // SAFETY: as above.
-        unsafe { (from as *const u8).copy_to(to as *mut u8, bytes) }
-    }
-
-    fn clear(&self, at: u64, bytes: usize) {
-        // SAFETY: as above.
-        unsafe { (at as *mut u8).write_bytes(0, bytes) }
-    }
-
-    fn launch(&self, kernel: &str, shape: Shape, args: &[Arg]) {
-        let value = |arg: &Arg| match arg {
-            Arg::Address(at) => *at,
-            Arg::Whole(n) => *n as u64,
-            Arg::Int(n) => u64::from(*n as u32),
-            Arg::Bits(bits) => *bits,
-            Arg::Real(x) if self.kernels.size == 4 => u64::from((*x as f32).to_bits()),
-            Arg::Real(x) => x.to_bits(),
-        };
-        let values: Vec<u64> = args.iter().map(value).collect();
-        let places: Vec<*const c_void> = values.iter().map(|v| std::ptr::from_ref(v).cast()).collect();
-        let name = CString::new(kernel).expect("names have no zeros");
-        // SAFETY: the library has this function; the kernel reads as many arguments as it has, each of up to 8 bytes.
-        let status = unsafe {
-            let parameters =
-                self.kernels.library.get::<Parameters>(b"rtc_emulated_parameters").expect("the shim has it");
-            let expected = parameters(name.as_ptr());
-            assert_eq!(args.len(), expected as usize, "`{kernel}` takes another number of arguments");
-            let launch = self.kernels.library.get::<Launch>(b"rtc_emulated_launch").expect("the shim has it");
-            launch(name.as_ptr(), shape.grid.as_ptr(), shape.threads, places.as_ptr())
-        };
-        assert_eq!(status, 0, "there is no kernel `{kernel}`");
-    }
-
-    fn product(&self, _: &Product) -> bool {
+    fn multiplies(&self) -> bool {
         false
+    }
+
+    fn start(&self, command: &Command) {
+        self.count(|counts| counts.started += 1);
+        self.run(command);
+    }
+
+    fn records(&self) -> bool {
+        self.records
+    }
+
+    fn record(&self, commands: &[Command]) -> Graph {
+        let mut graphs = self.graphs.borrow_mut();
+        let graph = Graph(graphs.last_key_value().map_or(0, |(last, _)| last.0 + 1));
+        graphs.insert(graph, commands.to_vec());
+        self.count(|counts| counts.recorded += 1);
+        graph
+    }
+
+    fn replay(&self, graph: Graph) {
+        let graphs = self.graphs.borrow();
+        let commands = &graphs[&graph];
+        self.count(|counts| counts.replayed += commands.len() as u64);
+        commands.iter().for_each(|command| self.run(command));
+    }
+
+    fn forget(&self, graph: Graph) {
+        assert!(self.graphs.borrow_mut().remove(&graph).is_some(), "a graph goes once");
     }
 
     fn failure(&self) -> Option<String> {

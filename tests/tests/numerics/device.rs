@@ -99,7 +99,7 @@ fn accepted(mut cases: Vec<Case>) -> Vec<Case> {
 }
 
 /// The kernels for some graphs on the host; nothing where there is no compiler.
-fn kernels<'g>(real: &str, graphs: impl IntoIterator<Item = &'g Graph>) -> Option<Arc<Kernels>> {
+pub(super) fn kernels<'g>(real: &str, graphs: impl IntoIterator<Item = &'g Graph>) -> Option<Arc<Kernels>> {
     let made: BTreeSet<_> = graphs.into_iter().flat_map(|graph| generated(&plan(graph.clone()))).collect();
     let kernels = Kernels::compile(real, &made);
     if kernels.is_none() {
@@ -133,7 +133,7 @@ fn training(model: &models::Model, objective: Objective) -> Graph {
     pipeline::training(&model.spec, &binding(objective)).unwrap_or_else(|e| panic!("{}: {e}", model.name))
 }
 
-fn example(lengths: &[usize], objective: Objective) -> Batch {
+pub(super) fn example(lengths: &[usize], objective: Objective) -> Batch {
     let depths = (0..lengths.len() as u32).map(|row| 1 + (2 * row + 2) % 5).collect();
     let rows = Batch { depths: Some(depths), ..batch(lengths, VOCAB as u64, CLASSES as u64, 3) };
     if objective == Objective::Each { labelled_tokens(rows, 2, 3) } else { rows }
@@ -357,9 +357,9 @@ fn the_kernels_of_every_spec_compile_for_a_gpu() {
 #[cfg(feature = "cuda")]
 #[test]
 fn a_gpu_agrees_with_the_cpu() {
-    use rtc_runtime::cuda::Precision;
     use rtc_runtime::cuda::driver::Gpu;
-    let device = match Gpu::open(Precision::F32) {
+    use rtc_runtime::cuda::{Launching, Precision};
+    let device = match Gpu::open(Precision::F32, Launching::Graph) {
         Ok(device) => device,
         Err(reason) => {
             // A machine that was asked to test its GPU must not pass for want of one.

@@ -3,6 +3,7 @@
 mod causality;
 mod compositions;
 mod device;
+mod device_launches;
 mod examined;
 mod folds;
 mod gradients;

@@ -9,6 +9,10 @@ use cudarc::driver;
 use super::super::Precision;
 use super::super::device::{Matrix, Product};
 
+/// Memory for the library, as much as it is said to want on large devices. With memory of its own it need not ask for any while
+/// a graph is recorded, and chooses the same way to multiply whether one is or not.
+const WORKSPACE: usize = 32 << 20;
+
 /// Whether the library is on this machine.
 pub(super) fn is_there() -> bool {
     // SAFETY: opening the library runs nothing but its own start.
@@ -19,6 +23,7 @@ pub(super) fn is_there() -> bool {
 pub(super) struct Blas {
     handle: sys::cublasHandle_t,
     compute: sys::cublasComputeType_t,
+    workspace: driver::sys::CUdeviceptr,
 }
 
 impl Blas {
@@ -27,12 +32,18 @@ impl Blas {
         let handle = result::create_handle().map_err(failed)?;
         // SAFETY: the stream lives as long as the device that owns both.
         unsafe { result::set_stream(handle, stream.cast()) }.map_err(failed)?;
+        let room =
+            |error: driver::result::DriverError| format!("cuBLAS can't be used: there is no room for it: {error:?}");
+        // SAFETY: a plain request; the memory stays for as long as the handle, which goes first.
+        let workspace = unsafe { driver::result::malloc_sync(WORKSPACE) }.map_err(room)?;
+        // SAFETY: it is as long as is said.
+        unsafe { sys::cublasSetWorkspace_v2(handle, workspace as *mut _, WORKSPACE) }.result().map_err(failed)?;
         let compute = match precision {
             Precision::F32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
             Precision::Tf32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
             Precision::Bf16 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_16BF,
         };
-        Ok(Self { handle, compute })
+        Ok(Self { handle, compute, workspace })
     }
 
     /// `y = a b`, or `y += a b`. The library counts columns first, so it is asked for the transposed product `b a`.
@@ -85,8 +96,11 @@ fn turned(matrix: Matrix, rows: usize, columns: usize) -> (bool, usize) {
 
 impl Drop for Blas {
     fn drop(&mut self) {
-        // SAFETY: nobody uses the handle any more.
-        let _ = unsafe { result::destroy_handle(self.handle) };
+        // SAFETY: nobody uses the handle any more, and with it the workspace.
+        unsafe {
+            let _ = result::destroy_handle(self.handle);
+            let _ = driver::result::free_sync(self.workspace);
+        }
     }
 }
 

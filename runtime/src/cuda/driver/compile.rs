@@ -13,6 +13,33 @@ pub fn is_there() -> bool {
     unsafe { sys::is_culib_present() }
 }
 
+/// All that the machine code of a text of kernels depends on: the release of the library, what it is told, and the text.
+///
+/// # Errors
+/// What the library says.
+pub(super) fn key(source: &str, capability: Capability) -> Result<[String; 3], String> {
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: the library writes two numbers.
+    let status = unsafe { sys::nvrtcVersion(&raw mut major, &raw mut minor) };
+    status.result().map_err(|status| format!("NVRTC: {status}"))?;
+    Ok([format!("NVRTC {major}.{minor}"), options(&target(capability)?).join(" "), source.to_owned()])
+}
+
+/// What the library compiles for.
+fn target(capability: Capability) -> Result<String, String> {
+    let known = known()?;
+    if known.contains(&capability) {
+        return Ok(format!("sm_{capability}"));
+    }
+    let newest = known.into_iter().filter(|known| *known <= capability).max();
+    let newest = newest.ok_or_else(|| format!("NVRTC can't compile for compute capability {capability}"))?;
+    Ok(format!("compute_{newest}"))
+}
+
+fn options(target: &str) -> [String; 3] {
+    [format!("--gpu-architecture={target}"), "--std=c++17".to_owned(), "-DREAL=float".to_owned()]
+}
+
 /// The machine code of a text of kernels, in single precision, for one capability. A device that the library is too old for
 /// gets code for the newest one it knows, which the driver translates.
 ///
@@ -20,13 +47,7 @@ pub fn is_there() -> bool {
 /// What the compiler says.
 pub fn compile(source: &str, capability: Capability) -> Result<Vec<u8>, String> {
     let text = CString::new(source).map_err(|_| "a kernel has a zero in its text".to_owned())?;
-    let target = if known()?.contains(&capability) {
-        format!("sm_{capability}")
-    } else {
-        let newest = known()?.into_iter().filter(|known| *known <= capability).max();
-        let newest = newest.ok_or_else(|| format!("NVRTC can't compile for compute capability {capability}"))?;
-        format!("compute_{newest}")
-    };
+    let target = target(capability)?;
     let program = result::create_program(&text, None).map_err(|e| format!("NVRTC: {e}"))?;
     let built = code(program, &target);
     // SAFETY: the program was made above, and is not used any more.
@@ -48,7 +69,7 @@ fn known() -> Result<Vec<Capability>, String> {
 }
 
 fn code(program: sys::nvrtcProgram, target: &str) -> Result<Vec<u8>, String> {
-    let options = [format!("--gpu-architecture={target}"), "--std=c++17".to_owned(), "-DREAL=float".to_owned()];
+    let options = options(target);
     // SAFETY: the program lives, and buffers are as long as the library says.
     unsafe {
         if let Err(status) = result::compile_program(program, &options) {

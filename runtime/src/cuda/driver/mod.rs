@@ -1,7 +1,7 @@
 //! A GPU through NVIDIA's driver: memory, launches, and the matrix products of cuBLAS.
 //!
 //! The three libraries (driver, NVRTC, cuBLAS) are opened when a device is asked for, so the program starts without them. All
-//! work goes through one stream, in order.
+//! work goes through one stream, in order. Series of commands are recorded as CUDA graphs, by capturing that stream.
 
 mod blas;
 pub mod compile;
@@ -15,8 +15,9 @@ use std::rc::Rc;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
-use super::device::{Arg, Device, Generated, Product, Shape};
-use super::{KERNELS, Precision};
+use super::device::{Arg, Command, Device, Generated, Graph, Product, Shape};
+use super::saved::Saved;
+use super::{KERNELS, Launching, Precision};
 use blas::Blas;
 
 /// Threads of a block.
@@ -31,7 +32,11 @@ pub struct Gpu {
     capability: compile::Capability,
     stream: sys::CUstream,
     blas: Blas,
+    launching: Launching,
     functions: RefCell<BTreeMap<String, sys::CUfunction>>,
+    graphs: RefCell<BTreeMap<Graph, sys::CUgraphExec>>,
+    /// Graphs that were ever recorded.
+    recorded: Cell<u64>,
     /// Memory of the host that the device reads from while the host goes on.
     ring: *mut u8,
     /// Where the free part of the ring begins.
@@ -44,7 +49,7 @@ impl Gpu {
     ///
     /// # Errors
     /// One sentence that says what is missing.
-    pub fn open(precision: Precision) -> Result<Rc<dyn Device>, String> {
+    pub fn open(precision: Precision, launching: Launching) -> Result<Rc<dyn Device>, String> {
         // SAFETY: opening the library runs nothing but its own start. Without it, every call would panic.
         if !unsafe { sys::is_culib_present() } {
             return Err("there is no NVIDIA driver on this machine (libcuda.so.1)".to_owned());
@@ -74,7 +79,10 @@ impl Gpu {
                 capability: 10 * major + minor,
                 stream,
                 blas: Blas::new(stream, precision)?,
+                launching,
                 functions: RefCell::default(),
+                graphs: RefCell::default(),
+                recorded: Cell::default(),
                 ring: result::malloc_host(RING, 0).map_err(nothing)?.cast(),
                 next: Cell::new(0),
                 failure: RefCell::default(),
@@ -84,22 +92,39 @@ impl Gpu {
         }
     }
 
-    /// Compiles a text of kernels, and finds them in it.
+    /// Makes the kernels of a text ready, from code that was compiled before where there is any.
     fn load(&self, source: &str) -> Result<(), String> {
-        let code = compile::compile(source, self.capability)?;
-        let failed = |error: DriverError| format!("the kernels can't be loaded: {}", told(error));
-        // SAFETY: the code is whole, with an end mark where it is text; modules stay loaded.
-        unsafe {
-            let module = result::module::load_data(code.as_ptr().cast()).map_err(failed)?;
-            for line in source.lines() {
-                let Some((word, rest)) = line.split_once('(') else { continue };
-                let Some((name, _)) = rest.split_once(')').filter(|_| ["KERNEL", "TEAM"].contains(&word)) else {
-                    continue;
-                };
-                let symbol = CString::new(format!("rtc_{name}")).map_err(|error| error.to_string())?;
-                let function = result::module::get_function(module, symbol).map_err(failed)?;
-                self.functions.borrow_mut().insert(name.to_owned(), function);
+        let key = compile::key(source, self.capability)?;
+        let key = [&key[0], &key[1], &key[2]].map(String::as_str);
+        let saved = Saved::of_user();
+        // SAFETY: the code is as it was saved, and was whole then.
+        let before = saved.get(&key).and_then(|code| unsafe { module(&code) }.ok());
+        let module = match before {
+            Some(module) => module,
+            None => {
+                let code = compile::compile(source, self.capability)?;
+                let failed = |error: DriverError| format!("the kernels can't be loaded: {}", told(error));
+                // SAFETY: the compiler made the code.
+                let module = unsafe { module(&code) }.map_err(failed)?;
+                saved.put(&key, &code);
+                module
             }
+        };
+        self.find(module, source)
+    }
+
+    /// Finds the kernels of a text in its module.
+    fn find(&self, module: sys::CUmodule, source: &str) -> Result<(), String> {
+        for line in source.lines() {
+            let Some((word, rest)) = line.split_once('(') else { continue };
+            let Some((name, _)) = rest.split_once(')').filter(|_| ["KERNEL", "TEAM"].contains(&word)) else {
+                continue;
+            };
+            let symbol = CString::new(format!("rtc_{name}")).map_err(|error| error.to_string())?;
+            let failed = |error: DriverError| format!("the kernel `{name}` can't be found: {}", told(error));
+            // SAFETY: modules stay loaded.
+            let function = unsafe { result::module::get_function(module, symbol) }.map_err(failed)?;
+            self.functions.borrow_mut().insert(name.to_owned(), function);
         }
         Ok(())
     }
@@ -122,7 +147,58 @@ impl Gpu {
     fn synchronize(&self) {
         // SAFETY: the stream lives as long as this.
         self.note("waiting", unsafe { result::stream::synchronize(self.stream) });
+        self.next.set(0);
     }
+
+    fn launch(&self, kernel: &str, shape: Shape, args: &[Arg]) {
+        let Some(function) = self.functions.borrow().get(kernel).copied() else {
+            return self.fail(format!("there is no kernel `{kernel}`"));
+        };
+        let value = |arg: &Arg| match arg {
+            Arg::Address(at) => *at,
+            Arg::Whole(n) => *n as u64,
+            Arg::Int(n) => u64::from(*n as u32),
+            Arg::Bits(bits) => *bits,
+            Arg::Real(x) => u64::from((*x as f32).to_bits()),
+        };
+        let mut values: Vec<u64> = args.iter().map(value).collect();
+        let mut places: Vec<*mut c_void> = values.iter_mut().map(|value| (&raw mut *value).cast()).collect();
+        let [x, y, z] = shape.grid;
+        // SAFETY: every kernel is given what its parameters ask for; addresses are of arrays that nobody uses again before.
+        let outcome =
+            unsafe { result::launch_kernel(function, (x, y, z), (shape.threads, 1, 1), 0, self.stream, &mut places) };
+        self.note(kernel, outcome);
+    }
+
+    fn multiply(&self, product: &Product) {
+        if let Err(error) = self.blas.multiply(product) {
+            self.fail(format!("{} failed (a product): {error}", self.name));
+        }
+    }
+
+    /// Everything that these commands start, as a graph that can be launched.
+    fn captured(&self, commands: &[Command]) -> Result<sys::CUgraphExec, DriverError> {
+        // Whatever else this thread asks of the driver meanwhile is no part of the graph, and allowed.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: the stream lives; the graph is used by nobody else, and not needed once it is instantiated.
+        unsafe {
+            result::stream::begin_capture(self.stream, mode)?;
+            commands.iter().for_each(|command| self.start(command));
+            let graph = result::stream::end_capture(self.stream)?;
+            let made = result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0));
+            let _ = result::graph::destroy(graph);
+            made
+        }
+    }
+}
+
+/// Loads code, which has an end mark where it is text.
+///
+/// # Safety
+/// The code must be whole.
+unsafe fn module(code: &[u8]) -> Result<sys::CUmodule, DriverError> {
+    // SAFETY: as the caller says.
+    unsafe { result::module::load_data(code.as_ptr().cast()) }
 }
 
 /// What the driver says about an error, in its words and by its name.
@@ -217,50 +293,66 @@ impl Device for Gpu {
         self.synchronize();
     }
 
-    fn copy(&self, from: u64, to: u64, bytes: usize) {
-        if !self.failed() && bytes > 0 {
-            // SAFETY: both are as long.
-            self.note("a copy", unsafe { result::memcpy_dtod_async(to, from, bytes, self.stream) });
-        }
+    fn multiplies(&self) -> bool {
+        true
     }
 
-    fn clear(&self, at: u64, bytes: usize) {
-        if !self.failed() && bytes > 0 {
-            // SAFETY: it is as long.
-            self.note("clearing", unsafe { result::memset_d8_async(at, 0, bytes, self.stream) });
-        }
-    }
-
-    fn launch(&self, kernel: &str, shape: Shape, args: &[Arg]) {
+    fn start(&self, command: &Command) {
         if self.failed() {
             return;
         }
-        let Some(function) = self.functions.borrow().get(kernel).copied() else {
-            return self.fail(format!("there is no kernel `{kernel}`"));
-        };
-        let value = |arg: &Arg| match arg {
-            Arg::Address(at) => *at,
-            Arg::Whole(n) => *n as u64,
-            Arg::Int(n) => u64::from(*n as u32),
-            Arg::Bits(bits) => *bits,
-            Arg::Real(x) => u64::from((*x as f32).to_bits()),
-        };
-        let mut values: Vec<u64> = args.iter().map(value).collect();
-        let mut places: Vec<*mut c_void> = values.iter_mut().map(|value| (&raw mut *value).cast()).collect();
-        let [x, y, z] = shape.grid;
-        // SAFETY: every kernel is given what its parameters ask for; addresses are of arrays that nobody uses again before.
-        let outcome =
-            unsafe { result::launch_kernel(function, (x, y, z), (shape.threads, 1, 1), 0, self.stream, &mut places) };
-        self.note(kernel, outcome);
+        match command {
+            Command::Launch { kernel, shape, args } => self.launch(kernel, *shape, args),
+            Command::Product(product) => self.multiply(product),
+            Command::Copy { bytes: 0, .. } | Command::Clear { bytes: 0, .. } => {}
+            // SAFETY: both are as long.
+            Command::Copy { from, to, bytes } => {
+                self.note("a copy", unsafe { result::memcpy_dtod_async(*to, *from, *bytes, self.stream) });
+            }
+            // SAFETY: it is as long.
+            Command::Clear { at, bytes } => {
+                self.note("clearing", unsafe { result::memset_d8_async(*at, 0, *bytes, self.stream) });
+            }
+        }
     }
 
-    fn product(&self, product: &Product) -> bool {
-        if !self.failed()
-            && let Err(error) = self.blas.multiply(product)
-        {
-            self.fail(format!("{} failed (a product): {error}", self.name));
+    fn records(&self) -> bool {
+        self.launching == Launching::Graph
+    }
+
+    fn record(&self, commands: &[Command]) -> Graph {
+        self.recorded.set(self.recorded.get() + 1);
+        let graph = Graph(self.recorded.get());
+        if !self.failed() {
+            match self.captured(commands) {
+                Ok(made) => drop(self.graphs.borrow_mut().insert(graph, made)),
+                Err(error) => self.fail(format!(
+                    "{} can't record a graph of {} commands: {}; `--launch direct` needs none",
+                    self.name,
+                    commands.len(),
+                    told(error)
+                )),
+            }
         }
-        true
+        graph
+    }
+
+    fn replay(&self, graph: Graph) {
+        if self.failed() {
+            return;
+        }
+        match self.graphs.borrow().get(&graph) {
+            // SAFETY: the graph is whole, and what it reads and writes belongs to who recorded it.
+            Some(made) => self.note("a graph", unsafe { result::graph::launch(*made, self.stream) }),
+            None => self.fail("a graph is asked for that was not recorded".to_owned()),
+        }
+    }
+
+    fn forget(&self, graph: Graph) {
+        if let Some(made) = self.graphs.borrow_mut().remove(&graph) {
+            // SAFETY: nobody launches it again; the driver waits for what still runs.
+            self.note("letting a graph go", unsafe { result::graph::exec_destroy(made) });
+        }
     }
 
     fn failure(&self) -> Option<String> {
@@ -273,6 +365,9 @@ impl Drop for Gpu {
         // SAFETY: nobody uses them any more. What fails here is lost with the process.
         unsafe {
             let _ = result::stream::synchronize(self.stream);
+            for graph in self.graphs.get_mut().values() {
+                let _ = result::graph::exec_destroy(*graph);
+            }
             let _ = result::free_host(self.ring.cast());
             let _ = result::stream::destroy(self.stream);
         }

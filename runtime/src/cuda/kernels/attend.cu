@@ -29,13 +29,13 @@ struct Attend {
     int last;
     u32 threshold;
     real factor;
-    u64 key;
+    const u64 *key;
     const u64 *ids;
 };
 #define ATTEND                                                                                                              \
     const real *q, const real *k, const real *v, const real *bias, int reach, const u32 *q_offsets, const u32 *k_offsets,  \
         int heads, int e, int ev, real scale, int causal, const int *list, int listed, const real *values,                 \
-        const real *shift_k, const real *shift_r, const real *codes, int last, u32 threshold, real factor, u64 key,        \
+        const real *shift_k, const real *shift_r, const real *codes, int last, u32 threshold, real factor, const u64 *key, \
         const u64 *ids
 #define GIVEN                                                                                                              \
     Attend a = {q, k, v, bias, reach, q_offsets, k_offsets, heads, e, ev, scale, causal, list, listed, values, shift_k,    \
@@ -64,7 +64,7 @@ __device__ inline Head head_at(const Attend &a, whole row, whole head) {
     h.q = a.q + (h.q_start * a.heads + h.head) * a.e;
     h.k = a.k + (h.k_start * a.heads + h.head) * a.e;
     h.v = a.v + (h.k_start * a.heads + h.head) * a.ev;
-    h.key = a.threshold ? key_at(key_at(a.key, a.ids[h.row]), h.head) : 0;
+    h.key = a.threshold ? key_at(key_at(*a.key, a.ids[h.row]), h.head) : 0;
     return h;
 }
 __device__ inline Head head_of(const Attend &a, whole n) { return head_at(a, n / a.heads, n % a.heads); }

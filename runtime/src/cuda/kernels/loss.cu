@@ -66,20 +66,26 @@ TEAM(sum_doubles)(const double *x, double *y, whole n) {
 // y = sum / total, 0 where the total is 0.
 KERNEL(ratio)(const double *sum, const double *total, real *y) { *y = *total == 0.0 ? (real)0 : (real)(*sum / *total); }
 
-KERNEL(adamw)(real *w, const real *g, real *m, real *v, real keep, real beta1, real rest1, real beta2, real rest2, real rate, real correction, real epsilon, real scale, whole n) {
+// What an update is told, which changes from one to the next: in the order of `Numbers` in optimise.rs.
+#define NUMBERS                                                                                           \
+    real keep = numbers[0], beta1 = numbers[1], rest1 = numbers[2], beta2 = numbers[3], rest2 = numbers[4]; \
+    real rate = numbers[5], correction = numbers[6], epsilon = numbers[7], scale = numbers[8];
+KERNEL(adamw)(real *w, const real *g, real *m, real *v, const real *numbers, whole n) {
     EACH(i, n)
+    NUMBERS
     real d = scale * g[i];
     m[i] = beta1 * m[i] + rest1 * d;
     v[i] = beta2 * v[i] + rest2 * d * d;
     w[i] = w[i] * keep - rate * m[i] / (root(v[i]) * correction + epsilon);
 }
-// Rectified Adam: with `rectified` the second moment is known well enough to divide by it.
-KERNEL(radam)(real *w, const real *g, real *m, real *v, real keep, real beta1, real rest1, real beta2, real rest2, real rate, int rectified, real epsilon, real scale, whole n) {
+// Rectified Adam: with a correction that is not 0 the second moment is known well enough to divide by it.
+KERNEL(radam)(real *w, const real *g, real *m, real *v, const real *numbers, whole n) {
     EACH(i, n)
+    NUMBERS
     real d = scale * g[i];
     m[i] = beta1 * m[i] + rest1 * d;
     v[i] = beta2 * v[i] + rest2 * d * d;
-    real step = rectified ? m[i] / (root(v[i]) + epsilon) : m[i];
+    real step = correction != 0 ? m[i] / (root(v[i]) + epsilon) : m[i];
     w[i] = w[i] * keep - rate * step;
 }
 KERNEL(lookahead)(real *w, real *slow, real follow, whole n) {
@@ -87,7 +93,8 @@ KERNEL(lookahead)(real *w, real *slow, real follow, whole n) {
     slow[i] += follow * (w[i] - slow[i]);
     w[i] = slow[i];
 }
-KERNEL(average)(real *a, const real *w, real stays, real comes, whole n) {
+// The share that stays of what is there, and the share that comes.
+KERNEL(average)(real *a, const real *w, const real *shares, whole n) {
     EACH(i, n)
-    a[i] = stays * a[i] + comes * w[i];
+    a[i] = shares[0] * a[i] + shares[1] * w[i];
 }

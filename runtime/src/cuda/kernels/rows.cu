@@ -16,9 +16,9 @@ KERNEL(add_to)(const real *x, real *y, whole n) {
     EACH(i, n)
     y[i] += x[i];
 }
-KERNEL(scale_by)(real *y, real by, whole n) {
+KERNEL(scale_by)(real *y, const real *by, whole n) {
     EACH(i, n)
-    y[i] *= by;
+    y[i] *= *by;
 }
 KERNEL(multiply_by)(real *y, const real *by, whole n) {
     EACH(i, n)
@@ -57,9 +57,11 @@ KERNEL(embed)(const u32 *ids, const real *table, real *y, int d, whole n) {
     EACH(i, n)
     y[i] = table[ids[i / d] * (whole)d + i % d];
 }
-// The tokens of one id follow one another in `order`; each id that occurs has an entry in `ids` and ends at `ends`.
+// The tokens of one id follow one another in `order`; each id that occurs has an entry in `ids` and ends at `ends`, and the entries
+// after those have no tokens.
 KERNEL(embed_grad)(const u32 *order, const u32 *ids, const u32 *ends, const real *dy, real *table, int d) {
     u32 first = blockIdx.x == 0 ? 0 : ends[blockIdx.x - 1], end = ends[blockIdx.x];
+    if (first == end) return;
     for (int c = threadIdx.x; c < d; c += blockDim.x) {
         real *place = table + ids[blockIdx.x] * (whole)d + c;
         real sum = *place;
