@@ -22,7 +22,7 @@ Examples:
   rtc compile specs/gut.rt --emit plan --inference          what runs for a prediction
   rtc compile specs/gut.rt --task listops --emit yaml -o gut.yaml
   rtc compile specs/gut.rt --emit causality                 which tokens every node depends on
-  rtc compile specs/gut.rt --emit plan --batch 32 --length 100 --memory 100MB
+  rtc compile specs/gut.rt --emit plan --batch 32 --length 100 --memory 400MB
   rtc compile specs/gut.rt --emit dot | dot -Tsvg > gut.svg
 ";
 
