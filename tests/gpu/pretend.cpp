@@ -3,7 +3,7 @@
 // "module" is such a library, and a launch calls into it. While a stream is captured work is put down, with its arguments as they
 // are, and done when the graph is launched. Nothing here is fast, and nothing is known of a real device.
 //
-// Built as libcuda.so.1, libnvrtc.so.13 and libcublas.so.13 by pretend.sh, with SHIM and CXX as texts.
+// Built by pretend.sh as one library with the names libcuda.so.1, libnvrtc.so.13 and libcublas.so.13, with SHIM and CXX as texts.
 
 #include <cstddef>
 #include <cstdio>

@@ -9,10 +9,11 @@ compiler="${CXX:-c++}"
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder" /tmp/rtc-pretended-*' EXIT
 
-for name in libcuda.so.1 libnvrtc.so.13 libcublas.so.13; do
-    "$compiler" -std=c++17 -O2 -w -shared -fPIC -DSHIM="\"$here/../src/emulated/shim.h\"" -DCXX="\"$compiler\"" \
-        -o "$folder/$name" "$here/pretend.cpp" -ldl
-done
+# One file by three names, so that the loader has it once: a product is captured where its stream is.
+"$compiler" -std=c++17 -O2 -w -shared -fPIC -DSHIM="\"$here/../src/emulated/shim.h\"" -DCXX="\"$compiler\"" \
+    -o "$folder/libcuda.so.1" "$here/pretend.cpp" -ldl
+ln -s libcuda.so.1 "$folder/libnvrtc.so.13"
+ln -s libcuda.so.1 "$folder/libcublas.so.13"
 # Their "machine code" is a path, which is worth nothing afterwards.
 export XDG_CACHE_HOME="$folder/cache"
 LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$@"
