@@ -17,8 +17,6 @@ pub enum Arg {
     Whole(i64),
     /// A number of 32 bits.
     Int(i32),
-    /// Bits of 64.
-    Bits(u64),
     /// A number of the type that the kernels compute in.
     Real(f64),
 }
@@ -29,8 +27,7 @@ impl Arg {
             Self::Address(at) => (0, at),
             Self::Whole(n) => (1, n as u64),
             Self::Int(n) => (2, n as u64),
-            Self::Bits(bits) => (3, bits),
-            Self::Real(x) => (4, x.to_bits()),
+            Self::Real(x) => (3, x.to_bits()),
         }
     }
 }

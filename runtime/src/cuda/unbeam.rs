@@ -2,8 +2,6 @@
 //! nodes. Gradients of scores are the host's, as the choices were.
 
 use rtc_compiler::ir::graph::{Node, Value};
-use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::Attr;
 use rtc_compiler::plan::{Plan, Step};
 
 use super::beam::{Trace, Traced};
@@ -15,6 +13,7 @@ use super::place::Place;
 use super::value::{Ids, Tape, TapeStep, Val};
 use crate::exec::Fault;
 use crate::exec::loops::beam::STEP_BITS;
+use crate::exec::loops::unbeam::{is_of, part_role};
 use crate::exec::loops::{Part as Rows, int as number};
 use crate::exec::storage::Element;
 use crate::kernel::beam::align::join_grad;
@@ -281,11 +280,5 @@ fn role<'p>(plan: &'p Plan, step: &TapeStep) -> Option<&'p str> {
         Val::Tape(tape) if !tape.steps.is_empty() => Some(tape.body),
         _ => None,
     });
-    let part = plan.graph.node(plan.graph.owner(ran?)?);
-    part.attrs.get("role").and_then(Attr::text)
-}
-
-/// Whether a node is the backward run of the part with this role.
-fn is_of(node: &Node, role: &str) -> bool {
-    node.op == Op::Unwind && node.attrs.get("role").and_then(Attr::text) == Some(role)
+    part_role(plan, ran?)
 }

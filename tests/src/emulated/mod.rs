@@ -137,7 +137,6 @@ impl Emulated {
             Arg::Address(at) => *at,
             Arg::Whole(n) => *n as u64,
             Arg::Int(n) => u64::from(*n as u32),
-            Arg::Bits(bits) => *bits,
             Arg::Real(x) if self.kernels.size == 4 => u64::from((*x as f32).to_bits()),
             Arg::Real(x) => x.to_bits(),
         };

@@ -418,35 +418,40 @@ fn nestings() -> Vec<Model> {
     models::cases("nestings.rt", Objective::Classify)
 }
 
+/// The gradients of a model are slopes of its loss.
+pub(super) fn check_slopes(model: &Model) {
+    let forward = model.with_loss();
+    let rows = batch(&[9, 1, 14, 2], VOCAB as u64, CLASSES as u64, 4);
+    let weights = weights(&forward, 4, 0.4);
+    let steady: &[&str] = if model.halts() { &["depth"] } else { &[] };
+    check_gradients(&model.name, (&forward, &differentiated(&forward)), &weights, &rows, Some(3), steady, 1e-6);
+}
+
+/// Passes and the three halting policies change no number of a model.
+pub(super) fn check_ways_to_run(model: &Model) {
+    let plain = differentiated(&model.with_loss());
+    let rows = batch(&[9, 1, 14, 2, 23], VOCAB as u64, CLASSES as u64, 4);
+    let weights = weights(&plain, 4, 0.4);
+    let expected = run::<f64>(&plain, &weights, &rows, Halting::Compact);
+    let mut optimised = plain.clone();
+    pass::optimise(&mut optimised);
+    pass::finish(&mut optimised);
+    for halting in [Halting::Compact, Halting::Batch, Halting::Never] {
+        let found = run::<f64>(&optimised, &weights, &rows, halting);
+        assert_same(&format!("{} {halting:?}", model.name), &found, &expected, 1e-10);
+    }
+}
+
 #[test]
 fn gradients_of_nestings_are_slopes() {
     let all = nestings();
     assert!(all.len() >= 6);
-    for model in all.iter().chain(&models::cases("folds.rt", Objective::Classify)) {
-        let forward = model.with_loss();
-        let rows = batch(&[9, 1, 14, 2], VOCAB as u64, CLASSES as u64, 4);
-        let weights = weights(&forward, 4, 0.4);
-        let steady: &[&str] = if model.halts() { &["depth"] } else { &[] };
-        check_gradients(&model.name, (&forward, &differentiated(&forward)), &weights, &rows, Some(3), steady, 1e-6);
-    }
+    all.iter().chain(&models::cases("folds.rt", Objective::Classify)).for_each(check_slopes);
 }
 
-/// Passes, the three halting policies, and the form of text: nothing changes a number.
 #[test]
 fn nestings_compute_the_same_however_they_are_run() {
-    for model in nestings() {
-        let plain = differentiated(&model.with_loss());
-        let rows = batch(&[9, 1, 14, 2, 23], VOCAB as u64, CLASSES as u64, 4);
-        let weights = weights(&plain, 4, 0.4);
-        let expected = run::<f64>(&plain, &weights, &rows, Halting::Compact);
-        let mut optimised = plain.clone();
-        pass::optimise(&mut optimised);
-        pass::finish(&mut optimised);
-        for halting in [Halting::Compact, Halting::Batch, Halting::Never] {
-            let found = run::<f64>(&optimised, &weights, &rows, halting);
-            assert_same(&format!("{} {halting:?}", model.name), &found, &expected, 1e-10);
-        }
-    }
+    nestings().iter().for_each(check_ways_to_run);
 }
 
 #[test]

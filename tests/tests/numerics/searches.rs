@@ -4,14 +4,15 @@ use std::rc::Rc;
 
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
-use rtc_compiler::pass;
 use rtc_runtime::exec::{Chance, Halting, Inference};
 use rtc_runtime::kernel::beam::Site;
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
-use rtc_tests::numeric::{assert_same, batch, check_gradients, differentiated, executor, run, weights};
+use rtc_tests::numeric::{batch, executor, weights};
 
-use crate::folds::{agrees, golden_search, goldens, lengths, names, nested, state_space};
+use crate::folds::{
+    agrees, check_slopes, check_ways_to_run, golden_search, goldens, lengths, names, nested, state_space,
+};
 
 /// No noise, and beams by chunk and slot on the first level.
 #[derive(Debug)]
@@ -69,30 +70,12 @@ fn searches() -> Vec<Model> {
 /// Choices are constants of the gradient, and no difference is large enough to change one.
 #[test]
 fn gradients_of_searches_are_slopes() {
-    for model in searches() {
-        let forward = model.with_loss();
-        let rows = batch(&[9, 1, 14, 2], VOCAB as u64, CLASSES as u64, 4);
-        let weights = weights(&forward, 4, 0.4);
-        let steady: &[&str] = if model.halts() { &["depth"] } else { &[] };
-        check_gradients(&model.name, (&forward, &differentiated(&forward)), &weights, &rows, Some(3), steady, 1e-6);
-    }
+    searches().iter().for_each(check_slopes);
 }
 
 #[test]
 fn searches_compute_the_same_however_they_are_run() {
-    for model in searches() {
-        let plain = differentiated(&model.with_loss());
-        let rows = batch(&[9, 1, 14, 2, 23], VOCAB as u64, CLASSES as u64, 4);
-        let weights = weights(&plain, 4, 0.4);
-        let expected = run::<f64>(&plain, &weights, &rows, Halting::Compact);
-        let mut optimised = plain.clone();
-        pass::optimise(&mut optimised);
-        pass::finish(&mut optimised);
-        for halting in [Halting::Compact, Halting::Batch, Halting::Never] {
-            let found = run::<f64>(&optimised, &weights, &rows, halting);
-            assert_same(&format!("{} {halting:?}", model.name), &found, &expected, 1e-10);
-        }
-    }
+    searches().iter().for_each(check_ways_to_run);
 }
 
 /// Flat, chunks of a fold are one search over the row.

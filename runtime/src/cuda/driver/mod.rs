@@ -158,7 +158,6 @@ impl Gpu {
             Arg::Address(at) => *at,
             Arg::Whole(n) => *n as u64,
             Arg::Int(n) => u64::from(*n as u32),
-            Arg::Bits(bits) => *bits,
             Arg::Real(x) => u64::from((*x as f32).to_bits()),
         };
         let mut values: Vec<u64> = args.iter().map(value).collect();

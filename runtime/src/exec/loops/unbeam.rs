@@ -1,7 +1,7 @@
 //! The backward run of a beam search: its steps from the last to the first, with tables of gradients beside those of nodes and
 //! of pair scores.
 
-use rtc_compiler::ir::graph::{Node, Value};
+use rtc_compiler::ir::graph::{Node, RegionId, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Attr;
 use rtc_compiler::plan::{Plan, Step};
@@ -250,11 +250,15 @@ fn role<'p, T: Element>(plan: &'p Plan, step: &TapeStep<T>) -> Option<&'p str> {
         Val::Tape(tape) if !tape.steps.is_empty() => Some(tape.body),
         _ => None,
     });
-    let part = plan.graph.node(plan.graph.owner(ran?)?);
-    part.attrs.get("role").and_then(Attr::text)
+    part_role(plan, ran?)
+}
+
+/// The role of the part with this body.
+pub(crate) fn part_role(plan: &Plan, body: RegionId) -> Option<&str> {
+    plan.graph.node(plan.graph.owner(body)?).attrs.get("role").and_then(Attr::text)
 }
 
 /// Whether a node is the backward run of the part with this role.
-fn is_of(node: &Node, role: &str) -> bool {
+pub(crate) fn is_of(node: &Node, role: &str) -> bool {
     node.op == Op::Unwind && node.attrs.get("role").and_then(Attr::text) == Some(role)
 }
