@@ -210,7 +210,8 @@ pub trait Task: Sync {
         let range = || self.formal().and_then(|_| formal::range_split(name));
         self.splits().iter().find(|split| split.name == name).copied().or_else(range).ok_or_else(|| {
             let names: Vec<&str> = self.splits().iter().map(|split| split.name).collect();
-            unknown(&format!("split of {}", self.name()), name, &names)
+            let lengths = self.formal().map_or("", |_| formal::RANGES);
+            unknown(&format!("split of {}", self.name()), name, &names) + lengths
         })
     }
 }

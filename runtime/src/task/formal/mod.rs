@@ -97,6 +97,9 @@ impl Formal {
 const TRAIN: &str = "train_length";
 const TEST: &str = "test_length";
 
+/// How a split of these tasks can be named after its lengths.
+pub(super) const RANGES: &str = ", or shortest and longest length, as `41-500`";
+
 /// The lengths of a split that is named after them, as `41-500`.
 pub fn range(split: &str) -> Option<RangeInclusive<usize>> {
     let number = |text: &str| text.parse::<usize>().ok().filter(|n| (1..=MAX_LENGTH as usize).contains(n));
