@@ -182,7 +182,8 @@ impl<T: Element> Model<T> {
         outcome.map_err(|fault| self.fault(fault))
     }
 
-    /// The states of all positions after every step of every recurrence over them, in the order in which they come about.
+    /// The states of all positions after every step of every recurrence over them, and the nodes of every level of folds of whole
+    /// rows, in the order in which they come about.
     ///
     /// # Errors
     /// As [`Learner::evaluate`].

@@ -1,12 +1,12 @@
-//! The states of recurrences over positions, and what each of them can have seen: the material of a picture in which states that
-//! stand for the same lie together.
+//! The states of recurrences over positions and of folds, and what each of them can have seen: the material of a picture in which
+//! states that stand for the same lie together.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::batching::collect;
-use crate::exec::Stepped;
 use crate::exec::storage::Element;
+use crate::exec::{Owners, Stepped};
 use crate::learner::LearnError;
 use crate::model::Model;
 use crate::rng::Key;
@@ -14,29 +14,30 @@ use crate::task::Example;
 
 use super::sight::{Sight, sight};
 
-/// The states of one recurrence.
+/// The states of one recurrence or fold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct States {
-    /// The place of the recurrence in the spec: `depthwise`.
+    /// The place in the spec: `depthwise`.
     pub place: String,
     /// Some of its states.
     pub states: Vec<State>,
 }
 
-/// The state of a position after a step.
+/// The state of a position after a step, or what a level of a fold made of a part of the row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     /// Its numbers.
     pub vector: Vec<f32>,
     /// Which of the examples.
     pub example: usize,
-    /// The step, from 0.
+    /// The step or level, from 0.
     pub step: usize,
     /// Between which tokens of the example all those lie that it can have seen; START and END are none.
     pub seen: Range<usize>,
 }
 
-/// The states of every recurrence over positions on these examples, which are no pairs; of each about `most`, drawn fairly.
+/// The states of every recurrence over positions and of every fold of whole rows on these examples, which are no pairs; of each
+/// about `most`, drawn fairly.
 ///
 /// # Errors
 /// A model that gives no finite answer, or examples that it can't take.
@@ -62,7 +63,7 @@ pub fn states<T: Element>(model: &mut Model<T>, examples: &[Example], most: usiz
 /// What the states of a recurrence have seen in a row of so many positions, over so many steps.
 type Known = BTreeMap<(String, usize, usize), Vec<Sight>>;
 
-/// About `most` of the states that a recurrence has on one example, which has so many tokens.
+/// About `most` of the states that a recurrence or fold has on one example, which has so many tokens.
 fn of_example<T: Element>(
     model: &Model<T>,
     runs: &[&Stepped],
@@ -70,30 +71,34 @@ fn of_example<T: Element>(
     (example, most): (usize, usize),
     known: &mut Known,
 ) -> Vec<State> {
-    let positions = |one: &Stepped| one.states.len() / one.width.max(1);
-    let total: usize = runs.iter().map(|one| positions(one)).sum();
-    let length = runs.iter().map(|one| one.start + positions(one)).max().unwrap_or(0);
+    let count = |one: &Stepped| one.states.len() / one.width.max(1);
+    let end = |one: &Stepped| match &one.owners {
+        Owners::Positions(start) => start + count(one),
+        Owners::Parts(parts) => parts.last().map_or(0, |part| part.end),
+    };
+    let total: usize = runs.iter().map(|one| count(one)).sum();
+    let length = runs.iter().map(|one| end(one)).max().unwrap_or(0);
     let steps = runs.iter().map(|one| one.step + 1).max().unwrap_or(0);
-    let place = runs.first().map_or("", |one| one.label.as_str());
-    let seen = known
-        .entry((place.to_owned(), length, steps))
-        .or_insert_with(|| sight(model.forward_graph(), place, length, steps));
     // START and END stand around the tokens, or there are neither.
     let before = length.saturating_sub(tokens) / 2;
     let among = |seen: &Range<usize>| {
         let place = |at: usize| at.saturating_sub(before).min(tokens);
         place(seen.start)..place(seen.end)
     };
+    let mut seen = |one: &Stepped, at: usize| match &one.owners {
+        Owners::Parts(parts) => among(&parts[at]),
+        Owners::Positions(start) => {
+            let sights = known
+                .entry((one.label.clone(), length, steps))
+                .or_insert_with(|| sight(model.forward_graph(), &one.label, length, steps));
+            among(&sights[one.step][start + at])
+        }
+    };
     let chosen = Key::new(0).stream("states").at(example as u64);
     let all =
         runs.iter().flat_map(|one| one.states.chunks(one.width.max(1)).enumerate().map(move |state| (*one, state)));
     let drawn = all.enumerate().filter(|(n, _)| chosen.uniform(*n as u64) * (total as f64) < most as f64);
     drawn
-        .map(|(_, (one, (at, vector)))| State {
-            vector: vector.to_vec(),
-            example,
-            step: one.step,
-            seen: among(&seen[one.step][one.start + at]),
-        })
+        .map(|(_, (one, (at, vector)))| State { vector: vector.to_vec(), example, step: one.step, seen: seen(one, at) })
         .collect()
 }

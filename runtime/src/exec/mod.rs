@@ -42,7 +42,7 @@ use crate::kernel::product::Orientation;
 use crate::rng::Key;
 pub use loops::Chance;
 pub use outputs::Outputs;
-pub use seen::{Beam, Grown, Stepped, Unit, Watched};
+pub use seen::{Beam, Grown, Owners, Stepped, Unit, Watched};
 
 use arena::Arena;
 pub(crate) use axes::{axis_name, axis_names, set_axis};
@@ -147,7 +147,7 @@ pub struct Executor<T: Element> {
     pub watched: Option<Vec<Watched>>,
     /// When set, the trees of beam searches over whole rows are recorded here.
     pub grown: Option<Vec<Grown>>,
-    /// When set, the states of recurrences over positions are recorded here, step by step.
+    /// When set, the states of recurrences over positions and the nodes of folds of whole rows are recorded here, step by step.
     pub stepped: Option<Vec<Stepped>>,
     /// When set, what runs do is counted here.
     pub counted: Option<Counted>,

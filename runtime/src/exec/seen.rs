@@ -1,5 +1,7 @@
 //! What a run can be asked to record besides its results: how units halt, trees of searches, states step by step.
 
+use std::ops::Range;
+
 /// One run of a halting recurrence, for those who want to see more than its results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watched {
@@ -53,19 +55,28 @@ pub struct Beam {
     pub spans: Vec<(usize, usize)>,
 }
 
-/// The states of one row after a step of a recurrence.
+/// The states of one row after a step of a recurrence, or a level of a fold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stepped {
     /// The slot of the spec.
     pub label: String,
-    /// The step, from 0.
+    /// The step or level, from 0.
     pub step: usize,
     /// The row, by its index in the batch.
     pub row: usize,
-    /// Its first position; START counts as one.
-    pub start: usize,
+    /// What the states belong to.
+    pub owners: Owners,
     /// Numbers of a state.
     pub width: usize,
-    /// The states of its positions, one behind the other.
+    /// The states, one behind the other.
     pub states: Vec<f32>,
+}
+
+/// What the states of a row belong to; START counts as a position.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Owners {
+    /// Positions, from this one on.
+    Positions(usize),
+    /// Parts of the row that were joined, from left to right: the positions of each.
+    Parts(Vec<Range<usize>>),
 }

@@ -29,6 +29,21 @@ fn regular(c: usize, tokens: &str) -> String {
     )
 }
 
+/// A tree of chunks of two, whose first chunk of a level is the short one.
+const TREE: &str = "model small {
+    embed { width: 8 }
+    recurse balanced {
+        arity: 2
+        last_chunk: strict
+        short: first
+        leaf none
+        attend self { heads: 2, mask: j <= i, norm: post }
+        feedforward { hidden: 12, norm: post }
+        pool last
+    }
+    readout root
+}";
+
 const HALTING: &str = "model small {
     dropout: 0.3
     embed { width: 8 }
@@ -98,6 +113,26 @@ fn states_are_those_of_every_step_and_position() {
     let (_, mut halting) = model(HALTING, Objective::Classify);
     let few = states(&mut halting, &[Example::classified([1, 2, 3, 4].repeat(50), 0)], 40).expect("the row fits");
     assert!((15..80).contains(&few[0].states.len()), "about 40, not {}", few[0].states.len());
+}
+
+#[test]
+fn states_of_a_tree_are_those_of_the_parts_it_joined() {
+    let (_, mut tree) = model(TREE, Objective::Classify);
+    let row: Vec<u32> = vec![1, 2, 3, 4, 5, 6, 7];
+    let mut of = |tokens: &[u32]| {
+        let mut found = states(&mut tree, &[Example::classified(tokens.to_vec(), 0)], 1000).expect("the row fits");
+        assert_eq!((found.len(), found[0].place.as_str()), (1, "balanced"));
+        found.remove(0).states
+    };
+    let found = of(&row);
+    let parts: Vec<_> = found.iter().map(|state| (state.step, state.seen.clone())).collect();
+    assert_eq!(parts, [(0, 0..1), (0, 1..3), (0, 3..5), (0, 5..7), (1, 0..3), (1, 3..7), (2, 0..7)]);
+    // A row of one token is its own root, no level joins it.
+    for state in found.iter().filter(|state| state.seen.len() > 1) {
+        let alone = of(&row[state.seen.clone()]).pop().expect("a row has a root");
+        let far = state.vector.iter().zip(&alone.vector).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(far < 1e-6, "{:?}", state.seen);
+    }
 }
 
 /// A row in which no token stands twice: the gradient of the table is the slope by position.

@@ -8,6 +8,7 @@ use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::types::{Attr, LENGTH, Type, unframed};
 use rtc_compiler::plan::Step;
 
+use super::joined::Joined;
 use super::{Part, int, word};
 use crate::exec::rows::{Axis, Env};
 use crate::exec::storage::{Buffer, Element, List};
@@ -56,6 +57,8 @@ impl<T: Element> Executor<T> {
         let mut counts = arena.filled(env.rows(), 0_usize);
         let mut tape = arena.list([]);
         let filled = node.attrs.get("filled").and_then(Attr::text).map(|name| self.axis_name(name));
+        let whole_rows = unframed(word(node, "over")).0 == LENGTH;
+        let mut joined = (self.stepped.is_some() && whole_rows).then(|| Joined::leaves(&at.levels));
         for level in 0.. {
             if at.levels.settles(level) {
                 self.settle(&mut at, &mut root);
@@ -63,7 +66,11 @@ impl<T: Element> Executor<T> {
             if at.levels.going.is_empty() {
                 break;
             }
-            let Chunks { rows, starts, lengths } = at.levels.chunks();
+            let chunks = at.levels.chunks();
+            if let Some(joined) = &mut joined {
+                joined.join(&chunks);
+            }
+            let Chunks { rows, starts, lengths } = chunks;
             let mut here = env.split(&rows);
             here.key = env.key.at(level);
             let origin = arena.copy(&starts);
@@ -85,6 +92,9 @@ impl<T: Element> Executor<T> {
                 rows.iter().zip(&**number).for_each(|(row, x)| sum[*row] += *x);
             }
             at.nodes = out.yields.pop().expect("a fold yields a vector");
+            if let (Some(joined), Some(seen)) = (&joined, &mut self.stepped) {
+                seen.extend(joined.stepped(node, env, level as usize, (&rows, &at.nodes, at.width)));
+            }
             if self.is_taped(node) {
                 tape.push(TapeStep { env: here, rows: Some(arena.share(rows)), starts, saved: out.saved });
             }

@@ -1,13 +1,15 @@
 //! The loops: depth recurrence (`recur`), chunk recurrence (`chunks`), balanced fold (`fold`), beam search (`beam`, which uses
-//! `search` and goes backwards in `unbeam`), and the backward run of each (`unwind`), and who watches them (`watch`, `grown`). Here is what they share.
+//! `search` and goes backwards in `unbeam`), and the backward run of each (`unwind`), and who watches them (`watch`, `joined`,
+//! `grown`). Here is what they share.
 
 pub(crate) mod beam;
 pub(crate) mod chunks;
 pub(crate) mod fold;
 mod grown;
+mod joined;
 pub(crate) mod recur;
 pub(crate) mod search;
-mod unbeam;
+pub(crate) mod unbeam;
 mod unwind;
 mod watch;
 

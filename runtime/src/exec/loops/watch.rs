@@ -10,7 +10,7 @@ use rtc_compiler::ir::types::{Dim, Type};
 use crate::exec::rows::{Env, row_of};
 use crate::exec::storage::Element;
 use crate::exec::value::Val;
-use crate::exec::{Stepped, Unit, Watched};
+use crate::exec::{Owners, Stepped, Unit, Watched};
 
 /// The record of a recurrence that runs.
 pub(super) struct Watch {
@@ -99,7 +99,14 @@ pub(super) fn stepped<'a, T: Element>(
         keep.iter().map(move |&n| {
             let numbers = states[bounds.row(n)].iter().map(|x| x.to_f64() as f32).collect();
             let (label, row) = (node.label.clone(), row_of(here.ids[n]) as usize);
-            Stepped { label, step, row, start: span(ty, here, n).0, width: bounds.inner, states: numbers }
+            Stepped {
+                label,
+                step,
+                row,
+                owners: Owners::Positions(span(ty, here, n).0),
+                width: bounds.inner,
+                states: numbers,
+            }
         })
     })
 }
