@@ -397,7 +397,17 @@ fn a_task_with_an_answer_per_token_reports_its_own_metric() {
     let table = place.rtc(&["eval", "r"]);
     assert!(table.code(0).stdout.starts_with("split        examples  last read  accuracy"), "{}", table.stdout);
     assert!(place.read("runs/r/metrics.jsonl").contains("\"last_read\":"));
-    place.rtc(&["predict", "r", "w 0 r"]).code(2).says("one per token");
+    let each = place.rtc(&["predict", "r", "w 0 r", "--json"]).code(0).json();
+    assert_eq!(each["classes"].as_array().map(Vec::len), Some(3), "one class per token: {each}");
+    assert!(
+        each["classes"].as_array().is_some_and(|all| all.iter().all(|class| class == "0" || class == "1")),
+        "{each}"
+    );
+    let least =
+        each["confidence"].as_array().expect("one per token").iter().filter_map(|p| p.as_f64()).fold(1.0, f64::min);
+    let line = place.rtc(&["predict", "r", "w 0 r"]).code(0).stdout.clone();
+    let classes: Vec<&str> = each["classes"].as_array().expect("a list").iter().filter_map(|c| c.as_str()).collect();
+    assert_eq!(line, format!("{}\t{:.1} %\t1.0\tw 0 r\n", classes.join(" "), 100.0 * least), "one step is taken");
     place.rtc(&["train", "tiny.rt", "--experiment", "flip.yaml"]).code(3).says("readout each");
 }
 

@@ -20,6 +20,7 @@ Examples:
   rtc predict runs/NAME '[MAX 2 9 [MIN 4 7 ] 0 ]'
   rtc predict runs/NAME < expressions.txt             one sequence per line
   rtc task sample listops | cut -f2 | rtc predict runs/NAME --json
+  rtc predict runs/NAME '1 0 + 1 1 > # # # # # #' --depth 2   a class for every token, after two steps
   rtc predict runs/NAME '( not a ) ||| ( a ( or b ) )'   both sides of a pair
   rtc predict runs/NAME '[MAX 2 9 ]' --show-halting   how it halts: what every state weighs in the output
   rtc predict runs/NAME '[MAX 2 9 ]' --trees      what its recursion joins with what
@@ -27,7 +28,8 @@ Examples:
 
 const COLUMNS: &str = "\
 Every line of the result is: class, its probability, accepted steps of the halting recurrence (`-` without one), the \
-sequence. The sides of a pair are written with `|||` between them. With --json every line is one object.
+sequence. The sides of a pair are written with `|||` between them. With a class per token it is: one class for every token, \
+the smallest of their probabilities, and the same. With --json every line is one object.
 ";
 
 /// Arguments of `rtc predict`.
@@ -52,12 +54,6 @@ pub(crate) struct Options {
 /// Predicts one sequence after the other: the result of one is printed before the next is read.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let mut trained = Trained::open(&options.model)?;
-    if trained.task.objective() == Objective::Each {
-        return Err(Failure::Usage(format!(
-            "`rtc predict` needs a task with one class per sequence or pair, and {} has one per token",
-            trained.task.name()
-        )));
-    }
     let classes = trained.task.classes(&trained.options);
     if !options.tokens.is_empty() {
         predict(&mut trained, &classes, &options.tokens.join(" "), ("arguments", None), options, terminal)?;
@@ -97,12 +93,16 @@ fn predict(
     let halting = traced.as_ref().filter(|_| options.show_halting).map_or(&[][..], |traced| &traced.units);
     let folded = traced.as_ref().filter(|_| options.trees);
     let folded = folded.map_or_else(Vec::new, |traced| trees(trained, &example, &traced.trees));
-    let class = found.predictions.first().map_or(0, |class| *class as usize);
-    let class = classes.get(class).cloned().unwrap_or_else(|| class.to_string());
-    let confidence = found.confidence.first().copied().unwrap_or_default();
+    let name = |class: &u32| classes.get(*class as usize).cloned().unwrap_or_else(|| class.to_string());
+    let names: Vec<String> = found.predictions.iter().map(name).collect();
     let steps = found.depth.map(|(steps, units)| steps / units.max(1) as f64);
     if options.json {
-        let mut row = json!({ "text": text, "class": class, "confidence": confidence, "steps": steps });
+        let mut row = match (trained.task.objective(), &names[..], &found.confidence[..]) {
+            (Objective::Classify | Objective::Pair, [class], [confidence]) => {
+                json!({ "text": text, "class": class, "confidence": confidence, "steps": steps })
+            }
+            _ => json!({ "text": text, "classes": names, "confidence": found.confidence, "steps": steps }),
+        };
         if options.show_halting {
             row["halting"] = halting.iter().map(unit_json).collect();
         }
@@ -113,7 +113,8 @@ fn predict(
     }
     let steps = steps.map_or("-".to_owned(), |steps| format!("{steps:.1}"));
     let below: String = halting.iter().map(unit_text).chain(folded.iter().map(tree_text)).collect();
-    terminal.result(&format!("{class}\t{:.1} %\t{steps}\t{text}\n{below}", 100.0 * confidence))
+    let (classes, least) = (names.join(" "), found.confidence.iter().copied().fold(1.0, f64::min));
+    terminal.result(&format!("{classes}\t{:.1} %\t{steps}\t{text}\n{below}", 100.0 * least))
 }
 
 fn unit_json(TracedUnit { place, unit }: &TracedUnit) -> Value {
