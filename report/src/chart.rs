@@ -118,7 +118,13 @@ impl Chart {
             let values = drawn().map(of);
             values.fold(None, |range: Option<(f64, f64)>, v| Some(range.map_or((v, v), |(l, h)| (l.min(v), h.max(v)))))
         };
-        let (across, (low, high)) = (range(|p| p.0)?, range(|p| p.1)?);
+        let (across, up) = (range(|p| p.0)?, range(|p| p.1)?);
+        if self.series.iter().all(|series| series.look == Look::Cloud) {
+            let [across, up] = with_equal_units(across, up);
+            let up = Scale::new(Kind::Linear, up, 5, false);
+            return Some(Frame { across: Scale::new(self.across, across, 6, false), up, top });
+        }
+        let (low, high) = up;
         let low = if self.from_zero { low.min(0.0) } else { low };
         let across = if self.across == Kind::Linear { (across.0.min(0.0), across.1) } else { across };
         let across = Scale::new(self.across, across, 6, false);
@@ -223,6 +229,17 @@ impl Chart {
         }
         entries
     }
+}
+
+/// Both ranges with some room, the shorter one widened until a unit is as long across as up: only then are distances between
+/// points what they seem.
+fn with_equal_units(across: (f64, f64), up: (f64, f64)) -> [(f64, f64); 2] {
+    let sides = [(across, WIDTH - LEFT - RIGHT), (up, PLOT_HEIGHT)];
+    let unit = sides.map(|((low, high), side)| 1.06 * (high - low) / side).into_iter().fold(0.0, f64::max);
+    sides.map(|((low, high), side)| {
+        let (middle, half) = (f64::midpoint(low, high), unit * side / 2.0);
+        (middle - half, middle + half)
+    })
 }
 
 /// An entry of a legend.
