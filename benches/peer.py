@@ -1,10 +1,6 @@
-"""The side of PyTorch: makes models of the independent implementation and runs them as it is told.
-
-One JSON object per line comes in and goes out, as in src/protocol.rs; the first line out says that all is imported.
-"""
+"""The side of PyTorch: makes models of the independent implementation and runs them as it is told."""
 
 import argparse
-import json
 import sys
 import time
 
@@ -23,6 +19,7 @@ from safetensors.torch import save_file  # noqa: E402
 from torch import nn  # noqa: E402
 
 import recurrent_torch as peer  # noqa: E402
+from serve import serve  # noqa: E402
 
 torch.backends.cuda.matmul.allow_tf32 = args.precision == "tf32"
 
@@ -76,12 +73,6 @@ class Plain(nn.Module):
         return F.cross_entropy(logits, labels)
 
 
-def status(name):
-    """A line of /proc/self/status in MiB."""
-    with open("/proc/self/status") as lines:
-        return next(float(line.split()[1]) / 1024 for line in lines if line.startswith(name))
-
-
 class Loaded:
     """A model with its optimiser and batches."""
 
@@ -106,6 +97,9 @@ class Loaded:
         pairs = [[torch.tensor(b[k], device=args.device) for k in ("tokens", "labels")] for b in job["batches"]]
         self.batches = [(t, torch.ones_like(t, dtype=torch.bool), labels) for t, labels in pairs]
         self.turn = 0
+
+    def made(self):
+        return dict(ms=[self.ms])
 
     def next(self, rows=None):
         """The next batch, or its first rows."""
@@ -169,37 +163,4 @@ class Seen:
         return dict(ms=self.ms, depth=mean(self.depths), runs=mean(self.runs))
 
 
-def answer(request, loaded):
-    """The answer to a request, and the model that is loaded from then on."""
-    do = request.pop("do")
-    if do == "load":
-        loaded = Loaded(request)
-        return dict(ms=[loaded.ms]), loaded
-    if do == "memory":
-        return dict(mib=status("VmHWM:")), loaded
-    return getattr(loaded, do)(**request), loaded
-
-
-def main():
-    torch.set_num_threads(args.threads)
-    say(dict(mib=status("VmRSS:")))
-    loaded = None
-    for line in sys.stdin:
-        request = json.loads(line)
-        if request["do"] == "quit":
-            break
-        try:
-            out, loaded = answer(request, loaded)
-        except Exception as error:  # the command reports it
-            out = dict(error=f"{type(error).__name__}: {error}")
-        say(out)
-
-
-def say(message):
-    print(json.dumps(message), flush=True)
-
-
-try:
-    main()
-except BrokenPipeError:
-    pass  # the command is gone, and nobody waits for an answer
+serve(args.threads, load=Loaded)

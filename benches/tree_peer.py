@@ -1,10 +1,6 @@
-"""The side of PyTorch for the table of lengths: models of the independent implementation of trees, run as it is told.
-
-One JSON object per line comes in and goes out, as in src/protocol.rs; the first line out says that all is imported.
-"""
+"""The side of PyTorch for the table of lengths: models of the independent implementation of trees, run as it is told."""
 
 import argparse
-import json
 import sys
 import time
 
@@ -19,12 +15,7 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
 import rir_torch as peer  # noqa: E402
-
-
-def status(name):
-    """A line of /proc/self/status in MiB."""
-    with open("/proc/self/status") as lines:
-        return next(float(line.split()[1]) / 1024 for line in lines if line.startswith(name))
+from serve import serve  # noqa: E402
 
 
 class Loaded:
@@ -37,6 +28,9 @@ class Loaded:
         pairs = [(torch.tensor(b["tokens"]), torch.tensor(b["labels"])) for b in job["batches"]]
         self.batches = [(t, torch.ones_like(t, dtype=torch.bool), labels) for t, labels in pairs]
         self.turn = 0
+
+    def made(self):
+        return dict()
 
     def next(self):
         self.turn += 1
@@ -64,36 +58,4 @@ class Loaded:
         return 1e3 * (time.perf_counter() - start)
 
 
-def answer(request, loaded):
-    """The answer to a request, and the model that is loaded from then on."""
-    do = request.pop("do")
-    if do == "open":
-        return dict(), Loaded(request)
-    if do == "memory":
-        return dict(mib=status("VmHWM:")), loaded
-    return getattr(loaded, do)(**request), loaded
-
-
-def main():
-    torch.set_num_threads(args.threads)
-    say(dict(mib=status("VmRSS:")))
-    loaded = None
-    for line in sys.stdin:
-        request = json.loads(line)
-        if request["do"] == "quit":
-            break
-        try:
-            out, loaded = answer(request, loaded)
-        except Exception as error:  # the command reports it
-            out = dict(error=f"{type(error).__name__}: {error}")
-        say(out)
-
-
-def say(message):
-    print(json.dumps(message), flush=True)
-
-
-try:
-    main()
-except BrokenPipeError:
-    pass  # the command is gone, and nobody waits for an answer
+serve(args.threads, open=Loaded)
