@@ -46,10 +46,15 @@ pub fn states<T: Element>(model: &mut Model<T>, examples: &[Example], most: usiz
     let mut known = Known::new();
     for (n, example) in examples.iter().enumerate() {
         let stepped = model.states(&collect(&[example], example.length()))?;
-        let mut places: Vec<&str> = stepped.iter().map(|one| one.label.as_str()).collect();
-        places.dedup();
-        for place in places {
-            let own: Vec<&Stepped> = stepped.iter().filter(|one| one.label == place).collect();
+        // The steps of one recurrence may lie between those of another one.
+        let mut places: Vec<(&str, Vec<&Stepped>)> = vec![];
+        for one in &stepped {
+            match places.iter_mut().find(|(place, _)| *place == one.label) {
+                Some((_, own)) => own.push(one),
+                None => places.push((&one.label, vec![one])),
+            }
+        }
+        for (place, own) in places {
             let states = of_example(model, &own, example.tokens.len(), (n, most / examples.len().max(1)), &mut known);
             match found.iter_mut().find(|other| other.place == place) {
                 Some(other) => other.states.extend(states),

@@ -44,6 +44,19 @@ const TREE: &str = "model small {
     readout root
 }";
 
+const NESTED: &str = "model small {
+    embed { width: 8 }
+    recur depthwise {
+        depth: 2
+        recur depthwise {
+            depth: 3
+            attend self { heads: 2, mask: j <= i }
+            feedforward { hidden: 12 }
+        }
+    }
+    readout mean
+}";
+
 const HALTING: &str = "model small {
     dropout: 0.3
     embed { width: 8 }
@@ -107,6 +120,10 @@ fn states_are_those_of_every_step_and_position() {
         let far = state.vector.iter().zip(&first.vector).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         assert!(far < 1e-6, "{:?}", state.seen);
     }
+    let (_, mut nested) = model(NESTED, Objective::Classify);
+    let found = states(&mut nested, &[Example::classified(vec![1, 2, 3], 0)], 1000).expect("the row fits");
+    let counts: Vec<_> = found.iter().map(|one| (one.place.as_str(), one.states.len())).collect();
+    assert_eq!(counts, [("depthwise.depthwise", 2 * 3 * 3), ("depthwise", 2 * 3)], "every state once");
     let (_, mut framed) = model(&regular(2, "start_end"), Objective::Classify);
     let found = states(&mut framed, &[Example::classified(vec![1, 2, 3], 0)], 1000).expect("the row fits");
     assert!(found[0].states.iter().all(|state| state.seen.end <= 3), "START and END are no tokens");
