@@ -113,8 +113,11 @@ fn predict(
     }
     let steps = steps.map_or("-".to_owned(), |steps| format!("{steps:.1}"));
     let below: String = halting.iter().map(unit_text).chain(folded.iter().map(tree_text)).collect();
-    let (classes, least) = (names.join(" "), found.confidence.iter().copied().fold(1.0, f64::min));
-    terminal.result(&format!("{classes}\t{:.1} %\t{steps}\t{text}\n{below}", 100.0 * least))
+    // Where an answer is a token, the task knows how it is written: characters stand side by side.
+    let tokens = trained.task.vocabulary(&trained.options) == classes;
+    let written = if tokens { trained.task.decode(&found.predictions, &trained.options) } else { names.join(" ") };
+    let least = found.confidence.iter().copied().fold(1.0, f64::min);
+    terminal.result(&format!("{written}\t{:.1} %\t{steps}\t{text}\n{below}", 100.0 * least))
 }
 
 fn unit_json(TracedUnit { place, unit }: &TracedUnit) -> Value {
