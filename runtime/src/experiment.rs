@@ -179,13 +179,16 @@ pub struct Optimiser {
     /// Decay of the first and of the second moment.
     #[serde(default = "betas")]
     pub betas: [f64; 2],
+    /// Decay of the momentum of `muon`; without it, that of [`UpdateRule::ADAMW`].
+    #[serde(default)]
+    pub momentum: Option<f64>,
     /// Added to the root of the second moment.
     #[serde(default = "epsilon")]
     pub epsilon: f64,
     /// Decoupled weight decay.
     #[serde(default)]
     pub weight_decay: f64,
-    /// Largest global L2 norm of the gradient; none does not clip.
+    /// Largest global L2 norm of the gradient; none does not clip, and `muon` does not need it for matrices.
     #[serde(default)]
     pub clip: Option<f64>,
     /// Largest base learning rates of groups of parameters.
@@ -314,7 +317,7 @@ impl Experiment {
 
     /// The settings of update `t`, after what the dev split has said so far.
     pub fn rule(&self, schedule: &Schedule, t: u64, plateau: Plateau) -> UpdateRule {
-        let Optimiser { kind, learning_rate, betas, epsilon, weight_decay, clip, most } = self.optimiser;
+        let Optimiser { kind, learning_rate, betas, momentum, epsilon, weight_decay, clip, most } = self.optimiser;
         let halved = if schedule.kind == ScheduleKind::Plateau { plateau.factor() } else { 1.0 };
         let factor = schedule.factor(t) * halved;
         let of = |group| match group {
@@ -327,6 +330,7 @@ impl Experiment {
             group_rates: GROUPS.map(|group| Some(learning_rate.min(of(group)) * factor)),
             beta1: schedule.beta1(t, betas[0]),
             beta2: betas[1],
+            momentum: momentum.unwrap_or(UpdateRule::ADAMW.momentum),
             epsilon,
             weight_decay,
             clip,
@@ -348,7 +352,7 @@ type Broken = (Vec<&'static str>, String);
 /// The rules that types can't express.
 fn check(experiment: &Experiment) -> Result<(), Broken> {
     check_task(experiment)?;
-    let Optimiser { kind, learning_rate, betas, epsilon, weight_decay, clip, most } = experiment.optimiser;
+    let Optimiser { kind, learning_rate, betas, momentum, epsilon, weight_decay, clip, most } = experiment.optimiser;
     let BatchSettings { size, accumulate, .. } = experiment.batch;
     let schedule = &experiment.schedule;
     let start = schedule.start.unwrap_or(0);
@@ -360,6 +364,11 @@ fn check(experiment: &Experiment) -> Result<(), Broken> {
     let rules: &[(bool, &[&'static str], &str)] = &[
         (positive(learning_rate), &["optimiser", "learning_rate"], "`learning_rate` must be positive"),
         (betas.iter().all(|b| (0.0..1.0).contains(b)), &["optimiser", "betas"], "`betas` must lie in 0..1"),
+        (
+            momentum.is_none_or(|m| kind == OptimiserKind::Muon && (0.0..1.0).contains(&m)),
+            &["optimiser", "momentum"],
+            "`momentum` belongs to `muon`, and must lie in 0..1",
+        ),
         (positive(epsilon), &["optimiser", "epsilon"], "`epsilon` must be positive"),
         (
             weight_decay >= 0.0 && weight_decay.is_finite(),

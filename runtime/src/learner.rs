@@ -55,6 +55,13 @@ pub enum OptimiserKind {
     Adam,
     /// Rectified Adam (Liu et al. 2020) with decoupled weight decay on every parameter, and lookahead (Zhang et al. 2019).
     Ranger,
+    /// Orthogonalised momentum (Jordan et al. 2024) for the weights of linear maps but the last one, AdamW for all others.
+    Muon,
+}
+
+impl OptimiserKind {
+    /// Every family.
+    pub const ALL: [Self; 4] = [Self::Adamw, Self::Adam, Self::Ranger, Self::Muon];
 }
 
 /// The groups of parameters that can have a learning rate of their own, by the name that the graph gives them.
@@ -73,6 +80,8 @@ pub struct UpdateRule {
     pub beta1: f64,
     /// Decay of the second moment.
     pub beta2: f64,
+    /// Decay of the momentum of [`OptimiserKind::Muon`].
+    pub momentum: f64,
     /// Added to the root of the second moment.
     pub epsilon: f64,
     /// Decoupled weight decay.
@@ -89,6 +98,7 @@ impl UpdateRule {
         group_rates: [None; GROUPS.len()],
         beta1: 0.9,
         beta2: 0.999,
+        momentum: 0.95,
         epsilon: 1e-8,
         weight_decay: 0.0,
         clip: None,

@@ -4,7 +4,6 @@ mod answers;
 mod initial;
 mod named;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{Graph, MAIN, NodeId};
@@ -15,6 +14,7 @@ use crate::batch::Batch;
 use crate::exec::arena::Arena;
 use crate::exec::storage::Element;
 use crate::exec::{Executor, Fault, Grown, Halting, Inference, Outputs, Stepped, Watched, parameter_ranges};
+use crate::kernel::muon::{Scratch, muon};
 use crate::kernel::{elementwise, optimiser};
 use crate::learner::{Arrays, Evaluation, LearnError, Learner, LearnerState, OptimiserKind, StepReport, UpdateRule};
 use crate::rng::Key;
@@ -22,7 +22,7 @@ use crate::stopping::BySteps;
 use answers::losses;
 pub(crate) use answers::{Predictions, check_labels, count, evaluation, predict, report};
 pub use initial::initial;
-pub(crate) use named::{flat, named, named_ranges, segments};
+pub(crate) use named::{Segments, flat, named, named_ranges};
 
 /// A model with its state, computing in `T`.
 #[derive(Debug)]
@@ -37,8 +37,10 @@ pub struct Model<T: Element> {
     second_moment: Vec<T>,
     /// Slow weights; empty until an optimiser asks for them.
     slow: Vec<T>,
-    /// Neighbouring parameters that learn at the same rate, and their group.
-    segments: Vec<(Range<usize>, Option<usize>)>,
+    /// What is updated alike.
+    segments: Segments,
+    /// Memory of updates matrix by matrix.
+    matrices: Vec<Scratch<T>>,
     /// Averaged weights; empty if there are none.
     averaged: Vec<T>,
     /// Gradients of the micro-batches before the last one, where there are several.
@@ -94,7 +96,8 @@ impl<T: Element> Model<T> {
             first_moment: vec![T::ZERO; total],
             second_moment: vec![T::ZERO; total],
             slow: vec![],
-            segments: segments(&plan),
+            segments: Segments::new(&plan),
+            matrices: vec![],
             averaged: vec![],
             accumulated: vec![],
             predicted: Predictions::default(),
@@ -286,12 +289,14 @@ impl<T: Element> Learner for Model<T> {
         if rule.kind == OptimiserKind::Ranger && self.slow.is_empty() {
             self.slow.extend_from_slice(weights);
         }
-        for (range, group) in &self.segments {
+        let matrices = self.segments.matrices(rule.kind);
+        muon([weights, &mut self.first_moment], gradients, matrices, &mut self.matrices, rule);
+        for (range, group) in self.segments.of(rule.kind) {
             let rule = UpdateRule { learning_rate: rule.rate(*group), ..*rule };
             let (w, g) = (&mut weights[range.clone()], &gradients[range.clone()]);
             let (m, v) = (&mut self.first_moment[range.clone()], &mut self.second_moment[range.clone()]);
             match rule.kind {
-                OptimiserKind::Adamw => optimiser::adamw(w, g, m, v, &rule, scale, self.updates),
+                OptimiserKind::Adamw | OptimiserKind::Muon => optimiser::adamw(w, g, m, v, &rule, scale, self.updates),
                 OptimiserKind::Adam => {
                     let rule = UpdateRule { weight_decay: 0.0, ..rule };
                     optimiser::adamw(w, g, m, v, &rule, scale, self.updates);

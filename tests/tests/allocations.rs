@@ -14,7 +14,7 @@ use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_runtime::batch::Batch;
 use rtc_runtime::exec::Executor;
-use rtc_runtime::learner::{Learner, UpdateRule};
+use rtc_runtime::learner::{Learner, OptimiserKind, UpdateRule};
 use rtc_runtime::model::Model;
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
@@ -95,7 +95,8 @@ fn caught(mut step: impl FnMut(&Batch)) -> BTreeMap<String, usize> {
 }
 
 fn check(model: &models::Model, threads: usize, faults: &mut Vec<String>) {
-    let rule = UpdateRule {
+    let rule = |kind| UpdateRule {
+        kind,
         learning_rate: 1e-2,
         beta1: 0.9,
         beta2: 0.98,
@@ -108,12 +109,15 @@ fn check(model: &models::Model, threads: usize, faults: &mut Vec<String>) {
     let (training, inference) = pipeline::plans(&model.spec, &binding).expect("the spec has a plan");
     let mut forward = Executor::<f32>::new(Arc::new(inference.clone()));
     let mut trained = Model::<f32>::new(training, inference, binding, 1);
-    let steps = caught(|rows| {
-        trained.accumulate(rows, 1.0).expect("the batch fits");
-        trained.update(&rule).expect("the gradients are finite");
-    });
+    let mut steps = |kind| {
+        caught(|rows| {
+            trained.accumulate(rows, 1.0).expect("the batch fits");
+            trained.update(&rule(kind)).expect("the gradients are finite");
+        })
+    };
+    let (plain, muon) = (steps(OptimiserKind::Adamw), steps(OptimiserKind::Muon));
     let inferences = caught(|rows| drop(forward.run(rows, Key::new(1)).expect("the batch fits")));
-    for (what, found) in [("training step", steps), ("inference", inferences)] {
+    for (what, found) in [("training step", plain), ("step of muon", muon), ("inference", inferences)] {
         faults
             .extend(found.iter().map(|(place, n)| format!("{}, {what}, {threads} threads: {n} x {place}", model.name)));
     }

@@ -19,8 +19,8 @@ use crate::exec::{Fault, Halting, Inference, Outputs, parameter_ranges};
 use crate::kernel::optimiser::clip_factor;
 use crate::learner::{Arrays, Evaluation, LearnError, Learner, LearnerState, OptimiserKind, StepReport, UpdateRule};
 use crate::model::{
-    AfterSteps, Predictions, after_steps, as_learn_error, check_labels, count, evaluation, flat, initial, named,
-    named_ranges, predict, report, segments,
+    AfterSteps, Predictions, Segments, after_steps, as_learn_error, check_labels, count, evaluation, flat, initial,
+    named, named_ranges, predict, report,
 };
 use crate::rng::Key;
 use crate::stopping::BySteps;
@@ -39,8 +39,8 @@ pub struct Model<T: Element> {
     slow: Option<Array>,
     /// Averaged weights, if there are any.
     averaged: Option<Array>,
-    /// Neighbouring parameters that learn at the same rate, and their group.
-    segments: Vec<(Range<usize>, Option<usize>)>,
+    /// What is updated alike.
+    segments: Segments,
     /// What the last training step predicted.
     predicted: Predictions,
 }
@@ -61,7 +61,7 @@ impl<T: Element> Model<T> {
             super::check(plan).map_err(LearnError::Device)?;
         }
         let seed = Key::new(seed);
-        let segments = segments(&training);
+        let segments = Segments::new(&training);
         let mut parameters = vec![];
         for parameter in &training.parameters {
             parameters.extend(initial::<T>(parameter, seed));
@@ -226,7 +226,10 @@ impl<T: Element> Learner for Model<T> {
             self.slow = Some(self.copy_of(weights));
         }
         let arrays = [weights, self.training.gradients(), &self.first_moment, &self.second_moment];
-        for (range, group) in &self.segments {
+        for matrix in self.segments.matrices(rule.kind) {
+            Update::part::<T>(arrays, &matrix.range).muon::<T>(matrix, rule, &self.training);
+        }
+        for (range, group) in self.segments.of(rule.kind) {
             let rule = UpdateRule { learning_rate: rule.rate(*group), ..*rule };
             let update = Update::part::<T>(arrays, range);
             match (rule.kind, &self.slow) {

@@ -1,8 +1,10 @@
 //! The optimiser on a device: the same rules as on the CPU, with moments that stay there.
 
-use super::device::Arg;
-use super::memory::{Array, Pool, whole};
+use super::device::{Arg, Matrix, Product};
+use super::exec::Executor;
+use super::memory::{Array, Pool, int, whole};
 use crate::exec::storage::Element;
+use crate::kernel::muon;
 use crate::kernel::optimiser::{FOLLOW, LOOKAHEAD, rectification};
 use crate::learner::UpdateRule;
 
@@ -62,4 +64,46 @@ impl Update {
             pool.each("lookahead", slow.len(), &args);
         }
     }
+
+    /// An update of Muon, whose arrays are those of one matrix.
+    pub(super) fn muon<T: Element>(&self, matrix: &muon::Matrix, rule: &UpdateRule, on: &Executor<T>) {
+        let pool = on.pool();
+        let (rows, columns) = (matrix.rows(), matrix.columns);
+        let keep = 1.0 - rule.learning_rate * rule.weight_decay;
+        let rate = rule.learning_rate * muon::size(rows, columns);
+        let numbers = pool.upload(&[keep, rate, rule.momentum, 1.0 - rule.momentum].map(T::from_f64));
+        let (len, u) = (whole(self.w.len()), pool.take::<T>(self.w.len()));
+        let [w, g, m, numbers] = [&self.w, &self.g, &self.m, &numbers].map(Array::arg);
+        pool.each("muon_momentum", self.w.len(), &[g, m, u.arg(), numbers, len]);
+        let u = orthogonal(u, rows, columns, on);
+        pool.each("muon_step", self.w.len(), &[w, u.arg(), numbers, len]);
+    }
+}
+
+/// As [`muon::orthogonalise`].
+fn orthogonal<T: Element>(x: Array, rows: usize, columns: usize, on: &Executor<T>) -> Array {
+    let pool = on.pool();
+    let side = rows.min(columns);
+    let squares = on.sum(&x, true);
+    pool.each("shorten", x.len(), &[x.arg(), squares.arg(), Arg::Real(muon::EPSILON), whole(x.len())]);
+    let (s, p) = (pool.take::<T>(side * side), pool.take::<T>(side * side));
+    let (mut x, mut y) = (x, pool.take::<T>(rows * columns));
+    let straight = |array: &Array, columns: usize| Matrix { at: array.at(), rows: columns, columns: 1 };
+    let turned = |array: &Array, columns: usize| Matrix { at: array.at(), rows: 1, columns };
+    let multiply = |a: Matrix, b: Matrix, y: &Array, [m, n, k]: [usize; 3]| {
+        on.multiply(Product { a, b, y: y.at(), m, n, k, add: false });
+    };
+    for _ in 0..muon::STEPS {
+        let here = straight(&x, columns);
+        let tall = rows > columns;
+        let (a, b) = if tall { (turned(&x, columns), here) } else { (here, turned(&x, columns)) };
+        multiply(a, b, &s, [side, side, rows.max(columns)]);
+        multiply(straight(&s, side), straight(&s, side), &p, [side, side, side]);
+        let [a, b, c] = muon::POLYNOMIAL.map(Arg::Real);
+        pool.each("polynomial", s.len(), &[s.arg(), p.arg(), a, b, c, int(side), whole(s.len())]);
+        let (a, b) = if tall { (here, straight(&p, side)) } else { (straight(&p, side), here) };
+        multiply(a, b, &y, [rows, columns, side]);
+        std::mem::swap(&mut x, &mut y);
+    }
+    x
 }

@@ -291,6 +291,10 @@ mod tests {
         assert_eq!((rule.learning_rate, rule.group_rates), (0.0001, [Some(0.0001)]));
         let wrong = of(&["optimiser.kind=adam"]).expect_err("gut has decay");
         assert!(wrong.message.contains("`adam` has no weight decay"), "{wrong}");
+        let wrong = of(&["optimiser.momentum=0.9"]).expect_err("gut has AdamW");
+        assert!(wrong.message.contains("`momentum` belongs to `muon`"), "{wrong}");
+        let muon = of(&["optimiser.kind=muon", "optimiser.momentum=0.9"]).expect("valid");
+        assert_eq!(muon.rule(&muon.schedule(10), 3, halved).momentum, 0.9);
     }
 
     #[test]

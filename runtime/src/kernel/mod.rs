@@ -24,6 +24,7 @@ pub mod gate;
 pub mod linear;
 pub mod loss;
 mod math;
+pub mod muon;
 pub mod norm;
 pub mod offset_attention;
 pub mod optimiser;

@@ -1,31 +1,81 @@
-//! The flat array of all parameters, by their names and by the groups that learn at the same rate.
+//! The flat array of all parameters, by their names and by the rules that update them.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
-use rtc_compiler::ir::graph::Parameter;
-use rtc_compiler::ir::types::Dim;
+use rtc_compiler::ir::graph::{MAIN, Parameter};
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::{Attr, Dim};
 use rtc_compiler::plan::Plan;
 
 use crate::exec::parameter_ranges;
 use crate::kernel::Real;
-use crate::learner::{Arrays, GROUPS, LearnError};
+use crate::kernel::muon::Matrix;
+use crate::learner::{Arrays, GROUPS, LearnError, OptimiserKind};
 
-/// The ranges of the flat array that belong to one group, as long as possible.
-pub(crate) fn segments(plan: &Plan) -> Vec<(Range<usize>, Option<usize>)> {
-    let mut out: Vec<(Range<usize>, Option<usize>)> = vec![];
-    for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(plan)) {
-        let group = parameter.group.as_deref().and_then(|name| GROUPS.iter().position(|group| *group == name));
-        match out.last_mut() {
-            Some((before, same)) if *same == group => before.end = range.end,
-            _ => out.push((range, group)),
+/// The weight of the last linear map, whose outputs are the classes.
+const LAST: &str = "head.output.weight";
+
+/// Neighbouring parameters, as many as possible, that are updated alike, and their group.
+pub(crate) type Segment = (Range<usize>, Option<usize>);
+
+/// What the optimisers update number by number, and what [`OptimiserKind::Muon`] updates matrix by matrix.
+#[derive(Debug)]
+pub(crate) struct Segments {
+    all: Vec<Segment>,
+    others: Vec<Segment>,
+    matrices: Vec<Matrix>,
+}
+
+impl Segments {
+    /// The segments of the flat array of a plan.
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let graph = &plan.graph;
+        let linear = graph.walk(MAIN).into_iter().map(|node| graph.node(node)).filter(|node| node.op == Op::Linear);
+        let weights: HashSet<_> = linear.map(|node| node.operands[1]).collect();
+        let parameters = graph.nodes(MAIN).iter().map(|node| graph.node(*node)).filter(|node| node.op == Op::Param);
+        let linear: HashSet<_> = parameters
+            .filter(|node| weights.contains(&node.results[0]))
+            .filter_map(|node| node.attrs.get("name").and_then(Attr::text))
+            .collect();
+        let mut segments = Self { all: vec![], others: vec![], matrices: vec![] };
+        for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(plan)) {
+            let group = parameter.group.as_deref().and_then(|name| GROUPS.iter().position(|group| *group == name));
+            extend(&mut segments.all, &range, group);
+            let hidden = linear.contains(&*parameter.name) && parameter.name != LAST;
+            match dims(parameter)[..] {
+                [rows, columns] if hidden && rows.min(columns) > 1 => segments.matrices.push(Matrix { range, columns }),
+                _ => extend(&mut segments.others, &range, group),
+            }
         }
+        segments
     }
-    out
+
+    /// What an optimiser updates number by number.
+    pub(crate) fn of(&self, kind: OptimiserKind) -> &[Segment] {
+        if kind == OptimiserKind::Muon { &self.others } else { &self.all }
+    }
+
+    /// What an optimiser updates matrix by matrix.
+    pub(crate) fn matrices(&self, kind: OptimiserKind) -> &[Matrix] {
+        if kind == OptimiserKind::Muon { &self.matrices } else { &[] }
+    }
+}
+
+/// Adds a range to the last segment, if it belongs there, or begins one.
+fn extend(segments: &mut Vec<Segment>, range: &Range<usize>, group: Option<usize>) {
+    match segments.last_mut() {
+        Some((before, same)) if *same == group && before.end == range.start => before.end = range.end,
+        _ => segments.push((range.clone(), group)),
+    }
+}
+
+fn dims(parameter: &Parameter) -> Vec<usize> {
+    parameter.ty.dims().iter().filter_map(Dim::fixed).collect()
 }
 
 /// Name, shape and place of every parameter in the flat array.
 pub(crate) fn named_ranges(plan: &Plan) -> Vec<(String, Vec<usize>, Range<usize>)> {
-    let dims = |p: &Parameter| p.ty.dims().iter().filter_map(Dim::fixed).collect();
     let named = plan.parameters.iter().zip(parameter_ranges(plan));
     named.map(|(p, range)| (p.name.clone(), dims(p), range)).collect()
 }

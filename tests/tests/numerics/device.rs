@@ -281,7 +281,7 @@ fn training_agrees_with_the_cpu() {
             let (training, inference) = plans();
             cuda::Model::<f64>::new(training, inference, bound, 5, emulated(&kernels)).expect("it fits the device")
         };
-        for kind in [OptimiserKind::Adamw, OptimiserKind::Adam, OptimiserKind::Ranger] {
+        for kind in OptimiserKind::ALL {
             let (training, inference) = plans();
             let mut host = rtc_runtime::model::Model::<f64>::new(training, inference, bound, 5);
             let mut device = fresh();

@@ -12,6 +12,7 @@ mod hand_cases;
 mod long;
 mod masks;
 mod micro;
+mod optimisers;
 mod oracle;
 mod parity;
 mod peer;

@@ -93,6 +93,26 @@ KERNEL(lookahead)(real *w, real *slow, real follow, whole n) {
     slow[i] += follow * (w[i] - slow[i]);
     w[i] = slow[i];
 }
+// Muon, for the numbers keep, rate, momentum and 1 - momentum: the momentum, and what is orthogonalised.
+KERNEL(muon_momentum)(const real *g, real *m, real *u, const real *numbers, whole n) {
+    EACH(i, n)
+    m[i] = numbers[2] * m[i] + numbers[3] * g[i];
+    u[i] = numbers[2] * m[i] + numbers[3] * g[i];
+}
+// x divided by its L2 norm.
+KERNEL(shorten)(real *x, const double *squares, real epsilon, whole n) {
+    EACH(i, n)
+    x[i] = (real)((double)x[i] / (sqrt(*squares) + (double)epsilon));
+}
+// p = a + b s + c p for square matrices, p being the square of s.
+KERNEL(polynomial)(const real *s, real *p, real a, real b, real c, int side, whole n) {
+    EACH(i, n)
+    p[i] = (i % (side + 1) == 0 ? a : (real)0) + b * s[i] + c * p[i];
+}
+KERNEL(muon_step)(real *w, const real *u, const real *numbers, whole n) {
+    EACH(i, n)
+    w[i] = w[i] * numbers[0] - numbers[1] * u[i];
+}
 // The share that stays of what is there, and the share that comes.
 KERNEL(average)(real *a, const real *w, const real *shares, whole n) {
     EACH(i, n)

@@ -1,0 +1,131 @@
+//! Muon: momentum whose singular values are brought near 1 before it moves the weights of linear maps.
+//!
+//! Source: Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks"; the length of a step is that of Liu et al.
+//! 2025, "Muon is scalable for LLM training", Eq. 4, with which learning rate and decay mean what they do in AdamW.
+
+use std::ops::Range;
+
+use super::optimiser::squared_norm;
+use super::parallel::{Parts, each};
+use super::product::{Orientation, Packed, outer, product};
+use super::{Real, Write};
+use crate::learner::UpdateRule;
+
+/// Steps of the iteration that orthogonalises.
+pub(crate) const STEPS: usize = 5;
+
+/// The polynomial of a step, `a x + b x^3 + c x^5`: steep at 0, so that it does not end at 1 but between 0.7 and 1.2.
+pub(crate) const POLYNOMIAL: [f64; 3] = [3.4445, -4.7750, 2.0315];
+
+/// Added to the Frobenius norm, for a gradient of zero.
+pub(crate) const EPSILON: f64 = 1e-7;
+
+/// What an orthogonalised `[rows, columns]` matrix is multiplied with: its numbers then have a root mean square of about 0.2, as
+/// a step of AdamW has.
+pub(crate) fn size(rows: usize, columns: usize) -> f64 {
+    0.2 * (rows.max(columns) as f64).sqrt()
+}
+
+/// A matrix of the flat array of all parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matrix {
+    /// Its place.
+    pub range: Range<usize>,
+    /// Its columns: the inputs of the linear map.
+    pub columns: usize,
+}
+
+impl Matrix {
+    /// Its rows: the outputs of the linear map.
+    pub fn rows(&self) -> usize {
+        self.range.len() / self.columns.max(1)
+    }
+}
+
+/// Memory of the update of one matrix, kept from one update to the next.
+#[derive(Clone, Debug, Default)]
+pub struct Scratch<T: Real> {
+    momentum: Vec<T>,
+    moved: Vec<T>,
+    square: Vec<T>,
+    fourth: Vec<T>,
+    packed: [Packed<T>; 2],
+}
+
+/// An update of the matrices among the weights `w` with the gradient `g` and the momentum `m`, `b` being [`UpdateRule::momentum`]:
+///
+/// `m = b m + (1 - b) g; u = b m + (1 - b) g; w -= lr decay w; w -= lr size orthogonal(u)`.
+///
+/// Gradients are not clipped: a step has its length however long they are.
+pub fn muon<T: Real>(
+    [w, m]: [&mut [T]; 2],
+    g: &[T],
+    matrices: &[Matrix],
+    scratch: &mut Vec<Scratch<T>>,
+    rule: &UpdateRule,
+) {
+    debug_assert!(g.len() == w.len() && m.len() == w.len());
+    scratch.resize_with(matrices.len(), Scratch::default);
+    let (w, m, scratch) = (Parts::new(w), Parts::new(m), Parts::new(scratch));
+    each(matrices.len(), usize::MAX, |i| {
+        let matrix = &matrices[i];
+        let range = || matrix.range.clone();
+        // SAFETY: matrices don't overlap, and each has memory of its own.
+        let (w, m, scratch) = unsafe { (w.part(range()), m.part(range()), &mut scratch.part(i..i + 1)[0]) };
+        one([w, m], &g[range()], matrix, scratch, rule);
+    });
+}
+
+fn one<T: Real>([w, m]: [&mut [T]; 2], g: &[T], matrix: &Matrix, scratch: &mut Scratch<T>, rule: &UpdateRule) {
+    let number = T::from_f64;
+    let (stays, comes) = (number(rule.momentum), number(1.0 - rule.momentum));
+    let keep = number(1.0 - rule.learning_rate * rule.weight_decay);
+    let rate = number(rule.learning_rate * size(matrix.rows(), matrix.columns));
+    let mut u = std::mem::take(&mut scratch.momentum);
+    u.clear();
+    u.extend(m.iter_mut().zip(g).map(|(m, &g)| {
+        *m = stays * *m + comes * g;
+        stays * *m + comes * g
+    }));
+    orthogonalise(&mut u, matrix.columns, scratch);
+    for (w, &u) in w.iter_mut().zip(&u) {
+        *w = *w * keep - rate * u;
+    }
+    scratch.momentum = u;
+}
+
+/// Brings the singular values of `x[rows, columns]` near 1, by Newton-Schulz iteration: with S the smaller of `x x^T` and `x^T x`
+/// and (a, b, c) the [`POLYNOMIAL`], every step is `x = (a + b S + c S^2) x`, or `x (...)`.
+pub fn orthogonalise<T: Real>(x: &mut [T], columns: usize, scratch: &mut Scratch<T>) {
+    let rows = x.len() / columns.max(1);
+    let (tall, side) = (rows > columns, rows.min(columns));
+    let [a, b, c] = POLYNOMIAL.map(T::from_f64);
+    let inverse = T::from_f64(1.0 / (squared_norm(x).sqrt() + EPSILON));
+    x.iter_mut().for_each(|x| *x *= inverse);
+    let Scratch { moved, square, fourth, packed: [flat, packed], .. } = scratch;
+    moved.resize(x.len(), T::ZERO);
+    square.resize(side * side, T::ZERO);
+    fourth.resize(side * side, T::ZERO);
+    for _ in 0..STEPS {
+        if tall {
+            outer(x, x, square, rows, columns, columns, Write::Replace);
+        } else {
+            flat.pack(x, columns, Orientation::Transposed);
+            product(x, flat, square, Write::Replace);
+        }
+        packed.pack(square, side, Orientation::Straight);
+        product(square, packed, fourth, Write::Replace);
+        for (i, (y, &s)) in fourth.iter_mut().zip(&*square).enumerate() {
+            let unit = if i % (side + 1) == 0 { a } else { T::ZERO };
+            *y = unit + b * s + c * *y;
+        }
+        if tall {
+            packed.pack(fourth, side, Orientation::Straight);
+            product(x, packed, moved, Write::Replace);
+        } else {
+            flat.pack(x, columns, Orientation::Straight);
+            product(fourth, flat, moved, Write::Replace);
+        }
+        x.copy_from_slice(moved);
+    }
+}

@@ -1,0 +1,75 @@
+//! Optimisers: what each of them updates, and that all of them resume.
+
+use rtc_compiler::lower::Objective;
+use rtc_compiler::pipeline;
+use rtc_runtime::learner::{Arrays, Learner, OptimiserKind, UpdateRule};
+use rtc_runtime::model::Model;
+use rtc_tests::models::{CLASSES, VOCAB, binding, one};
+use rtc_tests::numeric::batch;
+
+const LENGTHS: [usize; 3] = [70, 3, 130];
+
+fn model(file: &str, name: &str) -> Model<f32> {
+    let found = one(file, name, Objective::Classify, &[]);
+    let binding = binding(Objective::Classify);
+    let (training, inference) = pipeline::plans(&found.spec, &binding).expect("the spec has a plan");
+    Model::new(training, inference, binding, 3)
+}
+
+/// Muon has the weights of linear maps, and AdamW all that is left: what has one output or one axis, and these.
+#[test]
+fn muon_moves_the_matrices() {
+    let rows = batch(&LENGTHS, VOCAB as u64, CLASSES as u64, 5);
+    let halting = "chunkwise.depthwise.halt.output.weight";
+    let state_space = ["b", "c", "c_backward", "frequency", "log_decay"].map(|name| format!("stack.0.s4d.{name}"));
+    let mut of_s4d = state_space.clone().to_vec();
+    of_s4d.extend(state_space.map(|name| name.replace('0', "1")));
+    let others = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    for (file, name, others) in [
+        ("gutlb.rt", "gutlb", others(&[halting, "chunkwise.memory.slots"])),
+        ("s4d.rt", "s4d", of_s4d),
+        ("bt_grc.rt", "bt_grc", others(&["beam.score.linear.weight"])),
+        ("ut.rt", "ut", others(&["depthwise.halt.output.weight"])),
+    ] {
+        let mut model = model(file, name);
+        model.accumulate(&rows, 1.0).expect("the batch fits");
+        model.update(&UpdateRule { kind: OptimiserKind::Muon, ..UpdateRule::ADAMW }).expect("finite gradients");
+        let state = model.state();
+        // Muon has no second moment.
+        let used = |of: &Arrays, name: &str| of.items[name].1.iter().any(|x| *x != 0.0);
+        let mut by_adamw = vec![];
+        for (parameter, (shape, _)) in &state.parameters.items {
+            assert!(used(&state.first_moment, parameter), "{parameter} has no gradient");
+            let adamw = used(&state.second_moment, parameter);
+            assert!(adamw || shape.len() == 2, "{parameter}");
+            if adamw && shape.len() > 1 && !["embed.table", "head.output.weight"].contains(&parameter.as_str()) {
+                by_adamw.push(parameter.clone());
+            }
+        }
+        assert_eq!(by_adamw, others, "{name}");
+    }
+}
+
+/// A model that is saved and restored in another one takes the same steps, to the bit; lookahead comes in between.
+#[test]
+fn every_optimiser_resumes() {
+    let rows = batch(&LENGTHS, VOCAB as u64, CLASSES as u64, 5);
+    for kind in OptimiserKind::ALL {
+        let rule =
+            UpdateRule { kind, learning_rate: 0.01, group_rates: [Some(1e-3)], clip: Some(1.0), ..UpdateRule::ADAMW };
+        let step = |model: &mut Model<f32>| {
+            model.accumulate(&rows, 1.0).expect("the batch fits");
+            model.update(&rule).expect("the gradients are finite");
+        };
+        let mut through = model("s4d.rt", "s4d");
+        (0..3).for_each(|_| step(&mut through));
+        let saved = through.state();
+        let mut resumed = model("s4d.rt", "s4d");
+        step(&mut resumed);
+        resumed.restore(&saved).expect("it is the same model");
+        (0..9).for_each(|_| step(&mut through));
+        (0..9).for_each(|_| step(&mut resumed));
+        assert_eq!(through.state(), resumed.state(), "{kind:?}");
+        assert_eq!(saved.slow.items.is_empty(), kind != OptimiserKind::Ranger);
+    }
+}
