@@ -49,7 +49,8 @@ pub struct Scratch<T: Real> {
     moved: Vec<T>,
     square: Vec<T>,
     fourth: Vec<T>,
-    packed: [Packed<T>; 2],
+    /// Of what is orthogonalised, turned and straight, and of the squares.
+    packed: [Packed<T>; 3],
 }
 
 /// An update of the matrices among the weights `w` with the gradient `g` and the momentum `m`, `b` being [`UpdateRule::momentum`]:
@@ -102,7 +103,7 @@ pub fn orthogonalise<T: Real>(x: &mut [T], columns: usize, scratch: &mut Scratch
     let [a, b, c] = POLYNOMIAL.map(T::from_f64);
     let inverse = T::from_f64(1.0 / (squared_norm(x).sqrt() + EPSILON));
     x.iter_mut().for_each(|x| *x *= inverse);
-    let Scratch { moved, square, fourth, packed: [flat, packed], .. } = scratch;
+    let Scratch { moved, square, fourth, packed: [turned, straight, packed], .. } = scratch;
     moved.resize(x.len(), T::ZERO);
     square.resize(side * side, T::ZERO);
     fourth.resize(side * side, T::ZERO);
@@ -110,8 +111,8 @@ pub fn orthogonalise<T: Real>(x: &mut [T], columns: usize, scratch: &mut Scratch
         if tall {
             outer(x, x, square, rows, columns, columns, Write::Replace);
         } else {
-            flat.pack(x, columns, Orientation::Transposed);
-            product(x, flat, square, Write::Replace);
+            turned.pack(x, columns, Orientation::Transposed);
+            product(x, turned, square, Write::Replace);
         }
         packed.pack(square, side, Orientation::Straight);
         product(square, packed, fourth, Write::Replace);
@@ -123,8 +124,8 @@ pub fn orthogonalise<T: Real>(x: &mut [T], columns: usize, scratch: &mut Scratch
             packed.pack(fourth, side, Orientation::Straight);
             product(x, packed, moved, Write::Replace);
         } else {
-            flat.pack(x, columns, Orientation::Straight);
-            product(fourth, flat, moved, Write::Replace);
+            straight.pack(x, columns, Orientation::Straight);
+            product(fourth, straight, moved, Write::Replace);
         }
         x.copy_from_slice(moved);
     }
