@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use super::elementwise::scale_assign;
 use super::optimiser::squared_norm;
 use super::parallel::{Parts, each};
 use super::product::{Orientation, Packed, outer, product};
@@ -102,7 +103,7 @@ pub fn orthogonalise<T: Real>(x: &mut [T], columns: usize, scratch: &mut Scratch
     let (tall, side) = (rows > columns, rows.min(columns));
     let [a, b, c] = POLYNOMIAL.map(T::from_f64);
     let inverse = T::from_f64(1.0 / (squared_norm(x).sqrt() + EPSILON));
-    x.iter_mut().for_each(|x| *x *= inverse);
+    scale_assign(x, inverse);
     let Scratch { moved, square, fourth, packed: [turned, straight, packed], .. } = scratch;
     moved.resize(x.len(), T::ZERO);
     square.resize(side * side, T::ZERO);

@@ -1,4 +1,4 @@
-//! Optimisers: what each of them updates, and that all of them resume.
+//! Optimisers: what each of them updates, at which rate, and that all of them resume.
 
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
@@ -7,6 +7,7 @@ use rtc_runtime::model::Model;
 use rtc_tests::models::{CLASSES, VOCAB, binding, one};
 use rtc_tests::numeric::batch;
 
+/// Longer rows than those that are convolved directly, and shorter ones.
 const LENGTHS: [usize; 3] = [70, 3, 130];
 
 fn model(file: &str, name: &str) -> Model<f32> {
@@ -47,6 +48,28 @@ fn muon_moves_the_matrices() {
             }
         }
         assert_eq!(by_adamw, others, "{name}");
+    }
+}
+
+/// The group of the state spaces, and nothing else, follows its own rate.
+#[test]
+fn state_spaces_have_a_rate_of_their_own() {
+    let rows = batch(&LENGTHS, VOCAB as u64, CLASSES as u64, 5);
+    for kind in OptimiserKind::ALL {
+        let mut model = model("s4d.rt", "s4d");
+        let before = model.state().parameters.items;
+        let rule = UpdateRule { kind, group_rates: [Some(0.0)], weight_decay: 0.1, ..UpdateRule::ADAMW };
+        model.accumulate(&rows, 1.0).expect("the batch fits");
+        model.update(&rule).expect("the gradients are finite");
+        let after = model.state().parameters.items;
+        let own = |name: &str| {
+            let last = name.rsplit('.').next().unwrap_or_default();
+            ["log_dt", "log_decay", "frequency", "b", "c", "c_backward", "skip"].contains(&last)
+        };
+        assert_eq!(before.keys().filter(|name| own(name)).count(), 14);
+        for (name, old) in &before {
+            assert_eq!(after[name] == *old, own(name), "{kind:?}: {name}");
+        }
     }
 }
 

@@ -1,22 +1,15 @@
-//! Models that scan: what is frozen stays, what has a rate of its own keeps to it, and every optimiser resumes.
+//! Models that scan: what is frozen stays, and they learn.
 
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_runtime::exec::Halting;
-use rtc_runtime::learner::{Learner, OptimiserKind, UpdateRule};
+use rtc_runtime::learner::{Learner, UpdateRule};
 use rtc_runtime::model::Model;
 use rtc_tests::models::{CLASSES, VOCAB, binding, one};
 use rtc_tests::numeric::{batch, differences, run, weights};
 
 /// Longer rows than those that are convolved directly, and shorter ones.
 const LENGTHS: [usize; 3] = [70, 3, 130];
-
-fn model(name: &str) -> Model<f32> {
-    let found = one("s4d.rt", name, Objective::Classify, &[]);
-    let binding = binding(Objective::Classify);
-    let (training, inference) = pipeline::plans(&found.spec, &binding).expect("the spec has a plan");
-    Model::new(training, inference, binding, 3)
-}
 
 /// Freezing cuts gradients and changes nothing else.
 #[test]
@@ -45,28 +38,6 @@ fn the_frozen_direction_gets_no_gradient() {
             .all(|(_, g)| g.iter().any(|g| *g != 0.0))
     );
     assert_ne!(trained.gradients["embed.table"], frozen.gradients["embed.table"]);
-}
-
-/// The group of the state spaces, and nothing else, follows its own rate.
-#[test]
-fn state_spaces_have_a_rate_of_their_own() {
-    let rows = batch(&LENGTHS, VOCAB as u64, CLASSES as u64, 5);
-    for kind in OptimiserKind::ALL {
-        let mut model = model("s4d");
-        let before = model.state().parameters.items;
-        let rule = UpdateRule { kind, group_rates: [Some(0.0)], weight_decay: 0.1, ..UpdateRule::ADAMW };
-        model.accumulate(&rows, 1.0).expect("the batch fits");
-        model.update(&rule).expect("the gradients are finite");
-        let after = model.state().parameters.items;
-        let own = |name: &str| {
-            let last = name.rsplit('.').next().unwrap_or_default();
-            ["log_dt", "log_decay", "frequency", "b", "c", "c_backward", "skip"].contains(&last)
-        };
-        assert_eq!(before.keys().filter(|name| own(name)).count(), 14);
-        for (name, old) in &before {
-            assert_eq!(after[name] == *old, own(name), "{kind:?}: {name}");
-        }
-    }
 }
 
 /// Training lowers the loss of a batch that is shown again and again.
