@@ -3,11 +3,13 @@
 use rtc_runtime::kernel::attention::{Attention, MaskKind, ProbabilityDropout, attention, attention_grad};
 use rtc_runtime::kernel::continuous::{Side, neighbours, neighbours_grad};
 use rtc_runtime::kernel::linear::column_sum;
+use rtc_runtime::kernel::muon::{Matrix, muon};
 use rtc_runtime::kernel::product::{Orientation, Packed, outer, product};
 use rtc_runtime::kernel::scan::ema::{Ema, EmaGrad};
 use rtc_runtime::kernel::scan::{self, Scan, scan, scan_grad};
 use rtc_runtime::kernel::unit::{Groups, dot_unit};
 use rtc_runtime::kernel::{Write, embedding, loss, optimiser, pool};
+use rtc_runtime::learner::UpdateRule;
 use rtc_runtime::rng::Key;
 
 use crate::support::{filled, offsets, singles};
@@ -43,6 +45,23 @@ fn units_and_norms() {
     let (x, dy) = (singles("x", m * d), singles("dy", m * d));
     same_bits(|| filled(m, |y| dot_unit(&x, &dy, Groups::Uniform(d), y)));
     same_bits(|| vec![optimiser::squared_norm(&x) as f32]);
+}
+
+#[test]
+fn updates_of_matrices() {
+    let shapes = [(300, 40), (40, 300), (65, 65)];
+    let mut matrices: Vec<Matrix> = vec![];
+    for (rows, columns) in shapes {
+        let start = matrices.last().map_or(0, |before| before.range.end);
+        matrices.push(Matrix { range: start..start + rows * columns, columns });
+    }
+    let len = matrices[2].range.end;
+    let (start, g) = (singles("w", len), singles("g", len));
+    same_bits(|| {
+        let (mut w, mut m) = (start.clone(), vec![0.0; len]);
+        muon([&mut w, &mut m], &g, &matrices, &mut vec![], &UpdateRule::ADAMW);
+        [w, m].concat()
+    });
 }
 
 #[test]
