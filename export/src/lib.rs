@@ -1,0 +1,1 @@
+//! Models for other programs: text of a PyTorch module, bytes of an ONNX graph.
