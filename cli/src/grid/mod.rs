@@ -202,7 +202,7 @@ fn member(
         return Err(Failure::Usage(format!("`seeds` of the experiment names {} twice", twice.1)));
     }
     let (task, options) = task_of(&experiment)?;
-    let facts = TaskFacts::of(task, &options);
+    let facts = TaskFacts::of(&*task, &options);
     let edits = [opened.overrides(&name, &experiment), opened.overrides_of(entry), Override::numbered(sets)].concat();
     let checked = arg.check_edited(&edits, &facts.catalog())?;
     terminal.problems(&checked.problems, &checked.sources);
