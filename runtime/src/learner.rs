@@ -64,6 +64,33 @@ impl OptimiserKind {
     pub const ALL: [Self; 4] = [Self::Adamw, Self::Adam, Self::Ranger, Self::Muon];
 }
 
+/// How long a step of [`OptimiserKind::Muon`] is, as a factor on an orthogonal matrix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MuonStep {
+    /// `0.2 sqrt(max(rows, columns))` (Liu et al. 2025, arXiv 2502.16982, Eq. 4): as long as one of AdamW.
+    #[default]
+    Adamw,
+    /// `sqrt(max(1, rows / columns))` (Jordan et al. 2024).
+    Original,
+}
+
+/// How the slow weights of [`OptimiserKind::Ranger`] follow the fast ones (Zhang et al. 2019, arXiv 1907.08610, Algorithm 1).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Lookahead {
+    /// Updates between two steps of the slow weights, `k`.
+    pub every: u64,
+    /// How far they go, `alpha`.
+    pub follow: f64,
+}
+
+impl Default for Lookahead {
+    fn default() -> Self {
+        UpdateRule::ADAMW.lookahead
+    }
+}
+
 /// The groups of parameters that can have a learning rate of their own, by the name that the graph gives them.
 pub const GROUPS: [&str; 1] = ["s4d"];
 
@@ -82,6 +109,12 @@ pub struct UpdateRule {
     pub beta2: f64,
     /// Decay of the momentum of [`OptimiserKind::Muon`].
     pub momentum: f64,
+    /// Length of a step of [`OptimiserKind::Muon`].
+    pub muon_step: MuonStep,
+    /// The slow weights of [`OptimiserKind::Ranger`].
+    pub lookahead: Lookahead,
+    /// The length of the average (`rho_t`, 4 or more) from which on [`OptimiserKind::Ranger`] divides by the second moment.
+    pub rectify_from: f64,
     /// Added to the root of the second moment.
     pub epsilon: f64,
     /// Decoupled weight decay.
@@ -99,6 +132,9 @@ impl UpdateRule {
         beta1: 0.9,
         beta2: 0.999,
         momentum: 0.95,
+        muon_step: MuonStep::Adamw,
+        lookahead: Lookahead { every: 5, follow: 0.8 },
+        rectify_from: 5.0,
         epsilon: 1e-8,
         weight_decay: 0.0,
         clip: None,
