@@ -6,7 +6,7 @@ use super::build::{Builder, not_yet, origin};
 use super::expand::{COPIES, Tree, TreeField, is_counted};
 use super::resolve::{Allowed, BIAS, CONSTANT, DEPTH, MASK, Resolver, Type, Typed};
 use super::scope::{Bound, ScopeId};
-use crate::diag::{Diagnostic, Kind, did_you_mean, list};
+use crate::diag::{Diagnostic, Kind, closest, did_you_mean, list};
 use crate::expr::Expr;
 use crate::schema::{Default, Field, FieldKind, Schema};
 use crate::source::Span;
@@ -100,6 +100,9 @@ impl Builder<'_, '_> {
             FieldKind::Float => self.real(field, expr, scope),
             FieldKind::FloatOr(words) => match self.stands_for(expr, scope, words) {
                 Ok(name) if words.contains(&name.text.as_str()) => Some(Value::Word(name.text)),
+                Ok(name) if closest(&name.text, words.iter().copied()).is_some() => {
+                    self.wrong(field, name.span, &did_you_mean(&name.text, words.iter().copied()))
+                }
                 _ => self.real(field, expr, scope),
             },
             FieldKind::Word(choices, planned) => self.word(field, expr, scope, choices, planned),
