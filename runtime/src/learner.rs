@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Batch;
+use crate::collapse::Bounds;
 
 /// The numbers of one optimiser step.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,8 +41,42 @@ pub struct Evaluation {
     pub predictions: Vec<u32>,
     /// Probability of the predicted class, in the order of `predictions`.
     pub confidence: Vec<f64>,
-    /// Accepted steps summed over units, and the number of units, if the model halts.
-    pub depth: Option<(f64, u64)>,
+    /// Accepted steps of the rows, if the model halts.
+    pub depth: Option<Depths>,
+}
+
+/// Accepted steps of some rows, each the mean over the halting units of the row.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Depths {
+    /// Number of rows.
+    pub rows: u64,
+    /// Sum of their steps.
+    pub sum: f64,
+    /// Sum of the squares.
+    pub squares: f64,
+}
+
+impl Depths {
+    /// Those of rows one by one.
+    pub fn of(steps: impl Iterator<Item = f64>) -> Self {
+        steps.fold(Self::default(), |all, steps| all.with(Self { rows: 1, sum: steps, squares: steps * steps }))
+    }
+
+    /// These and others.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self { rows: self.rows + other.rows, sum: self.sum + other.sum, squares: self.squares + other.squares }
+    }
+
+    /// The mean, 0 of no row.
+    pub fn mean(&self) -> f64 {
+        self.sum / self.rows.max(1) as f64
+    }
+
+    /// How far rows are from the mean: the root of the mean square.
+    pub fn deviation(&self) -> f64 {
+        (self.squares / self.rows.max(1) as f64 - self.mean().powi(2)).max(0.0).sqrt()
+    }
 }
 
 /// The optimiser's family.
@@ -235,4 +270,8 @@ pub trait Learner {
     fn restore(&mut self, state: &LearnerState) -> Result<(), LearnError>;
     /// Number of trainable numbers.
     fn parameter_count(&self) -> usize;
+    /// Between how many steps the model can halt; nothing if it does not halt, or nothing simple can be said of it.
+    fn halting_bounds(&self) -> Option<Bounds> {
+        None
+    }
 }

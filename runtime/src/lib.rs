@@ -3,6 +3,7 @@
 pub mod batch;
 pub mod batching;
 pub mod checkpoint;
+pub mod collapse;
 pub mod cuda;
 pub mod error;
 pub mod examine;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::{Args, ValueEnum};
+use rtc_runtime::collapse::note;
 use rtc_runtime::experiment::DataSource;
 use rtc_runtime::stopping::{BEYOND, Stop, Stopped, evaluate_stopping};
 use rtc_runtime::task::{Example, Wanted, load_wanted};
@@ -95,7 +96,11 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         }
     }
     let dev_accuracy = trained.state.progress.best.map_or(0.0, |best| best.accuracy);
-    let table = Table { best_update: update, dev_accuracy, rows };
+    let halting = note(&rows, trained.learner().halting_bounds());
+    if let Some(note) = &halting {
+        terminal.message(note);
+    }
+    let table = Table { best_update: update, dev_accuracy, rows, halting };
     if options.json {
         let mut splits = table.to_json()["splits"].take();
         for (split, found) in stopped.iter().enumerate().filter(|(_, found)| options.steps && !found.steps.is_empty()) {
@@ -106,6 +111,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
             "inference": trained.inference,
             "splits": splits,
         });
+        if let Some(note) = &table.halting {
+            result["halting"] = json!(note);
+        }
         if let Some(rule) = options.stop.and_then(|rule| rule.to_possible_value()) {
             result["stop"] = json!(rule.get_name());
         }

@@ -320,6 +320,8 @@ pub(crate) enum LinearInit {
     Xavier,
     /// Uniform in +-1/sqrt(inputs), weight and bias.
     FanIn,
+    /// The same with a bias from a number on.
+    FanInFrom(f64),
     /// Normal with this standard deviation, bias 0.
     Normal(f64),
 }
@@ -335,7 +337,7 @@ impl LinearInit {
         match self {
             Self::Projection(gain) | Self::BiasedProjection(gain) => Attr::call("xavier", [(*gain).into()]),
             Self::Xavier => Attr::call("xavier", [1.0.into()]),
-            Self::FanIn => fan_in(inputs),
+            Self::FanIn | Self::FanInFrom(_) => fan_in(inputs),
             Self::Normal(std) => Attr::call("normal", [(*std).into()]),
         }
     }
@@ -345,6 +347,7 @@ impl LinearInit {
             Self::Projection(_) => None,
             Self::Xavier => Some(Attr::call("normal", [1e-6.into()])),
             Self::FanIn => Some(fan_in(inputs)),
+            Self::FanInFrom(bias) => Some(Attr::call("constant", [(*bias).into()])),
             Self::Normal(_) | Self::BiasedProjection(_) => Some("zeros".into()),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::{Event, LengthRow, Observer, Row};
 use crate::batching::collect;
 use crate::error::Error;
-use crate::learner::{Evaluation, Learner};
+use crate::learner::{Depths, Evaluation, Learner};
 use crate::task::{Example, Metric, Tally, Target, majority_share};
 
 /// The mean over the lengths of the accuracies of each, where a split has several: long strings count no more than short ones.
@@ -57,8 +57,8 @@ pub(crate) struct Sum<'a> {
     loss: f64,
     scored: u64,
     correct: u64,
-    /// Accepted steps, and the units that took them.
-    depth: Option<(f64, u64)>,
+    /// Accepted steps.
+    depth: Option<Depths>,
     counts: Counts<'a>,
 }
 
@@ -74,10 +74,7 @@ impl<'a> Sum<'a> {
         self.scored += result.scored;
         self.correct += result.correct;
         self.counts.add(examples, &result.predictions);
-        if let Some((steps, units)) = result.depth {
-            let (all_steps, all_units) = self.depth.unwrap_or_default();
-            self.depth = Some((all_steps + steps, all_units + units));
-        }
+        self.went(result.depth);
     }
 
     /// Adds the numbers of other lengths.
@@ -86,15 +83,17 @@ impl<'a> Sum<'a> {
         self.scored += other.scored;
         self.correct += other.correct;
         self.counts.merge(&other.counts);
-        if let Some((steps, units)) = other.depth {
-            let (all_steps, all_units) = self.depth.unwrap_or_default();
-            self.depth = Some((all_steps + steps, all_units + units));
-        }
+        self.went(other.depth);
+    }
+
+    /// Adds accepted steps.
+    fn went(&mut self, depth: Option<Depths>) {
+        self.depth = depth.map(|depth| self.depth.unwrap_or_default().with(depth)).or(self.depth);
     }
 
     /// The same, with the number of steps that each of the examples took.
     pub(crate) fn taken(self, steps: usize, examples: usize) -> Self {
-        Self { depth: Some(((steps * examples) as f64, examples as u64)), ..self }
+        Self { depth: Some(Depths::of(std::iter::repeat_n(steps as f64, examples))), ..self }
     }
 
     /// Number of scored predictions.
@@ -132,7 +131,8 @@ impl<'a> Sum<'a> {
             metrics: shares,
             loss,
             perplexity: perplexity.then(|| loss.exp()),
-            mean_depth: self.depth.map(|(steps, units)| mean(steps, units)),
+            mean_depth: self.depth.map(|depth| depth.mean()),
+            depth_deviation: self.depth.map(|depth| depth.deviation()),
             majority: majority_share(examples),
             lengths,
         }

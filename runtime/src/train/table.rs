@@ -40,6 +40,9 @@ pub struct Row {
     pub perplexity: Option<f64>,
     /// Accepted steps per halting unit, if the model halts.
     pub mean_depth: Option<f64>,
+    /// How far the steps of the examples, each the mean over its units, are from that: the root of the mean square.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth_deviation: Option<f64>,
     /// Accuracy of always answering the split's most frequent class.
     pub majority: f64,
     /// The lengths one by one, where the task is one on strings of a length; shortest first.
@@ -57,6 +60,9 @@ pub struct Table {
     /// One row per evaluation split, in the experiment's order.
     #[serde(rename = "splits")]
     pub rows: Vec<Row>,
+    /// That the halting of the model does nothing, where that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub halting: Option<String>,
 }
 
 impl Table {
