@@ -95,7 +95,7 @@ fn predict(
     let folded = folded.map_or_else(Vec::new, |traced| trees(trained, &example, &traced.trees));
     let name = |class: &u32| classes.get(*class as usize).cloned().unwrap_or_else(|| class.to_string());
     let names: Vec<String> = found.predictions.iter().map(name).collect();
-    let steps = found.depth.map(|(steps, units)| steps / units.max(1) as f64);
+    let steps = found.depth.map(|depth| depth.mean());
     if options.json {
         let mut row = match (trained.task.objective(), &names[..], &found.confidence[..]) {
             (Objective::Classify | Objective::Pair, [class], [confidence]) => {
