@@ -7,7 +7,8 @@ use clap::Args;
 use rtc_report::data::{Beam, Tree};
 use rtc_runtime::batching::collect;
 use rtc_runtime::examine::{TracedUnit, trace};
-use rtc_runtime::task::Objective;
+use rtc_runtime::learner::Evaluation;
+use rtc_runtime::task::{Objective, set_text};
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure, Outcome};
@@ -29,7 +30,9 @@ Examples:
 const COLUMNS: &str = "\
 Every line of the result is: class, its probability, accepted steps of the halting recurrence (`-` without one), the \
 sequence. The sides of a pair are written with `|||` between them. With a class per token it is: one class for every token, \
-the smallest of their probabilities, and the same. With --json every line is one object.
+the smallest of their probabilities, and the same. Of several labels it is: those that belong to the sequence with commas \
+between, `-` for none, and the smallest probability of all yes and no. Of a number it is the number and `-`. With --json every \
+line is one object.
 ";
 
 /// Arguments of `rtc predict`.
@@ -93,16 +96,11 @@ fn predict(
     let halting = traced.as_ref().filter(|_| options.show_halting).map_or(&[][..], |traced| &traced.units);
     let folded = traced.as_ref().filter(|_| options.trees);
     let folded = folded.map_or_else(Vec::new, |traced| trees(trained, &example, &traced.trees));
-    let name = |class: &u32| classes.get(*class as usize).cloned().unwrap_or_else(|| class.to_string());
-    let names: Vec<String> = found.predictions.iter().map(name).collect();
     let steps = found.depth.map(|(steps, units)| steps / units.max(1) as f64);
     if options.json {
-        let mut row = match (trained.task.objective(), &names[..], &found.confidence[..]) {
-            (Objective::Classify | Objective::Pair, [class], [confidence]) => {
-                json!({ "text": text, "class": class, "confidence": confidence, "steps": steps })
-            }
-            _ => json!({ "text": text, "classes": names, "confidence": found.confidence, "steps": steps }),
-        };
+        let mut row = json!({ "text": text });
+        answer_json(trained, classes, &found, &mut row);
+        row["steps"] = json!(steps);
         if options.show_halting {
             row["halting"] = halting.iter().map(unit_json).collect();
         }
@@ -113,11 +111,59 @@ fn predict(
     }
     let steps = steps.map_or("-".to_owned(), |steps| format!("{steps:.1}"));
     let below: String = halting.iter().map(unit_text).chain(folded.iter().map(tree_text)).collect();
-    // Where an answer is a token, the task knows how it is written: characters stand side by side.
-    let tokens = trained.task.vocabulary(&trained.options) == classes;
-    let written = if tokens { trained.task.decode(&found.predictions, &trained.options) } else { names.join(" ") };
-    let least = found.confidence.iter().copied().fold(1.0, f64::min);
-    terminal.result(&format!("{written}\t{:.1} %\t{steps}\t{text}\n{below}", 100.0 * least))
+    let least = found.confidence.iter().copied().reduce(f64::min);
+    let sure = least.map_or("-".to_owned(), |least| format!("{:.1} %", 100.0 * least));
+    let written = answer_text(trained, classes, &found);
+    terminal.result(&format!("{written}\t{sure}\t{steps}\t{text}\n{below}"))
+}
+
+/// The names of predicted classes.
+fn names(classes: &[String], found: &Evaluation) -> Vec<String> {
+    let name = |class: &u32| classes.get(*class as usize).cloned().unwrap_or_else(|| class.to_string());
+    found.predictions.iter().map(name).collect()
+}
+
+/// What is answered, for programs: the class and its probability, those of all tokens, the number, or the labels with the
+/// probability of each that there are.
+fn answer_json(trained: &Trained, classes: &[String], found: &Evaluation, row: &mut Value) {
+    match trained.task.objective() {
+        Objective::Classify | Objective::Pair => {
+            row["class"] = json!(names(classes, found).first());
+            row["confidence"] = json!(found.confidence.first());
+        }
+        Objective::Each => {
+            row["classes"] = json!(names(classes, found));
+            row["confidence"] = json!(found.confidence);
+        }
+        Objective::Number => {
+            let scale = trained.task.scale(&trained.options);
+            row["number"] = json!(found.numbers.first().map(|number| scale.of_model(*number)));
+        }
+        Objective::Several => {
+            let answers = classes.iter().zip(found.predictions.iter().zip(&found.confidence));
+            let yes = |(class, sure): (&u32, &f64)| if *class == 1 { *sure } else { 1.0 - sure };
+            let own = answers.clone().filter(|(_, (class, _))| **class == 1);
+            row["labels"] = own.map(|(name, _)| name.as_str()).collect();
+            let each = answers.map(|(name, answer)| (name.clone(), json!(yes(answer))));
+            row["probabilities"] = Value::Object(each.collect());
+        }
+    }
+}
+
+fn answer_text(trained: &Trained, classes: &[String], found: &Evaluation) -> String {
+    match trained.task.objective() {
+        Objective::Classify | Objective::Pair => names(classes, found).join(" "),
+        // Where an answer is a token, the task knows how it is written: characters stand side by side.
+        Objective::Each if trained.task.vocabulary(&trained.options) == classes => {
+            trained.task.decode(&found.predictions, &trained.options)
+        }
+        Objective::Each => names(classes, found).join(" "),
+        Objective::Number => {
+            let scale = trained.task.scale(&trained.options);
+            found.numbers.iter().map(|number| scale.text(*number)).collect()
+        }
+        Objective::Several => set_text(classes, found.predictions.iter().map(|label| *label == 1)),
+    }
 }
 
 fn unit_json(TracedUnit { place, unit }: &TracedUnit) -> Value {

@@ -185,9 +185,9 @@ fn report(options: &Options, path: &Path, job: &Job, table: &Table, terminal: &T
         return terminal.json(&out);
     }
     terminal.message(&format!(
-        "best on {}: {:.1} % after update {}",
+        "best on {}: {} after update {}",
         job.experiment.dev,
-        100.0 * table.dev_accuracy,
+        table.best(),
         number(table.best_update as f64)
     ));
     terminal.message(&format!("run: {}", path.display()));

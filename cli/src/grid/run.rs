@@ -102,7 +102,7 @@ fn cell(work: &Work<'_>, place: Place, room: &Room) -> Option<Result<(), u8>> {
     let watch = Watch::new(work, place);
     let (code, message) = match ended {
         Ok(Some(Outcome::Finished(table))) => {
-            let best = format!("best {:.1} % on {}", 100.0 * table.dev_accuracy, work.grid.experiment(place).dev);
+            let best = format!("best {} on {}", table.best(), work.grid.experiment(place).dev);
             let (time, update) = (duration(start.elapsed().as_secs_f64()), number(table.best_update as f64));
             watch.says(&format!("finished in {time}, {best} after update {update}"));
             return Some(Ok(()));
@@ -177,7 +177,7 @@ impl Observer for Watch<'_> {
             }
             Event::Evaluated { update, row, .. } if self.said.elapsed() >= PAUSE => {
                 let update = number(*update as f64);
-                self.says(&format!("update {update}, {:.1} % on {}", 100.0 * row.accuracy, row.split));
+                self.says(&format!("update {update}, {} on {}", row.score(), row.split));
                 self.said = Instant::now();
             }
             _ => {}

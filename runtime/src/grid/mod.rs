@@ -19,7 +19,7 @@ use crate::experiment::Experiment;
 use crate::record::{RunFolder, RunInfo, SavedRun, program};
 
 pub use manifest::{Listed, ListedCell, Manifest};
-pub use measured::Measured;
+pub use measured::{Measured, less_is_better};
 pub use render::{Format, render};
 pub use sheet::{METRICS, Mixture, Sheet, Show};
 

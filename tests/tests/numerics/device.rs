@@ -21,7 +21,7 @@ use rtc_runtime::rng::Key;
 use rtc_tests::emulated::{Emulated, Kernels};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{
-    Arrays, KEY, Run, assert_same, batch, differentiated, executor, labelled_tokens, results, run, weights,
+    Arrays, KEY, Run, assert_same, batch, differentiated, executor, asking, results, run, weights,
 };
 
 #[cfg(feature = "cuda")]
@@ -136,7 +136,7 @@ fn training(model: &models::Model, objective: Objective) -> Graph {
 pub(super) fn example(lengths: &[usize], objective: Objective) -> Batch {
     let depths = (0..lengths.len() as u32).map(|row| 1 + (2 * row + 2) % 5).collect();
     let rows = Batch { depths: Some(depths), ..batch(lengths, VOCAB as u64, CLASSES as u64, 3) };
-    if objective == Objective::Each { labelled_tokens(rows, 2, 3) } else { rows }
+    asking(rows, objective, 3)
 }
 
 /// A training step of every model at a small size, with heads that let rows halt at different steps.
@@ -153,6 +153,10 @@ fn all_specs() -> Vec<Case> {
             let batch = example(&[7, 1, 4, 12, 2], objective);
             cases.push(Case { weights, ..Case::new(model.name, graph, batch) });
         }
+    }
+    for objective in [Objective::Number, Objective::Several] {
+        let model = models::one("gut.rt", "gut", objective, &[]);
+        cases.push(Case::new(format!("{objective:?}"), training(&model, objective), example(&[7, 1, 4], objective)));
     }
     let (all, cases) = (cases.len(), accepted(cases));
     assert_eq!(cases.len(), all, "a device runs every spec");
