@@ -83,7 +83,8 @@ fn text(score: Option<Score>) -> String {
 
 /// Shares where the answers are classes, errors where they are numbers.
 fn of_splits(run: &Run) -> String {
-    let numbers: Vec<&str> = run.results.iter().take(1).flat_map(|row| row.numbers.iter().map(|(n, _)| n.as_str())).collect();
+    let numbers: Vec<&str> =
+        run.results.iter().take(1).flat_map(|row| row.numbers.iter().map(|(n, _)| n.as_str())).collect();
     let own = if numbers.is_empty() { vec!["accuracy", "most frequent class"] } else { numbers.clone() };
     let head = [vec!["split", "examples"], own, vec!["loss", "mean steps"]].concat();
     let row = |row: &ResultRow| {

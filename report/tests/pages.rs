@@ -83,8 +83,13 @@ fn run(name: &str, updates: u64) -> Run {
     };
     let evaluation = |update| Evaluation { update, loss: number(update), accuracy: Some(0.5), depth: Some(2.0) };
     let length = |length| Length { length, examples: 40, scored: 40, correct: 40 - length as u64, steps: Some(80.0) };
-    let result =
-        ResultRow { split: "test".to_owned(), examples: 80, accuracy: Some(0.775), majority: Some(0.3), ..ResultRow::default() };
+    let result = ResultRow {
+        split: "test".to_owned(),
+        examples: 80,
+        accuracy: Some(0.775),
+        majority: Some(0.3),
+        ..ResultRow::default()
+    };
     Run {
         name: name.to_owned(),
         seed: 1,

@@ -275,7 +275,11 @@ fn one(trained: &mut Trained, title: &str, example: &Example, known: bool) -> Re
         }
         Target::Several(labels) => {
             let said = set_text(&classes, found.predictions.iter().map(|label| *label == 1));
-            let right = if known { format!(", right is {}", set_text(&classes, labels.iter().copied())) } else { String::new() };
+            let right = if known {
+                format!(", right is {}", set_text(&classes, labels.iter().copied()))
+            } else {
+                String::new()
+            };
             format!(": answers {said}{right}")
         }
     };

@@ -205,7 +205,8 @@ fn columns(rows: &[Row], show: &Show) -> Vec<(Column, From)> {
         for metric in &metrics {
             let title = if metrics.len() == 1 { (*split).to_owned() } else { format!("{split} {metric}") };
             if show.best {
-                let (column, _) = measure(format!("{title} {}", if less_is_better(metric) { "min" } else { "max" }), split, metric);
+                let (column, _) =
+                    measure(format!("{title} {}", if less_is_better(metric) { "min" } else { "max" }), split, metric);
                 columns.push((column, From::Best { split: (*split).to_owned(), metric: (*metric).to_owned() }));
             }
             columns.push(measure(title, split, metric));

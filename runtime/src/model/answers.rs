@@ -60,7 +60,12 @@ fn logits_per_item(binding: &Binding) -> usize {
 /// The label of every prediction, and whether it counts.
 fn scored(batch: &Batch) -> impl Iterator<Item = (u32, bool)> {
     let weight = if let Labels::Each { weight, .. } = &batch.labels { Some(weight) } else { None };
-    batch.labels.classes().iter().enumerate().map(move |(n, class)| (*class, weight.is_none_or(|weight| weight[n] != 0.0)))
+    batch
+        .labels
+        .classes()
+        .iter()
+        .enumerate()
+        .map(move |(n, class)| (*class, weight.is_none_or(|weight| weight[n] != 0.0)))
 }
 
 /// How many predictions are right, where they are classes, of how many that count.

@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn labels_are_counted_one_by_one_together_and_as_found() {
-        let example = Example { label: Target::Several(vec![true, false, true, false]), ..Example::classified(vec![1], 0) };
+        let example =
+            Example { label: Target::Several(vec![true, false, true, false]), ..Example::classified(vec![1], 0) };
         assert_eq!(scored(&example, &[1, 1, 0, 0]), Tally { right: 2, all: 4 });
         assert_eq!(whole(&example, &[1, 0, 1, 0]), Tally { right: 1, all: 1 });
         assert_eq!(whole(&example, &[1, 1, 0, 0]), Tally { right: 0, all: 1 });

@@ -13,6 +13,7 @@ pub mod lra;
 mod metric;
 mod options;
 mod pool;
+pub mod program;
 mod scale;
 mod summary;
 
@@ -27,8 +28,8 @@ use crate::experiment::TaskSettings;
 
 pub use load::{Dataset, Wanted, load, load_split, load_wanted};
 pub use metric::{Metric, SEVERAL, Tally, scored};
-pub use scale::Scale;
 pub use options::{OptionField, OptionValue, Options, resolve_options};
+pub use scale::Scale;
 pub use summary::{Description, SIDES, SampleRow, describe, majority_share, sample, set_text};
 
 /// One sequence (or a pair of them) with what the model should answer.

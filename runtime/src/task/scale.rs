@@ -1,8 +1,10 @@
 //! The unit of the numbers that a task asks for.
 
+use serde::{Deserialize, Serialize};
+
 /// A model answers `(number - mean) / deviation`, so that its first answers, near 0, are as good as the mean, and learning
 /// rates need not follow the unit of the data.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scale {
     /// The number that is 0 for the model.
     pub mean: f64,
@@ -24,6 +26,11 @@ impl Scale {
         let variance = numbers.iter().map(|number| (number - mean).powi(2)).sum::<f64>() / count;
         let deviation = if variance > 0.0 { variance.sqrt() } else { 1.0 };
         Self { mean, deviation }
+    }
+
+    /// Whether numbers are as the model answers them.
+    pub fn is_plain(&self) -> bool {
+        *self == Self::default()
     }
 
     /// A number as the model answers it.

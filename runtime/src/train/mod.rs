@@ -25,9 +25,9 @@ use crate::task::{Dataset, Metric, Scale, open_task};
 
 use feed::Ready;
 
-pub use evaluate::{Measurement, evaluate};
 pub use errors::NUMBERS;
 pub(crate) use evaluate::Sum;
+pub use evaluate::{Measurement, evaluate};
 pub use feed::{Feed, longest};
 pub use forecast::{Forecast, forecast};
 pub use table::{LengthRow, Row, Table};

@@ -105,17 +105,24 @@ impl Table {
 
     /// What the rows have, in the order of the table; the depth of a model that does not halt is a `-`.
     fn columns(&self) -> Vec<Column<'_>> {
-        let names = |of: fn(&Row) -> &BTreeMap<String, f64>| self.rows.first().into_iter().flat_map(move |row| of(row).keys());
+        let names =
+            |of: fn(&Row) -> &BTreeMap<String, f64>| self.rows.first().into_iter().flat_map(move |row| of(row).keys());
         let has = |of: fn(&Row) -> Option<f64>| self.rows.iter().any(|row| of(row).is_some());
-        let plain = |title: &str, of: fn(&Row) -> Option<f64>, look: fn(f64) -> String| {
-            Column { title: title.to_owned(), of: Box::new(of), look }
+        let plain = |title: &str, of: fn(&Row) -> Option<f64>, look: fn(f64) -> String| Column {
+            title: title.to_owned(),
+            of: Box::new(of),
+            look,
         };
         let title = |name: &str| name.replace('_', " ");
-        let shares = names(|row| &row.metrics).map(|name| {
-            Column { title: title(name), of: Box::new(move |row| row.metrics.get(name).copied()), look: percent }
+        let shares = names(|row| &row.metrics).map(|name| Column {
+            title: title(name),
+            of: Box::new(move |row| row.metrics.get(name).copied()),
+            look: percent,
         });
-        let numbers = names(|row| &row.numbers).map(|name| {
-            Column { title: title(name), of: Box::new(move |row| row.numbers.get(name).copied()), look: figure }
+        let numbers = names(|row| &row.numbers).map(|name| Column {
+            title: title(name),
+            of: Box::new(move |row| row.numbers.get(name).copied()),
+            look: figure,
         });
         let mut columns: Vec<Column<'_>> = shares.chain(numbers).collect();
         if has(|row| row.accuracy) {
@@ -136,10 +143,13 @@ impl Table {
     }
 }
 
+/// The number of a row.
+type Measured<'a> = Box<dyn Fn(&Row) -> Option<f64> + 'a>;
+
 /// A column of the table behind the split and its size.
 struct Column<'a> {
     title: String,
-    of: Box<dyn Fn(&Row) -> Option<f64> + 'a>,
+    of: Measured<'a>,
     look: fn(f64) -> String,
 }
 

@@ -207,7 +207,7 @@ fn every_accuracy_of_a_task_is_shown_and_others_on_demand() {
     let least = Show { best: true, ..loss.clone() };
     assert_eq!(titles(&least)[..2], ["test min", "test"]);
     let text = render(&sheet(&rows, &least), Format::Text);
-    assert!(text.contains("m     1.300"), "the best loss is the smallest: {text}");
+    assert!(text.contains("1.300  1.400 ± 0.100"), "the best loss is the smallest: {text}");
     let text = render(&sheet(&rows, &loss), Format::Text);
     assert!(text.contains("m      1.400 ± 0.100  1.700 ± 0.050  3.25 ± 0.00    3.25 ± 0.00"), "{text}");
     assert!(!text.contains("majority"), "the baseline has no loss");

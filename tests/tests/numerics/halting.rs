@@ -8,7 +8,7 @@ use rtc_runtime::batch::Batch;
 use rtc_runtime::exec::{Halting, Unit};
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
-use rtc_tests::numeric::{Arrays, assert_same, batch, executor, asking, run, weights};
+use rtc_tests::numeric::{Arrays, asking, assert_same, batch, executor, run, weights};
 
 /// Edits that are tried on every spec; those that a model has no place for leave it as it is.
 const SHAPES: &[&[&str]] = &[

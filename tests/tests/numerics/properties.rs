@@ -12,7 +12,7 @@ use rtc_runtime::exec::Halting;
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{
-    Arrays, assert_same, batch, check_gradients, checked, differentiated, graph, asking, run, weights,
+    Arrays, asking, assert_same, batch, check_gradients, checked, differentiated, graph, run, weights,
 };
 
 use crate::random;

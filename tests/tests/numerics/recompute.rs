@@ -10,7 +10,7 @@ use rtc_runtime::batch::Batch;
 use rtc_runtime::exec::Halting;
 use rtc_runtime::exec::storage::Element;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
-use rtc_tests::numeric::{Arrays, Run, batch, checked, asking, run, weights};
+use rtc_tests::numeric::{Arrays, Run, asking, batch, checked, run, weights};
 
 const LENGTHS: &[usize] = &[7, 1, 10, 3, 12, 4];
 
