@@ -12,9 +12,9 @@ use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\
 Examples:
-  rtc show specs/gut.rt                               defaults and derived values written out
-  rtc show specs/gut.rt:no_gate --set embed.width=64  with what the variant and the edit change
-  rtc show specs/gut.rt --json                        for programs
+  rtc show gut                               defaults and derived values written out
+  rtc show gut:no_gate --set embed.width=64  with what the variant and the edit change
+  rtc show gut --json                        for programs
 ";
 
 /// Arguments of `rtc show`.

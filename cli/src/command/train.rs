@@ -25,10 +25,10 @@ use crate::threads;
 
 const EXAMPLES: &str = "\
 Examples:
-  rtc train specs/gut.rt                                a few minutes on a laptop
-  rtc train specs/gut.rt:no_gate --experiment listops   an ablation at the paper's size
-  rtc train specs/gut.rt --set depthwise.depth=20 --seed 2
-  rtc train specs/gut.rt --with optimiser.learning_rate=0.002 --with batch.size=64
+  rtc train gut                               a few minutes on a laptop
+  rtc train gut:no_gate --experiment listops  an ablation at the paper's size
+  rtc train gut --set depthwise.depth=20 --seed 2
+  rtc train gut --with optimiser.learning_rate=0.002 --with batch.size=64
   rtc train --experiment my.yaml --run my_first_run --json
 ";
 
