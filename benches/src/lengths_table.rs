@@ -161,7 +161,7 @@ fn rows(range: &Range) -> Result<Vec<Rows>, Failure> {
         seed: SEED,
         options: BTreeMap::new(),
         sizes: BTreeMap::from([(range.split.to_owned(), range.among)]),
-        data: None,
+        ..TaskSettings::default()
     };
     let data = load(&settings, &[range.split]).map_err(|e| Failure::Broken(e.to_string()))?;
     let fits = |example: &&Example| (range.from..=range.to).contains(&example.length());

@@ -153,7 +153,7 @@ fn data(size: &Size) -> Result<Dataset, Failure> {
         seed: SEED,
         options: BTreeMap::from([("train_length".to_owned(), OptionValue::Integer(size.length as u64))]),
         sizes: BTreeMap::from([("train".to_owned(), size.batch * (size.updates as usize).max(size.batches))]),
-        data: None,
+        ..TaskSettings::default()
     };
     load(&settings, &["train"]).map_err(|e| Failure::Broken(e.to_string()))
 }

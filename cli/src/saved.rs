@@ -17,9 +17,7 @@ use rtc_runtime::learner::{LearnError, Learner};
 use rtc_runtime::model::Model;
 use rtc_runtime::record::{RunFolder, SavedRun, program};
 use rtc_runtime::stopping::BySteps;
-use rtc_runtime::task::{
-    Dataset, Example, Objective, Options as TaskOptions, SIDES, Target, Task, resolve_options, task_named,
-};
+use rtc_runtime::task::{Dataset, Example, Objective, Options as TaskOptions, SIDES, Target, TaskHandle, open_task};
 
 use crate::device::DeviceOptions;
 use crate::failure::Failure;
@@ -117,7 +115,7 @@ pub(crate) struct Trained {
     /// Whether its outer recursion is left out.
     pub(crate) inference: Inference,
     /// Its task.
-    pub(crate) task: &'static dyn Task,
+    pub(crate) task: TaskHandle,
     /// The options of the task.
     pub(crate) options: TaskOptions,
     /// Where the training stood.
@@ -135,7 +133,7 @@ impl Trained {
         let path = find(&options.run)?;
         let run = SavedRun::read(&path)?;
         let (task, task_options) = task_of(&run.experiment)?;
-        let compiled = compile(&path, &run, &TaskFacts::of(task, &task_options))?;
+        let compiled = compile(&path, &run, &TaskFacts::of(&*task, &task_options))?;
         let folder = match options.checkpoint.as_str() {
             "best" => SavedRun::checkpoint(&path, Slot::Best),
             "last" => SavedRun::checkpoint(&path, Slot::Last),
@@ -249,10 +247,8 @@ pub(crate) fn generated(settings: &TaskSettings, data: &Dataset) -> Option<Strin
 }
 
 /// The task of an experiment with its complete options.
-pub(crate) fn task_of(experiment: &Experiment) -> Result<(&'static dyn Task, TaskOptions), Failure> {
-    let task = task_named(&experiment.task.name).map_err(Failure::Usage)?;
-    let options = resolve_options(task.options(), &experiment.task.options).map_err(Failure::Usage)?;
-    Ok((task, options))
+pub(crate) fn task_of(experiment: &Experiment) -> Result<(TaskHandle, TaskOptions), Failure> {
+    Ok(open_task(&experiment.task)?)
 }
 
 fn find(run: &Path) -> Result<PathBuf, Failure> {

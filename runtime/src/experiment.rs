@@ -138,7 +138,7 @@ pub struct Experiment {
 }
 
 /// The task and its data.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskSettings {
     /// Name of the task.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
 use rtc_runtime::experiment::TaskSettings;
-use rtc_runtime::task::{MAX_EXAMPLES, Objective, OptionValue, Options as TaskOptions, TASKS, Task};
-use rtc_runtime::task::{describe, load_split, resolve_options, sample, task_named};
+use rtc_runtime::task::{MAX_EXAMPLES, Objective, OptionValue, Options as TaskOptions, TASKS, TaskHandle};
+use rtc_runtime::task::{describe, load_split, open_task, resolve_options, sample, task_named};
 use serde_json::{Map, Value, json};
 
 use crate::failure::{Exit, Failure, Outcome};
@@ -162,7 +162,7 @@ fn print_sample(rows: &Rows, count: usize, terminal: &Terminal) -> Result<(), Fa
     let first = task.splits().first().map_or("train", |split| split.name);
     let split = rows.split.as_deref().unwrap_or(first);
     settings.sizes.insert(split.to_owned(), count);
-    let examples = sample(task, &options, &load_split(&settings, split)?, count);
+    let examples = sample(&*task, &options, &load_split(&settings, split)?, count);
     if rows.json {
         let row = |row: &rtc_runtime::task::SampleRow| json!({ "text": row.text, "label": row.label });
         return terminal.json(&Value::Array(examples.iter().map(row).collect()));
@@ -172,7 +172,7 @@ fn print_sample(rows: &Rows, count: usize, terminal: &Terminal) -> Result<(), Fa
 
 impl Rows {
     /// The task, its options, and the settings that generate its data.
-    fn settings(&self, split: Option<&str>) -> Result<(&'static dyn Task, TaskOptions, TaskSettings), Failure> {
+    fn settings(&self, split: Option<&str>) -> Result<(TaskHandle, TaskOptions, TaskSettings), Failure> {
         let task = task_named(&self.name).map_err(Failure::Usage)?;
         if let Some(split) = split {
             task.split(split).map_err(Failure::Usage)?;
@@ -187,14 +187,10 @@ impl Rows {
                 .map_err(|_| Failure::Usage(format!("`--option {text}`: `{value}` is no whole number")))?;
             given.insert(name.to_owned(), OptionValue::Integer(value));
         }
-        let options = resolve_options(task.options(), &given).map_err(Failure::Usage)?;
-        let settings = TaskSettings {
-            name: task.name().to_owned(),
-            options: given,
-            sizes: BTreeMap::new(),
-            data: None,
-            seed: self.seed,
-        };
+        resolve_options(task.options(), &given).map_err(Failure::Usage)?;
+        let settings =
+            TaskSettings { name: task.name().to_owned(), options: given, seed: self.seed, ..TaskSettings::default() };
+        let (task, options) = open_task(&settings)?;
         Ok((task, options, settings))
     }
 }

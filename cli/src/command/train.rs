@@ -138,7 +138,7 @@ fn prepare(options: &Options, opened: &Opened, terminal: &Terminal) -> Result<Jo
     opened.check_models(Some(&arg))?;
     let experiment = opened.file.resolve(Some(&name), &edits)?;
     let (task, task_options) = task_of(&experiment)?;
-    let facts = TaskFacts::of(task, &task_options);
+    let facts = TaskFacts::of(&*task, &task_options);
     let sets = [opened.overrides(&name, &experiment), Override::numbered(&options.set)].concat();
     let checked = arg.check_edited(&sets, &facts.catalog())?;
     terminal.problems(&checked.problems, &checked.sources);

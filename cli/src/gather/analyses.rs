@@ -86,7 +86,7 @@ fn meaning(state: &State, rows: &[Example], automaton: Option<&Automaton>) -> (u
 /// Which tokens the answer leans on, as the mean over the rows.
 fn leaning(trained: &Trained, rows: &[Example]) -> Result<Option<Leaning>, Failure> {
     let Some(length) = rows.first().map(|row| row.tokens.len()) else { return Ok(None) };
-    let facts = TaskFacts::of(trained.task, &trained.options);
+    let facts = TaskFacts::of(&*trained.task, &trained.options);
     let classes = trained.task.classes(&trained.options).len();
     let plan = pipeline::slopes(&trained.spec, &Binding { vocab: Some(length), ..facts.binding() })?;
     let mut slopes = Slopes::new(&trained.model, plan, length, classes)?;

@@ -60,7 +60,7 @@ pub(super) fn read(found: &Found) -> Result<(Run, Spec, String), Failure> {
     let Found { path, saved } = found;
     let history = History::read(path)?;
     let (task, options) = task_of(&saved.experiment)?;
-    let compiled = compile(path, saved, &TaskFacts::of(task, &options))?;
+    let compiled = compile(path, saved, &TaskFacts::of(&*task, &options))?;
     let evaluations = dev(&history, &saved.experiment.dev);
     let run = Run {
         name: path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),

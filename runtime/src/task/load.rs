@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::{Example, Folder, Objective, Options, Request, Target, Task, resolve_options, task_named};
+use super::{Example, Folder, Objective, Options, Request, Target, Task, open_task};
 use crate::error::DataError;
 use crate::experiment::{DataSource, TaskSettings};
 
@@ -102,10 +102,8 @@ pub fn load(settings: &TaskSettings, splits: &[&str]) -> Result<Dataset, DataErr
 /// # Errors
 /// As [`load`].
 pub fn load_wanted(settings: &TaskSettings, wanted: Wanted<'_>) -> Result<Dataset, DataError> {
-    let plain = |message| DataError { file: settings.name.clone(), line: None, message };
-    let task = task_named(&settings.name).map_err(plain)?;
-    let options = resolve_options(task.options(), &settings.options).map_err(plain)?;
-    let source = Source { task, settings, options: &options, used: wanted.used };
+    let (task, options) = open_task(settings)?;
+    let source = Source { task: &*task, settings, options: &options, used: wanted.used };
     let mut loaded = BTreeMap::new();
     let mut missing: Vec<&str> = vec![];
     for &name in wanted.splits {
@@ -119,7 +117,7 @@ pub fn load_wanted(settings: &TaskSettings, wanted: Wanted<'_>) -> Result<Datase
     loaded.values_mut().for_each(|examples| examples.truncate(wanted.most));
     for &name in &missing {
         // A smaller count gives a prefix.
-        let count = count(task, settings, name)?.min(wanted.most);
+        let count = count(&*task, settings, name)?.min(wanted.most);
         let request = Request { split: name, count, options: &options, seed: settings.seed, exclude: &exclude };
         loaded.insert(name.to_string(), task.generate(&request)?);
     }
@@ -130,8 +128,9 @@ pub fn load_wanted(settings: &TaskSettings, wanted: Wanted<'_>) -> Result<Datase
 
 /// Loads one split, as an experiment with all splits of the task has it.
 pub fn load_split(settings: &TaskSettings, split: &str) -> Result<Vec<Example>, DataError> {
-    let used: Vec<&str> =
-        task_named(&settings.name).map_or(vec![], |task| task.splits().iter().map(|s| s.name).collect());
+    let (task, _) = open_task(settings)?;
+    let names = task.split_names();
+    let used: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut dataset = load_wanted(settings, Wanted { used: &used, splits: &[split], most: usize::MAX })?;
     Ok(dataset.splits.remove(split).unwrap_or_default())
 }
@@ -144,7 +143,7 @@ fn count(task: &dyn Task, settings: &TaskSettings, split: &str) -> Result<usize,
 
 /// Where the files of an experiment are, and which splits it has.
 struct Source<'a> {
-    task: &'static dyn Task,
+    task: &'a dyn Task,
     settings: &'a TaskSettings,
     options: &'a Options,
     used: &'a [&'a str],

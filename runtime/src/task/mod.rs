@@ -16,9 +16,13 @@ mod pool;
 mod summary;
 
 use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Deref;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::error::{DataError, unknown};
+use crate::experiment::TaskSettings;
 
 pub use load::{Dataset, Wanted, load, load_split, load_wanted};
 pub use metric::{Metric, Tally};
@@ -135,7 +139,7 @@ pub struct Folder<'a> {
 }
 
 /// A task: its description as data, and its generator and reader.
-pub trait Task: Sync {
+pub trait Task: Send + Sync {
     /// The name in experiments.
     fn name(&self) -> &'static str;
     /// One line of documentation.
@@ -205,6 +209,11 @@ pub trait Task: Sync {
         None
     }
 
+    /// The names of the splits, training first.
+    fn split_names(&self) -> Vec<String> {
+        self.splits().iter().map(|split| split.name.to_owned()).collect()
+    }
+
     /// The split of this name, or a sentence that lists the splits. A task on strings has one for every range of lengths.
     fn split(&self, name: &str) -> Result<Split, String> {
         let range = || self.formal().and_then(|_| formal::range_split(name));
@@ -250,6 +259,43 @@ pub static TASKS: &[&dyn Task] = &[
     &formal::looped::MULTIPLICATION,
     &formal::looped::UNIQUE_SET,
 ];
+
+/// The task of an experiment: one of the program, or one with a vocabulary and classes of its own.
+#[derive(Clone)]
+pub enum TaskHandle {
+    /// One of [`TASKS`].
+    BuiltIn(&'static dyn Task),
+    /// One that was made for the experiment.
+    Own(Arc<dyn Task>),
+}
+
+impl Deref for TaskHandle {
+    type Target = dyn Task;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::BuiltIn(task) => *task,
+            Self::Own(task) => &**task,
+        }
+    }
+}
+
+impl fmt::Debug for TaskHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TaskHandle").field(&self.name()).finish()
+    }
+}
+
+/// Opens the task of an experiment, with its complete options.
+///
+/// # Errors
+/// A name or an option that there is not.
+pub fn open_task(settings: &TaskSettings) -> Result<(TaskHandle, Options), DataError> {
+    let plain = |message| DataError { file: settings.name.clone(), line: None, message };
+    let task = task_named(&settings.name).map_err(plain)?;
+    let options = resolve_options(task.options(), &settings.options).map_err(plain)?;
+    Ok((TaskHandle::BuiltIn(task), options))
+}
 
 /// The task of this name, or a sentence that lists the tasks.
 pub fn task_named(name: &str) -> Result<&'static dyn Task, String> {

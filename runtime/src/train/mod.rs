@@ -20,7 +20,7 @@ use crate::experiment::{Choice, Experiment};
 use crate::learner::{LearnError, Learner, StepReport};
 use crate::record::{RunFolder, RunInfo};
 use crate::schedule::Schedule;
-use crate::task::{Dataset, Metric, task_named};
+use crate::task::{Dataset, Metric, open_task};
 
 use feed::Ready;
 
@@ -177,7 +177,7 @@ impl<'a> Trainer<'a> {
     ) -> Result<Self, Error> {
         refuse_empty(data, experiment)?;
         let unknown = |message| DataError { file: experiment.task.name.clone(), line: None, message };
-        let task = task_named(&experiment.task.name).map_err(unknown)?;
+        let (task, _) = open_task(&experiment.task)?;
         let (metrics, perplexity) = (task.metrics(), task.perplexity());
         let feed = Feed::new(experiment, data, run.info().seed).map_err(unknown)?;
         let schedule = experiment.schedule(feed.batches());

@@ -19,8 +19,8 @@ fn settings(options: &[(&str, u64)], size: usize) -> TaskSettings {
         name: "flip_flop".into(),
         options: options.iter().map(|(name, value)| (name.to_string(), OptionValue::Integer(*value))).collect(),
         sizes: SPLITS.iter().map(|name| (name.to_string(), size)).collect(),
-        data: None,
         seed: 5,
+        ..TaskSettings::default()
     }
 }
 

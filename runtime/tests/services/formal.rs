@@ -300,8 +300,8 @@ fn parity_has_as_many_ones_as_it_is_told() {
         name: "parity_check".into(),
         options: given(set),
         sizes: BTreeMap::from([("41-60".into(), 400), ("dev".into(), 400)]),
-        data: None,
         seed: 1,
+        ..TaskSettings::default()
     };
     let share = |set: &[(&str, u64)], split: &str| {
         let found = load_split(&settings(set), split).expect("generated");
@@ -354,8 +354,8 @@ fn splits_are_ranges_of_lengths_in_turn() {
             name: task.name.into(),
             options: given(&[("train_length", 8), ("test_length", 12)]),
             sizes: ["train", "dev", "test", "long", "5-9"].map(|split| (split.to_string(), size)).into(),
-            data: None,
             seed,
+            ..TaskSettings::default()
         };
         let splits = ["train", "dev", "test", "long", "5-9"];
         let data = load(&settings(1, 20), &splits).expect("generated");
@@ -381,7 +381,13 @@ fn splits_are_ranges_of_lengths_in_turn() {
         assert!(count("tomita", wrong).is_err(), "{wrong}");
     }
     assert!(count("listops", "5-9").is_err(), "only tasks on strings have them");
-    let all = TaskSettings { name: "tomita".into(), options: given(&[]), sizes: BTreeMap::new(), data: None, seed: 0 };
+    let all = TaskSettings {
+        name: "tomita".into(),
+        options: given(&[]),
+        sizes: BTreeMap::new(),
+        seed: 0,
+        ..TaskSettings::default()
+    };
     let error = load_split(&all, "1-10000").expect_err("too many").message;
     assert!(error.contains("ask for fewer"), "{error}");
     let short = TaskSettings { options: given(&[("test_length", 50)]), ..all };
@@ -497,8 +503,8 @@ fn the_majority_of_a_balanced_language_is_a_half() {
         name: "tomita".into(),
         options: given(&[("language", 5)]),
         sizes: BTreeMap::from([("52-100".into(), 49 * 20)]),
-        data: None,
         seed: 0,
+        ..TaskSettings::default()
     };
     let found = load_split(&settings, "52-100").expect("generated");
     // 24 odd lengths have only strings outside, 25 even ones have half of them: the published floor of 74.5 %.

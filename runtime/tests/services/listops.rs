@@ -17,8 +17,8 @@ fn settings(options: &[(&str, u64)], sizes: &[(&str, usize)]) -> TaskSettings {
         name: "listops".into(),
         options: options.iter().map(|(name, value)| (name.to_string(), OptionValue::Integer(*value))).collect(),
         sizes: sizes.iter().map(|(name, size)| (name.to_string(), *size)).collect(),
-        data: None,
         seed: 11,
+        ..TaskSettings::default()
     }
 }
 

@@ -24,8 +24,8 @@ fn settings(pairs: u64, sizes: &[(&str, usize)]) -> TaskSettings {
         name: "logic".into(),
         options: BTreeMap::from([("pairs".to_owned(), OptionValue::Integer(pairs))]),
         sizes: sizes.iter().map(|(name, size)| (name.to_string(), *size)).collect(),
-        data: None,
         seed: 3,
+        ..TaskSettings::default()
     }
 }
 

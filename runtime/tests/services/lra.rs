@@ -36,8 +36,8 @@ fn settings(name: &str, options: &[(&str, u64)], size: usize) -> TaskSettings {
         name: name.to_owned(),
         options: given(options),
         sizes: ["train", "dev", "test"].map(|split| (split.to_owned(), size)).into(),
-        data: None,
         seed: 2,
+        ..TaskSettings::default()
     }
 }
 

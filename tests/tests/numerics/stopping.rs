@@ -46,7 +46,7 @@ fn model(spec: &Spec) -> Model<f32> {
 fn examples(task: &str, split: &str, count: usize, options: &[(&str, u64)]) -> Vec<Example> {
     let options = options.iter().map(|(name, value)| ((*name).to_owned(), OptionValue::Integer(*value))).collect();
     let sizes = BTreeMap::from([(split.to_owned(), count)]);
-    let settings = TaskSettings { name: task.to_owned(), options, sizes, data: None, seed: 1 };
+    let settings = TaskSettings { name: task.to_owned(), options, sizes, seed: 1, ..TaskSettings::default() };
     load_split(&settings, split).expect("generated")
 }
 
