@@ -178,11 +178,21 @@ impl Trained {
         })
     }
 
-    /// The names of the positions of a row.
-    pub(crate) fn positions(&self, tokens: &[u32]) -> Vec<String> {
+    /// The names of tokens.
+    pub(crate) fn names(&self, tokens: &[u32]) -> Vec<String> {
         let names = self.task.vocabulary(&self.options);
         let name = |token: &u32| names.get(*token as usize).cloned().unwrap_or_else(|| token.to_string());
-        let mut positions: Vec<String> = tokens.iter().map(name).collect();
+        tokens.iter().map(name).collect()
+    }
+
+    /// Whether it computes on a device.
+    pub(crate) fn is_on_device(&self) -> bool {
+        self.on_device.is_some()
+    }
+
+    /// The names of the positions of a row.
+    pub(crate) fn positions(&self, tokens: &[u32]) -> Vec<String> {
+        let mut positions = self.names(tokens);
         if self.spec.root.child("embed").and_then(|embed| embed.word("tokens")) == Some("start_end") {
             positions.insert(0, "START".to_owned());
             positions.push("END".to_owned());
@@ -190,7 +200,7 @@ impl Trained {
         positions
     }
 
-    /// The example of a text, a pair as `left ||| right`. Its label means nothing: only what the model says of it does.
+    /// The example of a text, a pair as `left ||| right` or with a tab between its sides. Its label means nothing: only what the model says of it does.
     pub(crate) fn example(&self, text: &str) -> Result<Example, String> {
         let encode = |text: &str| match self.task.encode(text.trim(), &self.options)? {
             tokens if tokens.is_empty() => Err("the sequence is empty".to_owned()),
@@ -206,10 +216,12 @@ impl Trained {
             };
             return Ok(Example { label, ..example });
         }
-        let (first, second) =
-            text.split_once(SIDES).ok_or_else(|| format!("a pair is written `left {SIDES} right`"))?;
-        let tokens = encode(first).map_err(|why| format!("left of `{SIDES}`: {why}"))?;
-        let second = encode(second).map_err(|why| format!("right of `{SIDES}`: {why}"))?;
+        let (first, second) = text
+            .split_once(SIDES)
+            .or_else(|| text.split_once('\t'))
+            .ok_or_else(|| format!("a pair is written `left {SIDES} right`, or with a tab between its sides"))?;
+        let tokens = encode(first).map_err(|why| format!("left of a pair: {why}"))?;
+        let second = encode(second).map_err(|why| format!("right of a pair: {why}"))?;
         Ok(Example { second: Some(second), ..Example::classified(tokens, 0) })
     }
 

@@ -155,7 +155,7 @@ fn cost_prints_formulas_and_a_table() {
 #[test]
 fn help_begins_with_examples() {
     let place = Place::new();
-    let commands = "check compile fmt show explain diff cost train ablate eval predict task completions";
+    let commands = "check compile fmt show explain diff cost train ablate eval predict generate task completions";
     for command in commands.split(' ') {
         let help = place.rtc(&[command, "--help"]);
         assert!(help.code(0).stdout.starts_with("Examples:\n  rtc "), "{command}: {}", help.stdout);
@@ -339,12 +339,15 @@ fn pairs_are_trained_measured_and_asked() {
     let many = place.rtc_with(&["predict", "r", "--json"], &(pairs.join("\n") + "\n"));
     assert_eq!(many.code(0).stdout.lines().count(), 3);
     place.rtc(&["predict", "r", "( not a )"]).code(4).says("left ||| right");
-    place.rtc(&["predict", "r", "a ||| ( b"]).code(4).says("right of `|||`");
+    place.rtc(&["predict", "r", "a ||| ( b"]).code(4).says("right of a pair: ");
     place.write("pairs.txt", "( not a ) ||| ( a ( or b ) )\n");
     place.rtc(&["report", "r", "--examples", "0", "--inputs", "pairs.txt"]).code(0);
     assert!(place.read("runs/r/report.html").contains("pairs.txt:1, "), "the pair is drawn");
-    place.write("pairs.txt", "\n( not a )\t( a ( or b ) )\n");
-    place.rtc(&["report", "r", "--inputs", "pairs.txt"]).code(4).says("pairs.txt:2: ").says("left ||| right");
+    place.write("pairs.txt", "\n( not a )\t( a ( or b ) )\n( not a )\n");
+    place.rtc(&["report", "r", "--inputs", "pairs.txt"]).code(4).says("pairs.txt:3: ").says("left ||| right");
+    let both = place.rtc_with(&["predict", "r"], "( not a ) ||| ( a ( or b ) )\n( not a )\t( a ( or b ) )\n");
+    let lines: Vec<&str> = both.code(0).stdout.lines().collect();
+    assert_eq!(lines[0], lines[1], "a tab stands between the sides as well");
     place.write("rows", "#\ta\tb\n<\ta\tb\n");
     place.rtc(&["eval", "r", "--data", "rows"]).code(4).says("rows:2");
     // In parts and in several threads the numbers stay the same, and so in parts of another size.

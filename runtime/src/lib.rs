@@ -8,6 +8,7 @@ pub mod error;
 pub mod examine;
 pub mod exec;
 pub mod experiment;
+pub mod generate;
 pub mod grid;
 pub mod kernel;
 pub mod learner;

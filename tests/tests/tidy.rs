@@ -17,6 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("feature", &["diag", "expr", "ir", "lower", "schema", "source", "spec"]),
     ("causality", &["expr", "ir"]),
     ("check", &["causality", "diag", "expr", "feature", "ir", "lower", "schema", "source", "spec", "syntax"]),
+    ("incremental", &["causality", "ir", "plan"]),
     ("ir", &["expr", "source"]),
     ("pass", &["ir"]),
     ("plan", &["expr", "ir"]),

@@ -4,6 +4,7 @@ mod checkpoints;
 mod experiments;
 mod flip_flop;
 mod formal;
+mod generation;
 mod grids;
 mod listops;
 mod logic;
