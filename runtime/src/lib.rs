@@ -18,3 +18,4 @@ pub mod schedule;
 pub mod stopping;
 pub mod task;
 pub mod train;
+pub mod weights;
