@@ -2,7 +2,6 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
@@ -13,7 +12,7 @@ use super::train::is_name;
 use crate::experiment_file::Opened;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::grid::{Ended, Grid, Place, Work, dry_run, run as train_cells};
-use crate::job::{Data, Pace, lock, on_signals, program};
+use crate::job::{Pace, lock, on_signals, program};
 use crate::memory;
 use crate::saved::HaltingArg;
 use crate::terminal::Terminal;
@@ -35,7 +34,9 @@ Every model is trained with every seed, the first seed of all models first. A ce
 RUNS/GRID/MODEL/seedN, trained on one thread with the same numbers as `rtc train`.
 
 A grid that was stopped or killed goes on with the same command, and trains nothing twice. Cells that failed are tried \
-again. A folder that holds another run is refused, and so is a table of runs whose data or program differ.
+again. A cell is found by what it is: where the model, the experiment or the data were changed, the rows that they change are \
+trained in folders of their own (seedN-HASH), what is finished below RUNS is taken from there, and older runs are kept. \
+A table of runs whose data or program differ is refused.
 ";
 
 /// Arguments of `rtc ablate`.
@@ -125,61 +126,77 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     if !is_name(name) {
         return Err(Failure::Usage(format!("`--grid {name}` is no name; `--runs` says where the folder is made")));
     }
-    let folder = options.runs.join(name);
-    let grid = Grid::plan(&opened, folder, &options.with, &options.set, terminal)?;
+    let mut grid = Grid::plan(&opened, (&options.runs, name), &options.with, &options.set, terminal)?;
     grid.check_metrics(&options.metric)?;
     let jobs = options.jobs.or(thread::available_parallelism().ok()).map_or(1, usize::from);
     let pace = Pace { memory: options.memory, halting: options.halting.into() };
+    if options.dry_run || options.table {
+        grid.changes().iter().for_each(|change| terminal.message(change));
+    }
     if options.dry_run {
-        dry_run(&grid, &grid.rows()?, (jobs, pace), options.json, terminal)?;
+        dry_run(&grid, &grid.rows(), (jobs, pace), options.json, terminal)?;
         return Ok(Exit::Done);
     }
     if options.table {
-        table(options, &grid.rows()?, terminal)?;
+        table(options, &grid.rows(), terminal)?;
         return Ok(Exit::Done);
     }
-    train(options, &grid, (jobs, pace), terminal)
+    train(options, &mut grid, (jobs, pace), terminal)
 }
 
-fn train(options: &Options, grid: &Grid, (jobs, pace): (usize, Pace), terminal: &Terminal) -> Outcome {
+fn train(options: &Options, grid: &mut Grid, (jobs, pace): (usize, Pace), terminal: &Terminal) -> Outcome {
     let _lock = lock(&grid.folder)?;
-    let rows = grid.rows()?;
+    let wanted = [unfinished(grid), grid.read_from_files()].concat();
+    let data = grid.data(&wanted, terminal)?;
+    grid.locate(&data)?;
+    let rows = grid.rows();
     sheet(options, &rows)?;
-    grid.manifest().write(&grid.folder)?;
     let all = grid.places();
-    let is_finished = |place: &Place| matches!(rows[place.model].cells[place.seed].state, State::Finished(_));
-    let places: Vec<Place> = all.iter().copied().filter(|place| !is_finished(place)).collect();
+    let places = unfinished(grid);
     let before = all.len() - places.len();
+    grid.changes().iter().for_each(|change| terminal.message(change));
+    let elsewhere = match grid.elsewhere() {
+        0 => String::new(),
+        some => format!(", {} of them in other folders", number(some as f64)),
+    };
     terminal.message(&format!(
-        "{}: {} of {} are finished, {jobs} at a time",
+        "{}: {} of {} are finished{elsewhere}, {jobs} at a time",
         grid.folder.display(),
         number(before as f64),
         count(all.len(), "cell"),
     ));
+    if !options.mixed && !places.is_empty() {
+        strangers(&rows)?;
+    }
+    grid.manifest().write(&grid.folder)?;
     if places.is_empty() {
         table(options, &rows, terminal)?;
         return Ok(Exit::Done);
     }
-    let data = grid.data(&places, terminal)?;
-    if !options.mixed {
-        strangers(&rows, &data)?;
-    }
     let stop = on_signals()?;
+    let places = grid.distinct(&places);
     let ended = train_cells(&Work { grid, places: &places, data: &data, jobs, pace, stop: &stop, terminal });
     let Ended { finished, failed } = &ended;
     if stop.load(Ordering::Relaxed) && finished + failed.len() < places.len() {
         terminal.message(&format!(
             "stopped with {} of {} finished; the same command goes on, and `--table` shows them",
-            number((before + finished) as f64),
+            number((all.len() - unfinished(grid).len()) as f64),
             count(all.len(), "cell")
         ));
         if options.json {
-            table(options, &grid.rows()?, terminal)?;
+            table(options, &grid.rows(), terminal)?;
         }
         return Ok(Exit::Stopped);
     }
-    table(options, &grid.rows()?, terminal)?;
+    table(options, &grid.rows(), terminal)?;
     Ok(failed.first().map_or(Exit::Done, |(_, code)| Exit::Reported(*code)))
+}
+
+/// The cells that are not finished, in the order in which they are trained.
+fn unfinished(grid: &Grid) -> Vec<Place> {
+    let rows = grid.rows();
+    let is_finished = |place: &Place| matches!(rows[place.model].cells[place.seed].state, State::Finished(_));
+    grid.places().into_iter().filter(|place| !is_finished(place)).collect()
 }
 
 fn sheet(options: &Options, rows: &[Row]) -> Result<Sheet, Failure> {
@@ -196,25 +213,20 @@ fn table(options: &Options, rows: &[Row], terminal: &Terminal) -> Result<(), Fai
     terminal.result(&render(&sheet, options.format.into()))
 }
 
-/// Refuses to train the rest of a grid on other data, or with another program, than what is finished; nor does it go on
-/// with what another program began.
-fn strangers(rows: &[Row], data: &[Option<Arc<Data>>]) -> Result<(), Failure> {
+/// Refuses to train the rest of a grid with another program than what is finished; nor does it go on with what another program
+/// began.
+fn strangers(rows: &[Row]) -> Result<(), Failure> {
     let program = program();
     let mut found = vec![];
-    for (row, data) in rows.iter().zip(data) {
-        let hash = data.as_ref().map(|data| data.hash.as_str());
+    for row in rows {
         for cell in &row.cells {
-            if let Some(Begun { versions }) = cell.state.begun().filter(|begun| begun.versions != program) {
-                let label = format!("{} seed {}", row.name, cell.seed);
+            let (label, state) = (format!("{} seed {}", row.name, cell.seed), &cell.state);
+            if let Some(Begun { versions }) = state.begun().filter(|begun| begun.versions != program) {
                 found.push(format!("{label} was begun by another program ({versions}) than this one ({program})"));
             }
-        }
-        for (cell, measured) in row.finished() {
-            let label = format!("{} seed {}", row.name, cell.seed);
-            if hash.is_some_and(|hash| hash != measured.data) {
-                found.push(format!("{label} was trained on other data than there is now"));
-            }
-            if measured.program.versions != program {
+            if let State::Finished(measured) = state
+                && measured.program.versions != program
+            {
                 let versions = &measured.program.versions;
                 found.push(format!("{label} was trained by another program ({versions}) than this one ({program})"));
             }

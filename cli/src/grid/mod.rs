@@ -1,5 +1,6 @@
 //! Grids: the models of an experiment's `compare` times its seeds, each cell a run in a folder of its own.
 
+mod cells;
 mod dry_run;
 mod room;
 mod run;
@@ -9,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rtc_compiler::check::Override;
-use rtc_runtime::error::{Error, unknown};
+use rtc_runtime::error::unknown;
 use rtc_runtime::experiment::{Entry, Experiment};
-use rtc_runtime::grid::{Cell, Listed, ListedCell, METRICS, Manifest, Row, State};
+use rtc_runtime::grid::{Cell, Listed, ListedCell, METRICS, Manifest, Row};
 
 use crate::experiment_file::Opened;
 use crate::failure::Failure;
@@ -20,6 +21,7 @@ use crate::model::{Compiled, TaskFacts};
 use crate::saved::task_of;
 use crate::terminal::Terminal;
 
+use cells::{Before, Finder, Located, from_grid, look};
 pub(crate) use dry_run::dry_run;
 pub(crate) use run::{Ended, Work, run};
 
@@ -27,15 +29,19 @@ pub(crate) use run::{Ended, Work, run};
 pub(crate) struct Grid {
     /// The folder that holds the folders of the models.
     pub(crate) folder: PathBuf,
+    /// The folder of all runs.
+    runs: PathBuf,
     /// The rows of the table.
     models: Vec<Member>,
+    /// The runs of the cells, row by row and seed by seed.
+    cells: Vec<Vec<Located>>,
 }
 
 /// One model of a grid.
 pub(crate) struct Member {
     /// What the table calls it.
     name: String,
-    /// The name of its folder.
+    /// The name of the folder for its runs.
     folder: String,
     /// The model.
     compiled: Arc<Compiled>,
@@ -53,10 +59,11 @@ pub(crate) struct Place {
 }
 
 impl Grid {
-    /// Checks and compiles every model of the experiment. The mistakes of all of them are printed before it gives up.
+    /// Checks and compiles every model of the experiment, and finds their runs. The mistakes of all models are printed before it
+    /// gives up.
     pub(crate) fn plan(
         opened: &Opened,
-        folder: PathBuf,
+        (runs, name): (&Path, &str),
         with: &[String],
         sets: &[String],
         terminal: &Terminal,
@@ -80,7 +87,46 @@ impl Grid {
                 Err(failure) => return Err(failure),
             }
         }
-        wrong.map_or(Ok(Self { folder, models }), Err)
+        if let Some(wrong) = wrong {
+            return Err(wrong);
+        }
+        let mut grid = Self { folder: runs.join(name), runs: runs.to_owned(), models, cells: vec![] };
+        grid.locate(&[])?;
+        Ok(grid)
+    }
+
+    /// Finds the runs of all cells anew: those with the data of their rows, where these are known.
+    pub(crate) fn locate(&mut self, data: &[Option<Arc<Data>>]) -> Result<(), Failure> {
+        let mut finder = Finder::new(self);
+        let mut cells: Vec<Vec<Located>> = vec![];
+        for (model, member) in self.models.iter().enumerate() {
+            let data = data.get(model).and_then(Option::as_ref);
+            let row = (0..member.experiment.seeds.len()).map(|seed| finder.find(Place { model, seed }, data));
+            cells.push(row.collect::<Result<_, _>>()?);
+        }
+        self.cells = cells;
+        Ok(())
+    }
+
+    /// What was changed since the cells were trained that a row had before, a sentence for each.
+    pub(crate) fn changes(&self) -> Vec<String> {
+        let mut found = vec![];
+        for (member, row) in self.models.iter().zip(&self.cells) {
+            let befores = row.iter().filter_map(|cell| cell.before.as_ref());
+            let mut groups: Vec<(&[String], Vec<String>)> = vec![];
+            for Before { path, changes } in befores {
+                let path = path.display().to_string();
+                match groups.iter_mut().find(|(same, _)| *same == changes) {
+                    Some((_, paths)) => paths.push(path),
+                    None => groups.push((changes, vec![path])),
+                }
+            }
+            let text = |(changes, paths): (&[String], Vec<String>)| {
+                format!("{}: {}; the older runs stay in {}", member.name, changes.join(", "), paths.join(", "))
+            };
+            found.extend(groups.into_iter().map(text));
+        }
+        found
     }
 
     /// Refuses names that are no measure of any of the tasks.
@@ -116,19 +162,37 @@ impl Grid {
         &self.models[place.model].experiment
     }
 
-    /// The folder of a cell's run.
-    pub(crate) fn path(&self, place: Place) -> PathBuf {
-        self.folder.join(self.inside(place))
+    /// The run of a cell.
+    fn cell(&self, place: Place) -> &Located {
+        &self.cells[place.model][place.seed]
     }
 
-    /// The same from the folder of the grid.
-    fn inside(&self, place: Place) -> PathBuf {
-        Path::new(&self.models[place.model].folder).join(format!("seed{}", self.seed(place)))
+    /// The folder of a cell's run.
+    pub(crate) fn path(&self, place: Place) -> &Path {
+        &self.cell(place).path
+    }
+
+    /// How many cells have their run in another grid, or in none.
+    pub(crate) fn elsewhere(&self) -> usize {
+        self.cells.iter().flatten().filter(|cell| !cell.path.starts_with(&self.folder)).count()
+    }
+
+    /// The cells whose data are read from files, which may be other files than they were.
+    pub(crate) fn read_from_files(&self) -> Vec<Place> {
+        let reads = |place: &Place| self.experiment(*place).task.data.is_some();
+        self.places().into_iter().filter(reads).collect()
+    }
+
+    /// Those of some cells that have a run of their own: of cells that are alike the first.
+    pub(crate) fn distinct(&self, places: &[Place]) -> Vec<Place> {
+        let mut seen = BTreeSet::new();
+        places.iter().copied().filter(|place| seen.insert(self.path(*place))).collect()
     }
 
     /// The rows and their cells, as the folder of the grid says them.
     pub(crate) fn manifest(&self) -> Manifest {
-        let cell = |place| ListedCell { seed: self.seed(place), run: self.inside(place) };
+        let cell =
+            |place| ListedCell { seed: self.seed(place), run: from_grid(&self.runs, &self.folder, self.path(place)) };
         let row = |(model, member): (usize, &Member)| Listed {
             name: member.name.clone(),
             model: member.compiled.spec.name.clone(),
@@ -153,20 +217,17 @@ impl Grid {
         job
     }
 
-    /// Looks at the folders of all cells. One that holds another run is refused.
-    pub(crate) fn rows(&self) -> Result<Vec<Row>, Failure> {
+    /// Looks at the runs of all cells.
+    pub(crate) fn rows(&self) -> Vec<Row> {
         let cell = |place: Place| {
-            let (job, path) = (self.job(place, None), self.path(place));
-            let state = State::read(&path, &job.experiment, &job.info).map_err(foreign)?;
-            Ok(Cell { seed: self.seed(place), path, state })
+            let state =
+                look(self.path(place), &self.job(place, None)).unwrap_or_else(|| self.cell(place).state.clone());
+            Cell { seed: self.seed(place), path: self.path(place).to_owned(), state }
         };
-        let row = |(model, member): (usize, &Member)| {
-            let seeds = 0..member.experiment.seeds.len();
-            Ok(Row {
-                name: member.name.clone(),
-                parameters: member.compiled.parameter_count(),
-                cells: seeds.map(|seed| cell(Place { model, seed })).collect::<Result<_, Failure>>()?,
-            })
+        let row = |(model, member): (usize, &Member)| Row {
+            name: member.name.clone(),
+            parameters: member.compiled.parameter_count(),
+            cells: (0..member.experiment.seeds.len()).map(|seed| cell(Place { model, seed })).collect(),
         };
         self.models.iter().enumerate().map(row).collect()
     }
@@ -189,17 +250,6 @@ impl Grid {
             };
         }
         Ok(found)
-    }
-}
-
-/// Adds what can be done about a folder of another run.
-fn foreign(error: Error) -> Failure {
-    match error {
-        Error::Checkpoint(mut error) => {
-            error.reason.push_str("; `--grid NAME` makes a grid in a folder of its own");
-            error.into()
-        }
-        error => error.into(),
     }
 }
 

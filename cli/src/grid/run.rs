@@ -92,7 +92,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 fn cell(work: &Work<'_>, place: Place, room: &Room) -> Option<Result<(), u8>> {
     let mut watch = Watch::new(work, place);
     let path = work.grid.path(place);
-    let _lock = match lock(&path) {
+    let _lock = match lock(path) {
         Ok(file) => file,
         // The folder is another's: nothing may be written into it.
         Err(failure) => return Some(Err(watch.alerts(failure.code(), &failure.to_string()))),
@@ -114,7 +114,7 @@ fn cell(work: &Work<'_>, place: Place, room: &Room) -> Option<Result<(), u8>> {
         Ok(None) => return None,
         Err(failure) => (failure.code(), failure.to_string()),
     };
-    if let Err(error) = (Fault { code, message: message.clone() }).write(&path) {
+    if let Err(error) = (Fault { code, message: message.clone() }).write(path) {
         watch.alerts(code, &error.to_string());
     }
     Some(Err(watch.alerts(code, &message)))
@@ -123,15 +123,15 @@ fn cell(work: &Work<'_>, place: Place, room: &Room) -> Option<Result<(), u8>> {
 /// Trains one cell in its folder; nothing if the stop came before it began.
 fn train(work: &Work<'_>, place: Place, room: &Room, watch: &mut Watch<'_>) -> Result<Option<Outcome>, Failure> {
     let path = work.grid.path(place);
-    Fault::clear(&path)?;
+    Fault::clear(path)?;
     let job = work.grid.job(place, work.pace.memory);
     let data = work.data[place.model].as_ref().expect("the data of every model with a cell to train was made");
-    let fitted = job.fit(&path, data, work.pace)?;
+    let fitted = job.fit(path, data, work.pace)?;
     let _share = room.take(fitted.need.total().saturating_sub(memory::shared(&data.set)));
     if stopped(work) {
         return Ok(None);
     }
-    Ok(Some(job.train(&path, data, (fitted, work.pace.halting, None), work.stop, watch)?))
+    Ok(Some(job.train(path, data, (fitted, work.pace.halting, None), work.stop, watch)?))
 }
 
 /// Says when a cell begins, and what became of it.

@@ -108,6 +108,11 @@ impl ExperimentFile {
         self.fail(Some(entry.line), message)
     }
 
+    /// An error at the key of this path.
+    pub fn error_at(&self, path: &[&str], message: String) -> ExperimentError {
+        self.fail(line_of(&self.text, path), message)
+    }
+
     /// The block that a model takes: its own, else, for a variant, that of its model.
     fn block(&self, model: &str) -> Option<(&String, &Value)> {
         let plain = model.split(':').next().unwrap_or(model);

@@ -78,29 +78,32 @@ pub struct Fault {
 }
 
 impl State {
-    /// Looks at the folder of a cell, and changes nothing in it.
+    /// Looks at the folder of a cell, and changes nothing in it. Nothing is said of one that holds another run: of another spec,
+    /// experiment, seed or data, or, if it is not finished, of another graph.
     ///
     /// # Errors
-    /// The folder holds a run of another spec, experiment, seed or data; for one that is not finished, of another graph.
-    pub fn read(path: &Path, experiment: &Experiment, info: &RunInfo) -> Result<Self, Error> {
+    /// The run can't be read.
+    pub fn read(path: &Path, experiment: &Experiment, info: &RunInfo) -> Result<Option<Self>, Error> {
         let fault = Fault::read(path);
         if !RunFolder::exists(path) {
-            return Ok(fault.map_or(Self::Absent, |fault| Self::Failed(fault, None)));
+            return Ok(Some(fault.map_or(Self::Absent, |fault| Self::Failed(fault, None))));
         }
         let saved = SavedRun::read(path)?;
         let measured = saved.measured.as_ref().and_then(Measured::of);
-        // A finished run of a program that made another graph is no foreign one: the table says so, and asks.
+        // A finished run of a program that made another graph is no other one: the table says so, and asks.
         let expected = match &measured {
             Some(_) => RunInfo { graph_hash: saved.info.graph_hash.clone(), ..info.clone() },
             None => info.clone(),
         };
-        saved.same(path, experiment, &expected)?;
+        if saved.difference(experiment, &expected).is_some() {
+            return Ok(None);
+        }
         let begun = Begun { versions: program(&saved.info.versions) };
-        Ok(match (measured, fault) {
+        Ok(Some(match (measured, fault) {
             (Some(measured), _) => Self::Finished(measured),
             (None, Some(fault)) => Self::Failed(fault, Some(begun)),
             (None, None) => Self::Unfinished(begun),
-        })
+        }))
     }
 
     /// What is known of the run, if one was begun and is not finished.
