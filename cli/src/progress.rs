@@ -33,7 +33,7 @@ pub(crate) struct Progress<'a> {
 
 /// Exponential means over updates.
 #[derive(Default)]
-struct Means {
+pub(crate) struct Means {
     weight: f64,
     seconds: f64,
     tokens: f64,
@@ -44,7 +44,8 @@ struct Means {
 }
 
 impl Means {
-    fn add(&mut self, report: &StepReport, tokens: usize, seconds: f64) {
+    /// Adds an update that took so many seconds.
+    pub(crate) fn add(&mut self, report: &StepReport, tokens: usize, seconds: f64) {
         let mix = |mean: &mut f64, new: f64| *mean = DECAY * *mean + new;
         mix(&mut self.weight, 1.0);
         mix(&mut self.seconds, seconds);
@@ -58,14 +59,14 @@ impl Means {
     }
 
     /// Loss, accuracy, speed, depth, and the time that `left` updates will take.
-    fn text(&self, left: u64) -> String {
+    pub(crate) fn text(&self, left: u64) -> String {
         let depth = self.depth.map(|depth| format!("  depth {:.2}", depth / self.weight)).unwrap_or_default();
         format!(
             "loss {:.4}  accuracy {:.1} %  {} tokens/s{depth}  {} left",
-            self.loss / self.weight,
+            self.loss / self.weight.max(1e-9),
             100.0 * self.correct / self.scored.max(1e-9),
             number(self.tokens / self.seconds.max(1e-9)),
-            duration(self.seconds / self.weight * left as f64),
+            duration(self.seconds / self.weight.max(1e-9) * left as f64),
         )
     }
 }

@@ -6,17 +6,19 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use clap::{Args, ValueEnum};
+use rtc_runtime::experiment::Halving;
 use rtc_runtime::grid::{Begun, Format, Row, Sheet, Show, State, render, to_json};
+use rtc_runtime::record::history::Progress;
 
 use super::train::is_name;
 use crate::experiment_file::Opened;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::grid::{Ended, Grid, Place, Work, dry_run, run as train_cells};
+use crate::grid::{Board, Failed, Grid, Place, Work, dry_run, run as train_cells};
 use crate::job::{Pace, lock, on_signals, program};
 use crate::memory;
 use crate::saved::HaltingArg;
-use crate::terminal::Terminal;
-use crate::text::{count, number};
+use crate::terminal::{Terminal, quoted};
+use crate::text::{count, duration, number};
 use crate::threads;
 
 const EXAMPLES: &str = "\
@@ -25,6 +27,7 @@ Examples:
   rtc ablate my.yaml --dry-run                      the cells, with parameters, operations and time
   rtc ablate my.yaml --table --format latex         the table of what is finished so far
   rtc ablate my.yaml --jobs 4 --with seeds=[1,2,3]
+  rtc ablate my.yaml --halving 1/3@500,1500         a third of the rows goes on after update 500, and of these after 1,500
   rtc ablate my.yaml --table --parameters --depth --metric loss
 ";
 
@@ -43,7 +46,7 @@ A table of runs whose data or program differ is refused.
 #[derive(Args)]
 #[command(before_help = EXAMPLES, after_help = RESUMING)]
 pub(crate) struct Options {
-    /// The experiment: a YAML file with a list `compare`, or the name of one that is built in
+    /// The experiment: a YAML file with a list `compare` or a block `grid`, or the name of one that is built in
     experiment: String,
     /// List the cells with parameters, operations and time, and train nothing
     #[arg(long, conflicts_with = "table")]
@@ -69,6 +72,9 @@ pub(crate) struct Options {
     /// Columns with the mean depth
     #[arg(long)]
     depth: bool,
+    /// Stop the worst rows at some updates, as in `1/3@500,1500`, whatever the experiment says; `off` stops none
+    #[arg(long, value_name = "KEEP@UPDATES", value_parser = halving)]
+    halving: Option<HalvingArg>,
     /// Put runs into one table whose data or program differ; notes say which
     #[arg(long)]
     mixed: bool,
@@ -93,6 +99,19 @@ pub(crate) struct Options {
     /// Print cells, results and the table as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// `--halving`.
+#[derive(Clone, Debug)]
+enum HalvingArg {
+    /// No row is stopped.
+    Off,
+    /// The worst rows are stopped.
+    At(Halving),
+}
+
+fn halving(text: &str) -> Result<HalvingArg, String> {
+    if text == "off" { Ok(HalvingArg::Off) } else { Halving::parse(text).map(HalvingArg::At) }
 }
 
 /// `--format`.
@@ -130,15 +149,22 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     grid.check_metrics(&options.metric)?;
     let jobs = options.jobs.or(thread::available_parallelism().ok()).map_or(1, usize::from);
     let pace = Pace { memory: options.memory, halting: options.halting.into() };
+    match &options.halving {
+        None => {}
+        Some(HalvingArg::Off) => grid.halve(None)?,
+        Some(HalvingArg::At(halving)) => grid.halve(Some(halving.clone()))?,
+    }
     if options.dry_run || options.table {
         grid.changes().iter().for_each(|change| terminal.message(change));
     }
     if options.dry_run {
-        dry_run(&grid, &grid.rows(), (jobs, pace), options.json, terminal)?;
+        dry_run(&grid, &grid.rows()?, (jobs, pace), options.json, terminal)?;
         return Ok(Exit::Done);
     }
     if options.table {
-        table(options, &grid.rows(), terminal)?;
+        let rows = grid.rows()?;
+        going(&rows, terminal)?;
+        table(options, &rows, terminal)?;
         return Ok(Exit::Done);
     }
     train(options, &mut grid, (jobs, pace), terminal)
@@ -146,14 +172,13 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 
 fn train(options: &Options, grid: &mut Grid, (jobs, pace): (usize, Pace), terminal: &Terminal) -> Outcome {
     let _lock = lock(&grid.folder)?;
-    let wanted = [unfinished(grid), grid.read_from_files()].concat();
+    let wanted = [unfinished(grid)?, grid.read_from_files()].concat();
     let data = grid.data(&wanted, terminal)?;
     grid.locate(&data)?;
-    let rows = grid.rows();
+    let rows = grid.rows()?;
     sheet(options, &rows)?;
     let all = grid.places();
-    let places = unfinished(grid);
-    let before = all.len() - places.len();
+    let places = unfinished(grid)?;
     grid.changes().iter().for_each(|change| terminal.message(change));
     let elsewhere = match grid.elsewhere() {
         0 => String::new(),
@@ -162,7 +187,7 @@ fn train(options: &Options, grid: &mut Grid, (jobs, pace): (usize, Pace), termin
     terminal.message(&format!(
         "{}: {} of {} are finished{elsewhere}, {jobs} at a time",
         grid.folder.display(),
-        number(before as f64),
+        number(finished(&rows) as f64),
         count(all.len(), "cell"),
     ));
     if !options.mixed && !places.is_empty() {
@@ -171,32 +196,67 @@ fn train(options: &Options, grid: &mut Grid, (jobs, pace): (usize, Pace), termin
     grid.manifest().write(&grid.folder)?;
     if places.is_empty() {
         table(options, &rows, terminal)?;
-        return Ok(Exit::Done);
+        return Ok(next(grid, terminal));
     }
     let stop = on_signals()?;
-    let places = grid.distinct(&places);
-    let ended = train_cells(&Work { grid, places: &places, data: &data, jobs, pace, stop: &stop, terminal });
-    let Ended { finished, failed } = &ended;
-    if stop.load(Ordering::Relaxed) && finished + failed.len() < places.len() {
+    let board = Board::new(terminal, &grid.updates(&grid.distinct(&places), &data)?, jobs);
+    let failed: Failed = train_cells(&Work { grid, data: &data, jobs, pace, stop: &stop, board: &board })?;
+    drop(board);
+    let rows = grid.rows()?;
+    let left = unfinished(grid)?.into_iter().filter(|place| !failed.iter().any(|(other, _)| other == place)).count();
+    if stop.load(Ordering::Relaxed) && left > 0 {
         terminal.message(&format!(
             "stopped with {} of {} finished; the same command goes on, and `--table` shows them",
-            number((all.len() - unfinished(grid).len()) as f64),
+            number(finished(&rows) as f64),
             count(all.len(), "cell")
         ));
         if options.json {
-            table(options, &grid.rows(), terminal)?;
+            table(options, &rows, terminal)?;
         }
         return Ok(Exit::Stopped);
     }
-    table(options, &grid.rows(), terminal)?;
-    Ok(failed.first().map_or(Exit::Done, |(_, code)| Exit::Reported(*code)))
+    table(options, &rows, terminal)?;
+    match failed.first() {
+        Some((_, code)) => Ok(Exit::Reported(*code)),
+        None => Ok(next(grid, terminal)),
+    }
 }
 
-/// The cells that are not finished, in the order in which they are trained.
-fn unfinished(grid: &Grid) -> Vec<Place> {
-    let rows = grid.rows();
-    let is_finished = |place: &Place| matches!(rows[place.model].cells[place.seed].state, State::Finished(_));
-    grid.places().into_iter().filter(|place| !is_finished(place)).collect()
+/// Says what can be done with a grid that is finished.
+fn next(grid: &Grid, terminal: &Terminal) -> Exit {
+    terminal.next(&format!("rtc report {}", quoted(&grid.folder)));
+    Exit::Done
+}
+
+fn finished(rows: &[Row]) -> usize {
+    rows.iter().map(|row| row.finished().count()).sum()
+}
+
+/// The cells that are neither finished nor stopped, in the order in which they are trained.
+fn unfinished(grid: &Grid) -> Result<Vec<Place>, Failure> {
+    let rows = grid.rows()?;
+    let goes_on = |place: &Place| {
+        let state = &rows[place.model].cells[place.seed].state;
+        !matches!(state, State::Finished(_) | State::Stopped(_))
+    };
+    Ok(grid.places().into_iter().filter(goes_on).collect())
+}
+
+/// Says how far the cells are that have begun and are not finished, whether they are being trained now or not.
+fn going(rows: &[Row], terminal: &Terminal) -> Result<(), Failure> {
+    for (row, cell) in rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell))) {
+        if let State::Unfinished(_) = cell.state
+            && let Some(progress) = Progress::read(&cell.path)?
+        {
+            let Progress { update, total, loss, seconds } = progress;
+            let loss = loss.map(|loss| format!(", loss {loss:.4}")).unwrap_or_default();
+            let left =
+                seconds.map(|seconds| format!(", about {} of training left", duration(seconds))).unwrap_or_default();
+            let (update, total) = (number(update as f64), number(total as f64));
+            terminal.message(&format!("{} seed {}: update {update}/{total}{loss}{left}", row.name, cell.seed));
+        }
+    }
+    Ok(())
 }
 
 fn sheet(options: &Options, rows: &[Row]) -> Result<Sheet, Failure> {

@@ -19,7 +19,7 @@ use crate::model::{Compiled, TaskFacts};
 use crate::progress::Progress;
 use crate::saved::{HaltingArg, task_of};
 use crate::spec_file::SpecArg;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, quoted};
 use crate::text::number;
 use crate::threads;
 
@@ -116,6 +116,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     match ended? {
         Ended::Finished(table) => {
             report(options, &path, &job, &table, terminal)?;
+            terminal.next(&format!("rtc report {}", quoted(&path)));
             Ok(Exit::Done)
         }
         Ended::Stopped { updates } => {

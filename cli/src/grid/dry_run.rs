@@ -52,7 +52,9 @@ pub(crate) fn dry_run(
     let places = grid.places();
     let data = grid.data(&places, terminal)?;
     let costs = tried(grid, &data, (jobs, pace))?;
-    let left: Vec<Left> = places.iter().map(|place| left(rows, *place, &costs)).collect();
+    let own = grid.distinct(&places);
+    let left = |place: &Place| if own.contains(place) { left(rows, *place, &costs) } else { Left::default() };
+    let left: Vec<Left> = places.iter().map(left).collect();
     let total = |of: fn(&Left) -> f64| makespan(&left.iter().map(of).collect::<Vec<_>>(), jobs);
     let (expected, most) = (total(|left| left.expected), total(|left| left.most));
     if as_json {
@@ -67,8 +69,9 @@ pub(crate) fn dry_run(
     let table: Vec<Vec<String>> = std::iter::once(head.map(str::to_owned).to_vec()).chain(cells).collect();
     terminal.result(&columns(&table))?;
     let todo = left.iter().filter(|left| left.most > 0.0).count();
+    let less = if grid.halves() { "; less where rows are stopped" } else { "" };
     terminal.result(&format!(
-        "{} to train in {}, {} at a time: about {}, with every recurrence at its bound {}\n",
+        "{} to train in {}, {} at a time: about {}, with every recurrence at its bound {}{less}\n",
         count(todo, "cell"),
         grid.folder.display(),
         jobs.min(todo.max(1)),
@@ -86,7 +89,7 @@ fn left(rows: &[Row], place: Place, costs: &[Cost]) -> Left {
     let cost = &costs[place.model];
     let expected = cost.forecast.seconds();
     match state(rows, place) {
-        State::Finished(_) => Left::default(),
+        State::Finished(_) | State::Stopped(_) => Left::default(),
         _ => Left { expected, most: expected * cost.longer },
     }
 }

@@ -1,18 +1,22 @@
 //! Grids: the models of an experiment's `compare` times its seeds, each cell a run in a folder of its own.
 
+mod board;
 mod cells;
 mod dry_run;
 mod room;
 mod run;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rtc_compiler::check::Override;
 use rtc_runtime::error::unknown;
-use rtc_runtime::experiment::{Entry, Experiment};
-use rtc_runtime::grid::{Cell, Listed, ListedCell, METRICS, Manifest, Row};
+use rtc_runtime::experiment::{Entry, Experiment, Halving};
+use rtc_runtime::grid::{
+    Cell, Decision, Listed, ListedCell, METRICS, Manifest, Row, Standing, State, Stop, decide, reached, standing,
+};
+use rtc_runtime::train::Feed;
 
 use crate::experiment_file::Opened;
 use crate::failure::Failure;
@@ -21,9 +25,10 @@ use crate::model::{Compiled, TaskFacts};
 use crate::saved::task_of;
 use crate::terminal::Terminal;
 
+pub(crate) use board::Board;
 use cells::{Before, Finder, Located, from_grid, look};
 pub(crate) use dry_run::dry_run;
-pub(crate) use run::{Ended, Work, run};
+pub(crate) use run::{Failed, Work, run};
 
 /// A grid: what is trained, and where.
 pub(crate) struct Grid {
@@ -35,6 +40,18 @@ pub(crate) struct Grid {
     models: Vec<Member>,
     /// The runs of the cells, row by row and seed by seed.
     cells: Vec<Vec<Located>>,
+    /// Whether the worst rows are stopped, and when.
+    halving: Option<Halving>,
+}
+
+/// The cells that are trained next.
+pub(crate) struct Round {
+    /// The update at which rows are compared after it; the cells are trained to their end without one.
+    pub(crate) until: Option<u64>,
+    /// The cells.
+    pub(crate) places: Vec<Place>,
+    /// Which rows were stopped.
+    pub(crate) stopped: Vec<Option<Stop>>,
 }
 
 /// One model of a grid.
@@ -50,7 +67,7 @@ pub(crate) struct Member {
 }
 
 /// A place in a grid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     /// Index of the model.
     pub(crate) model: usize,
@@ -90,9 +107,45 @@ impl Grid {
         if let Some(wrong) = wrong {
             return Err(wrong);
         }
-        let mut grid = Self { folder: runs.join(name), runs: runs.to_owned(), models, cells: vec![] };
+        let halving = opened.file.halving().cloned();
+        let mut grid = Self { folder: runs.join(name), runs: runs.to_owned(), models, cells: vec![], halving };
         grid.locate(&[])?;
+        grid.check_halving()?;
         Ok(grid)
+    }
+
+    /// Stops the worst rows at other updates than the experiment says, or none.
+    pub(crate) fn halve(&mut self, halving: Option<Halving>) -> Result<(), Failure> {
+        self.halving = halving;
+        self.check_halving()
+    }
+
+    /// Whether the worst rows are stopped.
+    pub(crate) fn halves(&self) -> bool {
+        self.halving.is_some()
+    }
+
+    /// Refuses to compare rows where dev is not measured, or not alike.
+    fn check_halving(&self) -> Result<(), Failure> {
+        let Some(halving) = &self.halving else { return Ok(()) };
+        for Member { name, experiment, .. } in &self.models {
+            let measured = |update: &u64| experiment.evaluate_every.is_some_and(|every| update.is_multiple_of(every));
+            if let Some(update) = halving.at.iter().find(|update| !measured(update)) {
+                return Err(Failure::Usage(format!(
+                    "halving compares rows after update {update}, where dev of `{name}` is not measured: set `evaluate_every` to a \
+                     divisor of it"
+                )));
+            }
+        }
+        let measure = |member: &Member| (member.experiment.dev.clone(), member.experiment.choose);
+        if let Some(other) = self.models.iter().find(|member| measure(member) != measure(&self.models[0])) {
+            let names = [&self.models[0].name, &other.name];
+            return Err(Failure::Usage(format!(
+                "halving compares rows by one measure, and `dev` or `choose` of `{}` and `{}` differ",
+                names[0], names[1]
+            )));
+        }
+        Ok(())
     }
 
     /// Finds the runs of all cells anew: those with the data of their rows, where these are known.
@@ -202,6 +255,11 @@ impl Grid {
         Manifest::new(self.models.iter().enumerate().map(row).collect())
     }
 
+    /// What the table calls a row.
+    pub(crate) fn name(&self, model: usize) -> &str {
+        &self.models[model].name
+    }
+
     /// How messages call a cell.
     pub(crate) fn label(&self, place: Place) -> String {
         format!("{} seed {}", self.models[place.model].name, self.seed(place))
@@ -217,8 +275,22 @@ impl Grid {
         job
     }
 
-    /// Looks at the runs of all cells.
-    pub(crate) fn rows(&self) -> Vec<Row> {
+    /// Looks at the runs of all cells. All cells of a row that was stopped are, also those that another grid has finished: a mean
+    /// over some seeds is none over all.
+    pub(crate) fn rows(&self) -> Result<Vec<Row>, Failure> {
+        let mut rows = self.plain_rows();
+        let Decision { stopped, .. } = self.decision(&rows)?;
+        for (row, stop) in rows.iter_mut().zip(stopped) {
+            let is_whole = row.finished().count() == row.cells.len();
+            if let Some(stop) = stop.filter(|_| !is_whole) {
+                row.cells.iter_mut().for_each(|cell| cell.state = State::Stopped(stop));
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The same, whatever was stopped.
+    fn plain_rows(&self) -> Vec<Row> {
         let cell = |place: Place| {
             let state =
                 look(self.path(place), &self.job(place, None)).unwrap_or_else(|| self.cell(place).state.clone());
@@ -230,6 +302,50 @@ impl Grid {
             cells: (0..member.experiment.seeds.len()).map(|seed| cell(Place { model, seed })).collect(),
         };
         self.models.iter().enumerate().map(row).collect()
+    }
+
+    /// Which rows are stopped, by what all of them have recorded.
+    fn decision(&self, rows: &[Row]) -> Result<Decision, Failure> {
+        let Some(halving) = &self.halving else {
+            return Ok(Decision { stopped: vec![None; rows.len()], until: None });
+        };
+        let mut known: BTreeMap<(usize, u64), Standing> = BTreeMap::new();
+        for (index, row) in rows.iter().enumerate() {
+            for update in &halving.at {
+                let found = standing(&row.cells, &self.models[index].experiment, *update)?;
+                known.insert((index, *update), found);
+            }
+        }
+        Ok(decide(halving, rows.len(), |row, update| known[&(row, update)]))
+    }
+
+    /// What is to be trained next.
+    pub(crate) fn round(&self) -> Result<Round, Failure> {
+        let rows = self.plain_rows();
+        let Decision { stopped, until } = self.decision(&rows)?;
+        let mut places = vec![];
+        for place in self.places().into_iter().filter(|place| stopped[place.model].is_none()) {
+            let cell = &rows[place.model].cells[place.seed];
+            let waits = match until {
+                Some(update) => reached(cell, self.experiment(place), update)?,
+                None => false,
+            };
+            if !waits && !matches!(cell.state, State::Finished(_)) {
+                places.push(place);
+            }
+        }
+        Ok(Round { until, places: self.distinct(&places), stopped })
+    }
+
+    /// The updates that some cells have, if none stops early.
+    pub(crate) fn updates(&self, places: &[Place], data: &[Option<Arc<Data>>]) -> Result<Vec<(Place, u64)>, Failure> {
+        let of = |place: &Place| {
+            let (experiment, seed) = (self.experiment(*place), self.seed(*place));
+            let data = data[place.model].as_ref().expect("the data of every model with a cell to train was made");
+            let feed = Feed::new(experiment, &data.set, seed).map_err(Failure::Usage)?;
+            Ok((*place, experiment.updates(feed.batches())))
+        };
+        places.iter().map(of).collect()
     }
 
     /// The data of some cells: made once for all models whose experiments ask for the same.

@@ -2,6 +2,7 @@
 //!
 //! [`Manifest`] says which rows there are, [`State::read`] looks at one cell, [`Sheet`] is the table of all of them, and [`render`] prints it.
 
+mod halving;
 mod latex;
 mod manifest;
 mod measured;
@@ -18,6 +19,7 @@ use crate::error::{Error, IoError};
 use crate::experiment::Experiment;
 use crate::record::{RunFolder, RunInfo, SavedRun, program};
 
+pub use halving::{Decision, Standing, Stop, decide, reached, standing};
 pub use manifest::{Listed, ListedCell, Manifest};
 pub use measured::Measured;
 pub use render::{Format, render};
@@ -57,6 +59,8 @@ pub enum State {
     Unfinished(Begun),
     /// The last attempt failed; it can be gone on with from where it was, if it came to begin.
     Failed(Fault, Option<Begun>),
+    /// Successive halving stopped its row; it can be gone on with.
+    Stopped(Stop),
     /// It is finished.
     Finished(Measured),
 }
@@ -110,7 +114,7 @@ impl State {
     pub fn begun(&self) -> Option<&Begun> {
         match self {
             Self::Unfinished(begun) | Self::Failed(_, Some(begun)) => Some(begun),
-            Self::Absent | Self::Failed(_, None) | Self::Finished(_) => None,
+            Self::Absent | Self::Failed(_, None) | Self::Stopped(_) | Self::Finished(_) => None,
         }
     }
 
@@ -120,6 +124,7 @@ impl State {
             Self::Absent => "absent",
             Self::Unfinished(_) => "unfinished",
             Self::Failed(..) => "failed",
+            Self::Stopped(_) => "stopped",
             Self::Finished(_) => "finished",
         }
     }
@@ -166,6 +171,9 @@ pub fn to_json(rows: &[Row], sheet: &Sheet) -> Value {
         });
         match &cell.state {
             State::Failed(fault, _) => out["failure"] = serde_json::to_value(fault).unwrap_or_default(),
+            State::Stopped(Stop { update, rank, of }) => {
+                out["stopped"] = serde_json::json!({ "update": update, "rank": rank, "of": of });
+            }
             State::Finished(measured) => out["results"] = measured.to_json(),
             State::Absent | State::Unfinished(_) => {}
         }

@@ -276,6 +276,13 @@ impl RunFolder {
         self.timing.append(format!("{line}\n").as_bytes())
     }
 
+    /// Notes in `timing.jsonl` that the loop begins after so many updates of so many.
+    pub fn begins(&mut self, done: u64, total: u64) -> Result<(), IoError> {
+        let seconds = self.opened.elapsed().as_secs_f64();
+        let line = json!({ "what": history::BEGINS, "update": done, "seconds": seconds, "total": total });
+        self.timing.append(format!("{line}\n").as_bytes())
+    }
+
     /// Lengths of the metrics and the TensorBoard file, after making them durable.
     pub fn positions(&mut self) -> Result<(u64, u64), IoError> {
         self.metrics.sync()?;
