@@ -1,12 +1,10 @@
-//! Sweeps with the real binary: rows of settings, the worst of which are stopped early, and the commands of their page.
+//! Sweeps with the real binary: rows of settings, the worst of which are stopped early.
 #![cfg(unix)]
 
 mod support;
 
 use serde_json::Value;
 use support::{Answer, Place, RTC, signal};
-
-const PAGE: &str = include_str!("../../docs/sweeps.md");
 
 const GRID: &str = "\
 evaluate_every: 5
@@ -37,36 +35,6 @@ fn states(json: &Value) -> Vec<Vec<&str>> {
     rows.iter()
         .map(|row| row["cells"].as_array().into_iter().flatten().filter_map(|cell| cell["state"].as_str()).collect())
         .collect()
-}
-
-/// The blocks of the page in a language.
-fn blocks(language: &str) -> Vec<String> {
-    let start = format!("```{language}\n");
-    PAGE.split(&start).skip(1).filter_map(|rest| rest.split("```").next().map(str::to_owned)).collect()
-}
-
-#[test]
-fn the_commands_of_the_page_work() {
-    let place = Place::new();
-    let experiment = &blocks("yaml")[0];
-    place.write("sweep.yaml", experiment);
-    for command in blocks("sh").iter().flat_map(|block| block.lines()) {
-        let answer = place.shell(&command.replacen("rtc ", "\"$RTC\" ", 1));
-        answer.code(0);
-        assert!(!answer.stdout.is_empty(), "{command}");
-    }
-    let shown = blocks("text").remove(0);
-    let table = place.rtc(&["ablate", "sweep.yaml", "--table"]);
-    let names = |text: &str| -> Vec<String> {
-        let rows = text.lines().filter(|line| line.starts_with("gut "));
-        rows.map(|line| line.split_whitespace().take(3).collect::<Vec<_>>().join(" ")).collect()
-    };
-    assert_eq!(names(&shown), names(&table.stdout));
-    // The block `halving` is what the option says.
-    place.write("sweep.yaml", &format!("{experiment}{}", blocks("yaml")[1]));
-    let halved = place.rtc(&["ablate", "sweep.yaml", "--grid", "halved"]);
-    halved.code(0);
-    assert!(halved.stdout.contains("was stopped after update 10: it was number 4 of 4 rows"), "{}", halved.stdout);
 }
 
 #[test]
@@ -114,6 +82,11 @@ fn the_worst_rows_are_stopped_at_one_update_and_decisions_outlive_a_kill() {
         "{}",
         whole.stdout
     );
+
+    // The block of the experiment is what the option says.
+    place.write("block.yaml", &format!("{}halving: {{ keep: 1/2, at: [5, 10] }}\n", place.read("sweep.yaml")));
+    let block = place.rtc(&["ablate", "block.yaml", "--runs", "apart", "--grid", "sweep", "--table"]);
+    assert_eq!(block.code(0).stdout, whole.stdout);
 
     // Killed again and again, it decides the same and ends with the same table.
     for _ in 0..3 {

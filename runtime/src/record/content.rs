@@ -46,9 +46,10 @@ impl Experiment {
 impl RunInfo {
     /// A hash of everything that decides the numbers of a run: spec, graph, seed, data, and the experiment but for its seeds.
     pub fn content(&self, experiment: &Experiment) -> String {
-        let Self { spec_hash, graph_hash, seed, data_hash, .. } = self;
+        let Self { spec_hash, graph_hash, seed, data_hash, start, .. } = self;
         let data = data_hash.as_deref().unwrap_or_default();
-        let text = format!("{spec_hash}\n{graph_hash}\n{seed}\n{data}\n{}", experiment.content().to_yaml());
+        let start = start.as_ref().map_or("", |start| &start.sha256);
+        let text = format!("{spec_hash}\n{graph_hash}\n{seed}\n{data}\n{start}\n{}", experiment.content().to_yaml());
         Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
@@ -61,7 +62,9 @@ impl SavedRun {
             found.extend(changes(&spec_fields(&self.spec), &spec_fields(spec)));
         }
         found.extend(experiment_changes(&self.experiment, experiment));
+        let weights = |info: &RunInfo| start(info.start.as_ref().map(|start| &start.sha256));
         let hashes = [
+            ("weights at its start", weights(&self.info), weights(info)),
             ("seed", Some(self.info.seed.to_string()), Some(info.seed.to_string())),
             ("data", start(self.info.data_hash.as_ref()), start(info.data_hash.as_ref())),
             ("graph", start(Some(&self.info.graph_hash)), start(Some(&info.graph_hash))),
