@@ -25,6 +25,7 @@ use crate::stopping::BySteps;
 use answers::losses;
 pub(crate) use answers::{Predictions, answered, check_labels, count, evaluation, logits_per_item, predict, report};
 pub use initial::initial;
+pub use named::matrices;
 pub(crate) use named::{Segments, flat, named, named_ranges};
 
 /// A model with its state, computing in `T`.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::progress::Progress;
 use crate::saved::{ModelOptions, Trained, generated};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, quoted};
 use crate::text::{columns, number};
 
 const EXAMPLES: &str = "\
@@ -126,6 +126,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
             terminal.result(&steps_table(&stopped))?;
         }
     }
+    let how = if trained.halts() { " --show-halting" } else { "" };
+    terminal.next(&format!("rtc predict {} TOKENS{how}", quoted(&trained.path)));
     Ok(Exit::Done)
 }
 

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::measured::Measure;
-use super::{Measured, Row, State, less_is_better};
+use super::{Measured, Row, State, Stop, less_is_better};
 
 /// What the majority baseline is called in the table, and in the results of a run.
 const MAJORITY: &str = "majority";
@@ -264,10 +264,14 @@ fn caption(rows: &[Row], columns: &[(Column, From)]) -> String {
     }
 }
 
-/// Cells that failed, with the row of each.
+/// Cells that failed and rows that were stopped, with the row of each.
 fn failures(rows: &[Row]) -> Vec<(usize, String)> {
     let mut found = vec![];
     for (index, row) in rows.iter().enumerate() {
+        if let Some(State::Stopped(Stop { update, rank, of })) = row.cells.first().map(|cell| &cell.state) {
+            let place = format!("it was number {rank} of {of} rows on dev there");
+            found.push((index, format!("{} was stopped after update {update}: {place}", row.name)));
+        }
         for cell in &row.cells {
             if let State::Failed(fault, _) = &cell.state {
                 found.push((index, format!("{} seed {} failed: {}", row.name, cell.seed, fault.message)));

@@ -132,6 +132,10 @@ pub fn train(
         if trainer.is_finished() {
             break;
         }
+        // An observer may have asked for it when it was told of the evaluation.
+        if stop.load(Ordering::Relaxed) {
+            return trainer.stopped();
+        }
         trainer.step()?;
         if stop.load(Ordering::Relaxed) {
             return trainer.stopped();
@@ -217,6 +221,7 @@ impl<'a> Trainer<'a> {
         }
         self.run.rewind(self.progress.metrics, self.progress.events)?;
         let total = self.experiment.updates(self.feed.batches());
+        self.run.begins(self.progress.updates, total)?;
         self.observer.event(&Event::Started { done: self.progress.updates, total });
         Ok(())
     }
