@@ -69,31 +69,6 @@ fn mistakes_name_what_was_meant() {
 }
 
 #[test]
-fn the_examples_of_the_help_work() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let place = Place::new();
-    for command in ["check", "compile", "show", "explain", "diff", "cost", "task", "completions", "ablate"] {
-        let help = place.rtc(&[command, "--help"]).stdout;
-        let examples = help.lines().skip(1).map(str::trim).take_while(|line| !line.is_empty());
-        let mut tried = 0;
-        for line in examples.filter(|line| line.starts_with("rtc ")) {
-            // Two blanks begin the explanation. Files of the user's own are not there, and nothing is trained or written.
-            let line = line.split("  ").next().unwrap_or_default();
-            if line.contains(['|', '>', '*']) || line.contains("my.") || line.contains("-o ") {
-                continue;
-            }
-            let line = if command == "ablate" { format!("{line} --table") } else { line.to_owned() };
-            let args: Vec<&str> = line.split(' ').skip(1).collect();
-            let answer: Answer =
-                place.command(support::RTC).current_dir(&root).args(args).output().expect("the binary runs").into();
-            answer.code(0);
-            tried += 1;
-        }
-        assert!(tried > 0 || command == "completions", "{command} has no example that can be tried");
-    }
-}
-
-#[test]
 fn a_model_that_sees_the_future_is_shown_and_refused() {
     let place = Place::new();
     let spec = place.read("tiny.rt").replace(", tokens: start_end", "").replace("readout end", "readout each");

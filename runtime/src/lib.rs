@@ -19,3 +19,4 @@ pub mod schedule;
 pub mod stopping;
 pub mod task;
 pub mod train;
+pub mod weights;

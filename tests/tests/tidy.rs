@@ -41,6 +41,8 @@ const DOORS: &[(&str, &[&str])] = &[
     ("png", &["runtime/src/task/lra/picture.rs", "runtime/tests/"]),
     ("pulp", &["runtime/src/kernel/"]),
     ("realfft", &["runtime/src/kernel/scan/"]),
+    ("prost", &["export/src/onnx/"]),
+    ("zip", &["runtime/src/weights/", "runtime/tests/"]),
     ("pest", &["compiler/src/syntax/parse.rs", "compiler/src/syntax/message.rs", "compiler/src/ir/text.rs"]),
     ("pest_derive", &["compiler/src/syntax/parse.rs", "compiler/src/ir/text.rs"]),
     ("petgraph", &["compiler/src/ir/graph.rs"]),

@@ -13,6 +13,7 @@ mod mock;
 mod published;
 mod records;
 mod training;
+mod weights;
 
 use std::collections::BTreeMap;
 
