@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::{Args, ValueEnum};
+use rtc_runtime::collapse::note;
 use rtc_runtime::experiment::DataSource;
 use rtc_runtime::stopping::{BEYOND, Stop, Stopped, evaluate_stopping};
 use rtc_runtime::task::{Example, Objective, Wanted, load_wanted};
@@ -101,7 +102,11 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         }
     }
     let best = trained.state.progress.best.unwrap_or_default();
-    let table = Table { best_update: update, dev_accuracy: best.accuracy, dev_loss: best.loss, rows };
+    let halting = note(&rows, trained.learner().halting_bounds());
+    if let Some(note) = &halting {
+        terminal.message(note);
+    }
+    let table = Table { best_update: update, dev_accuracy: best.accuracy, dev_loss: best.loss, rows, halting };
     if options.json {
         let mut splits = table.to_json()["splits"].take();
         for (split, found) in stopped.iter().enumerate().filter(|(_, found)| options.steps && !found.steps.is_empty()) {
@@ -115,6 +120,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         if let Some(weights) = &options.model.weights.weights {
             result["checkpoint"] = Value::Null;
             result["weights"] = json!(weights.display().to_string());
+        }
+        if let Some(note) = &table.halting {
+            result["halting"] = json!(note);
         }
         if let Some(rule) = options.stop.and_then(|rule| rule.to_possible_value()) {
             result["stop"] = json!(rule.get_name());

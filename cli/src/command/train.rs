@@ -189,6 +189,9 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 fn report(options: &Options, path: &Path, job: &Job, table: &Table, terminal: &Terminal) -> Result<(), Failure> {
+    if let Some(note) = &table.halting {
+        terminal.message(note);
+    }
     if options.json {
         let mut out = identity(path, job);
         if let (Value::Object(out), Value::Object(table)) = (&mut out, table.to_json()) {

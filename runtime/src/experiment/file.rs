@@ -275,7 +275,7 @@ fn parse_edit(edit: &str) -> Result<Value, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learner::OptimiserKind;
+    use crate::learner::{Lookahead, MuonStep, OptimiserKind};
     use crate::schedule::Plateau;
 
     #[test]
@@ -335,6 +335,35 @@ mod tests {
         assert!(wrong.message.contains("`momentum` belongs to `muon`"), "{wrong}");
         let muon = of(&["optimiser.kind=muon", "optimiser.momentum=0.9"]).expect("valid");
         assert_eq!(muon.rule(&muon.schedule(10), 3, halved).momentum, 0.9);
+    }
+
+    #[test]
+    fn constants_of_optimisers_are_taken_where_they_belong() {
+        let file = ExperimentFile::embedded("listops").expect("embedded");
+        let of = |edits: &[&str]| {
+            let edits: Vec<String> = edits.iter().map(|edit| (*edit).to_owned()).collect();
+            file.resolve(Some("gut"), &edits)
+        };
+        let rule = |edits: &[&str]| {
+            let experiment = of(edits).expect("valid");
+            experiment.rule(&experiment.schedule(10), 3, Plateau::default())
+        };
+        let muon = rule(&["optimiser.kind=muon", "optimiser.muon_step=original"]);
+        assert_eq!((muon.muon_step, muon.rectify_from), (MuonStep::Original, 5.0));
+        let ranger = ["optimiser.kind=ranger", "optimiser.lookahead.every=6", "optimiser.rectify_from=4"];
+        let ranger = rule(&ranger);
+        assert_eq!((ranger.lookahead, ranger.rectify_from), (Lookahead { every: 6, follow: 0.8 }, 4.0));
+        for (edit, why) in [
+            ("optimiser.muon_step=original", "`muon_step` belongs to `kind: muon`"),
+            ("optimiser.lookahead.every=0", "`lookahead` belongs to `kind: ranger`"),
+            ("optimiser.rectify_from=4", "`rectify_from` belongs to `kind: ranger`"),
+        ] {
+            let wrong = of(&[edit]).expect_err("gut has AdamW");
+            assert!(wrong.message.contains(why), "{wrong}");
+        }
+        // What nobody wrote is not part of what an experiment is.
+        let text = of(&[]).expect("valid").to_yaml();
+        assert!(!text.contains("lookahead") && !text.contains("muon_step") && !text.contains("rectify_from"), "{text}");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::checkpoint::{Best, Checkpoint, CheckpointState, Progress, Slot};
+use crate::collapse;
 use crate::error::{CheckpointError, DataError, Error};
 use crate::experiment::{Choice, Experiment};
 use crate::learner::{LearnError, Learner, StepReport};
@@ -400,7 +401,8 @@ impl<'a> Trainer<'a> {
             rows.push(row);
         }
         let Best { accuracy, loss, update } = self.progress.best.unwrap_or_default();
-        let table = Table { best_update: update, dev_accuracy: accuracy, dev_loss: loss, rows };
+        let halting = collapse::note(&rows, self.learner.halting_bounds());
+        let table = Table { best_update: update, dev_accuracy: accuracy, dev_loss: loss, rows, halting };
         let mut results = table.to_json();
         results["identity"] = self.identity();
         self.run.results(&results)?;
