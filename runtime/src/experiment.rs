@@ -16,11 +16,14 @@ use crate::task::{MAX_EXAMPLES, OptionValue, resolve_options, task_named};
 mod compare;
 mod file;
 mod fresh;
+mod halving;
 mod place;
+mod sweep;
 
 pub use compare::Entry;
 pub use file::ExperimentFile;
 pub use fresh::{Choice, Curriculum, Ema, Fresh, Lengths};
+pub use halving::Halving;
 pub use place::Written;
 
 /// The experiments that are part of the program: name and text.

@@ -20,12 +20,19 @@ pub struct StepReport {
     pub halting_cost: Option<f64>,
     /// Mean number of accepted steps per unit, if the model halts.
     pub mean_depth: Option<f64>,
-    /// Scored predictions that equal the label.
-    pub correct: u64,
+    /// Scored predictions that equal the label; none where numbers are asked for.
+    pub correct: Option<u64>,
     /// Number of scored predictions.
     pub scored: u64,
     /// L2 norm of all gradients before clipping.
     pub gradient_norm: f64,
+}
+
+impl StepReport {
+    /// The share of scored predictions that are right, where they are classes.
+    pub fn accuracy(&self) -> Option<f64> {
+        self.correct.map(|correct| correct as f64 / self.scored.max(1) as f64)
+    }
 }
 
 /// The numbers and predictions of one forward pass without dropout.
@@ -35,12 +42,14 @@ pub struct Evaluation {
     pub loss_sum: f64,
     /// Number of scored predictions.
     pub scored: u64,
-    /// How many of them were right.
-    pub correct: u64,
-    /// Predicted class of every row (or of every token).
+    /// How many of them were right; none where numbers are asked for.
+    pub correct: Option<u64>,
+    /// Predicted class of every row (or of every token); 1 or 0 for every label of every row where there are several.
     pub predictions: Vec<u32>,
     /// Probability of the predicted class, in the order of `predictions`.
     pub confidence: Vec<f64>,
+    /// Predicted number of every row in the unit of the model, where numbers are asked for.
+    pub numbers: Vec<f64>,
     /// Accepted steps of the rows, if the model halts.
     pub depth: Option<Depths>,
 }
@@ -76,6 +85,28 @@ impl Depths {
     /// How far rows are from the mean: the root of the mean square.
     pub fn deviation(&self) -> f64 {
         (self.squares / self.rows.max(1) as f64 - self.mean().powi(2)).max(0.0).sqrt()
+    }
+}
+
+/// All that a forward pass says of a batch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answers {
+    /// What every evaluation gives.
+    pub evaluation: Evaluation,
+    /// Number of classes of every prediction: no and yes for every label where there are several, none where numbers are asked for.
+    pub classes: usize,
+    /// A logit per class for every prediction. Of two classes the first has the logit 0.
+    pub logits: Vec<f64>,
+    /// Accepted steps of every row, if the model halts.
+    pub depths: Option<Vec<f64>>,
+}
+
+impl Answers {
+    /// Accepted steps of one of `count` examples: of a pair, whose second sides are the second half of the rows, the mean.
+    pub fn steps(&self, example: usize, count: usize) -> Option<f64> {
+        let depths = self.depths.as_ref()?;
+        let rows: Vec<f64> = depths.iter().skip(example).step_by(count.max(1)).copied().collect();
+        (!rows.is_empty()).then(|| rows.iter().sum::<f64>() / rows.len() as f64)
     }
 }
 
@@ -264,6 +295,11 @@ pub trait Learner {
     fn average(&mut self, decay: f64);
     /// A forward pass without dropout, with the averaged weights if there are any.
     fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError>;
+    /// The same, with the logits of all classes and the steps of every row.
+    ///
+    /// # Errors
+    /// As [`Self::evaluate`].
+    fn answers(&mut self, batch: &Batch) -> Result<Answers, LearnError>;
     /// A copy of the state.
     fn state(&self) -> LearnerState;
     /// Replaces the state; moments that it lacks are zero, and slow weights that it lacks begin at the weights. After an error nothing has changed.

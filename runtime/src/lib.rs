@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod batching;
+pub mod cache;
 pub mod checkpoint;
 pub mod collapse;
 pub mod cuda;
@@ -9,6 +10,7 @@ pub mod error;
 pub mod examine;
 pub mod exec;
 pub mod experiment;
+pub mod generate;
 pub mod grid;
 pub mod kernel;
 pub mod learner;
@@ -19,3 +21,4 @@ pub mod schedule;
 pub mod stopping;
 pub mod task;
 pub mod train;
+pub mod weights;

@@ -44,6 +44,20 @@ impl Matrix {
     pub fn rows(&self) -> usize {
         self.range.len() / self.columns.max(1)
     }
+
+    /// Floating-point operations of the products of an update: three in each of [`STEPS`], as [`orthogonalise`] has them.
+    pub fn operations(&self) -> f64 {
+        let (size, side) = (self.range.len() as f64, self.rows().min(self.columns) as f64);
+        STEPS as f64 * 2.0 * (2.0 * size * side + side * side * side)
+    }
+
+    /// Numbers that are kept beside it for the next update, see [`Scratch`]; what fills blocks up is not counted.
+    pub fn beside(&self) -> usize {
+        let (rows, columns) = (self.rows(), self.columns);
+        let (size, square) = (self.range.len(), rows.min(columns).pow(2));
+        let packed = if rows > columns { square } else { 2 * size + square };
+        2 * size + 2 * square + packed
+    }
 }
 
 /// Memory of the update of one matrix, kept from one update to the next.
