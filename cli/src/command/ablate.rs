@@ -27,6 +27,7 @@ Examples:
   rtc ablate my.yaml --table --format latex         the table of what is finished so far
   rtc ablate my.yaml --jobs 4 --with seeds=[1,2,3]
   rtc ablate my.yaml --table --parameters --depth --metric loss
+  rtc ablate my.yaml --table --baseline gut         how far every row is from the one named `gut`
 ";
 
 const RESUMING: &str = "\
@@ -68,6 +69,12 @@ pub(crate) struct Options {
     /// Columns with the mean depth
     #[arg(long)]
     depth: bool,
+    /// The row that the others are compared with; that of the experiment's `baseline`, or the first, without it
+    #[arg(long, value_name = "NAME")]
+    baseline: Option<String>,
+    /// The means alone, without intervals and tests
+    #[arg(long, conflicts_with = "baseline")]
+    plain: bool,
     /// Put runs into one table whose data or program differ; notes say which
     #[arg(long)]
     mixed: bool,
@@ -126,8 +133,11 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         return Err(Failure::Usage(format!("`--grid {name}` is no name; `--runs` says where the folder is made")));
     }
     let folder = options.runs.join(name);
-    let grid = Grid::plan(&opened, folder, &options.with, &options.set, terminal)?;
+    let mut grid = Grid::plan(&opened, folder, &options.with, &options.set, terminal)?;
     grid.check_metrics(&options.metric)?;
+    if let Some(name) = &options.baseline {
+        grid.compare_with(name)?;
+    }
     let jobs = options.jobs.or(thread::available_parallelism().ok()).map_or(1, usize::from);
     let pace = Pace { memory: options.memory, halting: options.halting.into() };
     if options.dry_run {
@@ -135,7 +145,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         return Ok(Exit::Done);
     }
     if options.table {
-        table(options, &grid.rows()?, terminal)?;
+        table(options, &grid, &grid.rows()?, terminal)?;
         return Ok(Exit::Done);
     }
     train(options, &grid, (jobs, pace), terminal)
@@ -144,7 +154,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 fn train(options: &Options, grid: &Grid, (jobs, pace): (usize, Pace), terminal: &Terminal) -> Outcome {
     let _lock = lock(&grid.folder)?;
     let rows = grid.rows()?;
-    sheet(options, &rows)?;
+    sheet(options, grid, &rows)?;
     grid.manifest().write(&grid.folder)?;
     let all = grid.places();
     let is_finished = |place: &Place| matches!(rows[place.model].cells[place.seed].state, State::Finished(_));
@@ -157,7 +167,7 @@ fn train(options: &Options, grid: &Grid, (jobs, pace): (usize, Pace), terminal: 
         count(all.len(), "cell"),
     ));
     if places.is_empty() {
-        table(options, &rows, terminal)?;
+        table(options, grid, &rows, terminal)?;
         return Ok(Exit::Done);
     }
     let data = grid.data(&places, terminal)?;
@@ -174,22 +184,23 @@ fn train(options: &Options, grid: &Grid, (jobs, pace): (usize, Pace), terminal: 
             count(all.len(), "cell")
         ));
         if options.json {
-            table(options, &grid.rows()?, terminal)?;
+            table(options, grid, &grid.rows()?, terminal)?;
         }
         return Ok(Exit::Stopped);
     }
-    table(options, &grid.rows()?, terminal)?;
+    table(options, grid, &grid.rows()?, terminal)?;
     Ok(failed.first().map_or(Exit::Done, |(_, code)| Exit::Reported(*code)))
 }
 
-fn sheet(options: &Options, rows: &[Row]) -> Result<Sheet, Failure> {
+fn sheet(options: &Options, grid: &Grid, rows: &[Row]) -> Result<Sheet, Failure> {
     let Options { parameters, max: best, depth, mixed, .. } = *options;
-    let show = Show { metrics: options.metric.clone(), parameters, best, depth, mixed };
+    let baseline = (!options.plain).then(|| grid.baseline());
+    let show = Show { metrics: options.metric.clone(), parameters, best, depth, mixed, baseline };
     Sheet::new(rows, &show).map_err(|mixture| different(&mixture.0))
 }
 
-fn table(options: &Options, rows: &[Row], terminal: &Terminal) -> Result<(), Failure> {
-    let sheet = sheet(options, rows)?;
+fn table(options: &Options, grid: &Grid, rows: &[Row], terminal: &Terminal) -> Result<(), Failure> {
+    let sheet = sheet(options, grid, rows)?;
     if options.json {
         return terminal.json(&to_json(rows, &sheet));
     }

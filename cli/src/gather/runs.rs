@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 
 use rtc_compiler::spec::{self, Spec};
 use rtc_report::data::{Evaluation, Model, ResultRow, Run, Step};
+use rtc_runtime::experiment::Choice;
+use rtc_runtime::grid::Manifest;
 use rtc_runtime::record::history::{EvaluationLine, History, StepLine};
 use rtc_runtime::record::{RunFolder, RunInfo};
 
 use super::Found;
+use super::rows::Source;
 use crate::failure::Failure;
 use crate::model::{TaskFacts, short};
 use crate::saved::{compile, task_of};
@@ -24,19 +27,33 @@ pub(super) fn folder(named: &Path) -> Result<PathBuf, Failure> {
     found.ok_or_else(|| Failure::io("open", named, std::io::Error::other("there is no such folder")))
 }
 
-/// The runs in a folder: itself, or all that lie below it, in the order of their paths.
-pub(super) fn below(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// The runs and grids in a folder: itself, or all that lie below it, in the order of their paths.
+pub(super) fn below(folder: &Path) -> Result<Vec<Source>, Failure> {
     let mut found = vec![];
-    collect(folder, DEEPEST, &mut found)?;
+    collect(folder, DEEPEST, true, &mut found)?;
     if found.is_empty() {
         return Err(Failure::io("open", folder, std::io::Error::other("there is no run in this folder or below it")));
     }
     Ok(found)
 }
 
-fn collect(folder: &Path, deep: usize, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
+/// The runs below the folder of a grid that are no cells of its rows.
+pub(super) fn aside(folder: &Path, manifest: &Manifest) -> Result<usize, Failure> {
+    let mut found = vec![];
+    collect(folder, DEEPEST, false, &mut found)?;
+    let cells: Vec<PathBuf> =
+        manifest.rows.iter().flat_map(|row| &row.cells).map(|cell| folder.join(&cell.run)).collect();
+    Ok(found.iter().filter(|source| matches!(source, Source::Run(path) if !cells.contains(path))).count())
+}
+
+/// Goes down the folders to runs, and to grids where these are asked for.
+fn collect(folder: &Path, deep: usize, grids: bool, found: &mut Vec<Source>) -> Result<(), Failure> {
     if RunFolder::exists(folder) {
-        found.push(folder.to_owned());
+        found.push(Source::Run(folder.to_owned()));
+        return Ok(());
+    }
+    if grids && let Some(manifest) = Manifest::read(folder)? {
+        found.push(Source::Grid(folder.to_owned(), manifest));
         return Ok(());
     }
     let failed = |error| Failure::io("read", folder, error);
@@ -50,7 +67,7 @@ fn collect(folder: &Path, deep: usize, found: &mut Vec<PathBuf>) -> Result<(), F
     }
     inside.sort();
     match deep.checked_sub(1) {
-        Some(deep) => inside.iter().try_for_each(|path| collect(path, deep, found)),
+        Some(deep) => inside.iter().try_for_each(|path| collect(path, deep, grids, found)),
         None => Ok(()),
     }
 }
@@ -62,6 +79,11 @@ pub(super) fn read(found: &Found) -> Result<(Run, Spec, String), Failure> {
     let (task, options) = task_of(&saved.experiment)?;
     let compiled = compile(path, saved, &TaskFacts::of(&*task, &options))?;
     let evaluations = dev(&history, &saved.experiment.dev);
+    let choose = saved.experiment.choose;
+    let best = match &saved.results {
+        Some(table) => Some((table.best_update, table.dev_accuracy)),
+        None => best(choose, &evaluations),
+    };
     let run = Run {
         name: path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),
         model: 0,
@@ -76,11 +98,10 @@ pub(super) fn read(found: &Found) -> Result<(Run, Spec, String), Failure> {
         facts: facts(found),
         experiment: saved.experiment.to_yaml(),
         steps: history.steps.iter().map(step).collect(),
-        best: saved
-            .results
-            .as_ref()
-            .map(|table| (table.best_update, table.dev_accuracy))
-            .or_else(|| best(&evaluations)),
+        best,
+        chosen: best.map_or_else(String::new, |(update, accuracy)| {
+            choose.sentence(&saved.experiment.dev, &format!("{:.1} %", 100.0 * accuracy), &number(update as f64))
+        }),
         evaluations,
         results: saved.results.iter().flat_map(|table| &table.rows).map(result).collect(),
         lengths: vec![],
@@ -114,13 +135,13 @@ fn result(row: &rtc_runtime::train::Row) -> ResultRow {
     ResultRow { split, examples, accuracy: row.accuracy, majority: row.majority, loss: row.loss, depth }
 }
 
-/// The first of the highest, which is the one that is kept.
-fn best(evaluations: &[Evaluation]) -> Option<(u64, f64)> {
-    let measured = evaluations.iter().filter_map(|one| Some((one.update, one.accuracy?)));
-    measured.fold(None, |best: Option<(u64, f64)>, one| match best {
-        Some(best) if best.1 >= one.1 => Some(best),
-        _ => Some(one),
-    })
+/// The measurement whose checkpoint counts: the last one, or the first of the best.
+fn best(choose: Choice, evaluations: &[Evaluation]) -> Option<(u64, f64)> {
+    let score = |one: &Evaluation| Some(choose.score(one.accuracy?, one.loss?));
+    let better = |best: &Evaluation, one: &Evaluation| choose == Choice::Last || score(one) > score(best);
+    let measured = evaluations.iter().filter(|one| score(one).is_some());
+    let best = measured.reduce(|best, one| if better(best, one) { one } else { best })?;
+    Some((best.update, best.accuracy?))
 }
 
 fn facts(found: &Found) -> Vec<(String, String)> {

@@ -29,6 +29,8 @@ pub(crate) struct Grid {
     pub(crate) folder: PathBuf,
     /// The rows of the table.
     models: Vec<Member>,
+    /// The row that the others are compared with.
+    baseline: usize,
 }
 
 /// One model of a grid.
@@ -80,7 +82,9 @@ impl Grid {
                 Err(failure) => return Err(failure),
             }
         }
-        wrong.map_or(Ok(Self { folder, models }), Err)
+        let named = |name: &str| models.iter().position(|member| member.name == name);
+        let baseline = opened.file.baseline().and_then(named).unwrap_or(0);
+        wrong.map_or(Ok(Self { folder, models, baseline }), Err)
     }
 
     /// Refuses names that are no measure of any of the tasks.
@@ -135,7 +139,21 @@ impl Grid {
             spec_hash: member.compiled.spec_hash(),
             cells: (0..member.experiment.seeds.len()).map(|seed| cell(Place { model, seed })).collect(),
         };
-        Manifest::new(self.models.iter().enumerate().map(row).collect())
+        let rows = Manifest::new(self.models.iter().enumerate().map(row).collect());
+        rows.with_baseline(&self.models[self.baseline].name)
+    }
+
+    /// The row that the others are compared with, by its index.
+    pub(crate) fn baseline(&self) -> usize {
+        self.baseline
+    }
+
+    /// Compares with the row of this name instead of that of the experiment.
+    pub(crate) fn compare_with(&mut self, name: &str) -> Result<(), Failure> {
+        let known: Vec<&str> = self.models.iter().map(|member| member.name.as_str()).collect();
+        let found = known.iter().position(|known| *known == name);
+        self.baseline = found.ok_or_else(|| Failure::Usage(unknown("row", name, &known)))?;
+        Ok(())
     }
 
     /// How messages call a cell.
@@ -165,6 +183,7 @@ impl Grid {
             Ok(Row {
                 name: member.name.clone(),
                 parameters: member.compiled.parameter_count(),
+                data: asked(&member.experiment),
                 cells: seeds.map(|seed| cell(Place { model, seed })).collect::<Result<_, Failure>>()?,
             })
         };
@@ -178,11 +197,8 @@ impl Grid {
             if !places.iter().any(|place| place.model == index) {
                 continue;
             }
-            let asks = |experiment: &Experiment| {
-                (experiment.task.clone(), experiment.splits().into_iter().map(str::to_owned).collect::<Vec<_>>())
-            };
-            let wanted = asks(&member.experiment);
-            let same = self.models[..index].iter().position(|other| asks(&other.experiment) == wanted);
+            let wanted = asked(&member.experiment);
+            let same = self.models[..index].iter().position(|other| asked(&other.experiment) == wanted);
             found[index] = match same.and_then(|same| found[same].clone()) {
                 Some(data) => Some(data),
                 None => Some(Arc::new(make_data(&member.experiment, terminal)?)),
@@ -190,6 +206,11 @@ impl Grid {
         }
         Ok(found)
     }
+}
+
+/// The data that an experiment asks for, in words that are equal for experiments that ask for the same.
+pub(crate) fn asked(experiment: &Experiment) -> String {
+    format!("{:?} {:?}", experiment.task, experiment.splits())
 }
 
 /// Adds what can be done about a folder of another run.

@@ -102,9 +102,10 @@ fn cell(work: &Work<'_>, place: Place, room: &Room) -> Option<Result<(), u8>> {
     let watch = Watch::new(work, place);
     let (code, message) = match ended {
         Ok(Some(Outcome::Finished(table))) => {
-            let best = format!("best {:.1} % on {}", 100.0 * table.dev_accuracy, work.grid.experiment(place).dev);
-            let (time, update) = (duration(start.elapsed().as_secs_f64()), number(table.best_update as f64));
-            watch.says(&format!("finished in {time}, {best} after update {update}"));
+            let (experiment, time) = (work.grid.experiment(place), duration(start.elapsed().as_secs_f64()));
+            let (score, update) = (format!("{:.1} %", 100.0 * table.dev_accuracy), number(table.best_update as f64));
+            watch
+                .says(&format!("finished in {time}, {}", experiment.choose.sentence(&experiment.dev, &score, &update)));
             return Some(Ok(()));
         }
         Ok(Some(Outcome::Stopped { updates })) => {

@@ -20,6 +20,7 @@ pub struct ExperimentFile {
     base: Mapping,
     models: BTreeMap<String, Value>,
     compare: Vec<Entry>,
+    baseline: Option<String>,
 }
 
 impl ExperimentFile {
@@ -39,7 +40,13 @@ impl ExperimentFile {
             None => vec![],
             Some(list) => compare::read(text, &list).map_err(|(line, message)| fail(line, message))?,
         };
-        let file = Self { name: name.into(), text: text.into(), base, models, compare };
+        let baseline = match base.remove("baseline") {
+            None => None,
+            Some(row) => {
+                Some(compare::baseline(&row, &compare).map_err(|why| fail(line_of(text, &["baseline"]), why))?)
+            }
+        };
+        let file = Self { name: name.into(), text: text.into(), base, models, compare, baseline };
         file.resolve(None, &[])?;
         for model in file.models.keys() {
             file.resolve(Some(model), &[])?;
@@ -74,6 +81,11 @@ impl ExperimentFile {
     /// What a grid compares, in the order of its table.
     pub fn compare(&self) -> &[Entry] {
         &self.compare
+    }
+
+    /// The entry of `compare` that the others are compared with, if the file names one.
+    pub fn baseline(&self) -> Option<&str> {
+        self.baseline.as_deref()
     }
 
     /// Refuses blocks under `models` that no model of these names can ever take: slips of the pen.

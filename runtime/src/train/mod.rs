@@ -18,12 +18,13 @@ use crate::checkpoint::{Best, Checkpoint, CheckpointState, Progress, Slot};
 use crate::error::{CheckpointError, DataError, Error};
 use crate::experiment::{Choice, Experiment};
 use crate::learner::{LearnError, Learner, StepReport};
-use crate::record::{RunFolder, RunInfo};
+use crate::record::{Answers, RunFolder, RunInfo};
 use crate::schedule::Schedule;
 use crate::task::{Dataset, Metric, open_task};
 
 use feed::Ready;
 
+use evaluate::{Each, evaluate_each};
 pub use evaluate::{Measurement, evaluate};
 pub(crate) use evaluate::{Sum, scored};
 pub use feed::{Feed, longest};
@@ -298,7 +299,7 @@ impl<'a> Trainer<'a> {
 
     /// Measures the dev split and saves; false if the run was asked to stop meanwhile, with nothing changed.
     fn evaluate_dev(&mut self) -> Result<bool, Error> {
-        let Some(row) = self.evaluate(&self.experiment.dev)? else { return Ok(false) };
+        let Some((row, _)) = self.evaluate(&self.experiment.dev)? else { return Ok(false) };
         let update = self.progress.updates;
         let choose = self.experiment.choose;
         let score = choose.score(row.accuracy, row.loss);
@@ -317,7 +318,8 @@ impl<'a> Trainer<'a> {
         self.progress.plateau.see(score, self.experiment.schedule.wait);
         self.progress.evaluated = Some(update);
         self.record(&row)?;
-        self.observer.event(&Event::Evaluated { update, row: &row, improved });
+        let improves = improved && choose != Choice::Last;
+        self.observer.event(&Event::Evaluated { update, row: &row, improved: improves });
         if improved {
             self.save(Slot::Best)?;
         }
@@ -326,7 +328,7 @@ impl<'a> Trainer<'a> {
         Ok(true)
     }
 
-    fn evaluate(&mut self, split: &str) -> Result<Option<Row>, Error> {
+    fn evaluate(&mut self, split: &str) -> Result<Option<(Row, Each)>, Error> {
         let batch = self.experiment.batch.size.div_ceil(self.experiment.batch.accumulate);
         let measurement = Measurement {
             split,
@@ -335,11 +337,11 @@ impl<'a> Trainer<'a> {
             metrics: self.metrics,
             perplexity: self.perplexity,
         };
-        let row = evaluate(self.learner, measurement, self.stop, self.observer)?;
-        if let Some(row) = &row {
+        let found = evaluate_each(self.learner, measurement, self.stop, self.observer)?;
+        if let Some((row, _)) = &found {
             self.check_finite(row.loss, &format!("the loss on {split}"))?;
         }
-        Ok(row)
+        Ok(found)
     }
 
     fn record(&mut self, row: &Row) -> Result<(), Error> {
@@ -377,9 +379,9 @@ impl<'a> Trainer<'a> {
         let last = self.learner.state();
         let best = self.run.checkpoints().load(Slot::Best)?;
         self.learner.restore(&best.learner)?;
-        let mut rows = Vec::new();
+        let (mut rows, mut answers) = (Vec::new(), Answers::default());
         for split in &self.experiment.evaluate {
-            let Some(row) = self.evaluate(split)? else {
+            let Some((row, each)) = self.evaluate(split)? else {
                 self.learner.restore(&last)?;
                 self.run.rewind(self.progress.metrics, self.progress.events)?;
                 return Ok(None);
@@ -387,12 +389,13 @@ impl<'a> Trainer<'a> {
             self.record(&row)?;
             self.observer.event(&Event::Evaluated { update: self.progress.updates, row: &row, improved: false });
             rows.push(row);
+            answers.splits.push(each.answers(split, self.data.fingerprint_of(split)));
         }
         let Best { accuracy, update, .. } = self.progress.best.unwrap_or_default();
         let table = Table { best_update: update, dev_accuracy: accuracy, rows };
         let mut results = table.to_json();
         results["identity"] = self.identity();
-        self.run.results(&results)?;
+        self.run.results(results, &answers)?;
         Ok(Some(table))
     }
 
