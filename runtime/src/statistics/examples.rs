@@ -8,6 +8,9 @@ use crate::rng::Key;
 /// How often examples are drawn again. With one more, the ends of an interval are two of the numbers drawn.
 const DRAWS: usize = 1999;
 
+/// What is nearer to zero is zero: means over seeds are thirds.
+const ROUNDING: f64 = 1e-12;
+
 /// The 97.5 % point of the normal distribution.
 const NORMAL: f64 = 1.959_963_984_540_054;
 
@@ -131,7 +134,8 @@ fn middle(drawn: &[f64]) -> Interval {
 /// Twice the share of draws on the rarer side of zero; zero is on both (Davison and Hinkley 1997, "Bootstrap methods and
 /// their application").
 fn either_way(drawn: &[f64]) -> f64 {
-    let (below, above) = (drawn.iter().filter(|x| **x <= 0.0).count(), drawn.iter().filter(|x| **x >= 0.0).count());
+    let below = drawn.iter().filter(|x| **x <= ROUNDING).count();
+    let above = drawn.iter().filter(|x| **x >= -ROUNDING).count();
     (2.0 * (below.min(above) + 1) as f64 / (drawn.len() + 1) as f64).min(1.0)
 }
 
