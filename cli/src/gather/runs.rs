@@ -13,8 +13,8 @@ use rtc_runtime::record::{RunFolder, RunInfo};
 use super::Found;
 use super::rows::Source;
 use crate::failure::Failure;
-use crate::model::{TaskFacts, short};
-use crate::saved::{compile, task_of};
+use crate::model::short;
+use crate::saved::{compile, facts_of};
 use crate::text::number;
 
 /// How deep below a folder runs are looked for.
@@ -76,8 +76,7 @@ fn collect(folder: &Path, deep: usize, grids: bool, found: &mut Vec<Source>) -> 
 pub(super) fn read(found: &Found) -> Result<(Run, Spec, String), Failure> {
     let Found { path, saved } = found;
     let history = History::read(path)?;
-    let (task, options) = task_of(&saved.experiment)?;
-    let compiled = compile(path, saved, &TaskFacts::of(&*task, &options))?;
+    let compiled = compile(path, saved, &facts_of(&saved.experiment)?)?;
     let evaluations = dev(&history, &saved.experiment.dev);
     let choose = saved.experiment.choose;
     let best = match &saved.results {
