@@ -27,7 +27,7 @@ Examples:
   rtc ablate my.yaml --table --format latex         the table of what is finished so far
   rtc ablate my.yaml --jobs 4 --with seeds=[1,2,3]
   rtc ablate my.yaml --table --parameters --depth --metric loss
-  rtc ablate my.yaml --table --baseline gut         how far every row is from the one named `gut`
+  rtc ablate my.yaml --table --baseline my          how far every row is from the one named `my`
 ";
 
 const RESUMING: &str = "\
