@@ -283,8 +283,8 @@ fn first_rows(batch: &Batch, count: usize) -> Batch {
     let count = count.min(batch.rows());
     let labels = match &batch.labels {
         Labels::Class(labels) => Labels::Class(labels[..count].to_vec()),
-        // No case asks for an answer per token.
-        Labels::Each { .. } => batch.labels.clone(),
+        // No case asks for anything else.
+        others => others.clone(),
     };
     Batch {
         offsets: batch.offsets[..=count].to_vec(),

@@ -281,4 +281,8 @@ pub enum Objective {
     Pair,
     /// One class per token.
     Each,
+    /// One number per row.
+    Number,
+    /// A yes or no per row for each of some labels.
+    Several,
 }

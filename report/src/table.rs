@@ -1,6 +1,6 @@
 //! Tables of results as HTML.
 
-use crate::data::{Cell as Shown, Report, ResultRow, Run, Table};
+use crate::data::{Cell as Shown, Report, ResultRow, Run, Score, Table};
 use crate::scale::number;
 use crate::svg::escape;
 
@@ -40,8 +40,8 @@ pub(crate) fn runs(report: &Report) -> String {
             Cell::number(number(updates.unwrap_or(0) as f64)),
             Cell::number(number(run.parameters as f64)),
         ];
-        let accuracy = |split: &&str| run.results.iter().find(|row| row.split == *split).map(|row| row.accuracy);
-        row.extend(splits.iter().map(|split| Cell::number(accuracy(split).map_or("-".to_owned(), percent))));
+        let score = |split: &&str| run.results.iter().find(|row| row.split == *split).and_then(ResultRow::score);
+        row.extend(splits.iter().map(|split| Cell::number(text(score(split)))));
         row
     });
     table(&head, rows.collect())
@@ -92,23 +92,31 @@ fn table(head: &[String], rows: Vec<Vec<Cell>>) -> String {
     out + "</tbody></table></div>\n"
 }
 
-fn percent(share: f64) -> String {
-    if share.is_finite() { format!("{:.1} %", 100.0 * share) } else { "-".to_owned() }
+fn text(score: Option<Score>) -> String {
+    score.map_or("-".to_owned(), Score::text)
 }
 
+/// Shares where the answers are classes, errors where they are numbers.
 fn of_splits(run: &Run) -> String {
-    let head = ["split", "examples", "accuracy", "most frequent class", "loss (nats)", "mean steps"];
+    let numbers: Vec<&str> =
+        run.results.iter().take(1).flat_map(|row| row.numbers.iter().map(|(n, _)| n.as_str())).collect();
+    let own = if numbers.is_empty() { vec!["accuracy", "most frequent class"] } else { numbers.clone() };
+    let head = [vec!["split", "examples"], own, vec!["loss", "mean steps"]].concat();
     let row = |row: &ResultRow| {
-        vec![
-            Cell::text(&row.split),
-            Cell::number(number(row.examples as f64)),
-            Cell::number(percent(row.accuracy)).strong(),
-            Cell::number(percent(row.majority)),
-            Cell::number(format!("{:.3}", row.loss)),
-            Cell::number(row.depth.map_or("-".to_owned(), |depth| format!("{depth:.2}"))),
-        ]
+        let mut cells = vec![Cell::text(&row.split), Cell::number(number(row.examples as f64))];
+        match numbers.is_empty() {
+            true => {
+                cells.push(Cell::number(text(row.accuracy.map(Score::Share))).strong());
+                cells.push(Cell::number(text(row.majority.map(Score::Share))));
+            }
+            false => cells.extend(row.numbers.iter().map(|(_, x)| Cell::number(text(Some(Score::Error(*x)))).strong())),
+        }
+        cells.push(Cell::number(format!("{:.3}", row.loss)));
+        cells.push(Cell::number(row.depth.map_or("-".to_owned(), |depth| format!("{depth:.2}"))));
+        cells
     };
-    table(&head.map(str::to_owned), run.results.iter().map(row).collect())
+    let head: Vec<String> = head.into_iter().map(str::to_owned).collect();
+    table(&head, run.results.iter().map(row).collect())
 }
 
 /// The splits of all runs, in the order in which they first occur.

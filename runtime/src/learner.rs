@@ -19,12 +19,19 @@ pub struct StepReport {
     pub halting_cost: Option<f64>,
     /// Mean number of accepted steps per unit, if the model halts.
     pub mean_depth: Option<f64>,
-    /// Scored predictions that equal the label.
-    pub correct: u64,
+    /// Scored predictions that equal the label; none where numbers are asked for.
+    pub correct: Option<u64>,
     /// Number of scored predictions.
     pub scored: u64,
     /// L2 norm of all gradients before clipping.
     pub gradient_norm: f64,
+}
+
+impl StepReport {
+    /// The share of scored predictions that are right, where they are classes.
+    pub fn accuracy(&self) -> Option<f64> {
+        self.correct.map(|correct| correct as f64 / self.scored.max(1) as f64)
+    }
 }
 
 /// The numbers and predictions of one forward pass without dropout.
@@ -34,12 +41,14 @@ pub struct Evaluation {
     pub loss_sum: f64,
     /// Number of scored predictions.
     pub scored: u64,
-    /// How many of them were right.
-    pub correct: u64,
-    /// Predicted class of every row (or of every token).
+    /// How many of them were right; none where numbers are asked for.
+    pub correct: Option<u64>,
+    /// Predicted class of every row (or of every token); 1 or 0 for every label of every row where there are several.
     pub predictions: Vec<u32>,
     /// Probability of the predicted class, in the order of `predictions`.
     pub confidence: Vec<f64>,
+    /// Predicted number of every row in the unit of the model, where numbers are asked for.
+    pub numbers: Vec<f64>,
     /// Accepted steps summed over units, and the number of units, if the model halts.
     pub depth: Option<(f64, u64)>,
 }
@@ -49,7 +58,7 @@ pub struct Evaluation {
 pub struct Answers {
     /// What every evaluation gives.
     pub evaluation: Evaluation,
-    /// Number of classes.
+    /// Number of classes of every prediction: no and yes for every label where there are several, none where numbers are asked for.
     pub classes: usize,
     /// A logit per class for every prediction. Of two classes the first has the logit 0.
     pub logits: Vec<f64>,

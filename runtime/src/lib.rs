@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod batching;
+pub mod cache;
 pub mod checkpoint;
 pub mod cuda;
 pub mod error;

@@ -57,13 +57,13 @@ pub(crate) struct Options {
     /// How the table is written
     #[arg(long, value_enum, default_value_t = FormatArg::Text, conflicts_with = "json")]
     format: FormatArg,
-    /// What is shown for each split, as `accuracy`, `loss`; every accuracy of the task without it
+    /// What is shown for each split, as `accuracy`, `loss`; every accuracy of the task, or the errors of its numbers, without it
     #[arg(long, value_name = "NAME")]
     metric: Vec<String>,
     /// A column with the number of parameters
     #[arg(long)]
     parameters: bool,
-    /// Columns with the largest number over the seeds, before each mean
+    /// Columns with the best number over the seeds, before each mean: the largest, of a loss or an error the smallest
     #[arg(long)]
     max: bool,
     /// Columns with the mean depth

@@ -190,7 +190,7 @@ fn report(options: &Options, path: &Path, job: &Job, table: &Table, terminal: &T
         }
         return terminal.json(&out);
     }
-    let (score, update) = (format!("{:.1} %", 100.0 * table.dev_accuracy), number(table.best_update as f64));
+    let (score, update) = (table.best(), number(table.best_update as f64));
     terminal.message(&job.experiment.choose.sentence(&job.experiment.dev, &score, &update));
     terminal.message(&format!("run: {}", path.display()));
     terminal.result(&table.to_text())

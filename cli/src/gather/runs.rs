@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rtc_compiler::spec::{self, Spec};
-use rtc_report::data::{Evaluation, Model, ResultRow, Run, Step};
+use rtc_report::data::{Evaluation, Model, ResultRow, Run, Score, Step};
 use rtc_runtime::experiment::Choice;
 use rtc_runtime::grid::Manifest;
 use rtc_runtime::record::history::{EvaluationLine, History, StepLine};
 use rtc_runtime::record::{RunFolder, RunInfo};
+use rtc_runtime::train::Table;
 
 use super::Found;
 use super::rows::Source;
@@ -79,10 +80,7 @@ pub(super) fn read(found: &Found) -> Result<(Run, Spec, String), Failure> {
     let compiled = compile(path, saved, &facts_of(&saved.experiment)?)?;
     let evaluations = dev(&history, &saved.experiment.dev);
     let choose = saved.experiment.choose;
-    let best = match &saved.results {
-        Some(table) => Some((table.best_update, table.dev_accuracy)),
-        None => best(choose, &evaluations),
-    };
+    let best = saved.results.as_ref().and_then(chosen).or_else(|| best(choose, &evaluations));
     let run = Run {
         name: path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),
         model: 0,
@@ -98,8 +96,9 @@ pub(super) fn read(found: &Found) -> Result<(Run, Spec, String), Failure> {
         experiment: saved.experiment.to_yaml(),
         steps: history.steps.iter().map(step).collect(),
         best,
-        chosen: best.map_or_else(String::new, |(update, accuracy)| {
-            choose.sentence(&saved.experiment.dev, &format!("{:.1} %", 100.0 * accuracy), &number(update as f64))
+        chosen: best.map_or_else(String::new, |(update, score)| {
+            let said = if let Score::Error(_) = score { format!("loss {}", score.text()) } else { score.text() };
+            choose.sentence(&saved.experiment.dev, &said, &number(update as f64))
         }),
         evaluations,
         results: saved.results.iter().flat_map(|table| &table.rows).map(result).collect(),
@@ -131,16 +130,23 @@ fn evaluation(line: &EvaluationLine) -> Evaluation {
 
 fn result(row: &rtc_runtime::train::Row) -> ResultRow {
     let (split, examples, depth) = (row.split.clone(), row.examples, row.mean_depth);
-    ResultRow { split, examples, accuracy: row.accuracy, majority: row.majority, loss: row.loss, depth }
+    let numbers = row.numbers.iter().map(|(name, number)| (name.clone(), *number)).collect();
+    ResultRow { split, examples, accuracy: row.accuracy, majority: row.majority, numbers, loss: row.loss, depth }
+}
+
+/// What the checkpoint of the results was chosen by.
+fn chosen(table: &Table) -> Option<(u64, Score)> {
+    let score = table.dev_accuracy.map(Score::Share).or(table.dev_loss.map(Score::Error))?;
+    Some((table.best_update, score))
 }
 
 /// The measurement whose checkpoint counts: the last one, or the first of the best.
-fn best(choose: Choice, evaluations: &[Evaluation]) -> Option<(u64, f64)> {
-    let score = |one: &Evaluation| Some(choose.score(one.accuracy?, one.loss?));
+fn best(choose: Choice, evaluations: &[Evaluation]) -> Option<(u64, Score)> {
+    let score = |one: &Evaluation| Some(choose.score(one.accuracy, one.loss?));
     let better = |best: &Evaluation, one: &Evaluation| choose == Choice::Last || score(one) > score(best);
     let measured = evaluations.iter().filter(|one| score(one).is_some());
     let best = measured.reduce(|best, one| if better(best, one) { one } else { best })?;
-    Some((best.update, best.accuracy?))
+    Some((best.update, best.accuracy.map(Score::Share).or(best.loss.map(Score::Error))?))
 }
 
 fn facts(found: &Found) -> Vec<(String, String)> {

@@ -12,6 +12,8 @@ use rtc_compiler::check::Override;
 use rtc_runtime::error::{Error, unknown};
 use rtc_runtime::experiment::{Entry, Experiment};
 use rtc_runtime::grid::{Cell, Listed, ListedCell, METRICS, Manifest, Row, State};
+use rtc_runtime::task::Objective;
+use rtc_runtime::train::NUMBERS;
 
 use crate::experiment_file::Opened;
 use crate::failure::Failure;
@@ -94,6 +96,7 @@ impl Grid {
             let (task, _) = task_of(&member.experiment)?;
             known.extend(task.metrics().iter().map(|metric| metric.name));
             known.extend(task.perplexity().then_some("perplexity"));
+            known.extend((task.objective() == Objective::Number).then_some(NUMBERS).into_iter().flatten());
         }
         let mut seen = BTreeSet::new();
         known.retain(|name| seen.insert(*name));

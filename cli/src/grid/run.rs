@@ -103,7 +103,7 @@ fn cell(work: &Work<'_>, place: Place, room: &Room) -> Option<Result<(), u8>> {
     let (code, message) = match ended {
         Ok(Some(Outcome::Finished(table))) => {
             let (experiment, time) = (work.grid.experiment(place), duration(start.elapsed().as_secs_f64()));
-            let (score, update) = (format!("{:.1} %", 100.0 * table.dev_accuracy), number(table.best_update as f64));
+            let (score, update) = (table.best(), number(table.best_update as f64));
             watch
                 .says(&format!("finished in {time}, {}", experiment.choose.sentence(&experiment.dev, &score, &update)));
             return Some(Ok(()));
@@ -178,7 +178,7 @@ impl Observer for Watch<'_> {
             }
             Event::Evaluated { update, row, .. } if self.said.elapsed() >= PAUSE => {
                 let update = number(*update as f64);
-                self.says(&format!("update {update}, {:.1} % on {}", 100.0 * row.accuracy, row.split));
+                self.says(&format!("update {update}, {} on {}", row.score(), row.split));
                 self.said = Instant::now();
             }
             _ => {}

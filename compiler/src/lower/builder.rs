@@ -11,10 +11,21 @@ use crate::spec::Block;
 pub struct Binding {
     /// Number of tokens.
     pub vocab: Option<usize>,
-    /// Number of classes; two of them take one output and a sigmoid.
+    /// Number of classes or labels; two classes take one output and a sigmoid.
     pub classes: Option<usize>,
     /// What is asked for.
     pub objective: Objective,
+}
+
+impl Binding {
+    /// Number of outputs of the head for each row, pair or token that is answered: one per class or label, one for two
+    /// classes, one for a number; nothing while the number of classes is unknown.
+    pub fn outputs(&self) -> Option<usize> {
+        match (self.objective, self.classes) {
+            (Objective::Number, _) | (Objective::Classify | Objective::Pair | Objective::Each, Some(2)) => Some(1),
+            (_, classes) => classes,
+        }
+    }
 }
 
 impl From<&Catalog> for Binding {

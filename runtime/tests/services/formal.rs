@@ -35,7 +35,7 @@ fn read(name: &str, set: &[(&str, u64)], text: &str) -> Result<Example, String> 
 fn class(name: &str, set: &[(&str, u64)], text: &str) -> u32 {
     match read(name, set, text).unwrap_or_else(|error| panic!("{name} {text}: {error}")).label {
         Target::Class(class) => class,
-        Target::Each { .. } => panic!("{name} has one class"),
+        _ => panic!("{name} has one class"),
     }
 }
 
@@ -339,6 +339,7 @@ fn every_task_draws_strings_of_the_length_that_it_understands() {
                             assert!(weight.contains(&1.0), "{}", task.name);
                             class
                         }
+                        others => panic!("{}: {others:?}", task.name),
                     };
                     assert!(labels.iter().all(|class| *class < classes), "{}", task.name);
                 }
