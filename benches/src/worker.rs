@@ -203,7 +203,7 @@ impl Loaded {
             let start = Instant::now();
             let seen = self.model.evaluate(batch).map_err(|e| e.to_string())?;
             answer.ms.push(milliseconds(start));
-            depths.extend(seen.depth.map(|(sum, units)| sum / units as f64));
+            depths.extend(seen.depth.map(|depth| depth.mean()));
         }
         answer.depth = mean(&depths);
         answer.gflop = self.counted.as_ref().map(|[_, pass]| gflop(pass, &batches[0], answer.depth));

@@ -33,7 +33,7 @@ pub(crate) struct Progress<'a> {
 
 /// Exponential means over updates.
 #[derive(Default)]
-struct Means {
+pub(crate) struct Means {
     weight: f64,
     seconds: f64,
     tokens: f64,
@@ -44,7 +44,8 @@ struct Means {
 }
 
 impl Means {
-    fn add(&mut self, report: &StepReport, tokens: usize, seconds: f64) {
+    /// Adds an update that took so many seconds.
+    pub(crate) fn add(&mut self, report: &StepReport, tokens: usize, seconds: f64) {
         let mix = |mean: &mut f64, new: f64| *mean = DECAY * *mean + new;
         mix(&mut self.weight, 1.0);
         mix(&mut self.seconds, seconds);
@@ -61,15 +62,15 @@ impl Means {
     }
 
     /// Loss, accuracy, speed, depth, and the time that `left` updates will take.
-    fn text(&self, left: u64) -> String {
+    pub(crate) fn text(&self, left: u64) -> String {
         let depth = self.depth.map(|depth| format!("  depth {:.2}", depth / self.weight)).unwrap_or_default();
         let percent = |[right, all]: [f64; 2]| format!("  accuracy {:.1} %", 100.0 * right / all.max(1e-9));
         format!(
             "loss {:.4}{}  {} tokens/s{depth}  {} left",
-            self.loss / self.weight,
+            self.loss / self.weight.max(1e-9),
             self.answers.map(percent).unwrap_or_default(),
             number(self.tokens / self.seconds.max(1e-9)),
-            duration(self.seconds / self.weight * left as f64),
+            duration(self.seconds / self.weight.max(1e-9) * left as f64),
         )
     }
 }

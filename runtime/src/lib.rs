@@ -4,6 +4,7 @@ pub mod batch;
 pub mod batching;
 pub mod cache;
 pub mod checkpoint;
+pub mod collapse;
 pub mod cuda;
 pub mod error;
 pub mod examine;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::batch::Batch;
 use crate::batching::collect;
 use crate::error::Error;
-use crate::learner::{Evaluation, LearnError};
+use crate::learner::{Depths, Evaluation, LearnError};
 use crate::model::AfterSteps;
 use crate::task::{Example, Metric, Tally, scored};
 use crate::train::{Event, Measurement, Observer, Row, Sum};
@@ -158,7 +158,7 @@ impl<'a> Group<'a> {
 /// What a batch answers if every example stops by itself.
 fn each_alone(examples: &[&Example], seen: &[AfterSteps], rule: Stop) -> Evaluation {
     let mut found = Evaluation::default();
-    let mut steps = 0;
+    let mut steps = vec![];
     for (row, (own, example)) in answers(examples).zip(examples).enumerate() {
         let at = match rule {
             Stop::Oracle => due(example, seen.len()),
@@ -172,9 +172,9 @@ fn each_alone(examples: &[&Example], seen: &[AfterSteps], rule: Stop) -> Evaluat
         found.loss_sum += losses[row];
         found.predictions.extend_from_slice(predictions);
         found.confidence.extend_from_slice(&evaluation.confidence[own]);
-        steps += at + 1;
+        steps.push((at + 1) as f64);
     }
-    found.depth = Some((steps as f64, examples.len() as u64));
+    found.depth = Some(Depths::of(steps.into_iter()));
     found
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::{Args, ValueEnum};
+use rtc_runtime::collapse::note;
 use rtc_runtime::experiment::DataSource;
 use rtc_runtime::stopping::{BEYOND, Stop, Stopped, evaluate_stopping};
 use rtc_runtime::task::{Example, Objective, Wanted, load_wanted};
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::progress::Progress;
 use crate::saved::{ModelOptions, Trained, generated};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, quoted};
 use crate::text::{columns, number};
 
 const EXAMPLES: &str = "\
@@ -101,7 +102,11 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         }
     }
     let best = trained.state.progress.best.unwrap_or_default();
-    let table = Table { best_update: update, dev_accuracy: best.accuracy, dev_loss: best.loss, rows };
+    let halting = note(&rows, trained.learner().halting_bounds());
+    if let Some(note) = &halting {
+        terminal.message(note);
+    }
+    let table = Table { best_update: update, dev_accuracy: best.accuracy, dev_loss: best.loss, rows, halting };
     if options.json {
         let mut splits = table.to_json()["splits"].take();
         for (split, found) in stopped.iter().enumerate().filter(|(_, found)| options.steps && !found.steps.is_empty()) {
@@ -116,6 +121,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
             result["checkpoint"] = Value::Null;
             result["weights"] = json!(weights.display().to_string());
         }
+        if let Some(note) = &table.halting {
+            result["halting"] = json!(note);
+        }
         if let Some(rule) = options.stop.and_then(|rule| rule.to_possible_value()) {
             result["stop"] = json!(rule.get_name());
         }
@@ -126,6 +134,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
             terminal.result(&steps_table(&stopped))?;
         }
     }
+    let how = if trained.halts() { " --show-halting" } else { "" };
+    terminal.next(&format!("rtc predict {} TOKENS{how}", quoted(&trained.path)));
     Ok(Exit::Done)
 }
 

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::terminal::Terminal;
 use crate::text::count;
 
-use rows::{Known, Rows, Source};
+use rows::{Known, Rows, Source, cell_path};
 
 pub(crate) use closer::Closer;
 
@@ -108,7 +108,7 @@ impl Gatherer<'_> {
         let first = self.rows.add_grid(folder, manifest, label.as_deref().filter(|_| named));
         for (n, row) in manifest.rows.iter().enumerate() {
             for cell in &row.cells {
-                let path = folder.join(&cell.run);
+                let path = cell_path(folder, &cell.run);
                 if RunFolder::exists(&path) {
                     self.add(&path, false, |rows, run| rows.put(first + n, run))?;
                 }
@@ -180,7 +180,8 @@ fn add(
         .is_none_or(|model| model.traces.is_empty() && model.leaning.is_none() && model.steps.is_empty());
     let seen = look.at(&found, draw, terminal)?;
     run.lengths = seen.lengths;
-    report.notes.extend(seen.note.map(|note| format!("{}: {note}", run.name)));
+    let halting = found.saved.results.as_ref().and_then(|table| table.halting.clone());
+    report.notes.extend(seen.note.into_iter().chain(halting).map(|note| format!("{}: {note}", run.name)));
     if known.is_none() {
         let name = runs::model_name(&found.saved.info, &report.models);
         report.models.push(data::Model {

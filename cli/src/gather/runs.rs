@@ -12,7 +12,7 @@ use rtc_runtime::record::{RunFolder, RunInfo};
 use rtc_runtime::train::Table;
 
 use super::Found;
-use super::rows::Source;
+use super::rows::{Source, cell_path};
 use crate::failure::Failure;
 use crate::model::short;
 use crate::saved::{compile, facts_of};
@@ -43,7 +43,7 @@ pub(super) fn aside(folder: &Path, manifest: &Manifest) -> Result<usize, Failure
     let mut found = vec![];
     collect(folder, DEEPEST, false, &mut found)?;
     let cells: Vec<PathBuf> =
-        manifest.rows.iter().flat_map(|row| &row.cells).map(|cell| folder.join(&cell.run)).collect();
+        manifest.rows.iter().flat_map(|row| &row.cells).map(|cell| cell_path(folder, &cell.run)).collect();
     Ok(found.iter().filter(|source| matches!(source, Source::Run(path) if !cells.contains(path))).count())
 }
 

@@ -325,10 +325,14 @@ impl<'a> Lower<'a> {
 pub(crate) enum LinearInit {
     /// Xavier-uniform with a gain, without a bias: the projections of attention.
     Projection(f64),
+    /// The same with a bias, from 0.
+    BiasedProjection(f64),
     /// Xavier-uniform, bias N(0, 1e-6).
     Xavier,
     /// Uniform in +-1/sqrt(inputs), weight and bias.
     FanIn,
+    /// The same with a bias from a number on.
+    FanInFrom(f64),
     /// Normal with this standard deviation, bias 0.
     Normal(f64),
 }
@@ -342,9 +346,9 @@ impl LinearInit {
     /// The start of the weight.
     pub(crate) fn weight(&self, inputs: &Dim) -> Attr {
         match self {
-            Self::Projection(gain) => Attr::call("xavier", [(*gain).into()]),
+            Self::Projection(gain) | Self::BiasedProjection(gain) => Attr::call("xavier", [(*gain).into()]),
             Self::Xavier => Attr::call("xavier", [1.0.into()]),
-            Self::FanIn => fan_in(inputs),
+            Self::FanIn | Self::FanInFrom(_) => fan_in(inputs),
             Self::Normal(std) => Attr::call("normal", [(*std).into()]),
         }
     }
@@ -354,7 +358,8 @@ impl LinearInit {
             Self::Projection(_) => None,
             Self::Xavier => Some(Attr::call("normal", [1e-6.into()])),
             Self::FanIn => Some(fan_in(inputs)),
-            Self::Normal(_) => Some("zeros".into()),
+            Self::FanInFrom(bias) => Some(Attr::call("constant", [(*bias).into()])),
+            Self::Normal(_) | Self::BiasedProjection(_) => Some("zeros".into()),
         }
     }
 }

@@ -1,12 +1,16 @@
 //! What the reader of a table should know of its rows: cells that failed, and runs that are not like the others.
 
 use super::sheet::finished;
-use super::{Measured, Row, State};
+use super::{Measured, Row, State, Stop};
 
-/// Cells that failed, with the row of each.
+/// Cells that failed and rows that were stopped, with the row of each.
 pub(super) fn failures(rows: &[Row]) -> Vec<(usize, String)> {
     let mut found = vec![];
     for (index, row) in rows.iter().enumerate() {
+        if let Some(State::Stopped(Stop { update, rank, of })) = row.cells.first().map(|cell| &cell.state) {
+            let place = format!("it was number {rank} of {of} rows on dev there");
+            found.push((index, format!("{} was stopped after update {update}: {place}", row.name)));
+        }
         for cell in &row.cells {
             if let State::Failed(fault, _) = &cell.state {
                 found.push((index, format!("{} seed {} failed: {}", row.name, cell.seed, fault.message)));

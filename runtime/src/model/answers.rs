@@ -8,7 +8,7 @@ use crate::batch::{Batch, Labels};
 use crate::exec::Outputs;
 use crate::exec::storage::Element;
 use crate::kernel::{Real, loss};
-use crate::learner::{Answers, Evaluation, LearnError, StepReport};
+use crate::learner::{Answers, Depths, Evaluation, LearnError, StepReport};
 
 /// Predicted classes and their probabilities, or predicted numbers.
 #[derive(Debug, Default)]
@@ -138,7 +138,7 @@ pub(crate) fn evaluation<T: Element>(
     if !loss_sum.is_finite() {
         return Err(LearnError::NonFinite { step: updates, node: "the logits".to_owned() });
     }
-    let depth = outputs.real("depth").map(|d| (d.iter().map(|x| x.to_f64()).sum(), d.len() as u64));
+    let depth = outputs.real("depth").map(|d| Depths::of(d.iter().map(|x| x.to_f64())));
     let Predictions { class: predictions, probability: confidence, number: numbers } = predicted;
     Ok(Evaluation { loss_sum, scored, correct, predictions, confidence, numbers, depth })
 }

@@ -15,6 +15,7 @@
 
 mod answers;
 mod append;
+mod content;
 pub mod history;
 pub mod tensorboard;
 
@@ -33,6 +34,7 @@ use crate::experiment::{Experiment, ExperimentFile};
 use crate::train::Table;
 pub use answers::{Answers, Kept, SplitAnswers};
 use append::Appender;
+pub use content::Change;
 use tensorboard::Summary;
 
 const SPEC: &str = "spec.rt";
@@ -156,17 +158,25 @@ impl SavedRun {
             ("the spec", self.info.spec_hash == info.spec_hash),
             ("the seed", self.info.seed == info.seed),
             ("the weights at its start", start(&self.info) == start(info)),
-            ("the experiment", self.experiment == *experiment),
+            ("the experiment", self.experiment.content() == experiment.content()),
             ("the data", data(&self.info).zip(data(info)).is_none_or(|(old, new)| old == new)),
             (GRAPH, self.info.graph_hash == info.graph_hash),
         ];
         same.iter().find(|(_, same)| !same).map(|(what, _)| *what)
     }
 
-    /// Refuses the run at `path` if it is another one than that of the experiment and the identity.
-    pub fn same(&self, path: &Path, experiment: &Experiment, info: &RunInfo) -> Result<(), CheckpointError> {
+    /// Refuses the run at `path` if it is another one than that of the spec, the experiment and the identity.
+    pub fn same(
+        &self,
+        path: &Path,
+        spec: &str,
+        experiment: &Experiment,
+        info: &RunInfo,
+    ) -> Result<(), CheckpointError> {
         let Some(what) = self.difference(experiment, info) else { return Ok(()) };
-        let reason = format!("the run was started with another value of {what}");
+        let fields: Vec<String> = self.changes(spec, experiment, info).iter().map(Change::to_string).collect();
+        let fields = if fields.is_empty() { String::new() } else { format!(": {}", fields.join(", ")) };
+        let reason = format!("the run was started with another value of {what}{fields}");
         Err(CheckpointError { path: path.to_path_buf(), reason, previous: None })
     }
 
@@ -196,6 +206,12 @@ impl RunFolder {
         path.join(RUN).exists()
     }
 
+    /// What a run is, if it is finished and can be read.
+    pub fn finished(path: &Path) -> Option<RunInfo> {
+        let info = fs::read_to_string(path.join(RUN)).ok()?;
+        path.join(RESULTS).exists().then(|| serde_json::from_str(&info).ok()).flatten()
+    }
+
     /// Makes the folder of a new run. A folder that holds a run already is refused.
     pub fn create(path: &Path, spec: &str, experiment: &Experiment, info: RunInfo) -> Result<Self, Error> {
         if Self::exists(path) || path.join(CHECKPOINTS).exists() {
@@ -210,9 +226,9 @@ impl RunFolder {
     }
 
     /// Opens the folder of a run in order to go on with it. It must be of the same model, seed, experiment and data.
-    pub fn resume(path: &Path, experiment: &Experiment, mut info: RunInfo) -> Result<Self, Error> {
+    pub fn resume(path: &Path, spec: &str, experiment: &Experiment, mut info: RunInfo) -> Result<Self, Error> {
         let saved = SavedRun::read(path)?;
-        saved.same(path, experiment, &info)?;
+        saved.same(path, spec, experiment, &info)?;
         let versions = info.versions_after(&saved.info);
         if versions != saved.info.versions {
             write_info(path, &RunInfo { versions: versions.clone(), ..saved.info })?;
@@ -277,6 +293,13 @@ impl RunFolder {
         if let Some(speed) = tokens_per_second {
             line["tokens_per_second"] = json!(speed);
         }
+        self.timing.append(format!("{line}\n").as_bytes())
+    }
+
+    /// Notes in `timing.jsonl` that the loop begins after so many updates of so many.
+    pub fn begins(&mut self, done: u64, total: u64) -> Result<(), IoError> {
+        let seconds = self.opened.elapsed().as_secs_f64();
+        let line = json!({ "what": history::BEGINS, "update": done, "seconds": seconds, "total": total });
         self.timing.append(format!("{line}\n").as_bytes())
     }
 

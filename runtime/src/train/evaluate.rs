@@ -7,7 +7,7 @@ use super::errors::Errors;
 use super::{Event, LengthRow, Observer, Row};
 use crate::batching::collect;
 use crate::error::Error;
-use crate::learner::{Evaluation, Learner};
+use crate::learner::{Depths, Evaluation, Learner};
 use crate::record::SplitAnswers;
 use crate::task::{Example, Metric, Scale, Tally, majority_share, scored};
 
@@ -92,8 +92,8 @@ pub(crate) struct Sum<'a> {
     /// Nothing where numbers are asked for.
     correct: Option<u64>,
     errors: Errors,
-    /// Accepted steps, and the units that took them.
-    depth: Option<(f64, u64)>,
+    /// Accepted steps.
+    depth: Option<Depths>,
     counts: Counts<'a>,
 }
 
@@ -111,10 +111,7 @@ impl<'a> Sum<'a> {
         self.correct = sum(self.correct, result.correct);
         self.errors.add(examples, &result.numbers);
         self.counts.add(examples, &result.predictions);
-        if let Some((steps, units)) = result.depth {
-            let (all_steps, all_units) = self.depth.unwrap_or_default();
-            self.depth = Some((all_steps + steps, all_units + units));
-        }
+        self.went(result.depth);
     }
 
     /// Adds what classes of other lengths were found to be.
@@ -123,15 +120,17 @@ impl<'a> Sum<'a> {
         self.scored += other.scored;
         self.correct = sum(self.correct, other.correct);
         self.counts.merge(&other.counts);
-        if let Some((steps, units)) = other.depth {
-            let (all_steps, all_units) = self.depth.unwrap_or_default();
-            self.depth = Some((all_steps + steps, all_units + units));
-        }
+        self.went(other.depth);
+    }
+
+    /// Adds accepted steps.
+    fn went(&mut self, depth: Option<Depths>) {
+        self.depth = depth.map(|depth| self.depth.unwrap_or_default().with(depth)).or(self.depth);
     }
 
     /// The same, with the number of steps that each of the examples took.
     pub(crate) fn taken(self, steps: usize, examples: usize) -> Self {
-        Self { depth: Some(((steps * examples) as f64, examples as u64)), ..self }
+        Self { depth: Some(Depths::of(std::iter::repeat_n(steps as f64, examples))), ..self }
     }
 
     /// Number of scored predictions.
@@ -170,7 +169,8 @@ impl<'a> Sum<'a> {
             numbers: self.errors.named(scale),
             loss,
             perplexity: perplexity.then(|| loss.exp()),
-            mean_depth: self.depth.map(|(steps, units)| mean(steps, units)),
+            mean_depth: self.depth.map(|depth| depth.mean()),
+            depth_deviation: self.depth.map(|depth| depth.deviation()),
             majority: self.correct.map(|_| majority_share(examples)),
             lengths,
         }

@@ -16,6 +16,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::checkpoint::{Best, Checkpoint, CheckpointState, Progress, Slot};
+use crate::collapse;
 use crate::error::{CheckpointError, DataError, Error};
 use crate::experiment::{Choice, Experiment};
 use crate::learner::{LearnError, Learner, StepReport};
@@ -133,6 +134,10 @@ pub fn train(
         if trainer.is_finished() {
             break;
         }
+        // An observer may have asked for it when it was told of the evaluation.
+        if stop.load(Ordering::Relaxed) {
+            return trainer.stopped();
+        }
         trainer.step()?;
         if stop.load(Ordering::Relaxed) {
             return trainer.stopped();
@@ -218,6 +223,7 @@ impl<'a> Trainer<'a> {
         }
         self.run.rewind(self.progress.metrics, self.progress.events)?;
         let total = self.experiment.updates(self.feed.batches());
+        self.run.begins(self.progress.updates, total)?;
         self.observer.event(&Event::Started { done: self.progress.updates, total });
         Ok(())
     }
@@ -398,7 +404,8 @@ impl<'a> Trainer<'a> {
             answers.splits.push(each.answers(split, self.data.fingerprint_of(split)));
         }
         let Best { accuracy, loss, update } = self.progress.best.unwrap_or_default();
-        let table = Table { best_update: update, dev_accuracy: accuracy, dev_loss: loss, rows };
+        let halting = collapse::note(&rows, self.learner.halting_bounds());
+        let table = Table { best_update: update, dev_accuracy: accuracy, dev_loss: loss, rows, halting };
         let mut results = table.to_json();
         results["identity"] = self.identity();
         self.run.results(results, &answers)?;

@@ -44,6 +44,9 @@ pub struct Row {
     pub perplexity: Option<f64>,
     /// Accepted steps per halting unit, if the model halts.
     pub mean_depth: Option<f64>,
+    /// How far the steps of the examples, each the mean over its units, are from that: the root of the mean square.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth_deviation: Option<f64>,
     /// Accuracy of always answering the split's most frequent class; none where numbers are asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub majority: Option<f64>,
@@ -66,6 +69,9 @@ pub struct Table {
     /// One row per evaluation split, in the experiment's order.
     #[serde(rename = "splits")]
     pub rows: Vec<Row>,
+    /// That the halting of the model does nothing, where that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub halting: Option<String>,
 }
 
 impl Row {

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use rtc_runtime::batch::{Batch, Labels};
 use rtc_runtime::experiment::{Experiment, ExperimentFile};
-use rtc_runtime::learner::{Answers, Arrays, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule};
+use rtc_runtime::learner::{
+    Answers, Arrays, Depths, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule,
+};
 use rtc_runtime::record::{RunFolder, RunInfo};
 use rtc_runtime::rng::Key;
 use rtc_runtime::task::{Dataset, load};
@@ -144,7 +146,7 @@ impl Learner for Mock {
             return averaged.evaluate(batch);
         }
         let mut result =
-            Evaluation { depth: Some((3.0 * batch.rows() as f64, batch.rows() as u64)), ..Default::default() };
+            Evaluation { depth: Some(Depths::of(std::iter::repeat_n(3.0, batch.rows()))), ..Default::default() };
         for (index, label) in classes(batch).iter().enumerate() {
             let probabilities = self.probabilities(&self.features(batch.row(index), index, false));
             let answer = best(&probabilities);

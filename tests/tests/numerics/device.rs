@@ -16,7 +16,7 @@ use rtc_runtime::cuda::device::Device;
 use rtc_runtime::cuda::{self, generated};
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::exec::{Halting, parameter_ranges};
-use rtc_runtime::learner::{Arrays as Saved, Learner, OptimiserKind, UpdateRule};
+use rtc_runtime::learner::{Arrays as Saved, Learner, Lookahead, MuonStep, OptimiserKind, UpdateRule};
 use rtc_runtime::rng::Key;
 use rtc_tests::emulated::{Emulated, Kernels};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
@@ -316,8 +316,17 @@ fn training_agrees_with_the_cpu() {
             let (training, inference) = plans();
             let mut host = rtc_runtime::model::Model::<f64>::new(training, inference, bound, 5);
             let mut device = fresh();
-            let rule =
-                UpdateRule { kind, weight_decay: 0.1, clip: Some(0.5), learning_rate: 0.01, ..UpdateRule::ADAMW };
+            // Constants that are not those of the default.
+            let rule = UpdateRule {
+                kind,
+                weight_decay: 0.1,
+                clip: Some(0.5),
+                learning_rate: 0.01,
+                muon_step: MuonStep::Original,
+                lookahead: Lookahead { every: 2, follow: 0.6 },
+                rectify_from: 4.0,
+                ..UpdateRule::ADAMW
+            };
             let micro = [example(&[5, 3], Objective::Classify), example(&[1, 9, 2], Objective::Classify)];
             for _ in 0..6 {
                 for batch in &micro {
