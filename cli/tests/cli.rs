@@ -480,6 +480,7 @@ fn damaged_and_foreign_runs_are_refused() {
     run["versions"]["code"] = "0123".into();
     place.write("runs/r/run.json", &run.to_string());
     place.rtc(&["eval", "r"]).code(7).says("it was trained by code 0123").says("use that one, or train again");
+    place.rtc(&["report", "r"]).code(7).says("it was trained by code 0123").says("line ");
     place.train(&["--run", "good"]).code(0);
     let page = place.rtc(&["report", "runs", "--examples", "0"]);
     page.code(0).says("runs/r is left out").says("unknown-variant").says("code 0123");

@@ -9,10 +9,45 @@ pub struct Report {
     pub title: String,
     /// The runs, in the order in which they are listed.
     pub runs: Vec<Run>,
+    /// What is compared, in order: a row per line of the tables, a colour in the charts.
+    pub rows: Vec<Row>,
+    /// The results of several runs.
+    pub tables: Vec<Table>,
     /// The different models of the runs, in the order in which they first occur.
     pub models: Vec<Model>,
     /// What the reader should know: runs left out, measurements that could not be made.
     pub notes: Vec<String>,
+}
+
+/// Runs that differ in their seeds alone.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// Its name; different rows of a report have different ones.
+    pub name: String,
+    /// Its runs, by index.
+    pub runs: Vec<usize>,
+}
+
+/// A table, ready to be shown.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// The titles of the columns.
+    pub head: Vec<String>,
+    /// How many columns stand to the left, as names do.
+    pub names: usize,
+    /// The rows.
+    pub rows: Vec<Vec<Cell>>,
+    /// Sentences below it.
+    pub below: Vec<String>,
+}
+
+/// A cell of a table.
+#[derive(Clone, Debug, Default)]
+pub struct Cell {
+    /// What it says.
+    pub text: String,
+    /// Whether it is the best of its column.
+    pub strong: bool,
 }
 
 /// One run.
@@ -38,12 +73,21 @@ pub struct Run {
     pub steps: Vec<Step>,
     /// Measurements on the dev split, in order.
     pub evaluations: Vec<Evaluation>,
-    /// The best update and what it was chosen by on the dev split.
+    /// After which update the checkpoint was saved that counts, and what it was chosen by on the dev split.
     pub best: Option<(u64, Score)>,
+    /// The same in a sentence, with what chose it.
+    pub chosen: String,
     /// The table of the end, a row per split; empty for a run that is not finished.
     pub results: Vec<ResultRow>,
     /// Accuracy and depth by length, split by split.
     pub lengths: Vec<SplitLengths>,
+}
+
+impl Report {
+    /// The name of the row that a run belongs to.
+    pub fn row_of(&self, run: usize) -> &str {
+        self.rows.iter().find(|row| row.runs.contains(&run)).map_or("", |row| &row.name)
+    }
 }
 
 /// A logged update. Numbers that the run has not, or that are not finite, are absent.

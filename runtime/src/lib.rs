@@ -18,6 +18,7 @@ pub mod model;
 pub mod record;
 pub mod rng;
 pub mod schedule;
+pub mod statistics;
 pub mod stopping;
 pub mod task;
 pub mod train;

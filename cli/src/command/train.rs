@@ -199,12 +199,8 @@ fn report(options: &Options, path: &Path, job: &Job, table: &Table, terminal: &T
         }
         return terminal.json(&out);
     }
-    terminal.message(&format!(
-        "best on {}: {} after update {}",
-        job.experiment.dev,
-        table.best(),
-        number(table.best_update as f64)
-    ));
+    let (score, update) = (table.best(), number(table.best_update as f64));
+    terminal.message(&job.experiment.choose.sentence(&job.experiment.dev, &score, &update));
     terminal.message(&format!("run: {}", path.display()));
     terminal.result(&table.to_text())
 }

@@ -22,6 +22,7 @@ pub struct ExperimentFile {
     base: Mapping,
     models: BTreeMap<String, Value>,
     compare: Vec<Entry>,
+    baseline: Option<String>,
     halving: Option<Halving>,
 }
 
@@ -46,12 +47,18 @@ impl ExperimentFile {
             None => compare,
             Some(block) => sweep(text, &block, &base, compare).map_err(|(line, message)| fail(line, message))?,
         };
+        let baseline = match base.remove("baseline") {
+            None => None,
+            Some(row) => {
+                Some(compare::baseline(&row, &compare).map_err(|why| fail(line_of(text, &["baseline"]), why))?)
+            }
+        };
         let halving = match base.remove("halving").map(|block| Halving::read(&block)) {
             None => None,
             Some(Ok(halving)) => Some(halving),
             Some(Err(message)) => return Err(fail(line_of(text, &["halving"]), format!("`halving`: {message}"))),
         };
-        let file = Self { name: name.into(), text: text.into(), base, models, compare, halving };
+        let file = Self { name: name.into(), text: text.into(), base, models, compare, baseline, halving };
         file.resolve(None, &[])?;
         for model in file.models.keys() {
             file.resolve(Some(model), &[])?;
@@ -86,6 +93,11 @@ impl ExperimentFile {
     /// What a grid compares, in the order of its table: the entries of `compare`, or of `model`, at every point of `grid`.
     pub fn compare(&self) -> &[Entry] {
         &self.compare
+    }
+
+    /// The entry of `compare` that the others are compared with, if the file names one.
+    pub fn baseline(&self) -> Option<&str> {
+        self.baseline.as_deref()
     }
 
     /// Whether the worst rows of a grid are stopped, and when.

@@ -76,6 +76,15 @@ impl Choice {
             _ => 1.0 / loss.max(f64::MIN_POSITIVE),
         }
     }
+
+    /// Says of the checkpoint that is measured at the end why it is, with its score on the dev split.
+    pub fn sentence(&self, dev: &str, score: &str, update: &str) -> String {
+        match self {
+            Self::Best => format!("best on {dev}: {score} after update {update}"),
+            Self::Loss => format!("smallest loss on {dev} ({score}) after update {update}"),
+            Self::Last => format!("last checkpoint: {score} on {dev} after update {update}"),
+        }
+    }
 }
 
 fn thousand() -> u64 {

@@ -1,11 +1,12 @@
 //! The results of a finished run, whatever its task measures.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::record::program;
+use crate::record::{Kept, program};
 
 /// Fields of a split that count examples and measure nothing.
 const COUNTS: [&str; 2] = ["examples", "scored"];
@@ -22,6 +23,8 @@ pub struct Measured {
     pub data: String,
     /// The program: its version, its code, and the graph that it makes of the spec.
     pub program: Program,
+    /// What was right of every example, where the run kept it.
+    pub answers: Kept,
 }
 
 /// One number of a split.
@@ -52,7 +55,12 @@ pub struct Program {
 }
 
 impl Measured {
-    /// Reads `results.json`; nothing if it holds no results.
+    /// Reads the `results.json` of a run in a folder, and what the folder has of its answers; nothing if it holds no results.
+    pub fn read(folder: &Path, results: &Value) -> Option<Self> {
+        Some(Self { answers: Kept::read(folder, results), ..Self::of(results)? })
+    }
+
+    /// Reads `results.json` alone; nothing if it holds no results.
     pub fn of(results: &Value) -> Option<Self> {
         let splits = results["splits"].as_array()?;
         let named = |split: &Value| Some((split["split"].as_str()?.to_owned(), measures(split, "")));
@@ -63,6 +71,7 @@ impl Measured {
             splits: splits.iter().map(named).collect::<Option<_>>()?,
             data: text(&identity["data_hash"]),
             program: Program { versions: program(&versions), graph: text(&identity["graph_hash"]) },
+            answers: Kept::Nothing,
         })
     }
 

@@ -10,8 +10,10 @@
 //! | `events.out.tfevents.0.rtc` | the same numbers for TensorBoard |
 //! | `checkpoints/` | see [`crate::checkpoint`] |
 //! | `results.json` | the table with the hashes of what made it, at the end |
+//! | `answers.json` | how many answers of every example of the evaluated splits are right |
 //! | `lengths.json` | accuracy and depth by length, kept by `rtc report` |
 
+mod answers;
 mod append;
 mod content;
 pub mod history;
@@ -30,6 +32,7 @@ use crate::checkpoint::{Checkpoints, Disk, FileSystem, Slot};
 use crate::error::{CheckpointError, Error, ExperimentError, IoError};
 use crate::experiment::{Experiment, ExperimentFile};
 use crate::train::Table;
+pub use answers::{Answers, Kept, SplitAnswers};
 use append::Appender;
 pub use content::Change;
 use tensorboard::Summary;
@@ -95,7 +98,7 @@ impl RunInfo {
         if let Some(start) = &self.start {
             text += &format!("\nweights {}", start.sha256);
         }
-        Sha256::digest(text).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+        hex(&Sha256::digest(text)[..4])
     }
 
     /// These versions after the older ones of a run that is gone on with.
@@ -319,10 +322,16 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Writes `results.json`.
-    pub fn results(&mut self, results: &Value) -> Result<(), IoError> {
+    /// Writes `answers.json`, and then `results.json` with its hash, which ends the run.
+    pub fn results(&mut self, mut results: Value, answers: &Answers) -> Result<(), IoError> {
+        results["answers"] = answers.write(&self.path)?.into();
         write_file(&self.path.join(RESULTS), &format!("{results:#}\n"))
     }
+}
+
+/// Bytes as digits of base 16.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn now() -> f64 {

@@ -30,12 +30,15 @@ impl Dataset {
     /// A fingerprint of all examples, to notice that a data file or a generator has changed.
     pub fn fingerprint(&self) -> String {
         let mut hash = Hasher(Sha256::new());
-        for (name, examples) in &self.splits {
-            hash.numbers(&[name.len() as u32, examples.len() as u32]);
-            hash.0.update(name);
-            examples.iter().for_each(|example| hash.example(example));
-        }
-        hash.0.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        self.splits.iter().for_each(|(name, examples)| hash.split(name, examples));
+        hash.text()
+    }
+
+    /// The same of one split: runs that agree in it were measured on the same examples.
+    pub fn fingerprint_of(&self, split: &str) -> String {
+        let mut hash = Hasher(Sha256::new());
+        hash.split(split, self.split(split));
+        hash.text()
     }
 
     /// The examples of a split; none if it was not loaded.
@@ -48,6 +51,16 @@ impl Dataset {
 struct Hasher(Sha256);
 
 impl Hasher {
+    fn split(&mut self, name: &str, examples: &[Example]) {
+        self.numbers(&[name.len() as u32, examples.len() as u32]);
+        self.0.update(name);
+        examples.iter().for_each(|example| self.example(example));
+    }
+
+    fn text(self) -> String {
+        self.0.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
+
     fn numbers(&mut self, numbers: &[u32]) {
         for number in numbers {
             self.0.update(number.to_le_bytes());

@@ -8,10 +8,14 @@ use super::{Event, LengthRow, Observer, Row};
 use crate::batching::collect;
 use crate::error::Error;
 use crate::learner::{Depths, Evaluation, Learner};
+use crate::record::SplitAnswers;
 use crate::task::{Example, Metric, Scale, Tally, majority_share, scored};
 
 /// The mean over the lengths of the accuracies of each, where a split has several: long strings count no more than short ones.
 const BY_LENGTH: &str = "by_length";
+
+/// The share of right answers among all that are scored.
+const ACCURACY: &str = "accuracy";
 
 /// A split to measure, and how.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +41,31 @@ pub fn evaluate(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<Option<Row>, Error> {
+    evaluate_seen(learner, measurement, stop, observer, &mut |_, _| {})
+}
+
+/// The same, with what is right of every example.
+pub(super) fn evaluate_each(
+    learner: &mut dyn Learner,
+    measurement: Measurement<'_>,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<Option<(Row, Each)>, Error> {
+    let mut each = Each::default();
+    let mut see =
+        |examples: &[&Example], result: &Evaluation| each.add(measurement.metrics, examples, &result.predictions);
+    let row = evaluate_seen(learner, measurement, stop, observer, &mut see)?;
+    Ok(row.map(|row| (row, each)))
+}
+
+/// The same; `see` is shown every batch and what was predicted.
+fn evaluate_seen(
+    learner: &mut dyn Learner,
+    measurement: Measurement<'_>,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+    see: &mut dyn FnMut(&[&Example], &Evaluation),
+) -> Result<Option<Row>, Error> {
     let Measurement { split, examples, batch: size, .. } = measurement;
     let mut sum = Sum::new(measurement.metrics);
     let mut done = 0;
@@ -48,6 +77,7 @@ pub fn evaluate(
         let width = chunk.iter().map(|example| example.length()).max().unwrap_or(0);
         let result = learner.evaluate(&collect(&chunk, width)).map_err(|error| error.at(split))?;
         sum.add(&chunk, &result);
+        see(&chunk, &result);
         done += chunk.len();
         observer.event(&Event::Evaluating { split, done, total: examples.len() });
     }
@@ -147,6 +177,37 @@ impl<'a> Sum<'a> {
     }
 }
 
+/// What is right of every example, by the accuracy and by what the task counts besides.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Each(BTreeMap<&'static str, Vec<Tally>>);
+
+impl Each {
+    /// Adds a batch. Predictions stand in the order of the examples.
+    fn add(&mut self, metrics: &[Metric], examples: &[&Example], predictions: &[u32]) {
+        for (example, own) in apart(examples, predictions) {
+            self.0.entry(ACCURACY).or_default().push(scored(example, own));
+            for metric in metrics {
+                self.0.entry(metric.name).or_default().push((metric.count)(example, own));
+            }
+        }
+    }
+
+    /// To be kept; `data` is the fingerprint of the split.
+    pub(super) fn answers(self, split: &str, data: String) -> SplitAnswers {
+        SplitAnswers::new(split, data, self.0)
+    }
+}
+
+/// The examples of a batch, each with its own among the predictions.
+fn apart<'a>(examples: &[&'a Example], predictions: &'a [u32]) -> impl Iterator<Item = (&'a Example, &'a [u32])> {
+    let mut rest = predictions;
+    examples.iter().map(move |example| {
+        let (own, others) = rest.split_at(example.classes().min(rest.len()));
+        rest = others;
+        (*example, own)
+    })
+}
+
 /// What the metrics count, over all examples and for every length that a task counts.
 #[derive(Clone, Debug)]
 struct Counts<'a> {
@@ -163,10 +224,7 @@ impl<'a> Counts<'a> {
 
     /// Adds a batch. Predictions stand in the order of the examples.
     fn add(&mut self, examples: &[&Example], predictions: &[u32]) {
-        let mut rest = predictions;
-        for example in examples {
-            let (own, others) = rest.split_at(example.classes().min(rest.len()));
-            rest = others;
+        for (example, own) in apart(examples, predictions) {
             let found: Vec<Tally> = self.metrics.iter().map(|metric| (metric.count)(example, own)).collect();
             self.whole.iter_mut().zip(&found).for_each(|(tally, found)| tally.add(*found));
             if let Some(size) = example.size {

@@ -20,7 +20,7 @@ use crate::collapse;
 use crate::error::{CheckpointError, DataError, Error};
 use crate::experiment::{Choice, Experiment};
 use crate::learner::{LearnError, Learner, StepReport};
-use crate::record::{RunFolder, RunInfo};
+use crate::record::{Answers, RunFolder, RunInfo};
 use crate::schedule::Schedule;
 use crate::task::{Dataset, Metric, Scale, open_task};
 
@@ -28,6 +28,7 @@ use feed::Ready;
 
 pub use errors::NUMBERS;
 pub(crate) use evaluate::Sum;
+use evaluate::{Each, evaluate_each};
 pub use evaluate::{Measurement, evaluate};
 pub use feed::{Feed, longest};
 pub use forecast::{Forecast, forecast};
@@ -309,7 +310,7 @@ impl<'a> Trainer<'a> {
 
     /// Measures the dev split and saves; false if the run was asked to stop meanwhile, with nothing changed.
     fn evaluate_dev(&mut self) -> Result<bool, Error> {
-        let Some(row) = self.evaluate(&self.experiment.dev)? else { return Ok(false) };
+        let Some((row, _)) = self.evaluate(&self.experiment.dev)? else { return Ok(false) };
         let update = self.progress.updates;
         let choose = self.experiment.choose;
         let score = choose.score(row.accuracy, row.loss);
@@ -328,7 +329,8 @@ impl<'a> Trainer<'a> {
         self.progress.plateau.see(score, self.experiment.schedule.wait);
         self.progress.evaluated = Some(update);
         self.record(&row)?;
-        self.observer.event(&Event::Evaluated { update, row: &row, improved });
+        let improves = improved && choose != Choice::Last;
+        self.observer.event(&Event::Evaluated { update, row: &row, improved: improves });
         if improved {
             self.save(Slot::Best)?;
         }
@@ -337,7 +339,7 @@ impl<'a> Trainer<'a> {
         Ok(true)
     }
 
-    fn evaluate(&mut self, split: &str) -> Result<Option<Row>, Error> {
+    fn evaluate(&mut self, split: &str) -> Result<Option<(Row, Each)>, Error> {
         let batch = self.experiment.batch.size.div_ceil(self.experiment.batch.accumulate);
         let measurement = Measurement {
             split,
@@ -347,11 +349,11 @@ impl<'a> Trainer<'a> {
             scale: self.scale,
             perplexity: self.perplexity,
         };
-        let row = evaluate(self.learner, measurement, self.stop, self.observer)?;
-        if let Some(row) = &row {
+        let found = evaluate_each(self.learner, measurement, self.stop, self.observer)?;
+        if let Some((row, _)) = &found {
             self.check_finite(row.loss, &format!("the loss on {split}"))?;
         }
-        Ok(row)
+        Ok(found)
     }
 
     fn record(&mut self, row: &Row) -> Result<(), Error> {
@@ -389,9 +391,9 @@ impl<'a> Trainer<'a> {
         let last = self.learner.state();
         let best = self.run.checkpoints().load(Slot::Best)?;
         self.learner.restore(&best.learner)?;
-        let mut rows = Vec::new();
+        let (mut rows, mut answers) = (Vec::new(), Answers::default());
         for split in &self.experiment.evaluate {
-            let Some(row) = self.evaluate(split)? else {
+            let Some((row, each)) = self.evaluate(split)? else {
                 self.learner.restore(&last)?;
                 self.run.rewind(self.progress.metrics, self.progress.events)?;
                 return Ok(None);
@@ -399,13 +401,14 @@ impl<'a> Trainer<'a> {
             self.record(&row)?;
             self.observer.event(&Event::Evaluated { update: self.progress.updates, row: &row, improved: false });
             rows.push(row);
+            answers.splits.push(each.answers(split, self.data.fingerprint_of(split)));
         }
         let Best { accuracy, loss, update } = self.progress.best.unwrap_or_default();
         let halting = collapse::note(&rows, self.learner.halting_bounds());
         let table = Table { best_update: update, dev_accuracy: accuracy, dev_loss: loss, rows, halting };
         let mut results = table.to_json();
         results["identity"] = self.identity();
-        self.run.results(&results)?;
+        self.run.results(results, &answers)?;
         Ok(Some(table))
     }
 
