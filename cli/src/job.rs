@@ -66,6 +66,8 @@ pub(crate) struct Data {
     pub(crate) set: Dataset,
     /// Their fingerprint.
     pub(crate) hash: String,
+    /// The fingerprints of the splits.
+    pub(crate) splits: BTreeMap<String, String>,
 }
 
 impl Job {
@@ -77,9 +79,11 @@ impl Job {
             spec_hash: compiled.spec_hash(),
             graph_hash: compiled.graph_hash(),
             data_hash: None,
+            splits: BTreeMap::new(),
             parameters: compiled.parameter_count(),
             threads: threads::count(),
             memory,
+            folders: experiment.task.folders(),
             versions: versions(),
         };
         Self { compiled, experiment, info }
@@ -88,6 +92,12 @@ impl Job {
     /// Records where the run computes, if that is not the processor.
     pub(crate) fn computes_on(&mut self, device: String) {
         self.info.versions.insert("device".to_owned(), device);
+    }
+
+    /// Makes the data a part of the identity.
+    pub(crate) fn is_on(&mut self, data: &Data) {
+        self.info.data_hash = Some(data.hash.clone());
+        self.info.splits = data.splits.clone();
     }
 
     /// The table of a run that is finished. A folder that holds another run is refused.
@@ -127,7 +137,8 @@ impl Job {
                 Box::new(model)
             }
         };
-        let info = RunInfo { data_hash: Some(data.hash.clone()), ..self.info.clone() };
+        let (hash, splits) = (Some(data.hash.clone()), data.splits.clone());
+        let info = RunInfo { data_hash: hash, splits, ..self.info.clone() };
         let mut run = if RunFolder::exists(path) {
             RunFolder::resume(path, &self.experiment, info)?
         } else {
@@ -165,7 +176,7 @@ pub(crate) fn make_data(experiment: &Experiment, terminal: &Terminal) -> Result<
         experiment.splits().into_iter().map(|split| format!("{split} {}", number(set.split(split).len() as f64)));
     let sizes = sizes.collect::<Vec<_>>().join(", ");
     terminal.message(&format!("data: {sizes} ({})", duration(start.elapsed().as_secs_f64())));
-    Ok(Data { hash: set.fingerprint(), set })
+    Ok(Data { hash: set.fingerprint(), splits: set.fingerprints(), set })
 }
 
 /// A flag that the first SIGINT or SIGTERM sets; the second ends the process at once.

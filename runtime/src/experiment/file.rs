@@ -4,12 +4,14 @@
 //! laid over it, and only the result is turned into [`Experiment`], so that every way to set a field is checked alike.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_yaml::{Mapping, Value};
 
 use super::compare::{self, Entry};
 use super::place::{self, Written, key, line_of};
-use super::{EMBEDDED, Experiment, check};
+use super::{EMBEDDED, Experiment, Known, TaskSettings, check};
 use crate::error::{ExperimentError, suggest, unknown};
 
 /// An experiment file: the settings, what is different for some models, and which models are compared.
@@ -20,6 +22,10 @@ pub struct ExperimentFile {
     base: Mapping,
     models: BTreeMap<String, Value>,
     compare: Vec<Entry>,
+    /// The folder from which paths of data start, if that is not the current one.
+    folder: Option<PathBuf>,
+    /// The tasks that were asked for: equal ones share what is learned from their files.
+    tasks: Arc<Mutex<Vec<TaskSettings>>>,
 }
 
 impl ExperimentFile {
@@ -39,12 +45,19 @@ impl ExperimentFile {
             None => vec![],
             Some(list) => compare::read(text, &list).map_err(|(line, message)| fail(line, message))?,
         };
-        let file = Self { name: name.into(), text: text.into(), base, models, compare };
+        let (folder, tasks) = (None, Arc::default());
+        let file = Self { name: name.into(), text: text.into(), base, models, compare, folder, tasks };
         file.resolve(None, &[])?;
         for model in file.models.keys() {
             file.resolve(Some(model), &[])?;
         }
         Ok(file)
+    }
+
+    /// The experiment with paths of data that start from a folder.
+    #[must_use]
+    pub fn within(self, folder: PathBuf) -> Self {
+        Self { folder: Some(folder), ..self }
     }
 
     /// The embedded experiment of this name.
@@ -157,7 +170,19 @@ impl ExperimentFile {
             let line = [&nested, &exact, &path].into_iter().find_map(|path| line_of(&self.text, path));
             self.fail(line, message)
         })?;
-        Ok(experiment)
+        Ok(Experiment { task: self.known(experiment.task), ..experiment })
+    }
+
+    /// A task with what is known of it.
+    fn known(&self, task: TaskSettings) -> TaskSettings {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(same) = tasks.iter().find(|same| **same == task) {
+            return same.clone();
+        }
+        let known = Known { folders: self.folder.iter().cloned().collect(), ..Known::default() };
+        let task = TaskSettings { known, ..task };
+        tasks.push(task.clone());
+        task
     }
 
     fn fail(&self, line: Option<usize>, message: String) -> ExperimentError {
@@ -199,6 +224,12 @@ fn in_words(message: &str) -> String {
         block if block.starts_with("struct ") => "a block of fields",
         _ if what == "task: data did not match any variant of untagged enum DataSource" => {
             return "task.data: takes a folder, or a file per split".to_owned();
+        }
+        _ if what.ends_with("did not match any variant of untagged enum Columns") => {
+            return "task.input: takes a column by its name or number, or a list of two".to_owned();
+        }
+        _ if what.ends_with("did not match any variant of untagged enum Column") => {
+            return "task.label: takes a column by its name or number".to_owned();
         }
         _ => return message.to_owned(),
     };
