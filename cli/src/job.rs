@@ -15,7 +15,7 @@ use rtc_runtime::exec::Halting;
 use rtc_runtime::experiment::Experiment;
 use rtc_runtime::learner::Learner;
 use rtc_runtime::record::{self, RunFolder, RunInfo, SavedRun};
-use rtc_runtime::task::{Dataset, load};
+use rtc_runtime::task::{Audit, Dataset, audit, load, open_task};
 use rtc_runtime::train::{Observer, Outcome as Ended, Table, train};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -25,7 +25,7 @@ use crate::memory;
 use crate::model::Compiled;
 use crate::saved::{generated, infer};
 use crate::terminal::Terminal;
-use crate::text::{duration, number};
+use crate::text::{count, duration, number};
 use crate::threads;
 
 /// A hash of what of this program decides numbers.
@@ -176,7 +176,28 @@ pub(crate) fn make_data(experiment: &Experiment, terminal: &Terminal) -> Result<
         experiment.splits().into_iter().map(|split| format!("{split} {}", number(set.split(split).len() as f64)));
     let sizes = sizes.collect::<Vec<_>>().join(", ");
     terminal.message(&format!("data: {sizes} ({})", duration(start.elapsed().as_secs_f64())));
+    remarks(experiment, &set)?.iter().for_each(|remark| terminal.message(remark));
     Ok(Data { hash: set.fingerprint(), splits: set.fingerprints(), set })
+}
+
+/// What is worth knowing of rows of the user's own before a training: the vocabulary, what it does not have, and rows that are
+/// measured although they were trained on.
+fn remarks(experiment: &Experiment, set: &Dataset) -> Result<Vec<String>, Failure> {
+    let (task, _) = open_task(&experiment.task)?;
+    if task.kept().is_none() {
+        return Ok(vec![]);
+    }
+    let mut remarks = vec![format!("vocabulary: {}", count(set.vocabulary, "token"))];
+    for Audit { split, description, unknown, trained, .. } in audit(&*task, set, &experiment.train) {
+        if unknown > 0.0 {
+            remarks.push(format!("{split}: the vocabulary does not have {:.1} % of the tokens", 100.0 * unknown));
+        }
+        if trained > 0 {
+            let (trained, all) = (number(trained as f64), number(description.examples as f64));
+            remarks.push(format!("{split}: {trained} of {all} rows are in {}, too", experiment.train));
+        }
+    }
+    Ok(remarks)
 }
 
 /// A flag that the first SIGINT or SIGTERM sets; the second ends the process at once.

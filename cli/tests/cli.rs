@@ -79,7 +79,11 @@ fn the_examples_of_the_help_work() {
         for line in examples.filter(|line| line.starts_with("rtc ")) {
             // Two blanks begin the explanation. Files of the user's own are not there, and nothing is trained or written.
             let line = line.split("  ").next().unwrap_or_default();
-            if line.contains(['|', '>', '*']) || line.contains("my.") || line.contains("-o ") {
+            if line.contains(['|', '>', '*'])
+                || line.contains("my.")
+                || line.contains("reviews.")
+                || line.contains("-o ")
+            {
                 continue;
             }
             let line = if command == "ablate" { format!("{line} --table") } else { line.to_owned() };

@@ -42,7 +42,7 @@ fn train(place: &Place, args: &[&str]) -> support::Answer {
 fn a_table_is_trained_measured_and_asked() {
     let place = place();
     let trained = train(&place, &["--json"]);
-    trained.code(0).says("data: train 108, dev 12, test 30");
+    trained.code(0).says("data: train 108, dev 12, test 30").says("test: the vocabulary does not have");
     let found = trained.json();
     assert_eq!(found["splits"][0]["examples"], 30, "{found:#}");
     let again = place.rtc(&["eval", "runs/r", "--json"]).code(0).json();
@@ -150,4 +150,66 @@ fn broken_files_are_refused_with_their_lines() {
     train(&place, &[]).code(4).says("test.jsonl:1: this line is no JSON");
     fs::remove_file(place.path("train.csv")).expect("it was there");
     train(&place, &[]).code(4).says("train.csv: ");
+}
+
+#[test]
+fn a_file_that_was_edited_is_noticed() {
+    let place = place();
+    train(&place, &[]).code(0);
+    train(&place, &[]).code(0).says("is finished");
+    let test = place.read("test.jsonl");
+    place.write("test.jsonl", &test.replacen("film 203", "film 999", 1));
+    train(&place, &[])
+        .code(7)
+        .says("its data has changed since the training began: other rows in test")
+        .says("--fresh");
+    place.rtc(&["eval", "r"]).code(7).says("other rows in test").says("--data FILE");
+    place.rtc(&["eval", "r", "--split", "dev"]).code(0);
+    place.rtc(&["eval", "r", "--data", "test.jsonl"]).code(0);
+    place.rtc(&["report", "runs/r"]).code(7).says("other rows in test");
+    place.write("test.jsonl", &test);
+    place.rtc(&["eval", "r"]).code(0);
+    train(&place, &[]).code(0).says("is finished");
+    // A row more in training is other data, too, and so is an update that is not made yet.
+    place.write("train.csv", &reviews(121, 0));
+    train(&place, &[]).code(7).says("other rows in");
+}
+
+#[test]
+fn files_are_looked_at_before_anything_is_trained() {
+    let place = place();
+    let seen = place.rtc(&["task", "check", "train.csv"]);
+    seen.code(0);
+    assert!(seen.stdout.contains("120 rows of CSV") && seen.stdout.contains("label: 'label'"), "{}", seen.stdout);
+    place.rtc(&["task", "check", "train.csv", "--write", "draft.yaml"]).code(0).says("draft.yaml");
+    place.rtc(&["task", "check", "train.csv", "--write", "draft.yaml"]).code(6).says("draft.yaml");
+    place.rtc(&["train", "tiny.rt", "--experiment", "draft.yaml", "--max-steps", "2"]).code(0);
+    let seen = place.rtc(&["task", "check", "mine.yaml", "--json"]).code(0).json();
+    assert_eq!(seen["classes"], serde_json::json!(["negative", "positive"]));
+    let test = &seen["splits"].as_array().expect("splits").iter().find(|split| split["split"] == "test").expect("test");
+    assert!(test["unknown"].as_f64().is_some_and(|share| share > 0.1), "{test:#}");
+    place.rtc(&["task", "check", "mine.yaml"]).code(0);
+    place.write("test.jsonl", "{\"text\": 1}\n{}\n{\"text\": \"a\", \"label\": \"positive\"}\nno\n");
+    let wrong = place.rtc(&["task", "check", "mine.yaml"]);
+    wrong
+        .code(4)
+        .says("test.jsonl:1: `label` is missing")
+        .says("test.jsonl:2: ")
+        .says("test.jsonl:4: this line is no JSON");
+    wrong.is_quiet_about("test.jsonl:3");
+    place.rtc(&["task", "check", "test.jsonl"]).code(4).says("test.jsonl:4: ");
+}
+
+#[test]
+fn samples_are_drawn_by_the_seed() {
+    let place = place();
+    let sample = |args: &[&str]| place.rtc(&[&["task", "sample"], args].concat()).code(0).stdout.clone();
+    let rows = sample(&["mine.yaml", "--split", "test"]);
+    assert_eq!(rows.lines().count(), 5);
+    assert!(rows.starts_with("positive\tfilm"), "{rows}");
+    assert_eq!(sample(&["mine.yaml", "--split", "test"]), rows);
+    assert_ne!(sample(&["mine.yaml", "--split", "test", "--seed", "7"]), rows);
+    // Lengths come in turn: a sample shows more than the shortest.
+    let strings = sample(&["parity_check", "--split", "test", "--count", "4"]);
+    assert!(strings.lines().any(|row| row.split_whitespace().count() > 10), "{strings}");
 }

@@ -26,7 +26,7 @@ Examples:
   rtc task describe listops --split 200-300        lengths and labels of a split
   rtc task sample listops --split args-10 --count 3
   rtc task sample listops --option train_length=20 --seed 7 --json
-  rtc task check my.csv                            columns of a file, and an experiment for it
+  rtc task check reviews.csv                       columns of a file, and an experiment for it
   rtc task check my.yaml                           what an experiment reads, and what is wrong with it
   rtc task sample my.yaml --split dev              rows of it as a model gets them
 ";

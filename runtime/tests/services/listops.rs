@@ -308,6 +308,35 @@ fn the_head_of_the_training_file_is_only_taken_for_a_dev_that_is_used() {
 }
 
 #[test]
+fn where_files_are_named_nothing_is_generated_unless_asked_for() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut settings = folder_of_pairs(folder.path(), &[("dev", 9), ("lra", 4)]);
+    let train = folder.path().join("train_d20s.tsv").display().to_string();
+    let named = |files: &[(&str, &str)]| {
+        let files = files.iter().map(|(split, file)| ((*split).to_owned(), (*file).to_owned()));
+        Some(DataSource::Files(files.collect()))
+    };
+    settings.data = named(&[("train", &train), ("test", &train)]);
+    let data = load(&settings, &["train", "dev", "test"]).expect("read");
+    assert_eq!(data.generated, Vec::<String>::new());
+    assert_eq!(["train", "dev", "test"].map(|split| data.split(split).len()), [90, 9, 99]);
+    assert_eq!(
+        data.split("dev"),
+        &data.split("test")[..9],
+        "without a word on dev it is the head of the training file"
+    );
+    let error = load(&settings, &["train", "lra"]).expect_err("there is no file");
+    assert!(error.message.contains("files are named, and none for `lra`"), "{error}");
+    settings.data = named(&[("train", &train), ("dev", "20%"), ("lra", "generated")]);
+    let data = load(&settings, &["train", "dev", "lra"]).expect("read and generated");
+    assert_eq!(data.generated, ["lra"]);
+    let sizes = ["train", "dev"].map(|split| data.split(split).len());
+    assert!(sizes[0] + sizes[1] <= 99 && sizes[1] == 9, "{sizes:?}: a share, of which `sizes` takes the first");
+    let dev: Vec<_> = data.split("dev").iter().map(Example::key).collect();
+    assert!(data.split("train").iter().all(|row| !dev.contains(&row.key())));
+}
+
+#[test]
 fn a_training_file_that_is_all_head_is_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let error = load(&folder_of_pairs(folder.path(), &[("dev", 99)]), &["train", "dev"]).expect_err("nothing is left");

@@ -1,7 +1,9 @@
 //! `rtc task check`: what would be read of a data file, or by an experiment, and what is wrong with it.
 
-use std::fmt::Write;
-use std::path::Path;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rtc_runtime::error::DataError;
@@ -19,6 +21,9 @@ use crate::text::{columns, number};
 pub(crate) struct Options {
     /// A data file (.csv, .tsv, .jsonl, .parquet, .txt, also with .gz or .zst), or an experiment
     name: String,
+    /// Write the experiment for a data file into this new file
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -48,6 +53,14 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataError>, Failure> {
     let found = look(path)?;
     let draft = draft(&options.name, &found);
+    if let Some(path) = &options.write {
+        let draft = draft.as_deref().ok_or_else(|| {
+            Failure::data(&options.name, None, "no column could be a label, so there is no experiment to write")
+        })?;
+        write_new(path, draft)?;
+        terminal
+            .message(&format!("{}: read and change it; `rtc train gut --experiment {0}` trains on it", path.display()));
+    }
     if options.json {
         terminal.json(&file_json(&found, draft.as_deref()))?;
         return Ok(found.problems);
@@ -63,6 +76,12 @@ fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataE
     }
     terminal.result(&text)?;
     Ok(found.problems)
+}
+
+/// Writes a file that is not there yet.
+fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |error| Failure::io("write", path, error);
+    File::create_new(path).map_err(failed)?.write_all(text.as_bytes()).map_err(failed)
 }
 
 fn unit(format: Format) -> &'static str {

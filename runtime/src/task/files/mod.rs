@@ -148,7 +148,7 @@ impl Layout {
         if let Some(places) = self.numbered() {
             return Ok((records, Parser::Delimited { shape, width: None, places }));
         }
-        let header = records.next().ok_or_else(|| unreadable(path, "the file is empty"))??;
+        let header = records.next().ok_or_else(|| broken(path, 1, EMPTY.to_owned()))??;
         let parser = named(shape, &header, &self.columns).map_err(|fault| fault.at(path, &header))?;
         Ok((records, parser))
     }
@@ -163,7 +163,7 @@ impl Layout {
         };
         let first =
             Records::open(path, shape)?.find(|record| record.as_ref().map_or(true, |record| !is_blank(&record.bytes)));
-        let first = first.ok_or_else(|| unreadable(path, "the file is empty"))??;
+        let first = first.ok_or_else(|| broken(path, 1, EMPTY.to_owned()))??;
         let names = match shape {
             Some(shape) => texts(shape, &first.bytes),
             None => text(&first.bytes).and_then(|line| Ok(object(line)?.keys().cloned().collect())),
@@ -180,6 +180,8 @@ impl Layout {
         self.columns.iter().map(place).collect()
     }
 }
+
+const EMPTY: &str = "the file is empty";
 
 fn is_blank(record: &[u8]) -> bool {
     record.iter().all(u8::is_ascii_whitespace)

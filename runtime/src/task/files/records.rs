@@ -212,6 +212,32 @@ mod tests {
         assert_eq!(read("a.tsv", b"a,b\tc").expect("valid"), [(1, 0, cells(&["a,b", "c"]))]);
     }
 
+    /// What the csv crate reads of a table, which is what is read of it here.
+    #[test]
+    fn tables_are_read_as_others_read_them() {
+        let pieces: [&[u8]; 9] = [b"a", b" ", b",", b"\"\"", b"\n", b"\r\n", b"\xc3\xa9", b"\t", b"b c"];
+        for n in 0..300 {
+            let mut draws = crate::rng::Key::new(n).draws();
+            let mut text = vec![];
+            for _ in 0..1 + draws.below(5) {
+                for cell in 0..3 {
+                    let quoted = draws.below(2) == 0;
+                    let inside = (0..draws.below(4)).map(|_| pieces[draws.below(9) as usize]);
+                    let plain = |piece: &&[u8]| quoted || ![&b","[..], b"\"\"", b"\n", b"\r\n"].contains(piece);
+                    let inside = inside.collect::<Vec<_>>().into_iter().filter(plain).collect::<Vec<_>>().concat();
+                    let mark: &[u8] = if quoted { b"\"" } else { b"" };
+                    text.extend([mark, &inside, mark, if cell < 2 { b"," } else { b"" }].concat());
+                }
+                text.extend_from_slice(if draws.below(2) == 0 { b"\n" } else { b"\r\n" });
+            }
+            let mut oracle = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(&text[..]);
+            let row = |row: csv::StringRecord| row.iter().map(str::to_owned).collect::<Vec<_>>();
+            let expected: Vec<_> = oracle.records().map(|record| row(record.expect("valid"))).collect();
+            let found: Vec<_> = read("a.csv", &text).expect("valid").into_iter().map(|(_, _, cells)| cells).collect();
+            assert_eq!(found, expected, "{}", String::from_utf8_lossy(&text));
+        }
+    }
+
     #[test]
     fn marks_that_make_no_sense_are_refused_with_the_line() {
         let error = read("a.csv", b"a,b\n\"c,d\ne,f\n").expect_err("it never closes");

@@ -14,7 +14,7 @@ use crate::error::DataError;
 use crate::experiment::TaskSettings;
 use crate::rng::Key;
 use crate::task::files::{Cell, paths};
-use crate::task::load::unreadable;
+use crate::task::load::{broken, unreadable};
 use crate::task::share::{Place, TRAIN, ranges, shares};
 
 /// The most classes: more are a sign of the wrong column.
@@ -261,6 +261,6 @@ impl Counts {
             _ => return Ok(classes),
         };
         let path = files.first().cloned().unwrap_or_default();
-        Err(unreadable(&path, why))
+        Err(broken(&path, 1, why))
     }
 }
