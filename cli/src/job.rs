@@ -172,8 +172,7 @@ pub(crate) fn make_data(experiment: &Experiment, terminal: &Terminal) -> Result<
     if let Some(message) = generated(&experiment.task, &set) {
         terminal.message(&message);
     }
-    let sizes =
-        experiment.splits().into_iter().map(|split| format!("{split} {}", number(set.split(split).len() as f64)));
+    let sizes = experiment.splits().into_iter().map(|split| format!("{split} {}", number(set.count(split) as f64)));
     let sizes = sizes.collect::<Vec<_>>().join(", ");
     terminal.message(&format!("data: {sizes} ({})", duration(start.elapsed().as_secs_f64())));
     remarks(experiment, &set)?.iter().for_each(|remark| terminal.message(remark));
@@ -189,10 +188,10 @@ fn remarks(experiment: &Experiment, set: &Dataset) -> Result<Vec<String>, Failur
     }
     let mut remarks = vec![format!("vocabulary: {}", count(set.vocabulary, "token"))];
     for Audit { split, description, unknown, trained, .. } in audit(&*task, set, &experiment.train) {
-        if unknown > 0.0 {
+        if let Some(unknown) = unknown.filter(|unknown| *unknown > 0.0) {
             remarks.push(format!("{split}: the vocabulary does not have {:.1} % of the tokens", 100.0 * unknown));
         }
-        if trained > 0 {
+        if let Some(trained) = trained.filter(|trained| *trained > 0) {
             let (trained, all) = (number(trained as f64), number(description.examples as f64));
             remarks.push(format!("{split}: {trained} of {all} rows are in {}, too", experiment.train));
         }

@@ -187,7 +187,8 @@ fn load_splits(
     let names: Vec<&str> = wanted.iter().map(String::as_str).collect();
     let used = trained.experiment.splits();
     let whole = options.data.is_some();
-    let mut data = load_wanted(&settings, Wanted { used: &used, splits: &names, most: usize::MAX, whole })?;
+    let mut data =
+        load_wanted(&settings, Wanted { used: &used, splits: &names, most: usize::MAX, whole, streamed: false })?;
     if !whole {
         trained.same_rows(&data)?;
     }

@@ -228,7 +228,7 @@ impl Asked {
     /// The examples of a split.
     fn load(&self, split: &str) -> Result<Vec<Example>, Failure> {
         let used: Vec<&str> = self.used.iter().map(String::as_str).collect();
-        let wanted = Wanted { used: &used, splits: &[split], most: usize::MAX, whole: false };
+        let wanted = Wanted { used: &used, splits: &[split], most: usize::MAX, whole: false, streamed: false };
         Ok(load_wanted(&self.settings, wanted)?.splits.remove(split).unwrap_or_default())
     }
 }

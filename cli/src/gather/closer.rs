@@ -139,7 +139,8 @@ impl<'a> Look<'a> {
             None => {
                 // Whether the files are those of the training can only be said of whole splits.
                 let most = if task.data.is_some() { usize::MAX } else { self.closer.examples };
-                let mut set = load_wanted(task, Wanted { used: &used, splits: &splits, most, whole: false })?;
+                let mut set =
+                    load_wanted(task, Wanted { used: &used, splits: &splits, most, whole: false, streamed: false })?;
                 if task.data.is_some() {
                     trained.same_rows(&set)?;
                     set.splits.values_mut().for_each(|rows| rows.truncate(self.closer.examples));

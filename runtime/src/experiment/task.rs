@@ -97,6 +97,13 @@ pub struct Known {
     pub(crate) task: Arc<OnceLock<TaskHandle>>,
 }
 
+impl Known {
+    /// What is known before a task was opened.
+    pub fn new(folders: Vec<PathBuf>, kept: Option<Arc<Value>>) -> Self {
+        Self { folders, kept, task: Arc::default() }
+    }
+}
+
 impl PartialEq for Known {
     fn eq(&self, _other: &Self) -> bool {
         true

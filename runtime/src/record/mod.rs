@@ -137,7 +137,7 @@ impl SavedRun {
         let mut experiment = ExperimentFile::parse(&file, &text(EXPERIMENT)?)?.resolve(None, &[])?;
         let kept = text(TASK).ok().map(|text| serde_json::from_str(&text).map(Arc::new)).transpose();
         let kept = kept.map_err(|error| refuse(format!("{TASK}: {error}")))?;
-        experiment.task.known = Known { folders: info.folders.clone(), kept, ..Known::default() };
+        experiment.task.known = Known::new(info.folders.clone(), kept);
         let measured: Option<Value> = text(RESULTS).ok().and_then(|text| serde_json::from_str(&text).ok());
         let results = measured.as_ref().and_then(|measured| Table::deserialize(measured).ok());
         Ok(Self { info, spec: text(SPEC)?, experiment, results, measured })

@@ -12,7 +12,7 @@ use zstd::stream::read::Decoder;
 use super::files::paths::matching;
 use super::pool::place;
 use super::share::{Place, TRAIN, ranges, shares};
-use super::{Example, Files, Folder, Objective, Options, Request, Target, Task, open_task};
+use super::{Example, Files, Folder, Objective, Options, Request, Stream, Target, Task, open_task};
 use crate::error::DataError;
 use crate::experiment::{DataSource, TaskSettings};
 
@@ -27,6 +27,8 @@ pub struct Dataset {
     pub classes: usize,
     /// The examples of every split that was asked for.
     pub splits: BTreeMap<String, Vec<Example>>,
+    /// The splits that are read while they are needed.
+    pub streams: BTreeMap<String, Stream>,
     /// The splits that were generated; the others were read from files.
     pub generated: Vec<String>,
 }
@@ -40,6 +42,10 @@ impl Dataset {
             hash.0.update(name);
             examples.iter().for_each(|example| hash.example(example));
         }
+        for (name, Stream(rows)) in &self.streams {
+            hash.0.update(name);
+            hash.0.update(rows.fingerprint());
+        }
         hash.text()
     }
 
@@ -50,21 +56,34 @@ impl Dataset {
             examples.iter().for_each(|example| hash.example(example));
             (name.clone(), hash.text())
         };
-        self.splits.iter().map(one).collect()
+        let streamed = self.streams.iter().map(|(name, Stream(rows))| (name.clone(), rows.fingerprint().to_owned()));
+        self.splits.iter().map(one).chain(streamed).collect()
     }
 
-    /// The examples of a split; none if it was not loaded.
+    /// Number of examples of a split, held or not.
+    pub fn count(&self, name: &str) -> usize {
+        self.streams.get(name).map_or_else(|| self.split(name).len(), |Stream(rows)| rows.count())
+    }
+
+    /// The examples of a split that are held; none if it was not loaded, or is read while it is needed.
     pub fn split(&self, name: &str) -> &[Example] {
         self.splits.get(name).map_or(&[], Vec::as_slice)
     }
 }
 
+/// The first bytes of a hash as text.
+pub(super) fn hex(hash: &[u8]) -> String {
+    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Feeds examples to SHA-256, every list behind its length.
-struct Hasher(Sha256);
+#[derive(Default)]
+pub(super) struct Hasher(Sha256);
 
 impl Hasher {
-    fn text(self) -> String {
-        self.0.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    /// The hash of all that was fed.
+    pub(super) fn text(self) -> String {
+        hex(&self.0.finalize())
     }
 
     fn numbers(&mut self, numbers: &[u32]) {
@@ -78,7 +97,7 @@ impl Hasher {
         self.numbers(numbers);
     }
 
-    fn example(&mut self, example: &Example) {
+    pub(super) fn example(&mut self, example: &Example) {
         self.list(&example.tokens);
         self.list(example.second.as_deref().unwrap_or(&[]));
         match &example.label {
@@ -109,6 +128,8 @@ pub struct Wanted<'a> {
     /// Whether `task.sizes` is left aside where there is a file: all its rows are taken. A dev that is the head of a training file
     /// keeps its size.
     pub whole: bool,
+    /// Whether the training split may be read while it is needed, where it is large.
+    pub streamed: bool,
 }
 
 /// Loads all splits of an experiment.
@@ -116,7 +137,7 @@ pub struct Wanted<'a> {
 /// # Errors
 /// A name that is none, a broken file, or a split that can't be filled.
 pub fn load(settings: &TaskSettings, splits: &[&str]) -> Result<Dataset, DataError> {
-    load_wanted(settings, Wanted { used: splits, splits, most: usize::MAX, whole: false })
+    load_wanted(settings, Wanted { used: splits, splits, most: usize::MAX, whole: false, streamed: true })
 }
 
 /// Loads some splits of an experiment, with the examples that they have in [`load`] of all of them.
@@ -126,9 +147,14 @@ pub fn load(settings: &TaskSettings, splits: &[&str]) -> Result<Dataset, DataErr
 pub fn load_wanted(settings: &TaskSettings, wanted: Wanted<'_>) -> Result<Dataset, DataError> {
     let (task, options) = open_task(settings)?;
     let source = Source { task: &*task, settings, options: &options, used: wanted.used, whole: wanted.whole };
-    let mut loaded = BTreeMap::new();
+    let (mut loaded, mut streams) = (BTreeMap::new(), BTreeMap::new());
     let mut missing: Vec<&str> = vec![];
     for &name in wanted.splits {
+        let stream = if wanted.streamed && name == TRAIN { source.stream()? } else { None };
+        if let Some(stream) = stream {
+            streams.insert(name.to_owned(), stream);
+            continue;
+        }
         match source.read(name)? {
             Some(examples) => drop(loaded.insert(name.to_string(), examples)),
             None if missing.contains(&name) => {}
@@ -145,7 +171,7 @@ pub fn load_wanted(settings: &TaskSettings, wanted: Wanted<'_>) -> Result<Datase
     }
     let generated = missing.into_iter().map(str::to_owned).collect();
     let (vocabulary, classes) = (task.vocabulary(&options).len(), task.classes(&options).len());
-    Ok(Dataset { objective: task.objective(), vocabulary, classes, splits: loaded, generated })
+    Ok(Dataset { objective: task.objective(), vocabulary, classes, splits: loaded, streams, generated })
 }
 
 /// Loads one split, as an experiment with all splits of the task has it.
@@ -153,7 +179,10 @@ pub fn load_split(settings: &TaskSettings, split: &str) -> Result<Vec<Example>, 
     let (task, _) = open_task(settings)?;
     let names = task.split_names();
     let used: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut dataset = load_wanted(settings, Wanted { used: &used, splits: &[split], most: usize::MAX, whole: false })?;
+    let mut dataset = load_wanted(
+        settings,
+        Wanted { used: &used, splits: &[split], most: usize::MAX, whole: false, streamed: false },
+    )?;
     Ok(dataset.splits.remove(split).unwrap_or_default())
 }
 
@@ -191,6 +220,14 @@ impl Source<'_> {
             }
         };
         Ok(found.map(|rows| rows.into_iter().filter(|row| task.keeps(split, row, options)).take(most).collect()))
+    }
+
+    /// The rows of the training split, where they are too large to be held.
+    fn stream(&self) -> Result<Option<Stream>, DataError> {
+        let Self { task, settings, options, .. } = self;
+        let Some(DataSource::Files(named)) = &settings.data else { return Ok(None) };
+        let most = count(*task, settings, TRAIN)?;
+        task.stream(&Files { named, settings, options, split: TRAIN, most, dev: self.dev()? })
     }
 
     /// How many rows of the training file are `dev`, where it has no file.

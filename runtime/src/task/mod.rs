@@ -17,6 +17,7 @@ mod options;
 mod own;
 mod pool;
 mod share;
+mod stream;
 mod summary;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +38,7 @@ pub use metric::{Metric, Tally};
 pub use options::{OptionField, OptionValue, Options, resolve_options};
 pub use own::NAMES as OWN_TASKS;
 pub(crate) use own::check as check_own;
+pub use stream::{Rows, Stream};
 pub use summary::{Description, SIDES, SampleRow, describe, majority_share, sample};
 
 /// One sequence (or a pair of them) with what the model should answer.
@@ -216,6 +218,12 @@ pub trait Task: Send + Sync {
     /// A split of which nothing is said is refused, but for dev, which is the first [`Files::dev`] rows of the training file then.
     fn read_files(&self, files: &Files<'_>) -> Result<Option<Vec<Example>>, DataError> {
         load::by_file(self, files)
+    }
+
+    /// The rows of a split that is too large to be held in memory, to be read while a training needs them; nothing where they are
+    /// held.
+    fn stream(&self, _files: &Files<'_>) -> Result<Option<Stream>, DataError> {
+        Ok(None)
     }
 
     /// What a run must keep, where the task is not known from the experiment alone.

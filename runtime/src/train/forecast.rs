@@ -8,7 +8,7 @@ use crate::error::{DataError, Error};
 use crate::experiment::Experiment;
 use crate::learner::Learner;
 use crate::schedule::Plateau;
-use crate::task::{Dataset, Example};
+use crate::task::{Dataset, Example, Stream};
 
 /// What a training without early stopping takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -53,7 +53,7 @@ pub fn forecast(
     while made < 3 || start.elapsed() < patience {
         // Fresh examples get longer along a curriculum: what the end of the training is like counts.
         let update = if experiment.fresh.is_some() { updates.saturating_sub(made + 1) } else { made };
-        let examples = feed.examples(cursor, update);
+        let examples = feed.examples(cursor, update)?;
         let examples: Vec<&Example> = examples.iter().map(AsRef::as_ref).collect();
         for (part, share) in split(&examples, batch.accumulate) {
             learner.accumulate(&part, share)?;
@@ -69,7 +69,11 @@ pub fn forecast(
     }
     let per_token = start.elapsed().as_secs_f64() / tokens.max(1) as f64;
     let mean = match experiment.fresh {
-        None => count(data.split(&experiment.train).iter()) as f64 / feed.batches().max(1) as f64,
+        None => {
+            let held = count(data.split(&experiment.train).iter()) as u64;
+            let all = data.streams.get(&experiment.train).map_or(held, |Stream(rows)| rows.tokens());
+            all as f64 / feed.batches().max(1) as f64
+        }
         Some(_) => tokens as f64 / (made - 1) as f64,
     };
     let every = experiment.evaluate_every.unwrap_or(feed.batches()).max(1);

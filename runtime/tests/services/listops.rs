@@ -276,7 +276,7 @@ fn a_split_is_the_same_whichever_others_are_wanted() {
     assert!(all.split("test").iter().all(|example| !trained.contains(&example.tokens)));
     for splits in [&["test"][..], &["test", "dev"], &["dev"], &["lra-dev", "test"]] {
         for most in [5, usize::MAX] {
-            let some = load_wanted(&settings, Wanted { used: &used, splits, most, whole: false });
+            let some = load_wanted(&settings, Wanted { used: &used, splits, most, whole: false, streamed: false });
             let some = some.unwrap_or_else(|error| panic!("{splits:?}: {error}"));
             assert_eq!(some.splits.len(), splits.len());
             for split in splits.iter().filter(|split| used.contains(split)) {
@@ -292,16 +292,22 @@ fn the_head_of_the_training_file_is_only_taken_for_a_dev_that_is_used() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let settings = folder_of_pairs(folder.path(), &[("dev", 9)]);
     let lengths = |splits: &[&str], wanted: &[&str]| {
-        let data = load_wanted(&settings, Wanted { used: splits, splits: wanted, most: usize::MAX, whole: false })
-            .expect("read");
+        let data = load_wanted(
+            &settings,
+            Wanted { used: splits, splits: wanted, most: usize::MAX, whole: false, streamed: false },
+        )
+        .expect("read");
         wanted.iter().map(|split| data.split(split).len()).collect::<Vec<_>>()
     };
     assert_eq!(lengths(&["train", "dev"], &["train", "dev"]), [90, 9]);
     assert_eq!(lengths(&["train", "dev"], &["train"]), [90]);
     assert_eq!(lengths(&["train"], &["train"]), [99]);
     // What a run has trained on is no dev afterwards: one is generated without those rows.
-    let data = load_wanted(&settings, Wanted { used: &["train"], splits: &["dev"], most: usize::MAX, whole: false })
-        .expect("made");
+    let data = load_wanted(
+        &settings,
+        Wanted { used: &["train"], splits: &["dev"], most: usize::MAX, whole: false, streamed: false },
+    )
+    .expect("made");
     assert_eq!(data.generated, ["dev"]);
     let train = load(&settings, &["train"]).expect("read");
     assert!(data.split("dev").iter().all(|example| !train.split("train").contains(example)));

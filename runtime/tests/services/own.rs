@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use rtc_runtime::error::DataError;
-use rtc_runtime::experiment::{Columns, DataSource, TaskSettings};
+use rtc_runtime::experiment::{Columns, DataSource, Known, TaskSettings};
 use rtc_runtime::rng::Key;
 use rtc_runtime::task::{Column, Dataset, Example, Target, load, look, open_task, sample};
 
@@ -94,9 +94,9 @@ fn shares_are_disjoint_and_the_rest_is_learned_from() {
     assert!((370..=420).contains(&sizes[1]) && (740..=830).contains(&sizes[2]), "{sizes:?}");
     let keys = |split: &str| data.split(split).iter().map(Example::key).collect::<std::collections::BTreeSet<_>>();
     assert!(keys("dev").is_disjoint(&keys("train")) && keys("test").is_disjoint(&keys("train")));
-    settings.known = rtc_runtime::experiment::Known::default();
+    settings.known = Known::default();
     assert_eq!(load(&settings, &splits).expect("read"), data, "the same rows again");
-    let other = TaskSettings { seed: 1, known: Default::default(), ..settings.clone() };
+    let other = TaskSettings { seed: 1, known: Known::default(), ..settings.clone() };
     assert_ne!(load(&other, &splits).expect("read").split("dev"), data.split("dev"));
     settings.sizes.insert("train".into(), 5);
     assert_eq!(load(&settings, &splits).expect("read").split("train"), &data.split("train")[..5]);
@@ -118,7 +118,7 @@ fn the_vocabulary_is_that_of_training_alone_and_is_kept() {
     // A run keeps what was learned: the training file is not read again.
     fs::remove_file(&train).expect("it was there");
     let mut again = settings.clone();
-    again.known = rtc_runtime::experiment::Known { kept: task.kept().map(Into::into), ..Default::default() };
+    again.known = Known::new(vec![], task.kept().map(Into::into));
     assert_eq!(load(&again, &["test"]).expect("read"), data);
     again.known = Default::default();
     assert!(load(&again, &["test"]).expect_err("it is gone").to_string().contains("train.csv"));
@@ -169,10 +169,10 @@ fn a_tokenizer_of_hugging_face_is_used_and_kept() {
     let (task, options) = open_task(&settings).expect("opened");
     assert_eq!(task.vocabulary(&options), ["[UNK]", "good", "bad"]);
     fs::remove_file(folder.path().join("tokenizer.json")).expect("it was there");
-    settings.known.kept = task.kept().map(Into::into);
+    settings.known = Known::new(settings.known.folders.clone(), task.kept().map(Into::into));
     assert_eq!(load(&settings, &["train"]).expect("read"), data);
     fs::write(folder.path().join("tokenizer.json"), "{}").expect("writable");
-    settings.known = rtc_runtime::experiment::Known { folders: settings.known.folders.clone(), ..Default::default() };
+    settings.known = Known::new(settings.known.folders.clone(), None);
     let error = load(&settings, &["train"]).expect_err("no tokenizer").to_string();
     assert!(error.contains("tokenizer.json: this is no tokenizer.json"), "{error}");
 }

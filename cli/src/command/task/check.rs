@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use rtc_runtime::error::DataError;
 use rtc_runtime::experiment::EMBEDDED;
-use rtc_runtime::task::{Audit, ColumnLook, FileLook, Format, Task, audit, load, look, open_task};
+use rtc_runtime::task::{Audit, ColumnLook, FileLook, Format, audit, load, look, open_task};
 use serde_json::{Map, Value, json};
 
 use crate::experiment_file::Opened;
@@ -168,19 +168,20 @@ fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, 
     }
     let mut text = format!("{}: {}\n", task.name(), task.doc());
     writeln!(text, "vocabulary  {} tokens", number(vocabulary as f64)).expect("a text takes all");
-    text += &table(&*task, &found);
+    text += &table(&found);
     text += &class_table(&found, &classes);
     terminal.result(&text)?;
     Ok(vec![])
 }
 
-fn table(task: &dyn Task, found: &[Audit]) -> String {
+fn table(found: &[Audit]) -> String {
     let heading = ["split", "rows", "tokens", "shortest", "median", "longest", "unknown", "repeated", "also in train"];
     let row = |audit: &Audit| {
         let found = &audit.description;
         let [shortest, median, longest] = found.lengths.map(|length| number(length as f64));
-        let unknown = task.unknown().map_or("-".to_owned(), |_| format!("{:.2} %", 100.0 * audit.unknown));
-        let counts = [audit.repeated, audit.trained].map(|count| number(count as f64));
+        let unknown = audit.unknown.map_or("-".to_owned(), |share| format!("{:.2} %", 100.0 * share));
+        let counts = [audit.repeated, audit.trained];
+        let counts = counts.map(|count| count.map_or("-".to_owned(), |count| number(count as f64)));
         let sizes = [found.examples, found.tokens].map(|count| number(count as f64));
         [vec![audit.split.clone()], sizes.to_vec(), vec![shortest, median, longest, unknown], counts.to_vec()].concat()
     };

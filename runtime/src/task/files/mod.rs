@@ -94,6 +94,8 @@ pub(crate) struct Row {
     pub(crate) line: usize,
     /// The byte with which it begins; 0 where rows have none.
     pub(crate) offset: u64,
+    /// Number of its bytes.
+    pub(crate) bytes: u32,
     pub(crate) cells: Vec<Cell>,
 }
 
@@ -130,7 +132,7 @@ impl Layout {
                 Err(error) => return Some(Err(error)),
             };
             let cells = parser.cells(&record.bytes).map_err(|fault| fault.at(&path, &record));
-            Some(cells.map(|cells| Row { line: record.line, offset: record.offset, cells }))
+            Some(cells.map(|cells| Row { line: record.line, offset: record.offset, bytes: record.length, cells }))
         };
         Ok(Box::new(records.filter_map(row)))
     }

@@ -82,7 +82,7 @@ impl Rows {
             field.map_or(Ok(Cell::Missing), |field| cell(field, &name))
         };
         let cells = self.columns.iter().map(cell).collect::<Result<_, _>>()?;
-        Ok(Row { line: self.number, offset: 0, cells })
+        Ok(Row { line: self.number, offset: 0, bytes: 0, cells })
     }
 }
 

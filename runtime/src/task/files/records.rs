@@ -108,6 +108,8 @@ pub(crate) struct Record {
     pub(crate) offset: u64,
     /// Its bytes without the end of the line.
     pub(crate) bytes: Vec<u8>,
+    /// Number of its bytes in the file, with the end of the line.
+    pub(crate) length: u32,
 }
 
 /// The mark with which some programs begin a text in UTF-8.
@@ -116,12 +118,13 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 impl Record {
     /// A record from its bytes in the file, which may end with the end of the line.
     pub(crate) fn new(line: usize, offset: u64, mut bytes: Vec<u8>) -> Self {
+        let length = bytes.len() as u32;
         let content = bytes.strip_suffix(b"\n").map_or(&bytes[..], |bytes| bytes.strip_suffix(b"\r").unwrap_or(bytes));
         bytes.truncate(content.len());
         if offset == 0 && bytes.starts_with(BYTE_ORDER_MARK) {
             bytes.drain(..BYTE_ORDER_MARK.len());
         }
-        Self { line, offset, bytes }
+        Self { line, offset, bytes, length }
     }
 }
 

@@ -13,6 +13,7 @@ use super::tokens::Tokens;
 use crate::error::DataError;
 use crate::task::files::{Cell, Format, Layout};
 use crate::task::load::{broken, open, unreadable};
+use crate::task::stream::Stamp;
 use crate::task::{Example, Target};
 
 /// The most bytes of a block.
@@ -34,6 +35,7 @@ struct Source {
     bytes: u64,
     /// Its bytes, where the file has them packed or in a column.
     held: Option<Vec<u8>>,
+    stamp: Stamp,
 }
 
 impl Text {
@@ -47,13 +49,9 @@ impl Text {
                 Format::Text => Some(unpacked(path)?),
                 _ => Some(column(path, layout)?),
             };
-            let bytes = match &held {
-                Some(held) => held.len() as u64,
-                None => {
-                    File::open(path).and_then(|file| file.metadata()).map_err(|error| unreadable(path, error))?.len()
-                }
-            };
-            parts.push(Source { path: path.clone(), from, bytes, held });
+            let stamp = Stamp::of(path)?;
+            let bytes = held.as_ref().map_or(stamp.bytes(), |held| held.len() as u64);
+            parts.push(Source { path: path.clone(), from, bytes, held, stamp });
             from += bytes;
         }
         Ok(Self { parts, bytes: from })
@@ -67,10 +65,25 @@ impl Text {
         Ok(())
     }
 
+    /// Whether some of it is held in memory.
+    pub(super) fn is_held(&self) -> bool {
+        self.parts.iter().any(|part| part.held.is_some())
+    }
+
+    /// Refuses files that have changed.
+    pub(super) fn unchanged(&self) -> Result<(), DataError> {
+        self.parts.iter().try_for_each(|part| part.stamp.check())
+    }
+
+    /// The blocks between two bytes, of which the first begins one.
+    pub(super) fn range(&self, from: u64, to: u64) -> Blocks<'_> {
+        Blocks { text: self, at: from, end: to, file: None }
+    }
+
     /// The blocks of a part of the text, each with the byte on which it begins.
     pub(super) fn blocks(&self, part: &Part) -> Result<Blocks<'_>, DataError> {
         let [from, to] = part.of_text();
-        Ok(Blocks { text: self, at: self.border(from)?, end: self.border(to)?, file: None })
+        Ok(self.range(self.border(from)?, self.border(to)?))
     }
 
     /// Where a share of the bytes ends: behind the end of the line, or of the block, in which it does.
@@ -79,8 +92,7 @@ impl Text {
         if at == 0 || at >= self.bytes {
             return Ok(at.min(self.bytes));
         }
-        let mut blocks = Blocks { text: self, at, end: self.bytes, file: None };
-        let bytes = blocks.read(at)?;
+        let bytes = self.range(at, self.bytes).read(at)?;
         let begins = bytes.iter().position(|byte| (*byte as i8) >= -0x40).unwrap_or(0);
         let line = bytes.iter().position(|byte| *byte == b'\n');
         Ok(at + line.map_or(begins, |line| line + 1) as u64)
@@ -90,12 +102,12 @@ impl Text {
         self.parts.iter().find(|part| (part.from..part.from + part.bytes).contains(&at))
     }
 
-    /// The windows of a part of the text, `most` of them at most, one behind the other. Every token but the first of all is an
-    /// answer once; the last window may be shorter.
+    /// The windows of a part of the text, `most` of them at most, one behind the other; more than `held` are refused. Every token but
+    /// the first of all is an answer once; the last window may be shorter.
     pub(super) fn windows(
         &self,
         tokens: &Tokens,
-        length: usize,
+        (length, held): (usize, usize),
         part: &Part,
         most: usize,
     ) -> Result<Vec<Example>, DataError> {
@@ -110,6 +122,9 @@ impl Text {
             if found.len() >= most {
                 return Ok(found);
             }
+            if found.len() > held {
+                return Err(self.fault(at, super::TOO_MANY.to_owned()));
+            }
         }
         if rest.len() > 1 {
             found.push(window(&rest));
@@ -118,7 +133,7 @@ impl Text {
     }
 
     /// An error at a byte of the text, with its line.
-    fn fault(&self, at: u64, message: String) -> DataError {
+    pub(super) fn fault(&self, at: u64, message: String) -> DataError {
         let Some(part) = self.part_at(at) else { return DataError { file: "text".to_owned(), line: None, message } };
         let line = self.line(part, at - part.from).unwrap_or(1);
         broken(&part.path, line, message)
@@ -142,7 +157,7 @@ impl Text {
 }
 
 /// A window of the tokens, every one but the last; the answers are those behind them.
-fn window(tokens: &[u32]) -> Example {
+pub(super) fn window(tokens: &[u32]) -> Example {
     let (class, weight) = (tokens[1..].to_vec(), vec![1.0; tokens.len() - 1]);
     Example { label: Target::Each { class, weight }, ..Example::classified(tokens[..tokens.len() - 1].to_vec(), 0) }
 }

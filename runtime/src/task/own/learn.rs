@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,7 +24,7 @@ const MAX_CLASSES: usize = 65_536;
 /// What a training file adds to an experiment.
 #[derive(Debug)]
 pub(super) struct Learned {
-    pub(super) tokens: Tokens,
+    pub(super) tokens: Arc<Tokens>,
     /// The names of the classes; none where tokens are the answers.
     pub(super) classes: Vec<String>,
     shares: Vec<Share>,
@@ -60,7 +61,7 @@ impl Learned {
 
     pub(super) fn from_kept(kept: &Value) -> Result<Self, String> {
         let Kept { tokens, classes, shares, seed } = Kept::deserialize(kept).map_err(|error| error.to_string())?;
-        Ok(Self { tokens: Tokens::from_kept(tokens)?, classes, shares, seed })
+        Ok(Self { tokens: Arc::new(Tokens::from_kept(tokens)?), classes, shares, seed })
     }
 
     /// What is left of the training file.
@@ -150,7 +151,7 @@ pub(super) fn learn(plan: &Plan, settings: &TaskSettings) -> Result<Learned, Dat
     let shares = shares(named).map_err(fail)?;
     let files = paths::matching(&settings.locate(train))?;
     let shares = place(plan, &files, &shares, settings.seed)?;
-    let learned = Learned { tokens: Tokens::bytes(), classes: vec![], shares, seed: settings.seed };
+    let learned = Learned { tokens: Arc::new(Tokens::bytes()), classes: vec![], shares, seed: settings.seed };
     let mut counts = Counts { pieces: BTreeMap::new(), classes: BTreeSet::new() };
     match plan.kind {
         Kind::Language => counts.text(plan, &files, &learned.rest())?,
@@ -163,7 +164,7 @@ pub(super) fn learn(plan: &Plan, settings: &TaskSettings) -> Result<Learned, Dat
         Cutting::By(cut) => Tokens::learned(*cut, lines, &counts.pieces, plan.vocabulary),
         Cutting::File(file) => trained(settings, file)?,
     };
-    Ok(Learned { tokens, classes, ..learned })
+    Ok(Learned { tokens: Arc::new(tokens), classes, ..learned })
 }
 
 /// Reads a `tokenizer.json`.

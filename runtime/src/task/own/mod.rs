@@ -8,7 +8,9 @@ mod language;
 mod learn;
 mod line;
 pub(crate) mod plan;
+mod rows;
 mod tokens;
+mod windows;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,20 +21,23 @@ use serde_json::Value;
 use super::files::{Cell, Row, paths};
 use super::load::{MAX_LINE, broken, unreadable};
 use super::share::{Place, TRAIN};
-use super::{Example, Files, Metric, Objective, OptionField, Options, Request, Split, Target, Task};
+use super::stream::Stamp;
+use super::{Example, Files, Metric, Objective, OptionField, Options, Request, Split, Stream, Target, Task};
 use crate::error::{DataError, unknown};
 use crate::experiment::TaskSettings;
 use language::Text;
 use learn::{Learned, Part};
 use plan::{Kind, Plan};
+use rows::TableRows;
+use windows::Windows;
 
 pub use plan::NAMES;
 
 /// A task on files.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Own {
     plan: Plan,
-    learned: Learned,
+    learned: Arc<Learned>,
     /// The splits that the experiment names.
     splits: Vec<String>,
 }
@@ -60,7 +65,7 @@ pub(super) fn open(settings: &TaskSettings, kept: Option<&Value>) -> Option<Resu
                 .map_err(|why| fail(format!("what the run keeps of its task is broken: {why}")))?,
             None => learn::learn(&plan, settings)?,
         };
-        Ok(Arc::new(Own { plan, learned, splits }))
+        Ok(Arc::new(Own { plan, learned: Arc::new(learned), splits }))
     };
     Some(open())
 }
@@ -133,7 +138,7 @@ impl Own {
 
     /// The examples of some files, of the rows that belong to a part.
     fn rows(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<Vec<Example>, DataError> {
-        let mut examples = vec![];
+        let (mut examples, mut tokens) = (vec![], 0);
         for path in files {
             for row in self.plan.layout.rows(path)? {
                 if examples.len() >= most {
@@ -141,8 +146,12 @@ impl Own {
                 }
                 let row = row?;
                 if part.holds(&row.cells[..self.plan.inputs()]) {
-                    let example = self.example(&row.cells);
-                    examples.push(example.map_err(|message| self.fault(path, &row, message))?);
+                    let example = self.example(&row.cells).map_err(|message| self.fault(path, &row, message))?;
+                    tokens += example.tokens.len();
+                    examples.push(example);
+                    if tokens > MAX_HELD {
+                        return Err(self.fault(path, &row, TOO_MANY.to_owned()));
+                    }
                 }
             }
         }
@@ -173,7 +182,7 @@ impl Own {
 
     fn windows(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<Vec<Example>, DataError> {
         let text = Text::open(files, &self.plan.layout)?;
-        text.windows(&self.learned.tokens, self.plan.length, part, most)
+        text.windows(&self.learned.tokens, (self.plan.length, MAX_HELD / 3 / self.plan.length), part, most)
     }
 
     fn part_of(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<Vec<Example>, DataError> {
@@ -181,6 +190,37 @@ impl Own {
             Kind::Language => self.windows(files, part, most),
             _ => self.rows(files, part, most),
         }
+    }
+
+    /// The files of a split, and which part of them it is.
+    fn found(&self, files: &Files<'_>) -> Result<Option<(Vec<PathBuf>, Part)>, DataError> {
+        let fail = |message| DataError { file: self.name().to_owned(), line: None, message };
+        let named = files.named.get(files.split).ok_or_else(|| fail(no_file(files.split)))?;
+        let (file, part) = match Place::parse(named).map_err(fail)? {
+            Place::File(file) if files.split == TRAIN => (file, self.learned.rest()),
+            Place::File(file) => (file, Part::All),
+            Place::Share(_) => {
+                let train = files.named.get(TRAIN).ok_or_else(|| fail(no_file(TRAIN)))?;
+                (train.as_str(), self.learned.share(files.split))
+            }
+            Place::Generated => return Ok(None),
+        };
+        let paths = paths::matching(&files.settings.locate(file))?;
+        Ok(Some((paths, part)))
+    }
+
+    /// The rows of a part of some files, to be read while they are needed; nothing where the files have to be unpacked.
+    fn unheld(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<Option<Stream>, DataError> {
+        if self.plan.kind != Kind::Language {
+            let can = TableRows::can(self, files)?;
+            return if can { Ok(Some(Stream(Arc::new(TableRows::find(self, files, part, most)?)))) } else { Ok(None) };
+        }
+        let text = Text::open(files, &self.plan.layout)?;
+        if text.is_held() {
+            return Ok(None);
+        }
+        let found = Windows::find(text, Arc::clone(&self.learned.tokens), self.plan.length, part, most)?;
+        Ok(Some(Stream(Arc::new(found))))
     }
 }
 
@@ -248,19 +288,22 @@ impl Task for Own {
     }
 
     fn read_files(&self, files: &Files<'_>) -> Result<Option<Vec<Example>>, DataError> {
-        let fail = |message| DataError { file: self.name().to_owned(), line: None, message };
-        let named = files.named.get(files.split).ok_or_else(|| fail(no_file(files.split)))?;
-        let (file, part) = match Place::parse(named).map_err(fail)? {
-            Place::File(file) if files.split == TRAIN => (file, self.learned.rest()),
-            Place::File(file) => (file, Part::All),
-            Place::Share(_) => {
-                let train = files.named.get(TRAIN).ok_or_else(|| fail(no_file(TRAIN)))?;
-                (train.as_str(), self.learned.share(files.split))
-            }
-            Place::Generated => return Ok(None),
-        };
-        let paths = paths::matching(&files.settings.locate(file))?;
-        self.part_of(&paths, &part, files.most).map(Some)
+        match self.found(files)? {
+            Some((paths, part)) => self.part_of(&paths, &part, files.most).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn stream(&self, files: &Files<'_>) -> Result<Option<Stream>, DataError> {
+        let Some((paths, part)) = self.found(files)? else { return Ok(None) };
+        let mut bytes = 0;
+        for path in &paths {
+            bytes += Stamp::of(path)?.bytes();
+        }
+        if bytes <= HELD {
+            return Ok(None);
+        }
+        self.unheld(&paths, &part, files.most)
     }
 
     fn encode(&self, text: &str, _options: &Options) -> Result<Vec<u32>, String> {
@@ -315,3 +358,68 @@ fn no_file(split: &str) -> String {
 
 /// The largest text that is held in memory.
 const MAX_TEXT: u64 = 64 * MAX_LINE;
+
+/// Training files above so many bytes are read while they are needed.
+const HELD: u64 = 64 << 20;
+
+const TOO_MANY: &str = "the rows up to here take more than 1 GiB of memory, and a split that is measured, or packed, is held in memory: \
+                        `task.sizes` takes the first rows of it";
+
+/// The most tokens of a split that is held.
+const MAX_HELD: usize = 1 << 28;
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::experiment::DataSource;
+    use crate::task::load;
+
+    /// What is held of the training split, and what is read of it row by row.
+    fn both(name: &str, tokens: &str, file: &str, text: &str) -> (Vec<Example>, Stream) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(file);
+        fs::write(&path, text).expect("writable");
+        let files = [("train", path.display().to_string()), ("dev", "20%".to_owned())];
+        let named: BTreeMap<String, String> = files.map(|(split, file)| (split.to_owned(), file)).into();
+        let settings = TaskSettings {
+            name: name.to_owned(),
+            tokens: Some(tokens.to_owned()),
+            length: Some(7),
+            data: Some(DataSource::Files(named.clone())),
+            ..TaskSettings::default()
+        };
+        let own = open(&settings, None).expect("a task on files").expect("readable");
+        let options = Options::default();
+        let files =
+            Files { named: &named, settings: &settings, options: &options, split: TRAIN, most: usize::MAX, dev: 0 };
+        let (paths, part) = own.found(&files).expect("it is there").expect("a file");
+        let stream = own.unheld(&paths, &part, usize::MAX).expect("readable").expect("no packed file");
+        let held = load(&settings, &[TRAIN]).expect("readable").split(TRAIN).to_vec();
+        let read: Vec<Example> = (0..stream.0.count()).map(|row| stream.0.row(row).expect("unchanged")).collect();
+        assert_eq!(read, held, "{name} by {tokens}");
+        fs::write(&path, text.to_owned() + " ").expect("writable");
+        let error = stream.0.row(0).expect_err("it has changed").to_string();
+        assert!(error.contains("has changed while it was trained on"), "{error}");
+        (held, stream)
+    }
+
+    #[test]
+    fn rows_that_are_read_when_they_are_needed_are_those_that_are_held() {
+        let row = |n: usize| format!("\"a, \"\"{n}\"\"\nb\",{}\r\n", n % 3);
+        let table = "text,label\r\n".to_owned() + &(0..500).map(row).collect::<String>();
+        let (held, stream) = both("table", "words", "a.csv", &table);
+        assert!((390..=400).contains(&held.len()), "{}", held.len());
+        assert!((0..held.len()).all(|row| stream.0.length(row) == held[row].length()));
+        assert_eq!(stream.0.tokens() as usize, held.iter().map(|row| row.tokens.len()).sum::<usize>());
+        let lines: String = (0..3_000).map(|n| format!("{{\"text\": \"w{n} ä\", \"label\": {}}}\n", n % 2)).collect();
+        both("table", "characters", "a.jsonl", &lines);
+        let text: String = (0..4_000).map(|n| format!("line {n} ä, {}\n", "x".repeat(n % 50))).collect();
+        for tokens in ["bytes", "characters", "words"] {
+            let (held, stream) = both("language", tokens, "a.txt", &text);
+            assert_eq!(stream.0.tokens() as usize, held.iter().map(|row| row.tokens.len()).sum::<usize>());
+            assert!((0..held.len()).all(|row| stream.0.length(row) == held[row].tokens.len()));
+        }
+    }
+}
