@@ -27,6 +27,7 @@ use crate::saved::{generated, infer};
 use crate::terminal::Terminal;
 use crate::text::{count, duration, number};
 use crate::threads;
+use crate::weights::Weights;
 
 /// A hash of what of this program decides numbers.
 pub(crate) const CODE: &str = env!("RTC_CODE");
@@ -49,6 +50,8 @@ pub(crate) struct Job {
     pub(crate) experiment: Experiment,
     /// The identity of the run.
     pub(crate) info: RunInfo,
+    /// The weights with which it begins, where it draws none.
+    start: Option<Weights>,
 }
 
 /// What changes the speed of a run alone.
@@ -80,13 +83,20 @@ impl Job {
             graph_hash: compiled.graph_hash(),
             data_hash: None,
             splits: BTreeMap::new(),
+            start: None,
             parameters: compiled.parameter_count(),
             threads: threads::count(),
             memory,
             folders: experiment.task.folders(),
             versions: versions(),
         };
-        Self { compiled, experiment, info }
+        Self { compiled, experiment, info, start: None }
+    }
+
+    /// Begins with these weights.
+    pub(crate) fn begins_with(&mut self, weights: Weights) {
+        self.info.start = Some(weights.start.clone());
+        self.start = Some(weights);
     }
 
     /// Records where the run computes, if that is not the processor.
@@ -137,6 +147,9 @@ impl Job {
                 Box::new(model)
             }
         };
+        if let Some(weights) = &self.start {
+            model.restore(&weights.state())?;
+        }
         let (hash, splits) = (Some(data.hash.clone()), data.splits.clone());
         let info = RunInfo { data_hash: hash, splits, ..self.info.clone() };
         let mut run = if RunFolder::exists(path) {

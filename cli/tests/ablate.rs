@@ -78,6 +78,10 @@ fn a_killed_grid_goes_on_to_the_same_table_and_redoes_nothing() {
     whole.code(0).says("0 of 6 cells are finished").says("[1/6] tiny seed 1: begins").says("[6/6] tiny, deep seed 2");
     assert!(whole.stdout.starts_with("model"), "{}", whole.stdout);
     let all = logged(&place, "whole");
+    let listed: Value = serde_json::from_str(&place.read("runs/whole/grid.json")).expect("JSON");
+    let rows = listed["rows"].as_array().expect("a list of rows");
+    assert_eq!(rows.iter().map(|row| &row["name"]).collect::<Vec<_>>(), ["tiny", "tiny:no_gate", "tiny, deep"]);
+    assert_eq!(rows[2]["cells"][1], serde_json::json!({ "seed": 2, "run": "tiny-deep/seed2" }));
 
     let args = ["--grid", "killed", "--jobs", "2"];
     for share in [1, 2, 3] {

@@ -44,6 +44,28 @@ pub struct Evaluation {
     pub depth: Option<(f64, u64)>,
 }
 
+/// All that a forward pass says of a batch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answers {
+    /// What every evaluation gives.
+    pub evaluation: Evaluation,
+    /// Number of classes.
+    pub classes: usize,
+    /// A logit per class for every prediction. Of two classes the first has the logit 0.
+    pub logits: Vec<f64>,
+    /// Accepted steps of every row, if the model halts.
+    pub depths: Option<Vec<f64>>,
+}
+
+impl Answers {
+    /// Accepted steps of one of `count` examples: of a pair, whose second sides are the second half of the rows, the mean.
+    pub fn steps(&self, example: usize, count: usize) -> Option<f64> {
+        let depths = self.depths.as_ref()?;
+        let rows: Vec<f64> = depths.iter().skip(example).step_by(count.max(1)).copied().collect();
+        (!rows.is_empty()).then(|| rows.iter().sum::<f64>() / rows.len() as f64)
+    }
+}
+
 /// The optimiser's family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -193,6 +215,11 @@ pub trait Learner {
     fn average(&mut self, decay: f64);
     /// A forward pass without dropout, with the averaged weights if there are any.
     fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError>;
+    /// The same, with the logits of all classes and the steps of every row.
+    ///
+    /// # Errors
+    /// As [`Self::evaluate`].
+    fn answers(&mut self, batch: &Batch) -> Result<Answers, LearnError>;
     /// A copy of the state.
     fn state(&self) -> LearnerState;
     /// Replaces the state; moments that it lacks are zero, and slow weights that it lacks begin at the weights. After an error nothing has changed.

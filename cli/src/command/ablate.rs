@@ -145,6 +145,7 @@ fn train(options: &Options, grid: &Grid, (jobs, pace): (usize, Pace), terminal: 
     let _lock = lock(&grid.folder)?;
     let rows = grid.rows()?;
     sheet(options, &rows)?;
+    grid.manifest().write(&grid.folder)?;
     let all = grid.places();
     let is_finished = |place: &Place| matches!(rows[place.model].cells[place.seed].state, State::Finished(_));
     let places: Vec<Place> = all.iter().copied().filter(|place| !is_finished(place)).collect();

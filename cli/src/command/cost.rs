@@ -16,10 +16,10 @@ use crate::text::{columns, number};
 
 const EXAMPLES: &str = "\
 Examples:
-  rtc cost specs/gut.rt --task listops                                 one model, rows of 100 tokens, batch 32
-  rtc cost specs/gut.rt specs/gut.rt:no_halt specs/tlb.rt              models side by side
-  rtc cost specs/gut.rt --depth 4.5 --length 100,1000                  rows that halt after 4.5 steps on the mean
-  rtc cost specs/gut.rt --set depthwise.depth=40 --batch 8 --json
+  rtc cost gut --task listops                 one model, rows of 100 tokens, batch 32
+  rtc cost gut gut:no_halt tlb                models side by side
+  rtc cost gut --depth 4.5 --length 100,1000  rows that halt after 4.5 steps on the mean
+  rtc cost gut --set depthwise.depth=40 --batch 8 --json
 ";
 
 const NOTES: &str = "\

@@ -8,7 +8,7 @@ use rtc_runtime::experiment::DataSource;
 use rtc_runtime::stopping::{BEYOND, Stop, Stopped, evaluate_stopping};
 use rtc_runtime::task::{Example, Wanted, load_wanted};
 use rtc_runtime::train::{Measurement, Row, Table, evaluate};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::progress::Progress;
@@ -26,6 +26,8 @@ Examples:
   rtc eval runs/NAME --data folder --split lra    the published files in a folder
   rtc eval runs/NAME --stop confidence            each length after the step of which the model is surest
   rtc eval runs/NAME --steps --split 30-30        accuracy and confidence after every step
+  rtc eval runs/NAME --weights other.safetensors  the model of the run with other weights
+  rtc eval gut --experiment listops --weights state_dict.pt   a model that has no run
 ";
 
 /// Arguments of `rtc eval`.
@@ -86,7 +88,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     }
     let data = load_splits(options, &trained, terminal)?;
     let update = trained.state.progress.updates;
-    terminal.message(&format!("{}, {} after update {}", trained.name, options.model.checkpoint, number(update as f64)));
+    terminal.message(&format!("{}, {}", trained.name, which(&options.model, update)));
     let (mut rows, mut stopped) = (vec![], vec![]);
     for (split, examples) in &data {
         if let Some(found) = measure(options, &mut trained, (split, examples), terminal)? {
@@ -106,6 +108,10 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
             "inference": trained.inference,
             "splits": splits,
         });
+        if let Some(weights) = &options.model.weights.weights {
+            result["checkpoint"] = Value::Null;
+            result["weights"] = json!(weights.display().to_string());
+        }
         if let Some(rule) = options.stop.and_then(|rule| rule.to_possible_value()) {
             result["stop"] = json!(rule.get_name());
         }
@@ -117,6 +123,14 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         }
     }
     Ok(Exit::Done)
+}
+
+/// Which weights are measured.
+fn which(options: &ModelOptions, update: u64) -> String {
+    match &options.weights.weights {
+        Some(file) => format!("weights of {}", file.display()),
+        None => format!("{} after update {}", options.checkpoint, number(update as f64)),
+    }
 }
 
 /// One split; nothing if it was asked to stop meanwhile.

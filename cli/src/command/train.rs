@@ -16,21 +16,23 @@ use crate::experiment_file::Opened;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::job::{Job, Pace, lock, make_data, on_signals};
 use crate::memory;
-use crate::model::{Compiled, TaskFacts};
+use crate::model::Compiled;
 use crate::progress::Progress;
-use crate::saved::{HaltingArg, task_of};
+use crate::saved::{HaltingArg, facts_of};
 use crate::spec_file::SpecArg;
 use crate::terminal::Terminal;
 use crate::text::number;
 use crate::threads;
+use crate::weights::WeightsOptions;
 
 const EXAMPLES: &str = "\
 Examples:
-  rtc train specs/gut.rt                                a few minutes on a laptop
-  rtc train specs/gut.rt:no_gate --experiment listops   an ablation at the paper's size
-  rtc train specs/gut.rt --set depthwise.depth=20 --seed 2
-  rtc train specs/gut.rt --with optimiser.learning_rate=0.002 --with batch.size=64
+  rtc train gut                               a few minutes on a laptop
+  rtc train gut:no_gate --experiment listops  an ablation at the paper's size
+  rtc train gut --set depthwise.depth=20 --seed 2
+  rtc train gut --with optimiser.learning_rate=0.002 --with batch.size=64
   rtc train --experiment my.yaml --run my_first_run --json
+  rtc train specs/gut.rt --weights pretrained.safetensors   begin with the weights of another program
 ";
 
 const RESUMING: &str = "\
@@ -82,6 +84,8 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t = HaltingArg::Compact)]
     halting: HaltingArg,
     #[command(flatten)]
+    weights: WeightsOptions,
+    #[command(flatten)]
     device: DeviceOptions,
     /// Print the results as JSON
     #[arg(long)]
@@ -93,6 +97,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let device = options.device.open()?;
     let opened = Opened::open(&options.experiment)?;
     let mut job = prepare(options, &opened, terminal)?;
+    if let Some(weights) = options.weights.read(&job.compiled.graph)? {
+        job.begins_with(weights);
+    }
     if let Some(device) = &device {
         job.computes_on(options.device.record(&**device));
     }
@@ -154,8 +161,7 @@ fn prepare(options: &Options, opened: &Opened, terminal: &Terminal) -> Result<Jo
     let name = arg.model_name()?;
     opened.check_models(Some(&arg))?;
     let experiment = opened.file.resolve(Some(&name), &edits)?;
-    let (task, task_options) = task_of(&experiment)?;
-    let facts = TaskFacts::of(&*task, &task_options);
+    let facts = facts_of(&experiment)?;
     let sets = [opened.overrides(&name, &experiment), Override::numbered(&options.set)].concat();
     let checked = arg.check_edited(&sets, &facts.catalog())?;
     terminal.problems(&checked.problems, &checked.sources);

@@ -23,6 +23,7 @@ use crate::saved::{HaltingArg, ModelOptions, Trained};
 use crate::spec_file::read_text;
 use crate::terminal::Terminal;
 use crate::trees::trees;
+use crate::weights::WeightsOptions;
 
 /// How many examples are drawn, and how long they may be.
 const DRAWN: usize = 3;
@@ -106,6 +107,8 @@ impl<'a> Look<'a> {
             halting: HaltingArg::Compact,
             inference: None,
             threads: self.closer.threads,
+            weights: WeightsOptions::default(),
+            experiment: None,
             device: DeviceOptions::default(),
         };
         let mut trained = Trained::open(&options)?;

@@ -10,8 +10,8 @@ use rtc_runtime::record::{RunFolder, RunInfo};
 
 use super::Found;
 use crate::failure::Failure;
-use crate::model::{TaskFacts, short};
-use crate::saved::{compile, task_of};
+use crate::model::short;
+use crate::saved::{compile, facts_of};
 use crate::text::number;
 
 /// How deep below a folder runs are looked for.
@@ -59,8 +59,7 @@ fn collect(folder: &Path, deep: usize, found: &mut Vec<PathBuf>) -> Result<(), F
 pub(super) fn read(found: &Found) -> Result<(Run, Spec, String), Failure> {
     let Found { path, saved } = found;
     let history = History::read(path)?;
-    let (task, options) = task_of(&saved.experiment)?;
-    let compiled = compile(path, saved, &TaskFacts::of(&*task, &options))?;
+    let compiled = compile(path, saved, &facts_of(&saved.experiment)?)?;
     let evaluations = dev(&history, &saved.experiment.dev);
     let run = Run {
         name: path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),

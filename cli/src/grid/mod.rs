@@ -5,13 +5,13 @@ mod room;
 mod run;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rtc_compiler::check::Override;
 use rtc_runtime::error::{Error, unknown};
 use rtc_runtime::experiment::{Entry, Experiment};
-use rtc_runtime::grid::{Cell, METRICS, Row, State};
+use rtc_runtime::grid::{Cell, Listed, ListedCell, METRICS, Manifest, Row, State};
 
 use crate::experiment_file::Opened;
 use crate::failure::Failure;
@@ -118,7 +118,24 @@ impl Grid {
 
     /// The folder of a cell's run.
     pub(crate) fn path(&self, place: Place) -> PathBuf {
-        self.folder.join(&self.models[place.model].folder).join(format!("seed{}", self.seed(place)))
+        self.folder.join(self.inside(place))
+    }
+
+    /// The same from the folder of the grid.
+    fn inside(&self, place: Place) -> PathBuf {
+        Path::new(&self.models[place.model].folder).join(format!("seed{}", self.seed(place)))
+    }
+
+    /// The rows and their cells, as the folder of the grid says them.
+    pub(crate) fn manifest(&self) -> Manifest {
+        let cell = |place| ListedCell { seed: self.seed(place), run: self.inside(place) };
+        let row = |(model, member): (usize, &Member)| Listed {
+            name: member.name.clone(),
+            model: member.compiled.spec.name.clone(),
+            spec_hash: member.compiled.spec_hash(),
+            cells: (0..member.experiment.seeds.len()).map(|seed| cell(Place { model, seed })).collect(),
+        };
+        Manifest::new(self.models.iter().enumerate().map(row).collect())
     }
 
     /// How messages call a cell.

@@ -1,8 +1,9 @@
 //! Grids: models times seeds. Every cell is an ordinary run folder, and the state of the grid is what these folders say.
 //!
-//! [`State::read`] looks at one cell, [`Sheet`] is the table of all of them, and [`render`] prints it.
+//! [`Manifest`] says which rows there are, [`State::read`] looks at one cell, [`Sheet`] is the table of all of them, and [`render`] prints it.
 
 mod latex;
+mod manifest;
 mod measured;
 mod render;
 mod sheet;
@@ -17,6 +18,7 @@ use crate::error::{Error, IoError};
 use crate::experiment::Experiment;
 use crate::record::{RunFolder, RunInfo, SavedRun, program};
 
+pub use manifest::{Listed, ListedCell, Manifest};
 pub use measured::Measured;
 pub use render::{Format, render};
 pub use sheet::{METRICS, Mixture, Sheet, Show};

@@ -8,7 +8,7 @@ use crate::batch::{Batch, Labels};
 use crate::exec::Outputs;
 use crate::exec::storage::Element;
 use crate::kernel::{Real, loss};
-use crate::learner::{Evaluation, LearnError, StepReport};
+use crate::learner::{Answers, Evaluation, LearnError, StepReport};
 
 /// Predicted classes and their probabilities.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ pub(crate) fn predict<T: Element>(binding: &Binding, outputs: &Outputs<T>, found
 }
 
 /// Number of logits per prediction: one for two classes.
-fn logits_per_item(binding: &Binding) -> usize {
+pub(crate) fn logits_per_item(binding: &Binding) -> usize {
     binding.classes.filter(|n| *n > 2).unwrap_or(1)
 }
 
@@ -116,4 +116,18 @@ pub(crate) fn evaluation<T: Element>(
     let depth = outputs.real("depth").map(|d| (d.iter().map(|x| x.to_f64()).sum(), d.len() as u64));
     let Predictions { class: predictions, probability: confidence } = predicted;
     Ok(Evaluation { loss_sum, scored, correct, predictions, confidence, depth })
+}
+
+/// All that a forward pass says, from the results of its run.
+pub(crate) fn answered<T: Element>(
+    binding: &Binding,
+    outputs: &Outputs<T>,
+    batch: &Batch,
+    updates: u64,
+) -> Result<Answers, LearnError> {
+    let evaluation = evaluation(binding, outputs, batch, updates)?;
+    let numbers = |name| outputs.real(name).map(|x| x.iter().map(|x| x.to_f64()).collect::<Vec<f64>>());
+    let (each, logits) = (logits_per_item(binding), numbers("logits").unwrap_or_default());
+    let logits = if each == 1 { logits.into_iter().flat_map(|x| [0.0, x]).collect() } else { logits };
+    Ok(Answers { evaluation, classes: each.max(2), logits, depths: numbers("depth") })
 }

@@ -62,6 +62,9 @@ pub struct RunInfo {
     /// Fingerprints of the examples of every split.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub splits: BTreeMap<String, String>,
+    /// The weights with which it began, where it drew none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Start>,
     /// Number of trainable numbers.
     pub parameters: usize,
     /// Threads at the start; they change no result on a CPU.
@@ -76,6 +79,15 @@ pub struct RunInfo {
     pub versions: BTreeMap<String, String>,
 }
 
+/// Weights with which a run began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// The file as the user gave it; it means nothing for the identity of the run.
+    pub file: String,
+    /// Hash of their names, shapes and numbers.
+    pub sha256: String,
+}
+
 /// Stands between the versions of programs that trained a run one after the other.
 pub const THEN: &str = " then ";
 
@@ -87,7 +99,10 @@ pub fn program(versions: &BTreeMap<String, String>) -> String {
 impl RunInfo {
     /// A short text that differs between runs of different models, seeds or experiments, for the names of folders.
     pub fn identity(&self, experiment: &Experiment) -> String {
-        let text = format!("{}\n{}\n{}\n{}", self.spec_hash, self.graph_hash, self.seed, experiment.to_yaml());
+        let mut text = format!("{}\n{}\n{}\n{}", self.spec_hash, self.graph_hash, self.seed, experiment.to_yaml());
+        if let Some(start) = &self.start {
+            text += &format!("\nweights {}", start.sha256);
+        }
         Sha256::digest(text).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
     }
 
@@ -146,9 +161,11 @@ impl SavedRun {
     /// What of a run differs from that in this folder, if anything does; the order is that of importance.
     pub fn difference(&self, experiment: &Experiment, info: &RunInfo) -> Option<&'static str> {
         let data = |info: &RunInfo| info.data_hash.clone();
+        let start = |info: &RunInfo| info.start.as_ref().map(|start| start.sha256.clone());
         let same = [
             ("the spec", self.info.spec_hash == info.spec_hash),
             ("the seed", self.info.seed == info.seed),
+            ("the weights at its start", start(&self.info) == start(info)),
             ("the experiment", self.experiment == *experiment),
             (DATA, data(&self.info).zip(data(info)).is_none_or(|(old, new)| old == new)),
             (GRAPH, self.info.graph_hash == info.graph_hash),

@@ -262,6 +262,11 @@ pub trait Task: Send + Sync {
         tokens.iter().map(name).collect::<Vec<_>>().join(" ")
     }
 
+    /// A sequence as a text that stands by itself, with line ends as they are.
+    fn written(&self, tokens: &[u32], options: &Options) -> String {
+        self.decode(tokens, options)
+    }
+
     /// The task as one on strings of a chosen length, if it is one: its examples can be drawn anew for every update.
     fn formal(&self) -> Option<&formal::Formal> {
         None

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rtc_runtime::batch::{Batch, Labels};
 use rtc_runtime::experiment::{Experiment, ExperimentFile};
-use rtc_runtime::learner::{Arrays, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule};
+use rtc_runtime::learner::{Answers, Arrays, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule};
 use rtc_runtime::record::{RunFolder, RunInfo};
 use rtc_runtime::rng::Key;
 use rtc_runtime::task::{Dataset, load};
@@ -155,6 +155,13 @@ impl Learner for Mock {
             result.confidence.push(probabilities[answer]);
         }
         Ok(result)
+    }
+
+    fn answers(&mut self, batch: &Batch) -> Result<Answers, LearnError> {
+        let rows = (0..batch.rows()).flat_map(|row| self.probabilities(&self.features(batch.row(row), row, false)));
+        let logits = rows.map(f64::ln).collect();
+        let depths = Some(vec![3.0; batch.rows()]);
+        Ok(Answers { evaluation: self.evaluate(batch)?, classes: CLASSES, logits, depths })
     }
 
     fn state(&self) -> LearnerState {

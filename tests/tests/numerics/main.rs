@@ -9,6 +9,7 @@ mod folds;
 mod gradients;
 mod halting;
 mod hand_cases;
+mod incremental;
 mod long;
 mod masks;
 mod micro;

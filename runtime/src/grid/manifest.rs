@@ -1,0 +1,119 @@
+//! `grid.json`: which rows a grid has, in which order, and which runs are theirs.
+//!
+//! `rtc ablate` writes it before it trains, so that whoever finds the folder of a grid knows its rows by name.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{DataError, Error, IoError};
+use crate::record::write_file;
+
+const FILE: &str = "grid.json";
+
+/// The only form of the file so far.
+const FORMAT: u32 = 1;
+
+/// The rows of a grid as its last command had them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The form of the file.
+    format: u32,
+    /// The rows in the order of the experiment.
+    pub rows: Vec<Listed>,
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// What tables call it.
+    pub name: String,
+    /// The model: `gut`, or `gut:no_gate`.
+    pub model: String,
+    /// Hash of the normalised spec with all edits.
+    pub spec_hash: String,
+    /// Its cells in the order of the seeds.
+    pub cells: Vec<ListedCell>,
+}
+
+/// One cell of a row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedCell {
+    /// The seed of the run.
+    pub seed: u64,
+    /// The folder of the run, from the folder of the grid; it need not lie inside, nor exist yet.
+    pub run: PathBuf,
+}
+
+impl Manifest {
+    /// A list of these rows.
+    pub fn new(rows: Vec<Listed>) -> Self {
+        Self { format: FORMAT, rows }
+    }
+
+    /// Whether a folder is that of a grid which says its rows.
+    pub fn exists(folder: &Path) -> bool {
+        folder.join(FILE).is_file()
+    }
+
+    /// Reads the rows of the grid in a folder; nothing if it does not say them.
+    ///
+    /// # Errors
+    /// The file can't be read, or is no list of rows.
+    pub fn read(folder: &Path) -> Result<Option<Self>, Error> {
+        let path = folder.join(FILE);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let text = fs::read_to_string(&path).map_err(IoError::at("read", &path))?;
+        let broken = |line: Option<usize>, why: String| DataError {
+            file: path.display().to_string(),
+            line,
+            message: format!("this is no list of the rows of a grid: {why}; `rtc ablate` writes it again"),
+        };
+        let found: Self = serde_json::from_str(&text).map_err(|error| broken(Some(error.line()), error.to_string()))?;
+        match found.format {
+            FORMAT => Ok(Some(found)),
+            other => Err(broken(None, format!("its format is {other}, and this version of rtc knows {FORMAT}")).into()),
+        }
+    }
+
+    /// Writes the rows into the folder of the grid, which must exist.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn write(&self, folder: &Path) -> Result<(), IoError> {
+        let text = serde_json::to_string_pretty(self).expect("names and numbers are valid JSON");
+        write_file(&folder.join(FILE), &(text + "\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_read_back_in_their_order_and_broken_files_have_a_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!(Manifest::read(folder.path()).expect("nothing is there"), None);
+        let cell = |seed: u64| ListedCell { seed, run: format!("ut-b/seed{seed}").into() };
+        let row = |name: &str, seeds: &[u64]| Listed {
+            name: name.to_owned(),
+            model: "ut".to_owned(),
+            spec_hash: "3f2a".to_owned(),
+            cells: seeds.iter().map(|seed| cell(*seed)).collect(),
+        };
+        let manifest = Manifest::new(vec![row("ut, b", &[2, 1]), row("a", &[])]);
+        manifest.write(folder.path()).expect("it can be written");
+        assert_eq!(Manifest::read(folder.path()).expect("it is whole"), Some(manifest));
+
+        let path = folder.path().join(FILE);
+        let refused = |text: &str| {
+            fs::write(&path, text).expect("it can be written");
+            Manifest::read(folder.path()).expect_err("it is broken").to_string()
+        };
+        assert!(refused("{\n  \"format\": 1,\n  \"rows\": 7\n}\n").contains("grid.json:3: this is no list"));
+        assert!(refused("{ \"format\": 2, \"rows\": [] }").contains("its format is 2"));
+    }
+}
