@@ -180,7 +180,7 @@ fn cost_prints_formulas_and_a_table() {
 #[test]
 fn help_begins_with_examples() {
     let place = Place::new();
-    let commands = "check compile fmt show explain diff cost train ablate eval predict task completions";
+    let commands = "check compile fmt show explain diff cost train ablate eval predict export task completions";
     for command in commands.split(' ') {
         let help = place.rtc(&[command, "--help"]);
         assert!(help.code(0).stdout.starts_with("Examples:\n  rtc "), "{command}: {}", help.stdout);

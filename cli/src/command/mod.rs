@@ -8,6 +8,7 @@ mod cost;
 mod diff;
 mod eval;
 mod explain;
+mod export;
 mod fmt;
 mod predict;
 mod report;
@@ -45,6 +46,8 @@ pub(crate) enum Command {
     Eval(eval::Options),
     /// Ask a trained model about sequences
     Predict(predict::Options),
+    /// Write a trained model for other programs
+    Export(export::Options),
     /// Put curves, tables and pictures of runs on one page
     Report(report::Options),
     /// List, describe and sample the tasks
@@ -60,6 +63,7 @@ impl Command {
             Self::Train(options) => options.threads.map(usize::from),
             Self::Eval(options) => options.model.threads.map(usize::from),
             Self::Predict(options) => options.model.threads.map(usize::from),
+            Self::Export(options) => options.model.threads.map(usize::from),
             Self::Report(options) => options.threads.map(usize::from),
             _ => None,
         }
@@ -79,6 +83,7 @@ impl Command {
             Self::Ablate(options) => ablate::run(options, terminal),
             Self::Eval(options) => eval::run(options, terminal),
             Self::Predict(options) => predict::run(options, terminal),
+            Self::Export(options) => export::run(options, terminal),
             Self::Report(options) => report::run(options, terminal),
             Self::Task(options) => task::run(options, terminal),
             Self::Completions(options) => completions::run(options, terminal),

@@ -158,9 +158,7 @@ fn is_positive(expr: &Expr) -> bool {
         Expr::Var(Var::Length) => true,
         Expr::Binary(BinaryOp::Pow, base, _) => is_positive(base),
         Expr::Binary(BinaryOp::Mul, a, b) => is_positive(a) && is_positive(b),
-        Expr::Binary(BinaryOp::Add, a, b) => {
-            (is_positive(a) && is_natural(b)) || (is_natural(a) && is_positive(b))
-        }
+        Expr::Binary(BinaryOp::Add, a, b) => (is_positive(a) && is_natural(b)) || (is_natural(a) && is_positive(b)),
         Expr::Call(Func::Max, args) => args.iter().any(is_positive),
         Expr::Call(Func::Min, args) => args.iter().all(is_positive),
         Expr::Call(Func::Ln, args) => matches!(args[..], [Expr::Float(v)] if v > 1.0),

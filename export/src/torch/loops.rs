@@ -7,6 +7,7 @@ use rtc_compiler::ir::ops::{Flag, Op};
 use rtc_compiler::ir::types::Attr;
 
 use super::expression::{self, Place};
+use super::layers::Layers;
 use super::ops::{int, word};
 use super::region::{Body, Method, Writer};
 use crate::Refused;
@@ -45,21 +46,95 @@ impl Writer<'_> {
         doc: &str,
         params: &[(Value, String)],
     ) -> Result<String, Refused> {
-        let base = format!("{}_{suffix}", node.label.replace(['.', '-'], "_"));
+        let (name, place) = self.announced(&format!("{}_{suffix}", node.label), doc);
+        let copy = self.copy.take();
+        let inside = self.body(region, params)?;
+        let end = self.graph.terminator(region).ok_or_else(|| Refused("a body without an end".to_owned()))?;
+        let results = self.graph.node(end).operands.clone();
+        self.close(place, inside, params, &results)?;
+        self.copy = copy;
+        Ok(name)
+    }
+
+    /// A method that is going to be written: its name, and its place among the methods.
+    fn announced(&mut self, wish: &str, doc: &str) -> (String, usize) {
+        let base = wish.replace(['.', '-'], "_");
         let taken = |name: &String| self.methods.iter().any(|method| method.name == *name);
         let numbered = (2..).map(|n| format!("{base}_{n}"));
         let name = std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(base);
-        let place = self.methods.len();
-        self.methods.push(Method { name: name.clone(), params: vec![], doc: doc.to_owned(), lines: vec![] });
-        let mut inside = self.body(region, params)?;
-        let names: Vec<String> =
-            params.iter().map(|(value, _)| inside.scope.name(*value).unwrap_or("_").to_owned()).collect();
-        let end = self.graph.terminator(region).ok_or_else(|| Refused("a body without an end".to_owned()))?;
-        let results = self.graph.node(end).operands.clone();
-        let results = results.iter().map(|v| Ok(self.operand(&inside, *v)?.text)).collect::<Result<Vec<_>, Refused>>()?;
+        self.methods.push(Method { name: name.clone(), doc: doc.to_owned(), ..Method::default() });
+        (name, self.methods.len() - 1)
+    }
+
+    /// Puts the statements of a method into its place.
+    fn close(
+        &mut self,
+        place: usize,
+        mut inside: Body,
+        params: &[(Value, String)],
+        results: &[Value],
+    ) -> Result<(), Refused> {
+        let names = params.iter().map(|(value, _)| inside.scope.name(*value).unwrap_or("_").to_owned());
+        self.methods[place].params.extend(names);
+        let results = self.texts(&inside, results)?;
         inside.lines.push(format!("return {}", results.join(", ")));
-        self.methods[place] = Method { name: name.clone(), params: names, doc: doc.to_owned(), lines: inside.lines };
-        Ok(name)
+        self.methods[place].lines = inside.lines;
+        Ok(())
+    }
+
+    /// Copies of layers: a loop over their modules around the method of one.
+    pub(super) fn copies(&mut self, body: &mut Body, layers: &Layers) -> Result<(), Refused> {
+        let graph = self.graph;
+        let seen = self.seen_by(layers);
+        let handed = layers.made_by(0, graph);
+        let starts = layers.starts();
+        let mut params = vec![];
+        for (value, outside) in handed.iter().zip(&starts).chain(seen.iter().zip(&seen)) {
+            params.push((*value, body.scope.name(*outside).unwrap_or("x").to_owned()));
+        }
+        let (method, place) =
+            self.announced(&format!("{}_layer", layers.slot), "One of the layers, with its own parameters.");
+        self.methods[place].params.push("layer".to_owned());
+        let results = layers.made_by(1, graph);
+        let slot = layers.pattern_slot();
+        let copy = self.copy.replace(slot.clone());
+        let inside = self.statements(layers.pattern(), &slot, &results, &params)?;
+        self.close(place, inside, &params, &results)?;
+        self.copy = copy;
+        body.enter(layers.slot.clone());
+        let (starts, seen) = (self.texts(body, &starts)?, self.texts(body, &seen)?);
+        let names = self.loop_names(body, &layers.results(graph), &starts, &seen);
+        let list = self.parts.path(&layers.slot, self.copy.as_deref());
+        body.lines.push(format!("for layer in {list}:"));
+        let inputs: Vec<String> =
+            ["rows", "layer"].map(str::to_owned).into_iter().chain(names.clone()).chain(seen).collect();
+        body.lines.push(format!("    {} = self.{method}({})", names.join(", "), inputs.join(", ")));
+        Ok(())
+    }
+
+    /// Values as expressions.
+    fn texts(&self, body: &Body, values: &[Value]) -> Result<Vec<String>, Refused> {
+        values.iter().map(|v| Ok(self.operand(body, *v)?.text)).collect()
+    }
+
+    /// Names of what a plain loop carries, with a statement that sets them to their starts where those have other names.
+    fn loop_names(&self, body: &mut Body, results: &[Value], starts: &[String], seen: &[String]) -> Vec<String> {
+        // What the body goes on reading keeps its name until the loop has ended.
+        let end = body.at + 1;
+        seen.iter().for_each(|name| body.scope.hold(name, end));
+        let mut names = vec![];
+        for (value, start) in results.iter().zip(starts) {
+            let last = body.until(*value).max(end);
+            let hint = self.graph.hint(*value);
+            let plain = start.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            let made = self.graph.producer(*value).map(|id| self.graph.node(id).op.def().name);
+            let wish = if made == Some(hint) && plain { start.as_str() } else { hint };
+            names.push(body.scope.define(*value, wish, body.at, last));
+        }
+        if names != starts {
+            body.lines.push(format!("{} = {}", names.join(", "), starts.join(", ")));
+        }
+        names
     }
 
     /// Values with what they are packed along: `[(x, "length"), (t, "row")]`.
@@ -137,25 +212,21 @@ impl Writer<'_> {
         method: &str,
         captured: &[Value],
     ) -> Result<(), Refused> {
-        let starts = node.operands.iter().map(|v| Ok(self.operand(body, *v)?.text)).collect::<Result<Vec<_>, Refused>>()?;
-        let seen = captured.iter().map(|v| Ok(self.operand(body, *v)?.text)).collect::<Result<Vec<_>, Refused>>()?;
-        // What the body goes on reading keeps its name until the loop has ended.
-        let end = body.at + 1;
-        seen.iter().for_each(|name| body.scope.hold(name, end));
-        let step = if counts { body.scope.fresh("step", body.at, end) } else { "_".to_owned() };
-        let mut names = vec![];
-        for value in &node.results {
-            let last = body.until(*value).max(end);
-            names.push(body.scope.define(*value, self.graph.hint(*value), body.at, last));
-        }
-        if names != starts {
-            body.lines.push(format!("{} = {}", names.join(", "), starts.join(", ")));
-        }
+        let (starts, seen) = (self.texts(body, &node.operands)?, self.texts(body, captured)?);
+        let step = if counts { self.counter(body, &seen) } else { "_".to_owned() };
+        let names = self.loop_names(body, &node.results, &starts, &seen);
         body.lines.push(format!("for {step} in range({bound}):"));
-        let inputs = ["rows".to_owned()].into_iter().chain(counts.then(|| step.clone())).chain(names.clone()).chain(seen);
+        let inputs =
+            ["rows".to_owned()].into_iter().chain(counts.then(|| step.clone())).chain(names.clone()).chain(seen);
         let inputs: Vec<String> = inputs.collect();
         body.lines.push(format!("    {} = self.{method}({})", names.join(", "), inputs.join(", ")));
         Ok(())
+    }
+
+    /// The name of the counter of a loop, whose body goes on reading what it has `seen`.
+    fn counter(&self, body: &mut Body, seen: &[String]) -> String {
+        seen.iter().for_each(|name| body.scope.hold(name, body.at + 1));
+        body.scope.fresh("step", body.at, body.at + 1)
     }
 
     /// The bound of every row.
@@ -222,7 +293,8 @@ impl Writer<'_> {
         let numbers = loops::layout(graph, id).given;
         let captured = self.captures(region);
         let named = self.params(body, graph.params(region), &captured);
-        let method = self.method(node, region, "level", "One level: a vector for every chunk, which is a row here.", &named)?;
+        let method =
+            self.method(node, region, "level", "One level: a vector for every chunk, which is a row here.", &named)?;
         self.sections.push("fold");
         let nodes = self.operand(body, node.operands[0])?.text;
         let mut args = vec!["rows".to_owned(), nodes, format!("\"{}\"", word(node, "over"))];
@@ -264,7 +336,9 @@ impl Writer<'_> {
         let region = node.body.ok_or_else(|| Refused("a loop without a body".to_owned()))?;
         let captured = self.captures(region);
         let mut methods = vec![];
-        for (role, doc) in [("join", "What two nodes become; a pair is a row here."), ("score", "How good it is to join a pair.")] {
+        for (role, doc) in
+            [("join", "What two nodes become; a pair is a row here."), ("score", "How good it is to join a pair.")]
+        {
             let part = loops::part(graph, region, role).and_then(|part| graph.node(part).body);
             let part = part.ok_or_else(|| Refused("a search without its parts".to_owned()))?;
             let named = self.params(body, graph.params(part), &captured);
@@ -275,7 +349,11 @@ impl Writer<'_> {
         args.extend([word(node, "over"), word(node, "axis")].map(|name| format!("\"{name}\"")));
         args.push(int(node, "beams").unwrap_or(1).to_string());
         let single = loops::layout(graph, id).given == 0;
-        args.push(if single { format!("lambda *pair: [self.{}(*pair)]", methods[0]) } else { format!("self.{}", methods[0]) });
+        args.push(if single {
+            format!("lambda *pair: [self.{}(*pair)]", methods[0])
+        } else {
+            format!("self.{}", methods[0])
+        });
         args.push(format!("self.{}", methods[1]));
         args.push("self.training".to_owned());
         let fresh = is_random(self, region);
@@ -316,7 +394,8 @@ fn targets(names: &[String]) -> String {
 fn is_random(writer: &Writer<'_>, region: RegionId) -> bool {
     let graph = writer.graph;
     graph.walk(region).into_iter().map(|id| graph.node(id)).any(|node| {
-        let rate = ["p", "dropout"].iter().any(|name| node.attrs.get(name).and_then(Attr::float).is_some_and(|p| p > 0.0));
+        let rate =
+            ["p", "dropout"].iter().any(|name| node.attrs.get(name).and_then(Attr::float).is_some_and(|p| p > 0.0));
         node.op.has(Flag::Random) && rate
     })
 }

@@ -6,6 +6,7 @@
 //! than an expression.
 
 mod expression;
+mod layers;
 mod loops;
 mod ops;
 mod parts;
@@ -29,11 +30,18 @@ use region::{Method, Writer};
 /// What a module can't say, by name.
 pub fn module(spec: &Spec, graph: &Graph, binding: &Binding) -> Result<String, Refused> {
     let parts = Parts::new(graph);
-    let mut writer = Writer { graph, parts: &parts, methods: vec![], sections: vec![], flat: false };
-    let inputs: Vec<Value> = graph.nodes(MAIN).iter().map(|id| graph.node(*id)).filter(|n| n.op == Op::Input).map(|n| n.results[0]).collect();
+    let mut writer = Writer { graph, parts: &parts, methods: vec![], sections: vec![], flat: false, copy: None };
+    let inputs: Vec<Value> = graph
+        .nodes(MAIN)
+        .iter()
+        .map(|id| graph.node(*id))
+        .filter(|n| n.op == Op::Input)
+        .map(|n| n.results[0])
+        .collect();
     let tokens: Vec<(Value, String)> = inputs.iter().map(|v| (*v, "tokens".to_owned())).collect();
     let main = writer.body(MAIN, &tokens)?;
-    let end = graph.terminator(MAIN).map(|id| graph.node(id)).ok_or_else(|| Refused("a graph without results".to_owned()))?;
+    let end =
+        graph.terminator(MAIN).map(|id| graph.node(id)).ok_or_else(|| Refused("a graph without results".to_owned()))?;
     let names = end.attrs.get("names").and_then(Attr::text).unwrap_or_default();
     let results = names.split(',').map(str::trim).zip(&end.operands);
     let results = results.map(|(name, v)| Ok((name.to_owned(), writer.operand(&main, *v)?.text)));
@@ -130,7 +138,9 @@ fn entry(objective: Objective, given: bool, flat: bool) -> String {
     }
     let shape = match objective {
         Objective::Classify => "Logits [B, classes] of tokens [B, S], of which the first `lengths` [B] of a row count.",
-        Objective::Pair => "Logits [B, classes] of pairs: first and second tokens [B, S] and [B, T] with their lengths [B].",
+        Objective::Pair => {
+            "Logits [B, classes] of pairs: first and second tokens [B, S] and [B, T] with their lengths [B]."
+        }
         Objective::Each => "Logits [B, S, classes] of tokens [B, S], of which the first `lengths` [B] of a row count.",
     };
     let mut out = "
@@ -145,7 +155,9 @@ fn entry(objective: Objective, given: bool, flat: bool) -> String {
         out += "        model.flat = json.loads((Path(folder) / \"config.json\").read_text())[\"inference\"] == \"flat\"\n";
     }
     out += "        return model.eval()\n";
-    out += &format!("\n    def forward(self, {args}):\n        \"\"\"{shape}\"\"\"\n        return self.outputs({args})[\"logits\"]\n");
+    out += &format!(
+        "\n    def forward(self, {args}):\n        \"\"\"{shape}\"\"\"\n        return self.outputs({args})[\"logits\"]\n"
+    );
     out
 }
 
@@ -158,7 +170,10 @@ fn outputs(lines: &[String], results: &[(String, String)], objective: Objective,
     let own = if given { ", torch.as_tensor(depths).tolist()" } else { "" };
     if objective == Objective::Pair {
         out += "        lengths, second_lengths = checked(tokens, lengths), checked(second_tokens, second_lengths)\n";
-        out += &format!("        rows = Rows.of(lengths + second_lengths, tokens.device{})\n", if given { ", 2 * torch.as_tensor(depths).tolist()" } else { "" });
+        out += &format!(
+            "        rows = Rows.of(lengths + second_lengths, tokens.device{})\n",
+            if given { ", 2 * torch.as_tensor(depths).tolist()" } else { "" }
+        );
         out += "        first, second = Axis(lengths, tokens.device), Axis(second_lengths, tokens.device)\n";
         out += "        tokens = torch.cat([first.pack(tokens), second.pack(second_tokens)])\n\n";
     } else {

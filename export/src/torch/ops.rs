@@ -48,6 +48,8 @@ impl Code {
 pub(super) struct Call<'a> {
     pub(super) graph: &'a Graph,
     pub(super) parts: &'a Parts,
+    /// The slot of the copy that is written, if it is one.
+    pub(super) copy: Option<&'a str>,
     pub(super) node: &'a Node,
     pub(super) operands: &'a [Code],
     /// Sections that the expression needs.
@@ -151,7 +153,9 @@ impl Call<'_> {
             Op::Sub => self.infix(Sum, "-"),
             Op::Mul => self.infix(Product, "*"),
             Op::Div => self.infix(Product, "/"),
-            Op::Scale => Code::of(Product, format!("{} * {}", number(self.float("by")), self.operands[0].inside(Product))),
+            Op::Scale => {
+                Code::of(Product, format!("{} * {}", number(self.float("by")), self.operands[0].inside(Product)))
+            }
             Op::Offset => self.offset(),
             Op::Affine => self.affine(),
             Op::Lerp => Code::atom(format!("torch.lerp({}, {}, {})", self.x(2), self.x(1), self.x(0))),
@@ -225,7 +229,9 @@ impl Call<'_> {
             },
             Op::Position => self.position(),
             Op::Several => Code::of(Binds::Logic, format!("{}.length > 1", self.along(0)?)),
-            Op::Unfinished => Code::of(Binds::Logic, format!("{}.sum(({} > 0.1).long()) > 3", self.along(0)?, self.dot(0))),
+            Op::Unfinished => {
+                Code::of(Binds::Logic, format!("{}.sum(({} > 0.1).long()) > 3", self.along(0)?, self.dot(0)))
+            }
             Op::Spread => match axis(self.ty(1)) {
                 Some(axis) => Code::atom(format!("{}[{axis}.row]", self.dot(0))),
                 None => {
@@ -264,7 +270,8 @@ impl Call<'_> {
                 self.support(name, text)
             }
             Op::Neighbours => {
-                let text = format!("neighbours({}, {}, {}, \"{}\")", self.x(0), self.x(1), self.along(0)?, word(node, "side"));
+                let text =
+                    format!("neighbours({}, {}, {}, \"{}\")", self.x(0), self.x(1), self.along(0)?, word(node, "side"));
                 self.support("neighbours", text)
             }
             Op::Vanishing => {
@@ -283,7 +290,7 @@ impl Call<'_> {
     fn module(&self) -> Code {
         let modules: Vec<_> = self.node.operands[1..].iter().map(|v| self.parts.module(*v)).collect();
         if let Some(path) = modules[0] {
-            return Code::atom(format!("{}({})", self.parts.path(path), self.x(0)));
+            return Code::atom(format!("{}({})", self.parts.path(path, self.copy), self.x(0)));
         }
         let inputs = self.operands[1..].iter().map(|x| x.text.as_str()).collect::<Vec<_>>().join(", ");
         if self.node.op == Op::Linear {

@@ -8,8 +8,27 @@ use rtc_compiler::ir::types::{Attr, Dim};
 
 /// Names that PyTorch's modules use themselves.
 const TAKEN: &[&str] = &[
-    "apply", "bfloat16", "buffers", "children", "compile", "cpu", "cuda", "double", "eval", "float", "forward", "half",
-    "modules", "parameters", "share_memory", "state_dict", "to", "train", "training", "type", "xpu",
+    "apply",
+    "bfloat16",
+    "buffers",
+    "children",
+    "compile",
+    "cpu",
+    "cuda",
+    "double",
+    "eval",
+    "float",
+    "forward",
+    "half",
+    "modules",
+    "parameters",
+    "share_memory",
+    "state_dict",
+    "to",
+    "train",
+    "training",
+    "type",
+    "xpu",
 ];
 
 /// Words of Python.
@@ -71,25 +90,32 @@ impl Parts {
         }
     }
 
-    /// How code reaches a part: `self.stack[0].self.query`.
-    pub(super) fn path(&self, name: &str) -> String {
-        let mut text = "self".to_owned();
+    /// How code reaches a part: `self.stack[0].self.query`, or `layer.self.query` in the code of the copy `stack.0`.
+    pub(super) fn path(&self, name: &str, copy: Option<&str>) -> String {
+        let inside = copy.filter(|copy| name.strip_prefix(*copy).is_some_and(|rest| rest.starts_with('.')));
+        let skip = inside.map_or(0, |copy| copy.split('.').count());
+        let mut text = if inside.is_some() { "layer" } else { "self" }.to_owned();
         let mut here = Some(&self.top);
-        for word in name.split('.') {
+        for (n, word) in name.split('.').enumerate() {
             let list = here.is_some_and(|parts| is_list(parts));
-            text += &if list {
-                format!("[{word}]")
-            } else if is_plain(word) {
-                format!(".{word}")
-            } else {
-                format!("[\"{word}\"]")
-            };
+            if n >= skip {
+                text += &match list {
+                    true => format!("[{word}]"),
+                    false if is_plain(word) => format!(".{word}"),
+                    false => format!("[\"{word}\"]"),
+                };
+            }
             here = here.and_then(|parts| match &parts.iter().find(|(name, _)| name == word)?.1 {
                 Part::Slots(parts) => Some(parts),
                 _ => None,
             });
         }
         text
+    }
+
+    /// Whether a slot holds so many parts that are numbered.
+    pub(super) fn is_list(&self, slot: &str, count: usize) -> bool {
+        matches!(find(&self.top, slot), Some(Part::Slots(parts)) if parts.len() == count && is_list(parts))
     }
 
     /// The statements that make the parts.
@@ -145,11 +171,7 @@ fn modules(graph: &Graph) -> BTreeMap<String, Module> {
 }
 
 /// The group that a `linear` or `layer_norm` takes all its parameters from, and the epsilon of a norm.
-fn kind<'g>(
-    graph: &'g Graph,
-    id: NodeId,
-    name: &impl Fn(Value) -> Option<&'g str>,
-) -> Option<(String, Option<f64>)> {
+fn kind<'g>(graph: &'g Graph, id: NodeId, name: &impl Fn(Value) -> Option<&'g str>) -> Option<(String, Option<f64>)> {
     let node = graph.node(id);
     let eps = match node.op {
         Op::Linear => None,

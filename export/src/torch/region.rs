@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use rtc_compiler::ir::graph::{Graph, Node, NodeId, RegionId, Value};
+use rtc_compiler::ir::graph::{Graph, MAIN, Node, NodeId, RegionId, Value};
 use rtc_compiler::ir::ops::{Flag, Op};
+use rtc_compiler::ir::types::Attr;
 
+use super::layers::{Item, Layers, items};
 use super::ops::{Call, Code};
 use super::parts::Parts;
 use super::scope::Scope;
@@ -14,6 +16,7 @@ use crate::Refused;
 const NESTED: usize = 4;
 
 /// A method of the class.
+#[derive(Default)]
 pub(super) struct Method {
     pub(super) name: String,
     /// Its parameters behind `self` and `rows`.
@@ -30,6 +33,8 @@ pub(super) struct Writer<'a> {
     pub(super) sections: Vec<&'static str>,
     /// Whether a loop can be left out in evaluation.
     pub(super) flat: bool,
+    /// The slot of the copy that is written, whose parameters are those of `layer`.
+    pub(super) copy: Option<String>,
 }
 
 /// A region while it is written.
@@ -57,6 +62,18 @@ impl Body {
         }
     }
 
+    /// Says which slot of the spec the next lines belong to.
+    pub(super) fn enter(&mut self, slot: String) {
+        if self.slot == slot || slot.is_empty() {
+            return;
+        }
+        if !self.lines.is_empty() {
+            self.lines.push(String::new());
+        }
+        self.lines.push(format!("# {slot}"));
+        self.slot = slot;
+    }
+
     /// Until when a value is read; a value that nobody reads is held for its own statement alone.
     pub(super) fn until(&self, value: Value) -> usize {
         self.last.get(&value).copied().unwrap_or(self.at)
@@ -75,79 +92,127 @@ impl<'a> Writer<'a> {
     /// The values from outside that a region reads, in the order in which it reads them.
     pub(super) fn captures(&self, region: RegionId) -> Vec<Value> {
         let graph = self.graph;
+        let inside = |value: Value| graph.encloses(region, graph.scope(value));
+        self.read_outside(&graph.walk(region), inside)
+    }
+
+    /// The values that nodes read and that are not `inside` nor parameters.
+    fn read_outside(&self, nodes: &[NodeId], inside: impl Fn(Value) -> bool) -> Vec<Value> {
         let mut found = vec![];
-        for id in graph.walk(region) {
-            for &value in &graph.node(id).operands {
-                let outside = !graph.encloses(region, graph.scope(value));
-                if outside && self.parts.name(value).is_none() && !found.contains(&value) {
-                    found.push(value);
-                }
+        for value in nodes.iter().flat_map(|id| &self.graph.node(*id).operands) {
+            if !inside(*value) && self.parts.name(*value).is_none() && !found.contains(value) {
+                found.push(*value);
             }
         }
         found
     }
 
+    /// The values that copies read besides what goes from one to the next.
+    pub(super) fn seen_by(&self, layers: &Layers) -> Vec<Value> {
+        let graph = self.graph;
+        let own = |value: Value| graph.producer(value).is_some_and(|id| layers.pattern().contains(&id));
+        let handed = layers.made_by(0, graph);
+        self.read_outside(layers.pattern(), |value| own(value) || handed.contains(&value))
+    }
+
     /// The statements of a region; `params` are its parameters and what it captures, with their names.
     pub(super) fn body(&mut self, region: RegionId, params: &[(Value, String)]) -> Result<Body, Refused> {
         let graph = self.graph;
-        let nodes: Vec<NodeId> =
-            graph.nodes(region).iter().copied().filter(|id| !graph.node(*id).op.has(Flag::Leaf)).collect();
-        let inlined = self.inlined(&nodes);
+        let nodes = graph.nodes(region).iter().copied().filter(|id| !graph.node(*id).op.has(Flag::Leaf));
+        let nodes: Vec<NodeId> = nodes.collect();
+        self.statements(&nodes, "", &[], params)
+    }
+
+    /// The statements of some nodes: `below` is the slot of the copy that they are, whose results are `results`.
+    pub(super) fn statements(
+        &mut self,
+        nodes: &[NodeId],
+        below: &str,
+        results: &[Value],
+        params: &[(Value, String)],
+    ) -> Result<Body, Refused> {
+        let items = items(self.graph, self.parts, nodes, below);
+        let inlined = self.inlined(&items);
         let mut body = Body::new();
-        let whole: Vec<NodeId> = nodes.iter().copied().filter(|id| !inlined.contains_key(id)).collect();
-        for &id in &nodes {
-            // What is read by a part of a statement is read by the statement.
-            let outermost = std::iter::successors(Some(id), |id| inlined.get(id).copied()).last().unwrap_or(id);
-            let statement = 1 + whole.iter().position(|n| *n == outermost).unwrap_or(0);
-            for value in self.reads(id) {
+        let mut place: BTreeMap<NodeId, usize> = BTreeMap::new();
+        // From the last one to the first: a part of a statement is read where its reader is.
+        let whole = |item: &Item| !matches!(item, Item::Node(id) if inlined.contains_key(id));
+        let mut statement = 1 + items.iter().filter(|item| whole(item)).count();
+        for value in results {
+            body.last.insert(*value, statement);
+        }
+        for item in items.iter().rev() {
+            statement -= usize::from(whole(item));
+            let here = match item {
+                Item::Node(id) => {
+                    let reader = inlined.get(id).and_then(|reader| place.get(reader).copied());
+                    place.insert(*id, reader.unwrap_or(statement));
+                    place[id]
+                }
+                Item::Layers(_) => statement,
+            };
+            for value in self.read_by(item) {
                 let last = body.last.entry(value).or_default();
-                *last = statement.max(*last);
+                *last = here.max(*last);
             }
         }
         for (value, name) in params {
             let last = body.until(*value).max(1);
             body.scope.define(*value, name, 0, last);
         }
-        for &id in &nodes {
-            let node = graph.node(id);
-            if inlined.contains_key(&id) {
-                let code = self.code(&body, node)?;
-                body.inlined.insert(node.results[0], code);
-                continue;
+        for item in &items {
+            match item {
+                Item::Node(id) if inlined.contains_key(id) => {
+                    let node = self.graph.node(*id);
+                    let code = self.code(&body, node)?;
+                    body.inlined.insert(node.results[0], code);
+                }
+                Item::Node(id) => {
+                    body.at += 1;
+                    self.statement(&mut body, *id)?;
+                }
+                Item::Layers(layers) => {
+                    body.at += 1;
+                    self.copies(&mut body, layers)?;
+                }
             }
-            body.at += 1;
-            self.statement(&mut body, id)?;
         }
         Ok(body)
     }
 
-    /// What a node reads, with what the bodies of its regions capture.
-    fn reads(&self, id: NodeId) -> Vec<Value> {
-        let node = self.graph.node(id);
-        let inside = node.body.map_or_else(Vec::new, |body| self.captures(body));
-        node.operands.iter().copied().chain(inside).collect()
+    /// What a statement reads, with what the bodies of loops capture.
+    fn read_by(&self, item: &Item) -> Vec<Value> {
+        match item {
+            Item::Node(id) => {
+                let node = self.graph.node(*id);
+                let inside = node.body.map_or_else(Vec::new, |body| self.captures(body));
+                node.operands.iter().copied().chain(inside).collect()
+            }
+            Item::Layers(layers) => layers.starts().into_iter().chain(self.seen_by(layers)).collect(),
+        }
     }
 
     /// The nodes that stand inside the statement of their only reader, with that reader.
-    fn inlined(&self, nodes: &[NodeId]) -> BTreeMap<NodeId, NodeId> {
+    fn inlined(&self, items: &[Item]) -> BTreeMap<NodeId, NodeId> {
         let graph = self.graph;
-        let mut readers: BTreeMap<Value, Vec<NodeId>> = BTreeMap::new();
-        for &id in nodes {
-            for value in self.reads(id) {
-                readers.entry(value).or_default().push(id);
+        let mut readers: BTreeMap<Value, Vec<Option<NodeId>>> = BTreeMap::new();
+        for item in items {
+            for value in self.read_by(item) {
+                readers.entry(value).or_default().push(if let Item::Node(id) = item { Some(*id) } else { None });
             }
         }
         let mut sizes: BTreeMap<NodeId, usize> = BTreeMap::new();
         let mut found = BTreeMap::new();
-        for &id in nodes {
-            let node = graph.node(id);
+        for item in items {
+            let Item::Node(id) = item else { continue };
+            let node = graph.node(*id);
             let operands = node.operands.iter().filter_map(|v| graph.producer(*v)).filter(|p| found.contains_key(p));
             let size = 1 + operands.map(|p| sizes[&p]).sum::<usize>();
-            sizes.insert(id, size);
+            sizes.insert(*id, size);
             let [result] = node.results[..] else { continue };
-            let Some([reader]) = readers.get(&result).map(Vec::as_slice) else { continue };
+            let Some([Some(reader)]) = readers.get(&result).map(Vec::as_slice) else { continue };
             if size < NESTED && fits(node, graph.node(*reader)) {
-                found.insert(id, *reader);
+                found.insert(*id, *reader);
             }
         }
         found
@@ -159,7 +224,7 @@ impl<'a> Writer<'a> {
             return Ok(code.clone());
         }
         if let Some(name) = self.parts.name(value) {
-            return Ok(Code::atom(self.parts.path(name)));
+            return Ok(Code::atom(self.parts.path(name, self.copy.as_deref())));
         }
         let name = body.scope.name(value);
         name.map(Code::atom).ok_or_else(|| Refused(format!("a value of `{}` that is not in sight", self.graph.name)))
@@ -168,7 +233,7 @@ impl<'a> Writer<'a> {
     fn code(&mut self, body: &Body, node: &Node) -> Result<Code, Refused> {
         let operands = node.operands.iter().map(|v| self.operand(body, *v)).collect::<Result<Vec<_>, _>>()?;
         let (graph, parts, sections) = (self.graph, self.parts, &mut self.sections);
-        Call { graph, parts, node, operands: &operands, sections }.code()
+        Call { graph, parts, copy: self.copy.as_deref(), node, operands: &operands, sections }.code()
     }
 
     fn statement(&mut self, body: &mut Body, id: NodeId) -> Result<(), Refused> {
@@ -176,14 +241,7 @@ impl<'a> Writer<'a> {
         if matches!(node.op, Op::Yield | Op::Return) {
             return Ok(());
         }
-        let slot = self.slot(node);
-        if body.slot != slot && !slot.is_empty() {
-            if !body.lines.is_empty() {
-                body.lines.push(String::new());
-            }
-            body.lines.push(format!("# {slot}"));
-            body.slot = slot;
-        }
+        body.enter(self.slot(node));
         if node.op.has(Flag::Loop) {
             return self.looped(body, id);
         }
@@ -197,7 +255,11 @@ impl<'a> Writer<'a> {
     fn slot(&self, node: &Node) -> String {
         let module = node.operands.get(1).and_then(|v| self.parts.module(*v));
         let own = module.filter(|path| *path == node.label).and_then(|path| path.rsplit_once('.'));
-        own.map_or_else(|| node.label.clone(), |(around, _)| around.to_owned())
+        let slot = own.map_or_else(|| node.label.clone(), |(around, _)| around.to_owned());
+        match self.copy.as_deref().and_then(|copy| Some((copy.rsplit_once('.')?.0, slot.strip_prefix(copy)?))) {
+            Some((around, rest)) => format!("{around}{rest}"),
+            None => slot,
+        }
     }
 
     /// What a value would like to be called.
@@ -208,10 +270,21 @@ impl<'a> Writer<'a> {
             let until = body.at;
             return if body.scope.is_held(&name, until) { format!("new_{name}") } else { name };
         }
+        if let Some(name) = self.returned_name(value) {
+            return name;
+        }
         let operand = |n: usize| node.operands.get(n).and_then(|v| body.scope.name(*v)).map(str::to_owned);
         let hint = graph.hint(value);
+        let halts = node.label.ends_with("halt");
         match node.op {
             _ if hint != node.op.def().name => hint.to_owned(),
+            Op::Sigmoid if halts => "p".to_owned(),
+            Op::Mul if halts => "spent".to_owned(),
+            Op::Full => match node.attrs.get("value").and_then(Attr::float) {
+                Some(0.0) => "zeros".to_owned(),
+                Some(1.0) => "ones".to_owned(),
+                _ => "start".to_owned(),
+            },
             Op::Dropout | Op::Rotate | Op::Frame | Op::AddPosition | Op::Fill | Op::Detach => {
                 operand(0).unwrap_or_else(|| self.wish(body, node.operands[0]))
             }
@@ -226,12 +299,19 @@ impl<'a> Writer<'a> {
             Op::Gelu | Op::GeluTanh | Op::Relu => "active".to_owned(),
             Op::Sigmoid => "gate".to_owned(),
             Op::Concat | Op::Pair => "features".to_owned(),
-            Op::Full => "start".to_owned(),
             Op::True => "all_live".to_owned(),
             Op::Slice => "channels".to_owned(),
             Op::S4d | Op::Ema => "scanned".to_owned(),
             op => op.def().name.to_owned(),
         }
+    }
+
+    /// The name under which the graph returns a value.
+    fn returned_name(&self, value: Value) -> Option<String> {
+        let end = self.graph.node(self.graph.terminator(MAIN)?);
+        let at = end.operands.iter().position(|v| *v == value)?;
+        let names = end.attrs.get("names").and_then(Attr::text)?;
+        names.split(',').nth(at).map(|name| name.trim().to_owned())
     }
 
     /// The name of the carried value that a yielded one becomes, unless it is the state itself.
@@ -286,5 +366,6 @@ fn fits(node: &Node, reader: &Node) -> bool {
     let norm = node.op == Op::LayerNorm && matches!(reader.op, Op::Linear);
     let product = node.op == Op::Mul && matches!(reader.op, Op::Add | Op::Dropout | Op::Linear);
     let constant = matches!(node.op, Op::Position | Op::Mean) && matches!(reader.op, Op::Slice | Op::Concat);
-    readable && (small || linear || norm || product || constant)
+    let penalty = node.op == Op::Average && reader.op == Op::Scale;
+    readable && (small || linear || norm || product || constant || penalty)
 }

@@ -9,7 +9,8 @@ use super::support;
 
 /// Names that every method uses for something else.
 const FIXED: &[&str] = &[
-    "F", "given", "go", "head", "i", "j", "length", "loop", "math", "nn", "pair", "part", "rows", "self", "state", "torch",
+    "F", "given", "go", "head", "i", "j", "layer", "length", "loop", "math", "nn", "pair", "part", "rows", "self",
+    "state", "torch",
 ];
 
 /// The names of a method.
