@@ -16,6 +16,7 @@ mod terminal;
 mod text;
 mod threads;
 mod trees;
+mod weights;
 
 use std::process::ExitCode;
 

@@ -8,7 +8,7 @@ use rtc_compiler::check::check;
 use rtc_compiler::diag::{Problems, Severity};
 use rtc_compiler::source::{Source, Sources};
 use rtc_compiler::spec::Spec;
-use rtc_runtime::checkpoint::{self, CheckpointState, Slot};
+use rtc_runtime::checkpoint::{self, Checkpoint, CheckpointState, Slot};
 use rtc_runtime::cuda;
 use rtc_runtime::error::CheckpointError;
 use rtc_runtime::exec::{Halting, Inference};
@@ -20,22 +20,27 @@ use rtc_runtime::stopping::BySteps;
 use rtc_runtime::task::{Dataset, Example, Objective, Options as TaskOptions, SIDES, Target, TaskHandle, open_task};
 
 use crate::device::DeviceOptions;
+use crate::experiment_file::Opened;
 use crate::failure::Failure;
 use crate::job::CODE;
 use crate::model::{Compiled, TaskFacts};
-use crate::spec_file::Folder;
+use crate::spec_file::{Folder, SpecArg};
 use crate::threads;
+use crate::weights::WeightsOptions;
 
 /// The most steps that `--depth` takes.
 const MOST_STEPS: i64 = 1_000_000;
 
+/// The checkpoint that is meant where none is named.
+const BEST: &str = "best";
+
 /// Which trained model, and how it computes.
 #[derive(Args)]
 pub(crate) struct ModelOptions {
-    /// The folder of a run, or its name below `runs`
+    /// The folder of a run, or its name below `runs`; with `--weights` and `--experiment`, a spec
     pub(crate) run: PathBuf,
     /// The checkpoint: `best`, `last`, or the folder of one
-    #[arg(long, value_name = "WHICH", default_value = "best")]
+    #[arg(long, value_name = "WHICH", default_value = BEST)]
     pub(crate) checkpoint: String,
     /// What sequences that have halted cost; changes speed alone
     #[arg(long, value_enum, default_value_t = HaltingArg::Compact)]
@@ -49,6 +54,11 @@ pub(crate) struct ModelOptions {
     /// Number of threads; changes speed alone
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub(crate) threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub(crate) weights: WeightsOptions,
+    /// With `--weights`: there is no run; the model is this spec in this experiment, a YAML file or a name
+    #[arg(long, value_name = "FILE|NAME", requires = "weights")]
+    pub(crate) experiment: Option<String>,
     #[command(flatten)]
     pub(crate) device: DeviceOptions,
 }
@@ -130,20 +140,12 @@ impl Trained {
     /// Reads the run, compiles its spec, and loads the checkpoint after checking that all three belong together.
     pub(crate) fn open(options: &ModelOptions) -> Result<Self, Failure> {
         let device = options.device.open()?;
-        let path = find(&options.run)?;
-        let run = SavedRun::read(&path)?;
-        let (task, task_options) = task_of(&run.experiment)?;
-        let compiled = compile(&path, &run, &TaskFacts::of(&*task, &task_options))?;
-        let folder = match options.checkpoint.as_str() {
-            "best" => SavedRun::checkpoint(&path, Slot::Best),
-            "last" => SavedRun::checkpoint(&path, Slot::Last),
-            folder => PathBuf::from(folder),
+        let Found { path, experiment, seed, compiled, checkpoint: found } = match &options.experiment {
+            Some(experiment) => Found::of_spec(options, experiment)?,
+            None => Found::of_run(options)?,
         };
-        let found = checkpoint::load(&folder)?;
-        if (&found.state.spec_hash, &found.state.graph_hash) != (&run.info.spec_hash, &run.info.graph_hash) {
-            return Err(refused(&folder, "it belongs to another model"));
-        }
-        let mut model = compiled.build(run.info.seed, options.halting.into())?;
+        let (task, task_options) = task_of(&experiment)?;
+        let mut model = compiled.build(seed, options.halting.into())?;
         model.restore(&found.learner)?;
         if options.depth.is_some() && !model.takes_depth() {
             let message =
@@ -151,11 +153,11 @@ impl Trained {
             return Err(Failure::Usage(message));
         }
         model.set_depth(options.depth.map(|depth| depth as usize));
-        let inference = options.inference.map_or(run.experiment.inference, Inference::from);
+        let inference = options.inference.map_or(experiment.inference, Inference::from);
         infer(model.set_inference(inference), &compiled.spec.name)?;
         let on_device = match device {
             Some(device) => {
-                let mut model = compiled.build_on(device, run.info.seed, options.halting.into())?;
+                let mut model = compiled.build_on(device, seed, options.halting.into())?;
                 model.restore(&found.learner)?;
                 model.set_depth(options.depth.map(|depth| depth as usize));
                 infer(model.set_inference(inference), &compiled.spec.name)?;
@@ -168,7 +170,7 @@ impl Trained {
             path,
             name: spec.name.clone(),
             spec,
-            experiment: run.experiment,
+            experiment,
             inference,
             task,
             options: task_options,
@@ -178,11 +180,21 @@ impl Trained {
         })
     }
 
-    /// The names of the positions of a row.
-    pub(crate) fn positions(&self, tokens: &[u32]) -> Vec<String> {
+    /// The names of tokens.
+    pub(crate) fn names(&self, tokens: &[u32]) -> Vec<String> {
         let names = self.task.vocabulary(&self.options);
         let name = |token: &u32| names.get(*token as usize).cloned().unwrap_or_else(|| token.to_string());
-        let mut positions: Vec<String> = tokens.iter().map(name).collect();
+        tokens.iter().map(name).collect()
+    }
+
+    /// Whether it computes on a device.
+    pub(crate) fn is_on_device(&self) -> bool {
+        self.on_device.is_some()
+    }
+
+    /// The names of the positions of a row.
+    pub(crate) fn positions(&self, tokens: &[u32]) -> Vec<String> {
+        let mut positions = self.names(tokens);
         if self.spec.root.child("embed").and_then(|embed| embed.word("tokens")) == Some("start_end") {
             positions.insert(0, "START".to_owned());
             positions.push("END".to_owned());
@@ -190,7 +202,7 @@ impl Trained {
         positions
     }
 
-    /// The example of a text, a pair as `left ||| right`. Its label means nothing: only what the model says of it does.
+    /// The example of a text, a pair as `left ||| right` or with a tab between its sides. Its label means nothing: only what the model says of it does.
     pub(crate) fn example(&self, text: &str) -> Result<Example, String> {
         let encode = |text: &str| match self.task.encode(text.trim(), &self.options)? {
             tokens if tokens.is_empty() => Err("the sequence is empty".to_owned()),
@@ -202,14 +214,18 @@ impl Trained {
                 Objective::Each => {
                     Target::Each { class: vec![0; example.length()], weight: vec![1.0; example.length()] }
                 }
-                _ => Target::Class(0),
+                Objective::Number => Target::Number(0.0),
+                Objective::Several => Target::Several(vec![false; self.task.classes(&self.options).len()]),
+                Objective::Classify | Objective::Pair => Target::Class(0),
             };
             return Ok(Example { label, ..example });
         }
-        let (first, second) =
-            text.split_once(SIDES).ok_or_else(|| format!("a pair is written `left {SIDES} right`"))?;
-        let tokens = encode(first).map_err(|why| format!("left of `{SIDES}`: {why}"))?;
-        let second = encode(second).map_err(|why| format!("right of `{SIDES}`: {why}"))?;
+        let (first, second) = text
+            .split_once(SIDES)
+            .or_else(|| text.split_once('\t'))
+            .ok_or_else(|| format!("a pair is written `left {SIDES} right`, or with a tab between its sides"))?;
+        let tokens = encode(first).map_err(|why| format!("left of a pair: {why}"))?;
+        let second = encode(second).map_err(|why| format!("right of a pair: {why}"))?;
         Ok(Example { second: Some(second), ..Example::classified(tokens, 0) })
     }
 
@@ -240,6 +256,68 @@ impl Trained {
     }
 }
 
+/// A model, its experiment, and the weights that were asked for.
+struct Found {
+    path: PathBuf,
+    experiment: Experiment,
+    seed: u64,
+    compiled: Compiled,
+    checkpoint: Checkpoint,
+}
+
+impl Found {
+    /// Those of a run. Its checkpoint must belong to it, and its spec must give the model that was trained.
+    fn of_run(options: &ModelOptions) -> Result<Self, Failure> {
+        let path = find(&options.run)?;
+        let run = SavedRun::read(&path)?;
+        let compiled = compile(&path, &run, &facts_of(&run.experiment)?)?;
+        let checkpoint = match others(options, &compiled)? {
+            Some(checkpoint) => checkpoint,
+            None => saved(&path, &run, &options.checkpoint)?,
+        };
+        Ok(Self { path, experiment: run.experiment, seed: run.info.seed, compiled, checkpoint })
+    }
+
+    /// Those of a spec in an experiment, without a run.
+    fn of_spec(options: &ModelOptions, experiment: &str) -> Result<Self, Failure> {
+        let opened = Opened::open(experiment)?;
+        let name = options.run.to_string_lossy();
+        let arg = SpecArg::parse(&name);
+        let model = arg.model_name()?;
+        let experiment = opened.file.resolve(Some(&model), &[])?;
+        let facts = facts_of(&experiment)?;
+        let checked = arg.check_edited(&opened.overrides(&model, &experiment), &facts.catalog())?;
+        let compiled = Compiled::new(checked.spec, &facts)?;
+        let needed = || Failure::Usage("`--experiment` goes with `--weights`; a run has its own experiment".to_owned());
+        let checkpoint = others(options, &compiled)?.ok_or_else(needed)?;
+        let seed = experiment.seeds.first().copied().unwrap_or(1);
+        Ok(Self { path: options.run.clone(), experiment, seed, compiled, checkpoint })
+    }
+}
+
+/// The weights of `--weights` as a checkpoint before the first update.
+fn others(options: &ModelOptions, compiled: &Compiled) -> Result<Option<Checkpoint>, Failure> {
+    let weights = options.weights.read(&compiled.graph)?;
+    if weights.is_some() && options.checkpoint != BEST {
+        return Err(Failure::Usage("`--weights` takes the place of `--checkpoint`: give one of them".to_owned()));
+    }
+    Ok(weights.map(|weights| Checkpoint { learner: weights.state(), state: CheckpointState::default() }))
+}
+
+/// A checkpoint of a run.
+fn saved(path: &Path, run: &SavedRun, which: &str) -> Result<Checkpoint, Failure> {
+    let folder = match which {
+        BEST => SavedRun::checkpoint(path, Slot::Best),
+        "last" => SavedRun::checkpoint(path, Slot::Last),
+        folder => PathBuf::from(folder),
+    };
+    let found = checkpoint::load(&folder)?;
+    if (&found.state.spec_hash, &found.state.graph_hash) != (&run.info.spec_hash, &run.info.graph_hash) {
+        return Err(refused(&folder, "it belongs to another model"));
+    }
+    Ok(found)
+}
+
 /// What to say where files were named and some splits have none.
 pub(crate) fn generated(settings: &TaskSettings, data: &Dataset) -> Option<String> {
     let some = settings.data.is_some() && !data.generated.is_empty();
@@ -249,6 +327,12 @@ pub(crate) fn generated(settings: &TaskSettings, data: &Dataset) -> Option<Strin
 /// The task of an experiment with its complete options.
 pub(crate) fn task_of(experiment: &Experiment) -> Result<(TaskHandle, TaskOptions), Failure> {
     Ok(open_task(&experiment.task)?)
+}
+
+/// What the compiler is told about the task of an experiment.
+pub(crate) fn facts_of(experiment: &Experiment) -> Result<TaskFacts, Failure> {
+    let (task, options) = task_of(experiment)?;
+    Ok(TaskFacts::of(&*task, &options))
 }
 
 fn find(run: &Path) -> Result<PathBuf, Failure> {

@@ -69,31 +69,6 @@ fn mistakes_name_what_was_meant() {
 }
 
 #[test]
-fn the_examples_of_the_help_work() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let place = Place::new();
-    for command in ["check", "compile", "show", "explain", "diff", "cost", "task", "completions", "ablate"] {
-        let help = place.rtc(&[command, "--help"]).stdout;
-        let examples = help.lines().skip(1).map(str::trim).take_while(|line| !line.is_empty());
-        let mut tried = 0;
-        for line in examples.filter(|line| line.starts_with("rtc ")) {
-            // Two blanks begin the explanation. Files of the user's own are not there, and nothing is trained or written.
-            let line = line.split("  ").next().unwrap_or_default();
-            if line.contains(['|', '>', '*']) || line.contains("my.") || line.contains("-o ") {
-                continue;
-            }
-            let line = if command == "ablate" { format!("{line} --table") } else { line.to_owned() };
-            let args: Vec<&str> = line.split(' ').skip(1).collect();
-            let answer: Answer =
-                place.command(support::RTC).current_dir(&root).args(args).output().expect("the binary runs").into();
-            answer.code(0);
-            tried += 1;
-        }
-        assert!(tried > 0 || command == "completions", "{command} has no example that can be tried");
-    }
-}
-
-#[test]
 fn a_model_that_sees_the_future_is_shown_and_refused() {
     let place = Place::new();
     let spec = place.read("tiny.rt").replace(", tokens: start_end", "").replace("readout end", "readout each");
@@ -175,12 +150,56 @@ fn cost_prints_formulas_and_a_table() {
     let plan = place.rtc(&["compile", "ebt_grc", "--emit", "plan", "--batch", "2"]);
     assert!(plan.code(0).stdout.contains("lists of its searches"), "{}", plan.stdout);
     place.rtc(&["cost", "tiny.rt:nogate"]).code(3).says("`tiny:no_gate`");
+    // Steps of a search that are alike are counted at once, however many there are.
+    let long = place.rtc(&["cost", "ebt_grc", "bt_grc", "--task", "listops", "--length", "1000000000", "--json"]);
+    for model in long.code(0).json().as_array().expect("two models") {
+        let figures = &model["figures"][0];
+        assert!(figures["forward"].as_f64() > Some(1e15) && figures["memory_extended"] == true, "{figures}");
+    }
+    let plain = place.rtc(&["cost", "tiny.rt", "--task", "listops", "--json"]).code(0).json();
+    let muon = place.rtc(&["cost", "tiny.rt", "--task", "listops", "--optimiser", "muon", "--json"]).code(0).json();
+    let total = |json: &Value| json[0]["figures"][0]["training_total"].as_u64().expect("bytes");
+    assert!(muon[0]["figures"][0]["update"].as_f64() > Some(1e5) && plain[0]["figures"][0]["update"].is_null());
+    assert!(total(&muon) > total(&plain));
+}
+
+#[test]
+fn the_model_of_an_experiment_is_found_beside_it() {
+    let place = Place::new();
+    fs::create_dir(place.path("mine")).expect("a new folder");
+    place.write("mine/own.rt", &place.read("tiny.rt").replace("tiny", "own"));
+    let experiment = place.read("tiny.yaml");
+    place.write("mine/own.yaml", &format!("model: own:no_gate\n{experiment}"));
+    let train =
+        |more: &[&str]| place.rtc(&[&["train", "--experiment", "mine/own.yaml", "--max-steps", "1"], more].concat());
+    let json = train(&["--json"]).code(0).json();
+    assert_eq!(json["model"], "own:no_gate");
+    // A path from the current folder is one, too.
+    place.write("mine/own.yaml", &format!("model: tiny.rt\n{experiment}"));
+    assert_eq!(train(&["--json"]).code(0).json()["model"], "tiny");
+    place.write("mine/own.yaml", &format!("{experiment}model: ownn\n"));
+    let line = experiment.lines().count() + 1;
+    train(&[]).code(2).says(&format!("mine/own.yaml:{line}: `model`: there is no spec `ownn`; did you mean `own`?"));
+}
+
+#[test]
+fn a_training_that_is_refused_leaves_nothing_behind() {
+    let place = Place::new();
+    place.train(&["--set", "embed.width=1048576"]).code(8);
+    place.train(&["--with", "task.data=nothing"]).code(4);
+    assert!(!place.path("runs").exists());
+    place.train(&["--run", "kept", "--max-steps", "1"]).code(0);
+    place.train(&["--set", "embed.width=1048576"]).code(8);
+    let left: Vec<_> =
+        fs::read_dir(place.path("runs")).expect("runs").flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["kept"]);
 }
 
 #[test]
 fn help_begins_with_examples() {
     let place = Place::new();
-    let commands = "check compile fmt show explain diff cost train ablate eval predict export task completions";
+    let commands =
+        "check compile fmt show explain diff cost train ablate eval predict generate export task completions";
     for command in commands.split(' ') {
         let help = place.rtc(&[command, "--help"]);
         assert!(help.code(0).stdout.starts_with("Examples:\n  rtc "), "{command}: {}", help.stdout);
@@ -364,12 +383,15 @@ fn pairs_are_trained_measured_and_asked() {
     let many = place.rtc_with(&["predict", "r", "--json"], &(pairs.join("\n") + "\n"));
     assert_eq!(many.code(0).stdout.lines().count(), 3);
     place.rtc(&["predict", "r", "( not a )"]).code(4).says("left ||| right");
-    place.rtc(&["predict", "r", "a ||| ( b"]).code(4).says("right of `|||`");
+    place.rtc(&["predict", "r", "a ||| ( b"]).code(4).says("right of a pair: ");
     place.write("pairs.txt", "( not a ) ||| ( a ( or b ) )\n");
     place.rtc(&["report", "r", "--examples", "0", "--inputs", "pairs.txt"]).code(0);
     assert!(place.read("runs/r/report.html").contains("pairs.txt:1, "), "the pair is drawn");
-    place.write("pairs.txt", "\n( not a )\t( a ( or b ) )\n");
-    place.rtc(&["report", "r", "--inputs", "pairs.txt"]).code(4).says("pairs.txt:2: ").says("left ||| right");
+    place.write("pairs.txt", "\n( not a )\t( a ( or b ) )\n( not a )\n");
+    place.rtc(&["report", "r", "--inputs", "pairs.txt"]).code(4).says("pairs.txt:3: ").says("left ||| right");
+    let both = place.rtc_with(&["predict", "r"], "( not a ) ||| ( a ( or b ) )\n( not a )\t( a ( or b ) )\n");
+    let lines: Vec<&str> = both.code(0).stdout.lines().collect();
+    assert_eq!(lines[0], lines[1], "a tab stands between the sides as well");
     place.write("rows", "#\ta\tb\n<\ta\tb\n");
     place.rtc(&["eval", "r", "--data", "rows"]).code(4).says("rows:2");
     // In parts and in several threads the numbers stay the same, and so in parts of another size.
@@ -428,6 +450,12 @@ fn damaged_and_foreign_runs_are_refused() {
     let place = Place::new();
     place.train(&["--run", "r"]).code(0);
     place.train(&["--run", "r", "--seed", "2"]).code(7).says("seed");
+    place.train(&["--run", "r", "--with", "batch.size=8"]).code(7).says("batch.size was 16 and is 8 now");
+    place
+        .train(&["--run", "r", "--set", "embed.width=8"])
+        .code(7)
+        .says("another value of the spec: ")
+        .says("embed.width was 16 and is 8 now");
     let weights = place.path("runs/r/checkpoints/best/weights.safetensors");
     let good = fs::read(&weights).expect("weights");
     fs::write(&weights, &good[..good.len() - 1]).expect("cut weights");

@@ -10,6 +10,7 @@ pub mod check;
 pub mod diag;
 pub mod expr;
 pub mod feature;
+pub mod incremental;
 pub mod ir;
 pub mod lower;
 pub mod pass;

@@ -1,5 +1,6 @@
 //! Models for other programs: text of a PyTorch module, bytes of an ONNX graph.
 
+pub mod onnx;
 pub mod torch;
 pub mod weights;
 

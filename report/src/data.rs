@@ -38,8 +38,8 @@ pub struct Run {
     pub steps: Vec<Step>,
     /// Measurements on the dev split, in order.
     pub evaluations: Vec<Evaluation>,
-    /// The best update and its accuracy on the dev split.
-    pub best: Option<(u64, f64)>,
+    /// The best update and what it was chosen by on the dev split.
+    pub best: Option<(u64, Score)>,
     /// The table of the end, a row per split; empty for a run that is not finished.
     pub results: Vec<ResultRow>,
     /// Accuracy and depth by length, split by split.
@@ -51,7 +51,7 @@ pub struct Run {
 pub struct Step {
     /// Its number.
     pub update: u64,
-    /// Task loss of its batch, in nats.
+    /// Task loss of its batch.
     pub loss: Option<f64>,
     /// Share of right answers in its batch.
     pub accuracy: Option<f64>,
@@ -68,7 +68,7 @@ pub struct Step {
 pub struct Evaluation {
     /// Updates done.
     pub update: u64,
-    /// Mean task loss, in nats.
+    /// Mean task loss.
     pub loss: Option<f64>,
     /// Share of right answers.
     pub accuracy: Option<f64>,
@@ -83,14 +83,51 @@ pub struct ResultRow {
     pub split: String,
     /// Number of examples.
     pub examples: usize,
-    /// Share of right answers.
-    pub accuracy: f64,
-    /// Share of the most frequent answer.
-    pub majority: f64,
-    /// Mean task loss, in nats.
+    /// Share of right answers, where they are classes.
+    pub accuracy: Option<f64>,
+    /// Share of the most frequent answer, where they are classes.
+    pub majority: Option<f64>,
+    /// How far predicted numbers are from those asked for, where numbers are: `mae`, `r2`, `rmse`.
+    pub numbers: Vec<(String, f64)>,
+    /// Mean task loss.
     pub loss: f64,
     /// Accepted steps per halting unit.
     pub depth: Option<f64>,
+}
+
+/// What tells how good a run is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Score {
+    /// A share of right answers.
+    Share(f64),
+    /// A loss or an error.
+    Error(f64),
+}
+
+impl Score {
+    /// The number.
+    pub fn number(self) -> f64 {
+        match self {
+            Self::Share(number) | Self::Error(number) => number,
+        }
+    }
+
+    /// The number as text; a share in percent.
+    pub fn text(self) -> String {
+        match self {
+            Self::Share(number) | Self::Error(number) if !number.is_finite() => "-".to_owned(),
+            Self::Share(share) => format!("{:.1} %", 100.0 * share),
+            Self::Error(error) => format!("{error:.3}"),
+        }
+    }
+}
+
+impl ResultRow {
+    /// The accuracy, or else the root mean squared error.
+    pub fn score(&self) -> Option<Score> {
+        let error = || self.numbers.iter().find(|(name, _)| name == "rmse").map(|(_, error)| Score::Error(*error));
+        self.accuracy.map(Score::Share).or_else(error)
+    }
 }
 
 /// A split, measured length by length.

@@ -106,13 +106,13 @@ fn results(report: &Report, out: &mut String) {
         None => *out += "<p class=\"empty\">No run is finished yet.</p>\n",
     }
     if let [run] = report.runs.as_slice()
-        && let Some((update, accuracy)) = run.best
+        && let Some((update, score)) = run.best
     {
-        let text = format!("Best on {}: {:.1} % after update {update}.", run.dev, 100.0 * accuracy);
+        let text = format!("Best on {}: {} after update {update}.", run.dev, score.text());
         *out += &format!("<p class=\"sub\">{}</p>\n", escape(&text));
     }
     if report.runs.len() > 1 {
-        *out += "<p class=\"sub\">Accuracy of the best checkpoint. Means are over seeds, with the standard deviation of the \
+        *out += "<p class=\"sub\">Accuracy of the best checkpoint, or its root mean squared error where numbers are asked for. Means are over seeds, with the standard deviation of the \
                  population.</p>\n";
     }
 }

@@ -53,7 +53,7 @@ const QUANTITIES: &[Quantity] = &[
     Quantity {
         name: "loss",
         title: "Loss",
-        unit: "task loss (nats)",
+        unit: "task loss",
         from_zero: false,
         step: |step| step.loss,
         evaluation: |evaluation| evaluation.loss,

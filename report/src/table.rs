@@ -1,6 +1,6 @@
 //! Tables of results as HTML.
 
-use crate::data::{Report, ResultRow, Run};
+use crate::data::{Report, ResultRow, Run, Score};
 use crate::scale::number;
 use crate::svg::escape;
 
@@ -77,23 +77,31 @@ fn table(head: &[String], rows: Vec<Vec<Cell>>) -> String {
     out + "</tbody></table></div>\n"
 }
 
-fn percent(share: f64) -> String {
-    if share.is_finite() { format!("{:.1} %", 100.0 * share) } else { "-".to_owned() }
+fn text(score: Option<Score>) -> String {
+    score.map_or("-".to_owned(), Score::text)
 }
 
+/// Shares where the answers are classes, errors where they are numbers.
 fn of_splits(run: &Run) -> String {
-    let head = ["split", "examples", "accuracy", "most frequent class", "loss (nats)", "mean steps"];
+    let numbers: Vec<&str> =
+        run.results.iter().take(1).flat_map(|row| row.numbers.iter().map(|(n, _)| n.as_str())).collect();
+    let own = if numbers.is_empty() { vec!["accuracy", "most frequent class"] } else { numbers.clone() };
+    let head = [vec!["split", "examples"], own, vec!["loss", "mean steps"]].concat();
     let row = |row: &ResultRow| {
-        vec![
-            Cell::text(&row.split),
-            Cell::number(number(row.examples as f64)),
-            Cell::number(percent(row.accuracy)).strong(),
-            Cell::number(percent(row.majority)),
-            Cell::number(format!("{:.3}", row.loss)),
-            Cell::number(row.depth.map_or("-".to_owned(), |depth| format!("{depth:.2}"))),
-        ]
+        let mut cells = vec![Cell::text(&row.split), Cell::number(number(row.examples as f64))];
+        match numbers.is_empty() {
+            true => {
+                cells.push(Cell::number(text(row.accuracy.map(Score::Share))).strong());
+                cells.push(Cell::number(text(row.majority.map(Score::Share))));
+            }
+            false => cells.extend(row.numbers.iter().map(|(_, x)| Cell::number(text(Some(Score::Error(*x)))).strong())),
+        }
+        cells.push(Cell::number(format!("{:.3}", row.loss)));
+        cells.push(Cell::number(row.depth.map_or("-".to_owned(), |depth| format!("{depth:.2}"))));
+        cells
     };
-    table(&head.map(str::to_owned), run.results.iter().map(row).collect())
+    let head: Vec<String> = head.into_iter().map(str::to_owned).collect();
+    table(&head, run.results.iter().map(row).collect())
 }
 
 /// The splits of all runs, in the order in which they first occur.
@@ -118,17 +126,15 @@ fn of_runs(report: &Report) -> String {
         let columns: Vec<Option<&str>> = columns.collect();
         for run in &runs {
             let mut row = vec![Cell::text(&model.name), Cell::number(run.seed.to_string())];
-            row.extend(
-                columns.iter().map(|column| Cell::number(accuracy(run, *column).map_or("-".to_owned(), percent))),
-            );
+            row.extend(columns.iter().map(|column| Cell::number(text(score(run, *column)))));
             rows.push(row);
         }
         if runs.len() > 1 {
             let mut row =
                 vec![Cell::text(&model.name).strong(), Cell::number(format!("mean of {}", runs.len())).strong()];
             row.extend(columns.iter().map(|column| {
-                let found = runs.iter().filter_map(|run| accuracy(run, *column));
-                let values: Vec<f64> = found.filter(|value| value.is_finite()).collect();
+                let found = runs.iter().filter_map(|run| score(run, *column));
+                let values: Vec<Score> = found.filter(|score| score.number().is_finite()).collect();
                 Cell::number(mean_and_deviation(&values, runs.len())).strong()
             }));
             rows.push(row);
@@ -137,24 +143,26 @@ fn of_runs(report: &Report) -> String {
     table(&head, rows)
 }
 
-/// The accuracy of a run on a split; without one, the best on dev.
-fn accuracy(run: &Run, split: Option<&str>) -> Option<f64> {
+/// How good a run is on a split; without one, the best on dev.
+fn score(run: &Run, split: Option<&str>) -> Option<Score> {
     match split {
-        None => run.best.map(|(_, accuracy)| accuracy),
-        Some(split) => run.results.iter().find(|row| row.split == split).map(|row| row.accuracy),
+        None => run.best.map(|(_, score)| score),
+        Some(split) => run.results.iter().find(|row| row.split == split).and_then(ResultRow::score),
     }
 }
 
 /// `61.5 ± 0.8 %`, with the deviation of the population; says so where runs are missing.
-fn mean_and_deviation(values: &[f64], of: usize) -> String {
-    if values.is_empty() {
-        return "-".to_owned();
-    }
+fn mean_and_deviation(scores: &[Score], of: usize) -> String {
+    let Some(first) = scores.first() else { return "-".to_owned() };
+    let values: Vec<f64> = scores.iter().map(|score| score.number()).collect();
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     let deviation = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt();
     let missing = if values.len() < of { format!(" ({} of {of})", values.len()) } else { String::new() };
-    format!("{:.1} ± {:.1} %{missing}", 100.0 * mean, 100.0 * deviation)
+    match first {
+        Score::Share(_) => format!("{:.1} ± {:.1} %{missing}", 100.0 * mean, 100.0 * deviation),
+        Score::Error(_) => format!("{mean:.3} ± {deviation:.3}{missing}"),
+    }
 }
 
 #[cfg(test)]
@@ -163,8 +171,10 @@ mod tests {
 
     #[test]
     fn means_say_how_many_runs_they_have() {
-        assert_eq!(mean_and_deviation(&[0.5, 0.7], 2), "60.0 ± 10.0 %");
-        assert_eq!(mean_and_deviation(&[0.5], 3), "50.0 ± 0.0 % (1 of 3)");
+        let [a, b] = [0.5, 0.7].map(Score::Share);
+        assert_eq!(mean_and_deviation(&[a, b], 2), "60.0 ± 10.0 %");
+        assert_eq!(mean_and_deviation(&[Score::Error(1.5), Score::Error(2.5)], 2), "2.000 ± 0.500");
+        assert_eq!(mean_and_deviation(&[a], 3), "50.0 ± 0.0 % (1 of 3)");
         assert_eq!(mean_and_deviation(&[], 3), "-");
     }
 }

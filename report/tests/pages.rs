@@ -5,8 +5,8 @@ use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::{Spec, text};
 use rtc_report::data::{
-    AfterSteps, Beam, Cloud, Evaluation, Leaning, Length, Model, Panel, ResultRow, Run, SplitLengths, Step, StepCurve,
-    Trace, Tree, Unit,
+    AfterSteps, Beam, Cloud, Evaluation, Leaning, Length, Model, Panel, ResultRow, Run, Score, SplitLengths, Step,
+    StepCurve, Trace, Tree, Unit,
 };
 use rtc_report::{Picture, Report, page, pictures};
 
@@ -83,8 +83,13 @@ fn run(name: &str, updates: u64) -> Run {
     };
     let evaluation = |update| Evaluation { update, loss: number(update), accuracy: Some(0.5), depth: Some(2.0) };
     let length = |length| Length { length, examples: 40, scored: 40, correct: 40 - length as u64, steps: Some(80.0) };
-    let result =
-        ResultRow { split: "test".to_owned(), examples: 80, accuracy: 0.775, majority: 0.3, ..ResultRow::default() };
+    let result = ResultRow {
+        split: "test".to_owned(),
+        examples: 80,
+        accuracy: Some(0.775),
+        majority: Some(0.3),
+        ..ResultRow::default()
+    };
     Run {
         name: name.to_owned(),
         seed: 1,
@@ -95,7 +100,7 @@ fn run(name: &str, updates: u64) -> Run {
         experiment: format!("# {name}\n"),
         steps: (1..=updates).map(step).collect(),
         evaluations: vec![evaluation(1), evaluation(updates)],
-        best: Some((updates, 0.5)),
+        best: Some((updates, Score::Share(0.5))),
         results: vec![result],
         lengths: vec![SplitLengths { split: "test".to_owned(), lengths: vec![length(4), length(14)] }],
         ..Run::default()
@@ -206,7 +211,7 @@ fn steps_that_come_with_the_examples_are_drawn_with_their_marks() {
 fn a_grid_has_all_runs_on_one_page() {
     let mut runs = vec![run("a", 80), run("b", 80), run("c", 80)];
     (runs[1].seed, runs[2].model, runs[2].results) = (2, 1, vec![]);
-    runs[1].results[0].accuracy = 0.675;
+    runs[1].results[0].accuracy = Some(0.675);
     let page = page(&report(runs, vec![model("first"), model("second")]));
     let tree = parsed(&page);
     let text: String =
@@ -265,7 +270,7 @@ fn odd_data_are_drawn_or_left_out() {
         step.loss = [Some(f64::NAN), Some(f64::INFINITY), None, Some(1e308), Some(-1e308)][n % 5];
         step.accuracy = None;
     }
-    broken.results[0].accuracy = f64::NAN;
+    broken.results[0].accuracy = Some(f64::NAN);
     broken.lengths[0].lengths = vec![Length::default()];
     let mut strange = model("strange");
     strange.traces[0].panels[0].units = vec![

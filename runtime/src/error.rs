@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::learner::LearnError;
+use crate::weights::WeightsError;
 
 /// Exit code of a run that was asked to stop and can go on later.
 pub const STOPPED: u8 = 75;
@@ -27,6 +28,9 @@ pub enum Error {
     /// A checkpoint is damaged or belongs to another run.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
+    /// Weights from elsewhere do not fit the model, or their file is broken.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
 }
 
 impl Error {
@@ -37,7 +41,7 @@ impl Error {
             Self::Data(_) | Self::Learn(LearnError::Batch(_)) => 4,
             Self::Learn(LearnError::NonFinite { .. }) => 5,
             Self::Io(_) | Self::Learn(LearnError::Device(_)) => 6,
-            Self::Checkpoint(_) | Self::Learn(LearnError::Mismatch(_)) => 7,
+            Self::Checkpoint(_) | Self::Weights(_) | Self::Learn(LearnError::Mismatch(_)) => 7,
         }
     }
 }

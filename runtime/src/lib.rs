@@ -2,12 +2,15 @@
 
 pub mod batch;
 pub mod batching;
+pub mod cache;
 pub mod checkpoint;
+pub mod collapse;
 pub mod cuda;
 pub mod error;
 pub mod examine;
 pub mod exec;
 pub mod experiment;
+pub mod generate;
 pub mod grid;
 pub mod kernel;
 pub mod learner;
@@ -18,3 +21,4 @@ pub mod schedule;
 pub mod stopping;
 pub mod task;
 pub mod train;
+pub mod weights;

@@ -11,17 +11,22 @@ use rtc_compiler::lower::Binding;
 use rtc_compiler::plan::Plan;
 
 use crate::batch::Batch;
+use crate::collapse::Bounds;
 use crate::exec::arena::Arena;
 use crate::exec::storage::Element;
 use crate::exec::{Executor, Fault, Grown, Halting, Inference, Outputs, Stepped, Watched, parameter_ranges};
+use crate::generate::Generator;
 use crate::kernel::muon::{Scratch, muon};
 use crate::kernel::{elementwise, optimiser};
-use crate::learner::{Arrays, Evaluation, LearnError, Learner, LearnerState, OptimiserKind, StepReport, UpdateRule};
+use crate::learner::{
+    Answers, Arrays, Evaluation, LearnError, Learner, LearnerState, OptimiserKind, StepReport, UpdateRule,
+};
 use crate::rng::Key;
 use crate::stopping::BySteps;
 use answers::losses;
-pub(crate) use answers::{Predictions, check_labels, count, evaluation, predict, report};
+pub(crate) use answers::{Predictions, answered, check_labels, count, evaluation, logits_per_item, predict, report};
 pub use initial::initial;
+pub use named::matrices;
 pub(crate) use named::{Segments, flat, named, named_ranges};
 
 /// A model with its state, computing in `T`.
@@ -197,6 +202,15 @@ impl<T: Element> Model<T> {
         evaluation.map(|_| states)
     }
 
+    /// What continues rows with the weights that are evaluated.
+    pub fn generator(&self) -> Generator<T> {
+        let weights = if self.averaged.is_empty() { self.training.parameters() } else { &self.averaged };
+        let mut executor = Executor::new(self.inference.plan().clone());
+        executor.parameters_mut().copy_from_slice(weights);
+        (executor.halting, executor.depth) = (self.inference.halting, self.inference.depth);
+        Generator::new(executor, &self.binding, self.seed, self.updates)
+    }
+
     /// The graph of a forward pass.
     pub fn forward_graph(&self) -> &Graph {
         &self.inference.plan().graph
@@ -318,6 +332,10 @@ impl<T: Element> Learner for Model<T> {
         }
     }
 
+    fn halting_bounds(&self) -> Option<Bounds> {
+        Bounds::of(&self.inference.plan().graph)
+    }
+
     fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError> {
         check_labels(&self.binding, batch)?;
         let seed = self.seed;
@@ -325,6 +343,13 @@ impl<T: Element> Learner for Model<T> {
         let evaluation = evaluation(&self.binding, &outputs, batch, self.updates)?;
         self.depths = outputs.real("depth").map(|d| d.iter().map(|x| x.to_f64()).collect());
         Ok(evaluation)
+    }
+
+    fn answers(&mut self, batch: &Batch) -> Result<Answers, LearnError> {
+        check_labels(&self.binding, batch)?;
+        let seed = self.seed;
+        let outputs = self.infer(|inference| inference.run(batch, seed))?;
+        answered(&self.binding, &outputs, batch, self.updates)
     }
 
     fn state(&self) -> LearnerState {

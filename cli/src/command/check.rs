@@ -15,10 +15,10 @@ use crate::text::count;
 
 const EXAMPLES: &str = "\
 Examples:
-  rtc check specs/*.rt                             every model and variant of every file
-  rtc check specs/gut.rt:no_gate                   one variant
-  rtc check specs/gut.rt --set depthwise.depth=20  the file's own model, edited
-  rtc check specs/gut.rt --json                    for editors
+  rtc check my.rt                         every model and variant of every file
+  rtc check gut:no_gate                   one variant
+  rtc check gut --set depthwise.depth=20  the file's own model, edited
+  rtc check gut --json                    for editors
 ";
 
 /// Arguments of `rtc check`.

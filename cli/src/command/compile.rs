@@ -17,13 +17,13 @@ use crate::text::columns;
 
 const EXAMPLES: &str = "\
 Examples:
-  rtc compile specs/gut.rt                                  the forward graph
-  rtc compile specs/gut.rt:no_gate --emit optimised         the training step after all passes
-  rtc compile specs/gut.rt --emit plan --inference          what runs for a prediction
-  rtc compile specs/gut.rt --task listops --emit yaml -o gut.yaml
-  rtc compile specs/gut.rt --emit causality                 which tokens every node depends on
-  rtc compile specs/gut.rt --emit plan --batch 32 --length 100 --memory 400MB
-  rtc compile specs/gut.rt --emit dot | dot -Tsvg > gut.svg
+  rtc compile gut                           the forward graph
+  rtc compile gut:no_gate --emit optimised  the training step after all passes
+  rtc compile gut --emit plan --inference   what runs for a prediction
+  rtc compile gut --task listops --emit yaml -o gut.yaml
+  rtc compile gut --emit causality          which tokens every node depends on
+  rtc compile gut --emit plan --batch 32 --length 100 --memory 400MB
+  rtc compile gut --emit dot | dot -Tsvg > gut.svg
 ";
 
 /// Arguments of `rtc compile`.

@@ -19,9 +19,9 @@ use crate::text::number;
 
 const EXAMPLES: &str = "\
 Examples:
-  rtc diff specs/gut.rt specs/gut.rt:no_gate                what the ablation changes
-  rtc diff specs/gut.rt specs/gut.rt:no_gate --only gate    assert that nothing but the gate differs
-  rtc diff specs/gut.rt my.rt --task listops --length 1000  costs for rows of 1,000 tokens
+  rtc diff gut gut:no_gate                         what the ablation changes
+  rtc diff gut gut:no_gate --only gate             assert that nothing but the gate differs
+  rtc diff gut my.rt --task listops --length 1000  costs for rows of 1,000 tokens
 ";
 
 const CODES: &str = "\

@@ -15,9 +15,9 @@ use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\
 Examples:
-  rtc fmt specs/*.rt             rewrite the files that are laid out otherwise
-  rtc fmt --check specs/*.rt     name them, and exit with 1 if there are any
-  rtc fmt - < gut.rt             from standard input to standard output
+  rtc fmt my.rt          rewrite the files that are laid out otherwise
+  rtc fmt --check my.rt  name them, and exit with 1 if there are any
+  rtc fmt - < gut.rt     from standard input to standard output
 ";
 
 /// Arguments of `rtc fmt`.

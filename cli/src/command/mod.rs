@@ -10,6 +10,7 @@ mod eval;
 mod explain;
 mod export;
 mod fmt;
+mod generate;
 mod predict;
 mod report;
 mod show;
@@ -46,6 +47,8 @@ pub(crate) enum Command {
     Eval(eval::Options),
     /// Ask a trained model about sequences
     Predict(predict::Options),
+    /// Let a trained model of next tokens write on
+    Generate(generate::Options),
     /// Write a trained model for other programs
     Export(export::Options),
     /// Put curves, tables and pictures of runs on one page
@@ -63,6 +66,7 @@ impl Command {
             Self::Train(options) => options.threads.map(usize::from),
             Self::Eval(options) => options.model.threads.map(usize::from),
             Self::Predict(options) => options.model.threads.map(usize::from),
+            Self::Generate(options) => options.model.threads.map(usize::from),
             Self::Export(options) => options.model.threads.map(usize::from),
             Self::Report(options) => options.threads.map(usize::from),
             _ => None,
@@ -83,6 +87,7 @@ impl Command {
             Self::Ablate(options) => ablate::run(options, terminal),
             Self::Eval(options) => eval::run(options, terminal),
             Self::Predict(options) => predict::run(options, terminal),
+            Self::Generate(options) => generate::run(options, terminal),
             Self::Export(options) => export::run(options, terminal),
             Self::Report(options) => report::run(options, terminal),
             Self::Task(options) => task::run(options, terminal),

@@ -1,20 +1,28 @@
 //! `rtc show`: a complete spec, with where every value comes from.
 
 use clap::Args;
+use rtc_compiler::check::Override;
+use rtc_compiler::ir::graph::Parameter;
+use rtc_compiler::ir::types::Dim;
 use rtc_compiler::source::{Sources, Span};
 use rtc_compiler::spec::{self, Block, Origin, Setting, hash, text_with_origins};
 use serde_json::{Map, Value, json};
 
-use crate::failure::{Exit, Outcome};
-use crate::model::TaskFacts;
+use crate::experiment_file::Opened;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::model::{Compiled, TaskFacts};
+use crate::saved::facts_of;
 use crate::spec_file::{Checked, SpecArg};
 use crate::terminal::Terminal;
+use crate::text::{columns, number};
 
 const EXAMPLES: &str = "\
 Examples:
-  rtc show specs/gut.rt                               defaults and derived values written out
-  rtc show specs/gut.rt:no_gate --set embed.width=64  with what the variant and the edit change
-  rtc show specs/gut.rt --json                        for programs
+  rtc show gut                                    defaults and derived values written out
+  rtc show gut:no_gate --set embed.width=64       with what the variant and the edit change
+  rtc show gut --json                             for programs
+  rtc show gut --parameters                       names, shapes, start and number of its weights
+  rtc show gut --parameters --experiment listops  with the sizes that only a task gives
 ";
 
 /// Arguments of `rtc show`.
@@ -29,6 +37,12 @@ pub(crate) struct Options {
     /// Show it as it is for this task
     #[arg(long, value_name = "NAME")]
     task: Option<String>,
+    /// Show it as it is in this experiment: a YAML file, or the name of one that is built in
+    #[arg(long, value_name = "FILE|NAME", conflicts_with = "task")]
+    experiment: Option<String>,
+    /// List its parameters: name, shape, how it starts, and how many numbers it has
+    #[arg(long)]
+    parameters: bool,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -36,8 +50,17 @@ pub(crate) struct Options {
 
 /// Prints the spec.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
-    let catalog = TaskFacts::named(options.task.as_deref())?.catalog();
-    let Checked { spec, sources, .. } = SpecArg::parse(&options.spec).check(&options.set, &catalog, terminal)?;
+    let arg = SpecArg::parse(&options.spec);
+    let (facts, mut edits) = match &options.experiment {
+        Some(experiment) => in_experiment(experiment, &arg)?,
+        None => (TaskFacts::named(options.task.as_deref())?, vec![]),
+    };
+    edits.extend(Override::numbered(&options.set));
+    let Checked { spec, problems, sources } = arg.check_edited(&edits, &facts.catalog())?;
+    terminal.problems(&problems, &sources);
+    if options.parameters {
+        return parameters(options, &Compiled::new(spec, &facts)?, terminal);
+    }
     if options.json {
         let model = tree(&spec.root, &sources);
         terminal.json(&json!({ "name": spec.name, "doc": spec.doc, "hash": hash(&spec), "model": model }))?;
@@ -45,6 +68,53 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         terminal.result(&text_with_origins(&spec))?;
     }
     Ok(Exit::Done)
+}
+
+/// The task of an experiment, and its edits of the model.
+fn in_experiment(experiment: &str, arg: &SpecArg) -> Result<(TaskFacts, Vec<Override>), Failure> {
+    let opened = Opened::open(experiment)?;
+    let model = arg.model_name()?;
+    let experiment = opened.file.resolve(Some(&model), &[])?;
+    Ok((facts_of(&experiment)?, opened.overrides(&model, &experiment)))
+}
+
+/// Prints the parameters, in the order of their names.
+fn parameters(options: &Options, compiled: &Compiled, terminal: &Terminal) -> Outcome {
+    let mut parameters = compiled.graph.parameters();
+    parameters.sort_by(|a, b| a.name.cmp(&b.name));
+    if options.json {
+        let name = &compiled.spec.name;
+        let listed: Vec<Value> = parameters.iter().map(parameter_json).collect();
+        terminal.json(&json!({ "name": name, "hash": compiled.spec_hash(), "parameters": listed }))?;
+        return Ok(Exit::Done);
+    }
+    let title = ["parameter", "shape", "start", "numbers"].map(str::to_owned).to_vec();
+    let row = |p: &Parameter| vec![p.name.clone(), shape(p.ty.dims()), p.init.to_string(), count(p.ty.dims())];
+    let mut rows: Vec<Vec<String>> = std::iter::once(title).chain(parameters.iter().map(row)).collect();
+    rows.push(vec![format!("{} parameters", parameters.len()), String::new(), String::new(), compiled.parameters()]);
+    terminal.result(&columns(&rows))?;
+    Ok(Exit::Done)
+}
+
+fn parameter_json(parameter: &Parameter) -> Value {
+    let axis = |dim: &Dim| dim.fixed().map_or_else(|| json!(dim.symbol()), |size| json!(size));
+    let dims = parameter.ty.dims();
+    json!({
+        "name": parameter.name, "shape": dims.iter().map(axis).collect::<Vec<_>>(), "start": parameter.init.to_string(),
+        "group": parameter.group, "numbers": dims.iter().map(Dim::fixed).product::<Option<usize>>(),
+    })
+}
+
+/// `[vocab, 64]`.
+fn shape(dims: &[Dim]) -> String {
+    format!("[{}]", dims.iter().map(Dim::to_string).collect::<Vec<_>>().join(", "))
+}
+
+/// `4,096`, or `64 vocab` where only a task says how many.
+fn count(dims: &[Dim]) -> String {
+    let known = number(dims.iter().filter_map(Dim::fixed).product::<usize>() as f64);
+    let names = dims.iter().filter_map(Dim::symbol);
+    std::iter::once(known.as_str()).chain(names).collect::<Vec<_>>().join(" ")
 }
 
 /// A block with everything inside it.

@@ -109,6 +109,8 @@ fn describe_task(rows: &Rows, terminal: &Terminal) -> Result<(), Failure> {
         Objective::Classify => "one class per sequence",
         Objective::Pair => "one class per pair of sequences",
         Objective::Each => "one class per token",
+        Objective::Number => "one number per sequence",
+        Objective::Several => "any of some labels per sequence",
     };
     if rows.json {
         let field = |f: &rtc_runtime::task::OptionField| json!({ "name": f.name, "value": options.get(f.name), "least": f.least, "most": f.most, "doc": f.doc });

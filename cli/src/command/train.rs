@@ -15,21 +15,23 @@ use crate::experiment_file::Opened;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::job::{Job, Pace, lock, make_data, on_signals};
 use crate::memory;
-use crate::model::{Compiled, TaskFacts};
+use crate::model::Compiled;
 use crate::progress::Progress;
-use crate::saved::{HaltingArg, task_of};
+use crate::saved::{HaltingArg, facts_of};
 use crate::spec_file::SpecArg;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, quoted};
 use crate::text::number;
 use crate::threads;
+use crate::weights::WeightsOptions;
 
 const EXAMPLES: &str = "\
 Examples:
-  rtc train specs/gut.rt                                a few minutes on a laptop
-  rtc train specs/gut.rt:no_gate --experiment listops   an ablation at the paper's size
-  rtc train specs/gut.rt --set depthwise.depth=20 --seed 2
-  rtc train specs/gut.rt --with optimiser.learning_rate=0.002 --with batch.size=64
+  rtc train gut                               a few minutes on a laptop
+  rtc train gut:no_gate --experiment listops  an ablation at the paper's size
+  rtc train gut --set depthwise.depth=20 --seed 2
+  rtc train gut --with optimiser.learning_rate=0.002 --with batch.size=64
   rtc train --experiment my.yaml --run my_first_run --json
+  rtc train specs/gut.rt --weights pretrained.safetensors   begin with the weights of another program
 ";
 
 const RESUMING: &str = "\
@@ -81,6 +83,8 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t = HaltingArg::Compact)]
     halting: HaltingArg,
     #[command(flatten)]
+    weights: WeightsOptions,
+    #[command(flatten)]
     device: DeviceOptions,
     /// Print the results as JSON
     #[arg(long)]
@@ -92,6 +96,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let device = options.device.open()?;
     let opened = Opened::open(&options.experiment)?;
     let mut job = prepare(options, &opened, terminal)?;
+    if let Some(weights) = options.weights.read(&job.compiled.graph)? {
+        job.begins_with(weights);
+    }
     if let Some(device) = &device {
         job.computes_on(options.device.record(&**device));
     }
@@ -116,6 +123,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     match ended? {
         Ended::Finished(table) => {
             report(options, &path, &job, &table, terminal)?;
+            terminal.next(&format!("rtc report {}", quoted(&path)));
             Ok(Exit::Done)
         }
         Ended::Stopped { updates } => {
@@ -130,15 +138,19 @@ fn prepare(options: &Options, opened: &Opened, terminal: &Terminal) -> Result<Jo
     let mut edits = options.with.clone();
     edits.extend(options.max_steps.map(|steps| format!("max_steps={steps}")));
     let base = opened.file.resolve(None, &edits)?;
-    let arg = options.spec.as_deref().or(base.model.as_deref()).map(SpecArg::parse).ok_or_else(|| {
-        Failure::Usage(format!("name a spec: the experiment `{}` has no `model`", options.experiment))
-    })?;
+    let arg = match (&options.spec, &base.model) {
+        (Some(spec), _) => SpecArg::parse(spec),
+        (None, Some(model)) => opened.spec_of_model(model)?,
+        (None, None) => {
+            let message = format!("name a spec: the experiment `{}` has no `model`", options.experiment);
+            return Err(Failure::Usage(message));
+        }
+    };
     // The experiment may have a block for this model, whose edits of the spec are not known before its name is.
     let name = arg.model_name()?;
     opened.check_models(Some(&arg))?;
     let experiment = opened.file.resolve(Some(&name), &edits)?;
-    let (task, task_options) = task_of(&experiment)?;
-    let facts = TaskFacts::of(&*task, &task_options);
+    let facts = facts_of(&experiment)?;
     let sets = [opened.overrides(&name, &experiment), Override::numbered(&options.set)].concat();
     let checked = arg.check_edited(&sets, &facts.catalog())?;
     terminal.problems(&checked.problems, &checked.sources);
@@ -177,6 +189,9 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 fn report(options: &Options, path: &Path, job: &Job, table: &Table, terminal: &Terminal) -> Result<(), Failure> {
+    if let Some(note) = &table.halting {
+        terminal.message(note);
+    }
     if options.json {
         let mut out = identity(path, job);
         if let (Value::Object(out), Value::Object(table)) = (&mut out, table.to_json()) {
@@ -185,9 +200,9 @@ fn report(options: &Options, path: &Path, job: &Job, table: &Table, terminal: &T
         return terminal.json(&out);
     }
     terminal.message(&format!(
-        "best on {}: {:.1} % after update {}",
+        "best on {}: {} after update {}",
         job.experiment.dev,
-        100.0 * table.dev_accuracy,
+        table.best(),
         number(table.best_update as f64)
     ));
     terminal.message(&format!("run: {}", path.display()));

@@ -94,7 +94,8 @@ fn add(path: &Path, look: &mut closer::Look<'_>, report: &mut Report, terminal: 
         .is_none_or(|model| model.traces.is_empty() && model.leaning.is_none() && model.steps.is_empty());
     let seen = look.at(&found, draw, terminal)?;
     run.lengths = seen.lengths;
-    report.notes.extend(seen.note.map(|note| format!("{}: {note}", run.name)));
+    let halting = found.saved.results.as_ref().and_then(|table| table.halting.clone());
+    report.notes.extend(seen.note.into_iter().chain(halting).map(|note| format!("{}: {note}", run.name)));
     if known.is_none() {
         let name = runs::model_name(&found.saved.info, &report.models);
         report.models.push(data::Model {

@@ -4,14 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rtc_compiler::spec::{self, Spec};
-use rtc_report::data::{Evaluation, Model, ResultRow, Run, Step};
+use rtc_report::data::{Evaluation, Model, ResultRow, Run, Score, Step};
 use rtc_runtime::record::history::{EvaluationLine, History, StepLine};
 use rtc_runtime::record::{RunFolder, RunInfo};
+use rtc_runtime::train::Table;
 
 use super::Found;
 use crate::failure::Failure;
-use crate::model::{TaskFacts, short};
-use crate::saved::{compile, task_of};
+use crate::model::short;
+use crate::saved::{compile, facts_of};
 use crate::text::number;
 
 /// How deep below a folder runs are looked for.
@@ -59,8 +60,7 @@ fn collect(folder: &Path, deep: usize, found: &mut Vec<PathBuf>) -> Result<(), F
 pub(super) fn read(found: &Found) -> Result<(Run, Spec, String), Failure> {
     let Found { path, saved } = found;
     let history = History::read(path)?;
-    let (task, options) = task_of(&saved.experiment)?;
-    let compiled = compile(path, saved, &TaskFacts::of(&*task, &options))?;
+    let compiled = compile(path, saved, &facts_of(&saved.experiment)?)?;
     let evaluations = dev(&history, &saved.experiment.dev);
     let run = Run {
         name: path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),
@@ -76,11 +76,7 @@ pub(super) fn read(found: &Found) -> Result<(Run, Spec, String), Failure> {
         facts: facts(found),
         experiment: saved.experiment.to_yaml(),
         steps: history.steps.iter().map(step).collect(),
-        best: saved
-            .results
-            .as_ref()
-            .map(|table| (table.best_update, table.dev_accuracy))
-            .or_else(|| best(&evaluations)),
+        best: saved.results.as_ref().and_then(chosen).or_else(|| best(&evaluations)),
         evaluations,
         results: saved.results.iter().flat_map(|table| &table.rows).map(result).collect(),
         lengths: vec![],
@@ -111,14 +107,23 @@ fn evaluation(line: &EvaluationLine) -> Evaluation {
 
 fn result(row: &rtc_runtime::train::Row) -> ResultRow {
     let (split, examples, depth) = (row.split.clone(), row.examples, row.mean_depth);
-    ResultRow { split, examples, accuracy: row.accuracy, majority: row.majority, loss: row.loss, depth }
+    let numbers = row.numbers.iter().map(|(name, number)| (name.clone(), *number)).collect();
+    ResultRow { split, examples, accuracy: row.accuracy, majority: row.majority, numbers, loss: row.loss, depth }
 }
 
-/// The first of the highest, which is the one that is kept.
-fn best(evaluations: &[Evaluation]) -> Option<(u64, f64)> {
-    let measured = evaluations.iter().filter_map(|one| Some((one.update, one.accuracy?)));
-    measured.fold(None, |best: Option<(u64, f64)>, one| match best {
-        Some(best) if best.1 >= one.1 => Some(best),
+/// What the checkpoint of the results was chosen by.
+fn chosen(table: &Table) -> Option<(u64, Score)> {
+    let score = table.dev_accuracy.map(Score::Share).or(table.dev_loss.map(Score::Error))?;
+    Some((table.best_update, score))
+}
+
+/// The first of the best, which is the one that is kept: of the highest accuracies, or where there are none of the smallest losses.
+fn best(evaluations: &[Evaluation]) -> Option<(u64, Score)> {
+    let score = |one: &Evaluation| one.accuracy.map(Score::Share).or(one.loss.map(Score::Error));
+    let measured = evaluations.iter().filter_map(|one| Some((one.update, score(one)?)));
+    measured.fold(None, |best: Option<(u64, Score)>, one| match (best, one.1) {
+        (Some(best), Score::Share(share)) if best.1.number() >= share => Some(best),
+        (Some(best), Score::Error(error)) if best.1.number() <= error => Some(best),
         _ => Some(one),
     })
 }

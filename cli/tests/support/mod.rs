@@ -141,6 +141,11 @@ impl From<Output> for Answer {
 }
 
 impl Answer {
+    /// The exit code; none after a signal.
+    pub(crate) fn status(&self) -> Option<i32> {
+        self.status
+    }
+
     #[track_caller]
     pub(crate) fn code(&self, expected: i32) -> &Self {
         assert_eq!(self.status, Some(expected), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);

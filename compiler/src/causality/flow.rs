@@ -160,6 +160,16 @@ impl Analysis<'_> {
         }
     }
 
+    /// Whether queries of an attention provably see no key behind their own position, and mask and bias do not read the length.
+    pub fn sees_past(&self, id: NodeId) -> bool {
+        let node = self.graph.node(id);
+        let causal = match node.op {
+            Op::OffsetAttention => node.word("mask") == Some("causal"),
+            _ => self.sight(id) == mask::Sight::Past,
+        };
+        causal && !mask::reads_length(node.attrs.get("bias"))
+    }
+
     /// What the mask of an attention lets a query see.
     fn sight(&self, id: NodeId) -> mask::Sight {
         let node = self.graph.node(id);

@@ -42,6 +42,12 @@ impl Analysis<'_> {
         (!fixed).then(|| Reach::whole(depth))
     }
 
+    /// Whether result `n` of a recurrence that halts is what it would be if all steps up to the bound were taken.
+    pub fn stays(&self, recur: NodeId, n: usize) -> bool {
+        let (body, go) = (self.graph.node(recur).body, loops::yielded(self.graph, recur).last());
+        body.zip(go).is_some_and(|(body, go)| self.outlives(body, *go, n))
+    }
+
     /// Whether carried value `n` is what it would be if the loop ran on after `go` has become false: each position keeps it
     /// from the step on in which its own flag falls, flags stay down, and `go` is that any of them is up.
     fn outlives(&self, body: RegionId, go: Value, n: usize) -> bool {

@@ -14,13 +14,16 @@ use super::exec::Executor;
 use super::memory::{Array, Pool, whole};
 use super::optimise::Update;
 use crate::batch::Batch;
+use crate::collapse::Bounds;
 use crate::exec::storage::Element;
 use crate::exec::{Fault, Halting, Inference, Outputs, parameter_ranges};
 use crate::kernel::optimiser::clip_factor;
-use crate::learner::{Arrays, Evaluation, LearnError, Learner, LearnerState, OptimiserKind, StepReport, UpdateRule};
+use crate::learner::{
+    Answers, Arrays, Evaluation, LearnError, Learner, LearnerState, OptimiserKind, StepReport, UpdateRule,
+};
 use crate::model::{
-    AfterSteps, Predictions, Segments, after_steps, as_learn_error, check_labels, count, evaluation, flat, initial,
-    named, named_ranges, predict, report,
+    AfterSteps, Predictions, Segments, after_steps, answered, as_learn_error, check_labels, count, evaluation, flat,
+    initial, named, named_ranges, predict, report,
 };
 use crate::rng::Key;
 use crate::stopping::BySteps;
@@ -261,12 +264,24 @@ impl<T: Element> Learner for Model<T> {
         }
     }
 
+    fn halting_bounds(&self) -> Option<Bounds> {
+        Bounds::of(&self.inference.plan().graph)
+    }
+
     fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError> {
         check_labels(&self.binding, batch)?;
         self.measured();
         let updates = self.updates;
         let outputs = self.inference.run(batch, self.seed).map_err(|fault| as_learn_error(fault, updates))?;
         evaluation(&self.binding, &outputs, batch, updates)
+    }
+
+    fn answers(&mut self, batch: &Batch) -> Result<Answers, LearnError> {
+        check_labels(&self.binding, batch)?;
+        self.measured();
+        let updates = self.updates;
+        let outputs = self.inference.run(batch, self.seed).map_err(|fault| as_learn_error(fault, updates))?;
+        answered(&self.binding, &outputs, batch, updates)
     }
 
     fn state(&self) -> LearnerState {

@@ -4,10 +4,12 @@ use rtc_compiler::ir::ops::Op;
 
 use super::Executor;
 use super::call::Call;
+use super::incremental::Kept;
 use super::storage::{Buffer, Element};
-use crate::kernel::offset_attention::{OffsetAttention, partial_len};
+use crate::kernel::offset_attention::{Cache, OffsetAttention, partial_len};
 use crate::kernel::scan::ema::{Ema, EmaGrad};
-use crate::kernel::scan::s4d::{S4d, S4dGrad};
+use crate::kernel::scan::s4d::{Discretisation, S4d, S4dGrad};
+use crate::kernel::scan::state::State;
 use crate::kernel::scan::{Scan, Side, scan, scan_grad};
 
 fn how(c: &Call<'_>) -> Scan {
@@ -16,8 +18,9 @@ fn how(c: &Call<'_>) -> Scan {
 
 impl<T: Element> Executor<T> {
     fn s4d_parameters(&self, c: &Call<'_>) -> S4d<'_, T> {
+        let rule = if c.word("discretisation") == "zoh" { Discretisation::Held } else { Discretisation::Bilinear };
         let [log_dt, log_decay, frequency, b, c] = [1, 2, 3, 4, 5].map(|n| self.memory.real(c.operand(n)));
-        S4d { log_dt, log_decay, frequency, b, c }
+        S4d { rule, log_dt, log_decay, frequency, b, c }
     }
 
     fn ema_parameters(&self, c: &Call<'_>) -> Ema<'_, T> {
@@ -35,6 +38,27 @@ impl<T: Element> Executor<T> {
                 _ => scan(&e.ema_parameters(c), how(c), x, &axis.offsets, y),
             }
         });
+    }
+
+    /// `s4d` and `ema` over new positions, from where those before them left the scan.
+    pub(super) fn extend_scan(&mut self, c: &Call<'_>) {
+        let mut state = match self.kept(c.step.node) {
+            Some(Kept::Scan(state)) => state,
+            _ if c.node.op == Op::S4d => State::new(&self.s4d_parameters(c), how(c)),
+            _ => State::new(&self.ema_parameters(c), how(c)),
+        };
+        self.produce(c, |e, c, y| state.extend(e.memory.real(c.operand(0)), y));
+        self.keep(c.step.node, Kept::Scan(state));
+    }
+
+    /// `offset_attention` of new positions, which see those before them.
+    pub(super) fn extend_offset_attention(&mut self, c: &Call<'_>) {
+        let mut cache = match self.kept(c.step.node) {
+            Some(Kept::Offsets(cache)) => cache,
+            _ => Cache::new(c.last(0), c.last(2)),
+        };
+        self.produce(c, |e, c, y| cache.extend([0, 1, 2, 3].map(|n| e.memory.real(c.operand(n))), y));
+        self.keep(c.step.node, Kept::Offsets(cache));
     }
 
     /// `s4d_grad` and `ema_grad`: x, the parameters, and the upstream gradient come in, gradients of all but the last go out.

@@ -21,20 +21,43 @@ use crate::kernel::attention::{
 const NONE: usize = usize::MAX;
 
 /// A bias at a step of the recurrence, with the numbers of its tables.
-struct Scored<'e, T> {
+pub(super) struct Scored<'e, T> {
     bias: &'e Bias,
     step: i64,
     tables: &'e [&'e [T]],
 }
 
 /// What depends on the distance alone.
-struct ByDistance<T: Element> {
+#[derive(Clone, Debug)]
+pub(super) struct ByDistance<T: Element> {
+    /// For which rows.
+    span: Span,
     /// Distances that are seen, rising.
     list: List<isize>,
     /// From the first to the last: whether it is.
     seen: List<bool>,
     /// Biases of every head and distance; empty without a bias.
     values: Buffer<T>,
+}
+
+/// Between how many queries and keys distances occur.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) queries: usize,
+    pub(super) keys: usize,
+    /// Whether it is worth to know the keys of every query beforehand.
+    pub(super) listed: bool,
+}
+
+impl Span {
+    /// That of the longest rows.
+    fn longest(c: &Call<'_>) -> Self {
+        let of = |n: usize| {
+            let axis = c.axis(n);
+            (0..c.env.rows()).map(|row| axis.len(row)).max().unwrap_or(0)
+        };
+        Self { queries: of(0), keys: of(1), listed: true }
+    }
 }
 
 impl<T: Element> Scored<'_, T> {
@@ -90,8 +113,8 @@ impl<T: Element> Executor<T> {
     /// `attention`.
     pub(super) fn attention(&mut self, c: &Call<'_>) -> Result<(), Fault> {
         let mut out = self.fresh(c, 0);
-        let codes = self.codes(c);
-        self.with_attention(c, 3, |m, spec, bias, _| {
+        let codes = self.codes(c, Span::longest(c));
+        self.with_attention(c, 3, Span::longest(c), &mut None, |m, spec, bias, _| {
             let inputs = [0, 1, 2].map(|n| m.real(c.operand(n)));
             let (queries, keys) = (c.axis(0), c.axis(1));
             let relative = codes.as_ref().map(|codes| codes.relative(codes.shifts().map(|v| m.real(v))));
@@ -107,8 +130,8 @@ impl<T: Element> Executor<T> {
         let [mut dq, mut dk, mut dv] = [0, 1, 2].map(|n| self.fresh(c, n));
         let arena = self.arena.clone();
         let (mut sums, mut more) = (arena.filled(0, T::ZERO), None);
-        let codes = self.codes(c);
-        self.with_attention(c, 4, |m, spec, bias, scored| {
+        let codes = self.codes(c, Span::longest(c));
+        self.with_attention(c, 4, Span::longest(c), &mut None, |m, spec, bias, scored| {
             let inputs = [0, 1, 2, 3].map(|n| m.real(c.operand(n)));
             let (queries, keys) = (c.axis(0), c.axis(1));
             let relative = codes.as_ref().map(|codes| codes.relative(codes.shifts().map(|v| m.real(v))));
@@ -143,11 +166,14 @@ impl<T: Element> Executor<T> {
         Ok(())
     }
 
-    /// Runs `f` with the attention that the node describes; its step and tables follow the first `fixed` operands.
-    fn with_attention(
+    /// Runs `f` with the attention that the node describes; its step and tables follow the first `fixed` operands. What depends on
+    /// distances is taken from `known`, where it is known already for this span, and left there.
+    pub(super) fn with_attention(
         &self,
         c: &Call<'_>,
         fixed: usize,
+        span: Span,
+        known: &mut Option<ByDistance<T>>,
         f: impl FnOnce(&Memory<T>, &Attention<'_>, &ScoreBias<'_, T>, Option<&Scored<'_, T>>),
     ) -> Result<(), Fault> {
         let heads = c.int("heads");
@@ -170,7 +196,11 @@ impl<T: Element> Executor<T> {
         let tables = self.arena.list(c.node.operands[first..first + count].iter().map(|v| self.memory.real(*v)));
         let scored = rule.bias.as_ref().map(|bias| Scored { bias, step, tables: &tables });
         if rule.by_distance {
-            let found = self.distances(c, rule, scored.as_ref(), step);
+            let found = match known.take().filter(|known| known.span == span) {
+                Some(found) => found,
+                None => self.distances(c, rule, scored.as_ref(), (step, span)),
+            };
+            let found = &*known.insert(found);
             let mask = MaskKind::Offsets(Offsets { list: &found.list, seen: &found.seen, few: rule.few });
             let first = found.list.first().copied().unwrap_or(0);
             let by_offset = ScoreBias::ByOffset { values: &found.values, first, span: found.seen.len() };
@@ -179,7 +209,7 @@ impl<T: Element> Executor<T> {
             return Ok(());
         }
         let marked = rule.expr.as_ref().map(|expr| move |at, seen: &mut [bool]| mark(expr, step, at, seen));
-        let ranges = self.ranges(c, rule, step);
+        let ranges = if span.listed { self.ranges(c, rule, step) } else { None };
         let starts = &c.axis(0).offsets;
         let starts = starts.as_slice();
         let near = rule.expr.as_ref().map(|expr| {
@@ -226,12 +256,14 @@ impl<T: Element> Executor<T> {
     }
 
     /// Mask and bias at every distance that occurs. A distance whose bias has no value for some head is hidden.
-    fn distances(&self, c: &Call<'_>, rule: &Rule, scored: Option<&Scored<'_, T>>, step: i64) -> ByDistance<T> {
+    fn distances(
+        &self,
+        c: &Call<'_>,
+        rule: &Rule,
+        scored: Option<&Scored<'_, T>>,
+        (step, span): (i64, Span),
+    ) -> ByDistance<T> {
         let heads = c.int("heads");
-        let longest = |n: usize| {
-            let axis = c.axis(n);
-            (0..c.env.rows()).map(|row| axis.len(row)).max().unwrap_or(0) as isize
-        };
         let causal = c.word("mask") == "causal";
         let sees = |distance: isize| match &rule.expr {
             Some(expr) => eval(expr, &apart(distance, step, 0)) == Ok(Number::Bool(true)),
@@ -240,22 +272,22 @@ impl<T: Element> Executor<T> {
         let has_bias = |distance| {
             scored.is_none_or(|scored| (0..heads).all(|head| scored.value(&apart(distance, step, head)).is_ok()))
         };
-        let all = 1 - longest(1)..longest(0);
+        let all = 1 - span.keys as isize..span.queries as isize;
         let list = self.arena.list(all.filter(|distance| sees(*distance) && has_bias(*distance)));
         let first = list.first().copied().unwrap_or(0);
-        let span = list.last().map_or(0, |last| (last - first + 1) as usize);
-        let mut seen = self.arena.list(std::iter::repeat_n(false, span));
-        let mut values = self.arena.filled(if scored.is_some() { heads * span } else { 0 }, T::ZERO);
+        let count = list.last().map_or(0, |last| (last - first + 1) as usize);
+        let mut seen = self.arena.list(std::iter::repeat_n(false, count));
+        let mut values = self.arena.filled(if scored.is_some() { heads * count } else { 0 }, T::ZERO);
         for distance in &*list {
             let at = (distance - first) as usize;
             seen[at] = true;
             let Some(scored) = scored else { continue };
             for head in 0..heads {
                 let value = scored.value(&apart(*distance, step, head)).unwrap_or(0.0);
-                values[head * span + at] = T::from_f64(value);
+                values[head * count + at] = T::from_f64(value);
             }
         }
-        ByDistance { list, seen, values }
+        ByDistance { span, list, seen, values }
     }
 }
 

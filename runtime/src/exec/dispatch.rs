@@ -19,6 +19,9 @@ impl<T: Element> Executor<T> {
     pub(super) fn execute(&mut self, plan: &Plan, step: &Step, env: &Env) -> Result<(), Fault> {
         let node = plan.graph.node(step.node);
         let c = Call { plan, step, node, env };
+        if self.extend_along(&c)? {
+            return Ok(());
+        }
         match node.op {
             Op::Param => {}
             Op::Input => self.input(&c)?,
@@ -369,7 +372,7 @@ impl<T: Element> Executor<T> {
     /// Codes of positions: learned ones, as far as their table reaches, or sines and cosines.
     fn add_position(&mut self, c: &Call<'_>) -> Result<(), Fault> {
         let axis = c.axis(0);
-        let longest = (0..c.env.rows()).map(|row| axis.len(row)).max().unwrap_or(0);
+        let longest = axis.before + (0..c.env.rows()).map(|row| axis.len(row)).max().unwrap_or(0);
         let width = c.last(0);
         let learned = c.node.operands.get(1).copied();
         match learned {
@@ -378,7 +381,8 @@ impl<T: Element> Executor<T> {
         }
         self.produce(c, |e, c, y| {
             let table = learned.map_or_else(|| e.waves.of(width), |table| e.memory.real(table));
-            embedding::add_position(e.memory.real(c.operand(0)), &axis.offsets, table, width, y);
+            let here = &table[axis.before * width..];
+            embedding::add_position(e.memory.real(c.operand(0)), &axis.offsets, here, width, y);
         });
         Ok(())
     }

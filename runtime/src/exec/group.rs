@@ -108,7 +108,7 @@ unsafe impl<T: Sync> Sync for Shared<'_, T> {}
 /// To which rows the units belong.
 #[derive(Clone, Copy)]
 enum Rows<'a> {
-    Ragged { offsets: &'a [usize], origin: &'a [usize] },
+    Ragged { offsets: &'a [usize], origin: &'a [usize], before: usize },
     Even(usize),
 }
 
@@ -140,13 +140,21 @@ impl Rows<'_> {
             Self::Even(_) => 0,
         }
     }
+
+    /// Positions before those that are here.
+    fn before(self) -> usize {
+        match self {
+            Self::Ragged { before, .. } => before,
+            Self::Even(_) => 0,
+        }
+    }
 }
 
 fn rows_of<'e>(env: &'e Env, units: &[Dim]) -> Rows<'e> {
     match units {
         [Dim::Sym(b), Dim::Sym(axis)] if b == BATCH => {
             let axis = env.axis(axis);
-            Rows::Ragged { offsets: &axis.offsets, origin: &axis.origin }
+            Rows::Ragged { offsets: &axis.offsets, origin: &axis.origin, before: axis.before }
         }
         [Dim::Sym(_), rest @ ..] => Rows::Even(rest.iter().filter_map(Dim::fixed).product()),
         _ => Rows::Even(1),
@@ -193,7 +201,7 @@ impl<T: Element> Executor<T> {
             Op::Rotate => {
                 let axis = c.axis(0);
                 let origin = |row: usize| if c.word("origin") == "row" { axis.origin[row] } else { 0 };
-                let longest = (0..c.env.rows()).map(|row| origin(row) + axis.len(row)).max().unwrap_or(0);
+                let longest = (0..c.env.rows()).map(|row| origin(row) + axis.before + axis.len(row)).max().unwrap_or(0);
                 self.tables.upto(rotation(c), c.last(0) / c.int("heads"), longest);
             }
             _ => {}
@@ -412,7 +420,8 @@ impl<T: Real> Shared<'_, T> {
                     let e = a.len() / count / heads;
                     self.by_row(n, a, y, |row, first, x, y| {
                         let origin = if *from_row { self.rows.origin(row) } else { 0 };
-                        rotate(x, &**table, *heads, e, origin + first, *direction, y);
+                        let place = origin + self.rows.before() + first;
+                        rotate(x, &**table, *heads, e, place, *direction, y);
                     });
                 }
             }

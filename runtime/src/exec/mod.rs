@@ -14,6 +14,7 @@ mod compose;
 pub mod counter;
 mod dispatch;
 mod group;
+mod incremental;
 pub(crate) mod loops;
 pub(crate) mod mask;
 mod memory;
@@ -40,6 +41,7 @@ use crate::batch::{Batch, Labels};
 use crate::kernel::position::{Codes, PositionTables};
 use crate::kernel::product::Orientation;
 use crate::rng::Key;
+pub use incremental::Past;
 pub use loops::Chance;
 pub use outputs::Outputs;
 pub use seen::{Beam, Grown, Owners, Stepped, Unit, Watched};
@@ -48,6 +50,7 @@ use arena::Arena;
 pub(crate) use axes::{axis_name, axis_names, set_axis};
 use counter::Counted;
 use group::{Pack, Partial, Task};
+use incremental::Extending;
 use loops::Searches;
 use mask::Exprs;
 pub(crate) use memory::Memory;
@@ -137,6 +140,8 @@ pub struct Executor<T: Element> {
     pub depth: Option<usize>,
     /// Where a recurrence goes on, while a batch is run for one number of steps after the other.
     stepping: Option<Stepping<T>>,
+    /// What earlier positions have left, in an incremental run.
+    extending: Option<Extending<T>>,
     /// Whether the outer recursion is left out.
     pub inference: Inference,
     /// When set, searches take these draws instead of their own.
@@ -204,6 +209,7 @@ impl<T: Element> Executor<T> {
             halting: Halting::default(),
             depth: None,
             stepping: None,
+            extending: None,
             inference: Inference::default(),
             chance: None,
             check_finite: false,
@@ -290,9 +296,12 @@ impl<T: Element> Executor<T> {
     }
 
     fn set_inputs(&mut self, batch: &Batch) {
-        let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
+        let labels = match &batch.labels {
+            Labels::Number(numbers) => Val::real(self.arena.list(numbers.iter().map(|x| T::from_f64(f64::from(*x))))),
+            labels => Val::index(self.arena.copy(labels.classes())),
+        };
         self.inputs.push(("tokens", Val::index(self.arena.copy(&batch.tokens))));
-        self.inputs.push(("labels", Val::index(self.arena.copy(labels))));
+        self.inputs.push(("labels", labels));
         if let Labels::Each { weight, .. } = &batch.labels {
             let weights = weight.iter().map(|w| T::from_f64(f64::from(*w)));
             self.inputs.push(("weights", Val::real(self.arena.list(weights))));
@@ -311,17 +320,16 @@ impl<T: Element> Executor<T> {
     fn steps(&mut self, plan: &Plan, own: &RegionPlan, range: Range<usize>, env: &Env) -> Result<(), Fault> {
         let mut next = range.start;
         while next < range.end {
-            let together = match group::beginning(own, next) {
-                Some(group) => {
-                    self.group(plan, own, group, env);
-                    group.steps.clone()
-                }
-                None => {
-                    self.execute(plan, &own.steps[next], env)?;
-                    next..next + 1
-                }
-            };
+            let group = group::beginning(own, next);
+            let together = group.map_or(next..next + 1, |group| group.steps.clone());
             next = together.end;
+            if !self.is_left_out(&own.steps[together.clone()]) {
+                match group {
+                    Some(group) => self.group(plan, own, group, env),
+                    None => self.execute(plan, &own.steps[together.start], env)?,
+                }
+                self.keep_once(plan, &own.steps[together.clone()]);
+            }
             if let Some(counted) = &mut self.counted {
                 counted.add(plan, &own.steps[together.clone()], env);
             }
@@ -370,18 +378,24 @@ pub(crate) fn check_batch(plan: &Plan, batch: &Batch) -> Result<(), Fault> {
     if batch.rows() == 0 || (0..batch.rows()).any(|r| batch.row(r).is_empty()) {
         return Err(Fault::Batch("a batch needs at least one row and every row at least one token".to_owned()));
     }
-    let bound = |name: &str, axis: usize| {
-        let parameter = plan.parameters.iter().find(|p| p.name == name);
-        parameter.and_then(|p| p.ty.dims()[axis].fixed())
-    };
-    let vocab = bound("embed.table", 0).unwrap_or(usize::MAX);
-    if let Some(token) = batch.tokens.iter().find(|t| **t as usize >= vocab) {
-        return Err(Fault::Batch(format!("token id {token} is outside the vocabulary of {vocab}")));
-    }
-    let classes = bound("head.output.bias", 0).map_or(usize::MAX, |n| n.max(2));
-    let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
-    match labels.iter().find(|l| **l as usize >= classes) {
+    check_tokens(plan, &batch.tokens)?;
+    let classes = bound(plan, "head.output.bias").map_or(usize::MAX, |n| n.max(2));
+    match batch.labels.classes().iter().find(|l| **l as usize >= classes) {
         Some(label) => Err(Fault::Batch(format!("label {label} is outside the {classes} classes"))),
+        None => Ok(()),
+    }
+}
+
+/// The first size of a parameter.
+fn bound(plan: &Plan, name: &str) -> Option<usize> {
+    plan.parameters.iter().find(|p| p.name == name)?.ty.dims()[0].fixed()
+}
+
+/// Whether a model knows all tokens.
+fn check_tokens(plan: &Plan, tokens: &[u32]) -> Result<(), Fault> {
+    let vocab = bound(plan, "embed.table").unwrap_or(usize::MAX);
+    match tokens.iter().find(|t| **t as usize >= vocab) {
+        Some(token) => Err(Fault::Batch(format!("token id {token} is outside the vocabulary of {vocab}"))),
         None => Ok(()),
     }
 }

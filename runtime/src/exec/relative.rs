@@ -3,6 +3,7 @@
 use rtc_compiler::ir::graph::Value;
 
 use super::Executor;
+use super::attention::Span;
 use super::call::Call;
 use super::storage::{Buffer, Element};
 use crate::kernel::Write;
@@ -14,6 +15,7 @@ use crate::kernel::product::{self, Orientation};
 const DISTANCES: usize = 64;
 
 /// Codes of distances, from the largest down.
+#[derive(Clone, Debug)]
 pub(super) struct Codes<T: Element> {
     /// `u`, `v` and the map of the codes.
     operands: [Value; 3],
@@ -26,17 +28,16 @@ pub(super) struct Codes<T: Element> {
 }
 
 impl<T: Element> Executor<T> {
-    /// The codes of all distances between queries and keys of a batch, for an attention that takes them.
-    pub(super) fn codes(&mut self, c: &Call<'_>) -> Option<Codes<T>> {
+    /// The codes of all distances between so many queries and keys, for an attention that takes them.
+    pub(super) fn codes(&mut self, c: &Call<'_>, span: Span) -> Option<Codes<T>> {
         if c.word("position") != "relative_xl" {
             return None;
         }
         let operands = *c.node.operands.last_chunk::<3>()?;
         let (map, channels) = (operands[2], c.last(c.node.operands.len() - 1));
-        let longest = |n: usize| (0..c.env.rows()).map(|row| c.axis(n).len(row)).max().unwrap_or(0);
-        let ahead = if c.word("mask") == "causal" { 1 } else { longest(1) };
-        let (last, count) = (longest(0) as isize - 1, (longest(0) + ahead).saturating_sub(1));
-        self.waves.extend_to(channels, longest(0).max(ahead));
+        let ahead = if c.word("mask") == "causal" { 1 } else { span.keys };
+        let (last, count) = (span.queries as isize - 1, (span.queries + ahead).saturating_sub(1));
+        self.waves.extend_to(channels, span.queries.max(ahead));
         self.pack(map, Orientation::Transposed, channels);
         let mut waves = self.arena.take(count * channels);
         let sines = channels.div_ceil(2);
@@ -65,6 +66,11 @@ impl<T: Element> Codes<T> {
     /// What the kernel takes.
     pub(super) fn relative<'a>(&'a self, shifts: [&'a [T]; 2]) -> Relative<'a, T> {
         Relative { shifts, codes: &self.mapped, last: self.last }
+    }
+
+    /// How many queries they reach.
+    pub(super) fn queries(&self) -> usize {
+        self.last.unsigned_abs() + 1
     }
 
     /// The operands that are the shifts.

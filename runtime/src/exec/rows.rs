@@ -18,6 +18,8 @@ pub struct Axis {
     pub offsets: List<usize>,
     /// Position of the first element of each part within the whole row.
     pub origin: List<usize>,
+    /// In an incremental run, which has one row: positions of the part before those that are here.
+    pub before: usize,
 }
 
 impl Axis {
@@ -29,7 +31,7 @@ impl Axis {
             at
         });
         let offsets = arena.list(std::iter::once(0).chain(ends));
-        Self { origin: arena.filled(offsets.len() - 1, 0), offsets }
+        Self { origin: arena.filled(offsets.len() - 1, 0), offsets, before: 0 }
     }
 
     /// Length of one row's part.

@@ -38,6 +38,13 @@ struct Block {
 const FIELDS: [&str; 4] = ["spec", "name", "set", "with"];
 
 impl Entry {
+    /// The `model` of an experiment as the only entry.
+    pub(super) fn of_model(text: &str, model: &str) -> Self {
+        let offset = key(text, &["model"]).unwrap_or(0);
+        let name = model.replace(".rt", "");
+        Self { spec: model.to_owned(), name, set: vec![], with: vec![], line: line_at(text, offset), offset }
+    }
+
     /// The name as the name of a folder: what is no letter, digit, `-`, `_` or `.` is left out or becomes `.` or `-`.
     pub fn folder(&self) -> String {
         let mut out = String::new();

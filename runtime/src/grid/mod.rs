@@ -2,6 +2,7 @@
 //!
 //! [`Manifest`] says which rows there are, [`State::read`] looks at one cell, [`Sheet`] is the table of all of them, and [`render`] prints it.
 
+mod halving;
 mod latex;
 mod manifest;
 mod measured;
@@ -18,8 +19,9 @@ use crate::error::{Error, IoError};
 use crate::experiment::Experiment;
 use crate::record::{RunFolder, RunInfo, SavedRun, program};
 
+pub use halving::{Decision, Standing, Stop, decide, reached, standing};
 pub use manifest::{Listed, ListedCell, Manifest};
-pub use measured::Measured;
+pub use measured::{Measured, less_is_better};
 pub use render::{Format, render};
 pub use sheet::{METRICS, Mixture, Sheet, Show};
 
@@ -57,6 +59,8 @@ pub enum State {
     Unfinished(Begun),
     /// The last attempt failed; it can be gone on with from where it was, if it came to begin.
     Failed(Fault, Option<Begun>),
+    /// Successive halving stopped its row; it can be gone on with.
+    Stopped(Stop),
     /// It is finished.
     Finished(Measured),
 }
@@ -78,36 +82,39 @@ pub struct Fault {
 }
 
 impl State {
-    /// Looks at the folder of a cell, and changes nothing in it.
+    /// Looks at the folder of a cell, and changes nothing in it. Nothing is said of one that holds another run: of another spec,
+    /// experiment, seed or data, or, if it is not finished, of another graph.
     ///
     /// # Errors
-    /// The folder holds a run of another spec, experiment, seed or data; for one that is not finished, of another graph.
-    pub fn read(path: &Path, experiment: &Experiment, info: &RunInfo) -> Result<Self, Error> {
+    /// The run can't be read.
+    pub fn read(path: &Path, experiment: &Experiment, info: &RunInfo) -> Result<Option<Self>, Error> {
         let fault = Fault::read(path);
         if !RunFolder::exists(path) {
-            return Ok(fault.map_or(Self::Absent, |fault| Self::Failed(fault, None)));
+            return Ok(Some(fault.map_or(Self::Absent, |fault| Self::Failed(fault, None))));
         }
         let saved = SavedRun::read(path)?;
         let measured = saved.measured.as_ref().and_then(Measured::of);
-        // A finished run of a program that made another graph is no foreign one: the table says so, and asks.
+        // A finished run of a program that made another graph is no other one: the table says so, and asks.
         let expected = match &measured {
             Some(_) => RunInfo { graph_hash: saved.info.graph_hash.clone(), ..info.clone() },
             None => info.clone(),
         };
-        saved.same(path, experiment, &expected)?;
+        if saved.difference(experiment, &expected).is_some() {
+            return Ok(None);
+        }
         let begun = Begun { versions: program(&saved.info.versions) };
-        Ok(match (measured, fault) {
+        Ok(Some(match (measured, fault) {
             (Some(measured), _) => Self::Finished(measured),
             (None, Some(fault)) => Self::Failed(fault, Some(begun)),
             (None, None) => Self::Unfinished(begun),
-        })
+        }))
     }
 
     /// What is known of the run, if one was begun and is not finished.
     pub fn begun(&self) -> Option<&Begun> {
         match self {
             Self::Unfinished(begun) | Self::Failed(_, Some(begun)) => Some(begun),
-            Self::Absent | Self::Failed(_, None) | Self::Finished(_) => None,
+            Self::Absent | Self::Failed(_, None) | Self::Stopped(_) | Self::Finished(_) => None,
         }
     }
 
@@ -117,6 +124,7 @@ impl State {
             Self::Absent => "absent",
             Self::Unfinished(_) => "unfinished",
             Self::Failed(..) => "failed",
+            Self::Stopped(_) => "stopped",
             Self::Finished(_) => "finished",
         }
     }
@@ -163,6 +171,9 @@ pub fn to_json(rows: &[Row], sheet: &Sheet) -> Value {
         });
         match &cell.state {
             State::Failed(fault, _) => out["failure"] = serde_json::to_value(fault).unwrap_or_default(),
+            State::Stopped(Stop { update, rank, of }) => {
+                out["stopped"] = serde_json::json!({ "update": update, "rank": rank, "of": of });
+            }
             State::Finished(measured) => out["results"] = measured.to_json(),
             State::Absent | State::Unfinished(_) => {}
         }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::measured::Measure;
-use super::{Measured, Row, State};
+use super::{Measured, Row, State, Stop, less_is_better};
 
 /// What the majority baseline is called in the table, and in the results of a run.
 const MAJORITY: &str = "majority";
@@ -18,11 +18,12 @@ pub const METRICS: [&str; 4] = [ACCURACY, LOSS, DEPTH, MAJORITY];
 /// What a table shows.
 #[derive(Clone, Debug, Default)]
 pub struct Show {
-    /// The measures; every accuracy that the task has if there are none.
+    /// The measures; if there are none, every accuracy that the task has, or how far its numbers are from those asked for.
     pub metrics: Vec<String>,
     /// A column with the number of parameters.
     pub parameters: bool,
-    /// A column with the largest number over the seeds besides every mean, as papers that give both do.
+    /// A column with the best number over the seeds besides every mean, as papers that give both do: the largest, or of a loss
+    /// or an error the smallest.
     pub best: bool,
     /// A column with the mean depth per split.
     pub depth: bool,
@@ -109,7 +110,7 @@ enum From {
         split: String,
         metric: String,
     },
-    /// The largest over the seeds.
+    /// The best over the seeds.
     Best {
         split: String,
         metric: String,
@@ -180,9 +181,9 @@ fn columns(rows: &[Row], show: &Show) -> Vec<(Column, From)> {
     let splits = distinct(finished(rows).flat_map(|m| m.splits.iter().map(|(split, _)| split.as_str())));
     let measures: Vec<&Measure> = finished(rows).flat_map(|m| &m.splits).flat_map(|(_, found)| found).collect();
     let is_share = |metric: &str| measures.iter().any(|measure| measure.name == metric && measure.share);
-    let shares = measures.iter().filter(|measure| measure.share && measure.name != MAJORITY);
+    let own = measures.iter().filter(|measure| measure.own && measure.name != MAJORITY);
     let metrics: Vec<&str> = match show.metrics.as_slice() {
-        [] => distinct(shares.map(|measure| measure.name.as_str())),
+        [] => distinct(own.map(|measure| measure.name.as_str())),
         asked => asked.iter().map(String::as_str).collect(),
     };
     let measure = |title: String, split: &str, metric: &str| {
@@ -204,7 +205,8 @@ fn columns(rows: &[Row], show: &Show) -> Vec<(Column, From)> {
         for metric in &metrics {
             let title = if metrics.len() == 1 { (*split).to_owned() } else { format!("{split} {metric}") };
             if show.best {
-                let (column, _) = measure(format!("{title} max"), split, metric);
+                let (column, _) =
+                    measure(format!("{title} {}", if less_is_better(metric) { "min" } else { "max" }), split, metric);
                 columns.push((column, From::Best { split: (*split).to_owned(), metric: (*metric).to_owned() }));
             }
             columns.push(measure(title, split, metric));
@@ -225,7 +227,8 @@ fn value(row: &Row, from: &From) -> Mean {
         }
         From::Best { split, metric } => {
             let numbers = row.finished().filter_map(|(_, measured)| measured.get(split, metric));
-            Mean { mean: numbers.reduce(f64::max), deviation: None }
+            let better = if less_is_better(metric) { f64::min } else { f64::max };
+            Mean { mean: numbers.reduce(better), deviation: None }
         }
     }
 }
@@ -261,10 +264,14 @@ fn caption(rows: &[Row], columns: &[(Column, From)]) -> String {
     }
 }
 
-/// Cells that failed, with the row of each.
+/// Cells that failed and rows that were stopped, with the row of each.
 fn failures(rows: &[Row]) -> Vec<(usize, String)> {
     let mut found = vec![];
     for (index, row) in rows.iter().enumerate() {
+        if let Some(State::Stopped(Stop { update, rank, of })) = row.cells.first().map(|cell| &cell.state) {
+            let place = format!("it was number {rank} of {of} rows on dev there");
+            found.push((index, format!("{} was stopped after update {update}: {place}", row.name)));
+        }
         for cell in &row.cells {
             if let State::Failed(fault, _) = &cell.state {
                 found.push((index, format!("{} seed {} failed: {}", row.name, cell.seed, fault.message)));

@@ -2,6 +2,7 @@
 //!
 //! Every (row, head) is one task, done block by block ([`dense`]), or key by key where queries see few ([`sparse`]).
 
+pub mod cache;
 mod dense;
 mod relative;
 mod sparse;
@@ -216,7 +217,7 @@ pub fn attention_with<T: Real>(
     shape.each_head(2, |place, extent| {
         // SAFETY: the (row, head) pairs own disjoint strided parts of `out`, all inside it.
         match shape.sparse() {
-            Some(offsets) => unsafe { sparse::forward(&shape, scores, offsets, place, extent, [q, k, v], &out) },
+            Some(offsets) => unsafe { sparse::forward(&shape, scores, offsets, place, extent, 0, [q, k, v], &out) },
             None => unsafe { dense::forward(&shape, scores, place, extent, [q, k, v], &out) },
         }
     });

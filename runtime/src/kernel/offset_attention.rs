@@ -216,15 +216,27 @@ impl OffsetAttention<'_> {
 
     /// Leaves the probabilities of a block in `scores` and its scaled queries in `queries`.
     fn probabilities<T: Real>(&self, block: Block, q: &[T], bias: &[T], s: &mut Scratch<'_, T>) {
-        let Block { start, length, first, count, visible, columns } = block;
+        let Block { start, length, first, count, .. } = block;
+        let at = (start + first) * self.width;
+        let panel = Panel::new(s.turned, length.next_multiple_of(LANES));
+        self.weighed(block, &q[at..at + count * self.width], panel, bias, [s.queries, s.scores]);
+    }
+
+    /// As [`Self::probabilities`], from the queries of the block and the keys turned.
+    fn weighed<T: Real>(
+        &self,
+        block: Block,
+        q: &[T],
+        keys: Panel<'_, T>,
+        bias: &[T],
+        [queries, scores]: [&mut [T]; 2],
+    ) {
+        let Block { length, first, count, visible, columns, .. } = block;
         let [width, _] = self.padded();
         let scale = T::from_f64(1.0 / (self.width as f64).sqrt());
-        let at = (start + first) * self.width;
-        pad(&q[at..at + count * self.width], self.width, scale, s.queries);
-        let panel = Panel::new(s.turned, length.next_multiple_of(LANES));
-        let left = Left::new(s.queries, width, 1);
-        product(s.scores, columns, left, panel, count, self.width, columns, Write::Replace);
-        let scores = &mut s.scores[..count * columns];
+        pad(q, self.width, scale, queries);
+        product(scores, columns, Left::new(queries, width, 1), keys, count, self.width, columns, Write::Replace);
+        let scores = &mut scores[..count * columns];
         let middle = bias.len() / 2;
         for (i, scores) in scores.chunks_exact_mut(columns).enumerate() {
             let query = first + i;
@@ -291,4 +303,77 @@ fn unpad<T: Real>(x: &[T], stride: usize, width: usize, factor: T, out: &mut [T]
             }
         },
     );
+}
+
+/// Keys and values of one row, for queries that come one after the other and see what is before them.
+#[derive(Clone, Debug)]
+pub struct Cache<T> {
+    width: usize,
+    values: usize,
+    length: usize,
+    /// Positions that there is room for: a multiple of [`LANES`].
+    capacity: usize,
+    /// Keys, turned: `[width, capacity]`.
+    turned: Vec<T>,
+    /// Values with rows filled up to whole vectors.
+    kept: Vec<T>,
+}
+
+impl<T: Real> Cache<T> {
+    /// No positions yet, with so many channels of keys and of values.
+    pub fn new(width: usize, values: usize) -> Self {
+        Self { width, values, length: 0, capacity: 0, turned: vec![], kept: vec![] }
+    }
+
+    fn push(&mut self, k: &[T], v: &[T]) {
+        let count = k.len() / self.width;
+        self.reserve(self.length + count);
+        for (n, k) in k.chunks_exact(self.width).enumerate() {
+            for (channel, &number) in k.iter().enumerate() {
+                self.turned[channel * self.capacity + self.length + n] = number;
+            }
+        }
+        let stride = self.values.next_multiple_of(LANES);
+        let start = self.kept.len();
+        self.kept.resize(start + count * stride, T::ZERO);
+        pad(v, self.values, T::ONE, &mut self.kept[start..]);
+        self.length += count;
+    }
+
+    /// Makes room for so many positions, at least twice as many as before: what is kept moves seldom.
+    fn reserve(&mut self, positions: usize) {
+        if positions <= self.capacity {
+            return;
+        }
+        let room = positions.max(2 * self.capacity).max(4 * LANES).next_multiple_of(LANES);
+        let mut turned = vec![T::ZERO; self.width * room];
+        for (to, from) in turned.chunks_exact_mut(room).zip(self.turned.chunks_exact(self.capacity.max(1))) {
+            to[..self.capacity].copy_from_slice(from);
+        }
+        (self.turned, self.capacity) = (turned, room);
+    }
+
+    /// [`OffsetAttention::forward`] of the next positions, which see those before them.
+    pub fn extend(&mut self, [q, k, v, bias]: [&[T]; 4], y: &mut [T]) {
+        self.push(k, v);
+        let new = q.len() / self.width;
+        let offsets = [0, self.length];
+        let attention = OffsetAttention { offsets: &offsets, width: self.width, values: self.values, causal: true };
+        let [width, values] = attention.padded();
+        let keys = self.length.next_multiple_of(LANES);
+        let rows = QUERIES.min(new);
+        T::with_scratch(rows * (width + keys + values), |mut rest| {
+            let rest = &mut rest;
+            let [queries, scores, result] = [width, keys, values].map(|len| cut(rest, rows * len));
+            for first in (0..new).step_by(QUERIES) {
+                let block = attention.block(0, self.length - new + first);
+                let queries_of = &q[first * self.width..][..block.count * self.width];
+                attention.weighed(block, queries_of, Panel::new(&self.turned, self.capacity), bias, [queries, scores]);
+                let (left, right) = (Left::new(scores, block.columns, 1), Panel::new(&self.kept, values));
+                product(result, values, left, right, block.count, block.visible, values, Write::Replace);
+                let y = &mut y[first * self.values..][..block.count * self.values];
+                unpad(result, values, self.values, T::ONE, y);
+            }
+        });
+    }
 }

@@ -88,19 +88,21 @@ pub fn cumulative_mean<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T
         let range = positions.start * d..positions.end * d;
         // SAFETY: rows are disjoint.
         let y = unsafe { out.part(range.clone()) };
-        T::with_scratch(d, |sum| running_mean(&x[range], sum, y));
+        T::with_scratch(d, |sum| {
+            sum.fill(T::ZERO);
+            running_mean(&x[range], 0, sum, y);
+        });
     });
 }
 
-/// One row of [`cumulative_mean`], with memory for the sums.
-fn running_mean<T: Real>(x: &[T], sum: &mut [T], y: &mut [T]) {
+/// [`cumulative_mean`] of one row, or of its positions behind the first `before`, whose sum `sum[d]` becomes that of all.
+pub fn running_mean<T: Real>(x: &[T], before: usize, sum: &mut [T], y: &mut [T]) {
     let d = sum.len();
-    sum.fill(T::ZERO);
     vectorised(
         #[inline(always)]
         || {
             for (t, (x, y)) in x.chunks_exact(d).zip(y.chunks_exact_mut(d)).enumerate() {
-                let share = T::from_f64(1.0 / (t + 1) as f64);
+                let share = T::from_f64(1.0 / (before + t + 1) as f64);
                 for ((y, &x), sum) in y.iter_mut().zip(x).zip(&mut *sum) {
                     *sum += x;
                     *y = *sum * share;

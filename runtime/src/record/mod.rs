@@ -13,6 +13,7 @@
 //! | `lengths.json` | accuracy and depth by length, kept by `rtc report` |
 
 mod append;
+mod content;
 pub mod history;
 pub mod tensorboard;
 
@@ -30,6 +31,7 @@ use crate::error::{CheckpointError, Error, ExperimentError, IoError};
 use crate::experiment::{Experiment, ExperimentFile};
 use crate::train::Table;
 use append::Appender;
+pub use content::Change;
 use tensorboard::Summary;
 
 const SPEC: &str = "spec.rt";
@@ -55,6 +57,9 @@ pub struct RunInfo {
     /// Fingerprint of the examples; the loop works it out where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_hash: Option<String>,
+    /// The weights with which it began, where it drew none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Start>,
     /// Number of trainable numbers.
     pub parameters: usize,
     /// Threads at the start; they change no result on a CPU.
@@ -64,6 +69,15 @@ pub struct RunInfo {
     pub memory: Option<u64>,
     /// Versions of the program and its parts; of all programs that took part, joined by [`THEN`].
     pub versions: BTreeMap<String, String>,
+}
+
+/// Weights with which a run began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// The file as the user gave it; it means nothing for the identity of the run.
+    pub file: String,
+    /// Hash of their names, shapes and numbers.
+    pub sha256: String,
 }
 
 /// Stands between the versions of programs that trained a run one after the other.
@@ -77,7 +91,10 @@ pub fn program(versions: &BTreeMap<String, String>) -> String {
 impl RunInfo {
     /// A short text that differs between runs of different models, seeds or experiments, for the names of folders.
     pub fn identity(&self, experiment: &Experiment) -> String {
-        let text = format!("{}\n{}\n{}\n{}", self.spec_hash, self.graph_hash, self.seed, experiment.to_yaml());
+        let mut text = format!("{}\n{}\n{}\n{}", self.spec_hash, self.graph_hash, self.seed, experiment.to_yaml());
+        if let Some(start) = &self.start {
+            text += &format!("\nweights {}", start.sha256);
+        }
         Sha256::digest(text).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
     }
 
@@ -133,20 +150,30 @@ impl SavedRun {
     /// What of a run differs from that in this folder, if anything does; the order is that of importance.
     pub fn difference(&self, experiment: &Experiment, info: &RunInfo) -> Option<&'static str> {
         let data = |info: &RunInfo| info.data_hash.clone();
+        let start = |info: &RunInfo| info.start.as_ref().map(|start| start.sha256.clone());
         let same = [
             ("the spec", self.info.spec_hash == info.spec_hash),
             ("the seed", self.info.seed == info.seed),
-            ("the experiment", self.experiment == *experiment),
+            ("the weights at its start", start(&self.info) == start(info)),
+            ("the experiment", self.experiment.content() == experiment.content()),
             ("the data", data(&self.info).zip(data(info)).is_none_or(|(old, new)| old == new)),
             (GRAPH, self.info.graph_hash == info.graph_hash),
         ];
         same.iter().find(|(_, same)| !same).map(|(what, _)| *what)
     }
 
-    /// Refuses the run at `path` if it is another one than that of the experiment and the identity.
-    pub fn same(&self, path: &Path, experiment: &Experiment, info: &RunInfo) -> Result<(), CheckpointError> {
+    /// Refuses the run at `path` if it is another one than that of the spec, the experiment and the identity.
+    pub fn same(
+        &self,
+        path: &Path,
+        spec: &str,
+        experiment: &Experiment,
+        info: &RunInfo,
+    ) -> Result<(), CheckpointError> {
         let Some(what) = self.difference(experiment, info) else { return Ok(()) };
-        let reason = format!("the run was started with another value of {what}");
+        let fields: Vec<String> = self.changes(spec, experiment, info).iter().map(Change::to_string).collect();
+        let fields = if fields.is_empty() { String::new() } else { format!(": {}", fields.join(", ")) };
+        let reason = format!("the run was started with another value of {what}{fields}");
         Err(CheckpointError { path: path.to_path_buf(), reason, previous: None })
     }
 
@@ -176,6 +203,12 @@ impl RunFolder {
         path.join(RUN).exists()
     }
 
+    /// What a run is, if it is finished and can be read.
+    pub fn finished(path: &Path) -> Option<RunInfo> {
+        let info = fs::read_to_string(path.join(RUN)).ok()?;
+        path.join(RESULTS).exists().then(|| serde_json::from_str(&info).ok()).flatten()
+    }
+
     /// Makes the folder of a new run. A folder that holds a run already is refused.
     pub fn create(path: &Path, spec: &str, experiment: &Experiment, info: RunInfo) -> Result<Self, Error> {
         if Self::exists(path) || path.join(CHECKPOINTS).exists() {
@@ -190,9 +223,9 @@ impl RunFolder {
     }
 
     /// Opens the folder of a run in order to go on with it. It must be of the same model, seed, experiment and data.
-    pub fn resume(path: &Path, experiment: &Experiment, mut info: RunInfo) -> Result<Self, Error> {
+    pub fn resume(path: &Path, spec: &str, experiment: &Experiment, mut info: RunInfo) -> Result<Self, Error> {
         let saved = SavedRun::read(path)?;
-        saved.same(path, experiment, &info)?;
+        saved.same(path, spec, experiment, &info)?;
         let versions = info.versions_after(&saved.info);
         if versions != saved.info.versions {
             write_info(path, &RunInfo { versions: versions.clone(), ..saved.info })?;
@@ -257,6 +290,13 @@ impl RunFolder {
         if let Some(speed) = tokens_per_second {
             line["tokens_per_second"] = json!(speed);
         }
+        self.timing.append(format!("{line}\n").as_bytes())
+    }
+
+    /// Notes in `timing.jsonl` that the loop begins after so many updates of so many.
+    pub fn begins(&mut self, done: u64, total: u64) -> Result<(), IoError> {
+        let seconds = self.opened.elapsed().as_secs_f64();
+        let line = json!({ "what": history::BEGINS, "update": done, "seconds": seconds, "total": total });
         self.timing.append(format!("{line}\n").as_bytes())
     }
 

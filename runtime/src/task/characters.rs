@@ -183,6 +183,10 @@ impl Task for Characters {
         tokens.iter().map(shown).collect()
     }
 
+    fn written(&self, tokens: &[u32], options: &Options) -> String {
+        self.decode(tokens, options).replace(LINE_END, "\n")
+    }
+
     fn perplexity(&self) -> bool {
         true
     }

@@ -69,6 +69,11 @@ impl Hasher {
                 self.list(class);
                 self.list(&weight.iter().map(|weight| weight.to_bits()).collect::<Vec<_>>());
             }
+            Target::Number(number) => self.numbers(&[3, number.to_bits()]),
+            Target::Several(labels) => {
+                self.numbers(&[4]);
+                self.list(&labels.iter().map(|label| u32::from(*label)).collect::<Vec<_>>());
+            }
         }
         // Nothing is added where there is none, so that older fingerprints stay as they were.
         example.depth.iter().for_each(|depth| self.numbers(&[2, *depth]));

@@ -204,11 +204,32 @@ fn every_accuracy_of_a_task_is_shown_and_others_on_demand() {
     assert_eq!(titles(&best), ["parameters", "test max", "test", "200-300 max", "200-300"]);
     let text = render(&sheet(&rows, &best), Format::Text);
     assert!(text.contains("70.0  60.0 ± 10.0"), "{text}");
+    let least = Show { best: true, ..loss.clone() };
+    assert_eq!(titles(&least)[..2], ["test min", "test"]);
+    let text = render(&sheet(&rows, &least), Format::Text);
+    assert!(text.contains("1.300  1.400 ± 0.100"), "the best loss is the smallest: {text}");
     let text = render(&sheet(&rows, &loss), Format::Text);
     assert!(text.contains("m      1.400 ± 0.100  1.700 ± 0.050  3.25 ± 0.00    3.25 ± 0.00"), "{text}");
     assert!(!text.contains("majority"), "the baseline has no loss");
     let empty = sheet(&[row("m", 5, [State::Absent, State::Absent])], &Show::default());
     assert_eq!(render(&empty, Format::Text), "model  seeds\nm          0\nno run is finished yet\n");
+}
+
+#[test]
+fn numbers_are_shown_where_there_is_no_accuracy() {
+    let of = |rmse: f64| {
+        let split = json!({
+            "split": "test", "examples": 50, "scored": 50, "loss": 0.5, "numbers": { "mae": rmse / 2.0, "r2": 0.75, "rmse": rmse },
+        });
+        State::Finished(Measured::of(&json!({ "splits": [split], "identity": {} })).expect("these are results"))
+    };
+    let rows = [row("m", 5, [of(2.0), of(4.0)])];
+    let found = sheet(&rows, &Show { best: true, ..Show::default() });
+    let titles: Vec<&str> = found.columns.iter().map(|column| column.title.as_str()).collect();
+    assert_eq!(titles, ["test mae min", "test mae", "test r2 max", "test r2", "test rmse min", "test rmse"]);
+    let values: Vec<f64> = found.rows[0].values.iter().filter_map(|value| value.mean).collect();
+    assert_eq!(values, [1.0, 1.5, 0.75, 0.75, 2.0, 3.0]);
+    assert!(!found.caption.contains('%'), "{}", found.caption);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod checkpoints;
 mod experiments;
 mod flip_flop;
 mod formal;
+mod generation;
 mod grids;
 mod listops;
 mod logic;
@@ -12,6 +13,7 @@ mod mock;
 mod published;
 mod records;
 mod training;
+mod weights;
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
 //! Numbers: gradients against differences, passes against no passes, rows against batches, and cases done by hand.
 
+mod answers;
 mod causality;
 mod compositions;
 mod device;
@@ -9,6 +10,7 @@ mod folds;
 mod gradients;
 mod halting;
 mod hand_cases;
+mod incremental;
 mod long;
 mod masks;
 mod micro;

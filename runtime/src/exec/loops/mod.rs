@@ -1,9 +1,11 @@
 //! The loops: depth recurrence (`recur`), chunk recurrence (`chunks`), balanced fold (`fold`), beam search (`beam`, which uses
 //! `search` and goes backwards in `unbeam`), and the backward run of each (`unwind`), and who watches them (`watch`, `joined`,
-//! `grown`). Here is what they share.
+//! `grown`), and loops over new positions alone (`extend`, `catch_up`). Here is what they share.
 
 pub(crate) mod beam;
+mod catch_up;
 pub(crate) mod chunks;
+mod extend;
 pub(crate) mod fold;
 mod grown;
 mod joined;
@@ -22,6 +24,8 @@ use super::storage::{Buffer, Element, List, Plain, Shared};
 use super::value::{Tape, TapeStep, Val};
 use super::{Executor, Fault};
 
+pub(super) use catch_up::Settled;
+pub(super) use extend::Chunk;
 pub use search::Chance;
 pub(super) use search::{Searches, Traced};
 

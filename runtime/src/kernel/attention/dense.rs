@@ -12,10 +12,10 @@ use crate::kernel::parallel::{Parts, fold_lanes, lane_sum, vectorised};
 use crate::kernel::{Real, Write};
 
 /// Scores of one block of queries, in elements: half of a second-level cache for forward and backward together.
-const SCORES: usize = 1 << 14;
+pub(super) const SCORES: usize = 1 << 14;
 
 /// Queries of one block at most.
-const ROWS: usize = 64;
+pub(super) const ROWS: usize = 64;
 
 /// Memory for one row and head, cut from a thread's scratch.
 struct Scratch<'s, T> {
@@ -105,7 +105,7 @@ impl Shape<'_> {
     /// Copies the head of `rows` positions from `start` on together, each filled up to whole vectors.
     ///
     /// Heads lie a power of two apart: read in place, their lines would fall into few sets of the cache.
-    fn gather<T: Real>(&self, x: &[T], start: usize, copy: &mut [T]) {
+    pub(super) fn gather<T: Real>(&self, x: &[T], start: usize, copy: &mut [T]) {
         let width = self.spec.head_width;
         for (row, copy) in copy.chunks_exact_mut(self.padded).enumerate() {
             let at = start + row * self.stride;
@@ -139,7 +139,7 @@ impl Shape<'_> {
     }
 
     /// Sets the scores that no query of the block may use to minus infinity, the fill behind the last key included.
-    fn hide<T: Real>(&self, block: Block, nq: usize, bias: &ScoreBias<'_, T>, scores: &mut [T]) {
+    pub(super) fn hide<T: Real>(&self, block: Block, nq: usize, bias: &ScoreBias<'_, T>, scores: &mut [T]) {
         self.add_bias(block, nq, bias, scores);
         for (i, scores) in scores.chunks_exact_mut(block.columns.max(1)).enumerate() {
             let query = block.first + i;
@@ -225,7 +225,7 @@ impl Shape<'_> {
     }
 
     /// Block of queries from `first` on, of at most `rows`.
-    fn block(&self, place: Place, first: usize, rows: usize, nq: usize, nk: usize) -> Block {
+    pub(super) fn block(&self, place: Place, first: usize, rows: usize, nq: usize, nk: usize) -> Block {
         let count = rows.min(nq - first);
         let keys = match &self.spec.mask {
             MaskKind::All | MaskKind::Dense(_) => 0..nk,
@@ -286,7 +286,7 @@ pub(super) struct Block {
 
 impl Block {
     /// Keys that any query may see.
-    fn keys(&self) -> usize {
+    pub(super) fn keys(&self) -> usize {
         self.visible - self.from
     }
 }

@@ -35,6 +35,8 @@ struct Head<'h, 'a, T> {
     distances: &'a [isize],
     keys: usize,
     starts: (usize, usize),
+    /// The query that stands first among the queries at hand; those before it have had their turn.
+    first: usize,
     scale: T,
 }
 
@@ -45,6 +47,7 @@ impl<'h, 'a, T: Real> Head<'h, 'a, T> {
         place: Place,
         extent: (usize, usize),
         offsets: &Offsets<'a>,
+        first: usize,
     ) -> Self {
         Self {
             shape,
@@ -53,6 +56,7 @@ impl<'h, 'a, T: Real> Head<'h, 'a, T> {
             distances: offsets.within(extent),
             keys: extent.1,
             starts: (shape.query_start(place), shape.key_start(place)),
+            first,
             scale: T::from_f64(shape.spec.scale),
         }
     }
@@ -67,7 +71,7 @@ impl<'h, 'a, T: Real> Head<'h, 'a, T> {
 
     /// Elements of the head at a query, and at the key at a distance before it.
     fn query(&self, query: usize) -> std::ops::Range<usize> {
-        let at = self.starts.0 + query * self.shape.stride;
+        let at = self.starts.0 + (query - self.first) * self.shape.stride;
         at..at + self.shape.spec.head_width
     }
 
@@ -155,7 +159,7 @@ fn add_scaled<T: Real>(y: &mut [T], by: T, x: &[T]) {
     }
 }
 
-/// The forward pass of one row and head.
+/// The forward pass of one row and head, for the queries from `first` on.
 ///
 /// # Safety
 /// The task owns the head's part of `out`.
@@ -165,16 +169,17 @@ pub(super) unsafe fn forward<T: Real>(
     offsets: &Offsets<'_>,
     place: Place,
     extent: (usize, usize),
+    first: usize,
     [q, k, v]: [&[T]; 3],
     out: &Parts<'_, T>,
 ) {
-    let head = Head::new(shape, scores, place, extent, offsets);
+    let head = Head::new(shape, scores, place, extent, offsets, first);
     T::with_scratch(head.distances.len() + head.shifted(), |scratch| {
         let (scratch, shifted) = scratch.split_at_mut(head.distances.len());
         vectorised(
             #[inline(always)]
             || {
-                for query in 0..extent.0 {
+                for query in first..extent.0 {
                     let distances = head.seen(query);
                     let scores = &mut scratch[..distances.len()];
                     let mut seen = Seen { distances, scores, slopes: &mut [] };
@@ -206,7 +211,7 @@ pub(super) unsafe fn backward<T: Real>(
     [dq, dk, dv]: &[Parts<'_, T>; 3],
     slopes: &mut [T],
 ) {
-    let head = Head::new(shape, scores, place, extent, offsets);
+    let head = Head::new(shape, scores, place, extent, offsets, 0);
     let (slopes, more_slopes) = slopes.split_at_mut(scores.bias.gradients());
     for key in 0..extent.1 {
         let at = head.starts.1 + key * shape.stride;

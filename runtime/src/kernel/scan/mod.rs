@@ -17,6 +17,7 @@ pub mod ema;
 pub mod fourier;
 mod modes;
 pub mod s4d;
+pub mod state;
 
 use std::ops::Range;
 

@@ -1,0 +1,255 @@
+//! `rtc generate`: a trained model of next tokens writes on.
+
+use std::io::{BufRead, IsTerminal};
+use std::path::Path;
+use std::time::Instant;
+
+use clap::Args;
+use rtc_runtime::generate::{Generator, Row, Sampling, Writing};
+use rtc_runtime::rng::Key;
+use rtc_runtime::task::Objective;
+use serde_json::json;
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::saved::{ModelOptions, Trained};
+use crate::terminal::Terminal;
+
+const EXAMPLES: &str = "\
+Examples:
+  rtc generate runs/NAME 'ROMEO:'                    200 more tokens, as they come
+  rtc generate runs/NAME 'ROMEO:' --length 50 --temperature 0     the most probable ones
+  rtc generate runs/NAME 'ROMEO:' --top-k 20 --top-p 0.9 --seed 7 --count 3
+  rtc generate runs/NAME 'ROMEO:' --stop '⏎⏎'        up to an empty line
+  rtc generate runs/NAME --json < prompts.txt        a prompt per line, an object per continuation
+";
+
+const NOTES: &str = "\
+The model must be one whose answers are next tokens: `readout each` on a task such as `characters`. A token costs the work of one \
+position, because keys and values of the earlier ones are kept; where a model has to compute the whole row again, `way` in the \
+output of --json says so, and why. The same seed gives the same text.
+";
+
+/// The most tokens that `--length` takes.
+const MOST_TOKENS: i64 = 10_000_000;
+
+/// Arguments of `rtc generate`.
+#[derive(Args)]
+#[command(before_help = EXAMPLES, after_help = NOTES)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) model: ModelOptions,
+    /// Texts to go on from; without any, every line of standard input is one
+    prompts: Vec<String>,
+    /// Tokens to write at most
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=MOST_TOKENS))]
+    length: u32,
+    /// Divides the logits: below 1 the probable tokens are written more often, 0 writes the most probable one
+    #[arg(long, value_name = "T", default_value_t = 1.0, value_parser = temperature)]
+    temperature: f64,
+    /// Write only from the K most probable tokens
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    top_k: Option<u32>,
+    /// Write only from the most probable tokens whose probabilities sum to P
+    #[arg(long, value_name = "P", value_parser = share)]
+    top_p: Option<f64>,
+    /// What the draws follow from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// End before this text is written; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    stop: Vec<String>,
+    /// Continuations of every prompt
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    count: u32,
+    /// Compute the whole row again for every token: the same text, slower
+    #[arg(long)]
+    whole_row: bool,
+    /// Print as JSON, one object per continuation
+    #[arg(long)]
+    json: bool,
+}
+
+fn temperature(text: &str) -> Result<f64, String> {
+    let found = text.parse().ok().filter(|t: &f64| t.is_finite() && *t >= 0.0);
+    found.ok_or_else(|| "a temperature is a number from 0 on".to_owned())
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let found = text.parse().ok().filter(|p: &f64| *p > 0.0 && *p <= 1.0);
+    found.ok_or_else(|| "a probability is a number above 0 and up to 1".to_owned())
+}
+
+/// Writes one continuation after the other.
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+    let trained = Trained::open(&options.model)?;
+    let mut writer = Writer::new(&trained, options, terminal)?;
+    if !options.prompts.is_empty() {
+        for (n, prompt) in options.prompts.iter().enumerate() {
+            writer.prompt(n, prompt, ("arguments", None))?;
+        }
+        return writer.finish();
+    }
+    if std::io::stdin().is_terminal() {
+        terminal.message("reading prompts from standard input, one per line");
+    }
+    let input = "standard input";
+    for (n, line) in std::io::stdin().lock().lines().enumerate() {
+        let line = line.map_err(|error| match error.kind() {
+            std::io::ErrorKind::InvalidData => Failure::data(input, Some(n + 1), "this line is not UTF-8 text"),
+            _ => Failure::io("read", Path::new(input), error),
+        })?;
+        if !line.is_empty() && !terminal.is_deserted() {
+            writer.prompt(n, &line, (input, Some(n + 1)))?;
+        }
+    }
+    writer.finish()
+}
+
+/// What writes continuations.
+struct Writer<'a> {
+    trained: &'a Trained,
+    options: &'a Options,
+    terminal: &'a Terminal,
+    generator: Generator<f32>,
+    sampling: Sampling,
+    /// Continuations and tokens so far.
+    continuations: usize,
+    tokens: usize,
+    started: Instant,
+}
+
+/// Why a continuation ended.
+enum End {
+    Length,
+    Stop,
+}
+
+impl<'a> Writer<'a> {
+    fn new(trained: &'a Trained, options: &'a Options, terminal: &'a Terminal) -> Result<Self, Failure> {
+        writes(trained)?;
+        let mut generator = trained.model.generator();
+        if options.whole_row {
+            generator.recompute();
+        }
+        let top_k = options.top_k.map(|k| k as usize);
+        let sampling = Sampling { temperature: options.temperature, top_k, top_p: options.top_p };
+        let started = Instant::now();
+        Ok(Self { trained, options, terminal, generator, sampling, continuations: 0, tokens: 0, started })
+    }
+
+    /// All continuations of one prompt.
+    fn prompt(&mut self, n: usize, prompt: &str, (file, line): (&str, Option<usize>)) -> Result<(), Failure> {
+        let refused = |message: String| Failure::data(file, line, message);
+        let tokens = self.trained.task.encode(prompt, &self.trained.options).map_err(refused)?;
+        if tokens.is_empty() {
+            return Err(refused("the prompt is empty: give at least one token to go on from".to_owned()));
+        }
+        self.fits(tokens.len()).map_err(refused)?;
+        let mut row = self.generator.begin();
+        let logits = self.generator.read(&mut row, &tokens)?;
+        for sample in 0..self.options.count {
+            let key = Key::new(self.options.seed).stream("generate").at(n as u64).at(u64::from(sample));
+            self.continuation(prompt, row.clone(), logits.clone(), key)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the model has learned enough positions.
+    fn fits(&self, prompt: usize) -> Result<(), String> {
+        let Some(known) = self.generator.positions() else { return Ok(()) };
+        // The last token is written and not read.
+        let (length, room) = (self.options.length as usize, (known + 1).saturating_sub(prompt));
+        match room {
+            0 => Err(format!("the prompt has {prompt} tokens, and the model has learned {known} positions")),
+            room if length > room => Err(format!(
+                "the model has learned {known} positions: after a prompt of {prompt} it can write {room} tokens, `--length {room}`"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn continuation(&mut self, prompt: &str, mut row: Row<f32>, mut logits: Vec<f64>, key: Key) -> Result<(), Failure> {
+        let (from, mut writing) = (row.tokens().len(), Writing::until(&self.options.stop));
+        let mut written = vec![];
+        self.begin(prompt)?;
+        let end = loop {
+            let token = self.sampling.choose(&logits, key.uniform(written.len() as u64));
+            let before = written.last().or(row.tokens()[..from].last()).copied();
+            written.push(token);
+            self.show(writing.push(&self.piece(before, token)))?;
+            if writing.is_stopped() {
+                break End::Stop;
+            }
+            if written.len() == self.options.length as usize || self.terminal.is_deserted() {
+                break End::Length;
+            }
+            logits = self.generator.read(&mut row, &[token])?;
+        };
+        self.show(writing.finish())?;
+        self.tokens += written.len();
+        self.continuations += 1;
+        if !self.options.json {
+            return self.terminal.result("\n");
+        }
+        let mut object = json!({
+            "prompt": prompt,
+            "text": writing.text(),
+            "tokens": self.trained.names(&written),
+            "end": match end { End::Length => "length", End::Stop => "stop" },
+            "way": if self.generator.recomputes().is_some() { "whole row" } else { "incremental" },
+        });
+        if let Some(why) = self.generator.recomputes() {
+            object["why"] = why.into();
+        }
+        self.terminal.result(&format!("{object}\n"))
+    }
+
+    /// The prompt stands before its continuation; an empty line between two of them.
+    fn begin(&self, prompt: &str) -> Result<(), Failure> {
+        let space = if self.continuations > 0 { "\n" } else { "" };
+        self.show(&format!("{space}{prompt}"))
+    }
+
+    /// Prints a part of a text, unless it comes as an object when it is complete.
+    fn show(&self, text: &str) -> Result<(), Failure> {
+        if text.is_empty() || self.options.json { Ok(()) } else { self.terminal.result(text) }
+    }
+
+    /// What a token adds to the text.
+    fn piece(&self, before: Option<u32>, token: u32) -> String {
+        let written = |tokens: &[u32]| self.trained.task.written(tokens, &self.trained.options);
+        let behind =
+            before.and_then(|before| Some(written(&[before, token]).strip_prefix(&written(&[before]))?.to_owned()));
+        behind.unwrap_or_else(|| written(&[token]))
+    }
+
+    fn finish(self) -> Outcome {
+        let seconds = self.started.elapsed().as_secs_f64();
+        if self.tokens > 0 {
+            let rate = self.tokens as f64 / seconds.max(1e-9);
+            self.terminal.message(&format!("{} tokens, {rate:.0} per second", self.tokens));
+        }
+        if let Some(why) = self.generator.recomputes().filter(|_| !self.options.whole_row) {
+            self.terminal.message(&format!("the whole row was computed again for every token: {why}"));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Whether a model answers with the tokens that come next.
+fn writes(trained: &Trained) -> Result<(), Failure> {
+    let (task, options) = (&trained.task, &trained.options);
+    let next = task.objective() == Objective::Each && task.next_token(options);
+    if !next || task.vocabulary(options) != task.classes(options) {
+        return Err(Failure::Usage(format!(
+            "`rtc generate` is for models that answer with the next token; the answers of {} on {} are others: `rtc predict` \
+             gives them",
+            trained.name,
+            task.name()
+        )));
+    }
+    if trained.is_on_device() {
+        return Err(Failure::Usage("`rtc generate` computes on the processor: leave out `--device`".to_owned()));
+    }
+    Ok(())
+}

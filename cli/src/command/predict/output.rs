@@ -1,0 +1,317 @@
+//! How results are written: lines for people, JSON lines, CSV; to standard output or to a file.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use rtc_report::data::{Beam, Tree};
+use rtc_runtime::examine::TracedUnit;
+use rtc_runtime::task::{Objective, Options, TaskHandle, set_text};
+use serde_json::{Map, Value, json};
+
+use super::answer::{Answer, Item};
+use super::{Format, Wanted};
+use crate::failure::Failure;
+use crate::saved::Trained;
+use crate::terminal::Terminal;
+
+/// Takes answers in their order.
+pub(super) struct Output<'a> {
+    format: Format,
+    wanted: Wanted,
+    task: TaskHandle,
+    options: Options,
+    /// Names of the classes, and of the tokens.
+    classes: Vec<String>,
+    vocabulary: Vec<String>,
+    /// How many answers were written.
+    written: usize,
+    terminal: &'a Terminal,
+    file: Option<Fresh>,
+}
+
+/// A file that takes its name when it is complete.
+struct Fresh {
+    to: BufWriter<File>,
+    fresh: PathBuf,
+    path: PathBuf,
+}
+
+impl Fresh {
+    fn create(path: &Path) -> Result<Self, Failure> {
+        let mut fresh = path.as_os_str().to_owned();
+        fresh.push(".part");
+        let fresh = PathBuf::from(fresh);
+        let file = File::create(&fresh).map_err(|error| Failure::io("write", path, error))?;
+        Ok(Self { to: BufWriter::new(file), fresh, path: path.to_owned() })
+    }
+
+    fn write(&mut self, text: &str) -> Result<(), Failure> {
+        self.to.write_all(text.as_bytes()).map_err(|error| Failure::io("write", &self.path, error))
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        let failed = |error| Failure::io("write", &self.path, error);
+        self.to.flush().map_err(failed)?;
+        fs::rename(&self.fresh, &self.path).map_err(failed)
+    }
+}
+
+impl<'a> Output<'a> {
+    pub(super) fn open(
+        trained: &Trained,
+        format: Format,
+        wanted: Wanted,
+        path: Option<&Path>,
+        terminal: &'a Terminal,
+    ) -> Result<Self, Failure> {
+        let (task, options) = (trained.task.clone(), trained.options.clone());
+        if task.objective() == Objective::Number && (wanted.probabilities || wanted.logits || wanted.top.is_some()) {
+            let message = "the answers of this model are numbers: there are no classes with probabilities or logits";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        let (classes, vocabulary) = (task.classes(&options), task.vocabulary(&options));
+        let file = path.map(Fresh::create).transpose()?;
+        Ok(Self { format, wanted, task, options, classes, vocabulary, written: 0, terminal, file })
+    }
+
+    pub(super) fn write(&mut self, answer: &Answer) -> Result<(), Failure> {
+        let text = match self.format {
+            Format::Text => self.text(answer),
+            Format::Jsonl => format!("{}\n", self.object(answer)),
+            Format::Csv => self.rows(answer),
+        };
+        self.written += 1;
+        self.put(&text)
+    }
+
+    fn put(&mut self, text: &str) -> Result<(), Failure> {
+        match &mut self.file {
+            Some(file) => file.write(text),
+            None => self.terminal.result(text),
+        }
+    }
+
+    /// Gives a file its name.
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
+        if self.format == Format::Csv && self.written == 0 {
+            let head = self.head();
+            self.put(&head)?;
+        }
+        match self.file {
+            Some(file) => file.finish(),
+            None => Ok(()),
+        }
+    }
+
+    fn each(&self) -> bool {
+        self.task.objective() == Objective::Each
+    }
+
+    fn number(&self, answer: &Answer) -> Option<f64> {
+        answer.number.map(|number| self.task.scale(&self.options).of_model(number))
+    }
+
+    /// The class, the labels with commas between, or the number.
+    fn name(&self, item: &Item) -> String {
+        match &item.labels {
+            Some(labels) => set_text(&self.classes, labels.iter().copied()),
+            None => self.class(item.class as usize),
+        }
+    }
+
+    fn class(&self, class: usize) -> String {
+        self.classes.get(class).cloned().unwrap_or_else(|| class.to_string())
+    }
+
+    fn token(&self, token: u32) -> String {
+        self.vocabulary.get(token as usize).cloned().unwrap_or_else(|| token.to_string())
+    }
+
+    /// A line of tabs, and what was asked for besides below it.
+    fn text(&self, answer: &Answer) -> String {
+        let steps = answer.steps.map_or("-".to_owned(), |steps| format!("{steps:.1}"));
+        let predictions: Vec<u32> = answer.items.iter().map(|item| item.class).collect();
+        // Where an answer is a token, the task knows how it is written: characters stand side by side.
+        let written = match answer.number {
+            Some(number) => self.task.scale(&self.options).text(number),
+            None if self.vocabulary == self.classes => self.task.decode(&predictions, &self.options),
+            None => answer.items.iter().map(|item| self.name(item)).collect::<Vec<_>>().join(" "),
+        };
+        let least = answer.items.iter().map(|item| item.confidence).reduce(f64::min);
+        let sure = least.map_or("-".to_owned(), |least| format!("{:.1} %", 100.0 * least));
+        let numbers: String = answer.items.iter().enumerate().map(|(n, item)| self.numbers(answer, n, item)).collect();
+        let halting: String = answer.closer.halting.iter().flatten().map(unit_text).collect();
+        let trees: String = answer.closer.trees.iter().flatten().map(tree_text).collect();
+        format!("{written}\t{sure}\t{steps}\t{}\n{numbers}{halting}{trees}", answer.text)
+    }
+
+    /// `    9  87.2 %  logit 3.512`, the most probable class first.
+    fn numbers(&self, answer: &Answer, n: usize, item: &Item) -> String {
+        let Wanted { probabilities, logits, top } = self.wanted;
+        if !probabilities && !logits && top.is_none() {
+            return String::new();
+        }
+        let place = match answer.tokens.get(n).filter(|_| self.each()) {
+            Some(token) => format!("{n} {}  ", self.token(*token)),
+            None => String::new(),
+        };
+        let line = |(class, probability): (usize, f64)| {
+            let share =
+                if probabilities || top.is_some() { format!("  {:.1} %", 100.0 * probability) } else { String::new() };
+            let logit = if logits { format!("  logit {:.4}", item.logits[class]) } else { String::new() };
+            format!("    {place}{}{share}{logit}\n", self.class(class))
+        };
+        item.top(top.unwrap_or(usize::MAX)).into_iter().map(line).collect()
+    }
+
+    fn object(&self, answer: &Answer) -> Value {
+        let names: Vec<String> = answer.items.iter().map(|item| self.name(item)).collect();
+        let confidence: Vec<f64> = answer.items.iter().map(|item| item.confidence).collect();
+        let mut row = json!({ "text": answer.text });
+        match (self.task.objective(), &answer.items[..]) {
+            (Objective::Number, _) => row["number"] = json!(self.number(answer)),
+            (Objective::Several, [Item { labels: Some(labels), .. }]) => {
+                let there = self.classes.iter().zip(labels).filter(|(_, there)| **there);
+                row["labels"] = there.map(|(name, _)| name.as_str()).collect();
+                row["confidence"] = json!(confidence[0]);
+            }
+            (Objective::Classify | Objective::Pair, [_]) => {
+                row["class"] = json!(names[0]);
+                row["confidence"] = json!(confidence[0]);
+            }
+            _ => {
+                row["classes"] = json!(names);
+                row["confidence"] = json!(confidence);
+            }
+        }
+        row["steps"] = json!(answer.steps);
+        let Wanted { probabilities, logits, top } = self.wanted;
+        if probabilities {
+            row["probabilities"] = self.of_items(answer, |item| self.by_class(&item.probabilities()));
+        }
+        if logits {
+            row["logits"] = self.of_items(answer, |item| self.by_class(&item.logits));
+        }
+        if let Some(count) = top {
+            let one = |(class, p): (usize, f64)| json!({ "class": self.class(class), "probability": p });
+            row["top"] = self.of_items(answer, |item| item.top(count).into_iter().map(&one).collect());
+        }
+        if let Some(units) = &answer.closer.halting {
+            row["halting"] = units.iter().map(unit_json).collect();
+        }
+        if let Some(trees) = &answer.closer.trees {
+            row["trees"] = trees.iter().map(tree_json).collect();
+        }
+        row
+    }
+
+    /// The value of the answer, or a list with that of every token.
+    fn of_items(&self, answer: &Answer, value: impl Fn(&Item) -> Value) -> Value {
+        match (&answer.items[..], self.each()) {
+            ([item], false) => value(item),
+            (items, _) => items.iter().map(value).collect(),
+        }
+    }
+
+    fn by_class(&self, numbers: &[f64]) -> Value {
+        let named = numbers.iter().enumerate().map(|(class, number)| (self.class(class), json!(number)));
+        Value::Object(named.collect::<Map<_, _>>())
+    }
+
+    /// The names of the columns.
+    fn head(&self) -> String {
+        let own: &[&str] = match self.task.objective() {
+            Objective::Each => &["sequence", "position", "token", "class", "confidence", "steps"],
+            Objective::Classify | Objective::Pair => &["text", "class", "confidence", "steps"],
+            Objective::Several => &["text", "labels", "confidence", "steps"],
+            Objective::Number => &["text", "number", "steps"],
+        };
+        let mut names: Vec<String> = own.iter().map(|name| (*name).to_owned()).collect();
+        let of_classes = |word: &str| self.classes.iter().map(|class| format!("{word} {class}")).collect::<Vec<_>>();
+        let Wanted { probabilities, logits, top } = self.wanted;
+        if probabilities {
+            names.extend(of_classes("probability"));
+        }
+        if logits {
+            names.extend(of_classes("logit"));
+        }
+        for n in 1..=top.unwrap_or(0).min(self.classes.len()) {
+            names.extend([format!("class {n}"), format!("probability {n}")]);
+        }
+        csv_row(&names)
+    }
+
+    /// A row per sequence, or per token; the first ones below the names of the columns.
+    fn rows(&self, answer: &Answer) -> String {
+        let head = if self.written == 0 { self.head() } else { String::new() };
+        let steps = answer.steps.map_or_else(String::new, |steps| steps.to_string());
+        if let Some(number) = self.number(answer) {
+            return head + &csv_row(&[answer.text.clone(), number.to_string(), steps]);
+        }
+        let row = |(n, item): (usize, &Item)| {
+            let place = match self.each() {
+                true => vec![(self.written + 1).to_string(), n.to_string(), self.token(answer.tokens[n])],
+                false => vec![answer.text.clone()],
+            };
+            let own = [self.name(item), item.confidence.to_string(), steps.clone()];
+            csv_row(&[&place[..], &own, &self.columns(item)].concat())
+        };
+        head + &answer.items.iter().enumerate().map(row).collect::<String>()
+    }
+
+    fn columns(&self, item: &Item) -> Vec<String> {
+        let Wanted { probabilities, logits, top } = self.wanted;
+        let mut columns = vec![];
+        if probabilities {
+            columns.extend(item.probabilities().iter().map(f64::to_string));
+        }
+        if logits {
+            columns.extend(item.logits.iter().map(f64::to_string));
+        }
+        for (class, probability) in top.map_or_else(Vec::new, |count| item.top(count)) {
+            columns.extend([self.class(class), probability.to_string()]);
+        }
+        columns
+    }
+}
+
+/// A row of CSV (RFC 4180): quotes around what holds a comma, a quote or a line end.
+fn csv_row(fields: &[String]) -> String {
+    let quoted = |field: &String| match field.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field.clone(),
+    };
+    fields.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n"
+}
+
+fn unit_json(TracedUnit { place, unit }: &TracedUnit) -> Value {
+    json!({
+        "place": place, "start": unit.start, "length": unit.length, "steps": unit.steps(), "weights": unit.weights(),
+    })
+}
+
+fn tree_json(tree: &Tree) -> Value {
+    let beam = |beam: &Beam| {
+        let (weight, score, beams) = (beam.weight, beam.score, beam.count);
+        json!({ "weight": weight, "score": score, "beams": beams, "tree": tree.bracketed(beam), "spans": beam.spans })
+    };
+    json!({ "place": tree.place, "trees": tree.beams.iter().map(beam).collect::<Vec<_>>() })
+}
+
+/// `    beam: 87.2 %, score -0.35  ( ( [MAX 2 ) ( 9 ] ) )`, a line per tree.
+fn tree_text(tree: &Tree) -> String {
+    let line = |beam: &Beam| format!("    {}{}  {}\n", tree.place, beam.describe(), tree.bracketed(beam));
+    tree.beams.iter().map(line).collect()
+}
+
+/// `    depthwise  positions 0-13  steps 4  H0 0.100  H1 0.250 ...`, with START as position 0 where a model has it.
+fn unit_text(TracedUnit { place, unit }: &TracedUnit) -> String {
+    let positions = match unit.length {
+        0 | 1 => format!("position {}", unit.start),
+        length => format!("positions {}-{}", unit.start, unit.start + length - 1),
+    };
+    let weights =
+        unit.weights().iter().enumerate().map(|(n, weight)| format!("  H{n} {weight:.3}")).collect::<String>();
+    format!("    {place}  {positions}  steps {}{weights}\n", unit.steps())
+}

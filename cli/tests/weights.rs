@@ -1,0 +1,83 @@
+//! Weights in and out of the real binary: lists of parameters, trainings that begin with given weights, and measurements of them.
+
+mod support;
+
+use std::fs;
+
+use serde_json::Value;
+use support::Place;
+
+#[test]
+fn parameters_are_listed_with_names_shapes_and_starts() {
+    let place = Place::new();
+    let listed = place.rtc(&["show", "tiny.rt", "--parameters"]);
+    listed.code(0);
+    assert!(listed.stdout.contains("head.output.weight"), "{}", listed.stdout);
+    assert!(listed.stdout.contains("[vocab, 16]") && listed.stdout.contains("16 vocab"), "{}", listed.stdout);
+    let json = place.rtc(&["show", "tiny.rt", "--parameters", "--json", "--experiment", "tiny.yaml"]).code(0).json();
+    let parameters = json["parameters"].as_array().expect("a list");
+    let total: u64 = parameters.iter().map(|p| p["numbers"].as_u64().expect("sizes are known")).sum();
+    place.train(&["--run", "one", "--max-steps", "1"]).code(0);
+    let run: Value = serde_json::from_str(&place.read("runs/one/run.json")).expect("valid JSON");
+    assert_eq!(run["parameters"], total);
+    assert!(run.get("start").is_none(), "{run}");
+    for p in parameters {
+        assert!(p["start"].is_string() && p["shape"].is_array() && p["name"].is_string(), "{p}");
+    }
+    place.rtc(&["show", "tiny.rt", "--task", "listops", "--experiment", "tiny.yaml"]).code(2);
+}
+
+#[test]
+fn a_training_begins_with_given_weights_which_are_part_of_what_it_is() {
+    let place = Place::new();
+    place.train(&["--run", "first", "--max-steps", "8"]).code(0);
+    let saved = |run: &str| place.path(&format!("runs/{run}/checkpoints/last/weights.safetensors"));
+    fs::copy(saved("first"), place.path("first.safetensors")).expect("weights");
+    let given = ["--weights", "first.safetensors", "--max-steps", "3"];
+    let begun = place.train(&[&given[..], &["--json"]].concat());
+    let run = begun.code(0).json()["run"].as_str().expect("a path").to_owned();
+    let info: Value = serde_json::from_str(&place.read(&format!("{run}/run.json"))).expect("valid JSON");
+    assert_eq!(info["start"]["file"], "first.safetensors");
+    let again = place.train(&given);
+    again.code(0).says("is finished");
+    // Another file of the same name is another run.
+    place.train(&["--run", "other", "--max-steps", "5", "--seed", "2"]).code(0);
+    fs::copy(saved("other"), place.path("first.safetensors")).expect("weights");
+    let other = place.train(&[&given[..], &["--json"]].concat()).code(0).json();
+    assert_ne!(other["run"], run.as_str());
+    // A folder that holds a run with other weights, or none, is refused.
+    place.train(&[&given[..], &["--run", "first", "--max-steps", "8"]].concat()[..]).code(2);
+    let named = ["--run", "first", "--weights", "first.safetensors", "--max-steps", "8"];
+    place.train(&named).code(7).says("another value of the weights at its start");
+    assert_ne!(
+        fs::read(saved("first")).expect("weights"),
+        fs::read(place.path(&run).join("checkpoints/last/weights.safetensors")).expect("weights"),
+    );
+}
+
+#[test]
+fn given_weights_are_measured_and_asked_with_and_without_a_run() {
+    let place = Place::new();
+    place.train(&["--run", "one", "--max-steps", "8"]).code(0);
+    fs::copy(place.path("runs/one/checkpoints/best/weights.safetensors"), place.path("w.safetensors"))
+        .expect("weights");
+    let splits = |args: &[&str]| place.rtc(args).code(0).json()["splits"].clone();
+    let own = splits(&["eval", "runs/one", "--json"]);
+    assert_eq!(own, splits(&["eval", "one", "--weights", "w.safetensors", "--json"]));
+    let without = ["eval", "tiny.rt", "--experiment", "tiny.yaml", "--weights", "w.safetensors"];
+    assert_eq!(own, splits(&[&without[..], &["--json"]].concat()));
+    place.rtc(&without).code(0).says("tiny, weights of w.safetensors");
+    let sequence = "[MAX 2 9 ]";
+    let answer = place.rtc(&["predict", "one", sequence]);
+    let predict = ["predict", "tiny.rt", sequence, "--experiment", "tiny.yaml", "--weights", "w.safetensors"];
+    assert_eq!(answer.code(0).stdout, place.rtc(&predict).code(0).stdout);
+    place.rtc(&["eval", "one", "--weights", "w.safetensors", "--checkpoint", "last"]).code(2).says("give one of them");
+    place.rtc(&["eval", "tiny.rt", "--experiment", "tiny.yaml"]).code(2);
+    place.rtc(&["eval", "one", "--weights", "absent.pt"]).code(6).says("absent.pt");
+    place.write("text.pt", "not weights");
+    place.rtc(&["eval", "one", "--weights", "text.pt"]).code(7).says("text.pt: neither safetensors");
+    let gate = place.rtc(&["train", "tiny.rt:no_gate", "--experiment", "tiny.yaml", "--weights", "w.safetensors"]);
+    gate.code(7).says("is no parameter of the model");
+    place.write("map.json", "{\"a\": 3}");
+    place.rtc(&["eval", "one", "--weights", "w.safetensors", "--weights-map", "map.json"]).code(2).says("map.json:1");
+}

@@ -1,0 +1,196 @@
+//! Attention: scores, what hides and what biases them, and positions relative to one another.
+
+use rtc_compiler::expr::{Expr, tables};
+use rtc_compiler::ir::graph::{Node, Value};
+use rtc_compiler::ir::types::{Attr, Dim, Elem};
+
+use super::Refused;
+use super::build::{Builder, Size, count};
+use super::expr::{Places, Reads, Table};
+use super::nodes::LOWEST;
+use super::proto::{Attribute, Kind};
+
+/// Further operands of `position: relative_xl`.
+const RELATIVE: usize = 3;
+
+impl Builder<'_> {
+    /// Softmax attention, head by head.
+    pub(super) fn attention(&mut self, node: &Node, x: &[&str]) -> Result<String, Refused> {
+        let heads = count(node, "heads").unwrap_or(1);
+        let width = self.channels(node.operands[0]);
+        let e = width / heads;
+        let [q, k, v] = [x[0], x[1], x[2]].map(|x| self.by_head(x, heads, e));
+        let places = self.places(node, x)?;
+        let relative = node.word("position") == Some("relative_xl");
+        let behind = if relative { RELATIVE } else { 0 };
+        let own = &x[x.len() - behind..];
+        let query = if relative { self.shifted(&q, own[0], heads, e) } else { q.clone() };
+        let turned = self.transpose(&k, &[0, 1, 3, 2]);
+        let mut scores = self.op("MatMul", &[&query, &turned]);
+        if relative {
+            let shifted = self.shifted(&q, own[1], heads, e);
+            let more = self.relative(node, &shifted, own[2], (heads, e));
+            scores = self.op("Add", &[&scores, &more]);
+        }
+        let scale = self.float(1.0 / (e as f64).sqrt());
+        let mut scores = self.op("Mul", &[&scores, &scale]);
+        let mut seen = self.seen(node, &places)?;
+        if let Some(bias) = node.attrs.get("bias") {
+            let expr = Expr::try_from(bias).map_err(Refused)?;
+            let tables = self.tables(node, &expr, x, behind);
+            let bias = self.expression(&expr, &mut Reads::new(places, tables))?;
+            let added = self.cast(&bias.name, Kind::Float);
+            scores = self.op("Add", &[&scores, &added]);
+            if let Some(known) = bias.known {
+                seen = self.op("And", &[&seen, &known]);
+            }
+        }
+        let weights = self.softmax(&scores, &seen);
+        let mixed = self.op("MatMul", &[&weights, &v]);
+        let together = self.transpose(&mixed, &[0, 2, 1, 3]);
+        Ok(self.reshape(&together, &[0, 0, width as i64]))
+    }
+
+    /// Channels of a value.
+    fn channels(&self, value: Value) -> usize {
+        self.graph.ty(value).dims().last().and_then(Dim::fixed).unwrap_or(1)
+    }
+
+    /// `[rows, heads, positions, e]`.
+    fn by_head(&mut self, x: &str, heads: usize, e: usize) -> String {
+        let apart = self.reshape(x, &[0, 0, heads as i64, e as i64]);
+        self.transpose(&apart, &[0, 2, 1, 3])
+    }
+
+    /// Probabilities; 0 for what is hidden, and everywhere where all is.
+    fn softmax(&mut self, scores: &str, seen: &str) -> String {
+        let (lowest, zero) = (self.float(LOWEST), self.float(0.0));
+        let scores = self.op("Where", &[seen, scores, &lowest]);
+        let weights = self.op_with("Softmax", &[&scores], vec![Attribute::int("axis", -1)]);
+        self.op("Where", &[seen, &weights, &zero])
+    }
+
+    /// The size of the second axis of a value, `int64[]`.
+    fn positions_of(&mut self, value: Value) -> String {
+        let dims = self.graph.ty(value).dims();
+        match self.size(&dims[1]) {
+            Size::Of(name) => name,
+            Size::Is(n) => self.int(n as i64),
+        }
+    }
+
+    /// The variables of masks and biases, with axes for rows, heads, queries and keys.
+    fn places(&mut self, node: &Node, x: &[&str]) -> Result<Places, Refused> {
+        let heads = count(node, "heads").unwrap_or(1);
+        let (queries, keys) = (self.positions_of(node.operands[0]), self.positions_of(node.operands[1]));
+        let (i, j) = (self.range(&queries), self.range(&keys));
+        let numbers = self.ints(&(0..heads as i64).collect::<Vec<_>>());
+        let lengths = self.lengths(node.operands[0]);
+        let is_step = node.operands.get(3).is_some_and(|v| self.graph.ty(*v).elem() == Some(Elem::Index));
+        let step = if is_step { x[3].to_owned() } else { self.int(0) };
+        Ok(Places {
+            i: Some(self.unsqueeze(&i, &[1])),
+            j: Some(j),
+            step: Some(step),
+            length: Some(self.unsqueeze(&lengths, &[1, 2, 3])),
+            head: Some(self.reshape(&numbers, &[1, heads as i64, 1, 1])),
+            given: None,
+        })
+    }
+
+    /// Which keys a query sees: those that exist and that the mask shows.
+    fn seen(&mut self, node: &Node, places: &Places) -> Result<String, Refused> {
+        let exists = match self.axis_of(node.operands[1]) {
+            Some(axis) => self.unsqueeze(&axis.mask, &[1, 2]),
+            None => self.truth(true),
+        };
+        let shown = match node.attrs.get("mask") {
+            None => return Ok(exists),
+            Some(attr) if attr.text() == Some("all") => return Ok(exists),
+            Some(attr) if attr.text() == Some("causal") => {
+                let (i, j) = (places.i.clone().unwrap_or_default(), places.j.clone().unwrap_or_default());
+                self.op("LessOrEqual", &[&j, &i])
+            }
+            Some(attr) => {
+                let expr = Expr::try_from(attr).map_err(Refused)?;
+                let found = self.expression(&expr, &mut Reads::new(places.clone(), vec![]))?;
+                self.holds(&found)
+            }
+        };
+        Ok(self.op("And", &[&exists, &shown]))
+    }
+
+    /// The learned tables of a bias, which follow the step.
+    fn tables(&mut self, node: &Node, expr: &Expr, x: &[&str], behind: usize) -> Vec<Table> {
+        let is_step = node.operands.get(3).is_some_and(|v| self.graph.ty(*v).elem() == Some(Elem::Index));
+        let own = 3 + usize::from(is_step)..node.operands.len() - behind;
+        let sizes = |value: &Value| self.graph.ty(*value).dims().iter().filter_map(Dim::fixed).collect();
+        let names = tables(expr).names;
+        let found = names.iter().zip(own).map(|(called, n)| Table {
+            called: (*called).to_owned(),
+            name: x[n].to_owned(),
+            sizes: sizes(&node.operands[n]),
+        });
+        found.collect()
+    }
+
+    /// Queries with a shift of their head added.
+    fn shifted(&mut self, q: &str, shift: &str, heads: usize, e: usize) -> String {
+        let shift = self.reshape(shift, &[1, heads as i64, 1, e as i64]);
+        self.op("Add", &[q, &shift])
+    }
+
+    /// `q W s` for the code `s` of the distance of every query from every key.
+    fn relative(&mut self, node: &Node, q: &str, map: &str, (heads, e): (usize, usize)) -> String {
+        let channels = self.channels(node.operands[node.operands.len() - 1]);
+        let (queries, keys) = (self.positions_of(node.operands[0]), self.positions_of(node.operands[1]));
+        let one = self.int(1);
+        let (first, step) = (self.op("Sub", &[&one, &keys]), one.clone());
+        let distances = self.op("Range", &[&first, &queries, &step]);
+        let waves = self.waves(&distances, channels);
+        let codes = self.linear(&[&waves, map]);
+        let codes = self.reshape(&codes, &[-1, heads as i64, e as i64]);
+        let codes = self.transpose(&codes, &[1, 2, 0]);
+        let products = self.op("MatMul", &[q, &codes]);
+        // Distance i - j stands at i - j + keys - 1.
+        let (i, j) = (self.range(&queries), self.range(&keys));
+        let i = self.unsqueeze(&i, &[1]);
+        let distance = self.op("Sub", &[&i, &j]);
+        let at = self.op("Sub", &[&distance, &first]);
+        let shape = self.op("Shape", &[&products]);
+        let lead = self.slice(&shape, 0, 0, 2);
+        let own = self.op("Shape", &[&at]);
+        let shape = self.concat(&[&lead, &own], 0);
+        let at = self.op("Expand", &[&at, &shape]);
+        self.op_with("GatherElements", &[&products, &at], vec![Attribute::int("axis", -1)])
+    }
+
+    /// Attention with one head and a number per distance.
+    pub(super) fn offset_attention(&mut self, node: &Node, x: &[&str]) -> String {
+        let scale = self.float(1.0 / (self.channels(node.operands[0]) as f64).sqrt());
+        let turned = self.transpose(x[1], &[0, 2, 1]);
+        let scores = self.op("MatMul", &[x[0], &turned]);
+        let scores = self.op("Mul", &[&scores, &scale]);
+        let reach = self.channels(node.operands[3]).div_ceil(2) as i64;
+        let size = self.positions_of(node.operands[0]);
+        let j = self.range(&size);
+        let i = self.unsqueeze(&j, &[1]);
+        let distance = self.op("Sub", &[&j, &i]);
+        let (far, behind) = (self.int(reach - 1), self.int(1 - reach));
+        let near = self.op("Min", &[&distance, &far]);
+        let near = self.op("Max", &[&near, &behind]);
+        let at = self.op("Add", &[&near, &far]);
+        let bias = self.op("Gather", &[x[3], &at]);
+        let scores = self.op("Add", &[&scores, &bias]);
+        let mut seen = match self.axis_of(node.operands[1]) {
+            Some(axis) => self.unsqueeze(&axis.mask, &[1]),
+            None => self.truth(true),
+        };
+        if node.attrs.get("mask").and_then(Attr::text) == Some("causal") {
+            let causal = self.op("LessOrEqual", &[&j, &i]);
+            seen = self.op("And", &[&seen, &causal]);
+        }
+        let weights = self.softmax(&scores, &seen);
+        self.op("MatMul", &[&weights, x[2]])
+    }
+}

@@ -1,0 +1,417 @@
+//! From a node of the IR to operators of ONNX: the one exhaustive match over the forward ops.
+
+use rtc_compiler::ir::graph::{Node, NodeId, Value};
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::Dim;
+
+use super::Refused;
+use super::build::{Axis, Builder, Size, count, number};
+use super::proto::{Attribute, Kind};
+
+/// Smaller than every number that a model has: where the largest is looked for, and in place of scores that are hidden.
+pub(super) const LOWEST: f64 = -1e30;
+
+impl Builder<'_> {
+    /// Exports one node.
+    pub(super) fn export(&mut self, id: NodeId) -> Result<(), Refused> {
+        let graph = self.graph;
+        let node = graph.node(id);
+        match node.op {
+            Op::Input | Op::Return | Op::Yield => return Ok(()),
+            Op::Param => return self.parameter(node),
+            Op::Recur => return self.recur(node),
+            Op::Chunks => return self.chunks(node),
+            Op::Fold => return self.fold(node),
+            Op::Allot => {
+                self.allot(node);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let x: Vec<String> = node.operands.iter().map(|value| self.value(*value)).collect();
+        let out = self.single(node, &x)?;
+        self.set(node.results[0], out);
+        Ok(())
+    }
+
+    /// An op with one result, from the names of its operands.
+    fn single(&mut self, node: &Node, x: &[String]) -> Result<String, Refused> {
+        let names: Vec<&str> = x.iter().map(String::as_str).collect();
+        Ok(match node.op {
+            Op::Full => self.full(node, Kind::Float, number(node, "value")),
+            Op::True => self.full(node, Kind::Bool, 1.0),
+            Op::Embed => self.op("Gather", &[&x[1], &x[0]]),
+            Op::AddPosition => self.add_position(node, &names),
+            Op::Rotate => self.rotate(node, &x[0]),
+            Op::Frame => self.frame(node, &names),
+            Op::Fill => self.fill(node, &names),
+            Op::Expand => {
+                let apart = self.unsqueeze(&x[0], &[0]);
+                self.expanded(&apart, node.results[0])
+            }
+            Op::Spread => {
+                let apart = self.unsqueeze(&x[0], &[1]);
+                self.expanded(&apart, node.results[0])
+            }
+            Op::Repeat => {
+                let apart = self.unsqueeze(&x[0], &[1]);
+                self.expanded(&apart, node.results[0])
+            }
+            Op::Mean | Op::Sum => self.pooled(node, &x[0]),
+            Op::CumulativeMean => self.cumulative_mean(node, &x[0]),
+            Op::Max => self.max(node, &x[0]),
+            Op::Position => self.position(node, &x[0]),
+            Op::Concat => self.concat(&names, -1),
+            Op::Slice => {
+                let (start, width) = (count(node, "start").unwrap_or(0), count(node, "width").unwrap_or(0));
+                self.slice(&x[0], -1, start as i64, (start + width) as i64)
+            }
+            Op::Pad => self.padded(node, &x[0]),
+            Op::Squeeze => self.squeeze(&x[0], &[-1]),
+            Op::Unsqueeze => self.unsqueeze(&x[0], &[-1]),
+            Op::Detach => x[0].clone(),
+            Op::Dropout if number(node, "p") == 0.0 => x[0].clone(),
+            Op::Pick => self.op_with("Gather", &[&x[0], &x[1]], vec![Attribute::int("axis", 1)]),
+            Op::Put => self.put(node, &names),
+            Op::Pair => self.pair(&x[0]),
+
+            Op::Linear => self.linear(&names),
+            Op::LayerNorm => {
+                let attributes = vec![Attribute::int("axis", -1), Attribute::float("epsilon", number(node, "eps"))];
+                self.op_with("LayerNormalization", &names, attributes)
+            }
+            Op::Affine => {
+                let scaled = self.op("Mul", &[&x[0], &x[1]]);
+                if let [_, _, bias] = &names[..] { self.op("Add", &[&scaled, bias]) } else { scaled }
+            }
+            Op::Gelu => self.gelu(&x[0]),
+            Op::GeluTanh => self.gelu_tanh(&x[0]),
+            Op::Relu => self.op("Relu", &names),
+            Op::Sigmoid => self.op("Sigmoid", &names),
+            Op::Add => self.op("Add", &names),
+            Op::Sub => self.op("Sub", &names),
+            Op::Mul => self.op("Mul", &names),
+            Op::Div => self.op("Div", &names),
+            Op::And => self.op("And", &names),
+            Op::Scale => {
+                let by = self.float(number(node, "by"));
+                self.op("Mul", &[&x[0], &by])
+            }
+            Op::Offset => {
+                let by = self.float(number(node, "by"));
+                self.op("Add", &[&x[0], &by])
+            }
+            Op::Lerp => self.lerp(&names),
+            Op::Gate => {
+                let open = self.op("Sigmoid", &[&x[0]]);
+                self.lerp(&[&open, &x[1], &x[2]])
+            }
+            Op::Select => {
+                let (units, ty) = (self.rank(node.operands[0]), self.graph.ty(node.results[0]));
+                self.choose(&x[0], units, &x[1], &x[2], ty)
+            }
+            Op::Keep => self.keep(node, &names),
+            Op::MulUnit => {
+                let by = self.wide(&x[1], node.operands[1], node.operands[0]);
+                self.op("Mul", &[&x[0], &by])
+            }
+            Op::AddScaled => {
+                let by = self.wide(&x[2], node.operands[2], node.operands[0]);
+                let more = self.op("Mul", &[&x[1], &by]);
+                self.op("Add", &[&x[0], &more])
+            }
+
+            Op::Attention => self.attention(node, &names)?,
+            Op::OffsetAttention => self.offset_attention(node, &names),
+            Op::S4d | Op::Ema => self.scan(node, &x[0])?,
+            Op::Neighbours => self.neighbours(node, &names),
+            Op::Vanishing => self.vanishing(node, &names),
+            Op::Unfinished => self.unfinished(node, &x[0]),
+            Op::HaltTest => self.halt_test(node, &names),
+            Op::Any => {
+                let exists = match self.axis_of(node.operands[0]) {
+                    Some(axis) => self.op("And", &[&x[0], &axis.mask]),
+                    None => x[0].clone(),
+                };
+                self.any(&exists, Some(&[1]))
+            }
+            Op::Several => {
+                let one = self.int(1);
+                let lengths = self.lengths(node.operands[0]);
+                self.op("Greater", &[&lengths, &one])
+            }
+            Op::Beam | Op::Part => return Err(refused(node, "a beam search, which ONNX has no words for")),
+            _ => return Err(refused(node, "no op of a forward pass")),
+        })
+    }
+
+    /// Number of axes of a value.
+    pub(super) fn rank(&self, value: Value) -> usize {
+        self.graph.ty(value).dims().len()
+    }
+
+    /// A number per unit, with the axes that `like` has besides.
+    fn wide(&mut self, x: &str, value: Value, like: Value) -> String {
+        let axes: Vec<i64> = (self.rank(value)..self.rank(like)).map(|n| n as i64).collect();
+        if axes.is_empty() { x.to_owned() } else { self.unsqueeze(x, &axes) }
+    }
+
+    /// The lengths of the second axis of a value, ragged or not, `int64[rows]`.
+    pub(super) fn lengths(&mut self, value: Value) -> String {
+        match self.axis_of(value) {
+            Some(axis) => axis.lengths,
+            None => {
+                let size = self.graph.ty(value).dims().get(1).and_then(Dim::fixed).unwrap_or(1);
+                let rows = self.rows();
+                self.filled(&[Size::Of(rows)], Kind::Int, size as f64)
+            }
+        }
+    }
+
+    fn sizes(&mut self, dims: &[Dim]) -> Vec<Size> {
+        dims.iter().map(|dim| self.size(dim)).collect()
+    }
+
+    fn full(&mut self, node: &Node, kind: Kind, value: f64) -> String {
+        let dims = self.graph.ty(node.results[0]).dims();
+        let sizes = self.sizes(dims);
+        self.filled(&sizes, kind, value)
+    }
+
+    /// A value stretched to the axes of another one.
+    fn expanded(&mut self, x: &str, to: Value) -> String {
+        let dims = self.graph.ty(to).dims();
+        let sizes = self.sizes(dims);
+        let shape = self.shape(&sizes);
+        self.op("Expand", &[x, &shape])
+    }
+
+    /// What exists of a value with a ragged axis; `other` stands where nothing does.
+    pub(super) fn existing(&mut self, value: Value, x: &str, other: f64) -> String {
+        let Some(axis) = self.axis_of(value) else { return x.to_owned() };
+        let mask = match self.rank(value) {
+            2 => axis.mask,
+            rank => self.unsqueeze(&axis.mask, &(2..rank as i64).collect::<Vec<_>>()),
+        };
+        let other = self.float(other);
+        self.op("Where", &[&mask, x, &other])
+    }
+
+    /// Lengths as numbers of at least 1, with as many axes as a value without its second one.
+    fn counts(&mut self, value: Value) -> String {
+        let lengths = self.lengths(value);
+        let one = self.int(1);
+        let counts = self.op("Max", &[&lengths, &one]);
+        let counts = self.cast(&counts, Kind::Float);
+        let more: Vec<i64> = (1..self.rank(value) as i64 - 1).collect();
+        if more.is_empty() { counts } else { self.unsqueeze(&counts, &more) }
+    }
+
+    fn pooled(&mut self, node: &Node, x: &str) -> String {
+        let existing = self.existing(node.operands[0], x, 0.0);
+        let sum = self.reduce("ReduceSum", &existing, &[1]);
+        if node.op == Op::Sum {
+            return sum;
+        }
+        let counts = self.counts(node.operands[0]);
+        self.op("Div", &[&sum, &counts])
+    }
+
+    fn cumulative_mean(&mut self, node: &Node, x: &str) -> String {
+        let (axis, one) = (self.int(1), self.int(1));
+        let sums = self.op("CumSum", &[x, &axis]);
+        let dims = self.graph.ty(node.operands[0]).dims();
+        let width = match self.size(&dims[1]) {
+            Size::Of(name) => name,
+            Size::Is(n) => self.int(n as i64),
+        };
+        let positions = self.range(&width);
+        let counts = self.op("Add", &[&positions, &one]);
+        let counts = self.cast(&counts, Kind::Float);
+        let counts = self.unsqueeze(&counts, &(1..dims.len() as i64 - 1).collect::<Vec<_>>());
+        self.op("Div", &[&sums, &counts])
+    }
+
+    fn max(&mut self, node: &Node, x: &str) -> String {
+        let existing = self.existing(node.operands[0], x, LOWEST);
+        let largest = self.reduce("ReduceMax", &existing, &[1]);
+        let (lengths, zero, nothing) = (self.lengths(node.operands[0]), self.int(0), self.float(0.0));
+        let some = self.op("Greater", &[&lengths, &zero]);
+        let ty = self.graph.ty(node.results[0]);
+        let some = match ty.dims().len() {
+            1 => some,
+            rank => self.unsqueeze(&some, &(1..rank as i64).collect::<Vec<_>>()),
+        };
+        self.op("Where", &[&some, &largest, &nothing])
+    }
+
+    /// One position of every row; 0 where a row has none.
+    fn position(&mut self, node: &Node, x: &str) -> String {
+        let (lengths, zero) = (self.lengths(node.operands[0]), self.int(0));
+        let at = match node.word("at") {
+            Some("first") => self.op("Sub", &[&lengths, &lengths]),
+            at => {
+                let back = self.int(if at == Some("before_last") { 2 } else { 1 });
+                self.op("Sub", &[&lengths, &back])
+            }
+        };
+        let inside = self.op("Less", &[&at, &lengths]);
+        let behind = self.op("GreaterOrEqual", &[&at, &zero]);
+        let is_there = self.op("And", &[&inside, &behind]);
+        let at = self.op("Max", &[&at, &zero]);
+        let at = self.unsqueeze(&at, &[1]);
+        let taken = self.take(x, &at);
+        let taken = self.squeeze(&taken, &[1]);
+        let is_there = match self.rank(node.results[0]) {
+            1 => is_there,
+            rank => self.unsqueeze(&is_there, &(1..rank as i64).collect::<Vec<_>>()),
+        };
+        let nothing = self.float(0.0);
+        self.op("Where", &[&is_there, &taken, &nothing])
+    }
+
+    /// START, the row, END.
+    fn frame(&mut self, node: &Node, x: &[&str]) -> String {
+        let Some(Axis { lengths, .. }) = self.axis_of(node.operands[0]) else { return x[0].to_owned() };
+        let width = self.graph.ty(node.operands[1]).dims().iter().filter_map(Dim::fixed).product();
+        let [start, end] = [x[1], x[2]].map(|edge| self.reshape(edge, &[1, 1, width as i64]));
+        let rows = self.rows();
+        let shape = self.shape(&[Size::Of(rows), Size::Is(1), Size::Is(width)]);
+        let starts = self.op("Expand", &[&start, &shape]);
+        let ends = self.op("Expand", &[&end, &shape]);
+        let whole = self.concat(&[&starts, x[0], &ends], 1);
+        // END stands right behind the row, and not behind the widest one.
+        let framed = self.axis_of(node.results[0]).unwrap_or_else(|| unreachable!("a frame keeps its axis"));
+        let (positions, one) = (self.range(&framed.width), self.int(1));
+        let last = self.op("Add", &[&lengths, &one]);
+        let last = self.unsqueeze(&last, &[1]);
+        let is_last = self.op("Equal", &[&positions, &last]);
+        let is_last = self.unsqueeze(&is_last, &[2]);
+        self.op("Where", &[&is_last, &end, &whole])
+    }
+
+    /// Every row behind copies of `pad`.
+    fn fill(&mut self, node: &Node, x: &[&str]) -> String {
+        let (from, to) = (self.lengths(node.operands[0]), self.lengths(node.results[0]));
+        let width = self.graph.ty(node.operands[1]).dims().iter().filter_map(Dim::fixed).product::<usize>();
+        let Some(axis) = self.axis_of(node.results[0]) else { return x[0].to_owned() };
+        let before = self.op("Sub", &[&to, &from]);
+        let before = self.unsqueeze(&before, &[1]);
+        let positions = self.range(&axis.width);
+        let at = self.op("Sub", &[&positions, &before]);
+        let (zero, one) = (self.int(0), self.int(1));
+        let is_pad = self.op("Less", &[&at, &zero]);
+        let dims = self.graph.ty(node.operands[0]).dims();
+        let last = match self.size(&dims[1]) {
+            Size::Of(name) => self.op("Sub", &[&name, &one]),
+            Size::Is(n) => self.int(n as i64 - 1),
+        };
+        let at = self.op("Max", &[&at, &zero]);
+        let at = self.op("Min", &[&at, &last]);
+        let taken = self.take(x[0], &at);
+        let (is_pad, pad) = (self.unsqueeze(&is_pad, &[2]), self.reshape(x[1], &[1, 1, width as i64]));
+        self.op("Where", &[&is_pad, &pad, &taken])
+    }
+
+    /// Zeros around the channels.
+    fn padded(&mut self, node: &Node, x: &str) -> String {
+        let rank = self.rank(node.operands[0]);
+        let own = self.graph.ty(node.operands[0]).dims().last().and_then(Dim::fixed).unwrap_or(0);
+        let (start, width) = (count(node, "start").unwrap_or(0), count(node, "width").unwrap_or(own));
+        let mut pads = vec![0; 2 * rank];
+        (pads[rank - 1], pads[2 * rank - 1]) = (start as i64, (width - start - own) as i64);
+        let (pads, zero) = (self.ints(&pads), self.float(0.0));
+        self.op("Pad", &[x, &pads, &zero])
+    }
+
+    /// One slot replaced.
+    fn put(&mut self, node: &Node, x: &[&str]) -> String {
+        let slots = self.graph.ty(node.operands[0]).dims()[1].fixed().unwrap_or(1) as i64;
+        let mut shape = vec![1; self.rank(node.operands[0])];
+        shape[1] = slots;
+        let numbers = self.ints(&(0..slots).collect::<Vec<_>>());
+        let numbers = self.reshape(&numbers, &shape);
+        let is_slot = self.op("Equal", &[&numbers, x[2]]);
+        let new = self.unsqueeze(x[1], &[1]);
+        self.op("Where", &[&is_slot, &new, x[0]])
+    }
+
+    /// `[u; v; u v; |u - v|]` of the first and the second half of the rows.
+    fn pair(&mut self, x: &str) -> String {
+        let rows = self.rows();
+        let two = self.int(2);
+        let half = self.op("Div", &[&rows, &two]);
+        let (zero, half, rows, axis) =
+            (self.ints(&[0]), self.reshape(&half, &[1]), self.reshape(&rows, &[1]), self.ints(&[0]));
+        let u = self.op("Slice", &[x, &zero, &half, &axis]);
+        let v = self.op("Slice", &[x, &half, &rows, &axis]);
+        let product = self.op("Mul", &[&u, &v]);
+        let difference = self.op("Sub", &[&u, &v]);
+        let distance = self.op("Abs", &[&difference]);
+        self.concat(&[&u, &v, &product, &distance], -1)
+    }
+
+    /// `x w^T + bias`.
+    pub(super) fn linear(&mut self, x: &[&str]) -> String {
+        let turned = self.transpose(x[1], &[1, 0]);
+        let product = self.op("MatMul", &[x[0], &turned]);
+        if let [_, _, bias] = x { self.op("Add", &[&product, bias]) } else { product }
+    }
+
+    fn gelu(&mut self, x: &str) -> String {
+        let (root, one, half) = (self.float(std::f64::consts::FRAC_1_SQRT_2), self.float(1.0), self.float(0.5));
+        let scaled = self.op("Mul", &[x, &root]);
+        let erf = self.op("Erf", &[&scaled]);
+        let sum = self.op("Add", &[&erf, &one]);
+        let product = self.op("Mul", &[x, &sum]);
+        self.op("Mul", &[&product, &half])
+    }
+
+    fn gelu_tanh(&mut self, x: &str) -> String {
+        let (cubic, one) = (self.float(0.044715), self.float(1.0));
+        let twice = self.float(2.0 * (2.0 / std::f64::consts::PI).sqrt());
+        let square = self.op("Mul", &[x, x]);
+        let inner = self.op("Mul", &[&square, &cubic]);
+        let inner = self.op("Add", &[&inner, &one]);
+        let z = self.op("Mul", &[x, &inner]);
+        let z = self.op("Mul", &[&z, &twice]);
+        let gate = self.op("Sigmoid", &[&z]);
+        self.op("Mul", &[x, &gate])
+    }
+
+    /// `g u + (1 - g) h`.
+    fn lerp(&mut self, x: &[&str]) -> String {
+        let one = self.float(1.0);
+        let new = self.op("Mul", &[x[0], x[1]]);
+        let rest = self.op("Sub", &[&one, x[0]]);
+        let old = self.op("Mul", &[&rest, x[2]]);
+        self.op("Add", &[&new, &old])
+    }
+
+    fn keep(&mut self, node: &Node, x: &[&str]) -> String {
+        let condition = self.wide(x[1], node.operands[1], node.operands[0]);
+        let zero = self.float(0.0);
+        match node.word("when") {
+            Some("true") => self.op("Where", &[&condition, x[0], &zero]),
+            _ => self.op("Where", &[&condition, &zero, x[0]]),
+        }
+    }
+
+    /// Whether units with survival `t` go on.
+    fn halt_test(&mut self, node: &Node, x: &[&str]) -> String {
+        let (one, threshold) = (self.float(1.0), self.float(number(node, "threshold")));
+        let halted = self.op("Sub", &[&one, x[0]]);
+        let goes = self.op("Less", &[&halted, &threshold]);
+        let Some(axis) = node.word("cap").map(str::to_owned) else { return goes };
+        let lengths = self.axis(&axis).lengths;
+        let open = self.op("LessOrEqual", &[x[1], &lengths]);
+        let open = if self.rank(node.operands[0]) > 1 { self.unsqueeze(&open, &[1]) } else { open };
+        self.op("And", &[&goes, &open])
+    }
+}
+
+/// What can't be exported, and where it stands in the spec.
+pub(super) fn refused(node: &Node, what: &str) -> Refused {
+    let place = if node.label.is_empty() { "the model".to_owned() } else { format!("`{}`", node.label) };
+    Refused(format!("{place} can't be exported as ONNX: its op `{}` is {what}", node.op))
+}

@@ -1,0 +1,117 @@
+//! Codes of positions: sines and cosines, learned ones, rotations. Angles are double precision, as in the runtime.
+
+use rtc_compiler::ir::graph::Node;
+use rtc_compiler::ir::types::Dim;
+
+use super::build::{Axis, Builder, Size, count};
+use super::proto::{Attribute, Kind};
+
+/// The distance over which xPos applies its base once.
+const SCALE_BASE: f64 = 512.0;
+
+impl Builder<'_> {
+    /// `x w_k` for numbers `x[...]` in double precision: `[..., frequencies]`.
+    fn angles(&mut self, x: &str, frequencies: &[f64]) -> String {
+        let apart = self.unsqueeze(x, &[-1]);
+        let frequencies = self.doubles(&[frequencies.len()], frequencies);
+        self.op("Mul", &[&apart, &frequencies])
+    }
+
+    /// The code of positions or distances `int64[n]`: sines in the first half of the channels, cosines in the second.
+    pub(super) fn waves(&mut self, positions: &str, channels: usize) -> String {
+        let sines = channels.div_ceil(2);
+        let frequency = |k: usize| 10_000_f64.powf(-2.0 * k as f64 / channels as f64);
+        let frequencies: Vec<f64> = (0..sines).map(frequency).collect();
+        let positions = self.cast(positions, Kind::Double);
+        let angles = self.angles(&positions, &frequencies);
+        let sine = self.op("Sin", &[&angles]);
+        let cosine = self.op("Cos", &[&angles]);
+        let cosine = self.slice(&cosine, -1, 0, (channels - sines) as i64);
+        let both = self.concat(&[&sine, &cosine], -1);
+        self.cast(&both, Kind::Float)
+    }
+
+    /// Every position plus its code.
+    pub(super) fn add_position(&mut self, node: &Node, x: &[&str]) -> String {
+        let dims = self.graph.ty(node.operands[0]).dims();
+        let width = dims.last().and_then(Dim::fixed).unwrap_or(1);
+        let size = match self.size(&dims[1]) {
+            Size::Of(name) => name,
+            Size::Is(n) => self.int(n as i64),
+        };
+        let positions = self.range(&size);
+        let codes = match x.get(1) {
+            None => self.waves(&positions, width),
+            Some(table) => {
+                // Behind the longest row any code will do; within it, one that the table lacks is an error.
+                let lengths = self.lengths(node.operands[0]);
+                let (most, one) = (self.largest(&lengths), self.int(1));
+                let last = self.op("Sub", &[&most, &one]);
+                let known = self.op("Min", &[&positions, &last]);
+                self.op("Gather", &[table, &known])
+            }
+        };
+        self.op("Add", &[x[0], &codes])
+    }
+
+    /// Pairs of channels turned by their position: `(a cos - b sin, b cos + a sin)`.
+    pub(super) fn rotate(&mut self, node: &Node, x: &str) -> String {
+        let heads = count(node, "heads").unwrap_or(1);
+        let dims = self.graph.ty(node.operands[0]).dims();
+        let width = dims.last().and_then(Dim::fixed).unwrap_or(1);
+        let e = width / heads;
+        let positions = self.positions(node);
+        let part = |pair: usize| 2.0 * pair as f64 / e as f64;
+        let frequencies: Vec<f64> = (0..e / 2).map(|pair| 10_000_f64.powf(-part(pair))).collect();
+        let angles = self.angles(&positions, &frequencies);
+        let (mut sine, mut cosine) = (self.op("Sin", &[&angles]), self.op("Cos", &[&angles]));
+        let sign = match node.word("kind") {
+            Some("xpos_query") => 1.0,
+            Some("xpos_key") => -1.0,
+            _ => 0.0,
+        };
+        if sign != 0.0 {
+            let powers: Vec<f64> = (0..e / 2).map(|pair| sign * ((part(pair) + 0.4) / 1.4).ln() / SCALE_BASE).collect();
+            let powers = self.angles(&positions, &powers);
+            let factors = self.op("Exp", &[&powers]);
+            (sine, cosine) = (self.op("Mul", &[&sine, &factors]), self.op("Mul", &[&cosine, &factors]));
+        }
+        // One angle for all heads: [rows or 1, width, 1, pairs].
+        let [sine, cosine] = [sine, cosine].map(|wave| {
+            let wave = self.cast(&wave, Kind::Float);
+            self.unsqueeze(&wave, &[-2])
+        });
+        let pairs = self.reshape(x, &[0, 0, heads as i64, (e / 2) as i64, 2]);
+        let [first, second] = [0, 1].map(|n| {
+            let at = self.int(n);
+            self.op_with("Gather", &[&pairs, &at], vec![Attribute::int("axis", -1)])
+        });
+        let straight = |b: &mut Self, x: &str| b.op("Mul", &[x, &cosine]);
+        let across = |b: &mut Self, x: &str| b.op("Mul", &[x, &sine]);
+        let (ac, bs) = (straight(self, &first), across(self, &second));
+        let (bc, as_) = (straight(self, &second), across(self, &first));
+        let transposed = node.word("transpose") == Some("true");
+        let (minus, plus) = if transposed { ("Add", "Sub") } else { ("Sub", "Add") };
+        let (a, b) = (self.op(minus, &[&ac, &bs]), self.op(plus, &[&bc, &as_]));
+        let [a, b] = [a, b].map(|half| self.unsqueeze(&half, &[-1]));
+        let turned = self.concat(&[&a, &b], -1);
+        self.reshape(&turned, &[0, 0, width as i64])
+    }
+
+    /// The positions by which a node turns, as doubles `[rows or 1, width]`: from the start of the row or of the chunk.
+    fn positions(&mut self, node: &Node) -> String {
+        let axis = self.axis_of(node.operands[0]);
+        let size = match (&axis, self.graph.ty(node.operands[0]).dims().get(1).and_then(Dim::fixed)) {
+            (Some(Axis { width, .. }), _) => width.clone(),
+            (None, size) => self.int(size.unwrap_or(1) as i64),
+        };
+        let positions = self.range(&size);
+        let mut positions = self.unsqueeze(&positions, &[0]);
+        let origin = axis.and_then(|axis| axis.origin).filter(|_| node.word("origin") == Some("row"));
+        if let Some(origin) = origin {
+            let origin = self.unsqueeze(&origin, &[1]);
+            positions = self.op("Add", &[&positions, &origin]);
+        }
+        self.cast(&positions, Kind::Double)
+    }
+}

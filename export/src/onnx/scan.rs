@@ -1,0 +1,121 @@
+//! Scans as products with matrices of kernels: `y[i] = sum over j of K[|i - j| - lag] x[j]`. Poles and weights of a kernel are worked
+//! out here, since a model that is exported has its numbers; their powers depend on the length, and are part of the graph.
+//! Memory grows with the square of the length, times channels.
+
+use rtc_compiler::ir::graph::Node;
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::Dim;
+
+use super::Refused;
+use super::build::{Builder, count};
+use super::proto::{Attribute, Kind};
+
+/// A complex number.
+type Pair = (f64, f64);
+
+fn times((a, b): Pair, (c, d): Pair) -> Pair {
+    (a * c - b * d, a * d + b * c)
+}
+
+fn over(x: Pair, (c, d): Pair) -> Pair {
+    let norm = c * c + d * d;
+    times(x, (c / norm, -d / norm))
+}
+
+/// One exponential of a kernel: `2 Re(weight exp(l (growth + i turn)))`.
+struct Mode {
+    growth: f64,
+    turn: f64,
+    weight: Pair,
+}
+
+impl Mode {
+    fn new(pole: Pair, weight: Pair) -> Self {
+        // A pole of 0 is alone at distance 0, where exp(0) has to be 1.
+        let size = pole.0.hypot(pole.1).max(f64::MIN_POSITIVE);
+        Self { growth: size.ln(), turn: pole.1.atan2(pole.0), weight }
+    }
+}
+
+impl Builder<'_> {
+    /// `s4d` and `ema`.
+    pub(super) fn scan(&mut self, node: &Node, x: &str) -> Result<String, Refused> {
+        let modes = if node.op == Op::S4d { self.s4d_modes(node)? } else { self.ema_modes(node)? };
+        let Some(axis) = self.axis_of(node.operands[0]) else { return Ok(x.to_owned()) };
+        let channels = self.graph.ty(node.operands[0]).dims().last().and_then(Dim::fixed).unwrap_or(1);
+        let kernel = self.kernel(&modes, channels, &axis.width);
+        let positions = self.range(&axis.width);
+        let apart = self.unsqueeze(&positions, &[1]);
+        let distance = match node.word("side") {
+            Some("right") => self.op("Sub", &[&positions, &apart]),
+            _ => self.op("Sub", &[&apart, &positions]),
+        };
+        let (lag, zero, nothing) = (self.int(count(node, "lag").unwrap_or(0) as i64), self.int(0), self.float(0.0));
+        let place = self.op("Sub", &[&distance, &lag]);
+        let is_seen = self.op("GreaterOrEqual", &[&place, &zero]);
+        let place = self.op("Max", &[&place, &zero]);
+        // [channels, i, j]
+        let matrix = self.op_with("Gather", &[&kernel, &place], vec![Attribute::int("axis", 1)]);
+        let matrix = self.op("Where", &[&is_seen, &matrix, &nothing]);
+        let existing = self.existing(node.operands[0], x, 0.0);
+        // [channels, j, rows]
+        let columns = self.transpose(&existing, &[2, 1, 0]);
+        let mixed = self.op("MatMul", &[&matrix, &columns]);
+        Ok(self.transpose(&mixed, &[2, 1, 0]))
+    }
+
+    /// `K[channels, length]`.
+    fn kernel(&mut self, modes: &[Mode], channels: usize, width: &str) -> String {
+        let dims = [channels, modes.len() / channels.max(1), 1];
+        let mut of = |number: fn(&Mode) -> f64| {
+            let numbers: Vec<f64> = modes.iter().map(number).collect();
+            self.doubles(&dims, &numbers)
+        };
+        let (growth, turn) = (of(|mode| mode.growth), of(|mode| mode.turn));
+        let (re, im) = (of(|mode| 2.0 * mode.weight.0), of(|mode| 2.0 * mode.weight.1));
+        let distances = self.range(width);
+        let distances = self.cast(&distances, Kind::Double);
+        let size = self.op("Mul", &[&growth, &distances]);
+        let size = self.op("Exp", &[&size]);
+        let angle = self.op("Mul", &[&turn, &distances]);
+        let (sine, cosine) = (self.op("Sin", &[&angle]), self.op("Cos", &[&angle]));
+        let real = self.op("Mul", &[&re, &cosine]);
+        let imaginary = self.op("Mul", &[&im, &sine]);
+        let wave = self.op("Sub", &[&real, &imaginary]);
+        let each = self.op("Mul", &[&size, &wave]);
+        let sum = self.reduce("ReduceSum", &each, &[1]);
+        self.cast(&sum, Kind::Float)
+    }
+
+    /// Diagonal state spaces by the bilinear rule: `z = dt A / 2`, pole `(1 + z) / (1 - z)`, weight `C B dt / (1 - z)`.
+    fn s4d_modes(&self, node: &Node) -> Result<Vec<Mode>, Refused> {
+        let numbers = |n: usize| self.numbers(node.operands[n]);
+        let (log_dt, log_decay, frequency, b, c) = (numbers(1)?, numbers(2)?, numbers(3)?, numbers(4)?, numbers(5)?);
+        let modes = log_decay.len() / log_dt.len().max(1);
+        let pair = |x: &[f32], at: usize| (f64::from(x[2 * at]), f64::from(x[2 * at + 1]));
+        let mode = |at: usize| {
+            let dt = f64::from(log_dt[at / modes]).exp();
+            let half = dt / 2.0;
+            let z = (-f64::from(log_decay[at]).exp() * half, -f64::from(frequency[at]) * half);
+            let below = (1.0 - z.0, -z.1);
+            let (re, im) = times(pair(c, at), pair(b, at));
+            Mode::new(over((1.0 + z.0, z.1), below), over((re * dt, im * dt), below))
+        };
+        Ok((0..log_decay.len()).map(mode).collect())
+    }
+
+    /// Damped moving averages: `p = sigmoid(delta)`, pole `1 - p sigmoid(alpha)`, weight `p beta gamma / sqrt(dimensions)`, half of it
+    /// since a kernel is twice a real part.
+    fn ema_modes(&self, node: &Node) -> Result<Vec<Mode>, Refused> {
+        let numbers = |n: usize| self.numbers(node.operands[n]);
+        let (delta, alpha, beta, gamma) = (numbers(1)?, numbers(2)?, numbers(3)?, numbers(4)?);
+        let dimensions = self.graph.ty(node.operands[1]).dims().last().and_then(Dim::fixed).unwrap_or(1);
+        let sigmoid = |x: f32| 1.0 / (1.0 + (-f64::from(x)).exp());
+        let mode = |at: usize| {
+            let taken = sigmoid(delta[at]);
+            let through = f64::from(beta[at]) * f64::from(gamma[at]) / (dimensions as f64).sqrt();
+            Mode::new((1.0 - taken * sigmoid(alpha[at]), 0.0), (taken * through / 2.0, 0.0))
+        };
+        Ok((0..delta.len()).map(mode).collect())
+    }
+}

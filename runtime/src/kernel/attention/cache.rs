@@ -1,0 +1,219 @@
+//! Attention of new positions to all positions of their row so far, whose keys and values are kept: a new position costs its
+//! own products, and nothing that is kept is copied.
+//!
+//! Keys lie as the two ways of attention read them: turned for blocks ([`dense`](super::dense)), key by key where queries see
+//! few ([`sparse`](super::sparse)). The sums are those of a run over the whole row, in the same order.
+
+use super::dense::{ROWS, SCORES, cut, softmax};
+use super::{Attention, LANES, Left, Panel, Place, Relative, Scores, Shape, each, product, sparse};
+use crate::kernel::parallel::{Parts, add_to};
+use crate::kernel::{Real, Write};
+
+/// Keys and values of one row.
+#[derive(Clone, Debug)]
+pub struct Cache<T> {
+    heads: usize,
+    head_width: usize,
+    /// Whether keys lie one after the other, as [`sparse`](super::sparse) reads them; else each head's are turned.
+    by_key: bool,
+    length: usize,
+    /// Positions that there is room for: a multiple of [`LANES`].
+    capacity: usize,
+    /// `[positions, heads e]`, or `[heads, e, capacity]`.
+    keys: Vec<T>,
+    /// `[positions, heads e]`, or `[heads, capacity, e]` with `e` filled up to whole vectors.
+    values: Vec<T>,
+}
+
+/// Codes of distances as queries of a cache meet them: turned, from the largest distance down, `[heads, e, columns]`.
+#[derive(Clone, Debug)]
+pub struct TurnedCodes<T> {
+    across: Vec<T>,
+    columns: usize,
+    last: usize,
+}
+
+impl<T: Real> TurnedCodes<T> {
+    /// The codes of the distances from `relative.last` down to 0.
+    pub fn new(relative: &Relative<'_, T>, heads: usize, head_width: usize) -> Self {
+        let (last, stride) = (relative.last.unsigned_abs(), heads * head_width);
+        // The queries of a block read whole vectors, as far as the last of them sees.
+        let columns = (last + 1 + ROWS + LANES).next_multiple_of(LANES);
+        let mut across = vec![T::ZERO; stride * columns];
+        for (column, code) in relative.codes.chunks_exact(stride).take(last + 1).enumerate() {
+            for (channel, &number) in code.iter().enumerate() {
+                across[channel * columns + column] = number;
+            }
+        }
+        Self { across, columns, last }
+    }
+
+    /// The codes that a query meets from key `from` on, channel by channel.
+    fn panel(&self, channel: usize, query: usize, from: usize) -> Panel<'_, T> {
+        Panel::new(&self.across[channel * self.columns + self.last - query + from..], self.columns)
+    }
+}
+
+impl<T: Real> Cache<T> {
+    /// No positions yet.
+    pub fn new(heads: usize, head_width: usize, by_key: bool) -> Self {
+        Self { heads, head_width, by_key, length: 0, capacity: 0, keys: vec![], values: vec![] }
+    }
+
+    /// Number of positions.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Positions that codes and biases of distances should reach: as many as there is room for.
+    pub fn room(&self) -> usize {
+        self.capacity
+    }
+
+    fn padded(&self) -> usize {
+        self.head_width.next_multiple_of(LANES)
+    }
+
+    /// Adds positions: `k, v[positions, heads e]`.
+    pub fn push(&mut self, k: &[T], v: &[T]) {
+        let stride = self.heads * self.head_width;
+        let count = k.len() / stride;
+        self.reserve(self.length + count);
+        if self.by_key {
+            self.keys.extend_from_slice(k);
+            self.values.extend_from_slice(v);
+            self.length += count;
+            return;
+        }
+        let (e, padded) = (self.head_width, self.padded());
+        for (k, v) in k.chunks_exact(stride).zip(v.chunks_exact(stride)) {
+            for (channel, &number) in k.iter().enumerate() {
+                self.keys[channel * self.capacity + self.length] = number;
+            }
+            for (head, v) in v.chunks_exact(e).enumerate() {
+                let at = (head * self.capacity + self.length) * padded;
+                self.values[at..at + e].copy_from_slice(v);
+            }
+            self.length += 1;
+        }
+    }
+
+    /// Makes room for so many positions, at least twice as many as before: what is kept moves seldom.
+    fn reserve(&mut self, positions: usize) {
+        if positions <= self.capacity {
+            return;
+        }
+        let room = positions.max(2 * self.capacity).max(4 * LANES).next_multiple_of(LANES);
+        if !self.by_key {
+            let (stride, padded) = (self.heads * self.head_width, self.padded());
+            self.keys = spaced(&self.keys, self.capacity, room, stride);
+            self.values = spaced(&self.values, self.capacity * padded, room * padded, self.heads);
+        }
+        self.capacity = room;
+    }
+}
+
+/// `count` ranges of `old` numbers, each made `new` numbers long with zeros behind.
+fn spaced<T: Real>(from: &[T], old: usize, new: usize, count: usize) -> Vec<T> {
+    let mut out = vec![T::ZERO; count * new];
+    for (to, from) in out.chunks_exact_mut(new).zip(from.chunks_exact(old.max(1))) {
+        to[..old].copy_from_slice(from);
+    }
+    out
+}
+
+/// What the last positions of a cache, whose queries are `q[positions, heads e]`, see of all its positions. `codes` are those
+/// of `scores.relative`, where there are some and keys are turned.
+pub fn attend<T: Real>(
+    spec: &Attention<'_>,
+    scores: &Scores<'_, T>,
+    codes: Option<&TurnedCodes<T>>,
+    cache: &Cache<T>,
+    q: &[T],
+    out: &mut [T],
+) {
+    let total = [0, cache.length];
+    let stride = cache.heads * cache.head_width;
+    let shape = Shape { spec, q_offsets: &total, k_offsets: &total, stride, padded: cache.padded() };
+    let new = q.len() / stride;
+    let work = new * cache.length * cache.heads * (shape.padded / 2 + 4);
+    let out = Parts::new(out);
+    each(cache.heads, work, |head| {
+        let place = Place { row: 0, head };
+        match shape.sparse() {
+            // SAFETY: the heads own disjoint strided parts of `out`, all inside it.
+            Some(offsets) => unsafe {
+                let (first, inputs) = (cache.length - new, [q, &cache.keys, &cache.values]);
+                sparse::forward(&shape, scores, offsets, place, (cache.length, cache.length), first, inputs, &out);
+            },
+            // SAFETY: as above.
+            None => unsafe { blocks(&shape, scores, codes, cache, place, q, &out) },
+        }
+    });
+}
+
+/// One head, block of queries by block of queries.
+///
+/// # Safety
+/// The task owns the head's part of `out`.
+unsafe fn blocks<T: Real>(
+    shape: &Shape<'_>,
+    add: &Scores<'_, T>,
+    codes: Option<&TurnedCodes<T>>,
+    cache: &Cache<T>,
+    place: Place,
+    q: &[T],
+    out: &Parts<'_, T>,
+) {
+    let (e, padded, capacity, head) = (cache.head_width, shape.padded, cache.capacity, place.head);
+    let (total, new) = (cache.length, q.len() / shape.stride);
+    let width = total.next_multiple_of(LANES);
+    let rows = (SCORES / width / 8 * 8).clamp(8, ROWS).min(new);
+    let scale = T::from_f64(shape.spec.scale);
+    let keys = &cache.keys[head * e * capacity..(head + 1) * e * capacity];
+    let values = &cache.values[head * capacity * padded..(head + 1) * capacity * padded];
+    let products = if codes.is_some() { width } else { 0 };
+    T::with_scratch(3 * rows * padded + rows * width + products, |mut rest| {
+        let rest = &mut rest;
+        let [queries, shifted, sums] = [(); 3].map(|()| cut(rest, rows * padded));
+        let (scores, products) = (cut(rest, rows * width), cut(rest, products));
+        for first in (0..new).step_by(rows) {
+            let block = shape.block(place, total - new + first, rows, total, total);
+            let (count, columns, from) = (block.count, block.columns, block.from);
+            shape.gather(&q[first * shape.stride..], head * e, &mut queries[..count * padded]);
+            if let Some(relative) = &add.relative {
+                shifted.copy_from_slice(queries);
+                for (rows, n) in [(&mut *queries, 0), (&mut *shifted, 1)] {
+                    rows.chunks_exact_mut(padded)
+                        .for_each(|row| add_to(&mut row[..e], relative.shift(n, head, shape.spec)));
+                }
+            }
+            let scores = &mut scores[..count * columns];
+            let left = Left::new(queries, padded, 1);
+            let panel = Panel::new(&keys[from..], capacity);
+            product(scores, columns, left, panel, count, e, columns, Write::Replace);
+            if let Some(codes) = codes {
+                for (n, scores) in scores.chunks_exact_mut(columns.max(1)).enumerate() {
+                    let query = Left::new(&shifted[n * padded..], padded, 1);
+                    let panel = codes.panel(head * e, block.first + n, from);
+                    product(products, width, query, panel, 1, e, columns, Write::Replace);
+                    add_to(scores, products);
+                }
+            }
+            shape.hide(block, total, &add.bias, scores);
+            softmax(scores, columns, scale, None);
+            let (along, panel) = (Left::new(scores, columns, 1), Panel::new(&values[from * padded..], padded));
+            product(sums, padded, along, panel, count, block.keys(), padded, Write::Replace);
+            for (n, sums) in sums.chunks_exact(padded).take(count).enumerate() {
+                let at = (first + n) * shape.stride + head * e;
+                // SAFETY: the caller's promise.
+                unsafe { out.part(at..at + e) }.copy_from_slice(&sums[..e]);
+            }
+        }
+    });
+}

@@ -1,0 +1,148 @@
+//! Incremental runs against runs over the whole row: the same logits position by position, however the row is cut into runs, for
+//! every model whose answers are proved to see the past alone.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use rtc_compiler::causality::leaks;
+use rtc_compiler::check::{Loader, check_form};
+use rtc_compiler::incremental::incremental;
+use rtc_compiler::ir::graph::Graph;
+use rtc_compiler::lower::{Binding, Objective};
+use rtc_compiler::pipeline;
+use rtc_compiler::plan::plan;
+use rtc_compiler::schema::Catalog;
+use rtc_compiler::source::Source;
+use rtc_runtime::exec::storage::Element;
+use rtc_runtime::exec::{Executor, Halting, Past};
+use rtc_runtime::rng::Key;
+use rtc_tests::models::{self, Model, VOCAB};
+use rtc_tests::numeric::{Arrays, batch, executor, weights};
+
+/// Positions of the rows: over the chunks of all models, and over the length from which scans are transformed.
+const LENGTHS: [usize; 4] = [1, 4, 37, 75];
+
+/// Edits that make models see positions in other ways, tried where a model has the place.
+const WAYS: &[&[&str]] = &[
+    &[],
+    &["self.position: rope"],
+    &["self.position: none"],
+    &["self.position: none", "embed.position: sinusoidal"],
+    &["self.position: relative_xl"],
+    &["chunkwise.positions: global"],
+];
+
+/// What a language model answers: one of its tokens.
+fn binding() -> Binding {
+    Binding { vocab: Some(VOCAB), classes: Some(VOCAB), objective: Objective::Each }
+}
+
+fn graph(model: &Model) -> Graph {
+    pipeline::inference(&model.spec, &binding()).unwrap_or_else(|e| panic!("{}: {e}", model.name))
+}
+
+/// Random weights with halting heads that answer strongly, so that positions halt at different steps.
+fn strong(graph: &Graph, seed: u64) -> Arrays {
+    let mut weights = weights(graph, seed, 0.5);
+    for (name, values) in &mut weights {
+        if name.contains(".halt.output.") {
+            let shift = if name.ends_with("bias") { [2.0, -1.0][(seed % 2) as usize] } else { 0.0 };
+            values.iter_mut().for_each(|v| *v = 4.0 * *v + shift);
+        }
+    }
+    weights
+}
+
+/// The logits of all positions, from runs over `first` positions, then one by one, but every seventh time three at once.
+fn extended<T: Element>(executor: &mut Executor<T>, past: &mut Past<T>, tokens: &[u32], first: usize) -> Vec<f64> {
+    let (mut from, mut logits, mut n) = (0, vec![], 0);
+    while from < tokens.len() {
+        let count = if from == 0 { first } else { 1 + 2 * usize::from(n % 7 == 3) };
+        let end = tokens.len().min(from + count);
+        let found = executor.extend(past, &tokens[from..end], Key::new(0)).unwrap_or_else(|f| panic!("{f}"));
+        logits.extend(found.iter().map(|x| x.to_f64()));
+        (from, n) = (end, n + 1);
+    }
+    logits
+}
+
+/// The largest difference between incremental runs and those over the whole row, over rows of several lengths.
+fn difference<T: Element>(name: &str, executor: &mut Executor<T>, seed: u64) -> Result<f64, String> {
+    let how = Arc::new(incremental(executor.plan(), "logits").map_err(|why| format!("{name}: {why}"))?);
+    let mut worst = 0.0_f64;
+    for (n, length) in LENGTHS.into_iter().enumerate() {
+        let row = batch(&[length], VOCAB as u64, 2, seed + n as u64);
+        let whole = executor.run(&row, Key::new(0)).unwrap_or_else(|f| panic!("{name}: {f}"));
+        let whole: Vec<f64> = whole.real("logits").expect("logits").iter().map(|x| x.to_f64()).collect();
+        let scale = whole.iter().fold(1.0_f64, |most, x| most.max(x.abs()));
+        for first in [1, 3, 30] {
+            let mut past = Past::new(how.clone());
+            let found = extended(executor, &mut past, &row.tokens, first);
+            assert_eq!((found.len(), past.positions()), (whole.len(), length), "{name}");
+            let off = |(a, b): (&f64, &f64)| (a - b).abs() / scale;
+            // NaN is far, too.
+            let far = found.iter().zip(&whole).position(|pair| off(pair) >= 1e-5 || off(pair).is_nan());
+            if let Some(at) = far {
+                let (a, b) = (found[at], whole[at]);
+                return Err(format!("{name}: logit {at} of {length} positions, {first} first: {a} and {b}"));
+            }
+            worst = found.iter().zip(&whole).map(off).fold(worst, f64::max);
+        }
+    }
+    Ok(worst)
+}
+
+/// Every model with such edits whose answers are proved to see the past alone.
+fn causal(edits: &[&str]) -> Vec<(Model, Graph)> {
+    let models = models::all(Objective::Each, edits).into_iter();
+    let graphs = models.map(|model| (graph(&model), model)).map(|(graph, model)| (model, graph));
+    graphs.filter(|(_, graph)| leaks(graph, "logits").is_empty()).collect()
+}
+
+#[test]
+fn new_positions_give_what_the_whole_row_gives() {
+    let (mut seen, mut faults) = (BTreeMap::new(), vec![]);
+    for edits in WAYS {
+        for (model, graph) in causal(edits) {
+            for seed in 1..3 {
+                let mut executor = executor::<f32>(&graph, &strong(&graph, seed), Halting::Compact);
+                match difference(&model.name, &mut executor, seed) {
+                    Ok(worst) => {
+                        let most = seen.entry(model.name.clone()).or_insert(0.0_f64);
+                        *most = most.max(worst);
+                    }
+                    Err(fault) => faults.push(format!("{fault} {edits:?}")),
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+    let named =
+        ["chunks", "gut:token_halt", "gutlb", "mega:causal", "regular_gpt", "s4d:causal", "tlb", "two_memories", "ut"];
+    for name in named {
+        assert!(seen.contains_key(name), "{name} is not among {:?}", seen.keys());
+    }
+    // A scan is a transform over the row and a recurrence here; all else adds the same numbers in the same order.
+    let scans = |name: &str| ["mega", "s4d"].iter().any(|scan| name.starts_with(scan));
+    let other: Vec<_> = seen.iter().filter(|(name, worst)| !scans(name) && **worst > 0.0).collect();
+    assert!(other.is_empty(), "not bit by bit: {other:?}");
+}
+
+#[test]
+fn what_needs_the_whole_row_is_named() {
+    let cases = [
+        ("gut.rt", "gut", "`frame` of embed puts END behind the row"),
+        ("tlb.rt", "tlb:fixed", "cuts the row by its length"),
+        ("looped.rt", "looped", "takes as many steps as the row or the example says"),
+        ("rir_grc.rt", "rir_grc", "reads positions behind its own"),
+    ];
+    let folder = models::Folder(Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs"));
+    for (file, name, why) in cases {
+        let source = Source::new(file, folder.load(file).expect("the spec exists"));
+        let (spec, ..) = check_form(&folder, source, Some(name), &[], &Catalog::default());
+        let graph = pipeline::inference(&spec.expect("a spec without errors"), &binding()).expect("it lowers");
+        let found = incremental(&plan(graph), "logits").expect_err(name);
+        assert!(found.contains(why), "{name}: {found}");
+    }
+}

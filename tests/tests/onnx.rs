@@ -1,0 +1,258 @@
+//! Exported ONNX models give the answers of rtc: every spec with every variant, run by onnxruntime where a Python has it.
+//!
+//! `RTC_TORCH_PYTHON` names that Python. Without it only the export itself is tested, and the test says so.
+#![allow(clippy::print_stderr, reason = "a skipped comparison says why")]
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rtc_compiler::ir::graph::Graph;
+use rtc_compiler::ir::types::Dim;
+use rtc_compiler::lower::Objective;
+use rtc_compiler::pipeline;
+use rtc_export::onnx::{About, Arrays as Exported, onnx};
+use rtc_runtime::batch::Batch;
+use rtc_runtime::exec::{Halting, Inference};
+use rtc_runtime::rng::Key;
+use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
+use rtc_tests::numeric::{Arrays, batch, distance, executor, labelled_tokens, weights};
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+
+/// Lengths of rows: alone, short of a chunk, at its border, and longer ones.
+const LENGTHS: [usize; 8] = [1, 9, 4, 13, 2, 7, 16, 5];
+/// Positions behind the longest row.
+const BEHIND: usize = 2;
+const LIMIT: f64 = 1e-5;
+
+/// A Python with onnxruntime that answers requests.
+struct Runtime {
+    child: Child,
+    answers: BufReader<std::process::ChildStdout>,
+}
+
+impl Runtime {
+    /// Nothing where there is none.
+    fn start() -> Option<Self> {
+        let Some(python) = std::env::var_os("RTC_TORCH_PYTHON") else {
+            eprintln!("skipped: RTC_TORCH_PYTHON names no Python with onnx and onnxruntime");
+            return None;
+        };
+        let found =
+            Command::new(&python).args(["-c", "import numpy, onnx, onnxruntime"]).stderr(Stdio::null()).status();
+        if !found.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: {} has no onnx and onnxruntime", python.display());
+            return None;
+        }
+        let mut command = Command::new(python);
+        command.args(["-c", include_str!("../src/onnx_runs.py")]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("Python runs");
+        let answers = BufReader::new(child.stdout.take().expect("a pipe"));
+        Some(Self { child, answers })
+    }
+
+    /// The logits that a model gives.
+    fn run(&mut self, model: &Path, inputs: &Json) -> Result<Vec<f64>, String> {
+        let request = json!({ "model": model.display().to_string(), "inputs": inputs });
+        let stdin = self.child.stdin.as_mut().expect("a pipe");
+        writeln!(stdin, "{request}").and_then(|()| stdin.flush()).expect("Python reads");
+        let mut line = String::new();
+        self.answers.read_line(&mut line).expect("Python answers");
+        let answer: Json = serde_json::from_str(&line).map_err(|error| format!("Python ended: {error}"))?;
+        match answer["logits"].as_array() {
+            Some(logits) => Ok(logits.iter().map(|x| x.as_f64().unwrap_or(f64::NAN)).collect()),
+            None => Err(answer["error"].to_string()),
+        }
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// A model with weights, exported.
+struct Case {
+    name: String,
+    graph: Graph,
+    weights: Arrays,
+    objective: Objective,
+    flat: bool,
+}
+
+impl Case {
+    fn new(model: &Model, objective: Objective) -> Self {
+        let graph =
+            pipeline::inference(&model.spec, &binding(objective)).unwrap_or_else(|e| panic!("{}: {e}", model.name));
+        let weights = weights(&graph, 2, 0.4);
+        Self { name: format!("{} ({objective:?})", model.name), graph, weights, objective, flat: false }
+    }
+
+    fn exported(&self) -> Result<Vec<u8>, String> {
+        let array = |p: rtc_compiler::ir::graph::Parameter| {
+            let shape = p.ty.dims().iter().filter_map(Dim::fixed).collect();
+            let numbers = self.weights[&p.name].iter().map(|x| *x as f32).collect();
+            (p.name, (shape, numbers))
+        };
+        let arrays: Exported = self.graph.parameters().into_iter().map(array).collect();
+        let about = About { flat: self.flat, ..About::default() };
+        onnx(&self.graph, &arrays, &about).map_err(|refused| refused.to_string())
+    }
+
+    fn batch(&self) -> Batch {
+        let mut rows = batch(&LENGTHS, VOCAB as u64, CLASSES as u64, 8);
+        rows.depths = Some((0..rows.rows() as u32).map(|row| 1 + row % 4).collect());
+        if self.objective == Objective::Each { labelled_tokens(rows, 2, 8) } else { rows }
+    }
+
+    /// What rtc answers, laid out in rows of `width` positions where every token has an answer.
+    fn expected(&self, batch: &Batch, width: usize) -> Vec<f64> {
+        let mut executor = executor::<f32>(&self.graph, &self.weights, Halting::Compact);
+        executor.inference = if self.flat { Inference::Flat } else { Inference::Recursive };
+        let outputs = executor.run(batch, Key::new(0)).unwrap_or_else(|f| panic!("{}: {f}", self.name));
+        let logits: Vec<f64> =
+            outputs.real("logits").expect("a model gives logits").iter().map(|x| f64::from(*x)).collect();
+        if self.objective != Objective::Each {
+            return logits;
+        }
+        let unit = logits.len() / batch.tokens.len();
+        let mut wide = vec![0.0; batch.rows() * width * unit];
+        for (row, span) in batch.offsets.windows(2).enumerate() {
+            let to = row * width * unit;
+            wide[to..to + (span[1] - span[0]) * unit].copy_from_slice(&logits[span[0] * unit..span[1] * unit]);
+        }
+        wide
+    }
+
+    /// The inputs of a batch. What stands behind a row is no token at all.
+    fn inputs(&self, batch: &Batch, width: usize) -> Json {
+        let grid = |rows: std::ops::Range<usize>, width: usize| {
+            let mut tokens = vec![];
+            for row in rows.clone() {
+                let own = batch.row(row);
+                tokens.extend(own.iter().map(|token| i64::from(*token)));
+                tokens.extend((own.len()..width).map(|n| n as i64 - 1000));
+            }
+            json!({ "shape": [rows.len(), width], "data": tokens })
+        };
+        let lengths = |rows: std::ops::Range<usize>| {
+            let lengths: Vec<usize> = rows.clone().map(|row| batch.row(row).len()).collect();
+            json!({ "shape": [rows.len()], "data": lengths })
+        };
+        let rows = batch.rows();
+        let mut inputs = match self.objective {
+            Objective::Pair => json!({
+                "tokens": grid(0..rows / 2, width), "lengths": lengths(0..rows / 2),
+                "tokens_2": grid(rows / 2..rows, width + 3), "lengths_2": lengths(rows / 2..rows),
+            }),
+            _ => json!({ "tokens": grid(0..rows, width), "lengths": lengths(0..rows) }),
+        };
+        if self.takes_depths() {
+            let depths = batch.depths.as_deref().unwrap_or_default();
+            let (first, second) = depths.split_at(if self.objective == Objective::Pair { rows / 2 } else { rows });
+            inputs["depths"] = json!({ "shape": [first.len()], "data": first });
+            if !second.is_empty() {
+                inputs["depths_2"] = json!({ "shape": [second.len()], "data": second });
+            }
+        }
+        inputs
+    }
+
+    fn takes_depths(&self) -> bool {
+        executor::<f32>(&self.graph, &self.weights, Halting::Compact).takes_depth()
+    }
+
+    /// What is wrong with the exported model, if anything is.
+    fn fault(&self, runtime: &mut Runtime, folder: &Path) -> Option<String> {
+        let file = folder.join(format!("{}.onnx", self.name.replace([':', ' ', '(', ')'], "_")));
+        match self.exported() {
+            Ok(bytes) => std::fs::write(&file, bytes).expect("a file in a temporary folder"),
+            Err(refused) => return Some(format!("{}: {refused}", self.name)),
+        }
+        let batch = self.batch();
+        let width = batch.width + BEHIND;
+        match runtime.run(&file, &self.inputs(&batch, width)) {
+            Err(error) => Some(format!("{}: {error}", self.name)),
+            Ok(logits) => {
+                let far = distance(&logits, &self.expected(&batch, width));
+                (far > LIMIT).then(|| format!("{}: logits differ by {far:.1e}", self.name))
+            }
+        }
+    }
+}
+
+/// Whether a model has a beam search, which is not exported.
+fn searches(model: &Model) -> bool {
+    model.spec.root.any(&|block| block.slot == "recurse" && block.variant == "beam")
+}
+
+fn cases(objective: Objective) -> Vec<Case> {
+    let models = models::all(objective, &[]);
+    models.iter().filter(|model| !searches(model)).map(|model| Case::new(model, objective)).collect()
+}
+
+fn compare(cases: &[Case]) {
+    let Some(mut runtime) = Runtime::start() else { return };
+    let folder = TempDir::new().expect("a temporary folder");
+    let faults: Vec<String> = cases.iter().filter_map(|case| case.fault(&mut runtime, folder.path())).collect();
+    assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), cases.len(), faults.join("\n"));
+}
+
+#[test]
+fn every_spec_with_every_variant_gives_its_answers_in_onnxruntime() {
+    compare(&cases(Objective::Classify));
+}
+
+#[test]
+fn answers_for_every_token_are_the_same() {
+    compare(&cases(Objective::Each));
+}
+
+#[test]
+fn pairs_are_the_same() {
+    compare(&cases(Objective::Pair));
+}
+
+#[test]
+fn an_outer_recursion_that_is_left_out_is_left_out_there_too() {
+    let mut flat: Vec<Case> = cases(Objective::Classify);
+    let has = |case: &Case| {
+        let graph = &case.graph;
+        graph.walk(rtc_compiler::ir::graph::MAIN).iter().any(|id| graph.node(*id).word("flat") == Some("true"))
+    };
+    flat.retain(has);
+    assert!(!flat.is_empty(), "some models can do without");
+    flat.iter_mut().for_each(|case| case.flat = true);
+    compare(&flat);
+}
+
+#[test]
+fn searches_are_refused_by_name() {
+    let all = models::all(Objective::Classify, &[]);
+    let searching: Vec<&Model> = all.iter().filter(|model| searches(model)).collect();
+    assert!(!searching.is_empty());
+    for model in searching {
+        let refused = Case::new(model, Objective::Classify).exported().expect_err("a search");
+        assert!(refused.contains("`beam` is a beam search"), "{}: {refused}", model.name);
+    }
+}
+
+/// Every forward graph exports, with and without a Python to run it.
+#[test]
+fn all_other_models_are_exported() {
+    let mut sizes = BTreeMap::new();
+    for objective in [Objective::Classify, Objective::Each, Objective::Pair] {
+        for case in cases(objective) {
+            let bytes = case.exported().unwrap_or_else(|refused| panic!("{}: {refused}", case.name));
+            let numbers: usize = case.weights.values().map(Vec::len).sum();
+            assert!(bytes.len() > 4 * numbers, "{} holds its weights", case.name);
+            assert_eq!(bytes, case.exported().expect("again"), "{} is the same every time", case.name);
+            sizes.insert(case.name, bytes.len());
+        }
+    }
+    assert!(sizes.len() > 100, "{}", sizes.len());
+}
