@@ -27,8 +27,8 @@ Examples:
   rtc eval runs/NAME --data folder --split lra    the published files in a folder
   rtc eval runs/NAME --stop confidence            each length after the step of which the model is surest
   rtc eval runs/NAME --steps --split 30-30        accuracy and confidence after every step
-  rtc eval runs/NAME --weights other.safetensors  the model of the run with other weights
-  rtc eval gut --experiment listops --weights state_dict.pt   a model that has no run
+  rtc eval runs/A --weights runs/B/checkpoints/best/weights.safetensors   the model of a run with other weights
+  rtc eval my.rt --experiment my.yaml --weights runs/A/checkpoints/best/weights.safetensors   a model that has no run
 ";
 
 /// Arguments of `rtc eval`.

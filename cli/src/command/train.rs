@@ -32,7 +32,7 @@ Examples:
   rtc train gut --set depthwise.depth=20 --seed 2
   rtc train gut --with optimiser.learning_rate=0.002 --with batch.size=64
   rtc train --experiment my.yaml --run my_first_run --json
-  rtc train specs/gut.rt --weights pretrained.safetensors   begin with the weights of another program
+  rtc train my.rt --experiment my.yaml --weights runs/NAME/checkpoints/best/weights.safetensors   begin with these weights
 ";
 
 const RESUMING: &str = "\
