@@ -45,12 +45,25 @@ impl Opened {
     /// The spec of an entry of `compare`: a file beside the experiment, one in the folder above if the experiment lies in
     /// a folder `experiments`, or one of the program.
     pub(crate) fn spec_of(&self, entry: &Entry) -> Result<SpecArg, Failure> {
-        let (name, target) = match entry.spec.split_once(".rt") {
+        let unknown = |message| self.file.entry_error(entry, format!("`compare`: {message}")).into();
+        self.spec_named(&entry.spec).map_err(unknown)
+    }
+
+    /// The spec that the experiment names as its `model`, looked for as those of `compare`, and last from the current folder.
+    pub(crate) fn spec_of_model(&self, model: &str) -> Result<SpecArg, Failure> {
+        let here = SpecArg::parse(model);
+        match self.spec_named(model) {
+            Ok(spec) => Ok(spec),
+            Err(_) if here.file.is_file() => Ok(here),
+            Err(message) => Err(self.file.error_at(&["model"], format!("`model`: {message}")).into()),
+        }
+    }
+
+    /// The spec of this name, with or without its ending, and with a variant or not. The error is a sentence.
+    fn spec_named(&self, text: &str) -> Result<SpecArg, String> {
+        let (name, target) = match text.split_once(".rt") {
             Some((name, target)) => (name, target),
-            None => entry
-                .spec
-                .split_once(':')
-                .map_or((entry.spec.as_str(), ""), |(name, _)| entry.spec.split_at(name.len())),
+            None => text.split_once(':').map_or((text, ""), |(name, _)| text.split_at(name.len())),
         };
         let file = |folder: &PathBuf| Some(folder.join(format!("{name}.rt"))).filter(|file| file.is_file());
         if let Some(file) = self.folders.iter().find_map(file) {
@@ -64,8 +77,7 @@ impl Opened {
             known.sort();
             known.dedup();
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            let message = rtc_runtime::error::unknown("spec", name, &known);
-            self.file.entry_error(entry, format!("`compare`: {message}")).into()
+            rtc_runtime::error::unknown("spec", name, &known)
         })
     }
 

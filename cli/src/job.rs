@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,8 +13,10 @@ use rtc_compiler::pipeline::memory::Fitted;
 use rtc_compiler::spec;
 use rtc_runtime::cuda::device::Device;
 use rtc_runtime::exec::Halting;
-use rtc_runtime::experiment::Experiment;
+use rtc_runtime::experiment::{Experiment, OptimiserKind};
+use rtc_runtime::kernel::muon::Matrix;
 use rtc_runtime::learner::Learner;
+use rtc_runtime::model::matrices;
 use rtc_runtime::record::{self, RunFolder, RunInfo, SavedRun};
 use rtc_runtime::task::{Audit, Dataset, audit, load, open_task};
 use rtc_runtime::train::{Observer, Outcome as Ended, Table, train};
@@ -113,7 +116,7 @@ impl Job {
     /// The table of a run that is finished. A folder that holds another run is refused.
     pub(crate) fn finished(&self, path: &Path) -> Result<Option<Table>, Failure> {
         let saved = SavedRun::read(path)?;
-        saved.same(path, &self.experiment, &self.info).map_err(Failure::from)?;
+        saved.same(path, &spec::text(&self.compiled.spec), &self.experiment, &self.info)?;
         Ok(saved.results)
     }
 
@@ -122,7 +125,12 @@ impl Job {
     pub(crate) fn fit(&self, path: &Path, data: &Data, pace: Pace) -> Result<Fitted, Failure> {
         let saved = || if RunFolder::exists(path) { SavedRun::read(path).map(|run| run.info.memory) } else { Ok(None) };
         let limit = if pace.memory.is_some() { pace.memory } else { saved()? };
-        self.compiled.fit(&memory::work(&self.experiment, &data.set, self.info.parameters), limit)
+        let mut work = memory::work(&self.experiment, &data.set, self.info.parameters);
+        if self.experiment.optimiser.kind == OptimiserKind::Muon {
+            let beside: usize = matrices(&self.compiled.graph).iter().map(Matrix::beside).sum();
+            work.besides = work.besides.saturating_add(4 * beside as u64);
+        }
+        self.compiled.fit(&work, limit)
     }
 
     /// Trains to the end, from the last checkpoint in the folder if there is one.
@@ -152,26 +160,76 @@ impl Job {
         }
         let (hash, splits) = (Some(data.hash.clone()), data.splits.clone());
         let info = RunInfo { data_hash: hash, splits, ..self.info.clone() };
+        let text = spec::text(&self.compiled.spec);
         let mut run = if RunFolder::exists(path) {
-            RunFolder::resume(path, &self.experiment, info)?
+            RunFolder::resume(path, &text, &self.experiment, info)?
         } else {
-            RunFolder::create(path, &spec::text(&self.compiled.spec), &self.experiment, info)?
+            RunFolder::create(path, &text, &self.experiment, info)?
         };
         Ok(train(&mut *model, &data.set, &self.experiment, &mut run, stop, observer)?)
     }
 }
 
-/// Makes a folder, and keeps a second process out of it for as long as the file is open.
-pub(crate) fn lock(folder: &Path) -> Result<File, Failure> {
-    fs::create_dir_all(folder).map_err(|error| Failure::io("create", folder, error))?;
-    let path = folder.join(".lock");
-    let file = File::create(&path).map_err(|error| Failure::io("create", &path, error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            Err(Failure::io("use", folder, std::io::Error::other("another process is training in this folder")))
+/// A folder that no other process trains in for as long as this exists. If nothing was written into it, it is gone then.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    /// Held, and never read.
+    _file: File,
+    folder: PathBuf,
+    /// The folders that were made for it, the outermost first.
+    made: Vec<PathBuf>,
+}
+
+/// The name of the file that is locked.
+const LOCK: &str = ".lock";
+
+/// Makes a folder, and keeps a second process out of it.
+pub(crate) fn lock(folder: &Path) -> Result<Lock, Failure> {
+    let mut made: Vec<PathBuf> = folder.ancestors().take_while(|path| !path.exists()).map(Path::to_owned).collect();
+    made.reverse();
+    loop {
+        fs::create_dir_all(folder).map_err(|error| Failure::io("create", folder, error))?;
+        let path = folder.join(LOCK);
+        let file = match File::create(&path) {
+            Ok(file) => file,
+            // Another process has just left, and removed the folder behind it.
+            Err(error) if error.kind() == ErrorKind::NotFound && !folder.exists() => continue,
+            Err(error) => return Err(Failure::io("create", &path, error)),
+        };
+        match file.try_lock() {
+            Ok(()) if is_at(&file, &path) => return Ok(Lock { _file: file, folder: folder.to_owned(), made }),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let other = std::io::Error::other("another process is training in this folder");
+                return Err(Failure::io("use", folder, other));
+            }
+            Err(TryLockError::Error(error)) => return Err(Failure::io("lock", &path, error)),
         }
-        Err(TryLockError::Error(error)) => Err(Failure::io("lock", &path, error)),
+    }
+}
+
+/// Whether the file is still the one at this path: a process that leaves may have removed it before it was locked.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let place = |found: fs::Metadata| (found.dev(), found.ino());
+    file.metadata().map(place).ok() == fs::metadata(path).map(place).ok()
+}
+
+#[cfg(not(unix))]
+fn is_at(_file: &File, path: &Path) -> bool {
+    path.exists()
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let inside = fs::read_dir(&self.folder).map(|entries| entries.count());
+        if inside.is_ok_and(|count| count == 1) {
+            // What can't be removed is left: there is nobody to tell.
+            let _ = fs::remove_file(self.folder.join(LOCK));
+            let _ = fs::remove_dir(&self.folder);
+            self.made.iter().rev().for_each(|folder| drop(fs::remove_dir(folder)));
+        }
     }
 }
 

@@ -245,7 +245,9 @@ impl Trained {
                 Objective::Each => {
                     Target::Each { class: vec![0; example.length()], weight: vec![1.0; example.length()] }
                 }
-                _ => Target::Class(0),
+                Objective::Number => Target::Number(0.0),
+                Objective::Several => Target::Several(vec![false; self.task.classes(&self.options).len()]),
+                Objective::Classify | Objective::Pair => Target::Class(0),
             };
             return Ok(Example { label, ..example });
         }

@@ -70,6 +70,11 @@ impl Terminal {
         }
     }
 
+    /// Prints the command that one would run next.
+    pub(crate) fn next(&self, command: &str) {
+        self.message(&format!("next: {command}"));
+    }
+
     /// Prints a message that belongs to a failure, also if it should be quiet.
     pub(crate) fn alert(&self, text: &str) {
         self.error_line(text);
@@ -108,6 +113,13 @@ impl Terminal {
             let _ = writeln!(io::stderr().lock(), "{text}");
         }
     }
+}
+
+/// A path as a shell takes it.
+pub(crate) fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@%=,".contains(c);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 /// Clears its line when dropped.

@@ -83,17 +83,19 @@ fn a_killed_grid_goes_on_to_the_same_table_and_redoes_nothing() {
     assert_eq!(rows.iter().map(|row| &row["name"]).collect::<Vec<_>>(), ["tiny", "tiny:no_gate", "tiny, deep"]);
     assert_eq!(rows[2]["cells"][1], serde_json::json!({ "seed": 2, "run": "tiny-deep/seed2" }));
 
-    let args = ["--grid", "killed", "--jobs", "2"];
+    // Where it does not find the cells of the other one.
+    let args = ["--grid", "killed", "--runs", "apart", "--jobs", "2"];
     for share in [1, 2, 3] {
         let mut child = start(&place, &args);
-        if wait_for_lines(&place, &mut child, "killed", share * all / 4) {
+        if wait_for_lines(&place, &mut child, "../apart/killed", share * all / 4) {
             signal(&child, libc::SIGKILL);
         }
         child.wait_with_output().expect("the binary ends");
-        let table = ablate(&place, &["--grid", "killed", "--table"]);
+        let table = ablate(&place, &[&args[..], &["--table"]].concat());
         assert!(table.code(0).stdout.contains("seeds"), "the table of what is finished: {}", table.stdout);
     }
-    let finished: Vec<_> = ["tiny/seed1", "tiny.no_gate/seed1"].map(|cell| place.path("runs/killed").join(cell)).into();
+    let finished: Vec<_> =
+        ["tiny/seed1", "tiny.no_gate/seed1"].map(|cell| place.path("apart/killed").join(cell)).into();
     let times = || -> Vec<_> {
         let time =
             |run: &std::path::PathBuf| fs::metadata(run.join("results.json")).and_then(|file| file.modified()).ok();
@@ -105,7 +107,11 @@ fn a_killed_grid_goes_on_to_the_same_table_and_redoes_nothing() {
     assert_eq!(resumed.code(0).stdout, whole.stdout);
     assert_eq!(times(), before, "finished cells are left alone");
     for cell in ["tiny/seed1", "tiny/seed2", "tiny.no_gate/seed2", "tiny-deep/seed1"] {
-        assert_eq!(numbers(&place, &format!("killed/{cell}")), numbers(&place, &format!("whole/{cell}")), "{cell}");
+        assert_eq!(
+            numbers(&place, &format!("../apart/killed/{cell}")),
+            numbers(&place, &format!("whole/{cell}")),
+            "{cell}"
+        );
     }
     ablate(&place, &args).code(0).says("6 of 6 cells are finished");
 
@@ -119,7 +125,7 @@ fn a_killed_grid_goes_on_to_the_same_table_and_redoes_nothing() {
 #[test]
 fn a_stopped_grid_exits_with_75_and_goes_on() {
     let place = place("");
-    let whole = ablate(&place, &["--grid", "whole", "--quiet"]);
+    let whole = ablate(&place, &["--runs", "apart", "--quiet"]);
     assert_eq!(whole.code(0).stderr, "");
     let mut child = start(&place, &["--jobs", "2"]);
     assert!(wait_for_lines(&place, &mut child, "grid", 30));
@@ -147,16 +153,76 @@ fn a_cell_that_fails_is_told_and_the_others_go_on() {
     ablate(&place, &["--with", "seeds=[1, 2]"]).code(5).says("2 of 6 cells are finished");
 }
 
-#[test]
-fn folders_of_other_runs_are_refused() {
-    let place = place("");
-    let once = ["--with", "seeds=[1]"];
-    ablate(&place, &once).code(0);
-    let other = ablate(&place, &["--with", "seeds=[1]", "--with", "batch.size=8"]);
-    other.code(7).says("another value of the experiment").says("`--grid NAME`");
-    ablate(&place, &["--with", "seeds=[1]", "--set", "embed.width=8"]).code(7).says("another value of the spec");
-    ablate(&place, &["--with", "seeds=[1]", "--with", "batch.size=8", "--table"]).code(7);
+/// The seeds of the rows of a grid, shortened to one.
+const ONCE: [&str; 2] = ["--with", "seeds=[1]"];
 
+#[test]
+fn what_was_changed_is_trained_anew_and_the_rest_is_taken_from_where_it_is() {
+    let place = place("");
+    let first = ablate(&place, &ONCE);
+    first.code(0);
+    let old = numbers(&place, "grid/tiny/seed1");
+
+    // Other settings: said before they are trained, and trained beside the older runs.
+    let smaller = [&ONCE[..], &["--with", "batch.size=8"]].concat();
+    let changed = "tiny: batch.size was 16 and is 8 now; the older runs stay in runs/grid/tiny/seed1";
+    let table = ablate(&place, &[&smaller[..], &["--table"]].concat());
+    assert!(table.code(0).says(changed).stdout.contains("no run is finished yet"), "{}", table.stdout);
+    ablate(&place, &smaller).code(0).says(changed).says("0 of 3 cells are finished");
+    assert_eq!(numbers(&place, "grid/tiny/seed1"), old, "the older run is left alone");
+    ablate(&place, &smaller).code(0).says("3 of 3 cells are finished").is_quiet_about("older runs");
+    let listed: Value = serde_json::from_str(&place.read("runs/grid/grid.json")).expect("JSON");
+    let run = listed["rows"][0]["cells"][0]["run"].as_str().expect("a folder").to_owned();
+    assert!(run.starts_with("tiny/seed1-"), "{run}");
+    place.rtc(&["eval", &format!("grid/{run}")]).code(0);
+
+    // Back again: nothing is trained.
+    let again = ablate(&place, &ONCE);
+    again.code(0).says("tiny: batch.size was 8 and is 16 now").says("3 of 3 cells are finished");
+    assert_eq!(again.stdout, first.stdout);
+
+    // One row alone.
+    place.write("grid.yaml", &place.read("grid.yaml").replace("depthwise.depth=4", "depthwise.depth=5"));
+    let row = ablate(&place, &ONCE);
+    row.code(0).says("tiny, deep: depthwise.depth was 4 and is 5 now").says("2 of 3 cells are finished");
+    row.is_quiet_about("tiny:no_gate: ");
+
+    // Another grid takes what is there already, and so does one whose rows are alike.
+    let other = ablate(&place, &[&ONCE[..], &["--grid", "other"]].concat());
+    other.code(0).says("3 of 3 cells are finished, 3 of them in other folders");
+    assert_eq!(other.stdout, row.stdout);
+    assert!(!place.path("runs/other/tiny").exists());
+    let listed: Value = serde_json::from_str(&place.read("runs/other/grid.json")).expect("JSON");
+    assert_eq!(listed["rows"][0]["cells"][0]["run"], "../grid/tiny/seed1");
+    let experiment = place.read("tiny.yaml");
+    place.write("twins.yaml", &format!("{experiment}compare: [tiny, {{ spec: tiny, name: again }}]\n"));
+    place.rtc(&["ablate", "twins.yaml"]).code(0).says("[1/2] tiny seed 1: finished").is_quiet_about("[2/2]");
+    assert!(!place.path("runs/twins/again").exists());
+}
+
+#[test]
+fn data_that_were_changed_make_other_cells() {
+    let place = place("");
+    let rows = |from: usize| -> String {
+        let digits = (0..10).flat_map(|a| (0..6).map(move |b| (a, b)));
+        digits.skip(from).map(|(a, b)| format!("{}\t[MAX {a} {b} ]\n", a.max(b))).collect()
+    };
+    for (name, from) in [("train.tsv", 20), ("dev.tsv", 10), ("test.tsv", 0)] {
+        place.write(name, &rows(from).lines().take(30).map(|line| format!("{line}\n")).collect::<String>());
+    }
+    let files = "task.data={train: train.tsv, dev: dev.tsv, test: test.tsv}";
+    let args = [&ONCE[..], &["--with", files]].concat();
+    ablate(&place, &args).code(0);
+    ablate(&place, &args).code(0).says("3 of 3 cells are finished");
+    place.write("test.tsv", &rows(5));
+    ablate(&place, &args).code(0).says("tiny: data was ").says("0 of 3 cells are finished");
+    ablate(&place, &args).code(0).says("3 of 3 cells are finished");
+}
+
+#[test]
+fn runs_that_are_not_comparable_are_refused() {
+    let place = place("");
+    ablate(&place, &ONCE).code(0);
     // Results of other data or of another program are not put into one table without saying so.
     let results = "runs/grid/tiny/seed1/results.json";
     let good = place.read(results);
@@ -174,12 +240,12 @@ fn folders_of_other_runs_are_refused() {
     ablate(&place, &["--with", "seeds=[1, 2]"]).code(7).says("trained by another program (code older");
     assert!(!place.path("runs/grid/tiny/seed2").exists(), "nothing was trained");
     place.write(results, &good);
-    ablate(&place, &once).code(0);
-    // A folder of another program that holds a run of another graph.
+    ablate(&place, &ONCE).code(0);
+    // Another program has begun a run of another graph: it is kept, and this one's own is trained beside it.
     let info = place.read("runs/grid/tiny/seed1/run.json").replace("\"graph_hash\": \"", "\"graph_hash\": \"0");
     place.write("runs/grid/tiny/seed1/run.json", &info);
     fs::remove_file(place.path(results)).expect("the results");
-    ablate(&place, &once).code(7).says("another value of the graph");
+    ablate(&place, &ONCE).code(0).says("tiny: graph was 0").says("the older runs stay in runs/grid/tiny/seed1");
 }
 
 #[test]
@@ -194,10 +260,36 @@ fn the_table_is_written_in_every_format() {
         answer.stdout
     };
     assert!(table("markdown").starts_with("| model"));
-    assert!(table("csv").starts_with("model,test,test deviation,notes\nmajority,"));
+    assert!(table("csv").starts_with("model,test,test deviation,test low,test high,test difference,"));
+    let plain = ablate(&place, &["--with", "seeds=[1]", "--table", "--format", "csv", "--plain"]);
+    assert!(plain.code(0).stdout.starts_with("model,test,test deviation,notes\nmajority,"));
     assert!(table("latex").contains("\\toprule\nmodel & test \\\\\n\\midrule\n"));
     assert!(table("latex").contains("tiny:no\\_gate"));
     ablate(&place, &["--table", "--format", "html"]).code(2).says("markdown");
+}
+
+#[test]
+fn rows_are_compared_with_the_baseline() {
+    let place = place("");
+    let seeds = ["--with", "seeds=[1, 2, 3]"];
+    let text = ablate(&place, &seeds).code(0).stdout.clone();
+    for told in ["mean and sample deviation over 3 seeds", "difference from tiny ", "p (examples)", "Student's t"] {
+        assert!(text.contains(told), "{told} in {text}");
+    }
+    let other =
+        ablate(&place, &[&seeds[..], &["--table", "--baseline", "tiny, deep", "--json"]].concat()).code(0).json();
+    assert_eq!(other["table"]["baseline"], "tiny, deep");
+    let cell = |row: usize| &other["table"]["rows"][row]["values"]["test"];
+    let own = |row: usize| -> Vec<f64> {
+        let cells = other["models"][row]["cells"].as_array().expect("the cells");
+        cells.iter().filter_map(|cell| cell["results"]["splits"]["test"]["accuracy"].as_f64()).collect()
+    };
+    // The majority is the first row of the table.
+    let difference = own(0).iter().zip(own(2)).map(|(own, base)| own - base).sum::<f64>() / 3.0;
+    assert!((cell(1)["difference"].as_f64().expect("a number") - difference).abs() < 1e-12);
+    assert!(cell(3)["difference"].is_null(), "the baseline");
+    ablate(&place, &["--table", "--baseline", "tinny"]).code(2).says("there is no row `tinny`; did you mean `tiny`?");
+    assert!(!ablate(&place, &[&seeds[..], &["--table", "--plain"]].concat()).code(0).stdout.contains("difference"));
 }
 
 #[test]
@@ -208,12 +300,34 @@ fn a_dry_run_lists_the_cells_and_trains_nothing() {
     assert_eq!(lines.len(), 8, "{}", dry.stdout);
     assert!(lines[0].starts_with("model") && lines[0].contains("parameters") && lines[0].contains("operations"));
     assert!(lines[1].starts_with("tiny ") && lines[4].starts_with("tiny "), "{}", dry.stdout);
-    assert!(lines[7].starts_with("6 cells to train in runs/grid, 2 at a time: at most about "), "{}", dry.stdout);
+    assert!(lines[7].starts_with("6 cells to train in runs/grid, 2 at a time: about "), "{}", dry.stdout);
+    assert!(lines[7].contains(", with every recurrence at its bound "), "{}", dry.stdout);
     assert!(!place.path("runs").exists(), "nothing is written");
     let json = ablate(&place, &["--dry-run", "--json"]).code(0).json();
     let cell = &json["cells"][1];
     assert_eq!((&cell["model"], &cell["updates"]), (&Value::from("tiny:no_gate"), &Value::from(20)));
     assert!(cell["operations"].as_f64() > Some(1e6) && cell["seconds"].as_f64() > Some(0.0), "{cell}");
+    assert!(cell["seconds_at_most"].as_f64() >= cell["seconds"].as_f64(), "{cell}");
+    assert!((1.0..=3.0).contains(&cell["depth"].as_f64().expect("it halts")), "{cell}");
+}
+
+#[test]
+fn a_dry_run_says_the_same_operations_each_time_where_strings_are_fresh() {
+    let place = Place::new();
+    let task = "task:\n  name: parity_check\n  options: { train_length: 20, test_length: 22 }\n  sizes: { dev: 6, 21-22: 6 }\n\
+                fresh: { lengths: each, curriculum: { from: 2, every: 10 } }";
+    place.write(
+        "fresh.yaml",
+        &format!(
+            "{task}\noptimiser: {{ learning_rate: 0.01 }}\nschedule: {{ kind: constant }}\nbatch: {{ size: 4 }}\n\
+             max_steps: 300\nevaluate: [21-22]\ncompare: [tiny]\n"
+        ),
+    );
+    let dry =
+        || place.rtc(&["ablate", "fresh.yaml", "--dry-run", "--json"]).code(0).json()["cells"][0]["operations"].clone();
+    let operations = dry();
+    assert!(operations.as_f64() > Some(1e6));
+    assert_eq!([dry(), dry()], [operations.clone(), operations]);
 }
 
 #[test]

@@ -150,12 +150,56 @@ fn cost_prints_formulas_and_a_table() {
     let plan = place.rtc(&["compile", "ebt_grc", "--emit", "plan", "--batch", "2"]);
     assert!(plan.code(0).stdout.contains("lists of its searches"), "{}", plan.stdout);
     place.rtc(&["cost", "tiny.rt:nogate"]).code(3).says("`tiny:no_gate`");
+    // Steps of a search that are alike are counted at once, however many there are.
+    let long = place.rtc(&["cost", "ebt_grc", "bt_grc", "--task", "listops", "--length", "1000000000", "--json"]);
+    for model in long.code(0).json().as_array().expect("two models") {
+        let figures = &model["figures"][0];
+        assert!(figures["forward"].as_f64() > Some(1e15) && figures["memory_extended"] == true, "{figures}");
+    }
+    let plain = place.rtc(&["cost", "tiny.rt", "--task", "listops", "--json"]).code(0).json();
+    let muon = place.rtc(&["cost", "tiny.rt", "--task", "listops", "--optimiser", "muon", "--json"]).code(0).json();
+    let total = |json: &Value| json[0]["figures"][0]["training_total"].as_u64().expect("bytes");
+    assert!(muon[0]["figures"][0]["update"].as_f64() > Some(1e5) && plain[0]["figures"][0]["update"].is_null());
+    assert!(total(&muon) > total(&plain));
+}
+
+#[test]
+fn the_model_of_an_experiment_is_found_beside_it() {
+    let place = Place::new();
+    fs::create_dir(place.path("mine")).expect("a new folder");
+    place.write("mine/own.rt", &place.read("tiny.rt").replace("tiny", "own"));
+    let experiment = place.read("tiny.yaml");
+    place.write("mine/own.yaml", &format!("model: own:no_gate\n{experiment}"));
+    let train =
+        |more: &[&str]| place.rtc(&[&["train", "--experiment", "mine/own.yaml", "--max-steps", "1"], more].concat());
+    let json = train(&["--json"]).code(0).json();
+    assert_eq!(json["model"], "own:no_gate");
+    // A path from the current folder is one, too.
+    place.write("mine/own.yaml", &format!("model: tiny.rt\n{experiment}"));
+    assert_eq!(train(&["--json"]).code(0).json()["model"], "tiny");
+    place.write("mine/own.yaml", &format!("{experiment}model: ownn\n"));
+    let line = experiment.lines().count() + 1;
+    train(&[]).code(2).says(&format!("mine/own.yaml:{line}: `model`: there is no spec `ownn`; did you mean `own`?"));
+}
+
+#[test]
+fn a_training_that_is_refused_leaves_nothing_behind() {
+    let place = Place::new();
+    place.train(&["--set", "embed.width=1048576"]).code(8);
+    place.train(&["--with", "task.data=nothing"]).code(4);
+    assert!(!place.path("runs").exists());
+    place.train(&["--run", "kept", "--max-steps", "1"]).code(0);
+    place.train(&["--set", "embed.width=1048576"]).code(8);
+    let left: Vec<_> =
+        fs::read_dir(place.path("runs")).expect("runs").flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["kept"]);
 }
 
 #[test]
 fn help_begins_with_examples() {
     let place = Place::new();
-    let commands = "check compile fmt show explain diff cost train ablate eval predict generate task completions";
+    let commands =
+        "check compile fmt show explain diff cost train ablate eval predict generate export task completions";
     for command in commands.split(' ') {
         let help = place.rtc(&[command, "--help"]);
         assert!(help.code(0).stdout.starts_with("Examples:\n  rtc "), "{command}: {}", help.stdout);
@@ -406,6 +450,12 @@ fn damaged_and_foreign_runs_are_refused() {
     let place = Place::new();
     place.train(&["--run", "r"]).code(0);
     place.train(&["--run", "r", "--seed", "2"]).code(7).says("seed");
+    place.train(&["--run", "r", "--with", "batch.size=8"]).code(7).says("batch.size was 16 and is 8 now");
+    place
+        .train(&["--run", "r", "--set", "embed.width=8"])
+        .code(7)
+        .says("another value of the spec: ")
+        .says("embed.width was 16 and is 8 now");
     let weights = place.path("runs/r/checkpoints/best/weights.safetensors");
     let good = fs::read(&weights).expect("weights");
     fs::write(&weights, &good[..good.len() - 1]).expect("cut weights");
@@ -431,6 +481,7 @@ fn damaged_and_foreign_runs_are_refused() {
     run["versions"]["code"] = "0123".into();
     place.write("runs/r/run.json", &run.to_string());
     place.rtc(&["eval", "r"]).code(7).says("it was trained by code 0123").says("use that one, or train again");
+    place.rtc(&["report", "r"]).code(7).says("it was trained by code 0123").says("line ");
     place.train(&["--run", "good"]).code(0);
     let page = place.rtc(&["report", "runs", "--examples", "0"]);
     page.code(0).says("runs/r is left out").says("unknown-variant").says("code 0123");

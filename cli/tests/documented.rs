@@ -116,11 +116,15 @@ fn furnish(place: &Place) {
         "sizes: { train: 160, dev: 32, test: 32 }",
         "sizes: { train: 64, dev: 16, test: 16, 200-300: 4, lra: 2, args-10: 4 }",
     );
-    place.write("my.yaml", &format!("model: my.rt\n{experiment}compare: [my, \"my:no_gate\"]\n"));
+    // Rows of a grid are compared where dev is measured.
+    let grid = "evaluate_every: 500\ncompare: [my, \"my:no_gate\"]\n";
+    place.write("my.yaml", &format!("model: my.rt\n{experiment}{grid}"));
+    place.write("sweep.yaml", &first_yaml("docs/sweeps.md"));
     place.write("wrong.rt", &spec.replace("gate mlp { hidden: 16 }", "gate mlp { hiddn: 16 }"));
     let review = |n: usize| format!("the film {n} was {}\n", if n % 3 == 0 { "bad,negative" } else { "good,positive" });
     place.write("reviews.csv", &("text,label\n".to_owned() + &(0..40).map(review).collect::<String>()));
     place.write("my_rows.tsv", "3\t[MAX 2 3 ]\n2\t[MIN 2 3 ]\n");
+    place.write("prompts.txt", "the \n\nROMEO:\n");
     place.write("expressions.txt", "[MAX 2 9 [MIN 4 7 ] 0 ]\n[MIN 2 3 ]\n");
     fs::create_dir_all(place.path("folder")).expect("a new folder");
     place.write("folder/basic_test.tsv", "Source\tTarget\n[MAX 2 3 ]\t3\n");
@@ -137,8 +141,17 @@ fn furnish(place: &Place) {
     fs::set_permissions(place.path("bin/dot"), fs::Permissions::from_mode(0o755)).expect("the file is there");
 }
 
+/// The first block of YAML on a page, an experiment that its commands name.
+fn first_yaml(page: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page);
+    let text = fs::read_to_string(path).expect(page);
+    let block = text.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
+    block.unwrap_or_else(|| panic!("{page} has no block of YAML")).to_owned()
+}
+
 /// Trained models for `runs/NAME`: what a command holds that needs another model than the tiny one, and the training of that.
 const MODELS: &[(&str, &str)] = &[
+    ("rtc generate", "train transformer:causal --experiment characters_smoke"),
     ("--inference flat", "train rir_grc --experiment listops_trees_smoke"),
     ("--trees", "train ebt_grc --experiment listops_trees_smoke"),
     ("--stop", "train looped --experiment looped_parity_smoke"),

@@ -121,19 +121,21 @@ pub fn collect(examples: &[&Example], width: usize) -> Batch {
         batch.tokens.extend_from_slice(row);
         batch.offsets.push(batch.tokens.len());
     }
-    let mut classes = Vec::new();
-    let (mut each, mut weights) = (Vec::new(), Vec::new());
-    for example in examples {
-        match &example.label {
-            Target::Class(class) => classes.push(*class),
-            Target::Each { class, weight } => {
-                each.extend_from_slice(class);
-                weights.extend_from_slice(weight);
-            }
-        }
-    }
-    batch.labels = if each.is_empty() { Labels::Class(classes) } else { Labels::Each { class: each, weight: weights } };
+    batch.labels = labels(examples);
     batch
+}
+
+/// What some examples ask for. All examples of a task ask for the same kind of answer.
+fn labels(examples: &[&Example]) -> Labels {
+    let asked = || examples.iter().flat_map(|example| example.asked());
+    let classes = || asked().map(|(class, _)| class).collect();
+    let number = |example: &&Example| if let Target::Number(number) = example.label { Some(number) } else { None };
+    match examples.first().map(|example| &example.label) {
+        None | Some(Target::Class(_)) => Labels::Class(classes()),
+        Some(Target::Each { .. }) => Labels::Each { class: classes(), weight: asked().map(|(_, w)| w).collect() },
+        Some(Target::Number(_)) => Labels::Number(examples.iter().filter_map(number).collect()),
+        Some(Target::Several(_)) => Labels::Several(classes()),
+    }
 }
 
 /// The micro-batches of one update with their shares of it.
@@ -142,19 +144,12 @@ pub fn collect(examples: &[&Example], width: usize) -> Batch {
 /// mean losses is the mean over the whole. Every part has the width of the whole, so that `cut: balanced` cuts alike.
 pub fn split(examples: &[&Example], parts: usize) -> Vec<(Batch, f64)> {
     let width = examples.iter().map(|example| example.length()).max().unwrap_or(0);
-    let total: f64 = examples.iter().map(|example| scored(example)).sum();
+    let total: f64 = examples.iter().map(|example| example.weight()).sum();
     let share = |part: &[&Example]| {
-        if total > 0.0 { part.iter().map(|example| scored(example)).sum::<f64>() / total } else { 0.0 }
+        if total > 0.0 { part.iter().map(|example| example.weight()).sum::<f64>() / total } else { 0.0 }
     };
     let rows = examples.len().div_ceil(parts.max(1)).max(1);
     examples.chunks(rows).map(|part| (collect(part, width), share(part))).collect()
-}
-
-fn scored(example: &Example) -> f64 {
-    match &example.label {
-        Target::Class(_) => 1.0,
-        Target::Each { weight, .. } => weight.iter().map(|weight| f64::from(*weight)).sum(),
-    }
 }
 
 #[cfg(test)]

@@ -7,19 +7,22 @@ use serde::{Deserialize, Serialize};
 use crate::batching::Buckets;
 use crate::exec::Inference;
 pub use crate::learner::OptimiserKind;
-use crate::learner::{GROUPS, UpdateRule};
+use crate::learner::{GROUPS, Lookahead, MuonStep, UpdateRule};
 use crate::schedule::{Beta1, Plateau, Schedule, ScheduleKind};
 use crate::task::{MAX_EXAMPLES, check_own, check_shares, formal_named, own_split, resolve_options, task_named};
 
 mod compare;
 mod file;
 mod fresh;
+mod halving;
 mod place;
+mod sweep;
 mod task;
 
 pub use compare::Entry;
 pub use file::ExperimentFile;
 pub use fresh::{Choice, Curriculum, Ema, Fresh, Lengths};
+pub use halving::Halving;
 pub use place::Written;
 pub use task::{Columns, DataSource, Known, Quotes, TaskSettings};
 
@@ -152,6 +155,15 @@ pub struct Optimiser {
     /// Decay of the momentum of `muon`; without it, that of [`UpdateRule::ADAMW`].
     #[serde(default)]
     pub momentum: Option<f64>,
+    /// Length of a step of `muon`; without it, that of [`UpdateRule::ADAMW`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub muon_step: Option<MuonStep>,
+    /// The slow weights of `ranger`; without it, as in [`UpdateRule::ADAMW`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lookahead: Option<Lookahead>,
+    /// From which length of its average on `ranger` rectifies; without it, as in [`UpdateRule::ADAMW`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rectify_from: Option<f64>,
     /// Added to the root of the second moment.
     #[serde(default = "epsilon")]
     pub epsilon: f64,
@@ -287,7 +299,8 @@ impl Experiment {
 
     /// The settings of update `t`, after what the dev split has said so far.
     pub fn rule(&self, schedule: &Schedule, t: u64, plateau: Plateau) -> UpdateRule {
-        let Optimiser { kind, learning_rate, betas, momentum, epsilon, weight_decay, clip, most } = self.optimiser;
+        let Optimiser { kind, learning_rate, betas, momentum, epsilon, weight_decay, clip, most, .. } = self.optimiser;
+        let Optimiser { muon_step, lookahead, rectify_from, .. } = self.optimiser;
         let halved = if schedule.kind == ScheduleKind::Plateau { plateau.factor() } else { 1.0 };
         let factor = schedule.factor(t) * halved;
         let of = |group| match group {
@@ -301,6 +314,9 @@ impl Experiment {
             beta1: schedule.beta1(t, betas[0]),
             beta2: betas[1],
             momentum: momentum.unwrap_or(UpdateRule::ADAMW.momentum),
+            muon_step: muon_step.unwrap_or_default(),
+            lookahead: lookahead.unwrap_or_default(),
+            rectify_from: rectify_from.unwrap_or(UpdateRule::ADAMW.rectify_from),
             epsilon,
             weight_decay,
             clip,
@@ -322,7 +338,9 @@ type Broken = (Vec<&'static str>, String);
 /// The rules that types can't express.
 fn check(experiment: &Experiment) -> Result<(), Broken> {
     check_task(experiment)?;
-    let Optimiser { kind, learning_rate, betas, momentum, epsilon, weight_decay, clip, most } = experiment.optimiser;
+    let Optimiser { kind, learning_rate, betas, momentum, epsilon, weight_decay, clip, most, .. } =
+        experiment.optimiser;
+    let Optimiser { muon_step, lookahead, rectify_from, .. } = experiment.optimiser;
     let BatchSettings { size, accumulate, .. } = experiment.batch;
     let schedule = &experiment.schedule;
     let start = schedule.start.unwrap_or(0);
@@ -338,6 +356,21 @@ fn check(experiment: &Experiment) -> Result<(), Broken> {
             momentum.is_none_or(|m| kind == OptimiserKind::Muon && (0.0..1.0).contains(&m)),
             &["optimiser", "momentum"],
             "`momentum` belongs to `muon`, and must lie in 0..1",
+        ),
+        (
+            muon_step.is_none() || kind == OptimiserKind::Muon,
+            &["optimiser", "muon_step"],
+            "`muon_step` belongs to `kind: muon`",
+        ),
+        (
+            lookahead.is_none_or(|l| kind == OptimiserKind::Ranger && l.every > 0 && (0.0..=1.0).contains(&l.follow)),
+            &["optimiser", "lookahead"],
+            "`lookahead` belongs to `kind: ranger`; `every` is at least 1, and `follow` lies in 0..1",
+        ),
+        (
+            rectify_from.is_none_or(|from| kind == OptimiserKind::Ranger && from >= 4.0 && from.is_finite()),
+            &["optimiser", "rectify_from"],
+            "`rectify_from` belongs to `kind: ranger`, and is at least 4",
         ),
         (positive(epsilon), &["optimiser", "epsilon"], "`epsilon` must be positive"),
         (

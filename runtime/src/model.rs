@@ -11,6 +11,7 @@ use rtc_compiler::lower::Binding;
 use rtc_compiler::plan::Plan;
 
 use crate::batch::Batch;
+use crate::collapse::Bounds;
 use crate::exec::arena::Arena;
 use crate::exec::storage::Element;
 use crate::exec::{Executor, Fault, Grown, Halting, Inference, Outputs, Stepped, Watched, parameter_ranges};
@@ -25,6 +26,7 @@ use crate::stopping::BySteps;
 use answers::losses;
 pub(crate) use answers::{Predictions, answered, check_labels, count, evaluation, logits_per_item, predict, report};
 pub use initial::initial;
+pub use named::matrices;
 pub(crate) use named::{Segments, flat, named, named_ranges};
 
 /// A model with its state, computing in `T`.
@@ -328,6 +330,10 @@ impl<T: Element> Learner for Model<T> {
         } else {
             optimiser::average(&mut self.averaged, weights, decay);
         }
+    }
+
+    fn halting_bounds(&self) -> Option<Bounds> {
+        Bounds::of(&self.inference.plan().graph)
     }
 
     fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError> {

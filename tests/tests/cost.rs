@@ -5,6 +5,8 @@
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline::{self, cost::Cost};
+use rtc_compiler::plan::memory::{Load, estimate};
+use rtc_compiler::plan::plan;
 use rtc_runtime::batch::Batch;
 use rtc_runtime::exec::Halting;
 use rtc_runtime::exec::counter::Counted;
@@ -253,4 +255,27 @@ fn sequential_depth_counts_steps() {
     assert_eq!((steps, layers), (6.0, 10.0 * steps + 2.0), "{formula}");
     let (steps, layers, formula) = depth("gutlb.rt", "gutlb");
     assert_eq!((steps, layers), (6.0 + 36.0, 3.0 * 36.0 + 2.0 * 6.0 + 2.0), "{formula}");
+}
+
+/// Far rows of a search are not walked step by step: their memory is extended from shorter ones, and about right.
+#[test]
+fn the_memory_of_long_searches_is_extended_from_shorter_ones() {
+    let mut faults = vec![];
+    for model in models::all(Objective::Classify, SIZES).into_iter().filter(searches) {
+        let binding = binding(Objective::Classify);
+        let cost = Cost::of(&model.spec, &binding, 1, LENGTH).expect("the spec lowers");
+        let length = cost.walked() * 3 / 2;
+        let figures = cost.at(1, length, None);
+        assert!(figures.extended && !cost.at(1, LENGTH, None).extended);
+        let training = plan(pipeline::training(&model.spec, &binding).expect("the spec lowers"));
+        let walked = estimate(&training, &Load::even(1, length));
+        let pairs = [
+            ("values", figures.training_memory.activations, walked.activations),
+            ("lists", figures.training_memory.lists, walked.lists),
+        ];
+        for (what, extended, walked) in pairs {
+            compare(&format!("{}, {what}", model.name), extended as f64, walked as f64, MEMORY, &mut faults);
+        }
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }

@@ -49,6 +49,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("pest_derive", &["compiler/src/syntax/parse.rs", "compiler/src/ir/text.rs"]),
     ("petgraph", &["compiler/src/ir/graph.rs"]),
     ("resvg", &["report/src/raster.rs"]),
+    ("statrs", &["runtime/src/statistics/"]),
 ];
 
 fn root() -> PathBuf {

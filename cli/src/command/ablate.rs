@@ -2,22 +2,23 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
 use clap::{Args, ValueEnum};
+use rtc_runtime::experiment::Halving;
 use rtc_runtime::grid::{Begun, Format, Row, Sheet, Show, State, render, to_json};
+use rtc_runtime::record::history::Progress;
 
 use super::train::is_name;
 use crate::experiment_file::Opened;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::grid::{Ended, Grid, Place, Work, dry_run, run as train_cells};
-use crate::job::{Data, Pace, lock, on_signals, program};
+use crate::grid::{Board, Failed, Grid, Place, Work, dry_run, run as train_cells};
+use crate::job::{Pace, lock, on_signals, program};
 use crate::memory;
 use crate::saved::HaltingArg;
-use crate::terminal::Terminal;
-use crate::text::{count, number};
+use crate::terminal::{Terminal, quoted};
+use crate::text::{count, duration, number};
 use crate::threads;
 
 const EXAMPLES: &str = "\
@@ -26,7 +27,9 @@ Examples:
   rtc ablate my.yaml --dry-run                      the cells, with parameters, operations and time
   rtc ablate my.yaml --table --format latex         the table of what is finished so far
   rtc ablate my.yaml --jobs 4 --with seeds=[1,2,3]
+  rtc ablate my.yaml --halving 1/3@500,1500         a third of the rows goes on after update 500, and of these after 1,500
   rtc ablate my.yaml --table --parameters --depth --metric loss
+  rtc ablate my.yaml --table --baseline my          how far every row is from the one named `my`
 ";
 
 const RESUMING: &str = "\
@@ -35,14 +38,16 @@ Every model is trained with every seed, the first seed of all models first. A ce
 RUNS/GRID/MODEL/seedN, trained on one thread with the same numbers as `rtc train`.
 
 A grid that was stopped or killed goes on with the same command, and trains nothing twice. Cells that failed are tried \
-again. A folder that holds another run is refused, and so is a table of runs whose data or program differ.
+again. A cell is found by what it is: where the model, the experiment or the data were changed, the rows that they change are \
+trained in folders of their own (seedN-HASH), what is finished below RUNS is taken from there, and older runs are kept. \
+A table of runs whose data or program differ is refused.
 ";
 
 /// Arguments of `rtc ablate`.
 #[derive(Args)]
 #[command(before_help = EXAMPLES, after_help = RESUMING)]
 pub(crate) struct Options {
-    /// The experiment: a YAML file with a list `compare`, or the name of one that is built in
+    /// The experiment: a YAML file with a list `compare` or a block `grid`, or the name of one that is built in
     experiment: String,
     /// List the cells with parameters, operations and time, and train nothing
     #[arg(long, conflicts_with = "table")]
@@ -56,18 +61,27 @@ pub(crate) struct Options {
     /// How the table is written
     #[arg(long, value_enum, default_value_t = FormatArg::Text, conflicts_with = "json")]
     format: FormatArg,
-    /// What is shown for each split, as `accuracy`, `loss`; every accuracy of the task without it
+    /// What is shown for each split, as `accuracy`, `loss`; every accuracy of the task, or the errors of its numbers, without it
     #[arg(long, value_name = "NAME")]
     metric: Vec<String>,
     /// A column with the number of parameters
     #[arg(long)]
     parameters: bool,
-    /// Columns with the largest number over the seeds, before each mean
+    /// Columns with the best number over the seeds, before each mean: the largest, of a loss or an error the smallest
     #[arg(long)]
     max: bool,
     /// Columns with the mean depth
     #[arg(long)]
     depth: bool,
+    /// The row that the others are compared with; that of the experiment's `baseline`, or the first, without it
+    #[arg(long, value_name = "NAME")]
+    baseline: Option<String>,
+    /// The means alone, without intervals and tests
+    #[arg(long, conflicts_with = "baseline")]
+    plain: bool,
+    /// Stop the worst rows at some updates, as in `1/3@500,1500`, whatever the experiment says; `off` stops none
+    #[arg(long, value_name = "KEEP@UPDATES", value_parser = halving)]
+    halving: Option<HalvingArg>,
     /// Put runs into one table whose data or program differ; notes say which
     #[arg(long)]
     mixed: bool,
@@ -92,6 +106,19 @@ pub(crate) struct Options {
     /// Print cells, results and the table as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// `--halving`.
+#[derive(Clone, Debug)]
+enum HalvingArg {
+    /// No row is stopped.
+    Off,
+    /// The worst rows are stopped.
+    At(Halving),
+}
+
+fn halving(text: &str) -> Result<HalvingArg, String> {
+    if text == "off" { Ok(HalvingArg::Off) } else { Halving::parse(text).map(HalvingArg::At) }
 }
 
 /// `--format`.
@@ -125,96 +152,152 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     if !is_name(name) {
         return Err(Failure::Usage(format!("`--grid {name}` is no name; `--runs` says where the folder is made")));
     }
-    let folder = options.runs.join(name);
-    let grid = Grid::plan(&opened, folder, &options.with, &options.set, terminal)?;
+    let mut grid = Grid::plan(&opened, (&options.runs, name), &options.with, &options.set, terminal)?;
     grid.check_metrics(&options.metric)?;
+    if let Some(name) = &options.baseline {
+        grid.compare_with(name)?;
+    }
     let jobs = options.jobs.or(thread::available_parallelism().ok()).map_or(1, usize::from);
     let pace = Pace { memory: options.memory, halting: options.halting.into() };
+    match &options.halving {
+        None => {}
+        Some(HalvingArg::Off) => grid.halve(None)?,
+        Some(HalvingArg::At(halving)) => grid.halve(Some(halving.clone()))?,
+    }
+    if options.dry_run || options.table {
+        grid.changes().iter().for_each(|change| terminal.message(change));
+    }
     if options.dry_run {
         dry_run(&grid, &grid.rows()?, (jobs, pace), options.json, terminal)?;
         return Ok(Exit::Done);
     }
     if options.table {
-        table(options, &grid.rows()?, terminal)?;
+        let rows = grid.rows()?;
+        going(&rows, terminal)?;
+        table(options, &grid, &rows, terminal)?;
         return Ok(Exit::Done);
     }
-    train(options, &grid, (jobs, pace), terminal)
+    train(options, &mut grid, (jobs, pace), terminal)
 }
 
-fn train(options: &Options, grid: &Grid, (jobs, pace): (usize, Pace), terminal: &Terminal) -> Outcome {
+fn train(options: &Options, grid: &mut Grid, (jobs, pace): (usize, Pace), terminal: &Terminal) -> Outcome {
     let _lock = lock(&grid.folder)?;
+    let wanted = [unfinished(grid)?, grid.read_from_files()].concat();
+    let data = grid.data(&wanted, terminal)?;
+    grid.locate(&data)?;
     let rows = grid.rows()?;
-    sheet(options, &rows)?;
-    grid.manifest().write(&grid.folder)?;
+    sheet(options, grid, &rows)?;
     let all = grid.places();
-    let is_finished = |place: &Place| matches!(rows[place.model].cells[place.seed].state, State::Finished(_));
-    let places: Vec<Place> = all.iter().copied().filter(|place| !is_finished(place)).collect();
-    let before = all.len() - places.len();
+    let places = unfinished(grid)?;
+    grid.changes().iter().for_each(|change| terminal.message(change));
+    let elsewhere = match grid.elsewhere() {
+        0 => String::new(),
+        some => format!(", {} of them in other folders", number(some as f64)),
+    };
     terminal.message(&format!(
-        "{}: {} of {} are finished, {jobs} at a time",
+        "{}: {} of {} are finished{elsewhere}, {jobs} at a time",
         grid.folder.display(),
-        number(before as f64),
+        number(finished(&rows) as f64),
         count(all.len(), "cell"),
     ));
-    if places.is_empty() {
-        table(options, &rows, terminal)?;
-        return Ok(Exit::Done);
+    if !options.mixed && !places.is_empty() {
+        strangers(&rows)?;
     }
-    let data = grid.data(&places, terminal)?;
-    if !options.mixed {
-        strangers(&rows, &data)?;
+    grid.manifest().write(&grid.folder)?;
+    if places.is_empty() {
+        table(options, grid, &rows, terminal)?;
+        return Ok(next(grid, terminal));
     }
     let stop = on_signals()?;
-    let ended = train_cells(&Work { grid, places: &places, data: &data, jobs, pace, stop: &stop, terminal });
-    let Ended { finished, failed } = &ended;
-    if stop.load(Ordering::Relaxed) && finished + failed.len() < places.len() {
+    let board = Board::new(terminal, &grid.updates(&grid.distinct(&places), &data)?, jobs);
+    let failed: Failed = train_cells(&Work { grid, data: &data, jobs, pace, stop: &stop, board: &board })?;
+    drop(board);
+    let rows = grid.rows()?;
+    let left = unfinished(grid)?.into_iter().filter(|place| !failed.iter().any(|(other, _)| other == place)).count();
+    if stop.load(Ordering::Relaxed) && left > 0 {
         terminal.message(&format!(
             "stopped with {} of {} finished; the same command goes on, and `--table` shows them",
-            number((before + finished) as f64),
+            number(finished(&rows) as f64),
             count(all.len(), "cell")
         ));
         if options.json {
-            table(options, &grid.rows()?, terminal)?;
+            table(options, grid, &rows, terminal)?;
         }
         return Ok(Exit::Stopped);
     }
-    table(options, &grid.rows()?, terminal)?;
-    Ok(failed.first().map_or(Exit::Done, |(_, code)| Exit::Reported(*code)))
+    table(options, grid, &rows, terminal)?;
+    match failed.first() {
+        Some((_, code)) => Ok(Exit::Reported(*code)),
+        None => Ok(next(grid, terminal)),
+    }
 }
 
-fn sheet(options: &Options, rows: &[Row]) -> Result<Sheet, Failure> {
+/// Says what can be done with a grid that is finished.
+fn next(grid: &Grid, terminal: &Terminal) -> Exit {
+    terminal.next(&format!("rtc report {}", quoted(&grid.folder)));
+    Exit::Done
+}
+
+fn finished(rows: &[Row]) -> usize {
+    rows.iter().map(|row| row.finished().count()).sum()
+}
+
+/// The cells that are neither finished nor stopped, in the order in which they are trained.
+fn unfinished(grid: &Grid) -> Result<Vec<Place>, Failure> {
+    let rows = grid.rows()?;
+    let goes_on = |place: &Place| {
+        let state = &rows[place.model].cells[place.seed].state;
+        !matches!(state, State::Finished(_) | State::Stopped(_))
+    };
+    Ok(grid.places().into_iter().filter(goes_on).collect())
+}
+
+/// Says how far the cells are that have begun and are not finished, whether they are being trained now or not.
+fn going(rows: &[Row], terminal: &Terminal) -> Result<(), Failure> {
+    for (row, cell) in rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell))) {
+        if let State::Unfinished(_) = cell.state
+            && let Some(progress) = Progress::read(&cell.path)?
+        {
+            let Progress { update, total, loss, seconds } = progress;
+            let loss = loss.map(|loss| format!(", loss {loss:.4}")).unwrap_or_default();
+            let left =
+                seconds.map(|seconds| format!(", about {} of training left", duration(seconds))).unwrap_or_default();
+            let (update, total) = (number(update as f64), number(total as f64));
+            terminal.message(&format!("{} seed {}: update {update}/{total}{loss}{left}", row.name, cell.seed));
+        }
+    }
+    Ok(())
+}
+
+fn sheet(options: &Options, grid: &Grid, rows: &[Row]) -> Result<Sheet, Failure> {
     let Options { parameters, max: best, depth, mixed, .. } = *options;
-    let show = Show { metrics: options.metric.clone(), parameters, best, depth, mixed };
+    let baseline = (!options.plain).then(|| grid.baseline());
+    let show = Show { metrics: options.metric.clone(), parameters, best, depth, mixed, baseline };
     Sheet::new(rows, &show).map_err(|mixture| different(&mixture.0))
 }
 
-fn table(options: &Options, rows: &[Row], terminal: &Terminal) -> Result<(), Failure> {
-    let sheet = sheet(options, rows)?;
+fn table(options: &Options, grid: &Grid, rows: &[Row], terminal: &Terminal) -> Result<(), Failure> {
+    let sheet = sheet(options, grid, rows)?;
     if options.json {
         return terminal.json(&to_json(rows, &sheet));
     }
     terminal.result(&render(&sheet, options.format.into()))
 }
 
-/// Refuses to train the rest of a grid on other data, or with another program, than what is finished; nor does it go on
-/// with what another program began.
-fn strangers(rows: &[Row], data: &[Option<Arc<Data>>]) -> Result<(), Failure> {
+/// Refuses to train the rest of a grid with another program than what is finished; nor does it go on with what another program
+/// began.
+fn strangers(rows: &[Row]) -> Result<(), Failure> {
     let program = program();
     let mut found = vec![];
-    for (row, data) in rows.iter().zip(data) {
-        let hash = data.as_ref().map(|data| data.hash.as_str());
+    for row in rows {
         for cell in &row.cells {
-            if let Some(Begun { versions }) = cell.state.begun().filter(|begun| begun.versions != program) {
-                let label = format!("{} seed {}", row.name, cell.seed);
+            let (label, state) = (format!("{} seed {}", row.name, cell.seed), &cell.state);
+            if let Some(Begun { versions }) = state.begun().filter(|begun| begun.versions != program) {
                 found.push(format!("{label} was begun by another program ({versions}) than this one ({program})"));
             }
-        }
-        for (cell, measured) in row.finished() {
-            let label = format!("{} seed {}", row.name, cell.seed);
-            if hash.is_some_and(|hash| hash != measured.data) {
-                found.push(format!("{label} was trained on other data than there is now"));
-            }
-            if measured.program.versions != program {
+            if let State::Finished(measured) = state
+                && measured.program.versions != program
+            {
                 let versions = &measured.program.versions;
                 found.push(format!("{label} was trained by another program ({versions}) than this one ({program})"));
             }

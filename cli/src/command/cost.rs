@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rtc_compiler::ir::formula::{Formula, Legend};
 use rtc_compiler::pipeline::cost::{Cost, Figures};
+use rtc_runtime::kernel::muon::Matrix;
+use rtc_runtime::model::matrices;
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure, Outcome};
@@ -19,13 +21,15 @@ Examples:
   rtc cost gut --task listops                 one model, rows of 100 tokens, batch 32
   rtc cost gut gut:no_halt tlb                models side by side
   rtc cost gut --depth 4.5 --length 100,1000  rows that halt after 4.5 steps on the mean
+  rtc cost gut --optimiser muon               the products of Muon's updates, too
   rtc cost gut --set depthwise.depth=40 --batch 8 --json
 ";
 
 const NOTES: &str = "\
 B is the number of rows, n their length, depth the steps that a row takes on the mean in a recurrence that halts (--depth; \
-without it the bound). Multiply and add are two operations; AdamW is not counted. Memory is that of the values of one \
-batch; parameters with gradients and moments come on top. docs/cost.md says what is counted and what is free.
+without it the bound). Multiply and add are two operations; of an update the products of Muon are counted, and nothing \
+else. Memory is that of the values of one batch; parameters with gradients and moments come on top. docs/cost.md says what \
+is counted and what is free.
 ";
 
 /// Arguments of `rtc cost`.
@@ -51,9 +55,21 @@ pub(crate) struct Options {
     /// Steps that a row takes on the mean where a recurrence halts, at most the bound
     #[arg(long, value_name = "STEPS", value_parser = steps)]
     depth: Option<f64>,
+    /// Count what updates by this optimiser take besides: `muon` multiplies matrices, and keeps some
+    #[arg(long, value_enum, default_value_t = OptimiserArg::Adamw)]
+    optimiser: OptimiserArg,
     /// Print as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// `--optimiser`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum OptimiserArg {
+    /// Number by number
+    Adamw,
+    /// Matrix by matrix
+    Muon,
 }
 
 fn steps(text: &str) -> Result<f64, String> {
@@ -66,6 +82,21 @@ struct Line {
     name: String,
     cost: Cost,
     figures: Vec<(u32, Figures)>,
+    /// What Muon updates, where it was asked for.
+    matrices: Option<Vec<Matrix>>,
+}
+
+impl Line {
+    /// Operations of an update, where any are counted.
+    fn update(&self) -> Option<f64> {
+        Some(self.matrices.as_ref()?.iter().map(Matrix::operations).sum())
+    }
+
+    /// Bytes of a training step with all that stays.
+    fn total(&self, figures: &Figures) -> u64 {
+        let beside: usize = self.matrices.iter().flatten().map(Matrix::beside).sum();
+        figures.training_memory.total().saturating_add(4 * beside as u64)
+    }
 }
 
 /// Prints the costs.
@@ -90,7 +121,8 @@ fn line(spec: &str, options: &Options, task: &TaskFacts, terminal: &Terminal) ->
     let cost = Cost::of(&compiled.spec, &compiled.binding, rows, longest as usize)?;
     let at = |length: &u32| (*length, cost.at(rows, *length as usize, options.depth));
     let figures = options.length.iter().map(at).collect();
-    Ok(Line { name: compiled.spec.name, cost, figures })
+    let matrices = (options.optimiser == OptimiserArg::Muon).then(|| matrices(&compiled.graph));
+    Ok(Line { name: compiled.spec.name, cost, figures, matrices })
 }
 
 /// The formulas of a model by what they give, as people and as programs call it.
@@ -111,11 +143,22 @@ fn formulas(line: &Line) -> String {
     let mut legend = Legend::default();
     let rows = named(&line.cost).map(|(name, _, formula)| vec![format!("  {name}"), legend.text(formula)]);
     let mut out = format!("{}\n{}", line.name, columns(&rows));
+    if let Some(update) = line.update() {
+        let _ = writeln!(
+            out,
+            "  an update by Muon multiplies matrices in {} operations, whatever the batch",
+            operations(update)
+        );
+    }
     for meaning in legend.lines() {
         let _ = writeln!(out, "  where {meaning}");
     }
     if line.cost.at_most {
         out += "  at most: beams that are alike share what they join, so operations and memory may be less\n";
+    }
+    if line.figures.iter().any(|(_, figures)| figures.extended) {
+        let most = number(line.cost.walked() as f64);
+        let _ = writeln!(out, "  memory of rows of more than {most} tokens: about, extended from shorter ones");
     }
     out.push('\n');
     out
@@ -143,7 +186,7 @@ fn table(lines: &[Line], options: &Options) -> String {
             row.extend([f.parameters, f.embedding].map(number));
             row.extend([f.forward, f.training, f.again].map(operations));
             row.push(number(f.depth));
-            let memory = [f.forward_memory.activations, f.training_memory.activations, f.training_memory.total()];
+            let memory = [f.forward_memory.activations, f.training_memory.activations, line.total(f)];
             row.extend(memory.map(bytes));
             rows.push(row);
         }
@@ -167,7 +210,7 @@ fn to_json(line: &Line, options: &Options) -> Value {
             "parameters": f.parameters, "embedding": f.embedding,
             "forward": f.forward, "training": f.training, "again": f.again, "depth": f.depth,
             "forward_memory": f.forward_memory.activations, "training_memory": f.training_memory.activations,
-            "training_total": f.training_memory.total(),
+            "training_total": line.total(f), "update": line.update(), "memory_extended": f.extended,
         })
     });
     json!({

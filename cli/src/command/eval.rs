@@ -4,16 +4,17 @@ use std::path::{Path, PathBuf, absolute};
 use std::sync::atomic::AtomicBool;
 
 use clap::{Args, ValueEnum};
+use rtc_runtime::collapse::note;
 use rtc_runtime::experiment::DataSource;
 use rtc_runtime::stopping::{BEYOND, Stop, Stopped, evaluate_stopping};
-use rtc_runtime::task::{Example, Wanted, load_wanted};
+use rtc_runtime::task::{Example, Objective, Wanted, load_wanted};
 use rtc_runtime::train::{Measurement, Row, Table, evaluate};
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::progress::Progress;
 use crate::saved::{ModelOptions, Trained, generated};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, quoted};
 use crate::text::{columns, number};
 
 const EXAMPLES: &str = "\
@@ -86,6 +87,10 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         let message = "`--stop` and `--steps` are for models with `depth: given`; the steps of this one are its own";
         return Err(Failure::Usage(message.to_owned()));
     }
+    if (options.stop.is_some() || options.steps) && trained.task.objective() == Objective::Number {
+        let message = "`--stop` and `--steps` ask how sure a model is of a class; the answers of this one are numbers";
+        return Err(Failure::Usage(message.to_owned()));
+    }
     let data = load_splits(options, &trained, terminal)?;
     let update = trained.state.progress.updates;
     terminal.message(&format!("{}, {}", trained.name, which(&options.model, update)));
@@ -96,8 +101,12 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
             stopped.push(found);
         }
     }
-    let dev_accuracy = trained.state.progress.best.map_or(0.0, |best| best.accuracy);
-    let table = Table { best_update: update, dev_accuracy, rows };
+    let best = trained.state.progress.best.unwrap_or_default();
+    let halting = note(&rows, trained.learner().halting_bounds());
+    if let Some(note) = &halting {
+        terminal.message(note);
+    }
+    let table = Table { best_update: update, dev_accuracy: best.accuracy, dev_loss: best.loss, rows, halting };
     if options.json {
         let mut splits = table.to_json()["splits"].take();
         for (split, found) in stopped.iter().enumerate().filter(|(_, found)| options.steps && !found.steps.is_empty()) {
@@ -112,6 +121,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
             result["checkpoint"] = Value::Null;
             result["weights"] = json!(weights.display().to_string());
         }
+        if let Some(note) = &table.halting {
+            result["halting"] = json!(note);
+        }
         if let Some(rule) = options.stop.and_then(|rule| rule.to_possible_value()) {
             result["stop"] = json!(rule.get_name());
         }
@@ -122,6 +134,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
             terminal.result(&steps_table(&stopped))?;
         }
     }
+    let how = if trained.halts() { " --show-halting" } else { "" };
+    terminal.next(&format!("rtc predict {} TOKENS{how}", quoted(&trained.path)));
     Ok(Exit::Done)
 }
 
@@ -145,8 +159,9 @@ fn measure(
     // Nothing is lost when a measurement is cut off, so signals end it at once.
     let stop = AtomicBool::new(false);
     let mut progress = Progress::new(terminal, &stop);
-    let (metrics, perplexity) = (trained.task.metrics(), trained.task.perplexity());
-    let measurement = Measurement { split, examples, batch, metrics, perplexity };
+    let (metrics, scale) = (trained.task.metrics(), trained.task.scale(&trained.options));
+    let perplexity = trained.task.perplexity();
+    let measurement = Measurement { split, examples, batch, metrics, scale, perplexity };
     if options.stop.is_some() || options.steps {
         let rule = options.stop.unwrap_or(StopArg::Oracle).into();
         let model = trained.by_steps();

@@ -132,6 +132,8 @@ fn describe_task(rows: &Rows, terminal: &Terminal) -> Result<(), Failure> {
         Objective::Classify => "one class per sequence",
         Objective::Pair => "one class per pair of sequences",
         Objective::Each => "one class per token",
+        Objective::Number => "one number per sequence",
+        Objective::Several => "any of some labels per sequence",
     };
     let splits = || task.splits().iter().map(|split| (split.name.to_owned(), Some(split.count), split.doc));
     let own = || used.iter().map(|name| (name.clone(), None, "rows of a file"));

@@ -20,7 +20,7 @@ use crate::model::Compiled;
 use crate::progress::Progress;
 use crate::saved::{HaltingArg, facts_of};
 use crate::spec_file::SpecArg;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, quoted};
 use crate::text::number;
 use crate::threads;
 use crate::weights::WeightsOptions;
@@ -129,6 +129,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     match ended? {
         Ended::Finished(table) => {
             report(options, &path, &job, &table, terminal)?;
+            terminal.next(&format!("rtc report {}", quoted(&path)));
             Ok(Exit::Done)
         }
         Ended::Stopped { updates } => {
@@ -154,9 +155,14 @@ fn prepare(options: &Options, opened: &Opened, terminal: &Terminal) -> Result<Jo
     let mut edits = options.with.clone();
     edits.extend(options.max_steps.map(|steps| format!("max_steps={steps}")));
     let base = opened.file.resolve(None, &edits)?;
-    let arg = options.spec.as_deref().or(base.model.as_deref()).map(SpecArg::parse).ok_or_else(|| {
-        Failure::Usage(format!("name a spec: the experiment `{}` has no `model`", options.experiment))
-    })?;
+    let arg = match (&options.spec, &base.model) {
+        (Some(spec), _) => SpecArg::parse(spec),
+        (None, Some(model)) => opened.spec_of_model(model)?,
+        (None, None) => {
+            let message = format!("name a spec: the experiment `{}` has no `model`", options.experiment);
+            return Err(Failure::Usage(message));
+        }
+    };
     // The experiment may have a block for this model, whose edits of the spec are not known before its name is.
     let name = arg.model_name()?;
     opened.check_models(Some(&arg))?;
@@ -200,6 +206,9 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 fn report(options: &Options, path: &Path, job: &Job, table: &Table, terminal: &Terminal) -> Result<(), Failure> {
+    if let Some(note) = &table.halting {
+        terminal.message(note);
+    }
     if options.json {
         let mut out = identity(path, job);
         if let (Value::Object(out), Value::Object(table)) = (&mut out, table.to_json()) {
@@ -207,12 +216,8 @@ fn report(options: &Options, path: &Path, job: &Job, table: &Table, terminal: &T
         }
         return terminal.json(&out);
     }
-    terminal.message(&format!(
-        "best on {}: {:.1} % after update {}",
-        job.experiment.dev,
-        100.0 * table.dev_accuracy,
-        number(table.best_update as f64)
-    ));
+    let (score, update) = (table.best(), number(table.best_update as f64));
+    terminal.message(&job.experiment.choose.sentence(&job.experiment.dev, &score, &update));
     terminal.message(&format!("run: {}", path.display()));
     terminal.result(&table.to_text())
 }

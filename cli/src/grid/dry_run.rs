@@ -1,6 +1,7 @@
 //! What a grid will take: parameters, operations and time of every cell, without training it.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rtc_compiler::ir::cost::{Sizes, region_cost};
@@ -20,12 +21,24 @@ use crate::threads;
 /// How long each model is tried.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// How long one that halts is tried: at first it takes all steps that it may.
+const LONGER: Duration = Duration::from_secs(3);
+
 /// What a model's cells take.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
     /// Floating-point operations of all updates, recurrences at their bounds.
     operations: f64,
+    /// How many times longer it takes at most, if every recurrence runs to its bound.
+    longer: f64,
     forecast: Forecast,
+}
+
+/// Seconds that are left: as it went in the moment that was tried, and with all recurrences at their bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Left {
+    expected: f64,
+    most: f64,
 }
 
 /// Prints every cell with what it takes.
@@ -38,34 +51,32 @@ pub(crate) fn dry_run(
 ) -> Result<(), Failure> {
     let places = grid.places();
     let data = grid.data(&places, terminal)?;
-    let mut costs = vec![];
-    for (index, data) in data.iter().enumerate() {
-        let place = Place { model: index, seed: 0 };
-        costs.push(match data {
-            Some(data) => cost(grid, place, data, pace)?,
-            None => Cost::default(),
-        });
-    }
-    let left: Vec<f64> = places.iter().map(|place| seconds_left(rows, *place, &costs)).collect();
-    let total = makespan(&left, jobs);
+    let costs = tried(grid, &data, (jobs, pace))?;
+    let own = grid.distinct(&places);
+    let left = |place: &Place| if own.contains(place) { left(rows, *place, &costs) } else { Left::default() };
+    let left: Vec<Left> = places.iter().map(left).collect();
+    let total = |of: fn(&Left) -> f64| makespan(&left.iter().map(of).collect::<Vec<_>>(), jobs);
+    let (expected, most) = (total(|left| left.expected), total(|left| left.most));
     if as_json {
         let cells = places.iter().zip(&left).map(|(place, left)| cell_json(grid, rows, *place, &costs, *left));
         return terminal.json(&json!({
-            "folder": grid.folder.display().to_string(), "jobs": jobs, "seconds": total,
+            "folder": grid.folder.display().to_string(), "jobs": jobs, "seconds": expected, "seconds_at_most": most,
             "cells": cells.collect::<Vec<_>>(),
         }));
     }
-    let head = ["model", "seed", "state", "parameters", "updates", "operations", "time"].map(str::to_owned).to_vec();
+    let head = ["model", "seed", "state", "parameters", "updates", "operations", "depth", "time", "at most"];
     let cells = places.iter().zip(&left).map(|(place, left)| cell_text(grid, rows, *place, &costs, *left));
-    let table: Vec<Vec<String>> = std::iter::once(head).chain(cells).collect();
+    let table: Vec<Vec<String>> = std::iter::once(head.map(str::to_owned).to_vec()).chain(cells).collect();
     terminal.result(&columns(&table))?;
-    let todo = left.iter().filter(|left| **left > 0.0).count();
+    let todo = left.iter().filter(|left| left.most > 0.0).count();
+    let less = if grid.halves() { "; less where rows are stopped" } else { "" };
     terminal.result(&format!(
-        "{} to train in {}, {} at a time: at most about {}\n",
+        "{} to train in {}, {} at a time: about {}, with every recurrence at its bound {}{less}\n",
         count(todo, "cell"),
         grid.folder.display(),
         jobs.min(todo.max(1)),
-        duration(total)
+        duration(expected),
+        duration(most)
     ))
 }
 
@@ -73,11 +84,13 @@ fn state(rows: &[Row], place: Place) -> &State {
     &rows[place.model].cells[place.seed].state
 }
 
-/// Seconds that a cell still takes; one that was begun counts as a whole.
-fn seconds_left(rows: &[Row], place: Place, costs: &[Cost]) -> f64 {
+/// What a cell still takes; one that was begun counts as a whole.
+fn left(rows: &[Row], place: Place, costs: &[Cost]) -> Left {
+    let cost = &costs[place.model];
+    let expected = cost.forecast.seconds();
     match state(rows, place) {
-        State::Finished(_) => 0.0,
-        _ => costs[place.model].forecast.seconds(),
+        State::Finished(_) | State::Stopped(_) => Left::default(),
+        _ => Left { expected, most: expected * cost.longer },
     }
 }
 
@@ -91,23 +104,49 @@ fn makespan(cells: &[f64], jobs: usize) -> f64 {
     workers.into_iter().fold(0.0, f64::max)
 }
 
+/// Tries every model that has data, as many at a time as cells will be trained, so that they share the machine alike.
+fn tried(grid: &Grid, data: &[Option<Arc<Data>>], (jobs, pace): (usize, Pace)) -> Result<Vec<Cost>, Failure> {
+    let next = AtomicUsize::new(0);
+    let costs: Vec<OnceLock<Result<Cost, Failure>>> = data.iter().map(|_| OnceLock::new()).collect();
+    let one = |model: usize| match &data[model] {
+        Some(data) => cost(grid, Place { model, seed: 0 }, data, pace),
+        None => Ok(Cost::default()),
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(data.len()) {
+            scope.spawn(|| {
+                let turn = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|model| *model < data.len());
+                while let Some(model) = turn() {
+                    costs[model].get_or_init(|| one(model));
+                }
+            });
+        }
+    });
+    costs.into_iter().map(|cost| cost.into_inner().expect("every model was tried")).collect()
+}
+
 /// Trains the model of a cell for a moment, on one thread.
 fn cost(grid: &Grid, place: Place, data: &Arc<Data>, pace: Pace) -> Result<Cost, Failure> {
     let job = grid.job(place, None);
+    let halts = job.compiled.spec.root.any(&|block| block.slot == "halt" && block.variant != "none");
     let run = || -> Result<Forecast, Failure> {
-        let fitted = job.fit(&grid.path(place), data, pace)?;
+        let fitted = job.fit(grid.path(place), data, pace)?;
         let mut model = job.compiled.model(fitted, job.info.seed, pace.halting);
-        Ok(forecast(&mut model, &data.set, &job.experiment, job.info.seed, PATIENCE)?)
+        let patience = if halts { LONGER } else { PATIENCE };
+        Ok(forecast(&mut model, &data.set, &job.experiment, job.info.seed, patience)?)
     };
     let forecast = threads::alone(run).flatten()?;
     let graph = pipeline::training(&job.compiled.spec, &job.compiled.binding)?;
     let rows = job.experiment.batch.size as f64;
     let sizes = Sizes::rows(rows, forecast.tokens / rows);
-    Ok(Cost { operations: region_cost(&graph, MAIN, &sizes) * forecast.updates as f64, forecast })
+    let bound = region_cost(&graph, MAIN, &sizes);
+    let taken = region_cost(&graph, MAIN, &Sizes { depth: forecast.depth, ..sizes });
+    Ok(Cost { operations: bound * forecast.updates as f64, longer: (bound / taken.max(1.0)).max(1.0), forecast })
 }
 
-fn cell_text(grid: &Grid, rows: &[Row], place: Place, costs: &[Cost], left: f64) -> Vec<String> {
+fn cell_text(grid: &Grid, rows: &[Row], place: Place, costs: &[Cost], left: Left) -> Vec<String> {
     let (member, cost) = (&grid.models[place.model], &costs[place.model]);
+    let time = |seconds| if left.most > 0.0 { duration(seconds) } else { "-".to_owned() };
     vec![
         member.name.clone(),
         grid.seed(place).to_string(),
@@ -115,16 +154,19 @@ fn cell_text(grid: &Grid, rows: &[Row], place: Place, costs: &[Cost], left: f64)
         number(member.compiled.parameter_count() as f64),
         number(cost.forecast.updates as f64),
         format!("{:.2e}", cost.operations),
-        if left > 0.0 { duration(left) } else { "-".to_owned() },
+        cost.forecast.depth.map_or("-".to_owned(), |depth| format!("{depth:.1}")),
+        time(left.expected),
+        time(left.most),
     ]
 }
 
-fn cell_json(grid: &Grid, rows: &[Row], place: Place, costs: &[Cost], left: f64) -> Value {
+fn cell_json(grid: &Grid, rows: &[Row], place: Place, costs: &[Cost], left: Left) -> Value {
     let (member, cost) = (&grid.models[place.model], &costs[place.model]);
     json!({
         "model": member.name, "seed": grid.seed(place), "run": grid.path(place).display().to_string(),
         "state": state(rows, place).word(), "parameters": member.compiled.parameter_count(),
-        "updates": cost.forecast.updates, "operations": cost.operations, "seconds": left,
+        "updates": cost.forecast.updates, "operations": cost.operations, "depth": cost.forecast.depth,
+        "seconds": left.expected, "seconds_at_most": left.most,
     })
 }
 

@@ -1,17 +1,23 @@
 //! Grids: the models of an experiment's `compare` times its seeds, each cell a run in a folder of its own.
 
+mod board;
+mod cells;
 mod dry_run;
 mod room;
 mod run;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rtc_compiler::check::Override;
-use rtc_runtime::error::{Error, unknown};
-use rtc_runtime::experiment::{Entry, Experiment};
-use rtc_runtime::grid::{Cell, Listed, ListedCell, METRICS, Manifest, Row, State};
+use rtc_runtime::error::unknown;
+use rtc_runtime::experiment::{Entry, Experiment, Halving};
+use rtc_runtime::grid::{
+    Cell, Decision, Listed, ListedCell, METRICS, Manifest, Row, Standing, State, Stop, decide, reached, standing,
+};
+use rtc_runtime::task::Objective;
+use rtc_runtime::train::{Feed, NUMBERS};
 
 use crate::experiment_file::Opened;
 use crate::failure::Failure;
@@ -20,22 +26,42 @@ use crate::model::{Compiled, TaskFacts};
 use crate::saved::task_of;
 use crate::terminal::Terminal;
 
+pub(crate) use board::Board;
+use cells::{Before, Finder, Located, from_grid, look};
 pub(crate) use dry_run::dry_run;
-pub(crate) use run::{Ended, Work, run};
+pub(crate) use run::{Failed, Work, run};
 
 /// A grid: what is trained, and where.
 pub(crate) struct Grid {
     /// The folder that holds the folders of the models.
     pub(crate) folder: PathBuf,
+    /// The folder of all runs.
+    runs: PathBuf,
     /// The rows of the table.
     models: Vec<Member>,
+    /// The row that the others are compared with.
+    baseline: usize,
+    /// The runs of the cells, row by row and seed by seed.
+    cells: Vec<Vec<Located>>,
+    /// Whether the worst rows are stopped, and when.
+    halving: Option<Halving>,
+}
+
+/// The cells that are trained next.
+pub(crate) struct Round {
+    /// The update at which rows are compared after it; the cells are trained to their end without one.
+    pub(crate) until: Option<u64>,
+    /// The cells.
+    pub(crate) places: Vec<Place>,
+    /// Which rows were stopped.
+    pub(crate) stopped: Vec<Option<Stop>>,
 }
 
 /// One model of a grid.
 pub(crate) struct Member {
     /// What the table calls it.
     name: String,
-    /// The name of its folder.
+    /// The name of the folder for its runs.
     folder: String,
     /// The model.
     compiled: Arc<Compiled>,
@@ -44,7 +70,7 @@ pub(crate) struct Member {
 }
 
 /// A place in a grid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     /// Index of the model.
     pub(crate) model: usize,
@@ -53,10 +79,11 @@ pub(crate) struct Place {
 }
 
 impl Grid {
-    /// Checks and compiles every model of the experiment. The mistakes of all of them are printed before it gives up.
+    /// Checks and compiles every model of the experiment, and finds their runs. The mistakes of all models are printed before it
+    /// gives up.
     pub(crate) fn plan(
         opened: &Opened,
-        folder: PathBuf,
+        (runs, name): (&Path, &str),
         with: &[String],
         sets: &[String],
         terminal: &Terminal,
@@ -80,7 +107,85 @@ impl Grid {
                 Err(failure) => return Err(failure),
             }
         }
-        wrong.map_or(Ok(Self { folder, models }), Err)
+        if let Some(wrong) = wrong {
+            return Err(wrong);
+        }
+        let halving = opened.file.halving().cloned();
+        let named = |name: &str| models.iter().position(|member: &Member| member.name == name);
+        let baseline = opened.file.baseline().and_then(named).unwrap_or(0);
+        let folder = runs.join(name);
+        let mut grid = Self { folder, runs: runs.to_owned(), models, baseline, cells: vec![], halving };
+        grid.locate(&[])?;
+        grid.check_halving()?;
+        Ok(grid)
+    }
+
+    /// Stops the worst rows at other updates than the experiment says, or none.
+    pub(crate) fn halve(&mut self, halving: Option<Halving>) -> Result<(), Failure> {
+        self.halving = halving;
+        self.check_halving()
+    }
+
+    /// Whether the worst rows are stopped.
+    pub(crate) fn halves(&self) -> bool {
+        self.halving.is_some()
+    }
+
+    /// Refuses to compare rows where dev is not measured, or not alike.
+    fn check_halving(&self) -> Result<(), Failure> {
+        let Some(halving) = &self.halving else { return Ok(()) };
+        for Member { name, experiment, .. } in &self.models {
+            let measured = |update: &u64| experiment.evaluate_every.is_some_and(|every| update.is_multiple_of(every));
+            if let Some(update) = halving.at.iter().find(|update| !measured(update)) {
+                return Err(Failure::Usage(format!(
+                    "halving compares rows after update {update}, where dev of `{name}` is not measured: set `evaluate_every` to a \
+                     divisor of it"
+                )));
+            }
+        }
+        let measure = |member: &Member| (member.experiment.dev.clone(), member.experiment.choose);
+        if let Some(other) = self.models.iter().find(|member| measure(member) != measure(&self.models[0])) {
+            let names = [&self.models[0].name, &other.name];
+            return Err(Failure::Usage(format!(
+                "halving compares rows by one measure, and `dev` or `choose` of `{}` and `{}` differ",
+                names[0], names[1]
+            )));
+        }
+        Ok(())
+    }
+
+    /// Finds the runs of all cells anew: those with the data of their rows, where these are known.
+    pub(crate) fn locate(&mut self, data: &[Option<Arc<Data>>]) -> Result<(), Failure> {
+        let mut finder = Finder::new(self);
+        let mut cells: Vec<Vec<Located>> = vec![];
+        for (model, member) in self.models.iter().enumerate() {
+            let data = data.get(model).and_then(Option::as_ref);
+            let row = (0..member.experiment.seeds.len()).map(|seed| finder.find(Place { model, seed }, data));
+            cells.push(row.collect::<Result<_, _>>()?);
+        }
+        self.cells = cells;
+        Ok(())
+    }
+
+    /// What was changed since the cells were trained that a row had before, a sentence for each.
+    pub(crate) fn changes(&self) -> Vec<String> {
+        let mut found = vec![];
+        for (member, row) in self.models.iter().zip(&self.cells) {
+            let befores = row.iter().filter_map(|cell| cell.before.as_ref());
+            let mut groups: Vec<(&[String], Vec<String>)> = vec![];
+            for Before { path, changes } in befores {
+                let path = path.display().to_string();
+                match groups.iter_mut().find(|(same, _)| *same == changes) {
+                    Some((_, paths)) => paths.push(path),
+                    None => groups.push((changes, vec![path])),
+                }
+            }
+            let text = |(changes, paths): (&[String], Vec<String>)| {
+                format!("{}: {}; the older runs stay in {}", member.name, changes.join(", "), paths.join(", "))
+            };
+            found.extend(groups.into_iter().map(text));
+        }
+        found
     }
 
     /// Refuses names that are no measure of any of the tasks.
@@ -90,6 +195,7 @@ impl Grid {
             let (task, _) = task_of(&member.experiment)?;
             known.extend(task.metrics().iter().map(|metric| metric.name));
             known.extend(task.perplexity().then_some("perplexity"));
+            known.extend((task.objective() == Objective::Number).then_some(NUMBERS).into_iter().flatten());
         }
         let mut seen = BTreeSet::new();
         known.retain(|name| seen.insert(*name));
@@ -116,26 +222,63 @@ impl Grid {
         &self.models[place.model].experiment
     }
 
-    /// The folder of a cell's run.
-    pub(crate) fn path(&self, place: Place) -> PathBuf {
-        self.folder.join(self.inside(place))
+    /// The run of a cell.
+    fn cell(&self, place: Place) -> &Located {
+        &self.cells[place.model][place.seed]
     }
 
-    /// The same from the folder of the grid.
-    fn inside(&self, place: Place) -> PathBuf {
-        Path::new(&self.models[place.model].folder).join(format!("seed{}", self.seed(place)))
+    /// The folder of a cell's run.
+    pub(crate) fn path(&self, place: Place) -> &Path {
+        &self.cell(place).path
+    }
+
+    /// How many cells have their run in another grid, or in none.
+    pub(crate) fn elsewhere(&self) -> usize {
+        self.cells.iter().flatten().filter(|cell| !cell.path.starts_with(&self.folder)).count()
+    }
+
+    /// The cells whose data are read from files, which may be other files than they were.
+    pub(crate) fn read_from_files(&self) -> Vec<Place> {
+        let reads = |place: &Place| self.experiment(*place).task.data.is_some();
+        self.places().into_iter().filter(reads).collect()
+    }
+
+    /// Those of some cells that have a run of their own: of cells that are alike the first.
+    pub(crate) fn distinct(&self, places: &[Place]) -> Vec<Place> {
+        let mut seen = BTreeSet::new();
+        places.iter().copied().filter(|place| seen.insert(self.path(*place))).collect()
     }
 
     /// The rows and their cells, as the folder of the grid says them.
     pub(crate) fn manifest(&self) -> Manifest {
-        let cell = |place| ListedCell { seed: self.seed(place), run: self.inside(place) };
+        let cell =
+            |place| ListedCell { seed: self.seed(place), run: from_grid(&self.runs, &self.folder, self.path(place)) };
         let row = |(model, member): (usize, &Member)| Listed {
             name: member.name.clone(),
             model: member.compiled.spec.name.clone(),
             spec_hash: member.compiled.spec_hash(),
             cells: (0..member.experiment.seeds.len()).map(|seed| cell(Place { model, seed })).collect(),
         };
-        Manifest::new(self.models.iter().enumerate().map(row).collect())
+        let rows = Manifest::new(self.models.iter().enumerate().map(row).collect());
+        rows.with_baseline(&self.models[self.baseline].name)
+    }
+
+    /// The row that the others are compared with, by its index.
+    pub(crate) fn baseline(&self) -> usize {
+        self.baseline
+    }
+
+    /// Compares with the row of this name instead of that of the experiment.
+    pub(crate) fn compare_with(&mut self, name: &str) -> Result<(), Failure> {
+        let known: Vec<&str> = self.models.iter().map(|member| member.name.as_str()).collect();
+        let found = known.iter().position(|known| *known == name);
+        self.baseline = found.ok_or_else(|| Failure::Usage(unknown("row", name, &known)))?;
+        Ok(())
+    }
+
+    /// What the table calls a row.
+    pub(crate) fn name(&self, model: usize) -> &str {
+        &self.models[model].name
     }
 
     /// How messages call a cell.
@@ -153,22 +296,78 @@ impl Grid {
         job
     }
 
-    /// Looks at the folders of all cells. One that holds another run is refused.
+    /// Looks at the runs of all cells. All cells of a row that was stopped are, also those that another grid has finished: a mean
+    /// over some seeds is none over all.
     pub(crate) fn rows(&self) -> Result<Vec<Row>, Failure> {
+        let mut rows = self.plain_rows();
+        let Decision { stopped, .. } = self.decision(&rows)?;
+        for (row, stop) in rows.iter_mut().zip(stopped) {
+            let is_whole = row.finished().count() == row.cells.len();
+            if let Some(stop) = stop.filter(|_| !is_whole) {
+                row.cells.iter_mut().for_each(|cell| cell.state = State::Stopped(stop));
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The same, whatever was stopped.
+    fn plain_rows(&self) -> Vec<Row> {
         let cell = |place: Place| {
-            let (job, path) = (self.job(place, None), self.path(place));
-            let state = State::read(&path, &job.experiment, &job.info).map_err(foreign)?;
-            Ok(Cell { seed: self.seed(place), path, state })
+            let state =
+                look(self.path(place), &self.job(place, None)).unwrap_or_else(|| self.cell(place).state.clone());
+            Cell { seed: self.seed(place), path: self.path(place).to_owned(), state }
         };
-        let row = |(model, member): (usize, &Member)| {
-            let seeds = 0..member.experiment.seeds.len();
-            Ok(Row {
-                name: member.name.clone(),
-                parameters: member.compiled.parameter_count(),
-                cells: seeds.map(|seed| cell(Place { model, seed })).collect::<Result<_, Failure>>()?,
-            })
+        let row = |(model, member): (usize, &Member)| Row {
+            name: member.name.clone(),
+            parameters: member.compiled.parameter_count(),
+            data: asked(&member.experiment),
+            cells: (0..member.experiment.seeds.len()).map(|seed| cell(Place { model, seed })).collect(),
         };
         self.models.iter().enumerate().map(row).collect()
+    }
+
+    /// Which rows are stopped, by what all of them have recorded.
+    fn decision(&self, rows: &[Row]) -> Result<Decision, Failure> {
+        let Some(halving) = &self.halving else {
+            return Ok(Decision { stopped: vec![None; rows.len()], until: None });
+        };
+        let mut known: BTreeMap<(usize, u64), Standing> = BTreeMap::new();
+        for (index, row) in rows.iter().enumerate() {
+            for update in &halving.at {
+                let found = standing(&row.cells, &self.models[index].experiment, *update)?;
+                known.insert((index, *update), found);
+            }
+        }
+        Ok(decide(halving, rows.len(), |row, update| known[&(row, update)]))
+    }
+
+    /// What is to be trained next.
+    pub(crate) fn round(&self) -> Result<Round, Failure> {
+        let rows = self.plain_rows();
+        let Decision { stopped, until } = self.decision(&rows)?;
+        let mut places = vec![];
+        for place in self.places().into_iter().filter(|place| stopped[place.model].is_none()) {
+            let cell = &rows[place.model].cells[place.seed];
+            let waits = match until {
+                Some(update) => reached(cell, self.experiment(place), update)?,
+                None => false,
+            };
+            if !waits && !matches!(cell.state, State::Finished(_)) {
+                places.push(place);
+            }
+        }
+        Ok(Round { until, places: self.distinct(&places), stopped })
+    }
+
+    /// The updates that some cells have, if none stops early.
+    pub(crate) fn updates(&self, places: &[Place], data: &[Option<Arc<Data>>]) -> Result<Vec<(Place, u64)>, Failure> {
+        let of = |place: &Place| {
+            let (experiment, seed) = (self.experiment(*place), self.seed(*place));
+            let data = data[place.model].as_ref().expect("the data of every model with a cell to train was made");
+            let feed = Feed::new(experiment, &data.set, seed).map_err(Failure::Usage)?;
+            Ok((*place, experiment.updates(feed.batches())))
+        };
+        places.iter().map(of).collect()
     }
 
     /// The data of some cells: made once for all models whose experiments ask for the same.
@@ -178,11 +377,8 @@ impl Grid {
             if !places.iter().any(|place| place.model == index) {
                 continue;
             }
-            let asks = |experiment: &Experiment| {
-                (experiment.task.clone(), experiment.splits().into_iter().map(str::to_owned).collect::<Vec<_>>())
-            };
-            let wanted = asks(&member.experiment);
-            let same = self.models[..index].iter().position(|other| asks(&other.experiment) == wanted);
+            let wanted = asked(&member.experiment);
+            let same = self.models[..index].iter().position(|other| asked(&other.experiment) == wanted);
             found[index] = match same.and_then(|same| found[same].clone()) {
                 Some(data) => Some(data),
                 None => Some(Arc::new(make_data(&member.experiment, terminal)?)),
@@ -192,15 +388,9 @@ impl Grid {
     }
 }
 
-/// Adds what can be done about a folder of another run.
-fn foreign(error: Error) -> Failure {
-    match error {
-        Error::Checkpoint(mut error) => {
-            error.reason.push_str("; `--grid NAME` makes a grid in a folder of its own");
-            error.into()
-        }
-        error => error.into(),
-    }
+/// The data that an experiment asks for, in words that are equal for experiments that ask for the same.
+pub(crate) fn asked(experiment: &Experiment) -> String {
+    format!("{:?} {:?}", experiment.task, experiment.splits())
 }
 
 /// One entry of `compare`, checked and compiled.

@@ -7,17 +7,17 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use rtc_runtime::grid::Fault;
+use rtc_runtime::grid::{Fault, Stop};
 use rtc_runtime::train::{Event, Observer, Outcome};
 
+use super::board::Board;
 use super::room::Room;
-use super::{Grid, Place};
+use super::{Grid, Place, Round};
 use crate::failure::Failure;
 use crate::job::{Data, Pace, lock};
 use crate::memory;
-use crate::terminal::Terminal;
 use crate::text::{duration, number};
 use crate::threads;
 
@@ -25,9 +25,7 @@ use crate::threads;
 pub(crate) struct Work<'a> {
     /// The grid.
     pub(crate) grid: &'a Grid,
-    /// The cells that are not finished, in order.
-    pub(crate) places: &'a [Place],
-    /// The data of every model that has one of these cells.
+    /// The data of every model that has a cell to train.
     pub(crate) data: &'a [Option<Arc<Data>>],
     /// How many cells at a time.
     pub(crate) jobs: usize,
@@ -36,22 +34,41 @@ pub(crate) struct Work<'a> {
     /// Asks all cells to stop.
     pub(crate) stop: &'a AtomicBool,
     /// Where progress is shown.
-    pub(crate) terminal: &'a Terminal,
+    pub(crate) board: &'a Board<'a>,
 }
 
-/// How it ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ended {
-    /// Cells that are finished now.
-    pub(crate) finished: usize,
-    /// Cells that failed, in order, with their exit codes.
-    pub(crate) failed: Vec<(Place, u8)>,
+/// Cells that failed, in order, with their exit codes.
+pub(crate) type Failed = Vec<(Place, u8)>;
+
+/// Trains what is not finished: all rows up to where they are compared, one update after the other, and then to their end those that
+/// are left. What has begun is saved if it is asked to stop.
+pub(crate) fn run(work: &Work<'_>) -> Result<Failed, Failure> {
+    let mut failed: Failed = vec![];
+    let mut known: Vec<Option<Stop>> = vec![];
+    loop {
+        let Round { until, mut places, stopped: rows } = work.grid.round()?;
+        places.retain(|place| !failed.iter().any(|(other, _)| other == place));
+        for (model, stop) in rows.iter().enumerate().filter(|(model, stop)| known.get(*model) != Some(*stop)) {
+            let Some(Stop { update, rank, of }) = stop else { continue };
+            let (name, update) = (work.grid.name(model), number(*update as f64));
+            work.board.says(&format!("{name}: stopped after update {update}, number {rank} of {of} rows on dev there"));
+        }
+        work.board.drop_rows(|model| rows[model].is_some());
+        known = rows;
+        if places.is_empty() || stopped(work) {
+            return Ok(failed);
+        }
+        failed.extend(train_all(work, &places, until));
+        if until.is_none() {
+            return Ok(failed);
+        }
+    }
 }
 
-/// Trains the cells. What has begun is saved if it is asked to stop.
-pub(crate) fn run(work: &Work<'_>) -> Ended {
-    let queue: Mutex<VecDeque<usize>> = Mutex::new((0..work.places.len()).collect());
-    let ends: Mutex<Vec<(usize, Result<(), u8>)>> = Mutex::default();
+/// Trains some cells, up to an update if there is one.
+fn train_all(work: &Work<'_>, places: &[Place], until: Option<u64>) -> Failed {
+    let queue: Mutex<VecDeque<usize>> = Mutex::new((0..places.len()).collect());
+    let failed: Mutex<Vec<(usize, u8)>> = Mutex::default();
     let mut shared: Vec<&Arc<Data>> = vec![];
     for data in work.data.iter().flatten() {
         if !shared.iter().any(|other| Arc::ptr_eq(other, data)) {
@@ -62,21 +79,18 @@ pub(crate) fn run(work: &Work<'_>) -> Ended {
     let room = Room::new(memory::machine().map(|total| total.saturating_sub(shared)));
     let next = || if stopped(work) { None } else { locked(&queue).pop_front() };
     std::thread::scope(|scope| {
-        for _ in 0..work.jobs.min(work.places.len()).max(1) {
+        for _ in 0..work.jobs.min(places.len()).max(1) {
             scope.spawn(|| {
                 while let Some(index) = next() {
-                    let end = cell(work, work.places[index], &room);
-                    locked(&ends).extend(end.map(|end| (index, end)));
+                    let end = cell(work, places[index], until, &room);
+                    locked(&failed).extend(end.err().map(|code| (index, code)));
                 }
             });
         }
     });
-    let mut ends = ends.into_inner().unwrap_or_else(PoisonError::into_inner);
-    ends.sort_unstable();
-    Ended {
-        finished: ends.iter().filter(|(_, end)| end.is_ok()).count(),
-        failed: ends.iter().filter_map(|(index, end)| Some((work.places[*index], end.err()?))).collect(),
-    }
+    let mut failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failed.sort_unstable();
+    failed.into_iter().map(|(index, code)| (places[index], code)).collect()
 }
 
 fn stopped(work: &Work<'_>) -> bool {
@@ -88,99 +102,110 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Trains one cell and says how it went. The error is its exit code; nothing is known of one that was stopped.
-fn cell(work: &Work<'_>, place: Place, room: &Room) -> Option<Result<(), u8>> {
-    let mut watch = Watch::new(work, place);
+/// Trains one cell, up to an update if there is one, and says how it went. The error is its exit code.
+fn cell(work: &Work<'_>, place: Place, until: Option<u64>, room: &Room) -> Result<(), u8> {
+    let pause = AtomicBool::new(false);
+    let mut watch = Watch::new(work, place, until, &pause);
     let path = work.grid.path(place);
-    let _lock = match lock(&path) {
-        Ok(file) => file,
-        // The folder is another's: nothing may be written into it.
-        Err(failure) => return Some(Err(watch.alerts(failure.code(), &failure.to_string()))),
-    };
+    // Where the folder is another's, nothing may be written into it.
+    let _lock = lock(path).map_err(|failure| watch.alerts(failure.code(), &failure.to_string()))?;
     let start = Instant::now();
     let ended = threads::alone(|| train(work, place, room, &mut watch)).flatten();
-    let watch = Watch::new(work, place);
+    let watch = Watch::new(work, place, until, &pause);
+    work.board.ended(place, matches!(ended, Ok(Some(Outcome::Finished(_)))));
     let (code, message) = match ended {
         Ok(Some(Outcome::Finished(table))) => {
-            let best = format!("best {:.1} % on {}", 100.0 * table.dev_accuracy, work.grid.experiment(place).dev);
-            let (time, update) = (duration(start.elapsed().as_secs_f64()), number(table.best_update as f64));
-            watch.says(&format!("finished in {time}, {best} after update {update}"));
-            return Some(Ok(()));
+            let (experiment, time) = (work.grid.experiment(place), duration(start.elapsed().as_secs_f64()));
+            let (score, update) = (table.best(), number(table.best_update as f64));
+            watch
+                .says(&format!("finished in {time}, {}", experiment.choose.sentence(&experiment.dev, &score, &update)));
+            return Ok(());
         }
         Ok(Some(Outcome::Stopped { updates })) => {
-            watch.says(&format!("stopped after update {}", number(updates as f64)));
-            return None;
+            let waits = until == Some(updates);
+            let how = if waits { "waits for the other rows" } else { "stopped" };
+            watch.says(&format!("{how} after update {}", number(updates as f64)));
+            return Ok(());
         }
-        Ok(None) => return None,
+        Ok(None) => return Ok(()),
         Err(failure) => (failure.code(), failure.to_string()),
     };
-    if let Err(error) = (Fault { code, message: message.clone() }).write(&path) {
+    if let Err(error) = (Fault { code, message: message.clone() }).write(path) {
         watch.alerts(code, &error.to_string());
     }
-    Some(Err(watch.alerts(code, &message)))
+    Err(watch.alerts(code, &message))
 }
 
 /// Trains one cell in its folder; nothing if the stop came before it began.
 fn train(work: &Work<'_>, place: Place, room: &Room, watch: &mut Watch<'_>) -> Result<Option<Outcome>, Failure> {
     let path = work.grid.path(place);
-    Fault::clear(&path)?;
+    Fault::clear(path)?;
     let job = work.grid.job(place, work.pace.memory);
     let data = work.data[place.model].as_ref().expect("the data of every model with a cell to train was made");
-    let fitted = job.fit(&path, data, work.pace)?;
+    let fitted = job.fit(path, data, work.pace)?;
     let _share = room.take(fitted.need.total().saturating_sub(memory::shared(&data.set)));
     if stopped(work) {
         return Ok(None);
     }
-    Ok(Some(job.train(&path, data, (fitted, work.pace.halting, None), work.stop, watch)?))
+    let pause = watch.pause;
+    Ok(Some(job.train(path, data, (fitted, work.pace.halting, None), pause, watch)?))
 }
 
-/// Says when a cell begins, and what became of it.
+/// Says when a cell begins, and what became of it, and makes it wait where rows are compared.
 struct Watch<'a> {
-    terminal: &'a Terminal,
+    work: &'a Work<'a>,
+    place: Place,
     /// Its number among all cells, and its name.
     label: String,
-    /// When it was last heard of.
-    said: Instant,
+    /// The update after whose evaluation it waits.
+    until: Option<u64>,
+    /// Asks the cell to stop.
+    pause: &'a AtomicBool,
 }
 
-/// A cell that takes longer is heard of after an evaluation.
-const PAUSE: Duration = Duration::from_secs(60);
-
 impl<'a> Watch<'a> {
-    fn new(work: &Work<'a>, place: Place) -> Self {
+    fn new(work: &'a Work<'a>, place: Place, until: Option<u64>, pause: &'a AtomicBool) -> Self {
         let all = work.grid.places();
         let number = all.iter().position(|other| *other == place).map_or(0, |index| index + 1);
-        Self {
-            terminal: work.terminal,
-            label: format!("[{number}/{}] {}", all.len(), work.grid.label(place)),
-            said: Instant::now(),
-        }
+        let label = format!("[{number}/{}] {}", all.len(), work.grid.label(place));
+        Self { work, place, label, until, pause }
     }
 
     fn says(&self, text: &str) {
-        self.terminal.message(&format!("{}: {text}", self.label));
+        self.work.board.says(&format!("{}: {text}", self.label));
     }
 
     /// Tells a failure; gives its code.
     fn alerts(&self, code: u8, message: &str) -> u8 {
-        self.terminal.alert(&format!("{}: failed: {message}", self.label));
+        self.work.board.alerts(&format!("{}: failed: {message}", self.label));
         code
     }
 }
 
 impl Observer for Watch<'_> {
     fn event(&mut self, event: &Event<'_>) {
+        let Work { board, grid, .. } = *self.work;
         match event {
-            Event::Started { done: 0, total } => self.says(&format!("begins, {} updates", number(*total as f64))),
             Event::Started { done, total } => {
-                self.says(&format!("goes on after update {} of {}", number(*done as f64), number(*total as f64)));
+                let (at, of) = (number(*done as f64), number(*total as f64));
+                match done {
+                    0 => self.says(&format!("begins, {of} updates")),
+                    _ => self.says(&format!("goes on after update {at} of {of}")),
+                }
+                board.started(self.place, &self.label, *done, *total);
             }
-            Event::Evaluated { update, row, .. } if self.said.elapsed() >= PAUSE => {
-                let update = number(*update as f64);
-                self.says(&format!("update {update}, {:.1} % on {}", 100.0 * row.accuracy, row.split));
-                self.said = Instant::now();
+            Event::Step { update, report, tokens, .. } => board.step(self.place, *update, report, *tokens),
+            Event::Evaluated { update, row, .. } => {
+                board.paused(self.place);
+                if self.until == Some(*update) && row.split == grid.experiment(self.place).dev {
+                    self.pause.store(true, Ordering::Relaxed);
+                }
             }
-            _ => {}
+            Event::Saved { .. } => board.paused(self.place),
+            Event::Evaluating { .. } => {}
+        }
+        if stopped(self.work) {
+            self.pause.store(true, Ordering::Relaxed);
         }
     }
 }

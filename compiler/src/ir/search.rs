@@ -44,6 +44,41 @@ pub struct Done {
     pub live: usize,
 }
 
+/// Steps of a chunk one after the other that are alike: each leaves a node less, from `high` nodes before the first down to
+/// `low` before the last, and all have `live` beams before them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Nodes before the first step.
+    pub high: usize,
+    /// Nodes before the last step.
+    pub low: usize,
+    /// Beams before every step.
+    pub live: usize,
+}
+
+impl Stretch {
+    /// How many steps there are.
+    pub fn steps(&self) -> usize {
+        self.high - self.low + 1
+    }
+
+    /// Nodes before a step, on the mean.
+    fn mean(&self) -> f64 {
+        (self.high + self.low) as f64 / 2.0
+    }
+}
+
+/// The harmonic number `1 + 1/2 + ... + 1/n`; of large `n` by its asymptotic series, right to the last digit.
+fn harmonic(n: usize) -> f64 {
+    const EULER: f64 = 0.577_215_664_901_532_9;
+    if n < 100 {
+        return (1..=n).rev().map(|k| 1.0 / k as f64).sum();
+    }
+    let (n, inverse) = (n as f64, 1.0 / n as f64);
+    let square = inverse * inverse;
+    n.ln() + EULER + inverse / 2.0 - square / 12.0 + square * square / 120.0
+}
+
 /// Beams of a row after a step: `live` of them over `size` nodes before it.
 pub fn live_after(live: usize, size: usize, beams: usize) -> usize {
     if size <= 2 { live } else { live.saturating_mul(beams.min(size - 1)).min(beams) }
@@ -80,19 +115,50 @@ impl Beams {
         nodes > if self.every { 1 } else { 2 }
     }
 
+    /// The steps of a chunk of so many nodes that begins with `live` beams, those that are alike together: all but a few, since
+    /// beams are as many as there may be until few nodes are left.
+    pub fn stretches(&self, nodes: usize, mut live: usize) -> Vec<Stretch> {
+        // From so many nodes on every beam can be followed by as many as there may be, and pairs are scored in any search.
+        let full = (self.size + 1).max(4);
+        let (mut out, mut high) = (vec![], nodes);
+        while high > 1 {
+            let low = if live == self.size { full.min(high) } else { high };
+            out.push(Stretch { high, low, live });
+            live = live_after(live, low, self.size);
+            high = low - 1;
+        }
+        out
+    }
+
+    /// Pairs that are new in the steps of a stretch, see [`Beams::fresh`]: an arithmetic series and a harmonic one.
+    fn fresh_in(&self, stretch: &Stretch) -> f64 {
+        let Stretch { high, low, live } = *stretch;
+        let steps = stretch.steps() as f64;
+        if high == low {
+            return self.fresh(live, high);
+        }
+        let beside = 2.0 * (steps - harmonic(high - 1) + harmonic(low - 2));
+        if self.mixes(live, high) {
+            (live - 1) as f64 * beside + steps * (stretch.mean() - 2.0)
+        } else {
+            live as f64 * beside
+        }
+    }
+
     /// What is done in a chunk of so many nodes that begins with `live` beams.
     pub fn chunk(&self, nodes: usize, live: usize) -> Done {
         let mut done = Done { live, ..Done::default() };
         if self.scores(nodes) {
             done.scored += (live * (nodes - 1)) as f64;
         }
-        for size in (2..=nodes).rev() {
-            done.scored += self.fresh(done.live, size);
-            if self.mixes(done.live, size) {
-                done.mixed += (size - 1) as f64;
+        for stretch in self.stretches(nodes, live) {
+            let steps = stretch.steps() as f64;
+            done.scored += self.fresh_in(&stretch);
+            if self.mixes(stretch.live, stretch.high) {
+                done.mixed += steps * (stretch.mean() - 1.0);
             }
-            done.live = live_after(done.live, size, self.size);
-            done.joined += done.live as f64;
+            done.live = live_after(stretch.live, stretch.low, self.size);
+            done.joined += steps * done.live as f64;
         }
         if self.every {
             done.joined = done.scored;
@@ -138,5 +204,42 @@ mod tests {
         // Three, three and one, then three roots with two beams each.
         assert_eq!(chunked.count(7, Count::Steps), 2.0 + 2.0);
         assert_eq!(chunked.count(7, Count::Joined), 2.0 * 4.0 + 4.0);
+    }
+
+    /// What a chunk does, step by step as it is defined.
+    fn step_by_step(beams: &Beams, nodes: usize, live: usize) -> Done {
+        let mut done = Done { live, ..Done::default() };
+        if beams.scores(nodes) {
+            done.scored += (live * (nodes - 1)) as f64;
+        }
+        for size in (2..=nodes).rev() {
+            done.scored += beams.fresh(done.live, size);
+            done.mixed += if beams.mixes(done.live, size) { (size - 1) as f64 } else { 0.0 };
+            done.live = live_after(done.live, size, beams.size);
+            done.joined += done.live as f64;
+        }
+        if beams.every {
+            done.joined = done.scored;
+        }
+        done
+    }
+
+    #[test]
+    fn steps_that_are_alike_are_counted_at_once() {
+        let all = [(false, false), (true, false), (false, true), (true, true)];
+        for (size, (every, soft)) in [1, 2, 3, 5, 7].into_iter().flat_map(|size| all.map(|kind| (size, kind))) {
+            let beams = Beams { cut: Cut::whole(), size, every, soft };
+            for (nodes, live) in (1..40).chain([99, 100, 101, 102, 103, 1000]).flat_map(|n| [(n, 1), (n, size)]) {
+                let (fast, slow) = (beams.chunk(nodes, live), step_by_step(&beams, nodes, live));
+                assert_eq!((fast.joined.round(), fast.mixed, fast.live), (slow.joined.round(), slow.mixed, slow.live));
+                assert!(
+                    (fast.scored - slow.scored).abs() <= 1e-12 * slow.scored,
+                    "{beams:?} {nodes}: {fast:?} {slow:?}"
+                );
+            }
+        }
+        let huge = Beams { cut: Cut::whole(), size: 5, every: false, soft: false };
+        assert_eq!(huge.count(1_000_000_000, Count::Steps), 999_999_999.0);
+        assert_eq!(huge.stretches(1_000_000_000, 1).len(), 6);
     }
 }

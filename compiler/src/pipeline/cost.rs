@@ -5,6 +5,7 @@ use crate::ir::chain::sequential_depth;
 use crate::ir::cost::{Extent, Sizes};
 use crate::ir::formula::Formula;
 use crate::ir::graph::{Graph, MAIN, Misfit};
+use crate::ir::loops::Cut;
 use crate::ir::number::Number;
 use crate::ir::search::Beams;
 use crate::lower::Binding;
@@ -37,6 +38,8 @@ pub struct Cost {
     pub training_memory: Formula,
     /// Whether operations and memory are at most these: beams of a search that are alike share what they join.
     pub at_most: bool,
+    /// The searches of the model.
+    searches: Vec<Beams>,
     graph: Graph,
     inference: Plan,
     step: Plan,
@@ -63,6 +66,8 @@ pub struct Figures {
     pub forward_memory: Estimate,
     /// Memory of a training step.
     pub training_memory: Estimate,
+    /// Whether the memory is that of shorter rows, extended to these.
+    pub extended: bool,
 }
 
 impl Cost {
@@ -81,9 +86,10 @@ impl Cost {
         let (inference, step) = (plan(inference(spec, binding)?), plan(training(spec, binding)?));
         let keeping = plan(optimised(spec, binding)?);
         let training = flops(&keeping, &sizes);
-        let searches = |id| Beams::of(graph.node(id)).is_some_and(|beams| beams.size > 1);
+        let searches: Vec<Beams> = graph.walk(MAIN).into_iter().filter_map(|id| Beams::of(graph.node(id))).collect();
+        let length = length.min(walked(&searches));
         Ok(Self {
-            at_most: graph.walk(MAIN).into_iter().any(searches),
+            at_most: searches.iter().any(|beams| beams.size > 1),
             parameters,
             embedding,
             forward: flops(&inference, &sizes),
@@ -92,6 +98,7 @@ impl Cost {
             depth: sequential_depth(&graph, &sizes),
             forward_memory: memory::formula(&inference, rows, length),
             training_memory: memory::formula(&step, rows, length),
+            searches,
             graph,
             inference,
             step,
@@ -105,7 +112,7 @@ impl Cost {
     pub fn at(&self, rows: usize, length: usize, depth: Option<f64>) -> Figures {
         let sizes = Sizes { depth, ..Sizes::rows(rows as f64, length as f64) };
         let given = |_: &str| Some(1.0);
-        let load = Load { depth, ..Load::even(rows, length) };
+        let memory = |plan, degree| self.memory(plan, (rows, length, depth), degree);
         let training = flops(&self.keeping, &sizes);
         Figures {
             parameters: self.parameters.value(&given),
@@ -114,8 +121,53 @@ impl Cost {
             training,
             again: flops(&self.step, &sizes) - training,
             depth: sequential_depth(&self.graph, &sizes),
-            forward_memory: estimate(&self.inference, &load),
-            training_memory: estimate(&self.step, &load),
+            forward_memory: memory(&self.inference, 1),
+            training_memory: memory(&self.step, 2),
+            extended: length > self.walked(),
         }
     }
+
+    /// The longest rows whose memory is worked out step by step.
+    pub fn walked(&self) -> usize {
+        walked(&self.searches)
+    }
+
+    /// The memory of a plan. A search is walked step by step, which takes too long for very long rows: what they take is extended
+    /// from shorter ones. Values grow with the length, or, where a search over whole rows mixes beams and scores all pairs anew in
+    /// every step, with its square. So do lists, by the given degree: a search over whole rows that is recorded holds a list of nodes
+    /// for every step.
+    fn memory(&self, plan: &Plan, (rows, length, depth): (usize, usize, Option<f64>), degree: usize) -> Estimate {
+        let at = |length| estimate(plan, &Load { depth, ..Load::even(rows, length) });
+        let most = self.walked();
+        if length <= most {
+            return at(length);
+        }
+        let shorter = [most / 4, most / 2, most];
+        let points = shorter.map(at);
+        let whole = |beams: &&Beams| beams.cut == Cut::whole();
+        let degrees = self.searches.iter().filter(whole).map(|beams| if beams.soft { (2, 2) } else { (1, degree) });
+        let (values, lists) = degrees.reduce(|a, b| (a.0.max(b.0), a.1.max(b.1))).unwrap_or((1, 1));
+        let extended = |of: fn(&Estimate) -> u64, degree: usize| {
+            let known = shorter.iter().zip(&points).map(|(n, point)| (*n as f64, of(point) as f64));
+            through(&known.skip(2 - degree).collect::<Vec<_>>(), length as f64) as u64
+        };
+        let activations = extended(|point| point.activations, values);
+        Estimate { activations, lists: extended(|point| point.lists, lists), ..points[2] }
+    }
+}
+
+/// The longest rows whose memory is worked out step by step. Where a search over whole rows mixes beams, every step differs.
+fn walked(searches: &[Beams]) -> usize {
+    match searches {
+        [] => usize::MAX,
+        _ if searches.iter().any(|beams| beams.soft && beams.cut == Cut::whole()) => 512,
+        _ => 4096,
+    }
+}
+
+/// The value at `x` of the polynomial through some points, in Lagrange's form.
+fn through(points: &[(f64, f64)], x: f64) -> f64 {
+    let weight =
+        |own: f64| points.iter().filter(|(at, _)| *at != own).map(|(at, _)| (x - at) / (own - at)).product::<f64>();
+    points.iter().map(|(at, value)| value * weight(*at)).sum()
 }

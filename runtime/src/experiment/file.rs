@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_yaml::{Mapping, Value};
 
 use super::compare::{self, Entry};
+use super::halving::Halving;
 use super::place::{self, Written, key, line_of};
+use super::sweep::Sweep;
 use super::{EMBEDDED, Experiment, Known, TaskSettings, check};
 use crate::error::{ExperimentError, suggest, unknown};
 
@@ -22,6 +24,8 @@ pub struct ExperimentFile {
     base: Mapping,
     models: BTreeMap<String, Value>,
     compare: Vec<Entry>,
+    baseline: Option<String>,
+    halving: Option<Halving>,
     /// The folder from which paths of data start, if that is not the current one.
     folder: Option<PathBuf>,
     /// The tasks that were asked for: equal ones share what is learned from their files.
@@ -45,8 +49,24 @@ impl ExperimentFile {
             None => vec![],
             Some(list) => compare::read(text, &list).map_err(|(line, message)| fail(line, message))?,
         };
+        let compare = match base.remove("grid") {
+            None => compare,
+            Some(block) => sweep(text, &block, &base, compare).map_err(|(line, message)| fail(line, message))?,
+        };
+        let baseline = match base.remove("baseline") {
+            None => None,
+            Some(row) => {
+                Some(compare::baseline(&row, &compare).map_err(|why| fail(line_of(text, &["baseline"]), why))?)
+            }
+        };
+        let halving = match base.remove("halving").map(|block| Halving::read(&block)) {
+            None => None,
+            Some(Ok(halving)) => Some(halving),
+            Some(Err(message)) => return Err(fail(line_of(text, &["halving"]), format!("`halving`: {message}"))),
+        };
         let (folder, tasks) = (None, Arc::default());
-        let file = Self { name: name.into(), text: text.into(), base, models, compare, folder, tasks };
+        let (name, text) = (name.into(), text.into());
+        let file = Self { name, text, base, models, compare, baseline, halving, folder, tasks };
         file.resolve(None, &[])?;
         for model in file.models.keys() {
             file.resolve(Some(model), &[])?;
@@ -84,9 +104,19 @@ impl ExperimentFile {
         self.models.keys().map(String::as_str)
     }
 
-    /// What a grid compares, in the order of its table.
+    /// What a grid compares, in the order of its table: the entries of `compare`, or of `model`, at every point of `grid`.
     pub fn compare(&self) -> &[Entry] {
         &self.compare
+    }
+
+    /// The entry of `compare` that the others are compared with, if the file names one.
+    pub fn baseline(&self) -> Option<&str> {
+        self.baseline.as_deref()
+    }
+
+    /// Whether the worst rows of a grid are stopped, and when.
+    pub fn halving(&self) -> Option<&Halving> {
+        self.halving.as_ref()
     }
 
     /// Refuses blocks under `models` that no model of these names can ever take: slips of the pen.
@@ -119,6 +149,11 @@ impl ExperimentFile {
     /// The error of an entry of `compare`.
     pub fn entry_error(&self, entry: &Entry, message: String) -> ExperimentError {
         self.fail(Some(entry.line), message)
+    }
+
+    /// An error at the key of this path.
+    pub fn error_at(&self, path: &[&str], message: String) -> ExperimentError {
+        self.fail(line_of(&self.text, path), message)
     }
 
     /// The block that a model takes: its own, else, for a variant, that of its model.
@@ -214,6 +249,24 @@ impl ExperimentFile {
     }
 }
 
+/// The rows that the block `grid` makes of the entries of `compare`, or of the `model`.
+fn sweep(
+    text: &str,
+    block: &Value,
+    base: &Mapping,
+    mut compare: Vec<Entry>,
+) -> Result<Vec<Entry>, (Option<usize>, String)> {
+    let sweep = Sweep::read(text, block)?;
+    if compare.is_empty() {
+        let Some(model) = base.get("model").and_then(Value::as_str) else {
+            let message = "`grid` makes rows of the entries of `compare`, or of the `model`: name one".to_owned();
+            return Err((line_of(text, &["grid"]), message));
+        };
+        compare.push(Entry::of_model(text, model));
+    }
+    sweep.rows(text, &compare)
+}
+
 /// The message of the YAML reader with what it calls types of the program in words of the experiment.
 fn in_words(message: &str) -> String {
     let (what, expected) = message.rsplit_once(", expected ").unwrap_or((message, ""));
@@ -266,7 +319,7 @@ fn parse_edit(edit: &str) -> Result<Value, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learner::OptimiserKind;
+    use crate::learner::{Lookahead, MuonStep, OptimiserKind};
     use crate::schedule::Plateau;
 
     #[test]
@@ -326,6 +379,35 @@ mod tests {
         assert!(wrong.message.contains("`momentum` belongs to `muon`"), "{wrong}");
         let muon = of(&["optimiser.kind=muon", "optimiser.momentum=0.9"]).expect("valid");
         assert_eq!(muon.rule(&muon.schedule(10), 3, halved).momentum, 0.9);
+    }
+
+    #[test]
+    fn constants_of_optimisers_are_taken_where_they_belong() {
+        let file = ExperimentFile::embedded("listops").expect("embedded");
+        let of = |edits: &[&str]| {
+            let edits: Vec<String> = edits.iter().map(|edit| (*edit).to_owned()).collect();
+            file.resolve(Some("gut"), &edits)
+        };
+        let rule = |edits: &[&str]| {
+            let experiment = of(edits).expect("valid");
+            experiment.rule(&experiment.schedule(10), 3, Plateau::default())
+        };
+        let muon = rule(&["optimiser.kind=muon", "optimiser.muon_step=original"]);
+        assert_eq!((muon.muon_step, muon.rectify_from), (MuonStep::Original, 5.0));
+        let ranger = ["optimiser.kind=ranger", "optimiser.lookahead.every=6", "optimiser.rectify_from=4"];
+        let ranger = rule(&ranger);
+        assert_eq!((ranger.lookahead, ranger.rectify_from), (Lookahead { every: 6, follow: 0.8 }, 4.0));
+        for (edit, why) in [
+            ("optimiser.muon_step=original", "`muon_step` belongs to `kind: muon`"),
+            ("optimiser.lookahead.every=0", "`lookahead` belongs to `kind: ranger`"),
+            ("optimiser.rectify_from=4", "`rectify_from` belongs to `kind: ranger`"),
+        ] {
+            let wrong = of(&[edit]).expect_err("gut has AdamW");
+            assert!(wrong.message.contains(why), "{wrong}");
+        }
+        // What nobody wrote is not part of what an experiment is.
+        let text = of(&[]).expect("valid").to_yaml();
+        assert!(!text.contains("lookahead") && !text.contains("muon_step") && !text.contains("rectify_from"), "{text}");
     }
 
     #[test]

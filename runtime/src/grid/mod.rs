@@ -2,11 +2,14 @@
 //!
 //! [`Manifest`] says which rows there are, [`State::read`] looks at one cell, [`Sheet`] is the table of all of them, and [`render`] prints it.
 
+mod halving;
 mod latex;
 mod manifest;
 mod measured;
+mod notes;
 mod render;
 mod sheet;
+mod worth;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,10 +21,12 @@ use crate::error::{Error, IoError};
 use crate::experiment::Experiment;
 use crate::record::{RunFolder, RunInfo, SavedRun, program};
 
+pub use halving::{Decision, Standing, Stop, decide, reached, standing};
 pub use manifest::{Listed, ListedCell, Manifest};
-pub use measured::Measured;
-pub use render::{Format, render};
+pub use measured::{Measured, less_is_better};
+pub use render::{Format, Laid, Text, laid, render};
 pub use sheet::{METRICS, Mixture, Sheet, Show};
+pub use worth::{By, Worth};
 
 /// In the folder of a cell whose training failed.
 const FAILURE: &str = "failure.json";
@@ -33,6 +38,8 @@ pub struct Row {
     pub name: String,
     /// Number of trainable numbers.
     pub parameters: usize,
+    /// The data that its experiment asks for, in any words: rows that ask for the same must have been trained on the same.
+    pub data: String,
     /// One per seed, in the order of the experiment.
     pub cells: Vec<Cell>,
 }
@@ -57,6 +64,8 @@ pub enum State {
     Unfinished(Begun),
     /// The last attempt failed; it can be gone on with from where it was, if it came to begin.
     Failed(Fault, Option<Begun>),
+    /// Successive halving stopped its row; it can be gone on with.
+    Stopped(Stop),
     /// It is finished.
     Finished(Measured),
 }
@@ -78,36 +87,42 @@ pub struct Fault {
 }
 
 impl State {
-    /// Looks at the folder of a cell, and changes nothing in it.
+    /// Looks at the folder of a cell, and changes nothing in it. Nothing is said of one that holds another run: of another spec,
+    /// experiment, seed or data, or, if it is not finished, of another graph.
     ///
     /// # Errors
-    /// The folder holds a run of another spec, experiment, seed or data; for one that is not finished, of another graph.
-    pub fn read(path: &Path, experiment: &Experiment, info: &RunInfo) -> Result<Self, Error> {
-        let fault = Fault::read(path);
+    /// The run can't be read.
+    pub fn read(path: &Path, experiment: &Experiment, info: &RunInfo) -> Result<Option<Self>, Error> {
         if !RunFolder::exists(path) {
-            return Ok(fault.map_or(Self::Absent, |fault| Self::Failed(fault, None)));
+            return Ok(Some(Fault::read(path).map_or(Self::Absent, |fault| Self::Failed(fault, None))));
         }
         let saved = SavedRun::read(path)?;
-        let measured = saved.measured.as_ref().and_then(Measured::of);
-        // A finished run of a program that made another graph is no foreign one: the table says so, and asks.
-        let expected = match &measured {
-            Some(_) => RunInfo { graph_hash: saved.info.graph_hash.clone(), ..info.clone() },
-            None => info.clone(),
+        let state = Self::of(path, &saved);
+        // A finished run of a program that made another graph is no other one: the table says so, and asks.
+        let expected = match &state {
+            Self::Finished(_) => RunInfo { graph_hash: saved.info.graph_hash.clone(), ..info.clone() },
+            _ => info.clone(),
         };
-        saved.same(path, experiment, &expected)?;
+        Ok(saved.difference(experiment, &expected).is_none().then_some(state))
+    }
+
+    /// How far the run in a folder is, whichever run it is.
+    pub fn of(path: &Path, saved: &SavedRun) -> Self {
+        if let Some(measured) = saved.measured.as_ref().and_then(|results| Measured::read(path, results)) {
+            return Self::Finished(measured);
+        }
         let begun = Begun { versions: program(&saved.info.versions) };
-        Ok(match (measured, fault) {
-            (Some(measured), _) => Self::Finished(measured),
-            (None, Some(fault)) => Self::Failed(fault, Some(begun)),
-            (None, None) => Self::Unfinished(begun),
-        })
+        match Fault::read(path) {
+            Some(fault) => Self::Failed(fault, Some(begun)),
+            None => Self::Unfinished(begun),
+        }
     }
 
     /// What is known of the run, if one was begun and is not finished.
     pub fn begun(&self) -> Option<&Begun> {
         match self {
             Self::Unfinished(begun) | Self::Failed(_, Some(begun)) => Some(begun),
-            Self::Absent | Self::Failed(_, None) | Self::Finished(_) => None,
+            Self::Absent | Self::Failed(_, None) | Self::Stopped(_) | Self::Finished(_) => None,
         }
     }
 
@@ -117,6 +132,7 @@ impl State {
             Self::Absent => "absent",
             Self::Unfinished(_) => "unfinished",
             Self::Failed(..) => "failed",
+            Self::Stopped(_) => "stopped",
             Self::Finished(_) => "finished",
         }
     }
@@ -163,6 +179,9 @@ pub fn to_json(rows: &[Row], sheet: &Sheet) -> Value {
         });
         match &cell.state {
             State::Failed(fault, _) => out["failure"] = serde_json::to_value(fault).unwrap_or_default(),
+            State::Stopped(Stop { update, rank, of }) => {
+                out["stopped"] = serde_json::json!({ "update": update, "rank": rank, "of": of });
+            }
             State::Finished(measured) => out["results"] = measured.to_json(),
             State::Absent | State::Unfinished(_) => {}
         }

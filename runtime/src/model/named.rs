@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use rtc_compiler::ir::graph::{MAIN, Parameter};
+use rtc_compiler::ir::graph::{Graph, MAIN, Parameter};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Dim};
 use rtc_compiler::plan::Plan;
@@ -30,22 +30,14 @@ pub(crate) struct Segments {
 impl Segments {
     /// The segments of the flat array of a plan.
     pub(crate) fn new(plan: &Plan) -> Self {
-        let graph = &plan.graph;
-        let linear = graph.walk(MAIN).into_iter().map(|node| graph.node(node)).filter(|node| node.op == Op::Linear);
-        let weights: HashSet<_> = linear.map(|node| node.operands[1]).collect();
-        let parameters = graph.nodes(MAIN).iter().map(|node| graph.node(*node)).filter(|node| node.op == Op::Param);
-        let linear: HashSet<_> = parameters
-            .filter(|node| weights.contains(&node.results[0]))
-            .filter_map(|node| node.attrs.get("name").and_then(Attr::text))
-            .collect();
+        let hidden = hidden(&plan.graph);
         let mut segments = Self { all: vec![], others: vec![], matrices: vec![] };
         for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(plan)) {
             let group = parameter.group.as_deref().and_then(|name| GROUPS.iter().position(|group| *group == name));
             extend(&mut segments.all, &range, group);
-            let hidden = linear.contains(&*parameter.name) && parameter.name != LAST;
-            match dims(parameter)[..] {
-                [rows, columns] if hidden && rows.min(columns) > 1 => segments.matrices.push(Matrix { range, columns }),
-                _ => extend(&mut segments.others, &range, group),
+            match columns(parameter, &hidden) {
+                Some(columns) => segments.matrices.push(Matrix { range, columns }),
+                None => extend(&mut segments.others, &range, group),
             }
         }
         segments
@@ -60,6 +52,35 @@ impl Segments {
     pub(crate) fn matrices(&self, kind: OptimiserKind) -> &[Matrix] {
         if kind == OptimiserKind::Muon { &self.matrices } else { &[] }
     }
+}
+
+/// The names of the weights of all linear maps but the last one.
+fn hidden(graph: &Graph) -> HashSet<&str> {
+    let linear = graph.walk(MAIN).into_iter().map(|node| graph.node(node)).filter(|node| node.op == Op::Linear);
+    let weights: HashSet<_> = linear.map(|node| node.operands[1]).collect();
+    let parameters = graph.nodes(MAIN).iter().map(|node| graph.node(*node)).filter(|node| node.op == Op::Param);
+    let own = parameters.filter(|node| weights.contains(&node.results[0]));
+    own.filter_map(|node| node.attrs.get("name").and_then(Attr::text)).filter(|name| *name != LAST).collect()
+}
+
+/// The columns of a parameter that Muon takes as a matrix: a hidden weight with several inputs and outputs.
+fn columns(parameter: &Parameter, hidden: &HashSet<&str>) -> Option<usize> {
+    match dims(parameter)[..] {
+        [rows, columns] if rows.min(columns) > 1 && hidden.contains(&*parameter.name) => Some(columns),
+        _ => None,
+    }
+}
+
+/// The matrices that Muon updates in the model of a graph, one behind the other.
+pub fn matrices(graph: &Graph) -> Vec<Matrix> {
+    let (hidden, mut end) = (hidden(graph), 0);
+    let parameters = graph.parameters();
+    let found = parameters.iter().filter_map(|one| Some((dims(one).iter().product::<usize>(), columns(one, &hidden)?)));
+    let placed = found.map(|(size, columns)| {
+        end += size;
+        Matrix { range: end - size..end, columns }
+    });
+    placed.collect()
 }
 
 /// Adds a range to the last segment, if it belongs there, or begins one.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::METRICS;
+use super::{METRICS, TIMING};
 use crate::error::{DataError, Error, IoError};
 
 /// The lines of `metrics.jsonl`. A number that was not finite, or that the model has not, is `None`.
@@ -93,5 +93,56 @@ impl History {
             }
         }
         Ok(history)
+    }
+}
+
+/// What `timing.jsonl` calls the beginning of the loop.
+pub(super) const BEGINS: &str = "begins";
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// The last update that was logged.
+    pub update: u64,
+    /// Updates of the whole run, if it does not stop early.
+    pub total: u64,
+    /// The loss of that update.
+    pub loss: Option<f64>,
+    /// Seconds that the others will take, if some were made since it was begun the last time.
+    pub seconds: Option<f64>,
+}
+
+/// A line of `timing.jsonl`.
+#[derive(Deserialize)]
+struct TimingLine {
+    what: String,
+    update: u64,
+    seconds: f64,
+    total: Option<u64>,
+}
+
+impl Progress {
+    /// Reads the records of a run folder, which another process may be writing to. Nothing is known of a run that logged no update, or
+    /// whose program did not note where it begins.
+    ///
+    /// # Errors
+    /// A file that can't be read; a line of the metrics that is none.
+    pub fn read(folder: &Path) -> Result<Option<Self>, Error> {
+        let path = folder.join(TIMING);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(IoError::at("read", &path)(error).into()),
+        };
+        // The last line may be half of one.
+        let lines: Vec<TimingLine> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let begins = lines.iter().rposition(|line| line.what == BEGINS);
+        let Some((from, last)) = begins.map(|at| &lines[at]).zip(lines.last()) else { return Ok(None) };
+        let history = History::read(folder)?;
+        let (Some(step), Some(total)) = (history.steps.last(), from.total) else { return Ok(None) };
+        let made = last.update.saturating_sub(from.update);
+        let seconds = (made > 0).then(|| (last.seconds - from.seconds) / made as f64);
+        let left = total.saturating_sub(step.update) as f64;
+        Ok(Some(Self { update: step.update, total, loss: step.loss, seconds: seconds.map(|each| each * left) }))
     }
 }

@@ -11,9 +11,12 @@
 //! | `events.out.tfevents.0.rtc` | the same numbers for TensorBoard |
 //! | `checkpoints/` | see [`crate::checkpoint`] |
 //! | `results.json` | the table with the hashes of what made it, at the end |
+//! | `answers.json` | how many answers of every example of the evaluated splits are right |
 //! | `lengths.json` | accuracy and depth by length, kept by `rtc report` |
 
+mod answers;
 mod append;
+mod content;
 pub mod history;
 pub mod tensorboard;
 
@@ -32,7 +35,9 @@ use crate::error::{CheckpointError, Error, ExperimentError, IoError};
 use crate::experiment::{Experiment, ExperimentFile, Known};
 use crate::task::open_task;
 use crate::train::Table;
+pub use answers::{Answers, Kept, SplitAnswers};
 use append::Appender;
+pub use content::Change;
 use tensorboard::Summary;
 
 const SPEC: &str = "spec.rt";
@@ -103,7 +108,7 @@ impl RunInfo {
         if let Some(start) = &self.start {
             text += &format!("\nweights {}", start.sha256);
         }
-        Sha256::digest(text).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+        hex(&Sha256::digest(text)[..4])
     }
 
     /// These versions after the older ones of a run that is gone on with.
@@ -166,19 +171,27 @@ impl SavedRun {
             ("the spec", self.info.spec_hash == info.spec_hash),
             ("the seed", self.info.seed == info.seed),
             ("the weights at its start", start(&self.info) == start(info)),
-            ("the experiment", self.experiment == *experiment),
+            ("the experiment", self.experiment.content() == experiment.content()),
             (DATA, data(&self.info).zip(data(info)).is_none_or(|(old, new)| old == new)),
             (GRAPH, self.info.graph_hash == info.graph_hash),
         ];
         same.iter().find(|(_, same)| !same).map(|(what, _)| *what)
     }
 
-    /// Refuses the run at `path` if it is another one than that of the experiment and the identity.
-    pub fn same(&self, path: &Path, experiment: &Experiment, info: &RunInfo) -> Result<(), CheckpointError> {
+    /// Refuses the run at `path` if it is another one than that of the spec, the experiment and the identity.
+    pub fn same(
+        &self,
+        path: &Path,
+        spec: &str,
+        experiment: &Experiment,
+        info: &RunInfo,
+    ) -> Result<(), CheckpointError> {
         let Some(what) = self.difference(experiment, info) else { return Ok(()) };
+        let fields: Vec<String> = self.changes(spec, experiment, info).iter().map(Change::to_string).collect();
+        let fields = if fields.is_empty() { String::new() } else { format!(": {}", fields.join(", ")) };
         let reason = match what {
             DATA => format!("its data has changed since the training began{}", self.changed(&info.splits)),
-            what => format!("the run was started with another value of {what}"),
+            what => format!("the run was started with another value of {what}{fields}"),
         };
         Err(CheckpointError { path: path.to_path_buf(), reason, previous: None })
     }
@@ -219,6 +232,12 @@ impl RunFolder {
         path.join(RUN).exists()
     }
 
+    /// What a run is, if it is finished and can be read.
+    pub fn finished(path: &Path) -> Option<RunInfo> {
+        let info = fs::read_to_string(path.join(RUN)).ok()?;
+        path.join(RESULTS).exists().then(|| serde_json::from_str(&info).ok()).flatten()
+    }
+
     /// Makes the folder of a new run. A folder that holds a run already is refused.
     pub fn create(path: &Path, spec: &str, experiment: &Experiment, info: RunInfo) -> Result<Self, Error> {
         if Self::exists(path) || path.join(CHECKPOINTS).exists() {
@@ -236,9 +255,9 @@ impl RunFolder {
     }
 
     /// Opens the folder of a run in order to go on with it. It must be of the same model, seed, experiment and data.
-    pub fn resume(path: &Path, experiment: &Experiment, mut info: RunInfo) -> Result<Self, Error> {
+    pub fn resume(path: &Path, spec: &str, experiment: &Experiment, mut info: RunInfo) -> Result<Self, Error> {
         let saved = SavedRun::read(path)?;
-        saved.same(path, experiment, &info)?;
+        saved.same(path, spec, experiment, &info)?;
         let versions = info.versions_after(&saved.info);
         if versions != saved.info.versions {
             write_info(path, &RunInfo { versions: versions.clone(), ..saved.info })?;
@@ -306,6 +325,13 @@ impl RunFolder {
         self.timing.append(format!("{line}\n").as_bytes())
     }
 
+    /// Notes in `timing.jsonl` that the loop begins after so many updates of so many.
+    pub fn begins(&mut self, done: u64, total: u64) -> Result<(), IoError> {
+        let seconds = self.opened.elapsed().as_secs_f64();
+        let line = json!({ "what": history::BEGINS, "update": done, "seconds": seconds, "total": total });
+        self.timing.append(format!("{line}\n").as_bytes())
+    }
+
     /// Lengths of the metrics and the TensorBoard file, after making them durable.
     pub fn positions(&mut self) -> Result<(u64, u64), IoError> {
         self.metrics.sync()?;
@@ -325,10 +351,16 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Writes `results.json`.
-    pub fn results(&mut self, results: &Value) -> Result<(), IoError> {
+    /// Writes `answers.json`, and then `results.json` with its hash, which ends the run.
+    pub fn results(&mut self, mut results: Value, answers: &Answers) -> Result<(), IoError> {
+        results["answers"] = answers.write(&self.path)?.into();
         write_file(&self.path.join(RESULTS), &format!("{results:#}\n"))
     }
+}
+
+/// Bytes as digits of base 16.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn now() -> f64 {

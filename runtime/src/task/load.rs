@@ -37,15 +37,18 @@ impl Dataset {
     /// A fingerprint of all examples, to notice that a data file or a generator has changed.
     pub fn fingerprint(&self) -> String {
         let mut hash = Hasher(Sha256::new());
-        for (name, examples) in &self.splits {
-            hash.numbers(&[name.len() as u32, examples.len() as u32]);
-            hash.0.update(name);
-            examples.iter().for_each(|example| hash.example(example));
-        }
+        self.splits.iter().for_each(|(name, examples)| hash.split(name, examples));
         for (name, Stream(rows)) in &self.streams {
             hash.0.update(name);
             hash.0.update(rows.fingerprint());
         }
+        hash.text()
+    }
+
+    /// The same of one split: runs that agree in it were measured on the same examples.
+    pub fn fingerprint_of(&self, split: &str) -> String {
+        let mut hash = Hasher(Sha256::new());
+        hash.split(split, self.split(split));
         hash.text()
     }
 
@@ -81,6 +84,12 @@ pub(super) fn hex(hash: &[u8]) -> String {
 pub(super) struct Hasher(Sha256);
 
 impl Hasher {
+    fn split(&mut self, name: &str, examples: &[Example]) {
+        self.numbers(&[name.len() as u32, examples.len() as u32]);
+        self.0.update(name);
+        examples.iter().for_each(|example| self.example(example));
+    }
+
     /// The hash of all that was fed.
     pub(super) fn text(self) -> String {
         hex(&self.0.finalize())
@@ -106,6 +115,11 @@ impl Hasher {
                 self.numbers(&[1]);
                 self.list(class);
                 self.list(&weight.iter().map(|weight| weight.to_bits()).collect::<Vec<_>>());
+            }
+            Target::Number(number) => self.numbers(&[3, number.to_bits()]),
+            Target::Several(labels) => {
+                self.numbers(&[4]);
+                self.list(&labels.iter().map(|label| u32::from(*label)).collect::<Vec<_>>());
             }
         }
         // Nothing is added where there is none, so that older fingerprints stay as they were.

@@ -16,6 +16,8 @@ mod metric;
 mod options;
 mod own;
 mod pool;
+pub mod program;
+mod scale;
 mod share;
 mod stream;
 mod summary;
@@ -34,12 +36,13 @@ pub use audit::{Audit, audit};
 pub(crate) use files::paths::there;
 pub use files::{Column, ColumnLook, FileLook, Format, look};
 pub use load::{Dataset, Wanted, load, load_split, load_wanted};
-pub use metric::{Metric, Tally};
+pub use metric::{Metric, SEVERAL, Tally, scored};
 pub use options::{OptionField, OptionValue, Options, resolve_options};
 pub use own::NAMES as OWN_TASKS;
 pub(crate) use own::check as check_own;
+pub use scale::Scale;
 pub use stream::{Rows, Stream};
-pub use summary::{Description, SIDES, SampleRow, describe, majority_share, sample};
+pub use summary::{Description, SIDES, SampleRow, describe, majority_share, sample, set_text};
 
 /// One sequence (or a pair of them) with what the model should answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,6 +71,10 @@ pub enum Target {
         /// Weight of every token in the loss.
         weight: Vec<f32>,
     },
+    /// One number for the whole sequence, in the unit of the model ([`Scale`]).
+    Number(f32),
+    /// For every label whether it belongs to the sequence.
+    Several(Vec<bool>),
 }
 
 impl Example {
@@ -79,6 +86,36 @@ impl Example {
     /// Number of tokens; for a pair, of the longer side.
     pub fn length(&self) -> usize {
         self.tokens.len().max(self.second.as_ref().map_or(0, Vec::len))
+    }
+
+    /// Number of classes that are predicted for it: one per token where every token has one, one per label (1 or 0) where
+    /// there are several, none where a number is predicted.
+    pub fn classes(&self) -> usize {
+        match &self.label {
+            Target::Class(_) => 1,
+            Target::Each { class, .. } => class.len(),
+            Target::Number(_) => 0,
+            Target::Several(labels) => labels.len(),
+        }
+    }
+
+    /// The class that is asked for at each of these places, and its weight.
+    pub fn asked(&self) -> Vec<(u32, f32)> {
+        match &self.label {
+            Target::Class(class) => vec![(*class, 1.0)],
+            Target::Each { class, weight } => class.iter().copied().zip(weight.iter().copied()).collect(),
+            Target::Number(_) => vec![],
+            Target::Several(labels) => labels.iter().map(|label| (u32::from(*label), 1.0)).collect(),
+        }
+    }
+
+    /// What it weighs in the loss of its batch.
+    pub fn weight(&self) -> f64 {
+        match &self.label {
+            Target::Class(_) | Target::Number(_) => 1.0,
+            Target::Each { weight, .. } => weight.iter().map(|weight| f64::from(*weight)).sum(),
+            Target::Several(labels) => labels.len() as f64,
+        }
     }
 
     /// The length by which accuracies are told apart.
@@ -186,14 +223,19 @@ pub trait Task: Send + Sync {
     fn options(&self) -> &'static [OptionField];
     /// The names of the tokens, by id.
     fn vocabulary(&self, options: &Options) -> Vec<String>;
-    /// The names of the classes, by id.
+    /// The names of the classes or of the labels, by id; none where a number is asked for.
     fn classes(&self, options: &Options) -> Vec<String>;
     /// The splits, training first.
     fn splits(&self) -> &'static [Split];
     /// What is reported besides the accuracy over all scored answers. The first, if there is one, is what papers compare, so
-    /// tables show it before the accuracy. The best checkpoint is always chosen by the accuracy.
+    /// tables show it before the accuracy. The best checkpoint is chosen by the accuracy, or by the loss where there is none.
     fn metrics(&self) -> &'static [Metric] {
-        &[]
+        if self.objective() == Objective::Several { SEVERAL } else { &[] }
+    }
+
+    /// How the numbers that it asks for are written.
+    fn scale(&self, _options: &Options) -> Scale {
+        Scale::default()
     }
 
     /// Whether the perplexity of a split, `exp` of its mean loss, is reported.

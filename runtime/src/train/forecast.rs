@@ -1,12 +1,13 @@
 //! How long a training will take: a few updates and evaluated batches, timed.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use super::{Feed, refuse_empty};
 use crate::batching::{Cursor, collect, split};
 use crate::error::{DataError, Error};
 use crate::experiment::Experiment;
-use crate::learner::Learner;
+use crate::learner::{Learner, UpdateRule};
 use crate::schedule::Plateau;
 use crate::task::{Dataset, Example, Stream};
 
@@ -15,13 +16,18 @@ use crate::task::{Dataset, Example, Stream};
 pub struct Forecast {
     /// Updates of the whole run.
     pub updates: u64,
-    /// Tokens of a mean update.
+    /// Tokens of a mean update; of fresh strings, over 64 updates from the first to the last.
     pub tokens: f64,
+    /// Steps that were taken on the mean at the end of the moment, if the model halts.
+    pub depth: Option<f64>,
     /// Seconds of a mean update.
     pub update: f64,
     /// Seconds of all evaluations, those of the end included.
     pub evaluations: f64,
 }
+
+/// How many updates of fresh strings stand for all.
+const DRAWN: u64 = 64;
 
 impl Forecast {
     /// Seconds of the whole run.
@@ -30,8 +36,16 @@ impl Forecast {
     }
 }
 
+/// One update of the moment.
+struct Made {
+    tokens: usize,
+    seconds: f64,
+    depth: Option<f64>,
+}
+
 /// Trains for about as long as `patience`, at least two updates besides the first, and measures a batch of every split.
 ///
+/// Where a model halts, it takes fewer steps the longer it is trained: the later half of the moment counts.
 /// The learner is not fit for use afterwards.
 ///
 /// # Errors
@@ -44,44 +58,71 @@ pub fn forecast(
     patience: Duration,
 ) -> Result<Forecast, Error> {
     refuse_empty(data, experiment)?;
-    let batch = &experiment.batch;
     let unknown = |message| DataError { file: experiment.task.name.clone(), line: None, message };
     let mut feed = Feed::new(experiment, data, seed).map_err(unknown)?;
     let updates = experiment.updates(feed.batches());
     let schedule = experiment.schedule(feed.batches());
-    let (mut cursor, mut tokens, mut start, mut made) = (Cursor::default(), 0, Instant::now(), 0);
-    while made < 3 || start.elapsed() < patience {
-        // Fresh examples get longer along a curriculum: what the end of the training is like counts.
-        let update = if experiment.fresh.is_some() { updates.saturating_sub(made + 1) } else { made };
-        let examples = feed.examples(cursor, update)?;
-        let examples: Vec<&Example> = examples.iter().map(AsRef::as_ref).collect();
-        for (part, share) in split(&examples, batch.accumulate) {
-            learner.accumulate(&part, share)?;
-        }
-        learner.update(&experiment.rule(&schedule, made, Plateau::default()))?;
+    let (mut cursor, start, mut all) = (Cursor::default(), Instant::now(), vec![]);
+    while all.len() < 3 || start.elapsed() < patience {
+        let done = all.len() as u64;
+        // Fresh examples get longer along a curriculum: updates from all over the training stand for it.
+        let update = if experiment.fresh.is_some() { spread(done, updates) } else { done };
+        let rule = experiment.rule(&schedule, done, Plateau::default());
+        all.push(step(learner, &feed.examples(cursor, update)?, experiment.batch.accumulate, &rule)?);
         cursor = feed.next(cursor);
-        tokens += count(examples.into_iter());
-        made += 1;
-        if made == 1 {
-            // The first update fills buffers, and is like no other.
-            (tokens, start) = (0, Instant::now());
-        }
     }
-    let per_token = start.elapsed().as_secs_f64() / tokens.max(1) as f64;
-    let mean = match experiment.fresh {
+    // The first update fills buffers, and is like no other.
+    let later = &all[(all.len() / 2).max(1)..];
+    let seconds: f64 = later.iter().map(|made| made.seconds).sum();
+    let per_token = seconds / later.iter().map(|made| made.tokens).sum::<usize>().max(1) as f64;
+    let depths: Option<Vec<f64>> = later.iter().map(|made| made.depth).collect();
+    let tokens = match experiment.fresh {
         None => {
             let held = count(data.split(&experiment.train).iter()) as u64;
             let all = data.streams.get(&experiment.train).map_or(held, |Stream(rows)| rows.tokens());
             all as f64 / feed.batches().max(1) as f64
         }
-        Some(_) => tokens as f64 / (made - 1) as f64,
+        Some(_) => {
+            let mut drawn = 0;
+            for n in 0..DRAWN {
+                let update = (n as f64 / DRAWN as f64 * updates as f64) as u64;
+                drawn += count(feed.examples(Cursor::default(), update)?.iter().map(AsRef::as_ref));
+            }
+            drawn as f64 / DRAWN as f64
+        }
     };
     let every = experiment.evaluate_every.unwrap_or(feed.batches()).max(1);
     let mut evaluations = updates.div_ceil(every) as f64 * measured(learner, data, experiment, &experiment.dev)?;
     for split in &experiment.evaluate {
         evaluations += measured(learner, data, experiment, split)?;
     }
-    Ok(Forecast { updates, tokens: mean, update: per_token * mean, evaluations })
+    let depth = depths.map(|depths| depths.iter().sum::<f64>() / depths.len() as f64);
+    Ok(Forecast { updates, tokens, depth, update: per_token * tokens, evaluations })
+}
+
+/// One update, timed.
+fn step(
+    learner: &mut dyn Learner,
+    examples: &[Cow<'_, Example>],
+    parts: usize,
+    rule: &UpdateRule,
+) -> Result<Made, Error> {
+    let examples: Vec<&Example> = examples.iter().map(AsRef::as_ref).collect();
+    let (start, mut depth) = (Instant::now(), None);
+    for (part, share) in split(&examples, parts) {
+        let report = learner.accumulate(&part, share)?;
+        if let Some(steps) = report.mean_depth {
+            *depth.get_or_insert(0.0) += share * steps;
+        }
+    }
+    learner.update(rule)?;
+    Ok(Made { tokens: count(examples.into_iter()), seconds: start.elapsed().as_secs_f64(), depth })
+}
+
+/// The `n`-th of numbers that lie evenly in `0..total`, however many of them are taken: multiples of the golden ratio.
+fn spread(n: u64, total: u64) -> u64 {
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    (((n as f64 + 0.5) * GOLDEN).fract() * total as f64) as u64
 }
 
 /// Seconds in which a split is measured, judged by its first batch.

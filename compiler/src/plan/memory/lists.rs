@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ir::search::{Beams, Count, live_after};
+use crate::ir::search::{Beams, Count, Stretch, live_after};
 
 /// Bytes of the entries, as the runtime keeps them in `kernel/beam`; `tests/tests/memory.rs` compares.
 const INDEX: u64 = 4;
@@ -72,20 +72,24 @@ fn record(beams: &Beams, mut length: usize) -> u64 {
 
 /// What is recorded of a chunk that begins with `live` beams, and its beams at the end.
 fn chunk(beams: &Beams, nodes: usize, mut live: usize) -> (u64, usize) {
-    let mut sum: u64 = 0;
-    for size in (2..=nodes).rev() {
-        let (before, after) = (live as u64, live_after(live, size, beams.size));
-        let mixes = beams.mixes(live, size);
-        let taken = if mixes { live * beams.size.min(size - 1) } else { after };
-        let mut step = ROW_STEP + BEAM * before + CANDIDATE * taken as u64;
-        if size > 2 {
-            step += INDEX * before * (size - 1) as u64;
-        }
-        if mixes {
-            step += (MEAN + 3 * before * TERM) * (size - 1) as u64;
-        }
-        sum = sum.saturating_add(step);
-        live = after;
+    let mut sum: u128 = 0;
+    for stretch in beams.stretches(nodes, live) {
+        let Stretch { high, low, live: before } = stretch;
+        // Bytes go along with the nodes, so that the first and the last step give the mean.
+        let ends = u128::from(step(beams, high, before)) + u128::from(step(beams, low, before));
+        sum += ends * stretch.steps() as u128 / 2;
+        live = live_after(before, low, beams.size);
     }
-    (sum, live)
+    (u64::try_from(sum).unwrap_or(u64::MAX), live)
+}
+
+/// What is recorded of a step with so many nodes and beams before it.
+fn step(beams: &Beams, size: usize, live: usize) -> u64 {
+    let before = live as u64;
+    let mixes = beams.mixes(live, size);
+    let taken = if mixes { live * beams.size.min(size - 1) } else { live_after(live, size, beams.size) };
+    let nodes = (size - 1) as u64;
+    let kept = if size > 2 { INDEX * before * nodes } else { 0 };
+    let mixed = if mixes { (MEAN + 3 * before * TERM) * nodes } else { 0 };
+    ROW_STEP + BEAM * before + CANDIDATE * taken as u64 + kept + mixed
 }

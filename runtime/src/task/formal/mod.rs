@@ -160,6 +160,16 @@ fn fair(length: usize, draws: &mut Draws) -> Vec<u32> {
     (0..length).map(|_| draws.below(2) as u32).collect()
 }
 
+/// The bits of a number above 0, all of that length alike.
+fn positive(length: usize, draws: &mut Draws) -> Vec<u32> {
+    loop {
+        let bits = fair(length, draws);
+        if bits.contains(&1) {
+            return bits;
+        }
+    }
+}
+
 /// An example that asks for one class.
 fn classified(tokens: &[u32], class: u32) -> Example {
     Example { size: Some(tokens.len() as u32), ..Example::classified(tokens.to_vec(), class) }
