@@ -160,6 +160,8 @@ pub fn load(settings: &TaskSettings, splits: &[&str]) -> Result<Dataset, DataErr
 /// As [`load`].
 pub fn load_wanted(settings: &TaskSettings, wanted: Wanted<'_>) -> Result<Dataset, DataError> {
     let (task, options) = open_task(settings)?;
+    let made = settings.made(wanted.splits)?;
+    let settings: &TaskSettings = &made;
     let source = Source { task: &*task, settings, options: &options, used: wanted.used, whole: wanted.whole };
     let (mut loaded, mut streams) = (BTreeMap::new(), BTreeMap::new());
     let mut missing: Vec<&str> = vec![];
@@ -221,7 +223,8 @@ impl Source<'_> {
         let Self { task, settings, options, .. } = self;
         let most = if self.whole { usize::MAX } else { count(*task, settings, split)? };
         let found = match &settings.data {
-            None => None,
+            // The rows of a program are files by now.
+            None | Some(DataSource::Program(_)) => None,
             Some(DataSource::Files(named)) => {
                 task.read_files(&Files { named, settings, options, split, most, dev: self.dev()? })?
             }
