@@ -318,6 +318,10 @@ impl Task for Own {
         self.learned.tokens.written(tokens, self.plan.kind == Kind::Pairs)
     }
 
+    fn written(&self, tokens: &[u32], _options: &Options) -> String {
+        self.learned.tokens.text(tokens)
+    }
+
     fn problems(&self, settings: &TaskSettings, most: usize) -> Vec<DataError> {
         let mut problems = vec![];
         for text in plan::files(settings).into_iter().flat_map(BTreeMap::values) {
