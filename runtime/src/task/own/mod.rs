@@ -357,6 +357,10 @@ impl Task for Own {
         self.learned.tokens.written(tokens, self.plan.kind == Kind::Pairs)
     }
 
+    fn written(&self, tokens: &[u32], _options: &Options) -> String {
+        self.learned.tokens.text(tokens)
+    }
+
     fn problems(&self, settings: &TaskSettings, most: usize) -> Vec<DataError> {
         let mut problems = vec![];
         let splits: Vec<&str> = self.splits.iter().map(String::as_str).collect();
