@@ -111,13 +111,14 @@ mod tests {
             split: "dev".into(),
             examples: 100,
             scored: 100,
-            accuracy: 0.5,
+            accuracy: Some(0.5),
             metrics: std::collections::BTreeMap::new(),
+            numbers: std::collections::BTreeMap::new(),
             loss: 1.0,
             perplexity: None,
             mean_depth: Some(mean),
             depth_deviation: Some(deviation),
-            majority: 0.5,
+            majority: Some(0.5),
             lengths: vec![],
         }
     }
