@@ -165,8 +165,8 @@ fn batches(data: &Dataset, size: &Size) -> Vec<Batch> {
     (0..size.batches as u64).map(|batch| packed(examples, batching.batch(Cursor { epoch: 0, batch }))).collect()
 }
 
-fn packed(examples: &[Example], indices: &[usize]) -> Batch {
-    let rows: Vec<&Example> = indices.iter().map(|n| &examples[*n]).collect();
+fn packed(examples: &[Example], indices: &[u32]) -> Batch {
+    let rows: Vec<&Example> = indices.iter().map(|n| &examples[*n as usize]).collect();
     let width = rows.iter().map(|row| row.length()).max().unwrap_or(0);
     collect(&rows, width)
 }

@@ -2,8 +2,6 @@
 //!
 //! [`Experiment`] is the checked settings for one model, [`ExperimentFile`] the file that gives them.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::batching::Buckets;
@@ -11,7 +9,7 @@ use crate::exec::Inference;
 pub use crate::learner::OptimiserKind;
 use crate::learner::{GROUPS, Lookahead, MuonStep, UpdateRule};
 use crate::schedule::{Beta1, Plateau, Schedule, ScheduleKind};
-use crate::task::{MAX_EXAMPLES, OptionValue, resolve_options, task_named};
+use crate::task::{MAX_EXAMPLES, check_own, check_shares, formal_named, own_split, resolve_options, task_named};
 
 mod compare;
 mod file;
@@ -19,12 +17,14 @@ mod fresh;
 mod halving;
 mod place;
 mod sweep;
+mod task;
 
 pub use compare::Entry;
 pub use file::ExperimentFile;
 pub use fresh::{Choice, Curriculum, Ema, Fresh, Lengths};
 pub use halving::Halving;
 pub use place::Written;
+pub use task::{Columns, DataSource, Known, Quotes, TaskSettings};
 
 /// The experiments that are part of the program: name and text.
 pub const EMBEDDED: &[(&str, &str)] = &[
@@ -138,36 +138,6 @@ pub struct Experiment {
     pub inference: Inference,
     /// The splits on which the best checkpoint is measured, in the order of the table.
     pub evaluate: Vec<String>,
-}
-
-/// The task and its data.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TaskSettings {
-    /// Name of the task.
-    pub name: String,
-    /// Options of the task.
-    #[serde(default)]
-    pub options: BTreeMap<String, OptionValue>,
-    /// Number of examples per split; without one, that of the published experiment.
-    #[serde(default)]
-    pub sizes: BTreeMap<String, usize>,
-    /// Published files, for the splits that have any; the others are generated.
-    #[serde(default)]
-    pub data: Option<DataSource>,
-    /// Seed of the generated data, independent of the seeds of the runs.
-    #[serde(default)]
-    pub seed: u64,
-}
-
-/// Where published files are.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum DataSource {
-    /// A folder that holds them under their published names.
-    Folder(String),
-    /// One file per split.
-    Files(BTreeMap<String, String>),
 }
 
 /// The optimiser.
@@ -465,9 +435,17 @@ fn check(experiment: &Experiment) -> Result<(), Broken> {
 
 fn check_task(experiment: &Experiment) -> Result<(), Broken> {
     let settings = &experiment.task;
-    let task = task_named(&settings.name).map_err(|message| (vec!["task", "name"], message))?;
-    resolve_options(task.options(), &settings.options).map_err(|message| (vec!["task", "options"], message))?;
-    let named = |path: &[&'static str], name: &str| task.split(name).map_err(|message| (path.to_vec(), message));
+    match check_own(settings) {
+        Some(found) => found.map_err(|(field, message)| (vec!["task", field], message))?,
+        None => {
+            let task = task_named(&settings.name).map_err(|message| (vec!["task", "name"], message))?;
+            resolve_options(task.options(), &settings.options).map_err(|message| (vec!["task", "options"], message))?;
+        }
+    }
+    let named = |path: &[&'static str], name: &str| {
+        let found = own_split(settings, name).unwrap_or_else(|| task_named(&settings.name)?.split(name).map(drop));
+        found.map_err(|message| (path.to_vec(), message))
+    };
     for (name, size) in &settings.sizes {
         named(&["task", "sizes"], name)?;
         if *size == 0 {
@@ -478,13 +456,14 @@ fn check_task(experiment: &Experiment) -> Result<(), Broken> {
         }
     }
     if let Some(DataSource::Files(files)) = &settings.data {
-        files.keys().try_for_each(|name| named(&["task", "data"], name).map(drop))?;
+        files.keys().try_for_each(|name| named(&["task", "data"], name))?;
+        check_shares(files).map_err(|message| (vec!["task", "data"], message))?;
     }
     if experiment.fresh.is_some() {
-        if task.formal().is_none() {
+        if formal_named(&settings.name).is_none() {
             return Err((
                 vec!["fresh"],
-                format!("`fresh` is for tasks on strings of a length, and {} is none", task.name()),
+                format!("`fresh` is for tasks on strings of a length, and {} is none", settings.name),
             ));
         }
         if settings.data.is_some() {
@@ -493,5 +472,5 @@ fn check_task(experiment: &Experiment) -> Result<(), Broken> {
     }
     named(&["train"], &experiment.train)?;
     named(&["dev"], &experiment.dev)?;
-    experiment.evaluate.iter().try_for_each(|name| named(&["evaluate"], name).map(drop))
+    experiment.evaluate.iter().try_for_each(|name| named(&["evaluate"], name))
 }

@@ -1,6 +1,6 @@
 //! `rtc eval`: a trained model on splits of its task.
 
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 use std::sync::atomic::AtomicBool;
 
 use clap::{Args, ValueEnum};
@@ -208,15 +208,19 @@ fn load_splits(
     match &options.data {
         Some(path) if !path.is_dir() => return Ok(vec![(file_name(path), rows_of(path, trained)?)]),
         Some(folder) => {
-            settings.data = Some(DataSource::Folder(folder.display().to_string()));
-            // All rows of every file; but dev may be the head of a training file, and stays as long as it was.
-            settings.sizes.retain(|split, _| split == "dev");
+            let complete = absolute(folder).map_err(|error| Failure::io("open", folder, error))?;
+            settings.data = Some(DataSource::Folder(complete.display().to_string()));
         }
         None => {}
     }
     let names: Vec<&str> = wanted.iter().map(String::as_str).collect();
     let used = trained.experiment.splits();
-    let mut data = load_wanted(&settings, Wanted { used: &used, splits: &names, most: usize::MAX })?;
+    let whole = options.data.is_some();
+    let mut data =
+        load_wanted(&settings, Wanted { used: &used, splits: &names, most: usize::MAX, whole, streamed: false })?;
+    if !whole {
+        trained.same_rows(&data)?;
+    }
     if let Some(message) = generated(&settings, &data) {
         terminal.message(&message);
     }

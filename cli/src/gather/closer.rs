@@ -140,7 +140,14 @@ impl<'a> Look<'a> {
         let known = match known {
             Some(known) => known,
             None => {
-                let set = load_wanted(task, Wanted { used: &used, splits: &splits, most: self.closer.examples })?;
+                // Whether the files are those of the training can only be said of whole splits.
+                let most = if task.data.is_some() { usize::MAX } else { self.closer.examples };
+                let mut set =
+                    load_wanted(task, Wanted { used: &used, splits: &splits, most, whole: false, streamed: false })?;
+                if task.data.is_some() {
+                    trained.same_rows(&set)?;
+                    set.splits.values_mut().for_each(|rows| rows.truncate(self.closer.examples));
+                }
                 let used = used.into_iter().map(str::to_owned).collect();
                 Loaded { task: task.clone(), used, splits: evaluate.clone(), set }
             }

@@ -4,6 +4,8 @@
 //! laid over it, and only the result is turned into [`Experiment`], so that every way to set a field is checked alike.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_yaml::{Mapping, Value};
 
@@ -11,7 +13,7 @@ use super::compare::{self, Entry};
 use super::halving::Halving;
 use super::place::{self, Written, key, line_of};
 use super::sweep::Sweep;
-use super::{EMBEDDED, Experiment, check};
+use super::{EMBEDDED, Experiment, Known, TaskSettings, check};
 use crate::error::{ExperimentError, suggest, unknown};
 
 /// An experiment file: the settings, what is different for some models, and which models are compared.
@@ -24,6 +26,10 @@ pub struct ExperimentFile {
     compare: Vec<Entry>,
     baseline: Option<String>,
     halving: Option<Halving>,
+    /// The folder from which paths of data start, if that is not the current one.
+    folder: Option<PathBuf>,
+    /// The tasks that were asked for: equal ones share what is learned from their files.
+    tasks: Arc<Mutex<Vec<TaskSettings>>>,
 }
 
 impl ExperimentFile {
@@ -58,12 +64,20 @@ impl ExperimentFile {
             Some(Ok(halving)) => Some(halving),
             Some(Err(message)) => return Err(fail(line_of(text, &["halving"]), format!("`halving`: {message}"))),
         };
-        let file = Self { name: name.into(), text: text.into(), base, models, compare, baseline, halving };
+        let (folder, tasks) = (None, Arc::default());
+        let (name, text) = (name.into(), text.into());
+        let file = Self { name, text, base, models, compare, baseline, halving, folder, tasks };
         file.resolve(None, &[])?;
         for model in file.models.keys() {
             file.resolve(Some(model), &[])?;
         }
         Ok(file)
+    }
+
+    /// The experiment with paths of data that start from a folder.
+    #[must_use]
+    pub fn within(self, folder: PathBuf) -> Self {
+        Self { folder: Some(folder), ..self }
     }
 
     /// The embedded experiment of this name.
@@ -191,7 +205,19 @@ impl ExperimentFile {
             let line = [&nested, &exact, &path].into_iter().find_map(|path| line_of(&self.text, path));
             self.fail(line, message)
         })?;
-        Ok(experiment)
+        Ok(Experiment { task: self.known(experiment.task), ..experiment })
+    }
+
+    /// A task with what is known of it.
+    fn known(&self, task: TaskSettings) -> TaskSettings {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(same) = tasks.iter().find(|same| **same == task) {
+            return same.clone();
+        }
+        let known = Known { folders: self.folder.iter().cloned().collect(), ..Known::default() };
+        let task = TaskSettings { known, ..task };
+        tasks.push(task.clone());
+        task
     }
 
     fn fail(&self, line: Option<usize>, message: String) -> ExperimentError {
@@ -251,6 +277,12 @@ fn in_words(message: &str) -> String {
         block if block.starts_with("struct ") => "a block of fields",
         _ if what == "task: data did not match any variant of untagged enum DataSource" => {
             return "task.data: takes a folder, or a file per split".to_owned();
+        }
+        _ if what.ends_with("did not match any variant of untagged enum Columns") => {
+            return "task.input: takes a column by its name or number, or a list of two".to_owned();
+        }
+        _ if what.ends_with("did not match any variant of untagged enum Column") => {
+            return "task.label: takes a column by its name or number".to_owned();
         }
         _ => return message.to_owned(),
     };

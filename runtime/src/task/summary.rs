@@ -37,14 +37,19 @@ pub fn describe(examples: &[Example]) -> Description {
     let mut lengths: Vec<usize> = examples.iter().map(Example::length).collect();
     lengths.sort_unstable();
     let tokens = examples.iter().map(|e| e.tokens.len() + e.second.as_ref().map_or(0, Vec::len)).sum();
-    let at = |index: usize| lengths.get(index).copied().unwrap_or(0);
     Description {
         examples: examples.len(),
         tokens,
-        lengths: [at(0), at(lengths.len() / 2), at(lengths.len().saturating_sub(1))],
+        lengths: spread(&lengths),
         mean_length: lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64,
         label_shares: label_shares(examples),
     }
+}
+
+/// The shortest, the middle and the longest of sorted lengths; zeros where there are none.
+pub(super) fn spread(lengths: &[usize]) -> [usize; 3] {
+    let at = |index: usize| lengths.get(index).copied().unwrap_or(0);
+    [at(0), at(lengths.len() / 2), at(lengths.len().saturating_sub(1))]
 }
 
 /// The accuracy of always answering the most frequent class, or for each of several labels what is most frequent for it.

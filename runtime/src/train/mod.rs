@@ -149,11 +149,19 @@ pub fn train(
     }
 }
 
-/// Refuses data in which a split of the experiment has no example.
+/// Refuses data in which a split of the experiment has no example, or one that is measured is not held in memory.
 fn refuse_empty(data: &Dataset, experiment: &Experiment) -> Result<(), DataError> {
-    let Some(name) = experiment.splits().into_iter().find(|name| data.split(name).is_empty()) else { return Ok(()) };
-    let message = format!("the split `{name}` is empty");
-    Err(DataError { file: experiment.task.name.clone(), line: None, message })
+    let fail = |message| Err(DataError { file: experiment.task.name.clone(), line: None, message });
+    if let Some(name) = experiment.splits().into_iter().find(|name| data.count(name) == 0) {
+        return fail(format!("the split `{name}` is empty"));
+    }
+    let measured = std::iter::once(&experiment.dev).chain(&experiment.evaluate);
+    match measured.into_iter().find(|name| data.streams.contains_key(*name)) {
+        Some(name) => fail(format!(
+            "`{name}` is read while it is trained on, and a split that is measured is held in memory: measure another one"
+        )),
+        None => Ok(()),
+    }
 }
 
 struct Trainer<'a> {
@@ -264,7 +272,8 @@ impl<'a> Trainer<'a> {
     fn step(&mut self) -> Result<(), Error> {
         let (cursor, done, parts) = (self.progress.cursor, self.progress.updates, self.experiment.batch.accumulate);
         let ready = self.ready.take().filter(|ready| ready.is_for(cursor, done));
-        let Ready { batches, .. } = ready.unwrap_or_else(|| Ready::new(&mut self.feed, cursor, done, parts));
+        let ready = ready.map_or_else(|| Ready::new(&mut self.feed, cursor, done, parts), Ok);
+        let Ready { batches, .. } = ready?;
         let mut report = StepReport::default();
         let mut tokens = 0;
         for (n, (batch, share)) in batches.iter().enumerate() {
@@ -272,7 +281,8 @@ impl<'a> Trainer<'a> {
             let (feed, ready) = (&mut self.feed, &mut self.ready);
             let mut meanwhile = || {
                 if last {
-                    *ready = Some(Ready::new(feed, feed.next(cursor), done + 1, parts));
+                    // A failure comes again, and is told, where the next update begins.
+                    *ready = Ready::new(feed, feed.next(cursor), done + 1, parts).ok();
                 }
             };
             let part = self.learner.accumulate_while(batch, *share, &mut meanwhile);

@@ -456,6 +456,7 @@ fn the_characters_of_a_text_are_cut_into_windows() {
         sizes: ["dev", "1x", "8x"].map(|split| (split.to_string(), 12)).into(),
         data: data.then(|| rtc_runtime::experiment::DataSource::Folder(folder.path().display().to_string())),
         seed: 0,
+        ..TaskSettings::default()
     };
     let splits = ["train", "dev", "1x", "8x"];
     let data = load(&settings(true), &splits).expect("readable");

@@ -348,7 +348,11 @@ fn fresh_strings_follow_the_curriculum() {
         let (experiment, data) = of(FRESH, &[edit, "batch.size=64"]);
         let mut feed = Feed::new(&experiment, &data, 7).expect("strings");
         let mut drawn = |update| -> Vec<Vec<u32>> {
-            feed.examples(Cursor::default(), update).iter().map(|example| example.tokens.clone()).collect()
+            feed.examples(Cursor::default(), update)
+                .expect("drawn")
+                .iter()
+                .map(|example| example.tokens.clone())
+                .collect()
         };
         assert_eq!(drawn(5), drawn(5), "an update can be asked for again");
         assert_ne!(drawn(100), drawn(101));

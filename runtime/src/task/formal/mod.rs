@@ -141,7 +141,7 @@ const SPLITS: [Split; 4] = [
 ];
 
 /// What is reported for answers of several tokens.
-const WHOLE: &[Metric] = &[Metric {
+pub(super) const WHOLE: &[Metric] = &[Metric {
     name: "exact",
     doc: "share of the strings with no token of the answer wrong; `accuracy` is that of the single tokens",
     count: super::metric::whole,
