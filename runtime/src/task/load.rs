@@ -45,22 +45,20 @@ impl Dataset {
         hash.text()
     }
 
-    /// The same of one split: runs that agree in it were measured on the same examples.
+    /// A fingerprint of the examples of one split: runs that agree in it were measured on the same examples.
     pub fn fingerprint_of(&self, split: &str) -> String {
-        let mut hash = Hasher(Sha256::new());
-        hash.split(split, self.split(split));
+        if let Some(Stream(rows)) = self.streams.get(split) {
+            return rows.fingerprint().to_owned();
+        }
+        let mut hash = Hasher::default();
+        self.split(split).iter().for_each(|example| hash.example(example));
         hash.text()
     }
 
-    /// A fingerprint of the examples of every split.
+    /// The same of every split.
     pub fn fingerprints(&self) -> BTreeMap<String, String> {
-        let one = |(name, examples): (&String, &Vec<Example>)| {
-            let mut hash = Hasher(Sha256::new());
-            examples.iter().for_each(|example| hash.example(example));
-            (name.clone(), hash.text())
-        };
-        let streamed = self.streams.iter().map(|(name, Stream(rows))| (name.clone(), rows.fingerprint().to_owned()));
-        self.splits.iter().map(one).chain(streamed).collect()
+        let names = self.splits.keys().chain(self.streams.keys());
+        names.map(|name| (name.clone(), self.fingerprint_of(name))).collect()
     }
 
     /// Number of examples of a split, held or not.
