@@ -198,7 +198,8 @@ fn a_training_that_is_refused_leaves_nothing_behind() {
 #[test]
 fn help_begins_with_examples() {
     let place = Place::new();
-    let commands = "check compile fmt show explain diff cost train ablate eval predict generate task completions";
+    let commands =
+        "check compile fmt show explain diff cost train ablate eval predict generate export task completions";
     for command in commands.split(' ') {
         let help = place.rtc(&[command, "--help"]);
         assert!(help.code(0).stdout.starts_with("Examples:\n  rtc "), "{command}: {}", help.stdout);
