@@ -442,7 +442,7 @@ mod scan {
     use rtc_compiler::pipeline;
     use rtc_runtime::batch::{Batch, Labels};
     use rtc_runtime::exec::Executor;
-    use rtc_runtime::kernel::scan::s4d::{S4d, S4dGrad};
+    use rtc_runtime::kernel::scan::s4d::{Discretisation, S4d, S4dGrad};
     use rtc_runtime::kernel::scan::{Scan, Side, scan, scan_grad};
     use rtc_runtime::learner::{Learner, UpdateRule};
     use rtc_runtime::model::Model;
@@ -464,7 +464,7 @@ mod scan {
     }
 
     fn s4d(p: &[Vec<f32>]) -> S4d<'_, f32> {
-        S4d { log_dt: &p[0], log_decay: &p[1], frequency: &p[2], b: &p[3], c: &p[4] }
+        S4d { rule: Discretisation::Bilinear, log_dt: &p[0], log_decay: &p[1], frequency: &p[2], b: &p[3], c: &p[4] }
     }
 
     fn batch(length: usize) -> Batch {

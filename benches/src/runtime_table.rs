@@ -11,7 +11,7 @@ use rtc_runtime::batching::{Batching, Buckets, Cursor, collect};
 use rtc_runtime::exec::Halting;
 use rtc_runtime::exec::counter::Counted;
 use rtc_runtime::experiment::TaskSettings;
-use rtc_runtime::learner::{LearnError, Learner, LearnerState, UpdateRule};
+use rtc_runtime::learner::{Depths, LearnError, Learner, LearnerState, UpdateRule};
 use rtc_runtime::model::Model;
 use rtc_runtime::task::{Dataset, Example, OptionValue, load};
 use serde::Serialize;
@@ -165,8 +165,8 @@ fn batches(data: &Dataset, size: &Size) -> Vec<Batch> {
     (0..size.batches as u64).map(|batch| packed(examples, batching.batch(Cursor { epoch: 0, batch }))).collect()
 }
 
-fn packed(examples: &[Example], indices: &[usize]) -> Batch {
-    let rows: Vec<&Example> = indices.iter().map(|n| &examples[*n]).collect();
+fn packed(examples: &[Example], indices: &[u32]) -> Batch {
+    let rows: Vec<&Example> = indices.iter().map(|n| &examples[*n as usize]).collect();
     let width = rows.iter().map(|row| row.length()).max().unwrap_or(0);
     collect(&rows, width)
 }
@@ -231,15 +231,14 @@ impl Entry {
     /// One run of everything, counted and not timed; gives what it computed.
     fn warm_up(&mut self, batches: &[Batch]) -> Result<Numbers, Failure> {
         let mut numbers = Numbers { forward: vec![], gradients: vec![] };
-        let mut depth = (0.0, 0);
+        let mut depth: Option<Depths> = None;
         for batch in batches {
             let seen = self.model.evaluate(batch).map_err(failed)?;
             numbers.forward.push(seen.loss_sum);
             numbers.forward.extend(seen.confidence);
-            let (sum, units) = seen.depth.unwrap_or_default();
-            depth = (depth.0 + sum, depth.1 + units);
+            depth = seen.depth.map(|seen| depth.unwrap_or_default().with(seen)).or(depth);
         }
-        self.line.depth = (depth.1 > 0).then(|| depth.0 / depth.1 as f64);
+        self.line.depth = depth.map(|depth| depth.mean());
         self.model.executor().counted = Some(Counted::default());
         for (n, batch) in batches.iter().enumerate() {
             numbers.forward.push(self.model.accumulate(batch, 1.0).map_err(failed)?.loss);

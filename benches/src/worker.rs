@@ -203,7 +203,7 @@ impl Loaded {
             let start = Instant::now();
             let seen = self.model.evaluate(batch).map_err(|e| e.to_string())?;
             answer.ms.push(milliseconds(start));
-            depths.extend(seen.depth.map(|(sum, units)| sum / units as f64));
+            depths.extend(seen.depth.map(|depth| depth.mean()));
         }
         answer.depth = mean(&depths);
         answer.gflop = self.counted.as_ref().map(|[_, pass]| gflop(pass, &batches[0], answer.depth));
@@ -283,8 +283,8 @@ fn first_rows(batch: &Batch, count: usize) -> Batch {
     let count = count.min(batch.rows());
     let labels = match &batch.labels {
         Labels::Class(labels) => Labels::Class(labels[..count].to_vec()),
-        // No case asks for an answer per token.
-        Labels::Each { .. } => batch.labels.clone(),
+        // No case asks for anything else.
+        others => others.clone(),
     };
     Batch {
         offsets: batch.offsets[..=count].to_vec(),

@@ -38,7 +38,8 @@ impl Opened {
         let is_among_specs = folder.canonicalize().is_ok_and(|folder| folder.ends_with(EXPERIMENTS));
         let above = is_among_specs.then(|| folder.join(".."));
         let folders = std::iter::once(folder.to_owned()).chain(above).collect();
-        Ok(Self { file: ExperimentFile::parse(text, &yaml)?, name, folders })
+        let of_data = if folder == Path::new(".") { PathBuf::new() } else { folder.to_owned() };
+        Ok(Self { file: ExperimentFile::parse(text, &yaml)?.within(of_data), name, folders })
     }
 
     /// The spec of an entry of `compare`: a file beside the experiment, one in the folder above if the experiment lies in

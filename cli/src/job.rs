@@ -18,7 +18,7 @@ use rtc_runtime::kernel::muon::Matrix;
 use rtc_runtime::learner::Learner;
 use rtc_runtime::model::matrices;
 use rtc_runtime::record::{self, RunFolder, RunInfo, SavedRun};
-use rtc_runtime::task::{Dataset, load};
+use rtc_runtime::task::{Audit, Dataset, audit, load, open_task};
 use rtc_runtime::train::{Observer, Outcome as Ended, Table, train};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -28,7 +28,7 @@ use crate::memory;
 use crate::model::Compiled;
 use crate::saved::{generated, infer};
 use crate::terminal::Terminal;
-use crate::text::{duration, number};
+use crate::text::{count, duration, number};
 use crate::threads;
 use crate::weights::Weights;
 
@@ -72,6 +72,8 @@ pub(crate) struct Data {
     pub(crate) set: Dataset,
     /// Their fingerprint.
     pub(crate) hash: String,
+    /// The fingerprints of the splits.
+    pub(crate) splits: BTreeMap<String, String>,
 }
 
 impl Job {
@@ -83,10 +85,12 @@ impl Job {
             spec_hash: compiled.spec_hash(),
             graph_hash: compiled.graph_hash(),
             data_hash: None,
+            splits: BTreeMap::new(),
             start: None,
             parameters: compiled.parameter_count(),
             threads: threads::count(),
             memory,
+            folders: experiment.task.folders(),
             versions: versions(),
         };
         Self { compiled, experiment, info, start: None }
@@ -101,6 +105,12 @@ impl Job {
     /// Records where the run computes, if that is not the processor.
     pub(crate) fn computes_on(&mut self, device: String) {
         self.info.versions.insert("device".to_owned(), device);
+    }
+
+    /// Makes the data a part of the identity.
+    pub(crate) fn is_on(&mut self, data: &Data) {
+        self.info.data_hash = Some(data.hash.clone());
+        self.info.splits = data.splits.clone();
     }
 
     /// The table of a run that is finished. A folder that holds another run is refused.
@@ -148,7 +158,8 @@ impl Job {
         if let Some(weights) = &self.start {
             model.restore(&weights.state())?;
         }
-        let info = RunInfo { data_hash: Some(data.hash.clone()), ..self.info.clone() };
+        let (hash, splits) = (Some(data.hash.clone()), data.splits.clone());
+        let info = RunInfo { data_hash: hash, splits, ..self.info.clone() };
         let text = spec::text(&self.compiled.spec);
         let mut run = if RunFolder::exists(path) {
             RunFolder::resume(path, &text, &self.experiment, info)?
@@ -232,11 +243,31 @@ pub(crate) fn make_data(experiment: &Experiment, terminal: &Terminal) -> Result<
     if let Some(message) = generated(&experiment.task, &set) {
         terminal.message(&message);
     }
-    let sizes =
-        experiment.splits().into_iter().map(|split| format!("{split} {}", number(set.split(split).len() as f64)));
+    let sizes = experiment.splits().into_iter().map(|split| format!("{split} {}", number(set.count(split) as f64)));
     let sizes = sizes.collect::<Vec<_>>().join(", ");
     terminal.message(&format!("data: {sizes} ({})", duration(start.elapsed().as_secs_f64())));
-    Ok(Data { hash: set.fingerprint(), set })
+    remarks(experiment, &set)?.iter().for_each(|remark| terminal.message(remark));
+    Ok(Data { hash: set.fingerprint(), splits: set.fingerprints(), set })
+}
+
+/// What is worth knowing of rows of the user's own before a training: the vocabulary, what it does not have, and rows that are
+/// measured although they were trained on.
+fn remarks(experiment: &Experiment, set: &Dataset) -> Result<Vec<String>, Failure> {
+    let (task, _) = open_task(&experiment.task)?;
+    if task.kept().is_none() {
+        return Ok(vec![]);
+    }
+    let mut remarks = vec![format!("vocabulary: {}", count(set.vocabulary, "token"))];
+    for Audit { split, description, unknown, trained, .. } in audit(&*task, set, &experiment.train) {
+        if let Some(unknown) = unknown.filter(|unknown| *unknown > 0.0) {
+            remarks.push(format!("{split}: the vocabulary does not have {:.1} % of the tokens", 100.0 * unknown));
+        }
+        if let Some(trained) = trained.filter(|trained| *trained > 0) {
+            let (trained, all) = (number(trained as f64), number(description.examples as f64));
+            remarks.push(format!("{split}: {trained} of {all} rows are in {}, too", experiment.train));
+        }
+    }
+    Ok(remarks)
 }
 
 /// A flag that the first SIGINT or SIGTERM sets; the second ends the process at once.

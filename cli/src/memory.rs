@@ -1,11 +1,13 @@
 //! How much memory there is and may be used, so that a run that can't fit is refused instead of killed.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::fs;
 
 use rtc_compiler::pipeline::memory::{Fitted, Need, Work};
 use rtc_compiler::plan::memory::Load;
 use rtc_runtime::experiment::Experiment;
-use rtc_runtime::task::{Dataset, Example};
+use rtc_runtime::task::{Dataset, Example, Objective, Rows, Stream};
 use rtc_runtime::train::longest;
 
 use crate::failure::Failure;
@@ -65,8 +67,12 @@ pub(crate) fn work(experiment: &Experiment, data: &Dataset, parameters: usize) -
         None => data.split(&experiment.train).iter().collect(),
         Some(_) => drawn.iter().collect(),
     };
-    training.sort_by_key(|example| std::cmp::Reverse(tokens(example)));
+    training.sort_by_key(|example| Reverse(tokens(example)));
     training.truncate(rows);
+    let training = match data.streams.get(&experiment.train) {
+        Some(Stream(found)) => longest_rows(&**found, rows, data.objective == Objective::Pair),
+        None => load(training.into_iter()),
+    };
     let average = if experiment.ema.is_some() { AVERAGE_BYTES_PER_PARAMETER } else { 0 };
     let splits = experiment.splits();
     let trained = experiment.fresh.is_none().then_some(experiment.train.as_str());
@@ -74,17 +80,36 @@ pub(crate) fn work(experiment: &Experiment, data: &Dataset, parameters: usize) -
         splits.iter().filter(|split| Some(**split) != trained).flat_map(|split| data.split(split).chunks(rows));
     let heaviest = measured.max_by_key(|chunk| chunk.iter().map(tokens).sum::<usize>());
     Work {
-        training: load(training.into_iter()),
+        training,
         evaluation: heaviest.map(|chunk| load(chunk.iter())),
         besides: shared(data)
             .saturating_add((parameters as u64).saturating_mul(CHECKPOINT_BYTES_PER_PARAMETER + average)),
     }
 }
 
+/// The longest rows of a file that is read while it is needed. Both sides of a pair count as its longer one.
+fn longest_rows(rows: &dyn Rows, count: usize, pairs: bool) -> Load {
+    let mut longest: BinaryHeap<Reverse<usize>> = BinaryHeap::new();
+    for row in 0..rows.count() {
+        longest.push(Reverse(rows.length(row)));
+        if longest.len() > count {
+            longest.pop();
+        }
+    }
+    let mut lengths: Vec<usize> = longest.into_iter().map(|Reverse(length)| length).collect();
+    lengths.sort_unstable();
+    if pairs {
+        lengths.extend_from_within(..);
+    }
+    Load { lengths, depth: None }
+}
+
 /// Bytes that runs in one process have together: the program and the data.
 pub(crate) fn shared(data: &Dataset) -> u64 {
     let held = data.splits.values().flatten().map(|example| size_of::<Example>() + 4 * tokens(example)).sum::<usize>();
-    PROGRAM.saturating_add(held as u64)
+    // The order of a pass is four bytes per row.
+    let found = data.streams.values().map(|Stream(rows)| rows.held() + 8 * rows.count() as u64).sum::<u64>();
+    PROGRAM.saturating_add(held as u64).saturating_add(found)
 }
 
 fn tokens(example: &Example) -> usize {

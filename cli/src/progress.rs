@@ -38,8 +38,8 @@ pub(crate) struct Means {
     seconds: f64,
     tokens: f64,
     loss: f64,
-    correct: f64,
-    scored: f64,
+    /// Right answers and all that count, where they are classes.
+    answers: Option<[f64; 2]>,
     depth: Option<f64>,
 }
 
@@ -51,8 +51,11 @@ impl Means {
         mix(&mut self.seconds, seconds);
         mix(&mut self.tokens, tokens as f64);
         mix(&mut self.loss, report.loss);
-        mix(&mut self.correct, report.correct as f64);
-        mix(&mut self.scored, report.scored as f64);
+        if let Some(correct) = report.correct {
+            let [right, all] = self.answers.get_or_insert([0.0; 2]);
+            mix(right, correct as f64);
+            mix(all, report.scored as f64);
+        }
         if let Some(depth) = report.mean_depth {
             mix(self.depth.get_or_insert(0.0), depth);
         }
@@ -61,10 +64,11 @@ impl Means {
     /// Loss, accuracy, speed, depth, and the time that `left` updates will take.
     pub(crate) fn text(&self, left: u64) -> String {
         let depth = self.depth.map(|depth| format!("  depth {:.2}", depth / self.weight)).unwrap_or_default();
+        let percent = |[right, all]: [f64; 2]| format!("  accuracy {:.1} %", 100.0 * right / all.max(1e-9));
         format!(
-            "loss {:.4}  accuracy {:.1} %  {} tokens/s{depth}  {} left",
+            "loss {:.4}{}  {} tokens/s{depth}  {} left",
             self.loss / self.weight.max(1e-9),
-            100.0 * self.correct / self.scored.max(1e-9),
+            self.answers.map(percent).unwrap_or_default(),
             number(self.tokens / self.seconds.max(1e-9)),
             duration(self.seconds / self.weight.max(1e-9) * left as f64),
         )
@@ -115,10 +119,10 @@ impl<'a> Progress<'a> {
     fn evaluated(&mut self, update: u64, row: &Row, improved: bool) {
         let depth = row.mean_depth.map(|depth| format!("  depth {depth:.2}")).unwrap_or_default();
         self.line(&format!(
-            "update {}  {}: accuracy {:.1} %  loss {:.4}{depth}{}",
+            "update {}  {}: {}  loss {:.4}{depth}{}",
             number(update as f64),
             row.split,
-            100.0 * row.accuracy,
+            row.score(),
             row.loss,
             if improved { "  (best)" } else { "" },
         ));

@@ -15,9 +15,11 @@ use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
 use rtc_runtime::learner::{LearnError, Learner};
 use rtc_runtime::model::Model;
-use rtc_runtime::record::{RunFolder, SavedRun, program};
+use rtc_runtime::record::{RunFolder, RunInfo, SavedRun, program};
 use rtc_runtime::stopping::BySteps;
-use rtc_runtime::task::{Dataset, Example, Objective, Options as TaskOptions, SIDES, Target, TaskHandle, open_task};
+use rtc_runtime::task::{
+    Dataset, Example, Objective, Options as TaskOptions, SIDES, Target, TaskHandle, load, open_task,
+};
 
 use crate::device::DeviceOptions;
 use crate::experiment_file::Opened;
@@ -122,6 +124,8 @@ pub(crate) struct Trained {
     pub(crate) spec: Spec,
     /// The experiment that it was trained in.
     pub(crate) experiment: Experiment,
+    /// What the run says of itself.
+    pub(crate) info: RunInfo,
     /// Whether its outer recursion is left out.
     pub(crate) inference: Inference,
     /// Its task.
@@ -140,7 +144,7 @@ impl Trained {
     /// Reads the run, compiles its spec, and loads the checkpoint after checking that all three belong together.
     pub(crate) fn open(options: &ModelOptions) -> Result<Self, Failure> {
         let device = options.device.open()?;
-        let Found { path, experiment, seed, compiled, checkpoint: found } = match &options.experiment {
+        let Found { path, experiment, seed, info, compiled, checkpoint: found } = match &options.experiment {
             Some(experiment) => Found::of_spec(options, experiment)?,
             None => Found::of_run(options)?,
         };
@@ -171,6 +175,7 @@ impl Trained {
             name: spec.name.clone(),
             spec,
             experiment,
+            info,
             inference,
             task,
             options: task_options,
@@ -178,6 +183,32 @@ impl Trained {
             model,
             on_device,
         })
+    }
+
+    /// Refuses splits whose rows are not those of the training.
+    pub(crate) fn same_rows(&self, data: &Dataset) -> Result<(), Failure> {
+        if self.info.splits.is_empty() && self.experiment.task.data.is_some() {
+            return self.same_data();
+        }
+        let now = data.fingerprints();
+        let other = |name: &&String| self.info.splits.get(*name).is_some_and(|old| *old != now[*name]);
+        let changed: Vec<&str> = now.keys().filter(other).map(String::as_str).collect();
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let why = format!(
+            "its data has changed since the training: other rows in {}; `rtc eval --data FILE` measures a file as it is",
+            changed.join(", ")
+        );
+        Err(refused(&self.path, &why))
+    }
+
+    /// The same for a run that knows the fingerprint of all its splits together alone.
+    fn same_data(&self) -> Result<(), Failure> {
+        let Some(hash) = &self.info.data_hash else { return Ok(()) };
+        let now = load(&self.experiment.task, &self.experiment.splits())?;
+        let why = "its data has changed since the training; `rtc eval --data FILE` measures a file as it is";
+        if now.fingerprint() == *hash { Ok(()) } else { Err(refused(&self.path, why)) }
     }
 
     /// The names of tokens.
@@ -214,7 +245,9 @@ impl Trained {
                 Objective::Each => {
                     Target::Each { class: vec![0; example.length()], weight: vec![1.0; example.length()] }
                 }
-                _ => Target::Class(0),
+                Objective::Number => Target::Number(0.0),
+                Objective::Several => Target::Several(vec![false; self.task.classes(&self.options).len()]),
+                Objective::Classify | Objective::Pair => Target::Class(0),
             };
             return Ok(Example { label, ..example });
         }
@@ -259,6 +292,8 @@ struct Found {
     path: PathBuf,
     experiment: Experiment,
     seed: u64,
+    /// What a run says of itself; nothing without a run.
+    info: RunInfo,
     compiled: Compiled,
     checkpoint: Checkpoint,
 }
@@ -273,7 +308,7 @@ impl Found {
             Some(checkpoint) => checkpoint,
             None => saved(&path, &run, &options.checkpoint)?,
         };
-        Ok(Self { path, experiment: run.experiment, seed: run.info.seed, compiled, checkpoint })
+        Ok(Self { path, experiment: run.experiment, seed: run.info.seed, info: run.info, compiled, checkpoint })
     }
 
     /// Those of a spec in an experiment, without a run.
@@ -289,7 +324,7 @@ impl Found {
         let needed = || Failure::Usage("`--experiment` goes with `--weights`; a run has its own experiment".to_owned());
         let checkpoint = others(options, &compiled)?.ok_or_else(needed)?;
         let seed = experiment.seeds.first().copied().unwrap_or(1);
-        Ok(Self { path: options.run.clone(), experiment, seed, compiled, checkpoint })
+        Ok(Self { path: options.run.clone(), experiment, seed, info: RunInfo::default(), compiled, checkpoint })
     }
 }
 

@@ -260,10 +260,36 @@ fn the_table_is_written_in_every_format() {
         answer.stdout
     };
     assert!(table("markdown").starts_with("| model"));
-    assert!(table("csv").starts_with("model,test,test deviation,notes\nmajority,"));
+    assert!(table("csv").starts_with("model,test,test deviation,test low,test high,test difference,"));
+    let plain = ablate(&place, &["--with", "seeds=[1]", "--table", "--format", "csv", "--plain"]);
+    assert!(plain.code(0).stdout.starts_with("model,test,test deviation,notes\nmajority,"));
     assert!(table("latex").contains("\\toprule\nmodel & test \\\\\n\\midrule\n"));
     assert!(table("latex").contains("tiny:no\\_gate"));
     ablate(&place, &["--table", "--format", "html"]).code(2).says("markdown");
+}
+
+#[test]
+fn rows_are_compared_with_the_baseline() {
+    let place = place("");
+    let seeds = ["--with", "seeds=[1, 2, 3]"];
+    let text = ablate(&place, &seeds).code(0).stdout.clone();
+    for told in ["mean and sample deviation over 3 seeds", "difference from tiny ", "p (examples)", "Student's t"] {
+        assert!(text.contains(told), "{told} in {text}");
+    }
+    let other =
+        ablate(&place, &[&seeds[..], &["--table", "--baseline", "tiny, deep", "--json"]].concat()).code(0).json();
+    assert_eq!(other["table"]["baseline"], "tiny, deep");
+    let cell = |row: usize| &other["table"]["rows"][row]["values"]["test"];
+    let own = |row: usize| -> Vec<f64> {
+        let cells = other["models"][row]["cells"].as_array().expect("the cells");
+        cells.iter().filter_map(|cell| cell["results"]["splits"]["test"]["accuracy"].as_f64()).collect()
+    };
+    // The majority is the first row of the table.
+    let difference = own(0).iter().zip(own(2)).map(|(own, base)| own - base).sum::<f64>() / 3.0;
+    assert!((cell(1)["difference"].as_f64().expect("a number") - difference).abs() < 1e-12);
+    assert!(cell(3)["difference"].is_null(), "the baseline");
+    ablate(&place, &["--table", "--baseline", "tinny"]).code(2).says("there is no row `tinny`; did you mean `tiny`?");
+    assert!(!ablate(&place, &[&seeds[..], &["--table", "--plain"]].concat()).code(0).stdout.contains("difference"));
 }
 
 #[test]

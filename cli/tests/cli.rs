@@ -208,7 +208,8 @@ fn a_training_that_is_refused_leaves_nothing_behind() {
 #[test]
 fn help_begins_with_examples() {
     let place = Place::new();
-    let commands = "check compile fmt show explain diff cost train ablate eval predict generate task completions";
+    let commands =
+        "check compile fmt show explain diff cost train ablate eval predict generate export task completions";
     for command in commands.split(' ') {
         let help = place.rtc(&[command, "--help"]);
         assert!(help.code(0).stdout.starts_with("Examples:\n  rtc "), "{command}: {}", help.stdout);
@@ -490,6 +491,7 @@ fn damaged_and_foreign_runs_are_refused() {
     run["versions"]["code"] = "0123".into();
     place.write("runs/r/run.json", &run.to_string());
     place.rtc(&["eval", "r"]).code(7).says("it was trained by code 0123").says("use that one, or train again");
+    place.rtc(&["report", "r"]).code(7).says("it was trained by code 0123").says("line ");
     place.train(&["--run", "good"]).code(0);
     let page = place.rtc(&["report", "runs", "--examples", "0"]);
     page.code(0).says("runs/r is left out").says("unknown-variant").says("code 0123");

@@ -121,7 +121,10 @@ fn furnish(place: &Place) {
     place.write("my.yaml", &format!("model: my.rt\n{experiment}{grid}"));
     place.write("sweep.yaml", &first_yaml("docs/sweeps.md"));
     place.write("wrong.rt", &spec.replace("gate mlp { hidden: 16 }", "gate mlp { hiddn: 16 }"));
+    let review = |n: usize| format!("the film {n} was {}\n", if n % 3 == 0 { "bad,negative" } else { "good,positive" });
+    place.write("reviews.csv", &("text,label\n".to_owned() + &(0..40).map(review).collect::<String>()));
     place.write("my_rows.tsv", "3\t[MAX 2 3 ]\n2\t[MIN 2 3 ]\n");
+    place.write("prompts.txt", "the \n\nROMEO:\n");
     place.write("expressions.txt", "[MAX 2 9 [MIN 4 7 ] 0 ]\n[MIN 2 3 ]\n");
     fs::create_dir_all(place.path("folder")).expect("a new folder");
     place.write("folder/basic_test.tsv", "Source\tTarget\n[MAX 2 3 ]\t3\n");
@@ -148,6 +151,7 @@ fn first_yaml(page: &str) -> String {
 
 /// Trained models for `runs/NAME`: what a command holds that needs another model than the tiny one, and the training of that.
 const MODELS: &[(&str, &str)] = &[
+    ("rtc generate", "train transformer:causal --experiment characters_smoke"),
     ("--inference flat", "train rir_grc --experiment listops_trees_smoke"),
     ("--trees", "train ebt_grc --experiment listops_trees_smoke"),
     ("--stop", "train looped --experiment looped_parity_smoke"),

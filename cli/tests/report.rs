@@ -117,7 +117,7 @@ fn a_folder_of_runs_is_compared_and_broken_ones_are_left_out() {
     let answer = place.rtc(&["report", "grid", "--examples", "8"]);
     assert_eq!(answer.code(0).stdout, "grid/report.html\n");
     let page = place.read("grid/report.html");
-    assert!(page.contains("3 runs, 2 models") && page.contains("mean of 2"), "models are compared");
+    assert!(page.contains("3 runs, 2 models") && page.contains("mean and sample deviation"), "models are compared");
     assert!(page.contains("unfinished, nothing logged") && page.contains("three: nothing is saved yet"));
     assert!(page.contains("Structure of tiny:no_halt"), "an unfinished run has a structure");
 
@@ -151,4 +151,108 @@ fn what_is_no_run_is_refused() {
     fs::write(run.join("run.json"), "{").expect("it can be written");
     place.rtc(&["report", "one"]).code(7).says("run.json");
     place.rtc(&["report", "."]).code(6).says("nothing but 1 broken run");
+}
+
+/// The rows of the first table of a page.
+fn table(page: &str) -> Vec<Vec<String>> {
+    let body = page.split("<tbody>").nth(1).and_then(|rest| rest.split("</tbody>").next()).expect("a table");
+    let cell = |cell: &str| cell.split_once('>').map_or("", |(_, text)| text).replace("</td>", "");
+    let cells =
+        |row: &str| row.split("<td").skip(1).map(|text| cell(text.trim_end().trim_end_matches("</tr>"))).collect();
+    body.split("<tr>").skip(1).map(cells).collect()
+}
+
+/// Two rows of one spec, told apart by the experiment alone, in an order that is not that of their folders.
+#[test]
+fn a_grid_has_the_rows_of_its_table() {
+    let place = Place::new();
+    let experiment = place.read("tiny.yaml").replace("epochs: 4", "epochs: 2");
+    let compare =
+        "compare:\n  - tiny\n  - { spec: tiny, name: \"a: slow & <small>\", with: [optimiser.learning_rate=0.0001] }\n";
+    place.write("grid.yaml", &format!("{experiment}seeds: [1, 2, 3]\n{compare}"));
+    place.rtc(&["ablate", "grid.yaml"]).code(0);
+    place.rtc(&["report", "grid", "--examples", "8"]).code(0);
+    let page = place.read("runs/grid/report.html");
+    let rows = table(&page);
+    assert_eq!(
+        rows.iter().map(|row| row[0].as_str()).collect::<Vec<_>>(),
+        ["majority", "tiny", "a: slow &amp; &lt;small&gt;"]
+    );
+    // The table of the command, line by line, has the same numbers.
+    let text = place.rtc(&["ablate", "grid.yaml", "--table"]).code(0).stdout.clone();
+    for (line, row) in text.lines().skip(1).zip(&rows) {
+        assert!(
+            line.ends_with(&row[1]) && row[1].contains(if row[0] == "majority" { "." } else { " ± " }),
+            "{line} {row:?}"
+        );
+    }
+    for told in ["mean and sample deviation over 3 seeds", "difference from tiny", "6 runs in 2 rows, 1 model"] {
+        assert!(page.contains(told), "{told} in {page}");
+    }
+    // Another baseline, and one row less: the runs of the other one lie there, and are not shown.
+    place.write("grid.yaml", &format!("{experiment}seeds: [1, 2, 3]\n{compare}baseline: \"a: slow & <small>\"\n"));
+    place.rtc(&["ablate", "grid.yaml"]).code(0);
+    place.rtc(&["report", "grid", "--examples", "0"]).code(0);
+    assert!(place.read("runs/grid/report.html").contains("difference from a: slow"));
+    place.write("grid.yaml", &format!("{experiment}seeds: [1, 2]\ncompare: [tiny]\n"));
+    place.rtc(&["ablate", "grid.yaml"]).code(0);
+    let answer = place.rtc(&["report", "grid", "--examples", "0"]);
+    answer.code(0).says("4 runs below it that `rtc ablate` was not last asked for");
+    assert_eq!(table(&place.read("runs/grid/report.html")).len(), 2);
+}
+
+#[test]
+fn loose_runs_are_told_apart_by_what_differs() {
+    let place = Place::new();
+    for (run, edit) in [("a", "batch.size=16"), ("b", "batch.size=8"), ("c", "batch.size=16")] {
+        let seed = if run == "c" { "2" } else { "1" };
+        place.train(&["--run", run, "--with", edit, "--seed", seed, "--max-steps", "4"]).code(0);
+    }
+    place.rtc(&["report", "runs", "--examples", "0"]).code(0);
+    let page = place.read("runs/report.html");
+    let names: Vec<String> = table(&page).into_iter().map(|row| row[0].clone()).collect();
+    assert_eq!(names, ["majority", "tiny, batch.size=16", "tiny, batch.size=8"]);
+    assert!(page.contains("over as many seeds as the row has") && page.contains("3 runs in 2 rows, 1 model"));
+}
+
+#[test]
+fn a_checkpoint_is_called_what_it_is() {
+    let place = Place::new();
+    place.train(&["--run", "best", "--max-steps", "4"]).code(0).says("best on dev: ");
+    let last = place.train(&["--run", "last", "--max-steps", "4", "--with", "choose=last"]);
+    last.code(0).says("last checkpoint: ").is_quiet_about("best");
+    place.train(&["--run", "loss", "--max-steps", "4", "--with", "choose=loss"]).code(0).says("smallest loss on dev (");
+    for (run, said) in [("best", "best on dev: "), ("last", "last checkpoint: "), ("loss", "smallest loss on dev (")] {
+        place.rtc(&["report", run, "--examples", "0"]).code(0);
+        let page = place.read(&format!("runs/{run}/report.html"));
+        assert!(page.contains(said), "{run}");
+        assert_eq!(page.contains("best on"), run == "best", "{run}");
+    }
+}
+
+#[test]
+fn runs_without_answers_are_told_so() {
+    let place = Place::new();
+    place.train(&["--run", "new"]).code(0);
+    place.train(&["--run", "old", "--with", "batch.size=8"]).code(0);
+    place.rtc(&["report", "runs", "--examples", "0"]).code(0);
+    let page = place.read("runs/report.html");
+    assert!(page.contains("p (examples)") && page.contains("McNemar") && page.contains("Wilson"), "{page}");
+    let mut results: Value = serde_json::from_str(&place.read("runs/old/results.json")).expect("JSON");
+    let hash = results.as_object_mut().and_then(|fields| fields.remove("answers")).expect("the hash of the answers");
+    assert_eq!(hash.as_str().map(str::len), Some(64));
+    place.write("runs/old/results.json", &results.to_string());
+    place.rtc(&["report", "runs", "--examples", "0"]).code(0);
+    let page = place.read("runs/report.html");
+    assert!(!page.contains("p (examples)"));
+    assert!(
+        page.contains("nothing over examples for tiny, batch.size=8 seed 1: trained by a version of rtc that kept no"),
+        "{page}"
+    );
+    place.write("runs/new/answers.json", "{}");
+    place.rtc(&["report", "runs", "--examples", "0"]).code(0);
+    assert!(
+        place.read("runs/report.html").contains("answers.json is missing in the folder"),
+        "what was changed is not used"
+    );
 }

@@ -160,9 +160,9 @@ impl Rules<'_> {
                 must(!node.operands.iter().any(along), "goes along the row")?;
                 self.by_position(node, &node.operands)
             }
-            Dependence::Prefix => Ok(()),
+            Dependence::Prefix => must(goes_on(node.op) || x.is_none(), "reads the row before its position"),
             Dependence::Scan => {
-                let past = matches!(node.op, Op::S4d | Op::Ema) && word(node, "side") == "left";
+                let past = goes_on(node.op) && word(node, "side") == "left";
                 must(past || x.is_none(), "reads positions behind its own")
             }
             // Whether any position goes on: those that do are among the new ones.
@@ -202,7 +202,7 @@ impl Rules<'_> {
                 Err("places positions among keys that have none".to_owned())
             }
             (Some(_), None) => Ok(()),
-            (Some(queries), Some(keys)) if queries == keys && self.analysis.sees_past(id) => Ok(()),
+            (Some(queries), Some(keys)) if queries == keys && goes_on(node.op) && self.analysis.sees_past(id) => Ok(()),
             _ => Err("sees positions behind its own".to_owned()),
         }
     }
@@ -237,6 +237,11 @@ impl Rules<'_> {
             false => Err("takes chunks of something other than states".to_owned()),
         }
     }
+}
+
+/// Whether the runtime can take up an op that looks along the row where earlier positions have left it.
+fn goes_on(op: Op) -> bool {
+    matches!(op, Op::Attention | Op::OffsetAttention | Op::S4d | Op::Ema | Op::CumulativeMean)
 }
 
 fn word<'a>(node: &'a Node, name: &str) -> &'a str {

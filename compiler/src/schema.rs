@@ -96,6 +96,8 @@ pub enum FieldKind {
     Int,
     /// A real number.
     Float,
+    /// A real number, or one of some words that stand for one.
+    FloatOr(&'static [&'static str]),
     /// One of some words; the second list holds words that are kept for later.
     Word(&'static [&'static str], &'static [&'static str]),
     /// A boolean expression, `past` or `all`.
@@ -112,6 +114,7 @@ impl FieldKind {
         match self {
             Self::Int => "a whole number".to_owned(),
             Self::Float => "a number".to_owned(),
+            Self::FloatOr(words) => format!("a number, or {}", crate::diag::list(words.iter().copied(), "or")),
             Self::Word(choices, _) => crate::diag::list(choices.iter().copied(), "or"),
             Self::Mask => "a mask: a true-or-false expression, the name of a mask, `past`, or `all`".to_owned(),
             Self::Bias => "a bias: a number expression, the name of a bias, or `none`".to_owned(),
@@ -245,6 +248,11 @@ pub const fn word(
     Field { name, kind: FieldKind::Word(choices, &[]), default: Default::Word(default), bounds: Bounds::ANY, doc }
 }
 
+/// A word field that is left out of specs which do not write it, so that these stay what they were before it existed.
+pub const fn optional_word(name: &'static str, choices: &'static [&'static str], doc: &'static str) -> Field {
+    Field { name, kind: FieldKind::Word(choices, &[]), default: Default::Absent, bounds: Bounds::ANY, doc }
+}
+
 /// A word field with two defaults: one in a model that sees only the past, the other in all others.
 pub const fn by_sees(
     name: &'static str,
@@ -281,4 +289,8 @@ pub enum Objective {
     Pair,
     /// One class per token.
     Each,
+    /// One number per row.
+    Number,
+    /// A yes or no per row for each of some labels.
+    Several,
 }

@@ -9,10 +9,45 @@ pub struct Report {
     pub title: String,
     /// The runs, in the order in which they are listed.
     pub runs: Vec<Run>,
+    /// What is compared, in order: a row per line of the tables, a colour in the charts.
+    pub rows: Vec<Row>,
+    /// The results of several runs.
+    pub tables: Vec<Table>,
     /// The different models of the runs, in the order in which they first occur.
     pub models: Vec<Model>,
     /// What the reader should know: runs left out, measurements that could not be made.
     pub notes: Vec<String>,
+}
+
+/// Runs that differ in their seeds alone.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// Its name; different rows of a report have different ones.
+    pub name: String,
+    /// Its runs, by index.
+    pub runs: Vec<usize>,
+}
+
+/// A table, ready to be shown.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// The titles of the columns.
+    pub head: Vec<String>,
+    /// How many columns stand to the left, as names do.
+    pub names: usize,
+    /// The rows.
+    pub rows: Vec<Vec<Cell>>,
+    /// Sentences below it.
+    pub below: Vec<String>,
+}
+
+/// A cell of a table.
+#[derive(Clone, Debug, Default)]
+pub struct Cell {
+    /// What it says.
+    pub text: String,
+    /// Whether it is the best of its column.
+    pub strong: bool,
 }
 
 /// One run.
@@ -38,12 +73,21 @@ pub struct Run {
     pub steps: Vec<Step>,
     /// Measurements on the dev split, in order.
     pub evaluations: Vec<Evaluation>,
-    /// The best update and its accuracy on the dev split.
-    pub best: Option<(u64, f64)>,
+    /// After which update the checkpoint was saved that counts, and what it was chosen by on the dev split.
+    pub best: Option<(u64, Score)>,
+    /// The same in a sentence, with what chose it.
+    pub chosen: String,
     /// The table of the end, a row per split; empty for a run that is not finished.
     pub results: Vec<ResultRow>,
     /// Accuracy and depth by length, split by split.
     pub lengths: Vec<SplitLengths>,
+}
+
+impl Report {
+    /// The name of the row that a run belongs to.
+    pub fn row_of(&self, run: usize) -> &str {
+        self.rows.iter().find(|row| row.runs.contains(&run)).map_or("", |row| &row.name)
+    }
 }
 
 /// A logged update. Numbers that the run has not, or that are not finite, are absent.
@@ -51,7 +95,7 @@ pub struct Run {
 pub struct Step {
     /// Its number.
     pub update: u64,
-    /// Task loss of its batch, in nats.
+    /// Task loss of its batch.
     pub loss: Option<f64>,
     /// Share of right answers in its batch.
     pub accuracy: Option<f64>,
@@ -68,7 +112,7 @@ pub struct Step {
 pub struct Evaluation {
     /// Updates done.
     pub update: u64,
-    /// Mean task loss, in nats.
+    /// Mean task loss.
     pub loss: Option<f64>,
     /// Share of right answers.
     pub accuracy: Option<f64>,
@@ -83,14 +127,51 @@ pub struct ResultRow {
     pub split: String,
     /// Number of examples.
     pub examples: usize,
-    /// Share of right answers.
-    pub accuracy: f64,
-    /// Share of the most frequent answer.
-    pub majority: f64,
-    /// Mean task loss, in nats.
+    /// Share of right answers, where they are classes.
+    pub accuracy: Option<f64>,
+    /// Share of the most frequent answer, where they are classes.
+    pub majority: Option<f64>,
+    /// How far predicted numbers are from those asked for, where numbers are: `mae`, `r2`, `rmse`.
+    pub numbers: Vec<(String, f64)>,
+    /// Mean task loss.
     pub loss: f64,
     /// Accepted steps per halting unit.
     pub depth: Option<f64>,
+}
+
+/// What tells how good a run is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Score {
+    /// A share of right answers.
+    Share(f64),
+    /// A loss or an error.
+    Error(f64),
+}
+
+impl Score {
+    /// The number.
+    pub fn number(self) -> f64 {
+        match self {
+            Self::Share(number) | Self::Error(number) => number,
+        }
+    }
+
+    /// The number as text; a share in percent.
+    pub fn text(self) -> String {
+        match self {
+            Self::Share(number) | Self::Error(number) if !number.is_finite() => "-".to_owned(),
+            Self::Share(share) => format!("{:.1} %", 100.0 * share),
+            Self::Error(error) => format!("{error:.3}"),
+        }
+    }
+}
+
+impl ResultRow {
+    /// The accuracy, or else the root mean squared error.
+    pub fn score(&self) -> Option<Score> {
+        let error = || self.numbers.iter().find(|(name, _)| name == "rmse").map(|(_, error)| Score::Error(*error));
+        self.accuracy.map(Score::Share).or_else(error)
+    }
 }
 
 /// A split, measured length by length.

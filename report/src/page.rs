@@ -63,7 +63,7 @@ pub fn page(report: &Report) -> String {
     results(report, &mut out);
     section("training", "Training", &mut out);
     if report.runs.len() > 1 {
-        out += "<p class=\"sub\">One colour per model, one line per run.</p>\n";
+        out += "<p class=\"sub\">One colour per row of the table, one line per run.</p>\n";
     }
     if report.runs.iter().any(|run| run.steps.len() >= 60) {
         out += "<p class=\"sub\">Training curves are moving means over a twenty-fifth of the run; single updates stand faintly \
@@ -72,7 +72,7 @@ pub fn page(report: &Report) -> String {
     figures(&plots::curves(report), "Nothing is logged yet.", &mut out);
     section("length", "By length", &mut out);
     if report.runs.len() > 1 {
-        out += "<p class=\"sub\">All measured splits and seeds of a model together.</p>\n";
+        out += "<p class=\"sub\">All measured splits and seeds of a row together.</p>\n";
     }
     figures(&plots::by_length(report), "Nothing was measured by length.", &mut out);
     section("models", "Models and halting", &mut out);
@@ -91,7 +91,13 @@ fn subtitle(report: &Report) -> String {
     let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     match report.runs.as_slice() {
         [run] => format!("{}, seed {}, {}", report.models.get(run.model).map_or("", |m| &m.name), run.seed, run.state),
-        runs => format!("{}, {}", count(runs.len(), "run"), count(report.models.len(), "model")),
+        runs => {
+            let models = count(report.models.len(), "model");
+            match report.rows.len() == report.models.len() {
+                true => format!("{}, {models}", count(runs.len(), "run")),
+                false => format!("{} in {}, {models}", count(runs.len(), "run"), count(report.rows.len(), "row")),
+            }
+        }
     }
 }
 
@@ -106,14 +112,9 @@ fn results(report: &Report, out: &mut String) {
         None => *out += "<p class=\"empty\">No run is finished yet.</p>\n",
     }
     if let [run] = report.runs.as_slice()
-        && let Some((update, accuracy)) = run.best
+        && !run.chosen.is_empty()
     {
-        let text = format!("Best on {}: {:.1} % after update {update}.", run.dev, 100.0 * accuracy);
-        *out += &format!("<p class=\"sub\">{}</p>\n", escape(&text));
-    }
-    if report.runs.len() > 1 {
-        *out += "<p class=\"sub\">Accuracy of the best checkpoint. Means are over seeds, with the standard deviation of the \
-                 population.</p>\n";
+        *out += &format!("<p class=\"sub\">{}</p>\n", escape(&run.chosen));
     }
 }
 

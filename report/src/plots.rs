@@ -53,7 +53,7 @@ const QUANTITIES: &[Quantity] = &[
     Quantity {
         name: "loss",
         title: "Loss",
-        unit: "task loss (nats)",
+        unit: "task loss",
         from_zero: false,
         step: |step| step.loss,
         evaluation: |evaluation| evaluation.loss,
@@ -124,11 +124,10 @@ fn alone(quantity: &Quantity, run: &Run) -> Chart {
 /// One chart of all runs: measurements on dev, or training. `None` if the quantity is not measured there.
 fn together(quantity: &Quantity, report: &Report, on_dev: bool) -> Option<Chart> {
     let mut series = vec![];
-    for run in &report.runs {
-        let name = report.models.get(run.model).map_or(run.name.as_str(), |model| model.name.as_str());
+    for (colour, name, run) in of_rows(report) {
         match on_dev {
-            true => series.push(measured(quantity, run, name, run.model)),
-            false => series.extend(trained(quantity, run, name, run.model).pop()),
+            true => series.push(measured(quantity, run, name, colour)),
+            false => series.extend(trained(quantity, run, name, colour).pop()),
         }
     }
     let only_training = ["learning_rate", "gradient_norm"].contains(&quantity.name);
@@ -143,6 +142,14 @@ fn together(quantity: &Quantity, report: &Report, on_dev: bool) -> Option<Chart>
         (name, _) => (name, quantity.title.to_owned()),
     };
     Some(chart(quantity, name, title, drawn(series)))
+}
+
+/// The runs, row by row, each with the number and the name of its row.
+fn of_rows(report: &Report) -> impl Iterator<Item = (usize, &str, &Run)> {
+    report.rows.iter().enumerate().flat_map(move |(colour, row)| {
+        let runs = row.runs.iter().filter_map(move |index| report.runs.get(*index));
+        runs.map(move |run| (colour, row.name.as_str(), run))
+    })
 }
 
 /// The series that have a point.
@@ -167,20 +174,20 @@ fn measured(quantity: &Quantity, run: &Run, name: &str, colour: usize) -> Series
     let points: Vec<Point> = run.evaluations.iter().map(point).collect();
     let note = |one: &Evaluation| {
         let best = run.best.is_some_and(|(update, _)| update == one.update);
-        format!("{}, seed {}{}", run.name, run.seed, if best { "\nthe best so far" } else { "" })
+        format!("{}, seed {}{}", run.name, run.seed, if best { "\nthe checkpoint that counts" } else { "" })
     };
     let notes = run.evaluations.iter().map(note).collect();
     Series { name: name.to_owned(), colour, look: Look::Dots, points, notes }
 }
 
-/// Accuracy and depth by length. One run has a line per split; of several, every model has one over all its runs and splits.
+/// Accuracy and depth by length. One run has a line per split; of several, every row has one over all its runs and splits.
 pub(crate) fn by_length(report: &Report) -> Vec<Picture> {
     let mut groups: Vec<(String, usize, Vec<Length>)> = vec![];
-    for run in &report.runs {
+    for (row, name, run) in of_rows(report) {
         for (n, split) in run.lengths.iter().enumerate() {
             let (name, colour) = match report.runs.len() {
                 1 => (split.split.clone(), n),
-                _ => (report.models.get(run.model).map_or_else(|| run.name.clone(), |m| m.name.clone()), run.model),
+                _ => (name.to_owned(), row),
             };
             match groups.iter_mut().find(|(known, at, _)| *known == name && *at == colour) {
                 Some((.., lengths)) => lengths.extend(&split.lengths),

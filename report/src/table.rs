@@ -1,35 +1,50 @@
 //! Tables of results as HTML.
 
-use crate::data::{Report, ResultRow, Run};
+use crate::data::{Cell as Shown, Report, ResultRow, Run, Score, Table};
 use crate::scale::number;
 use crate::svg::escape;
 
-/// A table with a row per split for one run; else with a row per run, those of a model together with their mean.
+/// The results: of one run split by split, of several as their tables have them.
 pub(crate) fn results(report: &Report) -> Option<String> {
     match report.runs.as_slice() {
         [run] if run.results.is_empty() => None,
         [run] => Some(of_splits(run)),
-        runs if runs.iter().all(|run| run.results.is_empty() && run.best.is_none()) => None,
-        _ => Some(of_runs(report)),
+        _ if report.tables.is_empty() => None,
+        _ => Some(report.tables.iter().map(ready).collect()),
     }
 }
 
-/// The runs of a report: what they are, and how far.
+/// A table with the sentences below it.
+fn ready(found: &Table) -> String {
+    let cell =
+        |(at, cell): (usize, &Shown)| Cell { text: cell.text.clone(), right: at >= found.names, strong: cell.strong };
+    let rows = found.rows.iter().map(|row| row.iter().enumerate().map(cell).collect()).collect();
+    let below = found.below.iter().map(|line| format!("<p class=\"sub\">{}</p>\n", escape(line)));
+    table(&found.head, rows) + &below.collect::<String>()
+}
+
+/// The runs of a report: what they are, how far, and the accuracy of each on every split.
 pub(crate) fn runs(report: &Report) -> String {
-    let head = ["run", "model", "seed", "state", "updates", "parameters"];
-    let rows = report.runs.iter().map(|run| {
+    let splits = splits(report);
+    let head = ["run", "row", "model", "seed", "state", "updates", "parameters"].map(str::to_owned);
+    let head = head.into_iter().chain(splits.iter().map(|split| (*split).to_owned())).collect::<Vec<_>>();
+    let rows = report.runs.iter().enumerate().map(|(index, run)| {
         let model = report.models.get(run.model).map_or("", |model| model.name.as_str());
         let updates = run.steps.last().map(|step| step.update).max(run.evaluations.last().map(|one| one.update));
-        vec![
+        let mut row = vec![
             Cell::text(&run.name),
+            Cell::text(report.row_of(index)),
             Cell::text(model),
             Cell::number(run.seed.to_string()),
             Cell::text(&run.state),
             Cell::number(number(updates.unwrap_or(0) as f64)),
             Cell::number(number(run.parameters as f64)),
-        ]
+        ];
+        let score = |split: &&str| run.results.iter().find(|row| row.split == *split).and_then(ResultRow::score);
+        row.extend(splits.iter().map(|split| Cell::number(text(score(split)))));
+        row
     });
-    table(&head.map(str::to_owned), rows.collect())
+    table(&head, rows.collect())
 }
 
 /// A cell of a table.
@@ -77,23 +92,31 @@ fn table(head: &[String], rows: Vec<Vec<Cell>>) -> String {
     out + "</tbody></table></div>\n"
 }
 
-fn percent(share: f64) -> String {
-    if share.is_finite() { format!("{:.1} %", 100.0 * share) } else { "-".to_owned() }
+fn text(score: Option<Score>) -> String {
+    score.map_or("-".to_owned(), Score::text)
 }
 
+/// Shares where the answers are classes, errors where they are numbers.
 fn of_splits(run: &Run) -> String {
-    let head = ["split", "examples", "accuracy", "most frequent class", "loss (nats)", "mean steps"];
+    let numbers: Vec<&str> =
+        run.results.iter().take(1).flat_map(|row| row.numbers.iter().map(|(n, _)| n.as_str())).collect();
+    let own = if numbers.is_empty() { vec!["accuracy", "most frequent class"] } else { numbers.clone() };
+    let head = [vec!["split", "examples"], own, vec!["loss", "mean steps"]].concat();
     let row = |row: &ResultRow| {
-        vec![
-            Cell::text(&row.split),
-            Cell::number(number(row.examples as f64)),
-            Cell::number(percent(row.accuracy)).strong(),
-            Cell::number(percent(row.majority)),
-            Cell::number(format!("{:.3}", row.loss)),
-            Cell::number(row.depth.map_or("-".to_owned(), |depth| format!("{depth:.2}"))),
-        ]
+        let mut cells = vec![Cell::text(&row.split), Cell::number(number(row.examples as f64))];
+        match numbers.is_empty() {
+            true => {
+                cells.push(Cell::number(text(row.accuracy.map(Score::Share))).strong());
+                cells.push(Cell::number(text(row.majority.map(Score::Share))));
+            }
+            false => cells.extend(row.numbers.iter().map(|(_, x)| Cell::number(text(Some(Score::Error(*x)))).strong())),
+        }
+        cells.push(Cell::number(format!("{:.3}", row.loss)));
+        cells.push(Cell::number(row.depth.map_or("-".to_owned(), |depth| format!("{depth:.2}"))));
+        cells
     };
-    table(&head.map(str::to_owned), run.results.iter().map(row).collect())
+    let head: Vec<String> = head.into_iter().map(str::to_owned).collect();
+    table(&head, run.results.iter().map(row).collect())
 }
 
 /// The splits of all runs, in the order in which they first occur.
@@ -105,66 +128,4 @@ fn splits(report: &Report) -> Vec<&str> {
         }
     }
     splits
-}
-
-fn of_runs(report: &Report) -> String {
-    let splits = splits(report);
-    let mut head = vec!["model".to_owned(), "seed".to_owned(), "best on dev".to_owned()];
-    head.extend(splits.iter().map(|split| (*split).to_owned()));
-    let mut rows = vec![];
-    for (n, model) in report.models.iter().enumerate() {
-        let runs: Vec<&Run> = report.runs.iter().filter(|run| run.model == n).collect();
-        let columns = std::iter::once(None).chain(splits.iter().map(|split| Some(*split)));
-        let columns: Vec<Option<&str>> = columns.collect();
-        for run in &runs {
-            let mut row = vec![Cell::text(&model.name), Cell::number(run.seed.to_string())];
-            row.extend(
-                columns.iter().map(|column| Cell::number(accuracy(run, *column).map_or("-".to_owned(), percent))),
-            );
-            rows.push(row);
-        }
-        if runs.len() > 1 {
-            let mut row =
-                vec![Cell::text(&model.name).strong(), Cell::number(format!("mean of {}", runs.len())).strong()];
-            row.extend(columns.iter().map(|column| {
-                let found = runs.iter().filter_map(|run| accuracy(run, *column));
-                let values: Vec<f64> = found.filter(|value| value.is_finite()).collect();
-                Cell::number(mean_and_deviation(&values, runs.len())).strong()
-            }));
-            rows.push(row);
-        }
-    }
-    table(&head, rows)
-}
-
-/// The accuracy of a run on a split; without one, the best on dev.
-fn accuracy(run: &Run, split: Option<&str>) -> Option<f64> {
-    match split {
-        None => run.best.map(|(_, accuracy)| accuracy),
-        Some(split) => run.results.iter().find(|row| row.split == split).map(|row| row.accuracy),
-    }
-}
-
-/// `61.5 ± 0.8 %`, with the deviation of the population; says so where runs are missing.
-fn mean_and_deviation(values: &[f64], of: usize) -> String {
-    if values.is_empty() {
-        return "-".to_owned();
-    }
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let deviation = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt();
-    let missing = if values.len() < of { format!(" ({} of {of})", values.len()) } else { String::new() };
-    format!("{:.1} ± {:.1} %{missing}", 100.0 * mean, 100.0 * deviation)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn means_say_how_many_runs_they_have() {
-        assert_eq!(mean_and_deviation(&[0.5, 0.7], 2), "60.0 ± 10.0 %");
-        assert_eq!(mean_and_deviation(&[0.5], 3), "50.0 ± 0.0 % (1 of 3)");
-        assert_eq!(mean_and_deviation(&[], 3), "-");
-    }
 }

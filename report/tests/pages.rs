@@ -5,8 +5,8 @@ use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::{Spec, text};
 use rtc_report::data::{
-    AfterSteps, Beam, Cloud, Evaluation, Leaning, Length, Model, Panel, ResultRow, Run, SplitLengths, Step, StepCurve,
-    Trace, Tree, Unit,
+    AfterSteps, Beam, Cell, Cloud, Evaluation, Leaning, Length, Model, Panel, ResultRow, Row, Run, Score, SplitLengths,
+    Step, StepCurve, Table, Trace, Tree, Unit,
 };
 use rtc_report::{Picture, Report, page, pictures};
 
@@ -83,8 +83,13 @@ fn run(name: &str, updates: u64) -> Run {
     };
     let evaluation = |update| Evaluation { update, loss: number(update), accuracy: Some(0.5), depth: Some(2.0) };
     let length = |length| Length { length, examples: 40, scored: 40, correct: 40 - length as u64, steps: Some(80.0) };
-    let result =
-        ResultRow { split: "test".to_owned(), examples: 80, accuracy: 0.775, majority: 0.3, ..ResultRow::default() };
+    let result = ResultRow {
+        split: "test".to_owned(),
+        examples: 80,
+        accuracy: Some(0.775),
+        majority: Some(0.3),
+        ..ResultRow::default()
+    };
     Run {
         name: name.to_owned(),
         seed: 1,
@@ -95,15 +100,33 @@ fn run(name: &str, updates: u64) -> Run {
         experiment: format!("# {name}\n"),
         steps: (1..=updates).map(step).collect(),
         evaluations: vec![evaluation(1), evaluation(updates)],
-        best: Some((updates, 0.5)),
+        best: Some((updates, Score::Share(0.5))),
         results: vec![result],
         lengths: vec![SplitLengths { split: "test".to_owned(), lengths: vec![length(4), length(14)] }],
         ..Run::default()
     }
 }
 
+/// A report with a row for each model that has runs.
 fn report(runs: Vec<Run>, models: Vec<Model>) -> Report {
-    Report { title: "a report".to_owned(), runs, models, notes: vec![] }
+    let most = runs.iter().map(|run| run.model + 1).max().unwrap_or(0);
+    let row = |model: usize| Row {
+        name: models.get(model).map_or_else(|| format!("row {model}"), |model| model.name.clone()),
+        runs: (0..runs.len()).filter(|index| runs[*index].model == model).collect(),
+    };
+    let rows = (0..most).map(row).collect();
+    Report { title: "a report".to_owned(), rows, runs, models, tables: vec![], notes: vec![] }
+}
+
+/// A table with this text in every place where a text can be.
+fn table(text: &str) -> Table {
+    let cell = |strong| Cell { text: text.to_owned(), strong };
+    Table {
+        head: vec![text.to_owned(); 2],
+        names: 1,
+        rows: vec![vec![cell(false), cell(true)]],
+        below: vec![text.to_owned()],
+    }
 }
 
 /// The page as a tree; fails where it is not well-formed.
@@ -206,12 +229,16 @@ fn steps_that_come_with_the_examples_are_drawn_with_their_marks() {
 fn a_grid_has_all_runs_on_one_page() {
     let mut runs = vec![run("a", 80), run("b", 80), run("c", 80)];
     (runs[1].seed, runs[2].model, runs[2].results) = (2, 1, vec![]);
-    runs[1].results[0].accuracy = 0.675;
-    let page = page(&report(runs, vec![model("first"), model("second")]));
+    runs[1].results[0].accuracy = Some(0.675);
+    let mut report = report(runs, vec![model("first"), model("second")]);
+    report.rows[1].name = "second, deep".to_owned();
+    report.tables = vec![table("72.5 ± 5.0 *")];
+    let page = page(&report);
     let tree = parsed(&page);
-    let text: String =
-        tree.descendants().filter(|node| node.has_tag_name("td")).filter_map(|node| node.text()).collect();
-    assert!(text.contains("72.5 ± 5.0 %"), "the mean over the seeds of a model: {text}");
+    assert!(page.contains("<td class=\"n b\">72.5 ± 5.0 *</td>") && page.contains("<p class=\"sub\">72.5 ± 5.0 *</p>"));
+    let cells = tree.descendants().filter(|node| node.has_tag_name("td")).filter_map(|node| node.text());
+    assert_eq!(cells.filter(|text| *text == "second, deep").count(), 1, "the row of the only run of the second model");
+    assert!(page.contains("77.5 %") && page.contains("67.5 %"), "every run has its own accuracy");
     let titles = tree.descendants().filter(|node| node.attribute("class") == Some("title"));
     let titles: Vec<&str> = titles.filter_map(|node| node.text()).collect();
     for title in ["Loss on dev", "Loss in training", "Accuracy by length", "Structure of second"] {
@@ -224,6 +251,7 @@ fn nothing_that_a_user_writes_becomes_markup() {
     let mut hostile = run(HOSTILE, 70);
     hostile.dev = HOSTILE.to_owned();
     hostile.state = HOSTILE.to_owned();
+    hostile.chosen = HOSTILE.to_owned();
     hostile.results[0].split = HOSTILE.to_owned();
     hostile.lengths[0].split = HOSTILE.to_owned();
     let mut model = model(HOSTILE);
@@ -243,6 +271,8 @@ fn nothing_that_a_user_writes_becomes_markup() {
         let mut report = report(runs, vec![model.clone()]);
         report.title = HOSTILE.to_owned();
         report.notes = vec![HOSTILE.to_owned()];
+        report.tables = vec![table(HOSTILE)];
+        report.rows.iter_mut().for_each(|row| row.name = HOSTILE.to_owned());
         let page = page(&report);
         assert!(parsed(&page).descendants().all(|node| !node.has_tag_name("script")));
         for picture in pictures(&report) {
@@ -265,7 +295,7 @@ fn odd_data_are_drawn_or_left_out() {
         step.loss = [Some(f64::NAN), Some(f64::INFINITY), None, Some(1e308), Some(-1e308)][n % 5];
         step.accuracy = None;
     }
-    broken.results[0].accuracy = f64::NAN;
+    broken.results[0].accuracy = Some(f64::NAN);
     broken.lengths[0].lengths = vec![Length::default()];
     let mut strange = model("strange");
     strange.traces[0].panels[0].units = vec![

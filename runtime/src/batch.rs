@@ -29,6 +29,28 @@ pub enum Labels {
         /// Weight of every token in the loss.
         weight: Vec<f32>,
     },
+    /// One number per row, in the unit of the model.
+    Number(Vec<f32>),
+    /// For every row one 1 (yes) or 0 (no) per label, row after row.
+    Several(Vec<u32>),
+}
+
+impl Labels {
+    /// The classes that are asked for, for labels 1 and 0 each; none where numbers are.
+    pub fn classes(&self) -> &[u32] {
+        match self {
+            Self::Class(class) | Self::Each { class, .. } | Self::Several(class) => class,
+            Self::Number(_) => &[],
+        }
+    }
+
+    /// How many answers they ask for.
+    pub fn answers(&self) -> usize {
+        match self {
+            Self::Number(numbers) => numbers.len(),
+            _ => self.classes().len(),
+        }
+    }
 }
 
 impl Batch {

@@ -33,36 +33,54 @@ pub struct Cursor {
 #[derive(Clone, Debug)]
 pub struct Batching {
     key: Key,
-    lengths: Vec<usize>,
+    rows: usize,
+    /// The lengths of all rows, where they matter.
+    lengths: Vec<u32>,
     size: usize,
-    buckets: Buckets,
-    /// The pass that was asked for last, with its batches.
-    current: Option<(u64, Vec<Vec<usize>>)>,
+    /// The pass that was asked for last, with its order.
+    current: Option<(u64, Order)>,
+}
+
+/// The order of a pass: four bytes per row, so that those of a large file find room.
+#[derive(Clone, Debug)]
+struct Order {
+    rows: Vec<u32>,
+    /// Which batch of `rows` comes when, where that is not their order.
+    turns: Option<Vec<u32>>,
 }
 
 impl Batching {
     /// Batches of `size` examples; the last one of a pass may be smaller.
     pub fn new(seed: u64, examples: &[Example], size: usize, buckets: Buckets) -> Self {
-        Self::of_lengths(seed, examples.iter().map(Example::length).collect(), size, buckets)
+        Self::of_rows(seed, examples.len(), |row| examples[row].length(), (size, buckets))
     }
 
-    /// The same for examples of which only the lengths are known.
-    pub fn of_lengths(seed: u64, lengths: Vec<usize>, size: usize, buckets: Buckets) -> Self {
-        Self { key: Key::new(seed).stream("order"), lengths, size: size.max(1), buckets, current: None }
+    /// The same for rows of which only the lengths are known.
+    ///
+    /// # Panics
+    /// With more than 2^32 rows.
+    pub fn of_rows(seed: u64, rows: usize, length: impl Fn(usize) -> usize, (size, buckets): (usize, Buckets)) -> Self {
+        assert!(u32::try_from(rows).is_ok(), "rows are counted in 32 bits");
+        let lengths = match buckets {
+            Buckets::None => vec![],
+            Buckets::Length => (0..rows).map(|row| length(row) as u32).collect(),
+        };
+        Self { key: Key::new(seed).stream("order"), rows, lengths, size: size.max(1), current: None }
     }
 
     /// Number of batches of a pass.
     pub fn batches(&self) -> u64 {
-        self.lengths.len().div_ceil(self.size) as u64
+        self.rows.div_ceil(self.size) as u64
     }
 
     /// Indices of the examples of the batch at `cursor`. The cursor must lie inside a pass.
-    pub fn batch(&mut self, cursor: Cursor) -> &[usize] {
+    pub fn batch(&mut self, cursor: Cursor) -> &[u32] {
         if self.current.as_ref().is_none_or(|(epoch, _)| *epoch != cursor.epoch) {
             self.current = Some((cursor.epoch, self.order(cursor.epoch)));
         }
-        let (_, batches) = self.current.as_ref().expect("the pass was worked out above");
-        &batches[cursor.batch as usize]
+        let (_, Order { rows, turns }) = self.current.as_ref().expect("the pass was worked out above");
+        let batch = turns.as_ref().map_or(cursor.batch as usize, |turns| turns[cursor.batch as usize] as usize);
+        &rows[batch * self.size..rows.len().min((batch + 1) * self.size)]
     }
 
     /// The cursor after the batch at `cursor`.
@@ -74,20 +92,19 @@ impl Batching {
         }
     }
 
-    fn order(&self, epoch: u64) -> Vec<Vec<usize>> {
+    fn order(&self, epoch: u64) -> Order {
         let mut draws = self.key.at(epoch).draws();
-        let mut order: Vec<usize> = (0..self.lengths.len()).collect();
-        draws.shuffle(&mut order);
-        if self.buckets == Buckets::Length {
-            for window in order.chunks_mut(self.size * WINDOW) {
-                window.sort_by_key(|index| self.lengths[*index]);
-            }
+        let mut rows: Vec<u32> = (0..self.rows as u32).collect();
+        draws.shuffle(&mut rows);
+        if self.lengths.is_empty() {
+            return Order { rows, turns: None };
         }
-        let mut batches: Vec<Vec<usize>> = order.chunks(self.size).map(<[usize]>::to_vec).collect();
-        if self.buckets == Buckets::Length {
-            draws.shuffle(&mut batches);
+        for window in rows.chunks_mut(self.size * WINDOW) {
+            window.sort_by_key(|row| self.lengths[*row as usize]);
         }
-        batches
+        let mut turns: Vec<u32> = (0..self.batches() as u32).collect();
+        draws.shuffle(&mut turns);
+        Order { rows, turns: Some(turns) }
     }
 }
 
@@ -104,19 +121,21 @@ pub fn collect(examples: &[&Example], width: usize) -> Batch {
         batch.tokens.extend_from_slice(row);
         batch.offsets.push(batch.tokens.len());
     }
-    let mut classes = Vec::new();
-    let (mut each, mut weights) = (Vec::new(), Vec::new());
-    for example in examples {
-        match &example.label {
-            Target::Class(class) => classes.push(*class),
-            Target::Each { class, weight } => {
-                each.extend_from_slice(class);
-                weights.extend_from_slice(weight);
-            }
-        }
-    }
-    batch.labels = if each.is_empty() { Labels::Class(classes) } else { Labels::Each { class: each, weight: weights } };
+    batch.labels = labels(examples);
     batch
+}
+
+/// What some examples ask for. All examples of a task ask for the same kind of answer.
+fn labels(examples: &[&Example]) -> Labels {
+    let asked = || examples.iter().flat_map(|example| example.asked());
+    let classes = || asked().map(|(class, _)| class).collect();
+    let number = |example: &&Example| if let Target::Number(number) = example.label { Some(number) } else { None };
+    match examples.first().map(|example| &example.label) {
+        None | Some(Target::Class(_)) => Labels::Class(classes()),
+        Some(Target::Each { .. }) => Labels::Each { class: classes(), weight: asked().map(|(_, w)| w).collect() },
+        Some(Target::Number(_)) => Labels::Number(examples.iter().filter_map(number).collect()),
+        Some(Target::Several(_)) => Labels::Several(classes()),
+    }
 }
 
 /// The micro-batches of one update with their shares of it.
@@ -125,19 +144,12 @@ pub fn collect(examples: &[&Example], width: usize) -> Batch {
 /// mean losses is the mean over the whole. Every part has the width of the whole, so that `cut: balanced` cuts alike.
 pub fn split(examples: &[&Example], parts: usize) -> Vec<(Batch, f64)> {
     let width = examples.iter().map(|example| example.length()).max().unwrap_or(0);
-    let total: f64 = examples.iter().map(|example| scored(example)).sum();
+    let total: f64 = examples.iter().map(|example| example.weight()).sum();
     let share = |part: &[&Example]| {
-        if total > 0.0 { part.iter().map(|example| scored(example)).sum::<f64>() / total } else { 0.0 }
+        if total > 0.0 { part.iter().map(|example| example.weight()).sum::<f64>() / total } else { 0.0 }
     };
     let rows = examples.len().div_ceil(parts.max(1)).max(1);
     examples.chunks(rows).map(|part| (collect(part, width), share(part))).collect()
-}
-
-fn scored(example: &Example) -> f64 {
-    match &example.label {
-        Target::Class(_) => 1.0,
-        Target::Each { weight, .. } => weight.iter().map(|weight| f64::from(*weight)).sum(),
-    }
 }
 
 #[cfg(test)]
@@ -148,7 +160,7 @@ mod tests {
         (0..count).map(|i| Example::classified(vec![i; 1 + (i as usize * 7) % 23], i % 10)).collect()
     }
 
-    fn pass(batching: &mut Batching, epoch: u64) -> Vec<Vec<usize>> {
+    fn pass(batching: &mut Batching, epoch: u64) -> Vec<Vec<u32>> {
         (0..batching.batches()).map(|batch| batching.batch(Cursor { epoch, batch }).to_vec()).collect()
     }
 
@@ -160,7 +172,7 @@ mod tests {
             let second = pass(&mut batching, 1);
             assert_ne!(first, second);
             for order in [&first, &second] {
-                let mut all: Vec<usize> = order.concat();
+                let mut all: Vec<u32> = order.concat();
                 all.sort_unstable();
                 assert_eq!(all, (0..1003).collect::<Vec<_>>());
                 assert_eq!(order.len(), 101);
@@ -174,8 +186,8 @@ mod tests {
         let data = examples(1000);
         let spread = |buckets| {
             let mut batching = Batching::new(5, &data, 10, buckets);
-            let range = |batch: &Vec<usize>| {
-                let lengths = batch.iter().map(|i| data[*i].length());
+            let range = |batch: &Vec<u32>| {
+                let lengths = batch.iter().map(|i| data[*i as usize].length());
                 lengths.clone().max().unwrap_or(0) - lengths.min().unwrap_or(0)
             };
             pass(&mut batching, 0).iter().map(range).sum::<usize>()

@@ -78,8 +78,9 @@ impl Disk for FileSystem {
 /// The best evaluation so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Best {
-    /// Share of right predictions on the dev split.
-    pub accuracy: f64,
+    /// Share of right predictions on the dev split; none where numbers are asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<f64>,
     /// Mean task loss there, where that decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<f64>,

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::batching::collect;
 use crate::exec::storage::Element;
 use crate::exec::{Grown, Unit};
-use crate::learner::LearnError;
+use crate::learner::{Evaluation, LearnError};
 use crate::model::Model;
-use crate::task::{Example, Target};
+use crate::task::{Example, Tally, scored};
 
 /// How a model does on the examples of one length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -52,9 +52,10 @@ pub fn by_length<T: Element>(
             let of = found.entry(example.measured_length()).or_default();
             of.length = example.measured_length();
             of.examples += 1;
-            let (scored, correct) = score(example, &mut predictions);
-            of.scored += scored;
-            of.correct += correct;
+            let own: Vec<u32> = predictions.by_ref().take(example.classes()).collect();
+            let Tally { right, all } = scored(example, &own);
+            of.scored += all;
+            of.correct += right;
             if let Some(depths) = &seen.depths {
                 // The second sides of pairs are the second half of the rows.
                 let second = example.second.as_ref().and_then(|_| depths.get(chunk.len() + n));
@@ -66,25 +67,11 @@ pub fn by_length<T: Element>(
     Ok(found.into_values().collect())
 }
 
-/// How many predictions of an example count, and how many of those are right.
-fn score(example: &Example, predictions: &mut impl Iterator<Item = u32>) -> (u64, u64) {
-    match &example.label {
-        Target::Class(class) => (1, u64::from(predictions.next() == Some(*class))),
-        Target::Each { class, weight } => {
-            let own = predictions.zip(class.iter().zip(weight)).take(class.len());
-            own.filter(|(_, (_, weight))| **weight != 0.0)
-                .fold((0, 0), |(all, right), (found, (class, _))| (all + 1, right + u64::from(found == *class)))
-        }
-    }
-}
-
 /// One example with what the model answers, how it halts, and its trees.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traced {
-    /// Predicted class, or one per token.
-    pub predictions: Vec<u32>,
-    /// Probability of each of them.
-    pub confidence: Vec<f64>,
+    /// What the model answers, and how sure it is.
+    pub evaluation: Evaluation,
     /// How the units of its halting recurrences halt, recurrence by recurrence in the order in which they ended. The
     /// row of a unit is 0, or 1 for the second side of a pair.
     pub units: Vec<TracedUnit>,
@@ -112,7 +99,7 @@ pub fn trace<T: Element>(model: &mut Model<T>, example: &Example) -> Result<Trac
         run.units.into_iter().map(move |unit| TracedUnit { place: place.clone(), unit })
     });
     let (units, trees) = (units.collect(), seen.grown);
-    Ok(Traced { predictions: seen.evaluation.predictions, confidence: seen.evaluation.confidence, units, trees })
+    Ok(Traced { evaluation: seen.evaluation, units, trees })
 }
 
 impl Unit {
@@ -139,14 +126,5 @@ mod tests {
         let unit = |survival: &[f64]| Unit { survival: survival.to_vec(), ..Unit::default() };
         assert_eq!(unit(&[]).weights(), [1.0], "a unit that stops at once gives its input");
         assert_eq!(unit(&[0.75, 0.25]).weights(), [0.25, 0.5, 0.25]);
-    }
-
-    #[test]
-    fn tokens_that_do_not_count_are_not_scored() {
-        let label = Target::Each { class: vec![0, 1, 1], weight: vec![1.0, 0.0, 1.0] };
-        let each = Example { label, ..Example::classified(vec![4, 4, 4], 0) };
-        let mut predictions = [0, 1, 0, 7].into_iter();
-        assert_eq!(score(&each, &mut predictions), (2, 1));
-        assert_eq!(score(&Example::classified(vec![1], 7), &mut predictions), (1, 1));
     }
 }

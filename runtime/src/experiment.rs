@@ -2,16 +2,14 @@
 //!
 //! [`Experiment`] is the checked settings for one model, [`ExperimentFile`] the file that gives them.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::batching::Buckets;
 use crate::exec::Inference;
 pub use crate::learner::OptimiserKind;
-use crate::learner::{GROUPS, UpdateRule};
+use crate::learner::{GROUPS, Lookahead, MuonStep, UpdateRule};
 use crate::schedule::{Beta1, Plateau, Schedule, ScheduleKind};
-use crate::task::{MAX_EXAMPLES, OptionValue, resolve_options, task_named};
+use crate::task::{MAX_EXAMPLES, check_own, check_shares, formal_named, own_split, resolve_options, task_named};
 
 mod compare;
 mod file;
@@ -19,12 +17,14 @@ mod fresh;
 mod halving;
 mod place;
 mod sweep;
+mod task;
 
 pub use compare::Entry;
 pub use file::ExperimentFile;
 pub use fresh::{Choice, Curriculum, Ema, Fresh, Lengths};
 pub use halving::Halving;
 pub use place::Written;
+pub use task::{Columns, DataSource, Known, Quotes, TaskSettings};
 
 /// The experiments that are part of the program: name and text.
 pub const EMBEDDED: &[(&str, &str)] = &[
@@ -140,36 +140,6 @@ pub struct Experiment {
     pub evaluate: Vec<String>,
 }
 
-/// The task and its data.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TaskSettings {
-    /// Name of the task.
-    pub name: String,
-    /// Options of the task.
-    #[serde(default)]
-    pub options: BTreeMap<String, OptionValue>,
-    /// Number of examples per split; without one, that of the published experiment.
-    #[serde(default)]
-    pub sizes: BTreeMap<String, usize>,
-    /// Published files, for the splits that have any; the others are generated.
-    #[serde(default)]
-    pub data: Option<DataSource>,
-    /// Seed of the generated data, independent of the seeds of the runs.
-    #[serde(default)]
-    pub seed: u64,
-}
-
-/// Where published files are.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum DataSource {
-    /// A folder that holds them under their published names.
-    Folder(String),
-    /// One file per split.
-    Files(BTreeMap<String, String>),
-}
-
 /// The optimiser.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -185,6 +155,15 @@ pub struct Optimiser {
     /// Decay of the momentum of `muon`; without it, that of [`UpdateRule::ADAMW`].
     #[serde(default)]
     pub momentum: Option<f64>,
+    /// Length of a step of `muon`; without it, that of [`UpdateRule::ADAMW`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub muon_step: Option<MuonStep>,
+    /// The slow weights of `ranger`; without it, as in [`UpdateRule::ADAMW`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lookahead: Option<Lookahead>,
+    /// From which length of its average on `ranger` rectifies; without it, as in [`UpdateRule::ADAMW`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rectify_from: Option<f64>,
     /// Added to the root of the second moment.
     #[serde(default = "epsilon")]
     pub epsilon: f64,
@@ -320,7 +299,8 @@ impl Experiment {
 
     /// The settings of update `t`, after what the dev split has said so far.
     pub fn rule(&self, schedule: &Schedule, t: u64, plateau: Plateau) -> UpdateRule {
-        let Optimiser { kind, learning_rate, betas, momentum, epsilon, weight_decay, clip, most } = self.optimiser;
+        let Optimiser { kind, learning_rate, betas, momentum, epsilon, weight_decay, clip, most, .. } = self.optimiser;
+        let Optimiser { muon_step, lookahead, rectify_from, .. } = self.optimiser;
         let halved = if schedule.kind == ScheduleKind::Plateau { plateau.factor() } else { 1.0 };
         let factor = schedule.factor(t) * halved;
         let of = |group| match group {
@@ -334,6 +314,9 @@ impl Experiment {
             beta1: schedule.beta1(t, betas[0]),
             beta2: betas[1],
             momentum: momentum.unwrap_or(UpdateRule::ADAMW.momentum),
+            muon_step: muon_step.unwrap_or_default(),
+            lookahead: lookahead.unwrap_or_default(),
+            rectify_from: rectify_from.unwrap_or(UpdateRule::ADAMW.rectify_from),
             epsilon,
             weight_decay,
             clip,
@@ -355,7 +338,9 @@ type Broken = (Vec<&'static str>, String);
 /// The rules that types can't express.
 fn check(experiment: &Experiment) -> Result<(), Broken> {
     check_task(experiment)?;
-    let Optimiser { kind, learning_rate, betas, momentum, epsilon, weight_decay, clip, most } = experiment.optimiser;
+    let Optimiser { kind, learning_rate, betas, momentum, epsilon, weight_decay, clip, most, .. } =
+        experiment.optimiser;
+    let Optimiser { muon_step, lookahead, rectify_from, .. } = experiment.optimiser;
     let BatchSettings { size, accumulate, .. } = experiment.batch;
     let schedule = &experiment.schedule;
     let start = schedule.start.unwrap_or(0);
@@ -371,6 +356,21 @@ fn check(experiment: &Experiment) -> Result<(), Broken> {
             momentum.is_none_or(|m| kind == OptimiserKind::Muon && (0.0..1.0).contains(&m)),
             &["optimiser", "momentum"],
             "`momentum` belongs to `muon`, and must lie in 0..1",
+        ),
+        (
+            muon_step.is_none() || kind == OptimiserKind::Muon,
+            &["optimiser", "muon_step"],
+            "`muon_step` belongs to `kind: muon`",
+        ),
+        (
+            lookahead.is_none_or(|l| kind == OptimiserKind::Ranger && l.every > 0 && (0.0..=1.0).contains(&l.follow)),
+            &["optimiser", "lookahead"],
+            "`lookahead` belongs to `kind: ranger`; `every` is at least 1, and `follow` lies in 0..1",
+        ),
+        (
+            rectify_from.is_none_or(|from| kind == OptimiserKind::Ranger && from >= 4.0 && from.is_finite()),
+            &["optimiser", "rectify_from"],
+            "`rectify_from` belongs to `kind: ranger`, and is at least 4",
         ),
         (positive(epsilon), &["optimiser", "epsilon"], "`epsilon` must be positive"),
         (
@@ -435,9 +435,17 @@ fn check(experiment: &Experiment) -> Result<(), Broken> {
 
 fn check_task(experiment: &Experiment) -> Result<(), Broken> {
     let settings = &experiment.task;
-    let task = task_named(&settings.name).map_err(|message| (vec!["task", "name"], message))?;
-    resolve_options(task.options(), &settings.options).map_err(|message| (vec!["task", "options"], message))?;
-    let named = |path: &[&'static str], name: &str| task.split(name).map_err(|message| (path.to_vec(), message));
+    match check_own(settings) {
+        Some(found) => found.map_err(|(field, message)| (vec!["task", field], message))?,
+        None => {
+            let task = task_named(&settings.name).map_err(|message| (vec!["task", "name"], message))?;
+            resolve_options(task.options(), &settings.options).map_err(|message| (vec!["task", "options"], message))?;
+        }
+    }
+    let named = |path: &[&'static str], name: &str| {
+        let found = own_split(settings, name).unwrap_or_else(|| task_named(&settings.name)?.split(name).map(drop));
+        found.map_err(|message| (path.to_vec(), message))
+    };
     for (name, size) in &settings.sizes {
         named(&["task", "sizes"], name)?;
         if *size == 0 {
@@ -448,13 +456,14 @@ fn check_task(experiment: &Experiment) -> Result<(), Broken> {
         }
     }
     if let Some(DataSource::Files(files)) = &settings.data {
-        files.keys().try_for_each(|name| named(&["task", "data"], name).map(drop))?;
+        files.keys().try_for_each(|name| named(&["task", "data"], name))?;
+        check_shares(files).map_err(|message| (vec!["task", "data"], message))?;
     }
     if experiment.fresh.is_some() {
-        if task.formal().is_none() {
+        if formal_named(&settings.name).is_none() {
             return Err((
                 vec!["fresh"],
-                format!("`fresh` is for tasks on strings of a length, and {} is none", task.name()),
+                format!("`fresh` is for tasks on strings of a length, and {} is none", settings.name),
             ));
         }
         if settings.data.is_some() {
@@ -463,5 +472,5 @@ fn check_task(experiment: &Experiment) -> Result<(), Broken> {
     }
     named(&["train"], &experiment.train)?;
     named(&["dev"], &experiment.dev)?;
-    experiment.evaluate.iter().try_for_each(|name| named(&["evaluate"], name).map(drop))
+    experiment.evaluate.iter().try_for_each(|name| named(&["evaluate"], name))
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Batch;
+use crate::collapse::Bounds;
 
 /// The numbers of one optimiser step.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,12 +20,19 @@ pub struct StepReport {
     pub halting_cost: Option<f64>,
     /// Mean number of accepted steps per unit, if the model halts.
     pub mean_depth: Option<f64>,
-    /// Scored predictions that equal the label.
-    pub correct: u64,
+    /// Scored predictions that equal the label; none where numbers are asked for.
+    pub correct: Option<u64>,
     /// Number of scored predictions.
     pub scored: u64,
     /// L2 norm of all gradients before clipping.
     pub gradient_norm: f64,
+}
+
+impl StepReport {
+    /// The share of scored predictions that are right, where they are classes.
+    pub fn accuracy(&self) -> Option<f64> {
+        self.correct.map(|correct| correct as f64 / self.scored.max(1) as f64)
+    }
 }
 
 /// The numbers and predictions of one forward pass without dropout.
@@ -34,14 +42,50 @@ pub struct Evaluation {
     pub loss_sum: f64,
     /// Number of scored predictions.
     pub scored: u64,
-    /// How many of them were right.
-    pub correct: u64,
-    /// Predicted class of every row (or of every token).
+    /// How many of them were right; none where numbers are asked for.
+    pub correct: Option<u64>,
+    /// Predicted class of every row (or of every token); 1 or 0 for every label of every row where there are several.
     pub predictions: Vec<u32>,
     /// Probability of the predicted class, in the order of `predictions`.
     pub confidence: Vec<f64>,
-    /// Accepted steps summed over units, and the number of units, if the model halts.
-    pub depth: Option<(f64, u64)>,
+    /// Predicted number of every row in the unit of the model, where numbers are asked for.
+    pub numbers: Vec<f64>,
+    /// Accepted steps of the rows, if the model halts.
+    pub depth: Option<Depths>,
+}
+
+/// Accepted steps of some rows, each the mean over the halting units of the row.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Depths {
+    /// Number of rows.
+    pub rows: u64,
+    /// Sum of their steps.
+    pub sum: f64,
+    /// Sum of the squares.
+    pub squares: f64,
+}
+
+impl Depths {
+    /// Those of rows one by one.
+    pub fn of(steps: impl Iterator<Item = f64>) -> Self {
+        steps.fold(Self::default(), |all, steps| all.with(Self { rows: 1, sum: steps, squares: steps * steps }))
+    }
+
+    /// These and others.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self { rows: self.rows + other.rows, sum: self.sum + other.sum, squares: self.squares + other.squares }
+    }
+
+    /// The mean, 0 of no row.
+    pub fn mean(&self) -> f64 {
+        self.sum / self.rows.max(1) as f64
+    }
+
+    /// How far rows are from the mean: the root of the mean square.
+    pub fn deviation(&self) -> f64 {
+        (self.squares / self.rows.max(1) as f64 - self.mean().powi(2)).max(0.0).sqrt()
+    }
 }
 
 /// All that a forward pass says of a batch.
@@ -49,7 +93,7 @@ pub struct Evaluation {
 pub struct Answers {
     /// What every evaluation gives.
     pub evaluation: Evaluation,
-    /// Number of classes.
+    /// Number of classes of every prediction: no and yes for every label where there are several, none where numbers are asked for.
     pub classes: usize,
     /// A logit per class for every prediction. Of two classes the first has the logit 0.
     pub logits: Vec<f64>,
@@ -86,6 +130,33 @@ impl OptimiserKind {
     pub const ALL: [Self; 4] = [Self::Adamw, Self::Adam, Self::Ranger, Self::Muon];
 }
 
+/// How long a step of [`OptimiserKind::Muon`] is, as a factor on an orthogonal matrix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MuonStep {
+    /// `0.2 sqrt(max(rows, columns))` (Liu et al. 2025, arXiv 2502.16982, Eq. 4): as long as one of AdamW.
+    #[default]
+    Adamw,
+    /// `sqrt(max(1, rows / columns))` (Jordan et al. 2024).
+    Original,
+}
+
+/// How the slow weights of [`OptimiserKind::Ranger`] follow the fast ones (Zhang et al. 2019, arXiv 1907.08610, Algorithm 1).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Lookahead {
+    /// Updates between two steps of the slow weights, `k`.
+    pub every: u64,
+    /// How far they go, `alpha`.
+    pub follow: f64,
+}
+
+impl Default for Lookahead {
+    fn default() -> Self {
+        UpdateRule::ADAMW.lookahead
+    }
+}
+
 /// The groups of parameters that can have a learning rate of their own, by the name that the graph gives them.
 pub const GROUPS: [&str; 1] = ["s4d"];
 
@@ -104,6 +175,12 @@ pub struct UpdateRule {
     pub beta2: f64,
     /// Decay of the momentum of [`OptimiserKind::Muon`].
     pub momentum: f64,
+    /// Length of a step of [`OptimiserKind::Muon`].
+    pub muon_step: MuonStep,
+    /// The slow weights of [`OptimiserKind::Ranger`].
+    pub lookahead: Lookahead,
+    /// The length of the average (`rho_t`, 4 or more) from which on [`OptimiserKind::Ranger`] divides by the second moment.
+    pub rectify_from: f64,
     /// Added to the root of the second moment.
     pub epsilon: f64,
     /// Decoupled weight decay.
@@ -121,6 +198,9 @@ impl UpdateRule {
         beta1: 0.9,
         beta2: 0.999,
         momentum: 0.95,
+        muon_step: MuonStep::Adamw,
+        lookahead: Lookahead { every: 5, follow: 0.8 },
+        rectify_from: 5.0,
         epsilon: 1e-8,
         weight_decay: 0.0,
         clip: None,
@@ -226,4 +306,8 @@ pub trait Learner {
     fn restore(&mut self, state: &LearnerState) -> Result<(), LearnError>;
     /// Number of trainable numbers.
     fn parameter_count(&self) -> usize;
+    /// Between how many steps the model can halt; nothing if it does not halt, or nothing simple can be said of it.
+    fn halting_bounds(&self) -> Option<Bounds> {
+        None
+    }
 }

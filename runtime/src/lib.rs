@@ -2,7 +2,9 @@
 
 pub mod batch;
 pub mod batching;
+pub mod cache;
 pub mod checkpoint;
+pub mod collapse;
 pub mod cuda;
 pub mod error;
 pub mod examine;
@@ -16,6 +18,7 @@ pub mod model;
 pub mod record;
 pub mod rng;
 pub mod schedule;
+pub mod statistics;
 pub mod stopping;
 pub mod task;
 pub mod train;

@@ -11,6 +11,7 @@ use rtc_compiler::lower::Binding;
 use rtc_compiler::plan::Plan;
 
 use crate::batch::Batch;
+use crate::collapse::Bounds;
 use crate::exec::arena::Arena;
 use crate::exec::storage::Element;
 use crate::exec::{Executor, Fault, Grown, Halting, Inference, Outputs, Stepped, Watched, parameter_ranges};
@@ -329,6 +330,10 @@ impl<T: Element> Learner for Model<T> {
         } else {
             optimiser::average(&mut self.averaged, weights, decay);
         }
+    }
+
+    fn halting_bounds(&self) -> Option<Bounds> {
+        Bounds::of(&self.inference.plan().graph)
     }
 
     fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError> {

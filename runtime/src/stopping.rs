@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use crate::batch::Batch;
 use crate::batching::collect;
 use crate::error::Error;
-use crate::learner::{Evaluation, LearnError};
+use crate::learner::{Depths, Evaluation, LearnError};
 use crate::model::AfterSteps;
-use crate::task::{Example, Metric, Tally, Target};
-use crate::train::{Event, Measurement, Observer, Row, Sum, scored};
+use crate::task::{Example, Metric, Tally, scored};
+use crate::train::{Event, Measurement, Observer, Row, Sum};
 
 /// How many steps are tried beyond those of the examples where nothing else is asked for, as published for most tasks.
 pub const BEYOND: usize = 20;
@@ -147,7 +147,7 @@ impl<'a> Group<'a> {
             steps: at + 1,
             examples: self.examples.len() as u64,
             due: self.examples.iter().filter(|example| due(example, self.by_step.len()) == at).count() as u64,
-            accuracy: sum.accuracy(),
+            accuracy: sum.accuracy().unwrap_or_default(),
             metrics: sum.metrics(),
             confidence: doubt / sum.scored().max(1) as f64,
             surest: at == surest,
@@ -158,7 +158,7 @@ impl<'a> Group<'a> {
 /// What a batch answers if every example stops by itself.
 fn each_alone(examples: &[&Example], seen: &[AfterSteps], rule: Stop) -> Evaluation {
     let mut found = Evaluation::default();
-    let mut steps = 0;
+    let mut steps = vec![];
     for (row, (own, example)) in answers(examples).zip(examples).enumerate() {
         let at = match rule {
             Stop::Oracle => due(example, seen.len()),
@@ -167,14 +167,14 @@ fn each_alone(examples: &[&Example], seen: &[AfterSteps], rule: Stop) -> Evaluat
         let AfterSteps { evaluation, losses } = &seen[at];
         let predictions = &evaluation.predictions[own.clone()];
         let Tally { right, all } = scored(example, predictions);
-        found.correct += right;
+        found.correct = Some(found.correct.unwrap_or(0) + right);
         found.scored += all;
         found.loss_sum += losses[row];
         found.predictions.extend_from_slice(predictions);
         found.confidence.extend_from_slice(&evaluation.confidence[own]);
-        steps += at + 1;
+        steps.push((at + 1) as f64);
     }
-    found.depth = Some((steps as f64, examples.len() as u64));
+    found.depth = Some(Depths::of(steps.into_iter()));
     found
 }
 
@@ -182,7 +182,7 @@ fn each_alone(examples: &[&Example], seen: &[AfterSteps], rule: Stop) -> Evaluat
 fn answers(examples: &[&Example]) -> impl Iterator<Item = Range<usize>> {
     examples.iter().scan(0, |end, example| {
         let start = *end;
-        *end += if matches!(example.label, Target::Each { .. }) { example.tokens.len() } else { 1 };
+        *end += example.classes();
         Some(start..*end)
     })
 }
@@ -194,8 +194,7 @@ fn due(example: &Example, most: usize) -> usize {
 
 /// The sum of `-log max p` over the scored answers of an example. All steps have as many, so that it orders them as the mean does.
 fn doubts(example: &Example, confidence: &[f64]) -> f64 {
-    let weights: &[f32] = if let Target::Each { weight, .. } = &example.label { weight } else { &[1.0] };
-    confidence.iter().zip(weights).filter(|(_, weight)| **weight != 0.0).map(|(p, _)| -p.ln()).sum()
+    confidence.iter().zip(example.asked()).filter(|(_, (_, weight))| *weight != 0.0).map(|(p, _)| -p.ln()).sum()
 }
 
 /// The place of the smallest number, the first of equals.
@@ -207,6 +206,7 @@ fn least(numbers: impl Iterator<Item = f64>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::task::Target;
 
     #[test]
     fn the_surest_step_has_the_smallest_mean_and_labels_play_no_part() {

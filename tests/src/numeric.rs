@@ -6,12 +6,15 @@ use std::sync::Arc;
 use rtc_compiler::ir::graph::{Graph, MAIN, Parameter};
 use rtc_compiler::ir::types::{Attr, Dim};
 use rtc_compiler::ir::{text, verify};
+use rtc_compiler::lower::Objective;
 use rtc_compiler::pass;
 use rtc_compiler::plan::plan;
 use rtc_runtime::batch::{Batch, Labels};
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::exec::{Executor, Halting, parameter_ranges};
 use rtc_runtime::rng::Key;
+
+use crate::models::CLASSES;
 
 /// Named arrays: weights, gradients or results.
 pub type Arrays = BTreeMap<String, Vec<f64>>;
@@ -109,6 +112,26 @@ pub fn labelled_tokens(mut batch: Batch, classes: u64, seed: u64) -> Batch {
         class: (0..count).map(|n| key.below(n, classes) as u32).collect(),
         weight: (0..count).map(|n| if n == 0 || key.stream("weight").uniform(n) < 0.7 { 1.0 } else { 0.0 }).collect(),
     };
+    batch
+}
+
+/// The batch with labels of what is asked for: for pairs one for every two rows, for tokens weights, too.
+pub fn asking(mut batch: Batch, objective: Objective, seed: u64) -> Batch {
+    let key = Key::new(seed).stream("answers");
+    let rows = batch.rows() as u64;
+    match objective {
+        Objective::Classify => {}
+        Objective::Pair => {
+            let half = batch.labels.classes()[..batch.rows() / 2].to_vec();
+            batch.labels = Labels::Class(half);
+        }
+        Objective::Each => return labelled_tokens(batch, 2, seed),
+        Objective::Number => batch.labels = Labels::Number((0..rows).map(|n| key.normal(n) as f32).collect()),
+        Objective::Several => {
+            let all = rows * CLASSES as u64;
+            batch.labels = Labels::Several((0..all).map(|n| key.below(n, 2) as u32).collect());
+        }
+    }
     batch
 }
 

@@ -235,8 +235,9 @@ fn word_around(text: &[char], at: usize) -> (usize, usize) {
 
 /// Runs the whole front-end on one input and asserts what must hold for every text.
 fn examine(number: u64, text: &str) -> bool {
-    let objectives = [None, Some(Objective::Classify), Some(Objective::Pair), Some(Objective::Each)];
-    let catalog = Catalog { objective: objectives[(number % 4) as usize], ..Catalog::default() };
+    use Objective::{Classify, Each, Number, Pair, Several};
+    let objectives = [None, Some(Classify), Some(Pair), Some(Each), Some(Number), Some(Several)];
+    let catalog = Catalog { objective: objectives[(number % 6) as usize], ..Catalog::default() };
     let (specs, problems, sources) = check_all(&Library, Source::new("specs/fuzz.rt", text), &catalog);
     let style = if number.is_multiple_of(2) { Style::Plain } else { Style::Colour };
     let report = render(&problems, &sources, style);

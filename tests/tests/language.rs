@@ -64,7 +64,7 @@ fn expectations(text: &str) -> Vec<Expected> {
     expected
 }
 
-/// The directives `//: target`, `//: set EDIT`, `//: task classify|pair|each|next` at the top of a case.
+/// The directives `//: target`, `//: set EDIT`, `//: task classify|pair|each|next|number|several` at the top of a case.
 fn directives(text: &str) -> (Option<String>, Vec<String>, Catalog) {
     let (mut target, mut overrides, mut catalog) = (None, Vec::new(), Catalog::default());
     for line in text.lines().filter_map(|l| l.strip_prefix("//: ")) {
@@ -74,6 +74,8 @@ fn directives(text: &str) -> (Option<String>, Vec<String>, Catalog) {
             Some(("set", edit)) => overrides.push(edit.trim().to_owned()),
             Some(("task", "classify")) => catalog.objective = Some(Objective::Classify),
             Some(("task", "pair")) => catalog.objective = Some(Objective::Pair),
+            Some(("task", "number")) => catalog.objective = Some(Objective::Number),
+            Some(("task", "several")) => catalog.objective = Some(Objective::Several),
             Some(("task", "each")) => catalog.objective = Some(Objective::Each),
             Some(("task", "next")) => (catalog.objective, catalog.next_token) = (Some(Objective::Each), true),
             _ => panic!("unknown directive `{line}`"),

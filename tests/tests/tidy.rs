@@ -30,7 +30,6 @@ const DOORS: &[(&str, &[&str])] = &[
     ("allocator_api2", &["runtime/src/exec/"]),
     ("candle_core", &["runtime/", "tests/", "benches/benches/"]),
     ("candle_nn", &["runtime/", "tests/", "benches/benches/"]),
-    ("csv", &["runtime/src/task/lra/"]),
     ("cudarc", &["runtime/src/cuda/driver/"]),
     ("divan", &["benches/benches/"]),
     ("clap", &["cli/", "benches/src/main.rs", "benches/src/device.rs"]),
@@ -41,12 +40,16 @@ const DOORS: &[(&str, &[&str])] = &[
     ("png", &["runtime/src/task/lra/picture.rs", "runtime/tests/"]),
     ("pulp", &["runtime/src/kernel/"]),
     ("realfft", &["runtime/src/kernel/scan/"]),
+    ("csv", &[]),
+    ("parquet", &["runtime/src/task/files/parquet.rs"]),
+    ("tokenizers", &["runtime/src/task/own/tokens.rs"]),
     ("prost", &["export/src/onnx/"]),
     ("zip", &["runtime/src/weights/", "runtime/tests/"]),
     ("pest", &["compiler/src/syntax/parse.rs", "compiler/src/syntax/message.rs", "compiler/src/ir/text.rs"]),
     ("pest_derive", &["compiler/src/syntax/parse.rs", "compiler/src/ir/text.rs"]),
     ("petgraph", &["compiler/src/ir/graph.rs"]),
     ("resvg", &["report/src/raster.rs"]),
+    ("statrs", &["runtime/src/statistics/"]),
 ];
 
 fn root() -> PathBuf {

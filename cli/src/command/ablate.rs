@@ -29,6 +29,7 @@ Examples:
   rtc ablate my.yaml --jobs 4 --with seeds=[1,2,3]
   rtc ablate my.yaml --halving 1/3@500,1500         a third of the rows goes on after update 500, and of these after 1,500
   rtc ablate my.yaml --table --parameters --depth --metric loss
+  rtc ablate my.yaml --table --baseline my          how far every row is from the one named `my`
 ";
 
 const RESUMING: &str = "\
@@ -60,18 +61,24 @@ pub(crate) struct Options {
     /// How the table is written
     #[arg(long, value_enum, default_value_t = FormatArg::Text, conflicts_with = "json")]
     format: FormatArg,
-    /// What is shown for each split, as `accuracy`, `loss`; every accuracy of the task without it
+    /// What is shown for each split, as `accuracy`, `loss`; every accuracy of the task, or the errors of its numbers, without it
     #[arg(long, value_name = "NAME")]
     metric: Vec<String>,
     /// A column with the number of parameters
     #[arg(long)]
     parameters: bool,
-    /// Columns with the largest number over the seeds, before each mean
+    /// Columns with the best number over the seeds, before each mean: the largest, of a loss or an error the smallest
     #[arg(long)]
     max: bool,
     /// Columns with the mean depth
     #[arg(long)]
     depth: bool,
+    /// The row that the others are compared with; that of the experiment's `baseline`, or the first, without it
+    #[arg(long, value_name = "NAME")]
+    baseline: Option<String>,
+    /// The means alone, without intervals and tests
+    #[arg(long, conflicts_with = "baseline")]
+    plain: bool,
     /// Stop the worst rows at some updates, as in `1/3@500,1500`, whatever the experiment says; `off` stops none
     #[arg(long, value_name = "KEEP@UPDATES", value_parser = halving)]
     halving: Option<HalvingArg>,
@@ -147,6 +154,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     }
     let mut grid = Grid::plan(&opened, (&options.runs, name), &options.with, &options.set, terminal)?;
     grid.check_metrics(&options.metric)?;
+    if let Some(name) = &options.baseline {
+        grid.compare_with(name)?;
+    }
     let jobs = options.jobs.or(thread::available_parallelism().ok()).map_or(1, usize::from);
     let pace = Pace { memory: options.memory, halting: options.halting.into() };
     match &options.halving {
@@ -164,7 +174,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     if options.table {
         let rows = grid.rows()?;
         going(&rows, terminal)?;
-        table(options, &rows, terminal)?;
+        table(options, &grid, &rows, terminal)?;
         return Ok(Exit::Done);
     }
     train(options, &mut grid, (jobs, pace), terminal)
@@ -176,7 +186,7 @@ fn train(options: &Options, grid: &mut Grid, (jobs, pace): (usize, Pace), termin
     let data = grid.data(&wanted, terminal)?;
     grid.locate(&data)?;
     let rows = grid.rows()?;
-    sheet(options, &rows)?;
+    sheet(options, grid, &rows)?;
     let all = grid.places();
     let places = unfinished(grid)?;
     grid.changes().iter().for_each(|change| terminal.message(change));
@@ -195,7 +205,7 @@ fn train(options: &Options, grid: &mut Grid, (jobs, pace): (usize, Pace), termin
     }
     grid.manifest().write(&grid.folder)?;
     if places.is_empty() {
-        table(options, &rows, terminal)?;
+        table(options, grid, &rows, terminal)?;
         return Ok(next(grid, terminal));
     }
     let stop = on_signals()?;
@@ -211,11 +221,11 @@ fn train(options: &Options, grid: &mut Grid, (jobs, pace): (usize, Pace), termin
             count(all.len(), "cell")
         ));
         if options.json {
-            table(options, &rows, terminal)?;
+            table(options, grid, &rows, terminal)?;
         }
         return Ok(Exit::Stopped);
     }
-    table(options, &rows, terminal)?;
+    table(options, grid, &rows, terminal)?;
     match failed.first() {
         Some((_, code)) => Ok(Exit::Reported(*code)),
         None => Ok(next(grid, terminal)),
@@ -259,14 +269,15 @@ fn going(rows: &[Row], terminal: &Terminal) -> Result<(), Failure> {
     Ok(())
 }
 
-fn sheet(options: &Options, rows: &[Row]) -> Result<Sheet, Failure> {
+fn sheet(options: &Options, grid: &Grid, rows: &[Row]) -> Result<Sheet, Failure> {
     let Options { parameters, max: best, depth, mixed, .. } = *options;
-    let show = Show { metrics: options.metric.clone(), parameters, best, depth, mixed };
+    let baseline = (!options.plain).then(|| grid.baseline());
+    let show = Show { metrics: options.metric.clone(), parameters, best, depth, mixed, baseline };
     Sheet::new(rows, &show).map_err(|mixture| different(&mixture.0))
 }
 
-fn table(options: &Options, rows: &[Row], terminal: &Terminal) -> Result<(), Failure> {
-    let sheet = sheet(options, rows)?;
+fn table(options: &Options, grid: &Grid, rows: &[Row], terminal: &Terminal) -> Result<(), Failure> {
+    let sheet = sheet(options, grid, rows)?;
     if options.json {
         return terminal.json(&to_json(rows, &sheet));
     }

@@ -1,12 +1,13 @@
 //! `rtc eval`: a trained model on splits of its task.
 
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 use std::sync::atomic::AtomicBool;
 
 use clap::{Args, ValueEnum};
+use rtc_runtime::collapse::note;
 use rtc_runtime::experiment::DataSource;
 use rtc_runtime::stopping::{BEYOND, Stop, Stopped, evaluate_stopping};
-use rtc_runtime::task::{Example, Wanted, load_wanted};
+use rtc_runtime::task::{Example, Objective, Wanted, load_wanted};
 use rtc_runtime::train::{Measurement, Row, Table, evaluate};
 use serde_json::{Value, json};
 
@@ -86,6 +87,10 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         let message = "`--stop` and `--steps` are for models with `depth: given`; the steps of this one are its own";
         return Err(Failure::Usage(message.to_owned()));
     }
+    if (options.stop.is_some() || options.steps) && trained.task.objective() == Objective::Number {
+        let message = "`--stop` and `--steps` ask how sure a model is of a class; the answers of this one are numbers";
+        return Err(Failure::Usage(message.to_owned()));
+    }
     let data = load_splits(options, &trained, terminal)?;
     let update = trained.state.progress.updates;
     terminal.message(&format!("{}, {}", trained.name, which(&options.model, update)));
@@ -96,8 +101,12 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
             stopped.push(found);
         }
     }
-    let dev_accuracy = trained.state.progress.best.map_or(0.0, |best| best.accuracy);
-    let table = Table { best_update: update, dev_accuracy, rows };
+    let best = trained.state.progress.best.unwrap_or_default();
+    let halting = note(&rows, trained.learner().halting_bounds());
+    if let Some(note) = &halting {
+        terminal.message(note);
+    }
+    let table = Table { best_update: update, dev_accuracy: best.accuracy, dev_loss: best.loss, rows, halting };
     if options.json {
         let mut splits = table.to_json()["splits"].take();
         for (split, found) in stopped.iter().enumerate().filter(|(_, found)| options.steps && !found.steps.is_empty()) {
@@ -111,6 +120,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         if let Some(weights) = &options.model.weights.weights {
             result["checkpoint"] = Value::Null;
             result["weights"] = json!(weights.display().to_string());
+        }
+        if let Some(note) = &table.halting {
+            result["halting"] = json!(note);
         }
         if let Some(rule) = options.stop.and_then(|rule| rule.to_possible_value()) {
             result["stop"] = json!(rule.get_name());
@@ -147,8 +159,9 @@ fn measure(
     // Nothing is lost when a measurement is cut off, so signals end it at once.
     let stop = AtomicBool::new(false);
     let mut progress = Progress::new(terminal, &stop);
-    let (metrics, perplexity) = (trained.task.metrics(), trained.task.perplexity());
-    let measurement = Measurement { split, examples, batch, metrics, perplexity };
+    let (metrics, scale) = (trained.task.metrics(), trained.task.scale(&trained.options));
+    let perplexity = trained.task.perplexity();
+    let measurement = Measurement { split, examples, batch, metrics, scale, perplexity };
     if options.stop.is_some() || options.steps {
         let rule = options.stop.unwrap_or(StopArg::Oracle).into();
         let model = trained.by_steps();
@@ -195,15 +208,19 @@ fn load_splits(
     match &options.data {
         Some(path) if !path.is_dir() => return Ok(vec![(file_name(path), rows_of(path, trained)?)]),
         Some(folder) => {
-            settings.data = Some(DataSource::Folder(folder.display().to_string()));
-            // All rows of every file; but dev may be the head of a training file, and stays as long as it was.
-            settings.sizes.retain(|split, _| split == "dev");
+            let complete = absolute(folder).map_err(|error| Failure::io("open", folder, error))?;
+            settings.data = Some(DataSource::Folder(complete.display().to_string()));
         }
         None => {}
     }
     let names: Vec<&str> = wanted.iter().map(String::as_str).collect();
     let used = trained.experiment.splits();
-    let mut data = load_wanted(&settings, Wanted { used: &used, splits: &names, most: usize::MAX })?;
+    let whole = options.data.is_some();
+    let mut data =
+        load_wanted(&settings, Wanted { used: &used, splits: &names, most: usize::MAX, whole, streamed: false })?;
+    if !whole {
+        trained.same_rows(&data)?;
+    }
     if let Some(message) = generated(&settings, &data) {
         terminal.message(&message);
     }

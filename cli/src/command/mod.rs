@@ -8,6 +8,7 @@ mod cost;
 mod diff;
 mod eval;
 mod explain;
+mod export;
 mod fmt;
 mod generate;
 mod predict;
@@ -48,6 +49,8 @@ pub(crate) enum Command {
     Predict(predict::Options),
     /// Let a trained model of next tokens write on
     Generate(generate::Options),
+    /// Write a trained model for other programs
+    Export(export::Options),
     /// Put curves, tables and pictures of runs on one page
     Report(report::Options),
     /// List, describe and sample the tasks
@@ -64,6 +67,7 @@ impl Command {
             Self::Eval(options) => options.model.threads.map(usize::from),
             Self::Predict(options) => options.model.threads.map(usize::from),
             Self::Generate(options) => options.model.threads.map(usize::from),
+            Self::Export(options) => options.model.threads.map(usize::from),
             Self::Report(options) => options.threads.map(usize::from),
             _ => None,
         }
@@ -84,6 +88,7 @@ impl Command {
             Self::Eval(options) => eval::run(options, terminal),
             Self::Predict(options) => predict::run(options, terminal),
             Self::Generate(options) => generate::run(options, terminal),
+            Self::Export(options) => export::run(options, terminal),
             Self::Report(options) => report::run(options, terminal),
             Self::Task(options) => task::run(options, terminal),
             Self::Completions(options) => completions::run(options, terminal),

@@ -1,13 +1,20 @@
 //! `rtc task`: the tasks, their splits and rows of them.
 
+mod check;
+
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use clap::{Args, Subcommand};
-use rtc_runtime::experiment::TaskSettings;
-use rtc_runtime::task::{MAX_EXAMPLES, Objective, OptionValue, Options as TaskOptions, TASKS, TaskHandle};
-use rtc_runtime::task::{describe, load_split, open_task, resolve_options, sample, task_named};
+use rtc_runtime::experiment::{EMBEDDED, TaskSettings};
+use rtc_runtime::rng::Key;
+use rtc_runtime::task::{
+    Example, MAX_EXAMPLES, OWN_TASKS, Objective, OptionValue, Options as TaskOptions, TASKS, TaskHandle, Wanted,
+};
+use rtc_runtime::task::{describe, load_wanted, open_task, resolve_options, sample, task_named};
 use serde_json::{Map, Value, json};
 
+use crate::experiment_file::Opened;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::terminal::Terminal;
 use crate::text::{columns, number};
@@ -19,6 +26,9 @@ Examples:
   rtc task describe listops --split 200-300        lengths and labels of a split
   rtc task sample listops --split args-10 --count 3
   rtc task sample listops --option train_length=20 --seed 7 --json
+  rtc task check reviews.csv                       columns of a file, and an experiment for it
+  rtc task check my.yaml                           what an experiment reads, and what is wrong with it
+  rtc task sample my.yaml --split dev              rows of it as a model gets them
 ";
 
 /// Arguments of `rtc task`.
@@ -46,7 +56,7 @@ enum Action {
         #[arg(long, value_name = "N", value_parser = example_count)]
         count: Option<usize>,
     },
-    /// Print examples of a split
+    /// Print examples of a split, drawn by the seed among all of a file, or among the first thousand that are generated
     Sample {
         #[command(flatten)]
         rows: Rows,
@@ -54,19 +64,21 @@ enum Action {
         #[arg(long, value_name = "N", default_value_t = 5, value_parser = example_count)]
         count: usize,
     },
+    /// Say what would be read of a data file, or by an experiment, and what is wrong with it
+    Check(check::Options),
 }
 
 /// Examples of a task.
 #[derive(Args)]
 struct Rows {
-    /// The task
+    /// The task, or an experiment
     name: String,
     /// The split
     #[arg(long)]
     split: Option<String>,
-    /// Seed of the data
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
+    /// Seed of generated data and of the sample [default: 0, or that of the experiment]
+    #[arg(long)]
+    seed: Option<u64>,
     /// Set an option of the task
     #[arg(long, value_name = "NAME=NUMBER")]
     option: Vec<String>,
@@ -75,13 +87,22 @@ struct Rows {
     json: bool,
 }
 
+/// A task with the settings that make its data.
+struct Asked {
+    task: TaskHandle,
+    options: TaskOptions,
+    settings: TaskSettings,
+    /// The splits of the experiment, or all of the task.
+    used: Vec<String>,
+}
+
 /// Reads `--count`.
 fn example_count(text: &str) -> Result<usize, String> {
     let count = text.parse().ok().filter(|count| *count <= MAX_EXAMPLES);
     count.ok_or_else(|| format!("a whole number from 0 to {MAX_EXAMPLES} is wanted"))
 }
 
-/// Lists, describes or samples.
+/// Lists, describes, samples or checks.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     match &options.action {
         Action::List { json } => list(*json, terminal)?,
@@ -90,39 +111,49 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
             Some(split) => describe_split(rows, split, *count, terminal)?,
         },
         Action::Sample { rows, count } => print_sample(rows, *count, terminal)?,
+        Action::Check(options) => return check::run(options, terminal),
     }
     Ok(Exit::Done)
 }
 
 fn list(json: bool, terminal: &Terminal) -> Result<(), Failure> {
+    let tasks: Vec<(&str, &str)> = TASKS.iter().map(|task| (task.name(), task.doc())).chain(OWN_TASKS).collect();
     if json {
-        return terminal.json(&TASKS.iter().map(|task| json!({ "name": task.name(), "doc": task.doc() })).collect());
+        return terminal.json(&tasks.iter().map(|(name, doc)| json!({ "name": name, "doc": doc })).collect());
     }
-    let rows: Vec<_> = TASKS.iter().map(|task| vec![task.name().to_owned(), task.doc().to_owned()]).collect();
+    let rows: Vec<_> = tasks.iter().map(|(name, doc)| vec![(*name).to_owned(), (*doc).to_owned()]).collect();
     terminal.result(&columns(&rows))
 }
 
 fn describe_task(rows: &Rows, terminal: &Terminal) -> Result<(), Failure> {
-    let (task, options, _) = rows.settings(None)?;
+    let Asked { task, options, used, .. } = rows.asked()?;
     let (vocabulary, classes) = (task.vocabulary(&options), task.classes(&options));
     let objective = match task.objective() {
         Objective::Classify => "one class per sequence",
         Objective::Pair => "one class per pair of sequences",
         Objective::Each => "one class per token",
+        Objective::Number => "one number per sequence",
+        Objective::Several => "any of some labels per sequence",
     };
+    let splits = || task.splits().iter().map(|split| (split.name.to_owned(), Some(split.count), split.doc));
+    let own = || used.iter().map(|name| (name.clone(), None, "rows of a file"));
+    let splits: Vec<_> = if task.splits().is_empty() { own().collect() } else { splits().collect() };
     if rows.json {
         let field = |f: &rtc_runtime::task::OptionField| json!({ "name": f.name, "value": options.get(f.name), "least": f.least, "most": f.most, "doc": f.doc });
-        let split = |s: &rtc_runtime::task::Split| json!({ "name": s.name, "examples": s.count, "doc": s.doc });
+        let split =
+            |(name, count, doc): &(String, Option<usize>, &str)| json!({ "name": name, "examples": count, "doc": doc });
         return terminal.json(&json!({
             "name": task.name(), "doc": task.doc(), "objective": objective, "vocabulary": vocabulary, "classes": classes,
             "options": task.options().iter().map(field).collect::<Vec<_>>(),
-            "splits": task.splits().iter().map(split).collect::<Vec<_>>(),
+            "splits": splits.iter().map(split).collect::<Vec<_>>(),
         }));
     }
     let option = |f: &rtc_runtime::task::OptionField| {
         vec![format!("  {}", f.name), options.get(f.name).to_string(), format!("{} ({} to {})", f.doc, f.least, f.most)]
     };
-    let split = |s: &rtc_runtime::task::Split| vec![format!("  {}", s.name), number(s.count as f64), s.doc.to_owned()];
+    let split = |(name, count, doc): &(String, Option<usize>, &str)| {
+        vec![format!("  {name}"), count.map_or("-".to_owned(), |count| number(count as f64)), (*doc).to_owned()]
+    };
     terminal.result(&format!(
         "{}: {}\n{objective}\ntokens   {}\nclasses  {}\noptions\n{}splits\n{}",
         task.name(),
@@ -130,21 +161,21 @@ fn describe_task(rows: &Rows, terminal: &Terminal) -> Result<(), Failure> {
         vocabulary.join(" "),
         classes.join(" "),
         columns(&task.options().iter().map(option).collect::<Vec<_>>()),
-        columns(&task.splits().iter().map(split).collect::<Vec<_>>()),
+        columns(&splits.iter().map(split).collect::<Vec<_>>()),
     ))
 }
 
 fn describe_split(rows: &Rows, split: &str, count: Option<usize>, terminal: &Terminal) -> Result<(), Failure> {
-    let (task, options, mut settings) = rows.settings(Some(split))?;
-    settings.sizes.extend(count.map(|count| (split.to_owned(), count)));
-    let found = describe(&load_split(&settings, split)?);
-    let classes = task.classes(&options);
+    let mut asked = rows.asked()?;
+    asked.settings.sizes.extend(count.map(|count| (split.to_owned(), count)));
+    let found = describe(&asked.load(split)?);
+    let classes = asked.task.classes(&asked.options);
     let name = |class: &u32| classes.get(*class as usize).cloned().unwrap_or_else(|| class.to_string());
     let [shortest, middle, longest] = found.lengths;
     if rows.json {
         let shares: Map<_, _> = found.label_shares.iter().map(|(class, share)| (name(class), json!(share))).collect();
         return terminal.json(&json!({
-            "task": task.name(), "split": split, "examples": found.examples, "tokens": found.tokens,
+            "task": asked.task.name(), "split": split, "examples": found.examples, "tokens": found.tokens,
             "shortest": shortest, "median": middle, "mean": found.mean_length, "longest": longest, "labels": shares,
         }));
     }
@@ -157,12 +188,19 @@ fn describe_split(rows: &Rows, split: &str, count: Option<usize>, terminal: &Ter
     ]))
 }
 
+/// So many examples are generated for a sample of them, so that splits whose lengths come in turn show many lengths.
+const AMONG: usize = 1_000;
+
 fn print_sample(rows: &Rows, count: usize, terminal: &Terminal) -> Result<(), Failure> {
-    let (task, options, mut settings) = rows.settings(rows.split.as_deref())?;
-    let first = task.splits().first().map_or("train", |split| split.name);
-    let split = rows.split.as_deref().unwrap_or(first);
-    settings.sizes.insert(split.to_owned(), count);
-    let examples = sample(&*task, &options, &load_split(&settings, split)?, count);
+    let mut asked = rows.asked()?;
+    let first = asked.used.first().cloned().unwrap_or_else(|| "train".to_owned());
+    let split = rows.split.as_deref().unwrap_or(&first);
+    if asked.settings.data.is_none() {
+        let size = asked.task.split(split).map_err(Failure::Usage)?.count;
+        asked.settings.sizes.entry(split.to_owned()).or_insert_with(|| AMONG.max(count).min(size));
+    }
+    let drawn = draw(&asked.load(split)?, count, asked.settings.seed);
+    let examples = sample(&*asked.task, &asked.options, &drawn, count);
     if rows.json {
         let row = |row: &rtc_runtime::task::SampleRow| json!({ "text": row.text, "label": row.label });
         return terminal.json(&Value::Array(examples.iter().map(row).collect()));
@@ -170,13 +208,55 @@ fn print_sample(rows: &Rows, count: usize, terminal: &Terminal) -> Result<(), Fa
     terminal.result(&examples.iter().map(|row| format!("{}\t{}\n", row.label, row.text)).collect::<String>())
 }
 
+/// Some examples, each as likely as any other, in their order.
+fn draw(examples: &[Example], count: usize, seed: u64) -> Vec<Example> {
+    let mut places: Vec<usize> = (0..examples.len()).collect();
+    Key::new(seed).stream("sample").draws().shuffle(&mut places);
+    places.truncate(count);
+    places.sort_unstable();
+    places.into_iter().map(|place| examples[place].clone()).collect()
+}
+
+impl Asked {
+    /// The task of an experiment.
+    fn of(text: &str, seed: Option<u64>) -> Result<Self, Failure> {
+        let experiment = Opened::open(text)?.file.resolve(None, &[])?;
+        let used = experiment.splits().into_iter().map(str::to_owned).collect();
+        let settings = TaskSettings { seed: seed.unwrap_or(experiment.task.seed), ..experiment.task };
+        let (task, options) = open_task(&settings)?;
+        Ok(Self { task, options, settings, used })
+    }
+
+    /// The examples of a split.
+    fn load(&self, split: &str) -> Result<Vec<Example>, Failure> {
+        let used: Vec<&str> = self.used.iter().map(String::as_str).collect();
+        let wanted = Wanted { used: &used, splits: &[split], most: usize::MAX, whole: false, streamed: false };
+        Ok(load_wanted(&self.settings, wanted)?.splits.remove(split).unwrap_or_default())
+    }
+}
+
 impl Rows {
-    /// The task, its options, and the settings that generate its data.
-    fn settings(&self, split: Option<&str>) -> Result<(TaskHandle, TaskOptions, TaskSettings), Failure> {
-        let task = task_named(&self.name).map_err(Failure::Usage)?;
-        if let Some(split) = split {
-            task.split(split).map_err(Failure::Usage)?;
+    /// The task with the settings that make its data.
+    fn asked(&self) -> Result<Asked, Failure> {
+        let is_experiment = EMBEDDED.iter().any(|(name, _)| *name == self.name) || Path::new(&self.name).is_file();
+        let asked = match task_named(&self.name) {
+            Err(_) if is_experiment && self.option.is_empty() => Asked::of(&self.name, self.seed)?,
+            Err(_) if is_experiment => {
+                return Err(Failure::Usage(
+                    "`--option` is for a task; an experiment has options of its own".to_owned(),
+                ));
+            }
+            Ok(_) => self.of_task()?,
+            Err(message) => return Err(Failure::Usage(message)),
+        };
+        if let Some(split) = &self.split {
+            asked.task.split(split).map_err(Failure::Usage)?;
         }
+        Ok(asked)
+    }
+
+    fn of_task(&self) -> Result<Asked, Failure> {
+        let task = task_named(&self.name).map_err(Failure::Usage)?;
         let mut given = BTreeMap::new();
         for text in &self.option {
             let (name, value) = text
@@ -188,9 +268,10 @@ impl Rows {
             given.insert(name.to_owned(), OptionValue::Integer(value));
         }
         resolve_options(task.options(), &given).map_err(Failure::Usage)?;
-        let settings =
-            TaskSettings { name: task.name().to_owned(), options: given, seed: self.seed, ..TaskSettings::default() };
+        let (name, seed) = (task.name().to_owned(), self.seed.unwrap_or(0));
+        let settings = TaskSettings { name, options: given, seed, ..TaskSettings::default() };
         let (task, options) = open_task(&settings)?;
-        Ok((task, options, settings))
+        let used = task.split_names();
+        Ok(Asked { task, options, settings, used })
     }
 }

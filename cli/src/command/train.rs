@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use rtc_compiler::check::Override;
+use rtc_runtime::error::Error;
 use rtc_runtime::record::{RunFolder, RunInfo};
 use rtc_runtime::train::{Outcome as Ended, Table};
 use serde_json::{Value, json};
@@ -105,14 +106,19 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     terminal.message(&job.compiled.summary());
     let path = folder(options, &opened.name, &job)?;
     let _lock = lock(&path)?;
+    // The content of files is a part of what a run is: nothing is said of one whose files have changed.
+    let named = if job.experiment.task.data.is_some() { Some(make_data(&job.experiment, terminal)?) } else { None };
+    if let Some(data) = &named {
+        job.is_on(data);
+    }
     if RunFolder::exists(&path)
-        && let Some(table) = job.finished(&path)?
+        && let Some(table) = job.finished(&path).map_err(changed)?
     {
         terminal.message(&format!("{} is finished; `--fresh` trains again in a new folder", path.display()));
         report(options, &path, &job, &table, terminal)?;
         return Ok(Exit::Done);
     }
-    let data = make_data(&job.experiment, terminal)?;
+    let data = named.map_or_else(|| make_data(&job.experiment, terminal), Ok)?;
     let pace = Pace { memory: options.memory, halting: options.halting.into() };
     let fitted = job.fit(&path, &data, pace)?;
     terminal.message(&format!("run: {}", path.display()));
@@ -130,6 +136,17 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
             stopped(options, &path, &job, updates, terminal)?;
             Ok(Exit::Stopped)
         }
+    }
+}
+
+/// Adds what can be done about a folder of another run.
+fn changed(failure: Failure) -> Failure {
+    match failure {
+        Failure::Runtime(Error::Checkpoint(mut error)) => {
+            error.reason.push_str("; `--fresh` trains in a new folder");
+            error.into()
+        }
+        failure => failure,
     }
 }
 
@@ -189,6 +206,9 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 fn report(options: &Options, path: &Path, job: &Job, table: &Table, terminal: &Terminal) -> Result<(), Failure> {
+    if let Some(note) = &table.halting {
+        terminal.message(note);
+    }
     if options.json {
         let mut out = identity(path, job);
         if let (Value::Object(out), Value::Object(table)) = (&mut out, table.to_json()) {
@@ -196,12 +216,8 @@ fn report(options: &Options, path: &Path, job: &Job, table: &Table, terminal: &T
         }
         return terminal.json(&out);
     }
-    terminal.message(&format!(
-        "best on {}: {:.1} % after update {}",
-        job.experiment.dev,
-        100.0 * table.dev_accuracy,
-        number(table.best_update as f64)
-    ));
+    let (score, update) = (table.best(), number(table.best_update as f64));
+    terminal.message(&job.experiment.choose.sentence(&job.experiment.dev, &score, &update));
     terminal.message(&format!("run: {}", path.display()));
     terminal.result(&table.to_text())
 }

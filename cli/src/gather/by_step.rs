@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use rtc_report::data::{AfterSteps, StepCurve};
 use rtc_runtime::stopping::{BEYOND, StepRow, Stop, evaluate_stopping};
-use rtc_runtime::task::{Dataset, Example};
+use rtc_runtime::task::{Dataset, Example, Objective};
 use rtc_runtime::train::{Measurement, Silent};
 
 use crate::failure::Failure;
@@ -16,14 +16,19 @@ const CURVES: usize = 5;
 /// A curve for each of some lengths, from the shortest to the longest of the evaluation splits. The numbers are those of
 /// `rtc eval --steps` on the same examples.
 pub(super) fn by_step(trained: &mut Trained, data: &Dataset) -> Result<Vec<StepCurve>, Failure> {
+    // Nothing tells how sure a model is of a number.
+    if trained.task.objective() == Objective::Number {
+        return Ok(vec![]);
+    }
     let splits = trained.experiment.evaluate.clone();
     let chosen = spread(&lengths(data, &splits));
     let batch = trained.experiment.batch.size.div_ceil(trained.experiment.batch.accumulate);
     let mut curves = vec![];
     for (length, split) in chosen {
         let examples: Vec<Example> = of_length(data, &split, length).cloned().collect();
-        let (metrics, perplexity) = (trained.task.metrics(), trained.task.perplexity());
-        let measurement = Measurement { split: &split, examples: &examples, batch, metrics, perplexity };
+        let (metrics, scale) = (trained.task.metrics(), trained.task.scale(&trained.options));
+        let perplexity = trained.task.perplexity();
+        let measurement = Measurement { split: &split, examples: &examples, batch, metrics, scale, perplexity };
         // Nothing is lost when a measurement is cut off, so signals end it at once.
         let stop = AtomicBool::new(false);
         let found = evaluate_stopping(&mut trained.model, measurement, (Stop::Oracle, BEYOND), &stop, &mut Silent)?;

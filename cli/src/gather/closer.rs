@@ -11,7 +11,7 @@ use rtc_runtime::examine::{OfLength, Traced, by_length, trace};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
 use rtc_runtime::learner::LearnError;
 use rtc_runtime::record::{SavedRun, write_file};
-use rtc_runtime::task::{Dataset, Example, Target, Wanted, load_wanted};
+use rtc_runtime::task::{Dataset, Example, Tally, Target, Wanted, load_wanted, scored, set_text};
 use serde::{Deserialize, Serialize};
 
 use super::analyses::{ANALYSED, analyse, strings};
@@ -140,7 +140,14 @@ impl<'a> Look<'a> {
         let known = match known {
             Some(known) => known,
             None => {
-                let set = load_wanted(task, Wanted { used: &used, splits: &splits, most: self.closer.examples })?;
+                // Whether the files are those of the training can only be said of whole splits.
+                let most = if task.data.is_some() { usize::MAX } else { self.closer.examples };
+                let mut set =
+                    load_wanted(task, Wanted { used: &used, splits: &splits, most, whole: false, streamed: false })?;
+                if task.data.is_some() {
+                    trained.same_rows(&set)?;
+                    set.splits.values_mut().for_each(|rows| rows.truncate(self.closer.examples));
+                }
                 let used = used.into_iter().map(str::to_owned).collect();
                 Loaded { task: task.clone(), used, splits: evaluate.clone(), set }
             }
@@ -257,20 +264,34 @@ fn one(trained: &mut Trained, title: &str, example: &Example, known: bool) -> Re
     let classes = trained.task.classes(&trained.options);
     let name = |class: u32| classes.get(class as usize).cloned().unwrap_or_else(|| class.to_string());
     let length = example.length();
+    let found = &traced.evaluation;
     let answer = match &example.label {
         Target::Class(class) => {
-            let said = traced.predictions.first().map_or_else(String::new, |said| name(*said));
-            let sure = traced.confidence.first().map_or(0.0, |sure| 100.0 * sure);
+            let said = found.predictions.first().map_or_else(String::new, |said| name(*said));
+            let sure = found.confidence.first().map_or(0.0, |sure| 100.0 * sure);
             let right = if known { format!(", right is {}", name(*class)) } else { String::new() };
             format!(": answers {said} ({sure:.0} %){right}")
         }
-        Target::Each { class, weight } if known => {
-            let scored = traced.predictions.iter().zip(class).zip(weight).filter(|(_, weight)| **weight != 0.0);
-            let (all, right) =
-                scored.fold((0, 0), |(all, right), ((said, class), _)| (all + 1, right + usize::from(said == class)));
+        Target::Each { .. } if known => {
+            let Tally { right, all } = scored(example, &found.predictions);
             format!(": {right} of {all} answers right")
         }
         Target::Each { .. } => String::new(),
+        Target::Number(number) => {
+            let scale = trained.task.scale(&trained.options);
+            let said = found.numbers.first().map_or_else(String::new, |said| scale.text(*said));
+            let right = if known { format!(", right is {}", scale.text(f64::from(*number))) } else { String::new() };
+            format!(": answers {said}{right}")
+        }
+        Target::Several(labels) => {
+            let said = set_text(&classes, found.predictions.iter().map(|label| *label == 1));
+            let right = if known {
+                format!(", right is {}", set_text(&classes, labels.iter().copied()))
+            } else {
+                String::new()
+            };
+            format!(": answers {said}{right}")
+        }
     };
     let plural = if length == 1 { "" } else { "s" };
     let (panels, trees) = (panels(trained, example, &traced), trees(trained, example, &traced.trees));

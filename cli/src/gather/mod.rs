@@ -1,20 +1,24 @@
 //! What a report is made of, gathered from the folders of runs: records as they lie there (`runs`), and a closer look at
-//! the trained models (`closer`, `by_step`, `analyses`).
+//! the trained models (`closer`, `by_step`, `analyses`); `rows` is what is compared.
 
 mod analyses;
 mod by_step;
 mod closer;
+mod rows;
 mod runs;
 
 use std::path::{Path, PathBuf};
 
 use rtc_report::Report;
 use rtc_report::data;
-use rtc_runtime::record::SavedRun;
+use rtc_runtime::grid::Manifest;
+use rtc_runtime::record::{RunFolder, SavedRun};
 
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 use crate::text::count;
+
+use rows::{Known, Rows, Source, cell_path};
 
 pub(crate) use closer::Closer;
 
@@ -51,38 +55,120 @@ impl From<Failure> for Trouble {
 /// A broken run among several is left out with a note; one that was named itself is an error, and so are broken inputs.
 pub(crate) fn gather(named: &[PathBuf], closer: &Closer, terminal: &Terminal) -> Result<Gathered, Failure> {
     let folders = named.iter().map(|path| runs::folder(path)).collect::<Result<Vec<_>, _>>()?;
-    let mut report = Report { title: title(&folders), runs: vec![], models: vec![], notes: vec![] };
-    let mut look = closer::Look::new(closer);
-    let mut seen: Vec<PathBuf> = vec![];
-    for folder in &folders {
-        for path in runs::below(folder)? {
-            if seen.contains(&path) {
-                continue;
-            }
-            let added = add(&path, &mut look, &mut report, terminal);
-            match added {
-                Ok(()) => {}
-                Err(Trouble::Inputs(failure)) => return Err(failure),
-                Err(Trouble::Run(failure)) if path == *folder => return Err(failure),
-                Err(Trouble::Run(failure)) => {
-                    let note = format!("{} is left out: {}", path.display(), failure);
-                    terminal.message(&note);
-                    report.notes.push(note);
-                }
-            }
-            seen.push(path);
+    let report =
+        Report { title: title(&folders), runs: vec![], rows: vec![], tables: vec![], models: vec![], notes: vec![] };
+    let mut gatherer =
+        Gatherer { report, look: closer::Look::new(closer), rows: Rows::default(), seen: vec![], broken: 0, terminal };
+    let sources = folders.iter().map(|folder| runs::below(folder)).collect::<Result<Vec<_>, _>>()?;
+    let grids = sources.iter().flatten().filter(|source| matches!(source, Source::Grid(..))).count();
+    for source in sources.iter().flatten() {
+        match source {
+            Source::Run(path) => gatherer.loose(path, folders.contains(path))?,
+            Source::Grid(folder, manifest) => gatherer.grid(folder, manifest, grids > 1)?,
         }
     }
+    let Gatherer { mut report, rows, broken, .. } = gatherer;
     if report.runs.is_empty() {
         let path = named.first().map_or(Path::new("."), PathBuf::as_path);
-        let broken = count(seen.len(), "broken run");
-        return Err(Failure::io("report on", path, std::io::Error::other(format!("there is nothing but {broken}"))));
+        let why = match broken {
+            0 => "none of its runs has begun".to_owned(),
+            broken => format!("there is nothing but {}", count(broken, "broken run")),
+        };
+        return Err(Failure::io("report on", path, std::io::Error::other(why)));
     }
+    let (rows, tables) = rows.finish();
+    // The table of a single run goes split by split.
+    (report.rows, report.tables) = (rows, if report.runs.len() > 1 { tables } else { vec![] });
     Ok(Gathered { folders, report })
 }
 
+/// Puts a report together, run by run.
+struct Gatherer<'a> {
+    report: Report,
+    look: closer::Look<'a>,
+    rows: Rows,
+    /// Runs that were read, with their numbers; broken ones have none.
+    seen: Vec<(PathBuf, Option<usize>)>,
+    broken: usize,
+    terminal: &'a Terminal,
+}
+
+impl Gatherer<'_> {
+    /// Adds a run that no grid lists.
+    fn loose(&mut self, path: &Path, is_named: bool) -> Result<(), Failure> {
+        if self.seen.iter().any(|(seen, _)| seen == path) {
+            return Ok(());
+        }
+        self.add(path, is_named, |rows, run| rows.add_loose(run))
+    }
+
+    /// Adds the rows of a grid with the runs that have begun.
+    fn grid(&mut self, folder: &Path, manifest: &Manifest, named: bool) -> Result<(), Failure> {
+        let label = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+        let first = self.rows.add_grid(folder, manifest, label.as_deref().filter(|_| named));
+        for (n, row) in manifest.rows.iter().enumerate() {
+            for cell in &row.cells {
+                let path = cell_path(folder, &cell.run);
+                if RunFolder::exists(&path) {
+                    self.add(&path, false, |rows, run| rows.put(first + n, run))?;
+                }
+            }
+        }
+        let aside = runs::aside(folder, manifest)?;
+        if aside > 0 {
+            let note = format!(
+                "{}: {} below it that `rtc ablate` was not last asked for: left out",
+                folder.display(),
+                count(aside, "run")
+            );
+            self.note(note);
+        }
+        Ok(())
+    }
+
+    /// Reads a run, unless that was done, and puts it where it belongs.
+    fn add(&mut self, path: &Path, is_named: bool, put: impl FnOnce(&mut Rows, &Known<'_>)) -> Result<(), Failure> {
+        let known = self.seen.iter().find(|(seen, _)| seen == path).map(|(_, index)| *index);
+        let read = match known {
+            Some(None) => return Ok(()),
+            Some(Some(index)) => {
+                SavedRun::read(path).map(|saved| (index, saved)).map_err(|error| Trouble::Run(error.into()))
+            }
+            None => add(path, &mut self.look, &mut self.report, self.terminal)
+                .map(|saved| (self.report.runs.len() - 1, saved)),
+        };
+        let (index, saved) = match read {
+            Ok(found) => found,
+            Err(Trouble::Inputs(failure)) => return Err(failure),
+            Err(Trouble::Run(failure)) if is_named => return Err(failure),
+            Err(Trouble::Run(failure)) => {
+                self.broken += 1;
+                self.seen.push((path.to_owned(), None));
+                self.note(format!("{} is left out: {failure}", path.display()));
+                return Ok(());
+            }
+        };
+        if known.is_none() {
+            self.seen.push((path.to_owned(), Some(index)));
+        }
+        let spec = &self.report.models[self.report.runs[index].model].spec;
+        put(&mut self.rows, &Known { index, path, saved: &saved, spec });
+        Ok(())
+    }
+
+    fn note(&mut self, text: String) {
+        self.terminal.message(&text);
+        self.report.notes.push(text);
+    }
+}
+
 /// Adds a run; after an error the report is as it was.
-fn add(path: &Path, look: &mut closer::Look<'_>, report: &mut Report, terminal: &Terminal) -> Result<(), Trouble> {
+fn add(
+    path: &Path,
+    look: &mut closer::Look<'_>,
+    report: &mut Report,
+    terminal: &Terminal,
+) -> Result<SavedRun, Trouble> {
     let saved = SavedRun::read(path).map_err(Failure::from)?;
     let found = Found { path: path.to_owned(), saved };
     let (mut run, spec, text) = runs::read(&found)?;
@@ -94,7 +180,8 @@ fn add(path: &Path, look: &mut closer::Look<'_>, report: &mut Report, terminal: 
         .is_none_or(|model| model.traces.is_empty() && model.leaning.is_none() && model.steps.is_empty());
     let seen = look.at(&found, draw, terminal)?;
     run.lengths = seen.lengths;
-    report.notes.extend(seen.note.map(|note| format!("{}: {note}", run.name)));
+    let halting = found.saved.results.as_ref().and_then(|table| table.halting.clone());
+    report.notes.extend(seen.note.into_iter().chain(halting).map(|note| format!("{}: {note}", run.name)));
     if known.is_none() {
         let name = runs::model_name(&found.saved.info, &report.models);
         report.models.push(data::Model {
@@ -114,7 +201,7 @@ fn add(path: &Path, look: &mut closer::Look<'_>, report: &mut Report, terminal: 
         (model.leaning, model.steps) = (seen.leaning, seen.steps);
     }
     report.runs.push(run);
-    Ok(())
+    Ok(found.saved)
 }
 
 fn title(folders: &[PathBuf]) -> String {

@@ -4,11 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rtc_compiler::spec::{self, Spec};
-use rtc_report::data::{Evaluation, Model, ResultRow, Run, Step};
+use rtc_report::data::{Evaluation, Model, ResultRow, Run, Score, Step};
+use rtc_runtime::experiment::Choice;
+use rtc_runtime::grid::Manifest;
 use rtc_runtime::record::history::{EvaluationLine, History, StepLine};
 use rtc_runtime::record::{RunFolder, RunInfo};
+use rtc_runtime::train::Table;
 
 use super::Found;
+use super::rows::{Source, cell_path};
 use crate::failure::Failure;
 use crate::model::short;
 use crate::saved::{compile, facts_of};
@@ -24,19 +28,33 @@ pub(super) fn folder(named: &Path) -> Result<PathBuf, Failure> {
     found.ok_or_else(|| Failure::io("open", named, std::io::Error::other("there is no such folder")))
 }
 
-/// The runs in a folder: itself, or all that lie below it, in the order of their paths.
-pub(super) fn below(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// The runs and grids in a folder: itself, or all that lie below it, in the order of their paths.
+pub(super) fn below(folder: &Path) -> Result<Vec<Source>, Failure> {
     let mut found = vec![];
-    collect(folder, DEEPEST, &mut found)?;
+    collect(folder, DEEPEST, true, &mut found)?;
     if found.is_empty() {
         return Err(Failure::io("open", folder, std::io::Error::other("there is no run in this folder or below it")));
     }
     Ok(found)
 }
 
-fn collect(folder: &Path, deep: usize, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
+/// The runs below the folder of a grid that are no cells of its rows.
+pub(super) fn aside(folder: &Path, manifest: &Manifest) -> Result<usize, Failure> {
+    let mut found = vec![];
+    collect(folder, DEEPEST, false, &mut found)?;
+    let cells: Vec<PathBuf> =
+        manifest.rows.iter().flat_map(|row| &row.cells).map(|cell| cell_path(folder, &cell.run)).collect();
+    Ok(found.iter().filter(|source| matches!(source, Source::Run(path) if !cells.contains(path))).count())
+}
+
+/// Goes down the folders to runs, and to grids where these are asked for.
+fn collect(folder: &Path, deep: usize, grids: bool, found: &mut Vec<Source>) -> Result<(), Failure> {
     if RunFolder::exists(folder) {
-        found.push(folder.to_owned());
+        found.push(Source::Run(folder.to_owned()));
+        return Ok(());
+    }
+    if grids && let Some(manifest) = Manifest::read(folder)? {
+        found.push(Source::Grid(folder.to_owned(), manifest));
         return Ok(());
     }
     let failed = |error| Failure::io("read", folder, error);
@@ -50,7 +68,7 @@ fn collect(folder: &Path, deep: usize, found: &mut Vec<PathBuf>) -> Result<(), F
     }
     inside.sort();
     match deep.checked_sub(1) {
-        Some(deep) => inside.iter().try_for_each(|path| collect(path, deep, found)),
+        Some(deep) => inside.iter().try_for_each(|path| collect(path, deep, grids, found)),
         None => Ok(()),
     }
 }
@@ -61,6 +79,8 @@ pub(super) fn read(found: &Found) -> Result<(Run, Spec, String), Failure> {
     let history = History::read(path)?;
     let compiled = compile(path, saved, &facts_of(&saved.experiment)?)?;
     let evaluations = dev(&history, &saved.experiment.dev);
+    let choose = saved.experiment.choose;
+    let best = saved.results.as_ref().and_then(chosen).or_else(|| best(choose, &evaluations));
     let run = Run {
         name: path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),
         model: 0,
@@ -75,11 +95,11 @@ pub(super) fn read(found: &Found) -> Result<(Run, Spec, String), Failure> {
         facts: facts(found),
         experiment: saved.experiment.to_yaml(),
         steps: history.steps.iter().map(step).collect(),
-        best: saved
-            .results
-            .as_ref()
-            .map(|table| (table.best_update, table.dev_accuracy))
-            .or_else(|| best(&evaluations)),
+        best,
+        chosen: best.map_or_else(String::new, |(update, score)| {
+            let said = if let Score::Error(_) = score { format!("loss {}", score.text()) } else { score.text() };
+            choose.sentence(&saved.experiment.dev, &said, &number(update as f64))
+        }),
         evaluations,
         results: saved.results.iter().flat_map(|table| &table.rows).map(result).collect(),
         lengths: vec![],
@@ -110,16 +130,23 @@ fn evaluation(line: &EvaluationLine) -> Evaluation {
 
 fn result(row: &rtc_runtime::train::Row) -> ResultRow {
     let (split, examples, depth) = (row.split.clone(), row.examples, row.mean_depth);
-    ResultRow { split, examples, accuracy: row.accuracy, majority: row.majority, loss: row.loss, depth }
+    let numbers = row.numbers.iter().map(|(name, number)| (name.clone(), *number)).collect();
+    ResultRow { split, examples, accuracy: row.accuracy, majority: row.majority, numbers, loss: row.loss, depth }
 }
 
-/// The first of the highest, which is the one that is kept.
-fn best(evaluations: &[Evaluation]) -> Option<(u64, f64)> {
-    let measured = evaluations.iter().filter_map(|one| Some((one.update, one.accuracy?)));
-    measured.fold(None, |best: Option<(u64, f64)>, one| match best {
-        Some(best) if best.1 >= one.1 => Some(best),
-        _ => Some(one),
-    })
+/// What the checkpoint of the results was chosen by.
+fn chosen(table: &Table) -> Option<(u64, Score)> {
+    let score = table.dev_accuracy.map(Score::Share).or(table.dev_loss.map(Score::Error))?;
+    Some((table.best_update, score))
+}
+
+/// The measurement whose checkpoint counts: the last one, or the first of the best.
+fn best(choose: Choice, evaluations: &[Evaluation]) -> Option<(u64, Score)> {
+    let score = |one: &Evaluation| Some(choose.score(one.accuracy, one.loss?));
+    let better = |best: &Evaluation, one: &Evaluation| choose == Choice::Last || score(one) > score(best);
+    let measured = evaluations.iter().filter(|one| score(one).is_some());
+    let best = measured.reduce(|best, one| if better(best, one) { one } else { best })?;
+    Some((best.update, best.accuracy.map(Score::Share).or(best.loss.map(Score::Error))?))
 }
 
 fn facts(found: &Found) -> Vec<(String, String)> {

@@ -232,7 +232,7 @@ mod tests {
         let board = Board::new(&terminal, &[(place(0, 0), 100), (place(1, 0), 200), (place(0, 1), 100)], 2);
         board.started(place(0, 0), "[1/3] ut seed 1", 0, 100);
         board.started(place(1, 0), "[2/3] gut seed 1", 50, 200);
-        let report = StepReport { loss: 1.5, scored: 4, correct: 1, ..StepReport::default() };
+        let report = StepReport { loss: 1.5, scored: 4, correct: Some(1), ..StepReport::default() };
         board.step(place(1, 0), 60, &report, 32);
         let lines = board.cells().report();
         assert!(lines[0].starts_with("grid: 60 of 400 updates, 0 of 3 cells ended, about "), "{lines:?}");

@@ -16,7 +16,8 @@ use rtc_runtime::experiment::{Entry, Experiment, Halving};
 use rtc_runtime::grid::{
     Cell, Decision, Listed, ListedCell, METRICS, Manifest, Row, Standing, State, Stop, decide, reached, standing,
 };
-use rtc_runtime::train::Feed;
+use rtc_runtime::task::Objective;
+use rtc_runtime::train::{Feed, NUMBERS};
 
 use crate::experiment_file::Opened;
 use crate::failure::Failure;
@@ -38,6 +39,8 @@ pub(crate) struct Grid {
     runs: PathBuf,
     /// The rows of the table.
     models: Vec<Member>,
+    /// The row that the others are compared with.
+    baseline: usize,
     /// The runs of the cells, row by row and seed by seed.
     cells: Vec<Vec<Located>>,
     /// Whether the worst rows are stopped, and when.
@@ -108,7 +111,10 @@ impl Grid {
             return Err(wrong);
         }
         let halving = opened.file.halving().cloned();
-        let mut grid = Self { folder: runs.join(name), runs: runs.to_owned(), models, cells: vec![], halving };
+        let named = |name: &str| models.iter().position(|member: &Member| member.name == name);
+        let baseline = opened.file.baseline().and_then(named).unwrap_or(0);
+        let folder = runs.join(name);
+        let mut grid = Self { folder, runs: runs.to_owned(), models, baseline, cells: vec![], halving };
         grid.locate(&[])?;
         grid.check_halving()?;
         Ok(grid)
@@ -189,6 +195,7 @@ impl Grid {
             let (task, _) = task_of(&member.experiment)?;
             known.extend(task.metrics().iter().map(|metric| metric.name));
             known.extend(task.perplexity().then_some("perplexity"));
+            known.extend((task.objective() == Objective::Number).then_some(NUMBERS).into_iter().flatten());
         }
         let mut seen = BTreeSet::new();
         known.retain(|name| seen.insert(*name));
@@ -252,7 +259,21 @@ impl Grid {
             spec_hash: member.compiled.spec_hash(),
             cells: (0..member.experiment.seeds.len()).map(|seed| cell(Place { model, seed })).collect(),
         };
-        Manifest::new(self.models.iter().enumerate().map(row).collect())
+        let rows = Manifest::new(self.models.iter().enumerate().map(row).collect());
+        rows.with_baseline(&self.models[self.baseline].name)
+    }
+
+    /// The row that the others are compared with, by its index.
+    pub(crate) fn baseline(&self) -> usize {
+        self.baseline
+    }
+
+    /// Compares with the row of this name instead of that of the experiment.
+    pub(crate) fn compare_with(&mut self, name: &str) -> Result<(), Failure> {
+        let known: Vec<&str> = self.models.iter().map(|member| member.name.as_str()).collect();
+        let found = known.iter().position(|known| *known == name);
+        self.baseline = found.ok_or_else(|| Failure::Usage(unknown("row", name, &known)))?;
+        Ok(())
     }
 
     /// What the table calls a row.
@@ -299,6 +320,7 @@ impl Grid {
         let row = |(model, member): (usize, &Member)| Row {
             name: member.name.clone(),
             parameters: member.compiled.parameter_count(),
+            data: asked(&member.experiment),
             cells: (0..member.experiment.seeds.len()).map(|seed| cell(Place { model, seed })).collect(),
         };
         self.models.iter().enumerate().map(row).collect()
@@ -355,11 +377,8 @@ impl Grid {
             if !places.iter().any(|place| place.model == index) {
                 continue;
             }
-            let asks = |experiment: &Experiment| {
-                (experiment.task.clone(), experiment.splits().into_iter().map(str::to_owned).collect::<Vec<_>>())
-            };
-            let wanted = asks(&member.experiment);
-            let same = self.models[..index].iter().position(|other| asks(&other.experiment) == wanted);
+            let wanted = asked(&member.experiment);
+            let same = self.models[..index].iter().position(|other| asked(&other.experiment) == wanted);
             found[index] = match same.and_then(|same| found[same].clone()) {
                 Some(data) => Some(data),
                 None => Some(Arc::new(make_data(&member.experiment, terminal)?)),
@@ -367,6 +386,11 @@ impl Grid {
         }
         Ok(found)
     }
+}
+
+/// The data that an experiment asks for, in words that are equal for experiments that ask for the same.
+pub(crate) fn asked(experiment: &Experiment) -> String {
+    format!("{:?} {:?}", experiment.task, experiment.splits())
 }
 
 /// One entry of `compare`, checked and compiled.

@@ -115,9 +115,10 @@ fn cell(work: &Work<'_>, place: Place, until: Option<u64>, room: &Room) -> Resul
     work.board.ended(place, matches!(ended, Ok(Some(Outcome::Finished(_)))));
     let (code, message) = match ended {
         Ok(Some(Outcome::Finished(table))) => {
-            let best = format!("best {:.1} % on {}", 100.0 * table.dev_accuracy, work.grid.experiment(place).dev);
-            let (time, update) = (duration(start.elapsed().as_secs_f64()), number(table.best_update as f64));
-            watch.says(&format!("finished in {time}, {best} after update {update}"));
+            let (experiment, time) = (work.grid.experiment(place), duration(start.elapsed().as_secs_f64()));
+            let (score, update) = (table.best(), number(table.best_update as f64));
+            watch
+                .says(&format!("finished in {time}, {}", experiment.choose.sentence(&experiment.dev, &score, &update)));
             return Ok(());
         }
         Ok(Some(Outcome::Stopped { updates })) => {

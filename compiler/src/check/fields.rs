@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::build::{Builder, not_yet, origin};
 use super::expand::{COPIES, Tree, TreeField, is_counted};
-use super::resolve::{ATTENTION, Allowed, CONSTANT, DEPTH, Resolver, Type, Typed};
+use super::resolve::{Allowed, BIAS, CONSTANT, DEPTH, MASK, Resolver, Type, Typed};
 use super::scope::{Bound, ScopeId};
-use crate::diag::{Diagnostic, Kind, did_you_mean, list};
+use crate::diag::{Diagnostic, Kind, closest, did_you_mean, list};
 use crate::expr::Expr;
 use crate::schema::{Default, Field, FieldKind, Schema};
 use crate::source::Span;
@@ -97,20 +97,28 @@ impl Builder<'_, '_> {
                 self.in_range(field, v as f64, expr.span)?;
                 Some(Value::Int(v))
             }
-            FieldKind::Float => {
-                let typed = self.constant(field, expr, scope)?;
-                let v = match typed.expr {
-                    Expr::Int(v) => v as f64,
-                    Expr::Float(v) => v,
-                    _ => return self.wrong(field, expr.span, "this is not a number"),
-                };
-                self.in_range(field, v, expr.span)?;
-                Some(Value::Float(v))
-            }
+            FieldKind::Float => self.real(field, expr, scope),
+            FieldKind::FloatOr(words) => match self.stands_for(expr, scope, words) {
+                Ok(name) if words.contains(&name.text.as_str()) => Some(Value::Word(name.text)),
+                Ok(name) if closest(&name.text, words.iter().copied()).is_some() => {
+                    self.wrong(field, name.span, &did_you_mean(&name.text, words.iter().copied()))
+                }
+                _ => self.real(field, expr, scope),
+            },
             FieldKind::Word(choices, planned) => self.word(field, expr, scope, choices, planned),
             FieldKind::Mask | FieldKind::Bias => self.attention(field, expr, scope),
             FieldKind::Depth => self.depth(field, expr, scope),
         }
+    }
+
+    fn real(&mut self, field: &Field, expr: &ast::Expr, scope: ScopeId) -> Option<Value> {
+        let v = match self.constant(field, expr, scope)?.expr {
+            Expr::Int(v) => v as f64,
+            Expr::Float(v) => v,
+            _ => return self.wrong(field, expr.span, "this is not a number"),
+        };
+        self.in_range(field, v, expr.span)?;
+        Some(Value::Float(v))
     }
 
     /// A number that is known now.
@@ -173,16 +181,16 @@ impl Builder<'_, '_> {
 
     fn attention(&mut self, field: &Field, expr: &ast::Expr, scope: ScopeId) -> Option<Value> {
         let is_mask = field.kind == FieldKind::Mask;
-        let words: &[&str] = if is_mask { &["past", "all"] } else { &["none"] };
-        if let Ok(name) = self.stands_for(expr, scope, words) {
-            if words.contains(&name.text.as_str()) {
+        let allowed = if is_mask { MASK } else { BIAS };
+        if let Ok(name) = self.stands_for(expr, scope, allowed.words) {
+            if allowed.words.contains(&name.text.as_str()) {
                 return Some(Value::Word(name.text));
             }
             if is_mask && name.text == "none" {
                 return self.wrong(field, expr.span, "write `all` to see every key");
             }
         }
-        let typed = self.resolve(expr, scope, ATTENTION)?;
+        let typed = self.resolve(expr, scope, allowed)?;
         if is_mask && typed.ty != Type::Bool {
             let message = "a mask must be true or false";
             self.problems.report(Diagnostic::new(Kind::MaskNotBoolean, expr.span, message).label("this is a number"));

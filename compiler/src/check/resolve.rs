@@ -51,15 +51,23 @@ pub(super) struct Allowed {
     vars: &'static [Var],
     given: bool,
     learn: bool,
+    /// Words that stand for a whole value, known to who asks for it.
+    pub(super) words: &'static [&'static str],
     place: &'static str,
 }
 
-/// Masks and biases.
-pub(super) const ATTENTION: Allowed = Allowed { vars: &Var::ALL, given: false, learn: true, place: "a mask or bias" };
+/// Masks and biases by name.
+pub(super) const ATTENTION: Allowed =
+    Allowed { vars: &Var::ALL, given: false, learn: true, words: &[], place: "a mask or bias" };
+/// The mask of an attention.
+pub(super) const MASK: Allowed = Allowed { words: &["past", "all"], ..ATTENTION };
+/// The bias of an attention.
+pub(super) const BIAS: Allowed = Allowed { words: &["none"], ..ATTENTION };
 /// Depths.
-pub(super) const DEPTH: Allowed = Allowed { vars: &[Var::Length], given: true, learn: false, place: "a depth" };
+pub(super) const DEPTH: Allowed =
+    Allowed { vars: &[Var::Length], given: true, learn: false, words: &[], place: "a depth" };
 /// Plain numbers.
-pub(super) const CONSTANT: Allowed = Allowed { vars: &[], given: false, learn: false, place: "a constant" };
+pub(super) const CONSTANT: Allowed = Allowed { vars: &[], given: false, learn: false, words: &[], place: "a constant" };
 
 /// Resolves one expression.
 pub(super) struct Resolver<'r, 'a> {
@@ -206,6 +214,8 @@ impl<'r, 'a> Resolver<'r, 'a> {
         known.extend(self.items.definition_names());
         known.extend(self.allowed.vars.iter().map(|v| v.name()));
         known.extend(functions.iter().map(|f| f.name()));
+        // Inside a larger expression a word has no value.
+        known.extend(self.allowed.words.iter().filter(|_| self.level == 1));
         let hint = did_you_mean(name, known);
         let message = format!("`{name}` is not defined");
         self.problems.report(Diagnostic::new(Kind::UnknownName, span, message).label(hint));

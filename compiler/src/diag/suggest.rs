@@ -1,7 +1,111 @@
-//! Suggestions: the nearest of the names that would have been valid.
+//! Suggestions: of the names that would have been valid the one of the same meaning, else the nearest in spelling.
 
-/// The candidate nearest to `written`, if it is near enough to be a slip of the pen.
+/// What other libraries and papers call a thing, behind its name here.
+#[rustfmt::skip]
+const MEANINGS: &[(&str, &[&str])] = &[
+    // Masks.
+    ("past", &["causal", "autoregressive", "lower", "tril", "decoder", "left"]),
+    ("all", &["full", "bidirectional", "none", "encoder", "noncausal", "both"]),
+    ("window", &["local", "sliding", "sliding_window", "swa", "band", "banded"]),
+    ("sliding_dilated", &["dilated", "strided"]),
+    ("kerple_log", &["kerple"]),
+    // Statements.
+    ("attend", &["attention", "attn", "self_attention", "mha", "multihead", "cross_attention", "sdpa"]),
+    ("feedforward", &["feed_forward", "ffn", "ff", "mlp", "dense"]),
+    ("norm", &["layernorm", "layer_norm", "ln", "prenorm", "pre_norm", "norm_first", "post_norm", "postnorm"]),
+    ("embed", &["embedding", "embeddings", "tokens", "wte"]),
+    ("head", &["output", "lm_head", "decoder", "predict"]),
+    ("readout", &["pooling", "pooler", "aggregate"]),
+    ("pool", &["pooling", "pooler", "reduce"]),
+    ("recur", &["loop", "repeat", "recurrence", "recurrent", "iterate", "universal"]),
+    ("recurse", &["recursion", "recursive", "fold", "tree"]),
+    ("stack", &["layers", "blocks", "encoder", "transformer"]),
+    ("scan", &["ssm", "s4", "state_space", "convolution", "conv"]),
+    ("halt", &["halting", "act", "ponder", "exit", "early_exit", "stop"]),
+    ("gate", &["gating", "highway"]),
+    ("inject", &["injection", "skip", "input_injection"]),
+    ("update", &["write", "memory_update"]),
+    // Variants.
+    ("self", &["multihead", "tokens"]),
+    ("memory", &["cross", "slots", "latents"]),
+    ("depthwise", &["vertical", "layerwise", "depth", "layers", "universal"]),
+    ("chunkwise", &["chunk", "chunks", "horizontal", "temporal", "block", "blockwise", "segment"]),
+    ("global", &["row", "sequence", "example", "sample"]),
+    ("token", &["position", "positionwise", "per_token", "local"]),
+    ("balanced", &["tree", "binary"]),
+    ("chain", &["sequential", "linear", "rnn", "left"]),
+    ("elman", &["rnn", "vanilla", "tanh"]),
+    ("each", &["per_token", "all", "every", "sequence", "lm"]),
+    ("mean", &["average", "avg", "mean_pool"]),
+    ("first", &["cls", "bos", "start"]),
+    ("end", &["eos"]),
+    ("last", &["final"]),
+    ("classifier", &["mlp", "two_layer"]),
+    ("linear", &["logits", "dense", "projection", "lm_head"]),
+    ("mlp", &["ffn", "sigmoid", "highway"]),
+    // Fields of models.
+    ("width", &["d_model", "dim", "hidden_size", "model_dim", "n_embd", "embedding_dim", "channels", "d"]),
+    ("heads", &["num_heads", "n_heads", "n_head", "nhead", "num_attention_heads"]),
+    ("head_width", &["head_dim", "d_head", "d_k", "d_kv", "head_size"]),
+    ("hidden", &["d_ff", "dff", "ffn_dim", "dim_feedforward", "intermediate_size", "inner", "ff_mult", "expansion"]),
+    ("activation", &["act", "nonlinearity", "hidden_act", "act_fn", "function"]),
+    ("depth", &["steps", "loops", "iterations", "max_steps", "n_loops", "n_layers", "num_layers", "layers", "bound"]),
+    ("copies", &["n_layers", "num_layers", "layers", "depth"]),
+    ("size", &["chunk_size", "length", "segment", "block_size"]),
+    ("slots", &["num_slots", "n_slots", "memory_size", "latents"]),
+    ("attention_dropout", &["attn_dropout", "attn_pdrop"]),
+    ("dropout", &["dropout_rate", "drop", "resid_pdrop", "p", "rate"]),
+    ("position", &["pos", "positional", "position_embedding", "positional_encoding", "pe", "rope", "rotary"]),
+    ("positions", &["max_len", "max_length", "max_position_embeddings", "n_positions", "context", "n_ctx"]),
+    ("init", &["std", "initializer_range", "init_std", "initialisation", "initialization"]),
+    ("scale", &["embedding_scale", "scale_embedding", "embed_scale"]),
+    ("projection_bias", &["biases", "qkv_bias", "use_bias", "attention_bias", "add_bias"]),
+    ("discretisation", &["discretization", "disc"]),
+    ("threshold", &["tau", "halt_threshold", "act_threshold", "thresh"]),
+    ("cost", &["penalty", "ponder_cost", "act_loss", "tau", "time_penalty", "weight"]),
+    ("state", &["d_state", "n_state", "state_size", "state_dim", "n"]),
+    ("copies", &["n_layer", "count"]),
+    ("bias", &["position_bias", "relative_bias", "rpe", "score_bias"]),
+    // Words of fields.
+    ("rope", &["rotary", "roformer"]),
+    ("relative_xl", &["relative", "transformer_xl", "xl"]),
+    ("sinusoidal", &["sin", "sine", "sinusoid", "sincos", "fourier", "fixed"]),
+    ("learned", &["absolute", "embedding", "trained", "learnable"]),
+    ("gelu_tanh", &["gelu_new", "gelu_approx", "gelu_fast", "tanh"]),
+    ("pre", &["first", "before", "prenorm"]),
+    ("post", &["last", "after", "postnorm"]),
+    ("sqrt_width", &["sqrt", "sqrt_d", "true", "sqrt_dim"]),
+    ("zoh", &["zero_order_hold", "hold", "exact"]),
+    ("bilinear", &["tustin"]),
+    ("forward", &["causal", "left", "past", "unidirectional"]),
+    ("both", &["bidirectional", "all"]),
+    ("inputs", &["qkv", "query_key_value", "in"]),
+    ("all", &["true", "yes", "qkvo"]),
+    ("none", &["false", "no", "off", "null", "nil", "zero"]),
+    ("xavier", &["glorot"]),
+    ("fan_in", &["kaiming", "lecun", "he", "uniform"]),
+    ("start_end", &["bos_eos", "both", "cls"]),
+    ("min", &["minimum", "least"]),
+    ("max", &["maximum", "most"]),
+    ("floor", &["int", "trunc"]),
+    ("log", &["ln", "log2"]),
+];
+
+/// The candidate that `written` is another name of, else the nearest one, if that is near enough to be a slip of the pen.
 pub fn closest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let candidates: Vec<&str> = candidates.into_iter().collect();
+    meant(written, &candidates).or_else(|| nearest(written, candidates))
+}
+
+/// The first candidate of the same meaning, whatever it looks like.
+fn meant<'a>(written: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    let written = written.to_ascii_lowercase();
+    let mut names = MEANINGS.iter().filter(|(_, others)| others.contains(&written.as_str())).map(|(name, _)| *name);
+    names.find_map(|name| candidates.iter().copied().find(|candidate| *candidate == name))
+}
+
+/// The candidate nearest to `written` in spelling.
+fn nearest<'a>(written: &str, candidates: Vec<&'a str>) -> Option<&'a str> {
     let reach = match written.chars().count() {
         0..=2 => 1,
         3..=5 => 2,
@@ -60,6 +164,25 @@ mod tests {
         assert_eq!(distance("heads", "heads"), 0);
         assert_eq!(distance("haeds", "heads"), 1);
         assert_eq!(distance("", "abc"), 3);
+    }
+
+    #[test]
+    fn suggests_what_is_meant_before_what_looks_alike() {
+        assert_eq!(closest("causal", ["past", "all"]), Some("past"));
+        assert_eq!(closest("mha", ["mega", "attend"]), Some("attend"));
+        assert_eq!(closest("d_model", ["width", "tokens"]), Some("width"));
+        assert_eq!(closest("Rotary", ["none", "xpos", "rope"]), Some("rope"));
+        // Only where that name would be valid; spelling decides in all other cases.
+        assert_eq!(closest("causal", ["heads"]), None);
+        assert_eq!(closest("mha", ["mega"]), Some("mega"));
+    }
+
+    #[test]
+    fn no_name_is_another_name_of_itself() {
+        for (name, others) in MEANINGS {
+            assert!(!others.contains(name), "{name}");
+            assert!(others.iter().all(|other| *other == other.to_ascii_lowercase()), "{name}");
+        }
     }
 
     #[test]

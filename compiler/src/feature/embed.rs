@@ -6,7 +6,7 @@ use crate::ir::graph::{Misfit, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, BATCH, Dim, Elem, LENGTH, Type, VOCAB};
 use crate::lower::{Lower, need};
-use crate::schema::{Bounds, DROPOUT, Default, Derived, POSITIVE, SIZE, Schema, float, int, word};
+use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, POSITIVE, SIZE, Schema, float, int, word};
 use crate::spec::Block;
 
 /// The keyword and its only form.
@@ -17,7 +17,7 @@ const EMBED: Feature = Feature {
     schema: Schema {
         slot: "embed",
         variant: "",
-        doc: "A learned vector per token, not scaled; the order of the tokens is what attention or `position` says of it.",
+        doc: "A learned vector per token; the order of the tokens is what attention or `position` says of it.",
         fields: &[
             int("width", Default::Required, SIZE, "channels of every state of the model"),
             word(
@@ -38,6 +38,14 @@ const EMBED: Feature = Feature {
                 SIZE,
                 "with `position: learned`, how many places there are: rows may not be longer",
             ),
+            Field {
+                name: "scale",
+                kind: FieldKind::FloatOr(&["sqrt_width"]),
+                default: Default::Absent,
+                bounds: SCALE,
+                doc: "what token vectors are multiplied with, before positions are added: a number, or the root of the width \
+                      (Vaswani et al. 2017, 3.4); 1 if left out",
+            },
             float("init", Default::Float(0.02), INIT, "standard deviation of the token vectors at the start"),
             float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout on the token vectors"),
         ],
@@ -48,6 +56,7 @@ const EMBED: Feature = Feature {
 };
 
 const INIT: Bounds = Bounds { high: 1000.0, ..POSITIVE };
+const SCALE: Bounds = Bounds { low: 0.0, high: 1_000_000.0, open_low: true, open_high: false };
 
 /// Learned positions need a number of them, and nothing else has one.
 fn check(site: &Site<'_>, problems: &mut Problems) {
@@ -67,7 +76,15 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
     }
 }
 
-/// `drop(E[x] + P)` without the factor `sqrt(width)`. START and END come after the dropout and start from N(0, 1).
+/// What token vectors are multiplied with.
+fn scale(block: &Block, width: usize) -> f64 {
+    match block.word("scale") {
+        Some(_) => (width as f64).sqrt(),
+        None => block.float("scale").unwrap_or(1.0),
+    }
+}
+
+/// `drop(s E[x] + P)`. START and END come after the dropout and start from N(0, 1).
 fn lower(l: &mut Lower<'_>, block: &Block) -> Result<Value, Misfit> {
     let ty = Type::Tensor(Elem::Index, vec![Dim::sym(BATCH), Dim::sym(LENGTH)]);
     let tokens = l.leaf(Op::Input, "tokens", Attrs::new(), ty)?;
@@ -77,6 +94,10 @@ fn lower(l: &mut Lower<'_>, block: &Block) -> Result<Value, Misfit> {
     let std = need(block.float("init"), block, "init")?;
     let table = l.param("table", [vocab, width.clone()], Attr::call("normal", [std.into()]))?;
     let x = l.one(Op::Embed, &[tokens, table], Attrs::new())?;
+    let x = match scale(block, l.width) {
+        1.0 => x,
+        by => l.one(Op::Scale, &[x], Attrs::from([("by", by.into())]))?,
+    };
     let x = match block.word("position") {
         Some("sinusoidal") => l.one(Op::AddPosition, &[x], Attrs::new())?,
         Some("learned") => {

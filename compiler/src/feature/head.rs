@@ -1,4 +1,4 @@
-//! From the readout to class scores.
+//! From the readout to class scores, or to a number.
 
 use super::{Feature, Lowering, Slot, nothing_more};
 use crate::ir::graph::{Misfit, Value};
@@ -11,7 +11,7 @@ use crate::spec::Block;
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {
     name: "head",
-    doc: "How class scores are computed from what is read out.",
+    doc: "How class scores, or the number that a task asks for, are computed from what is read out.",
     features: &[CLASSIFIER, LINEAR],
     planned: &["pair", "siamese", "per_position"],
 };
@@ -64,16 +64,12 @@ fn lower(l: &mut Lower<'_>, block: &Block, read: Value) -> Result<Value, Misfit>
 fn features(l: &mut Lower<'_>, read: Value) -> Result<Value, Misfit> {
     match l.binding().objective {
         Objective::Pair => l.one(Op::Pair, &[read], Attrs::new()),
-        Objective::Classify | Objective::Each => Ok(read),
+        Objective::Classify | Objective::Each | Objective::Number | Objective::Several => Ok(read),
     }
 }
 
-/// One output per class; two classes take one.
+/// The outputs that the task takes.
 fn scores(l: &mut Lower<'_>, x: Value) -> Result<Value, Misfit> {
-    let outputs = match l.binding().classes {
-        None => Dim::sym(CLASSES),
-        Some(2) => Dim::Fixed(1),
-        Some(n) => Dim::Fixed(n),
-    };
+    let outputs = l.binding().outputs().map_or_else(|| Dim::sym(CLASSES), Dim::Fixed);
     l.linear(x, "output", outputs, &LinearInit::FanIn)
 }

@@ -194,8 +194,8 @@ ops! {
     Attention = "attention" (q, k, v; step) {heads, mask, bias, position, dropout, stream} => attention, attention, attention, Attention [Random, Variadic];
     /// Softmax attention with one head and a learned number per distance: `softmax(q k^T / sqrt(width of q) + bias[reach - 1 + j - i]) v`, with `bias` of shape [2 reach - 1]. Positions further apart count as `reach - 1` apart.
     OffsetAttention = "offset_attention" (q, k, v, bias) {mask} => offset_attention, offset_attention, offset_attention, Attention;
-    /// Every channel of every row convolved with a kernel of its own, made by the diagonal state space of S4D. `side: left` sees the positions before, `right` those behind, from a distance of `lag` on.
-    S4d = "s4d" (x, log_dt, log_decay, frequency, b, c) {side, lag} => s4d, s4d, scan, Scan;
+    /// Every channel of every row convolved with a kernel of its own, made by the diagonal state space of S4D. `side: left` sees the positions before, `right` those behind, from a distance of `lag` on. `discretisation: zoh` holds the input between positions; without it the rule is bilinear.
+    S4d = "s4d" (x, log_dt, log_decay, frequency, b, c) {side, lag, discretisation} => s4d, s4d, scan, Scan;
     /// As `s4d`, with the kernels of a damped moving average in several dimensions.
     Ema = "ema" (x, delta, alpha, beta, gamma) {side, lag} => ema, ema, scan, Scan;
     /// The neighbour of every position on one `side` among `x`, by the existence `e` of the positions: going away from position i, position j gets the weight `min(e_j, what is left of 1)`.
@@ -267,7 +267,7 @@ ops! {
     /// Gradients of `offset_attention` for `q`, `k`, `v` and `bias`; the probabilities are computed again.
     OffsetAttentionGrad = "offset_attention_grad" (q, k, v, bias, dy) {mask} => all_but_last, none, offset_attention_grad, Backward;
     /// Gradients of `s4d` for all its operands; the kernels are made again.
-    S4dGrad = "s4d_grad" (x, log_dt, log_decay, frequency, b, c, dy) {side, lag} => all_but_last, none, scan_grad, Backward;
+    S4dGrad = "s4d_grad" (x, log_dt, log_decay, frequency, b, c, dy) {side, lag, discretisation} => all_but_last, none, scan_grad, Backward;
     /// Gradients of `ema` for all its operands; the kernels are made again.
     EmaGrad = "ema_grad" (x, delta, alpha, beta, gamma, dy) {side, lag} => all_but_last, none, scan_grad, Backward;
     /// Gradients of `neighbours` for `x` and `e`. Where existence and what is left are equal, the existence has the slope.

@@ -11,10 +11,21 @@ use crate::spec::Block;
 pub struct Binding {
     /// Number of tokens.
     pub vocab: Option<usize>,
-    /// Number of classes; two of them take one output and a sigmoid.
+    /// Number of classes or labels; two classes take one output and a sigmoid.
     pub classes: Option<usize>,
     /// What is asked for.
     pub objective: Objective,
+}
+
+impl Binding {
+    /// Number of outputs of the head for each row, pair or token that is answered: one per class or label, one for two
+    /// classes, one for a number; nothing while the number of classes is unknown.
+    pub fn outputs(&self) -> Option<usize> {
+        match (self.objective, self.classes) {
+            (Objective::Number, _) | (Objective::Classify | Objective::Pair | Objective::Each, Some(2)) => Some(1),
+            (_, classes) => classes,
+        }
+    }
 }
 
 impl From<&Catalog> for Binding {
@@ -314,10 +325,14 @@ impl<'a> Lower<'a> {
 pub(crate) enum LinearInit {
     /// Xavier-uniform with a gain, without a bias: the projections of attention.
     Projection(f64),
+    /// The same with a bias, from 0.
+    BiasedProjection(f64),
     /// Xavier-uniform, bias N(0, 1e-6).
     Xavier,
     /// Uniform in +-1/sqrt(inputs), weight and bias.
     FanIn,
+    /// The same with a bias from a number on.
+    FanInFrom(f64),
     /// Normal with this standard deviation, bias 0.
     Normal(f64),
 }
@@ -331,9 +346,9 @@ impl LinearInit {
     /// The start of the weight.
     pub(crate) fn weight(&self, inputs: &Dim) -> Attr {
         match self {
-            Self::Projection(gain) => Attr::call("xavier", [(*gain).into()]),
+            Self::Projection(gain) | Self::BiasedProjection(gain) => Attr::call("xavier", [(*gain).into()]),
             Self::Xavier => Attr::call("xavier", [1.0.into()]),
-            Self::FanIn => fan_in(inputs),
+            Self::FanIn | Self::FanInFrom(_) => fan_in(inputs),
             Self::Normal(std) => Attr::call("normal", [(*std).into()]),
         }
     }
@@ -343,7 +358,8 @@ impl LinearInit {
             Self::Projection(_) => None,
             Self::Xavier => Some(Attr::call("normal", [1e-6.into()])),
             Self::FanIn => Some(fan_in(inputs)),
-            Self::Normal(_) => Some("zeros".into()),
+            Self::FanInFrom(bias) => Some(Attr::call("constant", [(*bias).into()])),
+            Self::Normal(_) | Self::BiasedProjection(_) => Some("zeros".into()),
         }
     }
 }

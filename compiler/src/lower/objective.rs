@@ -16,7 +16,8 @@ pub(crate) fn return_named(graph: &mut Graph, results: &[(&str, Value)]) -> Resu
 }
 
 /// Adds the loss to a forward graph: inputs `labels` (and `weights` when every token answers), results `task_loss` and
-/// `loss = task_loss + penalty`.
+/// `loss = task_loss + penalty`. The task loss is a mean over rows, pairs or tokens that count: of the cross entropy of a
+/// class, of the squared error of a number, of the mean over labels of the binary cross entropy of each.
 ///
 /// # Errors
 /// A graph that `lower` did not make.
@@ -28,17 +29,7 @@ pub fn attach_loss(graph: &mut Graph, binding: &Binding) -> Result<(), Misfit> {
     let mut results: Vec<(String, Value)> =
         names.split(", ").map(str::to_owned).zip(graph.node(end).operands.clone()).collect();
     graph.remove(end);
-    let axes = match binding.objective {
-        Objective::Classify => vec![Dim::sym(BATCH)],
-        Objective::Pair => vec![Dim::sym(PAIRS)],
-        Objective::Each => vec![Dim::sym(BATCH), Dim::sym(LENGTH)],
-    };
-    let mut operands = vec![logits, input(graph, "labels", Type::Tensor(Elem::Index, axes.clone()))?];
-    if binding.objective == Objective::Each {
-        operands.push(input(graph, "weights", Type::real(axes))?);
-    }
-    let op = if binding.classes == Some(2) { Op::BinaryCrossEntropy } else { Op::CrossEntropy };
-    let task_loss = emit(graph, op, operands)?;
+    let task_loss = task_loss(graph, binding, logits)?;
     let loss = match penalty {
         Some(penalty) => emit(graph, Op::Add, vec![task_loss, penalty])?,
         None => task_loss,
@@ -46,6 +37,33 @@ pub fn attach_loss(graph: &mut Graph, binding: &Binding) -> Result<(), Misfit> {
     results.extend([("task_loss".to_owned(), task_loss), ("loss".to_owned(), loss)]);
     let named: Vec<(&str, Value)> = results.iter().map(|(n, v)| (n.as_str(), *v)).collect();
     return_named(graph, &named)
+}
+
+fn task_loss(graph: &mut Graph, binding: &Binding, logits: Value) -> Result<Value, Misfit> {
+    let [batch, length, pairs] = [BATCH, LENGTH, PAIRS].map(Dim::sym);
+    let index = |axes: &[Dim]| Type::Tensor(Elem::Index, axes.to_vec());
+    let class = if binding.outputs() == Some(1) { Op::BinaryCrossEntropy } else { Op::CrossEntropy };
+    let (op, labels) = match binding.objective {
+        Objective::Classify => (class, index(std::slice::from_ref(&batch))),
+        Objective::Pair => (class, index(&[pairs])),
+        Objective::Each => (class, index(&[batch.clone(), length.clone()])),
+        Objective::Several => (Op::BinaryCrossEntropy, index(graph.ty(logits).dims())),
+        Objective::Number => return squared_error(graph, logits),
+    };
+    let mut operands = vec![logits, input(graph, "labels", labels)?];
+    if binding.objective == Objective::Each {
+        operands.push(input(graph, "weights", Type::real([batch, length]))?);
+    }
+    emit(graph, op, operands)
+}
+
+/// The mean of `(number - label)^2`.
+fn squared_error(graph: &mut Graph, numbers: Value) -> Result<Value, Misfit> {
+    let ty = graph.ty(numbers).clone();
+    let labels = input(graph, "labels", ty)?;
+    let error = emit(graph, Op::Sub, vec![numbers, labels])?;
+    let square = emit(graph, Op::Mul, vec![error, error])?;
+    emit(graph, Op::Average, vec![square])
 }
 
 fn input(graph: &mut Graph, name: &str, ty: Type) -> Result<Value, Misfit> {

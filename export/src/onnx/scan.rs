@@ -22,6 +22,22 @@ fn over(x: Pair, (c, d): Pair) -> Pair {
     times(x, (c / norm, -d / norm))
 }
 
+fn exponential((re, im): Pair) -> Pair {
+    (re.exp() * im.cos(), re.exp() * im.sin())
+}
+
+/// `(exp(u) - 1) / u`, which is 1 at 0; for small `u` from the series, whose terms vanish after a dozen.
+fn held(u: Pair) -> Pair {
+    if u.0.hypot(u.1) > 0.25 {
+        let (re, im) = exponential(u);
+        return over((re - 1.0, im), u);
+    }
+    (2..=12).rev().fold((1.0, 0.0), |sum, n| {
+        let (re, im) = times((u.0 / f64::from(n), u.1 / f64::from(n)), sum);
+        (1.0 + re, im)
+    })
+}
+
 /// One exponential of a kernel: `2 Re(weight exp(l (growth + i turn)))`.
 struct Mode {
     growth: f64,
@@ -87,18 +103,24 @@ impl Builder<'_> {
         self.cast(&sum, Kind::Float)
     }
 
-    /// Diagonal state spaces by the bilinear rule: `z = dt A / 2`, pole `(1 + z) / (1 - z)`, weight `C B dt / (1 - z)`.
+    /// Diagonal state spaces with `z = dt A / 2`: by the bilinear rule, pole `(1 + z) / (1 - z)`, weight `C B dt / (1 - z)`; with a held
+    /// input, pole `exp(2 z)`, weight `C B dt (exp(2 z) - 1) / (2 z)`.
     fn s4d_modes(&self, node: &Node) -> Result<Vec<Mode>, Refused> {
         let numbers = |n: usize| self.numbers(node.operands[n]);
         let (log_dt, log_decay, frequency, b, c) = (numbers(1)?, numbers(2)?, numbers(3)?, numbers(4)?, numbers(5)?);
         let modes = log_decay.len() / log_dt.len().max(1);
         let pair = |x: &[f32], at: usize| (f64::from(x[2 * at]), f64::from(x[2 * at + 1]));
+        let holds = node.word("discretisation") == Some("zoh");
         let mode = |at: usize| {
             let dt = f64::from(log_dt[at / modes]).exp();
             let half = dt / 2.0;
             let z = (-f64::from(log_decay[at]).exp() * half, -f64::from(frequency[at]) * half);
             let below = (1.0 - z.0, -z.1);
             let (re, im) = times(pair(c, at), pair(b, at));
+            if holds {
+                let u = (2.0 * z.0, 2.0 * z.1);
+                return Mode::new(exponential(u), times((re * dt, im * dt), held(u)));
+            }
             Mode::new(over((1.0 + z.0, z.1), below), over((re * dt, im * dt), below))
         };
         Ok((0..log_decay.len()).map(mode).collect())

@@ -207,12 +207,18 @@ impl<T: Element> Executor<T> {
     }
 
     fn set_inputs(&mut self, batch: &Batch) {
-        let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
+        let reals = |numbers: &[f32]| {
+            let numbers: Vec<T> = numbers.iter().map(|x| T::from_f64(f64::from(*x))).collect();
+            Val::Real(self.pool.upload(&numbers))
+        };
+        let labels = match &batch.labels {
+            Labels::Number(numbers) => reals(numbers),
+            labels => Val::Index(Ids::new(labels.classes().to_vec())),
+        };
         self.inputs.push(("tokens", Val::Index(Ids::new(batch.tokens.clone()))));
-        self.inputs.push(("labels", Val::Index(Ids::new(labels.clone()))));
+        self.inputs.push(("labels", labels));
         if let Labels::Each { weight, .. } = &batch.labels {
-            let weights: Vec<T> = weight.iter().map(|w| T::from_f64(f64::from(*w))).collect();
-            self.inputs.push(("weights", Val::Real(self.pool.upload(&weights))));
+            self.inputs.push(("weights", reals(weight)));
         }
     }
 

@@ -14,6 +14,7 @@ use super::exec::Executor;
 use super::memory::{Array, Pool, whole};
 use super::optimise::Update;
 use crate::batch::Batch;
+use crate::collapse::Bounds;
 use crate::exec::storage::Element;
 use crate::exec::{Fault, Halting, Inference, Outputs, parameter_ranges};
 use crate::kernel::optimiser::clip_factor;
@@ -261,6 +262,10 @@ impl<T: Element> Learner for Model<T> {
                 self.pool().each("average", weights.len(), &args);
             }
         }
+    }
+
+    fn halting_bounds(&self) -> Option<Bounds> {
+        Bounds::of(&self.inference.plan().graph)
     }
 
     fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError> {

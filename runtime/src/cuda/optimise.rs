@@ -5,7 +5,7 @@ use super::exec::Executor;
 use super::memory::{Array, Pool, int, whole};
 use crate::exec::storage::Element;
 use crate::kernel::muon;
-use crate::kernel::optimiser::{FOLLOW, LOOKAHEAD, rectification};
+use crate::kernel::optimiser::rectification;
 use crate::learner::UpdateRule;
 
 /// The arrays of one update: weights, gradients, first and second moments; of neighbouring parameters.
@@ -57,10 +57,10 @@ impl Update {
     /// Update number `step` (from 1) of Ranger, with slow weights.
     pub(super) fn ranger<T: Element>(&self, slow: &Array, rule: &UpdateRule, scale: f64, step: u64, pool: &Pool) {
         let rate = rule.learning_rate / (1.0 - rule.beta1.powf(step as f64));
-        let (rate, correction) = rectification(rule.beta2, step).map_or((rate, 0.0), |factor| (rate * factor, 1.0));
+        let (rate, correction) = rectification(rule, step).map_or((rate, 0.0), |factor| (rate * factor, 1.0));
         self.start::<T>("radam", Numbers { rule, rate, correction, scale }, pool);
-        if step.is_multiple_of(LOOKAHEAD) {
-            let args = [self.w.arg(), slow.arg(), Arg::Real(FOLLOW), whole(slow.len())];
+        if step.is_multiple_of(rule.lookahead.every) {
+            let args = [self.w.arg(), slow.arg(), Arg::Real(rule.lookahead.follow), whole(slow.len())];
             pool.each("lookahead", slow.len(), &args);
         }
     }
@@ -70,7 +70,7 @@ impl Update {
         let pool = on.pool();
         let (rows, columns) = (matrix.rows(), matrix.columns);
         let keep = 1.0 - rule.learning_rate * rule.weight_decay;
-        let rate = rule.learning_rate * muon::size(rows, columns);
+        let rate = rule.learning_rate * muon::size(rule.muon_step, rows, columns);
         let numbers = pool.upload(&[keep, rate, rule.momentum, 1.0 - rule.momentum].map(T::from_f64));
         let (len, u) = (whole(self.w.len()), pool.take::<T>(self.w.len()));
         let [w, g, m, numbers] = [&self.w, &self.g, &self.m, &numbers].map(Array::arg);

@@ -7,6 +7,8 @@ use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
+use crate::cache;
+
 /// Texts that are kept at most; those that were written longest ago go first.
 const KEPT: usize = 256;
 
@@ -20,11 +22,9 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// The folder `rtc/kernels` in `XDG_CACHE_HOME`, or else in `.cache` of the home; nothing is saved where neither is known.
+    /// The folder `kernels` of the cache of the user; nothing is saved where there is none.
     pub fn of_user() -> Self {
-        let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let caches = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
-        Self { folder: caches.map(|caches| caches.join("rtc").join("kernels")) }
+        Self { folder: cache::folder("kernels") }
     }
 
     /// This folder.

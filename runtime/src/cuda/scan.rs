@@ -2,6 +2,7 @@
 
 use rtc_compiler::ir::ops::Op;
 
+use super::device::Arg;
 use super::dispatch::Call;
 use super::exec::Executor;
 use super::memory::{Array, WARP, blocks, flag, int, whole};
@@ -28,7 +29,9 @@ impl<T: Element> Executor<T> {
         let modes = self.real(c.operand(2)).len() / channels.max(1);
         let kernel = self.pool.take::<f64>(4 * channels * modes);
         let mut args: Vec<_> = parameters(c).map(|n| self.real(c.operand(n)).arg()).collect();
-        args.extend([kernel.arg(), int(modes), whole(channels * modes)]);
+        args.push(kernel.arg());
+        args.extend(rule(c));
+        args.extend([int(modes), whole(channels * modes)]);
         self.pool.each(if s4d { "s4d_modes" } else { "ema_modes" }, channels * modes, &args);
         Scan {
             axis: c.place.axis_of(c.ty(c.operand(0)), &self.pool),
@@ -77,12 +80,18 @@ impl<T: Element> Executor<T> {
         args.extend(grads.iter().map(Array::arg));
         let s4d = c.node.op == Op::S4dGrad;
         let count = if s4d { s.channels } else { s.channels * s.modes };
+        args.extend(rule(c));
         args.extend([int(s.modes), whole(count)]);
         self.pool.each(if s4d { "s4d_pull" } else { "ema_pull" }, count, &args);
         for (n, grad) in std::iter::once(dx).chain(grads).enumerate() {
             self.put_or_add(c, n, grad);
         }
     }
+}
+
+/// What the kernels of S4D alone are told: whether the input is held between two positions.
+fn rule(c: &Call<'_>) -> Option<Arg> {
+    matches!(c.node.op, Op::S4d | Op::S4dGrad).then(|| flag(c.word("discretisation") == "zoh"))
 }
 
 /// Which operands are parameters.

@@ -64,7 +64,8 @@ pub(super) fn way(op: Op) -> Way {
         Op::Keep => Way::Own(&["when"]),
         Op::Attention | Op::AttentionGrad => Way::Own(&["heads", "mask", "bias", "position", "dropout", "stream"]),
         Op::OffsetAttention | Op::OffsetAttentionGrad => Way::Own(&["mask"]),
-        Op::S4d | Op::Ema | Op::S4dGrad | Op::EmaGrad => Way::Own(&["side", "lag"]),
+        Op::S4d | Op::S4dGrad => Way::Own(&["side", "lag", "discretisation"]),
+        Op::Ema | Op::EmaGrad => Way::Own(&["side", "lag"]),
         Op::HaltTest => Way::Own(&["threshold", "cap"]),
         Op::And | Op::Any | Op::Several => Way::Own(&[]),
         Op::CrossEntropy | Op::BinaryCrossEntropy | Op::Average => Way::Own(&[]),
@@ -117,6 +118,7 @@ fn words(op: Op, attribute: &str) -> Option<&'static [&'static str]> {
         (Op::S4d | Op::Ema | Op::S4dGrad | Op::EmaGrad | Op::Neighbours | Op::NeighboursGrad, "side") => {
             Some(&["left", "right"])
         }
+        (Op::S4d | Op::S4dGrad, "discretisation") => Some(&["bilinear", "zoh"]),
         (Op::Chunks, "cut") => Some(&["position", "balanced"]),
         (Op::Fold | Op::Unwind, "last") => Some(&["merge", "strict"]),
         (Op::Fold | Op::Unwind, "plan") => Some(&["row", "batch"]),

@@ -62,7 +62,8 @@ impl<T: Element> Leaning<T> {
     ///
     /// The slope of a token is the length of the gradient of a loss by its vector. For one class per row the loss is that of a
     /// class that is not the answer: at a model that is sure the loss of the answer itself is flat, and the slopes of both are
-    /// in proportion where there are two classes. For an answer per token it is the loss of the last one.
+    /// in proportion where there are two classes; of several labels it is that of each one's opposite. For an answer per token it is the
+    /// loss of the last one.
     ///
     /// # Errors
     /// An example that the model can't take.
@@ -101,6 +102,9 @@ impl<T: Element> Leaning<T> {
                 }
                 Target::Each { class: class.clone(), weight: last }
             }
+            // The slopes of a squared error are those of the number, times how far it is from what is asked for.
+            Target::Number(number) => Target::Number(number + 1.0),
+            Target::Several(labels) => Target::Several(labels.iter().map(|label| !label).collect()),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::incremental::Kept;
 use super::storage::{Buffer, Element};
 use crate::kernel::offset_attention::{Cache, OffsetAttention, partial_len};
 use crate::kernel::scan::ema::{Ema, EmaGrad};
-use crate::kernel::scan::s4d::{S4d, S4dGrad};
+use crate::kernel::scan::s4d::{Discretisation, S4d, S4dGrad};
 use crate::kernel::scan::state::State;
 use crate::kernel::scan::{Scan, Side, scan, scan_grad};
 
@@ -18,8 +18,9 @@ fn how(c: &Call<'_>) -> Scan {
 
 impl<T: Element> Executor<T> {
     fn s4d_parameters(&self, c: &Call<'_>) -> S4d<'_, T> {
+        let rule = if c.word("discretisation") == "zoh" { Discretisation::Held } else { Discretisation::Bilinear };
         let [log_dt, log_decay, frequency, b, c] = [1, 2, 3, 4, 5].map(|n| self.memory.real(c.operand(n)));
-        S4d { log_dt, log_decay, frequency, b, c }
+        S4d { rule, log_dt, log_decay, frequency, b, c }
     }
 
     fn ema_parameters(&self, c: &Call<'_>) -> Ema<'_, T> {

@@ -296,9 +296,12 @@ impl<T: Element> Executor<T> {
     }
 
     fn set_inputs(&mut self, batch: &Batch) {
-        let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
+        let labels = match &batch.labels {
+            Labels::Number(numbers) => Val::real(self.arena.list(numbers.iter().map(|x| T::from_f64(f64::from(*x))))),
+            labels => Val::index(self.arena.copy(labels.classes())),
+        };
         self.inputs.push(("tokens", Val::index(self.arena.copy(&batch.tokens))));
-        self.inputs.push(("labels", Val::index(self.arena.copy(labels))));
+        self.inputs.push(("labels", labels));
         if let Labels::Each { weight, .. } = &batch.labels {
             let weights = weight.iter().map(|w| T::from_f64(f64::from(*w)));
             self.inputs.push(("weights", Val::real(self.arena.list(weights))));
@@ -377,8 +380,7 @@ pub(crate) fn check_batch(plan: &Plan, batch: &Batch) -> Result<(), Fault> {
     }
     check_tokens(plan, &batch.tokens)?;
     let classes = bound(plan, "head.output.bias").map_or(usize::MAX, |n| n.max(2));
-    let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
-    match labels.iter().find(|l| **l as usize >= classes) {
+    match batch.labels.classes().iter().find(|l| **l as usize >= classes) {
         Some(label) => Err(Fault::Batch(format!("label {label} is outside the {classes} classes"))),
         None => Ok(()),
     }

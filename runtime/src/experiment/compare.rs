@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_yaml::Value;
 
 use super::place::{key, line_at, word};
-use crate::error::suggest;
+use crate::error::{suggest, unknown};
 
 /// One model of a comparison: a row of the table.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,6 +96,16 @@ pub(super) fn read(text: &str, list: &Value) -> Result<Vec<Entry>, (Option<usize
     Ok(entries)
 }
 
+/// Reads `baseline`: the name of an entry.
+pub(super) fn baseline(row: &Value, entries: &[Entry]) -> Result<String, String> {
+    let name = row.as_str().ok_or("`baseline` is the name of an entry of `compare`")?;
+    let known: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+    match known.contains(&name) {
+        true => Ok(name.to_owned()),
+        false => Err(format!("`baseline`: {}", unknown("entry of `compare`", name, &known))),
+    }
+}
+
 /// A spec's name alone, or a block with its edits. The error is the word that is wrong, if it is one, and a sentence.
 fn block(item: &Value) -> Result<Block, (Option<String>, String)> {
     if let Some(spec) = item.as_str() {
@@ -175,6 +185,19 @@ mod tests {
             let error = parse(list).expect_err(expected);
             assert!(error.contains(expected), "{error} should say {expected}");
         }
+    }
+
+    #[test]
+    fn the_baseline_is_an_entry() {
+        let file = parse(" [gut, ut]\nbaseline: ut").expect("valid");
+        assert_eq!(file.baseline(), Some("ut"));
+        assert_eq!(parse(" [gut]").expect("valid").baseline(), None);
+        let error = parse(" [gut, gut:no_gate]\nbaseline: gut:no_gat").expect_err("a slip");
+        assert!(
+            error.contains("x.yaml:8: `baseline`: there is no entry of `compare` `gut:no_gat`; did you mean"),
+            "{error}"
+        );
+        assert!(parse(" [gut]\nbaseline: [gut]").expect_err("a list").contains("is the name of an entry"));
     }
 
     #[test]

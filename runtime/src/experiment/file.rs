@@ -4,6 +4,8 @@
 //! laid over it, and only the result is turned into [`Experiment`], so that every way to set a field is checked alike.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_yaml::{Mapping, Value};
 
@@ -11,7 +13,7 @@ use super::compare::{self, Entry};
 use super::halving::Halving;
 use super::place::{self, Written, key, line_of};
 use super::sweep::Sweep;
-use super::{EMBEDDED, Experiment, check};
+use super::{EMBEDDED, Experiment, Known, TaskSettings, check};
 use crate::error::{ExperimentError, suggest, unknown};
 
 /// An experiment file: the settings, what is different for some models, and which models are compared.
@@ -22,7 +24,12 @@ pub struct ExperimentFile {
     base: Mapping,
     models: BTreeMap<String, Value>,
     compare: Vec<Entry>,
+    baseline: Option<String>,
     halving: Option<Halving>,
+    /// The folder from which paths of data start, if that is not the current one.
+    folder: Option<PathBuf>,
+    /// The tasks that were asked for: equal ones share what is learned from their files.
+    tasks: Arc<Mutex<Vec<TaskSettings>>>,
 }
 
 impl ExperimentFile {
@@ -46,17 +53,31 @@ impl ExperimentFile {
             None => compare,
             Some(block) => sweep(text, &block, &base, compare).map_err(|(line, message)| fail(line, message))?,
         };
+        let baseline = match base.remove("baseline") {
+            None => None,
+            Some(row) => {
+                Some(compare::baseline(&row, &compare).map_err(|why| fail(line_of(text, &["baseline"]), why))?)
+            }
+        };
         let halving = match base.remove("halving").map(|block| Halving::read(&block)) {
             None => None,
             Some(Ok(halving)) => Some(halving),
             Some(Err(message)) => return Err(fail(line_of(text, &["halving"]), format!("`halving`: {message}"))),
         };
-        let file = Self { name: name.into(), text: text.into(), base, models, compare, halving };
+        let (folder, tasks) = (None, Arc::default());
+        let (name, text) = (name.into(), text.into());
+        let file = Self { name, text, base, models, compare, baseline, halving, folder, tasks };
         file.resolve(None, &[])?;
         for model in file.models.keys() {
             file.resolve(Some(model), &[])?;
         }
         Ok(file)
+    }
+
+    /// The experiment with paths of data that start from a folder.
+    #[must_use]
+    pub fn within(self, folder: PathBuf) -> Self {
+        Self { folder: Some(folder), ..self }
     }
 
     /// The embedded experiment of this name.
@@ -86,6 +107,11 @@ impl ExperimentFile {
     /// What a grid compares, in the order of its table: the entries of `compare`, or of `model`, at every point of `grid`.
     pub fn compare(&self) -> &[Entry] {
         &self.compare
+    }
+
+    /// The entry of `compare` that the others are compared with, if the file names one.
+    pub fn baseline(&self) -> Option<&str> {
+        self.baseline.as_deref()
     }
 
     /// Whether the worst rows of a grid are stopped, and when.
@@ -179,7 +205,19 @@ impl ExperimentFile {
             let line = [&nested, &exact, &path].into_iter().find_map(|path| line_of(&self.text, path));
             self.fail(line, message)
         })?;
-        Ok(experiment)
+        Ok(Experiment { task: self.known(experiment.task), ..experiment })
+    }
+
+    /// A task with what is known of it.
+    fn known(&self, task: TaskSettings) -> TaskSettings {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(same) = tasks.iter().find(|same| **same == task) {
+            return same.clone();
+        }
+        let known = Known { folders: self.folder.iter().cloned().collect(), ..Known::default() };
+        let task = TaskSettings { known, ..task };
+        tasks.push(task.clone());
+        task
     }
 
     fn fail(&self, line: Option<usize>, message: String) -> ExperimentError {
@@ -240,6 +278,12 @@ fn in_words(message: &str) -> String {
         _ if what == "task: data did not match any variant of untagged enum DataSource" => {
             return "task.data: takes a folder, or a file per split".to_owned();
         }
+        _ if what.ends_with("did not match any variant of untagged enum Columns") => {
+            return "task.input: takes a column by its name or number, or a list of two".to_owned();
+        }
+        _ if what.ends_with("did not match any variant of untagged enum Column") => {
+            return "task.label: takes a column by its name or number".to_owned();
+        }
         _ => return message.to_owned(),
     };
     format!("{what}, expected {words}")
@@ -275,7 +319,7 @@ fn parse_edit(edit: &str) -> Result<Value, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learner::OptimiserKind;
+    use crate::learner::{Lookahead, MuonStep, OptimiserKind};
     use crate::schedule::Plateau;
 
     #[test]
@@ -335,6 +379,35 @@ mod tests {
         assert!(wrong.message.contains("`momentum` belongs to `muon`"), "{wrong}");
         let muon = of(&["optimiser.kind=muon", "optimiser.momentum=0.9"]).expect("valid");
         assert_eq!(muon.rule(&muon.schedule(10), 3, halved).momentum, 0.9);
+    }
+
+    #[test]
+    fn constants_of_optimisers_are_taken_where_they_belong() {
+        let file = ExperimentFile::embedded("listops").expect("embedded");
+        let of = |edits: &[&str]| {
+            let edits: Vec<String> = edits.iter().map(|edit| (*edit).to_owned()).collect();
+            file.resolve(Some("gut"), &edits)
+        };
+        let rule = |edits: &[&str]| {
+            let experiment = of(edits).expect("valid");
+            experiment.rule(&experiment.schedule(10), 3, Plateau::default())
+        };
+        let muon = rule(&["optimiser.kind=muon", "optimiser.muon_step=original"]);
+        assert_eq!((muon.muon_step, muon.rectify_from), (MuonStep::Original, 5.0));
+        let ranger = ["optimiser.kind=ranger", "optimiser.lookahead.every=6", "optimiser.rectify_from=4"];
+        let ranger = rule(&ranger);
+        assert_eq!((ranger.lookahead, ranger.rectify_from), (Lookahead { every: 6, follow: 0.8 }, 4.0));
+        for (edit, why) in [
+            ("optimiser.muon_step=original", "`muon_step` belongs to `kind: muon`"),
+            ("optimiser.lookahead.every=0", "`lookahead` belongs to `kind: ranger`"),
+            ("optimiser.rectify_from=4", "`rectify_from` belongs to `kind: ranger`"),
+        ] {
+            let wrong = of(&[edit]).expect_err("gut has AdamW");
+            assert!(wrong.message.contains(why), "{wrong}");
+        }
+        // What nobody wrote is not part of what an experiment is.
+        let text = of(&[]).expect("valid").to_yaml();
+        assert!(!text.contains("lookahead") && !text.contains("muon_step") && !text.contains("rectify_from"), "{text}");
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub struct Ema {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
-    /// Those with the best accuracy on the dev split.
+    /// Those with the best accuracy on the dev split; where numbers are asked for, with the smallest loss.
     #[default]
     Best,
     /// Those with the smallest loss on the dev split.
@@ -70,10 +70,19 @@ impl Choice {
     }
 
     /// How good an evaluation is; more is better. A loss that falls by some share lets the score rise by about that share.
-    pub fn score(&self, accuracy: f64, loss: f64) -> f64 {
+    pub fn score(&self, accuracy: Option<f64>, loss: f64) -> f64 {
+        match (self, accuracy) {
+            (Self::Best | Self::Last, Some(accuracy)) => accuracy,
+            _ => 1.0 / loss.max(f64::MIN_POSITIVE),
+        }
+    }
+
+    /// Says of the checkpoint that is measured at the end why it is, with its score on the dev split.
+    pub fn sentence(&self, dev: &str, score: &str, update: &str) -> String {
         match self {
-            Self::Best | Self::Last => accuracy,
-            Self::Loss => 1.0 / loss.max(f64::MIN_POSITIVE),
+            Self::Best => format!("best on {dev}: {score} after update {update}"),
+            Self::Loss => format!("smallest loss on {dev} ({score}) after update {update}"),
+            Self::Last => format!("last checkpoint: {score} on {dev} after update {update}"),
         }
     }
 }

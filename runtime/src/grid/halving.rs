@@ -116,9 +116,8 @@ fn score(cell: &Cell, experiment: &Experiment, update: u64) -> Result<Option<f64
     }
     let history = History::read(&cell.path)?;
     let line = history.evaluations.iter().find(|line| line.split == experiment.dev && line.update == update);
-    let score = |loss: Option<f64>, accuracy: Option<f64>| {
-        experiment.choose.score(accuracy.unwrap_or(0.0), loss.unwrap_or(f64::INFINITY))
-    };
+    let score =
+        |loss: Option<f64>, accuracy: Option<f64>| experiment.choose.score(accuracy, loss.unwrap_or(f64::INFINITY));
     Ok(line.map(|line| score(line.loss, line.accuracy)))
 }
 

@@ -1,27 +1,43 @@
 //! A table as LaTeX with the rules of `booktabs`.
 
+use super::render::{Laid, Text, means, worths};
 use super::sheet::{Line, Sheet};
 
-/// A `tabular` to be put into a document with `\input`, with its notes below. They are no rows of it, since a wide row
-/// would stretch the last column.
+/// A `tabular` for the means and one for what they are worth, to be put into a document with `\input`, each with its notes
+/// below. They are no rows of it, since a wide row would stretch the last column.
 pub(super) fn latex(sheet: &Sheet) -> String {
-    let mut out = String::from("% needs \\usepackage{booktabs}\n");
-    out.push_str(&format!("\\begin{{tabular}}{{l{}}}\n\\toprule\n", "r".repeat(sheet.columns.len())));
-    let titles = sheet.columns.iter().map(|column| escaped(&column.title));
-    out.push_str(&row(std::iter::once("model".to_owned()).chain(titles)));
-    out.push_str("\\midrule\n");
-    for line in &sheet.rows {
-        let values = sheet.columns.iter().zip(&line.values).map(|(column, value)| match value.mean {
-            None => "--".to_owned(),
-            Some(_) => format!("${}$", column.look.both(value, " \\pm ").replace(',', "{,}")),
-        });
-        out.push_str(&row(std::iter::once(marked(line)).chain(values)));
+    let mut first = means(sheet, " \\pm ");
+    first.head = first.head.iter().map(|title| escaped(title)).collect();
+    for (row, line) in first.rows.iter_mut().zip(&sheet.rows) {
+        row[0].text = noted(line);
+        row[1..].iter_mut().for_each(|cell| cell.text = mathematics(cell));
+    }
+    let notes = (1..).zip(&sheet.notes).map(|(n, text)| format!("\\textsuperscript{{{n}}} {}", escaped(text)));
+    first.below = std::iter::once(escaped(&sheet.caption)).chain(notes).collect();
+    let second = worths(sheet).map(|mut table| {
+        let names = table.names;
+        table.head = table.head.iter().map(|title| escaped(title)).collect();
+        for row in &mut table.rows {
+            row[..names].iter_mut().for_each(|cell| cell.text = escaped(&cell.text));
+            row[names..].iter_mut().for_each(|cell| cell.text = mathematics(cell));
+        }
+        table.below = table.below.iter().map(|line| escaped(line)).collect();
+        table
+    });
+    let tables: Vec<String> = std::iter::once(&first).chain(&second).map(tabular).collect();
+    format!("% needs \\usepackage{{booktabs}}\n{}", tables.join("\\par\\bigskip\n"))
+}
+
+/// A table whose texts are LaTeX.
+fn tabular(table: &Laid) -> String {
+    let sides = "l".repeat(table.names) + &"r".repeat(table.head.len() - table.names);
+    let mut out = format!("\\begin{{tabular}}{{{sides}}}\n\\toprule\n{}\\midrule\n", row(table.head.iter().cloned()));
+    for line in &table.rows {
+        out.push_str(&row(line.iter().map(|cell| cell.text.clone())));
     }
     out.push_str("\\bottomrule\n\\end{tabular}\n\\par\\smallskip\n");
-    let note = |text: String| format!("{{\\footnotesize {text}\\par}}\n");
-    out.push_str(&note(escaped(&sheet.caption)));
-    for (n, text) in (1..).zip(&sheet.notes) {
-        out.push_str(&note(format!("\\textsuperscript{{{n}}} {}", escaped(text))));
+    for line in &table.below {
+        out.push_str(&format!("{{\\footnotesize {line}\\par}}\n"));
     }
     out
 }
@@ -30,7 +46,20 @@ fn row(cells: impl Iterator<Item = String>) -> String {
     format!("{} \\\\\n", cells.collect::<Vec<_>>().join(" & "))
 }
 
-fn marked(line: &Line) -> String {
+/// Numbers between dollars: the best in bold, a difference that is marked with a star.
+fn mathematics(cell: &Text) -> String {
+    if cell.text == "-" {
+        return "--".to_owned();
+    }
+    if cell.text.chars().all(char::is_alphabetic) {
+        return cell.text.clone();
+    }
+    let text = cell.text.replace(',', "{,}").replace("{,} ", ",\\ ").replace(" [", "\\ [");
+    let text = if cell.best { format!("\\mathbf{{{text}}}") } else { text };
+    let star = if cell.marked { "^{*}" } else { "" };
+    format!("${text}{star}$")
+}
+fn noted(line: &Line) -> String {
     let notes: Vec<String> = line.notes.iter().map(usize::to_string).collect();
     let mark = if notes.is_empty() { String::new() } else { format!("\\textsuperscript{{{}}}", notes.join(",")) };
     escaped(&line.name) + &mark

@@ -20,6 +20,9 @@ const FORMAT: u32 = 1;
 pub struct Manifest {
     /// The form of the file.
     format: u32,
+    /// The row that others are compared with; the first one where none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
     /// The rows in the order of the experiment.
     pub rows: Vec<Listed>,
 }
@@ -49,7 +52,13 @@ pub struct ListedCell {
 impl Manifest {
     /// A list of these rows.
     pub fn new(rows: Vec<Listed>) -> Self {
-        Self { format: FORMAT, rows }
+        Self { format: FORMAT, baseline: None, rows }
+    }
+
+    /// The same with a row that others are compared with.
+    #[must_use]
+    pub fn with_baseline(self, name: &str) -> Self {
+        Self { baseline: Some(name.to_owned()), ..self }
     }
 
     /// Whether a folder is that of a grid which says its rows.
@@ -104,7 +113,7 @@ mod tests {
             spec_hash: "3f2a".to_owned(),
             cells: seeds.iter().map(|seed| cell(*seed)).collect(),
         };
-        let manifest = Manifest::new(vec![row("ut, b", &[2, 1]), row("a", &[])]);
+        let manifest = Manifest::new(vec![row("ut, b", &[2, 1]), row("a", &[])]).with_baseline("a");
         manifest.write(folder.path()).expect("it can be written");
         assert_eq!(Manifest::read(folder.path()).expect("it is whole"), Some(manifest));
 

@@ -1,11 +1,12 @@
 //! The results of a finished run, whatever its task measures.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::record::program;
+use crate::record::{Kept, program};
 
 /// Fields of a split that count examples and measure nothing.
 const COUNTS: [&str; 2] = ["examples", "scored"];
@@ -22,6 +23,8 @@ pub struct Measured {
     pub data: String,
     /// The program: its version, its code, and the graph that it makes of the spec.
     pub program: Program,
+    /// What was right of every example, where the run kept it.
+    pub answers: Kept,
 }
 
 /// One number of a split.
@@ -33,6 +36,13 @@ pub struct Measure {
     pub number: f64,
     /// Whether it is a share of right answers.
     pub share: bool,
+    /// Whether it says how good the answers are: shares do, and what stands in the block of numbers.
+    pub own: bool,
+}
+
+/// Whether less of a measure is better, as of a loss; of depths, too, nothing says that more is.
+pub fn less_is_better(metric: &str) -> bool {
+    matches!(metric, "loss" | "perplexity" | "rmse" | "mae")
 }
 
 /// Which program made results.
@@ -45,10 +55,15 @@ pub struct Program {
 }
 
 impl Measured {
-    /// Reads `results.json`; nothing if it holds no results.
+    /// Reads the `results.json` of a run in a folder, and what the folder has of its answers; nothing if it holds no results.
+    pub fn read(folder: &Path, results: &Value) -> Option<Self> {
+        Some(Self { answers: Kept::read(folder, results), ..Self::of(results)? })
+    }
+
+    /// Reads `results.json` alone; nothing if it holds no results.
     pub fn of(results: &Value) -> Option<Self> {
         let splits = results["splits"].as_array()?;
-        let named = |split: &Value| Some((split["split"].as_str()?.to_owned(), measures(split, false)));
+        let named = |split: &Value| Some((split["split"].as_str()?.to_owned(), measures(split, "")));
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let identity = &results["identity"];
         let versions = BTreeMap::deserialize(&identity["versions"]).unwrap_or_default();
@@ -56,6 +71,7 @@ impl Measured {
             splits: splits.iter().map(named).collect::<Option<_>>()?,
             data: text(&identity["data_hash"]),
             program: Program { versions: program(&versions), graph: text(&identity["graph_hash"]) },
+            answers: Kept::Nothing,
         })
     }
 
@@ -78,15 +94,16 @@ impl Measured {
     }
 }
 
-/// All numbers of a split but counts. What a task measures besides stands in a block, and is a share of right answers.
-fn measures(split: &Value, inside: bool) -> Vec<Measure> {
+/// All numbers of a split but counts. What a task measures besides stands in a block of shares of right answers, or in one of
+/// numbers.
+fn measures(split: &Value, block: &str) -> Vec<Measure> {
     let mut found = vec![];
     for (name, value) in split.as_object().into_iter().flatten().filter(|(name, _)| !COUNTS.contains(&name.as_str())) {
         match value {
-            Value::Object(_) => found.extend(measures(value, true)),
+            Value::Object(_) => found.extend(measures(value, name)),
             _ => found.extend(value.as_f64().map(|number| {
-                let share = inside || SHARES.contains(&name.as_str());
-                Measure { name: name.clone(), number, share }
+                let share = block == "metrics" || SHARES.contains(&name.as_str());
+                Measure { name: name.clone(), number, share, own: share || block == "numbers" }
             })),
         }
     }

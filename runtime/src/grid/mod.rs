@@ -6,8 +6,10 @@ mod halving;
 mod latex;
 mod manifest;
 mod measured;
+mod notes;
 mod render;
 mod sheet;
+mod worth;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,9 +23,10 @@ use crate::record::{RunFolder, RunInfo, SavedRun, program};
 
 pub use halving::{Decision, Standing, Stop, decide, reached, standing};
 pub use manifest::{Listed, ListedCell, Manifest};
-pub use measured::Measured;
-pub use render::{Format, render};
+pub use measured::{Measured, less_is_better};
+pub use render::{Format, Laid, Text, laid, render};
 pub use sheet::{METRICS, Mixture, Sheet, Show};
+pub use worth::{By, Worth};
 
 /// In the folder of a cell whose training failed.
 const FAILURE: &str = "failure.json";
@@ -35,6 +38,8 @@ pub struct Row {
     pub name: String,
     /// Number of trainable numbers.
     pub parameters: usize,
+    /// The data that its experiment asks for, in any words: rows that ask for the same must have been trained on the same.
+    pub data: String,
     /// One per seed, in the order of the experiment.
     pub cells: Vec<Cell>,
 }
@@ -88,26 +93,29 @@ impl State {
     /// # Errors
     /// The run can't be read.
     pub fn read(path: &Path, experiment: &Experiment, info: &RunInfo) -> Result<Option<Self>, Error> {
-        let fault = Fault::read(path);
         if !RunFolder::exists(path) {
-            return Ok(Some(fault.map_or(Self::Absent, |fault| Self::Failed(fault, None))));
+            return Ok(Some(Fault::read(path).map_or(Self::Absent, |fault| Self::Failed(fault, None))));
         }
         let saved = SavedRun::read(path)?;
-        let measured = saved.measured.as_ref().and_then(Measured::of);
+        let state = Self::of(path, &saved);
         // A finished run of a program that made another graph is no other one: the table says so, and asks.
-        let expected = match &measured {
-            Some(_) => RunInfo { graph_hash: saved.info.graph_hash.clone(), ..info.clone() },
-            None => info.clone(),
+        let expected = match &state {
+            Self::Finished(_) => RunInfo { graph_hash: saved.info.graph_hash.clone(), ..info.clone() },
+            _ => info.clone(),
         };
-        if saved.difference(experiment, &expected).is_some() {
-            return Ok(None);
+        Ok(saved.difference(experiment, &expected).is_none().then_some(state))
+    }
+
+    /// How far the run in a folder is, whichever run it is.
+    pub fn of(path: &Path, saved: &SavedRun) -> Self {
+        if let Some(measured) = saved.measured.as_ref().and_then(|results| Measured::read(path, results)) {
+            return Self::Finished(measured);
         }
         let begun = Begun { versions: program(&saved.info.versions) };
-        Ok(Some(match (measured, fault) {
-            (Some(measured), _) => Self::Finished(measured),
-            (None, Some(fault)) => Self::Failed(fault, Some(begun)),
-            (None, None) => Self::Unfinished(begun),
-        }))
+        match Fault::read(path) {
+            Some(fault) => Self::Failed(fault, Some(begun)),
+            None => Self::Unfinished(begun),
+        }
     }
 
     /// What is known of the run, if one was begun and is not finished.

@@ -1,7 +1,9 @@
 //! A table as text, Markdown, CSV or LaTeX.
 
 use super::latex::latex;
-use super::sheet::{Line, Look, Mean, Sheet};
+use super::sheet::{Column, Line, Look, Mean, Sheet};
+use super::worth::{MARKED, Worth};
+use crate::statistics::Interval;
 
 /// How a table is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +28,130 @@ pub fn render(sheet: &Sheet, format: Format) -> String {
     }
 }
 
+/// A table of texts with sentences below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Laid {
+    /// The titles of the columns.
+    pub head: Vec<String>,
+    /// How many columns stand to the left, as names do; numbers stand to the right.
+    pub names: usize,
+    /// The rows.
+    pub rows: Vec<Vec<Text>>,
+    /// What stands below.
+    pub below: Vec<String>,
+}
+
+/// A cell of a table of texts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Text {
+    /// What it says.
+    pub text: String,
+    /// Whether it is the best of its column.
+    pub best: bool,
+    /// Whether its difference from the baseline is marked.
+    pub marked: bool,
+}
+
+impl Text {
+    fn plain(text: String) -> Self {
+        Self { text, ..Self::default() }
+    }
+
+    /// The text with its mark behind it.
+    pub fn with_mark(&self) -> String {
+        if self.marked { format!("{} *", self.text) } else { self.text.clone() }
+    }
+}
+
+/// The tables of a sheet: the means, and what they are worth where that is known.
+pub fn laid(sheet: &Sheet) -> Vec<Laid> {
+    std::iter::once(means(sheet, " ± ")).chain(worths(sheet)).collect()
+}
+
+/// The means with something between mean and deviation.
+pub(super) fn means(sheet: &Sheet, between: &str) -> Laid {
+    let titles = sheet.columns.iter().map(|column| column.title.clone());
+    let row = |line: &Line| {
+        let values = sheet.columns.iter().enumerate().zip(&line.values).map(|((at, column), value)| Text {
+            text: column.look.both(value, between, spread(sheet, at)),
+            best: value.best,
+            marked: value.worth.differs(),
+        });
+        std::iter::once(Text::plain(noted(line))).chain(values).collect()
+    };
+    let notes = (1..).zip(&sheet.notes).map(|(n, note)| format!("[{n}] {note}"));
+    Laid {
+        head: std::iter::once("model".to_owned()).chain(titles).collect(),
+        names: 1,
+        rows: sheet.rows.iter().map(row).collect(),
+        below: std::iter::once(sheet.caption.clone()).chain(notes).collect(),
+    }
+}
+
+/// Whether any number of a column has a deviation: then one without says so.
+fn spread(sheet: &Sheet, at: usize) -> bool {
+    sheet.rows.iter().any(|line| line.values[at].deviation.is_some())
+}
+
+/// What the means are worth, a row for each; columns without any entry are left out. Nothing if nothing is known.
+pub(super) fn worths(sheet: &Sheet) -> Option<Laid> {
+    let baseline = sheet.baseline.as_deref()?;
+    let tested: Vec<(usize, &Column)> = sheet.columns.iter().enumerate().filter(|(_, column)| column.tested).collect();
+    let mut rows = vec![];
+    for (at, column) in &tested {
+        for line in sheet.rows.iter().filter(|line| line.values[*at].runs > 0) {
+            rows.push(worth_row(column, line, &line.values[*at].worth, line.name == baseline));
+        }
+    }
+    let head = ["", "model", "95 % interval", &format!("difference from {baseline}"), "p (seeds)", "p (examples)"];
+    let mut table = Laid { head: head.map(str::to_owned).to_vec(), names: 2, rows, below: sheet.remarks.clone() };
+    if tested.len() == 1 {
+        table.leave_out(0);
+        table.names = 1;
+    }
+    for at in (table.names..table.head.len()).rev() {
+        if table.rows.iter().all(|row| ["-", BASELINE].contains(&row[at].text.as_str())) {
+            table.leave_out(at);
+        }
+    }
+    (table.head.len() > table.names).then_some(table)
+}
+
+/// Stands in place of the difference of the baseline from itself.
+const BASELINE: &str = "baseline";
+
+fn worth_row(column: &Column, line: &Line, worth: &Worth, is_baseline: bool) -> Vec<Text> {
+    let look = column.look;
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let difference = worth.difference.map(|difference| {
+        let interval = worth.difference_interval.map(|(interval, _)| format!(" {}", look.signed_interval(interval)));
+        look.signed(difference) + &interval.unwrap_or_default()
+    });
+    let p = |p: Option<f64>| Text { marked: p.is_some_and(|p| p < MARKED), ..Text::plain(or_none(p.map(p_value))) };
+    vec![
+        Text::plain(column.title.clone()),
+        Text::plain(line.name.clone()),
+        Text::plain(or_none(worth.interval.map(|(interval, _)| look.interval(interval)))),
+        Text::plain(if is_baseline { BASELINE.to_owned() } else { or_none(difference) }),
+        p(worth.seeds),
+        p(worth.examples),
+    ]
+}
+
+/// A p-value with three digits behind the point.
+fn p_value(p: f64) -> String {
+    if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") }
+}
+
+impl Laid {
+    fn leave_out(&mut self, at: usize) {
+        self.head.remove(at);
+        self.rows.iter_mut().for_each(|row| {
+            row.remove(at);
+        });
+    }
+}
+
 impl Look {
     /// A number as people read it.
     pub(super) fn write(self, number: f64) -> String {
@@ -36,12 +162,28 @@ impl Look {
         }
     }
 
-    /// Mean and deviation with something between them; `-` where there is no number.
-    pub(super) fn both(self, mean: &Mean, between: &str) -> String {
+    /// The same with its sign.
+    fn signed(self, number: f64) -> String {
+        let text = self.write(number);
+        if text.starts_with('-') { text } else { format!("+{text}") }
+    }
+
+    fn interval(self, found: Interval) -> String {
+        format!("[{}, {}]", self.write(found.low), self.write(found.high))
+    }
+
+    fn signed_interval(self, found: Interval) -> String {
+        format!("[{}, {}]", self.signed(found.low), self.signed(found.high))
+    }
+
+    /// Mean and deviation with something between them; `-` where there is no number, and no deviation of the only one in a
+    /// column that has some.
+    pub(super) fn both(self, mean: &Mean, between: &str, spread: bool) -> String {
         match (mean.mean, mean.deviation) {
             (None, _) => "-".to_owned(),
-            (Some(mean), None) => self.write(mean),
-            (Some(mean), Some(deviation)) => format!("{}{between}{}", self.write(mean), self.write(deviation)),
+            (Some(number), Some(deviation)) => format!("{}{between}{}", self.write(number), self.write(deviation)),
+            (Some(number), None) if spread && mean.runs == 1 => format!("{}{between}-", self.write(number)),
+            (Some(number), None) => self.write(number),
         }
     }
 }
@@ -55,75 +197,107 @@ fn grouped(number: f64) -> String {
 }
 
 /// The name with the numbers of its notes: `gut [1]`.
-fn marked(line: &Line) -> String {
+fn noted(line: &Line) -> String {
     line.notes.iter().fold(line.name.clone(), |name, note| format!("{name} [{note}]"))
 }
 
-fn cells(sheet: &Sheet) -> Vec<Vec<String>> {
-    let titles = sheet.columns.iter().map(|column| column.title.clone());
-    let head = std::iter::once("model".to_owned()).chain(titles).collect();
-    let row = |line: &Line| {
-        let values = sheet.columns.iter().zip(&line.values).map(|(column, value)| column.look.both(value, " ± "));
-        std::iter::once(marked(line)).chain(values).collect()
-    };
-    std::iter::once(head).chain(sheet.rows.iter().map(row)).collect()
-}
-
-fn notes(sheet: &Sheet) -> String {
-    let notes = (1..).zip(&sheet.notes).map(|(n, note)| format!("[{n}] {note}\n"));
-    std::iter::once(format!("{}\n", sheet.caption)).chain(notes).collect()
-}
-
-/// The first column to the left, the others to the right.
-fn padded(cells: &[Vec<String>]) -> Vec<Vec<String>> {
+/// The first columns to the left, the others to the right.
+fn padded(cells: &[Vec<String>], names: usize) -> Vec<Vec<String>> {
     let width = |column: usize| cells.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let pad = |(column, cell): (usize, &String)| {
         let width = width(column).unwrap_or(0);
-        if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        if column < names { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
     };
     cells.iter().map(|row| row.iter().enumerate().map(pad).collect()).collect()
 }
 
+/// The texts of a table; a cell without a mark leaves room where others of its column have one.
+fn texts(table: &Laid, write: impl Fn(&Text) -> String) -> Vec<Vec<String>> {
+    let marked = |at: usize| table.rows.iter().any(|row| row[at].marked);
+    let cell = |(at, cell): (usize, &Text)| {
+        let room = if marked(at) && !cell.marked { "  " } else { "" };
+        write(cell) + room
+    };
+    let head = table.head.iter().enumerate().map(|(at, title)| title.clone() + if marked(at) { "  " } else { "" });
+    let rows = table.rows.iter().map(|row| row.iter().enumerate().map(cell).collect::<Vec<_>>());
+    std::iter::once(head.collect()).chain(rows).collect()
+}
+
 fn text(sheet: &Sheet) -> String {
-    let lines = padded(&cells(sheet)).into_iter().map(|row| format!("{}\n", row.join("  ").trim_end()));
-    lines.collect::<String>() + &notes(sheet)
+    let one = |table: &Laid| {
+        let rows = padded(&texts(table, Text::with_mark), table.names);
+        let lines = rows.into_iter().map(|row| format!("{}\n", row.join("  ").trim_end()));
+        lines.collect::<String>() + &table.below.iter().map(|line| format!("{line}\n")).collect::<String>()
+    };
+    laid(sheet).iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
 fn markdown(sheet: &Sheet) -> String {
-    let escaped =
-        |cell: &String| cell.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('_', "\\_");
-    let cells: Vec<Vec<String>> = cells(sheet).iter().map(|row| row.iter().map(escaped).collect()).collect();
-    let rows = padded(&cells);
+    laid(sheet).iter().map(markdown_table).collect::<Vec<_>>().join("\n")
+}
+
+fn markdown_table(table: &Laid) -> String {
+    let escaped = |cell: &str| {
+        cell.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('_', "\\_").replace('*', "\\*")
+    };
+    let written = |cell: &Text| {
+        let text = escaped(&cell.text);
+        let text = if cell.best { format!("**{text}**") } else { text };
+        if cell.marked { format!("{text} \\*") } else { text }
+    };
+    let head: Vec<String> = table.head.iter().map(|title| escaped(title)).collect();
+    let body = table.rows.iter().map(|row| row.iter().map(written).collect());
+    let rows = padded(&std::iter::once(head).chain(body).collect::<Vec<_>>(), table.names);
     let dashes = |(column, cell): (usize, &String)| {
         let width = cell.chars().count();
-        if column == 0 { "-".repeat(width.max(3)) } else { format!("{}:", "-".repeat(width.max(3) - 1)) }
+        if column < table.names { "-".repeat(width.max(3)) } else { format!("{}:", "-".repeat(width.max(3) - 1)) }
     };
     let rule: Vec<Vec<String>> =
         rows.first().map(|head| head.iter().enumerate().map(dashes).collect()).into_iter().collect();
     let order = rows.iter().take(1).chain(&rule).chain(rows.iter().skip(1));
-    let table: String = order.map(|row| format!("| {} |\n", row.join(" | "))).collect();
-    let below: Vec<String> = notes(sheet).lines().map(|line| escaped(&line.to_owned())).collect();
-    format!("{table}\n{}\n", below.join("  \n"))
+    let lines: String = order.map(|row| format!("| {} |\n", row.join(" | "))).collect();
+    let below: Vec<String> = table.below.iter().map(|line| escaped(line)).collect();
+    format!("{lines}\n{}\n", below.join("  \n"))
 }
+
+/// A number of what a mean is worth.
+type Part = fn(&Worth) -> Option<f64>;
+
+/// What a tested column of a CSV file has besides mean and deviation.
+const WORTH: [(&str, Part); 7] = [
+    ("low", |worth| worth.interval.map(|(interval, _)| interval.low)),
+    ("high", |worth| worth.interval.map(|(interval, _)| interval.high)),
+    ("difference", |worth| worth.difference),
+    ("difference low", |worth| worth.difference_interval.map(|(interval, _)| interval.low)),
+    ("difference high", |worth| worth.difference_interval.map(|(interval, _)| interval.high)),
+    ("p seeds", |worth| worth.seeds),
+    ("p examples", |worth| worth.examples),
+];
 
 fn csv(sheet: &Sheet) -> String {
     let number = |number: Option<f64>| number.map(|number| number.to_string()).unwrap_or_default();
-    let mut out = vec![];
+    let weighed = |column: &Column| column.tested && sheet.baseline.is_some();
     let mut head = vec!["model".to_owned()];
     for column in &sheet.columns {
         head.push(column.title.clone());
         if column.look != Look::Whole {
             head.push(format!("{} deviation", column.title));
         }
+        if weighed(column) {
+            head.extend(WORTH.map(|(name, _)| format!("{} {name}", column.title)));
+        }
     }
     head.push("notes".to_owned());
-    out.push(head);
+    let mut out = vec![head];
     for line in &sheet.rows {
         let mut row = vec![line.name.clone()];
         for (column, value) in sheet.columns.iter().zip(&line.values) {
             row.push(number(value.mean));
             if column.look != Look::Whole {
                 row.push(number(value.deviation));
+            }
+            if weighed(column) {
+                row.extend(WORTH.map(|(_, of)| number(of(&value.worth))));
             }
         }
         let notes = line.notes.iter().filter_map(|note| sheet.notes.get(note - 1).cloned());

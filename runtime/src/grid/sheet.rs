@@ -1,10 +1,13 @@
-//! The table of a grid: mean and deviation over seeds per split, a majority baseline, and notes on what is not as it
-//! should be.
+//! The table of a grid: mean and deviation over seeds per split, what they are worth, the share of the majority, and notes on what
+//! is not as it should be.
 
 use serde_json::{Value, json};
 
 use super::measured::Measure;
-use super::{Measured, Row, State, Stop};
+use super::notes::{failures, odd_ones, other_data};
+use super::worth::{Asked, By, Worth, remarks, worth};
+use super::{Measured, Row, less_is_better};
+use crate::statistics::{Interval, deviation, mean};
 
 /// What the majority baseline is called in the table, and in the results of a run.
 const MAJORITY: &str = "majority";
@@ -18,16 +21,19 @@ pub const METRICS: [&str; 4] = [ACCURACY, LOSS, DEPTH, MAJORITY];
 /// What a table shows.
 #[derive(Clone, Debug, Default)]
 pub struct Show {
-    /// The measures; every accuracy that the task has if there are none.
+    /// The measures; if there are none, every accuracy that the task has, or how far its numbers are from those asked for.
     pub metrics: Vec<String>,
     /// A column with the number of parameters.
     pub parameters: bool,
-    /// A column with the largest number over the seeds besides every mean, as papers that give both do.
+    /// A column with the best number over the seeds besides every mean, as papers that give both do: the largest, or of a loss
+    /// or an error the smallest.
     pub best: bool,
     /// A column with the mean depth per split.
     pub depth: bool,
     /// Show runs together whose data or program differ, with a note.
     pub mixed: bool,
+    /// The row that others are compared with, by its index; nothing for the means alone, without what they are worth.
+    pub baseline: Option<usize>,
 }
 
 /// Runs that must not be compared without saying so, one sentence each.
@@ -39,12 +45,16 @@ pub struct Mixture(pub Vec<String>);
 pub struct Sheet {
     /// What the columns hold, the name of the model before them not counted.
     pub columns: Vec<Column>,
-    /// The rows, the baseline first.
+    /// The rows, that of the majority first.
     pub rows: Vec<Line>,
     /// One sentence on the numbers.
     pub caption: String,
     /// Numbered notes, which rows refer to.
     pub notes: Vec<String>,
+    /// The row that others are compared with, if they are.
+    pub baseline: Option<String>,
+    /// Sentences on intervals, differences and tests.
+    pub remarks: Vec<String>,
 }
 
 /// A column.
@@ -54,6 +64,8 @@ pub struct Column {
     pub title: String,
     /// How its numbers look.
     pub look: Look,
+    /// Whether it is told what its means are worth.
+    pub tested: bool,
 }
 
 /// How a number looks.
@@ -83,21 +95,24 @@ pub struct Line {
 pub struct Mean {
     /// The mean over the runs that have the number; nothing without any.
     pub mean: Option<f64>,
-    /// The population deviation; nothing for fewer than two runs.
+    /// The sample deviation; nothing for fewer than two runs.
     pub deviation: Option<f64>,
+    /// Of how many runs it is the mean; none of a number that no run has by itself.
+    pub runs: usize,
+    /// Whether it is the best of its column.
+    pub best: bool,
+    /// What it is worth.
+    pub worth: Worth,
 }
 
 impl Mean {
-    /// Mean and population deviation of some numbers, in their order.
+    /// Mean and deviation of some numbers, in their order.
     fn of(numbers: &[f64]) -> Self {
-        let count = numbers.len() as f64;
-        let mean = (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / count);
-        let squares = |mean: f64| numbers.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>();
-        Self { mean, deviation: mean.filter(|_| numbers.len() > 1).map(|mean| (squares(mean) / count).sqrt()) }
+        Self { mean: mean(numbers), deviation: deviation(numbers), runs: numbers.len(), ..Self::default() }
     }
 
     fn only(number: f64) -> Self {
-        Self { mean: Some(number), deviation: None }
+        Self { mean: Some(number), ..Self::default() }
     }
 }
 
@@ -109,7 +124,7 @@ enum From {
         split: String,
         metric: String,
     },
-    /// The largest over the seeds.
+    /// The best over the seeds.
     Best {
         split: String,
         metric: String,
@@ -128,6 +143,7 @@ impl Sheet {
         }
         let mut notes: Vec<(usize, String)> = odd;
         notes.extend(failures(rows));
+        notes.extend(other_data(rows));
         notes.sort_by_key(|(row, _)| *row);
         let columns = columns(rows, show);
         let line = |(index, row): (usize, &Row)| Line {
@@ -135,22 +151,33 @@ impl Sheet {
             notes: (1..).zip(&notes).filter(|(_, (of, _))| *of == index).map(|(n, _)| n).collect(),
             values: columns.iter().map(|(_, from)| value(row, from)).collect(),
         };
-        let mut lines: Vec<Line> = baseline(rows, &columns).into_iter().collect();
-        lines.extend(rows.iter().enumerate().map(line));
+        let mut lines: Vec<Line> = rows.iter().enumerate().map(line).collect();
+        let remarks = match show.baseline {
+            Some(baseline) => weigh(rows, baseline, &columns, &mut lines),
+            None => vec![],
+        };
+        for (at, (_, from)) in columns.iter().enumerate().filter(|(_, (column, _))| column.tested) {
+            mark_best(&mut lines, at, matches!(from, From::Measure { metric, .. } if less_is_better(metric)));
+        }
+        lines.splice(..0, majority(rows, &columns));
         Ok(Self {
             caption: caption(rows, &columns),
             columns: columns.into_iter().map(|(column, _)| column).collect(),
             rows: lines,
             notes: notes.into_iter().map(|(_, text)| text).collect(),
+            baseline: show.baseline.and_then(|index| rows.get(index)).map(|row| row.name.clone()),
+            remarks,
         })
     }
 
     /// For programs: shares stay shares.
     pub fn to_json(&self) -> Value {
-        let mean = |mean: &Mean| json!({ "mean": mean.mean, "deviation": mean.deviation });
         let row = |line: &Line| {
-            let values =
-                self.columns.iter().zip(&line.values).map(|(column, value)| (column.title.clone(), mean(value)));
+            let values = self
+                .columns
+                .iter()
+                .zip(&line.values)
+                .map(|(column, mean)| (column.title.clone(), mean_json(column, mean)));
             json!({
                 "name": line.name, "notes": line.notes, "values": Value::from(values.collect::<serde_json::Map<_, _>>()),
             })
@@ -158,11 +185,51 @@ impl Sheet {
         json!({
             "columns": self.columns.iter().map(|column| &column.title).collect::<Vec<_>>(),
             "rows": self.rows.iter().map(row).collect::<Vec<_>>(), "caption": self.caption, "notes": self.notes,
+            "baseline": self.baseline, "remarks": self.remarks,
         })
     }
 }
 
-fn finished(rows: &[Row]) -> impl Iterator<Item = &Measured> {
+fn mean_json(column: &Column, mean: &Mean) -> Value {
+    let mut out = json!({ "mean": mean.mean, "deviation": mean.deviation });
+    if column.tested {
+        let interval = |found: Option<(Interval, By)>| {
+            found.map(|(interval, by)| json!({ "low": interval.low, "high": interval.high, "by": by.name() }))
+        };
+        let Worth { difference, seeds, examples, .. } = mean.worth;
+        out["best"] = mean.best.into();
+        out["interval"] = interval(mean.worth.interval).into();
+        out["difference"] = difference.into();
+        out["difference_interval"] = interval(mean.worth.difference_interval).into();
+        out["p_seeds"] = seeds.into();
+        out["p_examples"] = examples.into();
+    }
+    out
+}
+
+/// Says what the means of the tested columns are worth; gives sentences on how that was found.
+fn weigh(rows: &[Row], baseline: usize, columns: &[(Column, From)], lines: &mut [Line]) -> Vec<String> {
+    let (mut all, mut ways) = (vec![], vec![]);
+    for (at, (_, from)) in columns.iter().enumerate().filter(|(_, (column, _))| column.tested) {
+        let From::Measure { split, metric } = from else { continue };
+        let (found, own) = worth(rows, baseline, Asked { split, metric });
+        lines.iter_mut().zip(&found).for_each(|(line, worth)| line.values[at].worth = *worth);
+        all.extend(found);
+        ways.extend(own);
+    }
+    rows.get(baseline).map_or_else(Vec::new, |row| remarks(rows, &row.name, &all, &ways))
+}
+
+/// Marks the best numbers of a column with more than one number.
+fn mark_best(lines: &mut [Line], at: usize, less_is_better: bool) {
+    let numbers: Vec<f64> = lines.iter().filter_map(|line| line.values[at].mean).collect();
+    let best = numbers.iter().copied().reduce(if less_is_better { f64::min } else { f64::max });
+    for line in lines.iter_mut().filter(|_| numbers.len() > 1) {
+        line.values[at].best = best.is_some() && line.values[at].mean == best;
+    }
+}
+
+pub(super) fn finished(rows: &[Row]) -> impl Iterator<Item = &Measured> {
     rows.iter().flat_map(|row| row.finished().map(|(_, measured)| measured))
 }
 
@@ -180,9 +247,9 @@ fn columns(rows: &[Row], show: &Show) -> Vec<(Column, From)> {
     let splits = distinct(finished(rows).flat_map(|m| m.splits.iter().map(|(split, _)| split.as_str())));
     let measures: Vec<&Measure> = finished(rows).flat_map(|m| &m.splits).flat_map(|(_, found)| found).collect();
     let is_share = |metric: &str| measures.iter().any(|measure| measure.name == metric && measure.share);
-    let shares = measures.iter().filter(|measure| measure.share && measure.name != MAJORITY);
+    let own = measures.iter().filter(|measure| measure.own && measure.name != MAJORITY);
     let metrics: Vec<&str> = match show.metrics.as_slice() {
-        [] => distinct(shares.map(|measure| measure.name.as_str())),
+        [] => distinct(own.map(|measure| measure.name.as_str())),
         asked => asked.iter().map(String::as_str).collect(),
     };
     let measure = |title: String, split: &str, metric: &str| {
@@ -191,20 +258,24 @@ fn columns(rows: &[Row], show: &Show) -> Vec<(Column, From)> {
             DEPTH => Look::Digits(2),
             _ => Look::Digits(3),
         };
-        (Column { title, look }, From::Measure { split: split.to_owned(), metric: metric.to_owned() })
+        let tested = ![DEPTH, MAJORITY].contains(&metric);
+        (Column { title, look, tested }, From::Measure { split: split.to_owned(), metric: metric.to_owned() })
     };
+    let whole = |title: &str| Column { title: title.to_owned(), look: Look::Whole, tested: false };
     let mut columns = vec![];
-    if rows.iter().any(|row| row.finished().count() < row.cells.len()) {
-        columns.push((Column { title: "seeds".to_owned(), look: Look::Whole }, From::Seeds));
+    if seeds(rows).is_none() {
+        columns.push((whole("seeds"), From::Seeds));
     }
     if show.parameters {
-        columns.push((Column { title: "parameters".to_owned(), look: Look::Whole }, From::Parameters));
+        columns.push((whole("parameters"), From::Parameters));
     }
     for split in &splits {
         for metric in &metrics {
             let title = if metrics.len() == 1 { (*split).to_owned() } else { format!("{split} {metric}") };
             if show.best {
-                let (column, _) = measure(format!("{title} max"), split, metric);
+                let end = if less_is_better(metric) { "min" } else { "max" };
+                let (mut column, _) = measure(format!("{title} {end}"), split, metric);
+                column.tested = false;
                 columns.push((column, From::Best { split: (*split).to_owned(), metric: (*metric).to_owned() }));
             }
             columns.push(measure(title, split, metric));
@@ -225,13 +296,14 @@ fn value(row: &Row, from: &From) -> Mean {
         }
         From::Best { split, metric } => {
             let numbers = row.finished().filter_map(|(_, measured)| measured.get(split, metric));
-            Mean { mean: numbers.reduce(f64::max), deviation: None }
+            let better = if less_is_better(metric) { f64::min } else { f64::max };
+            Mean { mean: numbers.reduce(better), ..Mean::default() }
         }
     }
 }
 
-/// The row of the baseline: what the first finished run says of the majority class of each split.
-fn baseline(rows: &[Row], columns: &[(Column, From)]) -> Option<Line> {
+/// The row of the majority: what the first finished run says of the most frequent class of each split.
+fn majority(rows: &[Row], columns: &[(Column, From)]) -> Option<Line> {
     let share = |from: &From| match from {
         From::Measure { split, metric } if metric == ACCURACY => {
             finished(rows).find_map(|measured| measured.get(split, MAJORITY)).map_or(Mean::default(), Mean::only)
@@ -243,6 +315,13 @@ fn baseline(rows: &[Row], columns: &[(Column, From)]) -> Option<Line> {
     any.then(|| Line { name: MAJORITY.to_owned(), notes: vec![], values })
 }
 
+/// How many seeds every row has finished; nothing if rows differ in that, or have seeds that are not finished.
+fn seeds(rows: &[Row]) -> Option<usize> {
+    let count = rows.first()?.cells.len();
+    let all = rows.iter().all(|row| row.cells.len() == count && row.finished().count() == count);
+    all.then_some(count)
+}
+
 fn caption(rows: &[Row], columns: &[(Column, From)]) -> String {
     let metrics = distinct(columns.iter().filter_map(|(_, from)| match from {
         From::Measure { metric, .. } if metric != DEPTH => Some(metric.as_str()),
@@ -252,78 +331,10 @@ fn caption(rows: &[Row], columns: &[(Column, From)]) -> String {
         return "no run is finished yet".to_owned();
     }
     let percent = if columns.iter().any(|(column, _)| column.look == Look::Share) { " in %" } else { "" };
-    let seeds = rows.iter().map(|row| row.cells.len()).max().unwrap_or(0);
     let what = format!("{}{percent}", metrics.join(", "));
-    if seeds > 1 {
-        format!("{what}: mean and population deviation over {seeds} seeds")
-    } else {
-        format!("{what}, one seed")
-    }
-}
-
-/// Cells that failed and rows that were stopped, with the row of each.
-fn failures(rows: &[Row]) -> Vec<(usize, String)> {
-    let mut found = vec![];
-    for (index, row) in rows.iter().enumerate() {
-        if let Some(State::Stopped(Stop { update, rank, of })) = row.cells.first().map(|cell| &cell.state) {
-            let place = format!("it was number {rank} of {of} rows on dev there");
-            found.push((index, format!("{} was stopped after update {update}: {place}", row.name)));
-        }
-        for cell in &row.cells {
-            if let State::Failed(fault, _) = &cell.state {
-                found.push((index, format!("{} seed {} failed: {}", row.name, cell.seed, fault.message)));
-            }
-        }
-    }
-    found
-}
-
-/// The finished cells whose data, program or graph is not that of the most, with the row of each.
-fn odd_ones(rows: &[Row]) -> Vec<(usize, String)> {
-    let data = |measured: &Measured| measured.data.clone();
-    let program = |measured: &Measured| measured.program.versions.clone();
-    let (most_data, most_program) = (most(finished(rows).map(data)), most(finished(rows).map(program)));
-    let mut found = vec![];
-    for (index, row) in rows.iter().enumerate() {
-        let graph = |measured: &Measured| measured.program.graph.clone();
-        let most_graph = most(row.finished().map(|(_, measured)| graph(measured)));
-        for (cell, measured) in row.finished() {
-            let kinds = [
-                ("on other data", data(measured), &most_data),
-                ("by another program", program(measured), &most_program),
-                ("as another graph", graph(measured), &most_graph),
-            ];
-            for (how, own, most) in kinds.into_iter().filter(|(_, own, most)| own != *most) {
-                let (own, most) = (short(&own), short(most));
-                found.push((
-                    index,
-                    format!("{} seed {} was trained {how} ({own}) than most ({most})", row.name, cell.seed),
-                ));
-            }
-        }
-    }
-    found
-}
-
-/// The text that is met most often, the first of several.
-fn most(texts: impl Iterator<Item = String>) -> String {
-    let mut counts: Vec<(String, usize)> = vec![];
-    for text in texts {
-        match counts.iter_mut().find(|(known, _)| *known == text) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((text, 1)),
-        }
-    }
-    let largest = counts.iter().map(|(_, count)| *count).max();
-    counts.into_iter().find(|(_, count)| Some(*count) == largest).map(|(text, _)| text).unwrap_or_default()
-}
-
-/// The start of a hash; other texts as they are.
-fn short(text: &str) -> &str {
-    let is_hash = text.len() > 12 && text.chars().all(|c| c.is_ascii_hexdigit());
-    match text {
-        "" => "unknown",
-        _ if is_hash => &text[..12],
-        _ => text,
+    match seeds(rows) {
+        Some(1) => format!("{what}, one seed"),
+        Some(count) => format!("{what}: mean and sample deviation over {count} seeds"),
+        None => format!("{what}: mean and sample deviation over as many seeds as the row has"),
     }
 }

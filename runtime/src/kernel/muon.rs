@@ -1,7 +1,7 @@
 //! Muon: momentum whose singular values are brought near 1 before it moves the weights of linear maps.
 //!
-//! Source: Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks"; the length of a step is that of Liu et al.
-//! 2025, "Muon is scalable for LLM training", Eq. 4, with which learning rate and decay mean what they do in AdamW.
+//! Source: Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks"; the length of a step is theirs, or that of
+//! Liu et al. 2025, "Muon is scalable for LLM training", Eq. 4, with which learning rate and decay mean what they do in AdamW.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::optimiser::squared_norm;
 use super::parallel::{Parts, each};
 use super::product::{Orientation, Packed, outer, product};
 use super::{Real, Write};
-use crate::learner::UpdateRule;
+use crate::learner::{MuonStep, UpdateRule};
 
 /// Steps of the iteration that orthogonalises.
 pub(crate) const STEPS: usize = 5;
@@ -21,10 +21,13 @@ pub(crate) const POLYNOMIAL: [f64; 3] = [3.4445, -4.7750, 2.0315];
 /// Added to the Frobenius norm, for a gradient of zero.
 pub(crate) const EPSILON: f64 = 1e-7;
 
-/// What an orthogonalised `[rows, columns]` matrix is multiplied with: its numbers then have a root mean square of about 0.2, as
-/// a step of AdamW has.
-pub(crate) fn size(rows: usize, columns: usize) -> f64 {
-    0.2 * (rows.max(columns) as f64).sqrt()
+/// What an orthogonalised `[rows, columns]` matrix is multiplied with. As long as a step of AdamW, its numbers have a root mean square
+/// of about 0.2.
+pub(crate) fn size(step: MuonStep, rows: usize, columns: usize) -> f64 {
+    match step {
+        MuonStep::Adamw => 0.2 * (rows.max(columns) as f64).sqrt(),
+        MuonStep::Original => (rows as f64 / columns.max(1) as f64).max(1.0).sqrt(),
+    }
 }
 
 /// A matrix of the flat array of all parameters.
@@ -96,7 +99,7 @@ fn one<T: Real>([w, m]: [&mut [T]; 2], g: &[T], matrix: &Matrix, scratch: &mut S
     let number = T::from_f64;
     let (stays, comes) = (number(rule.momentum), number(1.0 - rule.momentum));
     let keep = number(1.0 - rule.learning_rate * rule.weight_decay);
-    let rate = number(rule.learning_rate * size(matrix.rows(), matrix.columns));
+    let rate = number(rule.learning_rate * size(rule.muon_step, matrix.rows(), matrix.columns));
     let mut u = std::mem::take(&mut scratch.momentum);
     u.clear();
     u.extend(m.iter_mut().zip(g).map(|(m, &g)| {

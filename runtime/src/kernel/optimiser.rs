@@ -65,17 +65,11 @@ pub fn adamw<T: Real>(w: &mut [T], g: &[T], m: &mut [T], v: &mut [T], rule: &Upd
     );
 }
 
-/// Updates between two steps of the slow weights.
-pub(crate) const LOOKAHEAD: u64 = 5;
-
-/// How far the slow weights go towards the fast ones.
-pub(crate) const FOLLOW: f64 = 0.8;
-
 /// Update number `step` (from 1) of Ranger: rectified Adam (Liu et al. 2020, Algorithm 2), then lookahead (Zhang et al.
-/// 2019) every fifth update, with the slow weights `slow`, which begin at the first weights.
+/// 2019) every few updates, with the slow weights `slow`, which begin at the first weights.
 ///
 /// `w -= lr decay w`, moments as in [`adamw`], `w -= lr r / (1 - b1^step) m / (sqrt(v) + epsilon)` once the variance of the
-/// second moment is known well enough, `w -= lr / (1 - b1^step) m` before; `slow += 0.8 (w - slow), w = slow`.
+/// second moment is known well enough, `w -= lr / (1 - b1^step) m` before; `slow += follow (w - slow), w = slow`.
 pub fn ranger<T: Real>([w, slow, m, v]: [&mut [T]; 4], g: &[T], rule: &UpdateRule, scale: f64, step: u64) {
     debug_assert!(g.len() == w.len() && m.len() == w.len() && v.len() == w.len() && slow.len() == w.len());
     let number = T::from_f64;
@@ -83,7 +77,7 @@ pub fn ranger<T: Real>([w, slow, m, v]: [&mut [T]; 4], g: &[T], rule: &UpdateRul
     let (beta1, rest1) = (number(rule.beta1), number(1.0 - rule.beta1));
     let (beta2, rest2) = (number(rule.beta2), number(1.0 - rule.beta2));
     let rate = rule.learning_rate / (1.0 - rule.beta1.powf(step as f64));
-    let rectified = rectification(rule.beta2, step).map(|r| number(rate * r));
+    let rectified = rectification(rule, step).map(|r| number(rate * r));
     let (rate, epsilon, scale) = (number(rate), number(rule.epsilon), number(scale));
     each_number(
         [&mut *w, m, v],
@@ -100,8 +94,8 @@ pub fn ranger<T: Real>([w, slow, m, v]: [&mut [T]; 4], g: &[T], rule: &UpdateRul
                 };
         },
     );
-    if step.is_multiple_of(LOOKAHEAD) {
-        let follow = number(FOLLOW);
+    if step.is_multiple_of(rule.lookahead.every) {
+        let follow = number(rule.lookahead.follow);
         for (w, slow) in w.iter_mut().zip(slow) {
             *slow += follow * (*w - *slow);
             *w = *slow;
@@ -110,13 +104,13 @@ pub fn ranger<T: Real>([w, slow, m, v]: [&mut [T]; 4], g: &[T], rule: &UpdateRul
 }
 
 /// The factor of rectified Adam with the correction of the second moment; none while too few gradients were seen.
-pub(crate) fn rectification(beta2: f64, step: u64) -> Option<f64> {
-    let t = step as f64;
+pub(crate) fn rectification(rule: &UpdateRule, step: u64) -> Option<f64> {
+    let (beta2, t) = (rule.beta2, step as f64);
     let rest = 1.0 - beta2.powf(t);
     let most = 2.0 / (1.0 - beta2) - 1.0;
     let seen = most - 2.0 * t * (1.0 - rest) / rest;
     let factor = || rest * (seen - 4.0) * (seen - 2.0) * most / ((most - 4.0) * (most - 2.0) * seen);
-    (seen >= 5.0).then(|| factor().sqrt())
+    (seen >= rule.rectify_from).then(|| factor().sqrt())
 }
 
 /// Calls `update(w, m, v, g)` for every number.

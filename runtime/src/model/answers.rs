@@ -8,13 +8,14 @@ use crate::batch::{Batch, Labels};
 use crate::exec::Outputs;
 use crate::exec::storage::Element;
 use crate::kernel::{Real, loss};
-use crate::learner::{Answers, Evaluation, LearnError, StepReport};
+use crate::learner::{Answers, Depths, Evaluation, LearnError, StepReport};
 
-/// Predicted classes and their probabilities.
+/// Predicted classes and their probabilities, or predicted numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Predictions {
     pub(crate) class: Vec<u32>,
     pub(crate) probability: Vec<f64>,
+    pub(crate) number: Vec<f64>,
 }
 
 /// Whether the labels of a batch are those of the objective.
@@ -25,6 +26,10 @@ pub(crate) fn check_labels(binding: &Binding, batch: &Batch) -> Result<(), Learn
         (Labels::Each { class, weight }, Objective::Each) => {
             class.len() == batch.tokens.len() && weight.len() == class.len()
         }
+        (Labels::Number(numbers), Objective::Number) => numbers.len() == batch.rows(),
+        (Labels::Several(labels), Objective::Several) => {
+            binding.classes.is_none_or(|classes| labels.len() == classes * batch.rows())
+        }
         _ => false,
     };
     let message = || LearnError::Batch("the labels of the batch do not fit what the model answers".to_owned());
@@ -34,6 +39,11 @@ pub(crate) fn check_labels(binding: &Binding, batch: &Batch) -> Result<(), Learn
 /// Puts what the logits predict into `found`.
 pub(crate) fn predict<T: Element>(binding: &Binding, outputs: &Outputs<T>, found: &mut Predictions) {
     let logits = outputs.real("logits").unwrap_or_default();
+    found.number.clear();
+    if binding.objective == Objective::Number {
+        found.number.extend(logits.iter().map(|x| x.to_f64()));
+        return;
+    }
     let outputs = logits_per_item(binding);
     let items = logits.len() / outputs;
     found.class.resize(items, 0);
@@ -42,24 +52,31 @@ pub(crate) fn predict<T: Element>(binding: &Binding, outputs: &Outputs<T>, found
     predict(logits, &mut found.class, &mut found.probability);
 }
 
-/// Number of logits per prediction: one for two classes.
+/// Number of logits per prediction: each label is one of its own.
 pub(crate) fn logits_per_item(binding: &Binding) -> usize {
-    binding.classes.filter(|n| *n > 2).unwrap_or(1)
+    if binding.objective == Objective::Several { 1 } else { binding.outputs().unwrap_or(1) }
 }
 
 /// The label of every prediction, and whether it counts.
 fn scored(batch: &Batch) -> impl Iterator<Item = (u32, bool)> {
-    let (class, weight) = match &batch.labels {
-        Labels::Class(class) => (class, None),
-        Labels::Each { class, weight } => (class, Some(weight)),
-    };
-    class.iter().enumerate().map(move |(n, class)| (*class, weight.is_none_or(|weight| weight[n] != 0.0)))
+    let weight = if let Labels::Each { weight, .. } = &batch.labels { Some(weight) } else { None };
+    batch
+        .labels
+        .classes()
+        .iter()
+        .enumerate()
+        .map(move |(n, class)| (*class, weight.is_none_or(|weight| weight[n] != 0.0)))
 }
 
-/// How many predictions are right, of how many that count.
-pub(crate) fn count(predicted: &Predictions, batch: &Batch) -> (u64, u64) {
+/// How many predictions are right, where they are classes, of how many that count.
+pub(crate) fn count(predicted: &Predictions, batch: &Batch) -> (Option<u64>, u64) {
+    if let Labels::Number(numbers) = &batch.labels {
+        return (None, numbers.len() as u64);
+    }
     let counted = scored(batch).zip(&predicted.class).filter(|((_, counts), _)| *counts);
-    counted.fold((0, 0), |(right, all), ((label, _), class)| (right + u64::from(label == *class), all + 1))
+    let (right, all) =
+        counted.fold((0, 0), |(right, all), ((label, _), class)| (right + u64::from(label == *class), all + 1));
+    (Some(right), all)
 }
 
 fn mean<T: Real>(values: Option<&[T]>) -> Option<f64> {
@@ -67,7 +84,7 @@ fn mean<T: Real>(values: Option<&[T]>) -> Option<f64> {
 }
 
 /// The numbers of a training step, from the results of its run.
-pub(crate) fn report<T: Element>(outputs: &Outputs<T>, correct: u64, scored: u64) -> StepReport {
+pub(crate) fn report<T: Element>(outputs: &Outputs<T>, correct: Option<u64>, scored: u64) -> StepReport {
     StepReport {
         loss: outputs.scalar("loss").unwrap_or(f64::NAN),
         task_loss: outputs.scalar("task_loss").unwrap_or(f64::NAN),
@@ -81,21 +98,29 @@ pub(crate) fn report<T: Element>(outputs: &Outputs<T>, correct: u64, scored: u64
 
 /// The summed task loss of some of the predictions.
 fn task_loss<T: Element>(binding: &Binding, outputs: &Outputs<T>, batch: &Batch, items: Range<usize>) -> f64 {
-    let (Labels::Class(labels) | Labels::Each { class: labels, .. }) = &batch.labels;
+    let logits = outputs.real("logits").unwrap_or_default();
+    if let Labels::Number(numbers) = &batch.labels {
+        let error = |(x, y): (&T, &f32)| (x.to_f64() - f64::from(*y)).powi(2);
+        return logits[items.clone()].iter().zip(&numbers[items]).map(error).sum();
+    }
+    let labels = batch.labels.classes();
     let counts = scored(batch).map(|(_, counts)| if counts { T::ONE } else { T::ZERO });
     let weights: Vec<T> = counts.skip(items.start).take(items.len()).collect();
     let each = logits_per_item(binding);
     let measure = if each == 1 { loss::binary_cross_entropy } else { loss::cross_entropy };
-    let logits = &outputs.real("logits").unwrap_or_default()[items.start * each..items.end * each];
-    measure(logits, &labels[items], Some(&weights)).sum
+    measure(&logits[items.start * each..items.end * each], &labels[items], Some(&weights)).sum
 }
 
 /// The summed task loss of every row, or of every pair.
 pub(super) fn losses<T: Element>(binding: &Binding, outputs: &Outputs<T>, batch: &Batch) -> Vec<f64> {
     let loss = |items| task_loss(binding, outputs, batch, items);
     match &batch.labels {
-        Labels::Class(labels) => (0..labels.len()).map(|row| loss(row..row + 1)).collect(),
         Labels::Each { .. } => batch.offsets.windows(2).map(|ends| loss(ends[0]..ends[1])).collect(),
+        Labels::Several(labels) => {
+            let each = labels.len() / batch.rows();
+            (0..batch.rows()).map(|row| loss(row * each..(row + 1) * each)).collect()
+        }
+        labels => (0..labels.answers()).map(|row| loss(row..row + 1)).collect(),
     }
 }
 
@@ -109,13 +134,13 @@ pub(crate) fn evaluation<T: Element>(
     let mut predicted = Predictions::default();
     predict(binding, outputs, &mut predicted);
     let (correct, scored) = count(&predicted, batch);
-    let loss_sum = task_loss(binding, outputs, batch, 0..predicted.class.len());
+    let loss_sum = task_loss(binding, outputs, batch, 0..batch.labels.answers());
     if !loss_sum.is_finite() {
         return Err(LearnError::NonFinite { step: updates, node: "the logits".to_owned() });
     }
-    let depth = outputs.real("depth").map(|d| (d.iter().map(|x| x.to_f64()).sum(), d.len() as u64));
-    let Predictions { class: predictions, probability: confidence } = predicted;
-    Ok(Evaluation { loss_sum, scored, correct, predictions, confidence, depth })
+    let depth = outputs.real("depth").map(|d| Depths::of(d.iter().map(|x| x.to_f64())));
+    let Predictions { class: predictions, probability: confidence, number: numbers } = predicted;
+    Ok(Evaluation { loss_sum, scored, correct, predictions, confidence, numbers, depth })
 }
 
 /// All that a forward pass says, from the results of its run.
@@ -128,6 +153,9 @@ pub(crate) fn answered<T: Element>(
     let evaluation = evaluation(binding, outputs, batch, updates)?;
     let numbers = |name| outputs.real(name).map(|x| x.iter().map(|x| x.to_f64()).collect::<Vec<f64>>());
     let (each, logits) = (logits_per_item(binding), numbers("logits").unwrap_or_default());
+    if binding.objective == Objective::Number {
+        return Ok(Answers { evaluation, classes: 0, logits: vec![], depths: numbers("depth") });
+    }
     let logits = if each == 1 { logits.into_iter().flat_map(|x| [0.0, x]).collect() } else { logits };
     Ok(Answers { evaluation, classes: each.max(2), logits, depths: numbers("depth") })
 }

@@ -4,14 +4,17 @@
 //! |---|---|
 //! | `spec.rt` | the complete spec |
 //! | `experiment.yaml` | the complete experiment |
+//! | `task.json` | vocabulary and classes of a task on files of the user's own |
 //! | `run.json` | seed, hashes, versions, threads, memory limit; written last, so it says that the others are complete |
 //! | `metrics.jsonl` | a line per logged update and per evaluation; holds no time, so that equal runs have equal files |
 //! | `timing.jsonl` | the wall-clock times |
 //! | `events.out.tfevents.0.rtc` | the same numbers for TensorBoard |
 //! | `checkpoints/` | see [`crate::checkpoint`] |
 //! | `results.json` | the table with the hashes of what made it, at the end |
+//! | `answers.json` | how many answers of every example of the evaluated splits are right |
 //! | `lengths.json` | accuracy and depth by length, kept by `rtc report` |
 
+mod answers;
 mod append;
 mod content;
 pub mod history;
@@ -20,6 +23,7 @@ pub mod tensorboard;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -28,8 +32,10 @@ use sha2::{Digest, Sha256};
 
 use crate::checkpoint::{Checkpoints, Disk, FileSystem, Slot};
 use crate::error::{CheckpointError, Error, ExperimentError, IoError};
-use crate::experiment::{Experiment, ExperimentFile};
+use crate::experiment::{Experiment, ExperimentFile, Known};
+use crate::task::open_task;
 use crate::train::Table;
+pub use answers::{Answers, Kept, SplitAnswers};
 use append::Appender;
 pub use content::Change;
 use tensorboard::Summary;
@@ -42,6 +48,7 @@ const TIMING: &str = "timing.jsonl";
 const EVENTS: &str = "events.out.tfevents.0.rtc";
 const CHECKPOINTS: &str = "checkpoints";
 const RESULTS: &str = "results.json";
+const TASK: &str = "task.json";
 
 /// The identity of a run, as `run.json` holds it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -57,6 +64,9 @@ pub struct RunInfo {
     /// Fingerprint of the examples; the loop works it out where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_hash: Option<String>,
+    /// Fingerprints of the examples of every split.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub splits: BTreeMap<String, String>,
     /// The weights with which it began, where it drew none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Start>,
@@ -67,6 +77,9 @@ pub struct RunInfo {
     /// The memory limit in bytes, if one was asked for; it changes no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
+    /// The folders from which the paths of data start; they change no result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub folders: Vec<PathBuf>,
     /// Versions of the program and its parts; of all programs that took part, joined by [`THEN`].
     pub versions: BTreeMap<String, String>,
 }
@@ -95,7 +108,7 @@ impl RunInfo {
         if let Some(start) = &self.start {
             text += &format!("\nweights {}", start.sha256);
         }
-        Sha256::digest(text).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+        hex(&Sha256::digest(text)[..4])
     }
 
     /// These versions after the older ones of a run that is gone on with.
@@ -139,9 +152,12 @@ impl SavedRun {
             let file = path.join(name);
             fs::read_to_string(&file).map_err(IoError::at("read", &file))
         };
-        let info = serde_json::from_str(&text(RUN)?).map_err(|error| refuse(format!("{RUN}: {error}")))?;
+        let info: RunInfo = serde_json::from_str(&text(RUN)?).map_err(|error| refuse(format!("{RUN}: {error}")))?;
         let file = path.join(EXPERIMENT).display().to_string();
-        let experiment = ExperimentFile::parse(&file, &text(EXPERIMENT)?)?.resolve(None, &[])?;
+        let mut experiment = ExperimentFile::parse(&file, &text(EXPERIMENT)?)?.resolve(None, &[])?;
+        let kept = text(TASK).ok().map(|text| serde_json::from_str(&text).map(Arc::new)).transpose();
+        let kept = kept.map_err(|error| refuse(format!("{TASK}: {error}")))?;
+        experiment.task.known = Known::new(info.folders.clone(), kept);
         let measured: Option<Value> = text(RESULTS).ok().and_then(|text| serde_json::from_str(&text).ok());
         let results = measured.as_ref().and_then(|measured| Table::deserialize(measured).ok());
         Ok(Self { info, spec: text(SPEC)?, experiment, results, measured })
@@ -156,7 +172,7 @@ impl SavedRun {
             ("the seed", self.info.seed == info.seed),
             ("the weights at its start", start(&self.info) == start(info)),
             ("the experiment", self.experiment.content() == experiment.content()),
-            ("the data", data(&self.info).zip(data(info)).is_none_or(|(old, new)| old == new)),
+            (DATA, data(&self.info).zip(data(info)).is_none_or(|(old, new)| old == new)),
             (GRAPH, self.info.graph_hash == info.graph_hash),
         ];
         same.iter().find(|(_, same)| !same).map(|(what, _)| *what)
@@ -173,8 +189,18 @@ impl SavedRun {
         let Some(what) = self.difference(experiment, info) else { return Ok(()) };
         let fields: Vec<String> = self.changes(spec, experiment, info).iter().map(Change::to_string).collect();
         let fields = if fields.is_empty() { String::new() } else { format!(": {}", fields.join(", ")) };
-        let reason = format!("the run was started with another value of {what}{fields}");
+        let reason = match what {
+            DATA => format!("its data has changed since the training began{}", self.changed(&info.splits)),
+            what => format!("the run was started with another value of {what}{fields}"),
+        };
         Err(CheckpointError { path: path.to_path_buf(), reason, previous: None })
+    }
+
+    /// The splits whose rows are others now, for a message.
+    fn changed(&self, splits: &BTreeMap<String, String>) -> String {
+        let other = |name: &&String| self.info.splits.get(*name).is_some_and(|old| *old != splits[*name]);
+        let names: Vec<&str> = splits.keys().filter(other).map(String::as_str).collect();
+        if names.is_empty() { String::new() } else { format!(": other rows in {}", names.join(", ")) }
     }
 
     /// The folder of a checkpoint of the run at `path`.
@@ -182,6 +208,9 @@ impl SavedRun {
         path.join(CHECKPOINTS).join(slot.name())
     }
 }
+
+/// What differs where files of data have changed, or a generator.
+const DATA: &str = "the data";
 
 /// What differs where the program makes another graph of the same spec.
 pub const GRAPH: &str = "the graph";
@@ -218,6 +247,9 @@ impl RunFolder {
         fs::create_dir_all(path).map_err(IoError::at("create", path))?;
         write_file(&path.join(SPEC), spec)?;
         write_file(&path.join(EXPERIMENT), &experiment.to_yaml())?;
+        if let Some(kept) = open_task(&experiment.task)?.0.kept() {
+            write_file(&path.join(TASK), &format!("{kept}\n"))?;
+        }
         write_info(path, &info)?;
         Self::open(path, info)
     }
@@ -319,10 +351,16 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Writes `results.json`.
-    pub fn results(&mut self, results: &Value) -> Result<(), IoError> {
+    /// Writes `answers.json`, and then `results.json` with its hash, which ends the run.
+    pub fn results(&mut self, mut results: Value, answers: &Answers) -> Result<(), IoError> {
+        results["answers"] = answers.write(&self.path)?.into();
         write_file(&self.path.join(RESULTS), &format!("{results:#}\n"))
     }
+}
+
+/// Bytes as digits of base 16.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn now() -> f64 {

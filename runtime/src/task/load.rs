@@ -5,9 +5,14 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use flate2::read::MultiGzDecoder;
 use sha2::{Digest, Sha256};
+use zstd::stream::read::Decoder;
 
-use super::{Example, Folder, Objective, Options, Request, Target, Task, open_task};
+use super::files::paths::matching;
+use super::pool::place;
+use super::share::{Place, TRAIN, ranges, shares};
+use super::{Example, Files, Folder, Objective, Options, Request, Stream, Target, Task, open_task};
 use crate::error::DataError;
 use crate::experiment::{DataSource, TaskSettings};
 
@@ -22,6 +27,8 @@ pub struct Dataset {
     pub classes: usize,
     /// The examples of every split that was asked for.
     pub splits: BTreeMap<String, Vec<Example>>,
+    /// The splits that are read while they are needed.
+    pub streams: BTreeMap<String, Stream>,
     /// The splits that were generated; the others were read from files.
     pub generated: Vec<String>,
 }
@@ -30,24 +37,64 @@ impl Dataset {
     /// A fingerprint of all examples, to notice that a data file or a generator has changed.
     pub fn fingerprint(&self) -> String {
         let mut hash = Hasher(Sha256::new());
-        for (name, examples) in &self.splits {
-            hash.numbers(&[name.len() as u32, examples.len() as u32]);
+        self.splits.iter().for_each(|(name, examples)| hash.split(name, examples));
+        for (name, Stream(rows)) in &self.streams {
             hash.0.update(name);
-            examples.iter().for_each(|example| hash.example(example));
+            hash.0.update(rows.fingerprint());
         }
-        hash.0.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        hash.text()
     }
 
-    /// The examples of a split; none if it was not loaded.
+    /// The same of one split: runs that agree in it were measured on the same examples.
+    pub fn fingerprint_of(&self, split: &str) -> String {
+        let mut hash = Hasher(Sha256::new());
+        hash.split(split, self.split(split));
+        hash.text()
+    }
+
+    /// A fingerprint of the examples of every split.
+    pub fn fingerprints(&self) -> BTreeMap<String, String> {
+        let one = |(name, examples): (&String, &Vec<Example>)| {
+            let mut hash = Hasher(Sha256::new());
+            examples.iter().for_each(|example| hash.example(example));
+            (name.clone(), hash.text())
+        };
+        let streamed = self.streams.iter().map(|(name, Stream(rows))| (name.clone(), rows.fingerprint().to_owned()));
+        self.splits.iter().map(one).chain(streamed).collect()
+    }
+
+    /// Number of examples of a split, held or not.
+    pub fn count(&self, name: &str) -> usize {
+        self.streams.get(name).map_or_else(|| self.split(name).len(), |Stream(rows)| rows.count())
+    }
+
+    /// The examples of a split that are held; none if it was not loaded, or is read while it is needed.
     pub fn split(&self, name: &str) -> &[Example] {
         self.splits.get(name).map_or(&[], Vec::as_slice)
     }
 }
 
+/// The first bytes of a hash as text.
+pub(super) fn hex(hash: &[u8]) -> String {
+    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Feeds examples to SHA-256, every list behind its length.
-struct Hasher(Sha256);
+#[derive(Default)]
+pub(super) struct Hasher(Sha256);
 
 impl Hasher {
+    fn split(&mut self, name: &str, examples: &[Example]) {
+        self.numbers(&[name.len() as u32, examples.len() as u32]);
+        self.0.update(name);
+        examples.iter().for_each(|example| self.example(example));
+    }
+
+    /// The hash of all that was fed.
+    pub(super) fn text(self) -> String {
+        hex(&self.0.finalize())
+    }
+
     fn numbers(&mut self, numbers: &[u32]) {
         for number in numbers {
             self.0.update(number.to_le_bytes());
@@ -59,7 +106,7 @@ impl Hasher {
         self.numbers(numbers);
     }
 
-    fn example(&mut self, example: &Example) {
+    pub(super) fn example(&mut self, example: &Example) {
         self.list(&example.tokens);
         self.list(example.second.as_deref().unwrap_or(&[]));
         match &example.label {
@@ -68,6 +115,11 @@ impl Hasher {
                 self.numbers(&[1]);
                 self.list(class);
                 self.list(&weight.iter().map(|weight| weight.to_bits()).collect::<Vec<_>>());
+            }
+            Target::Number(number) => self.numbers(&[3, number.to_bits()]),
+            Target::Several(labels) => {
+                self.numbers(&[4]);
+                self.list(&labels.iter().map(|label| u32::from(*label)).collect::<Vec<_>>());
             }
         }
         // Nothing is added where there is none, so that older fingerprints stay as they were.
@@ -87,6 +139,11 @@ pub struct Wanted<'a> {
     pub splits: &'a [&'a str],
     /// The most examples of each, the first.
     pub most: usize,
+    /// Whether `task.sizes` is left aside where there is a file: all its rows are taken. A dev that is the head of a training file
+    /// keeps its size.
+    pub whole: bool,
+    /// Whether the training split may be read while it is needed, where it is large.
+    pub streamed: bool,
 }
 
 /// Loads all splits of an experiment.
@@ -94,7 +151,7 @@ pub struct Wanted<'a> {
 /// # Errors
 /// A name that is none, a broken file, or a split that can't be filled.
 pub fn load(settings: &TaskSettings, splits: &[&str]) -> Result<Dataset, DataError> {
-    load_wanted(settings, Wanted { used: splits, splits, most: usize::MAX })
+    load_wanted(settings, Wanted { used: splits, splits, most: usize::MAX, whole: false, streamed: true })
 }
 
 /// Loads some splits of an experiment, with the examples that they have in [`load`] of all of them.
@@ -103,10 +160,15 @@ pub fn load(settings: &TaskSettings, splits: &[&str]) -> Result<Dataset, DataErr
 /// As [`load`].
 pub fn load_wanted(settings: &TaskSettings, wanted: Wanted<'_>) -> Result<Dataset, DataError> {
     let (task, options) = open_task(settings)?;
-    let source = Source { task: &*task, settings, options: &options, used: wanted.used };
-    let mut loaded = BTreeMap::new();
+    let source = Source { task: &*task, settings, options: &options, used: wanted.used, whole: wanted.whole };
+    let (mut loaded, mut streams) = (BTreeMap::new(), BTreeMap::new());
     let mut missing: Vec<&str> = vec![];
     for &name in wanted.splits {
+        let stream = if wanted.streamed && name == TRAIN { source.stream()? } else { None };
+        if let Some(stream) = stream {
+            streams.insert(name.to_owned(), stream);
+            continue;
+        }
         match source.read(name)? {
             Some(examples) => drop(loaded.insert(name.to_string(), examples)),
             None if missing.contains(&name) => {}
@@ -123,7 +185,7 @@ pub fn load_wanted(settings: &TaskSettings, wanted: Wanted<'_>) -> Result<Datase
     }
     let generated = missing.into_iter().map(str::to_owned).collect();
     let (vocabulary, classes) = (task.vocabulary(&options).len(), task.classes(&options).len());
-    Ok(Dataset { objective: task.objective(), vocabulary, classes, splits: loaded, generated })
+    Ok(Dataset { objective: task.objective(), vocabulary, classes, splits: loaded, streams, generated })
 }
 
 /// Loads one split, as an experiment with all splits of the task has it.
@@ -131,7 +193,10 @@ pub fn load_split(settings: &TaskSettings, split: &str) -> Result<Vec<Example>, 
     let (task, _) = open_task(settings)?;
     let names = task.split_names();
     let used: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut dataset = load_wanted(settings, Wanted { used: &used, splits: &[split], most: usize::MAX })?;
+    let mut dataset = load_wanted(
+        settings,
+        Wanted { used: &used, splits: &[split], most: usize::MAX, whole: false, streamed: false },
+    )?;
     Ok(dataset.splits.remove(split).unwrap_or_default())
 }
 
@@ -147,28 +212,41 @@ struct Source<'a> {
     settings: &'a TaskSettings,
     options: &'a Options,
     used: &'a [&'a str],
+    whole: bool,
 }
 
 impl Source<'_> {
     /// The rows of a split that has a file: those that belong into it, up to its size.
     fn read(&self, split: &str) -> Result<Option<Vec<Example>>, DataError> {
         let Self { task, settings, options, .. } = self;
-        let most = count(*task, settings, split)?;
+        let most = if self.whole { usize::MAX } else { count(*task, settings, split)? };
         let found = match &settings.data {
             None => None,
-            Some(DataSource::Files(files)) => {
-                files.get(split).map(|file| task.read(Path::new(file), options)).transpose()?
+            Some(DataSource::Files(named)) => {
+                task.read_files(&Files { named, settings, options, split, most, dev: self.dev()? })?
             }
             Some(DataSource::Folder(folder)) => {
-                let path = Path::new(folder);
+                let path = &settings.locate(folder);
                 if !path.is_dir() {
                     return Err(unreadable(path, "there is no such folder"));
                 }
-                let dev = if self.used.contains(&"dev") { count(*task, settings, "dev")? } else { 0 };
-                task.read_folder(&Folder { path, split, most, options, dev })?
+                task.read_folder(&Folder { path, split, most, options, dev: self.dev()? })?
             }
         };
         Ok(found.map(|rows| rows.into_iter().filter(|row| task.keeps(split, row, options)).take(most).collect()))
+    }
+
+    /// The rows of the training split, where they are too large to be held.
+    fn stream(&self) -> Result<Option<Stream>, DataError> {
+        let Self { task, settings, options, .. } = self;
+        let Some(DataSource::Files(named)) = &settings.data else { return Ok(None) };
+        let most = count(*task, settings, TRAIN)?;
+        task.stream(&Files { named, settings, options, split: TRAIN, most, dev: self.dev()? })
+    }
+
+    /// How many rows of the training file are `dev`, where it has no file.
+    fn dev(&self) -> Result<usize, DataError> {
+        if self.used.contains(&"dev") { count(self.task, self.settings, "dev") } else { Ok(0) }
     }
 
     /// The keys of all rows that the experiment reads; those of `loaded` are read already.
@@ -209,6 +287,51 @@ pub(super) fn by_name<T: Task + ?Sized>(task: &T, folder: &Folder<'_>) -> Result
     }
 }
 
+/// Reads a split as an experiment with a file per split says it.
+pub(super) fn by_file<T: Task + ?Sized>(task: &T, files: &Files<'_>) -> Result<Option<Vec<Example>>, DataError> {
+    let fail = |message| DataError { file: task.name().to_owned(), line: None, message };
+    let said = |split: &str| files.named.get(split).map(|text| Place::parse(text)).transpose().map_err(fail);
+    let read = |file: &str| -> Result<Vec<Example>, DataError> {
+        let mut rows = vec![];
+        for path in matching(&files.settings.locate(file))? {
+            rows.extend(task.read(&path, files.options)?);
+        }
+        Ok(rows)
+    };
+    let head = said("dev")?.is_none() && files.dev > 0;
+    match (files.split, said(files.split)?, said(TRAIN)?) {
+        (TRAIN, Some(Place::File(file)), _) => {
+            let mut rows = read(file)?;
+            if head && (1..=files.dev).contains(&rows.len()) {
+                return Err(no_training_row(&files.settings.locate(file), rows.len(), files.dev));
+            }
+            let rows = if head { rows.split_off(files.dev.min(rows.len())) } else { rows };
+            part(rows, files, None).map(Some).map_err(fail)
+        }
+        (_, Some(Place::File(file)), _) => read(file).map(Some),
+        (split, Some(Place::Share(_)), Some(Place::File(train))) => {
+            part(read(train)?, files, Some(split)).map(Some).map_err(fail)
+        }
+        ("dev", None, Some(Place::File(train))) if head => Ok(Some(read(train)?.into_iter().take(files.dev).collect())),
+        (_, Some(Place::Generated), _) => Ok(None),
+        (split, ..) => Err(fail(format!(
+            "files are named, and none for `{split}`: name one under `task.data`, a share of `train` as `10%`, or say `generated`"
+        ))),
+    }
+}
+
+/// The rows of a training file that a share of it has; without a split, those that no share has.
+fn part(rows: Vec<Example>, files: &Files<'_>, split: Option<&str>) -> Result<Vec<Example>, String> {
+    let shares = shares(files.named)?;
+    let hash = |row: &Example| place(&row.key()).to_bits();
+    let ranges = ranges(rows.iter().map(hash).collect(), &shares);
+    let of = |row: &Example| {
+        let own = |range: &Option<[u64; 2]>| range.is_some_and(|[first, last]| (first..=last).contains(&hash(row)));
+        ranges.iter().position(own).map(|at| shares[at].0)
+    };
+    Ok(rows.into_iter().filter(|row| of(row) == split).collect())
+}
+
 /// The error of a training file that is all head.
 fn no_training_row(path: &Path, rows: usize, dev: usize) -> DataError {
     let cure = match rows {
@@ -246,7 +369,7 @@ pub(super) fn broken(path: &Path, line: usize, message: String) -> DataError {
 /// The most bytes of a line: what has no end, as a device, is an error so.
 pub(super) const MAX_LINE: u64 = 1 << 24;
 
-/// The lines of a text file, unpacked if its name ends in `.gz`, with their numbers from 1.
+/// The lines of a text file, unpacked if its name ends in `.gz` or `.zst`, with their numbers from 1.
 pub(super) struct Lines {
     path: PathBuf,
     reader: Box<dyn BufRead>,
@@ -259,11 +382,17 @@ impl Lines {
     }
 }
 
-/// The bytes of a file, unpacked if its name ends in `.gz`.
+/// The bytes of a file, unpacked if its name ends in `.gz` or `.zst`.
 pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>, DataError> {
     let file = BufReader::new(File::open(path).map_err(|error| unreadable(path, error))?);
-    let packed = path.extension().is_some_and(|extension| extension == "gz");
-    Ok(if packed { Box::new(BufReader::new(flate2::read::MultiGzDecoder::new(file))) } else { Box::new(file) })
+    Ok(match path.extension().and_then(|ending| ending.to_str()) {
+        Some("gz") => Box::new(BufReader::new(MultiGzDecoder::new(file))),
+        Some("zst") => {
+            let decoder = Decoder::with_buffer(file).map_err(|error| unreadable(path, error))?;
+            Box::new(BufReader::new(decoder))
+        }
+        _ => Box::new(file),
+    })
 }
 
 impl Iterator for Lines {

@@ -1,6 +1,6 @@
 //! Shares of right answers that a task reports besides the accuracy over all scored answers.
 
-use super::{Example, Target};
+use super::Example;
 
 /// A share of right answers, counted example by example.
 #[derive(Clone, Copy, Debug)]
@@ -36,36 +36,68 @@ impl Tally {
     }
 }
 
+/// What is reported where any of some labels may belong to a sequence.
+pub const SEVERAL: &[Metric] = &[
+    Metric {
+        name: "exact",
+        doc: "share of the sequences with no label wrong; `accuracy` is that of the single labels",
+        count: whole,
+    },
+    Metric {
+        name: "f1",
+        doc: "micro F1: twice the labels that were rightly found, by those that were found and those that there are",
+        count: found,
+    },
+];
+
+/// Whether each scored answer of an example is right.
+fn answers(example: &Example, predicted: &[u32]) -> impl DoubleEndedIterator<Item = bool> {
+    let asked = example.asked().into_iter().enumerate().filter(|(_, (_, weight))| *weight > 0.0);
+    asked.map(|(at, (class, _))| predicted.get(at) == Some(&class))
+}
+
+/// All scored answers of an example.
+pub fn scored(example: &Example, predicted: &[u32]) -> Tally {
+    let one = |tally: Tally, right| Tally { right: tally.right + u64::from(right), all: tally.all + 1 };
+    answers(example, predicted).fold(Tally::default(), one)
+}
+
 /// The last scored answer of every sequence alone.
 pub(super) fn last_scored(example: &Example, predicted: &[u32]) -> Tally {
-    let (label, found) = match &example.label {
-        Target::Class(class) => (Some(*class), predicted.first()),
-        Target::Each { class, weight } => {
-            let last = weight.iter().rposition(|weight| *weight > 0.0);
-            (last.map(|at| class[at]), last.and_then(|at| predicted.get(at)))
-        }
-    };
-    match label {
-        Some(label) => Tally { right: u64::from(found == Some(&label)), all: 1 },
-        None => Tally::default(),
-    }
+    let last = answers(example, predicted).next_back();
+    last.map_or(Tally::default(), |right| Tally { right: u64::from(right), all: 1 })
 }
 
 /// Whether every scored answer of a sequence is right.
 pub(super) fn whole(example: &Example, predicted: &[u32]) -> Tally {
-    let right = match &example.label {
-        Target::Class(class) => predicted.first() == Some(class),
-        Target::Each { class, weight } => {
-            let mut answers = class.iter().zip(weight).enumerate().filter(|(_, (_, weight))| **weight > 0.0);
-            answers.all(|(at, (class, _))| predicted.get(at) == Some(class))
-        }
-    };
-    Tally { right: u64::from(right), all: 1 }
+    Tally { right: u64::from(answers(example, predicted).all(|right| right)), all: 1 }
+}
+
+/// Labels that were rightly found, among those that were found or are there: both count twice where they agree.
+fn found(example: &Example, predicted: &[u32]) -> Tally {
+    let pairs = example.asked().into_iter().zip(predicted);
+    pairs.fold(Tally::default(), |tally, ((label, _), found)| Tally {
+        right: tally.right + 2 * u64::from(label * found),
+        all: tally.all + u64::from(label + found),
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Target;
     use super::*;
+
+    #[test]
+    fn labels_are_counted_one_by_one_together_and_as_found() {
+        let example =
+            Example { label: Target::Several(vec![true, false, true, false]), ..Example::classified(vec![1], 0) };
+        assert_eq!(scored(&example, &[1, 1, 0, 0]), Tally { right: 2, all: 4 });
+        assert_eq!(whole(&example, &[1, 0, 1, 0]), Tally { right: 1, all: 1 });
+        assert_eq!(whole(&example, &[1, 1, 0, 0]), Tally { right: 0, all: 1 });
+        // One rightly found, one wrongly, one missing: precision and recall are a half.
+        assert_eq!(found(&example, &[1, 1, 0, 0]).share(), 0.5);
+        assert_eq!(found(&example, &[0, 0, 0, 0]), Tally { right: 0, all: 2 });
+    }
 
     #[test]
     fn the_last_scored_answer_decides() {
@@ -81,6 +113,7 @@ mod tests {
         assert_eq!(last_scored(&example, &[1, 1, 0, 0]), Tally { right: 0, all: 1 });
         assert_eq!(whole(&example, &[1, 0, 1, 1]), Tally { right: 1, all: 1 });
         assert_eq!(whole(&example, &[0, 0, 1, 1]), Tally { right: 0, all: 1 });
+        assert_eq!(scored(&example, &[1, 0, 0, 1]), Tally { right: 1, all: 2 });
         assert_eq!(last_scored(&each(&[1], &[0.0]), &[1]), Tally::default());
         assert_eq!(last_scored(&Example::classified(vec![1, 2], 3), &[3]), Tally { right: 1, all: 1 });
     }

@@ -3,7 +3,9 @@
 //! One file (or folder) per task; [`TASKS`] lists them. A task generates its splits from a seed, and reads the
 //! published files of its data set in their own format.
 
+mod audit;
 pub mod characters;
+mod files;
 pub mod flip_flop;
 pub mod formal;
 pub mod listops;
@@ -12,10 +14,15 @@ pub mod logic;
 pub mod lra;
 mod metric;
 mod options;
+mod own;
 mod pool;
+pub mod program;
+mod scale;
+mod share;
+mod stream;
 mod summary;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Deref;
 use std::path::Path;
@@ -23,11 +30,19 @@ use std::sync::Arc;
 
 use crate::error::{DataError, unknown};
 use crate::experiment::TaskSettings;
+use serde_json::Value;
 
+pub use audit::{Audit, audit};
+pub(crate) use files::paths::there;
+pub use files::{Column, ColumnLook, FileLook, Format, look};
 pub use load::{Dataset, Wanted, load, load_split, load_wanted};
-pub use metric::{Metric, Tally};
+pub use metric::{Metric, SEVERAL, Tally, scored};
 pub use options::{OptionField, OptionValue, Options, resolve_options};
-pub use summary::{Description, SIDES, SampleRow, describe, majority_share, sample};
+pub use own::NAMES as OWN_TASKS;
+pub(crate) use own::check as check_own;
+pub use scale::Scale;
+pub use stream::{Rows, Stream};
+pub use summary::{Description, SIDES, SampleRow, describe, majority_share, sample, set_text};
 
 /// One sequence (or a pair of them) with what the model should answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +71,10 @@ pub enum Target {
         /// Weight of every token in the loss.
         weight: Vec<f32>,
     },
+    /// One number for the whole sequence, in the unit of the model ([`Scale`]).
+    Number(f32),
+    /// For every label whether it belongs to the sequence.
+    Several(Vec<bool>),
 }
 
 impl Example {
@@ -67,6 +86,36 @@ impl Example {
     /// Number of tokens; for a pair, of the longer side.
     pub fn length(&self) -> usize {
         self.tokens.len().max(self.second.as_ref().map_or(0, Vec::len))
+    }
+
+    /// Number of classes that are predicted for it: one per token where every token has one, one per label (1 or 0) where
+    /// there are several, none where a number is predicted.
+    pub fn classes(&self) -> usize {
+        match &self.label {
+            Target::Class(_) => 1,
+            Target::Each { class, .. } => class.len(),
+            Target::Number(_) => 0,
+            Target::Several(labels) => labels.len(),
+        }
+    }
+
+    /// The class that is asked for at each of these places, and its weight.
+    pub fn asked(&self) -> Vec<(u32, f32)> {
+        match &self.label {
+            Target::Class(class) => vec![(*class, 1.0)],
+            Target::Each { class, weight } => class.iter().copied().zip(weight.iter().copied()).collect(),
+            Target::Number(_) => vec![],
+            Target::Several(labels) => labels.iter().map(|label| (u32::from(*label), 1.0)).collect(),
+        }
+    }
+
+    /// What it weighs in the loss of its batch.
+    pub fn weight(&self) -> f64 {
+        match &self.label {
+            Target::Class(_) | Target::Number(_) => 1.0,
+            Target::Each { weight, .. } => weight.iter().map(|weight| f64::from(*weight)).sum(),
+            Target::Several(labels) => labels.len() as f64,
+        }
     }
 
     /// The length by which accuracies are told apart.
@@ -138,6 +187,24 @@ pub struct Folder<'a> {
     pub dev: usize,
 }
 
+/// A split that is looked for among the files that an experiment names.
+#[derive(Clone, Copy, Debug)]
+pub struct Files<'a> {
+    /// What the experiment says of every split that it names.
+    pub named: &'a BTreeMap<String, String>,
+    /// All settings of the task.
+    pub settings: &'a TaskSettings,
+    /// The complete options of the task.
+    pub options: &'a Options,
+    /// The split's name.
+    pub split: &'a str,
+    /// The most examples that will be used: no more need be read.
+    pub most: usize,
+    /// How many rows `dev` has where nothing is said of it and it is the head of the training file; 0 in an experiment that does
+    /// not use `dev`.
+    pub dev: usize,
+}
+
 /// A task: its description as data, and its generator and reader.
 pub trait Task: Send + Sync {
     /// The name in experiments.
@@ -156,14 +223,19 @@ pub trait Task: Send + Sync {
     fn options(&self) -> &'static [OptionField];
     /// The names of the tokens, by id.
     fn vocabulary(&self, options: &Options) -> Vec<String>;
-    /// The names of the classes, by id.
+    /// The names of the classes or of the labels, by id; none where a number is asked for.
     fn classes(&self, options: &Options) -> Vec<String>;
     /// The splits, training first.
     fn splits(&self) -> &'static [Split];
     /// What is reported besides the accuracy over all scored answers. The first, if there is one, is what papers compare, so
-    /// tables show it before the accuracy. The best checkpoint is always chosen by the accuracy.
+    /// tables show it before the accuracy. The best checkpoint is chosen by the accuracy, or by the loss where there is none.
     fn metrics(&self) -> &'static [Metric] {
-        &[]
+        if self.objective() == Objective::Several { SEVERAL } else { &[] }
+    }
+
+    /// How the numbers that it asks for are written.
+    fn scale(&self, _options: &Options) -> Scale {
+        Scale::default()
     }
 
     /// Whether the perplexity of a split, `exp` of its mean loss, is reported.
@@ -181,6 +253,34 @@ pub trait Task: Send + Sync {
     /// and training the rest.
     fn read_folder(&self, folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {
         load::by_name(self, folder)
+    }
+
+    /// Reads a split from the files that an experiment names; nothing where it is to be generated.
+    ///
+    /// A split of which nothing is said is refused, but for dev, which is the first [`Files::dev`] rows of the training file then.
+    fn read_files(&self, files: &Files<'_>) -> Result<Option<Vec<Example>>, DataError> {
+        load::by_file(self, files)
+    }
+
+    /// The rows of a split that is too large to be held in memory, to be read while a training needs them; nothing where they are
+    /// held.
+    fn stream(&self, _files: &Files<'_>) -> Result<Option<Stream>, DataError> {
+        Ok(None)
+    }
+
+    /// What a run must keep, where the task is not known from the experiment alone.
+    fn kept(&self) -> Option<Value> {
+        None
+    }
+
+    /// The first problems, `most` of them at most, of the files that an experiment names, where a task can say more than the first.
+    fn problems(&self, _settings: &TaskSettings, _most: usize) -> Vec<DataError> {
+        vec![]
+    }
+
+    /// The token that stands for all that the vocabulary does not have, if there is one.
+    fn unknown(&self) -> Option<u32> {
+        None
     }
 
     /// Whether an example read from a file belongs into the split (a limit on length, say).
@@ -294,8 +394,18 @@ impl fmt::Debug for TaskHandle {
 /// Opens the task of an experiment, with its complete options.
 ///
 /// # Errors
-/// A name or an option that there is not.
+/// A name or an option that there is not, or a training file from which nothing can be learned.
 pub fn open_task(settings: &TaskSettings) -> Result<(TaskHandle, Options), DataError> {
+    if let Some(task) = settings.known.task.get() {
+        return Ok((task.clone(), Options::default()));
+    }
+    if let Some(own) = own::open(settings, settings.known.kept.as_deref()) {
+        let task = settings.known.task.get_or_init({
+            let own = own?;
+            || TaskHandle::Own(own)
+        });
+        return Ok((task.clone(), Options::default()));
+    }
     let plain = |message| DataError { file: settings.name.clone(), line: None, message };
     let task = task_named(&settings.name).map_err(plain)?;
     let options = resolve_options(task.options(), &settings.options).map_err(plain)?;
@@ -305,7 +415,25 @@ pub fn open_task(settings: &TaskSettings) -> Result<(TaskHandle, Options), DataE
 /// The task of this name, or a sentence that lists the tasks.
 pub fn task_named(name: &str) -> Result<&'static dyn Task, String> {
     TASKS.iter().copied().find(|task| task.name() == name).ok_or_else(|| {
-        let names: Vec<&str> = TASKS.iter().map(|task| task.name()).collect();
-        unknown("task", name, &names)
+        let names: Vec<&str> = TASKS.iter().map(|task| task.name()).chain(OWN_TASKS.map(|(name, _)| name)).collect();
+        match OWN_TASKS.iter().find(|(own, _)| *own == name) {
+            Some(_) => format!("`{name}` is a task on files of your own: only an experiment says which they are"),
+            None => unknown("task", name, &names),
+        }
     })
+}
+
+/// The task on strings of this name, if it is one.
+pub(crate) fn formal_named(name: &str) -> Option<&'static formal::Formal> {
+    task_named(name).ok()?.formal()
+}
+
+/// Whether a task on files of the user's own has a split; nothing for other tasks.
+pub(crate) fn own_split(settings: &TaskSettings, name: &str) -> Option<Result<(), String>> {
+    own::split_names(settings).map(|splits| own::split(&settings.name, &splits, name).map(drop))
+}
+
+/// Refuses shares of a training file that make no sense.
+pub(crate) fn check_shares(files: &BTreeMap<String, String>) -> Result<(), String> {
+    share::shares(files).map(drop)
 }

@@ -18,7 +18,8 @@ pub struct Description {
     pub lengths: [usize; 3],
     /// Mean length.
     pub mean_length: f64,
-    /// Share of every class among the labels that count, by class id; only classes that occur.
+    /// Share of every class among the labels that count, by class id; only classes that occur. Of several labels the share of
+    /// the examples that have each.
     pub label_shares: BTreeMap<u32, f64>,
 }
 
@@ -27,7 +28,7 @@ pub struct Description {
 pub struct SampleRow {
     /// The tokens, separated by blanks; a pair has [`SIDES`] between its sides.
     pub text: String,
-    /// The class, or the classes of the tokens that count with `.` for the others.
+    /// The class, the classes of the tokens that count with `.` for the others, the number, or the labels with commas.
     pub label: String,
 }
 
@@ -36,36 +37,58 @@ pub fn describe(examples: &[Example]) -> Description {
     let mut lengths: Vec<usize> = examples.iter().map(Example::length).collect();
     lengths.sort_unstable();
     let tokens = examples.iter().map(|e| e.tokens.len() + e.second.as_ref().map_or(0, Vec::len)).sum();
-    let at = |index: usize| lengths.get(index).copied().unwrap_or(0);
     Description {
         examples: examples.len(),
         tokens,
-        lengths: [at(0), at(lengths.len() / 2), at(lengths.len().saturating_sub(1))],
+        lengths: spread(&lengths),
         mean_length: lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64,
         label_shares: label_shares(examples),
     }
 }
 
-/// The share of the most frequent class: the accuracy of always answering it. 0 for an empty split.
-pub fn majority_share(examples: &[Example]) -> f64 {
-    label_shares(examples).into_values().fold(0.0, f64::max)
+/// The shortest, the middle and the longest of sorted lengths; zeros where there are none.
+pub(super) fn spread(lengths: &[usize]) -> [usize; 3] {
+    let at = |index: usize| lengths.get(index).copied().unwrap_or(0);
+    [at(0), at(lengths.len() / 2), at(lengths.len().saturating_sub(1))]
 }
 
+/// The accuracy of always answering the most frequent class, or for each of several labels what is most frequent for it.
+/// 0 for an empty split.
+pub fn majority_share(examples: &[Example]) -> f64 {
+    let shares = label_shares(examples).into_values();
+    match examples.first().map(|example| &example.label) {
+        Some(Target::Several(labels)) => {
+            let often = shares.map(|share| share.max(1.0 - share)).sum::<f64>();
+            often / labels.len().max(1) as f64
+        }
+        _ => shares.fold(0.0, f64::max),
+    }
+}
+
+/// The share of every class among the answers that count; of several labels the share of the examples that have each.
 fn label_shares(examples: &[Example]) -> BTreeMap<u32, f64> {
     let mut shares = BTreeMap::new();
+    let mut add = |class: u32, weight: f64| *shares.entry(class).or_insert(0.0) += weight;
     for example in examples {
         match &example.label {
-            Target::Class(class) => *shares.entry(*class).or_insert(0.0) += 1.0,
-            Target::Each { class, weight } => {
-                for (class, weight) in class.iter().zip(weight).filter(|(_, weight)| **weight > 0.0) {
-                    *shares.entry(*class).or_insert(0.0) += f64::from(*weight);
-                }
+            Target::Several(labels) => (0..).zip(labels).for_each(|(id, label)| add(id, f64::from(u8::from(*label)))),
+            _ => {
+                let counts = example.asked().into_iter().filter(|(_, weight)| *weight > 0.0);
+                counts.for_each(|(class, weight)| add(class, f64::from(weight)));
             }
         }
     }
-    let total: f64 = shares.values().sum();
+    let several = matches!(examples.first(), Some(Example { label: Target::Several(_), .. }));
+    let total: f64 = if several { examples.len() as f64 } else { shares.values().sum() };
     shares.values_mut().for_each(|share| *share /= total);
     shares
+}
+
+/// A set of labels as text: their names with commas between, `-` for none.
+pub fn set_text(classes: &[String], labels: impl IntoIterator<Item = bool>) -> String {
+    let named = classes.iter().zip(labels).filter(|(_, label)| *label).map(|(name, _)| name.as_str());
+    let names: Vec<&str> = named.collect();
+    if names.is_empty() { "-".to_owned() } else { names.join(", ") }
 }
 
 /// The first `count` examples as text.
@@ -79,6 +102,8 @@ pub fn sample(task: &dyn Task, options: &Options, examples: &[Example], count: u
             let shown = |(class, weight): (&u32, &f32)| if *weight > 0.0 { name(&classes, *class) } else { ".".into() };
             class.iter().zip(weight).map(shown).collect::<Vec<_>>().join(" ")
         }
+        Target::Number(number) => task.scale(options).text(f64::from(*number)),
+        Target::Several(labels) => set_text(&classes, labels.iter().copied()),
     };
     let row = |example: &Example| {
         let second = example.second.as_ref().map(|second| format!(" {SIDES} {}", words(second))).unwrap_or_default();

@@ -3,14 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::errors::Errors;
 use super::{Event, LengthRow, Observer, Row};
 use crate::batching::collect;
 use crate::error::Error;
-use crate::learner::{Evaluation, Learner};
-use crate::task::{Example, Metric, Tally, Target, majority_share};
+use crate::learner::{Depths, Evaluation, Learner};
+use crate::record::SplitAnswers;
+use crate::task::{Example, Metric, Scale, Tally, majority_share, scored};
 
 /// The mean over the lengths of the accuracies of each, where a split has several: long strings count no more than short ones.
 const BY_LENGTH: &str = "by_length";
+
+/// The share of right answers among all that are scored.
+const ACCURACY: &str = "accuracy";
 
 /// A split to measure, and how.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +28,8 @@ pub struct Measurement<'a> {
     pub batch: usize,
     /// What the task reports besides the accuracy.
     pub metrics: &'a [Metric],
+    /// How the numbers that it asks for are written.
+    pub scale: Scale,
     /// Whether it reports the perplexity.
     pub perplexity: bool,
 }
@@ -33,6 +40,31 @@ pub fn evaluate(
     measurement: Measurement<'_>,
     stop: &AtomicBool,
     observer: &mut dyn Observer,
+) -> Result<Option<Row>, Error> {
+    evaluate_seen(learner, measurement, stop, observer, &mut |_, _| {})
+}
+
+/// The same, with what is right of every example.
+pub(super) fn evaluate_each(
+    learner: &mut dyn Learner,
+    measurement: Measurement<'_>,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<Option<(Row, Each)>, Error> {
+    let mut each = Each::default();
+    let mut see =
+        |examples: &[&Example], result: &Evaluation| each.add(measurement.metrics, examples, &result.predictions);
+    let row = evaluate_seen(learner, measurement, stop, observer, &mut see)?;
+    Ok(row.map(|row| (row, each)))
+}
+
+/// The same; `see` is shown every batch and what was predicted.
+fn evaluate_seen(
+    learner: &mut dyn Learner,
+    measurement: Measurement<'_>,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+    see: &mut dyn FnMut(&[&Example], &Evaluation),
 ) -> Result<Option<Row>, Error> {
     let Measurement { split, examples, batch: size, .. } = measurement;
     let mut sum = Sum::new(measurement.metrics);
@@ -45,6 +77,7 @@ pub fn evaluate(
         let width = chunk.iter().map(|example| example.length()).max().unwrap_or(0);
         let result = learner.evaluate(&collect(&chunk, width)).map_err(|error| error.at(split))?;
         sum.add(&chunk, &result);
+        see(&chunk, &result);
         done += chunk.len();
         observer.event(&Event::Evaluating { split, done, total: examples.len() });
     }
@@ -56,45 +89,48 @@ pub fn evaluate(
 pub(crate) struct Sum<'a> {
     loss: f64,
     scored: u64,
-    correct: u64,
-    /// Accepted steps, and the units that took them.
-    depth: Option<(f64, u64)>,
+    /// Nothing where numbers are asked for.
+    correct: Option<u64>,
+    errors: Errors,
+    /// Accepted steps.
+    depth: Option<Depths>,
     counts: Counts<'a>,
 }
 
 impl<'a> Sum<'a> {
     /// The sum of no batch.
     pub(crate) fn new(metrics: &'a [Metric]) -> Self {
-        Self { loss: 0.0, scored: 0, correct: 0, depth: None, counts: Counts::new(metrics) }
+        let (correct, errors, counts) = (None, Errors::default(), Counts::new(metrics));
+        Self { loss: 0.0, scored: 0, correct, errors, depth: None, counts }
     }
 
     /// Adds a batch. Predictions stand in the order of the examples.
     pub(crate) fn add(&mut self, examples: &[&Example], result: &Evaluation) {
         self.loss += result.loss_sum;
         self.scored += result.scored;
-        self.correct += result.correct;
+        self.correct = sum(self.correct, result.correct);
+        self.errors.add(examples, &result.numbers);
         self.counts.add(examples, &result.predictions);
-        if let Some((steps, units)) = result.depth {
-            let (all_steps, all_units) = self.depth.unwrap_or_default();
-            self.depth = Some((all_steps + steps, all_units + units));
-        }
+        self.went(result.depth);
     }
 
-    /// Adds the numbers of other lengths.
+    /// Adds what classes of other lengths were found to be.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.loss += other.loss;
         self.scored += other.scored;
-        self.correct += other.correct;
+        self.correct = sum(self.correct, other.correct);
         self.counts.merge(&other.counts);
-        if let Some((steps, units)) = other.depth {
-            let (all_steps, all_units) = self.depth.unwrap_or_default();
-            self.depth = Some((all_steps + steps, all_units + units));
-        }
+        self.went(other.depth);
+    }
+
+    /// Adds accepted steps.
+    fn went(&mut self, depth: Option<Depths>) {
+        self.depth = depth.map(|depth| self.depth.unwrap_or_default().with(depth)).or(self.depth);
     }
 
     /// The same, with the number of steps that each of the examples took.
     pub(crate) fn taken(self, steps: usize, examples: usize) -> Self {
-        Self { depth: Some(((steps * examples) as f64, examples as u64)), ..self }
+        Self { depth: Some(Depths::of(std::iter::repeat_n(steps as f64, examples))), ..self }
     }
 
     /// Number of scored predictions.
@@ -102,9 +138,9 @@ impl<'a> Sum<'a> {
         self.scored
     }
 
-    /// The share of them that are right.
-    pub(crate) fn accuracy(&self) -> f64 {
-        Tally { right: self.correct, all: self.scored }.share()
+    /// The share of them that are right, where they are classes.
+    pub(crate) fn accuracy(&self) -> Option<f64> {
+        self.correct.map(|right| Tally { right, all: self.scored }.share())
     }
 
     /// What the task reports besides.
@@ -114,7 +150,7 @@ impl<'a> Sum<'a> {
 
     /// The row of the split.
     pub(crate) fn row(&self, measurement: Measurement<'_>) -> Row {
-        let Measurement { split, examples, perplexity, .. } = measurement;
+        let Measurement { split, examples, perplexity, scale, .. } = measurement;
         let lengths = self.counts.lengths();
         let mut shares = self.counts.shares();
         // Where every length counts alike the accuracy is that mean.
@@ -130,13 +166,46 @@ impl<'a> Sum<'a> {
             scored: self.scored,
             accuracy: self.accuracy(),
             metrics: shares,
+            numbers: self.errors.named(scale),
             loss,
             perplexity: perplexity.then(|| loss.exp()),
-            mean_depth: self.depth.map(|(steps, units)| mean(steps, units)),
-            majority: majority_share(examples),
+            mean_depth: self.depth.map(|depth| depth.mean()),
+            depth_deviation: self.depth.map(|depth| depth.deviation()),
+            majority: self.correct.map(|_| majority_share(examples)),
             lengths,
         }
     }
+}
+
+/// What is right of every example, by the accuracy and by what the task counts besides.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Each(BTreeMap<&'static str, Vec<Tally>>);
+
+impl Each {
+    /// Adds a batch. Predictions stand in the order of the examples.
+    fn add(&mut self, metrics: &[Metric], examples: &[&Example], predictions: &[u32]) {
+        for (example, own) in apart(examples, predictions) {
+            self.0.entry(ACCURACY).or_default().push(scored(example, own));
+            for metric in metrics {
+                self.0.entry(metric.name).or_default().push((metric.count)(example, own));
+            }
+        }
+    }
+
+    /// To be kept; `data` is the fingerprint of the split.
+    pub(super) fn answers(self, split: &str, data: String) -> SplitAnswers {
+        SplitAnswers::new(split, data, self.0)
+    }
+}
+
+/// The examples of a batch, each with its own among the predictions.
+fn apart<'a>(examples: &[&'a Example], predictions: &'a [u32]) -> impl Iterator<Item = (&'a Example, &'a [u32])> {
+    let mut rest = predictions;
+    examples.iter().map(move |example| {
+        let (own, others) = rest.split_at(example.classes().min(rest.len()));
+        rest = others;
+        (*example, own)
+    })
 }
 
 /// What the metrics count, over all examples and for every length that a task counts.
@@ -155,11 +224,7 @@ impl<'a> Counts<'a> {
 
     /// Adds a batch. Predictions stand in the order of the examples.
     fn add(&mut self, examples: &[&Example], predictions: &[u32]) {
-        let mut rest = predictions;
-        for example in examples {
-            let answers = if matches!(example.label, Target::Each { .. }) { example.tokens.len() } else { 1 };
-            let (own, others) = rest.split_at(answers.min(rest.len()));
-            rest = others;
+        for (example, own) in apart(examples, predictions) {
             let found: Vec<Tally> = self.metrics.iter().map(|metric| (metric.count)(example, own)).collect();
             self.whole.iter_mut().zip(&found).for_each(|(tally, found)| tally.add(*found));
             if let Some(size) = example.size {
@@ -209,16 +274,7 @@ impl<'a> Counts<'a> {
     }
 }
 
-/// The scored answers of an example, and how many of them are right.
-pub(crate) fn scored(example: &Example, predicted: &[u32]) -> Tally {
-    match &example.label {
-        Target::Class(class) => Tally { right: u64::from(predicted.first() == Some(class)), all: 1 },
-        Target::Each { class, weight } => {
-            let own = predicted.iter().zip(class).zip(weight).filter(|(_, weight)| **weight != 0.0);
-            own.fold(Tally::default(), |tally, ((found, class), _)| Tally {
-                right: tally.right + u64::from(found == class),
-                all: tally.all + 1,
-            })
-        }
-    }
+/// The sum of two counts, of which one may be missing.
+fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    [a, b].into_iter().flatten().reduce(|a, b| a + b)
 }

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use crate::batch::Batch;
 use crate::batching::{Batching, Cursor, split};
+use crate::error::DataError;
 use crate::experiment::{Experiment, Fresh, Lengths};
 use crate::rng::Key;
 use crate::task::formal::{Draw, Formal};
-use crate::task::{Dataset, Example, Options, resolve_options, task_named};
+use crate::task::{Dataset, Example, Options, Rows, Stream, resolve_options, task_named};
 
 /// The examples of every update. What an update trains on depends on the seed and on numbers of [`Cursor`] and update alone.
 #[derive(Debug)]
@@ -19,6 +20,7 @@ pub struct Feed<'a> {
 #[derive(Debug)]
 enum Source<'a> {
     Stored(&'a [Example]),
+    Streamed(&'a dyn Rows),
     Fresh(Box<Strings<'a>>),
 }
 
@@ -40,13 +42,18 @@ impl<'a> Feed<'a> {
     pub fn new(experiment: &'a Experiment, data: &'a Dataset, seed: u64) -> Result<Self, String> {
         let batch = &experiment.batch;
         let Some(fresh) = &experiment.fresh else {
+            if let Some(Stream(rows)) = data.streams.get(&experiment.train) {
+                let order = (batch.size, batch.buckets);
+                let batching = Batching::of_rows(seed, rows.count(), |row| rows.length(row), order);
+                return Ok(Self { batching, source: Source::Streamed(&**rows) });
+            }
             let examples = data.split(&experiment.train);
             let batching = Batching::new(seed, examples, batch.size, batch.buckets);
             return Ok(Self { batching, source: Source::Stored(examples) });
         };
         let strings = Strings::new(experiment, fresh, seed)?;
         let pass = fresh.pass as usize * batch.size;
-        let batching = Batching::of_lengths(seed, vec![0; pass], batch.size, batch.buckets);
+        let batching = Batching::of_rows(seed, pass, |_| 0, (batch.size, batch.buckets));
         Ok(Self { batching, source: Source::Fresh(Box::new(strings)) })
     }
 
@@ -61,12 +68,18 @@ impl<'a> Feed<'a> {
     }
 
     /// The examples of an update, of which `update` were made before.
-    pub fn examples(&mut self, cursor: Cursor, update: u64) -> Vec<Cow<'a, Example>> {
+    ///
+    /// # Errors
+    /// A file from which rows are read has changed.
+    pub fn examples(&mut self, cursor: Cursor, update: u64) -> Result<Vec<Cow<'a, Example>>, DataError> {
         match &self.source {
             Source::Stored(examples) => {
-                self.batching.batch(cursor).iter().map(|index| Cow::Borrowed(&examples[*index])).collect()
+                Ok(self.batching.batch(cursor).iter().map(|row| Cow::Borrowed(&examples[*row as usize])).collect())
             }
-            Source::Fresh(strings) => strings.draw(update).into_iter().map(Cow::Owned).collect(),
+            Source::Streamed(rows) => {
+                self.batching.batch(cursor).iter().map(|row| rows.row(*row as usize).map(Cow::Owned)).collect()
+            }
+            Source::Fresh(strings) => Ok(strings.draw(update).into_iter().map(Cow::Owned).collect()),
         }
     }
 }
@@ -81,10 +94,10 @@ pub(super) struct Ready {
 
 impl Ready {
     /// Those of the update at `cursor`, before which `update` were made, in at most `parts`.
-    pub(super) fn new(feed: &mut Feed<'_>, cursor: Cursor, update: u64, parts: usize) -> Self {
-        let examples = feed.examples(cursor, update);
+    pub(super) fn new(feed: &mut Feed<'_>, cursor: Cursor, update: u64, parts: usize) -> Result<Self, DataError> {
+        let examples = feed.examples(cursor, update)?;
         let examples: Vec<&Example> = examples.iter().map(AsRef::as_ref).collect();
-        Self { cursor, update, batches: split(&examples, parts) }
+        Ok(Self { cursor, update, batches: split(&examples, parts) })
     }
 
     /// Whether they are those of this update.

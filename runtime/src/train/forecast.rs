@@ -9,7 +9,7 @@ use crate::error::{DataError, Error};
 use crate::experiment::Experiment;
 use crate::learner::{Learner, UpdateRule};
 use crate::schedule::Plateau;
-use crate::task::{Dataset, Example};
+use crate::task::{Dataset, Example, Stream};
 
 /// What a training without early stopping takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -68,7 +68,7 @@ pub fn forecast(
         // Fresh examples get longer along a curriculum: updates from all over the training stand for it.
         let update = if experiment.fresh.is_some() { spread(done, updates) } else { done };
         let rule = experiment.rule(&schedule, done, Plateau::default());
-        all.push(step(learner, &feed.examples(cursor, update), experiment.batch.accumulate, &rule)?);
+        all.push(step(learner, &feed.examples(cursor, update)?, experiment.batch.accumulate, &rule)?);
         cursor = feed.next(cursor);
     }
     // The first update fills buffers, and is like no other.
@@ -77,11 +77,18 @@ pub fn forecast(
     let per_token = seconds / later.iter().map(|made| made.tokens).sum::<usize>().max(1) as f64;
     let depths: Option<Vec<f64>> = later.iter().map(|made| made.depth).collect();
     let tokens = match experiment.fresh {
-        None => count(data.split(&experiment.train).iter()) as f64 / feed.batches().max(1) as f64,
+        None => {
+            let held = count(data.split(&experiment.train).iter()) as u64;
+            let all = data.streams.get(&experiment.train).map_or(held, |Stream(rows)| rows.tokens());
+            all as f64 / feed.batches().max(1) as f64
+        }
         Some(_) => {
-            let at = |n: u64| (n as f64 / DRAWN as f64 * updates as f64) as u64;
-            let of = |n| count(feed.examples(Cursor::default(), at(n)).iter().map(AsRef::as_ref));
-            (0..DRAWN).map(of).sum::<usize>() as f64 / DRAWN as f64
+            let mut drawn = 0;
+            for n in 0..DRAWN {
+                let update = (n as f64 / DRAWN as f64 * updates as f64) as u64;
+                drawn += count(feed.examples(Cursor::default(), update)?.iter().map(AsRef::as_ref));
+            }
+            drawn as f64 / DRAWN as f64
         }
     };
     let every = experiment.evaluate_every.unwrap_or(feed.batches()).max(1);

@@ -4,6 +4,7 @@
 //! update's index. So a run that was stopped or killed at any point and resumed from its last checkpoint goes through
 //! the same states, writes the same `metrics.jsonl`, and gives the same table as one that was not.
 
+mod errors;
 mod evaluate;
 mod feed;
 mod forecast;
@@ -15,22 +16,26 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::checkpoint::{Best, Checkpoint, CheckpointState, Progress, Slot};
+use crate::collapse;
 use crate::error::{CheckpointError, DataError, Error};
 use crate::experiment::{Choice, Experiment};
 use crate::learner::{LearnError, Learner, StepReport};
-use crate::record::{RunFolder, RunInfo};
+use crate::record::{Answers, RunFolder, RunInfo};
 use crate::schedule::Schedule;
-use crate::task::{Dataset, Metric, open_task};
+use crate::task::{Dataset, Metric, Scale, open_task};
 
 use feed::Ready;
 
+pub use errors::NUMBERS;
+pub(crate) use evaluate::Sum;
+use evaluate::{Each, evaluate_each};
 pub use evaluate::{Measurement, evaluate};
-pub(crate) use evaluate::{Sum, scored};
 pub use feed::{Feed, longest};
 pub use forecast::{Forecast, forecast};
 pub use table::{LengthRow, Row, Table};
 
-/// A dev score must rise by more than this to count: of an accuracy 0.0001 percentage points.
+/// A dev score must rise by more than this to count: of an accuracy 0.0001 percentage points. Scores of losses, which may
+/// have any size, must rise by this share.
 const IMPROVEMENT: f64 = 1e-6;
 
 /// How a run ended.
@@ -144,11 +149,19 @@ pub fn train(
     }
 }
 
-/// Refuses data in which a split of the experiment has no example.
+/// Refuses data in which a split of the experiment has no example, or one that is measured is not held in memory.
 fn refuse_empty(data: &Dataset, experiment: &Experiment) -> Result<(), DataError> {
-    let Some(name) = experiment.splits().into_iter().find(|name| data.split(name).is_empty()) else { return Ok(()) };
-    let message = format!("the split `{name}` is empty");
-    Err(DataError { file: experiment.task.name.clone(), line: None, message })
+    let fail = |message| Err(DataError { file: experiment.task.name.clone(), line: None, message });
+    if let Some(name) = experiment.splits().into_iter().find(|name| data.count(name) == 0) {
+        return fail(format!("the split `{name}` is empty"));
+    }
+    let measured = std::iter::once(&experiment.dev).chain(&experiment.evaluate);
+    match measured.into_iter().find(|name| data.streams.contains_key(*name)) {
+        Some(name) => fail(format!(
+            "`{name}` is read while it is trained on, and a split that is measured is held in memory: measure another one"
+        )),
+        None => Ok(()),
+    }
 }
 
 struct Trainer<'a> {
@@ -165,6 +178,7 @@ struct Trainer<'a> {
     progress: Progress,
     data_hash: String,
     metrics: &'static [Metric],
+    scale: Scale,
     perplexity: bool,
     /// Tokens trained on since the last line of `timing.jsonl`, and when that was.
     speed: (usize, Instant),
@@ -181,8 +195,8 @@ impl<'a> Trainer<'a> {
     ) -> Result<Self, Error> {
         refuse_empty(data, experiment)?;
         let unknown = |message| DataError { file: experiment.task.name.clone(), line: None, message };
-        let (task, _) = open_task(&experiment.task)?;
-        let (metrics, perplexity) = (task.metrics(), task.perplexity());
+        let (task, options) = open_task(&experiment.task)?;
+        let (metrics, scale, perplexity) = (task.metrics(), task.scale(&options), task.perplexity());
         let feed = Feed::new(experiment, data, run.info().seed).map_err(unknown)?;
         let schedule = experiment.schedule(feed.batches());
         let (progress, speed) = (Progress::default(), (0, Instant::now()));
@@ -200,6 +214,7 @@ impl<'a> Trainer<'a> {
             progress,
             data_hash,
             metrics,
+            scale,
             perplexity,
             speed,
         })
@@ -257,7 +272,8 @@ impl<'a> Trainer<'a> {
     fn step(&mut self) -> Result<(), Error> {
         let (cursor, done, parts) = (self.progress.cursor, self.progress.updates, self.experiment.batch.accumulate);
         let ready = self.ready.take().filter(|ready| ready.is_for(cursor, done));
-        let Ready { batches, .. } = ready.unwrap_or_else(|| Ready::new(&mut self.feed, cursor, done, parts));
+        let ready = ready.map_or_else(|| Ready::new(&mut self.feed, cursor, done, parts), Ok);
+        let Ready { batches, .. } = ready?;
         let mut report = StepReport::default();
         let mut tokens = 0;
         for (n, (batch, share)) in batches.iter().enumerate() {
@@ -265,7 +281,8 @@ impl<'a> Trainer<'a> {
             let (feed, ready) = (&mut self.feed, &mut self.ready);
             let mut meanwhile = || {
                 if last {
-                    *ready = Some(Ready::new(feed, feed.next(cursor), done + 1, parts));
+                    // A failure comes again, and is told, where the next update begins.
+                    *ready = Ready::new(feed, feed.next(cursor), done + 1, parts).ok();
                 }
             };
             let part = self.learner.accumulate_while(batch, *share, &mut meanwhile);
@@ -303,18 +320,18 @@ impl<'a> Trainer<'a> {
 
     /// Measures the dev split and saves; false if the run was asked to stop meanwhile, with nothing changed.
     fn evaluate_dev(&mut self) -> Result<bool, Error> {
-        let Some(row) = self.evaluate(&self.experiment.dev)? else { return Ok(false) };
+        let Some((row, _)) = self.evaluate(&self.experiment.dev)? else { return Ok(false) };
         let update = self.progress.updates;
         let choose = self.experiment.choose;
         let score = choose.score(row.accuracy, row.loss);
-        let better = self
-            .progress
-            .best
-            .is_none_or(|best| score > choose.score(best.accuracy, best.loss.unwrap_or(f64::INFINITY)) + IMPROVEMENT);
+        let by_loss = choose == Choice::Loss || row.accuracy.is_none();
+        let better = self.progress.best.is_none_or(|best| {
+            let least = choose.score(best.accuracy, best.loss.unwrap_or(f64::INFINITY));
+            score > least + IMPROVEMENT * if by_loss { least } else { 1.0 }
+        });
         let improved = better || choose == Choice::Last;
         if improved {
-            self.progress.best =
-                Some(Best { accuracy: row.accuracy, loss: (choose == Choice::Loss).then_some(row.loss), update });
+            self.progress.best = Some(Best { accuracy: row.accuracy, loss: by_loss.then_some(row.loss), update });
             self.progress.impatience = 0;
         } else {
             self.progress.impatience += 1;
@@ -322,7 +339,8 @@ impl<'a> Trainer<'a> {
         self.progress.plateau.see(score, self.experiment.schedule.wait);
         self.progress.evaluated = Some(update);
         self.record(&row)?;
-        self.observer.event(&Event::Evaluated { update, row: &row, improved });
+        let improves = improved && choose != Choice::Last;
+        self.observer.event(&Event::Evaluated { update, row: &row, improved: improves });
         if improved {
             self.save(Slot::Best)?;
         }
@@ -331,20 +349,21 @@ impl<'a> Trainer<'a> {
         Ok(true)
     }
 
-    fn evaluate(&mut self, split: &str) -> Result<Option<Row>, Error> {
+    fn evaluate(&mut self, split: &str) -> Result<Option<(Row, Each)>, Error> {
         let batch = self.experiment.batch.size.div_ceil(self.experiment.batch.accumulate);
         let measurement = Measurement {
             split,
             examples: self.data.split(split),
             batch,
             metrics: self.metrics,
+            scale: self.scale,
             perplexity: self.perplexity,
         };
-        let row = evaluate(self.learner, measurement, self.stop, self.observer)?;
-        if let Some(row) = &row {
+        let found = evaluate_each(self.learner, measurement, self.stop, self.observer)?;
+        if let Some((row, _)) = &found {
             self.check_finite(row.loss, &format!("the loss on {split}"))?;
         }
-        Ok(row)
+        Ok(found)
     }
 
     fn record(&mut self, row: &Row) -> Result<(), Error> {
@@ -382,9 +401,9 @@ impl<'a> Trainer<'a> {
         let last = self.learner.state();
         let best = self.run.checkpoints().load(Slot::Best)?;
         self.learner.restore(&best.learner)?;
-        let mut rows = Vec::new();
+        let (mut rows, mut answers) = (Vec::new(), Answers::default());
         for split in &self.experiment.evaluate {
-            let Some(row) = self.evaluate(split)? else {
+            let Some((row, each)) = self.evaluate(split)? else {
                 self.learner.restore(&last)?;
                 self.run.rewind(self.progress.metrics, self.progress.events)?;
                 return Ok(None);
@@ -392,12 +411,14 @@ impl<'a> Trainer<'a> {
             self.record(&row)?;
             self.observer.event(&Event::Evaluated { update: self.progress.updates, row: &row, improved: false });
             rows.push(row);
+            answers.splits.push(each.answers(split, self.data.fingerprint_of(split)));
         }
-        let Best { accuracy, update, .. } = self.progress.best.unwrap_or_default();
-        let table = Table { best_update: update, dev_accuracy: accuracy, rows };
+        let Best { accuracy, loss, update } = self.progress.best.unwrap_or_default();
+        let halting = collapse::note(&rows, self.learner.halting_bounds());
+        let table = Table { best_update: update, dev_accuracy: accuracy, dev_loss: loss, rows, halting };
         let mut results = table.to_json();
         results["identity"] = self.identity();
-        self.run.results(&results)?;
+        self.run.results(results, &answers)?;
         Ok(Some(table))
     }
 
@@ -421,27 +442,28 @@ fn add(total: &mut StepReport, part: &StepReport, share: f64) {
     total.task_loss += share * part.task_loss;
     total.halting_cost = weighted(total.halting_cost, part.halting_cost);
     total.mean_depth = weighted(total.mean_depth, part.mean_depth);
-    total.correct += part.correct;
+    total.correct = [total.correct, part.correct].into_iter().flatten().reduce(|a, b| a + b);
     total.scored += part.scored;
 }
 
 fn step_line(update: u64, epoch: u64, report: &StepReport, learning_rate: f64) -> Value {
     let mut line = json!({
         "kind": "step", "update": update, "epoch": epoch, "loss": report.loss, "task_loss": report.task_loss,
-        "accuracy": report.correct as f64 / report.scored.max(1) as f64,
-        "gradient_norm": report.gradient_norm, "learning_rate": learning_rate,
     });
+    insert(&mut line, "accuracy", report.accuracy());
+    insert(&mut line, "gradient_norm", Some(report.gradient_norm));
+    insert(&mut line, "learning_rate", Some(learning_rate));
     insert(&mut line, "halting_cost", report.halting_cost);
     insert(&mut line, "mean_depth", report.mean_depth);
     line
 }
 
 fn evaluation_line(update: u64, row: &Row) -> Value {
-    let mut line = json!({
-        "kind": "evaluation", "split": row.split, "update": update, "accuracy": row.accuracy, "loss": row.loss,
-        "scored": row.scored,
-    });
-    row.metrics.iter().for_each(|(name, share)| insert(&mut line, name, Some(*share)));
+    let mut line = json!({ "kind": "evaluation", "split": row.split, "update": update });
+    insert(&mut line, "accuracy", row.accuracy);
+    insert(&mut line, "loss", Some(row.loss));
+    line["scored"] = json!(row.scored);
+    row.metrics.iter().chain(&row.numbers).for_each(|(name, number)| insert(&mut line, name, Some(*number)));
     insert(&mut line, "perplexity", row.perplexity);
     insert(&mut line, "mean_depth", row.mean_depth);
     line

@@ -28,11 +28,15 @@ pub struct Row {
     pub examples: usize,
     /// Number of predictions that were scored.
     pub scored: u64,
-    /// Share of them that were right.
-    pub accuracy: f64,
+    /// Share of them that were right; none where numbers are asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<f64>,
     /// What the task reports besides: shares of right answers by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
+    /// How far predicted numbers are from those that were asked for, where numbers are: `rmse`, `mae`, `r2`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub numbers: BTreeMap<String, f64>,
     /// Mean task loss.
     pub loss: f64,
     /// `exp` of the loss, where the task reports it.
@@ -40,8 +44,12 @@ pub struct Row {
     pub perplexity: Option<f64>,
     /// Accepted steps per halting unit, if the model halts.
     pub mean_depth: Option<f64>,
-    /// Accuracy of always answering the split's most frequent class.
-    pub majority: f64,
+    /// How far the steps of the examples, each the mean over its units, are from that: the root of the mean square.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth_deviation: Option<f64>,
+    /// Accuracy of always answering the split's most frequent class; none where numbers are asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub majority: Option<f64>,
     /// The lengths one by one, where the task is one on strings of a length; shortest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lengths: Vec<LengthRow>,
@@ -52,33 +60,44 @@ pub struct Row {
 pub struct Table {
     /// Updates done when the best checkpoint was saved.
     pub best_update: u64,
-    /// Its accuracy on the dev split.
-    pub dev_accuracy: f64,
+    /// Its accuracy on the dev split; none where numbers are asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dev_accuracy: Option<f64>,
+    /// Its loss on the dev split, where that chose it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dev_loss: Option<f64>,
     /// One row per evaluation split, in the experiment's order.
     #[serde(rename = "splits")]
     pub rows: Vec<Row>,
+    /// That the halting of the model does nothing, where that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub halting: Option<String>,
+}
+
+impl Row {
+    /// What tells how good it is: `accuracy 57.1 %`, or without classes `rmse 0.31`.
+    pub fn score(&self) -> String {
+        let error = || self.numbers.get("rmse").map_or_else(String::new, |error| format!("rmse {}", figure(*error)));
+        self.accuracy.map_or_else(error, |share| format!("accuracy {}", percent(share)))
+    }
 }
 
 impl Table {
+    /// What the best checkpoint was chosen by, on dev: `57.1 %`, or without classes `loss 0.310`.
+    pub fn best(&self) -> String {
+        let loss = || self.dev_loss.map_or_else(|| "-".to_owned(), |loss| format!("loss {loss:.3}"));
+        self.dev_accuracy.map_or_else(loss, percent)
+    }
+
     /// The table as lines of text with aligned columns, percentages with one digit. What a task reports besides the accuracy
     /// stands before it.
     pub fn to_text(&self) -> String {
-        let further: Vec<&String> = self.rows.first().into_iter().flat_map(|row| row.metrics.keys()).collect();
-        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-        let title = ["split".to_owned(), "examples".to_owned()].into_iter();
-        let title = title.chain(further.iter().map(|name| name.replace('_', " ")));
-        let mut cells: Vec<Vec<String>> =
-            vec![title.chain(["accuracy", "majority", "loss", "depth"].map(String::from)).collect()];
-        let perplexity = self.rows.iter().any(|row| row.perplexity.is_some());
-        cells[0].extend(perplexity.then(|| "perplexity".to_owned()));
+        let columns = self.columns();
+        let title = ["split", "examples"].into_iter().chain(columns.iter().map(|column| column.title.as_str()));
+        let mut cells: Vec<Vec<String>> = vec![title.map(str::to_owned).collect()];
         for row in &self.rows {
-            let mut line = vec![row.split.clone(), row.examples.to_string()];
-            line.extend(further.iter().map(|name| row.metrics.get(*name).map_or("-".into(), |share| percent(*share))));
-            line.extend([percent(row.accuracy), percent(row.majority), format!("{:.3}", row.loss)]);
-            line.push(row.mean_depth.map_or("-".into(), |depth| format!("{depth:.2}")));
-            let shown = |row: &Row| row.perplexity.map_or("-".into(), |number| format!("{number:.3}"));
-            line.extend(perplexity.then(|| shown(row)));
-            cells.push(line);
+            let shown = columns.iter().map(|column| (column.of)(row).map_or("-".to_owned(), column.look));
+            cells.push([row.split.clone(), row.examples.to_string()].into_iter().chain(shown).collect());
         }
         let columns = cells.first().map_or(0, Vec::len);
         let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -90,8 +109,65 @@ impl Table {
         cells.iter().map(line).collect()
     }
 
+    /// What the rows have, in the order of the table; the depth of a model that does not halt is a `-`.
+    fn columns(&self) -> Vec<Column<'_>> {
+        let names =
+            |of: fn(&Row) -> &BTreeMap<String, f64>| self.rows.first().into_iter().flat_map(move |row| of(row).keys());
+        let has = |of: fn(&Row) -> Option<f64>| self.rows.iter().any(|row| of(row).is_some());
+        let plain = |title: &str, of: fn(&Row) -> Option<f64>, look: fn(f64) -> String| Column {
+            title: title.to_owned(),
+            of: Box::new(of),
+            look,
+        };
+        let title = |name: &str| name.replace('_', " ");
+        let shares = names(|row| &row.metrics).map(|name| Column {
+            title: title(name),
+            of: Box::new(move |row| row.metrics.get(name).copied()),
+            look: percent,
+        });
+        let numbers = names(|row| &row.numbers).map(|name| Column {
+            title: title(name),
+            of: Box::new(move |row| row.numbers.get(name).copied()),
+            look: figure,
+        });
+        let mut columns: Vec<Column<'_>> = shares.chain(numbers).collect();
+        if has(|row| row.accuracy) {
+            columns.push(plain("accuracy", |row| row.accuracy, percent));
+            columns.push(plain("majority", |row| row.majority, percent));
+        }
+        columns.push(plain("loss", |row| Some(row.loss), |loss| format!("{loss:.3}")));
+        columns.push(plain("depth", |row| row.mean_depth, |depth| format!("{depth:.2}")));
+        if has(|row| row.perplexity) {
+            columns.push(plain("perplexity", |row| row.perplexity, |number| format!("{number:.3}")));
+        }
+        columns
+    }
+
     /// The table for programs; it reads back through serde.
     pub fn to_json(&self) -> Value {
         serde_json::to_value(self).expect("names and numbers are valid JSON")
+    }
+}
+
+/// The number of a row.
+type Measured<'a> = Box<dyn Fn(&Row) -> Option<f64> + 'a>;
+
+/// A column of the table behind the split and its size.
+struct Column<'a> {
+    title: String,
+    of: Measured<'a>,
+    look: fn(f64) -> String,
+}
+
+/// A share as a percentage with one digit behind the point.
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+/// A number of any size, with at least three digits of it.
+fn figure(number: f64) -> String {
+    match number.abs() {
+        size if size == 0.0 || (0.01..100_000.0).contains(&size) => format!("{number:.3}"),
+        _ => format!("{number:.2e}"),
     }
 }

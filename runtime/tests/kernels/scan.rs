@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rtc_runtime::kernel::Real;
 use rtc_runtime::kernel::scan::ema::{Ema, EmaGrad};
-use rtc_runtime::kernel::scan::s4d::{S4d, S4dGrad};
+use rtc_runtime::kernel::scan::s4d::{Discretisation, S4d, S4dGrad};
 use rtc_runtime::kernel::scan::{Family, Pair, Scan, Side, scan, scan_grad};
 
 use crate::support::{check_gradients, close, numbers, offsets};
@@ -48,8 +48,14 @@ fn moderate(channels: usize, modes: usize) -> Vec<Vec<f64>> {
     ]
 }
 
+const RULES: [Discretisation; 2] = [Discretisation::Bilinear, Discretisation::Held];
+
 fn s4d<T: Real>(p: &[Vec<T>]) -> S4d<'_, T> {
-    S4d { log_dt: &p[0], log_decay: &p[1], frequency: &p[2], b: &p[3], c: &p[4] }
+    by_rule(Discretisation::Bilinear, p)
+}
+
+fn by_rule<T: Real>(rule: Discretisation, p: &[Vec<T>]) -> S4d<'_, T> {
+    S4d { rule, log_dt: &p[0], log_decay: &p[1], frequency: &p[2], b: &p[3], c: &p[4] }
 }
 
 fn ema<T: Real>(p: &[Vec<T>], channels: usize) -> Ema<'_, T> {
@@ -105,9 +111,34 @@ fn a_scan_is_the_sum_it_says() {
     let started = started(channels, modes);
     let damped = ["delta", "alpha", "beta", "gamma"].map(|name| numbers(name, channels * modes));
     for how in SCANS {
-        close(&run(&s4d(&started), how, &x, &starts), &plain(&s4d(&started), how, &x, &starts), 1e-11);
+        for rule in RULES {
+            let family = by_rule(rule, &started);
+            close(&run(&family, how, &x, &starts), &plain(&family, how, &x, &starts), 1e-11);
+        }
         let family = ema(&damped, channels);
         close(&run(&family, how, &x, &starts), &plain(&family, how, &x, &starts), 1e-11);
+    }
+}
+
+/// Held between positions, a constant input of 1 drives `x' = A x + B` exactly: after n positions the output is
+/// `2 Re sum C B (exp(n dt A) - 1) / A`, also where a step is so short that it needs the series.
+#[test]
+fn a_held_input_gives_the_continuous_answer() {
+    let (channels, modes, length) = (3, 2, 90);
+    let mut inputs = moderate(channels, modes);
+    inputs[0] = vec![-12.0, -3.0, 0.5];
+    let y = run(&by_rule(Discretisation::Held, &inputs), SCANS[0], &vec![1.0; length * channels], &[0, length]);
+    let number = |list: &[f64], at: usize| Pair::new(list[2 * at], list[2 * at + 1]);
+    for (at, found) in y.iter().enumerate() {
+        let (n, channel) = ((at / channels + 1) as f64, at % channels);
+        let term = |m: usize| {
+            let m = channel * modes + m;
+            let a = Pair::new(-inputs[1][m].exp(), -inputs[2][m]);
+            let risen = (a * inputs[0][channel].exp() * n).exp() - 1.0;
+            2.0 * (number(&inputs[4], m) * number(&inputs[3], m) * risen / a).re
+        };
+        let exact: f64 = (0..modes).map(term).sum();
+        assert!((found - exact).abs() < 1e-10 * exact.abs().max(1.0), "{at}: {found} and {exact}");
     }
 }
 
@@ -118,9 +149,16 @@ fn gradients_are_slopes() {
     let starts = offsets(&[3, 70, 1, 66]);
     let positions = starts[4] * channels;
     for how in SCANS {
-        let mut inputs = moderate(channels, modes);
-        inputs.push(numbers("x", positions));
-        check_gradients(&inputs, |i| run(&s4d(i), how, &i[5], &starts), |i, dy| s4d_grads(i, how, dy, &starts));
+        for rule in RULES {
+            // The second channel has steps that are short enough for the series.
+            for shortest in [-1.0, -4.0] {
+                let mut inputs = moderate(channels, modes);
+                inputs[0][1] = shortest;
+                inputs.push(numbers("x", positions));
+                let forward = |i: &[Vec<f64>]| run(&by_rule(rule, i), how, &i[5], &starts);
+                check_gradients(&inputs, forward, |i, dy| grads_by_rule(rule, i, how, dy, &starts));
+            }
+        }
         let mut inputs = ["delta", "alpha", "beta", "gamma"].map(|name| numbers(name, channels * modes)).to_vec();
         inputs.push(numbers("x", positions));
         let forward = |i: &[Vec<f64>]| run(&ema(i, channels), how, &i[4], &starts);
@@ -136,9 +174,19 @@ fn gradients_are_slopes() {
 
 /// Gradients of a whole S4D scan: parameters, then x.
 fn s4d_grads<T: Real>(inputs: &[Vec<T>], how: Scan, dy: &[T], starts: &[usize]) -> Vec<Vec<T>> {
+    grads_by_rule(Discretisation::Bilinear, inputs, how, dy, starts)
+}
+
+fn grads_by_rule<T: Real>(
+    rule: Discretisation,
+    inputs: &[Vec<T>],
+    how: Scan,
+    dy: &[T],
+    starts: &[usize],
+) -> Vec<Vec<T>> {
     let mut grads: Vec<Vec<T>> = inputs.iter().map(|x| vec![T::ZERO; x.len()]).collect();
     let [dt, decay, frequency, b, c, dx] = &mut grads[..] else { unreachable!("there are six inputs") };
-    let family = S4dGrad::new(s4d(inputs), [dt, decay, frequency, b, c]);
+    let family = S4dGrad::new(by_rule(rule, inputs), [dt, decay, frequency, b, c]);
     scan_grad(&family, how, &inputs[5], dy, starts, dx);
     grads
 }
@@ -203,10 +251,12 @@ fn extreme_parameters_stay_finite() {
         numbers("c", 6),
         numbers("x", 300),
     ];
-    let y = run(&s4d(&inputs), SCANS[0], &inputs[5], &[0, 100]);
-    let grads = s4d_grads(&inputs, SCANS[0], &y, &[0, 100]);
-    assert!(y.iter().chain(grads.iter().flatten()).all(|x| x.is_finite()));
-    assert!(grads[5].iter().any(|x| *x != 0.0));
+    for rule in RULES {
+        let y = run(&by_rule(rule, &inputs), SCANS[0], &inputs[5], &[0, 100]);
+        let grads = grads_by_rule(rule, &inputs, SCANS[0], &y, &[0, 100]);
+        assert!(y.iter().chain(grads.iter().flatten()).all(|x| x.is_finite()), "{rule:?}");
+        assert!(grads[5].iter().any(|x| *x != 0.0), "{rule:?}");
+    }
 }
 
 /// Reference numbers of an independent implementation.

@@ -6,7 +6,7 @@ use rtc_runtime::kernel::loss::{
 };
 use rtc_runtime::kernel::muon::{Matrix, Scratch, muon, orthogonalise};
 use rtc_runtime::kernel::optimiser::{adamw, clip_factor, ranger, squared_norm};
-use rtc_runtime::learner::{OptimiserKind, UpdateRule};
+use rtc_runtime::learner::{Lookahead, MuonStep, OptimiserKind, UpdateRule};
 
 use crate::support::{check_gradients, close, close32, filled, numbers, singles};
 
@@ -116,6 +116,33 @@ fn ranger_follows_the_case_by_hand() {
     close(&slow, &[0.6], 1e-12);
 }
 
+/// The same with other constants: slow weights that go half the way every second step, and a rectification that never comes.
+#[test]
+fn ranger_takes_other_constants() {
+    let lookahead = Lookahead { every: 2, follow: 0.5 };
+    let rule = UpdateRule {
+        kind: OptimiserKind::Ranger,
+        learning_rate: 0.1,
+        lookahead,
+        rectify_from: 1e9,
+        ..UpdateRule::ADAMW
+    };
+    let (mut w, mut slow, mut m, mut v) = (vec![1.0], vec![1.0], vec![0.0], vec![0.0]);
+    let mut seen = vec![];
+    for step in 1..=6 {
+        ranger([&mut w, &mut slow, &mut m, &mut v], &[1.0], &rule, 1.0, step);
+        seen.push(w[0]);
+    }
+    close(&seen, &[0.9, 0.9, 0.8, 0.8, 0.7, 0.7], 1e-12);
+    // From 4 on, the shortest length that has a factor, the fifth update is the first that is rectified.
+    let rule = UpdateRule { rectify_from: 4.0, lookahead: Lookahead { every: 100, follow: 0.5 }, ..rule };
+    let (mut w, mut slow, mut m, mut v) = (vec![1.0], vec![1.0], vec![0.0], vec![0.0]);
+    for step in 1..=5 {
+        ranger([&mut w, &mut slow, &mut m, &mut v], &[1.0], &rule, 1.0, step);
+    }
+    assert!((w[0] - 0.5_f64).abs() > 0.05, "the fifth step is far shorter than 0.1: {}", w[0]);
+}
+
 #[test]
 fn ranger_follows_the_formula() {
     let rule = UpdateRule {
@@ -191,10 +218,18 @@ fn orthogonalised_matrices_are_nearly_orthogonal() {
 
 #[test]
 fn muon_follows_the_formula() {
+    let as_adamw = |rows: f64, columns: f64| 0.2 * rows.max(columns).sqrt();
+    let original = |rows: f64, columns: f64| (rows / columns).max(1.0).sqrt();
+    follows_the_formula(MuonStep::Adamw, &as_adamw);
+    follows_the_formula(MuonStep::Original, &original);
+}
+
+fn follows_the_formula(muon_step: MuonStep, length: &dyn Fn(f64, f64) -> f64) {
     let rule = UpdateRule {
         kind: OptimiserKind::Muon,
         learning_rate: 0.01,
         momentum: 0.9,
+        muon_step,
         weight_decay: 0.1,
         ..UpdateRule::ADAMW
     };
@@ -215,9 +250,9 @@ fn muon_follows_the_formula() {
                 expected[i] -= 0.01 * 0.1 * expected[i];
             }
             orthogonalise(&mut u, *columns, &mut Scratch::default());
-            let longer = (range.len() / columns).max(*columns) as f64;
+            let length = length((range.len() / columns) as f64, *columns as f64);
             for (i, u) in range.clone().zip(u) {
-                expected[i] -= 0.01 * 0.2 * longer.sqrt() * u;
+                expected[i] -= 0.01 * length * u;
             }
         }
         close(&w, &expected, 1e-13);

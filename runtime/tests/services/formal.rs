@@ -35,7 +35,7 @@ fn read(name: &str, set: &[(&str, u64)], text: &str) -> Result<Example, String> 
 fn class(name: &str, set: &[(&str, u64)], text: &str) -> u32 {
     match read(name, set, text).unwrap_or_else(|error| panic!("{name} {text}: {error}")).label {
         Target::Class(class) => class,
-        Target::Each { .. } => panic!("{name} has one class"),
+        _ => panic!("{name} has one class"),
     }
 }
 
@@ -339,6 +339,7 @@ fn every_task_draws_strings_of_the_length_that_it_understands() {
                             assert!(weight.contains(&1.0), "{}", task.name);
                             class
                         }
+                        others => panic!("{}: {others:?}", task.name),
                     };
                     assert!(labels.iter().all(|class| *class < classes), "{}", task.name);
                 }
@@ -395,6 +396,30 @@ fn splits_are_ranges_of_lengths_in_turn() {
     assert!(error.contains("`long` needs a `test_length` above 50"), "{error}");
 }
 
+/// As in the published generators: operands are uniform from 1 on. Of two bits three of four numbers are left, each as often.
+#[test]
+fn operands_that_are_drawn_are_above_zero() {
+    const NONE: u32 = u32::MAX;
+    for (name, sign, blank) in [("binary_addition", 2, 3), ("binary_multiplication", 2, 3), ("compute_sqrt", NONE, 2)] {
+        let (task, settings) = (formal(name), options(formal(name), &[]));
+        let mut single = [0; 4];
+        for n in 0..4000 {
+            let length = task.shortest + n as usize % 6;
+            let draw = Draw { length, longest: None, index: n, options: &settings };
+            let tokens = (task.draw)(&draw, &mut Key::new(3).at(n).draws());
+            let input = tokens.iter().position(|token| *token == blank).expect("blanks for the answer");
+            for operand in tokens[..input].split(|token| *token == sign) {
+                assert!(operand.contains(&1), "{name}: {tokens:?}");
+                if let [a, b] = operand {
+                    single[(2 * a + b) as usize] += 1;
+                }
+            }
+        }
+        let (least, most) = (single[1..].iter().min(), single[1..].iter().max());
+        assert!(single[0] == 0 && *least.expect("three") * 4 > *most.expect("three") * 3, "{name}: {single:?}");
+    }
+}
+
 #[test]
 fn answers_of_a_file_are_worked_out_and_broken_rows_named() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -431,6 +456,7 @@ fn the_characters_of_a_text_are_cut_into_windows() {
         sizes: ["dev", "1x", "8x"].map(|split| (split.to_string(), 12)).into(),
         data: data.then(|| rtc_runtime::experiment::DataSource::Folder(folder.path().display().to_string())),
         seed: 0,
+        ..TaskSettings::default()
     };
     let splits = ["train", "dev", "1x", "8x"];
     let data = load(&settings(true), &splits).expect("readable");

@@ -25,7 +25,7 @@ fn settings(options: &[(&str, u64)], sizes: &[(&str, usize)]) -> TaskSettings {
 fn class(example: &Example) -> u32 {
     match example.label {
         Target::Class(class) => class,
-        Target::Each { .. } => panic!("ListOps has one class per sequence"),
+        _ => panic!("ListOps has one class per sequence"),
     }
 }
 
@@ -276,7 +276,7 @@ fn a_split_is_the_same_whichever_others_are_wanted() {
     assert!(all.split("test").iter().all(|example| !trained.contains(&example.tokens)));
     for splits in [&["test"][..], &["test", "dev"], &["dev"], &["lra-dev", "test"]] {
         for most in [5, usize::MAX] {
-            let some = load_wanted(&settings, Wanted { used: &used, splits, most });
+            let some = load_wanted(&settings, Wanted { used: &used, splits, most, whole: false, streamed: false });
             let some = some.unwrap_or_else(|error| panic!("{splits:?}: {error}"));
             assert_eq!(some.splits.len(), splits.len());
             for split in splits.iter().filter(|split| used.contains(split)) {
@@ -292,17 +292,54 @@ fn the_head_of_the_training_file_is_only_taken_for_a_dev_that_is_used() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let settings = folder_of_pairs(folder.path(), &[("dev", 9)]);
     let lengths = |splits: &[&str], wanted: &[&str]| {
-        let data = load_wanted(&settings, Wanted { used: splits, splits: wanted, most: usize::MAX }).expect("read");
+        let data = load_wanted(
+            &settings,
+            Wanted { used: splits, splits: wanted, most: usize::MAX, whole: false, streamed: false },
+        )
+        .expect("read");
         wanted.iter().map(|split| data.split(split).len()).collect::<Vec<_>>()
     };
     assert_eq!(lengths(&["train", "dev"], &["train", "dev"]), [90, 9]);
     assert_eq!(lengths(&["train", "dev"], &["train"]), [90]);
     assert_eq!(lengths(&["train"], &["train"]), [99]);
     // What a run has trained on is no dev afterwards: one is generated without those rows.
-    let data = load_wanted(&settings, Wanted { used: &["train"], splits: &["dev"], most: usize::MAX }).expect("made");
+    let data = load_wanted(
+        &settings,
+        Wanted { used: &["train"], splits: &["dev"], most: usize::MAX, whole: false, streamed: false },
+    )
+    .expect("made");
     assert_eq!(data.generated, ["dev"]);
     let train = load(&settings, &["train"]).expect("read");
     assert!(data.split("dev").iter().all(|example| !train.split("train").contains(example)));
+}
+
+#[test]
+fn where_files_are_named_nothing_is_generated_unless_asked_for() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut settings = folder_of_pairs(folder.path(), &[("dev", 9), ("lra", 4)]);
+    let train = folder.path().join("train_d20s.tsv").display().to_string();
+    let named = |files: &[(&str, &str)]| {
+        let files = files.iter().map(|(split, file)| ((*split).to_owned(), (*file).to_owned()));
+        Some(DataSource::Files(files.collect()))
+    };
+    settings.data = named(&[("train", &train), ("test", &train)]);
+    let data = load(&settings, &["train", "dev", "test"]).expect("read");
+    assert_eq!(data.generated, Vec::<String>::new());
+    assert_eq!(["train", "dev", "test"].map(|split| data.split(split).len()), [90, 9, 99]);
+    assert_eq!(
+        data.split("dev"),
+        &data.split("test")[..9],
+        "without a word on dev it is the head of the training file"
+    );
+    let error = load(&settings, &["train", "lra"]).expect_err("there is no file");
+    assert!(error.message.contains("files are named, and none for `lra`"), "{error}");
+    settings.data = named(&[("train", &train), ("dev", "20%"), ("lra", "generated")]);
+    let data = load(&settings, &["train", "dev", "lra"]).expect("read and generated");
+    assert_eq!(data.generated, ["lra"]);
+    let sizes = ["train", "dev"].map(|split| data.split(split).len());
+    assert!(sizes[0] + sizes[1] <= 99 && sizes[1] == 9, "{sizes:?}: a share, of which `sizes` takes the first");
+    let dev: Vec<_> = data.split("dev").iter().map(Example::key).collect();
+    assert!(data.split("train").iter().all(|row| !dev.contains(&row.key())));
 }
 
 #[test]

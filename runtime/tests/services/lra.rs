@@ -44,7 +44,7 @@ fn settings(name: &str, options: &[(&str, u64)], size: usize) -> TaskSettings {
 fn class(example: &Example) -> u32 {
     match example.label {
         Target::Class(class) => class,
-        Target::Each { .. } => panic!("one class per sequence"),
+        _ => panic!("one class per sequence"),
     }
 }
 
@@ -172,6 +172,8 @@ fn reviews_are_read_from_tables() {
     assert_eq!(read("long.tsv")[0].tokens.len(), 64);
     place.refuses("c.tsv", b"0\tdull\ngreat\tx\n", Some(2), "`great` is neither");
     place.refuses("c.tsv", b"0\tdull\n1\n", Some(2), "2 columns, and this one has 1");
+    place.refuses("c.tsv", b"0\tdull\r\n1\tfine\r\n1\r\n", Some(3), "2 columns, and this one has 1");
+    place.refuses("c.csv", b"0,dull\r\n1,\"a\r\nb\"\r\n7,c\r\n", Some(4), "`7` is neither");
     place.refuses("c.tsv", b"0\tdull\n1\tx\ty\n", Some(2), "2 columns, and this one has 3");
     place.refuses("c.tsv", b"0\tdull\n1\t\n", Some(2), "empty");
     place.refuses("c.tsv.gz", b"this is no file of gzip", Some(1), "gzip");

@@ -10,6 +10,7 @@ mod listops;
 mod logic;
 mod lra;
 mod mock;
+mod own;
 mod published;
 mod records;
 mod training;

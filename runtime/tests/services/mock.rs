@@ -5,7 +5,9 @@ use std::path::Path;
 
 use rtc_runtime::batch::{Batch, Labels};
 use rtc_runtime::experiment::{Experiment, ExperimentFile};
-use rtc_runtime::learner::{Answers, Arrays, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule};
+use rtc_runtime::learner::{
+    Answers, Arrays, Depths, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule,
+};
 use rtc_runtime::record::{RunFolder, RunInfo};
 use rtc_runtime::rng::Key;
 use rtc_runtime::task::{Dataset, load};
@@ -70,7 +72,7 @@ impl Mock {
 fn classes(batch: &Batch) -> &[u32] {
     match &batch.labels {
         Labels::Class(classes) => classes,
-        Labels::Each { .. } => panic!("the mock classifies rows"),
+        _ => panic!("the mock classifies rows"),
     }
 }
 
@@ -98,7 +100,7 @@ impl Learner for Mock {
             let features = self.features(batch.row(index), index, true);
             let probabilities = self.probabilities(&features);
             report.task_loss -= probabilities[*label as usize].ln() / rows as f64;
-            report.correct += u64::from(best(&probabilities) == *label as usize);
+            *report.correct.get_or_insert(0) += u64::from(best(&probabilities) == *label as usize);
             for (class, probability) in probabilities.iter().enumerate() {
                 let slope = probability - f64::from(class == *label as usize);
                 for (token, x) in features.iter().enumerate() {
@@ -144,13 +146,13 @@ impl Learner for Mock {
             return averaged.evaluate(batch);
         }
         let mut result =
-            Evaluation { depth: Some((3.0 * batch.rows() as f64, batch.rows() as u64)), ..Default::default() };
+            Evaluation { depth: Some(Depths::of(std::iter::repeat_n(3.0, batch.rows()))), ..Default::default() };
         for (index, label) in classes(batch).iter().enumerate() {
             let probabilities = self.probabilities(&self.features(batch.row(index), index, false));
             let answer = best(&probabilities);
             result.loss_sum -= probabilities[*label as usize].ln();
             result.scored += 1;
-            result.correct += u64::from(answer == *label as usize);
+            *result.correct.get_or_insert(0) += u64::from(answer == *label as usize);
             result.predictions.push(answer as u32);
             result.confidence.push(probabilities[answer]);
         }

@@ -16,12 +16,12 @@ use rtc_runtime::cuda::device::Device;
 use rtc_runtime::cuda::{self, generated};
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::exec::{Halting, parameter_ranges};
-use rtc_runtime::learner::{Arrays as Saved, Learner, OptimiserKind, UpdateRule};
+use rtc_runtime::learner::{Arrays as Saved, Learner, Lookahead, MuonStep, OptimiserKind, UpdateRule};
 use rtc_runtime::rng::Key;
 use rtc_tests::emulated::{Emulated, Kernels};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{
-    Arrays, KEY, Run, assert_same, batch, differentiated, executor, labelled_tokens, results, run, weights,
+    Arrays, KEY, Run, asking, assert_same, batch, differentiated, executor, results, run, weights,
 };
 
 #[cfg(feature = "cuda")]
@@ -136,7 +136,7 @@ fn training(model: &models::Model, objective: Objective) -> Graph {
 pub(super) fn example(lengths: &[usize], objective: Objective) -> Batch {
     let depths = (0..lengths.len() as u32).map(|row| 1 + (2 * row + 2) % 5).collect();
     let rows = Batch { depths: Some(depths), ..batch(lengths, VOCAB as u64, CLASSES as u64, 3) };
-    if objective == Objective::Each { labelled_tokens(rows, 2, 3) } else { rows }
+    asking(rows, objective, 3)
 }
 
 /// A training step of every model at a small size, with heads that let rows halt at different steps.
@@ -207,6 +207,37 @@ fn ops_and_loops_agree_with_the_cpu() {
 #[test]
 fn masks_and_biases_agree_with_the_cpu() {
     compare(&all_masks());
+}
+
+/// Answers that are numbers or several labels: a training step, and what a model that is evaluated there says.
+#[test]
+fn numbers_and_labels_agree_with_the_cpu() {
+    for objective in [Objective::Number, Objective::Several] {
+        let model = models::one("gut.rt", "gut", objective, &[]);
+        let batch = example(&[7, 1, 4], objective);
+        let case = Case::new(format!("{objective:?}"), training(&model, objective), batch.clone());
+        compare(&[case]);
+        let plans = || pipeline::plans(&model.spec, &binding(objective)).expect("it lowers");
+        let (first, second) = plans();
+        let Some(kernels) = kernels("double", [&*first.graph, &*second.graph]) else { return };
+        let mut host = rtc_runtime::model::Model::<f64>::new(first, second, binding(objective), 5);
+        let (training, inference) = plans();
+        let device = emulated(&kernels);
+        let mut ours = cuda::Model::<f64>::new(training, inference, binding(objective), 5, device).expect("it fits");
+        for learner in [&mut host as &mut dyn Learner, &mut ours] {
+            learner.accumulate(&batch, 1.0).expect("it fits");
+            learner.update(&UpdateRule { learning_rate: 0.01, ..UpdateRule::ADAMW }).expect("finite");
+        }
+        let [host, ours] =
+            [&mut host as &mut dyn Learner, &mut ours].map(|model| model.evaluate(&batch).expect("finite"));
+        assert!((host.loss_sum - ours.loss_sum).abs() < 1e-9, "{host:?} {ours:?}");
+        assert_eq!((host.correct, host.scored, &host.predictions), (ours.correct, ours.scored, &ours.predictions));
+        let far = |a: &[f64], b: &[f64]| a.len() != b.len() || a.iter().zip(b).any(|(a, b)| (a - b).abs() > 1e-9);
+        assert!(!far(&host.numbers, &ours.numbers) && !far(&host.confidence, &ours.confidence), "{host:?} {ours:?}");
+        let of_rows =
+            if objective == Objective::Number { host.numbers.len() } else { host.predictions.len() / CLASSES };
+        assert_eq!(of_rows, 3);
+    }
 }
 
 /// A batch after one step more each time, and rows whose depth comes with them.
@@ -285,8 +316,17 @@ fn training_agrees_with_the_cpu() {
             let (training, inference) = plans();
             let mut host = rtc_runtime::model::Model::<f64>::new(training, inference, bound, 5);
             let mut device = fresh();
-            let rule =
-                UpdateRule { kind, weight_decay: 0.1, clip: Some(0.5), learning_rate: 0.01, ..UpdateRule::ADAMW };
+            // Constants that are not those of the default.
+            let rule = UpdateRule {
+                kind,
+                weight_decay: 0.1,
+                clip: Some(0.5),
+                learning_rate: 0.01,
+                muon_step: MuonStep::Original,
+                lookahead: Lookahead { every: 2, follow: 0.6 },
+                rectify_from: 4.0,
+                ..UpdateRule::ADAMW
+            };
             let micro = [example(&[5, 3], Objective::Classify), example(&[1, 9, 2], Objective::Classify)];
             for _ in 0..6 {
                 for batch in &micro {

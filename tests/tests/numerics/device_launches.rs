@@ -69,7 +69,7 @@ fn history(model: &mut cuda::Model<f64>, kind: OptimiserKind) -> History {
         let shares: &[f64] = if step % 5 == 4 { &[0.25, 0.75] } else { &[1.0] };
         for (n, share) in shares.iter().enumerate() {
             let report = model.accumulate(&rows(shapes[turn], 2 * step + n as u64), *share).expect("it fits");
-            numbers.extend([report.loss.to_bits(), report.correct]);
+            numbers.extend([report.loss.to_bits(), report.correct.expect("classes")]);
         }
         let clip = (step % 3 == 0).then_some(0.1);
         let rate = 0.01 / (1.0 + step as f64);

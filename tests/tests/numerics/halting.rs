@@ -8,7 +8,7 @@ use rtc_runtime::batch::Batch;
 use rtc_runtime::exec::{Halting, Unit};
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
-use rtc_tests::numeric::{Arrays, assert_same, batch, executor, labelled_tokens, run, weights};
+use rtc_tests::numeric::{Arrays, asking, assert_same, batch, executor, run, weights};
 
 /// Edits that are tried on every spec; those that a model has no place for leave it as it is.
 const SHAPES: &[&[&str]] = &[
@@ -31,8 +31,7 @@ fn training(model: &Model, objective: Objective) -> Graph {
 }
 
 fn example(lengths: &[usize], objective: Objective, seed: u64) -> Batch {
-    let rows = batch(lengths, VOCAB as u64, CLASSES as u64, seed);
-    if objective == Objective::Each { labelled_tokens(rows, 2, seed) } else { rows }
+    asking(batch(lengths, VOCAB as u64, CLASSES as u64, seed), objective, seed)
 }
 
 /// Random weights whose halting head answers strongly: its last layer times `gain`, its bias plus `bias`.

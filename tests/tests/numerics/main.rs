@@ -1,5 +1,6 @@
 //! Numbers: gradients against differences, passes against no passes, rows against batches, and cases done by hand.
 
+mod answers;
 mod causality;
 mod compositions;
 mod device;

@@ -12,7 +12,7 @@ use rtc_runtime::exec::Halting;
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{
-    Arrays, assert_same, batch, check_gradients, checked, differentiated, graph, labelled_tokens, run, weights,
+    Arrays, asking, assert_same, batch, check_gradients, checked, differentiated, graph, run, weights,
 };
 
 use crate::random;
@@ -106,11 +106,7 @@ fn with_loss(model: &Model, objective: Objective) -> Graph {
 
 /// An even number of rows; pairs have a label for every two of them.
 fn example(lengths: &[usize], objective: Objective, seed: u64) -> Batch {
-    let mut rows = batch(lengths, VOCAB as u64, CLASSES as u64, seed);
-    if let (Objective::Pair, rtc_runtime::batch::Labels::Class(labels)) = (objective, &mut rows.labels) {
-        labels.truncate(lengths.len() / 2);
-    }
-    if objective == Objective::Each { labelled_tokens(rows, 2, seed) } else { rows }
+    asking(batch(lengths, VOCAB as u64, CLASSES as u64, seed), objective, seed)
 }
 
 #[test]

@@ -10,7 +10,7 @@ use rtc_runtime::batch::Batch;
 use rtc_runtime::exec::Halting;
 use rtc_runtime::exec::storage::Element;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
-use rtc_tests::numeric::{Arrays, Run, batch, checked, labelled_tokens, run, weights};
+use rtc_tests::numeric::{Arrays, Run, asking, batch, checked, run, weights};
 
 const LENGTHS: &[usize] = &[7, 1, 10, 3, 12, 4];
 
@@ -55,11 +55,7 @@ fn halting_weights(graph: &Graph) -> Arrays {
 }
 
 fn example(objective: Objective) -> Batch {
-    let mut rows = batch(LENGTHS, VOCAB as u64, CLASSES as u64, 3);
-    if let (Objective::Pair, rtc_runtime::batch::Labels::Class(labels)) = (objective, &mut rows.labels) {
-        labels.truncate(LENGTHS.len() / 2);
-    }
-    if objective == Objective::Each { labelled_tokens(rows, 2, 3) } else { rows }
+    asking(batch(LENGTHS, VOCAB as u64, CLASSES as u64, 3), objective, 3)
 }
 
 fn same_bits<T: Element>(what: &str, reference: &Run, graph: &Graph, weights: &Arrays, batch: &Batch) {

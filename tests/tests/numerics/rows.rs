@@ -8,7 +8,7 @@ use rtc_runtime::learner::{Learner, UpdateRule};
 use rtc_runtime::model::Model as Trained;
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
-use rtc_tests::numeric::{Arrays, batch, executor, labelled_tokens, weights};
+use rtc_tests::numeric::{Arrays, asking, batch, executor, weights};
 
 /// Lengths of the rows of the batch.
 const LENGTHS: [usize; 16] = [1, 60, 7, 33, 2, 19, 48, 5, 12, 1, 27, 3, 55, 9, 16, 41];
@@ -37,6 +37,7 @@ fn alone(whole: &Batch, row: usize, width: usize) -> Batch {
         Labels::Each { class, weight } => {
             Labels::Each { class: class[range.clone()].to_vec(), weight: weight[range.clone()].to_vec() }
         }
+        others => panic!("{others:?} are not asked for"),
     };
     let depths = whole.depths.as_ref().map(|depths| vec![depths[row]]);
     Batch { offsets: vec![0, range.len()], tokens: whole.tokens[range].to_vec(), labels, width, depths }
@@ -57,7 +58,7 @@ fn random_weights(model: &Model, objective: Objective) -> Arrays {
 
 fn rows(objective: Objective, lengths: &[usize]) -> Batch {
     let rows = batch(lengths, VOCAB as u64, CLASSES as u64, 8);
-    if objective == Objective::Each { labelled_tokens(rows, 2, 8) } else { rows }
+    asking(rows, objective, 8)
 }
 
 #[test]

@@ -12,7 +12,7 @@ use rtc_runtime::experiment::TaskSettings;
 use rtc_runtime::learner::{Evaluation, Learner, UpdateRule};
 use rtc_runtime::model::Model;
 use rtc_runtime::stopping::{BySteps, Stop, Stopped, evaluate_stopping};
-use rtc_runtime::task::{Example, OptionValue, Target, load_split, task_named};
+use rtc_runtime::task::{Example, OptionValue, Scale, Target, load_split, task_named};
 use rtc_runtime::train::{Measurement, Silent, evaluate};
 use rtc_tests::models;
 
@@ -87,17 +87,15 @@ fn a_step_after_the_other_gives_the_bits_of_as_many_steps_at_once() {
 
 fn stopped(model: &mut Model<f32>, examples: &[Example], rule: Stop, beyond: usize) -> Stopped {
     let metrics = task_named("looped_copy").expect("it exists").metrics();
-    let measurement = Measurement { split: "s", examples, batch: 5, metrics, perplexity: false };
+    let measurement =
+        Measurement { split: "s", examples, batch: 5, metrics, scale: Scale::default(), perplexity: false };
     let found = evaluate_stopping(model, measurement, (rule, beyond), &AtomicBool::new(false), &mut Silent);
     found.expect("finite").expect("not stopped")
 }
 
 /// The mean of `-log max p` over the scored answers.
 fn unsure(examples: &[Example], evaluation: &Evaluation) -> f64 {
-    let weights = examples.iter().flat_map(|example| match &example.label {
-        Target::Each { weight, .. } => weight.clone(),
-        Target::Class(_) => vec![1.0],
-    });
+    let weights = examples.iter().flat_map(|example| example.asked().into_iter().map(|(_, weight)| weight));
     let scored = evaluation.confidence.iter().zip(weights).filter(|(_, weight)| *weight > 0.0);
     let (sum, count) = scored.fold((0.0, 0.0), |(sum, count), (p, _)| (sum - p.ln(), count + 1.0));
     sum / count
@@ -123,7 +121,8 @@ fn rules_to_stop_choose_what_their_definitions_say() {
     learned(&mut model, (0..30).map(|_| packed(&examples("looped_copy", "1-3", 12, &[]))));
     let found = examples("looped_copy", "2-4", 24, &[]);
     let metrics = task_named("looped_copy").expect("it exists").metrics();
-    let measurement = Measurement { split: "s", examples: &found, batch: 5, metrics, perplexity: false };
+    let measurement =
+        Measurement { split: "s", examples: &found, batch: 5, metrics, scale: Scale::default(), perplexity: false };
     let plain = evaluate(&mut model, measurement, &AtomicBool::new(false), &mut Silent).expect("finite").expect("all");
     let oracle = stopped(&mut model, &found, Stop::Oracle, 3);
     assert_eq!(oracle.row.mean_depth, Some(3.0), "lengths 2, 3 and 4 in turn");

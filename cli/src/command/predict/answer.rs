@@ -12,8 +12,10 @@ pub(super) struct Answer {
     pub(super) text: String,
     /// The tokens; of a pair those of its first side.
     pub(super) tokens: Vec<u32>,
-    /// One answer, or one for every token.
+    /// One answer, or one for every token; none where a number is the answer.
     pub(super) items: Vec<Item>,
+    /// The number, in the unit of the model.
+    pub(super) number: Option<f64>,
     /// Accepted steps of the halting recurrence.
     pub(super) steps: Option<f64>,
     pub(super) closer: Closer,
@@ -22,8 +24,11 @@ pub(super) struct Answer {
 /// One answer.
 pub(super) struct Item {
     pub(super) class: u32,
+    /// Which labels there are, where there are several.
+    pub(super) labels: Option<Vec<bool>>,
+    /// The probability of the class, or of the least sure of all labels.
     pub(super) confidence: f64,
-    /// One logit per class.
+    /// One logit per class or label.
     pub(super) logits: Vec<f64>,
 }
 
@@ -35,8 +40,11 @@ pub(super) struct Closer {
 }
 
 impl Item {
-    /// The probability of every class.
+    /// The probability of every class, or of each label by itself.
     pub(super) fn probabilities(&self) -> Vec<f64> {
+        if self.labels.is_some() {
+            return self.logits.iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect();
+        }
         let most = self.logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let weights: Vec<f64> = self.logits.iter().map(|x| (x - most).exp()).collect();
         let total: f64 = weights.iter().sum();
@@ -60,22 +68,31 @@ fn written(text: &str, example: &Example) -> String {
     }
 }
 
+/// The one answer of a yes or no for every label, whose logit is that of the yes.
+fn together(labels: Vec<Item>) -> Item {
+    Item {
+        class: 0,
+        confidence: labels.iter().map(|label| label.confidence).fold(1.0, f64::min),
+        logits: labels.iter().filter_map(|label| label.logits.last().copied()).collect(),
+        labels: Some(labels.iter().map(|label| label.class == 1).collect()),
+    }
+}
+
 /// The answers of a batch, sequence by sequence.
 pub(super) fn answers(lines: &[Line], examples: &[Example], found: &Answers) -> Vec<Answer> {
     let mut items = (0..found.evaluation.predictions.len()).map(|n| Item {
         class: found.evaluation.predictions[n],
+        labels: None,
         confidence: found.evaluation.confidence[n],
         logits: found.logits[n * found.classes..(n + 1) * found.classes].to_vec(),
     });
     let one = |(n, (line, example)): (usize, (&Line, &Example))| {
-        let count = match &example.label {
-            Target::Class(_) => 1,
-            Target::Each { class, .. } => class.len(),
-        };
+        let own = items.by_ref().take(example.classes()).collect();
         Answer {
             text: written(&line.text, example),
             tokens: example.tokens.clone(),
-            items: items.by_ref().take(count).collect(),
+            items: if matches!(example.label, Target::Several(_)) { vec![together(own)] } else { own },
+            number: found.evaluation.numbers.get(n).copied(),
             steps: found.steps(n, examples.len()),
             closer: Closer::default(),
         }

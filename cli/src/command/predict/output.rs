@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rtc_report::data::{Beam, Tree};
 use rtc_runtime::examine::TracedUnit;
-use rtc_runtime::task::{Objective, Options, TaskHandle};
+use rtc_runtime::task::{Objective, Options, TaskHandle, set_text};
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, Item};
@@ -66,6 +66,10 @@ impl<'a> Output<'a> {
         terminal: &'a Terminal,
     ) -> Result<Self, Failure> {
         let (task, options) = (trained.task.clone(), trained.options.clone());
+        if task.objective() == Objective::Number && (wanted.probabilities || wanted.logits || wanted.top.is_some()) {
+            let message = "the answers of this model are numbers: there are no classes with probabilities or logits";
+            return Err(Failure::Usage(message.to_owned()));
+        }
         let (classes, vocabulary) = (task.classes(&options), task.vocabulary(&options));
         let file = path.map(Fresh::create).transpose()?;
         Ok(Self { format, wanted, task, options, classes, vocabulary, written: 0, terminal, file })
@@ -104,6 +108,18 @@ impl<'a> Output<'a> {
         self.task.objective() == Objective::Each
     }
 
+    fn number(&self, answer: &Answer) -> Option<f64> {
+        answer.number.map(|number| self.task.scale(&self.options).of_model(number))
+    }
+
+    /// The class, the labels with commas between, or the number.
+    fn name(&self, item: &Item) -> String {
+        match &item.labels {
+            Some(labels) => set_text(&self.classes, labels.iter().copied()),
+            None => self.class(item.class as usize),
+        }
+    }
+
     fn class(&self, class: usize) -> String {
         self.classes.get(class).cloned().unwrap_or_else(|| class.to_string())
     }
@@ -117,15 +133,17 @@ impl<'a> Output<'a> {
         let steps = answer.steps.map_or("-".to_owned(), |steps| format!("{steps:.1}"));
         let predictions: Vec<u32> = answer.items.iter().map(|item| item.class).collect();
         // Where an answer is a token, the task knows how it is written: characters stand side by side.
-        let written = match self.vocabulary == self.classes {
-            true => self.task.decode(&predictions, &self.options),
-            false => predictions.iter().map(|class| self.class(*class as usize)).collect::<Vec<_>>().join(" "),
+        let written = match answer.number {
+            Some(number) => self.task.scale(&self.options).text(number),
+            None if self.vocabulary == self.classes => self.task.decode(&predictions, &self.options),
+            None => answer.items.iter().map(|item| self.name(item)).collect::<Vec<_>>().join(" "),
         };
-        let least = answer.items.iter().map(|item| item.confidence).fold(1.0, f64::min);
+        let least = answer.items.iter().map(|item| item.confidence).reduce(f64::min);
+        let sure = least.map_or("-".to_owned(), |least| format!("{:.1} %", 100.0 * least));
         let numbers: String = answer.items.iter().enumerate().map(|(n, item)| self.numbers(answer, n, item)).collect();
         let halting: String = answer.closer.halting.iter().flatten().map(unit_text).collect();
         let trees: String = answer.closer.trees.iter().flatten().map(tree_text).collect();
-        format!("{written}\t{:.1} %\t{steps}\t{}\n{numbers}{halting}{trees}", 100.0 * least, answer.text)
+        format!("{written}\t{sure}\t{steps}\t{}\n{numbers}{halting}{trees}", answer.text)
     }
 
     /// `    9  87.2 %  logit 3.512`, the most probable class first.
@@ -148,14 +166,26 @@ impl<'a> Output<'a> {
     }
 
     fn object(&self, answer: &Answer) -> Value {
-        let names: Vec<String> = answer.items.iter().map(|item| self.class(item.class as usize)).collect();
+        let names: Vec<String> = answer.items.iter().map(|item| self.name(item)).collect();
         let confidence: Vec<f64> = answer.items.iter().map(|item| item.confidence).collect();
-        let mut row = match (self.each(), &names[..], &confidence[..]) {
-            (false, [class], [confidence]) => {
-                json!({ "text": answer.text, "class": class, "confidence": confidence, "steps": answer.steps })
+        let mut row = json!({ "text": answer.text });
+        match (self.task.objective(), &answer.items[..]) {
+            (Objective::Number, _) => row["number"] = json!(self.number(answer)),
+            (Objective::Several, [Item { labels: Some(labels), .. }]) => {
+                let there = self.classes.iter().zip(labels).filter(|(_, there)| **there);
+                row["labels"] = there.map(|(name, _)| name.as_str()).collect();
+                row["confidence"] = json!(confidence[0]);
             }
-            _ => json!({ "text": answer.text, "classes": names, "confidence": confidence, "steps": answer.steps }),
-        };
+            (Objective::Classify | Objective::Pair, [_]) => {
+                row["class"] = json!(names[0]);
+                row["confidence"] = json!(confidence[0]);
+            }
+            _ => {
+                row["classes"] = json!(names);
+                row["confidence"] = json!(confidence);
+            }
+        }
+        row["steps"] = json!(answer.steps);
         let Wanted { probabilities, logits, top } = self.wanted;
         if probabilities {
             row["probabilities"] = self.of_items(answer, |item| self.by_class(&item.probabilities()));
@@ -191,10 +221,13 @@ impl<'a> Output<'a> {
 
     /// The names of the columns.
     fn head(&self) -> String {
-        let mut names: Vec<String> = match self.each() {
-            true => ["sequence", "position", "token", "class", "confidence", "steps"].map(str::to_owned).to_vec(),
-            false => ["text", "class", "confidence", "steps"].map(str::to_owned).to_vec(),
+        let own: &[&str] = match self.task.objective() {
+            Objective::Each => &["sequence", "position", "token", "class", "confidence", "steps"],
+            Objective::Classify | Objective::Pair => &["text", "class", "confidence", "steps"],
+            Objective::Several => &["text", "labels", "confidence", "steps"],
+            Objective::Number => &["text", "number", "steps"],
         };
+        let mut names: Vec<String> = own.iter().map(|name| (*name).to_owned()).collect();
         let of_classes = |word: &str| self.classes.iter().map(|class| format!("{word} {class}")).collect::<Vec<_>>();
         let Wanted { probabilities, logits, top } = self.wanted;
         if probabilities {
@@ -213,12 +246,15 @@ impl<'a> Output<'a> {
     fn rows(&self, answer: &Answer) -> String {
         let head = if self.written == 0 { self.head() } else { String::new() };
         let steps = answer.steps.map_or_else(String::new, |steps| steps.to_string());
+        if let Some(number) = self.number(answer) {
+            return head + &csv_row(&[answer.text.clone(), number.to_string(), steps]);
+        }
         let row = |(n, item): (usize, &Item)| {
             let place = match self.each() {
                 true => vec![(self.written + 1).to_string(), n.to_string(), self.token(answer.tokens[n])],
                 false => vec![answer.text.clone()],
             };
-            let own = [self.class(item.class as usize), item.confidence.to_string(), steps.clone()];
+            let own = [self.name(item), item.confidence.to_string(), steps.clone()];
             csv_row(&[&place[..], &own, &self.columns(item)].concat())
         };
         head + &answer.items.iter().enumerate().map(row).collect::<String>()

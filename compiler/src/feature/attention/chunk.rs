@@ -1,6 +1,8 @@
 //! Attention of the memory to a chunk.
 
-use super::{ATTENTION_DROPOUT, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, SLOT_MASK, across, bias, needs_around};
+use super::{
+    ATTENTION_DROPOUT, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, PROJECTION_BIAS, SLOT_MASK, across, bias, needs_around,
+};
 use crate::diag::Problems;
 use crate::feature::{Feature, Lowering, Site};
 use crate::schema::Schema;
@@ -11,7 +13,7 @@ pub(super) const CHUNK: Feature = Feature {
         slot: "attend",
         variant: "chunk",
         doc: "The slots of the memory attend to the tokens of the chunk just read; in mask and bias `i` is the slot.",
-        fields: &[HEADS, HEAD_WIDTH, SLOT_MASK, BIAS, BIAS_INIT, ATTENTION_DROPOUT],
+        fields: &[HEADS, HEAD_WIDTH, SLOT_MASK, BIAS, BIAS_INIT, PROJECTION_BIAS, ATTENTION_DROPOUT],
         children: &[],
     },
     check,

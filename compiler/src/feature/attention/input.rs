@@ -1,6 +1,6 @@
 //! Attention to the input of the recurrence.
 
-use super::{ATTENTION_DROPOUT, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, MASK, across, bias};
+use super::{ATTENTION_DROPOUT, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, MASK, PROJECTION_BIAS, across, bias};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site};
 use crate::schema::Schema;
@@ -11,7 +11,7 @@ pub(super) const INPUT: Feature = Feature {
         slot: "attend",
         variant: "input",
         doc: "Tokens attend to what the depth-wise recurrence started from, whatever the states have become.",
-        fields: &[HEADS, HEAD_WIDTH, MASK, BIAS, BIAS_INIT, ATTENTION_DROPOUT],
+        fields: &[HEADS, HEAD_WIDTH, MASK, BIAS, BIAS_INIT, PROJECTION_BIAS, ATTENTION_DROPOUT],
         children: &[],
     },
     check,

@@ -1,6 +1,8 @@
 //! Attention of a chunk to the memory.
 
-use super::{ATTENTION_DROPOUT, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, SLOT_MASK, across, bias, needs_around};
+use super::{
+    ATTENTION_DROPOUT, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, PROJECTION_BIAS, SLOT_MASK, across, bias, needs_around,
+};
 use crate::diag::Problems;
 use crate::feature::{Feature, Lowering, Site};
 use crate::schema::Schema;
@@ -11,7 +13,7 @@ pub(super) const MEMORY: Feature = Feature {
         slot: "attend",
         variant: "memory",
         doc: "The tokens of a chunk attend to all slots of the memory; in mask and bias `j` is the slot.",
-        fields: &[HEADS, HEAD_WIDTH, SLOT_MASK, BIAS, BIAS_INIT, ATTENTION_DROPOUT],
+        fields: &[HEADS, HEAD_WIDTH, SLOT_MASK, BIAS, BIAS_INIT, PROJECTION_BIAS, ATTENTION_DROPOUT],
         children: &[],
     },
     check,

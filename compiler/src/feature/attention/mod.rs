@@ -12,7 +12,7 @@ use crate::ir::graph::{Misfit, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{LinearInit, Lower, Place, need};
-use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, SIZE, float, int};
+use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, SIZE, float, int, optional_word};
 use crate::spec::Block;
 use bias::{BIAS, BIAS_INIT};
 
@@ -43,6 +43,14 @@ const SLOT_MASK: Field = Field { default: Default::Word("all"), ..MASK };
 const ATTENTION_DROPOUT: Field =
     float("dropout", Default::Derived(Derived::ModelAttentionDropout), DROPOUT, "dropout on the attention weights");
 
+/// Absent in all specs that do not write it: projections without biases.
+const PROJECTION_BIAS: Field = optional_word(
+    "projection_bias",
+    &["none", "inputs", "all"],
+    "which linear maps have a learned bias, from 0 on: `inputs` those of queries, keys and values, `all` that of the output too, \
+     as GPT-2 has it; `none` if left out",
+);
+
 /// The statement must stand inside another one.
 fn needs_around(site: &Site<'_>, slot: &str, variant: &str, why: &str, problems: &mut Problems) {
     if !site.inside(slot, variant) {
@@ -67,11 +75,19 @@ struct Projected {
     heads: usize,
 }
 
-/// `q = x W_q, k = y W_k, v = y W_v` without biases, from normed queries x and sources y.
+/// How a projection starts: the bias of `inputs` is there with that of the output, and alone.
+fn projection(block: &Block, gain: f64, biased: &[&str]) -> LinearInit {
+    match block.word(PROJECTION_BIAS.name) {
+        Some(word) if biased.contains(&word) => LinearInit::BiasedProjection(gain),
+        _ => LinearInit::Projection(gain),
+    }
+}
+
+/// `q = x W_q, k = y W_k, v = y W_v`, from normed queries x and sources y.
 fn project(l: &mut Lower<'_>, block: &Block, x: Value, y: Value) -> Result<Projected, Misfit> {
     let heads = need(block.int("heads"), block, "heads")?;
     let width = Dim::Fixed(heads * need(block.int("head_width"), block, "head_width")?);
-    let init = LinearInit::Projection(std::f64::consts::FRAC_1_SQRT_2);
+    let init = projection(block, std::f64::consts::FRAC_1_SQRT_2, &["inputs", "all"]);
     let queries = l.linear(x, "query", width.clone(), &init)?;
     let keys = l.linear(y, "key", width.clone(), &init)?;
     let values = l.linear(y, "value", width, &init)?;
@@ -110,7 +126,7 @@ fn attention(
     }
     let mixed = l.one(Op::Attention, &operands, attrs)?;
     let width = Dim::Fixed(l.width);
-    let out = l.linear(mixed, "output", width, &LinearInit::Projection(1.0))?;
+    let out = l.linear(mixed, "output", width, &projection(block, 1.0, &["all"]))?;
     let out = l.dropout(out, l.residual_dropout)?;
     l.one(Op::Add, &[place.state, out], Attrs::new())
 }

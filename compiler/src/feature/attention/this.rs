@@ -1,6 +1,8 @@
 //! Attention of the row to itself.
 
-use super::{ATTENTION_DROPOUT, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, MASK, Projected, attention, bias, project};
+use super::{
+    ATTENTION_DROPOUT, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, MASK, PROJECTION_BIAS, Projected, attention, bias, project,
+};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site, norm};
 use crate::ir::graph::{Misfit, Value};
@@ -30,6 +32,7 @@ pub(super) const SELF: Feature = Feature {
             MASK,
             BIAS,
             BIAS_INIT,
+            PROJECTION_BIAS,
             norm::PLACE,
             ATTENTION_DROPOUT,
         ],

@@ -1,6 +1,6 @@
 //! Halting of a whole row.
 
-use super::{COST, KEYS, Keys, Rule, SEES, THRESHOLD, Transition, Units, head, mass_is_left};
+use super::{BIAS, COST, KEYS, Keys, Rule, SEES, THRESHOLD, Transition, Units, head, mass_is_left};
 use crate::feature::{Feature, Lowering, nothing_more};
 use crate::ir::graph::{Misfit, Value};
 use crate::ir::ops::Op;
@@ -26,6 +26,7 @@ pub(super) const GLOBAL: Feature = Feature {
             KEYS,
             THRESHOLD,
             COST,
+            BIAS,
         ],
         children: &[],
     },

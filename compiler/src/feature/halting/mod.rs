@@ -9,7 +9,7 @@ use crate::ir::graph::{Misfit, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{LinearInit, Lower, need};
-use crate::schema::{Default, Field, INSIDE_UNIT, POSITIVE, float, word};
+use crate::schema::{Bounds, Default, Field, INSIDE_UNIT, POSITIVE, float, word};
 use crate::spec::Block;
 
 /// The keyword and its variants.
@@ -42,6 +42,14 @@ const THRESHOLD: Field = float(
 );
 
 const COST: Field = float("cost", Default::Float(0.1), POSITIVE, "weight in the loss of the expected number of steps");
+
+const BIAS: Field = float(
+    "bias",
+    Default::Absent,
+    Bounds::closed(-20.0, 20.0),
+    "where the bias of the halting head starts: below 0 a model begins with many steps, as -3 stops with 5 % in each; small and random \
+     if left out",
+);
 
 /// When the units of a depth recurrence stop. The recurrence keeps their survival, mixture and costs.
 #[derive(Clone, Copy)]
@@ -119,7 +127,8 @@ fn head(
     let width = Dim::Fixed(l.width);
     let x = l.linear(x, "hidden", width, &LinearInit::FanIn)?;
     let x = l.one(Op::Gelu, &[x], Attrs::new())?;
-    let x = l.linear(x, "output", Dim::Fixed(1), &LinearInit::FanIn)?;
+    let init = block.float(BIAS.name).map_or(LinearInit::FanIn, LinearInit::FanInFrom);
+    let x = l.linear(x, "output", Dim::Fixed(1), &init)?;
     let x = l.one(Op::Squeeze, &[x], Attrs::new())?;
     l.one(Op::Sigmoid, &[x], Attrs::new())
 }

@@ -1,6 +1,6 @@
 //! Halting of every token by itself.
 
-use super::{COST, KEYS, Keys, Rule, SEES, THRESHOLD, Transition, Units, head, mass_is_left};
+use super::{BIAS, COST, KEYS, Keys, Rule, SEES, THRESHOLD, Transition, Units, head, mass_is_left};
 use crate::feature::{Feature, Lowering, nothing_more};
 use crate::ir::graph::{Misfit, Value};
 use crate::lower::{Lower, need};
@@ -13,7 +13,7 @@ pub(super) const TOKEN: Feature = Feature {
         slot: "halt",
         variant: "token",
         doc: "Every token has its own halting probability; the result mixes its states (Universal Transformer).",
-        fields: &[SEES, KEYS, THRESHOLD, COST],
+        fields: &[SEES, KEYS, THRESHOLD, COST, BIAS],
         children: &[],
     },
     check: nothing_more,

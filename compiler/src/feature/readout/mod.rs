@@ -30,6 +30,8 @@ fn fits_task(site: &Site<'_>, problems: &mut Problems) {
         Objective::Classify => "one class per row",
         Objective::Pair => "one class per pair of rows",
         Objective::Each => "one class per token",
+        Objective::Number => "one number per row",
+        Objective::Several => "any of some labels per row",
     };
     let help = match site.block.variant {
         "each" => "use `readout mean`, `end`, `first` or `max`",

@@ -7,7 +7,7 @@ use crate::ir::graph::{Misfit, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{LinearInit, Lower, Place, need};
-use crate::schema::{Bounds, DROPOUT, Default, Schema, float, int, word};
+use crate::schema::{Bounds, DROPOUT, Default, Schema, float, int, optional_word, word};
 use crate::spec::Block;
 
 /// The feature.
@@ -22,6 +22,12 @@ pub(super) const S4D: Feature = Feature {
                 Default::Int(64),
                 STATE,
                 "real numbers of state per channel, an even number: half as many modes",
+            ),
+            optional_word(
+                "discretisation",
+                &["bilinear", "zoh"],
+                "how the continuous system becomes one of steps: `bilinear`, as if left out, or `zoh`, which holds the input between \
+                 two tokens",
             ),
             DIRECTION,
             word(
@@ -94,7 +100,7 @@ fn directions(l: &mut Lower<'_>, block: &Block, x: Value) -> Result<Value, Misfi
         if frozen { l.one(Op::Detach, &[y], Attrs::new()) } else { Ok(y) }
     };
     let whole = |l: &mut Lower<'_>, view| {
-        let system = System::new(l, state)?;
+        let system = System::new(l, block, state)?;
         let c = system.read(l, "c")?;
         let y = system.scan(l, x, c, view)?;
         skip(l, x, y)
@@ -108,7 +114,7 @@ fn directions(l: &mut Lower<'_>, block: &Block, x: Value) -> Result<Value, Misfi
         let backward = cut(l, backward)?;
         return l.one(Op::Concat, &[forward, backward], Attrs::new());
     }
-    let system = System::new(l, state)?;
+    let system = System::new(l, block, state)?;
     let (before, behind) = (system.read(l, "c")?, system.read(l, "c_backward")?);
     let forward = system.scan(l, x, before, BEFORE)?;
     let forward = skip(l, x, forward)?;
@@ -124,11 +130,13 @@ struct System {
     frequency: Value,
     b: Value,
     pairs: [Dim; 3],
+    /// Whether the input is held between two tokens.
+    held: bool,
 }
 
 impl System {
     /// Steps log-uniform in 1e-3 .. 1e-1, decay 1/2, frequencies as in S4D-Inv, B = 1.
-    fn new(l: &mut Lower<'_>, state: usize) -> Result<Self, Misfit> {
+    fn new(l: &mut Lower<'_>, block: &Block, state: usize) -> Result<Self, Misfit> {
         let [channels, modes] = [l.width, state / 2].map(Dim::Fixed);
         let steps = Attr::call("uniform", [1e-3_f64.ln().into(), 1e-1_f64.ln().into()]);
         let decay = Attr::call("constant", [0.5_f64.ln().into()]);
@@ -140,6 +148,7 @@ impl System {
             frequency: l.param_of(GROUP, "frequency", [channels, modes], frequencies)?,
             b: l.param_of(GROUP, "b", pairs.clone(), "pairs_of_one".into())?,
             pairs,
+            held: block.word("discretisation") == Some("zoh"),
         })
     }
 
@@ -149,7 +158,9 @@ impl System {
     }
 
     fn scan(&self, l: &mut Lower<'_>, x: Value, c: Value, view: View) -> Result<Value, Misfit> {
-        l.one(Op::S4d, &[x, self.log_dt, self.log_decay, self.frequency, self.b, c], view.attrs())
+        let mut attrs = view.attrs();
+        attrs.extend(self.held.then(|| ("discretisation", "zoh".into())));
+        l.one(Op::S4d, &[x, self.log_dt, self.log_decay, self.frequency, self.b, c], attrs)
     }
 }
 

@@ -16,6 +16,7 @@ pub(super) fn required(op: Op) -> &'static [&'static str] {
         Op::Dropout => &["p", "stream"],
         Op::OffsetAttention | Op::OffsetAttentionGrad => &[],
         Op::HaltTest => &["threshold"],
+        Op::S4d | Op::S4dGrad => &["side", "lag"],
         Op::Return => &["names"],
         op => op.def().attrs,
     }
@@ -40,6 +41,7 @@ pub(super) fn wrong_kind(name: &str, attr: &Attr) -> Option<&'static str> {
         "p" | "dropout" => (attr.float().is_some_and(|p| (0.0..1.0).contains(&p)), "a probability below 1"),
         "value" | "by" | "eps" | "threshold" => (attr.float().is_some(), "a number"),
         "when" | "transpose" | "flat" | "tied" | "keep_best" => (one_of(&["true", "false"]), "`true` or `false`"),
+        "discretisation" => (one_of(&["bilinear", "zoh"]), "`bilinear` or `zoh`"),
         "side" => (one_of(&["left", "right"]), "`left` or `right`"),
         "role" => (one_of(&["join", "score"]), "`join` or `score`"),
         "compose" => (one_of(&["chosen", "every"]), "`chosen` or `every`"),

@@ -17,41 +17,70 @@ __device__ inline Pair over(Pair a, Pair b) {
     return by(times(a, conjugate(b)), 1 / size);
 }
 
-// S4D by the bilinear rule: z = dt A / 2, a = (1 + z) / (1 - z), w = C B dt / (1 - z).
+__device__ inline Pair exponential(Pair a) { return by(pair_of(cos(a.im), sin(a.im)), exp(a.re)); }
+// (exp(u) - 1) / u and its slope, near 0 as the sums of their series.
+__device__ inline bool is_small(Pair u) { return u.re * u.re + u.im * u.im <= 0.0625; }
+__device__ inline Pair held(Pair u) {
+    if (!is_small(u)) return over(plus(exponential(u), pair_of(-1, 0)), u);
+    Pair sum = pair_of(1, 0);
+    for (int n = 12; n >= 2; n--) sum = plus(pair_of(1, 0), times(by(u, 1.0 / n), sum));
+    return sum;
+}
+__device__ inline Pair held_slope(Pair u) {
+    if (!is_small(u)) return over(plus(exponential(u), by(held(u), -1)), u);
+    Pair sum = pair_of(1, 0);
+    for (int n = 12; n >= 2; n--) sum = plus(pair_of(1, 0), times(by(u, n / ((n - 1.0) * (n + 1.0))), sum));
+    return by(sum, 0.5);
+}
+
+// S4D with z = dt A / 2: by the bilinear rule a = (1 + z) / (1 - z), w = C B dt / (1 - z); with the input held between two positions
+// a = exp(2 z), w = C B dt (exp(2 z) - 1) / (2 z). `input` is w / (C B); slopes are by z.
 struct Mode {
     double dt;
-    Pair z, b, c, below, weight;
+    Pair z, b, c, pole, pole_slope, weight, weight_slope, input;
 };
-__device__ inline Mode s4d_mode(const real *log_dt, const real *log_decay, const real *frequency, const real *b, const real *c, int modes, whole at) {
+__device__ inline Mode s4d_mode(const real *log_dt, const real *log_decay, const real *frequency, const real *b, const real *c, int hold, int modes, whole at) {
     Mode m;
     m.dt = exp((double)log_dt[at / modes]);
     m.z = by(pair_of(-exp((double)log_decay[at]), -(double)frequency[at]), m.dt / 2);
     m.b = pair_of(b[2 * at], b[2 * at + 1]);
     m.c = pair_of(c[2 * at], c[2 * at + 1]);
-    m.below = pair_of(1 - m.z.re, -m.z.im);
-    m.weight = over(by(times(m.c, m.b), m.dt), m.below);
+    Pair both = by(times(m.c, m.b), m.dt);
+    if (hold) {
+        Pair u = by(m.z, 2);
+        m.pole = exponential(u);
+        m.pole_slope = by(m.pole, 2);
+        m.input = by(held(u), m.dt);
+        m.weight = times(both, held(u));
+        m.weight_slope = by(times(both, held_slope(u)), 2);
+    } else {
+        Pair below = pair_of(1 - m.z.re, -m.z.im);
+        m.pole = over(pair_of(1 + m.z.re, m.z.im), below);
+        m.pole_slope = over(pair_of(2, 0), times(below, below));
+        m.input = over(pair_of(m.dt, 0), below);
+        m.weight = over(both, below);
+        m.weight_slope = over(m.weight, below);
+    }
     return m;
 }
 // Poles and weights: 4 doubles per mode.
-KERNEL(s4d_modes)(const real *log_dt, const real *log_decay, const real *frequency, const real *b, const real *c, double *out, int modes, whole n) {
+KERNEL(s4d_modes)(const real *log_dt, const real *log_decay, const real *frequency, const real *b, const real *c, double *out, int hold, int modes, whole n) {
     EACH(at, n)
-    Mode m = s4d_mode(log_dt, log_decay, frequency, b, c, modes, at);
-    Pair pole = over(pair_of(1 + m.z.re, m.z.im), m.below);
-    out[4 * at] = pole.re;
-    out[4 * at + 1] = pole.im;
+    Mode m = s4d_mode(log_dt, log_decay, frequency, b, c, hold, modes, at);
+    out[4 * at] = m.pole.re;
+    out[4 * at + 1] = m.pole.im;
     out[4 * at + 2] = m.weight.re;
     out[4 * at + 3] = m.weight.im;
 }
 // From the gradients of poles and weights (d/d Re + i d/d Im) to those of the parameters; a thread has a channel.
-KERNEL(s4d_pull)(const real *log_dt, const real *log_decay, const real *frequency, const real *b, const real *c, const double *d, real *d_dt, real *d_decay, real *d_frequency, real *db, real *dc, int modes, whole channels) {
+KERNEL(s4d_pull)(const real *log_dt, const real *log_decay, const real *frequency, const real *b, const real *c, const double *d, real *d_dt, real *d_decay, real *d_frequency, real *db, real *dc, int hold, int modes, whole channels) {
     EACH(channel, channels)
     double sum = 0;
     for (whole at = channel * modes; at < (channel + 1) * modes; at++) {
-        Mode m = s4d_mode(log_dt, log_decay, frequency, b, c, modes, at);
+        Mode m = s4d_mode(log_dt, log_decay, frequency, b, c, hold, modes, at);
         Pair d_pole = pair_of(d[4 * at], d[4 * at + 1]), d_weight = pair_of(d[4 * at + 2], d[4 * at + 3]);
-        Pair dz = plus(times(conjugate(over(m.weight, m.below)), d_weight),
-                       times(conjugate(over(pair_of(2, 0), times(m.below, m.below))), d_pole));
-        Pair shared = times(conjugate(over(pair_of(m.dt, 0), m.below)), d_weight);
+        Pair dz = plus(times(conjugate(m.weight_slope), d_weight), times(conjugate(m.pole_slope), d_pole));
+        Pair shared = times(conjugate(m.input), d_weight);
         Pair to_b = times(conjugate(m.c), shared), to_c = times(conjugate(m.b), shared);
         d_decay[at] = m.z.re * dz.re;
         d_frequency[at] = -m.dt / 2 * dz.im;

@@ -1,15 +1,28 @@
-//! S4D: the kernels of diagonal state spaces, discretised by the bilinear rule (Gu et al. 2022).
+//! S4D: the kernels of diagonal state spaces (Gu et al. 2022, arXiv 2206.11893), discretised by one of two rules.
 //!
-//! Per channel: `dt = exp(log_dt)`. Per mode: `A = -exp(log_decay) - i frequency`, `z = dt A / 2`,
-//! `a = (1 + z) / (1 - z)`, `w = C B dt / (1 - z)`, and `K[l] = 2 Re sum w a^l`.
+//! Per channel: `dt = exp(log_dt)`. Per mode: `A = -exp(log_decay) - i frequency`, `z = dt A / 2`, and by the bilinear rule
+//! `a = (1 + z) / (1 - z)`, `w = C B dt / (1 - z)`; with the input held between two positions (zero-order hold) `a = exp(2 z)`,
+//! `w = C B dt (exp(2 z) - 1) / (2 z)`. Then `K[l] = 2 Re sum w a^l`.
 
 use super::super::Real;
 use super::super::parallel::Parts;
 use super::{Family, Learned, Pair};
 
+/// How the continuous system becomes one of steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Discretisation {
+    /// By the bilinear rule.
+    #[default]
+    Bilinear,
+    /// With the input held between two positions.
+    Held,
+}
+
 /// The parameters of all channels.
 #[derive(Clone, Copy, Debug)]
 pub struct S4d<'a, T> {
+    /// The rule.
+    pub rule: Discretisation,
     /// Logarithm of the time step, `[channels]`.
     pub log_dt: &'a [T],
     /// Logarithm of the decay `-Re A`, `[channels, modes]`.
@@ -37,6 +50,7 @@ impl<'a, T: Real> S4dGrad<'a, T> {
 
 /// What a mode is made of.
 struct Mode {
+    rule: Discretisation,
     dt: f64,
     /// `z = dt A / 2`.
     z: Pair,
@@ -44,19 +58,75 @@ struct Mode {
     c: Pair,
 }
 
+const ONE: Pair = Pair::new(1.0, 0.0);
+
 impl Mode {
     /// `1 - z`, which is never 0: its real part is above 1.
     fn below(&self) -> Pair {
-        Pair::new(1.0, 0.0) - self.z
+        ONE - self.z
     }
 
     fn pole(&self) -> Pair {
-        (Pair::new(1.0, 0.0) + self.z) / self.below()
+        match self.rule {
+            Discretisation::Bilinear => (ONE + self.z) / self.below(),
+            Discretisation::Held => (self.z * 2.0).exp(),
+        }
+    }
+
+    /// The slope of the pole by `z`.
+    fn pole_slope(&self) -> Pair {
+        match self.rule {
+            Discretisation::Bilinear => Pair::new(2.0, 0.0) / (self.below() * self.below()),
+            Discretisation::Held => self.pole() * 2.0,
+        }
     }
 
     fn weight(&self) -> Pair {
-        self.c * self.b * self.dt / self.below()
+        match self.rule {
+            Discretisation::Bilinear => self.c * self.b * self.dt / self.below(),
+            Discretisation::Held => self.c * self.b * self.dt * held(self.z * 2.0),
+        }
     }
+
+    /// The slope of the weight by `z`.
+    fn weight_slope(&self) -> Pair {
+        match self.rule {
+            Discretisation::Bilinear => self.weight() / self.below(),
+            Discretisation::Held => self.c * self.b * self.dt * held_slope(self.z * 2.0) * 2.0,
+        }
+    }
+
+    /// The weight over `C B`.
+    fn input(&self) -> Pair {
+        match self.rule {
+            Discretisation::Bilinear => Pair::new(self.dt, 0.0) / self.below(),
+            Discretisation::Held => held(self.z * 2.0) * self.dt,
+        }
+    }
+}
+
+/// Below this absolute value `held` and its slope are sums of their series, whose terms then vanish after a dozen.
+const SMALL: f64 = 0.25;
+/// Terms of the series: the first that is left out is below 1e-17 of the sum.
+const TERMS: i32 = 12;
+
+/// `(exp(u) - 1) / u`, which is 1 at 0.
+fn held(u: Pair) -> Pair {
+    if u.norm() > SMALL {
+        return (u.exp() - ONE) / u;
+    }
+    // Horner's rule on `1 + u/2 (1 + u/3 (1 + ...))`.
+    (2..=TERMS).rev().fold(ONE, |sum, n| ONE + u / f64::from(n) * sum)
+}
+
+/// The slope of [`held`]: `(exp(u) - held(u)) / u`, which is 1/2 at 0.
+fn held_slope(u: Pair) -> Pair {
+    if u.norm() > SMALL {
+        return (u.exp() - held(u)) / u;
+    }
+    // The term of `u^(n-1)` is `n / (n+1)!`, so each is the one before times `u n / ((n-1) (n+1))`.
+    let factor = |n: f64| n / ((n - 1.0) * (n + 1.0));
+    (2..=TERMS).rev().fold(ONE, |sum, n| ONE + u * factor(f64::from(n)) * sum) * 0.5
 }
 
 impl<T: Real> S4d<'_, T> {
@@ -65,7 +135,7 @@ impl<T: Real> S4d<'_, T> {
         let pair = |x: &[T]| Pair::new(x[2 * at].to_f64(), x[2 * at + 1].to_f64());
         let dt = self.log_dt[channel].to_f64().exp();
         let pole = Pair::new(-self.log_decay[at].to_f64().exp(), -self.frequency[at].to_f64());
-        Mode { dt, z: pole * (dt / 2.0), b: pair(self.b), c: pair(self.c) }
+        Mode { rule: self.rule, dt, z: pole * (dt / 2.0), b: pair(self.b), c: pair(self.c) }
     }
 }
 
@@ -106,11 +176,11 @@ impl<T: Real> Learned<T> for S4dGrad<'_, T> {
         let mut d_log_dt = 0.0;
         for (m, (&d_pole, &d_weight)) in d_poles.iter().zip(d_weights).enumerate() {
             let mode = self.parameters.mode(channel, m);
-            let (below, weight) = (mode.below(), mode.weight());
+            let weight = mode.weight();
             // For a holomorphic f, the gradient at z is conj(f'(z)) times that at f(z).
-            let dz = (weight / below).conj() * d_weight + (Pair::new(2.0, 0.0) / (below * below)).conj() * d_pole;
+            let dz = mode.weight_slope().conj() * d_weight + mode.pole_slope().conj() * d_pole;
             let half = mode.dt / 2.0;
-            let shared = (Pair::new(mode.dt, 0.0) / below).conj() * d_weight;
+            let shared = mode.input().conj() * d_weight;
             let (db, dc) = (mode.c.conj() * shared, mode.b.conj() * shared);
             // Re A = -exp(log_decay), so its slope is Re A itself, which is Re z over dt / 2.
             let (d_decay, d_frequency) = (mode.z.re * dz.re, -half * dz.im);

@@ -141,7 +141,7 @@ const SPLITS: [Split; 4] = [
 ];
 
 /// What is reported for answers of several tokens.
-const WHOLE: &[Metric] = &[Metric {
+pub(super) const WHOLE: &[Metric] = &[Metric {
     name: "exact",
     doc: "share of the strings with no token of the answer wrong; `accuracy` is that of the single tokens",
     count: super::metric::whole,
@@ -158,6 +158,16 @@ fn numbers(count: u64) -> Vec<String> {
 /// Fair bits.
 fn fair(length: usize, draws: &mut Draws) -> Vec<u32> {
     (0..length).map(|_| draws.below(2) as u32).collect()
+}
+
+/// The bits of a number above 0, all of that length alike.
+fn positive(length: usize, draws: &mut Draws) -> Vec<u32> {
+    loop {
+        let bits = fair(length, draws);
+        if bits.contains(&1) {
+            return bits;
+        }
+    }
 }
 
 /// An example that asks for one class.

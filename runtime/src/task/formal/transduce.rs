@@ -5,7 +5,7 @@
 
 use super::arithmetic::bracketed;
 use super::bits::{add, multiply, root, trimmed};
-use super::{Draw, Formal, classified, fair, names, numbers, test_length, train_length, written};
+use super::{Draw, Formal, classified, fair, names, numbers, positive, test_length, train_length, written};
 use crate::rng::Draws;
 use crate::task::{Example, Objective, OptionField, Options};
 
@@ -157,12 +157,12 @@ pub static STACK_MANIPULATION: Formal = string(
     },
 );
 
-/// Two numbers with a sign between them, least significant bits first; `n` and `m` of at least one bit.
+/// Two numbers above 0 with a sign between them, least significant bits first; each of at least one bit.
 fn pair(draw: &Draw<'_>, draws: &mut Draws, blanks: usize) -> Vec<u32> {
     let first = 1 + draws.below(draw.length as u64 - 2) as usize;
-    let mut own = fair(first, draws);
+    let mut own = positive(first, draws);
     own.push(2);
-    own.extend(fair(draw.length - 1 - first, draws));
+    own.extend(positive(draw.length - 1 - first, draws));
     with_blanks(own, 3, blanks)
 }
 
@@ -209,7 +209,7 @@ pub static COMPUTE_SQRT: Formal = string(
     |_| names(BITS),
     |_| numbers(2),
     1,
-    |draw, draws| with_blanks(fair(draw.length, draws), 2, draw.length.div_ceil(2)),
+    |draw, draws| with_blanks(positive(draw.length, draws), 2, draw.length.div_ceil(2)),
     |_, tokens| {
         let own = input(tokens, 2, |length| length.div_ceil(2))?;
         let mut answer = root(&own.iter().rev().copied().collect::<Vec<_>>());

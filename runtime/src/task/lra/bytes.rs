@@ -1,7 +1,7 @@
 //! Texts as bytes: every byte is a token, and its own id.
 
 /// The names of the 256 bytes.
-pub(super) fn names() -> Vec<String> {
+pub(in crate::task) fn names() -> Vec<String> {
     (0..=255_u8).map(|byte| if byte.is_ascii_graphic() { char::from(byte).into() } else { hex(byte) }).collect()
 }
 
@@ -10,12 +10,12 @@ fn hex(byte: u8) -> String {
 }
 
 /// The first `length` bytes as tokens.
-pub(super) fn tokens(text: &[u8], length: usize) -> Vec<u32> {
+pub(in crate::task) fn tokens(text: &[u8], length: usize) -> Vec<u32> {
     text.iter().take(length).map(|byte| u32::from(*byte)).collect()
 }
 
 /// The text on one line: `\n`, `\t`, `\\`, and `\x..` for other control characters, `|`, and what is no UTF-8.
-pub(super) fn decode(tokens: &[u32]) -> String {
+pub(in crate::task) fn decode(tokens: &[u32]) -> String {
     let bytes: Vec<u8> = tokens.iter().map(|token| *token as u8).collect();
     let mut line = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -37,7 +37,7 @@ pub(super) fn decode(tokens: &[u32]) -> String {
 ///
 /// # Errors
 /// A backslash that begins no escape.
-pub(super) fn encode(line: &str, length: usize) -> Result<Vec<u32>, String> {
+pub(in crate::task) fn encode(line: &str, length: usize) -> Result<Vec<u32>, String> {
     let mut bytes = Vec::with_capacity(line.len());
     let mut rest = line;
     while let Some((plain, escape)) = rest.split_once('\\') {

@@ -4,14 +4,13 @@
 //! The generated data is no replacement of the published one: it has its form, lengths and number of classes, so that an
 //! experiment can be tried and a model seen to learn. Its ListOps is a part of the task `listops`.
 
-mod bytes;
+pub(super) mod bytes;
 mod canvas;
 mod image;
 mod pathfinder;
 mod paths;
 mod picture;
 mod retrieval;
-mod rows;
 mod text;
 
 pub use image::Image;

@@ -28,10 +28,11 @@ const SPLITS: [Split; 3] = [
 const SHARES: &[(&str, Share)] = &[("train", (0.0, 0.8)), ("dev", (0.8, 0.9)), ("test", (0.9, 1.0))];
 
 #[rustfmt::skip]
-const OPTIONS: [OptionField; 3] = [
+const OPTIONS: [OptionField; 4] = [
     option("side", 32, 16, 256, "pixels of a side"),
     option("dashes", 14, 3, 100, "dashes of a long path that is drawn"),
     option("distractors", 4, 0, 100, "short paths that are drawn"),
+    option("brightnesses", BRIGHTNESSES, 1, BRIGHTNESSES, "grey levels from 200 on of which a picture that is drawn has one"),
 ];
 
 /// The folder of the hard set in the published one, with the longest paths.
@@ -42,11 +43,11 @@ const DIMMEST: u64 = 200;
 const BRIGHTNESSES: u64 = 56;
 
 /// A picture of the first random brightness with which it belongs to its split.
-fn drawn(layout: Layout, draws: &mut Draws, belongs: Belongs<'_>) -> Option<Example> {
+fn drawn(layout: Layout, brightnesses: u64, draws: &mut Draws, belongs: Belongs<'_>) -> Option<Example> {
     let connected = draws.below(2) == 1;
     let coverage = paint(&scene(layout, connected, draws)?, layout.side);
-    let first = draws.below(BRIGHTNESSES);
-    let levels = (0..BRIGHTNESSES).map(|n| (DIMMEST + (first + n) % BRIGHTNESSES) as f64);
+    let first = draws.below(brightnesses);
+    let levels = (0..brightnesses).map(|n| (DIMMEST + (first + n) % brightnesses) as f64);
     let pixels = |level: f64| coverage.iter().map(|share| (share * level).round() as u32).collect::<Vec<u32>>();
     let pixels = levels.map(pixels).find(|pixels| belongs(pixels))?;
     Some(Example::classified(pixels, u32::from(connected)))
@@ -134,7 +135,9 @@ impl Task for Pathfinder {
     fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
         let option = |name| request.options.get(name) as usize;
         let layout = Layout { side: option("side"), dashes: option("dashes"), distractors: option("distractors") };
-        generate(self, request, SHARES, |draws, belongs| drawn(layout, draws, belongs))
+        generate(self, request, SHARES, |draws, belongs| {
+            drawn(layout, request.options.get("brightnesses"), draws, belongs)
+        })
     }
 
     /// The pictures of a list, `metadata/N.npy`, which is text in spite of its name.

@@ -6,10 +6,10 @@
 
 use std::path::Path;
 
-use super::rows::{Quotes, Rows};
 use super::{bytes, generate, option, split};
 use crate::error::DataError;
 use crate::rng::{Draws, Key};
+use crate::task::files::records::rows;
 use crate::task::load::broken;
 use crate::task::pool::Share;
 use crate::task::{Example, Objective, OptionField, Options, Request, Split, Task};
@@ -124,15 +124,14 @@ impl Task for Retrieval {
     /// Rows of five columns: label, two identifiers, two texts. Quotation marks are characters like all others.
     fn read(&self, path: &Path, options: &Options) -> Result<Vec<Example>, DataError> {
         let length = options.get("length") as usize;
-        let row = |row: csv::ByteRecord| {
-            let columns: Vec<&[u8]> = row.iter().collect();
-            let &[label, _, _, first, second] = columns.as_slice() else {
+        let row = |row: Vec<Vec<u8>>| {
+            let [label, _, _, first, second] = row.as_slice() else {
                 return Err(format!(
                     "a row has a label, two identifiers and two texts, with tabs between them, and this one has {} columns",
-                    columns.len()
+                    row.len()
                 ));
             };
-            let class = match label {
+            let class = match label.as_slice() {
                 b"0" | b"0.0" => 0,
                 b"1" | b"1.0" => 1,
                 other => return Err(format!("the label `{}` is neither 0 nor 1", String::from_utf8_lossy(other))),
@@ -143,8 +142,8 @@ impl Task for Retrieval {
             let [tokens, second] = [first, second].map(|text| bytes::tokens(text, length));
             Ok(Example { second: Some(second), ..Example::classified(tokens, class) })
         };
-        let rows = Rows::open(path, Quotes::Plain)?;
-        rows.map(|found| found.and_then(|(line, found)| row(found).map_err(|message| broken(path, line, message))))
+        rows(path, false)?
+            .map(|found| found.and_then(|(line, found)| row(found).map_err(|message| broken(path, line, message))))
             .collect()
     }
 

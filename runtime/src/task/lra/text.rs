@@ -7,12 +7,10 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use csv::ByteRecord;
-
-use super::rows::{Quotes, Rows};
 use super::{bytes, generate, option, split};
 use crate::error::DataError;
 use crate::rng::Draws;
+use crate::task::files::records::rows;
 use crate::task::load::{broken, by_name, unreadable};
 use crate::task::pool::Share;
 use crate::task::{Example, Folder, Objective, OptionField, Options, Request, Split, Task};
@@ -153,7 +151,7 @@ impl Task for Text {
         let length = options.get("length") as usize;
         let mut examples = Vec::new();
         let mut columns = Columns { label: 0, text: 1, all: 2 };
-        for (n, row) in Rows::open(path, Quotes::Around)?.enumerate() {
+        for (n, row) in rows(path, true)?.enumerate() {
             let (line, row) = row?;
             match Columns::of_header(&row) {
                 Some(named) if n == 0 => columns = named,
@@ -191,16 +189,16 @@ struct Columns {
 
 impl Columns {
     /// The columns that a header names, if the row is one.
-    fn of_header(row: &ByteRecord) -> Option<Self> {
+    fn of_header(row: &[Vec<u8>]) -> Option<Self> {
         let named = |names: &[&str]| {
-            let is_one = |cell: &[u8]| names.iter().any(|name| cell.eq_ignore_ascii_case(name.as_bytes()));
+            let is_one = |cell: &Vec<u8>| names.iter().any(|name| cell.eq_ignore_ascii_case(name.as_bytes()));
             row.iter().position(is_one)
         };
         let (label, text) = (named(&["sentiment", "label", "target"])?, named(&["text", "review", "source"])?);
         Some(Self { label, text, all: row.len() })
     }
 
-    fn example(self, row: &ByteRecord, length: usize) -> Result<Example, String> {
+    fn example(self, row: &[Vec<u8>], length: usize) -> Result<Example, String> {
         let (label, text) = match (row.get(self.label), row.get(self.text)) {
             (Some(label), Some(text)) if row.len() == self.all => (label, text),
             _ => return Err(format!("a row has {} columns, and this one has {}", self.all, row.len())),

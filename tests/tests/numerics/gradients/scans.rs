@@ -16,6 +16,13 @@ const S4D_RIGHT: &str = "
   %in = param {name: \"in\", init: zeros} : f32[4, 3, 2]
   %out = param {name: \"out\", init: zeros} : f32[4, 3, 2]
   %y = s4d %m, %dt, %decay, %turn, %in, %out {side: right, lag: 1} : f32[batch, 3, 4]";
+const S4D_HELD: &str = "
+  %dt = param {name: \"dt\", init: zeros} : f32[4]
+  %decay = param {name: \"decay\", init: zeros} : f32[4, 3]
+  %turn = param {name: \"turn\", init: zeros} : f32[4, 3]
+  %in = param {name: \"in\", init: zeros} : f32[4, 3, 2]
+  %out = param {name: \"out\", init: zeros} : f32[4, 3, 2]
+  %y = s4d %a, %dt, %decay, %turn, %in, %out {discretisation: zoh, lag: 0, side: left} : f32[batch, length, 4]";
 const EMA_LEFT: &str = "
   %delta = param {name: \"delta\", init: zeros} : f32[4, 2]
   %alpha = param {name: \"alpha\", init: zeros} : f32[4, 2]
@@ -33,6 +40,7 @@ const EMA_RIGHT: &str = "
 pub(super) const SCANS: &[Case] = &[
     ("s4d from the left", SEQUENCE, S4D_LEFT),
     ("s4d of slots from the right", SLOTS, S4D_RIGHT),
+    ("s4d with a held input", SEQUENCE, S4D_HELD),
     ("ema from the left", SEQUENCE, EMA_LEFT),
     ("ema from the right", SEQUENCE, EMA_RIGHT),
 ];

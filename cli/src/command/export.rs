@@ -1,0 +1,145 @@
+//! `rtc export`: a trained model for other programs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use rtc_compiler::ir::graph::Graph;
+use rtc_compiler::ir::types::Dim;
+use rtc_compiler::lower::{Binding, Objective};
+use rtc_compiler::pipeline;
+use rtc_export::torch;
+use rtc_export::weights::{Weight, safetensors};
+use rtc_runtime::exec::Inference;
+use rtc_runtime::record::write_file;
+use serde_json::{Value, json};
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::model::TaskFacts;
+use crate::saved::{ModelOptions, Trained};
+use crate::terminal::Terminal;
+
+const EXAMPLES: &str = "\
+Examples:
+  rtc export runs/NAME --format torch --output exported       model.py, weights.safetensors, config.json
+  rtc export runs/NAME --format torch --output exported --checkpoint last
+  cd exported && python -c 'from model import Model; print(Model.from_folder(\".\"))'
+";
+
+const MORE: &str = "\
+`from model import Model; model = Model.from_folder(DIR); logits = model(tokens, lengths)` needs PyTorch and safetensors and \
+nothing of rtc. docs/export.md says what goes in and what comes out.
+";
+
+/// Arguments of `rtc export`.
+#[derive(Args)]
+#[command(before_help = EXAMPLES, after_help = MORE)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) model: ModelOptions,
+    /// What it is written for
+    #[arg(long, value_enum)]
+    format: FormatArg,
+    /// The new or empty folder for the files; one that holds an export is overwritten
+    #[arg(long, value_name = "DIR")]
+    output: PathBuf,
+}
+
+/// `--format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FormatArg {
+    /// A PyTorch module that can be read and trained
+    Torch,
+}
+
+const MODULE: &str = "model.py";
+const WEIGHTS: &str = "weights.safetensors";
+const CONFIG: &str = "config.json";
+
+/// Writes the files of an export.
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+    let trained = Trained::open(&options.model)?;
+    let binding = TaskFacts::of(&*trained.task, &trained.options).binding();
+    let graph = pipeline::forward(&trained.spec, &binding)?;
+    match options.format {
+        FormatArg::Torch => to_torch(&trained, &graph, &binding, &options.output, terminal),
+    }
+}
+
+fn to_torch(trained: &Trained, graph: &Graph, binding: &Binding, folder: &Path, terminal: &Terminal) -> Outcome {
+    let module = torch::module(&trained.spec, graph, binding)
+        .map_err(|refused| Failure::Usage(format!("{} as a PyTorch module: {refused}", trained.name)))?;
+    prepare(folder)?;
+    let config = serde_json::to_string_pretty(&config(trained, graph, binding)).unwrap_or_default() + "\n";
+    write_file(&folder.join(MODULE), &module)?;
+    let weights = folder.join(WEIGHTS);
+    fs::write(&weights, file(trained, graph)).map_err(|error| Failure::io("write", &weights, error))?;
+    write_file(&folder.join(CONFIG), &config)?;
+    terminal.message(&format!(
+        "wrote {MODULE}, {WEIGHTS} and {CONFIG}; next, in {}: python -c 'from model import Model; print(Model.from_folder(\".\"))'",
+        folder.display()
+    ));
+    Ok(Exit::Done)
+}
+
+/// Makes the folder. One with files that are no export is left alone.
+fn prepare(folder: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(folder).map_err(|error| Failure::io("create", folder, error))?;
+    let entries = fs::read_dir(folder).map_err(|error| Failure::io("read", folder, error))?;
+    let own = ["__pycache__", MODULE, WEIGHTS, CONFIG];
+    let foreign = entries.filter_map(Result::ok).map(|entry| entry.file_name().to_string_lossy().into_owned());
+    match foreign.filter(|name| !own.contains(&name.as_str())).min() {
+        Some(name) => Err(Failure::Usage(format!(
+            "{} holds `{name}`, which is no part of an export: name a new folder",
+            folder.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The parameters that are evaluated, under their names in the spec.
+fn file(trained: &Trained, graph: &Graph) -> Vec<u8> {
+    let parameters = graph.parameters();
+    let shape = |name: &str| -> Vec<usize> {
+        let parameter = parameters.iter().find(|parameter| parameter.name == name);
+        parameter.map_or_else(Vec::new, |p| p.ty.dims().iter().filter_map(Dim::fixed).collect())
+    };
+    let shaped: Vec<(&str, Vec<usize>, &[f32])> =
+        trained.model.weights().map(|(name, numbers)| (name, shape(name), numbers)).collect();
+    let weights: Vec<Weight<'_>> =
+        shaped.iter().map(|(name, shape, numbers)| Weight { name, shape, numbers }).collect();
+    safetensors(&weights)
+}
+
+/// What a program needs to know of the model that `model.py` does not say.
+fn config(trained: &Trained, graph: &Graph, binding: &Binding) -> Value {
+    let objective = match binding.objective {
+        Objective::Classify => "class",
+        Objective::Pair => "class of a pair",
+        Objective::Each => "class of every token",
+        Objective::Several => "several labels",
+        Objective::Number => "number",
+    };
+    let scale = (binding.objective == Objective::Number).then(|| trained.task.scale(&trained.options));
+    let flat = trained.inference == Inference::Flat;
+    json!({
+        "model": trained.name,
+        "answers": objective,
+        "width": trained.spec.root.child("embed").and_then(|embed| embed.int("width")),
+        "vocabulary": trained.task.vocabulary(&trained.options),
+        "classes": trained.task.classes(&trained.options),
+        "outputs": binding.outputs(),
+        "scale": scale,
+        "takes_depths": torch::takes_depths(graph),
+        "inference": if flat { "flat" } else { "recursive" },
+        "task": { "name": trained.task.name(), "options": trained.experiment.task.options },
+        "run": {
+            "folder": trained.path.file_name().map(|name| name.to_string_lossy()),
+            "seed": trained.state.seed,
+            "updates": trained.state.progress.updates,
+            "spec_hash": trained.state.spec_hash,
+            "graph_hash": trained.state.graph_hash,
+            "versions": trained.state.versions,
+        },
+    })
+}

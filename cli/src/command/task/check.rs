@@ -1,0 +1,217 @@
+//! `rtc task check`: what would be read of a data file, or by an experiment, and what is wrong with it.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use rtc_runtime::error::DataError;
+use rtc_runtime::experiment::EMBEDDED;
+use rtc_runtime::task::{Audit, ColumnLook, FileLook, Format, audit, load, look, open_task};
+use serde_json::{Map, Value, json};
+
+use crate::experiment_file::Opened;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::terminal::Terminal;
+use crate::text::{columns, number};
+
+/// Arguments of `rtc task check`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// A data file (.csv, .tsv, .jsonl, .parquet, .txt, also with .gz or .zst), or an experiment
+    name: String,
+    /// Write the experiment for a data file into this new file
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Exit code of data with problems.
+const BROKEN: u8 = 4;
+/// Problems that are listed.
+const PROBLEMS: usize = 10;
+/// Classes that are listed.
+const CLASSES: usize = 20;
+
+/// Looks at a file, or at all files of an experiment.
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+    let path = Path::new(&options.name);
+    let yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
+    let problems = if yaml || EMBEDDED.iter().any(|(name, _)| *name == options.name) {
+        experiment(options, terminal)?
+    } else {
+        file(options, path, terminal)?
+    };
+    problems.iter().for_each(|problem| terminal.alert(&problem.to_string()));
+    Ok(if problems.is_empty() { Exit::Done } else { Exit::Reported(BROKEN) })
+}
+
+/// Prints the columns of a file, and an experiment for it.
+fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataError>, Failure> {
+    let found = look(path)?;
+    let draft = draft(&options.name, &found);
+    if let Some(path) = &options.write {
+        let draft = draft.as_deref().ok_or_else(|| {
+            Failure::data(&options.name, None, "no column could be a label, so there is no experiment to write")
+        })?;
+        write_new(path, draft)?;
+        terminal
+            .message(&format!("{}: read and change it; `rtc train gut --experiment {0}` trains on it", path.display()));
+    }
+    if options.json {
+        terminal.json(&file_json(&found, draft.as_deref()))?;
+        return Ok(found.problems);
+    }
+    let mut text = format!("{}: {} {}\n", options.name, number(found.rows as f64), unit(found.format));
+    let heading = ["column", "values", "words", "missing", "first"].map(str::to_owned).to_vec();
+    if !found.columns.is_empty() {
+        let rows = found.columns.iter().map(|column| column_row(column, found.rows));
+        text += &columns(&std::iter::once(heading).chain(rows).collect::<Vec<_>>());
+    }
+    if let Some(draft) = draft {
+        text += &format!("\nAn experiment for it, to be read and changed:\n\n{draft}");
+    }
+    terminal.result(&text)?;
+    Ok(found.problems)
+}
+
+/// Writes a file that is not there yet.
+fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |error| Failure::io("write", path, error);
+    File::create_new(path).map_err(failed)?.write_all(text.as_bytes()).map_err(failed)
+}
+
+fn unit(format: Format) -> &'static str {
+    match format {
+        Format::Csv => "rows of CSV",
+        Format::Tsv => "rows of TSV",
+        Format::Json => "rows of JSON",
+        Format::Parquet => "rows of Parquet",
+        Format::Text => "lines of text",
+    }
+}
+
+fn column_row(column: &ColumnLook, rows: usize) -> Vec<String> {
+    let first: String = column.first.chars().take(40).collect();
+    let first = first.replace(['\n', '\r', '\t'], " ");
+    vec![
+        column.name.clone(),
+        values(column),
+        format!("{:.1}", column.words as f64 / rows.max(1) as f64),
+        column.missing.to_string(),
+        if first.len() < column.first.len() { first + "..." } else { first },
+    ]
+}
+
+fn values(column: &ColumnLook) -> String {
+    match column.values.len() {
+        many if many > ColumnLook::MOST => format!("over {}", number(ColumnLook::MOST as f64)),
+        some => some.to_string(),
+    }
+}
+
+fn file_json(found: &FileLook, draft: Option<&str>) -> Value {
+    let column = |column: &ColumnLook| {
+        json!({
+            "name": column.name, "values": column.values.len().min(ColumnLook::MOST), "words": column.words,
+            "missing": column.missing, "lists": column.lists, "first": column.first,
+        })
+    };
+    json!({
+        "rows": found.rows, "format": unit(found.format), "columns": found.columns.iter().map(column).collect::<Vec<_>>(),
+        "problems": found.problems.iter().map(ToString::to_string).collect::<Vec<_>>(), "experiment": draft,
+    })
+}
+
+/// An experiment for a file: the column with most words is the input, that with fewest values the label.
+fn draft(name: &str, found: &FileLook) -> Option<String> {
+    let name = name.replace('\'', "''");
+    let task = if found.format == Format::Text {
+        format!("  name: language\n  data: {{ train: '{name}', dev: 5% }}\n  tokens: characters\n")
+    } else {
+        let input = found.columns.iter().max_by_key(|column| column.words)?;
+        let others = found.columns.iter().filter(|column| column.name != input.name && column.missing < found.rows);
+        let label = others.filter(|column| column.values.len() > 1).min_by_key(|column| column.values.len())?;
+        let kind = if label.lists > 0 { "tagging" } else { "table" };
+        let tokens = if kind == "table" { "  tokens: words\n" } else { "" };
+        let column = |column: &ColumnLook| format!("'{}'", column.name.replace('\'', "''"));
+        let (input, label) = (column(input), column(label));
+        format!("  name: {kind}\n  data: {{ train: '{name}', dev: 10% }}\n  input: {input}\n  label: {label}\n{tokens}")
+    };
+    Some(format!(
+        "task:\n{task}optimiser: {{ learning_rate: 0.003, clip: 1 }}\nschedule: {{ kind: cosine, warmup: 100 }}\n\
+         batch: {{ size: 32, buckets: length }}\nepochs: 5\nevaluate: [dev]\n"
+    ))
+}
+
+/// Prints what the splits of an experiment hold.
+fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, Failure> {
+    let experiment = Opened::open(&options.name)?.file.resolve(None, &[])?;
+    let (task, task_options) = open_task(&experiment.task)?;
+    let problems = task.problems(&experiment.task, PROBLEMS);
+    if !problems.is_empty() {
+        return Ok(problems);
+    }
+    let spinner = terminal.spinner("reading the data");
+    let data = load(&experiment.task, &experiment.splits())?;
+    let found = audit(&*task, &data, &experiment.train);
+    drop(spinner);
+    let (vocabulary, classes) = (data.vocabulary, task.classes(&task_options));
+    if options.json {
+        let splits: Vec<Value> = found.iter().map(|audit| split_json(audit, &classes)).collect();
+        terminal
+            .json(&json!({ "task": task.name(), "vocabulary": vocabulary, "classes": classes, "splits": splits }))?;
+        return Ok(vec![]);
+    }
+    let mut text = format!("{}: {}\n", task.name(), task.doc());
+    writeln!(text, "vocabulary  {} tokens", number(vocabulary as f64)).expect("a text takes all");
+    text += &table(&found);
+    text += &class_table(&found, &classes);
+    terminal.result(&text)?;
+    Ok(vec![])
+}
+
+fn table(found: &[Audit]) -> String {
+    let heading = ["split", "rows", "tokens", "shortest", "median", "longest", "unknown", "repeated", "also in train"];
+    let row = |audit: &Audit| {
+        let found = &audit.description;
+        let [shortest, median, longest] = found.lengths.map(|length| number(length as f64));
+        let unknown = audit.unknown.map_or("-".to_owned(), |share| format!("{:.2} %", 100.0 * share));
+        let counts = [audit.repeated, audit.trained];
+        let counts = counts.map(|count| count.map_or("-".to_owned(), |count| number(count as f64)));
+        let sizes = [found.examples, found.tokens].map(|count| number(count as f64));
+        [vec![audit.split.clone()], sizes.to_vec(), vec![shortest, median, longest, unknown], counts.to_vec()].concat()
+    };
+    columns(&std::iter::once(heading.map(str::to_owned).to_vec()).chain(found.iter().map(row)).collect::<Vec<_>>())
+}
+
+fn class_table(found: &[Audit], classes: &[String]) -> String {
+    if classes.len() > CLASSES {
+        return format!("{} classes\n", number(classes.len() as f64));
+    }
+    let splits = found.iter().map(|audit| audit.split.clone());
+    let heading = std::iter::once("class".to_owned()).chain(splits).collect();
+    let share =
+        |audit: &Audit, class: usize| audit.description.label_shares.get(&(class as u32)).copied().unwrap_or(0.0);
+    let row = |(class, name): (usize, &String)| {
+        let shares = found.iter().map(|audit| format!("{:.1} %", 100.0 * share(audit, class)));
+        std::iter::once(name.clone()).chain(shares).collect()
+    };
+    columns(&std::iter::once(heading).chain(classes.iter().enumerate().map(row)).collect::<Vec<_>>())
+}
+
+fn split_json(audit: &Audit, classes: &[String]) -> Value {
+    let found = &audit.description;
+    let [shortest, median, longest] = found.lengths;
+    let name = |class: u32| classes.get(class as usize).cloned().unwrap_or_else(|| class.to_string());
+    let labels: Map<String, Value> =
+        found.label_shares.iter().map(|(class, share)| (name(*class), json!(share))).collect();
+    json!({
+        "split": audit.split, "rows": found.examples, "tokens": found.tokens, "shortest": shortest, "median": median,
+        "longest": longest, "unknown": audit.unknown, "repeated": audit.repeated, "also_in_train": audit.trained,
+        "labels": labels,
+    })
+}

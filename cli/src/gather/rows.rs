@@ -1,0 +1,216 @@
+//! What a report compares: the rows of a grid as it lists them, and loose runs by model and experiment, named after what
+//! differs between them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
+
+use rtc_compiler::spec::{Block, Spec};
+use rtc_report::data;
+use rtc_runtime::experiment::Experiment;
+use rtc_runtime::grid::{Cell, Laid, Manifest, Row, Sheet, Show, State, laid};
+use rtc_runtime::record::SavedRun;
+use serde_json::Value;
+
+use crate::grid::asked;
+
+/// How many differences the name of a row tells.
+const TOLD: usize = 4;
+
+/// The rows of a report, with the runs of each by their index in it.
+#[derive(Default)]
+pub(super) struct Rows {
+    rows: Vec<(Row, Vec<usize>)>,
+    loose: Vec<Loose>,
+    /// The row that others are compared with; the first one if no grid names one.
+    baseline: Option<usize>,
+}
+
+/// A row of runs that no grid lists.
+struct Loose {
+    at: usize,
+    spec_hash: String,
+    experiment: Experiment,
+    settings: BTreeMap<String, String>,
+}
+
+/// A run that was read.
+pub(super) struct Known<'a> {
+    pub(super) index: usize,
+    pub(super) path: &'a Path,
+    pub(super) saved: &'a SavedRun,
+    pub(super) spec: &'a Spec,
+}
+
+impl Rows {
+    /// Adds an empty row of a grid for every one that it lists; gives the number of the first.
+    pub(super) fn add_grid(&mut self, folder: &Path, manifest: &Manifest, label: Option<&str>) -> usize {
+        let first = self.rows.len();
+        for listed in &manifest.rows {
+            let name = label.map_or_else(|| listed.name.clone(), |label| format!("{label}: {}", listed.name));
+            let absent = listed.cells.iter().map(|cell| Cell {
+                seed: cell.seed,
+                path: cell_path(folder, &cell.run),
+                state: State::Absent,
+            });
+            let name = self.unused(name);
+            self.rows.push((Row { name, parameters: 0, data: String::new(), cells: absent.collect() }, vec![]));
+        }
+        let named = manifest.rows.iter().position(|listed| Some(&listed.name) == manifest.baseline.as_ref());
+        self.baseline = self.baseline.or(named.map(|at| first + at));
+        first
+    }
+
+    /// Puts a run into the cell of a row of a grid.
+    pub(super) fn put(&mut self, row: usize, run: &Known<'_>) {
+        let (row, runs) = &mut self.rows[row];
+        (row.parameters, row.data) = (run.saved.info.parameters, asked(&run.saved.experiment));
+        if let Some(cell) = row.cells.iter_mut().find(|cell| cell.path == run.path) {
+            cell.state = State::of(run.path, run.saved);
+        }
+        runs.push(run.index);
+    }
+
+    /// Adds a run that no grid lists to those of the same spec and experiment.
+    pub(super) fn add_loose(&mut self, run: &Known<'_>) {
+        let experiment = Experiment { seeds: vec![], ..run.saved.experiment.clone() };
+        let info = &run.saved.info;
+        let same = |row: &&Loose| row.spec_hash == info.spec_hash && row.experiment == experiment;
+        let at = match self.loose.iter().find(same) {
+            Some(row) => row.at,
+            None => {
+                let settings = settings(&experiment, run.spec);
+                let at = self.rows.len();
+                self.loose.push(Loose { at, spec_hash: info.spec_hash.clone(), experiment, settings });
+                let (parameters, data) = (info.parameters, asked(&run.saved.experiment));
+                self.rows.push((Row { name: info.model.clone(), parameters, data, cells: vec![] }, vec![]));
+                at
+            }
+        };
+        let state = State::of(run.path, run.saved);
+        self.rows[at].0.cells.push(Cell { seed: info.seed, path: run.path.to_owned(), state });
+        self.rows[at].1.push(run.index);
+    }
+
+    /// The rows with names of their own, and the tables of their results if any run is finished.
+    pub(super) fn finish(mut self) -> (Vec<data::Row>, Vec<data::Table>) {
+        self.name_loose();
+        let rows: Vec<Row> = self.rows.iter().map(|(row, _)| row.clone()).collect();
+        let show = Show { mixed: true, baseline: Some(self.baseline.unwrap_or(0)), ..Show::default() };
+        let finished = rows.iter().any(|row| row.finished().next().is_some());
+        let tables = Sheet::new(&rows, &show).ok().filter(|_| finished);
+        let tables = tables.map_or_else(Vec::new, |sheet| laid(&sheet).into_iter().map(table).collect());
+        (self.rows.into_iter().map(|(row, runs)| data::Row { name: row.name, runs }).collect(), tables)
+    }
+
+    /// Rows of one model are told apart by what differs between them.
+    fn name_loose(&mut self) {
+        let names: Vec<String> = self.loose.iter().map(|row| self.rows[row.at].0.name.clone()).collect();
+        for (row, name) in self.loose.iter().zip(&names) {
+            let alike: Vec<&Loose> =
+                self.loose.iter().zip(&names).filter(|(_, other)| *other == name).map(|(row, _)| row).collect();
+            let told = difference(row, &alike);
+            let full = if told.is_empty() { name.clone() } else { format!("{name}, {told}") };
+            self.rows[row.at].0.name = String::new();
+            self.rows[row.at].0.name = self.unused(full);
+        }
+    }
+
+    /// A name that no row has: the name itself, or with a number.
+    fn unused(&self, name: String) -> String {
+        let is_free = |name: &String| self.rows.iter().all(|(row, _)| row.name != *name);
+        let numbered = (2..).map(|n| format!("{name} ({n})"));
+        std::iter::once(name.clone()).chain(numbered).find(is_free).unwrap_or(name)
+    }
+}
+
+/// The settings of a row that are not those of all others like it: `batch.size=8, depthwise.depth=4`.
+fn difference(row: &Loose, alike: &[&Loose]) -> String {
+    let keys: BTreeSet<&String> = alike.iter().flat_map(|row| row.settings.keys()).collect();
+    let differs = |key: &&&String| alike.iter().any(|other| other.settings.get(**key) != row.settings.get(**key));
+    let told = |key: &String| format!("{key}={}", row.settings.get(key).map_or("none", String::as_str));
+    let all: Vec<String> = keys.iter().filter(differs).map(|key| told(key)).collect();
+    let more = all.len().saturating_sub(TOLD);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    all.into_iter().take(TOLD).collect::<Vec<_>>().join(", ") + &rest
+}
+
+/// Every setting of an experiment and of a spec under its path.
+fn settings(experiment: &Experiment, spec: &Spec) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    collect_settings("", &serde_json::to_value(experiment).unwrap_or_default(), &mut found);
+    collect_fields("", &spec.root, &mut found);
+    found
+}
+
+fn under(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+fn collect_settings(path: &str, value: &Value, found: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, value)| collect_settings(&under(path, name), value, found));
+        }
+        Value::String(text) => found.extend([(path.to_owned(), text.clone())]),
+        other => found.extend([(path.to_owned(), other.to_string())]),
+    }
+}
+
+fn collect_fields(path: &str, block: &Block, found: &mut BTreeMap<String, String>) {
+    for (name, setting) in &block.fields {
+        found.insert(under(path, name), setting.value.to_string());
+    }
+    for (n, child) in block.children.iter().enumerate() {
+        let name = |block: &Block| if block.variant.is_empty() { block.slot } else { block.variant };
+        let before = block.children[..n].iter().filter(|other| name(other) == name(child)).count();
+        let own = if before == 0 { name(child).to_owned() } else { format!("{}[{}]", name(child), before + 1) };
+        collect_fields(&under(path, &own), child, found);
+    }
+}
+
+fn table(found: Laid) -> data::Table {
+    let cell = |cell: rtc_runtime::grid::Text| data::Cell { text: cell.with_mark(), strong: cell.best };
+    data::Table {
+        head: found.head,
+        names: found.names,
+        rows: found.rows.into_iter().map(|row| row.into_iter().map(cell).collect()).collect(),
+        below: found.below,
+    }
+}
+
+/// The folder of a cell from that of its grid, without steps back and forth: a run that grids share has one path.
+pub(super) fn cell_path(folder: &Path, run: &Path) -> PathBuf {
+    let mut path = folder.to_owned();
+    for part in run.components() {
+        match part {
+            Component::ParentDir if path.file_name().is_some() => {
+                path.pop();
+            }
+            part => path.push(part),
+        }
+    }
+    path
+}
+
+/// Where runs were found.
+pub(super) enum Source {
+    /// A folder whose grid lists its rows.
+    Grid(PathBuf, Manifest),
+    /// A run that no grid lists.
+    Run(PathBuf),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_grids_share_have_one_path() {
+        let found = |folder: &str, run: &str| cell_path(Path::new(folder), Path::new(run));
+        assert_eq!(found("runs/a", "gut/seed1"), Path::new("runs/a/gut/seed1"));
+        assert_eq!(found("runs/b", "../a/gut/seed1"), Path::new("runs/a/gut/seed1"));
+        assert_eq!(found("b", "../a/gut"), Path::new("a/gut"));
+        assert_eq!(found(".", "../a/gut"), Path::new("./../a/gut"));
+        assert_eq!(found("runs/b", "/elsewhere/gut"), Path::new("/elsewhere/gut"));
+    }
+}

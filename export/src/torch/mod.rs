@@ -1,0 +1,214 @@
+//! A model as a PyTorch module: the text of `model.py`.
+//!
+//! The module is written from the forward graph as lowered. Rows lie packed as in rtc itself, so no padding can be seen by
+//! anything. Every op is one expression ([`ops`]); a loop is a loop of Python around the method of its body ([`loops`],
+//! [`region`]); parameters are modules under their names in the spec ([`parts`]); `support` holds the functions that are more
+//! than an expression.
+
+mod expression;
+mod layers;
+mod loops;
+mod ops;
+mod parts;
+mod region;
+mod scope;
+mod support;
+
+use rtc_compiler::ir::graph::{Graph, MAIN, Value};
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::Attr;
+use rtc_compiler::lower::{Binding, Objective};
+use rtc_compiler::spec::{Spec, text};
+
+use crate::Refused;
+use parts::Parts;
+use region::{Method, Writer};
+
+/// The text of `model.py` for the forward graph of a spec, as lowered for a task.
+///
+/// # Errors
+/// What a module can't say, by name.
+pub fn module(spec: &Spec, graph: &Graph, binding: &Binding) -> Result<String, Refused> {
+    let parts = Parts::new(graph);
+    let mut writer = Writer { graph, parts: &parts, methods: vec![], sections: vec![], flat: false, copy: None };
+    let inputs: Vec<Value> = graph
+        .nodes(MAIN)
+        .iter()
+        .map(|id| graph.node(*id))
+        .filter(|n| n.op == Op::Input)
+        .map(|n| n.results[0])
+        .collect();
+    let tokens: Vec<(Value, String)> = inputs.iter().map(|v| (*v, "tokens".to_owned())).collect();
+    let main = writer.body(MAIN, &tokens)?;
+    let end =
+        graph.terminator(MAIN).map(|id| graph.node(id)).ok_or_else(|| Refused("a graph without results".to_owned()))?;
+    let names = end.attrs.get("names").and_then(Attr::text).unwrap_or_default();
+    let results = names.split(',').map(str::trim).zip(&end.operands);
+    let results = results.map(|(name, v)| Ok((name.to_owned(), writer.operand(&main, *v)?.text)));
+    let results = results.collect::<Result<Vec<_>, Refused>>()?;
+    let given = takes_depths(graph);
+    let mut sections = vec!["slots", "rows", "inputs"];
+    sections.append(&mut writer.sections);
+    let code = parts.code();
+    if code.contains("parameter(") {
+        sections.push("parameter");
+    }
+    let mut class = format!("class Model(Slots):\n    \"\"\"{}\"\"\"\n\n", escaped(&title(spec)));
+    class += "    def __init__(self):\n        super().__init__()\n";
+    class += &code;
+    if writer.flat {
+        class += "        self.flat = False  # in evaluation, leaves out the outermost recursion\n";
+    }
+    class += &entry(binding.objective, given, writer.flat);
+    class += &outputs(&main.lines, &results, binding.objective, given);
+    class.extend(writer.methods.iter().map(written));
+    if writer.flat {
+        class += FLAT;
+    }
+    let body = format!("{}\n\n\n{class}", support::text(&sections));
+    Ok(format!("{}\n\n\n{body}", header(spec, &body)))
+}
+
+/// Whether the number of steps comes with the examples.
+pub fn takes_depths(graph: &Graph) -> bool {
+    let bounds = graph.walk(MAIN).into_iter().filter_map(|id| graph.node(id).attrs.get("bound"));
+    bounds.filter_map(|bound| rtc_compiler::expr::Expr::try_from(bound).ok()).any(|expr| expr.holds_given())
+}
+
+const FLAT: &str = "
+    def is_flat(self):
+        return self.flat and not self.training
+
+    def cut(self, cut):
+        return cut.whole() if self.is_flat() else cut
+";
+
+fn title(spec: &Spec) -> String {
+    match spec.doc.lines().next() {
+        Some(line) if !line.is_empty() => line.to_owned(),
+        _ => format!("The model `{}`.", spec.name),
+    }
+}
+
+/// A text inside three quotes.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace("\"\"\"", "\\\"\\\"\\\"")
+}
+
+/// What stands before the first section: the docstring and the imports.
+fn header(spec: &Spec, body: &str) -> String {
+    let mut out = format!(
+        "\"\"\"The model `{}`, written by `rtc export`.
+
+    model = Model.from_folder(\"the folder of this file\")
+    logits = model(tokens, lengths)
+
+Its spec:
+
+{}\"\"\"
+
+",
+        spec.name,
+        escaped(&text(spec)),
+    );
+    for module in ["json", "math"] {
+        if body.contains(&format!("{module}.")) {
+            out += &format!("import {module}\n");
+        }
+    }
+    out += "from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+from torch import nn";
+    out
+}
+
+/// `from_folder` and `forward`.
+fn entry(objective: Objective, depths: bool, flat: bool) -> String {
+    let mut args = "tokens, lengths".to_owned();
+    if objective == Objective::Pair {
+        args += ", second_tokens, second_lengths";
+    }
+    if depths {
+        args += ", depths";
+    }
+    let given = match objective {
+        Objective::Pair => "first and second tokens [B, S] and [B, T] with their lengths [B]",
+        _ => "tokens [B, S], of which the first `lengths` [B] of a row count",
+    };
+    let answer = match objective {
+        Objective::Classify | Objective::Pair => "Logits [B, classes]",
+        Objective::Each => "Logits [B, S, classes]",
+        Objective::Several => "A logit for every label, [B, labels],",
+        Objective::Number => "A number for every row, [B, 1], in the unit of the model,",
+    };
+    let shape = format!("{answer} of {given}.");
+    let mut out = "
+    @classmethod
+    def from_folder(cls, folder):
+        \"\"\"The trained model of a folder, in evaluation mode.\"\"\"
+        model = cls()
+        model.load_state_dict(load_file(Path(folder) / \"weights.safetensors\"))
+"
+    .to_owned();
+    if flat {
+        out += "        model.flat = json.loads((Path(folder) / \"config.json\").read_text())[\"inference\"] == \"flat\"\n";
+    }
+    out += "        return model.eval()\n";
+    out += &format!(
+        "\n    def forward(self, {args}):\n        \"\"\"{shape}\"\"\"\n        return self.outputs({args})[\"logits\"]\n"
+    );
+    out
+}
+
+fn outputs(lines: &[String], results: &[(String, String)], objective: Objective, given: bool) -> String {
+    let mut out = String::new();
+    let depths = if given { ", depths" } else { "" };
+    let second = if objective == Objective::Pair { ", second_tokens, second_lengths" } else { "" };
+    out += &format!("\n    def outputs(self, tokens, lengths{second}{depths}):\n");
+    out += &format!("        \"\"\"{}\"\"\"\n", described(results));
+    let own = if given { ", torch.as_tensor(depths).tolist()" } else { "" };
+    if objective == Objective::Pair {
+        out += "        lengths, second_lengths = checked(tokens, lengths), checked(second_tokens, second_lengths)\n";
+        out += &format!(
+            "        rows = Rows.of(lengths + second_lengths, tokens.device{})\n",
+            if given { ", 2 * torch.as_tensor(depths).tolist()" } else { "" }
+        );
+        out += "        first, second = Axis(lengths, tokens.device), Axis(second_lengths, tokens.device)\n";
+        out += "        tokens = torch.cat([first.pack(tokens), second.pack(second_tokens)])\n\n";
+    } else {
+        out += &format!("        rows = Rows.of(checked(tokens, lengths), tokens.device{own})\n");
+        out += "        tokens = rows[\"length\"].pack(tokens)\n\n";
+    }
+    for line in lines {
+        out += &if line.is_empty() { "\n".to_owned() } else { format!("        {line}\n") };
+    }
+    let value = |(name, code): &(String, String)| match (name.as_str(), objective) {
+        ("logits", Objective::Each) => format!("\"logits\": rows[\"length\"].pad({code})"),
+        _ => format!("\"{name}\": {code}"),
+    };
+    let entries: Vec<String> = results.iter().map(value).collect();
+    out += &format!("        return {{{}}}\n", entries.join(", "));
+    out
+}
+
+fn described(results: &[(String, String)]) -> &'static str {
+    if results.len() > 1 {
+        "The logits, the penalty to be added to the loss, and of every row the cost of its steps and their number."
+    } else {
+        "The logits by their name."
+    }
+}
+
+fn written(method: &Method) -> String {
+    let params: String = method.params.iter().map(|name| format!(", {name}")).collect();
+    let mut out = format!("\n    def {}(self, rows{params}):\n        \"\"\"{}\"\"\"\n", method.name, method.doc);
+    for line in &method.lines {
+        out += &if line.is_empty() { "\n".to_owned() } else { format!("        {line}\n") };
+    }
+    out
+}

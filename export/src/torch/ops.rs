@@ -1,0 +1,448 @@
+//! What every op is in PyTorch: one expression each.
+
+use rtc_compiler::expr::Expr;
+use rtc_compiler::ir::graph::{Graph, Node, Value};
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::{Attr, Dim, Elem, Type};
+
+use super::expression::{Place, Writer};
+use super::parts::Parts;
+use crate::Refused;
+
+/// How tightly the outermost operator of an expression binds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Binds {
+    /// `a & b`, `a < b`
+    Logic,
+    /// `a + b`, `a - b`
+    Sum,
+    /// `a * b`, `a / b`
+    Product,
+    /// Names, calls, indices.
+    Atom,
+}
+
+/// An expression of Python.
+#[derive(Clone, Debug)]
+pub(super) struct Code {
+    pub(super) text: String,
+    binds: Binds,
+}
+
+impl Code {
+    pub(super) fn atom(text: impl Into<String>) -> Self {
+        Self { text: text.into(), binds: Binds::Atom }
+    }
+
+    fn of(binds: Binds, text: String) -> Self {
+        Self { text, binds }
+    }
+
+    /// The text, in parentheses where an operator outside binds tighter.
+    fn inside(&self, outer: Binds) -> String {
+        if self.binds >= outer { self.text.clone() } else { format!("({})", self.text) }
+    }
+}
+
+/// What an op sees of its node: its operands as expressions.
+pub(super) struct Call<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) parts: &'a Parts,
+    /// The slot of the copy that is written, if it is one.
+    pub(super) copy: Option<&'a str>,
+    pub(super) node: &'a Node,
+    pub(super) operands: &'a [Code],
+    /// Sections that the expression needs.
+    pub(super) sections: &'a mut Vec<&'static str>,
+}
+
+/// An attribute that names something.
+pub(super) fn word<'n>(node: &'n Node, name: &str) -> &'n str {
+    node.attrs.get(name).and_then(Attr::text).unwrap_or_default()
+}
+
+/// An attribute that counts something.
+pub(super) fn int(node: &Node, name: &str) -> Option<usize> {
+    node.attrs.get(name).and_then(Attr::int).and_then(|v| usize::try_from(v).ok())
+}
+
+/// A number as Python writes it.
+pub(super) fn number(value: f64) -> String {
+    if value.is_infinite() { format!("{}math.inf", if value < 0.0 { "-" } else { "" }) } else { format!("{value:?}") }
+}
+
+/// The ragged axis of a value as an expression; `None` where its second axis has a size.
+pub(super) fn axis(ty: &Type) -> Option<String> {
+    ty.ragged().map(|name| format!("rows[\"{name}\"]"))
+}
+
+impl Call<'_> {
+    fn ty(&self, n: usize) -> &Type {
+        self.graph.ty(self.node.operands[n])
+    }
+
+    /// Operand `n` where nothing binds tighter than a call.
+    fn x(&self, n: usize) -> &str {
+        &self.operands[n].text
+    }
+
+    /// Operand `n` in front of a point or a bracket.
+    fn dot(&self, n: usize) -> String {
+        self.operands[n].inside(Binds::Atom)
+    }
+
+    fn need(&mut self, section: &'static str) {
+        self.sections.push(section);
+    }
+
+    /// A call of a function of the support.
+    fn support(&mut self, section: &'static str, text: String) -> Code {
+        self.need(section);
+        Code::atom(text)
+    }
+
+    fn float(&self, name: &str) -> f64 {
+        self.node.attrs.get(name).and_then(Attr::float).unwrap_or(0.0)
+    }
+
+    /// The axis of operand `n`, which is ragged.
+    fn along(&self, n: usize) -> Result<String, Refused> {
+        axis(self.ty(n)).ok_or_else(|| Refused(format!("`{}` of a value without a ragged axis", self.node.op)))
+    }
+
+    /// A value per unit, of the shape of a whole value: a row's number beside each of its positions.
+    fn lifted(&self, n: usize, whole: &Type) -> String {
+        let (unit, whole) = (self.ty(n).dims(), whole.dims());
+        if unit.len() == whole.len() {
+            return self.operands[n].inside(Binds::Product);
+        }
+        let mut index = match (whole.get(1), unit.len()) {
+            (Some(Dim::Sym(axis)), 1) => vec![format!("rows[\"{axis}\"].row")],
+            (Some(Dim::Sym(_)), 2) => vec![":".to_owned()],
+            (_, rank) => vec![":".to_owned(); rank],
+        };
+        let packed = usize::from(matches!(whole.get(1), Some(Dim::Sym(_))));
+        let rest = whole.len() - packed - index.len();
+        index.extend(std::iter::repeat_n("None".to_owned(), rest));
+        format!("{}[{}]", self.dot(n), index.join(", "))
+    }
+
+    fn infix(&self, binds: Binds, symbol: &str) -> Code {
+        // `a - (b - c)` needs its parentheses.
+        let right = match symbol {
+            "-" => Binds::Product,
+            "/" => Binds::Atom,
+            _ => binds,
+        };
+        Code::of(binds, format!("{} {symbol} {}", self.operands[0].inside(binds), self.operands[1].inside(right)))
+    }
+
+    /// The only result of the node; the results of `allot` are a tuple.
+    pub(super) fn code(&mut self) -> Result<Code, Refused> {
+        use Binds::{Product, Sum};
+        let node = self.node;
+        Ok(match node.op {
+            Op::Embed => Code::atom(format!("F.embedding({}, {})", self.x(0), self.x(1))),
+            Op::Linear | Op::LayerNorm => self.module(),
+            Op::Gelu => Code::atom(format!("F.gelu({})", self.x(0))),
+            Op::GeluTanh => Code::atom(format!("F.gelu({}, approximate=\"tanh\")", self.x(0))),
+            Op::Relu => Code::atom(format!("F.relu({})", self.x(0))),
+            Op::Sigmoid => Code::atom(format!("{}.sigmoid()", self.dot(0))),
+            Op::Detach => Code::atom(format!("{}.detach()", self.dot(0))),
+            Op::Add => self.infix(Sum, "+"),
+            Op::Sub => self.infix(Sum, "-"),
+            Op::Mul => self.infix(Product, "*"),
+            Op::Div => self.infix(Product, "/"),
+            Op::Scale => {
+                Code::of(Product, format!("{} * {}", number(self.float("by")), self.operands[0].inside(Product)))
+            }
+            Op::Offset => self.offset(),
+            Op::Affine => self.affine(),
+            Op::Lerp => Code::atom(format!("torch.lerp({}, {}, {})", self.x(2), self.x(1), self.x(0))),
+            Op::Gate => Code::atom(format!("torch.lerp({}, {}, {}.sigmoid())", self.x(2), self.x(1), self.dot(0))),
+            Op::MulUnit => {
+                let unit = self.lifted(1, self.ty(0));
+                Code::of(Product, format!("{} * {unit}", self.operands[0].inside(Product)))
+            }
+            Op::AddScaled => {
+                let unit = self.lifted(2, self.ty(0));
+                let (q, h) = (self.operands[0].inside(Sum), self.operands[1].inside(Product));
+                Code::of(Sum, format!("{q} + {unit} * {h}"))
+            }
+            Op::Select => {
+                let unit = self.lifted(0, self.ty(1));
+                Code::atom(format!("torch.where({unit}, {}, {})", self.x(1), self.x(2)))
+            }
+            Op::Keep => {
+                let unit = self.lifted(1, self.ty(0));
+                let kept = if word(node, "when") == "true" { (self.x(0), "0.0") } else { ("0.0", self.x(0)) };
+                Code::atom(format!("torch.where({unit}, {}, {})", kept.0, kept.1))
+            }
+            Op::And => {
+                let [a, b] = [0, 1].map(|n| self.operands[n].inside(Binds::Atom));
+                Code::of(Binds::Logic, format!("{a} & {b}"))
+            }
+            Op::Concat => self.concat(),
+            Op::Slice => {
+                let start = int(node, "start").unwrap_or(0);
+                let end = start + int(node, "width").unwrap_or(0);
+                Code::atom(format!("{}[..., {start}:{end}]", self.dot(0)))
+            }
+            Op::Squeeze => Code::atom(format!("{}.squeeze(-1)", self.dot(0))),
+            Op::Unsqueeze => Code::atom(format!("{}.unsqueeze(-1)", self.dot(0))),
+            Op::Full => self.full(&number(self.float("value")), ""),
+            Op::True => self.full("True", ", dtype=torch.bool"),
+            Op::Expand => Code::atom(format!("{}.expand(rows.count, {})", self.dot(0), self.minus_ones())),
+            Op::Repeat => {
+                let count = int(node, "count").unwrap_or(0);
+                Code::atom(format!("torch.stack([{}] * {count}, 1)", self.x(0)))
+            }
+            Op::Pick => Code::atom(format!("{}[:, {}]", self.dot(0), self.x(1))),
+            Op::Put => Code::atom(format!("{}.select_scatter({}, 1, {})", self.dot(0), self.x(1), self.x(2))),
+            Op::Average => Code::atom(format!("{}.mean()", self.dot(0))),
+            Op::Pair => {
+                let text = format!("pair({})", self.x(0));
+                self.support("pair", text)
+            }
+            _ => return self.along_rows(),
+        })
+    }
+
+    /// Ops that see how positions belong to rows.
+    fn along_rows(&mut self) -> Result<Code, Refused> {
+        let node = self.node;
+        let x = |call: &Self, n: usize| call.x(n).to_owned();
+        Ok(match node.op {
+            Op::Mean | Op::Sum | Op::Any => {
+                let name = node.op.def().name;
+                match axis(self.ty(0)) {
+                    Some(axis) => Code::atom(format!("{axis}.{name}({})", self.x(0))),
+                    None => Code::atom(format!("{}.{name}(1)", self.dot(0))),
+                }
+            }
+            Op::Max => match axis(self.ty(0)) {
+                Some(axis) => {
+                    let text = format!("largest({}, {axis})", self.x(0));
+                    self.support("largest", text)
+                }
+                None => Code::atom(format!("{}.max(1).values", self.dot(0))),
+            },
+            Op::Position => self.position(),
+            Op::Several => Code::of(Binds::Logic, format!("{}.length > 1", self.along(0)?)),
+            Op::Unfinished => {
+                Code::of(Binds::Logic, format!("{}.sum(({} > 0.1).long()) > 3", self.along(0)?, self.dot(0)))
+            }
+            Op::Spread => match axis(self.ty(1)) {
+                Some(axis) => Code::atom(format!("{}[{axis}.row]", self.dot(0))),
+                None => {
+                    let size = self.ty(1).dims().get(1).and_then(Dim::fixed).unwrap_or(1);
+                    Code::atom(format!("torch.stack([{}] * {size}, 1)", self.x(0)))
+                }
+            },
+            Op::CumulativeMean => {
+                let text = format!("cumulative_mean({}, {})", self.x(0), self.along(0)?);
+                self.support("cumulative_mean", text)
+            }
+            Op::AddPosition => self.add_position()?,
+            Op::Frame => {
+                let text = format!("frame({}, {}, {}, {})", self.x(0), self.x(1), self.x(2), self.along(0)?);
+                self.support("frame", text)
+            }
+            Op::Fill => {
+                let filled = word(node, "axis");
+                let text = format!("fill({}, {}, {}, rows[\"{filled}\"])", self.x(0), self.x(1), self.along(0)?);
+                self.support("fill", text)
+            }
+            Op::Dropout => self.dropout()?,
+            Op::Rotate => self.rotate()?,
+            Op::Attention => self.attention()?,
+            Op::OffsetAttention => {
+                let causal = if word(node, "mask") == "causal" { "True" } else { "False" };
+                let inputs = self.operands.iter().map(|x| x.text.clone()).collect::<Vec<_>>().join(", ");
+                let text = format!("offset_attention({inputs}, {}, causal={causal})", self.along(0)?);
+                self.support("offset_attention", text)
+            }
+            Op::S4d | Op::Ema => {
+                let name = node.op.def().name;
+                let inputs = self.operands.iter().map(|x| x.text.clone()).collect::<Vec<_>>().join(", ");
+                let (side, lag) = (word(node, "side"), int(node, "lag").unwrap_or(0));
+                let text = format!("{name}({inputs}, {}, \"{side}\", lag={lag})", self.along(0)?);
+                self.support(name, text)
+            }
+            Op::Neighbours => {
+                let text =
+                    format!("neighbours({}, {}, {}, \"{}\")", self.x(0), self.x(1), self.along(0)?, word(node, "side"));
+                self.support("neighbours", text)
+            }
+            Op::Vanishing => {
+                let text = format!("vanishing({}, {}, {})", self.x(0), self.x(1), self.along(0)?);
+                self.support("vanishing", text)
+            }
+            Op::Allot => {
+                let text = format!("allot({}, {})", x(self, 0), x(self, 1));
+                self.support("allot", text)
+            }
+            Op::HaltTest => self.halt_test(),
+            op => return Err(Refused(format!("the op `{op}`"))),
+        })
+    }
+
+    fn module(&self) -> Code {
+        let modules: Vec<_> = self.node.operands[1..].iter().map(|v| self.parts.module(*v)).collect();
+        if let Some(path) = modules[0] {
+            return Code::atom(format!("{}({})", self.parts.path(path, self.copy), self.x(0)));
+        }
+        let inputs = self.operands[1..].iter().map(|x| x.text.as_str()).collect::<Vec<_>>().join(", ");
+        if self.node.op == Op::Linear {
+            return Code::atom(format!("F.linear({}, {inputs})", self.x(0)));
+        }
+        let width = self.ty(0).dims().last().and_then(Dim::fixed).unwrap_or(1);
+        Code::atom(format!("F.layer_norm({}, ({width},), {inputs}, {})", self.x(0), number(self.float("eps"))))
+    }
+
+    fn offset(&self) -> Code {
+        let by = self.float("by");
+        let (sign, by) = if by < 0.0 { ("-", -by) } else { ("+", by) };
+        Code::of(Binds::Sum, format!("{} {sign} {}", self.operands[0].inside(Binds::Sum), number(by)))
+    }
+
+    fn affine(&self) -> Code {
+        let scaled = format!("{} * {}", self.operands[0].inside(Binds::Product), self.x(1));
+        match self.operands.get(2) {
+            Some(bias) => Code::of(Binds::Sum, format!("{scaled} + {}", bias.text)),
+            None => Code::of(Binds::Product, scaled),
+        }
+    }
+
+    /// One `cat` for what is joined piece by piece.
+    fn concat(&self) -> Code {
+        let piece = |n: usize| {
+            let whole = self.x(n).strip_prefix("torch.cat([").and_then(|rest| rest.strip_suffix("], -1)"));
+            whole.filter(|inner| !inner.contains("torch.cat(")).map_or_else(|| self.x(n).to_owned(), str::to_owned)
+        };
+        Code::atom(format!("torch.cat([{}, {}], -1)", piece(0), piece(1)))
+    }
+
+    /// The axes of a parameter that is the same for every row.
+    fn minus_ones(&self) -> String {
+        vec!["-1"; self.ty(0).dims().len()].join(", ")
+    }
+
+    fn full(&self, value: &str, dtype: &str) -> Code {
+        let (ty, rank) = (self.ty(0), int(self.node, "rank").unwrap_or(0));
+        if rank == ty.dims().len() && dtype.is_empty() {
+            return Code::atom(match value {
+                "0.0" => format!("torch.zeros_like({})", self.x(0)),
+                "1.0" => format!("torch.ones_like({})", self.x(0)),
+                _ => format!("torch.full_like({}, {value})", self.x(0)),
+            });
+        }
+        let packed = usize::from(ty.ragged().is_some());
+        let shape = match rank {
+            0 => "()".to_owned(),
+            1 => "(rows.count,)".to_owned(),
+            _ => format!("{}.shape[:{}]", self.dot(0), rank - packed),
+        };
+        Code::atom(match (value, dtype) {
+            ("0.0", "") => format!("{}.new_zeros({shape})", self.dot(0)),
+            ("1.0", "") => format!("{}.new_ones({shape})", self.dot(0)),
+            _ => format!("{}.new_full({shape}, {value}{dtype})", self.dot(0)),
+        })
+    }
+
+    fn position(&mut self) -> Code {
+        let at = word(self.node, "at");
+        match (axis(self.ty(0)), at) {
+            (Some(axis), "before_last") => {
+                let text = format!("before_last({}, {axis})", self.x(0));
+                self.support("before_last", text)
+            }
+            (Some(axis), at) => Code::atom(format!("{axis}.{at}({})", self.x(0))),
+            (None, "first") => Code::atom(format!("{}[:, 0]", self.dot(0))),
+            (None, "before_last") => Code::atom(format!("{}[:, -2]", self.dot(0))),
+            (None, _) => Code::atom(format!("{}[:, -1]", self.dot(0))),
+        }
+    }
+
+    fn add_position(&mut self) -> Result<Code, Refused> {
+        let axis = self.along(0)?;
+        let x = self.operands[0].inside(Binds::Sum);
+        if self.operands.len() > 1 {
+            self.need("add_position");
+            return Ok(Code::of(Binds::Sum, format!("{x} + learned_positions({}, {axis})", self.x(1))));
+        }
+        self.need("positions");
+        let width = self.ty(0).dims().last().and_then(Dim::fixed).unwrap_or(1);
+        let text = format!("{x} + sinusoids({axis}.position, {width}).to({}.dtype)", self.dot(0));
+        Ok(Code::of(Binds::Sum, text))
+    }
+
+    fn dropout(&mut self) -> Result<Code, Refused> {
+        let p = number(self.float("p"));
+        if word(self.node, "tied") == "true" {
+            let text = format!("tied_dropout({}, {p} * self.training, {})", self.x(0), self.along(0)?);
+            return Ok(self.support("tied_dropout", text));
+        }
+        Ok(Code::atom(format!("F.dropout({}, {p}, self.training)", self.x(0))))
+    }
+
+    fn rotate(&mut self) -> Result<Code, Refused> {
+        let node = self.node;
+        if word(node, "transpose") == "true" {
+            return Err(Refused("a transposed rotation".to_owned()));
+        }
+        let kind = word(node, "kind");
+        let kind = if kind == "rope" { String::new() } else { format!(", \"{kind}\"") };
+        let whole = if word(node, "origin") == "row" { ", whole_row=True" } else { "" };
+        let heads = int(node, "heads").unwrap_or(1);
+        let text = format!("rotate({}, {heads}, {}{kind}{whole})", self.x(0), self.along(0)?);
+        Ok(self.support("rotate", text))
+    }
+
+    fn halt_test(&self) -> Code {
+        let survival = self.operands[0].inside(Binds::Product);
+        let test = format!("1 - {survival} < {}", number(self.float("threshold")));
+        let Some(cap) = self.node.attrs.get("cap").and_then(Attr::text) else { return Code::of(Binds::Logic, test) };
+        let row = self.ty(0).ragged().map_or_else(String::new, |axis| format!("[rows[\"{axis}\"].row]"));
+        Code::of(Binds::Logic, format!("({test}) & ({} <= rows[\"{cap}\"].length{row})", self.x(1)))
+    }
+
+    fn attention(&mut self) -> Result<Code, Refused> {
+        let node = self.node;
+        let is_step = |v: &Value| *self.graph.ty(*v) == Type::Tensor(Elem::Index, vec![]);
+        let has_step = node.operands.get(3).is_some_and(is_step);
+        let step = if has_step { self.x(3).to_owned() } else { String::new() };
+        let mut more: Vec<String> = self.operands[3 + usize::from(has_step)..].iter().map(|x| x.text.clone()).collect();
+        let mut text = format!("attention({}, {}, {}", self.x(0), self.x(1), self.x(2));
+        let axes = [0, 1].map(|n| axis(self.ty(n)).unwrap_or_else(|| "None".to_owned()));
+        text += &format!(", heads={}, axes=({}, {})", int(node, "heads").unwrap_or(1), axes[0], axes[1]);
+        if word(node, "position") == "relative_xl" {
+            let own = more.split_off(more.len() - 3);
+            text += &format!(", relative=relative_xl({})", own.join(", "));
+            self.need("relative");
+        }
+        let place = Place::Pairs { step: &step, tables: &more };
+        match node.attrs.get("mask") {
+            Some(mask) if mask.text() == Some("causal") => text += ", mask=lambda i, j, head, length: j <= i",
+            Some(mask) if mask.text() != Some("all") => text += &format!(", mask={}", self.rule(mask, place)?),
+            _ => {}
+        }
+        if let Some(bias) = node.attrs.get("bias") {
+            text += &format!(", bias={}", self.rule(bias, place)?);
+        }
+        let dropout = self.float("dropout");
+        if dropout > 0.0 {
+            text += &format!(", dropout={} * self.training", number(dropout));
+        }
+        Ok(self.support("attention", text + ")"))
+    }
+
+    /// A mask or a bias as a function.
+    fn rule(&mut self, attr: &Attr, place: Place<'_>) -> Result<String, Refused> {
+        let expr = Expr::try_from(attr).map_err(Refused)?;
+        let mut writer = Writer::new(place, &expr);
+        let text = writer.text(&expr)?;
+        self.sections.append(&mut writer.sections);
+        Ok(format!("lambda i, j, head, length: {text}"))
+    }
+}

@@ -1,0 +1,272 @@
+//! The parameters of a model as a tree of PyTorch modules, under the names that they have in the spec.
+
+use std::collections::BTreeMap;
+
+use rtc_compiler::ir::graph::{Graph, MAIN, NodeId, Value};
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::{Attr, Dim};
+
+/// Names that PyTorch's modules use themselves.
+const TAKEN: &[&str] = &[
+    "apply",
+    "bfloat16",
+    "buffers",
+    "children",
+    "compile",
+    "cpu",
+    "cuda",
+    "double",
+    "eval",
+    "float",
+    "forward",
+    "half",
+    "modules",
+    "parameters",
+    "share_memory",
+    "state_dict",
+    "to",
+    "train",
+    "training",
+    "type",
+    "xpu",
+];
+
+/// Words of Python.
+pub(super) const KEYWORDS: &[&str] = &[
+    "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else", "except",
+    "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise",
+    "return", "try", "while", "with", "yield",
+];
+
+/// A part of the model.
+#[derive(Debug, PartialEq)]
+enum Part {
+    /// A parameter of this shape.
+    Parameter(Vec<usize>),
+    /// `nn.Linear`: inputs, outputs, and whether it has a bias.
+    Linear(usize, usize, bool),
+    /// `nn.LayerNorm`: width and epsilon.
+    Norm(usize, f64),
+    /// Parts by their names.
+    Slots(Vec<(String, Part)>),
+}
+
+/// All parameters of a graph, and how the code reaches them.
+pub(super) struct Parts {
+    top: Vec<(String, Part)>,
+    names: BTreeMap<Value, String>,
+}
+
+impl Parts {
+    /// The tree of the parameters of a graph whose sizes are known.
+    pub(super) fn new(graph: &Graph) -> Self {
+        let mut parts = Self { top: vec![], names: BTreeMap::new() };
+        let modules = modules(graph);
+        for &id in graph.nodes(MAIN) {
+            let node = graph.node(id);
+            let (Op::Param, Some(name)) = (node.op, node.attrs.get("name").and_then(Attr::text)) else { continue };
+            parts.names.insert(node.results[0], name.to_owned());
+            let shape: Vec<usize> = graph.ty(node.results[0]).dims().iter().filter_map(Dim::fixed).collect();
+            let (path, last) = name.rsplit_once('.').unwrap_or(("", name));
+            match modules.get(path) {
+                Some(module) => module.clone_into_tree(&mut parts.top, path, last, &shape),
+                None => insert(&mut parts.top, name, Part::Parameter(shape)),
+            }
+        }
+        parts
+    }
+
+    /// The name of a value that is a parameter.
+    pub(super) fn name(&self, value: Value) -> Option<&str> {
+        self.names.get(&value).map(String::as_str)
+    }
+
+    /// The module `nn.Linear` or `nn.LayerNorm` that a parameter belongs to.
+    pub(super) fn module(&self, value: Value) -> Option<&str> {
+        let (path, _) = self.name(value)?.rsplit_once('.')?;
+        match find(&self.top, path)? {
+            Part::Linear(..) | Part::Norm(..) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// How code reaches a part: `self.stack[0].self.query`, or `layer.self.query` in the code of the copy `stack.0`.
+    pub(super) fn path(&self, name: &str, copy: Option<&str>) -> String {
+        let inside = copy.filter(|copy| name.strip_prefix(*copy).is_some_and(|rest| rest.starts_with('.')));
+        let skip = inside.map_or(0, |copy| copy.split('.').count());
+        let mut text = if inside.is_some() { "layer" } else { "self" }.to_owned();
+        let mut here = Some(&self.top);
+        for (n, word) in name.split('.').enumerate() {
+            let list = here.is_some_and(|parts| is_list(parts));
+            if n >= skip {
+                text += &match list {
+                    true => format!("[{word}]"),
+                    false if is_plain(word) => format!(".{word}"),
+                    false => format!("[\"{word}\"]"),
+                };
+            }
+            here = here.and_then(|parts| match &parts.iter().find(|(name, _)| name == word)?.1 {
+                Part::Slots(parts) => Some(parts),
+                _ => None,
+            });
+        }
+        text
+    }
+
+    /// Whether a slot holds so many parts that are numbered.
+    pub(super) fn is_list(&self, slot: &str, count: usize) -> bool {
+        matches!(find(&self.top, slot), Some(Part::Slots(parts)) if parts.len() == count && is_list(parts))
+    }
+
+    /// The statements that make the parts.
+    pub(super) fn code(&self) -> String {
+        let line = |(name, part): &(String, Part)| format!("        self.{name} = {}\n", write(part, 2));
+        self.top.iter().map(line).collect()
+    }
+}
+
+/// What a group of `weight` and `bias` is used for.
+enum Module {
+    Linear,
+    Norm(f64),
+}
+
+impl Module {
+    /// Adds one of its parameters to the tree.
+    fn clone_into_tree(&self, top: &mut Vec<(String, Part)>, path: &str, last: &str, shape: &[usize]) {
+        let part = match (self, shape) {
+            (Self::Norm(eps), [width]) => Part::Norm(*width, *eps),
+            (Self::Linear, [outputs, inputs]) => Part::Linear(*inputs, *outputs, false),
+            _ => Part::Parameter(shape.to_vec()),
+        };
+        match at(top, path) {
+            Some(Part::Linear(_, _, bias)) if last == "bias" => *bias = true,
+            Some(_) => {}
+            None => insert(top, path, part),
+        }
+    }
+}
+
+/// The groups of parameters all of whose uses are those of one kind of module.
+fn modules(graph: &Graph) -> BTreeMap<String, Module> {
+    let name = |value: Value| {
+        let node = graph.node(graph.producer(value)?);
+        (node.op == Op::Param).then(|| node.attrs.get("name").and_then(Attr::text)).flatten()
+    };
+    let mut found: BTreeMap<String, Option<Module>> = BTreeMap::new();
+    for id in graph.walk(MAIN) {
+        let kind = kind(graph, id, &name);
+        for path in graph.node(id).operands.iter().filter_map(|v| Some(name(*v)?.rsplit_once('.')?.0)) {
+            let own = kind.as_ref().filter(|(of, _)| of == path).map(|(_, eps)| *eps);
+            let module = own.map(|eps| eps.map_or(Module::Linear, Module::Norm));
+            match (found.get(path), &module) {
+                (None, _) => drop(found.insert(path.to_owned(), module)),
+                (Some(Some(Module::Linear)), Some(Module::Linear)) => {}
+                (Some(Some(Module::Norm(a))), Some(Module::Norm(b))) if a == b => {}
+                _ => drop(found.insert(path.to_owned(), None)),
+            }
+        }
+    }
+    found.into_iter().filter_map(|(path, module)| Some((path, module?))).collect()
+}
+
+/// The group that a `linear` or `layer_norm` takes all its parameters from, and the epsilon of a norm.
+fn kind<'g>(graph: &'g Graph, id: NodeId, name: &impl Fn(Value) -> Option<&'g str>) -> Option<(String, Option<f64>)> {
+    let node = graph.node(id);
+    let eps = match node.op {
+        Op::Linear => None,
+        Op::LayerNorm => Some(node.attrs.get("eps").and_then(Attr::float)?),
+        _ => return None,
+    };
+    let path = name(node.operands[1])?.strip_suffix(".weight")?;
+    let bias = node.operands.get(2).is_none_or(|bias| name(*bias) == Some(&format!("{path}.bias")));
+    // What the group holds besides is in no module.
+    let prefix = format!("{path}.");
+    let held = graph.parameters().iter().filter(|p| p.name.starts_with(&prefix)).count();
+    (bias && held == node.operands.len() - 1).then(|| (path.to_owned(), eps))
+}
+
+fn at<'p>(parts: &'p mut [(String, Part)], path: &str) -> Option<&'p mut Part> {
+    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    let part = &mut parts.iter_mut().find(|(name, _)| name == first)?.1;
+    match (rest, part) {
+        (None, part) => Some(part),
+        (Some(rest), Part::Slots(parts)) => at(parts, rest),
+        _ => None,
+    }
+}
+
+fn find<'p>(parts: &'p [(String, Part)], path: &str) -> Option<&'p Part> {
+    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    let part = &parts.iter().find(|(name, _)| name == first)?.1;
+    match (rest, part) {
+        (None, part) => Some(part),
+        (Some(rest), Part::Slots(parts)) => find(parts, rest),
+        _ => None,
+    }
+}
+
+fn insert(parts: &mut Vec<(String, Part)>, path: &str, part: Part) {
+    let Some((first, rest)) = path.split_once('.') else { return parts.push((path.to_owned(), part)) };
+    if !parts.iter().any(|(name, _)| name == first) {
+        parts.push((first.to_owned(), Part::Slots(vec![])));
+    }
+    if let Some((_, Part::Slots(inner))) = parts.iter_mut().find(|(name, _)| name == first) {
+        insert(inner, rest, part);
+    }
+}
+
+/// Whether the parts are numbered from 0 on.
+fn is_list(parts: &[(String, Part)]) -> bool {
+    parts.iter().enumerate().all(|(n, (name, part))| *name == n.to_string() && !matches!(part, Part::Parameter(_)))
+}
+
+/// Whether a name can stand before `=` in a call.
+fn is_identifier(word: &str) -> bool {
+    let starts = word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    starts && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !KEYWORDS.contains(&word)
+}
+
+/// Whether a part of this name can be reached as an attribute.
+fn is_plain(word: &str) -> bool {
+    is_identifier(word) && !TAKEN.contains(&word)
+}
+
+/// The longest line of code.
+const WIDTH: usize = 120;
+
+fn write(part: &Part, depth: usize) -> String {
+    let indent = "    ".repeat(depth);
+    match part {
+        Part::Parameter(shape) => {
+            format!("parameter({})", shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+        }
+        Part::Linear(inputs, outputs, true) => format!("nn.Linear({inputs}, {outputs})"),
+        Part::Linear(inputs, outputs, false) => format!("nn.Linear({inputs}, {outputs}, bias=False)"),
+        Part::Norm(width, eps) => format!("nn.LayerNorm({width}, eps={eps:?})"),
+        Part::Slots(parts) if is_list(parts) => {
+            let alike = parts.iter().all(|(_, part)| *part == parts[0].1);
+            if alike {
+                let one = write(&parts[0].1, depth);
+                return format!("nn.ModuleList({one} for _ in range({}))", parts.len());
+            }
+            let lines = parts.iter().map(|(_, part)| format!("{indent}    {},\n", write(part, depth + 1)));
+            format!("nn.ModuleList([\n{}{indent}])", lines.collect::<String>())
+        }
+        Part::Slots(parts) => slots(parts, depth, &indent),
+    }
+}
+
+fn slots(parts: &[(String, Part)], depth: usize, indent: &str) -> String {
+    let entry = |(name, part): &(String, Part)| match is_identifier(name) {
+        true => format!("{name}={}", write(part, depth + 1)),
+        false => format!("**{{\"{name}\": {}}}", write(part, depth + 1)),
+    };
+    let entries: Vec<String> = parts.iter().map(entry).collect();
+    let line = format!("Slots({})", entries.join(", "));
+    if indent.len() + line.len() < WIDTH - 20 && !line.contains('\n') {
+        return line;
+    }
+    let lines: String = entries.iter().map(|entry| format!("{indent}    {entry},\n")).collect();
+    format!("Slots(\n{lines}{indent})")
+}

@@ -1,0 +1,371 @@
+//! Regions as methods: the nodes of a region in order, a statement each, and a loop around the method of its body.
+
+use std::collections::BTreeMap;
+
+use rtc_compiler::ir::graph::{Graph, MAIN, Node, NodeId, RegionId, Value};
+use rtc_compiler::ir::ops::{Flag, Op};
+use rtc_compiler::ir::types::Attr;
+
+use super::layers::{Item, Layers, items};
+use super::ops::{Call, Code};
+use super::parts::Parts;
+use super::scope::Scope;
+use crate::Refused;
+
+/// So many nodes stand in one statement at most.
+const NESTED: usize = 4;
+
+/// A method of the class.
+#[derive(Default)]
+pub(super) struct Method {
+    pub(super) name: String,
+    /// Its parameters behind `self` and `rows`.
+    pub(super) params: Vec<String>,
+    pub(super) doc: String,
+    pub(super) lines: Vec<String>,
+}
+
+/// Writes the methods of a graph.
+pub(super) struct Writer<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) parts: &'a Parts,
+    pub(super) methods: Vec<Method>,
+    pub(super) sections: Vec<&'static str>,
+    /// Whether a loop can be left out in evaluation.
+    pub(super) flat: bool,
+    /// The slot of the copy that is written, whose parameters are those of `layer`.
+    pub(super) copy: Option<String>,
+}
+
+/// A region while it is written.
+pub(super) struct Body {
+    pub(super) scope: Scope,
+    pub(super) lines: Vec<String>,
+    /// Expressions that stand inside the statement of their only reader.
+    inlined: BTreeMap<Value, Code>,
+    /// The last statement that reads a value.
+    last: BTreeMap<Value, usize>,
+    /// The number of the statement that is written.
+    pub(super) at: usize,
+    slot: String,
+}
+
+impl Body {
+    fn new() -> Self {
+        Self {
+            scope: Scope::default(),
+            lines: vec![],
+            inlined: BTreeMap::new(),
+            last: BTreeMap::new(),
+            at: 0,
+            slot: String::new(),
+        }
+    }
+
+    /// Says which slot of the spec the next lines belong to.
+    pub(super) fn enter(&mut self, slot: String) {
+        if self.slot == slot || slot.is_empty() {
+            return;
+        }
+        if !self.lines.is_empty() {
+            self.lines.push(String::new());
+        }
+        self.lines.push(format!("# {slot}"));
+        self.slot = slot;
+    }
+
+    /// Until when a value is read; a value that nobody reads is held for its own statement alone.
+    pub(super) fn until(&self, value: Value) -> usize {
+        self.last.get(&value).copied().unwrap_or(self.at)
+    }
+
+    /// Names a result.
+    pub(super) fn define(&mut self, value: Value, wish: &str) -> String {
+        match self.last.get(&value) {
+            Some(last) => self.scope.define(value, wish, self.at, *last),
+            None => "_".to_owned(),
+        }
+    }
+}
+
+impl<'a> Writer<'a> {
+    /// The values from outside that a region reads, in the order in which it reads them.
+    pub(super) fn captures(&self, region: RegionId) -> Vec<Value> {
+        let graph = self.graph;
+        let inside = |value: Value| graph.encloses(region, graph.scope(value));
+        self.read_outside(&graph.walk(region), inside)
+    }
+
+    /// The values that nodes read and that are not `inside` nor parameters.
+    fn read_outside(&self, nodes: &[NodeId], inside: impl Fn(Value) -> bool) -> Vec<Value> {
+        let mut found = vec![];
+        for value in nodes.iter().flat_map(|id| &self.graph.node(*id).operands) {
+            if !inside(*value) && self.parts.name(*value).is_none() && !found.contains(value) {
+                found.push(*value);
+            }
+        }
+        found
+    }
+
+    /// The values that copies read besides what goes from one to the next.
+    pub(super) fn seen_by(&self, layers: &Layers) -> Vec<Value> {
+        let graph = self.graph;
+        let own = |value: Value| graph.producer(value).is_some_and(|id| layers.pattern().contains(&id));
+        let handed = layers.made_by(0, graph);
+        self.read_outside(layers.pattern(), |value| own(value) || handed.contains(&value))
+    }
+
+    /// The statements of a region; `params` are its parameters and what it captures, with their names.
+    pub(super) fn body(&mut self, region: RegionId, params: &[(Value, String)]) -> Result<Body, Refused> {
+        let graph = self.graph;
+        let nodes = graph.nodes(region).iter().copied().filter(|id| !graph.node(*id).op.has(Flag::Leaf));
+        let nodes: Vec<NodeId> = nodes.collect();
+        self.statements(&nodes, "", &[], params)
+    }
+
+    /// The statements of some nodes: `below` is the slot of the copy that they are, whose results are `results`.
+    pub(super) fn statements(
+        &mut self,
+        nodes: &[NodeId],
+        below: &str,
+        results: &[Value],
+        params: &[(Value, String)],
+    ) -> Result<Body, Refused> {
+        let items = items(self.graph, self.parts, nodes, below);
+        let inlined = self.inlined(&items);
+        let mut body = Body::new();
+        let mut place: BTreeMap<NodeId, usize> = BTreeMap::new();
+        // From the last one to the first: a part of a statement is read where its reader is.
+        let whole = |item: &Item| !matches!(item, Item::Node(id) if inlined.contains_key(id));
+        let mut statement = 1 + items.iter().filter(|item| whole(item)).count();
+        for value in results {
+            body.last.insert(*value, statement);
+        }
+        for item in items.iter().rev() {
+            statement -= usize::from(whole(item));
+            let here = match item {
+                Item::Node(id) => {
+                    let reader = inlined.get(id).and_then(|reader| place.get(reader).copied());
+                    place.insert(*id, reader.unwrap_or(statement));
+                    place[id]
+                }
+                Item::Layers(_) => statement,
+            };
+            for value in self.read_by(item) {
+                let last = body.last.entry(value).or_default();
+                *last = here.max(*last);
+            }
+        }
+        for (value, name) in params {
+            let last = body.until(*value).max(1);
+            body.scope.define(*value, name, 0, last);
+        }
+        for item in &items {
+            match item {
+                Item::Node(id) if inlined.contains_key(id) => {
+                    let node = self.graph.node(*id);
+                    let code = self.code(&body, node)?;
+                    body.inlined.insert(node.results[0], code);
+                }
+                Item::Node(id) => {
+                    body.at += 1;
+                    self.statement(&mut body, *id)?;
+                }
+                Item::Layers(layers) => {
+                    body.at += 1;
+                    self.copies(&mut body, layers)?;
+                }
+            }
+        }
+        Ok(body)
+    }
+
+    /// What a statement reads, with what the bodies of loops capture.
+    fn read_by(&self, item: &Item) -> Vec<Value> {
+        match item {
+            Item::Node(id) => {
+                let node = self.graph.node(*id);
+                let inside = node.body.map_or_else(Vec::new, |body| self.captures(body));
+                node.operands.iter().copied().chain(inside).collect()
+            }
+            Item::Layers(layers) => layers.starts().into_iter().chain(self.seen_by(layers)).collect(),
+        }
+    }
+
+    /// The nodes that stand inside the statement of their only reader, with that reader.
+    fn inlined(&self, items: &[Item]) -> BTreeMap<NodeId, NodeId> {
+        let graph = self.graph;
+        let mut readers: BTreeMap<Value, Vec<Option<NodeId>>> = BTreeMap::new();
+        for item in items {
+            for value in self.read_by(item) {
+                readers.entry(value).or_default().push(if let Item::Node(id) = item { Some(*id) } else { None });
+            }
+        }
+        let mut sizes: BTreeMap<NodeId, usize> = BTreeMap::new();
+        let mut found = BTreeMap::new();
+        for item in items {
+            let Item::Node(id) = item else { continue };
+            let node = graph.node(*id);
+            let operands = node.operands.iter().filter_map(|v| graph.producer(*v)).filter(|p| found.contains_key(p));
+            let size = 1 + operands.map(|p| sizes[&p]).sum::<usize>();
+            sizes.insert(*id, size);
+            let [result] = node.results[..] else { continue };
+            let Some([Some(reader)]) = readers.get(&result).map(Vec::as_slice) else { continue };
+            if size < NESTED && fits(node, graph.node(*reader)) {
+                found.insert(*id, *reader);
+            }
+        }
+        found
+    }
+
+    /// Operand `n` as an expression.
+    pub(super) fn operand(&self, body: &Body, value: Value) -> Result<Code, Refused> {
+        if let Some(code) = body.inlined.get(&value) {
+            return Ok(code.clone());
+        }
+        if let Some(name) = self.parts.name(value) {
+            return Ok(Code::atom(self.parts.path(name, self.copy.as_deref())));
+        }
+        let name = body.scope.name(value);
+        name.map(Code::atom).ok_or_else(|| Refused(format!("a value of `{}` that is not in sight", self.graph.name)))
+    }
+
+    fn code(&mut self, body: &Body, node: &Node) -> Result<Code, Refused> {
+        let operands = node.operands.iter().map(|v| self.operand(body, *v)).collect::<Result<Vec<_>, _>>()?;
+        let (graph, parts, sections) = (self.graph, self.parts, &mut self.sections);
+        Call { graph, parts, copy: self.copy.as_deref(), node, operands: &operands, sections }.code()
+    }
+
+    fn statement(&mut self, body: &mut Body, id: NodeId) -> Result<(), Refused> {
+        let node = self.graph.node(id);
+        if matches!(node.op, Op::Yield | Op::Return) {
+            return Ok(());
+        }
+        body.enter(self.slot(node));
+        if node.op.has(Flag::Loop) {
+            return self.looped(body, id);
+        }
+        let code = self.code(body, node)?.text;
+        let names: Vec<String> = node.results.iter().map(|v| body.define(*v, &self.wish(body, *v))).collect();
+        body.lines.push(format!("{} = {code}", names.join(", ")));
+        Ok(())
+    }
+
+    /// The slot of the spec that a node belongs to; a linear map and a norm belong to the layer around them.
+    fn slot(&self, node: &Node) -> String {
+        let module = node.operands.get(1).and_then(|v| self.parts.module(*v));
+        let own = module.filter(|path| *path == node.label).and_then(|path| path.rsplit_once('.'));
+        let slot = own.map_or_else(|| node.label.clone(), |(around, _)| around.to_owned());
+        match self.copy.as_deref().and_then(|copy| Some((copy.rsplit_once('.')?.0, slot.strip_prefix(copy)?))) {
+            Some((around, rest)) => format!("{around}{rest}"),
+            None => slot,
+        }
+    }
+
+    /// What a value would like to be called.
+    fn wish(&self, body: &Body, value: Value) -> String {
+        let graph = self.graph;
+        let Some(node) = graph.producer(value).map(|id| graph.node(id)) else { return graph.hint(value).to_owned() };
+        if let Some(name) = self.carried_name(node.region, value) {
+            let until = body.at;
+            return if body.scope.is_held(&name, until) { format!("new_{name}") } else { name };
+        }
+        if let Some(name) = self.returned_name(value) {
+            return name;
+        }
+        let operand = |n: usize| node.operands.get(n).and_then(|v| body.scope.name(*v)).map(str::to_owned);
+        let hint = graph.hint(value);
+        let halts = node.label.ends_with("halt");
+        match node.op {
+            _ if hint != node.op.def().name => hint.to_owned(),
+            Op::Sigmoid if halts => "p".to_owned(),
+            Op::Mul if halts => "spent".to_owned(),
+            Op::Full => match node.attrs.get("value").and_then(Attr::float) {
+                Some(0.0) => "zeros".to_owned(),
+                Some(1.0) => "ones".to_owned(),
+                _ => "start".to_owned(),
+            },
+            Op::Dropout | Op::Rotate | Op::Frame | Op::AddPosition | Op::Fill | Op::Detach => {
+                operand(0).unwrap_or_else(|| self.wish(body, node.operands[0]))
+            }
+            Op::Embed | Op::Add | Op::AddScaled | Op::Gate | Op::Lerp => "x".to_owned(),
+            Op::LayerNorm => "normed".to_owned(),
+            Op::Linear => {
+                let path = self.parts.module(node.operands[1]).unwrap_or("linear");
+                path.rsplit('.').next().unwrap_or("linear").to_owned()
+            }
+            Op::Attention | Op::OffsetAttention => "attended".to_owned(),
+            Op::Mean | Op::Max | Op::Position => "pooled".to_owned(),
+            Op::Gelu | Op::GeluTanh | Op::Relu => "active".to_owned(),
+            Op::Sigmoid => "gate".to_owned(),
+            Op::Concat | Op::Pair => "features".to_owned(),
+            Op::True => "all_live".to_owned(),
+            Op::Slice => "channels".to_owned(),
+            Op::S4d | Op::Ema => "scanned".to_owned(),
+            op => op.def().name.to_owned(),
+        }
+    }
+
+    /// The name under which the graph returns a value.
+    fn returned_name(&self, value: Value) -> Option<String> {
+        let end = self.graph.node(self.graph.terminator(MAIN)?);
+        let at = end.operands.iter().position(|v| *v == value)?;
+        let names = end.attrs.get("names").and_then(Attr::text)?;
+        names.split(',').nth(at).map(|name| name.trim().to_owned())
+    }
+
+    /// The name of the carried value that a yielded one becomes, unless it is the state itself.
+    fn carried_name(&self, region: RegionId, value: Value) -> Option<String> {
+        let graph = self.graph;
+        let owner = graph.owner(region)?;
+        if graph.node(owner).op != Op::Recur {
+            return None;
+        }
+        let end = graph.node(graph.terminator(region)?);
+        let at = end.operands.iter().position(|v| *v == value)?;
+        let carried = graph.node(owner).operands.len();
+        match at {
+            0 => None,
+            at if at >= carried => Some("goes_on".to_owned()),
+            at => Some(graph.hint(graph.params(region)[at]).to_owned()),
+        }
+    }
+
+    /// Along what a value is packed, as `Rows.part` understands it.
+    pub(super) fn packed(&self, value: Value) -> String {
+        let ty = self.graph.ty(value);
+        match ty.ragged() {
+            Some(axis) => format!("\"{axis}\""),
+            None if ty.is_batched() => "\"row\"".to_owned(),
+            None => "None".to_owned(),
+        }
+    }
+}
+
+/// Whether the expression of a node may stand inside that of its reader.
+fn fits(node: &Node, reader: &Node) -> bool {
+    let readable = !matches!(reader.op, Op::Yield | Op::Return | Op::Attention | Op::OffsetAttention)
+        && !reader.op.has(Flag::Loop);
+    let small = matches!(
+        node.op,
+        Op::Gelu
+            | Op::GeluTanh
+            | Op::Relu
+            | Op::Sigmoid
+            | Op::Scale
+            | Op::Offset
+            | Op::Squeeze
+            | Op::Unsqueeze
+            | Op::Slice
+            | Op::Dropout
+            | Op::Concat
+            | Op::Detach
+            | Op::Pick
+    );
+    let linear = node.op == Op::Linear && !matches!(reader.op, Op::Linear | Op::Mul | Op::Select | Op::Rotate);
+    let norm = node.op == Op::LayerNorm && matches!(reader.op, Op::Linear);
+    let product = node.op == Op::Mul && matches!(reader.op, Op::Add | Op::Dropout | Op::Linear);
+    let constant = matches!(node.op, Op::Position | Op::Mean) && matches!(reader.op, Op::Slice | Op::Concat);
+    let penalty = node.op == Op::Average && reader.op == Op::Scale;
+    readable && (small || linear || norm || product || constant || penalty)
+}

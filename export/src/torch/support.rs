@@ -1,0 +1,76 @@
+//! The Python that a module may need besides its own class: sections, each written only where it is used.
+
+/// A section: its text, the names that it defines, and the sections that it builds on.
+struct Section {
+    name: &'static str,
+    text: &'static str,
+    uses: &'static [&'static str],
+}
+
+macro_rules! sections {
+    ($($name:literal ($($uses:literal),*),)*) => {
+        /// All sections, each behind those that it uses.
+        const SECTIONS: &[Section] = &[$(Section {
+            name: $name,
+            text: include_str!(concat!("support/", $name, ".py")),
+            uses: &[$($uses),*],
+        },)*];
+    };
+}
+
+sections! {
+    "slots" (),
+    "parameter" (),
+    "rows" (),
+    "inputs" (),
+    "frame" (),
+    "fill" (),
+    "positions" (),
+    "add_position" (),
+    "rotate" (),
+    "log" (),
+    "numbers" (),
+    "learned" (),
+    "attention" (),
+    "relative" ("positions"),
+    "offset_attention" (),
+    "convolve" (),
+    "s4d" ("convolve"),
+    "ema" ("convolve"),
+    "tied_dropout" (),
+    "cumulative_mean" (),
+    "largest" (),
+    "before_last" (),
+    "pair" (),
+    "neighbours" (),
+    "vanishing" ("neighbours"),
+    "allot" (),
+    "recur" ("rows"),
+    "widths" (),
+    "chunks" ("rows"),
+    "cut" (),
+    "fold" ("rows", "cut"),
+    "fixed_bits" (),
+    "beam" ("rows", "cut", "fixed_bits"),
+}
+
+/// The text of some sections and of those that they use, in the order of the table.
+pub(super) fn text(wanted: &[&str]) -> String {
+    let mut needed = wanted.to_vec();
+    for section in SECTIONS.iter().rev() {
+        if needed.contains(&section.name) {
+            needed.extend(section.uses);
+        }
+    }
+    let used = SECTIONS.iter().filter(|section| needed.contains(&section.name));
+    used.map(|section| section.text.trim_end()).collect::<Vec<_>>().join("\n\n\n")
+}
+
+/// The names that the sections define, which no value may have.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    let lines = SECTIONS.iter().flat_map(|section| section.text.lines());
+    lines.filter_map(|line| {
+        let rest = line.strip_prefix("def ").or_else(|| line.strip_prefix("class "))?;
+        rest.split(['(', ':']).next()
+    })
+}

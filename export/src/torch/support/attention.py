@@ -1,0 +1,34 @@
+def attention(query, key, value, heads, axes, mask=None, bias=None, relative=None, dropout=0.0):
+    """Softmax attention, head by head; a query that sees no key gives 0.
+
+    `axes` are those of queries and keys, None for slots [rows, slots, width]. `mask` and `bias` are functions of the positions i of
+    a query and j of a key, of the head and of the number of queries of the row; where a bias has no value, the key is hidden.
+    """
+    along, to = axes
+    q, k, v = (
+        (x if axis is None else axis.pad(x)).unflatten(-1, (heads, -1)).transpose(1, 2)
+        for x, axis in ((query, along), (key, to), (value, to))
+    )
+    scores = (q @ k.transpose(-1, -2) if relative is None else relative(q, k)) / math.sqrt(q.shape[-1])
+    seen = torch.ones_like(scores, dtype=torch.bool)
+    if to is not None:
+        seen = seen & to.exists[:, None, None]
+    if along is not None:
+        seen = seen & along.exists[:, None, :, None]
+    if mask is not None or bias is not None:
+        rows, _, queries, keys = scores.shape
+        count = torch.full((rows,), queries, device=q.device) if along is None else along.length
+        grid = [torch.arange(n, device=q.device) for n in (heads, queries, keys)]
+        head, i, j = grid[0].view(-1, 1, 1), grid[1].view(-1, 1), grid[2]
+        if mask is not None:
+            seen = seen & mask(i, j, head, count.view(-1, 1, 1, 1))
+    if bias is not None:
+        row, head, i, j = seen.nonzero(as_tuple=True)
+        added = bias(i, j, head, count[row]).to(scores.dtype)
+        has_value = torch.isfinite(added)
+        seen = seen.index_put((row, head, i, j), has_value)
+        scores = scores.index_put((row, head, i, j), torch.where(has_value, added, 0.0), accumulate=True)
+    hidden = ~seen
+    weights = scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(hidden, 0.0)
+    mixed = (F.dropout(weights, dropout) @ v).transpose(1, 2).flatten(2)
+    return mixed if along is None else along.pack(mixed)

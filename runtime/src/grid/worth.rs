@@ -1,0 +1,239 @@
+//! What the numbers of a table are worth: their intervals, and whether rows differ from a baseline row.
+//!
+//! Over seeds the question is whether a training with another seed would show the same, over examples whether these
+//! trained models would show it on other examples. Both tests are paired: equal seeds, equal examples.
+
+use super::{Measured, Row};
+use crate::record::Kept;
+use crate::statistics::examples::{self, Answered, Way};
+use crate::statistics::{Interval, holm, mean, seeds};
+
+/// Below this p-value a difference is marked.
+pub(super) const MARKED: f64 = 0.05;
+
+/// What is known of the mean of a row besides its deviation.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Worth {
+    /// Where the mean lies in 95 % of cases, and how that was found.
+    pub interval: Option<(Interval, By)>,
+    /// The mean less that of the baseline, over the seeds that both have.
+    pub difference: Option<f64>,
+    /// Where the difference lies in 95 % of cases, and how that was found.
+    pub difference_interval: Option<(Interval, By)>,
+    /// The p-value of the difference over seeds, corrected for the rows.
+    pub seeds: Option<f64>,
+    /// The p-value of the difference over examples, corrected for the rows.
+    pub examples: Option<f64>,
+}
+
+/// How an interval or a p-value was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Over seeds, by Student's t.
+    Seeds,
+    /// Over examples, from counts alone: Wilson's interval, McNemar's exact test.
+    Counts,
+    /// Over examples, by drawing them again.
+    Bootstrap,
+}
+
+impl By {
+    /// One word for programs.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Seeds => "student",
+            Self::Counts => "wilson",
+            Self::Bootstrap => "bootstrap",
+        }
+    }
+}
+
+impl From<Way> for By {
+    fn from(way: Way) -> Self {
+        match way {
+            Way::Counts => Self::Counts,
+            Way::Bootstrap => Self::Bootstrap,
+        }
+    }
+}
+
+impl Worth {
+    /// The p-value that decides whether the difference is marked: over seeds where there are several, else over examples.
+    pub fn p(&self) -> Option<f64> {
+        self.seeds.or(self.examples)
+    }
+
+    /// Whether the difference is marked.
+    pub fn differs(&self) -> bool {
+        self.p().is_some_and(|p| p < MARKED)
+    }
+}
+
+/// How many runs a sentence names.
+const NAMED: usize = 3;
+
+/// What a table says of the means of a split.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    /// The split.
+    pub(super) split: &'a str,
+    /// The measure.
+    pub(super) metric: &'a str,
+}
+
+/// What the means of all rows are worth, and by which tests over examples that was found. The baseline is a row by its index.
+pub(super) fn worth(rows: &[Row], baseline: usize, asked: Asked<'_>) -> (Vec<Worth>, Vec<By>) {
+    let mut found: Vec<Worth> = vec![];
+    let mut ways = vec![];
+    for (index, row) in rows.iter().enumerate() {
+        let mut worth = Worth { interval: interval(row, asked), ..Worth::default() };
+        if let Some(base) = rows.get(baseline).filter(|_| index != baseline) {
+            against(row, base, asked, &mut worth, &mut ways);
+        }
+        found.push(worth);
+    }
+    for (at, p) in holm(&found.iter().map(|worth| worth.seeds).collect::<Vec<_>>()).into_iter().enumerate() {
+        found[at].seeds = p;
+    }
+    for (at, p) in holm(&found.iter().map(|worth| worth.examples).collect::<Vec<_>>()).into_iter().enumerate() {
+        found[at].examples = p;
+    }
+    (found, ways)
+}
+
+/// Over seeds where there are several; over examples where there is one.
+fn interval(row: &Row, asked: Asked<'_>) -> Option<(Interval, By)> {
+    let found: Vec<(&Measured, f64)> =
+        row.finished().filter_map(|(_, run)| Some((run, run.get(asked.split, asked.metric)?))).collect();
+    match found.as_slice() {
+        [(run, _)] => examples::interval(&answers(run, asked)?).map(|(interval, way)| (interval, way.into())),
+        _ => {
+            let numbers: Vec<f64> = found.iter().map(|(_, number)| *number).collect();
+            seeds::interval(&numbers).map(|interval| (interval, By::Seeds))
+        }
+    }
+}
+
+/// Compares a row with the baseline.
+fn against(row: &Row, base: &Row, asked: Asked<'_>, worth: &mut Worth, ways: &mut Vec<By>) {
+    let pairs = pairs(row, base, asked);
+    let numbers: Vec<(f64, f64)> = pairs.iter().map(|(_, _, numbers)| *numbers).collect();
+    worth.difference = mean(&numbers.iter().map(|(own, other)| own - other).collect::<Vec<_>>());
+    let by_examples = by_examples(&pairs, asked);
+    if let Some(found) = &by_examples {
+        worth.examples = Some(found.p);
+        worth.difference_interval = Some((found.interval, By::Bootstrap));
+        ways.push(found.way.into());
+    }
+    if let Some(found) = seeds::paired(&numbers) {
+        worth.seeds = Some(found.p);
+        worth.difference_interval = Some((found.interval, By::Seeds));
+    }
+}
+
+/// A run of a row, the run of the baseline with the same seed, and the number of each.
+type Pair<'a> = (&'a Measured, &'a Measured, (f64, f64));
+
+fn pairs<'a>(row: &'a Row, base: &'a Row, asked: Asked<'_>) -> Vec<Pair<'a>> {
+    let number = |run: &Measured| run.get(asked.split, asked.metric);
+    let pair = |(cell, own): (&super::Cell, &'a Measured)| {
+        let (_, other) = base.finished().find(|(other, _)| other.seed == cell.seed)?;
+        Some((own, other, (number(own)?, number(other)?)))
+    };
+    row.finished().filter_map(pair).collect()
+}
+
+/// The test over examples, each with its mean over the seeds. Nothing where a run keeps no answers, or was measured on other
+/// examples.
+fn by_examples(pairs: &[Pair<'_>], asked: Asked<'_>) -> Option<examples::Paired> {
+    let data = |run: &Measured| run.answers.whole().and_then(|kept| kept.data(asked.split).map(str::to_owned));
+    let same = data(pairs.first()?.0)?;
+    if pairs.iter().any(|(own, other, _)| [own, other].iter().any(|run| data(run).as_ref() != Some(&same))) {
+        return None;
+    }
+    let own = together(pairs.iter().map(|(own, ..)| answers(own, asked)))?;
+    let other = together(pairs.iter().map(|(_, other, _)| answers(other, asked)))?;
+    examples::paired(&own, &other)
+}
+
+fn answers(run: &Measured, asked: Asked<'_>) -> Option<Vec<Answered>> {
+    run.answers.whole()?.get(asked.split, asked.metric)
+}
+
+/// The mean over several runs, example by example; nothing where not all of them were asked the same.
+fn together(runs: impl Iterator<Item = Option<Vec<Answered>>>) -> Option<Vec<Answered>> {
+    let runs: Vec<Vec<Answered>> = runs.collect::<Option<_>>()?;
+    let (first, others) = runs.split_first()?;
+    let mut sum = first.clone();
+    for run in others {
+        if run.len() != sum.len() || run.iter().zip(&sum).any(|(own, sum)| own.all != sum.all) {
+            return None;
+        }
+        sum.iter_mut().zip(run).for_each(|(sum, own)| sum.right += own.right);
+    }
+    sum.iter_mut().for_each(|one| one.right /= runs.len() as f64);
+    Some(sum)
+}
+
+/// Sentences on how the intervals and p-values of a table were found.
+pub(super) fn remarks(rows: &[Row], baseline: &str, found: &[Worth], ways: &[By]) -> Vec<String> {
+    let mut out = vec![];
+    let by = |wanted: By| found.iter().any(|worth| worth.interval.is_some_and(|(_, by)| by == wanted));
+    let named = [
+        (By::Seeds, "over seeds by Student's t"),
+        (By::Counts, "over examples by Wilson's formula, where there is one seed"),
+        (By::Bootstrap, "over examples by the bootstrap, where there is one seed"),
+    ];
+    let used: Vec<&str> = named.into_iter().filter(|(way, _)| by(*way)).map(|(_, name)| name).collect();
+    if !used.is_empty() {
+        out.push(format!("intervals of 95 %: {}", used.join("; ")));
+    }
+    let compared = found.iter().filter(|worth| worth.difference.is_some()).count();
+    if compared > 0 {
+        let rests = |wanted: By| found.iter().any(|w| w.difference_interval.is_some_and(|(_, by)| by == wanted));
+        let rests: Vec<&str> =
+            [(By::Seeds, "over seeds by the paired t-test"), (By::Bootstrap, "over examples by the paired bootstrap")]
+                .into_iter()
+                .filter(|(by, _)| rests(*by))
+                .map(|(_, name)| name)
+                .collect();
+        let interval = if rests.is_empty() { String::new() } else { format!(", its interval {}", rests.join(" or ")) };
+        out.push(format!("difference: mean less that of {baseline} with the same seeds{interval}"));
+    }
+    out.extend(tests(found, ways));
+    out.extend(missing(rows));
+    out
+}
+
+/// How the p-values were found.
+fn tests(found: &[Worth], ways: &[By]) -> Option<String> {
+    let mut names = vec![];
+    if found.iter().any(|worth| worth.seeds.is_some()) {
+        names.push("over seeds by the paired t-test");
+    }
+    if ways.contains(&By::Counts) {
+        names.push("over examples by McNemar's exact test");
+    }
+    if ways.contains(&By::Bootstrap) {
+        names.push("over examples by the paired bootstrap");
+    }
+    let sure = format!("two-sided, corrected for the rows of the table by Holm's method; * below {MARKED}");
+    (!names.is_empty()).then(|| format!("p: {}; {sure}", names.join(", ")))
+}
+
+/// Runs that can't be compared example by example.
+fn missing(rows: &[Row]) -> Vec<String> {
+    let cells = |wanted: Kept| -> Vec<String> {
+        let runs = rows.iter().flat_map(|row| row.finished().map(move |(cell, run)| (row, cell, run)));
+        let these = runs.filter(|(_, _, run)| run.answers == wanted);
+        these.map(|(row, cell, _)| format!("{} seed {}", row.name, cell.seed)).collect()
+    };
+    let sentence = |cells: Vec<String>, why: &str| {
+        let more = if cells.len() > NAMED { format!(" and {} more", cells.len() - NAMED) } else { String::new() };
+        let named = cells.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        (!cells.is_empty()).then(|| format!("nothing over examples for {named}{more}: {why}"))
+    };
+    let old = "trained by a version of rtc that kept no answers; a new training keeps them";
+    let broken = "answers.json is missing in the folder of the run, or is not the file that the training wrote";
+    [sentence(cells(Kept::Nothing), old), sentence(cells(Kept::Broken), broken)].into_iter().flatten().collect()
+}

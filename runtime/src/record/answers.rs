@@ -1,0 +1,170 @@
+//! `answers.json`: how many answers of every example are right, split by split, kept at the end of a training.
+//!
+//! With it two models are compared example by example without running either. `results.json` holds the file's hash.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{hex, write_file};
+use crate::error::IoError;
+use crate::statistics::examples::Answered;
+use crate::task::Tally;
+
+const FILE: &str = "answers.json";
+
+/// The answers of a run on all its evaluation splits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answers {
+    /// In the order of the experiment.
+    pub splits: Vec<SplitAnswers>,
+}
+
+/// The answers on one split.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitAnswers {
+    /// The split.
+    split: String,
+    /// The fingerprint of its examples.
+    data: String,
+    /// What is counted: the accuracy, and what the task counts besides.
+    measures: BTreeMap<String, Counted>,
+}
+
+/// A count per example, in the order of the split.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Counted {
+    /// Right answers.
+    right: Vec<u64>,
+    /// Answers that count.
+    of: Of,
+}
+
+/// How many answers count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Of {
+    /// As many of every example.
+    Same(u64),
+    /// Of every example its own.
+    Own(Vec<u64>),
+}
+
+/// What a run folder has of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Kept {
+    /// Nothing: an older program trained the run.
+    #[default]
+    Nothing,
+    /// The file is not there, or not the one that was written.
+    Broken,
+    /// All of them.
+    Whole(Answers),
+}
+
+impl Answers {
+    /// Writes them into the folder of a run; gives the hash of the file.
+    pub(super) fn write(&self, folder: &Path) -> Result<String, IoError> {
+        let text = serde_json::to_string(self).expect("names and numbers are valid JSON") + "\n";
+        write_file(&folder.join(FILE), &text)?;
+        Ok(hex(&Sha256::digest(text)))
+    }
+
+    /// What was made of every example of a split by a measure.
+    pub fn get(&self, split: &str, measure: &str) -> Option<Vec<Answered>> {
+        self.split(split)?.measures.get(measure).map(Counted::each)
+    }
+
+    /// The fingerprint of the examples of a split.
+    pub fn data(&self, split: &str) -> Option<&str> {
+        self.split(split).map(|found| found.data.as_str())
+    }
+
+    fn split(&self, name: &str) -> Option<&SplitAnswers> {
+        self.splits.iter().find(|found| found.split == name)
+    }
+}
+
+impl Kept {
+    /// Reads what a finished run keeps; `results` is its `results.json`.
+    pub fn read(folder: &Path, results: &serde_json::Value) -> Self {
+        let Some(hash) = results["answers"].as_str() else { return Self::Nothing };
+        let whole = fs::read(folder.join(FILE)).ok().filter(|bytes| hex(&Sha256::digest(bytes)) == hash);
+        whole.and_then(|bytes| serde_json::from_slice(&bytes).ok()).map_or(Self::Broken, Self::Whole)
+    }
+
+    /// The answers, if they are all there.
+    pub fn whole(&self) -> Option<&Answers> {
+        match self {
+            Self::Whole(answers) => Some(answers),
+            Self::Nothing | Self::Broken => None,
+        }
+    }
+}
+
+impl SplitAnswers {
+    /// The answers on a split from the counts of every example, measure by measure.
+    pub fn new<'a>(split: &str, data: String, measures: impl IntoIterator<Item = (&'a str, Vec<Tally>)>) -> Self {
+        let measures = measures.into_iter().map(|(name, tallies)| (name.to_owned(), Counted::new(&tallies)));
+        Self { split: split.to_owned(), data, measures: measures.collect() }
+    }
+}
+
+impl Counted {
+    fn new(tallies: &[Tally]) -> Self {
+        let first = tallies.first().map_or(1, |tally| tally.all);
+        let of = match tallies.iter().all(|tally| tally.all == first) {
+            true => Of::Same(first),
+            false => Of::Own(tallies.iter().map(|tally| tally.all).collect()),
+        };
+        Self { right: tallies.iter().map(|tally| tally.right).collect(), of }
+    }
+
+    fn each(&self) -> Vec<Answered> {
+        let of = |n: usize| match &self.of {
+            Of::Same(all) => *all,
+            Of::Own(own) => own.get(n).copied().unwrap_or(0),
+        };
+        let one = |(n, right): (usize, &u64)| Answered { right: *right as f64, all: of(n) as f64 };
+        self.right.iter().enumerate().map(one).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn answers_read_back_and_changed_files_are_known() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let tally = |right: u64, all: u64| Tally { right, all };
+        let split = SplitAnswers::new(
+            "test/a",
+            "3f2a".to_owned(),
+            [("accuracy", vec![tally(1, 2), tally(3, 3)]), ("exact", vec![tally(0, 1), tally(1, 1)])],
+        );
+        let answers = Answers { splits: vec![split] };
+        let hash = answers.write(folder.path()).expect("it can be written");
+        let text = fs::read_to_string(folder.path().join(FILE)).expect("it was written");
+        let expected = "{\"splits\":[{\"split\":\"test/a\",\"data\":\"3f2a\",\"measures\":{\"accuracy\":{\"right\":[1,3],\"of\":[2,3]},\
+                        \"exact\":{\"right\":[0,1],\"of\":1}}}]}\n";
+        assert_eq!(text, expected);
+        let results = json!({ "answers": hash });
+        assert_eq!(Kept::read(folder.path(), &results), Kept::Whole(answers.clone()));
+        let one = |right: f64, all: f64| Answered { right, all };
+        assert_eq!(answers.get("test/a", "accuracy"), Some(vec![one(1.0, 2.0), one(3.0, 3.0)]));
+        assert_eq!(answers.get("test/a", "exact"), Some(vec![one(0.0, 1.0), one(1.0, 1.0)]));
+        assert_eq!((answers.data("test/a"), answers.data("test")), (Some("3f2a"), None));
+        assert_eq!((answers.get("test", "exact"), answers.get("test/a", "loss")), (None, None));
+        assert_eq!(Kept::read(folder.path(), &json!({})), Kept::Nothing);
+        fs::write(folder.path().join(FILE), text.replace("[0,1]", "[1,1]")).expect("it can be written");
+        assert_eq!(Kept::read(folder.path(), &results), Kept::Broken);
+        fs::remove_file(folder.path().join(FILE)).expect("it was there");
+        assert_eq!(Kept::read(folder.path(), &results), Kept::Broken);
+    }
+}

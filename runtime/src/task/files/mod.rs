@@ -1,0 +1,316 @@
+//! Rows of a user's files by columns: CSV, TSV, JSON lines and Parquet, packed by gzip or Zstandard or not.
+
+mod look;
+mod parquet;
+pub(crate) mod paths;
+pub(crate) mod records;
+
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::error::{DataError, unknown};
+use crate::task::load::{broken, unreadable};
+use records::{Delimited, Record, Records};
+
+pub use look::{ColumnLook, FileLook, look};
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// Cells with commas between them.
+    Csv,
+    /// Cells with tabs between them.
+    Tsv,
+    /// A JSON object per line.
+    Json,
+    /// Apache Parquet.
+    Parquet,
+    /// Text without columns.
+    Text,
+}
+
+impl Format {
+    /// The format of a file by the ending of its name, that of its packing left out.
+    ///
+    /// # Errors
+    /// A sentence about an ending that says nothing, or about a packed Parquet file.
+    pub(crate) fn of(path: &Path) -> Result<Self, String> {
+        let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+        let plain = [".gz", ".zst"].iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
+        match plain.rsplit_once('.').map_or("", |(_, ending)| ending) {
+            "csv" => Ok(Self::Csv),
+            "tsv" | "tab" => Ok(Self::Tsv),
+            "jsonl" | "ndjson" | "json" => Ok(Self::Json),
+            "parquet" | "pq" if plain.len() < name.len() => {
+                Err("a Parquet file is packed inside: unpack it".to_owned())
+            }
+            "parquet" | "pq" => Ok(Self::Parquet),
+            "txt" | "text" | "md" => Ok(Self::Text),
+            _ => Err("its name ends in none of .csv, .tsv, .jsonl, .parquet and .txt (also with .gz or .zst): say \
+                      `task.format`"
+                .to_owned()),
+        }
+    }
+}
+
+/// A column by its name or, counted from 1, by its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Column {
+    /// By its place, in a file without a header.
+    Place(usize),
+    /// By its name in the header.
+    Name(String),
+}
+
+impl fmt::Display for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Place(place) => write!(f, "{place}"),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+/// What stands in a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Cell {
+    /// Text, or a number or a truth value as text.
+    Text(String),
+    /// A list of texts, with holes where it has `null`.
+    List(Vec<Option<String>>),
+    /// Nothing: `null`, or no such field.
+    Missing,
+}
+
+/// A row with the cells of the columns that were asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row {
+    /// The line on which it begins; in a Parquet file its number. Both from 1.
+    pub(crate) line: usize,
+    /// The byte with which it begins; 0 where rows have none.
+    pub(crate) offset: u64,
+    /// Number of its bytes.
+    pub(crate) bytes: u32,
+    pub(crate) cells: Vec<Cell>,
+}
+
+/// What is read of files.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Layout {
+    /// The format, where the names of the files don't say it.
+    pub(crate) format: Option<Format>,
+    pub(crate) columns: Vec<Column>,
+    /// Whether `"` stands around cells.
+    pub(crate) quotes: bool,
+}
+
+impl Layout {
+    /// The format of a file.
+    pub(crate) fn format(&self, path: &Path) -> Result<Format, DataError> {
+        self.format.map_or_else(|| Format::of(path).map_err(|why| unreadable(path, why)), Ok)
+    }
+
+    /// The rows of a file.
+    ///
+    /// # Errors
+    /// A file that can't be opened, or lacks a column.
+    pub(crate) fn rows(&self, path: &Path) -> Result<Box<dyn Iterator<Item = Result<Row, DataError>>>, DataError> {
+        if self.format(path)? == Format::Parquet {
+            return Ok(Box::new(parquet::rows(path, &self.columns)?));
+        }
+        let (records, parser) = self.begin(path)?;
+        let path = path.to_owned();
+        let row = move |record: Result<Record, DataError>| {
+            let record = match record {
+                Ok(record) if is_blank(&record.bytes) => return None,
+                Ok(record) => record,
+                Err(error) => return Some(Err(error)),
+            };
+            let cells = parser.cells(&record.bytes).map_err(|fault| fault.at(&path, &record));
+            Some(cells.map(|cells| Row { line: record.line, offset: record.offset, bytes: record.length, cells }))
+        };
+        Ok(Box::new(records.filter_map(row)))
+    }
+
+    /// The records of a file behind its header, and what makes rows of them.
+    pub(crate) fn begin(&self, path: &Path) -> Result<(Records, Parser), DataError> {
+        let delimiter = match self.format(path)? {
+            Format::Csv => b',',
+            Format::Tsv => b'\t',
+            Format::Json => return Ok((Records::open(path, None)?, Parser::Json(self.columns.clone()))),
+            Format::Parquet | Format::Text => return Err(unreadable(path, "this format has no rows of text")),
+        };
+        let shape = Delimited { delimiter, quotes: self.quotes };
+        let mut records = Records::open(path, Some(shape))?;
+        if let Some(places) = self.numbered() {
+            return Ok((records, Parser::Delimited { shape, width: None, places }));
+        }
+        let header = records.next().ok_or_else(|| broken(path, 1, EMPTY.to_owned()))??;
+        let parser = named(shape, &header, &self.columns).map_err(|fault| fault.at(path, &header))?;
+        Ok((records, parser))
+    }
+
+    /// The names of all columns of a file of text: those of the header, or of the first object.
+    fn names(&self, path: &Path) -> Result<Vec<String>, DataError> {
+        let shape = match self.format(path)? {
+            Format::Json => None,
+            format => {
+                Some(Delimited { delimiter: if format == Format::Csv { b',' } else { b'\t' }, quotes: self.quotes })
+            }
+        };
+        let first =
+            Records::open(path, shape)?.find(|record| record.as_ref().map_or(true, |record| !is_blank(&record.bytes)));
+        let first = first.ok_or_else(|| broken(path, 1, EMPTY.to_owned()))??;
+        let names = match shape {
+            Some(shape) => texts(shape, &first.bytes),
+            None => text(&first.bytes).and_then(|line| Ok(object(line)?.keys().cloned().collect())),
+        };
+        names.map_err(|fault| fault.at(path, &first))
+    }
+
+    /// The places of the columns, if there are some and all are named by theirs.
+    fn numbered(&self) -> Option<Vec<usize>> {
+        if self.columns.is_empty() {
+            return None;
+        }
+        let place = |column: &Column| if let Column::Place(place) = column { place.checked_sub(1) } else { None };
+        self.columns.iter().map(place).collect()
+    }
+}
+
+const EMPTY: &str = "the file is empty";
+
+fn is_blank(record: &[u8]) -> bool {
+    record.iter().all(u8::is_ascii_whitespace)
+}
+
+/// The columns by the names in the header.
+fn named(shape: Delimited, header: &Record, columns: &[Column]) -> Result<Parser, Fault> {
+    let names = texts(shape, &header.bytes)?;
+    let known: Vec<&str> = names.iter().map(String::as_str).collect();
+    let place = |column: &Column| {
+        let wanted = column.to_string();
+        let mut found = names.iter().enumerate().filter(|(_, name)| **name == wanted).map(|(place, _)| place);
+        let place = found.next().ok_or_else(|| Fault::from(unknown("column", &wanted, &known)))?;
+        match found.next() {
+            Some(_) => Err(Fault::from(format!("the header names the column `{wanted}` twice"))),
+            None => Ok(place),
+        }
+    };
+    let places = columns.iter().map(place).collect::<Result<_, _>>()?;
+    Ok(Parser::Delimited { shape, width: Some(names.len()), places })
+}
+
+/// Why a record is no row: lines below the one on which it begins, and a sentence.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    below: usize,
+    message: String,
+}
+
+impl From<String> for Fault {
+    fn from(message: String) -> Self {
+        Self { below: 0, message }
+    }
+}
+
+impl Fault {
+    pub(crate) fn at(self, path: &Path, record: &Record) -> DataError {
+        broken(path, record.line + self.below, self.message)
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str, Fault> {
+    str::from_utf8(bytes).map_err(|error| {
+        let below = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        Fault { below, message: "this line is not UTF-8 text".to_owned() }
+    })
+}
+
+fn texts(shape: Delimited, record: &[u8]) -> Result<Vec<String>, Fault> {
+    text(record)?;
+    let cells = shape.cells(record)?;
+    Ok(cells.iter().map(|cell| String::from_utf8_lossy(cell).into_owned()).collect())
+}
+
+/// Makes rows of records.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Parser {
+    Delimited {
+        shape: Delimited,
+        /// Number of cells of a row, where a header says it.
+        width: Option<usize>,
+        /// Where the columns stand.
+        places: Vec<usize>,
+    },
+    Json(Vec<Column>),
+}
+
+impl Parser {
+    /// The cells of a record, in the order of the columns.
+    pub(crate) fn cells(&self, record: &[u8]) -> Result<Vec<Cell>, Fault> {
+        match self {
+            Self::Delimited { shape, width, places } => {
+                let cells = texts(*shape, record)?;
+                if let Some(width) = width.filter(|width| *width != cells.len()) {
+                    return Err(format!("the header has {width} columns, and this row has {}", cells.len()).into());
+                }
+                let cell = |place: &usize| {
+                    let cell = cells.get(*place).cloned().map(Cell::Text);
+                    let few = || format!("column {} is wanted, and this row has {}", place + 1, cells.len());
+                    cell.ok_or_else(|| few().into())
+                };
+                places.iter().map(cell).collect()
+            }
+            Self::Json(columns) => Ok(json(text(record)?, columns)?),
+        }
+    }
+}
+
+fn json(line: &str, columns: &[Column]) -> Result<Vec<Cell>, String> {
+    let mut fields = object(line)?;
+    columns.iter().map(|column| cell(fields.remove(&column.to_string()).unwrap_or(Value::Null), column)).collect()
+}
+
+fn object(line: &str) -> Result<Map<String, Value>, String> {
+    let value: Value = serde_json::from_str(line).map_err(|error| {
+        let why = error.to_string();
+        let why = why.split(" at line ").next().unwrap_or_default();
+        if line.trim_start().starts_with('[') {
+            return "JSON lines are wanted, an object per line, and this is a list (pandas writes them with `orient=\"records\", \
+                    lines=True`)"
+                .to_owned();
+        }
+        format!("this line is no JSON: {why} in column {}", error.column())
+    })?;
+    match value {
+        Value::Object(fields) => Ok(fields),
+        _ => Err("a row is a JSON object, as in `{\"text\": \"...\", \"label\": \"...\"}`".to_owned()),
+    }
+}
+
+fn cell(value: Value, column: &Column) -> Result<Cell, String> {
+    match value {
+        Value::Null => Ok(Cell::Missing),
+        Value::Array(items) => {
+            items.into_iter().map(|item| plain(item, column)).collect::<Result<_, _>>().map(Cell::List)
+        }
+        value => Ok(plain(value, column)?.map_or(Cell::Missing, Cell::Text)),
+    }
+}
+
+fn plain(value: Value, column: &Column) -> Result<Option<String>, String> {
+    match value {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text)),
+        value @ (Value::Bool(_) | Value::Number(_)) => Ok(Some(value.to_string())),
+        Value::Array(_) | Value::Object(_) => {
+            Err(format!("`{column}` holds a block or a list of lists; text, a number or a list of these is wanted"))
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Rows of Apache Parquet files.
+
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::reader::RowIter;
+use parquet::record::{Field, Row as ParquetRow};
+use parquet::schema::types::{Type, TypePtr};
+
+use super::{Cell, Column, Row};
+use crate::error::{DataError, unknown};
+use crate::task::load::unreadable;
+
+/// The rows of a file, by their numbers from 1.
+pub(super) struct Rows {
+    path: PathBuf,
+    rows: RowIter<'static>,
+    columns: Vec<Column>,
+    number: usize,
+    broken: bool,
+}
+
+/// Opens a file.
+///
+/// # Errors
+/// What is no Parquet file, and a column that is not there.
+pub(super) fn rows(path: &Path, columns: &[Column]) -> Result<Rows, DataError> {
+    let file = File::open(path).map_err(|error| unreadable(path, error))?;
+    let no_file = |why: String| unreadable(path, format!("this is no whole Parquet file: {why}"));
+    let rows = guarded(|| {
+        let reader = SerializedFileReader::new(file).map_err(|error| no_file(error.to_string()))?;
+        let projection = projection(reader.metadata().file_metadata().schema(), columns);
+        let projection = projection.map_err(|message| unreadable(path, message))?;
+        RowIter::from_file_into(Box::new(reader)).project(Some(projection)).map_err(|error| no_file(error.to_string()))
+    });
+    let rows = rows.unwrap_or_else(|| Err(no_file(PARTS.to_owned())))?;
+    Ok(Rows { path: path.to_owned(), rows, columns: columns.to_vec(), number: 0, broken: false })
+}
+
+/// The names of the columns of a file.
+pub(super) fn names(path: &Path) -> Result<Vec<String>, DataError> {
+    let file = File::open(path).map_err(|error| unreadable(path, error))?;
+    let reader = guarded(|| SerializedFileReader::new(file).map_err(|error| error.to_string()));
+    let reader = reader.unwrap_or_else(|| Err(PARTS.to_owned()));
+    let reader = reader.map_err(|why| unreadable(path, format!("this is no whole Parquet file: {why}")))?;
+    let schema = reader.metadata().file_metadata().schema();
+    Ok(schema.get_fields().iter().map(|field| field.name().to_owned()).collect())
+}
+
+const PARTS: &str = "its parts do not fit together";
+
+/// The decoder's own checks are not complete: what it would end the program for is an error of the file here.
+fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).ok()
+}
+
+/// The schema of the columns alone, in the order in which the file has them.
+fn projection(schema: &Type, columns: &[Column]) -> Result<Type, String> {
+    let names: Vec<&str> = schema.get_fields().iter().map(|field| field.name()).collect();
+    let wanted: Vec<String> = columns.iter().map(Column::to_string).collect();
+    if let Some(name) = wanted.iter().find(|name| !names.contains(&name.as_str())) {
+        return Err(unknown("column", name, &names));
+    }
+    let kept: Vec<TypePtr> = schema
+        .get_fields()
+        .iter()
+        .filter(|field| wanted.iter().any(|name| name == field.name()))
+        .map(Arc::clone)
+        .collect();
+    Type::group_type_builder(schema.name()).with_fields(kept).build().map_err(|error| error.to_string())
+}
+
+impl Rows {
+    fn row(&mut self, row: ParquetRow) -> Result<Row, String> {
+        let fields = row.into_columns();
+        let cell = |column: &Column| {
+            let name = column.to_string();
+            let field = fields.iter().find(|(own, _)| *own == name).map(|(_, field)| field);
+            field.map_or(Ok(Cell::Missing), |field| cell(field, &name))
+        };
+        let cells = self.columns.iter().map(cell).collect::<Result<_, _>>()?;
+        Ok(Row { line: self.number, offset: 0, bytes: 0, cells })
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Result<Row, DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.broken {
+            return None;
+        }
+        self.number += 1;
+        let next = guarded(|| self.rows.next())
+            .unwrap_or_else(|| Some(Err(parquet::errors::ParquetError::General(PARTS.to_owned()))));
+        let row = next?.map_err(|error| error.to_string()).and_then(|row| self.row(row));
+        self.broken = row.is_err();
+        Some(row.map_err(|why| unreadable(&self.path, format!("row {}: {why}", self.number))))
+    }
+}
+
+fn cell(field: &Field, name: &str) -> Result<Cell, String> {
+    match field {
+        Field::Null => Ok(Cell::Missing),
+        Field::ListInternal(list) => {
+            list.elements().iter().map(|item| plain(item, name)).collect::<Result<_, _>>().map(Cell::List)
+        }
+        field => Ok(plain(field, name)?.map_or(Cell::Missing, Cell::Text)),
+    }
+}
+
+fn plain(field: &Field, name: &str) -> Result<Option<String>, String> {
+    let text = match field {
+        Field::Null => return Ok(None),
+        Field::Str(text) => text.clone(),
+        Field::Bytes(bytes) => str::from_utf8(bytes.data())
+            .map_err(|_| format!("`{name}` holds bytes that are not UTF-8 text"))?
+            .to_owned(),
+        Field::Bool(value) => value.to_string(),
+        Field::Byte(value) => value.to_string(),
+        Field::Short(value) => value.to_string(),
+        Field::Int(value) => value.to_string(),
+        Field::Long(value) => value.to_string(),
+        Field::UByte(value) => value.to_string(),
+        Field::UShort(value) => value.to_string(),
+        Field::UInt(value) => value.to_string(),
+        Field::ULong(value) => value.to_string(),
+        Field::Float(value) => value.to_string(),
+        Field::Double(value) => value.to_string(),
+        _ => return Err(format!("`{name}` is of a kind that is neither text nor a number, nor a list of these")),
+    };
+    Ok(Some(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::basic::Repetition;
+
+    use super::*;
+
+    #[test]
+    fn columns_of_a_schema_are_found_by_name() {
+        let field = |name: &str| {
+            let built = Type::primitive_type_builder(name, parquet::basic::Type::INT32)
+                .with_repetition(Repetition::OPTIONAL)
+                .build()
+                .expect("valid");
+            Arc::new(built)
+        };
+        let schema = Type::group_type_builder("s").with_fields(vec![field("a"), field("b")]).build().expect("valid");
+        let kept = projection(&schema, &[Column::Name("b".into())]).expect("it is there");
+        assert_eq!(kept.get_fields().len(), 1);
+        let error = projection(&schema, &[Column::Name("c".into())]).expect_err("there is none");
+        assert!(error.contains("there is no column `c`"), "{error}");
+    }
+}

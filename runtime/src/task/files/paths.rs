@@ -1,0 +1,80 @@
+//! Files by patterns: `*` and `?` in the last part of a path.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::DataError;
+use crate::task::load::unreadable;
+
+/// Whether a path is a pattern.
+pub(crate) fn is_pattern(path: &str) -> bool {
+    path.contains(['*', '?'])
+}
+
+/// The files that a path means, in the order of their names; one that is no pattern means itself.
+///
+/// # Errors
+/// No file has such a name, or a folder has one.
+pub(crate) fn matching(path: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if !is_pattern(&path.to_string_lossy()) {
+        return if path.is_dir() { Err(unreadable(path, FOLDER)) } else { Ok(vec![path.to_owned()]) };
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if is_pattern(&folder.to_string_lossy()) {
+        return Err(unreadable(path, "`*` and `?` can stand in the name of a file, not in that of a folder"));
+    }
+    let entries = fs::read_dir(folder).map_err(|error| unreadable(folder, error))?;
+    let mut found = vec![];
+    for entry in entries {
+        let entry = entry.map_err(|error| unreadable(folder, error))?;
+        let own = entry.file_name().to_string_lossy().into_owned();
+        if fits(&name, &own) && entry.path().is_file() {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    if found.is_empty() { Err(unreadable(path, "no file has such a name")) } else { Ok(found) }
+}
+
+const FOLDER: &str = "this is a folder: name a file, or a pattern as `part-*.csv`";
+
+/// Whether a path leads somewhere.
+pub(crate) fn there(path: &Path) -> bool {
+    if is_pattern(&path.to_string_lossy()) { matching(path).is_ok() } else { path.exists() }
+}
+
+/// Whether a name fits a pattern: `*` stands for any characters, `?` for one.
+fn fits(pattern: &str, name: &str) -> bool {
+    let mut rest = pattern.chars();
+    match rest.next() {
+        None => name.is_empty(),
+        Some('*') => {
+            let ends = name.char_indices().map(|(at, _)| at).chain([name.len()]);
+            ends.into_iter().any(|at| fits(rest.as_str(), &name[at..]))
+        }
+        Some(wanted) => {
+            let mut own = name.chars();
+            own.next().is_some_and(|c| wanted == '?' || wanted == c) && fits(rest.as_str(), own.as_str())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_fit_names() {
+        for (pattern, name, expected) in [
+            ("part-*.csv", "part-01.csv", true),
+            ("part-*.csv", "part-01.csv.gz", false),
+            ("p?.t*", "pä.txt", true),
+            ("*", "", true),
+            ("?", "", false),
+            ("**a", "bca", true),
+        ] {
+            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! Tasks on files of the user's own: a class per row (`table`) or pair (`pairs`), a class per token (`tagging`), or the next token
+//! of a text (`language`).
+//!
+//! `plan` is what the experiment says, `learn` what the training file adds to it: a vocabulary and classes. Both make an [`Own`], a
+//! task like all others. What was learned is kept with a run, so that a trained model is understood without the training file.
+
+mod language;
+mod learn;
+mod line;
+pub(crate) mod plan;
+mod rows;
+mod tokens;
+mod windows;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::files::{Cell, Row, paths};
+use super::load::{MAX_LINE, broken, unreadable};
+use super::share::{Place, TRAIN};
+use super::stream::Stamp;
+use super::{Example, Files, Metric, Objective, OptionField, Options, Request, Split, Stream, Target, Task};
+use crate::error::{DataError, unknown};
+use crate::experiment::TaskSettings;
+use language::Text;
+use learn::{Learned, Part};
+use plan::{Kind, Plan};
+use rows::TableRows;
+use windows::Windows;
+
+pub use plan::NAMES;
+
+/// A task on files.
+#[derive(Clone, Debug)]
+pub(super) struct Own {
+    plan: Plan,
+    learned: Arc<Learned>,
+    /// The splits that the experiment names.
+    splits: Vec<String>,
+}
+
+/// The field of `task` that is wrong, and a sentence; nothing for a task of another kind.
+pub(crate) fn check(settings: &TaskSettings) -> Option<Result<(), (&'static str, String)>> {
+    plan::check(settings)
+}
+
+/// The splits that an experiment has files for; nothing for a task of another kind.
+pub(crate) fn split_names(settings: &TaskSettings) -> Option<Vec<String>> {
+    Kind::named(&settings.name)?;
+    Some(plan::files(settings).map_or_else(Vec::new, |files| files.keys().cloned().collect()))
+}
+
+/// Opens such a task: learns from the training file, or takes what a run has `kept`. Nothing for a task of another kind.
+pub(super) fn open(settings: &TaskSettings, kept: Option<&Value>) -> Option<Result<Arc<Own>, DataError>> {
+    let fail = |message| DataError { file: settings.name.clone(), line: None, message };
+    let plan = Plan::of(settings)?;
+    let open = || {
+        let plan = plan.map_err(|(field, message)| fail(format!("`task.{field}`: {message}")))?;
+        let splits = split_names(settings).unwrap_or_default();
+        let learned = match kept {
+            Some(kept) => Learned::from_kept(kept)
+                .map_err(|why| fail(format!("what the run keeps of its task is broken: {why}")))?,
+            None => learn::learn(&plan, settings)?,
+        };
+        Ok(Arc::new(Own { plan, learned: Arc::new(learned), splits }))
+    };
+    Some(open())
+}
+
+impl Own {
+    fn sequence(&self, cell: &Cell, at: usize) -> Result<Vec<u32>, String> {
+        let column = &self.plan.layout.columns[at];
+        let mut tokens = match cell {
+            Cell::Missing => return Err(format!("the row has no `{column}`")),
+            Cell::Text(text) => self.learned.tokens.encode(text)?,
+            Cell::List(items) => self.items(items).map_err(|why| format!("`{column}`: {why}"))?,
+        };
+        if tokens.is_empty() {
+            return Err(format!("`{column}` has no tokens"));
+        }
+        tokens.truncate(self.plan.length);
+        Ok(tokens)
+    }
+
+    /// The tokens of a list, which is cut already.
+    fn items(&self, items: &[Option<String>]) -> Result<Vec<u32>, String> {
+        let tokens = &self.learned.tokens;
+        let one =
+            |item: &Option<String>| item.as_ref().map(|item| tokens.id(item)).ok_or("an item is `null`".to_owned());
+        match tokens.cut() {
+            tokens::Cut::Words | tokens::Cut::Blanks => items.iter().map(one).collect(),
+            _ => {
+                Err("a list is cut into tokens already, which only `tokens: words` and `tokens: blanks` take"
+                    .to_owned())
+            }
+        }
+    }
+
+    fn class(&self, name: &str) -> Result<u32, String> {
+        let known = &self.learned.classes;
+        let found = known.iter().position(|class| class == name);
+        found.map(|class| class as u32).ok_or_else(|| {
+            let shown: Vec<&str> = known.iter().take(20).map(String::as_str).collect();
+            let more = if known.len() > shown.len() { ", and others" } else { "" };
+            unknown("class", name, &shown) + more + " among the labels of the training file"
+        })
+    }
+
+    /// The labels of a list of tokens: `null` is not scored.
+    fn labels(&self, cell: &Cell, tokens: usize) -> Result<Target, String> {
+        let labels = learn::labels(cell);
+        if labels.len() != tokens {
+            return Err(format!("the row has {tokens} tokens and {} labels", labels.len()));
+        }
+        let class = labels.iter().map(|label| label.as_ref().map_or(Ok(0), |label| self.class(label)));
+        let class = class.take(self.plan.length).collect::<Result<_, _>>()?;
+        let weight =
+            labels.iter().take(self.plan.length).map(|label| if label.is_some() { 1.0 } else { 0.0 }).collect();
+        Ok(Target::Each { class, weight })
+    }
+
+    /// The example of a row.
+    fn example(&self, cells: &[Cell]) -> Result<Example, String> {
+        let inputs = self.plan.inputs();
+        let label = &cells[inputs];
+        let tokens = self.sequence(&cells[0], 0)?;
+        if self.plan.kind == Kind::Tagging {
+            let label = self.labels(label, learn::items(&cells[0]).len())?;
+            return Ok(Example { label, ..Example::classified(tokens, 0) });
+        }
+        let second = if inputs == 2 { Some(self.sequence(&cells[1], 1)?) } else { None };
+        let name = learn::label(label).map_err(|why| format!("`{}` {why}", self.plan.layout.columns[inputs]))?;
+        Ok(Example { second, ..Example::classified(tokens, self.class(&name)?) })
+    }
+
+    /// The examples of some files, of the rows that belong to a part.
+    fn rows(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<Vec<Example>, DataError> {
+        let (mut examples, mut tokens) = (vec![], 0);
+        for path in files {
+            for row in self.plan.layout.rows(path)? {
+                if examples.len() >= most {
+                    return Ok(examples);
+                }
+                let row = row?;
+                if part.holds(&row.cells[..self.plan.inputs()]) {
+                    let example = self.example(&row.cells).map_err(|message| self.fault(path, &row, message))?;
+                    tokens += example.tokens.len();
+                    examples.push(example);
+                    if tokens > MAX_HELD {
+                        return Err(self.fault(path, &row, TOO_MANY.to_owned()));
+                    }
+                }
+            }
+        }
+        Ok(examples)
+    }
+
+    fn fault(&self, path: &Path, row: &Row, message: String) -> DataError {
+        match row.offset {
+            0 if row.line > 1 => unreadable(path, format!("row {}: {message}", row.line)),
+            _ => broken(path, row.line, message),
+        }
+    }
+
+    /// The first problems of a file.
+    fn problems_of(&self, path: &Path, most: usize) -> Vec<DataError> {
+        if self.plan.kind == Kind::Language {
+            return self.windows(&[path.to_owned()], &Part::All, usize::MAX).err().into_iter().collect();
+        }
+        let rows = match self.plan.layout.rows(path) {
+            Ok(rows) => rows,
+            Err(problem) => return vec![problem],
+        };
+        let problem = |row: Result<Row, DataError>| {
+            row.and_then(|row| self.example(&row.cells).map_err(|message| self.fault(path, &row, message))).err()
+        };
+        rows.filter_map(problem).take(most).collect()
+    }
+
+    fn windows(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<Vec<Example>, DataError> {
+        let text = Text::open(files, &self.plan.layout)?;
+        text.windows(&self.learned.tokens, (self.plan.length, MAX_HELD / 3 / self.plan.length), part, most)
+    }
+
+    fn part_of(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<Vec<Example>, DataError> {
+        match self.plan.kind {
+            Kind::Language => self.windows(files, part, most),
+            _ => self.rows(files, part, most),
+        }
+    }
+
+    /// The files of a split, and which part of them it is.
+    fn found(&self, files: &Files<'_>) -> Result<Option<(Vec<PathBuf>, Part)>, DataError> {
+        let fail = |message| DataError { file: self.name().to_owned(), line: None, message };
+        let named = files.named.get(files.split).ok_or_else(|| fail(no_file(files.split)))?;
+        let (file, part) = match Place::parse(named).map_err(fail)? {
+            Place::File(file) if files.split == TRAIN => (file, self.learned.rest()),
+            Place::File(file) => (file, Part::All),
+            Place::Share(_) => {
+                let train = files.named.get(TRAIN).ok_or_else(|| fail(no_file(TRAIN)))?;
+                (train.as_str(), self.learned.share(files.split))
+            }
+            Place::Generated => return Ok(None),
+        };
+        let paths = paths::matching(&files.settings.locate(file))?;
+        Ok(Some((paths, part)))
+    }
+
+    /// The rows of a part of some files, to be read while they are needed; nothing where the files have to be unpacked.
+    fn unheld(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<Option<Stream>, DataError> {
+        if self.plan.kind != Kind::Language {
+            let can = TableRows::can(self, files)?;
+            return if can { Ok(Some(Stream(Arc::new(TableRows::find(self, files, part, most)?)))) } else { Ok(None) };
+        }
+        let text = Text::open(files, &self.plan.layout)?;
+        if text.is_held() {
+            return Ok(None);
+        }
+        let found = Windows::find(text, Arc::clone(&self.learned.tokens), self.plan.length, part, most)?;
+        Ok(Some(Stream(Arc::new(found))))
+    }
+}
+
+impl Task for Own {
+    fn name(&self) -> &'static str {
+        self.plan.kind.name()
+    }
+
+    fn doc(&self) -> &'static str {
+        self.plan.kind.doc()
+    }
+
+    fn objective(&self) -> Objective {
+        match self.plan.kind {
+            Kind::Table => Objective::Classify,
+            Kind::Pairs => Objective::Pair,
+            Kind::Tagging | Kind::Language => Objective::Each,
+        }
+    }
+
+    fn next_token(&self, _options: &Options) -> bool {
+        self.plan.kind == Kind::Language
+    }
+
+    fn options(&self) -> &'static [OptionField] {
+        &[]
+    }
+
+    fn vocabulary(&self, _options: &Options) -> Vec<String> {
+        self.learned.tokens.names()
+    }
+
+    fn classes(&self, options: &Options) -> Vec<String> {
+        if self.plan.kind == Kind::Language { self.vocabulary(options) } else { self.learned.classes.clone() }
+    }
+
+    fn splits(&self) -> &'static [Split] {
+        &[]
+    }
+
+    fn split_names(&self) -> Vec<String> {
+        self.splits.clone()
+    }
+
+    fn split(&self, name: &str) -> Result<Split, String> {
+        split(self.name(), &self.splits, name)
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        if self.plan.kind == Kind::Tagging { super::formal::WHOLE } else { &[] }
+    }
+
+    fn perplexity(&self) -> bool {
+        self.plan.kind == Kind::Language
+    }
+
+    fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
+        let message =
+            format!("the split `{}` has no file, and nothing is generated for `{}`", request.split, self.name());
+        Err(DataError { file: self.name().to_owned(), line: None, message })
+    }
+
+    fn read(&self, path: &Path, _options: &Options) -> Result<Vec<Example>, DataError> {
+        self.part_of(&[path.to_owned()], &Part::All, usize::MAX)
+    }
+
+    fn read_files(&self, files: &Files<'_>) -> Result<Option<Vec<Example>>, DataError> {
+        match self.found(files)? {
+            Some((paths, part)) => self.part_of(&paths, &part, files.most).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn stream(&self, files: &Files<'_>) -> Result<Option<Stream>, DataError> {
+        let Some((paths, part)) = self.found(files)? else { return Ok(None) };
+        let mut bytes = 0;
+        for path in &paths {
+            bytes += Stamp::of(path)?.bytes();
+        }
+        if bytes <= HELD {
+            return Ok(None);
+        }
+        self.unheld(&paths, &part, files.most)
+    }
+
+    fn encode(&self, text: &str, _options: &Options) -> Result<Vec<u32>, String> {
+        let mut tokens = self.learned.tokens.read(text)?;
+        if self.plan.kind != Kind::Language {
+            tokens.truncate(self.plan.length);
+        }
+        Ok(tokens)
+    }
+
+    fn decode(&self, tokens: &[u32], _options: &Options) -> String {
+        self.learned.tokens.written(tokens, self.plan.kind == Kind::Pairs)
+    }
+
+    fn problems(&self, settings: &TaskSettings, most: usize) -> Vec<DataError> {
+        let mut problems = vec![];
+        for text in plan::files(settings).into_iter().flat_map(BTreeMap::values) {
+            let Ok(Place::File(file)) = Place::parse(text) else { continue };
+            match paths::matching(&settings.locate(file)) {
+                Ok(files) => files.iter().for_each(|path| problems.extend(self.problems_of(path, most))),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        problems.truncate(most);
+        problems
+    }
+
+    fn kept(&self) -> Option<Value> {
+        Some(self.learned.kept())
+    }
+
+    fn unknown(&self) -> Option<u32> {
+        self.learned.tokens.unknown()
+    }
+}
+
+/// The split of a task on files: all the rows that there are.
+pub(crate) fn split(task: &str, splits: &[String], name: &str) -> Result<Split, String> {
+    if splits.iter().any(|split| split == name) {
+        return Ok(Split { name: "NAME", doc: "the rows of a file", count: usize::MAX, files: &[] });
+    }
+    let known: Vec<&str> = splits.iter().map(String::as_str).collect();
+    Err(format!(
+        "{}: name its file under `task.data`, or a share of `train` as `10%`",
+        unknown(&format!("split of {task}"), name, &known)
+    ))
+}
+
+fn no_file(split: &str) -> String {
+    format!("the split `{split}` has no file: name one under `task.data`, or a share of `train` as `10%`")
+}
+
+/// The largest text that is held in memory.
+const MAX_TEXT: u64 = 64 * MAX_LINE;
+
+/// Training files above so many bytes are read while they are needed.
+const HELD: u64 = 64 << 20;
+
+const TOO_MANY: &str = "the rows up to here take more than 1 GiB of memory, and a split that is measured, or packed, is held in memory: \
+                        `task.sizes` takes the first rows of it";
+
+/// The most tokens of a split that is held.
+const MAX_HELD: usize = 1 << 28;
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::experiment::DataSource;
+    use crate::task::load;
+
+    /// What is held of the training split, and what is read of it row by row.
+    fn both(name: &str, tokens: &str, file: &str, text: &str) -> (Vec<Example>, Stream) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(file);
+        fs::write(&path, text).expect("writable");
+        let files = [("train", path.display().to_string()), ("dev", "20%".to_owned())];
+        let named: BTreeMap<String, String> = files.map(|(split, file)| (split.to_owned(), file)).into();
+        let settings = TaskSettings {
+            name: name.to_owned(),
+            tokens: Some(tokens.to_owned()),
+            length: Some(7),
+            data: Some(DataSource::Files(named.clone())),
+            ..TaskSettings::default()
+        };
+        let own = open(&settings, None).expect("a task on files").expect("readable");
+        let options = Options::default();
+        let files =
+            Files { named: &named, settings: &settings, options: &options, split: TRAIN, most: usize::MAX, dev: 0 };
+        let (paths, part) = own.found(&files).expect("it is there").expect("a file");
+        let stream = own.unheld(&paths, &part, usize::MAX).expect("readable").expect("no packed file");
+        let held = load(&settings, &[TRAIN]).expect("readable").split(TRAIN).to_vec();
+        let read: Vec<Example> = (0..stream.0.count()).map(|row| stream.0.row(row).expect("unchanged")).collect();
+        assert_eq!(read, held, "{name} by {tokens}");
+        fs::write(&path, text.to_owned() + " ").expect("writable");
+        let error = stream.0.row(0).expect_err("it has changed").to_string();
+        assert!(error.contains("has changed while it was trained on"), "{error}");
+        (held, stream)
+    }
+
+    #[test]
+    fn rows_that_are_read_when_they_are_needed_are_those_that_are_held() {
+        let row = |n: usize| format!("\"a, \"\"{n}\"\"\nb\",{}\r\n", n % 3);
+        let table = "text,label\r\n".to_owned() + &(0..500).map(row).collect::<String>();
+        let (held, stream) = both("table", "words", "a.csv", &table);
+        assert!((390..=400).contains(&held.len()), "{}", held.len());
+        assert!((0..held.len()).all(|row| stream.0.length(row) == held[row].length()));
+        assert_eq!(stream.0.tokens() as usize, held.iter().map(|row| row.tokens.len()).sum::<usize>());
+        let lines: String = (0..3_000).map(|n| format!("{{\"text\": \"w{n} ä\", \"label\": {}}}\n", n % 2)).collect();
+        both("table", "characters", "a.jsonl", &lines);
+        let text: String = (0..4_000).map(|n| format!("line {n} ä, {}\n", "x".repeat(n % 50))).collect();
+        for tokens in ["bytes", "characters", "words"] {
+            let (held, stream) = both("language", tokens, "a.txt", &text);
+            assert_eq!(stream.0.tokens() as usize, held.iter().map(|row| row.tokens.len()).sum::<usize>());
+            assert!((0..held.len()).all(|row| stream.0.length(row) == held[row].tokens.len()));
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What an experiment says about a task on files of the user's own, checked without reading any file.
+
+use std::collections::BTreeMap;
+
+use crate::experiment::{Columns, DataSource, Quotes, TaskSettings};
+use crate::task::files::{Column, Layout};
+use crate::task::own::tokens::Cut;
+use crate::task::share::{GENERATED, TRAIN};
+
+/// The kinds of such tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Table,
+    Pairs,
+    Tagging,
+    Language,
+}
+
+/// The names of these tasks in experiments, with a line of documentation each.
+pub const NAMES: [(&str, &str); 4] = [
+    ("table", "a class per row of a file of your own"),
+    ("pairs", "a class per pair of texts of a file of your own"),
+    ("tagging", "a class per token of rows of a file of your own"),
+    ("language", "the next token of texts of your own"),
+];
+
+const KINDS: [Kind; 4] = [Kind::Table, Kind::Pairs, Kind::Tagging, Kind::Language];
+
+impl Kind {
+    pub(super) fn named(name: &str) -> Option<Self> {
+        NAMES.iter().zip(KINDS).find(|((own, _), _)| *own == name).map(|(_, kind)| kind)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        NAMES[self as usize].0
+    }
+
+    pub(super) fn doc(self) -> &'static str {
+        NAMES[self as usize].1
+    }
+}
+
+/// How texts become tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Cutting {
+    By(Cut),
+    /// As the `tokenizer.json` at this path says.
+    File(String),
+}
+
+/// A task on files, as an experiment has it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Plan {
+    pub(super) kind: Kind,
+    /// The columns of the input, then that of the label.
+    pub(super) layout: Layout,
+    pub(super) cutting: Cutting,
+    /// The most tokens of an input; of a window in `language`.
+    pub(super) length: usize,
+    /// The most tokens of a vocabulary.
+    pub(super) vocabulary: usize,
+}
+
+/// Without `task.length`: the most tokens of an input, and the tokens of a window.
+const LENGTH: usize = 512;
+const WINDOW: usize = 256;
+/// The largest `task.length`.
+const MAX_LENGTH: usize = 1 << 20;
+/// Without `task.vocabulary`: the most tokens of a vocabulary.
+const VOCABULARY: usize = 50_000;
+
+/// A rule that was broken: the field of `task`, and the sentence.
+pub(super) type Broken = (&'static str, String);
+
+impl Plan {
+    /// The plan of an experiment; nothing if its task is none of these.
+    pub(super) fn of(settings: &TaskSettings) -> Option<Result<Self, Broken>> {
+        Kind::named(&settings.name).map(|kind| Self::new(kind, settings))
+    }
+
+    fn new(kind: Kind, settings: &TaskSettings) -> Result<Self, Broken> {
+        if let Some(name) = settings.options.keys().next() {
+            let message =
+                format!("`{}` has no options, and `{name}` is one: its fields stand in `task` itself", kind.name());
+            return Err(("options", message));
+        }
+        let columns = inputs(kind, settings)?.into_iter().chain(label(kind, settings)?).collect();
+        let quotes = settings.quotes.unwrap_or_default() == Quotes::Around;
+        let layout = Layout { format: settings.format, columns, quotes };
+        let length = settings.length.unwrap_or(if kind == Kind::Language { WINDOW } else { LENGTH });
+        if !(1..=MAX_LENGTH).contains(&length) {
+            return Err(("length", format!("`length` must lie between 1 and {MAX_LENGTH}")));
+        }
+        let vocabulary = settings.vocabulary.unwrap_or(VOCABULARY);
+        if vocabulary < 2 {
+            return Err(("vocabulary", "`vocabulary` must be at least 2".to_owned()));
+        }
+        Ok(Self { kind, layout, cutting: cutting(kind, settings)?, length, vocabulary })
+    }
+
+    /// How many columns are input.
+    pub(super) fn inputs(&self) -> usize {
+        if self.kind == Kind::Pairs { 2 } else { 1 }
+    }
+}
+
+fn inputs(kind: Kind, settings: &TaskSettings) -> Result<Vec<Column>, Broken> {
+    match (kind, &settings.input) {
+        (Kind::Pairs, Some(Columns::Several(columns))) if columns.len() == 2 => Ok(columns.clone()),
+        (Kind::Pairs, _) => {
+            Err(("input", "`pairs` needs `input`, a list of two columns, as `[premise, hypothesis]`".to_owned()))
+        }
+        (_, Some(Columns::Several(_))) => Err(("input", format!("`input` of `{}` is one column", kind.name()))),
+        (_, Some(Columns::One(column))) => Ok(vec![column.clone()]),
+        (_, None) => Ok(vec![Column::Name("text".to_owned())]),
+    }
+}
+
+fn label(kind: Kind, settings: &TaskSettings) -> Result<Option<Column>, Broken> {
+    match (kind, &settings.label) {
+        (Kind::Language, Some(_)) => {
+            Err(("label", "`language` has no labels: every token is the label of those before".to_owned()))
+        }
+        (Kind::Language, None) => Ok(None),
+        (_, Some(label)) => Ok(Some(label.clone())),
+        (_, None) => Ok(Some(Column::Name("label".to_owned()))),
+    }
+}
+
+fn cutting(kind: Kind, settings: &TaskSettings) -> Result<Cutting, Broken> {
+    let default = match kind {
+        Kind::Table | Kind::Pairs => "words",
+        Kind::Tagging => "blanks",
+        Kind::Language => "characters",
+    };
+    let tokens = settings.tokens.as_deref().unwrap_or(default);
+    if kind == Kind::Tagging && tokens != "blanks" {
+        let message =
+            "`tagging` has a label per token: its tokens are the items of lists, or what stands between blanks";
+        return Err(("tokens", message.to_owned()));
+    }
+    match Cut::NAMED.iter().find(|(name, _)| *name == tokens) {
+        Some((_, cut)) => Ok(Cutting::By(*cut)),
+        None if tokens.ends_with(".json") => Ok(Cutting::File(tokens.to_owned())),
+        None => {
+            let names: Vec<&str> = Cut::NAMED.iter().map(|(name, _)| *name).collect();
+            let message =
+                format!("`{tokens}` is no way to make tokens (known: {}, or a tokenizer.json)", names.join(", "));
+            Err(("tokens", message))
+        }
+    }
+}
+
+/// The files of an experiment, by split.
+pub(crate) fn files(settings: &TaskSettings) -> Option<&BTreeMap<String, String>> {
+    match &settings.data {
+        Some(DataSource::Files(files)) => Some(files),
+        _ => None,
+    }
+}
+
+/// Refuses an experiment whose task on files can't be read, and one of another task that has fields of these.
+pub(super) fn check(settings: &TaskSettings) -> Option<Result<(), Broken>> {
+    let Some(plan) = Plan::of(settings) else {
+        return foreign(settings)
+            .map(|field| Err((field, format!("`{field}` belongs to tasks on files of your own: {}", names()))));
+    };
+    let data = || {
+        plan.map(drop)?;
+        let files = files(settings).ok_or_else(|| {
+            (
+                "data",
+                format!(
+                    "`{}` needs a file per split, as `data: {{ train: a.csv, dev: 10%, test: b.csv }}`",
+                    settings.name
+                ),
+            )
+        })?;
+        if !files.contains_key(TRAIN) {
+            return Err((
+                "data",
+                format!("`data` names no file for `{TRAIN}`, from which vocabulary and classes are learned"),
+            ));
+        }
+        match files.iter().find(|(_, file)| *file == GENERATED) {
+            Some((split, _)) => {
+                Err(("data", format!("`{}` generates nothing: name a file for `{split}`", settings.name)))
+            }
+            None => Ok(()),
+        }
+    };
+    Some(data())
+}
+
+fn names() -> String {
+    NAMES.map(|(name, _)| format!("`{name}`")).join(", ")
+}
+
+/// A field that only tasks on files have, if it is there.
+fn foreign(settings: &TaskSettings) -> Option<&'static str> {
+    let TaskSettings { input, label, tokens, length, vocabulary, format, quotes, .. } = settings;
+    let fields = [
+        ("input", input.is_some()),
+        ("label", label.is_some()),
+        ("tokens", tokens.is_some()),
+        ("length", length.is_some()),
+        ("vocabulary", vocabulary.is_some()),
+        ("format", format.is_some()),
+        ("quotes", quotes.is_some()),
+    ];
+    fields.into_iter().find(|(_, there)| *there).map(|(field, _)| field)
+}

@@ -1,0 +1,104 @@
+//! Rows of large tables, which are read from their files while a training needs them: where each begins is all that is held.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+use super::Own;
+use super::learn::Part;
+use crate::error::DataError;
+use crate::task::Example;
+use crate::task::files::records::Record;
+use crate::task::files::{Format, Parser};
+use crate::task::load::{Hasher, unreadable};
+use crate::task::stream::{Rows, Stamp};
+
+/// Where a row is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    offset: u64,
+    bytes: u32,
+    length: u32,
+    file: u32,
+}
+
+/// Rows of text files.
+#[derive(Debug)]
+pub(super) struct TableRows {
+    own: Own,
+    files: Vec<(Stamp, Parser)>,
+    places: Vec<Place>,
+    tokens: u64,
+    fingerprint: String,
+}
+
+impl TableRows {
+    /// Whether rows of these files can be read one by one.
+    pub(super) fn can(own: &Own, files: &[PathBuf]) -> Result<bool, DataError> {
+        for path in files {
+            let packed = path.extension().is_some_and(|ending| ending == "gz" || ending == "zst");
+            if packed || matches!(own.plan.layout.format(path)?, Format::Parquet | Format::Text) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Finds the rows of a part of some files, and checks every one of them.
+    pub(super) fn find(own: &Own, files: &[PathBuf], part: &Part, most: usize) -> Result<Self, DataError> {
+        let mut found = Self { own: own.clone(), files: vec![], places: vec![], tokens: 0, fingerprint: String::new() };
+        let mut hash = Hasher::default();
+        for path in files {
+            let (_, parser) = own.plan.layout.begin(path)?;
+            found.files.push((Stamp::of(path)?, parser));
+            for row in own.plan.layout.rows(path)? {
+                let row = row?;
+                if found.places.len() >= most || !part.holds(&row.cells[..own.plan.inputs()]) {
+                    continue;
+                }
+                let example = own.example(&row.cells).map_err(|message| own.fault(path, &row, message))?;
+                hash.example(&example);
+                let (length, file) = (example.length() as u32, found.files.len() as u32 - 1);
+                found.places.push(Place { offset: row.offset, bytes: row.bytes, length, file });
+                found.tokens += (example.tokens.len() + example.second.as_ref().map_or(0, Vec::len)) as u64;
+            }
+        }
+        found.fingerprint = hash.text();
+        Ok(found)
+    }
+}
+
+impl Rows for TableRows {
+    fn count(&self) -> usize {
+        self.places.len()
+    }
+
+    fn length(&self, row: usize) -> usize {
+        self.places[row].length as usize
+    }
+
+    fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    fn held(&self) -> u64 {
+        (self.places.len() * size_of::<Place>()) as u64
+    }
+
+    fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    fn row(&self, row: usize) -> Result<Example, DataError> {
+        let Place { offset, bytes, file, .. } = self.places[row];
+        let (stamp, parser) = &self.files[file as usize];
+        stamp.check()?;
+        let failed = |error| unreadable(&stamp.path, error);
+        let mut text = vec![0; bytes as usize];
+        let mut file = File::open(&stamp.path).map_err(failed)?;
+        file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(&mut text)).map_err(failed)?;
+        let record = Record::new(1, offset, text);
+        let cells = parser.cells(&record.bytes).map_err(|fault| fault.at(&stamp.path, &record))?;
+        self.own.example(&cells).map_err(|message| unreadable(&stamp.path, message))
+    }
+}

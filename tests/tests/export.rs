@@ -1,0 +1,183 @@
+//! Exported modules in PyTorch against rtc itself: logits, halting costs and all gradients of every model.
+//!
+//! `RTC_TORCH_PYTHON` names a Python with torch and safetensors; without it nothing can be compared, and the test says so. The
+//! goldens of two modules need neither.
+#![allow(clippy::print_stderr, reason = "a skipped comparison says why")]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rtc_compiler::ir::graph::Graph;
+use rtc_compiler::ir::types::Dim;
+use rtc_compiler::lower::{Objective, attach_loss};
+use rtc_compiler::{pass, pipeline};
+use rtc_export::torch;
+use rtc_export::weights::{Weight, safetensors};
+use rtc_runtime::batch::{Batch, Labels};
+use rtc_runtime::exec::Halting;
+use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
+use rtc_tests::numeric::{self, Arrays, Run, asking, batch, differentiated, weights};
+use rtc_tests::peer;
+use serde_json::{Value, json};
+
+/// Lengths of the rows of a batch: an even number, for pairs.
+const LENGTHS: [usize; 6] = [5, 1, 13, 2, 9, 4];
+/// Steps of the rows, where those come with the examples.
+const DEPTHS: [u32; 6] = [2, 4, 1, 3, 5, 2];
+/// What the working precision allows.
+const RESULTS: f64 = 1e-5;
+const GRADIENTS: f64 = 1e-4;
+/// What double precision allows: less says that a translation is wrong.
+const DOUBLE: f64 = 1e-9;
+
+/// A model with its export and what rtc makes of a batch.
+struct Case {
+    name: String,
+    folder: PathBuf,
+    expected: Run,
+}
+
+fn example(objective: Objective) -> Batch {
+    let rows = batch(&LENGTHS, VOCAB as u64, CLASSES as u64, 5);
+    // Both sides of a pair take as many steps.
+    let depths = if objective == Objective::Pair { [&DEPTHS[..3], &DEPTHS[..3]].concat() } else { DEPTHS.to_vec() };
+    asking(Batch { depths: Some(depths), ..rows }, objective, 5)
+}
+
+fn described(graph: &Graph, model: &Model, objective: Objective, batch: &Batch, double: bool) -> Value {
+    let (labels, own) = match &batch.labels {
+        Labels::Class(labels) | Labels::Several(labels) => (json!(labels), None),
+        Labels::Each { class, weight } => (json!(class), Some(weight)),
+        Labels::Number(numbers) => (json!(numbers), None),
+    };
+    let rows: Vec<&[u32]> = (0..batch.rows()).map(|row| batch.row(row)).collect();
+    let by_batch =
+        ["balanced", "batch"].map(|word| rtc_compiler::spec::text(&model.spec).contains(&format!(": {word}")));
+    json!({
+        "objective": format!("{objective:?}").to_lowercase(),
+        "rows": rows, "labels": labels, "weights": own, "depths": batch.depths, "takes_depths": torch::takes_depths(graph),
+        "independent": !by_batch.contains(&true), "double": double,
+    })
+}
+
+/// Writes the export of a model, and runs the model on a batch.
+fn case(number: usize, model: &Model, objective: Objective, double: bool, root: &Path) -> Case {
+    let name = format!("{}_{objective:?}{}", model.name.replace(':', "_"), if double { "_double" } else { "" });
+    let folder = root.join(format!("{number}_{name}"));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder for an export");
+    let bound = binding(objective);
+    let forward = pipeline::forward(&model.spec, &bound).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let module = torch::module(&model.spec, &forward, &bound).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let batch = example(objective);
+    let case = described(&forward, model, objective, &batch, double);
+    let numbers = single(weights(&forward, 3, 0.3));
+    fs::write(folder.join("model.py"), module).expect("model.py");
+    fs::write(folder.join("config.json"), r#"{"inference": "recursive"}"#).expect("config.json");
+    fs::write(folder.join("weights.safetensors"), file(&forward, &numbers)).expect("weights.safetensors");
+    fs::write(folder.join("case.json"), case.to_string()).expect("case.json");
+    let mut graph = forward;
+    pass::inference::run(&mut graph);
+    attach_loss(&mut graph, &bound).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let graph = differentiated(&graph);
+    let run = if double { numeric::run::<f64> } else { numeric::run::<f32> };
+    let expected = run(&graph, &numbers, &batch, Halting::Compact);
+    Case { name, folder, expected }
+}
+
+/// The numbers as a file in single precision holds them.
+fn single(arrays: Arrays) -> Arrays {
+    arrays.into_iter().map(|(name, x)| (name, x.into_iter().map(|x| f64::from(x as f32)).collect())).collect()
+}
+
+fn file(graph: &Graph, numbers: &Arrays) -> Vec<u8> {
+    let parameters = graph.parameters();
+    let shaped: Vec<(&str, Vec<usize>, Vec<f32>)> = parameters
+        .iter()
+        .map(|p| {
+            let shape = p.ty.dims().iter().filter_map(Dim::fixed).collect();
+            (p.name.as_str(), shape, numbers[&p.name].iter().map(|x| *x as f32).collect())
+        })
+        .collect();
+    let weights: Vec<Weight<'_>> =
+        shaped.iter().map(|(name, shape, numbers)| Weight { name, shape, numbers }).collect();
+    safetensors(&weights)
+}
+
+/// Runs all exports in one process; gives what failed.
+fn in_python(python: &str, cases: &[Case]) -> Vec<String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/export_check.py");
+    let mut child = Command::new(python)
+        .arg(script)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|e| panic!("{python}: {e}"));
+    let folders: String = cases.iter().map(|case| format!("{}\n", case.folder.display())).collect();
+    child.stdin.take().expect("a pipe").write_all(folders.as_bytes()).expect("the script reads");
+    let output = child.wait_with_output().expect("the script ends");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let answers: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    assert_eq!(answers.len(), cases.len(), "the script answers for every folder");
+    let fault = |(case, answer): (&Case, &Value)| Some(format!("{}: {}", case.name, answer["fault"].as_str()?));
+    cases.iter().zip(&answers).filter_map(fault).collect()
+}
+
+/// What differs from rtc in an export that ran.
+fn differences(case: &Case, (results, gradients): (f64, f64)) -> Vec<String> {
+    let found = match peer::load(&case.folder.join("found.safetensors")) {
+        Ok(found) => found,
+        Err(message) => return vec![format!("{}: {message}", case.name)],
+    };
+    let of = |prefix: &str| -> Arrays {
+        found.iter().filter_map(|(name, x)| Some((name.strip_prefix(prefix)?.to_owned(), x.data.clone()))).collect()
+    };
+    let mut expected = case.expected.outputs.clone();
+    expected.retain(|name, _| !["loss", "task_loss"].contains(&name.as_str()));
+    let mut all = numeric::differences(&of("result."), &expected, results);
+    let far = numeric::differences(&of("gradient."), &case.expected.gradients, gradients);
+    all.extend(far.into_iter().map(|line| format!("gradient of {line}")));
+    all.into_iter().map(|line| format!("{}: {line}", case.name)).collect()
+}
+
+#[test]
+fn exported_modules_give_the_logits_and_gradients_of_rtc() {
+    let Ok(python) = std::env::var("RTC_TORCH_PYTHON") else {
+        eprintln!("skipped: RTC_TORCH_PYTHON names no Python with torch and safetensors");
+        return;
+    };
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("exports");
+    let mut all: Vec<(Model, Objective)> = vec![];
+    for objective in [Objective::Classify, Objective::Each] {
+        all.extend(models::all(objective, &[]).into_iter().map(|model| (model, objective)));
+    }
+    let more = ["folds.rt", "searches.rt"].into_iter().flat_map(|file| models::cases(file, Objective::Classify));
+    all.extend(more.map(|model| (model, Objective::Classify)));
+    let few = [("transformer.rt", "transformer"), ("gut.rt", "gut"), ("ebt_grc.rt", "ebt_grc"), ("tlb.rt", "tlb")];
+    for objective in [Objective::Pair, Objective::Number, Objective::Several] {
+        all.extend(few.map(|(file, name)| (models::one(file, name, objective, &[]), objective)));
+    }
+    let mut faults = vec![];
+    for (double, limits) in [(false, (RESULTS, GRADIENTS)), (true, (DOUBLE, DOUBLE))] {
+        let case = |(n, (model, objective)): (usize, &(Model, Objective))| case(n, model, *objective, double, &root);
+        let cases: Vec<Case> = all.iter().enumerate().map(case).collect();
+        faults.extend(in_python(&python, &cases));
+        faults.extend(cases.iter().flat_map(|case| differences(case, limits)));
+        eprintln!("{} models, {} precision", cases.len(), if double { "double" } else { "single" });
+    }
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// What a reader of an export sees.
+#[test]
+fn modules_are_readable() {
+    for (file, name) in [("transformer.rt", "transformer"), ("gut.rt", "gut")] {
+        let model = models::one(file, name, Objective::Classify, &[]);
+        let bound = binding(Objective::Classify);
+        let graph = pipeline::forward(&model.spec, &bound).expect("a spec of the project lowers");
+        let module = torch::module(&model.spec, &graph, &bound).expect("it can be exported");
+        insta::assert_snapshot!(format!("torch_{name}"), module);
+    }
+}
