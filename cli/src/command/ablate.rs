@@ -167,6 +167,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         Some(HalvingArg::At(halving)) => grid.halve(Some(halving.clone()))?,
     }
     if options.dry_run || options.table {
+        look_at_files(&mut grid, terminal)?;
         grid.changes().iter().for_each(|change| terminal.message(change));
     }
     if options.dry_run {
@@ -231,6 +232,18 @@ fn train(options: &Options, grid: &mut Grid, (jobs, pace): (usize, Pace), termin
     match failed.first() {
         Some((_, code)) => Ok(Exit::Reported(*code)),
         None => Ok(next(grid, terminal)),
+    }
+}
+
+/// Finds the runs that belong to the data as their files are now. Where these can't be read any more, that is said, and the runs are
+/// those of the data as they were.
+fn look_at_files(grid: &mut Grid, terminal: &Terminal) -> Result<(), Failure> {
+    match grid.data(&grid.read_from_files(), terminal) {
+        Ok(data) => grid.locate(&data),
+        Err(failure) => {
+            terminal.alert(&format!("{failure}: whether the data have changed is not known"));
+            Ok(())
+        }
     }
 }
 
