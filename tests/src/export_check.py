@@ -37,12 +37,12 @@ def loss_of(case, results):
     logits, labels = results["logits"], torch.tensor(case["labels"])
     if case["objective"] == "each":
         logits = torch.cat([row[: len(tokens)] for row, tokens in zip(logits, case["rows"])])
-    binary = logits.shape[-1] == 1
-    each = (
-        F.binary_cross_entropy_with_logits(logits[:, 0], labels.to(logits.dtype), reduction="none")
-        if binary
-        else F.cross_entropy(logits, labels, reduction="none")
-    )
+    if case["objective"] == "number":
+        each = (logits[:, 0] - labels.to(logits.dtype)) ** 2
+    elif case["objective"] == "several" or logits.shape[-1] == 1:
+        each = F.binary_cross_entropy_with_logits(logits.flatten(), labels.to(logits.dtype), reduction="none")
+    else:
+        each = F.cross_entropy(logits, labels, reduction="none")
     weights = torch.tensor(case["weights"], dtype=logits.dtype) if case["weights"] else torch.ones_like(each)
     return logits, (each * weights).sum() / weights.sum() + results.get("penalty", 0.0)
 

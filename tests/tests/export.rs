@@ -18,7 +18,7 @@ use rtc_export::weights::{Weight, safetensors};
 use rtc_runtime::batch::{Batch, Labels};
 use rtc_runtime::exec::Halting;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
-use rtc_tests::numeric::{self, Arrays, Run, batch, differentiated, labelled_tokens, weights};
+use rtc_tests::numeric::{self, Arrays, Run, asking, batch, differentiated, weights};
 use rtc_tests::peer;
 use serde_json::{Value, json};
 
@@ -41,29 +41,22 @@ struct Case {
 
 fn example(objective: Objective) -> Batch {
     let rows = batch(&LENGTHS, VOCAB as u64, CLASSES as u64, 5);
-    let rows = Batch { depths: Some(DEPTHS.to_vec()), ..rows };
-    match (objective, &rows.labels) {
-        (Objective::Each, _) => labelled_tokens(rows, 2, 5),
-        (Objective::Pair, Labels::Class(labels)) => {
-            let labels = Labels::Class(labels[..LENGTHS.len() / 2].to_vec());
-            // Both sides of a pair take as many steps.
-            let depths = Some([&DEPTHS[..3], &DEPTHS[..3]].concat());
-            Batch { labels, depths, ..rows }
-        }
-        _ => rows,
-    }
+    // Both sides of a pair take as many steps.
+    let depths = if objective == Objective::Pair { [&DEPTHS[..3], &DEPTHS[..3]].concat() } else { DEPTHS.to_vec() };
+    asking(Batch { depths: Some(depths), ..rows }, objective, 5)
 }
 
 fn described(graph: &Graph, model: &Model, objective: Objective, batch: &Batch, double: bool) -> Value {
     let (labels, own) = match &batch.labels {
-        Labels::Class(labels) => (labels, None),
-        Labels::Each { class, weight } => (class, Some(weight)),
+        Labels::Class(labels) | Labels::Several(labels) => (json!(labels), None),
+        Labels::Each { class, weight } => (json!(class), Some(weight)),
+        Labels::Number(numbers) => (json!(numbers), None),
     };
     let rows: Vec<&[u32]> = (0..batch.rows()).map(|row| batch.row(row)).collect();
     let by_batch =
         ["balanced", "batch"].map(|word| rtc_compiler::spec::text(&model.spec).contains(&format!(": {word}")));
     json!({
-        "objective": match objective { Objective::Classify => "classify", Objective::Pair => "pair", Objective::Each => "each" },
+        "objective": format!("{objective:?}").to_lowercase(),
         "rows": rows, "labels": labels, "weights": own, "depths": batch.depths, "takes_depths": torch::takes_depths(graph),
         "independent": !by_batch.contains(&true), "double": double,
     })
@@ -162,9 +155,10 @@ fn exported_modules_give_the_logits_and_gradients_of_rtc() {
     }
     let more = ["folds.rt", "searches.rt"].into_iter().flat_map(|file| models::cases(file, Objective::Classify));
     all.extend(more.map(|model| (model, Objective::Classify)));
-    let pairs = [("transformer.rt", "transformer"), ("gut.rt", "gut"), ("ebt_grc.rt", "ebt_grc"), ("tlb.rt", "tlb")];
-    let pairs = pairs.map(|(file, name)| (models::one(file, name, Objective::Pair, &[]), Objective::Pair));
-    all.extend(pairs);
+    let few = [("transformer.rt", "transformer"), ("gut.rt", "gut"), ("ebt_grc.rt", "ebt_grc"), ("tlb.rt", "tlb")];
+    for objective in [Objective::Pair, Objective::Number, Objective::Several] {
+        all.extend(few.map(|(file, name)| (models::one(file, name, objective, &[]), objective)));
+    }
     let mut faults = vec![];
     for (double, limits) in [(false, (RESULTS, GRADIENTS)), (true, (DOUBLE, DOUBLE))] {
         let case = |(n, (model, objective)): (usize, &(Model, Objective))| case(n, model, *objective, double, &root);

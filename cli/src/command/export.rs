@@ -130,17 +130,19 @@ fn config(trained: &Trained, graph: &Graph, binding: &Binding) -> Value {
         Objective::Classify => "class",
         Objective::Pair => "class of a pair",
         Objective::Each => "class of every token",
+        Objective::Several => "several labels",
+        Objective::Number => "number",
     };
-    let classes = trained.task.classes(&trained.options);
-    let outputs = if classes.len() == 2 { 1 } else { classes.len() };
+    let scale = (binding.objective == Objective::Number).then(|| trained.task.scale(&trained.options));
     let flat = trained.inference == Inference::Flat;
     json!({
         "model": trained.name,
         "answers": objective,
         "width": trained.spec.root.child("embed").and_then(|embed| embed.int("width")),
         "vocabulary": trained.task.vocabulary(&trained.options),
-        "classes": classes,
-        "outputs": outputs,
+        "classes": trained.task.classes(&trained.options),
+        "outputs": binding.outputs(),
+        "scale": scale,
         "takes_depths": torch::takes_depths(graph),
         "inference": if flat { "flat" } else { "recursive" },
         "task": { "name": trained.task.name(), "options": trained.experiment.task.options },

@@ -128,21 +128,25 @@ from torch import nn";
 }
 
 /// `from_folder` and `forward`.
-fn entry(objective: Objective, given: bool, flat: bool) -> String {
+fn entry(objective: Objective, depths: bool, flat: bool) -> String {
     let mut args = "tokens, lengths".to_owned();
     if objective == Objective::Pair {
         args += ", second_tokens, second_lengths";
     }
-    if given {
+    if depths {
         args += ", depths";
     }
-    let shape = match objective {
-        Objective::Classify => "Logits [B, classes] of tokens [B, S], of which the first `lengths` [B] of a row count.",
-        Objective::Pair => {
-            "Logits [B, classes] of pairs: first and second tokens [B, S] and [B, T] with their lengths [B]."
-        }
-        Objective::Each => "Logits [B, S, classes] of tokens [B, S], of which the first `lengths` [B] of a row count.",
+    let given = match objective {
+        Objective::Pair => "first and second tokens [B, S] and [B, T] with their lengths [B]",
+        _ => "tokens [B, S], of which the first `lengths` [B] of a row count",
     };
+    let answer = match objective {
+        Objective::Classify | Objective::Pair => "Logits [B, classes]",
+        Objective::Each => "Logits [B, S, classes]",
+        Objective::Several => "A logit for every label, [B, labels],",
+        Objective::Number => "A number for every row, [B, 1], in the unit of the model,",
+    };
+    let shape = format!("{answer} of {given}.");
     let mut out = "
     @classmethod
     def from_folder(cls, folder):
