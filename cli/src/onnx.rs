@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use rtc_compiler::ir::hash;
 use rtc_compiler::ir::types::Dim;
+use rtc_compiler::spec;
 use rtc_export::onnx::{About, Arrays, onnx};
 use rtc_runtime::checkpoint::{Disk, FileSystem};
 use rtc_runtime::exec::Inference;
@@ -41,8 +41,7 @@ fn about(trained: &Trained) -> About {
         ("vocabulary", list(trained.task.vocabulary(&trained.options))),
         ("classes", list(trained.task.classes(&trained.options))),
         ("updates", trained.state.progress.updates.to_string()),
-        ("spec_hash", rtc_compiler::spec::hash(&trained.spec)),
-        ("graph_hash", hash::hash(trained.model.forward_graph())),
+        ("spec_hash", spec::hash(&trained.spec)),
     ];
     About {
         version: env!("CARGO_PKG_VERSION").to_owned(),
