@@ -208,7 +208,7 @@ fn mutated(bytes: &[u8], key: Key) -> Vec<u8> {
             0 => bytes[at] = draws.below(256) as u8,
             1 => drop(bytes.drain(at..to)),
             2 => bytes.truncate(at.max(1)),
-            3 => bytes.insert(at, b"\"\n\r\t,{}[\0\xff"[draws.below(11) as usize]),
+            3 => bytes.insert(at, b"\"\n\r\t,{}[\0\xff"[draws.below(10) as usize]),
             _ => {
                 let part = bytes[at..to].to_vec();
                 bytes.splice(at..at, part);
