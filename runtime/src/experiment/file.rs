@@ -79,7 +79,8 @@ impl ExperimentFile {
     /// The experiment with paths of data that start from a folder.
     #[must_use]
     pub fn within(self, folder: PathBuf) -> Self {
-        Self { folder: Some(folder), ..self }
+        // Tasks that were read before are looked for from another folder.
+        Self { folder: Some(folder), tasks: Arc::default(), ..self }
     }
 
     /// The experiment, whose program may run or not.

@@ -251,5 +251,5 @@ fn broken_files_are_refused_with_a_place_and_never_end_the_program() {
             assert!(looked.is_ok(), "{n} of {name} panicked");
         }
     }
-    assert!(refused > 150 && read > 50, "{refused} refused, {read} read");
+    assert!(refused > 150 && read > 20, "{refused} refused, {read} read");
 }
