@@ -11,7 +11,7 @@ use rtc_runtime::grid::{Begun, Format, Row, Sheet, Show, State, render, to_json}
 use rtc_runtime::record::history::Progress;
 
 use super::train::is_name;
-use crate::experiment_file::Opened;
+use crate::experiment_file::{Opened, ProgramOptions};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::grid::{Board, Failed, Grid, Place, Work, dry_run, run as train_cells};
 use crate::job::{Pace, lock, on_signals, program};
@@ -52,6 +52,8 @@ pub(crate) struct Options {
     /// List the cells with parameters, operations and time, and train nothing
     #[arg(long, conflicts_with = "table")]
     dry_run: bool,
+    #[command(flatten)]
+    programs: ProgramOptions,
     /// Print the table of what is finished, and train nothing
     #[arg(long)]
     table: bool,
@@ -147,7 +149,7 @@ impl From<FormatArg> for Format {
 
 /// Trains what is not finished, and prints the table.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
-    let opened = Opened::open(&options.experiment)?;
+    let opened = Opened::open(&options.experiment)?.permitting(&options.programs);
     let name = options.grid.as_ref().unwrap_or(&opened.name);
     if !is_name(name) {
         return Err(Failure::Usage(format!("`--grid {name}` is no name; `--runs` says where the folder is made")));
