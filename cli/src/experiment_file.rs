@@ -3,15 +3,29 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use rtc_compiler::check::{Override, names};
 use rtc_compiler::source::Source;
-use rtc_runtime::experiment::{EMBEDDED, Entry, Experiment, ExperimentFile, Written};
+use rtc_runtime::experiment::{EMBEDDED, Entry, Experiment, ExperimentFile, TaskSettings, Written};
 
 use crate::failure::Failure;
 use crate::spec_file::{SpecArg, read_text};
 
 /// A folder of this name lies inside of the one with the specs.
 const EXPERIMENTS: &str = "experiments";
+
+/// Whether programs of experiments may run.
+#[derive(Args)]
+pub(crate) struct ProgramOptions {
+    /// Let the program run with which the experiment makes its rows; what it printed once is kept, and needs no program
+    #[arg(long)]
+    pub(crate) run_commands: bool,
+}
+
+/// Refuses rows of splits that a program would have to make without being allowed to run.
+pub(crate) fn check_program(task: &TaskSettings, splits: &[&str]) -> Result<(), Failure> {
+    task.refusal(splits).map_or(Ok(()), |message| Err(Failure::Usage(message)))
+}
 
 /// An experiment with the place that it came from.
 pub(crate) struct Opened {
@@ -40,6 +54,11 @@ impl Opened {
         let folders = std::iter::once(folder.to_owned()).chain(above).collect();
         let of_data = if folder == Path::new(".") { PathBuf::new() } else { folder.to_owned() };
         Ok(Self { file: ExperimentFile::parse(text, &yaml)?.within(of_data), name, folders })
+    }
+
+    /// The same, whose program may run or not.
+    pub(crate) fn permitting(self, programs: &ProgramOptions) -> Self {
+        Self { file: self.file.permitting(programs.run_commands), ..self }
     }
 
     /// The spec of an entry of `compare`: a file beside the experiment, one in the folder above if the experiment lies in

@@ -9,6 +9,7 @@ mod grid;
 mod job;
 mod memory;
 mod model;
+mod onnx;
 mod progress;
 mod saved;
 mod spec_file;

@@ -22,7 +22,7 @@ use rtc_runtime::task::{
 };
 
 use crate::device::DeviceOptions;
-use crate::experiment_file::Opened;
+use crate::experiment_file::{Opened, check_program};
 use crate::failure::Failure;
 use crate::job::CODE;
 use crate::model::{Compiled, TaskFacts};
@@ -359,6 +359,10 @@ pub(crate) fn generated(settings: &TaskSettings, data: &Dataset) -> Option<Strin
 
 /// The task of an experiment with its complete options.
 pub(crate) fn task_of(experiment: &Experiment) -> Result<(TaskHandle, TaskOptions), Failure> {
+    // What a run keeps of its task needs no rows.
+    if experiment.task.known.kept.is_none() {
+        check_program(&experiment.task, &experiment.splits())?;
+    }
     Ok(open_task(&experiment.task)?)
 }
 

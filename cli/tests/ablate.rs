@@ -215,8 +215,14 @@ fn data_that_were_changed_make_other_cells() {
     ablate(&place, &args).code(0);
     ablate(&place, &args).code(0).says("3 of 3 cells are finished");
     place.write("test.tsv", &rows(5));
+    let table = [&args[..], &["--table"]].concat();
+    let stale = ablate(&place, &table);
+    assert!(stale.code(0).says("tiny: data was ").stdout.contains("no run is finished yet"), "{}", stale.stdout);
     ablate(&place, &args).code(0).says("tiny: data was ").says("0 of 3 cells are finished");
     ablate(&place, &args).code(0).says("3 of 3 cells are finished");
+    // Results outlive their data, and their table says what it does not know.
+    fs::remove_file(place.path("test.tsv")).expect("the file was there");
+    ablate(&place, &table).code(0).says("test.tsv").says("whether the data have changed is not known");
 }
 
 #[test]

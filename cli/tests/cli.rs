@@ -151,8 +151,18 @@ fn cost_prints_formulas_and_a_table() {
     assert!(plan.code(0).stdout.contains("lists of its searches"), "{}", plan.stdout);
     place.rtc(&["cost", "tiny.rt:nogate"]).code(3).says("`tiny:no_gate`");
     // Steps of a search that are alike are counted at once, however many there are.
-    let long = place.rtc(&["cost", "ebt_grc", "bt_grc", "--task", "listops", "--length", "1000000000", "--json"]);
-    for model in long.code(0).json().as_array().expect("two models") {
+    let long = place.rtc(&[
+        "cost",
+        "ebt_grc",
+        "bt_grc:one_soft",
+        "bbt_grc",
+        "--task",
+        "listops",
+        "--length",
+        "1000000000",
+        "--json",
+    ]);
+    for model in long.code(0).json().as_array().expect("three models") {
         let figures = &model["figures"][0];
         assert!(figures["forward"].as_f64() > Some(1e15) && figures["memory_extended"] == true, "{figures}");
     }

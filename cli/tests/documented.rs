@@ -171,7 +171,7 @@ fn provide(place: &Place, known: &mut BTreeMap<&'static str, PathBuf>, command: 
     for name in ["NAME", "A", "B"] {
         if !command
             .split(|c: char| !(c.is_alphanumeric() || "/_-".contains(c)))
-            .any(|word| word == format!("runs/{name}"))
+            .any(|word| word == format!("runs/{name}") || word.starts_with(&format!("runs/{name}/")))
         {
             continue;
         }

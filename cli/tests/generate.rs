@@ -92,6 +92,11 @@ fn prompts_come_from_lines_and_continuations_are_counted() {
     let stopped = place.rtc(&["generate", "w", "ab", "--json", "--temperature", "0", "--stop", &stop]).code(0).json();
     assert_eq!(stopped["end"], "stop");
     assert_eq!(stopped["text"].as_str(), written.split(&stop).next());
+    let long = ["generate", "w", "ab", "--json", "--length", "1500"];
+    let lines = place.rtc(&long).code(0).json();
+    let first = lines["text"].as_str().and_then(|text| Some(text.split_once('\n')?.0));
+    let stopped = place.rtc(&[&long[..], &["--stop", "⏎"]].concat()).code(0).json();
+    assert!(first.is_some() && stopped["text"].as_str() == first, "the end of a line is a stop: {stopped}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub use file::ExperimentFile;
 pub use fresh::{Choice, Curriculum, Ema, Fresh, Lengths};
 pub use halving::Halving;
 pub use place::Written;
-pub use task::{Columns, DataSource, Known, Quotes, TaskSettings};
+pub use task::{Answer, Columns, DataSource, Known, Program, Quotes, TaskSettings};
 
 /// The experiments that are part of the program: name and text.
 pub const EMBEDDED: &[(&str, &str)] = &[

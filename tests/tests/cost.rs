@@ -257,14 +257,14 @@ fn sequential_depth_counts_steps() {
     assert_eq!((steps, layers), (6.0 + 36.0, 3.0 * 36.0 + 2.0 * 6.0 + 2.0), "{formula}");
 }
 
-/// Far rows of a search are not walked step by step: their memory is extended from shorter ones, and about right.
+/// Long rows of a search are not walked step by step: their memory is extended from shorter ones, and about right.
 #[test]
 fn the_memory_of_long_searches_is_extended_from_shorter_ones() {
     let mut faults = vec![];
     for model in models::all(Objective::Classify, SIZES).into_iter().filter(searches) {
         let binding = binding(Objective::Classify);
         let cost = Cost::of(&model.spec, &binding, 1, LENGTH).expect("the spec lowers");
-        let length = cost.walked() * 3 / 2;
+        let length = cost.walked * 3 / 2;
         let figures = cost.at(1, length, None);
         assert!(figures.extended && !cost.at(1, LENGTH, None).extended);
         let training = plan(pipeline::training(&model.spec, &binding).expect("the spec lowers"));

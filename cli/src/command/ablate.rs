@@ -11,7 +11,7 @@ use rtc_runtime::grid::{Begun, Format, Row, Sheet, Show, State, render, to_json}
 use rtc_runtime::record::history::Progress;
 
 use super::train::is_name;
-use crate::experiment_file::Opened;
+use crate::experiment_file::{Opened, ProgramOptions};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::grid::{Board, Failed, Grid, Place, Work, dry_run, run as train_cells};
 use crate::job::{Pace, lock, on_signals, program};
@@ -52,6 +52,8 @@ pub(crate) struct Options {
     /// List the cells with parameters, operations and time, and train nothing
     #[arg(long, conflicts_with = "table")]
     dry_run: bool,
+    #[command(flatten)]
+    programs: ProgramOptions,
     /// Print the table of what is finished, and train nothing
     #[arg(long)]
     table: bool,
@@ -147,7 +149,7 @@ impl From<FormatArg> for Format {
 
 /// Trains what is not finished, and prints the table.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
-    let opened = Opened::open(&options.experiment)?;
+    let opened = Opened::open(&options.experiment)?.permitting(&options.programs);
     let name = options.grid.as_ref().unwrap_or(&opened.name);
     if !is_name(name) {
         return Err(Failure::Usage(format!("`--grid {name}` is no name; `--runs` says where the folder is made")));
@@ -165,6 +167,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         Some(HalvingArg::At(halving)) => grid.halve(Some(halving.clone()))?,
     }
     if options.dry_run || options.table {
+        look_at_files(&mut grid, terminal)?;
         grid.changes().iter().for_each(|change| terminal.message(change));
     }
     if options.dry_run {
@@ -229,6 +232,18 @@ fn train(options: &Options, grid: &mut Grid, (jobs, pace): (usize, Pace), termin
     match failed.first() {
         Some((_, code)) => Ok(Exit::Reported(*code)),
         None => Ok(next(grid, terminal)),
+    }
+}
+
+/// Finds the runs that belong to the data as their files are now. Where these can't be read any more, that is said, and the runs are
+/// those of the data as they were.
+fn look_at_files(grid: &mut Grid, terminal: &Terminal) -> Result<(), Failure> {
+    match grid.data(&grid.read_from_files(), terminal) {
+        Ok(data) => grid.locate(&data),
+        Err(failure) => {
+            terminal.alert(&format!("{failure}: whether the data have changed is not known"));
+            Ok(())
+        }
     }
 }
 

@@ -157,7 +157,7 @@ fn formulas(line: &Line) -> String {
         out += "  at most: beams that are alike share what they join, so operations and memory may be less\n";
     }
     if line.figures.iter().any(|(_, figures)| figures.extended) {
-        let most = number(line.cost.walked() as f64);
+        let most = number(line.cost.walked as f64);
         let _ = writeln!(out, "  memory of rows of more than {most} tokens: about, extended from shorter ones");
     }
     out.push('\n');

@@ -11,6 +11,7 @@ use rtc_runtime::task::{Example, Objective, Wanted, load_wanted};
 use rtc_runtime::train::{Measurement, Row, Table, evaluate};
 use serde_json::{Value, json};
 
+use crate::experiment_file::{ProgramOptions, check_program};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::progress::Progress;
 use crate::saved::{ModelOptions, Trained, generated};
@@ -27,8 +28,8 @@ Examples:
   rtc eval runs/NAME --data folder --split lra    the published files in a folder
   rtc eval runs/NAME --stop confidence            each length after the step of which the model is surest
   rtc eval runs/NAME --steps --split 30-30        accuracy and confidence after every step
-  rtc eval runs/NAME --weights other.safetensors  the model of the run with other weights
-  rtc eval gut --experiment listops --weights state_dict.pt   a model that has no run
+  rtc eval runs/A --weights runs/B/checkpoints/best/weights.safetensors   the model of a run with other weights
+  rtc eval my.rt --experiment my.yaml --weights runs/A/checkpoints/best/weights.safetensors   a model that has no run
 ";
 
 /// Arguments of `rtc eval`.
@@ -52,6 +53,8 @@ pub(crate) struct Options {
     /// With `--stop` or `--steps`: how many steps are tried beyond those that come with the examples
     #[arg(long, value_name = "N", default_value_t = BEYOND as u32, value_parser = clap::value_parser!(u32).range(0..=MOST_BEYOND))]
     beyond: u32,
+    #[command(flatten)]
+    programs: ProgramOptions,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -83,6 +86,7 @@ impl From<StopArg> for Stop {
 /// Prints a table.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let mut trained = Trained::open(&options.model)?;
+    trained.experiment.task.known.permitted = options.programs.run_commands;
     if (options.stop.is_some() || options.steps) && !trained.model.takes_depth() {
         let message = "`--stop` and `--steps` are for models with `depth: given`; the steps of this one are its own";
         return Err(Failure::Usage(message.to_owned()));
@@ -216,6 +220,7 @@ fn load_splits(
     let names: Vec<&str> = wanted.iter().map(String::as_str).collect();
     let used = trained.experiment.splits();
     let whole = options.data.is_some();
+    check_program(&settings, &names)?;
     let mut data =
         load_wanted(&settings, Wanted { used: &used, splits: &names, most: usize::MAX, whole, streamed: false })?;
     if !whole {

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::model::TaskFacts;
+use crate::onnx;
 use crate::saved::{ModelOptions, Trained};
 use crate::terminal::Terminal;
 
@@ -23,6 +24,8 @@ const EXAMPLES: &str = "\
 Examples:
   rtc export runs/NAME --format torch --output exported       model.py, weights.safetensors, config.json
   rtc export runs/NAME --format torch --output exported --checkpoint last
+  rtc export runs/NAME --format onnx --output model.onnx      one file for onnxruntime and other programs
+  rtc export my.rt --experiment my.yaml --weights runs/NAME/checkpoints/best/weights.safetensors --format onnx --output model.onnx
   cd exported && python -c 'from model import Model; print(Model.from_folder(\".\"))'
 ";
 
@@ -40,8 +43,8 @@ pub(crate) struct Options {
     /// What it is written for
     #[arg(long, value_enum)]
     format: FormatArg,
-    /// The new or empty folder for the files; one that holds an export is overwritten
-    #[arg(long, value_name = "DIR")]
+    /// For torch the new or empty folder for the files, for onnx the file; what an export wrote is overwritten
+    #[arg(long, value_name = "PATH")]
     output: PathBuf,
 }
 
@@ -50,6 +53,8 @@ pub(crate) struct Options {
 enum FormatArg {
     /// A PyTorch module that can be read and trained
     Torch,
+    /// One file for programs that read ONNX
+    Onnx,
 }
 
 const MODULE: &str = "model.py";
@@ -63,6 +68,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let graph = pipeline::forward(&trained.spec, &binding)?;
     match options.format {
         FormatArg::Torch => to_torch(&trained, &graph, &binding, &options.output, terminal),
+        FormatArg::Onnx => to_onnx(&trained, &options.output, terminal),
     }
 }
 
@@ -79,6 +85,13 @@ fn to_torch(trained: &Trained, graph: &Graph, binding: &Binding, folder: &Path, 
         "wrote {MODULE}, {WEIGHTS} and {CONFIG}; next, in {}: python -c 'from model import Model; print(Model.from_folder(\".\"))'",
         folder.display()
     ));
+    Ok(Exit::Done)
+}
+
+fn to_onnx(trained: &Trained, output: &Path, terminal: &Terminal) -> Outcome {
+    onnx::write(trained, output)?;
+    let inputs = "inputs tokens[batch, length] and lengths[batch], output logits";
+    terminal.message(&format!("wrote {}: {inputs}; docs/export.md says more", output.display()));
     Ok(Exit::Done)
 }
 

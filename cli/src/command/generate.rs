@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use clap::Args;
-use rtc_runtime::generate::{Generator, Row, Sampling, Writing};
+use rtc_runtime::generate::{Generator, Pieces, Row, Sampling, Writing};
 use rtc_runtime::rng::Key;
 use rtc_runtime::task::Objective;
 use serde_json::json;
@@ -169,14 +169,14 @@ impl<'a> Writer<'a> {
     }
 
     fn continuation(&mut self, prompt: &str, mut row: Row<f32>, mut logits: Vec<f64>, key: Key) -> Result<(), Failure> {
-        let (from, mut writing) = (row.tokens().len(), Writing::until(&self.options.stop));
+        let stops: Vec<String> = self.options.stop.iter().map(|stop| self.stop(stop)).collect();
+        let (mut pieces, mut writing) = (Pieces::behind(row.tokens()), Writing::until(&stops));
         let mut written = vec![];
         self.begin(prompt)?;
         let end = loop {
             let token = self.sampling.choose(&logits, key.uniform(written.len() as u64));
-            let before = written.last().or(row.tokens()[..from].last()).copied();
             written.push(token);
-            self.show(writing.push(&self.piece(before, token)))?;
+            self.show(writing.push(&pieces.push(token, |tokens| self.written(tokens))))?;
             if writing.is_stopped() {
                 break End::Stop;
             }
@@ -185,6 +185,7 @@ impl<'a> Writer<'a> {
             }
             logits = self.generator.read(&mut row, &[token])?;
         };
+        self.show(writing.push(&pieces.rest(|tokens| self.written(tokens))))?;
         self.show(writing.finish())?;
         self.tokens += written.len();
         self.continuations += 1;
@@ -215,12 +216,15 @@ impl<'a> Writer<'a> {
         if text.is_empty() || self.options.json { Ok(()) } else { self.terminal.result(text) }
     }
 
-    /// What a token adds to the text.
-    fn piece(&self, before: Option<u32>, token: u32) -> String {
-        let written = |tokens: &[u32]| self.trained.task.written(tokens, &self.trained.options);
-        let behind =
-            before.and_then(|before| Some(written(&[before, token]).strip_prefix(&written(&[before]))?.to_owned()));
-        behind.unwrap_or_else(|| written(&[token]))
+    fn written(&self, tokens: &[u32]) -> String {
+        self.trained.task.written(tokens, &self.trained.options)
+    }
+
+    /// A stop as it will stand in the text, where it is written as a prompt is: with `⏎` or `\n` for the end of a line.
+    fn stop(&self, stop: &str) -> String {
+        let (task, options) = (&self.trained.task, &self.trained.options);
+        let tokens = task.encode(stop, options).unwrap_or_default();
+        if task.decode(&tokens, options) == stop { self.written(&tokens) } else { stop.to_owned() }
     }
 
     fn finish(self) -> Outcome {

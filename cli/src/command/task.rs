@@ -14,7 +14,7 @@ use rtc_runtime::task::{
 use rtc_runtime::task::{describe, load_wanted, open_task, resolve_options, sample, task_named};
 use serde_json::{Map, Value, json};
 
-use crate::experiment_file::Opened;
+use crate::experiment_file::{Opened, ProgramOptions, check_program};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::terminal::Terminal;
 use crate::text::{columns, number};
@@ -79,6 +79,8 @@ struct Rows {
     /// Seed of generated data and of the sample [default: 0, or that of the experiment]
     #[arg(long)]
     seed: Option<u64>,
+    #[command(flatten)]
+    programs: ProgramOptions,
     /// Set an option of the task
     #[arg(long, value_name = "NAME=NUMBER")]
     option: Vec<String>,
@@ -219,10 +221,11 @@ fn draw(examples: &[Example], count: usize, seed: u64) -> Vec<Example> {
 
 impl Asked {
     /// The task of an experiment.
-    fn of(text: &str, seed: Option<u64>) -> Result<Self, Failure> {
-        let experiment = Opened::open(text)?.file.resolve(None, &[])?;
-        let used = experiment.splits().into_iter().map(str::to_owned).collect();
+    fn of(text: &str, seed: Option<u64>, programs: &ProgramOptions) -> Result<Self, Failure> {
+        let experiment = Opened::open(text)?.permitting(programs).file.resolve(None, &[])?;
+        let used: Vec<String> = experiment.splits().into_iter().map(str::to_owned).collect();
         let settings = TaskSettings { seed: seed.unwrap_or(experiment.task.seed), ..experiment.task };
+        check_program(&settings, &used.iter().map(String::as_str).collect::<Vec<_>>())?;
         let (task, options) = open_task(&settings)?;
         Ok(Self { task, options, settings, used })
     }
@@ -240,7 +243,7 @@ impl Rows {
     fn asked(&self) -> Result<Asked, Failure> {
         let is_experiment = EMBEDDED.iter().any(|(name, _)| *name == self.name) || Path::new(&self.name).is_file();
         let asked = match task_named(&self.name) {
-            Err(_) if is_experiment && self.option.is_empty() => Asked::of(&self.name, self.seed)?,
+            Err(_) if is_experiment && self.option.is_empty() => Asked::of(&self.name, self.seed, &self.programs)?,
             Err(_) if is_experiment => {
                 return Err(Failure::Usage(
                     "`--option` is for a task; an experiment has options of its own".to_owned(),

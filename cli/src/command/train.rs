@@ -12,7 +12,7 @@ use rtc_runtime::train::{Outcome as Ended, Table};
 use serde_json::{Value, json};
 
 use crate::device::DeviceOptions;
-use crate::experiment_file::Opened;
+use crate::experiment_file::{Opened, ProgramOptions};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::job::{Job, Pace, lock, make_data, on_signals};
 use crate::memory;
@@ -32,7 +32,7 @@ Examples:
   rtc train gut --set depthwise.depth=20 --seed 2
   rtc train gut --with optimiser.learning_rate=0.002 --with batch.size=64
   rtc train --experiment my.yaml --run my_first_run --json
-  rtc train specs/gut.rt --weights pretrained.safetensors   begin with the weights of another program
+  rtc train my.rt --experiment my.yaml --weights runs/NAME/checkpoints/best/weights.safetensors   begin with these weights
 ";
 
 const RESUMING: &str = "\
@@ -87,6 +87,8 @@ pub(crate) struct Options {
     weights: WeightsOptions,
     #[command(flatten)]
     device: DeviceOptions,
+    #[command(flatten)]
+    programs: ProgramOptions,
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
@@ -95,7 +97,7 @@ pub(crate) struct Options {
 /// Trains, and prints the table.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let device = options.device.open()?;
-    let opened = Opened::open(&options.experiment)?;
+    let opened = Opened::open(&options.experiment)?.permitting(&options.programs);
     let mut job = prepare(options, &opened, terminal)?;
     if let Some(weights) = options.weights.read(&job.compiled.graph)? {
         job.begins_with(weights);

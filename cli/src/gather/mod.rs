@@ -15,10 +15,11 @@ use rtc_runtime::grid::Manifest;
 use rtc_runtime::record::{RunFolder, SavedRun};
 
 use crate::failure::Failure;
+use crate::grid::resolved;
 use crate::terminal::Terminal;
 use crate::text::count;
 
-use rows::{Known, Rows, Source, cell_path};
+use rows::{Known, Rows, Source};
 
 pub(crate) use closer::Closer;
 
@@ -108,7 +109,7 @@ impl Gatherer<'_> {
         let first = self.rows.add_grid(folder, manifest, label.as_deref().filter(|_| named));
         for (n, row) in manifest.rows.iter().enumerate() {
             for cell in &row.cells {
-                let path = cell_path(folder, &cell.run);
+                let path = resolved(folder, &cell.run);
                 if RunFolder::exists(&path) {
                     self.add(&path, false, |rows, run| rows.put(first + n, run))?;
                 }

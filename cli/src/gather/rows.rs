@@ -2,7 +2,7 @@
 //! differs between them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use rtc_compiler::spec::{Block, Spec};
 use rtc_report::data;
@@ -11,7 +11,7 @@ use rtc_runtime::grid::{Cell, Laid, Manifest, Row, Sheet, Show, State, laid};
 use rtc_runtime::record::SavedRun;
 use serde_json::Value;
 
-use crate::grid::asked;
+use crate::grid::{asked, resolved};
 
 /// How many differences the name of a row tells.
 const TOLD: usize = 4;
@@ -49,7 +49,7 @@ impl Rows {
             let name = label.map_or_else(|| listed.name.clone(), |label| format!("{label}: {}", listed.name));
             let absent = listed.cells.iter().map(|cell| Cell {
                 seed: cell.seed,
-                path: cell_path(folder, &cell.run),
+                path: resolved(folder, &cell.run),
                 state: State::Absent,
             });
             let name = self.unused(name);
@@ -178,39 +178,10 @@ fn table(found: Laid) -> data::Table {
     }
 }
 
-/// The folder of a cell from that of its grid, without steps back and forth: a run that grids share has one path.
-pub(super) fn cell_path(folder: &Path, run: &Path) -> PathBuf {
-    let mut path = folder.to_owned();
-    for part in run.components() {
-        match part {
-            Component::ParentDir if path.file_name().is_some() => {
-                path.pop();
-            }
-            part => path.push(part),
-        }
-    }
-    path
-}
-
 /// Where runs were found.
 pub(super) enum Source {
     /// A folder whose grid lists its rows.
     Grid(PathBuf, Manifest),
     /// A run that no grid lists.
     Run(PathBuf),
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_that_grids_share_have_one_path() {
-        let found = |folder: &str, run: &str| cell_path(Path::new(folder), Path::new(run));
-        assert_eq!(found("runs/a", "gut/seed1"), Path::new("runs/a/gut/seed1"));
-        assert_eq!(found("runs/b", "../a/gut/seed1"), Path::new("runs/a/gut/seed1"));
-        assert_eq!(found("b", "../a/gut"), Path::new("a/gut"));
-        assert_eq!(found(".", "../a/gut"), Path::new("./../a/gut"));
-        assert_eq!(found("runs/b", "/elsewhere/gut"), Path::new("/elsewhere/gut"));
-    }
 }

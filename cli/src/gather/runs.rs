@@ -12,8 +12,9 @@ use rtc_runtime::record::{RunFolder, RunInfo};
 use rtc_runtime::train::Table;
 
 use super::Found;
-use super::rows::{Source, cell_path};
+use super::rows::Source;
 use crate::failure::Failure;
+use crate::grid::resolved;
 use crate::model::short;
 use crate::saved::{compile, facts_of};
 use crate::text::number;
@@ -43,7 +44,7 @@ pub(super) fn aside(folder: &Path, manifest: &Manifest) -> Result<usize, Failure
     let mut found = vec![];
     collect(folder, DEEPEST, false, &mut found)?;
     let cells: Vec<PathBuf> =
-        manifest.rows.iter().flat_map(|row| &row.cells).map(|cell| cell_path(folder, &cell.run)).collect();
+        manifest.rows.iter().flat_map(|row| &row.cells).map(|cell| resolved(folder, &cell.run)).collect();
     Ok(found.iter().filter(|source| matches!(source, Source::Run(path) if !cells.contains(path))).count())
 }
 

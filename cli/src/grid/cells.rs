@@ -170,7 +170,7 @@ fn collect(folder: &Path, deep: usize, found: &mut Vec<(PathBuf, RunInfo)>) {
 }
 
 /// A path from a folder, without the steps up in it where they can be taken.
-fn resolved(folder: &Path, path: &Path) -> PathBuf {
+pub(crate) fn resolved(folder: &Path, path: &Path) -> PathBuf {
     let mut out = folder.to_owned();
     for part in path.components() {
         match part {

@@ -27,6 +27,7 @@ use crate::saved::task_of;
 use crate::terminal::Terminal;
 
 pub(crate) use board::Board;
+pub(crate) use cells::resolved;
 use cells::{Before, Finder, Located, from_grid, look};
 pub(crate) use dry_run::dry_run;
 pub(crate) use run::{Failed, Work, run};

@@ -1,5 +1,7 @@
 //! How much a beam search does: merges, scored pairs and steps of a row, from its length alone.
 
+use std::iter;
+
 use super::graph::Node;
 use super::loops::Cut;
 use super::ops::Op;
@@ -117,17 +119,18 @@ impl Beams {
 
     /// The steps of a chunk of so many nodes that begins with `live` beams, those that are alike together: all but a few, since
     /// beams are as many as there may be until few nodes are left.
-    pub fn stretches(&self, nodes: usize, mut live: usize) -> Vec<Stretch> {
+    pub fn stretches(&self, nodes: usize, mut live: usize) -> impl Iterator<Item = Stretch> {
+        let beams = self.size;
         // From so many nodes on every beam can be followed by as many as there may be, and pairs are scored in any search.
-        let full = (self.size + 1).max(4);
-        let (mut out, mut high) = (vec![], nodes);
-        while high > 1 {
-            let low = if live == self.size { full.min(high) } else { high };
-            out.push(Stretch { high, low, live });
-            live = live_after(live, low, self.size);
+        let full = (beams + 1).max(4);
+        let mut high = nodes;
+        iter::from_fn(move || {
+            let low = if live == beams { full.min(high) } else { high };
+            let stretch = (high > 1).then_some(Stretch { high, low, live })?;
+            live = live_after(live, low, beams);
             high = low - 1;
-        }
-        out
+            Some(stretch)
+        })
     }
 
     /// Pairs that are new in the steps of a stretch, see [`Beams::fresh`]: an arithmetic series and a harmonic one.
@@ -240,6 +243,6 @@ mod tests {
         }
         let huge = Beams { cut: Cut::whole(), size: 5, every: false, soft: false };
         assert_eq!(huge.count(1_000_000_000, Count::Steps), 999_999_999.0);
-        assert_eq!(huge.stretches(1_000_000_000, 1).len(), 6);
+        assert_eq!(huge.stretches(1_000_000_000, 1).count(), 6);
     }
 }

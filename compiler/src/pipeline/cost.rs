@@ -38,6 +38,8 @@ pub struct Cost {
     pub training_memory: Formula,
     /// Whether operations and memory are at most these: beams of a search that are alike share what they join.
     pub at_most: bool,
+    /// The longest rows whose memory is worked out step by step.
+    pub walked: usize,
     /// The searches of the model.
     searches: Vec<Beams>,
     graph: Graph,
@@ -87,7 +89,9 @@ impl Cost {
         let keeping = plan(optimised(spec, binding)?);
         let training = flops(&keeping, &sizes);
         let searches: Vec<Beams> = graph.walk(MAIN).into_iter().filter_map(|id| Beams::of(graph.node(id))).collect();
-        let length = length.min(walked(&searches));
+        let cuts = graph.walk(MAIN).into_iter().any(|id| Cut::of(graph.node(id)).is_some());
+        let walked = walked(&searches, cuts);
+        let length = length.min(walked);
         Ok(Self {
             at_most: searches.iter().any(|beams| beams.size > 1),
             parameters,
@@ -98,6 +102,7 @@ impl Cost {
             depth: sequential_depth(&graph, &sizes),
             forward_memory: memory::formula(&inference, rows, length),
             training_memory: memory::formula(&step, rows, length),
+            walked,
             searches,
             graph,
             inference,
@@ -123,22 +128,17 @@ impl Cost {
             depth: sequential_depth(&self.graph, &sizes),
             forward_memory: memory(&self.inference, 1),
             training_memory: memory(&self.step, 2),
-            extended: length > self.walked(),
+            extended: length > self.walked,
         }
     }
 
-    /// The longest rows whose memory is worked out step by step.
-    pub fn walked(&self) -> usize {
-        walked(&self.searches)
-    }
-
-    /// The memory of a plan. A search is walked step by step, which takes too long for very long rows: what they take is extended
-    /// from shorter ones. Values grow with the length, or, where a search over whole rows mixes beams and scores all pairs anew in
+    /// The memory of a plan. Searches and balanced folds are walked step by step or chunk by chunk, which takes too long for very long
+    /// rows: what they take is extended from shorter ones. Values grow with the length, or, where a search over whole rows mixes beams and scores all pairs anew in
     /// every step, with its square. So do lists, by the given degree: a search over whole rows that is recorded holds a list of nodes
     /// for every step.
     fn memory(&self, plan: &Plan, (rows, length, depth): (usize, usize, Option<f64>), degree: usize) -> Estimate {
         let at = |length| estimate(plan, &Load { depth, ..Load::even(rows, length) });
-        let most = self.walked();
+        let most = self.walked;
         if length <= most {
             return at(length);
         }
@@ -156,11 +156,13 @@ impl Cost {
     }
 }
 
-/// The longest rows whose memory is worked out step by step. Where a search over whole rows mixes beams, every step differs.
-fn walked(searches: &[Beams]) -> usize {
+/// The longest rows whose memory is worked out step by step, or chunk by chunk where a fold `cuts` rows. Where a search over whole
+/// rows mixes beams, every step differs.
+fn walked(searches: &[Beams], cuts: bool) -> usize {
     match searches {
+        [] if cuts => 1 << 16,
         [] => usize::MAX,
-        _ if searches.iter().any(|beams| beams.soft && beams.cut == Cut::whole()) => 512,
+        _ if searches.iter().any(|beams| beams.soft && beams.cut == Cut::whole()) => 256,
         _ => 4096,
     }
 }

@@ -18,12 +18,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use prost::Message;
-use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::graph::{Graph, MAIN, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, BATCH, Dim, LENGTH, PAIRS};
 use rtc_compiler::pass;
 
+use crate::torch::takes_depths;
 use build::{Builder, Size};
 use proto::{Dimension, Entry, Kind, Model, OperatorSet, ValueInfo};
 
@@ -120,12 +120,6 @@ fn no_logits() -> Refused {
 /// Whether rows are read in pairs.
 fn is_paired(graph: &Graph) -> bool {
     graph.walk(MAIN).iter().any(|id| graph.node(*id).op == Op::Pair)
-}
-
-/// Whether the depth comes with the rows.
-fn takes_depths(graph: &Graph) -> bool {
-    let bounds = graph.walk(MAIN).into_iter().filter_map(|id| graph.node(id).attrs.get("bound"));
-    bounds.filter_map(|bound| Expr::try_from(bound).ok()).any(|bound| bound.holds_given())
 }
 
 /// Declares the inputs, and the rows and their axis.

@@ -1,4 +1,4 @@
-//! From a node of the IR to operators of ONNX: the one exhaustive match over the forward ops.
+//! From a node of the IR to operators of ONNX: the one match over the ops. What is not in it is refused.
 
 use rtc_compiler::ir::graph::{Node, NodeId, Value};
 use rtc_compiler::ir::ops::Op;

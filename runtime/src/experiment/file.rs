@@ -28,6 +28,8 @@ pub struct ExperimentFile {
     halving: Option<Halving>,
     /// The folder from which paths of data start, if that is not the current one.
     folder: Option<PathBuf>,
+    /// Whether the program that makes its rows may run.
+    permitted: bool,
     /// The tasks that were asked for: equal ones share what is learned from their files.
     tasks: Arc<Mutex<Vec<TaskSettings>>>,
 }
@@ -64,9 +66,9 @@ impl ExperimentFile {
             Some(Ok(halving)) => Some(halving),
             Some(Err(message)) => return Err(fail(line_of(text, &["halving"]), format!("`halving`: {message}"))),
         };
-        let (folder, tasks) = (None, Arc::default());
+        let (folder, permitted, tasks) = (None, false, Arc::default());
         let (name, text) = (name.into(), text.into());
-        let file = Self { name, text, base, models, compare, baseline, halving, folder, tasks };
+        let file = Self { name, text, base, models, compare, baseline, halving, folder, permitted, tasks };
         file.resolve(None, &[])?;
         for model in file.models.keys() {
             file.resolve(Some(model), &[])?;
@@ -78,6 +80,12 @@ impl ExperimentFile {
     #[must_use]
     pub fn within(self, folder: PathBuf) -> Self {
         Self { folder: Some(folder), ..self }
+    }
+
+    /// The experiment, whose program may run or not.
+    #[must_use]
+    pub fn permitting(self, permitted: bool) -> Self {
+        Self { permitted, ..self }
     }
 
     /// The embedded experiment of this name.
@@ -193,6 +201,9 @@ impl ExperimentFile {
             let patch = parse_edit(edit).map_err(|message| self.fail(None, message))?;
             merge(&mut value, &patch);
         }
+        if let Value::Mapping(value) = &mut value {
+            with_program(value);
+        }
         // Read from text, because an error of the reader names the path of the field only then.
         let read = serde_yaml::to_string(&value).and_then(|text| serde_yaml::from_str(&text));
         let experiment: Experiment = read.map_err(|error| self.explain(&error, &place))?;
@@ -214,7 +225,8 @@ impl ExperimentFile {
         if let Some(same) = tasks.iter().find(|same| **same == task) {
             return same.clone();
         }
-        let known = Known { folders: self.folder.iter().cloned().collect(), ..Known::default() };
+        let folders = self.folder.iter().cloned().collect();
+        let known = Known { folders, permitted: self.permitted, ..Known::default() };
         let task = TaskSettings { known, ..task };
         tasks.push(task.clone());
         task
@@ -267,6 +279,25 @@ fn sweep(
     sweep.rows(text, &compare)
 }
 
+/// `task: { command: [...] }` is short for a `table` whose `data` the program makes; a text is cut at blanks.
+fn with_program(experiment: &mut Mapping) {
+    let Some(Value::Mapping(task)) = experiment.get_mut("task") else { return };
+    if task.contains_key("data") {
+        return;
+    }
+    if let Some(command) = task.remove("command") {
+        let command = match command {
+            Value::String(text) => text.split_whitespace().map(Value::from).collect::<Vec<_>>().into(),
+            command => command,
+        };
+        let data = Mapping::from_iter([(Value::from("command"), command)]);
+        task.insert("data".into(), Value::Mapping(data));
+        if !task.contains_key("name") {
+            task.insert("name".into(), "table".into());
+        }
+    }
+}
+
 /// The message of the YAML reader with what it calls types of the program in words of the experiment.
 fn in_words(message: &str) -> String {
     let (what, expected) = message.rsplit_once(", expected ").unwrap_or((message, ""));
@@ -276,7 +307,8 @@ fn in_words(message: &str) -> String {
         "a sequence" => "a list, as in `[a, b]`",
         block if block.starts_with("struct ") => "a block of fields",
         _ if what == "task: data did not match any variant of untagged enum DataSource" => {
-            return "task.data: takes a folder, or a file per split".to_owned();
+            return "task.data: takes a folder, a file per split, or `command` with a program and its arguments"
+                .to_owned();
         }
         _ if what.ends_with("did not match any variant of untagged enum Columns") => {
             return "task.input: takes a column by its name or number, or a list of two".to_owned();

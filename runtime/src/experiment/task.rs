@@ -1,5 +1,6 @@
 //! The task of an experiment and its data, as the file says them, and what is known of them besides.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -7,6 +8,8 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::error::DataError;
+use crate::task::program::Request;
 use crate::task::{Column, Format, OptionValue, TaskHandle, there};
 
 /// The task and its data.
@@ -33,6 +36,12 @@ pub struct TaskSettings {
     /// On files of one's own: the column of the label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Column>,
+    /// Of `table`: what the label is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
+    /// Of `table` with several labels: what stands between them in a text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub separator: Option<String>,
     /// On files of one's own: how texts become tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<String>,
@@ -59,8 +68,18 @@ pub struct TaskSettings {
 pub enum DataSource {
     /// A folder that holds published files under their names.
     Folder(String),
+    /// A program that prints the rows of every split.
+    Program(Program),
     /// A file per split, or a share of the training file, as `10%`.
     Files(BTreeMap<String, String>),
+}
+
+/// A program that prints rows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// The program and its first arguments.
+    pub command: Vec<String>,
 }
 
 /// One column, or several.
@@ -71,6 +90,19 @@ pub enum Columns {
     One(Column),
     /// Several.
     Several(Vec<Column>),
+}
+
+/// What the label of a row is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// One class.
+    #[default]
+    Class,
+    /// Any of some labels, in a list or in a text with separators.
+    Labels,
+    /// A number.
+    Number,
 }
 
 /// What `"` means in CSV and TSV.
@@ -91,6 +123,8 @@ pub enum Quotes {
 pub struct Known {
     /// The folders from which relative paths start, in the order in which they are tried; then the current one.
     pub folders: Vec<PathBuf>,
+    /// Whether the program of the experiment may run: the command line says so, and no file.
+    pub permitted: bool,
     /// What a run kept of its task.
     pub kept: Option<Arc<Value>>,
     /// The task, once it was opened.
@@ -100,7 +134,7 @@ pub struct Known {
 impl Known {
     /// What is known before a task was opened.
     pub fn new(folders: Vec<PathBuf>, kept: Option<Arc<Value>>) -> Self {
-        Self { folders, kept, task: Arc::default() }
+        Self { folders, permitted: false, kept, task: Arc::default() }
     }
 }
 
@@ -118,6 +152,52 @@ impl TaskSettings {
         let first = places.next().unwrap_or_else(|| PathBuf::from(file));
         let found = if there(&first) { None } else { places.find(|path| there(path)) };
         found.unwrap_or(first)
+    }
+
+    /// Why rows of some splits can't be had: a program makes them, and may not run.
+    pub fn refusal(&self, splits: &[&str]) -> Option<String> {
+        let Some(DataSource::Program(program)) = &self.data else { return None };
+        let folder = self.folder_of(program);
+        let mut requests = splits.iter().filter_map(|split| self.request(program, &folder, split).ok());
+        requests.find(|request| !request.is_permitted()).map(|request| request.refusal())
+    }
+
+    /// The settings with the files of some splits that its program makes, where a program makes them.
+    ///
+    /// # Errors
+    /// As [`Request::file`].
+    pub(crate) fn made(&self, splits: &[&str]) -> Result<Cow<'_, Self>, DataError> {
+        let Some(DataSource::Program(program)) = &self.data else { return Ok(Cow::Borrowed(self)) };
+        let (folder, mut files) = (self.folder_of(program), BTreeMap::new());
+        for split in splits {
+            let file = self.request(program, &folder, split)?.file()?;
+            files.insert((*split).to_owned(), file.display().to_string());
+        }
+        Ok(Cow::Owned(Self { data: Some(DataSource::Files(files)), format: Some(Format::Json), ..self.clone() }))
+    }
+
+    fn request<'a>(&self, program: &'a Program, folder: &'a Path, split: &'a str) -> Result<Request<'a>, DataError> {
+        let none = || DataError {
+            file: self.name.clone(),
+            line: None,
+            message: format!("`task.sizes` does not say how many rows the program makes for the split `{split}`"),
+        };
+        let count = *self.sizes.get(split).ok_or_else(none)?;
+        Ok(Request {
+            command: &program.command,
+            folder,
+            split,
+            seed: self.seed,
+            count,
+            permitted: self.known.permitted,
+        })
+    }
+
+    /// The folder in which a program runs: that of the experiment, where a file of the command is, or else the current one.
+    fn folder_of(&self, program: &Program) -> PathBuf {
+        let holds = |folder: &&PathBuf| program.command.iter().any(|argument| folder.join(argument).is_file());
+        let found = self.known.folders.iter().find(holds).or(self.known.folders.first());
+        found.filter(|folder| !folder.as_os_str().is_empty()).cloned().unwrap_or_else(|| PathBuf::from("."))
     }
 
     /// The folders of files as a run remembers them: complete paths.

@@ -21,7 +21,7 @@ use crate::learner::LearnError;
 use crate::model::{as_learn_error, logits_per_item};
 use crate::rng::Key;
 pub use sampling::Sampling;
-pub use writing::Writing;
+pub use writing::{Pieces, Writing};
 
 /// A model with fixed weights that continues rows.
 #[derive(Debug)]

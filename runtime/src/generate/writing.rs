@@ -1,4 +1,43 @@
-//! A text while it is written: what can be shown already, and whether it has come to a stop.
+//! A text while it is written: what every token adds, what can be shown already, and whether it has come to a stop.
+
+/// What stands for bytes that are no character, or not yet one.
+const UNFINISHED: char = '\u{fffd}';
+
+/// Tokens as pieces of a text. What a token adds depends on those before it: blanks between words, bytes that make up a character.
+#[derive(Clone, Debug, Default)]
+pub struct Pieces {
+    tokens: Vec<u32>,
+    /// The first token that the text of the next ones depends on, and the first whose text was not given.
+    from: usize,
+    next: usize,
+}
+
+impl Pieces {
+    /// Behind some tokens whose text is there.
+    pub fn behind(tokens: &[u32]) -> Self {
+        /// Bytes of the longest character.
+        const CONTEXT: usize = 4;
+        let tokens = tokens[tokens.len().saturating_sub(CONTEXT)..].to_vec();
+        Self { from: 0, next: tokens.len(), tokens }
+    }
+
+    /// What one more token adds; nothing where it ends inside of a character. `written` gives the text of some tokens.
+    pub fn push(&mut self, token: u32, written: impl Fn(&[u32]) -> String) -> String {
+        self.tokens.push(token);
+        let piece = self.rest(written);
+        if piece.ends_with(UNFINISHED) {
+            return String::new();
+        }
+        (self.from, self.next) = (self.next, self.tokens.len());
+        piece
+    }
+
+    /// What was held back, at the end.
+    pub fn rest(&self, written: impl Fn(&[u32]) -> String) -> String {
+        let (known, all) = (written(&self.tokens[self.from..self.next]), written(&self.tokens[self.from..]));
+        all.strip_prefix(&known).map_or_else(|| written(&self.tokens[self.next..]), str::to_owned)
+    }
+}
 
 /// The text of a continuation. What may be the beginning of a stop is held back until that is known.
 #[derive(Clone, Debug, Default)]

@@ -45,22 +45,20 @@ impl Dataset {
         hash.text()
     }
 
-    /// The same of one split: runs that agree in it were measured on the same examples.
+    /// A fingerprint of the examples of one split: runs that agree in it were measured on the same examples.
     pub fn fingerprint_of(&self, split: &str) -> String {
-        let mut hash = Hasher(Sha256::new());
-        hash.split(split, self.split(split));
+        if let Some(Stream(rows)) = self.streams.get(split) {
+            return rows.fingerprint().to_owned();
+        }
+        let mut hash = Hasher::default();
+        self.split(split).iter().for_each(|example| hash.example(example));
         hash.text()
     }
 
-    /// A fingerprint of the examples of every split.
+    /// The same of every split.
     pub fn fingerprints(&self) -> BTreeMap<String, String> {
-        let one = |(name, examples): (&String, &Vec<Example>)| {
-            let mut hash = Hasher(Sha256::new());
-            examples.iter().for_each(|example| hash.example(example));
-            (name.clone(), hash.text())
-        };
-        let streamed = self.streams.iter().map(|(name, Stream(rows))| (name.clone(), rows.fingerprint().to_owned()));
-        self.splits.iter().map(one).chain(streamed).collect()
+        let names = self.splits.keys().chain(self.streams.keys());
+        names.map(|name| (name.clone(), self.fingerprint_of(name))).collect()
     }
 
     /// Number of examples of a split, held or not.
@@ -160,6 +158,8 @@ pub fn load(settings: &TaskSettings, splits: &[&str]) -> Result<Dataset, DataErr
 /// As [`load`].
 pub fn load_wanted(settings: &TaskSettings, wanted: Wanted<'_>) -> Result<Dataset, DataError> {
     let (task, options) = open_task(settings)?;
+    let made = settings.made(wanted.splits)?;
+    let settings: &TaskSettings = &made;
     let source = Source { task: &*task, settings, options: &options, used: wanted.used, whole: wanted.whole };
     let (mut loaded, mut streams) = (BTreeMap::new(), BTreeMap::new());
     let mut missing: Vec<&str> = vec![];
@@ -221,7 +221,8 @@ impl Source<'_> {
         let Self { task, settings, options, .. } = self;
         let most = if self.whole { usize::MAX } else { count(*task, settings, split)? };
         let found = match &settings.data {
-            None => None,
+            // The rows of a program are files by now.
+            None | Some(DataSource::Program(_)) => None,
             Some(DataSource::Files(named)) => {
                 task.read_files(&Files { named, settings, options, split, most, dev: self.dev()? })?
             }

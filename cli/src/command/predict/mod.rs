@@ -31,7 +31,7 @@ Examples:
   rtc predict runs/NAME '1 0 + 1 1 > # # # # # #' --depth 2   a class for every token, after two steps
   rtc predict runs/NAME '( not a ) ||| ( a ( or b ) )'   both sides of a pair
   rtc predict runs/NAME '[MAX 2 9 ]' --show-halting   how it halts: what every state weighs in the output
-  rtc predict runs/NAME '[MAX 2 9 ]' --weights other.safetensors   with weights of another program
+  rtc predict runs/A '[MAX 2 9 ]' --weights runs/B/checkpoints/best/weights.safetensors   with other weights
   rtc predict runs/NAME '[MAX 2 9 ]' --trees      what its recursion joins with what
 ";
 

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use rtc_runtime::error::DataError;
 use rtc_runtime::experiment::EMBEDDED;
-use rtc_runtime::task::{Audit, ColumnLook, FileLook, Format, audit, load, look, open_task};
+use rtc_runtime::task::{Audit, ColumnLook, FileLook, Format, Objective, Scale, audit, load, look, open_task};
 use serde_json::{Map, Value, json};
 
-use crate::experiment_file::Opened;
+use crate::experiment_file::{Opened, ProgramOptions, check_program};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::terminal::Terminal;
 use crate::text::{columns, number};
@@ -24,6 +24,8 @@ pub(crate) struct Options {
     /// Write the experiment for a data file into this new file
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
+    #[command(flatten)]
+    programs: ProgramOptions,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -149,7 +151,8 @@ fn draft(name: &str, found: &FileLook) -> Option<String> {
 
 /// Prints what the splits of an experiment hold.
 fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, Failure> {
-    let experiment = Opened::open(&options.name)?.file.resolve(None, &[])?;
+    let experiment = Opened::open(&options.name)?.permitting(&options.programs).file.resolve(None, &[])?;
+    check_program(&experiment.task, &experiment.splits())?;
     let (task, task_options) = open_task(&experiment.task)?;
     let problems = task.problems(&experiment.task, PROBLEMS);
     if !problems.is_empty() {
@@ -170,6 +173,10 @@ fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, 
     writeln!(text, "vocabulary  {} tokens", number(vocabulary as f64)).expect("a text takes all");
     text += &table(&found);
     text += &class_table(&found, &classes);
+    if task.objective() == Objective::Number {
+        let Scale { mean, deviation } = task.scale(&task_options);
+        writeln!(text, "numbers     mean {mean:.6}, deviation {deviation:.6} in training").expect("a text takes all");
+    }
     terminal.result(&text)?;
     Ok(vec![])
 }
@@ -189,6 +196,9 @@ fn table(found: &[Audit]) -> String {
 }
 
 fn class_table(found: &[Audit], classes: &[String]) -> String {
+    if classes.is_empty() {
+        return String::new();
+    }
     if classes.len() > CLASSES {
         return format!("{} classes\n", number(classes.len() as f64));
     }

@@ -360,7 +360,7 @@ pub(crate) fn rules(node: &Node, plan: &Plan, body: RegionId, cut: Option<Cut>) 
 /// How many nodes or pairs a search over these rows makes at most, if each pair is joined once.
 pub(crate) fn expected(node: &Node, cut: Option<Cut>, whole: &Axis, count: Count) -> usize {
     let beams = Beams { cut: cut.unwrap_or(Cut::whole()), ..Beams::of(node).expect("a search has beams") };
-    (0..whole.origin.len()).map(|row| beams.count(whole.len(row), count)).sum::<f64>() as usize
+    (0..whole.origin.len()).map(|row| beams.count(whole.len(row), count)).sum::<f64>().ceil() as usize
 }
 
 /// Which beams stand in which slots of the next level.

@@ -70,14 +70,14 @@ impl Delimited {
     }
 }
 
+/// The cells of a row with the line on which it begins.
+pub(crate) type Cells = (usize, Vec<Vec<u8>>);
+
 /// The rows of a table with the lines on which they begin, empty ones left out.
 ///
 /// # Errors
 /// A file that can't be opened.
-pub(crate) fn rows(
-    path: &Path,
-    quotes: bool,
-) -> Result<impl Iterator<Item = Result<(usize, Vec<Vec<u8>>), DataError>>, DataError> {
+pub(crate) fn rows(path: &Path, quotes: bool) -> Result<impl Iterator<Item = Result<Cells, DataError>>, DataError> {
     let shape = Delimited::of(path, quotes);
     let records = Records::open(path, Some(shape))?;
     let path = path.to_owned();

@@ -12,10 +12,11 @@ use super::language::Text;
 use super::plan::{self, Cutting, Kind, Plan};
 use super::tokens::{Cut, Kept as KeptTokens, Tokens};
 use crate::error::DataError;
-use crate::experiment::TaskSettings;
+use crate::experiment::{Answer, TaskSettings};
 use crate::rng::Key;
 use crate::task::files::{Cell, paths};
 use crate::task::load::{broken, unreadable};
+use crate::task::scale::Scale;
 use crate::task::share::{Place, TRAIN, ranges, shares};
 
 /// The most classes: more are a sign of the wrong column.
@@ -25,8 +26,10 @@ const MAX_CLASSES: usize = 65_536;
 #[derive(Debug)]
 pub(super) struct Learned {
     pub(super) tokens: Arc<Tokens>,
-    /// The names of the classes; none where tokens are the answers.
+    /// The names of the classes or labels; none where tokens or numbers are the answers.
     pub(super) classes: Vec<String>,
+    /// The unit of the numbers, where they are the answers.
+    pub(super) scale: Scale,
     shares: Vec<Share>,
     seed: u64,
 }
@@ -48,6 +51,8 @@ pub(super) struct Share {
 struct Kept {
     tokens: KeptTokens,
     classes: Vec<String>,
+    #[serde(default, skip_serializing_if = "Scale::is_plain")]
+    scale: Scale,
     shares: Vec<Share>,
     seed: u64,
 }
@@ -55,13 +60,14 @@ struct Kept {
 impl Learned {
     pub(super) fn kept(&self) -> Value {
         let (classes, shares) = (self.classes.clone(), self.shares.clone());
-        let kept = Kept { tokens: self.tokens.kept(), classes, shares, seed: self.seed };
+        let kept = Kept { tokens: self.tokens.kept(), classes, scale: self.scale, shares, seed: self.seed };
         serde_json::to_value(kept).expect("names and numbers are valid JSON")
     }
 
     pub(super) fn from_kept(kept: &Value) -> Result<Self, String> {
-        let Kept { tokens, classes, shares, seed } = Kept::deserialize(kept).map_err(|error| error.to_string())?;
-        Ok(Self { tokens: Arc::new(Tokens::from_kept(tokens)?), classes, shares, seed })
+        let Kept { tokens, classes, scale, shares, seed } =
+            Kept::deserialize(kept).map_err(|error| error.to_string())?;
+        Ok(Self { tokens: Arc::new(Tokens::from_kept(tokens)?), classes, scale, shares, seed })
     }
 
     /// What is left of the training file.
@@ -140,9 +146,30 @@ pub(super) fn label(cell: &Cell) -> Result<String, &'static str> {
     }
 }
 
+/// The labels of a cell of which any number may belong to a row: the items of a list, or what stands between separators.
+pub(super) fn set(cell: &Cell, separator: &str) -> Result<Vec<String>, &'static str> {
+    match cell {
+        Cell::Text(text) => {
+            let names = text.split(separator).map(str::trim).filter(|name| !name.is_empty());
+            Ok(names.map(str::to_owned).collect())
+        }
+        Cell::List(items) => items.iter().map(|item| item.clone().ok_or("has an item that is `null`")).collect(),
+        Cell::Missing => Err("is missing"),
+    }
+}
+
+/// The number of a cell.
+pub(super) fn number(cell: &Cell) -> Result<f64, String> {
+    let text = label(cell).map_err(|why| format!("{why}, and a number is wanted"))?;
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.ok_or_else(|| format!("is `{text}`, which is no number"))
+}
+
 /// Learns from the training file.
 pub(super) fn learn(plan: &Plan, settings: &TaskSettings) -> Result<Learned, DataError> {
     let fail = |message| DataError { file: settings.name.clone(), line: None, message };
+    let made = settings.made(&[TRAIN])?;
+    let settings: &TaskSettings = &made;
     let named = plan::files(settings).ok_or_else(|| fail("`task.data` names no files".to_owned()))?;
     let train = named.get(TRAIN).ok_or_else(|| fail("`task.data` names no file for `train`".to_owned()))?;
     let Place::File(train) = Place::parse(train).map_err(fail)? else {
@@ -151,8 +178,14 @@ pub(super) fn learn(plan: &Plan, settings: &TaskSettings) -> Result<Learned, Dat
     let shares = shares(named).map_err(fail)?;
     let files = paths::matching(&settings.locate(train))?;
     let shares = place(plan, &files, &shares, settings.seed)?;
-    let learned = Learned { tokens: Arc::new(Tokens::bytes()), classes: vec![], shares, seed: settings.seed };
-    let mut counts = Counts { pieces: BTreeMap::new(), classes: BTreeSet::new() };
+    let learned = Learned {
+        tokens: Arc::new(Tokens::bytes()),
+        classes: vec![],
+        scale: Scale::default(),
+        shares,
+        seed: settings.seed,
+    };
+    let mut counts = Counts { pieces: BTreeMap::new(), classes: BTreeSet::new(), numbers: vec![] };
     match plan.kind {
         Kind::Language => counts.text(plan, &files, &learned.rest())?,
         _ => counts.rows(plan, &files, &learned.rest())?,
@@ -164,7 +197,7 @@ pub(super) fn learn(plan: &Plan, settings: &TaskSettings) -> Result<Learned, Dat
         Cutting::By(cut) => Tokens::learned(*cut, lines, &counts.pieces, plan.vocabulary),
         Cutting::File(file) => trained(settings, file)?,
     };
-    Ok(Learned { tokens: Arc::new(tokens), classes, ..learned })
+    Ok(Learned { tokens: Arc::new(tokens), classes, scale: Scale::of(&counts.numbers), ..learned })
 }
 
 /// Reads a `tokenizer.json`.
@@ -198,6 +231,7 @@ fn place(plan: &Plan, files: &[PathBuf], shares: &[(&str, f64)], seed: u64) -> R
 struct Counts {
     pieces: BTreeMap<String, u64>,
     classes: BTreeSet<String>,
+    numbers: Vec<f64>,
 }
 
 impl Counts {
@@ -223,10 +257,14 @@ impl Counts {
                         list => items(list).into_iter().for_each(|item| self.piece(item)),
                     }
                 }
-                match plan.kind {
-                    Kind::Tagging => self.classes.extend(label.iter().flat_map(labels).flatten()),
-                    // A broken label is an error with its line, when the row becomes an example.
-                    _ => self.classes.extend(label.iter().filter_map(|cell| self::label(cell).ok())),
+                // A broken label is an error with its line, when the row becomes an example.
+                match (plan.kind, plan.answer) {
+                    (Kind::Tagging, _) => self.classes.extend(label.iter().flat_map(labels).flatten()),
+                    (_, Answer::Class) => self.classes.extend(label.iter().filter_map(|cell| self::label(cell).ok())),
+                    (_, Answer::Labels) => {
+                        self.classes.extend(label.iter().filter_map(|cell| set(cell, &plan.separator).ok()).flatten());
+                    }
+                    (_, Answer::Number) => self.numbers.extend(label.iter().filter_map(|cell| number(cell).ok())),
                 }
             }
         }
@@ -244,7 +282,7 @@ impl Counts {
 
     /// The classes in order: that of their numbers if all are whole numbers, else that of their texts.
     fn classes(&self, plan: &Plan, files: &[PathBuf]) -> Result<Vec<String>, DataError> {
-        if plan.kind == Kind::Language {
+        if plan.kind == Kind::Language || plan.answer == Answer::Number {
             return Ok(vec![]);
         }
         let mut classes: Vec<String> = self.classes.iter().cloned().collect();
@@ -255,7 +293,9 @@ impl Counts {
         let column = plan.layout.columns.last().map(ToString::to_string).unwrap_or_default();
         let why = match classes.len() {
             0 => format!("no row has a `{column}`, and classes are learned from it"),
-            1 => format!("all rows have the same `{column}`, `{}`: there is nothing to learn", classes[0]),
+            1 if plan.answer == Answer::Class => {
+                format!("all rows have the same `{column}`, `{}`: there is nothing to learn", classes[0])
+            }
             count if count > MAX_CLASSES => {
                 format!("`{column}` has {count} different values: is it the column of the class?")
             }

@@ -22,9 +22,11 @@ use super::files::{Cell, Row, paths};
 use super::load::{MAX_LINE, broken, unreadable};
 use super::share::{Place, TRAIN};
 use super::stream::Stamp;
-use super::{Example, Files, Metric, Objective, OptionField, Options, Request, Split, Stream, Target, Task};
+use super::{
+    Example, Files, Metric, Objective, OptionField, Options, Request, SEVERAL, Scale, Split, Stream, Target, Task,
+};
 use crate::error::{DataError, unknown};
-use crate::experiment::TaskSettings;
+use crate::experiment::{Answer, DataSource, TaskSettings};
 use language::Text;
 use learn::{Learned, Part};
 use plan::{Kind, Plan};
@@ -50,7 +52,10 @@ pub(crate) fn check(settings: &TaskSettings) -> Option<Result<(), (&'static str,
 /// The splits that an experiment has files for; nothing for a task of another kind.
 pub(crate) fn split_names(settings: &TaskSettings) -> Option<Vec<String>> {
     Kind::named(&settings.name)?;
-    Some(plan::files(settings).map_or_else(Vec::new, |files| files.keys().cloned().collect()))
+    Some(match &settings.data {
+        Some(DataSource::Program(_)) => settings.sizes.keys().cloned().collect(),
+        _ => plan::files(settings).map_or_else(Vec::new, |files| files.keys().cloned().collect()),
+    })
 }
 
 /// Opens such a task: learns from the training file, or takes what a run has `kept`. Nothing for a task of another kind.
@@ -132,8 +137,30 @@ impl Own {
             return Ok(Example { label, ..Example::classified(tokens, 0) });
         }
         let second = if inputs == 2 { Some(self.sequence(&cells[1], 1)?) } else { None };
-        let name = learn::label(label).map_err(|why| format!("`{}` {why}", self.plan.layout.columns[inputs]))?;
-        Ok(Example { second, ..Example::classified(tokens, self.class(&name)?) })
+        Ok(Example { second, label: self.answer(label)?, ..Example::classified(tokens, 0) })
+    }
+
+    /// What a label asks for.
+    fn answer(&self, cell: &Cell) -> Result<Target, String> {
+        let column = &self.plan.layout.columns[self.plan.inputs()];
+        match self.plan.answer {
+            Answer::Class => {
+                let name = learn::label(cell).map_err(|why| format!("`{column}` {why}"))?;
+                self.class(&name).map(Target::Class)
+            }
+            Answer::Labels => {
+                let names = learn::set(cell, &self.plan.separator).map_err(|why| format!("`{column}` {why}"))?;
+                let mut labels = vec![false; self.learned.classes.len()];
+                for name in names {
+                    labels[self.class(&name)? as usize] = true;
+                }
+                Ok(Target::Several(labels))
+            }
+            Answer::Number => {
+                let number = learn::number(cell).map_err(|why| format!("`{column}` {why}"))?;
+                Ok(Target::Number(self.learned.scale.to_model(number)))
+            }
+        }
     }
 
     /// The examples of some files, of the rows that belong to a part.
@@ -235,7 +262,11 @@ impl Task for Own {
 
     fn objective(&self) -> Objective {
         match self.plan.kind {
-            Kind::Table => Objective::Classify,
+            Kind::Table => match self.plan.answer {
+                Answer::Class => Objective::Classify,
+                Answer::Labels => Objective::Several,
+                Answer::Number => Objective::Number,
+            },
             Kind::Pairs => Objective::Pair,
             Kind::Tagging | Kind::Language => Objective::Each,
         }
@@ -270,7 +301,15 @@ impl Task for Own {
     }
 
     fn metrics(&self) -> &'static [Metric] {
-        if self.plan.kind == Kind::Tagging { super::formal::WHOLE } else { &[] }
+        match (self.plan.kind, self.plan.answer) {
+            (Kind::Tagging, _) => super::formal::WHOLE,
+            (_, Answer::Labels) => SEVERAL,
+            _ => &[],
+        }
+    }
+
+    fn scale(&self, _options: &Options) -> Scale {
+        self.learned.scale
     }
 
     fn perplexity(&self) -> bool {
@@ -318,9 +357,18 @@ impl Task for Own {
         self.learned.tokens.written(tokens, self.plan.kind == Kind::Pairs)
     }
 
+    fn written(&self, tokens: &[u32], _options: &Options) -> String {
+        self.learned.tokens.text(tokens)
+    }
+
     fn problems(&self, settings: &TaskSettings, most: usize) -> Vec<DataError> {
         let mut problems = vec![];
-        for text in plan::files(settings).into_iter().flat_map(BTreeMap::values) {
+        let splits: Vec<&str> = self.splits.iter().map(String::as_str).collect();
+        let settings = match settings.made(&splits) {
+            Ok(settings) => settings,
+            Err(problem) => return vec![problem],
+        };
+        for text in plan::files(&settings).into_iter().flat_map(BTreeMap::values) {
             let Ok(Place::File(file)) = Place::parse(text) else { continue };
             match paths::matching(&settings.locate(file)) {
                 Ok(files) => files.iter().for_each(|path| problems.extend(self.problems_of(path, most))),

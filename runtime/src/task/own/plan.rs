@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::experiment::{Columns, DataSource, Quotes, TaskSettings};
+use crate::experiment::{Answer, Columns, DataSource, Quotes, TaskSettings};
 use crate::task::files::{Column, Layout};
 use crate::task::own::tokens::Cut;
 use crate::task::share::{GENERATED, TRAIN};
@@ -18,7 +18,7 @@ pub(super) enum Kind {
 
 /// The names of these tasks in experiments, with a line of documentation each.
 pub const NAMES: [(&str, &str); 4] = [
-    ("table", "a class per row of a file of your own"),
+    ("table", "a class, a number or several labels per row of a file of your own"),
     ("pairs", "a class per pair of texts of a file of your own"),
     ("tagging", "a class per token of rows of a file of your own"),
     ("language", "the next token of texts of your own"),
@@ -54,6 +54,9 @@ pub(super) struct Plan {
     pub(super) kind: Kind,
     /// The columns of the input, then that of the label.
     pub(super) layout: Layout,
+    pub(super) answer: Answer,
+    /// What stands between several labels.
+    pub(super) separator: String,
     pub(super) cutting: Cutting,
     /// The most tokens of an input; of a window in `language`.
     pub(super) length: usize,
@@ -64,6 +67,8 @@ pub(super) struct Plan {
 /// Without `task.length`: the most tokens of an input, and the tokens of a window.
 const LENGTH: usize = 512;
 const WINDOW: usize = 256;
+/// Without `task.separator`: what stands between several labels.
+const SEPARATOR: &str = ",";
 /// The largest `task.length`.
 const MAX_LENGTH: usize = 1 << 20;
 /// Without `task.vocabulary`: the most tokens of a vocabulary.
@@ -95,7 +100,8 @@ impl Plan {
         if vocabulary < 2 {
             return Err(("vocabulary", "`vocabulary` must be at least 2".to_owned()));
         }
-        Ok(Self { kind, layout, cutting: cutting(kind, settings)?, length, vocabulary })
+        let (answer, separator) = answer(kind, settings)?;
+        Ok(Self { kind, layout, answer, separator, cutting: cutting(kind, settings)?, length, vocabulary })
     }
 
     /// How many columns are input.
@@ -124,6 +130,20 @@ fn label(kind: Kind, settings: &TaskSettings) -> Result<Option<Column>, Broken> 
         (Kind::Language, None) => Ok(None),
         (_, Some(label)) => Ok(Some(label.clone())),
         (_, None) => Ok(Some(Column::Name("label".to_owned()))),
+    }
+}
+
+fn answer(kind: Kind, settings: &TaskSettings) -> Result<(Answer, String), Broken> {
+    let answer = settings.answer.unwrap_or_default();
+    if kind != Kind::Table && answer != Answer::Class {
+        return Err(("answer", format!("`answer` belongs to `table`, and the task is `{}`", kind.name())));
+    }
+    match &settings.separator {
+        Some(_) if answer != Answer::Labels => {
+            Err(("separator", "`separator` stands between the labels of `answer: labels`".to_owned()))
+        }
+        Some(separator) if separator.is_empty() => Err(("separator", "`separator` is empty".to_owned())),
+        separator => Ok((answer, separator.clone().unwrap_or_else(|| SEPARATOR.to_owned()))),
     }
 }
 
@@ -162,11 +182,17 @@ pub(crate) fn files(settings: &TaskSettings) -> Option<&BTreeMap<String, String>
 /// Refuses an experiment whose task on files can't be read, and one of another task that has fields of these.
 pub(super) fn check(settings: &TaskSettings) -> Option<Result<(), Broken>> {
     let Some(plan) = Plan::of(settings) else {
+        if let Some(DataSource::Program(_)) = &settings.data {
+            return Some(Err(("data", format!("a program makes rows of your own: {}", names()))));
+        }
         return foreign(settings)
             .map(|field| Err((field, format!("`{field}` belongs to tasks on files of your own: {}", names()))));
     };
     let data = || {
-        plan.map(drop)?;
+        let plan = plan?;
+        if let Some(DataSource::Program(program)) = &settings.data {
+            return check_program(&plan, &program.command, settings);
+        }
         let files = files(settings).ok_or_else(|| {
             (
                 "data",
@@ -192,16 +218,37 @@ pub(super) fn check(settings: &TaskSettings) -> Option<Result<(), Broken>> {
     Some(data())
 }
 
+/// Refuses a program that can't be asked for rows.
+fn check_program(plan: &Plan, command: &[String], settings: &TaskSettings) -> Result<(), Broken> {
+    if plan.kind == Kind::Language {
+        return Err(("data", "a program makes rows, and `language` reads texts: write them into a file".to_owned()));
+    }
+    if command.first().is_none_or(String::is_empty) {
+        return Err(("data", "`command` is empty: name a program and its arguments, as `[python, gen.py]`".to_owned()));
+    }
+    if settings.format.is_some() {
+        return Err(("format", "a program prints JSON lines, so there is no `format`".to_owned()));
+    }
+    if !settings.sizes.contains_key(TRAIN) {
+        let message =
+            "a program is told how many rows to make: say so for every split, as `sizes: { train: 1000, dev: 100 }`";
+        return Err(("sizes", message.to_owned()));
+    }
+    Ok(())
+}
+
 fn names() -> String {
     NAMES.map(|(name, _)| format!("`{name}`")).join(", ")
 }
 
 /// A field that only tasks on files have, if it is there.
 fn foreign(settings: &TaskSettings) -> Option<&'static str> {
-    let TaskSettings { input, label, tokens, length, vocabulary, format, quotes, .. } = settings;
+    let TaskSettings { input, label, answer, separator, tokens, length, vocabulary, format, quotes, .. } = settings;
     let fields = [
         ("input", input.is_some()),
         ("label", label.is_some()),
+        ("answer", answer.is_some()),
+        ("separator", separator.is_some()),
         ("tokens", tokens.is_some()),
         ("length", length.is_some()),
         ("vocabulary", vocabulary.is_some()),

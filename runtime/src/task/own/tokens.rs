@@ -194,12 +194,20 @@ impl Tokens {
 
     /// Some tokens as text on one line; with `sides` there is no `|` in it.
     pub(super) fn written(&self, tokens: &[u32], sides: bool) -> String {
-        let text = match (&self.trained, self.cut) {
-            (_, Cut::Bytes) => return bytes::decode(tokens),
+        match self.cut {
+            Cut::Bytes => bytes::decode(tokens),
+            _ => line::written(&self.text(tokens), sides),
+        }
+    }
+
+    /// Some tokens as the text that they are.
+    pub(super) fn text(&self, tokens: &[u32]) -> String {
+        let byte = |token: &u32| u8::try_from(*token).unwrap_or(b'?');
+        match (&self.trained, self.cut) {
+            (_, Cut::Bytes) => String::from_utf8_lossy(&tokens.iter().map(byte).collect::<Vec<u8>>()).into_owned(),
             (Some(tokenizer), _) => tokenizer.decode(tokens, false).unwrap_or_default(),
             (None, cut) => self.joined(tokens, if cut == Cut::Characters { "" } else { " " }),
-        };
-        line::written(&text, sides)
+        }
     }
 
     fn joined(&self, tokens: &[u32], between: &str) -> String {
