@@ -266,7 +266,8 @@ impl Call<'_> {
                 let name = node.op.def().name;
                 let inputs = self.operands.iter().map(|x| x.text.clone()).collect::<Vec<_>>().join(", ");
                 let (side, lag) = (word(node, "side"), int(node, "lag").unwrap_or(0));
-                let text = format!("{name}({inputs}, {}, \"{side}\", lag={lag})", self.along(0)?);
+                let held = if word(node, "discretisation") == "zoh" { ", held=True" } else { "" };
+                let text = format!("{name}({inputs}, {}, \"{side}\", lag={lag}{held})", self.along(0)?);
                 self.support(name, text)
             }
             Op::Neighbours => {
