@@ -86,7 +86,8 @@ impl ExperimentFile {
     /// The experiment, whose program may run or not.
     #[must_use]
     pub fn permitting(self, permitted: bool) -> Self {
-        Self { permitted, ..self }
+        // Tasks that were read before have no permission.
+        Self { permitted, tasks: Arc::default(), ..self }
     }
 
     /// The embedded experiment of this name.
