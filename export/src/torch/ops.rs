@@ -326,15 +326,11 @@ impl Call<'_> {
                 let name = node.op.def().name;
                 let inputs = self.operands.iter().map(|x| x.text.clone()).collect::<Vec<_>>().join(", ");
                 let (side, lag) = (word(node, "side"), int(node, "lag").unwrap_or(0));
-<<<<<<< HEAD
-                let held = if word(node, "discretisation") == "zoh" { ", held=True" } else { "" };
-=======
                 let held = match word(node, "discretisation") {
                     "" => "",
                     "zoh" => ", held=True",
                     other => return Err(Refused(format!("the discretisation `{other}`"))),
                 };
->>>>>>> torch-export
                 let text = format!("{name}({inputs}, {}, \"{side}\", lag={lag}{held})", self.along(0)?);
                 self.support(name, text)
             }
