@@ -399,7 +399,7 @@ fn a_cell_that_another_program_began_is_refused_before_training() {
 fn an_empty_split_is_broken_data_whether_it_is_trained_or_tried() {
     let place = place("");
     place.write("empty.tsv", "");
-    let args = ["--with", "task.data={train: empty.tsv}", "--jobs", "1"];
+    let args = ["--with", "task.data={train: empty.tsv, dev: generated, test: generated}", "--jobs", "1"];
     ablate(&place, &args).code(4).says("the split `train` is empty");
     ablate(&place, &[&args[..], &["--dry-run"]].concat()).code(4).says("the split `train` is empty");
 }

@@ -107,7 +107,7 @@ fn mistakes_in_the_experiment_are_placed() {
         ("tokens: words", "tokens: wrds", "`wrds` is no way to make tokens"),
         ("dev: 10%", "dev: 110%", "is no share of `train`"),
         ("train: train.csv, ", "", "names no file for `train`"),
-        ("evaluate: [test]", "evaluate: [tset]", "did you mean `test`?"),
+        ("evaluate: [test]", "evaluate: [tes]", "did you mean `test`?"),
         ("dev: 10%, ", "", "there is no split of table `dev`"),
         ("tokens: words", "options: { a: 1 }", "has no options"),
         ("name: table", "name: listops", "`tokens` belongs to tasks on files of your own"),
@@ -158,7 +158,7 @@ fn a_file_that_was_edited_is_noticed() {
     train(&place, &[]).code(0);
     train(&place, &[]).code(0).says("is finished");
     let test = place.read("test.jsonl");
-    place.write("test.jsonl", &test.replacen("film 203", "film 999", 1));
+    place.write("test.jsonl", &test.replacen("was good", "was bad", 1));
     train(&place, &[])
         .code(7)
         .says("its data has changed since the training began: other rows in test")
@@ -203,12 +203,13 @@ fn files_are_looked_at_before_anything_is_trained() {
 #[test]
 fn samples_are_drawn_by_the_seed() {
     let place = place();
+    place.write("train.yaml", &place.read("mine.yaml").replace("dev: 10%", "dev: train.csv"));
     let sample = |args: &[&str]| place.rtc(&[&["task", "sample"], args].concat()).code(0).stdout.clone();
-    let rows = sample(&["mine.yaml", "--split", "test"]);
+    let rows = sample(&["train.yaml", "--split", "dev"]);
     assert_eq!(rows.lines().count(), 5);
-    assert!(rows.starts_with("positive\tfilm"), "{rows}");
-    assert_eq!(sample(&["mine.yaml", "--split", "test"]), rows);
-    assert_ne!(sample(&["mine.yaml", "--split", "test", "--seed", "7"]), rows);
+    assert!(rows.contains("film"), "{rows}");
+    assert_eq!(sample(&["train.yaml", "--split", "dev"]), rows);
+    assert_ne!(sample(&["train.yaml", "--split", "dev", "--seed", "7"]), rows);
     // Lengths come in turn: a sample shows more than the shortest.
     let strings = sample(&["parity_check", "--split", "test", "--count", "4"]);
     assert!(strings.lines().any(|row| row.split_whitespace().count() > 10), "{strings}");

@@ -156,6 +156,8 @@ fn exported_modules_give_the_logits_and_gradients_of_rtc() {
     let more = ["folds.rt", "searches.rt"].into_iter().flat_map(|file| models::cases(file, Objective::Classify));
     all.extend(more.map(|model| (model, Objective::Classify)));
     let few = [("transformer.rt", "transformer"), ("gut.rt", "gut"), ("ebt_grc.rt", "ebt_grc"), ("tlb.rt", "tlb")];
+    let held = models::one("s4d.rt", "s4d", Objective::Classify, &["stack.s4d.discretisation: zoh"]);
+    all.push((held, Objective::Classify));
     for objective in [Objective::Pair, Objective::Number, Objective::Several] {
         all.extend(few.map(|(file, name)| (models::one(file, name, objective, &[]), objective)));
     }

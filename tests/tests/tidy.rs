@@ -41,7 +41,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("pulp", &["runtime/src/kernel/"]),
     ("realfft", &["runtime/src/kernel/scan/"]),
     ("csv", &[]),
-    ("parquet", &["runtime/src/task/files/parquet.rs"]),
+    ("parquet", &["runtime/src/task/files/columnar.rs"]),
     ("tokenizers", &["runtime/src/task/own/tokens.rs"]),
     ("prost", &["export/src/onnx/"]),
     ("zip", &["runtime/src/weights/", "runtime/tests/"]),

@@ -56,6 +56,66 @@ pub(super) struct Call<'a> {
     pub(super) sections: &'a mut Vec<&'static str>,
 }
 
+/// The attributes that the translations know. With another one an op may mean something else.
+const KNOWN: &[&str] = &[
+    "align",
+    "arity",
+    "at",
+    "axis",
+    "beams",
+    "bias",
+    "bound",
+    "by",
+    "cap",
+    "carried",
+    "compose",
+    "count",
+    "cut",
+    "discretisation",
+    "draws",
+    "dropout",
+    "eps",
+    "filled",
+    "flat",
+    "heads",
+    "keep_best",
+    "kind",
+    "lag",
+    "last",
+    "mask",
+    "names",
+    "noise",
+    "origin",
+    "over",
+    "overflow",
+    "p",
+    "padding",
+    "plan",
+    "position",
+    "rank",
+    "role",
+    "short",
+    "side",
+    "single",
+    "size",
+    "start",
+    "stream",
+    "threshold",
+    "tied",
+    "transpose",
+    "value",
+    "when",
+    "width",
+];
+
+/// Refuses a node with an attribute that no translation knows.
+pub(super) fn known(node: &Node) -> Result<(), Refused> {
+    match node.attrs.keys().find(|name| !KNOWN.contains(name)) {
+        Some(name) => Err(Refused(format!("`{name}` of the op `{}`", node.op))),
+        None => Ok(()),
+    }
+}
+
 /// An attribute that names something.
 pub(super) fn word<'n>(node: &'n Node, name: &str) -> &'n str {
     node.attrs.get(name).and_then(Attr::text).unwrap_or_default()
@@ -266,7 +326,12 @@ impl Call<'_> {
                 let name = node.op.def().name;
                 let inputs = self.operands.iter().map(|x| x.text.clone()).collect::<Vec<_>>().join(", ");
                 let (side, lag) = (word(node, "side"), int(node, "lag").unwrap_or(0));
-                let text = format!("{name}({inputs}, {}, \"{side}\", lag={lag})", self.along(0)?);
+                let held = match word(node, "discretisation") {
+                    "" => "",
+                    "zoh" => ", held=True",
+                    other => return Err(Refused(format!("the discretisation `{other}`"))),
+                };
+                let text = format!("{name}({inputs}, {}, \"{side}\", lag={lag}{held})", self.along(0)?);
                 self.support(name, text)
             }
             Op::Neighbours => {

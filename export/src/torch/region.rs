@@ -7,7 +7,7 @@ use rtc_compiler::ir::ops::{Flag, Op};
 use rtc_compiler::ir::types::Attr;
 
 use super::layers::{Item, Layers, items};
-use super::ops::{Call, Code};
+use super::ops::{Call, Code, known};
 use super::parts::Parts;
 use super::scope::Scope;
 use crate::Refused;
@@ -131,6 +131,7 @@ impl<'a> Writer<'a> {
         results: &[Value],
         params: &[(Value, String)],
     ) -> Result<Body, Refused> {
+        nodes.iter().try_for_each(|id| known(self.graph.node(*id)))?;
         let items = items(self.graph, self.parts, nodes, below);
         let inlined = self.inlined(&items);
         let mut body = Body::new();

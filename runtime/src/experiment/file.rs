@@ -79,13 +79,15 @@ impl ExperimentFile {
     /// The experiment with paths of data that start from a folder.
     #[must_use]
     pub fn within(self, folder: PathBuf) -> Self {
-        Self { folder: Some(folder), ..self }
+        // Tasks that were read before are looked for from another folder.
+        Self { folder: Some(folder), tasks: Arc::default(), ..self }
     }
 
     /// The experiment, whose program may run or not.
     #[must_use]
     pub fn permitting(self, permitted: bool) -> Self {
-        Self { permitted, ..self }
+        // Tasks that were read before have no permission.
+        Self { permitted, tasks: Arc::default(), ..self }
     }
 
     /// The embedded experiment of this name.

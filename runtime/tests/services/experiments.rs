@@ -25,8 +25,22 @@ fn every_field_has_a_row_in_the_documentation_and_every_row_a_field() {
     let edits = ["choose=last", "fresh.curriculum=null", "ema.after=0", "schedule.start=20000", "inference=flat"]
         .map(String::from);
     let experiment = ExperimentFile::embedded("looped_parity").expect("embedded").resolve(None, &edits).expect("valid");
-    let mut found = vec!["models".to_string(), "compare".to_string()];
+    // Those of the file, which no experiment of a model has.
+    let mut found = ["models", "compare", "baseline", "grid", "halving"].map(String::from).to_vec();
     fields("", &serde_json::to_value(&experiment).expect("serialisable"), &mut found);
+    // Those of one optimiser alone.
+    for edits in [
+        &["optimiser.kind=muon", "optimiser.muon_step=original"][..],
+        &["optimiser.kind=ranger", "optimiser.lookahead.every=6", "optimiser.rectify_from=4"],
+    ] {
+        let edits: Vec<String> = edits.iter().map(|edit| (*edit).to_owned()).collect();
+        let experiment = ExperimentFile::embedded("listops").expect("embedded").resolve(None, &edits).expect("valid");
+        let mut own = vec![];
+        fields("", &serde_json::to_value(&experiment).expect("serialisable"), &mut own);
+        found.extend(own.into_iter().filter(|field| field.starts_with("optimiser.")));
+    }
+    found.sort();
+    found.dedup();
     let section = text.split("## Fields").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("the section");
     let mut rows: Vec<String> =
         section.lines().filter_map(|line| Some(line.strip_prefix("| `")?.split('`').next()?.to_string())).collect();

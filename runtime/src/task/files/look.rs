@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{Cell, Column, Format, Layout, parquet, records::Records};
+use super::{Cell, Column, Format, Layout, columnar, records::Records};
 use crate::error::DataError;
 use crate::task::load::unreadable;
 
@@ -107,7 +107,7 @@ fn names(path: &Path, format: Format) -> Result<Vec<String>, DataError> {
         return Ok(vec![]);
     }
     if format == Format::Parquet {
-        return parquet::names(path);
+        return columnar::names(path);
     }
     let layout = Layout { format: Some(format), columns: vec![], quotes: true };
     layout.names(path)

@@ -1,7 +1,7 @@
 //! Rows of a user's files by columns: CSV, TSV, JSON lines and Parquet, packed by gzip or Zstandard or not.
 
+mod columnar;
 mod look;
-mod parquet;
 pub(crate) mod paths;
 pub(crate) mod records;
 
@@ -121,7 +121,7 @@ impl Layout {
     /// A file that can't be opened, or lacks a column.
     pub(crate) fn rows(&self, path: &Path) -> Result<Box<dyn Iterator<Item = Result<Row, DataError>>>, DataError> {
         if self.format(path)? == Format::Parquet {
-            return Ok(Box::new(parquet::rows(path, &self.columns)?));
+            return Ok(Box::new(columnar::rows(path, &self.columns)?));
         }
         let (records, parser) = self.begin(path)?;
         let path = path.to_owned();
