@@ -25,7 +25,6 @@ Examples:
   rtc export runs/NAME --format torch --output exported       model.py, weights.safetensors, config.json
   rtc export runs/NAME --format torch --output exported --checkpoint last
   rtc export runs/NAME --format onnx --output model.onnx      one file for onnxruntime and other programs
-  rtc export my.rt --experiment my.yaml --weights runs/NAME/checkpoints/best/weights.safetensors --format onnx --output model.onnx
   cd exported && python -c 'from model import Model; print(Model.from_folder(\".\"))'
 ";
 
