@@ -1,4 +1,5 @@
 //! Tasks whose rows a program makes, and answers that are numbers or several labels: the real binary.
+#![allow(clippy::print_stderr, reason = "says what is skipped")]
 
 mod support;
 
@@ -8,10 +9,10 @@ use support::{Answer, Place};
 
 /// Prints so many rows of a split: arguments are `--split S --seed N --count K`.
 const GENERATOR: &str = r#"touch ran
-awk -v split="$2" -v seed="$4" -v count="$6" 'BEGIN {
+awk -v part="$2" -v seed="$4" -v count="$6" 'BEGIN {
     for (n = 0; n < count; n++) {
-        odd = (n * 7 + seed + length(split)) % 3 == 0
-        printf "{\"text\": \"%s row %d %s\", \"label\": \"%s\"}\n", split, n, odd ? "up" : "down", odd ? "yes" : "no"
+        odd = (n * 7 + seed + length(part)) % 3 == 0
+        printf "{\"text\": \"%s row %d %s\", \"label\": \"%s\"}\n", part, n, odd ? "up" : "down", odd ? "yes" : "no"
     }
 }'
 "#;

@@ -457,7 +457,7 @@ mod tests {
             (good.replace("size: 32", "size: 0"), "`size` must be at least 1"),
             (good.replace("size: 32", "size: many"), "expected a whole number, 0 or more"),
             (good.replace("train: 40", "train: 10000001"), "at most 10000000"),
-            (good.replace("options:", "data: 5\n  options:"), "takes a folder, or a file per split"),
+            (good.replace("options:", "data: 5\n  options:"), "takes a folder, a file per split, or `command`"),
             (good.replace("[test]", "test"), "expected a list"),
         ];
         for (text, expected) in cases {
