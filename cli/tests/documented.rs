@@ -121,7 +121,8 @@ fn furnish(place: &Place) {
     place.write("my.yaml", &format!("model: my.rt\n{experiment}{grid}"));
     place.write("sweep.yaml", &first_yaml("docs/sweeps.md"));
     place.write("wrong.rt", &spec.replace("gate mlp { hidden: 16 }", "gate mlp { hiddn: 16 }"));
-    let review = |n: usize| format!("the film {n} was {}\n", if n % 3 == 0 { "bad,negative" } else { "good,positive" });
+    let review =
+        |n: usize| format!("the film {n} was {}\n", if n.is_multiple_of(3) { "bad,negative" } else { "good,positive" });
     place.write("reviews.csv", &("text,label\n".to_owned() + &(0..40).map(review).collect::<String>()));
     place.write("my_rows.tsv", "3\t[MAX 2 3 ]\n2\t[MIN 2 3 ]\n");
     place.write("prompts.txt", "the \n\nROMEO:\n");

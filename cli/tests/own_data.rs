@@ -18,7 +18,7 @@ fn experiment(task: &str, more: &str) -> String {
 fn reviews(rows: usize, salt: usize) -> String {
     let one = |n: usize| {
         let n = n + salt;
-        let (word, label) = if n % 3 == 0 { ("bad", "negative") } else { ("good", "positive") };
+        let (word, label) = if n.is_multiple_of(3) { ("bad", "negative") } else { ("good", "positive") };
         format!("{n},\"the \"\"film\"\" number {n},\nwas {word}\",{label}\r\n")
     };
     "id,text,label\r\n".to_owned() + &(0..rows).map(one).collect::<String>()
@@ -75,7 +75,8 @@ fn every_kind_of_task_is_trained() {
     let place = Place::new();
     let each = place.read("tiny.rt").replace(", tokens: start_end", "").replace("readout end", "readout each");
     place.write("each.rt", &each);
-    let pair = |n: usize| format!("{}\tleft {n}\tright {}\n", if n % 2 == 0 { "same" } else { "other" }, n % 2);
+    let pair =
+        |n: usize| format!("{}\tleft {n}\tright {}\n", if n.is_multiple_of(2) { "same" } else { "other" }, n % 2);
     place.write("pairs.tsv", &("kind\ta\tb\n".to_owned() + &(0..60).map(pair).collect::<String>()));
     let tagged =
         |n: usize| format!("{{\"text\": [\"the\", \"cat{}\", \"sat\"], \"label\": [\"D\", \"N\", null]}}\n", n % 5);
