@@ -108,6 +108,7 @@ fn what_can_not_be_read_or_written_is_said() {
         .says("rows.txt:3")
         .says("`x` is no symbol");
     assert!(!place.path("out.csv").exists(), "a file takes its name when it is complete");
+    assert!(!place.path("out.csv.part").exists(), "what was begun is removed");
     place.rtc(&["predict", "r", "--input", "none.txt"]).code(6).says("none.txt");
     place.rtc(&["predict", "r", "--input", "."]).code(6).says("a folder is no file of sequences");
     place.rtc(&["predict", "r", "3", "--output", "out.dat"]).code(2).says("`.jsonl` or `.csv`");

@@ -85,6 +85,18 @@ pub fn weights(graph: &Graph, seed: u64, scale: f64) -> Arrays {
     graph.parameters().iter().map(|p| (p.name.clone(), numbers(p, seed, scale))).collect()
 }
 
+/// Random weights with halting heads that answer strongly, so that positions halt at different steps.
+pub fn strong(graph: &Graph, seed: u64) -> Arrays {
+    let mut weights = weights(graph, seed, 0.5);
+    for (name, values) in &mut weights {
+        if name.contains(".halt.output.") {
+            let shift = if name.ends_with("bias") { [2.0, -1.0][(seed % 2) as usize] } else { 0.0 };
+            values.iter_mut().for_each(|v| *v = 4.0 * *v + shift);
+        }
+    }
+    weights
+}
+
 /// A batch of random tokens below `vocab` with the given row lengths and one label below `classes` per row.
 pub fn batch(lengths: &[usize], vocab: u64, classes: u64, seed: u64) -> Batch {
     let key = Key::new(seed).stream("batch");

@@ -74,6 +74,14 @@ fn collect(folder: &Path, deep: usize, grids: bool, found: &mut Vec<Source>) -> 
     }
 }
 
+/// The name of a run's folder; below the folder of a grid that of its row stands before it, for every row has a `seed1`.
+fn run_name(path: &Path) -> String {
+    let row = path.parent().filter(|row| row.parent().is_some_and(|grid| matches!(Manifest::read(grid), Ok(Some(_)))));
+    let name =
+        row.and_then(Path::parent).map_or_else(|| path.file_name().map(Path::new), |grid| path.strip_prefix(grid).ok());
+    name.unwrap_or(path).display().to_string()
+}
+
 /// A run as its records say, with its spec as the compiler understands it and as text.
 pub(super) fn read(found: &Found) -> Result<(Run, Spec, String), Failure> {
     let Found { path, saved } = found;
@@ -83,7 +91,7 @@ pub(super) fn read(found: &Found) -> Result<(Run, Spec, String), Failure> {
     let choose = saved.experiment.choose;
     let best = saved.results.as_ref().and_then(chosen).or_else(|| best(choose, &evaluations));
     let run = Run {
-        name: path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),
+        name: run_name(path),
         model: 0,
         seed: saved.info.seed,
         state: match (&saved.results, history.steps.last()) {

@@ -105,7 +105,7 @@ fn trained(objective: Objective) -> Trained<f32> {
     let mut model = learner(objective);
     let data = examples(objective, 512, 1);
     let rule = UpdateRule { learning_rate: 3e-3, ..UpdateRule::ADAMW };
-    for epoch in 0..12 {
+    for epoch in 0..24 {
         for part in data.chunks(32) {
             let part: Vec<&Example> = part.iter().collect();
             for (batch, share) in split(&part, 1 + epoch % 2) {
@@ -123,7 +123,7 @@ fn a_model_learns_to_count() {
     let before = measured(&mut learner(Objective::Number), &test);
     let after = measured(&mut trained(Objective::Number), &test);
     assert!(before.numbers["r2"] < 0.2, "{before:?}");
-    assert!(after.numbers["r2"] > 0.75, "{after:?}");
+    assert!(after.numbers["r2"] > 0.9, "{after:?}");
     assert_eq!((after.accuracy, after.majority, after.scored), (None, None, 300));
     // Errors are in the unit of the task, the loss in that of the model.
     assert!((after.numbers["rmse"] - 2.0 * after.loss.sqrt()).abs() < 1e-6, "{after:?}");

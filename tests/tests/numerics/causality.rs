@@ -18,7 +18,7 @@ use rtc_runtime::batch::{Batch, Labels};
 use rtc_runtime::exec::{Executor, Halting};
 use rtc_runtime::rng::{Draws, Key};
 use rtc_tests::models::{self, VOCAB, binding};
-use rtc_tests::numeric::{Arrays, executor, graph, results, weights};
+use rtc_tests::numeric::{Arrays, executor, graph, results, strong, weights};
 
 use crate::random;
 
@@ -96,18 +96,6 @@ fn moved(graph: &Graph, weights: &Arrays, asked: &[String], vocab: usize, seed: 
         }
     }
     moved
-}
-
-/// Random weights with halting heads that answer strongly, so that positions halt at different steps.
-fn strong(graph: &Graph, seed: u64) -> Arrays {
-    let mut weights = weights(graph, seed, 0.5);
-    for (name, values) in &mut weights {
-        if name.contains(".halt.output.") {
-            let shift = if name.ends_with("bias") { [2.0, -1.0][(seed % 2) as usize] } else { 0.0 };
-            values.iter_mut().for_each(|v| *v = 4.0 * *v + shift);
-        }
-    }
-    weights
 }
 
 /// Whether the logits move for one of the draws.

@@ -18,7 +18,7 @@ use rtc_runtime::exec::storage::Element;
 use rtc_runtime::exec::{Executor, Halting, Past};
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, Model, VOCAB};
-use rtc_tests::numeric::{Arrays, batch, executor, weights};
+use rtc_tests::numeric::{batch, executor, strong};
 
 /// Positions of the rows: over the chunks of all models, and over the length from which scans are transformed.
 const LENGTHS: [usize; 4] = [1, 4, 37, 75];
@@ -40,18 +40,6 @@ fn binding() -> Binding {
 
 fn graph(model: &Model) -> Graph {
     pipeline::inference(&model.spec, &binding()).unwrap_or_else(|e| panic!("{}: {e}", model.name))
-}
-
-/// Random weights with halting heads that answer strongly, so that positions halt at different steps.
-fn strong(graph: &Graph, seed: u64) -> Arrays {
-    let mut weights = weights(graph, seed, 0.5);
-    for (name, values) in &mut weights {
-        if name.contains(".halt.output.") {
-            let shift = if name.ends_with("bias") { [2.0, -1.0][(seed % 2) as usize] } else { 0.0 };
-            values.iter_mut().for_each(|v| *v = 4.0 * *v + shift);
-        }
-    }
-    weights
 }
 
 /// The logits of all positions, from runs over `first` positions, then one by one, but every seventh time three at once.

@@ -30,7 +30,7 @@ pub(super) struct Output<'a> {
     file: Option<Fresh>,
 }
 
-/// A file that takes its name when it is complete.
+/// A file that takes its name when it is complete, and is removed when it never is.
 struct Fresh {
     to: BufWriter<File>,
     fresh: PathBuf,
@@ -54,6 +54,13 @@ impl Fresh {
         let failed = |error| Failure::io("write", &self.path, error);
         self.to.flush().map_err(failed)?;
         fs::rename(&self.fresh, &self.path).map_err(failed)
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        // After `finish` there is nothing under this name.
+        let _ = fs::remove_file(&self.fresh);
     }
 }
 

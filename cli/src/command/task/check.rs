@@ -56,15 +56,15 @@ fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataE
     let found = look(path)?;
     let draft = draft(&options.name, &found);
     if let Some(path) = &options.write {
-        let draft = draft.as_deref().ok_or_else(|| {
+        let draft = draft.as_ref().ok_or_else(|| {
             Failure::data(&options.name, None, "no column could be a label, so there is no experiment to write")
         })?;
-        write_new(path, draft)?;
-        terminal
-            .message(&format!("{}: read and change it; `rtc train gut --experiment {0}` trains on it", path.display()));
+        write_new(path, &draft.text)?;
+        let (model, path) = (draft.model, path.display());
+        terminal.message(&format!("{path}: read and change it; `rtc train {model} --experiment {path}` trains on it"));
     }
     if options.json {
-        terminal.json(&file_json(&found, draft.as_deref()))?;
+        terminal.json(&file_json(&found, draft.as_ref().map(|draft| draft.text.as_str())))?;
         return Ok(found.problems);
     }
     let mut text = format!("{}: {} {}\n", options.name, number(found.rows as f64), unit(found.format));
@@ -74,7 +74,7 @@ fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataE
         text += &columns(&std::iter::once(heading).chain(rows).collect::<Vec<_>>());
     }
     if let Some(draft) = draft {
-        text += &format!("\nAn experiment for it, to be read and changed:\n\n{draft}");
+        text += &format!("\nAn experiment for it, to be read and changed:\n\n{}", draft.text);
     }
     terminal.result(&text)?;
     Ok(found.problems)
@@ -128,25 +128,34 @@ fn file_json(found: &FileLook, draft: Option<&str>) -> Value {
     })
 }
 
-/// An experiment for a file: the column with most words is the input, that with fewest values the label.
-fn draft(name: &str, found: &FileLook) -> Option<String> {
+/// An experiment for a file, and a model for it.
+struct Draft {
+    model: &'static str,
+    text: String,
+}
+
+/// What to try first: the column with most words is the input, that with fewest values the label.
+fn draft(name: &str, found: &FileLook) -> Option<Draft> {
     let name = name.replace('\'', "''");
-    let task = if found.format == Format::Text {
-        format!("  name: language\n  data: {{ train: '{name}', dev: 5% }}\n  tokens: characters\n")
+    let (model, task) = if found.format == Format::Text {
+        ("gut:causal", format!("  name: language\n  data: {{ train: '{name}', dev: 5% }}\n  tokens: characters\n"))
     } else {
         let input = found.columns.iter().max_by_key(|column| column.words)?;
         let others = found.columns.iter().filter(|column| column.name != input.name && column.missing < found.rows);
         let label = others.filter(|column| column.values.len() > 1).min_by_key(|column| column.values.len())?;
-        let kind = if label.lists > 0 { "tagging" } else { "table" };
-        let tokens = if kind == "table" { "  tokens: words\n" } else { "" };
+        let (model, kind, tokens) =
+            if label.lists > 0 { ("gut:causal", "tagging", "") } else { ("gut", "table", "  tokens: words\n") };
         let column = |column: &ColumnLook| format!("'{}'", column.name.replace('\'', "''"));
         let (input, label) = (column(input), column(label));
-        format!("  name: {kind}\n  data: {{ train: '{name}', dev: 10% }}\n  input: {input}\n  label: {label}\n{tokens}")
+        let data = format!("  data: {{ train: '{name}', dev: 10% }}\n");
+        (model, format!("  name: {kind}\n{data}  input: {input}\n  label: {label}\n{tokens}"))
     };
-    Some(format!(
-        "task:\n{task}optimiser: {{ learning_rate: 0.003, clip: 1 }}\nschedule: {{ kind: cosine, warmup: 100 }}\n\
-         batch: {{ size: 32, buckets: length }}\nepochs: 5\nevaluate: [dev]\n"
-    ))
+    let text = format!(
+        "task:\n{task}optimiser: {{ learning_rate: 0.001, clip: 1 }}\nschedule: {{ kind: cosine, warmup: 100 }}\n\
+         batch: {{ size: 32, buckets: length }}\nepochs: 5\nevaluate: [dev]\n# A quarter of the paper's widths.\nmodels:\n  \
+         gut: {{ set: [embed.width=128, self.heads=4, feedforward.hidden=256, mlp.hidden=256] }}\n"
+    );
+    Some(Draft { model, text })
 }
 
 /// Prints what the splits of an experiment hold.
