@@ -33,7 +33,7 @@ mod stack;
 mod update;
 
 pub(crate) use lowering::{Lowering, Mix, lowering, misplaced};
-pub use markdown::markdown;
+pub use markdown::{explain, linked, markdown};
 
 use crate::diag::Problems;
 use crate::schema::{Catalog, Schema};

@@ -14,6 +14,8 @@
 //! ```
 //!
 //! Rows work for themselves: even the largest score is that of a row, so no row depends on another one.
+//!
+//! Source: Ray Chowdhury and Caragea 2021 (CRvNN), arXiv:2106.06038.
 
 use std::ops::Range;
 

@@ -9,6 +9,8 @@
 //! for slot i from the deepest on: h = x + below_i (cell(h, M'_i) - x), from h = x; N'_i = h
 //! the output is the last h
 //! ```
+//!
+//! Source: Shen et al. 2019 (ordered memory), arXiv:1910.13466.
 
 use super::Real;
 use super::parallel::{Parts, each};

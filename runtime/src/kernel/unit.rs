@@ -1,6 +1,8 @@
 //! Scalars of units times the values of units: how halting probabilities weigh states.
 //!
 //! A unit is whatever owns one scalar: a row, or a single position. Its values are contiguous.
+//!
+//! Source: Ray Chowdhury and Caragea 2024, Algorithm 1, arXiv:2402.00976.
 
 use super::Real;
 use super::parallel::{BLOCK, Parts, block, each, lane_sum, vectorised};

@@ -142,6 +142,10 @@ impl Task for Characters {
         "the next character of a text"
     }
 
+    fn source(&self) -> &'static str {
+        "rtc; text: Karpathy 2015 (Tiny Shakespeare)"
+    }
+
     fn objective(&self) -> Objective {
         Objective::Each
     }

@@ -211,6 +211,8 @@ pub trait Task: Send + Sync {
     fn name(&self) -> &'static str;
     /// One line of documentation.
     fn doc(&self) -> &'static str;
+    /// Where it is defined: paper, section, arXiv id; `rtc` where this project defines it.
+    fn source(&self) -> &'static str;
     /// What a model predicts.
     fn objective(&self) -> Objective;
     /// Whether the answers are later tokens, which a model must not see: so it is where every token has an answer, if the

@@ -15,7 +15,7 @@ use crate::spec::Block;
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {
     name: "halt",
-    doc: "When a depth-wise recurrence stops, row by row or token by token.",
+    doc: "When a depth-wise recurrence stops, for every row or every token.",
     features: &[none::NONE, token::TOKEN, global::GLOBAL],
     planned: &["confidence", "act", "ponder", "converged", "q_head", "routed"],
 };
@@ -24,31 +24,32 @@ const SEES: Field = word(
     "sees",
     &["state", "transition"],
     "transition",
-    "what the halting head reads: the state, or the state and the proposed next one",
+    "input of the halting head: the state, or the state and the proposed next one",
 );
 
 const KEYS: Field = word(
     "keys",
     &["state", "mixture"],
     "state",
-    "what self-attention reads: the last state, or the mixture of states that would be the output now",
+    "keys and values of self-attention: the last state, or the mixture of states so far",
 );
 
 const THRESHOLD: Field = float(
     "threshold",
     Default::Float(0.999),
     INSIDE_UNIT,
-    "halting mass from which on no further step is taken; the step that reaches it is rejected",
+    "halting mass at which a unit halts; the step that reaches it is rejected",
 );
 
-const COST: Field = float("cost", Default::Float(0.1), POSITIVE, "weight in the loss of the expected number of steps");
+const COST: Field =
+    float("cost", Default::Float(0.1), POSITIVE, "ponder cost: weight of the expected number of steps in the loss");
 
 const BIAS: Field = float(
     "bias",
     Default::Absent,
     Bounds::closed(-20.0, 20.0),
-    "where the bias of the halting head starts: below 0 a model begins with many steps, as -3 stops with 5 % in each; small and random \
-     if left out",
+    "initial bias of the halting head: a negative one starts with many steps (-3 halts with 5 % in each step); \
+        small and random if left out",
 );
 
 /// When the units of a depth recurrence stop. The recurrence keeps their survival, mixture and costs.

@@ -10,7 +10,8 @@ pub(super) const ROOT: Feature = Feature {
     schema: Schema {
         slot: "readout",
         variant: "root",
-        doc: "The one vector that the `recurse` at the end of the model leaves.",
+        doc: "The root vector of the `recurse` at the end of the model.",
+        source: "rtc",
         fields: &[],
         children: &[],
     },

@@ -21,7 +21,7 @@ use crate::spec::Block;
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {
     name: "recurse",
-    doc: "Folds a sequence to one vector.",
+    doc: "Folds (reduces) a sequence to one vector.",
     features: &[balanced::BALANCED, chain::CHAIN, beam::BEAM, continuous::CONTINUOUS, ordered_memory::ORDERED_MEMORY],
     planned: &[],
 };

@@ -3,6 +3,8 @@
 //!
 //! Keys lie as the two ways of attention read them: turned for blocks ([`dense`](super::dense)), key by key where queries see
 //! few ([`sparse`](super::sparse)). The sums are those of a run over the whole row, in the same order.
+//!
+//! Source: rtc.
 
 use super::dense::{ROWS, SCORES, cut, softmax};
 use super::{Attention, LANES, Left, Panel, Place, Relative, Scores, Shape, each, product, sparse};

@@ -2,6 +2,8 @@
 //!
 //! The second product is made for a block of queries and all distances that occur in it. Its columns count distances down, so
 //! that the scores of a query are consecutive columns, one further left for every query.
+//!
+//! Source: Dai et al. 2019 (Transformer-XL), Section 3.3, arXiv:1901.02860.
 
 use super::dense::Block;
 use super::{Attention, LANES, Left, MaskKind, Panel, Place, Shape, product};

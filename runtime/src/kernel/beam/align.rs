@@ -1,4 +1,6 @@
 //! Between the levels of an outer fold: which beam of a chunk stands in which slot of the next level.
+//!
+//! Source: Ray Chowdhury and Caragea 2023 (recursion in recursion), Section 3.1, Eq. 8 and 9, arXiv:2311.04449.
 
 use std::ops::Range;
 

@@ -1,4 +1,6 @@
 //! What a row chooses in one step: the best pairs of each beam, and the best of all of them.
+//!
+//! Source: Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999, and (efficient beam tree), arXiv:2307.10779.
 
 use super::noise::Noise;
 use super::search::{Overflow, Rules};

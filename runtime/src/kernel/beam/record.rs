@@ -1,4 +1,6 @@
 //! What the backward run reads of a search, and the gradient of its scores.
+//!
+//! Source: rtc.
 
 use std::ops::Range;
 

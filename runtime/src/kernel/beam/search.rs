@@ -1,4 +1,6 @@
 //! The state of a search over many rows: rules, lists of beams, starts of levels.
+//!
+//! Source: Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999, and (efficient beam tree), arXiv:2307.10779.
 
 use std::ops::Range;
 

@@ -4,6 +4,8 @@
 //! the new node at i is `s_i P_i + (1 - cum_i) O_i + (cum_i - s_i) O_(i+1)`: `P` the mean of the parents by `W`, `O` that of
 //! the old nodes, `cum` the running sum of `s`. Left of the first and right of the last position that has a share, it is a
 //! mean of old nodes alone; where all beams have the same node there, it is that node.
+//!
+//! Source: Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999.
 
 use std::ops::Range;
 

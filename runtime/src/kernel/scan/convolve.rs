@@ -2,6 +2,8 @@
 //!
 //! Short rows take the sum as it stands, longer ones a Fourier transform of at least twice their length, in which nothing
 //! wraps around. Which of both, and the size, follow from the length of the row alone.
+//!
+//! Source: rtc; convolution by Fourier transforms: Gu et al. 2022 (S4D), arXiv:2206.11893.
 
 use realfft::num_complex::Complex;
 

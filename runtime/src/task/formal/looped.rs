@@ -125,6 +125,7 @@ const fn looped(
     Formal {
         name,
         doc,
+        source: "Fan et al. 2024 (looped Transformers), arXiv:2409.15647",
         objective: Objective::Each,
         vocabulary,
         classes: vocabulary,

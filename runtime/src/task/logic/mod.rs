@@ -95,6 +95,10 @@ impl Task for Logic {
         "which of seven relations holds between two formulas of propositional logic"
     }
 
+    fn source(&self) -> &'static str {
+        "Bowman, Potts and Manning 2015, arXiv:1406.1827"
+    }
+
     fn objective(&self) -> Objective {
         Objective::Pair
     }

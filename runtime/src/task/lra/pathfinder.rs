@@ -112,6 +112,10 @@ impl Task for Pathfinder {
         "whether a dashed path connects two dots, pixel by pixel (Long Range Arena)"
     }
 
+    fn source(&self) -> &'static str {
+        "Linsley et al. 2018, arXiv:1805.08315; Tay et al. 2021 (Long Range Arena), arXiv:2011.04006"
+    }
+
     fn objective(&self) -> Objective {
         Objective::Classify
     }

@@ -97,6 +97,10 @@ impl Task for Retrieval {
         "whether two documents belong together, byte by byte (Long Range Arena)"
     }
 
+    fn source(&self) -> &'static str {
+        "Tay et al. 2021 (Long Range Arena), arXiv:2011.04006; documents: Radev et al. 2013 (ACL Anthology Network)"
+    }
+
     fn objective(&self) -> Objective {
         Objective::Pair
     }

@@ -121,6 +121,10 @@ impl Task for Text {
         "whether a review is positive, byte by byte (Long Range Arena)"
     }
 
+    fn source(&self) -> &'static str {
+        "Tay et al. 2021 (Long Range Arena), arXiv:2011.04006; reviews: Maas et al. 2011 (IMDB)"
+    }
+
     fn objective(&self) -> Objective {
         Objective::Classify
     }
