@@ -1,4 +1,4 @@
-//! Which beams of the chunks of a fold belong together on its next level.
+//! How beams of neighbouring chunks are combined on the next level of a fold.
 
 use super::{Feature, Lowering, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};

@@ -1,4 +1,4 @@
-//! What is done to the elements of a sequence before it is folded.
+//! A map of the elements of a sequence before the outermost fold.
 
 use super::{Feature, Lowering, Slot, nothing_more};
 use crate::ir::graph::{InvalidNode, Value};

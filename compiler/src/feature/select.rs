@@ -1,4 +1,4 @@
-//! What a search goes on with.
+//! Which partial trees a search keeps.
 
 use super::{Feature, Lowering, Slot, nothing_more};
 use crate::diag::{Diagnostic, Kind, Problems};

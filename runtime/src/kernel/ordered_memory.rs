@@ -1,4 +1,4 @@
-//! Ordered memory (Shen et al. 2019): how a step divides itself among the slots of the memory.
+//! Ordered memory: the distribution of an element over the slots of the memory.
 //!
 //! Slot 0 is the deepest, the last one the top. One step of a model on input x, memory M and candidates N, `[rows, slots, d]` each:
 //!

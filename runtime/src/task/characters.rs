@@ -1,4 +1,4 @@
-//! Character language modelling: the next character of a text, and how well its last one is known after more and more before it.
+//! Character language modelling: the next character of a text, and the last character of windows of growing length.
 //!
 //! The text is a file (`input.txt`, also with `.gz`), of which the first 90 % are for training, 5 % for dev and 5 % for the
 //! tests; without a file, lines of made-up words. Training and dev count every character, the tests the last one of each

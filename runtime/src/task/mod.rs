@@ -1,4 +1,4 @@
-//! Tasks: where examples come from, what their tokens and classes are called, and how they are split.
+//! Tasks: generators and readers of examples, names of tokens and classes, and splits.
 //!
 //! One file (or folder) per task; [`TASKS`] lists them. A task generates its splits from a seed, and reads the
 //! published files of its data set in their own format.

@@ -1,4 +1,4 @@
-//! Multi-head attention, by what is attended to.
+//! Multi-head attention; the variants differ in their keys.
 
 mod bias;
 mod chunk;

@@ -52,27 +52,27 @@ const BIAS: Field = float(
         small and random if left out",
 );
 
-/// When the units of a depth recurrence stop. The recurrence keeps their survival, mixture and costs.
+/// When the units of a depth-wise recurrence halt. The recurrence carries their survival, mixture and ponder cost.
 #[derive(Clone, Copy)]
 pub(crate) struct Rule {
-    /// What stops by itself.
+    /// The unit of halting.
     pub(crate) units: Units,
-    /// What self-attention reads.
+    /// Keys and values of self-attention.
     pub(crate) keys: Keys,
-    /// The probability `p_l` of every unit to stop at `H_l`, given that it got there.
+    /// The conditional probability `p_l` of every unit to halt at `H_l`.
     pub(crate) probability: fn(&mut Lower<'_>, &Block, &Transition) -> Result<Value, InvalidNode>,
-    /// True for every unit that takes this step; a step that is not taken leaves no trace.
+    /// True for every unit that takes this step; a rejected step has no effect.
     pub(crate) go: fn(&mut Lower<'_>, &Block, &Test<'_>) -> Result<Value, InvalidNode>,
-    /// Weight in the loss of the expected number of steps.
+    /// Ponder cost: weight of the expected number of steps in the loss.
     pub(crate) cost: f64,
 }
 
-/// What stops by itself.
+/// The unit of halting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Units {
     /// A whole row.
     Row,
-    /// A position of a row. Those that stopped keep their state, which others still attend to.
+    /// A position of a row. A halted position keeps its state, to which other positions attend.
     Position,
 }
 
@@ -81,7 +81,7 @@ pub(crate) enum Units {
 pub(crate) enum Keys {
     /// The state `H_l`.
     State,
-    /// The output that a unit would have if it stopped now.
+    /// The mixture of states so far: the output if the unit halted now.
     Mixture,
 }
 
@@ -101,10 +101,10 @@ pub(crate) struct Transition {
     pub(crate) to: Value,
 }
 
-/// What a test of going on can use.
+/// The inputs of a halting test.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Test<'a> {
-    /// The probability, unit by unit, of not having stopped up to and including this step.
+    /// The survival of every unit: the probability not to have halted up to and including this step.
     pub(crate) survival: Value,
     /// The number of the step, from 0.
     pub(crate) step: Value,

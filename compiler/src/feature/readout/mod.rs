@@ -1,4 +1,4 @@
-//! What of the final states goes to the head.
+//! Which of the final states go to the head.
 
 mod each;
 mod memory;

@@ -1,4 +1,4 @@
-//! Readout of the vector that a fold left.
+//! Readout of the root of a fold.
 
 use super::fits_task;
 use crate::diag::{Diagnostic, Kind, Problems};

@@ -1,4 +1,4 @@
-//! The beam search: neighbours are joined one pair after the other, and the best ways of doing so are kept.
+//! Beam search over binary trees: every step merges two neighbours, and the best partial trees are kept.
 
 use super::{aligned, cell, hands_on_a_memory, leaves};
 use crate::diag::Problems;

@@ -1,4 +1,4 @@
-//! Continuous composition: all neighbours are joined at once, each as far as it is probable, and what was joined fades away.
+//! Continuous recursion: all neighbours are merged at once, weighted by merge probabilities, and merged positions lose existence.
 
 use super::{cell, hands_on_a_memory, leaves};
 use crate::diag::Problems;

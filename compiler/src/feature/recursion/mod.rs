@@ -1,4 +1,4 @@
-//! Recursions: they fold a sequence to one vector.
+//! Recursions: they fold (reduce) a sequence to one vector.
 //!
 //! A fold runs layers that keep the sequence, then one statement that does not: a cell, a pool, or another fold. The
 //! variants differ in what they run those on: chunks of the row and then chunks of their vectors, the row as a chain, with or

@@ -1,4 +1,4 @@
-//! Ordered memory: a chain whose state is a stack of slots, through part of which every element is composed.
+//! Ordered memory: a chain whose state is a stack of slots.
 
 use super::{cell, hands_on_a_memory};
 use crate::diag::Problems;

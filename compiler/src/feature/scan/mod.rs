@@ -1,4 +1,4 @@
-//! Scans: what goes along the row in one step, by a convolution of every channel with a long kernel of its own.
+//! Scans: linear recurrences along the row, computed as a convolution of every channel with a long kernel of its own.
 
 mod ema;
 mod s4d;

@@ -10,7 +10,7 @@ use super::{Attention, LANES, Left, MaskKind, Panel, Place, Shape, product};
 use crate::kernel::parallel::add_to;
 use crate::kernel::{Real, Write};
 
-/// What the second product is made of.
+/// The operands of the second product.
 #[derive(Clone, Copy, Debug)]
 pub struct Relative<'a, T> {
     /// `u` and `v`, `[heads e]`.
@@ -32,7 +32,7 @@ impl<'a, T: Real> Relative<'a, T> {
         (self.distances() + 2) * head_width
     }
 
-    /// Where a distance stands among the codes.
+    /// The index of a distance among the codes.
     fn at(&self, distance: isize) -> usize {
         (self.last - distance).unsigned_abs()
     }

@@ -1,4 +1,4 @@
-//! The tasks of looped transformers (Fan et al. 2025) with the full output: a query, `>`, and `#` up to a fixed width.
+//! The tasks of looped transformers (Fan et al. 2024) with the full output: a query, `>`, and `#` up to a fixed width.
 //!
 //! The answer is read at `>` and behind it, `#` from its end to the end of the row. Every example says how many steps of the
 //! loop its query takes. In training rows are as wide as the longest length of the update asks for, in a test as their own.
