@@ -40,8 +40,8 @@ const fn split(name: &'static str, doc: &'static str, count: usize) -> Split {
 /// where every character counts.
 #[rustfmt::skip]
 const TABLE: [(Split, (f64, f64), Option<usize>); 7] = [
-    (split("train", "windows one behind the other, every character counts", 100_000), (0.0, 0.9), None),
-    (split("dev", "the same of another part", 1_000), (0.9, 0.95), None),
+    (split("train", "consecutive windows, every character is scored", 100_000), (0.0, 0.9), None),
+    (split("dev", "the same on another part of the text", 1_000), (0.9, 0.95), None),
     (split("1x", "the last character of windows of the length of training", 1_000), (0.95, 1.0), Some(1)),
     (split("2x", "of twice that length", 1_000), (0.95, 1.0), Some(2)),
     (split("4x", "of four times that length", 1_000), (0.95, 1.0), Some(4)),

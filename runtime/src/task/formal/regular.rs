@@ -75,7 +75,7 @@ pub static CYCLE_NAVIGATION: Formal = Formal {
 const MODULAR: [OptionField; 4] = [
     train_length(40),
     test_length(500),
-    option("modulus", 5, 2, 10, "digits are those below it, and so are the answers"),
+    option("modulus", 5, 2, 10, "digits and answers are below it"),
     option("plus", 1, 0, 1, "1 for a `+` before the first digit, as RegularGPT has it; 0 for none"),
 ];
 

@@ -63,7 +63,7 @@ const OPTIONS: [OptionField; 1] = [OptionField {
     default: 500_000,
     least: 1_000,
     most: 10_000_000,
-    doc: "pairs that are drawn; what is left of them without duplicates decides the size of every split",
+    doc: "drawn pairs; the number of distinct pairs decides the size of every split",
 }];
 
 /// The bucket of a test split.

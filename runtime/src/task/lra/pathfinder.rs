@@ -30,9 +30,9 @@ const SHARES: &[(&str, Share)] = &[("train", (0.0, 0.8)), ("dev", (0.8, 0.9)), (
 #[rustfmt::skip]
 const OPTIONS: [OptionField; 4] = [
     option("side", 32, 16, 256, "pixels of a side"),
-    option("dashes", 14, 3, 100, "dashes of a long path that is drawn"),
-    option("distractors", 4, 0, 100, "short paths that are drawn"),
-    option("brightnesses", BRIGHTNESSES, 1, BRIGHTNESSES, "grey levels from 200 on of which a picture that is drawn has one"),
+    option("dashes", 14, 3, 100, "dashes of a drawn long path"),
+    option("distractors", 4, 0, 100, "number of drawn short paths"),
+    option("brightnesses", BRIGHTNESSES, 1, BRIGHTNESSES, "number of grey levels from 200 on; a drawn picture has one of them"),
 ];
 
 /// The folder of the hard set in the published one, with the longest paths.
