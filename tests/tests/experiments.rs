@@ -10,6 +10,7 @@ use rtc_compiler::pipeline;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_runtime::experiment::{EMBEDDED, Entry, Experiment, ExperimentFile};
+use rtc_runtime::record::RunInfo;
 use rtc_runtime::task::{Objective, resolve_options, task_named};
 use rtc_tests::models::Folder;
 
@@ -132,6 +133,30 @@ fn every_model_of_every_experiment_compiles() {
             assert!(compared(&file, entry) > 1_000, "{name} {}", entry.name);
         }
     }
+}
+
+/// Runs of a built-in experiment belong to its resolved settings. A change of these identities makes other runs of it, also of an
+/// experiment that extends the one that was edited.
+#[test]
+fn resolved_experiments_keep_their_identities() {
+    let identity = |experiment: &Experiment| RunInfo::default().identity(experiment);
+    let mut text = String::new();
+    for (name, _) in EMBEDDED {
+        let file = ExperimentFile::embedded(name).expect("embedded");
+        let of = |model: Option<&str>, edits: &[String]| file.resolve(model, edits).expect("valid");
+        text += &format!("{name} {}\n", identity(&of(None, &[])));
+        let models: Vec<String> =
+            file.models().map(|model| format!("{model} {}", identity(&of(Some(model), &[])))).collect();
+        text += &format!("  models: {}\n", models.join(", "));
+        let row = |entry: &Entry| {
+            let experiment = of(Some(&entry.spec), &entry.with);
+            let set = [experiment.set.as_slice(), &entry.set].concat();
+            format!("{} {}", entry.name, identity(&Experiment { model: Some(entry.spec.clone()), set, ..experiment }))
+        };
+        let rows: Vec<String> = file.compare().iter().map(row).collect();
+        text += &format!("  compare: {}; {:?} {:?}\n", rows.join(", "), file.baseline(), file.halving());
+    }
+    insta::assert_snapshot!("identities", text);
 }
 
 #[test]

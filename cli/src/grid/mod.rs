@@ -103,7 +103,7 @@ impl Grid {
                     if let Some(earlier) = wrong.replace(failure) {
                         terminal.report(&earlier);
                     }
-                    terminal.alert(&format!("{}:{}: in `{}`:", opened.file.name(), entry.line, entry.name));
+                    terminal.alert(&format!("{}:{}: in `{}`:", entry.file, entry.line, entry.name));
                 }
                 Err(failure) => return Err(failure),
             }

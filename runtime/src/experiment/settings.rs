@@ -1,0 +1,157 @@
+//! The complete experiment with where every value stands, for `rtc show`.
+
+use serde_yaml::{Mapping, Value};
+
+use super::ExperimentFile;
+use crate::error::ExperimentError;
+
+/// A value of the complete experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// The keys that lead to it.
+    pub path: Vec<String>,
+    /// A number, a text, a list, or a block without fields.
+    pub value: Value,
+    /// The file and the line that give it; none for a default.
+    pub place: Option<(String, usize)>,
+}
+
+/// Lists that are longer have a line for each of their values.
+const WIDTH: usize = 120;
+
+impl ExperimentFile {
+    /// All settings of the file, what is different for models and what is compared included.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`].
+    pub fn settings(&self) -> Result<Vec<Setting>, ExperimentError> {
+        let experiment = self.resolve(None, &[])?;
+        let mut all: Mapping = serde_yaml::to_value(experiment)
+            .and_then(serde_yaml::from_value)
+            .expect("an experiment is a block of fields");
+        for (key, value) in self.layers.fields() {
+            if !all.contains_key(&key) {
+                all.insert(key, value);
+            }
+        }
+        let mut found = vec![];
+        self.collect(&mut vec![], &Value::Mapping(all), &mut found);
+        Ok(found)
+    }
+
+    fn collect(&self, path: &mut Vec<String>, value: &Value, found: &mut Vec<Setting>) {
+        match value {
+            Value::Mapping(fields) if !fields.is_empty() => {
+                for (key, value) in fields {
+                    path.push(scalar(key));
+                    self.collect(path, value, found);
+                    path.pop();
+                }
+            }
+            value => {
+                let keys: Vec<&str> = path.iter().map(String::as_str).collect();
+                // `task.command` is short for this path.
+                let keys = if keys == ["task", "data", "command"] { vec!["task", "command"] } else { keys };
+                let place = self.layers.line(&keys).map(|(layer, line)| (layer.name.clone(), line));
+                found.push(Setting { path: path.clone(), value: value.clone(), place });
+            }
+        }
+    }
+
+    /// The complete experiment as YAML, with a comment on every value that says where it stands.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`].
+    pub fn text_with_places(&self) -> Result<String, ExperimentError> {
+        let (mut text, mut open): (String, Vec<String>) = (String::new(), vec![]);
+        for Setting { path, value, place } in self.settings()? {
+            let (last, blocks) = path.split_last().expect("a setting has a key");
+            let shared = open.iter().zip(blocks).take_while(|(a, b)| a == b).count();
+            for (depth, key) in blocks.iter().enumerate().skip(shared) {
+                text += &format!("{}{key}:\n", "  ".repeat(depth));
+            }
+            open = blocks.to_vec();
+            let pad = "  ".repeat(blocks.len());
+            let place = place.map_or("default".to_owned(), |(file, line)| format!("{file}:{line}"));
+            let line = format!("{pad}{last}: {}", inline(&value));
+            match value {
+                Value::Sequence(items) if line.len() > WIDTH => {
+                    let items: String = items.iter().map(|item| format!("{pad}  - {}\n", inline(item))).collect();
+                    text += &format!("{pad}{last}:  # {place}\n{items}");
+                }
+                _ => text += &format!("{line}  # {place}\n"),
+            }
+        }
+        Ok(text)
+    }
+}
+
+/// A value in one line, as blocks in braces hold it.
+fn inline(value: &Value) -> String {
+    let joined = |items: Vec<String>| items.join(", ");
+    match value {
+        Value::Sequence(items) => format!("[{}]", joined(items.iter().map(inline).collect())),
+        Value::Mapping(fields) if fields.is_empty() => "{}".to_owned(),
+        Value::Mapping(fields) => {
+            let field = |(key, value): (&Value, &Value)| format!("{}: {}", scalar(key), inline(value));
+            format!("{{ {} }}", joined(fields.iter().map(field).collect()))
+        }
+        value => scalar(value),
+    }
+}
+
+/// A text, a number, or another value without parts; a text is quoted where the braces around it or a comment would end it.
+fn scalar(value: &Value) -> String {
+    let plain = serde_yaml::to_string(value).unwrap_or_default().trim_end().to_owned();
+    match value {
+        Value::String(text) if text.contains(['[', ']', '{', '}', ',', '#', ':', '\n', '"', '\'']) => {
+            serde_json::to_string(text).unwrap_or(plain)
+        }
+        _ => plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::EMBEDDED;
+
+    #[test]
+    fn the_text_reads_back_as_the_same_experiment() {
+        for (name, _) in EMBEDDED {
+            let file = ExperimentFile::embedded(name).expect("embedded");
+            let text = file.text_with_places().expect("valid");
+            let again = ExperimentFile::parse("again", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+            for model in [None].into_iter().chain(file.models().map(Some)) {
+                assert_eq!(again.resolve(model, &[]), file.resolve(model, &[]), "{name}");
+            }
+            let rows = |file: &ExperimentFile| -> Vec<(String, Vec<String>)> {
+                file.compare()
+                    .iter()
+                    .map(|row| (row.name.clone(), [row.set.clone(), row.with.clone()].concat()))
+                    .collect()
+            };
+            assert_eq!(rows(&again), rows(&file), "{name}");
+        }
+    }
+
+    #[test]
+    fn places_are_those_of_the_file_whose_word_counts() {
+        let text =
+            "extends: listops_smoke\nbatch: { size: 4 }\npatience: null\nmodels:\n  ut: null\n  gut:\n    epochs: 2\n";
+        let file = ExperimentFile::parse("x.yaml", text).expect("valid");
+        let settings = file.settings().expect("valid");
+        let place = |path: &str| {
+            let found = settings.iter().find(|setting| setting.path.join(".") == path)?;
+            found.place.as_ref().map(|(file, line)| format!("{file}:{line}"))
+        };
+        assert_eq!(place("batch.size").as_deref(), Some("x.yaml:2"));
+        assert_eq!(place("patience").as_deref(), Some("x.yaml:3"));
+        assert_eq!(place("models.gut.epochs").as_deref(), Some("x.yaml:7"));
+        assert_eq!(place("batch.accumulate"), None);
+        let base = place("batch.buckets").expect("the base has it");
+        assert!(base.starts_with("listops_smoke:"), "{base}");
+        assert!(settings.iter().all(|setting| !setting.path.join(".").starts_with("models.ut")));
+        assert!(!file.text_with_places().expect("valid").contains("extends"));
+    }
+}
