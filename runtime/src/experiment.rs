@@ -407,7 +407,8 @@ fn check_task(experiment: &Experiment) -> Result<(), Broken> {
         Some(found) => found.map_err(|(field, message)| (vec!["task", field], message))?,
         None => {
             let task = task_named(&settings.name).map_err(|message| (vec!["task", "name"], message))?;
-            resolve_options(task.options(), &settings.options).map_err(|message| (vec!["task", "options"], message))?;
+            resolve_options(task.about().options, &settings.options)
+                .map_err(|message| (vec!["task", "options"], message))?;
         }
     }
     let named = |path: &[&'static str], name: &str| {

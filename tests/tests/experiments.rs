@@ -105,7 +105,7 @@ fn compared(file: &ExperimentFile, entry: &Entry) -> usize {
 /// Number of parameters of a model, named in full, with these edits.
 fn compiled(experiment: &Experiment, name: &str, edits: &[String]) -> usize {
     let task = task_named(&experiment.task.name).expect("the experiment was checked");
-    let options = resolve_options(task.options(), &experiment.task.options).expect("the experiment was checked");
+    let options = resolve_options(task.about().options, &experiment.task.options).expect("the experiment was checked");
     let catalog = Catalog {
         task: Some(task.name().to_owned()),
         vocabulary: Some(task.vocabulary(&options).len()),
@@ -166,7 +166,7 @@ fn experiments_of_the_papers_size_have_the_published_numbers_of_parameters() {
         for (n, model) in MODELS.iter().enumerate() {
             let experiment = file.resolve(Some(model), &[]).expect("valid");
             let task = task_named(&experiment.task.name).expect("checked");
-            let options = resolve_options(task.options(), &experiment.task.options).expect("checked");
+            let options = resolve_options(task.about().options, &experiment.task.options).expect("checked");
             let fewer = published.vocabulary - task.vocabulary(&options).len();
             let width = published.widths[usize::from(model.ends_with("lb"))];
             let expected = published.parameters[n] - fewer * width - published.idle;

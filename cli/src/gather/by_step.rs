@@ -26,7 +26,7 @@ pub(super) fn by_step(trained: &mut Trained, data: &Dataset) -> Result<Vec<StepC
     let mut curves = vec![];
     for (length, split) in chosen {
         let examples: Vec<Example> = of_length(data, &split, length).cloned().collect();
-        let (metrics, scale) = (trained.task.metrics(), trained.task.scale(&trained.options));
+        let (metrics, scale) = (trained.task.about().metrics, trained.task.scale(&trained.options));
         let perplexity = trained.task.perplexity();
         let measurement = Measurement { split: &split, examples: &examples, batch, metrics, scale, perplexity };
         // Nothing is lost when a measurement is cut off, so signals end it at once.

@@ -194,7 +194,7 @@ impl Grid {
         let mut known = METRICS.to_vec();
         for member in &self.models {
             let (task, _) = task_of(&member.experiment)?;
-            known.extend(task.metrics().iter().map(|metric| metric.name));
+            known.extend(task.about().metrics.iter().map(|metric| metric.name));
             known.extend(task.perplexity().then_some("perplexity"));
             known.extend((task.objective() == Objective::Number).then_some(NUMBERS).into_iter().flatten());
         }

@@ -196,7 +196,7 @@ impl<'a> Trainer<'a> {
         refuse_empty(data, experiment)?;
         let unknown = |message| DataError { file: experiment.task.name.clone(), line: None, message };
         let (task, options) = open_task(&experiment.task)?;
-        let (metrics, scale, perplexity) = (task.metrics(), task.scale(&options), task.perplexity());
+        let (metrics, scale, perplexity) = (task.about().metrics, task.scale(&options), task.perplexity());
         let feed = Feed::new(experiment, data, run.info().seed).map_err(unknown)?;
         let schedule = experiment.schedule(feed.batches());
         let (progress, speed) = (Progress::default(), (0, Instant::now()));

@@ -69,14 +69,15 @@ fn no_two_experiments_share_a_run_of_lines() {
 
 /// The source of a task and its tables: options, splits, metrics.
 fn tables(task: &dyn Task) -> String {
-    let mut text = format!("\nSource: {}.\n\n| option | default | meaning |\n|---|---|---|\n", linked(task.source()));
+    let mut text =
+        format!("\nSource: {}.\n\n| option | default | meaning |\n|---|---|---|\n", linked(task.about().source));
     let row = |name: &str, number: &dyn std::fmt::Display, doc: &str| format!("| `{name}` | {number} | {doc} |\n");
-    text.extend(task.options().iter().map(|option| row(option.name, &option.default, option.doc)));
+    text.extend(task.about().options.iter().map(|option| row(option.name, &option.default, option.doc)));
     text += "\n| split | size | meaning |\n|---|---|---|\n";
-    text.extend(task.splits().iter().map(|split| row(split.name, &split.count, split.doc)));
-    if !task.metrics().is_empty() {
+    text.extend(task.about().splits.iter().map(|split| row(split.name, &split.count, split.doc)));
+    if !task.about().metrics.is_empty() {
         text += "\n| metric | meaning |\n|---|---|\n";
-        text.extend(task.metrics().iter().map(|metric| format!("| `{}` | {} |\n", metric.name, metric.doc)));
+        text.extend(task.about().metrics.iter().map(|metric| format!("| `{}` | {} |\n", metric.name, metric.doc)));
     }
     text + "\n"
 }
