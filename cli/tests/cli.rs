@@ -294,6 +294,8 @@ fn show_and_explain_answer_in_text_and_json() {
     let wrong = place.rtc(&["show", "--experiment", "wrong.yaml"]);
     wrong.code(2).says("base.yaml:4: optimiser: unknown field `clipp`");
     assert!(place.rtc(&["explain", "unknown-field"]).code(0).stdout.contains("Wrong:"));
+    let halting = place.rtc(&["explain", "halt", "global"]);
+    assert!(halting.code(0).stdout.contains("\nSource: Ray Chowdhury and Caragea 2024"), "{}", halting.stdout);
     let codes = place.rtc(&["explain", "--json"]).code(0).json();
     assert!(codes.as_array().is_some_and(|codes| codes.len() > 20));
     for shell in ["bash", "zsh", "fish"] {

@@ -145,7 +145,7 @@ fn describe_task(rows: &Rows, terminal: &Terminal) -> Result<(), Failure> {
         let split =
             |(name, count, doc): &(String, Option<usize>, &str)| json!({ "name": name, "examples": count, "doc": doc });
         return terminal.json(&json!({
-            "name": task.name(), "doc": task.doc(), "objective": objective, "vocabulary": vocabulary, "classes": classes,
+            "name": task.name(), "doc": task.doc(), "source": task.source(), "objective": objective, "vocabulary": vocabulary, "classes": classes,
             "options": task.options().iter().map(field).collect::<Vec<_>>(),
             "splits": splits.iter().map(split).collect::<Vec<_>>(),
         }));
@@ -157,9 +157,10 @@ fn describe_task(rows: &Rows, terminal: &Terminal) -> Result<(), Failure> {
         vec![format!("  {name}"), count.map_or("-".to_owned(), |count| number(count as f64)), (*doc).to_owned()]
     };
     terminal.result(&format!(
-        "{}: {}\n{objective}\ntokens   {}\nclasses  {}\noptions\n{}splits\n{}",
+        "{}: {}\n{objective}\nsource   {}\ntokens   {}\nclasses  {}\noptions\n{}splits\n{}",
         task.name(),
         task.doc(),
+        task.source(),
         vocabulary.join(" "),
         classes.join(" "),
         columns(&task.options().iter().map(option).collect::<Vec<_>>()),

@@ -1,4 +1,6 @@
 //! The optimiser's kernels: the norm of a gradient, one step of AdamW, one of Ranger, and averaged weights.
+//!
+//! Source: AdamW: Loshchilov and Hutter 2019, arXiv:1711.05101; rectification: Liu et al. 2020, arXiv:1908.03265; lookahead: Zhang et al. 2019, arXiv:1907.08610.
 
 use super::Real;
 use super::parallel::{BLOCK, LANES, Parts, block, each_block, fold_lanes, sum_scalars, vectorised};

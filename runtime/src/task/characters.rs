@@ -1,4 +1,4 @@
-//! Character language modelling: the next character of a text, and how well its last one is known after more and more before it.
+//! Character language modelling: the next character of a text, and the last character of windows of growing length.
 //!
 //! The text is a file (`input.txt`, also with `.gz`), of which the first 90 % are for training, 5 % for dev and 5 % for the
 //! tests; without a file, lines of made-up words. Training and dev count every character, the tests the last one of each
@@ -40,8 +40,8 @@ const fn split(name: &'static str, doc: &'static str, count: usize) -> Split {
 /// where every character counts.
 #[rustfmt::skip]
 const TABLE: [(Split, (f64, f64), Option<usize>); 7] = [
-    (split("train", "windows one behind the other, every character counts", 100_000), (0.0, 0.9), None),
-    (split("dev", "the same of another part", 1_000), (0.9, 0.95), None),
+    (split("train", "consecutive windows, every character is scored", 100_000), (0.0, 0.9), None),
+    (split("dev", "the same on another part of the text", 1_000), (0.9, 0.95), None),
     (split("1x", "the last character of windows of the length of training", 1_000), (0.95, 1.0), Some(1)),
     (split("2x", "of twice that length", 1_000), (0.95, 1.0), Some(2)),
     (split("4x", "of four times that length", 1_000), (0.95, 1.0), Some(4)),
@@ -140,6 +140,10 @@ impl Task for Characters {
 
     fn doc(&self) -> &'static str {
         "the next character of a text"
+    }
+
+    fn source(&self) -> &'static str {
+        "rtc; text: Karpathy 2015 (Tiny Shakespeare)"
     }
 
     fn objective(&self) -> Objective {

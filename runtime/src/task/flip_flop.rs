@@ -181,6 +181,10 @@ impl Task for FlipFlop {
         "remember one bit over long stretches of noise"
     }
 
+    fn source(&self) -> &'static str {
+        "Liu et al. 2023 (flip-flop language modeling), arXiv:2306.00946"
+    }
+
     fn objective(&self) -> Objective {
         Objective::Each
     }

@@ -1,4 +1,4 @@
-//! Puts the data of an experiment together: reads what there are files for, generates the rest.
+//! Loads the data of an experiment: reads splits with files, generates the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Tasks: where examples come from, what their tokens and classes are called, and how they are split.
+//! Tasks: generators and readers of examples, names of tokens and classes, and splits.
 //!
 //! One file (or folder) per task; [`TASKS`] lists them. A task generates its splits from a seed, and reads the
 //! published files of its data set in their own format.
@@ -211,6 +211,8 @@ pub trait Task: Send + Sync {
     fn name(&self) -> &'static str;
     /// One line of documentation.
     fn doc(&self) -> &'static str;
+    /// Where it is defined: paper, section, arXiv id; `rtc` where this project defines it.
+    fn source(&self) -> &'static str;
     /// What a model predicts.
     fn objective(&self) -> Objective;
     /// Whether the answers are later tokens, which a model must not see: so it is where every token has an answer, if the

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use rtc_compiler::feature::linked;
 use rtc_runtime::experiment::{EMBEDDED, ExperimentFile};
 use rtc_runtime::task::{TASKS, Task};
 use serde_json::Value;
@@ -66,9 +67,9 @@ fn no_two_experiments_share_a_run_of_lines() {
     assert!(shared.is_empty(), "{}", shared.join("\n\n"));
 }
 
-/// The tables of a task: options, splits, metrics.
+/// The source of a task and its tables: options, splits, metrics.
 fn tables(task: &dyn Task) -> String {
-    let mut text = String::from("\n| option | default | meaning |\n|---|---|---|\n");
+    let mut text = format!("\nSource: {}.\n\n| option | default | meaning |\n|---|---|---|\n", linked(task.source()));
     let row = |name: &str, number: &dyn std::fmt::Display, doc: &str| format!("| `{name}` | {number} | {doc} |\n");
     text.extend(task.options().iter().map(|option| row(option.name, &option.default, option.doc)));
     text += "\n| split | size | meaning |\n|---|---|---|\n";

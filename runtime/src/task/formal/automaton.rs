@@ -15,7 +15,7 @@ pub struct Automaton {
 }
 
 impl Automaton {
-    /// That of a task; nothing where the answer takes more than finitely many states, or where nobody has written it down.
+    /// The automaton of a task; nothing if the answer needs infinitely many states, or if no automaton is defined.
     pub fn of(task: &Formal, options: &Options) -> Option<Self> {
         let rules: Rules = match task.name {
             name if name == EVEN_PAIRS.name => Rules::of(&[[1, 2], [1, 3], [4, 2], [1, 3], [4, 2]], &[0, 0, 0, 1, 1]),

@@ -22,6 +22,8 @@ use super::{Example, Metric, Objective, OptionField, Options, Request, Split, Ta
 use crate::error::DataError;
 use crate::rng::{Draws, Key};
 
+/// Where the tasks of the Chomsky hierarchy are defined.
+const CHOMSKY: &str = "Delétang et al. 2023 (Chomsky hierarchy), arXiv:2207.02098";
 /// The longest length that can be asked for.
 pub const MAX_LENGTH: u64 = 10_000;
 /// The most tokens of a split, which is held in memory.
@@ -49,6 +51,8 @@ pub struct Formal {
     pub name: &'static str,
     /// One line of documentation.
     pub doc: &'static str,
+    /// Where it is defined: paper, section, arXiv id.
+    pub source: &'static str,
     /// What a model predicts.
     pub objective: Objective,
     /// The names of the tokens, by id.
@@ -191,6 +195,10 @@ impl Task for Formal {
 
     fn doc(&self) -> &'static str {
         self.doc
+    }
+
+    fn source(&self) -> &'static str {
+        self.source
     }
 
     fn objective(&self) -> Objective {

@@ -139,6 +139,10 @@ impl Task for ListOps {
         "evaluate nested MIN, MAX, MED and SM over digits"
     }
 
+    fn source(&self) -> &'static str {
+        "Nangia and Bowman 2018, arXiv:1804.06028; splits by length: Havrylov et al. 2019, arXiv:1902.09393; `lra`: Tay et al. 2021 (Long Range Arena), arXiv:2011.04006"
+    }
+
     fn objective(&self) -> Objective {
         Objective::Classify
     }

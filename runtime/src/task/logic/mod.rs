@@ -63,7 +63,7 @@ const OPTIONS: [OptionField; 1] = [OptionField {
     default: 500_000,
     least: 1_000,
     most: 10_000_000,
-    doc: "pairs that are drawn; what is left of them without duplicates decides the size of every split",
+    doc: "drawn pairs; the number of distinct pairs decides the size of every split",
 }];
 
 /// The bucket of a test split.
@@ -93,6 +93,10 @@ impl Task for Logic {
 
     fn doc(&self) -> &'static str {
         "which of seven relations holds between two formulas of propositional logic"
+    }
+
+    fn source(&self) -> &'static str {
+        "Bowman, Potts and Manning 2015, arXiv:1406.1827"
     }
 
     fn objective(&self) -> Objective {

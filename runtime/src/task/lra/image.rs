@@ -106,6 +106,10 @@ impl Task for Image {
         "what a small grey picture shows, pixel by pixel (Long Range Arena)"
     }
 
+    fn source(&self) -> &'static str {
+        "Tay et al. 2021 (Long Range Arena), arXiv:2011.04006; pictures: Krizhevsky 2009 (CIFAR-10)"
+    }
+
     fn objective(&self) -> Objective {
         Objective::Classify
     }

@@ -30,9 +30,9 @@ const SHARES: &[(&str, Share)] = &[("train", (0.0, 0.8)), ("dev", (0.8, 0.9)), (
 #[rustfmt::skip]
 const OPTIONS: [OptionField; 4] = [
     option("side", 32, 16, 256, "pixels of a side"),
-    option("dashes", 14, 3, 100, "dashes of a long path that is drawn"),
-    option("distractors", 4, 0, 100, "short paths that are drawn"),
-    option("brightnesses", BRIGHTNESSES, 1, BRIGHTNESSES, "grey levels from 200 on of which a picture that is drawn has one"),
+    option("dashes", 14, 3, 100, "dashes of a drawn long path"),
+    option("distractors", 4, 0, 100, "number of drawn short paths"),
+    option("brightnesses", BRIGHTNESSES, 1, BRIGHTNESSES, "number of grey levels from 200 on; a drawn picture has one of them"),
 ];
 
 /// The folder of the hard set in the published one, with the longest paths.
@@ -110,6 +110,10 @@ impl Task for Pathfinder {
 
     fn doc(&self) -> &'static str {
         "whether a dashed path connects two dots, pixel by pixel (Long Range Arena)"
+    }
+
+    fn source(&self) -> &'static str {
+        "Linsley et al. 2018, arXiv:1805.08315; Tay et al. 2021 (Long Range Arena), arXiv:2011.04006"
     }
 
     fn objective(&self) -> Objective {

@@ -28,7 +28,7 @@ const SHARES: &[(&str, Share)] = &[("train", (0.0, 0.8)), ("dev", (0.8, 0.9)), (
 
 #[rustfmt::skip]
 const OPTIONS: [OptionField; 2] = [
-    option("length", 4_096, 64, 65_536, "bytes of a document that are read; generated ones have from half of it to all of it"),
+    option("length", 4_096, 64, 65_536, "bytes read of a document; generated ones have from half of them to all"),
     option("subjects", 16, 2, 1_000, "subjects of the generated documents"),
 ];
 
@@ -95,6 +95,10 @@ impl Task for Retrieval {
 
     fn doc(&self) -> &'static str {
         "whether two documents belong together, byte by byte (Long Range Arena)"
+    }
+
+    fn source(&self) -> &'static str {
+        "Tay et al. 2021 (Long Range Arena), arXiv:2011.04006; documents: Radev et al. 2013 (ACL Anthology Network)"
     }
 
     fn objective(&self) -> Objective {

@@ -29,7 +29,7 @@ const SHARES: &[(&str, Share)] = &[("train", (0.0, 0.4)), ("dev", (0.4, 0.7)), (
 
 #[rustfmt::skip]
 const OPTIONS: [OptionField; 1] =
-    [option("length", 4_096, 64, 65_536, "bytes of a review that are read; generated ones have from half of it to all of it")];
+    [option("length", 4_096, 64, 65_536, "bytes read of a review; generated ones have from half of them to all")];
 
 const NEGATIVE: u32 = 0;
 const POSITIVE: u32 = 1;
@@ -119,6 +119,10 @@ impl Task for Text {
 
     fn doc(&self) -> &'static str {
         "whether a review is positive, byte by byte (Long Range Arena)"
+    }
+
+    fn source(&self) -> &'static str {
+        "Tay et al. 2021 (Long Range Arena), arXiv:2011.04006; reviews: Maas et al. 2011 (IMDB)"
     }
 
     fn objective(&self) -> Objective {

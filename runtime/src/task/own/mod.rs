@@ -260,6 +260,10 @@ impl Task for Own {
         self.plan.kind.doc()
     }
 
+    fn source(&self) -> &'static str {
+        "rtc"
+    }
+
     fn objective(&self) -> Objective {
         match self.plan.kind {
             Kind::Table => match self.plan.answer {
