@@ -168,10 +168,10 @@ impl<T: Element> Model<T> {
     /// # Errors
     /// As [`Learner::evaluate`].
     pub fn examine(&mut self, batch: &Batch) -> Result<Examination, LearnError> {
-        (self.inference.watched, self.inference.grown) = (Some(vec![]), Some(vec![]));
+        (self.inference.records.watched, self.inference.records.grown) = (Some(vec![]), Some(vec![]));
         let evaluation = self.evaluate(batch);
-        let halting = self.inference.watched.take().unwrap_or_default();
-        let grown = self.inference.grown.take().unwrap_or_default();
+        let halting = self.inference.records.watched.take().unwrap_or_default();
+        let grown = self.inference.records.grown.take().unwrap_or_default();
         Ok(Examination { evaluation: evaluation?, depths: self.depths.take(), halting, grown })
     }
 
@@ -196,9 +196,9 @@ impl<T: Element> Model<T> {
     /// # Errors
     /// As [`Learner::evaluate`].
     pub fn states(&mut self, batch: &Batch) -> Result<Vec<Stepped>, LearnError> {
-        self.inference.stepped = Some(vec![]);
+        self.inference.records.stepped = Some(vec![]);
         let evaluation = self.evaluate(batch);
-        let states = self.inference.stepped.take().unwrap_or_default();
+        let states = self.inference.records.stepped.take().unwrap_or_default();
         evaluation.map(|_| states)
     }
 

@@ -10,7 +10,6 @@
 #![allow(clippy::too_many_arguments, reason = "what a kernel is given is a list")]
 
 mod attend;
-mod beam;
 mod chain;
 mod compose;
 pub mod device;
@@ -19,24 +18,19 @@ mod dispatch;
 pub mod driver;
 mod embed;
 mod exec;
-mod fold;
 mod given;
 mod group;
 mod listed;
-mod loops;
+mod machine;
 pub mod memory;
 mod model;
-mod nodes;
 mod optimise;
-mod pieces;
 mod place;
 pub mod queue;
-mod recur;
 mod relative;
 mod rule;
 pub mod saved;
 mod scan;
-mod unbeam;
 mod value;
 mod way;
 
