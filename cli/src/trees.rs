@@ -1,6 +1,7 @@
 //! What a recursion makes of an example: the trees that a search found, or the one that the length alone decides.
 
 use rtc_compiler::ir::loops::Cut;
+use rtc_compiler::ir::schedule::{Chunk, Levels};
 use rtc_compiler::spec::Block;
 use rtc_report::data::{Beam, Tree};
 use rtc_runtime::exec::{Grown, Inference};
@@ -80,13 +81,20 @@ fn join(fold: &Block, elements: &[Span], flat: bool, spans: &mut Vec<Span>) -> S
     match fold.variant {
         "chain" => (2..=nodes.len()).for_each(|n| spans.push(whole(&nodes[..n]))),
         "balanced" => {
-            let arity = if flat { nodes.len().max(1) } else { fold.int("arity").unwrap_or(2) };
+            let arity = if flat { nodes.len() } else { fold.int("arity").unwrap_or(2) };
             let (strict, first) = (fold.word("last_chunk") == Some("strict"), fold.word("short") == Some("first"));
-            let cut = Cut { strict, first, ..Cut::plain(arity) };
-            while nodes.len() > 1 {
-                let chunks = cut.chunks(nodes.len(), cut.width(nodes.len()).max(2));
-                let chunks = chunks.map(|(start, length)| &nodes[start..start + length]);
-                nodes = chunks.map(|chunk| reduce(fold, chunk, spans)).collect();
+            let cut = Cut { strict, first, ..Cut::plain(arity.max(2)) };
+            let mut levels = Levels::new(cut, vec![nodes.len()], 0);
+            loop {
+                levels.leave();
+                if levels.is_over() {
+                    break;
+                }
+                let mut vectors = vec![];
+                levels.cut(|Chunk { start, length, .. }| {
+                    vectors.push(reduce(fold, &nodes[start..start + length], spans))
+                });
+                nodes = vectors;
             }
         }
         // All at once, or a search that is part of something else and leaves no record.

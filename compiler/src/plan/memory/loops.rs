@@ -3,14 +3,15 @@
 
 use std::rc::Rc;
 
-use super::pool::Amount;
+use super::pool::{Amount, Block};
 use super::walk::{Env, Held, Taped, Walk};
 use crate::expr::{Env as Names, Expr, Value as Number, eval};
 use crate::ir::cost::{cap, turns};
 use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, NodeId, RegionId, Value};
-use crate::ir::loops;
+use crate::ir::loops::{self, Cut};
 use crate::ir::number::Number as _;
+use crate::ir::schedule::Widths;
 use crate::ir::types::{Attr, Type};
 use crate::plan::Step;
 
@@ -27,8 +28,43 @@ pub(super) struct Group {
     pub(super) formula: Option<Formula>,
 }
 
-/// Values as they stood before a body saw only some of their rows.
-pub(super) type Uncut = Vec<(Value, Held)>;
+/// The values that a body captures, as they stood before it saw only some of their rows.
+pub(super) struct SavedCaptures {
+    body: RegionId,
+    full: Vec<(Value, Held)>,
+    /// The rows that the body sees.
+    present: Vec<usize>,
+}
+
+impl SavedCaptures {
+    pub(super) fn new(body: RegionId, env: &Env) -> Self {
+        Self { body, full: vec![], present: (0..env.rows).collect() }
+    }
+
+    /// Narrows what the body captures to these rows, which are those of `here`.
+    pub(super) fn narrow(&mut self, walk: &mut Walk<'_>, rows: &[usize], here: &Env) {
+        if self.present == rows {
+            return;
+        }
+        self.restore(walk);
+        self.present = rows.to_vec();
+        let plan = walk.plan;
+        for &value in &plan.regions[self.body.index()].captures {
+            let ty = plan.graph.ty(value);
+            if let Some(held @ Held::Block(_)) = walk.values[value.index()].clone().filter(|_| ty.is_batched()) {
+                let part = walk.block(ty, here);
+                walk.set(value, part);
+                self.full.push((value, held));
+            }
+        }
+    }
+
+    pub(super) fn restore(&mut self, walk: &mut Walk<'_>) {
+        for (value, held) in self.full.drain(..) {
+            walk.set(value, held);
+        }
+    }
+}
 
 impl Walk<'_> {
     /// Runs `step` for a group, and leaves behind what all its steps leave behind.
@@ -66,7 +102,7 @@ impl Walk<'_> {
         let mut values: Vec<Held> = node.operands.iter().map(|v| self.value(*v, env)).collect();
         // What rows that leave are written over.
         let mut done = values.clone();
-        let (mut tape, mut uncut) = (vec![], vec![]);
+        let (mut tape, mut captures) = (vec![], SavedCaptures::new(body, env));
         let last = self.bounds(id, env);
         let rejects =
             |walk: &mut Self, values: &[Held], (from, here): (&[usize], &Env), taken: usize, done: &mut [Held]| {
@@ -87,9 +123,8 @@ impl Walk<'_> {
             if group.rows.len() < env.rows {
                 self.own(&mut done, &types, env);
                 values = self.blocks(&types, &group.env);
-                self.put_back(std::mem::take(&mut uncut));
-                uncut = self.cut(body, &group.env);
             }
+            captures.narrow(self, &group.rows, &group.env);
             self.repeat(&group, &mut tape, |walk, tape| {
                 let mut params = if keeps { values.clone() } else { std::mem::take(&mut values) };
                 params.extend(walk.plan.graph.params(body).last().map(|step| walk.value(*step, env)));
@@ -102,7 +137,7 @@ impl Walk<'_> {
             taken += group.times;
             rejects(self, &values, (&group.rows, &group.env), taken, &mut done);
         }
-        self.put_back(uncut);
+        captures.restore(self);
         let all = tape.last().is_none_or(|last| last.rows.len() == env.rows);
         self.finish(node, if all { values } else { done }, tape);
     }
@@ -132,13 +167,10 @@ impl Walk<'_> {
         let outputs = self.types(&node.results[carried..]);
         let outputs = outputs.iter().filter(|t| **t != Type::Tape).cloned().collect::<Vec<_>>();
         let outputs = self.blocks(&outputs, env);
-        let (mut tape, mut uncut) = (vec![], vec![]);
+        let (mut tape, mut captures) = (vec![], SavedCaptures::new(body, env));
         for group in self.widths(id, env) {
             let all = group.rows.len() == env.rows;
-            self.put_back(std::mem::take(&mut uncut));
-            if !all {
-                uncut = self.cut(body, &group.env);
-            }
+            captures.narrow(self, &group.rows, &group.env);
             self.repeat(&group, &mut tape, |walk, tape| {
                 let own = &types[..carried];
                 let mut params = if all { std::mem::take(&mut state) } else { walk.blocks(own, &group.env) };
@@ -152,48 +184,53 @@ impl Walk<'_> {
                 }
             });
         }
-        self.put_back(uncut);
+        captures.restore(self);
         state.extend(outputs);
         self.finish(node, state, tape);
     }
 
-    pub(super) fn unwind(&mut self, at: &Step, node: &Node, env: &Env) {
-        let slot = &mut self.values[node.operands[0].index()];
-        // At its last use the tape's steps go as they are run.
-        let tape = if at.frees.contains(&node.operands[0]) { slot.take() } else { slot.clone() };
-        let (Some(body), Some(Held::Tape(tape))) = (node.body, tape) else { return };
-        let mut tape = Rc::unwrap_or_clone(tape);
-        let parts = loops::layout(&self.plan.graph, self.owner(body));
-        let types = self.types(&node.operands);
-        let mut state: Vec<Held> = node.operands[1..=parts.carried].iter().map(|v| self.value(*v, env)).collect();
-        let sums = self.blocks(&self.types(&node.results[parts.carried..]), env);
-        let mut uncut = vec![];
-        let mut present = env.rows;
+    /// The backward run of a loop over its tape.
+    pub(super) fn backward(&mut self, at: &Step, node: &Node, env: &Env) {
+        let (Some(body), Some(mut tape)) = (node.body, self.taped(at, node.operands[0])) else { return };
+        let carried = loops::layout(&self.plan.graph, self.owner(body)).carried;
+        let is_fold = Cut::of(node).is_some();
+        let types = self.types(&node.operands[1..]);
+        let (before, after) = types.split_at(carried);
+        let after = slices(node, after);
+        let mut state: Vec<Held> = node.operands[1..=carried].iter().map(|v| self.value(*v, env)).collect();
+        let sums = self.blocks(&self.types(&node.results[carried..]), env);
+        let mut captures = SavedCaptures::new(body, env);
+        // What a level of a fold gives has the rows of the level below; its last level begins with results.
+        let mut is_first = true;
         while let Some(step) = tape.pop() {
-            let all = step.rows.len() == env.rows;
-            if step.rows.len() != present {
-                self.put_back(std::mem::take(&mut uncut));
-                uncut = if all { vec![] } else { self.cut(body, &step.env) };
-                present = step.rows.len();
-            }
-            let own = &types[1..=parts.carried];
-            let mut params = if all { std::mem::take(&mut state) } else { self.blocks(own, &step.env) };
-            params.extend(self.blocks(&slices(node, &types[1 + parts.carried..]), &step.env));
+            let whole = if is_fold { !is_first } else { step.rows.len() == env.rows };
+            is_first = false;
+            captures.narrow(self, &step.rows, &step.env);
+            let mut params = if whole { std::mem::take(&mut state) } else { self.blocks(before, &step.env) };
+            params.extend(self.blocks(&after, &step.env));
             let here = step.env.clone();
-            params.extend(match Rc::try_unwrap(step) {
-                Ok(step) => step.saved,
-                Err(shared) => shared.saved.clone(),
-            });
+            let (saved, lists) = used_up(step);
+            params.extend(saved);
             let mut out = self.body(body, params, &here);
-            out.yields.truncate(parts.carried);
-            if all {
+            drop(lists);
+            out.yields.truncate(carried);
+            if whole || is_fold {
                 state = out.yields;
             }
         }
-        self.put_back(uncut);
-        state.extend(sums);
-        for (result, held) in node.results.iter().zip(state) {
+        captures.restore(self);
+        for (result, held) in node.results.iter().zip(state.into_iter().chain(sums)) {
             self.set(*result, held);
+        }
+    }
+
+    /// The steps of a tape, its own ones at its last use: those go as they are run.
+    pub(super) fn taped(&mut self, at: &Step, tape: Value) -> Option<Vec<Rc<Taped>>> {
+        let slot = &mut self.values[tape.index()];
+        let held = if at.frees.contains(&tape) { slot.take() } else { slot.clone() };
+        match held {
+            Some(Held::Tape(tape)) => Some(Rc::unwrap_or_clone(tape)),
+            _ => None,
         }
     }
 
@@ -217,26 +254,6 @@ impl Walk<'_> {
 
     pub(super) fn owner(&self, body: RegionId) -> NodeId {
         self.plan.graph.owner(body).expect("a body belongs to a loop")
-    }
-
-    /// Cuts what a body captures down to the rows of `env`.
-    pub(super) fn cut(&mut self, body: RegionId, env: &Env) -> Uncut {
-        let plan = self.plan;
-        let mut full = vec![];
-        for &value in &plan.regions[body.index()].captures {
-            if let Some(Held::Block(block)) = self.values[value.index()].take() {
-                let cut = self.block(plan.graph.ty(value), env);
-                self.set(value, cut);
-                full.push((value, Held::Block(block)));
-            }
-        }
-        full
-    }
-
-    pub(super) fn put_back(&mut self, full: Uncut) {
-        for (value, held) in full {
-            self.set(value, held);
-        }
     }
 
     /// The steps of a depth recurrence: rows leave at their ends.
@@ -313,6 +330,14 @@ impl Walk<'_> {
     }
 }
 
+/// What a step of a tape saved, and what else it held.
+pub(super) fn used_up(step: Rc<Taped>) -> (Vec<Held>, Vec<Block>) {
+    match Rc::try_unwrap(step) {
+        Ok(step) => (step.saved, step.more),
+        Err(shared) => (shared.saved.clone(), vec![]),
+    }
+}
+
 /// Types of what a body receives slice by slice: the chunk's axis in place of the whole one.
 fn slices(node: &Node, types: &[Type]) -> Vec<Type> {
     let axis = node.attrs.get("axis").and_then(Attr::text).unwrap_or_default();
@@ -329,17 +354,10 @@ fn slices(node: &Node, types: &[Type]) -> Vec<Type> {
 
 /// The steps of a chunk recurrence: every row by its own chunks.
 fn widths(node: &Node, env: &Env) -> Vec<Group> {
-    let word = |name: &str| node.attrs.get(name).and_then(Attr::text).unwrap_or_default();
-    let int = |name: &str| node.attrs.get(name).and_then(Attr::int).and_then(|v| usize::try_from(v).ok());
-    let whole = env.axis(word("over"));
-    let balanced = word("cut") == "balanced";
+    let axis = node.word("axis").unwrap_or_default();
+    let (rule, whole) = (Widths::of(node), env.axis(node.word("over").unwrap_or_default()));
     let longest = whole.iter().copied().max().unwrap_or(0);
-    let width = |length: usize| match (int("count"), int("size")) {
-        (Some(count), _) => length.div_ceil(count.max(1)),
-        (None, Some(size)) if balanced => length.div_ceil(length.div_ceil(size.max(1)).max(1)),
-        (None, size) => size.unwrap_or(1),
-    };
-    let widths: Vec<usize> = whole.iter().map(|n| width(if balanced { longest } else { *n }).max(1)).collect();
+    let widths: Vec<usize> = whole.iter().map(|n| rule.width(*n, longest)).collect();
     let counts: Vec<usize> = whole.iter().zip(&widths).map(|(n, w)| n.div_ceil(*w)).collect();
     // Between these steps no row ends and no row's last, shorter chunk comes.
     let mut marks: Vec<usize> = counts.iter().flat_map(|n| [n.saturating_sub(1), *n]).chain([0]).collect();
@@ -349,8 +367,8 @@ fn widths(node: &Node, env: &Env) -> Vec<Group> {
         let rows: Vec<usize> = (0..whole.len()).filter(|r| counts[*r] > pair[0]).collect();
         let part = |r: &usize| widths[*r].min(whole[*r] - pair[0] * widths[*r]);
         let mut here = env.part(&rows);
-        here.set_axis(word("axis"), rows.iter().map(part).collect());
-        here.even_out(word("axis"));
+        here.set_axis(axis, rows.iter().map(part).collect());
+        here.even_out(axis);
         let times = pair[1] - pair[0];
         Group { rows, formula: here.symbols.as_ref().map(|_| Formula::of(times as f64)), env: here, times }
     };

@@ -9,7 +9,6 @@ use super::{Load, product};
 use crate::ir::cost::{Extent, Sizes};
 use crate::ir::formula::Formula;
 use crate::ir::graph::{MAIN, Node, RegionId, Value};
-use crate::ir::loops::Cut;
 use crate::ir::number::Number;
 use crate::ir::ops::Op;
 use crate::ir::types::{BATCH, Dim, Elem, LENGTH, PAIRS, Type, unframed};
@@ -245,11 +244,10 @@ impl<'p> Walk<'p> {
             Op::Fold => self.fold(node, env),
             Op::Beam => self.beam(step.node, env),
             Op::Part => self.part(node, env),
-            Op::Unwind if node.attrs.contains_key("beams") => self.unbeam(step, node, env),
-            Op::Unwind if node.attrs.contains_key("role") => self.unpart(step, node, env),
-            Op::Unwind if Cut::of(node).is_some() => self.unfold(step, node, env),
-            Op::Unwind => self.unwind(step, node, env),
-            Op::Squeeze | Op::Unsqueeze => {
+            Op::Unwind if node.attrs.contains_key("beams") => self.beam_backward(step, node, env),
+            Op::Unwind if node.attrs.contains_key("role") => self.part_backward(step, node, env),
+            Op::Unwind => self.backward(step, node, env),
+            Op::Squeeze | Op::Unsqueeze | Op::Detach => {
                 let same = self.value(node.operands[0], env);
                 self.set(node.results[0], same);
             }
