@@ -10,14 +10,15 @@
 #![allow(clippy::too_many_arguments, reason = "what a kernel is given is a list")]
 
 mod attend;
-mod chain;
-mod compose;
+mod crvnn_om_ops;
 pub mod device;
+mod device_kernels;
 mod dispatch;
 #[cfg(feature = "cuda")]
 pub mod driver;
 mod embed;
 mod exec;
+mod fusion;
 mod given;
 mod group;
 mod listed;
@@ -32,16 +33,15 @@ mod rule;
 pub mod saved;
 mod scan;
 mod value;
-mod way;
 
 use std::collections::BTreeSet;
 
 use rtc_compiler::plan::Plan;
 
 use device::Generated;
+pub use device_kernels::check;
 pub use exec::Executor;
 pub use model::Model;
-pub use way::check;
 
 /// What the kernels share: in front of any text of kernels.
 #[cfg(feature = "cuda")]
@@ -51,7 +51,7 @@ const BASE: &str =
 /// All kernels that a plan needs made.
 pub fn generated(plan: &Plan) -> BTreeSet<Generated> {
     let rules = rule::written(plan).into_iter().flat_map(|(_, written)| written.kernels);
-    chain::generated(plan).into_iter().chain(rules).chain(rule::forms(plan)).collect()
+    fusion::generated(plan).into_iter().chain(rules).chain(rule::forms(plan)).collect()
 }
 
 /// How exactly matrix products are computed. All else, and what is kept, is single precision.
@@ -97,7 +97,7 @@ pub const KERNELS: &str = concat!(
     include_str!("kernels/unit.cu"),
     include_str!("kernels/attention.cu"),
     include_str!("kernels/scan.cu"),
-    include_str!("kernels/compose.cu"),
+    include_str!("kernels/crvnn_om_ops.cu"),
     include_str!("kernels/beam.cu"),
     include_str!("kernels/loss.cu"),
 );
