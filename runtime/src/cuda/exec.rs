@@ -11,17 +11,17 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, LENGTH};
 use rtc_compiler::plan::{Plan, RegionPlan};
 
+use super::active_rows::ActiveRows;
 use super::device::Device;
 use super::fusion::{self, Part};
 use super::listed::{self, Seen};
 use super::memory::{Array, Pool};
-use super::place::Place;
 use super::value::{Ids, OnDevice, Val};
 use crate::batch::{Batch, Labels};
 use crate::exec::arena::Arena;
 use crate::exec::loops::search::Searches;
 use crate::exec::mask::{self, Exprs};
-use crate::exec::rows::{Axis, Env, GIVEN};
+use crate::exec::rows::{Axis, BatchView, GIVEN};
 use crate::exec::storage::Element;
 use crate::exec::{
     Fault, Halting, Inference, Outputs, Records, Stepping, axis_names, check_batch, output_names, parameter_ranges,
@@ -178,14 +178,14 @@ impl<T: Element> Executor<T> {
         check_batch(&self.plan, batch)?;
         self.pool.begin();
         let depths = self.depths(batch)?;
-        let mut env = Env::new(batch.rows(), key, batch.width, &self.arena);
+        let mut env = BatchView::new(batch.rows(), key, batch.width, &self.arena);
         let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
         set_axis(&self.axes, &mut env, LENGTH, Axis::of_lengths(lengths, &self.arena));
         if let Some(depths) = depths {
             set_axis(&self.axes, &mut env, GIVEN, depths);
         }
         self.set_inputs(batch);
-        let outcome = self.region(MAIN, &Place::from(env));
+        let outcome = self.region(MAIN, &ActiveRows::from(env));
         if outcome.is_ok() {
             self.pool.device().flush();
             meanwhile();
@@ -226,7 +226,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Executes a region; what it yields and saves stays in the table.
-    pub(super) fn region(&mut self, region: RegionId, place: &Place) -> Result<(), Fault> {
+    pub(super) fn region(&mut self, region: RegionId, place: &ActiveRows) -> Result<(), Fault> {
         let plan = self.plan.clone();
         let own = &plan.regions[region.index()];
         self.forget(&own.unused);
@@ -239,7 +239,7 @@ impl<T: Element> Executor<T> {
         plan: &Plan,
         region: RegionId,
         range: Range<usize>,
-        place: &Place,
+        place: &ActiveRows,
     ) -> Result<(), Fault> {
         let own = &plan.regions[region.index()];
         let mut next = range.start;
@@ -265,7 +265,7 @@ impl<T: Element> Executor<T> {
         Ok(())
     }
 
-    fn run_group(&mut self, plan: &Plan, own: &RegionPlan, region: RegionId, n: usize, place: &Place) {
+    fn run_group(&mut self, plan: &Plan, own: &RegionPlan, region: RegionId, n: usize, place: &ActiveRows) {
         let group = &own.groups[n];
         let parts = std::mem::take(&mut self.parts[region.index()][n]);
         for part in &parts {

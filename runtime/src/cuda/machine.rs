@@ -7,9 +7,9 @@ use std::rc::Rc;
 use rtc_compiler::ir::graph::{RegionId, Value};
 use rtc_compiler::plan::Plan;
 
+use super::active_rows::ActiveRows;
 use super::exec::Executor;
 use super::memory::{Array, blocks, int, whole};
-use super::place::Place;
 use super::value::{Ids, OnDevice, Val};
 use crate::exec::machine::{Common, Machine, Nodes};
 use crate::exec::pieces;
@@ -52,7 +52,7 @@ impl<T: Element> Machine for Executor<T> {
             halting: self.halting,
             inference: self.inference,
             searches: &self.searches,
-            chance: None,
+            noise: None,
         }
     }
 
@@ -72,7 +72,7 @@ impl<T: Element> Machine for Executor<T> {
         self.handle(value)
     }
 
-    fn steps(&mut self, plan: &Plan, region: RegionId, range: Range<usize>, here: &Place) -> Result<(), Fault> {
+    fn steps(&mut self, plan: &Plan, region: RegionId, range: Range<usize>, here: &ActiveRows) -> Result<(), Fault> {
         self.run_steps(plan, region, range, here)
     }
 

@@ -9,6 +9,7 @@
 //!   those of the CPU, whose sums have other orders.
 #![allow(clippy::too_many_arguments, reason = "what a kernel is given is a list")]
 
+mod active_rows;
 mod attend;
 mod crvnn_om_ops;
 pub mod device;
@@ -26,7 +27,6 @@ mod machine;
 pub mod memory;
 mod model;
 mod optimise;
-mod place;
 pub mod queue;
 mod relative;
 mod rule;

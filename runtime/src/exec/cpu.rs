@@ -7,8 +7,8 @@ use rtc_compiler::plan::Plan;
 
 use super::machine::{Common, Machine, Nodes};
 use super::pieces::Pieces;
-use super::rows::Env;
-use super::seen::Records;
+use super::record::Records;
+use super::rows::BatchView;
 use super::stepping::Stepping;
 use super::storage::{Buffer, Element, List, Plain, Shared};
 use super::value::Val;
@@ -29,7 +29,7 @@ impl<T: Element> Machine for Executor<T> {
             halting: self.halting,
             inference: self.inference,
             searches: &self.searches,
-            chance: self.chance.as_deref(),
+            noise: self.noise.as_deref(),
         }
     }
 
@@ -53,7 +53,7 @@ impl<T: Element> Machine for Executor<T> {
         }
     }
 
-    fn steps(&mut self, plan: &Plan, region: RegionId, range: Range<usize>, here: &Env) -> Result<(), Fault> {
+    fn steps(&mut self, plan: &Plan, region: RegionId, range: Range<usize>, here: &BatchView) -> Result<(), Fault> {
         self.run_steps(plan, &plan.regions[region.index()], range, here)
     }
 

@@ -18,7 +18,7 @@ use super::attention::{ByDistance, Span};
 use super::loops::{Chunk, Settled};
 use super::node_context::NodeContext;
 use super::relative::Codes;
-use super::rows::{Axis, Env};
+use super::rows::{Axis, BatchView};
 use super::storage::{Element, List};
 use super::value::Val;
 use super::{Executor, Fault, check_tokens};
@@ -111,7 +111,7 @@ impl<T: Element> Executor<T> {
     pub fn extend(&mut self, past: &mut Past<T>, tokens: &[u32], key: Key) -> Result<List<T>, Fault> {
         check_tokens(&self.plan, tokens)?;
         let total = past.positions + tokens.len();
-        let mut env = Env::new(1, key, total, &self.arena);
+        let mut env = BatchView::new(1, key, total, &self.arena);
         let new = Axis { before: past.positions, ..Axis::of_lengths([tokens.len()], &self.arena) };
         self.set_axis(&mut env, LENGTH, new);
         self.inputs.push(("tokens", Val::index(self.arena.copy(tokens))));

@@ -10,11 +10,11 @@ use rtc_compiler::ir::graph::{RegionId, Value};
 use rtc_compiler::plan::Plan;
 
 use super::arena::Arena;
-use super::loops::search::{Chance, Searches};
+use super::loops::search::{NoiseSource, Searches};
 use super::mask::Exprs;
 use super::pieces::Pieces;
-use super::rows::Env;
-use super::seen::Records;
+use super::record::Records;
+use super::rows::BatchView;
 use super::stepping::Stepping;
 use super::storage::{Element, List};
 use super::value::Val;
@@ -39,15 +39,15 @@ pub(crate) trait Arrays: Clone + Debug + 'static {
 }
 
 /// The rows that take part at one point, with what a machine keeps of them.
-pub(crate) trait Active: Clone + Debug + From<Env> {
+pub(crate) trait Active: Clone + Debug + From<BatchView> {
     /// The rows.
-    fn view(&self) -> &Env;
+    fn view(&self) -> &BatchView;
     /// The same rows with another key.
     fn keyed(&self, key: Key) -> Self;
 }
 
-impl Active for Env {
-    fn view(&self) -> &Env {
+impl Active for BatchView {
+    fn view(&self) -> &BatchView {
         self
     }
 
@@ -69,7 +69,7 @@ pub(crate) struct Common<'a> {
     pub(crate) inference: Inference,
     pub(crate) searches: &'a Searches,
     /// Draws of searches that are given.
-    pub(crate) chance: Option<&'a dyn Chance>,
+    pub(crate) noise: Option<&'a dyn NoiseSource>,
 }
 
 /// Some nodes of a search: one after the other, or as pairs of neighbours.

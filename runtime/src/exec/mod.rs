@@ -21,9 +21,9 @@ mod memory;
 pub(crate) mod node_context;
 mod outputs;
 pub(crate) mod pieces;
+mod record;
 mod relative;
 pub mod rows;
-mod seen;
 mod sequence_ops;
 mod stepping;
 pub mod storage;
@@ -45,9 +45,9 @@ use crate::kernel::position::{Codes, PositionTables};
 use crate::kernel::product::Orientation;
 use crate::rng::Key;
 pub use incremental::Past;
-pub use loops::Chance;
+pub use loops::NoiseSource;
 pub use outputs::Outputs;
-pub use seen::{Beam, Grown, Owners, Records, Stepped, Unit, Watched};
+pub use record::{Beam, HaltingTrace, Owners, ParseTrees, Records, StateTrace, Unit};
 
 use arena::Arena;
 pub(crate) use axes::{axis_names, set_axis};
@@ -58,7 +58,7 @@ use machine::Machine;
 use mask::Exprs;
 pub(crate) use memory::Memory;
 pub(crate) use outputs::output_names;
-use rows::{Axis, Env, GIVEN};
+use rows::{Axis, BatchView, GIVEN};
 pub(crate) use stepping::{Stepping, given, given_depths, resumable};
 use storage::Element;
 use value::Val;
@@ -147,7 +147,7 @@ pub struct Executor<T: Element> {
     /// Whether the outer recursion is left out.
     pub inference: Inference,
     /// When set, searches take these draws instead of their own.
-    pub chance: Option<Rc<dyn Chance>>,
+    pub noise: Option<Rc<dyn NoiseSource>>,
     /// When set, every node's results are checked, and the first one that is not finite is named.
     pub check_finite: bool,
     /// What runs record besides their results.
@@ -207,7 +207,7 @@ impl<T: Element> Executor<T> {
             stepping: None,
             extending: None,
             inference: Inference::default(),
-            chance: None,
+            noise: None,
             check_finite: false,
             records: Records::default(),
             plan,
@@ -265,7 +265,7 @@ impl<T: Element> Executor<T> {
     pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, Fault> {
         check_batch(&self.plan, batch)?;
         let depths = given_depths(&self.exprs, self.depth, batch, &self.arena)?;
-        let mut env = Env::new(batch.rows(), key, batch.width, &self.arena);
+        let mut env = BatchView::new(batch.rows(), key, batch.width, &self.arena);
         let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
         self.set_axis(&mut env, LENGTH, Axis::of_lengths(lengths, &self.arena));
         if let Some(depths) = depths {
@@ -280,7 +280,7 @@ impl<T: Element> Executor<T> {
         Ok(Outputs { names: self.outputs.clone(), values: values? })
     }
 
-    fn set_axis(&self, env: &mut Env, name: &str, axis: Axis) {
+    fn set_axis(&self, env: &mut BatchView, name: &str, axis: Axis) {
         set_axis(&self.axes, env, name, axis);
     }
 
@@ -298,7 +298,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Executes a region; what it yields and saves stays in the table.
-    fn region(&mut self, region: RegionId, env: &Env) -> Result<(), Fault> {
+    fn region(&mut self, region: RegionId, env: &BatchView) -> Result<(), Fault> {
         let plan = self.plan.clone();
         let own = &plan.regions[region.index()];
         self.forget(&own.unused);
@@ -306,7 +306,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Executes some steps of a region, in order.
-    fn run_steps(&mut self, plan: &Plan, own: &RegionPlan, range: Range<usize>, env: &Env) -> Result<(), Fault> {
+    fn run_steps(&mut self, plan: &Plan, own: &RegionPlan, range: Range<usize>, env: &BatchView) -> Result<(), Fault> {
         let mut next = range.start;
         while next < range.end {
             let group = group::beginning(own, next);

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::loops::SavedCaptures;
-use super::walk::{Env, Taped, Walk};
+use super::walk::{Env, TapeEntry, Walk};
 use crate::ir::formula::Formula;
 use crate::ir::graph::Node;
 use crate::ir::loops::Cut;
@@ -76,7 +76,7 @@ impl Walk<'_> {
             captures.narrow(self, &rows, &here);
             let mut out = self.body(body, vec![nodes], &here);
             if taped {
-                tape.push(Taped { env: here, rows, saved: out.saved, more });
+                tape.push(TapeEntry { env: here, rows, saved: out.saved, more });
             }
             out.yields.truncate(1);
             let Some(vectors) = out.yields.pop() else { return };

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use super::pool::{Amount, Block};
-use super::walk::{Env, Held, Taped, Walk};
+use super::walk::{Env, SizedValue, TapeEntry, Walk};
 use crate::expr::{Env as Names, Expr, Value as Number, eval};
 use crate::ir::cost::{cap, turns};
 use crate::ir::formula::Formula;
@@ -31,7 +31,7 @@ pub(super) struct Group {
 /// The values that a body captures, as they stood before it saw only some of their rows.
 pub(super) struct SavedCaptures {
     body: RegionId,
-    full: Vec<(Value, Held)>,
+    full: Vec<(Value, SizedValue)>,
     /// The rows that the body sees.
     present: Vec<usize>,
 }
@@ -51,7 +51,7 @@ impl SavedCaptures {
         let plan = walk.plan;
         for &value in &plan.regions[self.body.index()].captures {
             let ty = plan.graph.ty(value);
-            if let Some(held @ Held::Block(_)) = walk.values[value.index()].clone().filter(|_| ty.is_batched()) {
+            if let Some(held @ SizedValue::Block(_)) = walk.values[value.index()].clone().filter(|_| ty.is_batched()) {
                 let part = walk.block(ty, here);
                 walk.set(value, part);
                 self.full.push((value, held));
@@ -71,8 +71,8 @@ impl Walk<'_> {
     pub(super) fn repeat(
         &mut self,
         group: &Group,
-        tape: &mut Vec<Taped>,
-        mut step: impl FnMut(&mut Self, &mut Vec<Taped>),
+        tape: &mut Vec<TapeEntry>,
+        mut step: impl FnMut(&mut Self, &mut Vec<TapeEntry>),
     ) {
         for n in 0..group.times.min(WALKED) {
             let before = [&self.pool, &self.lists].map(|pool| pool.held());
@@ -95,27 +95,29 @@ impl Walk<'_> {
         let node = self.plan.graph.node(id);
         let Some(body) = node.body else { return };
         let own = &self.plan.regions[body.index()];
-        // Where it is decided in the middle of a step who takes it, the others have left, and nobody needs the values from before it.
-        let keeps = own.yields.len() > node.operands.len() && own.decided.is_none_or(|steps| steps == 0);
+        // At an early exit the rows that reject the step leave, and the others need their values from before it no more.
+        let keeps = own.yields.len() > node.operands.len() && own.early_exit.is_none_or(|steps| steps == 0);
         let types = self.types(&node.operands);
         let ends = self.ends(id, env);
-        let mut values: Vec<Held> = node.operands.iter().map(|v| self.value(*v, env)).collect();
+        let mut values: Vec<SizedValue> = node.operands.iter().map(|v| self.value(*v, env)).collect();
         // What rows that leave are written over.
         let mut done = values.clone();
         let (mut tape, mut captures) = (vec![], SavedCaptures::new(body, env));
         let last = self.bounds(id, env);
-        let rejects =
-            |walk: &mut Self, values: &[Held], (from, here): (&[usize], &Env), taken: usize, done: &mut [Held]| {
-                // Rows that stop before the bound have tried the step after their last one.
-                let leaving: Vec<usize> =
-                    from.iter().copied().filter(|r| ends[*r] == taken && taken < last[*r]).collect();
-                if !leaving.is_empty() {
-                    let out = walk.tried(body, values, here, env);
-                    let part = walk.blocks(&types, &env.select(&leaving));
-                    walk.own(done, &types, env);
-                    drop((out, part));
-                }
-            };
+        let rejects = |walk: &mut Self,
+                       values: &[SizedValue],
+                       (from, here): (&[usize], &Env),
+                       taken: usize,
+                       done: &mut [SizedValue]| {
+            // Rows that stop before the bound have tried the step after their last one.
+            let leaving: Vec<usize> = from.iter().copied().filter(|r| ends[*r] == taken && taken < last[*r]).collect();
+            if !leaving.is_empty() {
+                let out = walk.tried(body, values, here, env);
+                let part = walk.blocks(&types, &env.select(&leaving));
+                walk.own(done, &types, env);
+                drop((out, part));
+            }
+        };
         let everyone: Vec<usize> = (0..env.rows).collect();
         rejects(self, &values, (&everyone, env), 0, &mut done);
         let mut taken = 0;
@@ -131,7 +133,7 @@ impl Walk<'_> {
                 let mut out = walk.body(body, params, &group.env);
                 out.yields.truncate(types.len());
                 let (here, rows) = (group.env.clone(), group.rows.clone());
-                tape.push(Taped { env: here, rows, saved: out.saved, more: vec![] });
+                tape.push(TapeEntry { env: here, rows, saved: out.saved, more: vec![] });
                 values = out.yields;
             });
             taken += group.times;
@@ -143,12 +145,12 @@ impl Walk<'_> {
     }
 
     /// Runs the body as far as a step runs that all rows reject; gives what is left when they leave.
-    fn tried(&mut self, body: RegionId, values: &[Held], here: &Env, env: &Env) -> Vec<Held> {
+    fn tried(&mut self, body: RegionId, values: &[SizedValue], here: &Env, env: &Env) -> Vec<SizedValue> {
         let mut params = values.to_vec();
         params.extend(self.plan.graph.params(body).last().map(|step| self.value(*step, env)));
-        match self.plan.regions[body.index()].decided {
-            Some(decided) => {
-                self.upto(body, decided, params, here);
+        match self.plan.regions[body.index()].early_exit {
+            Some(early_exit) => {
+                self.upto(body, early_exit, params, here);
                 vec![]
             }
             None => {
@@ -163,7 +165,7 @@ impl Walk<'_> {
         let Some(body) = node.body else { return };
         let carried = loops::layout(&self.plan.graph, self.owner(body)).carried;
         let types = self.types(&node.operands);
-        let mut state: Vec<Held> = node.operands[..carried].iter().map(|v| self.value(*v, env)).collect();
+        let mut state: Vec<SizedValue> = node.operands[..carried].iter().map(|v| self.value(*v, env)).collect();
         let outputs = self.types(&node.results[carried..]);
         let outputs = outputs.iter().filter(|t| **t != Type::Tape).cloned().collect::<Vec<_>>();
         let outputs = self.blocks(&outputs, env);
@@ -177,7 +179,7 @@ impl Walk<'_> {
                 params.extend(walk.blocks(&slices(node, &types[carried..]), &group.env));
                 let mut out = walk.body(body, params, &group.env);
                 let (here, rows) = (group.env.clone(), group.rows.clone());
-                tape.push(Taped { env: here, rows, saved: out.saved, more: vec![] });
+                tape.push(TapeEntry { env: here, rows, saved: out.saved, more: vec![] });
                 out.yields.truncate(carried);
                 if all {
                     state = out.yields;
@@ -197,7 +199,7 @@ impl Walk<'_> {
         let types = self.types(&node.operands[1..]);
         let (before, after) = types.split_at(carried);
         let after = slices(node, after);
-        let mut state: Vec<Held> = node.operands[1..=carried].iter().map(|v| self.value(*v, env)).collect();
+        let mut state: Vec<SizedValue> = node.operands[1..=carried].iter().map(|v| self.value(*v, env)).collect();
         let sums = self.blocks(&self.types(&node.results[carried..]), env);
         let mut captures = SavedCaptures::new(body, env);
         // What a level of a fold gives has the rows of the level below; its last level begins with results.
@@ -225,30 +227,30 @@ impl Walk<'_> {
     }
 
     /// The steps of a tape, its own ones at its last use: those go as they are run.
-    pub(super) fn taped(&mut self, at: &Step, tape: Value) -> Option<Vec<Rc<Taped>>> {
+    pub(super) fn taped(&mut self, at: &Step, tape: Value) -> Option<Vec<Rc<TapeEntry>>> {
         let slot = &mut self.values[tape.index()];
         let held = if at.frees.contains(&tape) { slot.take() } else { slot.clone() };
         match held {
-            Some(Held::Tape(tape)) => Some(Rc::unwrap_or_clone(tape)),
+            Some(SizedValue::Tape(tape)) => Some(Rc::unwrap_or_clone(tape)),
             _ => None,
         }
     }
 
-    /// Room to write over these values: those to which nobody else has a handle stay where they are.
-    fn own(&mut self, values: &mut [Held], types: &[Type], env: &Env) {
+    /// Room to write over these values: those without other handles stay where they are.
+    fn own(&mut self, values: &mut [SizedValue], types: &[Type], env: &Env) {
         for (value, ty) in values.iter_mut().zip(types) {
-            if !matches!(value, Held::Block(block) if Rc::strong_count(block) == 1) {
+            if !matches!(value, SizedValue::Block(block) if Rc::strong_count(block) == 1) {
                 *value = self.block(ty, env);
             }
         }
     }
 
-    pub(super) fn finish(&mut self, node: &Node, values: Vec<Held>, tape: Vec<Taped>) {
+    pub(super) fn finish(&mut self, node: &Node, values: Vec<SizedValue>, tape: Vec<TapeEntry>) {
         for (result, held) in node.results.iter().zip(values) {
             self.set(*result, held);
         }
         if let Some(last) = node.results.last().filter(|v| *self.plan.graph.ty(**v) == Type::Tape) {
-            self.set(*last, Held::Tape(Rc::new(tape.into_iter().map(Rc::new).collect())));
+            self.set(*last, SizedValue::Tape(Rc::new(tape.into_iter().map(Rc::new).collect())));
         }
     }
 
@@ -331,7 +333,7 @@ impl Walk<'_> {
 }
 
 /// What a step of a tape saved, and what else it held.
-pub(super) fn used_up(step: Rc<Taped>) -> (Vec<Held>, Vec<Block>) {
+pub(super) fn used_up(step: Rc<TapeEntry>) -> (Vec<SizedValue>, Vec<Block>) {
     match Rc::try_unwrap(step) {
         Ok(step) => (step.saved, step.more),
         Err(shared) => (shared.saved.clone(), vec![]),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::loops::{Group, SavedCaptures, used_up};
 use super::pool::{Amount, Block};
-use super::walk::{Env, Held, Taped, Walk};
+use super::walk::{Env, SizedValue, TapeEntry, Walk};
 use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, NodeId, RegionId};
 use crate::ir::loops::{self, Cut};
@@ -88,9 +88,9 @@ fn pairs(env: &Env, axis: &str, counts: &[usize]) -> (Vec<usize>, Env) {
 impl Walk<'_> {
     pub(super) fn part(&mut self, node: &Node, env: &Env) {
         let Some(body) = node.body else { return };
-        let params: Vec<Held> = node.operands.iter().map(|v| self.value(*v, env)).collect();
+        let params: Vec<SizedValue> = node.operands.iter().map(|v| self.value(*v, env)).collect();
         let out = self.body(body, params, env);
-        let tape = Taped { env: env.clone(), rows: (0..env.rows).collect(), saved: out.saved, more: vec![] };
+        let tape = TapeEntry { env: env.clone(), rows: (0..env.rows).collect(), saved: out.saved, more: vec![] };
         self.finish(node, out.yields, vec![tape]);
     }
 
@@ -117,7 +117,7 @@ impl Walk<'_> {
                     let saved = walk.part_of(body, role, param, &here);
                     if taped {
                         let more = vec![walk.pool.take_bytes(here.lists(3))];
-                        tape.push(Taped { env: here, rows, saved, more });
+                        tape.push(TapeEntry { env: here, rows, saved, more });
                     }
                 }
             });
@@ -164,7 +164,7 @@ impl Walk<'_> {
     }
 
     /// Runs a part on the pairs of `here`; gives what is saved of it.
-    fn part_of(&mut self, body: RegionId, role: &str, param: usize, here: &Env) -> Vec<Held> {
+    fn part_of(&mut self, body: RegionId, role: &str, param: usize, here: &Env) -> Vec<SizedValue> {
         let plan = self.plan;
         let own = &plan.regions[body.index()];
         let param = plan.graph.params(body)[param];
@@ -173,7 +173,7 @@ impl Walk<'_> {
         if let Some(step) = own.steps.iter().find(|step| has_role(plan.graph.node(step.node), Op::Part, role)) {
             self.step_of(step, here);
         }
-        let nothing = || Held::Tape(Rc::new(vec![]));
+        let nothing = || SizedValue::Tape(Rc::new(vec![]));
         let saved = own.saves.iter().map(|v| self.values[v.index()].take().unwrap_or_else(nothing)).collect();
         for value in &own.yields {
             self.values[value.index()] = None;
@@ -190,7 +190,7 @@ impl Walk<'_> {
 
     pub(super) fn part_backward(&mut self, at: &Step, node: &Node, env: &Env) {
         let (Some(body), Some(mut tape)) = (node.body, self.taped(at, node.operands[0])) else { return };
-        let mut params: Vec<Held> = node.operands[1..].iter().map(|v| self.value(*v, env)).collect();
+        let mut params: Vec<SizedValue> = node.operands[1..].iter().map(|v| self.value(*v, env)).collect();
         params.extend(tape.pop().into_iter().flat_map(|step| used_up(step).0));
         let out = self.body(body, params, env);
         for (result, held) in node.results.iter().zip(out.yields) {
@@ -214,7 +214,7 @@ impl Walk<'_> {
             let (here, rows) = (step.env.clone(), step.rows.clone());
             let (saved, lists) = used_up(step);
             let joins = saved.iter().zip(&plan.regions[self.forward_body(forward).index()].saves).any(|(held, v)| {
-                let ran = matches!(held, Held::Tape(tape) if !tape.is_empty());
+                let ran = matches!(held, SizedValue::Tape(tape) if !tape.is_empty());
                 ran && plan.graph.producer(*v).is_some_and(|id| has_role(plan.graph.node(id), Op::Part, "join"))
             });
             for (param, held) in params[1 + outputs..].iter().zip(saved) {

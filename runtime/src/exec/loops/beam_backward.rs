@@ -14,7 +14,7 @@ use super::{
 use crate::exec::Fault;
 use crate::exec::machine::{Active, ActiveOf, Arrays, Machine, Nodes, NumberOf, ValOf};
 use crate::exec::pieces::{Part, Pieces};
-use crate::exec::rows::Env;
+use crate::exec::rows::BatchView;
 use crate::exec::storage::List;
 use crate::exec::value::{TapeStep, Val};
 use crate::kernel::Real;
@@ -25,7 +25,7 @@ use crate::kernel::beam::marginal::softmax_grad;
 /// A search while it runs backwards.
 struct Back<'a, M: Machine> {
     node: &'a Node,
-    view: &'a Env,
+    view: &'a BatchView,
     trace: &'a Trace<M::Arrays>,
     /// Gradients of nodes, of pair scores, and of accumulated scores.
     nodes: ValOf<M>,
@@ -105,7 +105,13 @@ pub(super) fn beam_backward<M: Machine>(
 
 impl<'a, M: Machine> Back<'a, M> {
     /// Gradients of the roots and of their scores.
-    fn new(m: &M, node: &'a Node, view: &'a Env, traced: &'a Traced<M::Arrays>, tape: &[TapeStep<M::Arrays>]) -> Self {
+    fn new(
+        m: &M,
+        node: &'a Node,
+        view: &'a BatchView,
+        traced: &'a Traced<M::Arrays>,
+        tape: &[TapeStep<M::Arrays>],
+    ) -> Self {
         let (plan, arena, trace) = (plan(m), arena(m), &*traced.trace);
         let (rows, beams, width) = (trace.offsets.len() - 1, trace.lists.search.width(), trace.width);
         let mut nodes = m.zeros(trace.count * width);

@@ -10,7 +10,7 @@ use super::{enter, finish, int, tape_of, word};
 use crate::exec::incremental::Kept;
 use crate::exec::machine::Machine;
 use crate::exec::node_context::NodeContext;
-use crate::exec::rows::{Axis, Env};
+use crate::exec::rows::{Axis, BatchView};
 use crate::exec::storage::{Buffer, Element, List};
 use crate::exec::value::Val;
 use crate::exec::{Executor, Fault};
@@ -118,7 +118,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// The chunk as its body sees it, from position `before` on.
-    fn chunk_env(&self, node: &Node, chunk: &Chunk<T>, before: usize, env: &Env) -> Env {
+    fn chunk_env(&self, node: &Node, chunk: &Chunk<T>, before: usize, env: &BatchView) -> BatchView {
         let start = env.axis(word(node, "over")).origin[0] + chunk.number * int(node, "size").unwrap_or(1);
         let lengths = Axis::of_lengths([chunk.filled - before], &self.arena);
         let mut here = env.clone();
