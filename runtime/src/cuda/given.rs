@@ -2,20 +2,14 @@
 
 use super::exec::Executor;
 use crate::batch::Batch;
-use crate::exec::rows::Axis;
 use crate::exec::storage::Element;
-use crate::exec::{Fault, Outputs, Stepping, given, given_depths, resumable};
+use crate::exec::{Fault, Outputs, Stepping, given, resumable};
 use crate::rng::Key;
 
 impl<T: Element> Executor<T> {
     /// Whether a depth of this plan comes with the examples.
     pub fn takes_depth(&self) -> bool {
         given(&self.exprs).next().is_some()
-    }
-
-    /// The given depth of every row, if the model takes one.
-    pub(super) fn depths(&self, batch: &Batch) -> Result<Option<Axis>, Fault> {
-        given_depths(&self.exprs, self.depth, batch, &self.arena)
     }
 
     /// The results after 1, 2, ... `most` steps of the recurrence whose depth is given, as the executor of the CPU gives them.

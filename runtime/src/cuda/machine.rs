@@ -1,11 +1,10 @@
 //! A device as a machine: arrays of a pool. What the host decides by is copied to it; all else stays.
 
 use std::cell::OnceCell;
-use std::ops::Range;
 use std::rc::Rc;
 
 use rtc_compiler::ir::graph::{RegionId, Value};
-use rtc_compiler::plan::Plan;
+use rtc_compiler::plan::{Plan, Step};
 
 use super::active_rows::ActiveRows;
 use super::exec::Executor;
@@ -53,6 +52,7 @@ impl<T: Element> Machine for Executor<T> {
             inference: self.inference,
             searches: &self.searches,
             noise: None,
+            check_finite: self.check_finite,
         }
     }
 
@@ -72,8 +72,12 @@ impl<T: Element> Machine for Executor<T> {
         self.handle(value)
     }
 
-    fn steps(&mut self, plan: &Plan, region: RegionId, range: Range<usize>, here: &ActiveRows) -> Result<(), Fault> {
-        self.run_steps(plan, region, range, here)
+    fn run_step(&mut self, plan: &Plan, step: &Step, here: &ActiveRows) -> Result<(), Fault> {
+        self.execute(plan, step, here)
+    }
+
+    fn run_group(&mut self, plan: &Plan, region: RegionId, n: usize, here: &ActiveRows) {
+        self.group(plan, region, n, here);
     }
 
     fn take(&self, len: usize) -> Val<T> {

@@ -1,9 +1,7 @@
 //! The CPU as a machine: buffers in the arena.
 
-use std::ops::Range;
-
 use rtc_compiler::ir::graph::{RegionId, Value};
-use rtc_compiler::plan::Plan;
+use rtc_compiler::plan::{Plan, Step};
 
 use super::machine::{Common, Machine, Nodes};
 use super::pieces::Pieces;
@@ -30,6 +28,7 @@ impl<T: Element> Machine for Executor<T> {
             inference: self.inference,
             searches: &self.searches,
             noise: self.noise.as_deref(),
+            check_finite: self.check_finite,
         }
     }
 
@@ -53,8 +52,21 @@ impl<T: Element> Machine for Executor<T> {
         }
     }
 
-    fn steps(&mut self, plan: &Plan, region: RegionId, range: Range<usize>, here: &BatchView) -> Result<(), Fault> {
-        self.run_steps(plan, &plan.regions[region.index()], range, here)
+    fn run_step(&mut self, plan: &Plan, step: &Step, here: &BatchView) -> Result<(), Fault> {
+        self.execute(plan, step, here)
+    }
+
+    fn run_group(&mut self, plan: &Plan, region: RegionId, n: usize, here: &BatchView) {
+        let own = &plan.regions[region.index()];
+        self.group(plan, own, &own.groups[n], here);
+    }
+
+    fn is_left_out(&mut self, together: &[Step]) -> bool {
+        self.is_known(together)
+    }
+
+    fn keep_once(&mut self, plan: &Plan, together: &[Step]) {
+        self.keep_results(plan, together);
     }
 
     fn take(&self, len: usize) -> Val<T> {

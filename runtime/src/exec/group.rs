@@ -445,9 +445,3 @@ impl NodeContext<'_> {
         units(self.ty(self.node.results[n])).1
     }
 }
-
-/// The group that begins at step `n`.
-pub(super) fn beginning(own: &RegionPlan, n: usize) -> Option<&Group> {
-    let place = own.groups.binary_search_by_key(&n, |g| g.steps.start).ok()?;
-    Some(&own.groups[place])
-}

@@ -2,12 +2,11 @@
 //! an op.
 
 use std::fmt::Debug;
-use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{RegionId, Value};
-use rtc_compiler::plan::Plan;
+use rtc_compiler::plan::{Plan, Step};
 
 use super::arena::Arena;
 use super::loops::search::{NoiseSource, Searches};
@@ -70,6 +69,8 @@ pub(crate) struct Common<'a> {
     pub(crate) searches: &'a Searches,
     /// Draws of searches that are given.
     pub(crate) noise: Option<&'a dyn NoiseSource>,
+    /// Whether the results of every node are checked.
+    pub(crate) check_finite: bool,
 }
 
 /// Some nodes of a search: one after the other, or as pairs of neighbours.
@@ -98,9 +99,19 @@ pub(crate) trait Machine: Sized {
     /// A handle to a value or a parameter.
     fn value(&self, value: Value) -> ValOf<Self>;
 
-    /// Executes some steps of a region, in order.
-    fn steps(&mut self, plan: &Plan, region: RegionId, range: Range<usize>, here: &ActiveOf<Self>)
-    -> Result<(), Fault>;
+    /// Executes a step.
+    fn run_step(&mut self, plan: &Plan, step: &Step, here: &ActiveOf<Self>) -> Result<(), Fault>;
+
+    /// Executes the steps of group `n` of a region.
+    fn run_group(&mut self, plan: &Plan, region: RegionId, n: usize, here: &ActiveOf<Self>);
+
+    /// Whether steps that go together need not run, in an incremental run.
+    fn is_left_out(&mut self, _together: &[Step]) -> bool {
+        false
+    }
+
+    /// Keeps the results of steps that run once in an incremental run.
+    fn keep_once(&mut self, _plan: &Plan, _together: &[Step]) {}
 
     /// Room for some numbers, with any content.
     fn take(&self, len: usize) -> ValOf<Self>;

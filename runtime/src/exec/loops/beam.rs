@@ -14,8 +14,8 @@ use rtc_compiler::plan::Plan;
 use super::search::{PooledSearch, Trace, Traced};
 use super::tree_recorder::TreeRecorder;
 use super::{
-    Means, SavedCaptures, arena, body_of, finish, given, int, is_taped, padded, plan, run_body, set_axis, tape_of,
-    values, word,
+    Means, SavedCaptures, arena, body_of, finish, given, int, is_taped, padded, plan, run_body, run_steps, set_axis,
+    tape_of, values, word,
 };
 use crate::exec::machine::{Active, ActiveOf, Machine, Nodes, NumberOf, ValOf};
 use crate::exec::pieces::{Part, Pieces};
@@ -236,7 +236,7 @@ impl<'a, M: Machine> Run<'a, M> {
         let here = here.into();
         self.captures.narrow(m, &plan, &Part::rows(self.view, &rows));
         *m.slot(plan.graph.params(self.body)[param]) = Some(x);
-        m.steps(&plan, self.body, at..at + 1, &here)?;
+        run_steps(m, &plan, self.body, at..at + 1, &here)?;
         if let Some(tape) = &mut self.tape {
             let step = (self.lists.record.len() - 1) << STEP_BITS;
             let starts = arena.list((0..rows.len()).map(|k| step | k));

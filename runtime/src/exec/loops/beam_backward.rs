@@ -9,7 +9,8 @@ use super::backward::taped;
 use super::beam::STEP_BITS;
 use super::search::{Trace, Traced};
 use super::{
-    SavedCaptures, add_rows, arena, body_of, counts, forget, int, plan, run_body, shares, values, word, zeros_of,
+    SavedCaptures, add_rows, arena, body_of, counts, forget, int, plan, run_body, run_steps, shares, values, word,
+    zeros_of,
 };
 use crate::exec::Fault;
 use crate::exec::machine::{Active, ActiveOf, Arrays, Machine, Nodes, NumberOf, ValOf};
@@ -180,7 +181,7 @@ impl<'a, M: Machine> Back<'a, M> {
         let role = if joins { "join" } else { "score" };
         let at = own.steps.iter().position(|step| is_backward(plan.graph.node(step.node), role));
         if let Some(at) = at {
-            m.steps(&plan, body, at..at + 1, &here)?;
+            run_steps(m, &plan, body, at..at + 1, &here)?;
         }
         forget(m, params);
         let (captured, scored) = own.yields[1..].split_at(own.yields.len() - 2);

@@ -29,6 +29,7 @@ use super::Fault;
 use super::arena::Arena;
 use super::machine::{ActiveOf, Arrays, Machine, NumberOf, ValOf};
 use super::pieces::{Part, Pieces};
+use super::region::{forget, run_region, run_steps};
 use super::rows::{Axis, BatchView};
 use super::storage::List;
 use super::value::{Tape, TapeStep, Val};
@@ -160,10 +161,6 @@ pub(super) fn enter<M: Machine>(m: &mut M, plan: &Plan, body: RegionId, params: 
     }
 }
 
-fn forget<'v, M: Machine>(m: &mut M, values: impl IntoIterator<Item = &'v Value>) {
-    values.into_iter().for_each(|value| *m.slot(*value) = None);
-}
-
 /// Takes what a body yields and saves out of the table.
 fn leave_body<M: Machine>(m: &mut M, plan: &Plan, body: RegionId) -> BodyResult<M> {
     let own = &plan.regions[body.index()];
@@ -181,9 +178,7 @@ fn run_body<M: Machine>(
     here: &ActiveOf<M>,
 ) -> Result<BodyResult<M>, Fault> {
     enter(m, plan, body, params);
-    let own = &plan.regions[body.index()];
-    forget(m, &own.unused);
-    m.steps(plan, body, 0..own.steps.len(), here)?;
+    run_region(m, body, here)?;
     Ok(leave_body(m, plan, body))
 }
 

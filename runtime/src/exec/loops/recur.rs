@@ -7,7 +7,7 @@ use rtc_compiler::plan::Plan;
 use super::halting_recorder::RecurrenceRecorder;
 use super::{
     BodyResult, SavedCaptures, State, arena, body_of, enter, finish, forget, int, is_taped, leave_body, narrowed, plan,
-    tape_of, values,
+    run_steps, tape_of, values,
 };
 use crate::exec::machine::{Active, ActiveOf, Machine, ValOf};
 use crate::exec::pieces::Part;
@@ -117,11 +117,11 @@ impl<M: Machine> Recurrence<'_, M> {
         enter(m, plan, self.body, params);
         forget(m, &own.unused);
         let early_exit = own.early_exit.filter(|_| m.common().halting == Halting::Compact).unwrap_or(0);
-        m.steps(plan, self.body, 0..early_exit, &self.here)?;
+        run_steps(m, plan, self.body, 0..early_exit, &self.here)?;
         if early_exit > 0 && !self.decide(m, plan, early_exit) {
             return Ok(None);
         }
-        m.steps(plan, self.body, early_exit..own.steps.len(), &self.here)?;
+        run_steps(m, plan, self.body, early_exit..own.steps.len(), &self.here)?;
         let mut result = leave_body(m, plan, self.body);
         // Those that are left after a decision accept the step: nothing needs to be asked again.
         let go = result.yields.last().filter(|_| halts && early_exit == 0).map(|go| m.truths(go));
