@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::batching::collect;
 use crate::exec::storage::Element;
-use crate::exec::{Grown, Unit};
+use crate::exec::{ParseTrees, Unit};
 use crate::learner::{Evaluation, LearnError};
 use crate::model::Model;
 use crate::task::{Example, Tally, scored};
@@ -76,7 +76,7 @@ pub struct Traced {
     /// row of a unit is 0, or 1 for the second side of a pair.
     pub units: Vec<TracedUnit>,
     /// What its beam searches made of it, the rows as above.
-    pub trees: Vec<Grown>,
+    pub trees: Vec<ParseTrees>,
 }
 
 /// A unit of a halting recurrence.

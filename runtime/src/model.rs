@@ -14,7 +14,9 @@ use crate::batch::Batch;
 use crate::collapse::Bounds;
 use crate::exec::arena::Arena;
 use crate::exec::storage::Element;
-use crate::exec::{Executor, Fault, Grown, Halting, Inference, Outputs, Stepped, Watched, parameter_ranges};
+use crate::exec::{
+    Executor, Fault, Halting, HaltingTrace, Inference, Outputs, ParseTrees, StateTrace, parameter_ranges,
+};
 use crate::generate::Generator;
 use crate::kernel::muon::{Scratch, muon};
 use crate::kernel::{elementwise, optimiser};
@@ -64,9 +66,9 @@ pub struct Examination {
     /// Accepted steps of every row, if the model halts.
     pub depths: Option<Vec<f64>>,
     /// The runs of its halting recurrences, in the order in which they ended.
-    pub halting: Vec<Watched>,
+    pub halting: Vec<HaltingTrace>,
     /// The trees that its beam searches found, search by search.
-    pub grown: Vec<Grown>,
+    pub grown: Vec<ParseTrees>,
 }
 
 /// What a model answers after some number of steps.
@@ -168,10 +170,10 @@ impl<T: Element> Model<T> {
     /// # Errors
     /// As [`Learner::evaluate`].
     pub fn examine(&mut self, batch: &Batch) -> Result<Examination, LearnError> {
-        (self.inference.watched, self.inference.grown) = (Some(vec![]), Some(vec![]));
+        (self.inference.records.halting, self.inference.records.trees) = (Some(vec![]), Some(vec![]));
         let evaluation = self.evaluate(batch);
-        let halting = self.inference.watched.take().unwrap_or_default();
-        let grown = self.inference.grown.take().unwrap_or_default();
+        let halting = self.inference.records.halting.take().unwrap_or_default();
+        let grown = self.inference.records.trees.take().unwrap_or_default();
         Ok(Examination { evaluation: evaluation?, depths: self.depths.take(), halting, grown })
     }
 
@@ -195,10 +197,10 @@ impl<T: Element> Model<T> {
     ///
     /// # Errors
     /// As [`Learner::evaluate`].
-    pub fn states(&mut self, batch: &Batch) -> Result<Vec<Stepped>, LearnError> {
-        self.inference.stepped = Some(vec![]);
+    pub fn states(&mut self, batch: &Batch) -> Result<Vec<StateTrace>, LearnError> {
+        self.inference.records.states = Some(vec![]);
         let evaluation = self.evaluate(batch);
-        let states = self.inference.stepped.take().unwrap_or_default();
+        let states = self.inference.records.states.take().unwrap_or_default();
         evaluation.map(|_| states)
     }
 

@@ -5,7 +5,7 @@
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline::{self, cost::Cost};
-use rtc_compiler::plan::memory::{Load, estimate};
+use rtc_compiler::plan::memory::{BatchShape, estimate};
 use rtc_compiler::plan::plan;
 use rtc_runtime::batch::Batch;
 use rtc_runtime::exec::Halting;
@@ -51,9 +51,9 @@ struct Ran {
 
 fn ran(graph: &Graph, weights: &Arrays, rows: &Batch) -> Ran {
     let mut executor = executor::<f32>(graph, weights, Halting::Compact);
-    executor.counted = Some(Counted::default());
+    executor.records.counted = Some(Counted::default());
     executor.run(rows, Key::new(1)).expect("the batch fits");
-    Ran { counted: executor.counted.expect("it was set"), peak: executor.arena().usage().most as u64 }
+    Ran { counted: executor.records.counted.expect("it was set"), peak: executor.arena().usage().most as u64 }
 }
 
 /// The batch of a model, and its graphs: forward pass, training step, training step with everything kept.
@@ -268,7 +268,7 @@ fn the_memory_of_long_searches_is_extended_from_shorter_ones() {
         let figures = cost.at(1, length, None);
         assert!(figures.extended && !cost.at(1, LENGTH, None).extended);
         let training = plan(pipeline::training(&model.spec, &binding).expect("the spec lowers"));
-        let walked = estimate(&training, &Load::even(1, length));
+        let walked = estimate(&training, &BatchShape::even(1, length));
         let pairs = [
             ("values", figures.training_memory.activations, walked.activations),
             ("lists", figures.training_memory.lists, walked.lists),

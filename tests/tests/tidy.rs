@@ -251,7 +251,7 @@ fn every_feature_task_kernel_and_spec_names_its_source() {
     for schema in SLOTS.iter().flat_map(|slot| slot.features).map(|feature| feature.schema) {
         sources.push((schema.title(), schema.source.to_owned()));
     }
-    sources.extend(TASKS.iter().map(|task| (task.name().to_owned(), task.source().to_owned())));
+    sources.extend(TASKS.iter().map(|task| (task.name().to_owned(), task.about().source.to_owned())));
     let mark = "/// Source: ";
     let kernel = |file: &File| file.path.starts_with("runtime/src/kernel/").then_some("//! Source: ");
     let spec = |file: &File| (file.path.starts_with("specs/") && file.path.ends_with(".rt")).then_some(mark);

@@ -27,8 +27,8 @@
 //! The text form ([`text`]) prints and reads back; YAML, DOT and Mermaid come from the same document ([`document`]).
 
 pub mod attr;
-pub mod chain;
 pub mod cost;
+pub mod critical_path;
 pub mod dependence;
 pub mod diff;
 pub mod document;
@@ -40,6 +40,7 @@ pub mod hash;
 pub mod loops;
 pub mod number;
 pub mod ops;
+pub mod schedule;
 pub mod search;
 pub mod shape;
 pub mod text;

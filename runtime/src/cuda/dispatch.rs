@@ -3,19 +3,18 @@
 use std::ops::Deref;
 
 use rtc_compiler::ir::graph::Value;
-use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Dim, Elem, Type};
 use rtc_compiler::plan::{Plan, Step};
 
+use super::active_rows::{ActiveRows, Name};
 use super::device::Arg;
 use super::exec::Executor;
 use super::memory::{Array, address, flag, int, whole};
-use super::place::{Name, Place};
 use super::value::Val;
 use crate::exec::Fault;
-use crate::exec::node_context;
 use crate::exec::storage::Element;
+use crate::exec::{loops, node_context};
 
 /// Numbers of one block of a sum.
 const SUM_NUMBERS: usize = 1 << 14;
@@ -24,11 +23,11 @@ const SUM_NUMBERS: usize = 1 << 14;
 #[derive(Clone, Copy)]
 pub(super) struct NodeContext<'a> {
     host: node_context::NodeContext<'a>,
-    pub(super) place: &'a Place,
+    pub(super) place: &'a ActiveRows,
 }
 
 impl<'a> NodeContext<'a> {
-    pub(super) fn new(plan: &'a Plan, step: &'a Step, place: &'a Place) -> Self {
+    pub(super) fn new(plan: &'a Plan, step: &'a Step, place: &'a ActiveRows) -> Self {
         let node = plan.graph.node(step.node);
         Self { host: node_context::NodeContext { plan, step, node, env: &place.env }, place }
     }
@@ -44,7 +43,7 @@ impl<'a> Deref for NodeContext<'a> {
 
 impl<T: Element> Executor<T> {
     /// Runs one step and puts its results into the table.
-    pub(super) fn execute(&mut self, plan: &Plan, step: &Step, place: &Place) -> Result<(), Fault> {
+    pub(super) fn execute(&mut self, plan: &Plan, step: &Step, place: &ActiveRows) -> Result<(), Fault> {
         let c = NodeContext::new(plan, step, place);
         let node = c.node;
         match node.op {
@@ -57,7 +56,7 @@ impl<T: Element> Executor<T> {
                 self.set(node.results[0], Val::Truth(y));
             }
             Op::Squeeze | Op::Unsqueeze | Op::Detach => {
-                let same = self.value(c.operand(0));
+                let same = self.handle(c.operand(0));
                 self.set(node.results[0], same);
             }
 
@@ -170,15 +169,7 @@ impl<T: Element> Executor<T> {
                 self.produce(&c, "average_grad", &[dy], &[]);
             }
 
-            Op::Recur => self.recur(node, place)?,
-            Op::Chunks => self.chunks(node, place)?,
-            Op::Fold => self.fold(node, place)?,
-            Op::Beam => self.beam(node, place)?,
-            Op::Part => self.part(node, place)?,
-            Op::Unwind if node.attrs.contains_key("beams") => self.unbeam(step, node, place)?,
-            Op::Unwind if node.attrs.contains_key("role") => self.unpart(step, node)?,
-            Op::Unwind if Cut::of(node).is_some() => self.unfold(step, node, place)?,
-            Op::Unwind => self.unwind(step, node, place)?,
+            Op::Recur | Op::Chunks | Op::Fold | Op::Beam | Op::Part | Op::Unwind => loops::run(self, step, place)?,
 
             Op::LinearGradWeight => self.weight_grad(&c),
             Op::SumBatch => {
@@ -214,7 +205,7 @@ impl<T: Element> Executor<T> {
 
     /// Where the n-th result goes, and whether it is added to what is there: the gradient of a parameter, or an array of its own.
     pub(super) fn target(&mut self, c: &NodeContext<'_>, n: usize) -> (Array, bool) {
-        match c.step.into[n] {
+        match c.step.accumulates_into[n] {
             Some(parameter) => (self.gradient(parameter), true),
             None => {
                 let out = self.fresh(c, n);

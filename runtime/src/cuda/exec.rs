@@ -7,26 +7,21 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
-use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::{Attr, LENGTH, Type};
-use rtc_compiler::plan::{Plan, RegionPlan};
+use rtc_compiler::plan::Plan;
 
+use super::active_rows::ActiveRows;
 use super::device::Device;
 use super::fusion::{self, Part};
-use super::given::Stepping;
 use super::listed::{self, Seen};
 use super::memory::{Array, Pool};
-use super::place::Place;
-use super::value::{Ids, Val};
-use crate::batch::{Batch, Labels};
+use super::value::{Ids, OnDevice, Val};
+use crate::batch::Batch;
 use crate::exec::arena::Arena;
 use crate::exec::loops::search::Searches;
 use crate::exec::mask::{self, Exprs};
-use crate::exec::rows::{Axis, Env, GIVEN};
+use crate::exec::region::{inputs, ranges_by_value, run_region, whole_batch};
 use crate::exec::storage::Element;
-use crate::exec::{
-    Fault, Halting, Inference, Outputs, axis_names, check_batch, output_names, parameter_ranges, set_axis,
-};
+use crate::exec::{Fault, Halting, Inference, Outputs, Records, Stepping, axis_names, output_names, parameter_ranges};
 use crate::kernel::position::{Codes, PositionKind, PositionTables};
 use crate::rng::Key;
 
@@ -34,7 +29,7 @@ use crate::rng::Key;
 pub struct Executor<T: Element> {
     pub(super) plan: Arc<Plan>,
     pub(super) pool: Pool,
-    pub(super) values: Vec<Option<Val>>,
+    pub(super) values: Vec<Option<Val<T>>>,
     parameters: Array,
     gradients: Array,
     /// Where the value of a `param` node lies in `parameters`.
@@ -52,7 +47,7 @@ pub struct Executor<T: Element> {
     /// Codes of positions, and on the device how many positions they have, by width.
     pub(super) codes: Codes<T>,
     pub(super) waves: BTreeMap<usize, (usize, Array)>,
-    pub(super) inputs: Vec<(&'static str, Val)>,
+    pub(super) inputs: Vec<(&'static str, Val<T>)>,
     outputs: Rc<[String]>,
     pub(super) axes: Vec<Rc<str>>,
     pub(super) exprs: Rc<Exprs>,
@@ -65,7 +60,9 @@ pub struct Executor<T: Element> {
     /// Steps of every row in place of those that come with the examples.
     pub depth: Option<usize>,
     /// Where a recurrence goes on, while a batch is run for one number of steps after the other.
-    pub(super) stepping: Option<Stepping>,
+    pub(super) stepping: Option<Stepping<OnDevice<T>>>,
+    /// What runs record besides their results.
+    pub records: Records,
     /// Whether the outer recursion is left out.
     pub inference: Inference,
     /// When set, every node's results are checked, and the first one that is not finite is named.
@@ -90,21 +87,12 @@ impl<T: Element> Executor<T> {
     /// An executor that reads these parameters.
     pub(super) fn sharing(plan: Arc<Plan>, pool: Pool, parameters: Array) -> Self {
         let by_index = parameter_ranges(&plan);
-        let mut ranges = vec![None; plan.graph.value_count()];
-        for &id in plan.graph.nodes(MAIN) {
-            let node = plan.graph.node(id);
-            if node.op == Op::Param {
-                let name = node.attrs.get("name").and_then(Attr::text);
-                let index = plan.parameters.iter().position(|p| Some(p.name.as_str()) == name);
-                ranges[node.results[0].index()] = index.map(|n| by_index[n].clone());
-            }
-        }
         pool.device().prepare(&super::generated(&plan).into_iter().collect::<Vec<_>>());
         Self {
             values: vec![None; plan.graph.value_count()],
             gradients: pool.zeros::<T>(parameters.len()),
             parameters,
-            ranges,
+            ranges: ranges_by_value(&plan),
             by_index,
             parts: plan.regions.iter().map(|own| fusion::parts(&plan, own)).collect(),
             rules: listed::names(&plan),
@@ -122,6 +110,7 @@ impl<T: Element> Executor<T> {
             searches: Searches::default(),
             depth: None,
             stepping: None,
+            records: Records::default(),
             inference: Inference::default(),
             check_finite: false,
             pool,
@@ -172,17 +161,11 @@ impl<T: Element> Executor<T> {
         key: Key,
         meanwhile: &mut dyn FnMut(),
     ) -> Result<Outputs<T>, Fault> {
-        check_batch(&self.plan, batch)?;
+        let view = whole_batch(self, batch, key, self.depth)?;
         self.pool.begin();
-        let depths = self.depths(batch)?;
-        let mut env = Env::new(batch.rows(), key, batch.width, &self.arena);
-        let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
-        set_axis(&self.axes, &mut env, LENGTH, Axis::of_lengths(lengths, &self.arena));
-        if let Some(depths) = depths {
-            set_axis(&self.axes, &mut env, GIVEN, depths);
-        }
-        self.set_inputs(batch);
-        let outcome = self.region(MAIN, &Place::new(env));
+        let inputs = inputs(self, batch);
+        self.inputs.extend(inputs);
+        let outcome = run_region(self, MAIN, &ActiveRows::from(view));
         if outcome.is_ok() {
             self.pool.device().flush();
             meanwhile();
@@ -200,73 +183,14 @@ impl<T: Element> Executor<T> {
 
     /// The numbers of a real result.
     fn on_host(&self, value: Value) -> Option<Vec<T>> {
-        match self.value(value) {
+        match self.handle(value) {
             Val::Real(x) => Some(self.pool.download(&x)),
             _ => None,
         }
     }
 
-    fn set_inputs(&mut self, batch: &Batch) {
-        let reals = |numbers: &[f32]| {
-            let numbers: Vec<T> = numbers.iter().map(|x| T::from_f64(f64::from(*x))).collect();
-            Val::Real(self.pool.upload(&numbers))
-        };
-        let labels = match &batch.labels {
-            Labels::Number(numbers) => reals(numbers),
-            labels => Val::Index(Ids::new(labels.classes().to_vec())),
-        };
-        self.inputs.push(("tokens", Val::Index(Ids::new(batch.tokens.clone()))));
-        self.inputs.push(("labels", labels));
-        if let Labels::Each { weight, .. } = &batch.labels {
-            self.inputs.push(("weights", reals(weight)));
-        }
-    }
-
-    pub(super) fn ty(&self, value: Value) -> &Type {
-        self.plan.graph.ty(value)
-    }
-
-    /// Executes a region; what it yields and saves stays in the table.
-    pub(super) fn region(&mut self, region: RegionId, place: &Place) -> Result<(), Fault> {
-        let plan = self.plan.clone();
+    pub(super) fn group(&mut self, plan: &Plan, region: RegionId, n: usize, place: &ActiveRows) {
         let own = &plan.regions[region.index()];
-        self.forget(&own.unused);
-        self.steps(&plan, region, 0..own.steps.len(), place)
-    }
-
-    /// Executes some steps of a region, in order.
-    pub(super) fn steps(
-        &mut self,
-        plan: &Plan,
-        region: RegionId,
-        range: Range<usize>,
-        place: &Place,
-    ) -> Result<(), Fault> {
-        let own = &plan.regions[region.index()];
-        let mut next = range.start;
-        while next < range.end {
-            let together = match own.groups.binary_search_by_key(&next, |g| g.steps.start) {
-                Ok(n) => {
-                    self.run_group(plan, own, region, n, place);
-                    own.groups[n].steps.clone()
-                }
-                Err(_) => {
-                    self.execute(plan, &own.steps[next], place)?;
-                    next..next + 1
-                }
-            };
-            next = together.end;
-            for step in &own.steps[together] {
-                if self.check_finite {
-                    self.require_finite(step.node)?;
-                }
-                self.forget(&step.frees);
-            }
-        }
-        Ok(())
-    }
-
-    fn run_group(&mut self, plan: &Plan, own: &RegionPlan, region: RegionId, n: usize, place: &Place) {
         let group = &own.groups[n];
         let parts = std::mem::take(&mut self.parts[region.index()][n]);
         for part in &parts {
@@ -282,27 +206,8 @@ impl<T: Element> Executor<T> {
         self.parts[region.index()][n] = parts;
     }
 
-    pub(super) fn forget(&mut self, values: &[Value]) {
-        for value in values {
-            self.values[value.index()] = None;
-        }
-    }
-
-    fn require_finite(&self, node: NodeId) -> Result<(), Fault> {
-        let node = self.plan.graph.node(node);
-        for value in &node.results {
-            if let Some(Val::Real(x)) = &self.values[value.index()]
-                && self.pool.download::<T>(x).iter().any(|x| !x.to_f64().is_finite())
-            {
-                let label = if node.label.is_empty() { "the model" } else { &node.label };
-                return Err(Fault::NonFinite(format!("`{}` of {label}", node.op)));
-            }
-        }
-        Ok(())
-    }
-
     /// A handle to a value or a parameter.
-    pub(super) fn value(&self, value: Value) -> Val {
+    pub(super) fn handle(&self, value: Value) -> Val<T> {
         match (&self.values[value.index()], &self.ranges[value.index()]) {
             (Some(val), _) => val.clone(),
             (_, Some(range)) => Val::Real(self.parameters.part::<T>(range.start, range.len())),
@@ -312,24 +217,24 @@ impl<T: Element> Executor<T> {
 
     /// The numbers of a real value or parameter.
     pub(super) fn real(&self, value: Value) -> Array {
-        self.value(value).real().clone()
+        self.handle(value).array().clone()
     }
 
     pub(super) fn truth(&self, value: Value) -> Array {
-        match self.value(value) {
+        match self.handle(value) {
             Val::Truth(x) => x,
             _ => unreachable!("the verifier checks element kinds"),
         }
     }
 
     pub(super) fn index(&self, value: Value) -> Rc<Ids> {
-        match self.value(value) {
+        match self.handle(value) {
             Val::Index(ids) => ids,
             _ => unreachable!("the verifier checks element kinds"),
         }
     }
 
-    pub(super) fn set(&mut self, value: Value, val: Val) {
+    pub(super) fn set(&mut self, value: Value, val: Val<T>) {
         self.values[value.index()] = Some(val);
     }
 

@@ -9,8 +9,8 @@
 //!   those of the CPU, whose sums have other orders.
 #![allow(clippy::too_many_arguments, reason = "what a kernel is given is a list")]
 
+mod active_rows;
 mod attend;
-mod beam;
 mod crvnn_om_ops;
 pub mod device;
 mod device_kernels;
@@ -19,25 +19,19 @@ mod dispatch;
 pub mod driver;
 mod embed;
 mod exec;
-mod fold;
 mod fusion;
 mod given;
 mod group;
 mod listed;
-mod loops;
+mod machine;
 pub mod memory;
 mod model;
-mod nodes;
 mod optimise;
-mod pieces;
-mod place;
 pub mod queue;
-mod recur;
 mod relative;
 mod rule;
 pub mod saved;
 mod scan;
-mod unbeam;
 mod value;
 
 use std::collections::BTreeSet;

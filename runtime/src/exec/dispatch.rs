@@ -1,22 +1,22 @@
 //! From a node to a kernel: the one exhaustive match over the op table.
 
-use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Elem};
 use rtc_compiler::plan::{Plan, Step};
 
+use super::machine::Machine;
 use super::node_context::NodeContext;
-use super::rows::Env;
+use super::rows::BatchView;
 use super::storage::{Buffer, Element, List};
 use super::value::Val;
-use super::{Executor, Fault, too_few_positions};
+use super::{Executor, Fault, loops, too_few_positions};
 use crate::kernel::{
     Write, channels, continuous, elementwise, embedding, linear, loss, ordered_memory, pool, product, unit,
 };
 
 impl<T: Element> Executor<T> {
     /// Runs one step and puts its results into the table.
-    pub(super) fn execute(&mut self, plan: &Plan, step: &Step, env: &Env) -> Result<(), Fault> {
+    pub(super) fn execute(&mut self, plan: &Plan, step: &Step, env: &BatchView) -> Result<(), Fault> {
         let node = plan.graph.node(step.node);
         let c = NodeContext { plan, step, node, env };
         if self.extend_along(&c)? {
@@ -161,15 +161,7 @@ impl<T: Element> Executor<T> {
                 y[0] = T::from_f64(sum / x.len().max(1) as f64);
             }),
 
-            Op::Recur => self.recur(node, env)?,
-            Op::Chunks => self.chunks(node, env)?,
-            Op::Fold => self.fold(node, env)?,
-            Op::Beam => self.beam(node, env)?,
-            Op::Part => self.part(node, env)?,
-            Op::Unwind if node.attrs.contains_key("beams") => self.unbeam(step, node, env)?,
-            Op::Unwind if node.attrs.contains_key("role") => self.unpart(step, node)?,
-            Op::Unwind if Cut::of(node).is_some() => self.unfold(step, node, env)?,
-            Op::Unwind => self.unwind(step, node, env)?,
+            Op::Recur | Op::Chunks | Op::Fold | Op::Beam | Op::Part | Op::Unwind => loops::run(self, step, env)?,
             Op::Yield | Op::Save | Op::Return => {}
 
             Op::LinearGradWeight => self.reduce(&c, |e, c, y, write| {
@@ -264,7 +256,7 @@ impl<T: Element> Executor<T> {
 
     /// An op whose result may be added straight into the gradient of a parameter.
     fn reduce(&mut self, c: &NodeContext<'_>, f: impl FnOnce(&super::Memory<T>, &NodeContext<'_>, &mut [T], Write)) {
-        match c.step.into[0] {
+        match c.step.accumulates_into[0] {
             Some(param) => {
                 let range = self.by_index[param].clone();
                 f(&self.memory, c, &mut self.gradients[range], Write::Add);
@@ -284,7 +276,7 @@ impl<T: Element> Executor<T> {
         let len = match &val {
             Val::Real(x) => x.as_slice().len(),
             Val::Index(x) => x.len(),
-            Val::Bool(_) | Val::Tape(_) => 0,
+            Val::Truth(_) | Val::Tape(_) => 0,
         };
         let expected = c.env.extent(c.ty(c.node.results[0]));
         if len != expected {
@@ -362,7 +354,7 @@ impl<T: Element> Executor<T> {
 
     /// The n-th result: added to its parameter's gradient where the plan says so, else put into the table.
     pub(super) fn put_or_add(&mut self, c: &NodeContext<'_>, n: usize, buffer: Buffer<T>) {
-        match c.step.into[n] {
+        match c.step.accumulates_into[n] {
             Some(param) => {
                 let range = self.by_index[param].clone();
                 elementwise::add_assign(&mut self.gradients[range], buffer.as_slice());

@@ -6,6 +6,7 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::plan::Plan;
 
 use super::arena::Arena;
+use super::machine::Arrays;
 use super::mask::{Exprs, Rule};
 use super::rows::Axis;
 use super::storage::{Element, List};
@@ -16,13 +17,13 @@ use crate::rng::Key;
 
 /// Where a recurrence stopped in the last run.
 #[derive(Debug)]
-pub(super) struct Stepping<T: Element> {
+pub(crate) struct Stepping<A: Arrays> {
     /// The recurrence.
     of: NodeId,
     /// The steps that it has made.
     steps: usize,
     /// What it carries after them; nothing before the first run.
-    carried: Option<List<Val<T>>>,
+    carried: Option<List<Val<A>>>,
 }
 
 /// The loops whose bound comes with the examples.
@@ -84,7 +85,7 @@ impl<T: Element> Executor<T> {
     /// As [`Executor::run`].
     pub fn each_step(&mut self, batch: &Batch, key: Key, most: usize) -> Result<Vec<Outputs<T>>, Fault> {
         let before = self.depth;
-        self.stepping = resumable(&self.plan, &self.exprs).map(|of| Stepping { of, steps: 0, carried: None });
+        self.stepping = resumable(&self.plan, &self.exprs).map(Stepping::new);
         let after = |steps| {
             self.depth = Some(steps);
             self.run(batch, key)
@@ -94,17 +95,23 @@ impl<T: Element> Executor<T> {
         self.stepping = None;
         results
     }
+}
 
-    /// The steps that a recurrence has made and what it carries after them, if it goes on.
-    pub(super) fn resumed(&self, of: Option<NodeId>) -> Option<(usize, List<Val<T>>)> {
-        let stepping = self.stepping.as_ref().filter(|stepping| Some(stepping.of) == of)?;
-        Some((stepping.steps, stepping.carried.clone()?))
+impl<A: Arrays> Stepping<A> {
+    /// Before the first run.
+    pub(crate) fn new(of: NodeId) -> Self {
+        Self { of, steps: 0, carried: None }
     }
 
-    /// Keeps what a recurrence carries after its last step, if it is one that goes on.
-    pub(super) fn keep_carried(&mut self, of: Option<NodeId>, values: &List<Val<T>>, steps: usize) {
-        if let Some(stepping) = self.stepping.as_mut().filter(|stepping| Some(stepping.of) == of) {
-            (stepping.steps, stepping.carried) = (steps, Some(values.clone()));
+    /// The steps that a recurrence has made and what it carries after them, if it goes on.
+    pub(super) fn resumed(&self, of: Option<NodeId>) -> Option<(usize, List<Val<A>>)> {
+        (Some(self.of) == of).then(|| Some((self.steps, self.carried.clone()?))).flatten()
+    }
+
+    /// Keeps what a recurrence carries after its last step, if it is the one that goes on.
+    pub(super) fn keep(&mut self, of: Option<NodeId>, values: &List<Val<A>>, steps: usize) {
+        if Some(self.of) == of {
+            (self.steps, self.carried) = (steps, Some(values.clone()));
         }
     }
 }

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::load::{find, nothing_published, open, unreadable};
-use super::{Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task};
+use super::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task};
 use crate::error::DataError;
 use crate::rng::{Draws, Key};
 
@@ -134,24 +134,16 @@ fn text_of(path: &Path) -> Result<Vec<u32>, DataError> {
 }
 
 impl Task for Characters {
-    fn name(&self) -> &'static str {
-        "characters"
-    }
-
-    fn doc(&self) -> &'static str {
-        "the next character of a text"
-    }
-
-    fn source(&self) -> &'static str {
-        "rtc; text: Karpathy 2015 (Tiny Shakespeare)"
-    }
-
-    fn objective(&self) -> Objective {
-        Objective::Each
-    }
-
-    fn options(&self) -> &'static [OptionField] {
-        &OPTIONS
+    fn about(&self) -> About {
+        About {
+            name: "characters",
+            doc: "the next character of a text",
+            source: "rtc; text: Karpathy 2015 (Tiny Shakespeare)",
+            objective: Objective::Each,
+            options: &OPTIONS,
+            splits: &SPLITS,
+            metrics: &[],
+        }
     }
 
     fn vocabulary(&self, _options: &Options) -> Vec<String> {
@@ -166,10 +158,6 @@ impl Task for Characters {
 
     fn classes(&self, options: &Options) -> Vec<String> {
         self.vocabulary(options)
-    }
-
-    fn splits(&self) -> &'static [Split] {
-        &SPLITS
     }
 
     /// The characters as they are; `⏎` is the end of a line, too.

@@ -6,10 +6,12 @@ use rtc_compiler::ir::graph::{Node, RegionId};
 use rtc_compiler::ir::types::{Dim, Type};
 use rtc_compiler::plan::Plan;
 
-use super::{int, word};
+use super::{enter, finish, int, tape_of, word};
 use crate::exec::incremental::Kept;
+use crate::exec::machine::Machine;
 use crate::exec::node_context::NodeContext;
-use crate::exec::rows::{Axis, Env};
+use crate::exec::region::run_region;
+use crate::exec::rows::{Axis, BatchView};
 use crate::exec::storage::{Buffer, Element, List};
 use crate::exec::value::Val;
 use crate::exec::{Executor, Fault};
@@ -36,18 +38,17 @@ impl<T: Element> Executor<T> {
         if let Some(axis) = node.operands.iter().find_map(|v| plan.graph.ty(*v).ragged()).filter(|_| halts) {
             return self.extend_halting(c, axis);
         }
-        let mut values = self.values(&node.operands);
+        let mut values = super::values(self, &node.operands);
         let mut here = c.env.clone();
         for step in 0..int(node, "bound").unwrap_or(0) {
             here.key = c.env.key.at(step as u64);
             values.push(Val::index(self.arena.list([u32::try_from(step).unwrap_or(u32::MAX)])));
-            self.enter(&plan, body, values);
-            self.inside(id, step, |e| e.region(body, &here))?;
-            values = self.values(&plan.regions[body.index()].yields[..node.operands.len()]);
+            enter(self, &plan, body, values);
+            self.inside(id, step, |e| run_region(e, body, &here))?;
+            values = super::values(self, &plan.regions[body.index()].yields[..node.operands.len()]);
             self.forget_yields(&plan, body);
         }
-        let none = self.arena.list([]);
-        self.finish(node, body, values, none);
+        finish(self, node, values, tape_of::<Self>(body, self.arena.list([])));
         Ok(())
     }
 
@@ -71,10 +72,10 @@ impl<T: Element> Executor<T> {
             let before = if complete { 0 } else { chunk.filled };
             let params = self.take_in(node, &mut chunk, new.clone(), before);
             let here = self.chunk_env(node, &chunk, before, env);
-            self.enter(&plan, body, params);
+            enter(self, &plan, body, params);
             match complete {
-                true => self.wholly(|e| e.region(body, &here))?,
-                false => self.inside(id, 0, |e| e.region(body, &here))?,
+                true => self.wholly(|e| run_region(e, body, &here))?,
+                false => self.inside(id, 0, |e| run_region(e, body, &here))?,
             }
             let yields = &plan.regions[body.index()].yields;
             for (output, value) in outputs.iter_mut().zip(&yields[carried..]) {
@@ -83,7 +84,7 @@ impl<T: Element> Executor<T> {
                 output[new.start * width..new.end * width].copy_from_slice(last);
             }
             if complete {
-                let handed_on = self.values(&yields[..carried]).into_iter().collect();
+                let handed_on = super::values(self, &yields[..carried]).into_iter().collect();
                 chunk = Chunk { number: chunk.number + 1, filled: 0, carried: handed_on, ..chunk };
                 chunk.sequences.iter_mut().for_each(Vec::clear);
                 self.forget_inside(id);
@@ -93,8 +94,7 @@ impl<T: Element> Executor<T> {
         }
         let done = self.arena.list(chunk.carried.iter().cloned().chain(outputs.into_iter().map(Val::real)));
         self.keep(id, Kept::Chunk(chunk));
-        let none = self.arena.list([]);
-        self.finish(node, body, done, none);
+        finish(self, node, done, tape_of::<Self>(body, self.arena.list([])));
         Ok(())
     }
 
@@ -111,7 +111,7 @@ impl<T: Element> Executor<T> {
         chunk.filled += new.len();
         for (sequence, of) in chunk.sequences.iter_mut().zip(&node.operands[params.len()..]) {
             let values = self.memory.real(*of);
-            let width = self.ty(*of).dims()[2..].iter().filter_map(Dim::fixed).product::<usize>();
+            let width = self.plan.graph.ty(*of).dims()[2..].iter().filter_map(Dim::fixed).product::<usize>();
             sequence.extend_from_slice(&values[new.start * width..new.end * width]);
             params.push(Val::real(self.arena.copy(&sequence[before * width..])));
         }
@@ -119,7 +119,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// The chunk as its body sees it, from position `before` on.
-    fn chunk_env(&self, node: &Node, chunk: &Chunk<T>, before: usize, env: &Env) -> Env {
+    fn chunk_env(&self, node: &Node, chunk: &Chunk<T>, before: usize, env: &BatchView) -> BatchView {
         let start = env.axis(word(node, "over")).origin[0] + chunk.number * int(node, "size").unwrap_or(1);
         let lengths = Axis::of_lengths([chunk.filled - before], &self.arena);
         let mut here = env.clone();

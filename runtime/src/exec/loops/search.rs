@@ -10,11 +10,12 @@ use rtc_compiler::ir::loops::Cut;
 
 use super::word;
 use crate::exec::arena::Arena;
-use crate::exec::rows::Env;
-use crate::exec::storage::{Buffer, Element, List, Shared};
+use crate::exec::machine::Arrays;
+use crate::exec::rows::BatchView;
+use crate::exec::storage::{List, Shared};
+use crate::exec::value::Val;
 use crate::kernel::beam::align::Slots;
-use crate::kernel::beam::marginal::Roots;
-use crate::kernel::beam::{Record, Search, Site};
+use crate::kernel::beam::{Blends, Record, Search, Site, Term};
 use crate::rng::Key;
 
 /// Searches that are not running, with their memory.
@@ -28,7 +29,7 @@ impl fmt::Debug for Searches {
 }
 
 /// Draws that are given instead of made, for comparisons with other implementations.
-pub trait Chance: fmt::Debug + Sync {
+pub trait NoiseSource: fmt::Debug + Sync {
     /// The noise at a place of a level, where choices are disturbed.
     fn noise(&self, level: u64, site: Site) -> f64;
     /// The beam that stands in a slot of a chunk, all chunks of a level counted through.
@@ -62,7 +63,7 @@ pub(crate) struct Joint {
 
 /// The lists of a search that runs or will run backwards; they go back when dropped.
 #[derive(Debug)]
-pub(crate) struct Lent {
+pub(crate) struct PooledSearch {
     lists: Option<Lists>,
     home: Searches,
 }
@@ -74,21 +75,21 @@ impl Searches {
     }
 
     /// Lists for a new search.
-    pub(crate) fn lend(&self) -> Lent {
+    pub(crate) fn acquire(&self) -> PooledSearch {
         let mut lists = self.0.borrow_mut().pop().unwrap_or_default();
         lists.record.clear();
         lists.joined = 0;
-        Lent { lists: Some(lists), home: self.clone() }
+        PooledSearch { lists: Some(lists), home: self.clone() }
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledSearch {
     fn drop(&mut self) {
         self.home.0.borrow_mut().extend(self.lists.take());
     }
 }
 
-impl Deref for Lent {
+impl Deref for PooledSearch {
     type Target = Lists;
 
     fn deref(&self) -> &Lists {
@@ -96,7 +97,7 @@ impl Deref for Lent {
     }
 }
 
-impl DerefMut for Lent {
+impl DerefMut for PooledSearch {
     fn deref_mut(&mut self) -> &mut Lists {
         self.lists.as_mut().expect("lists are there until they go back")
     }
@@ -120,7 +121,7 @@ impl Lists {
 
     /// One key for every chunk of a level: draws belong to the row, so that no other row changes them. Those of evaluation belong
     /// to the place in the row alone: they are the same in every batch.
-    pub(crate) fn set_keys(&mut self, node: &Node, env: &Env, level: u64) {
+    pub(crate) fn set_keys(&mut self, node: &Node, env: &BatchView, level: u64) {
         let by_row = word(node, "draws") != "level";
         self.keys.clear();
         for (row, chunks) in self.rows.windows(2).enumerate() {
@@ -158,45 +159,43 @@ impl Lists {
 
 /// How a search went, for its backward run: its lists, and the numbers that its choices hang on.
 #[derive(Debug)]
-pub(super) struct Trace<T: Element> {
-    pub(super) lists: Lent,
-    /// The table of nodes, leaves first.
-    pub(super) nodes: Buffer<T>,
+pub(crate) struct Trace<A: Arrays> {
+    pub(super) lists: PooledSearch,
+    /// The table of nodes, leaves first, how many there are, and the numbers of each.
+    pub(super) nodes: Val<A>,
+    pub(super) count: usize,
+    pub(super) width: usize,
     /// Where the leaves of each row begin, and the end.
     pub(super) leaves: List<usize>,
     /// The scores of all pairs.
-    pub(super) scores: Buffer<T>,
-    /// The roots of all rows, their scores and weights, and where rows begin.
-    pub(super) roots: List<u32>,
-    pub(super) root_scores: List<f64>,
+    pub(super) scores: List<A::Number>,
+    /// The roots of all rows with their weights, and where rows begin.
+    pub(super) roots: List<Term>,
     pub(super) offsets: List<usize>,
-    pub(super) weights: List<f64>,
 }
 
-impl<T: Element> Trace<T> {
-    pub(super) fn roots(&self) -> Roots<'_> {
-        Roots { nodes: &self.roots, scores: &self.root_scores, offsets: &self.offsets }
+impl<A: Arrays> Trace<A> {
+    /// The means of the roots.
+    pub(super) fn roots(&self) -> Blends<'_> {
+        Blends::new(&self.offsets, &self.roots)
     }
 }
 
 /// How a search went, as it stands on a tape.
 #[derive(Clone, Debug)]
-pub struct Traced<T: Element> {
-    pub(super) trace: Shared<Trace<T>>,
+pub(crate) struct Traced<A: Arrays> {
+    pub(super) trace: Shared<Trace<A>>,
     /// The rows of the search that are left, where some have been left out.
     pub(super) rows: Option<Shared<List<usize>>>,
 }
 
-impl<T: Element> Traced<T> {
-    /// Vectors of the rows that are left, `width` numbers each, as those of all rows: the others are zeros.
-    pub(super) fn spread(&self, x: &[T], width: usize) -> Buffer<T> {
-        let arena = self.trace.nodes.allocator();
-        let Some(kept) = &self.rows else { return arena.copy(x) };
-        let mut all = arena.filled((self.trace.offsets.len() - 1) * width, T::ZERO);
-        for (from, row) in x.chunks_exact(width).zip(&***kept) {
-            all[row * width..(row + 1) * width].copy_from_slice(from);
+impl<A: Arrays> Traced<A> {
+    /// The rows of the search that are left.
+    pub(super) fn kept(&self, arena: &Arena) -> List<usize> {
+        match &self.rows {
+            Some(rows) => arena.copy(rows),
+            None => arena.list(0..self.trace.offsets.len() - 1),
         }
-        all
     }
 
     /// The same of only some of the rows: the others get no gradient.

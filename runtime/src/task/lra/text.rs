@@ -13,7 +13,7 @@ use crate::rng::Draws;
 use crate::task::files::records::rows;
 use crate::task::load::{broken, by_name, unreadable};
 use crate::task::pool::Share;
-use crate::task::{Example, Folder, Objective, OptionField, Options, Request, Split, Task};
+use crate::task::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task};
 
 /// The task.
 pub struct Text;
@@ -113,24 +113,16 @@ pub fn sentiment(text: &str) -> i64 {
 }
 
 impl Task for Text {
-    fn name(&self) -> &'static str {
-        "text"
-    }
-
-    fn doc(&self) -> &'static str {
-        "whether a review is positive, byte by byte (Long Range Arena)"
-    }
-
-    fn source(&self) -> &'static str {
-        "Tay et al. 2021 (Long Range Arena), arXiv:2011.04006; reviews: Maas et al. 2011 (IMDB)"
-    }
-
-    fn objective(&self) -> Objective {
-        Objective::Classify
-    }
-
-    fn options(&self) -> &'static [OptionField] {
-        &OPTIONS
+    fn about(&self) -> About {
+        About {
+            name: "text",
+            doc: "whether a review is positive, byte by byte (Long Range Arena)",
+            source: "Tay et al. 2021 (Long Range Arena), arXiv:2011.04006; reviews: Maas et al. 2011 (IMDB)",
+            objective: Objective::Classify,
+            options: &OPTIONS,
+            splits: &SPLITS,
+            metrics: &[],
+        }
     }
 
     fn vocabulary(&self, _options: &Options) -> Vec<String> {
@@ -139,10 +131,6 @@ impl Task for Text {
 
     fn classes(&self, _options: &Options) -> Vec<String> {
         vec!["negative".to_owned(), "positive".to_owned()]
-    }
-
-    fn splits(&self) -> &'static [Split] {
-        &SPLITS
     }
 
     fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {

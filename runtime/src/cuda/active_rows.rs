@@ -1,6 +1,6 @@
 //! The rows that take part at one point, with the tables that kernels read about them.
 //!
-//! What a point is stands on the host, as for the CPU ([`Env`]); the tables are made and copied when the first kernel asks for
+//! What a point is stands on the host, as for the CPU ([`BatchView`]); the tables are made and copied when the first kernel asks for
 //! them, once for a set of rows.
 
 use std::cell::{OnceCell, RefCell};
@@ -10,13 +10,14 @@ use rtc_compiler::ir::types::{BATCH, Dim, Type};
 
 use super::device::Arg;
 use super::memory::{Array, Pool, address, int};
-use crate::exec::rows::{Axis, Env};
+use crate::exec::machine::Active;
+use crate::exec::rows::{Axis, BatchView};
 use crate::rng::Key;
 
 /// The batch as a region sees it. Clones share the tables.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
-    pub(super) env: Env,
+pub(crate) struct ActiveRows {
+    pub(super) env: BatchView,
     tables: Rc<Tables>,
 }
 
@@ -54,6 +55,22 @@ pub(super) struct Units {
     pub(super) per: usize,
 }
 
+impl From<BatchView> for ActiveRows {
+    fn from(env: BatchView) -> Self {
+        Self { env, tables: Rc::default() }
+    }
+}
+
+impl Active for ActiveRows {
+    fn view(&self) -> &BatchView {
+        &self.env
+    }
+
+    fn keyed(&self, key: Key) -> Self {
+        Self { env: self.env.keyed(key), tables: self.tables.clone() }
+    }
+}
+
 impl Units {
     /// `row_of, offsets, per`.
     pub(super) fn args(&self) -> [Arg; 3] {
@@ -62,23 +79,7 @@ impl Units {
     }
 }
 
-impl Place {
-    pub(super) fn new(env: Env) -> Self {
-        Self { env, tables: Rc::default() }
-    }
-
-    /// The same rows with another key.
-    pub(super) fn keyed(&self, key: Key) -> Self {
-        let mut out = self.clone();
-        out.env.key = key;
-        out
-    }
-
-    /// Only some of the rows.
-    pub(super) fn select(&self, rows: &[usize]) -> Self {
-        Self::new(self.env.select(rows))
-    }
-
+impl ActiveRows {
     /// The ids of the rows, for random numbers.
     pub(super) fn ids(&self, pool: &Pool) -> Array {
         self.tables.ids.get_or_init(|| pool.upload(&self.env.ids)).clone()

@@ -2,9 +2,41 @@
 
 use std::ops::Range;
 
-/// One run of a halting recurrence, for those who want to see more than its results.
+use super::counter::Counted;
+
+/// What a run records besides its results; nothing unless it is asked for.
+#[derive(Debug, Default)]
+pub struct Records {
+    /// The runs of halting recurrences, in the order in which they end.
+    pub halting: Option<Vec<HaltingTrace>>,
+    /// The trees of beam searches over whole rows.
+    pub trees: Option<Vec<ParseTrees>>,
+    /// The states of recurrences over positions and the nodes of folds of whole rows, step by step.
+    pub states: Option<Vec<StateTrace>>,
+    /// What runs do.
+    pub counted: Option<Counted>,
+}
+
+impl Records {
+    /// Counts runs of the body of a forward loop.
+    pub(super) fn count_steps(&mut self, steps: usize) {
+        if let Some(counted) = &mut self.counted {
+            counted.steps += steps as u64;
+        }
+    }
+
+    /// Counts rows that entered a recurrence that halts, and the steps that they took.
+    pub(super) fn count_rows(&mut self, entered: usize, accepted: usize) {
+        if let Some(counted) = &mut self.counted {
+            counted.entered += entered as u64;
+            counted.accepted += accepted as u64;
+        }
+    }
+}
+
+/// One run of a halting recurrence, step by step.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Watched {
+pub struct HaltingTrace {
     /// The slot of the spec.
     pub label: String,
     /// For each row that entered: its index in the batch.
@@ -32,7 +64,7 @@ pub struct Unit {
 
 /// What a beam search made of one row.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Grown {
+pub struct ParseTrees {
     /// The slot of the spec.
     pub label: String,
     /// The row, by its index in the batch.
@@ -57,7 +89,7 @@ pub struct Beam {
 
 /// The states of one row after a step of a recurrence, or a level of a fold.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stepped {
+pub struct StateTrace {
     /// The slot of the spec.
     pub label: String,
     /// The step or level, from 0.
