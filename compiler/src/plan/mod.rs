@@ -75,7 +75,7 @@ pub fn plan(graph: Graph) -> Plan {
 
 fn plan_region(graph: &Graph, region: RegionId, parameters: &BTreeMap<String, usize>) -> RegionPlan {
     let mut out = RegionPlan { captures: captures(graph, region), ..RegionPlan::default() };
-    let mut into: BTreeMap<Value, usize> = BTreeMap::new();
+    let mut accumulated: BTreeMap<Value, usize> = BTreeMap::new();
     let order = order::order(graph, region);
     for &id in &order.nodes {
         let node = graph.node(id);
@@ -84,7 +84,7 @@ fn plan_region(graph: &Graph, region: RegionId, parameters: &BTreeMap<String, us
             Op::Save => out.saves.clone_from(&node.operands),
             Op::Accumulate => {
                 if let Some((value, param)) = direct(graph, id, parameters) {
-                    into.insert(value, param);
+                    accumulated.insert(value, param);
                 }
             }
             _ => {}
@@ -99,7 +99,7 @@ fn plan_region(graph: &Graph, region: RegionId, parameters: &BTreeMap<String, us
         }
         let node = graph.node(id);
         let skipped = matches!(node.op, Op::Yield | Op::Return | Op::Save)
-            || (node.op == Op::Accumulate && into.contains_key(&node.operands[0]));
+            || (node.op == Op::Accumulate && accumulated.contains_key(&node.operands[0]));
         if skipped {
             continue;
         }
@@ -107,8 +107,8 @@ fn plan_region(graph: &Graph, region: RegionId, parameters: &BTreeMap<String, us
         frees.extend(node.results.iter().filter(|v| graph.is_unused(**v) && !held.contains(v)));
         frees.retain(|v| !held.contains(v));
         let in_place = in_place(graph, id, &frees);
-        let into = node.results.iter().map(|v| into.get(v).copied()).collect();
-        steps.push(Step { node: id, frees, in_place, into });
+        let accumulates_into = node.results.iter().map(|v| accumulated.get(v).copied()).collect();
+        steps.push(Step { node: id, frees, in_place, accumulates_into });
     }
     (out.steps, out.groups) = group::group(graph, steps, early_exit, &held);
     out.early_exit = early_exit;

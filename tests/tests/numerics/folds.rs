@@ -207,7 +207,7 @@ pub(super) fn golden_search(
     rows.tokens =
         lengths.iter().enumerate().flat_map(|(row, n)| (row * size..row * size + n).map(|t| t as u32)).collect();
     let mut executor = executor::<f64>(&graph, &weights, Halting::Compact);
-    executor.noise = chance;
+    executor.noise = noise;
     let outputs = executor.run(&rows, Key::new(0)).expect("the batch fits");
     outputs.real("logits").expect("the model classifies").to_vec()
 }

@@ -58,8 +58,8 @@ fn recursion_in_recursion_with_a_search_agrees_with_the_reference() {
         readout root
         head linear
     }";
-    let chance = Rc::new(Slots(&[[0, 0], [0, 1], [0, 0]]));
-    let found = golden_search(source, &names, ("balanced", "balanced.beam.grc"), &x, &lengths, Some(chance));
+    let noise = Rc::new(Slots(&[[0, 0], [0, 1], [0, 0]]));
+    let found = golden_search(source, &names, ("balanced", "balanced.beam.grc"), &x, &lengths, Some(noise));
     agrees("rir_ebt_grc", &found, &nested(&case["out"]));
 }
 

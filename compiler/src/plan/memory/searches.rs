@@ -138,7 +138,7 @@ impl Walk<'_> {
     fn times(&self, node: &Node, beams: &Beams, env: &Env, all: &[Turn], times: usize) -> Option<Formula> {
         let sizes = env.symbols.as_ref()?;
         let longest = all.chunk_by(|a, b| a == b).map(<[Turn]>::len).max();
-        if beams.cut != loops::Cut::whole() || longest != Some(times) || times <= 3 {
+        if beams.cut != Cut::whole() || longest != Some(times) || times <= 3 {
             return Some(Formula::of(times as f64));
         }
         let length = sizes.dim(&Dim::sym(node.word("over").unwrap_or_default()));
