@@ -8,6 +8,7 @@ use clap::Args;
 use rtc_report::{Picture, page, pictures};
 use rtc_runtime::record::write_file;
 
+use crate::device::DeviceOptions;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::gather::{Closer, gather};
 use crate::terminal::Terminal;
@@ -60,6 +61,8 @@ pub(crate) struct Options {
     /// Number of threads; changes speed alone
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub(crate) threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    device: DeviceOptions,
 }
 
 /// Writes the page, and prints where it is.
@@ -69,6 +72,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         inputs: options.inputs.clone(),
         analyses: options.analyses,
         threads: options.threads,
+        device: options.device,
     };
     let gathered = gather(&options.runs, &closer, terminal)?;
     let output = match (&options.output, gathered.folders.as_slice()) {

@@ -43,6 +43,8 @@ pub(crate) struct Closer {
     pub(crate) analyses: Option<usize>,
     /// Threads; changes speed alone.
     pub(crate) threads: Option<NonZeroUsize>,
+    /// Where the models compute.
+    pub(crate) device: DeviceOptions,
 }
 
 /// What was seen of one run.
@@ -109,7 +111,7 @@ impl<'a> Look<'a> {
             threads: self.closer.threads,
             weights: WeightsOptions::default(),
             experiment: None,
-            device: DeviceOptions::default(),
+            device: self.closer.device,
         };
         let mut trained = Trained::open(&options)?;
         let lengths = self.lengths(&mut trained, terminal)?;
@@ -171,7 +173,8 @@ impl<'a> Look<'a> {
         let mut splits = vec![];
         let data = self.examples(trained)?;
         for split in trained.experiment.evaluate.clone() {
-            let lengths = by_length(&mut trained.model, data.split(&split), batch).map_err(|error| error.at(&split))?;
+            let lengths =
+                by_length(&mut *trained.model, data.split(&split), batch).map_err(|error| error.at(&split))?;
             splits.push(KeptSplit { split, lengths });
         }
         drop(spinner);
@@ -260,7 +263,7 @@ fn inputs(path: &Path, trained: &mut Trained) -> Result<Vec<Trace>, Trouble> {
 
 /// How one input halts and folds; `known` says that its label means something.
 fn one(trained: &mut Trained, title: &str, example: &Example, known: bool) -> Result<Trace, Failure> {
-    let traced = trace(&mut trained.model, example)?;
+    let traced = trace(&mut *trained.model, example)?;
     let classes = trained.task.classes(&trained.options);
     let name = |class: u32| classes.get(class as usize).cloned().unwrap_or_else(|| class.to_string());
     let length = example.length();

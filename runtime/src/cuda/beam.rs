@@ -15,6 +15,7 @@ use super::nodes::{Mix, Nodes, interleaved};
 use super::place::Place;
 use super::value::{Ids, Tape, TapeStep, Val};
 use crate::exec::loops::beam::{STEP_BITS, alignment, expected, is_part, padded, rules};
+use crate::exec::loops::grown::Growth;
 use crate::exec::loops::search::Lent;
 use crate::exec::loops::word;
 use crate::exec::rows::Axis;
@@ -22,7 +23,7 @@ use crate::exec::storage::Element;
 use crate::exec::{Fault, Inference, axis_name};
 use crate::kernel::beam::align::{Draws, align};
 use crate::kernel::beam::marginal::softmax;
-use crate::kernel::beam::{Compose, Noise, Rules};
+use crate::kernel::beam::{Compose, Noise, Pairs, Rules};
 
 /// How a search went, for its backward run: its lists, and the numbers that its choices hang on.
 #[derive(Debug)]
@@ -72,6 +73,7 @@ struct Run<'a, T: Element> {
     sums: Vec<Array>,
     counts: Vec<usize>,
     tape: Option<Vec<TapeStep>>,
+    growth: Option<Growth>,
     /// The level, and the step in it.
     level: u64,
     turn: u64,
@@ -137,6 +139,7 @@ impl<T: Element> Executor<T> {
             sums: (0..numbers).map(|_| self.pool.zeros::<T>(env.rows())).collect(),
             counts: vec![0; env.rows()],
             tape: self.is_taped(node).then(Vec::new),
+            growth: self.grown.as_ref().and_then(|_| Growth::new(node, *axis.offsets.last().unwrap_or(&0))),
             level: 0,
             turn: 0,
         }
@@ -194,6 +197,9 @@ impl<T: Element> Executor<T> {
     fn join(&mut self, run: &mut Run<'_, T>, left: &[u32], right: &[u32]) -> Result<(), Fault> {
         if left.is_empty() {
             return Ok(());
+        }
+        if let Some(growth) = &mut run.growth {
+            growth.joined(Pairs { left, right });
         }
         let rows: Vec<usize> = left.iter().map(|node| run.rows[*node as usize]).collect();
         run.rows.extend_from_slice(&rows);
@@ -267,7 +273,7 @@ impl<T: Element> Executor<T> {
 
     /// The means of the roots, and the tape.
     fn end(&mut self, run: Run<'_, T>) {
-        let Run { node, place, body, lists, nodes, scores, sums, counts, tape, .. } = run;
+        let Run { node, place, body, lists, nodes, scores, sums, counts, tape, growth, .. } = run;
         let env = &place.env;
         let (mut roots, mut weights, mut offsets) = (vec![], vec![], vec![0]);
         for row in 0..env.rows() {
@@ -275,6 +281,9 @@ impl<T: Element> Executor<T> {
             weights.resize(roots.len(), 0.0);
             softmax(lists.search.scores(row), &mut weights[offsets[row]..]);
             offsets.push(roots.len());
+        }
+        if let (Some(growth), Some(grown)) = (&growth, &mut self.grown) {
+            grown.extend(growth.of_rows(node, env, &lists.search, (&offsets, &weights)));
         }
         let roots = Mix::new::<T>(offsets.windows(2).map(|row| row[1] - row[0]), roots, &weights, &self.pool);
         let root = roots.mixed::<T>(&nodes, &self.pool);
@@ -308,6 +317,9 @@ impl<T: Element> Run<'_, T> {
         let blends = self.lists.search.blends();
         if blends.is_empty() {
             return;
+        }
+        if let Some(growth) = &mut self.growth {
+            growth.mixed(blends);
         }
         let mixed = Mix::of_blends::<T>(blends, pool).mixed::<T>(&self.nodes, pool);
         for k in 0..blends.len() {

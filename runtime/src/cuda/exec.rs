@@ -13,7 +13,6 @@ use rtc_compiler::plan::{Plan, RegionPlan};
 
 use super::chain::{self, Part};
 use super::device::Device;
-use super::given::Stepping;
 use super::listed::{self, Seen};
 use super::memory::{Array, Pool};
 use super::place::Place;
@@ -22,10 +21,13 @@ use crate::batch::{Batch, Labels};
 use crate::exec::arena::Arena;
 use crate::exec::loops::search::Searches;
 use crate::exec::mask::{self, Exprs};
+use crate::exec::resume::{Resume, given_depths};
 use crate::exec::rows::{Axis, Env, GIVEN};
 use crate::exec::storage::Element;
+use crate::exec::value as host;
 use crate::exec::{
-    Fault, Halting, Inference, Outputs, axis_names, check_batch, output_names, parameter_ranges, set_axis,
+    Fault, Grown, Halting, Inference, Outputs, Stepped, Watched, axis_names, check_batch, output_names,
+    parameter_ranges, set_axis,
 };
 use crate::kernel::position::{Codes, PositionKind, PositionTables};
 use crate::rng::Key;
@@ -35,8 +37,8 @@ pub struct Executor<T: Element> {
     pub(super) plan: Arc<Plan>,
     pub(super) pool: Pool,
     pub(super) values: Vec<Option<Val>>,
-    parameters: Array,
-    gradients: Array,
+    pub(super) parameters: Array,
+    pub(super) gradients: Array,
     /// Where the value of a `param` node lies in `parameters`.
     ranges: Vec<Option<Range<usize>>>,
     pub(super) by_index: Vec<Range<usize>>,
@@ -64,12 +66,18 @@ pub struct Executor<T: Element> {
     pub(super) searches: Searches,
     /// Steps of every row in place of those that come with the examples.
     pub depth: Option<usize>,
-    /// Where a recurrence goes on, while a batch is run for one number of steps after the other.
-    pub(super) stepping: Option<Stepping>,
+    /// The recurrence that goes on in the next run, while a batch is run for one number of steps after the other.
+    pub(super) resume: Option<Resume<Vec<Val>>>,
     /// Whether the outer recursion is left out.
     pub inference: Inference,
     /// When set, every node's results are checked, and the first one that is not finite is named.
     pub check_finite: bool,
+    /// When set, the runs of halting recurrences are recorded here, in the order in which they end.
+    pub watched: Option<Vec<Watched>>,
+    /// When set, the trees of beam searches over whole rows are recorded here.
+    pub grown: Option<Vec<Grown>>,
+    /// When set, the states of recurrences over positions and the nodes of folds of whole rows are recorded here, step by step.
+    pub stepped: Option<Vec<Stepped>>,
 }
 
 impl<T: Element> fmt::Debug for Executor<T> {
@@ -87,8 +95,14 @@ impl<T: Element> Executor<T> {
         Self::sharing(plan, pool, parameters)
     }
 
-    /// An executor that reads these parameters.
-    pub(super) fn sharing(plan: Arc<Plan>, pool: Pool, parameters: Array) -> Self {
+    /// An executor of another plan in the same memory, with all parameters zero.
+    pub(super) fn beside(&self, plan: Plan) -> Self {
+        let total = parameter_ranges(&plan).last().map_or(0, |r| r.end);
+        Self::sharing(Arc::new(plan), self.pool.clone(), self.pool.zeros::<T>(total))
+    }
+
+    /// An executor with these parameters.
+    fn sharing(plan: Arc<Plan>, pool: Pool, parameters: Array) -> Self {
         let by_index = parameter_ranges(&plan);
         let mut ranges = vec![None; plan.graph.value_count()];
         for &id in plan.graph.nodes(MAIN) {
@@ -121,17 +135,15 @@ impl<T: Element> Executor<T> {
             halting: Halting::default(),
             searches: Searches::default(),
             depth: None,
-            stepping: None,
+            resume: None,
             inference: Inference::default(),
             check_finite: false,
+            watched: None,
+            grown: None,
+            stepped: None,
             pool,
             plan,
         }
-    }
-
-    /// Reads other parameters from now on.
-    pub(super) fn read(&mut self, parameters: Array) {
-        self.parameters = parameters;
     }
 
     /// The plan.
@@ -174,7 +186,7 @@ impl<T: Element> Executor<T> {
     ) -> Result<Outputs<T>, Fault> {
         check_batch(&self.plan, batch)?;
         self.pool.begin();
-        let depths = self.depths(batch)?;
+        let depths = given_depths(&self.exprs, self.depth, batch, &self.arena)?;
         let mut env = Env::new(batch.rows(), key, batch.width, &self.arena);
         let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
         set_axis(&self.axes, &mut env, LENGTH, Axis::of_lengths(lengths, &self.arena));
@@ -204,6 +216,12 @@ impl<T: Element> Executor<T> {
             Val::Real(x) => Some(self.pool.download(&x)),
             _ => None,
         }
+    }
+
+    /// Copies of real values on the host, for recorders; other values stay empty.
+    pub(super) fn recorded(&self, values: &[Val]) -> Vec<host::Val<T>> {
+        let numbers = |val: &Val| if let Val::Real(x) = val { self.pool.download(x) } else { vec![] };
+        values.iter().map(|val| host::Val::real(self.arena.copy(&numbers(val)))).collect()
     }
 
     fn set_inputs(&mut self, batch: &Batch) {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use rtc_compiler::ir::graph::{Node, Value};
-use rtc_compiler::ir::types::{Attr, Type};
+use rtc_compiler::ir::types::{Attr, LENGTH, Type, unframed};
 use rtc_compiler::plan::Step;
 
 use super::exec::Executor;
@@ -12,6 +12,7 @@ use super::pieces::Pieces;
 use super::place::Place;
 use super::value::{TapeStep, Val};
 use crate::exec::loops::fold::{Chunks, Levels, chunk_share};
+use crate::exec::loops::joined::Joined;
 use crate::exec::loops::{Part, int, word};
 use crate::exec::rows::Axis;
 use crate::exec::storage::Element;
@@ -32,6 +33,8 @@ impl<T: Element> Executor<T> {
         let mut counts = vec![0_usize; env.rows()];
         let mut tape = vec![];
         let filled = node.attrs.get("filled").and_then(Attr::text).map(|name| axis_name(&self.axes, name));
+        let whole_rows = unframed(word(node, "over")).0 == LENGTH;
+        let mut joined = (self.stepped.is_some() && whole_rows).then(|| Joined::leaves(&at));
         for level in 0.. {
             if at.settles(level) {
                 nodes = self.settle(&mut at, nodes, &root, width);
@@ -39,7 +42,11 @@ impl<T: Element> Executor<T> {
             if at.going.is_empty() {
                 break;
             }
-            let Chunks { rows, starts, lengths } = at.chunks();
+            let chunks = at.chunks();
+            if let Some(joined) = &mut joined {
+                joined.join(&chunks);
+            }
+            let Chunks { rows, starts, lengths } = chunks;
             let mut here = env.split(&rows);
             here.key = env.key.at(level);
             let origin = env.arena().copy(&starts);
@@ -59,6 +66,11 @@ impl<T: Element> Executor<T> {
                 Pieces::added(rows.iter().map(|row| (*row, 1))).add(&number, sum, 1, &self.pool);
             }
             nodes = out.yields.pop().expect("a fold yields a vector").real().clone();
+            if let Some(joined) = &joined {
+                let seen = self.recorded(&[Val::Real(nodes.clone())]);
+                let seen = joined.stepped(node, env, level as usize, (&rows, &seen[0], width));
+                self.stepped.get_or_insert_default().extend(seen);
+            }
             if self.is_taped(node) {
                 let rows = Some(Rc::from(&rows[..]));
                 tape.push(TapeStep { place: here, rows, starts: starts.to_vec(), saved: out.saved });

@@ -10,6 +10,7 @@
 #![allow(clippy::too_many_arguments, reason = "what a kernel is given is a list")]
 
 mod attend;
+mod backend;
 mod beam;
 mod chain;
 mod compose;
@@ -20,14 +21,11 @@ pub mod driver;
 mod embed;
 mod exec;
 mod fold;
-mod given;
 mod group;
 mod listed;
 mod loops;
 pub mod memory;
-mod model;
 mod nodes;
-mod optimise;
 mod pieces;
 mod place;
 pub mod queue;
@@ -44,9 +42,10 @@ use std::collections::BTreeSet;
 
 use rtc_compiler::plan::Plan;
 
+use crate::optimiser;
+pub use backend::Model;
 use device::Generated;
 pub use exec::Executor;
-pub use model::Model;
 pub use way::check;
 
 /// What the kernels share: in front of any text of kernels.
@@ -93,8 +92,12 @@ pub enum Launching {
     Direct,
 }
 
-/// The kernels that every plan may use, as one text. `REAL` must be defined.
-pub const KERNELS: &str = concat!(
+/// The kernels that every plan and every optimiser may use, as one text. `REAL` must be defined.
+pub fn kernels() -> String {
+    format!("{KERNELS}{}", optimiser::SOURCE)
+}
+
+const KERNELS: &str = concat!(
     include_str!("kernels/base.cu"),
     include_str!("kernels/expression.cu"),
     include_str!("kernels/attend.cu"),

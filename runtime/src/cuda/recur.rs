@@ -8,6 +8,8 @@ use super::loops::{BodyResult, State, Uncut};
 use super::place::Place;
 use super::value::{Ids, Picked, TapeStep, Val, places};
 use crate::exec::loops::recur::step_bounds;
+use crate::exec::loops::watch::{Watch, stepped};
+use crate::exec::resume::{keep_carried, resumed};
 use crate::exec::storage::Element;
 use crate::exec::{Fault, Halting};
 
@@ -42,24 +44,35 @@ impl<T: Element> Executor<T> {
         let halts = plan.regions[body.index()].yields.len() > node.operands.len();
         let id = plan.graph.owner(body);
         let bounds = step_bounds(&plan.graph, &self.exprs, id, node, &place.env)?;
-        let (first, values) = self.resumed(id).unwrap_or_else(|| (0, self.values(&node.operands)));
+        let (first, values) = resumed(self.resume.as_ref(), id).unwrap_or_else(|| (0, self.values(&node.operands)));
         let done = State { values: values.clone(), of: &node.operands };
         let rows = (0..place.env.rows()).collect();
         let mut at = Recurrence { body, place, done, rows, values, here: place.clone(), uncut: vec![] };
         // Where rows that have halted stay, they take no part in the tape.
         let mut live = vec![true; place.env.rows()];
-        let mut tape = vec![];
+        let (mut tape, mut ran) = (vec![], 0);
+        let mut watch = self.watched.is_some().then(|| Watch::new(&plan.graph, node, &place.env)).flatten();
         let most = bounds.iter().copied().max().unwrap_or(0);
         for step in first..most {
             let keep: Vec<usize> = (0..at.rows.len()).filter(|n| bounds[at.rows[*n]] > step).collect();
             self.leave(&mut at, &keep);
             self.narrow(&plan, &mut at, &keep);
             let Some(out) = self.step(&plan, &mut at, step, halts)? else { break };
+            ran += at.rows.len() as u64;
             for (n, row) in at.rows.iter().enumerate() {
                 live[*row] &= out.go.as_ref().is_none_or(|go| go[n] != 0);
             }
             let keep: Vec<usize> = (0..at.rows.len()).filter(|n| live[at.rows[*n]]).collect();
             let BodyResult { yields, saved } = out.result;
+            if watch.is_some() || self.stepped.is_some() {
+                let yields = self.recorded(&yields);
+                if let Some(watch) = &mut watch {
+                    watch.accepted(&plan.graph, &at.here.env, (&at.rows, &keep), &yields);
+                }
+                if let Some(seen) = &mut self.stepped {
+                    seen.extend(stepped(&plan.graph, node, &at.here.env, step, (&keep, &yields)));
+                }
+            }
             if !keep.is_empty() && self.is_taped(node) {
                 tape.push(self.accepted(&plan, &at, &keep, saved));
             }
@@ -74,7 +87,11 @@ impl<T: Element> Executor<T> {
             self.leave(&mut at, &[]);
         }
         self.put_back(at.uncut);
-        self.keep_carried(id, &at.done.values, most);
+        if let Some(watch) = watch {
+            let done = self.recorded(&at.done.values);
+            self.watched.get_or_insert_default().extend(watch.finished(node, &place.env, &done, ran));
+        }
+        keep_carried(self.resume.as_mut(), id, &at.done.values, most);
         self.finish(node, body, at.done.values, tape);
         Ok(())
     }

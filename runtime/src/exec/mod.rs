@@ -9,6 +9,7 @@ mod along;
 pub mod arena;
 pub(crate) mod attention;
 mod axes;
+mod backend;
 pub(crate) mod call;
 mod compose;
 pub mod counter;
@@ -20,9 +21,9 @@ pub(crate) mod mask;
 mod memory;
 mod outputs;
 mod relative;
+pub(crate) mod resume;
 pub mod rows;
 mod seen;
-mod stepping;
 pub mod storage;
 pub mod value;
 
@@ -48,6 +49,7 @@ pub use seen::{Beam, Grown, Owners, Stepped, Unit, Watched};
 
 use arena::Arena;
 pub(crate) use axes::{axis_name, axis_names, set_axis};
+pub use backend::Host;
 use counter::Counted;
 use group::{Pack, Partial, Task};
 use incremental::Extending;
@@ -55,10 +57,9 @@ use loops::Searches;
 use mask::Exprs;
 pub(crate) use memory::Memory;
 pub(crate) use outputs::output_names;
+use resume::{Resume, given, given_depths};
 use rows::{Axis, Env, GIVEN};
-use stepping::Stepping;
-pub(crate) use stepping::{given, given_depths, resumable};
-use storage::Element;
+use storage::{Element, List};
 use value::Val;
 
 /// What rows that have halted cost in the forward run; the backward run never sees them. The results are the same for
@@ -138,8 +139,8 @@ pub struct Executor<T: Element> {
     pub halting: Halting,
     /// Steps of every row in place of those that come with the examples.
     pub depth: Option<usize>,
-    /// Where a recurrence goes on, while a batch is run for one number of steps after the other.
-    stepping: Option<Stepping<T>>,
+    /// The recurrence that goes on in the next run, while a batch is run for one number of steps after the other.
+    resume: Option<Resume<List<Val<T>>>>,
     /// What earlier positions have left, in an incremental run.
     extending: Option<Extending<T>>,
     /// Whether the outer recursion is left out.
@@ -208,7 +209,7 @@ impl<T: Element> Executor<T> {
             exprs: Rc::new(mask::exprs(&plan.graph)),
             halting: Halting::default(),
             depth: None,
-            stepping: None,
+            resume: None,
             extending: None,
             inference: Inference::default(),
             chance: None,
@@ -242,17 +243,9 @@ impl<T: Element> Executor<T> {
         &self.gradients
     }
 
-    /// Parameters and gradients at once, for the optimiser.
-    pub fn parameters_and_gradients(&mut self) -> (&mut [T], &mut [T]) {
-        self.version += 1;
-        (&mut self.memory.parameters, &mut self.gradients)
-    }
-
-    /// Exchanges the parameters with those of another executor of the same model.
-    pub fn swap_parameters(&mut self, other: &mut Self) {
-        self.version += 1;
-        other.version += 1;
-        std::mem::swap(&mut self.memory.parameters, &mut other.memory.parameters);
+    /// Whether a depth of this plan comes with the examples.
+    pub fn takes_depth(&self) -> bool {
+        given(&self.exprs).next().is_some()
     }
 
     /// The memory that runs happen in.

@@ -15,10 +15,10 @@ use rtc_compiler::plan::Plan;
 use super::grown::Growth;
 use super::search::{Lent, Trace, Traced};
 use super::{int, word};
-use crate::exec::rows::{Axis, Env, row_of};
+use crate::exec::rows::{Axis, Env};
 use crate::exec::storage::{Buffer, Element, List};
 use crate::exec::value::{Tape, TapeStep, Val};
-use crate::exec::{Executor, Fault, Grown, Inference};
+use crate::exec::{Executor, Fault, Inference};
 use crate::kernel::beam::align::{Align, Draws, align};
 use crate::kernel::beam::marginal::marginalise;
 use crate::kernel::beam::nodes::{Part, blend, gather};
@@ -118,15 +118,10 @@ impl<T: Element> Executor<T> {
             sums: arena.list((0..numbers).map(|_| arena.filled(env.rows(), T::ZERO))),
             counts: arena.filled(env.rows(), 0),
             tape: self.is_taped(node).then(|| arena.list([])),
-            growth: self.is_watched(node).then(|| Growth::new(*whole.offsets.last().unwrap_or(&0))),
+            growth: self.grown.as_ref().and_then(|_| Growth::new(node, *whole.offsets.last().unwrap_or(&0))),
             level: 0,
             turn: 0,
         }
-    }
-
-    /// Whether the tree of a search is recorded: its leaves are positions of whole rows, and not nodes of a fold around it.
-    fn is_watched(&self, node: &Node) -> bool {
-        self.grown.is_some() && [LENGTH, FRAMED].contains(&word(node, "over"))
     }
 
     /// Merges until every chunk of the level is one node.
@@ -298,12 +293,7 @@ impl<T: Element> Executor<T> {
         marginalise(trace.roots(), &trace.nodes, width, &mut weights, &mut out);
         trace.weights = weights;
         if let (Some(growth), Some(grown)) = (&growth, &mut self.grown) {
-            grown.extend((0..env.rows()).map(|row| {
-                let (leaves, beams) =
-                    (trace.leaves[row]..trace.leaves[row + 1], trace.offsets[row]..trace.offsets[row + 1]);
-                let of_row = growth.of_row(node, (row, leaves), &trace.lists.search, &trace.weights[beams]);
-                Grown { row: row_of(env.ids[row]) as usize, ..of_row }
-            }));
+            grown.extend(growth.of_rows(node, env, &trace.lists.search, (&trace.offsets, &trace.weights)));
         }
         for sum in &mut sums {
             let mean = |(sum, count): (&mut T, &usize)| *sum *= T::from_f64(1.0 / (*count).max(1) as f64);

@@ -11,16 +11,16 @@ use crate::exec::value::Val;
 use crate::exec::{Owners, Stepped};
 
 /// For every row that entered, the positions of each of its nodes.
-pub(super) struct Joined(Vec<Vec<Range<usize>>>);
+pub(crate) struct Joined(Vec<Vec<Range<usize>>>);
 
 impl Joined {
     /// Before the first level: every node is a position.
-    pub(super) fn leaves(levels: &Levels) -> Self {
+    pub(crate) fn leaves(levels: &Levels) -> Self {
         Self(levels.left.iter().map(|left| (0..*left).map(|at| at..at + 1).collect()).collect())
     }
 
     /// A level joins the nodes of each of these chunks, which name those of a row from left to right.
-    pub(super) fn join(&mut self, chunks: &Chunks) {
+    pub(crate) fn join(&mut self, chunks: &Chunks) {
         let mut next: Vec<Vec<Range<usize>>> = vec![vec![]; self.0.len()];
         for ((row, start), length) in chunks.rows.iter().zip(&chunks.starts).zip(&chunks.lengths) {
             let nodes = &self.0[*row][*start..*start + *length];
@@ -30,7 +30,7 @@ impl Joined {
     }
 
     /// The vectors that a level gave, `width` numbers each; `rows` names the row of every one.
-    pub(super) fn stepped<T: Element>(
+    pub(crate) fn stepped<T: Element>(
         &self,
         node: &Node,
         env: &Env,

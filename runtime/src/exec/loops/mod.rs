@@ -7,13 +7,13 @@ mod catch_up;
 pub(crate) mod chunks;
 mod extend;
 pub(crate) mod fold;
-mod grown;
-mod joined;
+pub(crate) mod grown;
+pub(crate) mod joined;
 pub(crate) mod recur;
 pub(crate) mod search;
 pub(crate) mod unbeam;
 mod unwind;
-mod watch;
+pub(crate) mod watch;
 
 use rtc_compiler::ir::graph::{Node, RegionId, Value};
 use rtc_compiler::ir::types::{Attr, Type};

@@ -7,6 +7,7 @@ use rtc_compiler::plan::Plan;
 use super::watch::{Watch, stepped};
 use super::{BodyResult, State, Uncut, int};
 use crate::exec::mask::Exprs;
+use crate::exec::resume::{keep_carried, resumed};
 use crate::exec::rows::Env;
 use crate::exec::storage::{Buffer, Element, List, Shared};
 use crate::exec::value::{TapeStep, Val, places};
@@ -43,7 +44,7 @@ impl<T: Element> Executor<T> {
         let halts = plan.regions[body.index()].yields.len() > node.operands.len();
         let id = plan.graph.owner(body);
         let bounds = step_bounds(&plan.graph, &self.exprs, id, node, env)?;
-        let (first, values) = self.resumed(id).unwrap_or_else(|| (0, self.values(&node.operands)));
+        let (first, values) = resumed(self.resume.as_ref(), id).unwrap_or_else(|| (0, self.values(&node.operands)));
         let done = State { values: values.clone(), of: &node.operands };
         let (rows, here) = (arena.list(0..env.rows()), env.clone());
         let mut at = Recurrence { body, env, done, rows, values, here, uncut: arena.list([]) };
@@ -95,7 +96,7 @@ impl<T: Element> Executor<T> {
         if let (Some(watch), Some(list)) = (watch, &mut self.watched) {
             list.extend(watch.finished(node, env, &at.done.values, ran));
         }
-        self.keep_carried(id, &at.done.values, most);
+        keep_carried(self.resume.as_mut(), id, &at.done.values, most);
         self.finish(node, body, at.done.values, tape);
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::exec::value::Val;
 use crate::exec::{Owners, Stepped, Unit, Watched};
 
 /// The record of a recurrence that runs.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     /// Among the carried values: the survival, and the number of accepted steps.
     survival: (usize, Value),
     used: usize,
@@ -24,7 +24,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Of a recurrence that the rows of `env` enter; `None` if it does not halt.
-    pub(super) fn new(graph: &Graph, node: &Node, env: &Env) -> Option<Self> {
+    pub(crate) fn new(graph: &Graph, node: &Node, env: &Env) -> Option<Self> {
         let place = |hint: &str| node.results.iter().position(|v| graph.hint(*v) == hint);
         let (survival, used) = (place("t")?, place("used")?);
         let survival = (survival, node.results[survival]);
@@ -46,7 +46,7 @@ impl Watch {
 
     /// Notes a step: of the `rows` that ran, which are those of `here`, the ones in `keep` accept it and carry on with
     /// `values`.
-    pub(super) fn accepted<T: Element>(
+    pub(crate) fn accepted<T: Element>(
         &mut self,
         graph: &Graph,
         here: &Env,
@@ -67,7 +67,7 @@ impl Watch {
     }
 
     /// The record, from the values that the recurrence gives and the runs of its body.
-    pub(super) fn finished<T: Element>(self, node: &Node, env: &Env, done: &[Val<T>], ran: u64) -> Option<Watched> {
+    pub(crate) fn finished<T: Element>(self, node: &Node, env: &Env, done: &[Val<T>], ran: u64) -> Option<Watched> {
         let Some(Val::Real(used)) = done.get(self.used) else { return None };
         let used = used.iter().map(|x| x.to_f64()).collect();
         Some(Watched {
@@ -82,7 +82,7 @@ impl Watch {
 
 /// The states after a step of the rows that accept it: those of `here` that `keep` names, which carry on with `values`.
 /// Nothing where the state has no positions.
-pub(super) fn stepped<'a, T: Element>(
+pub(crate) fn stepped<'a, T: Element>(
     graph: &'a Graph,
     node: &'a Node,
     here: &'a Env,

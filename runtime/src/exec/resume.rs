@@ -1,28 +1,24 @@
-//! A batch after one, two, three, ... steps of the recurrence whose depth is given, every step computed once.
+//! Depths that come with the examples, and recurrences that go on where the last run stopped.
 
 use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::graph::{MAIN, NodeId};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::plan::Plan;
 
+use super::Fault;
 use super::arena::Arena;
 use super::mask::{Exprs, Rule};
 use super::rows::Axis;
-use super::storage::{Element, List};
-use super::value::Val;
-use super::{Executor, Fault, Outputs};
 use crate::batch::Batch;
-use crate::rng::Key;
 
-/// Where a recurrence stopped in the last run.
+/// A recurrence that goes on where it stopped, carrying values `V`.
 #[derive(Debug)]
-pub(super) struct Stepping<T: Element> {
-    /// The recurrence.
+pub(crate) struct Resume<V> {
     of: NodeId,
     /// The steps that it has made.
     steps: usize,
     /// What it carries after them; nothing before the first run.
-    carried: Option<List<Val<T>>>,
+    carried: Option<V>,
 }
 
 /// The loops whose bound comes with the examples.
@@ -32,14 +28,14 @@ pub(crate) fn given(exprs: &Exprs) -> impl Iterator<Item = NodeId> {
 }
 
 /// The recurrence that can go on where it stopped.
-pub(crate) fn resumable(plan: &Plan, exprs: &Exprs) -> Option<NodeId> {
+pub(crate) fn resumable<V>(plan: &Plan, exprs: &Exprs) -> Option<Resume<V>> {
     let mut all = given(exprs);
     let (one, others) = (all.next()?, all.next());
     let node = plan.graph.node(one);
     let body = node.body?;
     let halts = plan.regions[body.index()].yields.len() > node.operands.len();
     let alone = others.is_none() && node.op == Op::Recur && plan.graph.nodes(MAIN).contains(&one);
-    (alone && !halts).then_some(one)
+    (alone && !halts).then_some(Resume { of: one, steps: 0, carried: None })
 }
 
 /// The given depth of every row of a batch, if the model takes one: `depth`, else that of the examples.
@@ -71,40 +67,15 @@ pub(crate) fn given_depths(
     }
 }
 
-impl<T: Element> Executor<T> {
-    /// Whether a depth of this plan comes with the examples.
-    pub fn takes_depth(&self) -> bool {
-        given(&self.exprs).next().is_some()
-    }
+/// Where a recurrence that goes on stopped in the last run: the steps that it has made, and what it carries after them.
+pub(crate) fn resumed<V: Clone>(resume: Option<&Resume<V>>, of: Option<NodeId>) -> Option<(usize, V)> {
+    let resume = resume.filter(|resume| Some(resume.of) == of)?;
+    Some((resume.steps, resume.carried.clone()?))
+}
 
-    /// The results after 1, 2, ... `most` steps of the recurrence whose depth is given. One that stands alone goes on from the
-    /// step before; where there are several, or one inside another loop, or one that halts, every run begins anew.
-    ///
-    /// # Errors
-    /// As [`Executor::run`].
-    pub fn each_step(&mut self, batch: &Batch, key: Key, most: usize) -> Result<Vec<Outputs<T>>, Fault> {
-        let before = self.depth;
-        self.stepping = resumable(&self.plan, &self.exprs).map(|of| Stepping { of, steps: 0, carried: None });
-        let after = |steps| {
-            self.depth = Some(steps);
-            self.run(batch, key)
-        };
-        let results = (1..=most).map(after).collect();
-        self.depth = before;
-        self.stepping = None;
-        results
-    }
-
-    /// The steps that a recurrence has made and what it carries after them, if it goes on.
-    pub(super) fn resumed(&self, of: Option<NodeId>) -> Option<(usize, List<Val<T>>)> {
-        let stepping = self.stepping.as_ref().filter(|stepping| Some(stepping.of) == of)?;
-        Some((stepping.steps, stepping.carried.clone()?))
-    }
-
-    /// Keeps what a recurrence carries after its last step, if it is one that goes on.
-    pub(super) fn keep_carried(&mut self, of: Option<NodeId>, values: &List<Val<T>>, steps: usize) {
-        if let Some(stepping) = self.stepping.as_mut().filter(|stepping| Some(stepping.of) == of) {
-            (stepping.steps, stepping.carried) = (steps, Some(values.clone()));
-        }
+/// Keeps what a recurrence carries after its last step, if it is one that goes on.
+pub(crate) fn keep_carried<V: Clone>(resume: Option<&mut Resume<V>>, of: Option<NodeId>, values: &V, steps: usize) {
+    if let Some(resume) = resume.filter(|resume| Some(resume.of) == of) {
+        (resume.steps, resume.carried) = (steps, Some(values.clone()));
     }
 }

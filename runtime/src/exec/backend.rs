@@ -1,0 +1,129 @@
+//! The processor as a machine that models compute on.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use rtc_compiler::plan::Plan;
+
+use super::resume::resumable;
+use super::storage::Element;
+use super::{Executor, Fault, Outputs};
+use crate::batch::Batch;
+use crate::kernel::muon::{Matrix, Scratch, muon};
+use crate::kernel::optimiser::squared_norm;
+use crate::kernel::pointwise::Pointwise;
+use crate::learner::UpdateRule;
+use crate::model::{Backend, Memory, Settings};
+use crate::rng::Key;
+
+/// The memory of the processor, with what updates matrix by matrix keep there from one to the next.
+#[derive(Debug, Default)]
+pub struct Host<T: Element> {
+    matrices: Vec<Scratch<T>>,
+}
+
+impl<T: Element> Memory<T> for Host<T> {
+    type Array = Vec<T>;
+
+    fn keep(&self, numbers: Vec<T>) -> Vec<T> {
+        numbers
+    }
+
+    fn zeros_like(&self, array: &Vec<T>) -> Vec<T> {
+        vec![T::ZERO; array.len()]
+    }
+
+    fn numbers(&self, array: &Vec<T>) -> Vec<T> {
+        array.clone()
+    }
+
+    fn write(&self, array: &mut Vec<T>, numbers: &[T]) {
+        array.copy_from_slice(numbers);
+    }
+
+    fn copy(&self, from: &Vec<T>, to: &mut Option<Vec<T>>) {
+        to.get_or_insert_default().clone_from(from);
+    }
+
+    fn clear(&self, array: &mut Vec<T>) {
+        array.fill(T::ZERO);
+    }
+
+    fn squared_norm(&self, array: &Vec<T>) -> f64 {
+        squared_norm(array)
+    }
+
+    fn each<K: Pointwise<W, R>, const W: usize, const R: usize>(
+        &self,
+        kernel: &K,
+        write: [&mut Vec<T>; W],
+        read: [&Vec<T>; R],
+        part: &Range<usize>,
+    ) {
+        kernel.run(write.map(|array| &mut array[part.clone()]), read.map(|array| &array[part.clone()]));
+    }
+
+    fn muon(&mut self, [w, m]: [&mut Vec<T>; 2], g: &Vec<T>, matrices: &[Matrix], rule: &UpdateRule) {
+        muon([w, m], g, matrices, &mut self.matrices, rule);
+    }
+}
+
+impl<T: Element> Backend for Executor<T> {
+    type Number = T;
+    type Memory = Host<T>;
+
+    fn memory(&self) -> Host<T> {
+        Host::default()
+    }
+
+    /// It shares the arena: executors of one model run in turn.
+    fn beside(&self, plan: Plan) -> Self {
+        Self::within(Arc::new(plan), self.arena.clone())
+    }
+
+    fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    fn settings(&mut self) -> Settings<'_> {
+        Settings {
+            halting: &mut self.halting,
+            depth: &mut self.depth,
+            inference: &mut self.inference,
+            check_finite: &mut self.check_finite,
+            watched: &mut self.watched,
+            grown: &mut self.grown,
+            stepped: &mut self.stepped,
+        }
+    }
+
+    fn takes_depth(&self) -> bool {
+        Self::takes_depth(self)
+    }
+
+    fn resume(&mut self, resumes: bool) {
+        self.resume = resumable(&self.plan, &self.exprs).filter(|_| resumes);
+    }
+
+    fn execute(&mut self, batch: &Batch, key: Key, _: &mut dyn FnMut()) -> Result<Outputs<T>, Fault> {
+        self.run(batch, key)
+    }
+
+    fn weights(&self) -> &Vec<T> {
+        &self.memory.parameters
+    }
+
+    fn gradients(&mut self) -> &mut Vec<T> {
+        &mut self.gradients
+    }
+
+    fn weights_and_gradients(&mut self) -> (&mut Vec<T>, &mut Vec<T>) {
+        self.version += 1;
+        (&mut self.memory.parameters, &mut self.gradients)
+    }
+
+    fn exchange(&mut self, weights: &mut Vec<T>) {
+        self.version += 1;
+        std::mem::swap(&mut self.memory.parameters, weights);
+    }
+}

@@ -1,0 +1,149 @@
+//! What a model needs of the machine that computes it: an executor of its plans, and arrays of a number for each parameter.
+
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+
+use rtc_compiler::plan::Plan;
+
+use crate::batch::Batch;
+use crate::exec::storage::Element;
+use crate::exec::{Fault, Grown, Halting, Inference, Outputs, Stepped, Watched};
+use crate::kernel::muon::Matrix;
+use crate::kernel::pointwise::Pointwise;
+use crate::learner::UpdateRule;
+use crate::rng::Key;
+
+/// Arrays in the memory of a machine, and what an update does with them.
+pub trait Memory<T: Element>: Debug {
+    /// An array.
+    type Array: Debug;
+
+    /// A new array with numbers of the host.
+    fn keep(&self, numbers: Vec<T>) -> Self::Array;
+    /// Zeros, as many as another array has numbers.
+    fn zeros_like(&self, array: &Self::Array) -> Self::Array;
+    /// The numbers of an array on the host.
+    fn numbers(&self, array: &Self::Array) -> Vec<T>;
+    /// Replaces the numbers of an array by those of the host.
+    fn write(&self, array: &mut Self::Array, numbers: &[T]);
+    /// Copies an array to a place for one.
+    fn copy(&self, from: &Self::Array, to: &mut Option<Self::Array>);
+    /// Makes all numbers zero.
+    fn clear(&self, array: &mut Self::Array);
+    /// The sum of squares in double precision, in a fixed order.
+    fn squared_norm(&self, array: &Self::Array) -> f64;
+    /// Runs a kernel on a part of some arrays.
+    fn each<K: Pointwise<W, R>, const W: usize, const R: usize>(
+        &self,
+        kernel: &K,
+        write: [&mut Self::Array; W],
+        read: [&Self::Array; R],
+        part: &Range<usize>,
+    );
+    /// An update of matrices among the weights with their momentum and gradients, as [`muon`](crate::kernel::muon::muon) has it.
+    fn muon(
+        &mut self,
+        weights_and_momentum: [&mut Self::Array; 2],
+        gradients: &Self::Array,
+        matrices: &[Matrix],
+        rule: &UpdateRule,
+    );
+    /// Lets the machine begin with what it was given.
+    fn flush(&self) {}
+    /// The first failure of the machine, if there was one.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
+    /// Copies an array to a place that has none yet.
+    fn begin_at(&self, place: &mut Option<Self::Array>, at: &Self::Array) {
+        if place.is_none() {
+            self.copy(at, place);
+        }
+    }
+
+    /// Replaces what stands in a place for an array.
+    fn restore(&self, place: &mut Option<Self::Array>, numbers: Option<Vec<T>>) {
+        match (&mut *place, numbers) {
+            (Some(array), Some(numbers)) => self.write(array, &numbers),
+            (_, numbers) => *place = numbers.map(|numbers| self.keep(numbers)),
+        }
+    }
+}
+
+/// Runs one plan on a machine.
+pub trait Backend: Debug {
+    /// What it computes in.
+    type Number: Element;
+    /// Where its arrays lie.
+    type Memory: Memory<Self::Number>;
+
+    /// Its memory.
+    fn memory(&self) -> Self::Memory;
+    /// An executor of another plan, with memory for weights of its own.
+    fn beside(&self, plan: Plan) -> Self;
+    /// The plan.
+    fn plan(&self) -> &Arc<Plan>;
+    /// How it runs from now on.
+    fn settings(&mut self) -> Settings<'_>;
+    /// Whether a depth of the plan comes with the examples.
+    fn takes_depth(&self) -> bool;
+    /// Whether the next run of the recurrence whose depth is given goes on from the last one.
+    fn resume(&mut self, resumes: bool);
+    /// Runs the plan on a batch; `key` is the random key of this update. Gradients are added to what is there. A machine that is
+    /// waited for calls `meanwhile` once it has been given all work.
+    ///
+    /// # Errors
+    /// A batch that does not fit; with `check_finite`, the first value that is not finite; a failure of the machine.
+    fn execute(&mut self, batch: &Batch, key: Key, meanwhile: &mut dyn FnMut())
+    -> Result<Outputs<Self::Number>, Fault>;
+    /// All weights, flat, in the order of their names.
+    fn weights(&self) -> &Array<Self>;
+    /// All gradients, flat, in the order of the weights.
+    fn gradients(&mut self) -> &mut Array<Self>;
+    /// The weights, to change, and the gradients.
+    fn weights_and_gradients(&mut self) -> (&mut Array<Self>, &mut Array<Self>);
+    /// Reads these weights from now on; those that it had take their place.
+    fn exchange(&mut self, weights: &mut Array<Self>);
+
+    /// The results after 1, 2, ... `most` steps of the recurrence whose depth is given. One that stands alone goes on from the
+    /// step before; where there are several, or one inside another loop, or one that halts, every run begins anew.
+    ///
+    /// # Errors
+    /// As [`Self::execute`].
+    fn each_step(&mut self, batch: &Batch, key: Key, most: usize) -> Result<Vec<Outputs<Self::Number>>, Fault> {
+        let before = *self.settings().depth;
+        self.resume(true);
+        let after = |steps| {
+            *self.settings().depth = Some(steps);
+            self.execute(batch, key, &mut || {})
+        };
+        let results = (1..=most).map(after).collect();
+        *self.settings().depth = before;
+        self.resume(false);
+        results
+    }
+}
+
+/// An array in the memory of a backend.
+pub(crate) type Array<B> = <<B as Backend>::Memory as Memory<<B as Backend>::Number>>::Array;
+
+/// How an executor runs.
+#[derive(Debug)]
+pub struct Settings<'a> {
+    /// What halted rows cost.
+    pub halting: &'a mut Halting,
+    /// Steps of every row in place of those that come with the examples.
+    pub depth: &'a mut Option<usize>,
+    /// Whether the outer recursion is left out.
+    pub inference: &'a mut Inference,
+    /// Whether every node's results are checked, and the first one that is not finite is named.
+    pub check_finite: &'a mut bool,
+    /// When set, the runs of halting recurrences are recorded here.
+    pub watched: &'a mut Option<Vec<Watched>>,
+    /// When set, the trees of beam searches over whole rows are recorded here.
+    pub grown: &'a mut Option<Vec<Grown>>,
+    /// When set, the states of recurrences over positions and the nodes of folds of whole rows are recorded here.
+    pub stepped: &'a mut Option<Vec<Stepped>>,
+}
