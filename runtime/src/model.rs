@@ -22,7 +22,7 @@ use crate::generate::Generator;
 use crate::kernel::Real;
 use crate::kernel::optimiser::clip_factor;
 use crate::learner::{Answers, Arrays, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule};
-use crate::optimiser::{self, Accumulate, Average, STATE, Share, State};
+use crate::optimiser::{self, Accumulate, Assign, Average, STATE, Set, Share, State};
 use crate::rng::Key;
 use crate::stopping::BySteps;
 use crate::task::Example;
@@ -71,8 +71,9 @@ impl<B: Backend> ModelOn<B> {
     pub(crate) fn with(mut training: B, inference: Plan, binding: Binding, seed: u64) -> Self {
         let (memory, seed) = (training.memory(), Key::new(seed));
         let parameters = training.plan().parameters.iter().flat_map(|parameter| initial(parameter, seed));
-        let numbers: Vec<B::Number> = parameters.collect();
-        memory.write(training.weights_and_gradients().0, &numbers);
+        let numbers = memory.keep(parameters.collect());
+        let segments = Segments::new(training.plan());
+        memory.each(&Assign {}, [training.arrays().0], [&numbers], &(0..segments.len()));
         Self {
             memory,
             inference: training.beside(inference),
@@ -83,7 +84,7 @@ impl<B: Backend> ModelOn<B> {
             state: State::<Array<B>>::default(),
             averaged: None,
             accumulated: None,
-            segments: Segments::new(training.plan()),
+            segments,
             predicted: Predictions::default(),
             training,
         }
@@ -153,7 +154,7 @@ impl<B: Backend> ModelOn<B> {
 
     /// A parameter whose gradient is not finite.
     fn not_finite(&mut self) -> String {
-        let gradients = self.memory.numbers(self.training.gradients());
+        let gradients = self.memory.numbers(self.training.arrays().1);
         let mut ranges = named_ranges(self.training.plan()).into_iter();
         let found = ranges.find(|(_, _, range)| gradients[range.clone()].iter().any(|g| !g.to_f64().is_finite()));
         found.map_or("the gradient norm".to_owned(), |(name, ..)| format!("the gradient of `{name}`"))
@@ -168,9 +169,9 @@ impl<B: Backend> ModelOn<B> {
     fn exchange(&mut self) {
         let measured = match &mut self.averaged {
             Some(average) => average,
-            None => self.training.weights_and_gradients().0,
+            None => self.training.arrays().0,
         };
-        self.inference.exchange(measured);
+        std::mem::swap(self.inference.arrays().0, measured);
     }
 
     /// Does something with the executor of forward passes, which has the weights that are evaluated meanwhile.
@@ -222,13 +223,13 @@ impl<B: Backend> Learner for ModelOn<B> {
         meanwhile: &mut dyn FnMut(),
     ) -> Result<StepReport, LearnError> {
         check_labels(&self.binding, batch)?;
-        let gradients = self.training.gradients();
+        let (gradients, all) = (self.training.arrays().1, 0..self.segments.len());
         if self.micro > 0 {
-            self.memory.copy(gradients, &mut self.accumulated);
+            self.memory.copy(gradients, &mut self.accumulated, all.len());
         }
-        self.memory.clear(gradients);
+        self.memory.each(&Set { value: 0.0 }, [gradients], [], &all);
         let outputs = self.step(batch, meanwhile)?;
-        let (gradients, all) = (self.training.gradients(), 0..self.segments.len());
+        let gradients = self.training.arrays().1;
         match &self.accumulated {
             Some(before) if self.micro > 0 => {
                 self.memory.each(&Accumulate { share }, [gradients], [before], &all);
@@ -243,7 +244,7 @@ impl<B: Backend> Learner for ModelOn<B> {
     }
 
     fn update(&mut self, rule: &UpdateRule) -> Result<f64, LearnError> {
-        let norm = self.memory.squared_norm(self.training.gradients()).sqrt();
+        let norm = self.memory.squared_norm(self.training.arrays().1).sqrt();
         self.healthy()?;
         if !norm.is_finite() {
             return Err(LearnError::NonFinite { step: self.updates, node: self.not_finite() });
@@ -251,7 +252,7 @@ impl<B: Backend> Learner for ModelOn<B> {
         let scale = clip_factor(norm, rule.clip);
         self.updates += 1;
         self.micro = 0;
-        let (weights, gradients) = self.training.weights_and_gradients();
+        let (weights, gradients) = self.training.arrays();
         let targets = self.segments.of(rule.kind);
         let now = (scale, self.updates);
         optimiser::update(&mut self.memory, (weights, gradients), &mut self.state, targets, rule, now);
@@ -261,10 +262,10 @@ impl<B: Backend> Learner for ModelOn<B> {
     }
 
     fn average(&mut self, decay: f64) {
-        let weights = self.training.weights();
+        let (weights, all) = (self.training.weights(), 0..self.segments.len());
         match &mut self.averaged {
-            Some(average) => self.memory.each(&Average::new(decay), [average], [weights], &(0..self.segments.len())),
-            none => self.memory.copy(weights, none),
+            Some(average) => self.memory.each(&Average::new(decay), [average], [weights], &all),
+            none => self.memory.copy(weights, none, all.len()),
         }
     }
 
@@ -304,11 +305,12 @@ impl<B: Backend> Learner for ModelOn<B> {
         };
         let kept = STATE.iter().map(|name| some(state.optimiser.get(*name))).collect::<Result<Vec<_>, _>>()?;
         let average = some(Some(&state.average))?;
-        self.memory.write(self.training.weights_and_gradients().0, &parameters);
-        for (array, numbers) in self.state.iter_mut().zip(kept) {
-            self.memory.restore(array, numbers);
+        let (memory, all) = (&self.memory, 0..self.segments.len());
+        memory.each(&Assign {}, [self.training.arrays().0], [&memory.keep(parameters)], &all);
+        for (array, numbers) in self.state.iter_mut().chain([&mut self.averaged]).zip(kept.into_iter().chain([average]))
+        {
+            *array = numbers.map(|numbers| memory.keep(numbers));
         }
-        self.memory.restore(&mut self.averaged, average);
         self.updates = state.updates;
         self.micro = 0;
         self.healthy()

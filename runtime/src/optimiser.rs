@@ -125,6 +125,8 @@ pub struct Targets<'a> {
     pub numbers: &'a [(Range<usize>, Option<usize>)],
     /// What is updated matrix by matrix.
     pub matrices: &'a [Matrix],
+    /// How many numbers there are.
+    pub len: usize,
 }
 
 /// Update number `step` (from 1) of the weights with the gradients times `scale`, which is that of
@@ -137,9 +139,10 @@ pub fn update<T: Element, M: Memory<T>>(
     rule: &UpdateRule,
     (scale, step): (f64, u64),
 ) {
-    let [m, v] = [first, second].map(|moment| moment.get_or_insert_with(|| memory.zeros_like(w)));
-    if rule.kind == OptimiserKind::Ranger {
-        memory.begin_at(slow, w);
+    let len = targets.len;
+    let [m, v] = [first, second].map(|moment| moment.get_or_insert_with(|| memory.keep(vec![T::ZERO; len])));
+    if rule.kind == OptimiserKind::Ranger && slow.is_none() {
+        memory.copy(w, slow, len);
     }
     if !targets.matrices.is_empty() {
         memory.muon([w, m], g, targets.matrices, rule);
@@ -188,6 +191,16 @@ pointwise! {
     /// A step of Muon along what was orthogonalised.
     Along = "muon_step" [w] [u] (keep, rate) {
         w = w * keep - rate * u;
+    }
+
+    /// One array becomes a copy of another one.
+    Assign = "assign" [to] [from] () {
+        to = from;
+    }
+
+    /// All numbers become one.
+    Set = "set" [x] [] (value) {
+        x = value;
     }
 
     /// An average goes towards the weights.

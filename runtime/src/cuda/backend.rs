@@ -9,11 +9,11 @@ use rtc_compiler::plan::Plan;
 
 use super::device::{Arg, Device, Matrix, Product};
 use super::exec::Executor;
-use super::memory::{Array, Pool, int, whole};
+use super::memory::{Array, Pool, address, int, whole};
 use crate::batch::Batch;
-use crate::exec::resume::{given, resumable};
+use crate::exec::resume::resumable;
 use crate::exec::storage::Element;
-use crate::exec::{Fault, Outputs};
+use crate::exec::{Fault, Outputs, parameter_ranges};
 use crate::kernel::muon;
 use crate::kernel::pointwise::Pointwise;
 use crate::learner::{LearnError, UpdateRule};
@@ -49,32 +49,11 @@ impl<T: Element> Memory<T> for Pool {
     type Array = Array;
 
     fn keep(&self, numbers: Vec<T>) -> Array {
-        let out = self.fresh::<T>(numbers.len());
-        Self::write(self, &out, &numbers);
-        out
-    }
-
-    fn zeros_like(&self, array: &Array) -> Array {
-        let mut out = self.fresh::<T>(array.len());
-        Memory::<T>::clear(self, &mut out);
-        out
+        Self::keep(self, &numbers)
     }
 
     fn numbers(&self, array: &Array) -> Vec<T> {
         self.download(array)
-    }
-
-    fn write(&self, array: &mut Array, numbers: &[T]) {
-        Self::write(self, array, numbers);
-    }
-
-    fn copy(&self, from: &Array, to: &mut Option<Array>) {
-        let to = to.get_or_insert_with(|| self.fresh::<T>(from.len()));
-        self.device().copy(from.at(), to.at(), from.len() * size_of::<T>());
-    }
-
-    fn clear(&self, array: &mut Array) {
-        self.device().clear(array.at(), array.len() * size_of::<T>());
     }
 
     fn squared_norm(&self, array: &Array) -> f64 {
@@ -88,11 +67,12 @@ impl<T: Element> Memory<T> for Pool {
         read: [&Array; R],
         part: &Range<usize>,
     ) {
-        // Constants lie on the device, since they change with every update and its commands should come again.
+        // Constants lie on the device: they change with every update, and its commands are to come again.
         let constants: Vec<T> = kernel.constants().into_iter().map(T::from_f64).collect();
         let arrays = write.into_iter().map(|array| &*array).chain(read);
         let mut args: Vec<Arg> = arrays.map(|array| array.part::<T>(part.start, part.len()).arg()).collect();
-        args.extend([self.upload(&constants).arg(), whole(part.len())]);
+        let constants = (!constants.is_empty()).then(|| self.upload(&constants));
+        args.extend([address(constants.as_ref()), whole(part.len())]);
         Self::each(self, K::NAME, part.len(), &args);
     }
 
@@ -151,7 +131,8 @@ impl<T: Element> Backend for Executor<T> {
     }
 
     fn beside(&self, plan: Plan) -> Self {
-        Self::beside(self, plan)
+        let total = parameter_ranges(&plan).last().map_or(0, |range| range.end);
+        Self::sharing(Arc::new(plan), self.pool.clone(), self.pool.zeros::<T>(total))
     }
 
     fn plan(&self) -> &Arc<Plan> {
@@ -170,10 +151,6 @@ impl<T: Element> Backend for Executor<T> {
         }
     }
 
-    fn takes_depth(&self) -> bool {
-        given(&self.exprs).next().is_some()
-    }
-
     fn resume(&mut self, resumes: bool) {
         self.resume = resumable(&self.plan, &self.exprs).filter(|_| resumes);
     }
@@ -186,15 +163,7 @@ impl<T: Element> Backend for Executor<T> {
         &self.parameters
     }
 
-    fn gradients(&mut self) -> &mut Array {
-        &mut self.gradients
-    }
-
-    fn weights_and_gradients(&mut self) -> (&mut Array, &mut Array) {
+    fn arrays(&mut self) -> (&mut Array, &mut Array) {
         (&mut self.parameters, &mut self.gradients)
-    }
-
-    fn exchange(&mut self, weights: &mut Array) {
-        std::mem::swap(&mut self.parameters, weights);
     }
 }

@@ -95,14 +95,8 @@ impl<T: Element> Executor<T> {
         Self::sharing(plan, pool, parameters)
     }
 
-    /// An executor of another plan in the same memory, with all parameters zero.
-    pub(super) fn beside(&self, plan: Plan) -> Self {
-        let total = parameter_ranges(&plan).last().map_or(0, |r| r.end);
-        Self::sharing(Arc::new(plan), self.pool.clone(), self.pool.zeros::<T>(total))
-    }
-
     /// An executor with these parameters.
-    fn sharing(plan: Arc<Plan>, pool: Pool, parameters: Array) -> Self {
+    pub(super) fn sharing(plan: Arc<Plan>, pool: Pool, parameters: Array) -> Self {
         let by_index = parameter_ranges(&plan);
         let mut ranges = vec![None; plan.graph.value_count()];
         for &id in plan.graph.nodes(MAIN) {

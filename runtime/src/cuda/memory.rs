@@ -150,16 +150,12 @@ impl Pool {
     /// A copy of numbers of the host that stays. It gets a new block: one that was free is used by runs, which would find
     /// others in its place from now on.
     pub fn keep<E: Plain>(&self, from: &[E]) -> Array {
-        let out = self.fresh::<E>(from.len());
+        let bytes = rounded(size_of_val(from));
+        let place = self.new_place(bytes);
+        let out =
+            Array { block: Rc::new(Block { pool: Some(self.clone()), place, bytes }), at: place.1, len: from.len() };
         self.write(&out, from);
         out
-    }
-
-    /// Room for `len` numbers in a new block.
-    pub(super) fn fresh<E: Plain>(&self, len: usize) -> Array {
-        let bytes = rounded(len * size_of::<E>());
-        let place = self.new_place(bytes);
-        Array { block: Rc::new(Block { pool: Some(self.clone()), place, bytes }), at: place.1, len }
     }
 
     /// Waits, and copies to the host.

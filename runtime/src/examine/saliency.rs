@@ -12,6 +12,7 @@ use crate::exec::parameter_ranges;
 use crate::kernel::Real;
 use crate::learner::LearnError;
 use crate::model::{Backend, Memory, ModelOn, as_learn_error};
+use crate::optimiser::{Assign, Set};
 use crate::rng::Key;
 use crate::task::{Example, Target};
 
@@ -86,12 +87,12 @@ impl<B: Backend> Saliency<B> {
         }
         let asked =
             Example { tokens: (0..self.length as u32).collect(), label: self.asked(&example.label), ..example.clone() };
-        let (weights, gradients) = self.executor.weights_and_gradients();
-        self.memory.write(weights, &self.weights);
-        self.memory.clear(gradients);
+        let ((weights, gradients), all) = (self.executor.arrays(), 0..self.weights.len());
+        self.memory.each(&Assign {}, [weights], [&self.memory.keep(self.weights.clone())], &all);
+        self.memory.each(&Set { value: 0.0 }, [gradients], [], &all);
         let batch = collect(&[&asked], self.length);
         self.executor.execute(&batch, Key::new(0), &mut || {}).map_err(|fault| as_learn_error(fault, 0))?;
-        let gradients = self.memory.numbers(self.executor.gradients());
+        let gradients = self.memory.numbers(self.executor.arrays().1);
         let slopes = gradients[table].chunks(width);
         let lengths: Vec<f64> =
             slopes.map(|row| row.iter().map(|x| x.to_f64() * x.to_f64()).sum::<f64>().sqrt()).collect();

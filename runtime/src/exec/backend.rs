@@ -29,24 +29,8 @@ impl<T: Element> Memory<T> for Host<T> {
         numbers
     }
 
-    fn zeros_like(&self, array: &Vec<T>) -> Vec<T> {
-        vec![T::ZERO; array.len()]
-    }
-
     fn numbers(&self, array: &Vec<T>) -> Vec<T> {
         array.clone()
-    }
-
-    fn write(&self, array: &mut Vec<T>, numbers: &[T]) {
-        array.copy_from_slice(numbers);
-    }
-
-    fn copy(&self, from: &Vec<T>, to: &mut Option<Vec<T>>) {
-        to.get_or_insert_default().clone_from(from);
-    }
-
-    fn clear(&self, array: &mut Vec<T>) {
-        array.fill(T::ZERO);
     }
 
     fn squared_norm(&self, array: &Vec<T>) -> f64 {
@@ -97,10 +81,6 @@ impl<T: Element> Backend for Executor<T> {
         }
     }
 
-    fn takes_depth(&self) -> bool {
-        Self::takes_depth(self)
-    }
-
     fn resume(&mut self, resumes: bool) {
         self.resume = resumable(&self.plan, &self.exprs).filter(|_| resumes);
     }
@@ -113,17 +93,8 @@ impl<T: Element> Backend for Executor<T> {
         &self.memory.parameters
     }
 
-    fn gradients(&mut self) -> &mut Vec<T> {
-        &mut self.gradients
-    }
-
-    fn weights_and_gradients(&mut self) -> (&mut Vec<T>, &mut Vec<T>) {
+    fn arrays(&mut self) -> (&mut Vec<T>, &mut Vec<T>) {
         self.version += 1;
         (&mut self.memory.parameters, &mut self.gradients)
-    }
-
-    fn exchange(&mut self, weights: &mut Vec<T>) {
-        self.version += 1;
-        std::mem::swap(&mut self.memory.parameters, weights);
     }
 }

@@ -57,7 +57,7 @@ use loops::Searches;
 use mask::Exprs;
 pub(crate) use memory::Memory;
 pub(crate) use outputs::output_names;
-use resume::{Resume, given, given_depths};
+use resume::{Resume, given_depths};
 use rows::{Axis, Env, GIVEN};
 use storage::{Element, List};
 use value::Val;
@@ -241,11 +241,6 @@ impl<T: Element> Executor<T> {
     /// All gradients, flat, in the order of the parameters.
     pub fn gradients(&self) -> &[T] {
         &self.gradients
-    }
-
-    /// Whether a depth of this plan comes with the examples.
-    pub fn takes_depth(&self) -> bool {
-        given(&self.exprs).next().is_some()
     }
 
     /// The memory that runs happen in.

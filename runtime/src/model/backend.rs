@@ -7,11 +7,13 @@ use std::sync::Arc;
 use rtc_compiler::plan::Plan;
 
 use crate::batch::Batch;
+use crate::exec::mask::exprs;
+use crate::exec::resume::given;
 use crate::exec::storage::Element;
 use crate::exec::{Fault, Grown, Halting, Inference, Outputs, Stepped, Watched};
 use crate::kernel::muon::Matrix;
 use crate::kernel::pointwise::Pointwise;
-use crate::learner::UpdateRule;
+use crate::optimiser::{Assign, UpdateRule};
 use crate::rng::Key;
 
 /// Arrays in the memory of a machine, and what an update does with them.
@@ -21,16 +23,8 @@ pub trait Memory<T: Element>: Debug {
 
     /// A new array with numbers of the host.
     fn keep(&self, numbers: Vec<T>) -> Self::Array;
-    /// Zeros, as many as another array has numbers.
-    fn zeros_like(&self, array: &Self::Array) -> Self::Array;
     /// The numbers of an array on the host.
     fn numbers(&self, array: &Self::Array) -> Vec<T>;
-    /// Replaces the numbers of an array by those of the host.
-    fn write(&self, array: &mut Self::Array, numbers: &[T]);
-    /// Copies an array to a place for one.
-    fn copy(&self, from: &Self::Array, to: &mut Option<Self::Array>);
-    /// Makes all numbers zero.
-    fn clear(&self, array: &mut Self::Array);
     /// The sum of squares in double precision, in a fixed order.
     fn squared_norm(&self, array: &Self::Array) -> f64;
     /// Runs a kernel on a part of some arrays.
@@ -56,19 +50,10 @@ pub trait Memory<T: Element>: Debug {
         None
     }
 
-    /// Copies an array to a place that has none yet.
-    fn begin_at(&self, place: &mut Option<Self::Array>, at: &Self::Array) {
-        if place.is_none() {
-            self.copy(at, place);
-        }
-    }
-
-    /// Replaces what stands in a place for an array.
-    fn restore(&self, place: &mut Option<Self::Array>, numbers: Option<Vec<T>>) {
-        match (&mut *place, numbers) {
-            (Some(array), Some(numbers)) => self.write(array, &numbers),
-            (_, numbers) => *place = numbers.map(|numbers| self.keep(numbers)),
-        }
+    /// Copies an array to a place that may have one already.
+    fn copy(&self, from: &Self::Array, to: &mut Option<Self::Array>, len: usize) {
+        let to = to.get_or_insert_with(|| self.keep(vec![T::ZERO; len]));
+        self.each(&Assign {}, [to], [from], &(0..len));
     }
 }
 
@@ -87,8 +72,6 @@ pub trait Backend: Debug {
     fn plan(&self) -> &Arc<Plan>;
     /// How it runs from now on.
     fn settings(&mut self) -> Settings<'_>;
-    /// Whether a depth of the plan comes with the examples.
-    fn takes_depth(&self) -> bool;
     /// Whether the next run of the recurrence whose depth is given goes on from the last one.
     fn resume(&mut self, resumes: bool);
     /// Runs the plan on a batch; `key` is the random key of this update. Gradients are added to what is there. A machine that is
@@ -100,12 +83,13 @@ pub trait Backend: Debug {
     -> Result<Outputs<Self::Number>, Fault>;
     /// All weights, flat, in the order of their names.
     fn weights(&self) -> &Array<Self>;
-    /// All gradients, flat, in the order of the weights.
-    fn gradients(&mut self) -> &mut Array<Self>;
-    /// The weights, to change, and the gradients.
-    fn weights_and_gradients(&mut self) -> (&mut Array<Self>, &mut Array<Self>);
-    /// Reads these weights from now on; those that it had take their place.
-    fn exchange(&mut self, weights: &mut Array<Self>);
+    /// The weights, to change, and the gradients in the same order.
+    fn arrays(&mut self) -> (&mut Array<Self>, &mut Array<Self>);
+
+    /// Whether a depth of the plan comes with the examples.
+    fn takes_depth(&self) -> bool {
+        given(&exprs(&self.plan().graph)).next().is_some()
+    }
 
     /// The results after 1, 2, ... `most` steps of the recurrence whose depth is given. One that stands alone goes on from the
     /// step before; where there are several, or one inside another loop, or one that halts, every run begins anew.

@@ -52,8 +52,8 @@ impl Segments {
     /// What an optimiser updates number by number, and what matrix by matrix.
     pub(super) fn of(&self, kind: OptimiserKind) -> Targets<'_> {
         match kind {
-            OptimiserKind::Muon => Targets { numbers: &self.others, matrices: &self.matrices },
-            _ => Targets { numbers: &self.all, matrices: &[] },
+            OptimiserKind::Muon => Targets { numbers: &self.others, matrices: &self.matrices, len: self.len() },
+            _ => Targets { numbers: &self.all, matrices: &[], len: self.len() },
         }
     }
 }

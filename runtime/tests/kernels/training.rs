@@ -70,7 +70,7 @@ fn norm_and_clipping() {
 
 /// An update of all numbers of a flat array.
 fn updated<T: Element>(w: &mut Vec<T>, g: &Vec<T>, state: &mut State<Vec<T>>, rule: &UpdateRule, now: (f64, u64)) {
-    let targets = Targets { numbers: &[(0..w.len(), None)], matrices: &[] };
+    let targets = Targets { numbers: &[(0..w.len(), None)], matrices: &[], len: w.len() };
     update(&mut Host::default(), (w, g), state, targets, rule, now);
 }
 
