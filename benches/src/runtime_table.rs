@@ -239,7 +239,7 @@ impl Entry {
             depth = seen.depth.map(|seen| depth.unwrap_or_default().with(seen)).or(depth);
         }
         self.line.depth = depth.map(|depth| depth.mean());
-        self.model.executor().counted = Some(Counted::default());
+        self.model.executor().records.counted = Some(Counted::default());
         for (n, batch) in batches.iter().enumerate() {
             numbers.forward.push(self.model.accumulate(batch, 1.0).map_err(failed)?.loss);
             if n == 0 {
@@ -247,7 +247,7 @@ impl Entry {
             }
             self.model.update(&rule(0.0)).map_err(failed)?;
         }
-        self.line.gflop = self.model.executor().counted.take().map_or(0.0, |counted| counted.flops * 1e-9);
+        self.line.gflop = self.model.executor().records.counted.take().map_or(0.0, |counted| counted.flops * 1e-9);
         Ok(numbers)
     }
 

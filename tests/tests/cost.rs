@@ -51,9 +51,9 @@ struct Ran {
 
 fn ran(graph: &Graph, weights: &Arrays, rows: &Batch) -> Ran {
     let mut executor = executor::<f32>(graph, weights, Halting::Compact);
-    executor.counted = Some(Counted::default());
+    executor.records.counted = Some(Counted::default());
     executor.run(rows, Key::new(1)).expect("the batch fits");
-    Ran { counted: executor.counted.expect("it was set"), peak: executor.arena().usage().most as u64 }
+    Ran { counted: executor.records.counted.expect("it was set"), peak: executor.arena().usage().most as u64 }
 }
 
 /// The batch of a model, and its graphs: forward pass, training step, training step with everything kept.

@@ -11,7 +11,6 @@ use super::device::{Arg, Device, Matrix, Product};
 use super::exec::Executor;
 use super::memory::{Array, Pool, address, int, whole};
 use crate::batch::Batch;
-use crate::exec::resume::resumable;
 use crate::exec::storage::Element;
 use crate::exec::{Fault, Outputs, parameter_ranges};
 use crate::kernel::muon;
@@ -135,24 +134,13 @@ impl<T: Element> Backend for Executor<T> {
         Self::sharing(Arc::new(plan), self.pool.clone(), self.pool.zeros::<T>(total))
     }
 
-    fn plan(&self) -> &Arc<Plan> {
-        &self.plan
-    }
-
     fn settings(&mut self) -> Settings<'_> {
         Settings {
             halting: &mut self.halting,
             depth: &mut self.depth,
             inference: &mut self.inference,
             check_finite: &mut self.check_finite,
-            watched: &mut self.watched,
-            grown: &mut self.grown,
-            stepped: &mut self.stepped,
         }
-    }
-
-    fn resume(&mut self, resumes: bool) {
-        self.resume = resumable(&self.plan, &self.exprs).filter(|_| resumes);
     }
 
     fn execute(&mut self, batch: &Batch, key: Key, meanwhile: &mut dyn FnMut()) -> Result<Outputs<T>, Fault> {

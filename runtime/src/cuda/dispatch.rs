@@ -3,7 +3,6 @@
 use std::ops::Deref;
 
 use rtc_compiler::ir::graph::Value;
-use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Dim, Elem, Type};
 use rtc_compiler::plan::{Plan, Step};
@@ -14,8 +13,8 @@ use super::memory::{Array, address, flag, int, whole};
 use super::place::{Name, Place};
 use super::value::Val;
 use crate::exec::Fault;
-use crate::exec::call;
 use crate::exec::storage::Element;
+use crate::exec::{call, loops};
 
 /// What a node needs while it runs.
 #[derive(Clone, Copy)]
@@ -54,7 +53,7 @@ impl<T: Element> Executor<T> {
                 self.set(node.results[0], Val::Truth(y));
             }
             Op::Squeeze | Op::Unsqueeze | Op::Detach => {
-                let same = self.value(c.operand(0));
+                let same = self.handle(c.operand(0));
                 self.set(node.results[0], same);
             }
 
@@ -167,15 +166,7 @@ impl<T: Element> Executor<T> {
                 self.produce(&c, "average_grad", &[dy], &[]);
             }
 
-            Op::Recur => self.recur(node, place)?,
-            Op::Chunks => self.chunks(node, place)?,
-            Op::Fold => self.fold(node, place)?,
-            Op::Beam => self.beam(node, place)?,
-            Op::Part => self.part(node, place)?,
-            Op::Unwind if node.attrs.contains_key("beams") => self.unbeam(step, node, place)?,
-            Op::Unwind if node.attrs.contains_key("role") => self.unpart(step, node)?,
-            Op::Unwind if Cut::of(node).is_some() => self.unfold(step, node, place)?,
-            Op::Unwind => self.unwind(step, node, place)?,
+            Op::Recur | Op::Chunks | Op::Fold | Op::Beam | Op::Part | Op::Unwind => loops::run(self, step, place)?,
 
             Op::LinearGradWeight => self.weight_grad(&c),
             Op::SumBatch => {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::{Attr, LENGTH, Type};
+use rtc_compiler::ir::types::{Attr, LENGTH};
 use rtc_compiler::plan::{Plan, RegionPlan};
 
 use super::chain::{self, Part};
@@ -16,7 +16,7 @@ use super::device::Device;
 use super::listed::{self, Seen};
 use super::memory::{Array, Pool};
 use super::place::Place;
-use super::value::{Ids, Val};
+use super::value::{Ids, OnDevice, Val};
 use crate::batch::{Batch, Labels};
 use crate::exec::arena::Arena;
 use crate::exec::loops::search::Searches;
@@ -24,10 +24,8 @@ use crate::exec::mask::{self, Exprs};
 use crate::exec::resume::{Resume, given_depths};
 use crate::exec::rows::{Axis, Env, GIVEN};
 use crate::exec::storage::Element;
-use crate::exec::value as host;
 use crate::exec::{
-    Fault, Grown, Halting, Inference, Outputs, Stepped, Watched, axis_names, check_batch, output_names,
-    parameter_ranges, set_axis,
+    Fault, Halting, Inference, Outputs, Records, axis_names, check_batch, output_names, parameter_ranges, set_axis,
 };
 use crate::kernel::position::{Codes, PositionKind, PositionTables};
 use crate::rng::Key;
@@ -36,7 +34,7 @@ use crate::rng::Key;
 pub struct Executor<T: Element> {
     pub(super) plan: Arc<Plan>,
     pub(super) pool: Pool,
-    pub(super) values: Vec<Option<Val>>,
+    pub(super) values: Vec<Option<Val<T>>>,
     pub(super) parameters: Array,
     pub(super) gradients: Array,
     /// Where the value of a `param` node lies in `parameters`.
@@ -54,7 +52,7 @@ pub struct Executor<T: Element> {
     /// Codes of positions, and on the device how many positions they have, by width.
     pub(super) codes: Codes<T>,
     pub(super) waves: BTreeMap<usize, (usize, Array)>,
-    pub(super) inputs: Vec<(&'static str, Val)>,
+    pub(super) inputs: Vec<(&'static str, Val<T>)>,
     outputs: Rc<[String]>,
     pub(super) axes: Vec<Rc<str>>,
     pub(super) exprs: Rc<Exprs>,
@@ -67,17 +65,13 @@ pub struct Executor<T: Element> {
     /// Steps of every row in place of those that come with the examples.
     pub depth: Option<usize>,
     /// The recurrence that goes on in the next run, while a batch is run for one number of steps after the other.
-    pub(super) resume: Option<Resume<Vec<Val>>>,
+    pub(super) resume: Option<Resume<OnDevice<T>>>,
+    /// What runs record besides their results.
+    pub records: Records,
     /// Whether the outer recursion is left out.
     pub inference: Inference,
     /// When set, every node's results are checked, and the first one that is not finite is named.
     pub check_finite: bool,
-    /// When set, the runs of halting recurrences are recorded here, in the order in which they end.
-    pub watched: Option<Vec<Watched>>,
-    /// When set, the trees of beam searches over whole rows are recorded here.
-    pub grown: Option<Vec<Grown>>,
-    /// When set, the states of recurrences over positions and the nodes of folds of whole rows are recorded here, step by step.
-    pub stepped: Option<Vec<Stepped>>,
 }
 
 impl<T: Element> fmt::Debug for Executor<T> {
@@ -130,11 +124,9 @@ impl<T: Element> Executor<T> {
             searches: Searches::default(),
             depth: None,
             resume: None,
+            records: Records::default(),
             inference: Inference::default(),
             check_finite: false,
-            watched: None,
-            grown: None,
-            stepped: None,
             pool,
             plan,
         }
@@ -188,7 +180,7 @@ impl<T: Element> Executor<T> {
             set_axis(&self.axes, &mut env, GIVEN, depths);
         }
         self.set_inputs(batch);
-        let outcome = self.region(MAIN, &Place::new(env));
+        let outcome = self.region(MAIN, &Place::from(env));
         if outcome.is_ok() {
             self.pool.device().flush();
             meanwhile();
@@ -206,16 +198,10 @@ impl<T: Element> Executor<T> {
 
     /// The numbers of a real result.
     fn on_host(&self, value: Value) -> Option<Vec<T>> {
-        match self.value(value) {
+        match self.handle(value) {
             Val::Real(x) => Some(self.pool.download(&x)),
             _ => None,
         }
-    }
-
-    /// Copies of real values on the host, for recorders; other values stay empty.
-    pub(super) fn recorded(&self, values: &[Val]) -> Vec<host::Val<T>> {
-        let numbers = |val: &Val| if let Val::Real(x) = val { self.pool.download(x) } else { vec![] };
-        values.iter().map(|val| host::Val::real(self.arena.copy(&numbers(val)))).collect()
     }
 
     fn set_inputs(&mut self, batch: &Batch) {
@@ -234,20 +220,16 @@ impl<T: Element> Executor<T> {
         }
     }
 
-    pub(super) fn ty(&self, value: Value) -> &Type {
-        self.plan.graph.ty(value)
-    }
-
     /// Executes a region; what it yields and saves stays in the table.
     pub(super) fn region(&mut self, region: RegionId, place: &Place) -> Result<(), Fault> {
         let plan = self.plan.clone();
         let own = &plan.regions[region.index()];
         self.forget(&own.unused);
-        self.steps(&plan, region, 0..own.steps.len(), place)
+        self.run_steps(&plan, region, 0..own.steps.len(), place)
     }
 
     /// Executes some steps of a region, in order.
-    pub(super) fn steps(
+    pub(super) fn run_steps(
         &mut self,
         plan: &Plan,
         region: RegionId,
@@ -314,7 +296,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// A handle to a value or a parameter.
-    pub(super) fn value(&self, value: Value) -> Val {
+    pub(super) fn handle(&self, value: Value) -> Val<T> {
         match (&self.values[value.index()], &self.ranges[value.index()]) {
             (Some(val), _) => val.clone(),
             (_, Some(range)) => Val::Real(self.parameters.part::<T>(range.start, range.len())),
@@ -324,24 +306,24 @@ impl<T: Element> Executor<T> {
 
     /// The numbers of a real value or parameter.
     pub(super) fn real(&self, value: Value) -> Array {
-        self.value(value).real().clone()
+        self.handle(value).array().clone()
     }
 
     pub(super) fn truth(&self, value: Value) -> Array {
-        match self.value(value) {
+        match self.handle(value) {
             Val::Truth(x) => x,
             _ => unreachable!("the verifier checks element kinds"),
         }
     }
 
     pub(super) fn index(&self, value: Value) -> Rc<Ids> {
-        match self.value(value) {
+        match self.handle(value) {
             Val::Index(ids) => ids,
             _ => unreachable!("the verifier checks element kinds"),
         }
     }
 
-    pub(super) fn set(&mut self, value: Value, val: Val) {
+    pub(super) fn set(&mut self, value: Value, val: Val<T>) {
         self.values[value.index()] = Some(val);
     }
 

@@ -11,7 +11,6 @@
 
 mod attend;
 mod backend;
-mod beam;
 mod chain;
 mod compose;
 pub mod device;
@@ -20,21 +19,16 @@ mod dispatch;
 pub mod driver;
 mod embed;
 mod exec;
-mod fold;
 mod group;
 mod listed;
-mod loops;
+mod machine;
 pub mod memory;
-mod nodes;
-mod pieces;
 mod place;
 pub mod queue;
-mod recur;
 mod relative;
 mod rule;
 pub mod saved;
 mod scan;
-mod unbeam;
 mod value;
 mod way;
 

@@ -10,12 +10,13 @@ use rtc_compiler::ir::types::{BATCH, Dim, Type};
 
 use super::device::Arg;
 use super::memory::{Array, Pool, address, int};
+use crate::exec::machine::Active;
 use crate::exec::rows::{Axis, Env};
 use crate::rng::Key;
 
 /// The batch as a region sees it. Clones share the tables.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     pub(super) env: Env,
     tables: Rc<Tables>,
 }
@@ -54,6 +55,22 @@ pub(super) struct Units {
     pub(super) per: usize,
 }
 
+impl From<Env> for Place {
+    fn from(env: Env) -> Self {
+        Self { env, tables: Rc::default() }
+    }
+}
+
+impl Active for Place {
+    fn view(&self) -> &Env {
+        &self.env
+    }
+
+    fn keyed(&self, key: Key) -> Self {
+        Self { env: self.env.keyed(key), tables: self.tables.clone() }
+    }
+}
+
 impl Units {
     /// `row_of, offsets, per`.
     pub(super) fn args(&self) -> [Arg; 3] {
@@ -63,22 +80,6 @@ impl Units {
 }
 
 impl Place {
-    pub(super) fn new(env: Env) -> Self {
-        Self { env, tables: Rc::default() }
-    }
-
-    /// The same rows with another key.
-    pub(super) fn keyed(&self, key: Key) -> Self {
-        let mut out = self.clone();
-        out.env.key = key;
-        out
-    }
-
-    /// Only some of the rows.
-    pub(super) fn select(&self, rows: &[usize]) -> Self {
-        Self::new(self.env.select(rows))
-    }
-
     /// The ids of the rows, for random numbers.
     pub(super) fn ids(&self, pool: &Pool) -> Array {
         self.tables.ids.get_or_init(|| pool.upload(&self.env.ids)).clone()

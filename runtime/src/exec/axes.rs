@@ -20,7 +20,7 @@ pub(crate) fn axis_names(plan: &Plan) -> Vec<Rc<str>> {
 }
 
 /// The shared name of a ragged axis.
-pub(crate) fn axis_name(axes: &[Rc<str>], name: &str) -> Rc<str> {
+fn axis_name(axes: &[Rc<str>], name: &str) -> Rc<str> {
     axes.iter().find(|n| &***n == name).expect("all names are listed when the executor is made").clone()
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use rtc_compiler::plan::Plan;
 
-use super::resume::resumable;
 use super::storage::Element;
 use super::{Executor, Fault, Outputs};
 use crate::batch::Batch;
@@ -65,24 +64,13 @@ impl<T: Element> Backend for Executor<T> {
         Self::within(Arc::new(plan), self.arena.clone())
     }
 
-    fn plan(&self) -> &Arc<Plan> {
-        &self.plan
-    }
-
     fn settings(&mut self) -> Settings<'_> {
         Settings {
             halting: &mut self.halting,
             depth: &mut self.depth,
             inference: &mut self.inference,
             check_finite: &mut self.check_finite,
-            watched: &mut self.watched,
-            grown: &mut self.grown,
-            stepped: &mut self.stepped,
         }
-    }
-
-    fn resume(&mut self, resumes: bool) {
-        self.resume = resumable(&self.plan, &self.exprs).filter(|_| resumes);
     }
 
     fn execute(&mut self, batch: &Batch, key: Key, _: &mut dyn FnMut()) -> Result<Outputs<T>, Fault> {

@@ -1,15 +1,15 @@
 //! From a node to a kernel: the one exhaustive match over the op table.
 
-use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Elem};
 use rtc_compiler::plan::{Plan, Step};
 
 use super::call::Call;
+use super::machine::Machine;
 use super::rows::Env;
 use super::storage::{Buffer, Element, List};
 use super::value::Val;
-use super::{Executor, Fault, too_few_positions};
+use super::{Executor, Fault, loops, too_few_positions};
 use crate::kernel::{
     Write, channels, continuous, elementwise, embedding, linear, loss, ordered_memory, pool, product, unit,
 };
@@ -159,15 +159,7 @@ impl<T: Element> Executor<T> {
                 y[0] = T::from_f64(sum / x.len().max(1) as f64);
             }),
 
-            Op::Recur => self.recur(node, env)?,
-            Op::Chunks => self.chunks(node, env)?,
-            Op::Fold => self.fold(node, env)?,
-            Op::Beam => self.beam(node, env)?,
-            Op::Part => self.part(node, env)?,
-            Op::Unwind if node.attrs.contains_key("beams") => self.unbeam(step, node, env)?,
-            Op::Unwind if node.attrs.contains_key("role") => self.unpart(step, node)?,
-            Op::Unwind if Cut::of(node).is_some() => self.unfold(step, node, env)?,
-            Op::Unwind => self.unwind(step, node, env)?,
+            Op::Recur | Op::Chunks | Op::Fold | Op::Beam | Op::Part | Op::Unwind => loops::run(self, step, env)?,
             Op::Yield | Op::Save | Op::Return => {}
 
             Op::LinearGradWeight => self.reduce(&c, |e, c, y, write| {
@@ -282,7 +274,7 @@ impl<T: Element> Executor<T> {
         let len = match &val {
             Val::Real(x) => x.as_slice().len(),
             Val::Index(x) => x.len(),
-            Val::Bool(_) | Val::Tape(_) => 0,
+            Val::Truth(_) | Val::Tape(_) => 0,
         };
         let expected = c.env.extent(c.ty(c.node.results[0]));
         if len != expected {

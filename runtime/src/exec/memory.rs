@@ -35,7 +35,7 @@ impl<T: Element> Memory<T> {
 
     pub(super) fn truth(&self, value: Value) -> &[u8] {
         match &self.values[value.index()] {
-            Some(Val::Bool(data)) => data,
+            Some(Val::Truth(data)) => data,
             _ => unreachable!("the verifier checks element kinds"),
         }
     }

@@ -13,19 +13,22 @@ mod backend;
 pub(crate) mod call;
 mod compose;
 pub mod counter;
+mod cpu;
 mod dispatch;
 mod group;
 mod incremental;
 pub(crate) mod loops;
+pub(crate) mod machine;
 pub(crate) mod mask;
 mod memory;
 mod outputs;
+pub(crate) mod pieces;
 mod relative;
 pub(crate) mod resume;
 pub mod rows;
 mod seen;
 pub mod storage;
-pub mod value;
+pub(crate) mod value;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -45,21 +48,21 @@ use crate::rng::Key;
 pub use incremental::Past;
 pub use loops::Chance;
 pub use outputs::Outputs;
-pub use seen::{Beam, Grown, Owners, Stepped, Unit, Watched};
+pub use seen::{Beam, Grown, Owners, Records, Stepped, Unit, Watched};
 
 use arena::Arena;
-pub(crate) use axes::{axis_name, axis_names, set_axis};
+pub(crate) use axes::{axis_names, set_axis};
 pub use backend::Host;
-use counter::Counted;
 use group::{Pack, Partial, Task};
 use incremental::Extending;
-use loops::Searches;
+use loops::search::Searches;
+use machine::Machine;
 use mask::Exprs;
 pub(crate) use memory::Memory;
 pub(crate) use outputs::output_names;
 use resume::{Resume, given_depths};
 use rows::{Axis, Env, GIVEN};
-use storage::{Element, List};
+use storage::Element;
 use value::Val;
 
 /// What rows that have halted cost in the forward run; the backward run never sees them. The results are the same for
@@ -140,7 +143,7 @@ pub struct Executor<T: Element> {
     /// Steps of every row in place of those that come with the examples.
     pub depth: Option<usize>,
     /// The recurrence that goes on in the next run, while a batch is run for one number of steps after the other.
-    resume: Option<Resume<List<Val<T>>>>,
+    resume: Option<Resume<T>>,
     /// What earlier positions have left, in an incremental run.
     extending: Option<Extending<T>>,
     /// Whether the outer recursion is left out.
@@ -149,14 +152,8 @@ pub struct Executor<T: Element> {
     pub chance: Option<Rc<dyn Chance>>,
     /// When set, every node's results are checked, and the first one that is not finite is named.
     pub check_finite: bool,
-    /// When set, the runs of halting recurrences are recorded here, in the order in which they end.
-    pub watched: Option<Vec<Watched>>,
-    /// When set, the trees of beam searches over whole rows are recorded here.
-    pub grown: Option<Vec<Grown>>,
-    /// When set, the states of recurrences over positions and the nodes of folds of whole rows are recorded here, step by step.
-    pub stepped: Option<Vec<Stepped>>,
-    /// When set, what runs do is counted here.
-    pub counted: Option<Counted>,
+    /// What runs record besides their results.
+    pub records: Records,
 }
 
 /// Ranges of the parameters in the flat array, in order.
@@ -214,10 +211,7 @@ impl<T: Element> Executor<T> {
             inference: Inference::default(),
             chance: None,
             check_finite: false,
-            watched: None,
-            grown: None,
-            stepped: None,
-            counted: None,
+            records: Records::default(),
             plan,
         }
     }
@@ -264,7 +258,7 @@ impl<T: Element> Executor<T> {
         let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
         self.set_axis(&mut env, LENGTH, Axis::of_lengths(lengths, &self.arena));
         if let Some(depths) = depths {
-            env.set_axis(self.axis_name(GIVEN), depths);
+            self.set_axis(&mut env, GIVEN, depths);
         }
         self.set_inputs(batch);
         let outcome = self.region(MAIN, &env);
@@ -273,10 +267,6 @@ impl<T: Element> Executor<T> {
         self.memory.values.fill(None);
         self.inputs.clear();
         Ok(Outputs { names: self.outputs.clone(), values: values? })
-    }
-
-    fn axis_name(&self, name: &str) -> Rc<str> {
-        axis_name(&self.axes, name)
     }
 
     fn set_axis(&self, env: &mut Env, name: &str, axis: Axis) {
@@ -301,11 +291,11 @@ impl<T: Element> Executor<T> {
         let plan = self.plan.clone();
         let own = &plan.regions[region.index()];
         self.forget(&own.unused);
-        self.steps(&plan, own, 0..own.steps.len(), env)
+        self.run_steps(&plan, own, 0..own.steps.len(), env)
     }
 
     /// Executes some steps of a region, in order.
-    fn steps(&mut self, plan: &Plan, own: &RegionPlan, range: Range<usize>, env: &Env) -> Result<(), Fault> {
+    fn run_steps(&mut self, plan: &Plan, own: &RegionPlan, range: Range<usize>, env: &Env) -> Result<(), Fault> {
         let mut next = range.start;
         while next < range.end {
             let group = group::beginning(own, next);
@@ -318,7 +308,7 @@ impl<T: Element> Executor<T> {
                 }
                 self.keep_once(plan, &own.steps[together.clone()]);
             }
-            if let Some(counted) = &mut self.counted {
+            if let Some(counted) = &mut self.records.counted {
                 counted.add(plan, &own.steps[together.clone()], env);
             }
             for step in &own.steps[together] {
@@ -350,14 +340,6 @@ impl<T: Element> Executor<T> {
             }
         }
         Ok(())
-    }
-
-    /// A shared handle to a value; a parameter is copied into a buffer.
-    fn value(&self, value: Value) -> Val<T> {
-        if let Some(val) = &self.memory.values[value.index()] {
-            return val.clone();
-        }
-        Val::real(self.arena.copy(self.memory.real(value)))
     }
 }
 

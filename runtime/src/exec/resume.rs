@@ -7,18 +7,21 @@ use rtc_compiler::plan::Plan;
 
 use super::Fault;
 use super::arena::Arena;
+use super::machine::Arrays;
 use super::mask::{Exprs, Rule};
 use super::rows::Axis;
+use super::storage::List;
+use super::value::Val;
 use crate::batch::Batch;
 
-/// A recurrence that goes on where it stopped, carrying values `V`.
+/// A recurrence that goes on where it stopped.
 #[derive(Debug)]
-pub(crate) struct Resume<V> {
+pub(crate) struct Resume<A: Arrays> {
     of: NodeId,
     /// The steps that it has made.
     steps: usize,
     /// What it carries after them; nothing before the first run.
-    carried: Option<V>,
+    carried: Option<List<Val<A>>>,
 }
 
 /// The loops whose bound comes with the examples.
@@ -28,7 +31,7 @@ pub(crate) fn given(exprs: &Exprs) -> impl Iterator<Item = NodeId> {
 }
 
 /// The recurrence that can go on where it stopped.
-pub(crate) fn resumable<V>(plan: &Plan, exprs: &Exprs) -> Option<Resume<V>> {
+pub(crate) fn resumable<A: Arrays>(plan: &Plan, exprs: &Exprs) -> Option<Resume<A>> {
     let mut all = given(exprs);
     let (one, others) = (all.next()?, all.next());
     let node = plan.graph.node(one);
@@ -67,15 +70,16 @@ pub(crate) fn given_depths(
     }
 }
 
-/// Where a recurrence that goes on stopped in the last run: the steps that it has made, and what it carries after them.
-pub(crate) fn resumed<V: Clone>(resume: Option<&Resume<V>>, of: Option<NodeId>) -> Option<(usize, V)> {
-    let resume = resume.filter(|resume| Some(resume.of) == of)?;
-    Some((resume.steps, resume.carried.clone()?))
-}
+impl<A: Arrays> Resume<A> {
+    /// The steps that a recurrence has made and what it carries after them, if it goes on.
+    pub(super) fn resumed(&self, of: Option<NodeId>) -> Option<(usize, List<Val<A>>)> {
+        (Some(self.of) == of).then(|| Some((self.steps, self.carried.clone()?))).flatten()
+    }
 
-/// Keeps what a recurrence carries after its last step, if it is one that goes on.
-pub(crate) fn keep_carried<V: Clone>(resume: Option<&mut Resume<V>>, of: Option<NodeId>, values: &V, steps: usize) {
-    if let Some(resume) = resume.filter(|resume| Some(resume.of) == of) {
-        (resume.steps, resume.carried) = (steps, Some(values.clone()));
+    /// Keeps what a recurrence carries after its last step, if it is the one that goes on.
+    pub(super) fn keep(&mut self, of: Option<NodeId>, values: &List<Val<A>>, steps: usize) {
+        if Some(self.of) == of {
+            (self.steps, self.carried) = (steps, Some(values.clone()));
+        }
     }
 }

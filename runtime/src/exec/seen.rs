@@ -2,6 +2,38 @@
 
 use std::ops::Range;
 
+use super::counter::Counted;
+
+/// What a run records besides its results; nothing unless it is asked for.
+#[derive(Debug, Default)]
+pub struct Records {
+    /// The runs of halting recurrences, in the order in which they end.
+    pub watched: Option<Vec<Watched>>,
+    /// The trees of beam searches over whole rows.
+    pub grown: Option<Vec<Grown>>,
+    /// The states of recurrences over positions and the nodes of folds of whole rows, step by step.
+    pub stepped: Option<Vec<Stepped>>,
+    /// What runs do.
+    pub counted: Option<Counted>,
+}
+
+impl Records {
+    /// Counts runs of the body of a forward loop.
+    pub(super) fn count_steps(&mut self, steps: usize) {
+        if let Some(counted) = &mut self.counted {
+            counted.steps += steps as u64;
+        }
+    }
+
+    /// Counts rows that entered a recurrence that halts, and the steps that they took.
+    pub(super) fn count_rows(&mut self, entered: usize, accepted: usize) {
+        if let Some(counted) = &mut self.counted {
+            counted.entered += entered as u64;
+            counted.accepted += accepted as u64;
+        }
+    }
+}
+
 /// One run of a halting recurrence, for those who want to see more than its results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watched {

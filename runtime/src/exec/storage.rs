@@ -99,6 +99,12 @@ impl<X> Shared<X> {
         unsafe { self.counted.as_ref() }
     }
 
+    /// The value to write, if this is its only handle.
+    pub fn get_mut(&mut self) -> Option<&mut X> {
+        // SAFETY: no other handle can reach the value while this one is borrowed.
+        (self.counted().count.get() == 1).then(|| unsafe { &mut self.counted.as_mut().value })
+    }
+
     /// The value itself, if this is its only handle.
     ///
     /// # Errors

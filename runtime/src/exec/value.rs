@@ -1,101 +1,113 @@
-//! Values at run time, and the tape of a loop.
+//! Values at run time, and the tape of a loop: alike on every machine, whatever its arrays are.
+
+use std::fmt::Debug;
 
 use rtc_compiler::ir::graph::RegionId;
 use rtc_compiler::ir::types::Type;
 use rtc_compiler::plan::Plan;
 
 use super::arena::Arena;
-use super::loops::Traced;
-use super::rows::{Bounds, Env, gather};
-use super::storage::{Buffer, Element, List, Plain, Shared};
+use super::loops::search::Traced;
+use super::machine::{Active, Arrays, Machine};
+use super::pieces::Part;
+use super::rows::Env;
+use super::storage::{Buffer, Element, List, Shared};
 
 /// A value of the graph. Cloning shares the data.
 #[derive(Clone, Debug)]
-pub enum Val<T: Element> {
+pub(crate) enum Val<A: Arrays> {
     /// Reals.
-    Real(Shared<Buffer<T>>),
+    Real(A::Reals),
     /// Ids, labels, counters.
-    Index(Shared<Buffer<u32>>),
+    Index(A::Ids),
     /// Truth values, 0 or 1.
-    Bool(Shared<Buffer<u8>>),
+    Truth(A::Truths),
     /// What a forward loop saved.
-    Tape(Shared<Tape<T>>),
+    Tape(Shared<Tape<A>>),
 }
 
 /// The saved steps of a loop, first to last.
 #[derive(Debug)]
-pub struct Tape<T: Element> {
+pub(crate) struct Tape<A: Arrays> {
     /// Steps in forward order.
-    pub steps: List<TapeStep<T>>,
+    pub(crate) steps: List<TapeStep<A>>,
     /// The body whose `saves` are the saved values.
-    pub body: RegionId,
+    pub(crate) body: RegionId,
     /// Of a `beam`, how it went.
-    pub search: Option<Traced<T>>,
+    pub(crate) search: Option<Traced<A>>,
 }
 
 /// One step of a loop.
 #[derive(Clone, Debug)]
-pub struct TapeStep<T: Element> {
+pub(crate) struct TapeStep<A: Arrays> {
     /// The rows that took the step, as the body saw them.
-    pub env: Env,
-    /// Their indices among the rows that entered the loop, of a fold the row of every chunk, of a `beam` that of every pair; `None` for all rows, each
-    /// once.
-    pub rows: Option<Shared<List<usize>>>,
+    pub(crate) here: A::Active,
+    /// Their indices among the rows that entered the loop, of a fold the row of every chunk, of a `beam` that of every pair; `None`
+    /// for all rows, each once.
+    pub(crate) rows: Option<Shared<List<usize>>>,
     /// For chunks: where each row's chunk starts in the row. For pairs of a `beam`: the step of the record in the upper half of
     /// the bits, and the place among its pairs in the lower one.
-    pub starts: List<usize>,
+    pub(crate) starts: List<usize>,
     /// The saved values.
-    pub saved: List<Val<T>>,
+    pub(crate) saved: List<Val<A>>,
+}
+
+/// The arrays of the CPU: buffers in the arena.
+impl<T: Element> Arrays for T {
+    type Number = T;
+    type Reals = Shared<Buffer<T>>;
+    type Ids = Shared<Buffer<u32>>;
+    type Truths = Shared<Buffer<u8>>;
+    type Active = Env;
+    type Tables = ();
 }
 
 impl<T: Element> Val<T> {
     /// Reals.
-    pub fn real(buffer: Buffer<T>) -> Self {
+    pub(crate) fn real(buffer: Buffer<T>) -> Self {
         let arena = buffer.allocator().clone();
         Self::Real(arena.share(buffer))
     }
 
     /// Ids, labels, counters.
-    pub fn index(buffer: Buffer<u32>) -> Self {
+    pub(crate) fn index(buffer: Buffer<u32>) -> Self {
         let arena = buffer.allocator().clone();
         Self::Index(arena.share(buffer))
     }
 
     /// Truth values.
-    pub fn truth(buffer: Buffer<u8>) -> Self {
+    pub(crate) fn truth(buffer: Buffer<u8>) -> Self {
         let arena = buffer.allocator().clone();
-        Self::Bool(arena.share(buffer))
+        Self::Truth(arena.share(buffer))
     }
+}
 
-    /// Only the given rows of a value of type `ty`, laid out as in `env`; all of it if it has no rows.
-    pub fn select(&self, plan: &Plan, ty: &Type, env: &Env, rows: &[usize]) -> Self {
+impl<A: Arrays> Val<A> {
+    /// The part of a value of type `ty` that belongs to some rows; all of it if it has no rows.
+    pub(crate) fn select<M: Machine<Arrays = A>>(&self, m: &M, plan: &Plan, ty: &Type, part: &Part<'_, A>) -> Self {
         match self {
-            Self::Tape(tape) => Self::Tape(env.arena().share(tape.select(plan, env, rows))),
-            _ if !ty.is_batched() => self.clone(),
-            Self::Real(x) => Self::real(gathered(x, &env.bounds(ty), rows, env.arena())),
-            Self::Index(x) => Self::index(gathered(x, &env.bounds(ty), rows, env.arena())),
-            Self::Bool(x) => Self::truth(gathered(x, &env.bounds(ty), rows, env.arena())),
+            _ if part.all || !(ty.is_batched() || *ty == Type::Tape) => self.clone(),
+            Self::Tape(tape) => {
+                let arena = m.common().arena;
+                Self::Tape(arena.share(tape.select(m, plan, part)))
+            }
+            _ => m.gather(self, &part.pieces(ty), part.width(ty)),
         }
     }
 }
 
-fn gathered<E: Plain>(x: &[E], bounds: &Bounds, rows: &[usize], arena: &Arena) -> Buffer<E> {
-    let mut out = arena.take(rows.iter().map(|r| bounds.row(*r).len()).sum());
-    gather(x, bounds, rows, &mut out);
-    out
-}
-
-impl<T: Element> Tape<T> {
-    /// The tape of only some of the rows that entered, which `env` describes.
-    fn select(&self, plan: &Plan, env: &Env, rows: &[usize]) -> Self {
-        let place = places(rows, env.rows(), env.arena());
-        let steps = self.steps.iter().filter_map(|step| step.select(plan, self.body, &place));
-        let search = self.search.as_ref().map(|search| search.select(rows, env.arena()));
-        Self { steps: env.arena().list(steps), body: self.body, search }
+impl<A: Arrays> Tape<A> {
+    /// The tape of only some of the rows that entered.
+    fn select<M: Machine<Arrays = A>>(&self, m: &M, plan: &Plan, part: &Part<'_, A>) -> Self {
+        let arena = m.common().arena;
+        let place = places(part.rows, part.entered(), arena);
+        let steps = self.steps.iter().filter_map(|step| step.select(m, plan, self.body, &place));
+        let search = self.search.as_ref().map(|search| search.select(part.rows, arena));
+        Self { steps: arena.list(steps), body: self.body, search }
     }
 
-    /// Its steps, to be used up; they are shared only with those who hold the tape as well.
-    pub(super) fn into_steps(tape: Shared<Self>) -> List<TapeStep<T>> {
+    /// Its steps, to be used up; they are shared only with other handles to the tape.
+    pub(super) fn into_steps(tape: Shared<Self>) -> List<TapeStep<A>> {
         tape.try_unwrap().map_or_else(|shared| shared.steps.clone(), |own| own.steps)
     }
 }
@@ -109,12 +121,18 @@ pub(super) fn places(rows: &[usize], count: usize, arena: &Arena) -> List<Option
     place
 }
 
-impl<T: Element> TapeStep<T> {
+impl<A: Arrays> TapeStep<A> {
     /// Only the rows that have a new place among the rows that entered; `None` when there is none.
-    pub(super) fn select(&self, plan: &Plan, body: RegionId, place: &[Option<usize>]) -> Option<Self> {
-        let arena = self.env.arena();
-        let old = |n: usize| self.rows.as_ref().map_or(n, |rows| rows[n]);
-        let kept = arena.list((0..self.env.rows()).filter(|n| place[old(*n)].is_some()));
+    pub(super) fn select<M: Machine<Arrays = A>>(
+        &self,
+        m: &M,
+        plan: &Plan,
+        body: RegionId,
+        place: &[Option<usize>],
+    ) -> Option<Self> {
+        let arena = m.common().arena;
+        let (view, old) = (self.here.view(), |n: usize| self.rows.as_ref().map_or(n, |rows| rows[n]));
+        let kept = arena.list((0..view.rows()).filter(|n| place[old(*n)].is_some()));
         if kept.is_empty() {
             return None;
         }
@@ -122,11 +140,12 @@ impl<T: Element> TapeStep<T> {
         // Of a fold, a row may stand here more than once, and as many as are left need not be all that are left.
         let left = place.iter().flatten().count();
         let all = rows.len() == left && rows.iter().enumerate().all(|(n, row)| n == *row);
+        let part = Part::rows(view, &kept);
         let saves = plan.regions[body.index()].saves.iter();
-        let saved = self.saved.iter().zip(saves).map(|(v, of)| v.select(plan, plan.graph.ty(*of), &self.env, &kept));
+        let saved = self.saved.iter().zip(saves).map(|(val, of)| val.select(m, plan, plan.graph.ty(*of), &part));
         let starts = kept.iter().filter_map(|n| self.starts.get(*n).copied());
         Some(Self {
-            env: self.env.select(&kept),
+            here: view.select(&kept).into(),
             starts: arena.list(starts),
             saved: arena.list(saved),
             rows: (!all).then(|| arena.share(rows)),

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use rtc_compiler::plan::Plan;
 
 use crate::batch::Batch;
-use crate::exec::mask::exprs;
-use crate::exec::resume::given;
+use crate::exec::machine::Machine;
+use crate::exec::resume::{given, resumable};
 use crate::exec::storage::Element;
-use crate::exec::{Fault, Grown, Halting, Inference, Outputs, Stepped, Watched};
+use crate::exec::{Fault, Halting, Inference, Outputs};
 use crate::kernel::muon::Matrix;
 use crate::kernel::pointwise::Pointwise;
 use crate::optimiser::{Assign, UpdateRule};
@@ -58,7 +58,8 @@ pub trait Memory<T: Element>: Debug {
 }
 
 /// Runs one plan on a machine.
-pub trait Backend: Debug {
+#[allow(private_bounds, reason = "machines are those of this crate")]
+pub trait Backend: Machine + Debug {
     /// What it computes in.
     type Number: Element;
     /// Where its arrays lie.
@@ -68,12 +69,8 @@ pub trait Backend: Debug {
     fn memory(&self) -> Self::Memory;
     /// An executor of another plan, with memory for weights of its own.
     fn beside(&self, plan: Plan) -> Self;
-    /// The plan.
-    fn plan(&self) -> &Arc<Plan>;
     /// How it runs from now on.
     fn settings(&mut self) -> Settings<'_>;
-    /// Whether the next run of the recurrence whose depth is given goes on from the last one.
-    fn resume(&mut self, resumes: bool);
     /// Runs the plan on a batch; `key` is the random key of this update. Gradients are added to what is there. A machine that is
     /// waited for calls `meanwhile` once it has been given all work.
     ///
@@ -86,9 +83,14 @@ pub trait Backend: Debug {
     /// The weights, to change, and the gradients in the same order.
     fn arrays(&mut self) -> (&mut Array<Self>, &mut Array<Self>);
 
+    /// The plan.
+    fn plan(&self) -> &Arc<Plan> {
+        self.common().plan
+    }
+
     /// Whether a depth of the plan comes with the examples.
     fn takes_depth(&self) -> bool {
-        given(&exprs(&self.plan().graph)).next().is_some()
+        given(self.common().exprs).next().is_some()
     }
 
     /// The results after 1, 2, ... `most` steps of the recurrence whose depth is given. One that stands alone goes on from the
@@ -98,14 +100,14 @@ pub trait Backend: Debug {
     /// As [`Self::execute`].
     fn each_step(&mut self, batch: &Batch, key: Key, most: usize) -> Result<Vec<Outputs<Self::Number>>, Fault> {
         let before = *self.settings().depth;
-        self.resume(true);
+        *self.resume() = resumable(self.common().plan, self.common().exprs);
         let after = |steps| {
             *self.settings().depth = Some(steps);
             self.execute(batch, key, &mut || {})
         };
         let results = (1..=most).map(after).collect();
         *self.settings().depth = before;
-        self.resume(false);
+        *self.resume() = None;
         results
     }
 }
@@ -124,10 +126,4 @@ pub struct Settings<'a> {
     pub inference: &'a mut Inference,
     /// Whether every node's results are checked, and the first one that is not finite is named.
     pub check_finite: &'a mut bool,
-    /// When set, the runs of halting recurrences are recorded here.
-    pub watched: &'a mut Option<Vec<Watched>>,
-    /// When set, the trees of beam searches over whole rows are recorded here.
-    pub grown: &'a mut Option<Vec<Grown>>,
-    /// When set, the states of recurrences over positions and the nodes of folds of whole rows are recorded here.
-    pub stepped: &'a mut Option<Vec<Stepped>>,
 }

@@ -2,9 +2,9 @@
 
 use rtc_runtime::kernel::Real;
 use rtc_runtime::kernel::beam::align::{self, Align, Draws, Slots};
-use rtc_runtime::kernel::beam::marginal::{Roots, marginalise, marginalise_grad};
+use rtc_runtime::kernel::beam::marginal::{softmax_grad, weighed};
 use rtc_runtime::kernel::beam::nodes::{Part, blend, blend_grad, gather, scatter_add};
-use rtc_runtime::kernel::beam::{Compose, Noise, Pairs, Record, Rules, Search};
+use rtc_runtime::kernel::beam::{Blends, Compose, Noise, Pairs, Record, Rules, Search, Term};
 use rtc_runtime::rng::Key;
 
 use crate::model::Model;
@@ -57,10 +57,8 @@ pub(crate) struct Run<T> {
     pub(crate) joints: Vec<(Slots, Vec<usize>)>,
     /// Every step's beams, row by row.
     pub(crate) seen: Vec<Vec<Seen>>,
-    roots: Vec<u32>,
-    root_scores: Vec<f64>,
+    roots: Vec<Term>,
     root_offsets: Vec<usize>,
-    weights: Vec<f64>,
     pub(crate) out: Vec<T>,
 }
 
@@ -118,9 +116,7 @@ impl<T: Real> Run<T> {
             joints: vec![],
             seen: vec![],
             roots: vec![],
-            root_scores: vec![],
             root_offsets: vec![0],
-            weights: vec![],
             out: vec![],
         };
         let (chunks, mut rows) = cut(batch.offsets, plan.arity);
@@ -187,14 +183,11 @@ impl<T: Real> Run<T> {
 
     fn finish(&mut self, d: usize) {
         for row in 0..self.search.rows() {
-            self.roots.extend((0..self.search.live(row)).map(|beam| self.search.root(row, beam)));
-            self.root_scores.extend(self.search.scores(row));
+            self.roots.extend(weighed(&self.search, row));
             self.root_offsets.push(self.roots.len());
         }
-        self.weights = vec![0.0; self.roots.len()];
         self.out = vec![T::ZERO; self.search.rows() * d];
-        let roots = Roots { nodes: &self.roots, scores: &self.root_scores, offsets: &self.root_offsets };
-        marginalise(roots, &self.nodes, d, &mut self.weights, &mut self.out);
+        blend(Blends::new(&self.root_offsets, &self.roots), &self.nodes, d, &mut self.out);
     }
 
     /// The gradients of the leaves; those of the parameters are added to `grads`.
@@ -203,10 +196,12 @@ impl<T: Real> Run<T> {
         let mut dnodes = vec![T::ZERO; self.nodes.len()];
         let mut dpairs = vec![T::ZERO; self.pair_scores.len()];
         let mut droots = vec![0.0; self.roots.len()];
-        let roots = Roots { nodes: &self.roots, scores: &self.root_scores, offsets: &self.root_offsets };
-        marginalise_grad(roots, &self.nodes, d, &self.weights, dout, &mut dnodes, &mut droots);
+        let roots = Blends::new(&self.root_offsets, &self.roots);
+        blend_grad(roots, &self.nodes, d, dout, &mut dnodes, &mut droots);
         let mut dscores = vec![0.0; self.search.rows() * width];
         for (row, span) in self.root_offsets.windows(2).enumerate() {
+            let weights: Vec<f64> = self.roots[span[0]..span[1]].iter().map(|root| root.share).collect();
+            softmax_grad(&weights, &mut droots[span[0]..span[1]]);
             dscores[row * width..][..span[1] - span[0]].copy_from_slice(&droots[span[0]..span[1]]);
         }
         let mut joints = self.joints.iter().rev();

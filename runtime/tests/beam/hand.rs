@@ -3,9 +3,11 @@
 use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::search::{Beams, Count, live_after};
 use rtc_runtime::kernel::beam::align::{Align, Draws, Slots, align, join_grad};
-use rtc_runtime::kernel::beam::marginal::{Roots, marginalise};
+use rtc_runtime::kernel::beam::marginal::weighed;
 use rtc_runtime::kernel::beam::nodes::blend;
-use rtc_runtime::kernel::beam::{Candidate, Compose, Draw, Noise, Overflow, Rules, Search, Site, log_sum_exp, top_k};
+use rtc_runtime::kernel::beam::{
+    Blends, Candidate, Compose, Draw, Noise, Overflow, Rules, Search, Site, Term, log_sum_exp, top_k,
+};
 
 const A: f64 = 5.0; // (a b)
 const C: f64 = 11.0; // (c d)
@@ -57,12 +59,11 @@ fn search(rules: Rules, noise: Noise) -> Outcome {
         values.extend(mixed);
         compose(&mut values, search.merges().left, search.merges().right);
     }
-    let roots: Vec<u32> = (0..search.live(0)).map(|beam| search.root(0, beam)).collect();
-    let (mut weights, mut out) = (vec![0.0; roots.len()], [0.0]);
-    let ends = Roots { nodes: &roots, scores: search.scores(0), offsets: &[0, roots.len()] };
-    marginalise(ends, &values, 1, &mut weights, &mut out);
+    let roots: Vec<Term> = weighed(&search, 0).collect();
+    let mut out = [0.0];
+    blend(Blends::new(&[0, roots.len()], &roots), &values, 1, &mut out);
     Outcome {
-        roots: roots.iter().map(|&root| values[root as usize]).collect(),
+        roots: roots.iter().map(|root| values[root.node as usize]).collect(),
         probabilities: search.scores(0).iter().map(|score| score.exp()).collect(),
         mean: out[0],
     }

@@ -39,10 +39,10 @@ fn searched(around: &str, rows: &Batch, inference: Inference) -> (Arrays, Vec<f6
     let mut executor = executor::<f64>(&graph, &weights, Halting::Compact);
     executor.inference = inference;
     let plain = executor.run(rows, Key::new(1)).expect("the batch fits").real("logits").expect("logits").to_vec();
-    executor.grown = Some(vec![]);
+    executor.records.grown = Some(vec![]);
     let watched = executor.run(rows, Key::new(1)).expect("the batch fits").real("logits").expect("logits").to_vec();
     assert_eq!(plain, watched, "watching changes no bit");
-    (weights, plain, executor.grown.take().expect("it was set"))
+    (weights, plain, executor.records.grown.take().expect("it was set"))
 }
 
 fn parameter<'a>(weights: &'a Arrays, from: &str, to: &str) -> &'a [f64] {

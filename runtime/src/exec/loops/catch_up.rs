@@ -12,12 +12,13 @@ use rtc_compiler::plan::Plan;
 
 use crate::exec::call::Call;
 use crate::exec::incremental::Kept;
+use crate::exec::machine::Machine;
 use crate::exec::rows::Axis;
 use crate::exec::storage::{Element, List, Plain};
 use crate::exec::value::Val;
 use crate::exec::{Executor, Fault};
 
-use super::int;
+use super::{enter, finish, int, tape_of};
 
 /// What a recurrence has made of the positions so far.
 #[derive(Clone, Debug)]
@@ -48,7 +49,7 @@ impl<T: Element> Numbers<T> {
         }
         match (self, val) {
             (Self::Real(all), Val::Real(new)) => put(all, new, first, count),
-            (Self::Bool(all), Val::Bool(new)) => put(all, new, first, count),
+            (Self::Bool(all), Val::Truth(new)) => put(all, new, first, count),
             _ => {}
         }
     }
@@ -72,7 +73,7 @@ impl<T: Element> Numbers<T> {
         }
         match (self, val) {
             (Self::Real(all), Val::Real(new)) => Val::real(joined(all, range, count, new)),
-            (Self::Bool(all), Val::Bool(new)) => Val::truth(joined(all, range, count, new)),
+            (Self::Bool(all), Val::Truth(new)) => Val::truth(joined(all, range, count, new)),
             _ => val.clone(),
         }
     }
@@ -85,7 +86,7 @@ fn last<T: Element>(val: &Val<T>, from: usize, count: usize) -> Val<T> {
     }
     match val {
         Val::Real(all) => Val::real(part(all, from, count)),
-        Val::Bool(all) => Val::truth(part(all, from, count)),
+        Val::Truth(all) => Val::truth(part(all, from, count)),
         other => other.clone(),
     }
 }
@@ -106,7 +107,7 @@ impl<T: Element> Executor<T> {
         for ((_, all), val) in settled.captured.iter_mut().zip(&given) {
             all.put(val, new, count);
         }
-        let mut values = self.values(&node.operands);
+        let mut values = super::values(self, &node.operands);
         let (mut here, mut first) = (c.env.clone(), new);
         for step in 0..settled.taken.len() {
             let from = settled.taken[step];
@@ -124,11 +125,11 @@ impl<T: Element> Executor<T> {
             }
             here.key = c.env.key.at(step as u64);
             values.push(Val::index(self.arena.list([u32::try_from(step).unwrap_or(u32::MAX)])));
-            self.enter(&plan, body, values);
+            enter(self, &plan, body, values);
             self.inside(id, step, |e| e.region(body, &here))?;
             settled.taken[step] = count;
             let (carried, go) = own.yields.split_at(node.operands.len());
-            values = self.values(carried);
+            values = super::values(self, carried);
             let goes_on = self.memory.truth(go[0]).contains(&1);
             self.forget_yields(&plan, body);
             if !goes_on {
@@ -147,8 +148,7 @@ impl<T: Element> Executor<T> {
                 None => val.clone(),
             }));
         self.keep(id, Kept::Settled(settled));
-        let none = self.arena.list([]);
-        self.finish(node, body, done, none);
+        finish(self, node, done, tape_of::<Self>(body, self.arena.list([])));
         Ok(())
     }
 

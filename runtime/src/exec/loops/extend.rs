@@ -6,9 +6,10 @@ use rtc_compiler::ir::graph::{Node, RegionId};
 use rtc_compiler::ir::types::{Dim, Type};
 use rtc_compiler::plan::Plan;
 
-use super::{int, word};
+use super::{enter, finish, int, tape_of, word};
 use crate::exec::call::Call;
 use crate::exec::incremental::Kept;
+use crate::exec::machine::Machine;
 use crate::exec::rows::{Axis, Env};
 use crate::exec::storage::{Buffer, Element, List};
 use crate::exec::value::Val;
@@ -36,18 +37,17 @@ impl<T: Element> Executor<T> {
         if let Some(axis) = node.operands.iter().find_map(|v| plan.graph.ty(*v).ragged()).filter(|_| halts) {
             return self.extend_halting(c, axis);
         }
-        let mut values = self.values(&node.operands);
+        let mut values = super::values(self, &node.operands);
         let mut here = c.env.clone();
         for step in 0..int(node, "bound").unwrap_or(0) {
             here.key = c.env.key.at(step as u64);
             values.push(Val::index(self.arena.list([u32::try_from(step).unwrap_or(u32::MAX)])));
-            self.enter(&plan, body, values);
+            enter(self, &plan, body, values);
             self.inside(id, step, |e| e.region(body, &here))?;
-            values = self.values(&plan.regions[body.index()].yields[..node.operands.len()]);
+            values = super::values(self, &plan.regions[body.index()].yields[..node.operands.len()]);
             self.forget_yields(&plan, body);
         }
-        let none = self.arena.list([]);
-        self.finish(node, body, values, none);
+        finish(self, node, values, tape_of::<Self>(body, self.arena.list([])));
         Ok(())
     }
 
@@ -71,7 +71,7 @@ impl<T: Element> Executor<T> {
             let before = if complete { 0 } else { chunk.filled };
             let params = self.take_in(node, &mut chunk, new.clone(), before);
             let here = self.chunk_env(node, &chunk, before, env);
-            self.enter(&plan, body, params);
+            enter(self, &plan, body, params);
             match complete {
                 true => self.wholly(|e| e.region(body, &here))?,
                 false => self.inside(id, 0, |e| e.region(body, &here))?,
@@ -83,7 +83,7 @@ impl<T: Element> Executor<T> {
                 output[new.start * width..new.end * width].copy_from_slice(last);
             }
             if complete {
-                let handed_on = self.values(&yields[..carried]).into_iter().collect();
+                let handed_on = super::values(self, &yields[..carried]).into_iter().collect();
                 chunk = Chunk { number: chunk.number + 1, filled: 0, carried: handed_on, ..chunk };
                 chunk.sequences.iter_mut().for_each(Vec::clear);
                 self.forget_inside(id);
@@ -93,8 +93,7 @@ impl<T: Element> Executor<T> {
         }
         let done = self.arena.list(chunk.carried.iter().cloned().chain(outputs.into_iter().map(Val::real)));
         self.keep(id, Kept::Chunk(chunk));
-        let none = self.arena.list([]);
-        self.finish(node, body, done, none);
+        finish(self, node, done, tape_of::<Self>(body, self.arena.list([])));
         Ok(())
     }
 
@@ -111,7 +110,7 @@ impl<T: Element> Executor<T> {
         chunk.filled += new.len();
         for (sequence, of) in chunk.sequences.iter_mut().zip(&node.operands[params.len()..]) {
             let values = self.memory.real(*of);
-            let width = self.ty(*of).dims()[2..].iter().filter_map(Dim::fixed).product::<usize>();
+            let width = self.plan.graph.ty(*of).dims()[2..].iter().filter_map(Dim::fixed).product::<usize>();
             sequence.extend_from_slice(&values[new.start * width..new.end * width]);
             params.push(Val::real(self.arena.copy(&sequence[before * width..])));
         }

@@ -3,10 +3,7 @@
 use std::ops::Range;
 
 use rtc_compiler::ir::graph::Node;
-use rtc_compiler::ir::types::{FRAMED, LENGTH};
 
-use super::word;
-use crate::exec::rows::{Env, row_of};
 use crate::exec::{Beam, Grown};
 use crate::kernel::beam::{Blends, Pairs, Search};
 
@@ -21,47 +18,37 @@ enum Origin {
 
 /// The record of a search that runs: the origins of the nodes behind the leaves, in the order of the table of nodes.
 #[derive(Debug)]
-pub(crate) struct Growth {
+pub(super) struct Growth {
     leaves: usize,
     origins: Vec<Origin>,
 }
 
 impl Growth {
-    /// Of a search over so many leaves; nothing where these are not the positions of whole rows but nodes of a fold around it.
-    pub(crate) fn new(node: &Node, leaves: usize) -> Option<Self> {
-        [LENGTH, FRAMED].contains(&word(node, "over")).then_some(Self { leaves, origins: vec![] })
+    pub(super) fn new(leaves: usize) -> Self {
+        Self { leaves, origins: vec![] }
     }
 
     /// Notes what is appended to the table.
-    pub(crate) fn joined(&mut self, pairs: Pairs<'_>) {
+    pub(super) fn joined(&mut self, pairs: Pairs<'_>) {
         self.origins.extend(pairs.left.iter().zip(pairs.right).map(|(left, right)| Origin::Joined(*left, *right)));
     }
 
     /// The same of means.
-    pub(crate) fn mixed(&mut self, blends: Blends<'_>) {
+    pub(super) fn mixed(&mut self, blends: Blends<'_>) {
         for k in 0..blends.len() {
             let most = blends.of(k).iter().max_by(|a, b| a.share.total_cmp(&b.share));
             self.origins.extend(most.map(|term| Origin::Mixed(term.node)));
         }
     }
 
-    /// The records of all rows of a finished search, from the weights of all beams and where those of each row begin.
-    pub(crate) fn of_rows(
+    /// The record of a row of a finished search, from its leaves and the weights of its beams.
+    pub(super) fn of_row(
         &self,
         node: &Node,
-        env: &Env,
+        (row, leaves): (usize, Range<usize>),
         search: &Search,
-        (offsets, weights): (&[usize], &[f64]),
-    ) -> impl Iterator<Item = Grown> {
-        let leaves = &env.axis(word(node, "over")).offsets;
-        (0..env.rows()).map(|row| {
-            let of_row = leaves[row]..leaves[row + 1];
-            let grown = self.of_row(node, (row, of_row), search, &weights[offsets[row]..offsets[row + 1]]);
-            Grown { row: row_of(env.ids[row]) as usize, ..grown }
-        })
-    }
-
-    fn of_row(&self, node: &Node, (row, leaves): (usize, Range<usize>), search: &Search, weights: &[f64]) -> Grown {
+        weights: &[f64],
+    ) -> Grown {
         let beam = |(beam, weight): (usize, &f64)| Beam {
             score: search.scores(row)[beam],
             weight: *weight,

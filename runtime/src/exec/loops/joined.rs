@@ -3,50 +3,52 @@
 use std::ops::Range;
 
 use rtc_compiler::ir::graph::Node;
+use rtc_compiler::ir::schedule::Chunk;
 
-use super::fold::{Chunks, Levels};
+use crate::exec::machine::{Machine, ValOf};
 use crate::exec::rows::{Env, row_of};
-use crate::exec::storage::Element;
-use crate::exec::value::Val;
 use crate::exec::{Owners, Stepped};
+use crate::kernel::Real;
 
 /// For every row that entered, the positions of each of its nodes.
-pub(crate) struct Joined(Vec<Vec<Range<usize>>>);
+pub(super) struct Joined(Vec<Vec<Range<usize>>>);
 
 impl Joined {
     /// Before the first level: every node is a position.
-    pub(crate) fn leaves(levels: &Levels) -> Self {
-        Self(levels.left.iter().map(|left| (0..*left).map(|at| at..at + 1).collect()).collect())
+    pub(super) fn leaves(lengths: &[usize]) -> Self {
+        Self(lengths.iter().map(|length| (0..*length).map(|at| at..at + 1).collect()).collect())
     }
 
     /// A level joins the nodes of each of these chunks, which name those of a row from left to right.
-    pub(crate) fn join(&mut self, chunks: &Chunks) {
+    pub(super) fn join(&mut self, chunks: &[Chunk]) {
         let mut next: Vec<Vec<Range<usize>>> = vec![vec![]; self.0.len()];
-        for ((row, start), length) in chunks.rows.iter().zip(&chunks.starts).zip(&chunks.lengths) {
-            let nodes = &self.0[*row][*start..*start + *length];
-            next[*row].extend(nodes.first().zip(nodes.last()).map(|(first, last)| first.start..last.end));
+        for chunk in chunks {
+            let nodes = &self.0[chunk.row][chunk.start..chunk.start + chunk.length];
+            next[chunk.row].extend(nodes.first().zip(nodes.last()).map(|(first, last)| first.start..last.end));
         }
         self.0 = next;
     }
 
-    /// The vectors that a level gave, `width` numbers each; `rows` names the row of every one.
-    pub(crate) fn stepped<T: Element>(
+    /// Records the vectors that a level gave, `width` numbers each; `rows` names the row of every one.
+    pub(super) fn record<M: Machine>(
         &self,
+        m: &mut M,
         node: &Node,
-        env: &Env,
+        view: &Env,
         step: usize,
-        (rows, nodes, width): (&[usize], &Val<T>, usize),
-    ) -> Vec<Stepped> {
-        let Val::Real(nodes) = nodes else { return vec![] };
+        (rows, nodes, width): (&[usize], &ValOf<M>, usize),
+    ) {
+        let nodes = m.numbers(nodes);
         let mut vectors = nodes.chunks(width);
         let of_row = |rows: &[usize]| Stepped {
             label: node.label.clone(),
             step,
-            row: row_of(env.ids[rows[0]]) as usize,
+            row: row_of(view.ids[rows[0]]) as usize,
             owners: Owners::Parts(self.0[rows[0]].clone()),
             width,
             states: vectors.by_ref().take(rows.len()).flatten().map(|x| x.to_f64() as f32).collect(),
         };
-        rows.chunk_by(|a, b| a == b).map(of_row).collect()
+        let all: Vec<Stepped> = rows.chunk_by(|a, b| a == b).map(of_row).collect();
+        m.records().stepped.iter_mut().for_each(|list| list.extend(all.iter().cloned()));
     }
 }

@@ -1,57 +1,124 @@
 //! The loops: depth recurrence (`recur`), chunk recurrence (`chunks`), balanced fold (`fold`), beam search (`beam`, which uses
-//! `search` and goes backwards in `unbeam`), and the backward run of each (`unwind`), and who watches them (`watch`, `joined`,
-//! `grown`), and loops over new positions alone (`extend`, `catch_up`). Here is what they share.
+//! `search` and goes backwards in `beam_backward`), and the backward run of the others (`backward`); who records them (`watch`,
+//! `joined`, `grown`); and loops over new positions alone (`extend`, `catch_up`).
+//!
+//! They are written once, for every [`Machine`]: the host decides which rows take part in a step, and the machine moves them.
 
-pub(crate) mod beam;
+mod backward;
+mod beam;
+mod beam_backward;
 mod catch_up;
-pub(crate) mod chunks;
+mod chunks;
 mod extend;
-pub(crate) mod fold;
-pub(crate) mod grown;
-pub(crate) mod joined;
-pub(crate) mod recur;
+mod fold;
+mod grown;
+mod joined;
+mod recur;
 pub(crate) mod search;
-pub(crate) mod unbeam;
-mod unwind;
-pub(crate) mod watch;
+mod watch;
+
+use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{Node, RegionId, Value};
-use rtc_compiler::ir::types::{Attr, Type};
-use rtc_compiler::plan::Plan;
+use rtc_compiler::ir::loops::Cut;
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::{Attr, LENGTH, Type, unframed};
+use rtc_compiler::plan::{Plan, Step};
 
-use super::rows::{Axis, Bounds, Env, scatter};
-use super::storage::{Buffer, Element, List, Plain, Shared};
+use super::Fault;
+use super::arena::Arena;
+use super::machine::{ActiveOf, Arrays, Machine, NumberOf, ValOf};
+use super::pieces::{Part, Pieces};
+use super::rows::{Axis, Env};
+use super::storage::List;
 use super::value::{Tape, TapeStep, Val};
-use super::{Executor, Fault};
+use crate::kernel::Real;
 
 pub(super) use catch_up::Settled;
 pub(super) use extend::Chunk;
 pub use search::Chance;
-pub(super) use search::{Searches, Traced};
+
+/// Runs a loop, forwards or backwards.
+pub(crate) fn run<M: Machine>(m: &mut M, step: &Step, entered: &ActiveOf<M>) -> Result<(), Fault> {
+    let plan = m.common().plan.clone();
+    let node = plan.graph.node(step.node);
+    match node.op {
+        Op::Recur => recur::recur(m, node, entered),
+        Op::Chunks => chunks::chunks(m, node, entered),
+        Op::Fold => fold::fold(m, node, entered),
+        Op::Beam => beam::beam(m, node, entered),
+        Op::Part => beam::part(m, node, entered),
+        Op::Unwind if node.attrs.contains_key("beams") => beam_backward::beam_backward(m, step, node, entered),
+        Op::Unwind if node.attrs.contains_key("role") => beam_backward::part_backward(m, step, node),
+        Op::Unwind if Cut::of(node).is_some() => fold::fold_backward(m, step, node, entered),
+        Op::Unwind => backward::unwind(m, step, node, entered),
+        other => unreachable!("`{other}` is no loop"),
+    }
+}
 
 /// The values of a loop for all rows that entered it.
-struct State<'a, T: Element> {
-    values: List<Val<T>>,
+struct State<'a, M: Machine> {
+    values: List<ValOf<M>>,
     /// Values of the graph that have their types.
     of: &'a [Value],
 }
 
 /// What one run of a body gave.
-struct BodyResult<T: Element> {
-    yields: List<Val<T>>,
-    saved: List<Val<T>>,
+struct BodyResult<M: Machine> {
+    yields: List<ValOf<M>>,
+    saved: List<ValOf<M>>,
 }
 
-/// Values as they stood before a body saw only some of their rows.
-type Uncut<T> = List<(Value, Val<T>)>;
+/// The values that a body captures, as they stood before it saw only some of their rows.
+struct SavedCaptures<M: Machine> {
+    body: RegionId,
+    full: List<(Value, ValOf<M>)>,
+    /// The rows that the body sees.
+    present: List<usize>,
+}
 
-/// Some rows of those that entered a loop, and where the chunk of each starts.
-#[derive(Clone, Copy)]
-pub(crate) struct Part<'a> {
-    pub(crate) rows: &'a [usize],
-    pub(crate) starts: &'a [usize],
-    /// All rows that entered take part.
-    pub(crate) all: bool,
+impl<M: Machine> SavedCaptures<M> {
+    fn new(body: RegionId, entered: &Env) -> Self {
+        let arena = entered.arena();
+        Self { body, full: arena.list([]), present: arena.list(0..entered.rows()) }
+    }
+
+    /// Narrows what the body captures to the rows of `part`.
+    fn narrow(&mut self, m: &mut M, plan: &Plan, part: &Part<'_, M::Arrays>) {
+        if *part.rows == *self.present {
+            return;
+        }
+        self.restore(m);
+        if !part.all {
+            self.full = narrowed(m, plan, &plan.regions[self.body.index()].captures, part);
+        }
+        self.present.clear();
+        self.present.extend_from_slice(part.rows);
+    }
+
+    /// Gives all rows back; the body is not run again before the next call of [`Self::narrow`].
+    fn restore(&mut self, m: &mut M) {
+        for (value, val) in self.full.drain(..) {
+            *m.slot(value) = Some(val);
+        }
+    }
+}
+
+/// Narrows values in the table to the rows of `part`; gives what stood there before.
+fn narrowed<'v, M: Machine>(
+    m: &mut M,
+    plan: &Plan,
+    values: impl IntoIterator<Item = &'v Value>,
+    part: &Part<'_, M::Arrays>,
+) -> List<(Value, ValOf<M>)> {
+    let mut full = arena(m).list([]);
+    for &value in values {
+        if let Some(val) = m.slot(value).take() {
+            *m.slot(value) = Some(val.select(m, plan, plan.graph.ty(value), part));
+            full.push((value, val));
+        }
+    }
+    full
 }
 
 /// An attribute that counts something.
@@ -61,152 +128,194 @@ pub(crate) fn int(node: &Node, name: &str) -> Option<usize> {
 
 /// An attribute that names something.
 pub(crate) fn word<'a>(node: &'a Node, name: &str) -> &'a str {
-    node.attrs.get(name).and_then(Attr::text).unwrap_or_default()
+    node.word(name).unwrap_or_default()
 }
 
-impl<T: Element> Executor<T> {
-    fn ty(&self, value: Value) -> &Type {
-        self.plan.graph.ty(value)
-    }
+fn body_of(node: &Node) -> RegionId {
+    node.body.expect("the verifier gives every loop a body")
+}
 
-    /// Handles to some values.
-    fn values(&self, values: &[Value]) -> List<Val<T>> {
-        self.arena.list(values.iter().map(|v| self.value(*v)))
-    }
+fn plan<M: Machine>(m: &M) -> Arc<Plan> {
+    m.common().plan.clone()
+}
 
-    /// Only the given rows of a value with the type of `of`.
-    fn selected(&self, val: &Val<T>, of: Value, env: &Env, rows: &[usize]) -> Val<T> {
-        val.select(&self.plan, self.ty(of), env, rows)
-    }
+fn arena<M: Machine>(m: &M) -> Arena {
+    m.common().arena.clone()
+}
 
-    /// Cuts values in the table down to `rows`; gives what stood there before.
-    fn cut<'v>(&mut self, values: impl IntoIterator<Item = &'v Value>, env: &Env, rows: &[usize]) -> Uncut<T> {
-        let mut full = self.arena.list([]);
-        for &value in values {
-            if let Some(val) = self.memory.values[value.index()].take() {
-                self.memory.set(value, self.selected(&val, value, env, rows));
-                full.push((value, val));
-            }
-        }
-        full
-    }
+/// Sets an axis of a view, and those with START and END around it.
+fn set_axis<M: Machine>(m: &M, view: &mut Env, name: &str, axis: Axis) {
+    super::set_axis(m.common().axes, view, name, axis);
+}
 
-    /// Cuts the values that a body captures down to `rows`; gives what stood there before.
-    fn cut_captures(&mut self, plan: &Plan, body: RegionId, env: &Env, rows: &[usize]) -> Uncut<T> {
-        self.cut(&plan.regions[body.index()].captures, env, rows)
-    }
+/// Handles to some values.
+pub(super) fn values<M: Machine>(m: &M, values: &[Value]) -> List<ValOf<M>> {
+    m.common().arena.list(values.iter().map(|v| m.value(*v)))
+}
 
-    fn put_back(&mut self, full: Uncut<T>) {
-        for (value, val) in full {
-            self.memory.set(value, val);
-        }
+/// Gives the parameters of a body their values.
+pub(super) fn enter<M: Machine>(m: &mut M, plan: &Plan, body: RegionId, params: List<ValOf<M>>) {
+    for (&param, val) in plan.graph.params(body).iter().zip(params) {
+        *m.slot(param) = Some(val);
     }
+}
 
-    /// Gives the parameters of a body their values.
-    fn enter(&mut self, plan: &Plan, body: RegionId, params: List<Val<T>>) {
-        for (&param, val) in plan.graph.params(body).iter().zip(params) {
-            self.memory.set(param, val);
-        }
-    }
+fn forget<'v, M: Machine>(m: &mut M, values: impl IntoIterator<Item = &'v Value>) {
+    values.into_iter().for_each(|value| *m.slot(*value) = None);
+}
 
-    /// Takes what a body yields and saves out of the table.
-    fn leave_body(&mut self, plan: &Plan, body: RegionId) -> BodyResult<T> {
-        let own = &plan.regions[body.index()];
-        let (yields, saved) = (self.values(&own.yields), self.values(&own.saves));
-        for value in own.yields.iter().chain(&own.saves) {
-            if plan.graph.scope(*value) == body {
-                self.memory.values[value.index()] = None;
-            }
-        }
-        BodyResult { yields, saved }
-    }
+/// Takes what a body yields and saves out of the table.
+fn leave_body<M: Machine>(m: &mut M, plan: &Plan, body: RegionId) -> BodyResult<M> {
+    let own = &plan.regions[body.index()];
+    let out: BodyResult<M> = BodyResult { yields: values(m, &own.yields), saved: values(m, &own.saves) };
+    forget(m, own.yields.iter().chain(&own.saves).filter(|value| plan.graph.scope(**value) == body));
+    out
+}
 
-    /// Runs a body once with the given parameter values; gives what it yields and what it saves.
-    fn body(&mut self, plan: &Plan, body: RegionId, params: List<Val<T>>, env: &Env) -> Result<BodyResult<T>, Fault> {
-        self.enter(plan, body, params);
-        self.region(body, env)?;
-        Ok(self.leave_body(plan, body))
-    }
+/// Runs a body once with the given parameter values; gives what it yields and what it saves.
+fn run_body<M: Machine>(
+    m: &mut M,
+    plan: &Plan,
+    body: RegionId,
+    params: List<ValOf<M>>,
+    here: &ActiveOf<M>,
+) -> Result<BodyResult<M>, Fault> {
+    enter(m, plan, body, params);
+    let own = &plan.regions[body.index()];
+    forget(m, &own.unused);
+    m.steps(plan, body, 0..own.steps.len(), here)?;
+    Ok(leave_body(m, plan, body))
+}
 
-    /// `whole`, with the type of `of`, with the given rows replaced by the rows of `part`.
-    fn scattered(&self, whole: Val<T>, part: &Val<T>, of: Value, env: &Env, rows: &[usize]) -> Val<T> {
-        let bounds = env.bounds(self.ty(of));
-        match (whole, part) {
-            (Val::Real(whole), Val::Real(part)) => Val::Real(replaced(whole, part, rows, &bounds)),
-            (Val::Bool(whole), Val::Bool(part)) => Val::Bool(replaced(whole, part, rows, &bounds)),
-            (Val::Index(whole), Val::Index(part)) => Val::Index(replaced(whole, part, rows, &bounds)),
-            (whole, _) => whole,
-        }
-    }
-
-    /// The carried values of the rows that take part.
-    fn rows_of(&self, state: &mut State<'_, T>, env: &Env, part: Part<'_>) -> List<Val<T>> {
+impl<M: Machine> State<'_, M> {
+    /// The values of the rows that take part.
+    fn rows(&mut self, m: &M, part: &Part<'_, M::Arrays>) -> List<ValOf<M>> {
+        let common = m.common();
         if part.all {
-            return std::mem::replace(&mut state.values, self.arena.list([]));
+            return std::mem::replace(&mut self.values, common.arena.list([]));
         }
-        let values = state.values.iter().zip(state.of);
-        self.arena.list(values.map(|(val, of)| self.selected(val, *of, env, part.rows)))
+        let values = self.values.iter().zip(self.of);
+        common.arena.list(values.map(|(val, of)| val.select(m, common.plan, common.plan.graph.ty(*of), part)))
     }
 
-    /// Puts new carried values of the rows that take part into the state.
-    fn rows_back(&self, state: &mut State<'_, T>, new: List<Val<T>>, env: &Env, part: Part<'_>) {
+    /// Puts new values of the rows that take part in the places of the old ones.
+    fn put(&mut self, m: &M, new: List<ValOf<M>>, part: &Part<'_, M::Arrays>) {
         if part.all {
-            state.values = new;
-        } else {
-            self.replace_rows(state, &new, env, part.rows);
+            self.values = new;
+            return;
         }
-    }
-
-    /// Replaces the given rows of a state.
-    fn replace_rows(&self, state: &mut State<'_, T>, new: &[Val<T>], env: &Env, rows: &[usize]) {
-        let old = std::mem::replace(&mut state.values, self.arena.list([]));
-        let parts = old.into_iter().zip(new).zip(state.of);
-        let values = parts.map(|((old, new), of)| self.scattered(old, new, *of, env, rows));
-        state.values = self.arena.list(values);
-    }
-
-    /// The chunk of a sequence, with the type of `of`, for the rows that take part; `axis` is that of the chunk.
-    fn slice_out(&self, x: &Val<T>, of: Value, env: &Env, part: Part<'_>, axis: &Axis) -> Val<T> {
-        let Val::Real(x) = x else { return x.clone() };
-        let bounds = env.bounds(self.ty(of));
-        let mut out = self.arena.take(axis.total() * bounds.inner);
-        for (n, (&row, &start)) in part.rows.iter().zip(part.starts).enumerate() {
-            let to = axis.offsets[n] * bounds.inner..axis.offsets[n + 1] * bounds.inner;
-            out[to].copy_from_slice(&x[bounds.part(row, start, axis.len(n))]);
-        }
-        Val::real(out)
-    }
-
-    /// Whether what the steps of a loop save is read by a backward run.
-    fn is_taped(&self, node: &Node) -> bool {
-        node.results.last().is_some_and(|v| *self.ty(*v) == Type::Tape)
-    }
-
-    /// Hands out the results of a forward loop whose body is `body`.
-    fn finish(&mut self, node: &Node, body: RegionId, done: List<Val<T>>, tape: List<TapeStep<T>>) {
-        let mut results = node.results.iter().copied();
-        for (result, val) in results.by_ref().zip(done) {
-            self.memory.set(result, val);
-        }
-        if let Some(&last) = node.results.last().filter(|_| self.is_taped(node)) {
-            self.memory.set(last, Val::Tape(self.arena.share(Tape { steps: tape, body, search: None })));
+        let graph = &m.common().plan.graph;
+        for ((old, new), of) in self.values.iter_mut().zip(new).zip(self.of) {
+            let ty = graph.ty(*of);
+            m.scatter(&new, old, &part.pieces(ty), part.width(ty));
         }
     }
 }
 
-/// A value with the given rows replaced by the rows of `part`; copied first, if others have a handle to it.
-fn replaced<E: Plain>(whole: Shared<Buffer<E>>, part: &[E], rows: &[usize], bounds: &Bounds) -> Shared<Buffer<E>> {
-    let arena = whole.allocator().clone();
-    let mut own = whole.try_unwrap().unwrap_or_else(|shared| arena.copy(&shared));
-    scatter(part, rows, &mut own, bounds);
-    arena.share(own)
+/// Adds the rows of `part` to the same rows of `sum`, which has the type of `of`.
+fn add_rows<M: Machine>(m: &M, sum: &mut ValOf<M>, val: &ValOf<M>, ty: &Type, part: &Part<'_, M::Arrays>) {
+    if part.all || !ty.is_batched() {
+        m.add(val, sum, None, 1);
+    } else {
+        m.add(val, sum, Some(&part.pieces(ty)), part.width(ty));
+    }
 }
 
-/// Copies chunk values to their places in the whole sequence; `axis` is that of the chunk.
-fn put_slices<T: Element>(x: &Val<T>, to: &mut [T], bounds: &Bounds, part: Part<'_>, axis: &Axis) {
-    let Val::Real(x) = x else { return };
-    for (n, (&row, &start)) in part.rows.iter().zip(part.starts).enumerate() {
-        let from = axis.offsets[n] * bounds.inner..axis.offsets[n + 1] * bounds.inner;
-        to[bounds.part(row, start, axis.len(n))].copy_from_slice(&x[from]);
+/// Zeros of the types of some values.
+fn zeros_of<M: Machine>(m: &M, of: &[Value], view: &Env) -> List<ValOf<M>> {
+    let common = m.common();
+    common.arena.list(of.iter().map(|of| m.zeros(view.extent(common.plan.graph.ty(*of)))))
+}
+
+/// Whether what the steps of a loop save is read by a backward run.
+fn is_taped<M: Machine>(m: &M, node: &Node) -> bool {
+    node.results.last().is_some_and(|v| *m.common().plan.graph.ty(*v) == Type::Tape)
+}
+
+/// The results of a forward loop besides its tape.
+fn given<'a>(plan: &'a Plan, results: &'a [Value]) -> &'a [Value] {
+    let count = results.iter().take_while(|v| *plan.graph.ty(**v) != Type::Tape).count();
+    &results[..count]
+}
+
+/// Hands out the results of a forward loop whose body is `body`.
+fn finish<M: Machine>(m: &mut M, node: &Node, done: impl IntoIterator<Item = ValOf<M>>, tape: Tape<M::Arrays>) {
+    for (result, val) in node.results.iter().zip(done) {
+        *m.slot(*result) = Some(val);
     }
+    if let Some(&last) = node.results.last().filter(|_| is_taped(m, node)) {
+        let tape = arena(m).share(tape);
+        *m.slot(last) = Some(Val::Tape(tape));
+    }
+}
+
+/// A tape that holds only steps.
+fn tape_of<M: Machine>(body: RegionId, steps: List<TapeStep<M::Arrays>>) -> Tape<M::Arrays> {
+    Tape { steps, body, search: None }
+}
+
+/// The width of the padded batch, for an axis that is that of whole rows.
+fn padded(view: &Env, over: &str) -> usize {
+    match unframed(over) {
+        (LENGTH, more) => view.width + more,
+        _ => 0,
+    }
+}
+
+/// Means over what a loop runs on in a row: chunks of a fold, pairs of a search. A row without any has the mean 0.
+struct Means<M: Machine> {
+    sums: List<ValOf<M>>,
+    counts: List<usize>,
+}
+
+impl<M: Machine> Means<M> {
+    fn new(m: &M, count: usize, rows: usize) -> Self {
+        let arena = m.common().arena;
+        Self { sums: arena.list((0..count).map(|_| m.zeros(rows))), counts: arena.filled(rows, 0) }
+    }
+
+    /// Adds numbers of these rows, each row's side by side.
+    fn add(&mut self, m: &M, rows: &[usize], numbers: impl IntoIterator<Item = ValOf<M>>) {
+        rows.iter().for_each(|row| self.counts[*row] += 1);
+        let pieces = Pieces::units(rows, m.common().arena);
+        for (number, sum) in numbers.into_iter().zip(&mut self.sums) {
+            m.add(&number, sum, Some(&pieces), 1);
+        }
+    }
+
+    fn done(mut self, m: &M) -> List<ValOf<M>> {
+        let count = self.counts.iter().map(|count| share::<M>(*count));
+        for sum in &mut self.sums {
+            m.scale(sum, m.common().arena.list(count.clone()));
+        }
+        self.sums
+    }
+}
+
+/// The backward run of means: the share of each of these rows in the cotangents, of which there are `counts` by row.
+fn shares<M: Machine>(m: &M, means: &[ValOf<M>], rows: &[usize], counts: &[usize]) -> List<ValOf<M>> {
+    let arena = m.common().arena;
+    let (pieces, factors) = (Pieces::units(rows, arena), rows.iter().map(|row| share::<M>(counts[*row])));
+    arena.list(means.iter().map(|mean| {
+        let mut part = m.gather(mean, &pieces, 1);
+        m.scale(&mut part, arena.list(factors.clone()));
+        part
+    }))
+}
+
+/// The factor of a mean over `count` numbers.
+fn share<M: Machine>(count: usize) -> NumberOf<M> {
+    NumberOf::<M>::from_f64(1.0 / count.max(1) as f64)
+}
+
+/// How often each of the rows that entered stands in these steps.
+fn counts<'s, A: Arrays>(steps: impl IntoIterator<Item = &'s TapeStep<A>>, view: &Env) -> List<usize> {
+    let mut counts = view.arena().filled(view.rows(), 0);
+    for step in steps {
+        match &step.rows {
+            Some(rows) => rows.iter().for_each(|row| counts[*row] += 1),
+            None => counts.iter_mut().for_each(|count| *count += 1),
+        }
+    }
+    counts
 }

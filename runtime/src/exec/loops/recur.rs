@@ -1,255 +1,247 @@
-//! The depth recurrence.
+//! The depth recurrence. Where it halts, one truth value per row comes to the host in a step.
 
 use rtc_compiler::expr::{Env as Names, Value as Number, eval};
-use rtc_compiler::ir::graph::{Graph, Node, NodeId, RegionId};
+use rtc_compiler::ir::graph::{Node, NodeId, RegionId};
 use rtc_compiler::plan::Plan;
 
-use super::watch::{Watch, stepped};
-use super::{BodyResult, State, Uncut, int};
-use crate::exec::mask::Exprs;
-use crate::exec::resume::{keep_carried, resumed};
+use super::watch::Watcher;
+use super::{
+    BodyResult, SavedCaptures, State, arena, body_of, enter, finish, forget, int, is_taped, leave_body, narrowed, plan,
+    tape_of, values,
+};
+use crate::exec::machine::{Active, ActiveOf, Machine, ValOf};
+use crate::exec::pieces::Part;
 use crate::exec::rows::Env;
-use crate::exec::storage::{Buffer, Element, List, Shared};
-use crate::exec::value::{TapeStep, Val, places};
-use crate::exec::{Executor, Fault, Halting};
+use crate::exec::storage::List;
+use crate::exec::value::{TapeStep, places};
+use crate::exec::{Fault, Halting};
 
 /// A recurrence while it runs.
-struct Recurrence<'a, T: Element> {
+struct Recurrence<'a, M: Machine> {
     body: RegionId,
     /// The batch that entered.
-    env: &'a Env,
+    entered: &'a Env,
     /// The carried values of the rows that have left; what stands for the others is not yet meant.
-    done: State<'a, T>,
+    done: State<'a, M>,
     /// For each row that is still going: its index among those that entered.
     rows: List<usize>,
     /// The carried values of those rows.
-    values: List<Val<T>>,
+    values: List<ValOf<M>>,
     /// The batch as the body sees it: those rows.
-    here: Env,
-    /// Captured values as they were when all rows were going.
-    uncut: Uncut<T>,
+    here: ActiveOf<M>,
+    captures: SavedCaptures<M>,
 }
 
-/// What the body gave for the rows that are going, and their `go`, if the body halts.
-struct StepResult<T: Element> {
-    result: BodyResult<T>,
-    go: Option<Shared<Buffer<u8>>>,
+/// What the body gave for the rows that are going, and their `go`, if it is not known that all accept.
+struct StepResult<M: Machine> {
+    result: BodyResult<M>,
+    go: Option<List<u8>>,
 }
 
-impl<T: Element> Executor<T> {
-    /// `recur`: every row runs until its `go` is false or its bound is reached.
-    pub(in crate::exec) fn recur(&mut self, node: &Node, env: &Env) -> Result<(), Fault> {
-        let (plan, arena) = (self.plan.clone(), self.arena.clone());
-        let body = node.body.expect("the verifier gives every loop a body");
-        let halts = plan.regions[body.index()].yields.len() > node.operands.len();
-        let id = plan.graph.owner(body);
-        let bounds = step_bounds(&plan.graph, &self.exprs, id, node, env)?;
-        let (first, values) = resumed(self.resume.as_ref(), id).unwrap_or_else(|| (0, self.values(&node.operands)));
-        let done = State { values: values.clone(), of: &node.operands };
-        let (rows, here) = (arena.list(0..env.rows()), env.clone());
-        let mut at = Recurrence { body, env, done, rows, values, here, uncut: arena.list([]) };
-        // Where rows that have halted stay, they take no part in the tape.
-        let mut live = arena.list(std::iter::repeat_n(true, env.rows()));
-        let (mut tape, mut ran, mut taken, mut accepting) = (arena.list([]), 0, 0, 0);
-        let mut watch = self.watched.is_some().then(|| Watch::new(&plan.graph, node, env)).flatten();
-        let most = bounds.iter().copied().max().unwrap_or(0);
-        for step in first..most {
-            let keep = arena.list((0..at.rows.len()).filter(|n| bounds[at.rows[*n]] > step));
-            self.leave(&mut at, &keep);
-            self.narrow(&plan, &mut at, &keep);
-            let Some(out) = self.step(&plan, &mut at, step, halts)? else { break };
-            ran += at.rows.len() as u64;
-            taken += 1;
-            for (n, row) in at.rows.iter().enumerate() {
-                live[*row] &= out.go.as_ref().is_none_or(|go| go[n] != 0);
-            }
-            let keep = arena.list((0..at.rows.len()).filter(|n| live[at.rows[*n]]));
-            accepting += keep.len() as u64;
-            let BodyResult { yields, saved } = out.result;
-            if let Some(watch) = &mut watch {
-                watch.accepted(&plan.graph, &at.here, (&at.rows, &keep), &yields);
-            }
-            if let Some(seen) = &mut self.stepped {
-                seen.extend(stepped(&plan.graph, node, &at.here, step, (&keep, &yields)));
-            }
-            if !keep.is_empty() && self.is_taped(node) {
-                tape.push(accepted(&plan, &at, &keep, saved));
-            }
-            self.accept(&plan, &mut at, &keep, yields);
-            if keep.is_empty() && self.halting != Halting::Never {
-                break;
-            }
+/// `recur`: every row runs until its `go` is false or its bound is reached.
+pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -> Result<(), Fault> {
+    let (plan, arena, view, body) = (plan(m), arena(m), entered.view(), body_of(node));
+    let halts = plan.regions[body.index()].yields.len() > node.operands.len();
+    let id = plan.graph.owner(body);
+    let bounds = step_bounds(m, &plan, id, node, view)?;
+    let resumed = m.resume().as_ref().and_then(|resume| resume.resumed(id));
+    let (first, carried) = resumed.unwrap_or_else(|| (0, values(m, &node.operands)));
+    let mut at = Recurrence {
+        body,
+        entered: view,
+        done: State { values: carried.clone(), of: &node.operands },
+        rows: arena.list(0..view.rows()),
+        values: carried,
+        here: entered.clone(),
+        captures: SavedCaptures::new(body, view),
+    };
+    // Where rows that have halted stay, they take no part in the tape.
+    let mut live = arena.list(std::iter::repeat_n(true, view.rows()));
+    let (mut tape, mut taken, mut accepting) = (arena.list([]), 0, 0);
+    let mut watcher = Watcher::new(m, &plan, node, view);
+    let most = bounds.iter().copied().max().unwrap_or(0);
+    for step in first..most {
+        let keep = arena.list((0..at.rows.len()).filter(|n| bounds[at.rows[*n]] > step));
+        at.leave(m, &plan, &keep);
+        at.narrow(m, &plan, &keep);
+        let Some(out) = at.step(m, &plan, step, halts)? else { break };
+        taken += 1;
+        for (n, row) in at.rows.iter().enumerate() {
+            live[*row] &= out.go.as_ref().is_none_or(|go| go[n] != 0);
         }
-        if at.rows.len() == env.rows() {
-            at.done.values = at.values;
-        } else {
-            self.leave(&mut at, &[]);
+        let keep = arena.list((0..at.rows.len()).filter(|n| live[at.rows[*n]]));
+        accepting += keep.len();
+        let BodyResult { yields, saved } = out.result;
+        watcher.accepted(m, &plan, node, at.here.view(), (step, &at.rows, &keep), &yields);
+        if !keep.is_empty() && is_taped(m, node) {
+            tape.push(at.accepted(m, &plan, &keep, saved));
         }
-        self.put_back(at.uncut);
-        if let Some(counted) = &mut self.counted {
-            counted.steps += taken;
-            if halts {
-                counted.entered += env.rows() as u64;
-                counted.accepted += accepting;
-            }
+        at.accept(m, &plan, &keep, yields);
+        if keep.is_empty() && m.common().halting != Halting::Never {
+            break;
         }
-        if let (Some(watch), Some(list)) = (watch, &mut self.watched) {
-            list.extend(watch.finished(node, env, &at.done.values, ran));
-        }
-        keep_carried(self.resume.as_mut(), id, &at.done.values, most);
-        self.finish(node, body, at.done.values, tape);
-        Ok(())
     }
+    if at.rows.len() == view.rows() {
+        at.done.values = at.values;
+    } else {
+        at.leave(m, &plan, &[]);
+    }
+    at.captures.restore(m);
+    m.records().count_steps(taken);
+    if halts {
+        m.records().count_rows(view.rows(), accepting);
+    }
+    watcher.finish(m, node, view, &at.done.values);
+    if let Some(resume) = m.resume() {
+        resume.keep(id, &at.done.values, most);
+    }
+    finish(m, node, at.done.values, tape_of::<M>(body, tape));
+    Ok(())
+}
 
-    /// Runs the body once; `None` where nobody takes the step.
+impl<M: Machine> Recurrence<'_, M> {
+    /// Runs the body once; `None` where no row takes the step.
     ///
     /// Where the plan knows a point of the body at which `go` is decided, the rows that reject the step leave there, and
     /// what follows runs for those alone that accept it.
-    fn step(
-        &mut self,
-        plan: &Plan,
-        at: &mut Recurrence<'_, T>,
-        step: usize,
-        halts: bool,
-    ) -> Result<Option<StepResult<T>>, Fault> {
-        if at.rows.is_empty() {
+    fn step(&mut self, m: &mut M, plan: &Plan, step: usize, halts: bool) -> Result<Option<StepResult<M>>, Fault> {
+        if self.rows.is_empty() {
             return Ok(None);
         }
-        at.here.key = at.env.key.at(step as u64);
+        let arena = arena(m);
+        self.here = self.here.keyed(self.entered.key.at(step as u64));
         // A row that rejects the step needs its carried values again.
-        let none = self.arena.list([]);
-        let mut params = if halts { at.values.clone() } else { std::mem::replace(&mut at.values, none) };
-        params.push(Val::index(self.arena.list([u32::try_from(step).unwrap_or(u32::MAX)])));
-        let own = &plan.regions[at.body.index()];
-        self.enter(plan, at.body, params);
-        self.forget(&own.unused);
-        let decided = own.decided.filter(|_| self.halting == Halting::Compact).unwrap_or(0);
-        self.steps(plan, own, 0..decided, &at.here)?;
-        if decided > 0 && !self.decide(plan, at, decided) {
+        let mut params = if halts { self.values.clone() } else { std::mem::replace(&mut self.values, arena.list([])) };
+        params.push(m.ids(arena.list([u32::try_from(step).unwrap_or(u32::MAX)])));
+        let own = &plan.regions[self.body.index()];
+        enter(m, plan, self.body, params);
+        forget(m, &own.unused);
+        let decided = own.decided.filter(|_| m.common().halting == Halting::Compact).unwrap_or(0);
+        m.steps(plan, self.body, 0..decided, &self.here)?;
+        if decided > 0 && !self.decide(m, plan, decided) {
             return Ok(None);
         }
-        self.steps(plan, own, decided..own.steps.len(), &at.here)?;
-        let mut result = self.leave_body(plan, at.body);
-        let go = match result.yields.last() {
-            Some(Val::Bool(go)) if halts => Some(go.clone()),
-            _ => None,
-        };
-        result.yields.truncate(at.done.of.len());
+        m.steps(plan, self.body, decided..own.steps.len(), &self.here)?;
+        let mut result = leave_body(m, plan, self.body);
+        // Those that are left after a decision accept the step: nothing needs to be asked again.
+        let go = result.yields.last().filter(|_| halts && decided == 0).map(|go| m.truths(go));
+        result.yields.truncate(self.done.of.len());
         Ok(Some(StepResult { result, go }))
     }
 
     /// In the middle of a body, after `decided` of its steps: sends the rows away that reject the step; false where all do.
-    fn decide(&mut self, plan: &Plan, at: &mut Recurrence<'_, T>, decided: usize) -> bool {
-        let own = &plan.regions[at.body.index()];
-        let go = self.memory.truth(*own.yields.last().expect("a body that halts yields `go`"));
-        let keep = self.arena.list((0..at.rows.len()).filter(|n| go[*n] != 0));
-        if keep.len() < at.rows.len() {
+    fn decide(&mut self, m: &mut M, plan: &Plan, decided: usize) -> bool {
+        let own = &plan.regions[self.body.index()];
+        let go = m.value(*own.yields.last().expect("a body that halts yields `go`"));
+        let go = m.truths(&go);
+        let keep = arena(m).list((0..self.rows.len()).filter(|n| go[*n] != 0));
+        if keep.len() < self.rows.len() {
             let results = own.steps[..decided].iter().flat_map(|step| &plan.graph.node(step.node).results);
-            let present = plan.graph.params(at.body).iter().chain(results);
+            let present = plan.graph.params(self.body).iter().chain(results);
             match keep.is_empty() {
-                true => present.for_each(|value| self.memory.values[value.index()] = None),
-                false => drop(self.cut(present, &at.here, &keep)),
+                true => forget(m, present),
+                false => drop(narrowed(m, plan, present, &Part::rows(self.here.view(), &keep))),
             }
-            self.leave(at, &keep);
+            self.leave(m, plan, &keep);
         }
         // Those that are left accept the step, and need the values with which they entered it no more.
-        at.values.clear();
-        self.narrow(plan, at, &keep);
+        self.values.clear();
+        self.narrow(m, plan, &keep);
         !keep.is_empty()
     }
 
     /// What becomes of the carried values after a step that the rows in `keep` accept.
-    fn accept(&mut self, plan: &Plan, at: &mut Recurrence<'_, T>, keep: &[usize], yields: List<Val<T>>) {
-        if keep.len() == at.rows.len() {
-            at.values = yields;
-        } else if self.halting == Halting::Compact {
-            self.leave(at, keep);
-            at.values = yields;
-            self.narrow(plan, at, keep);
+    fn accept(&mut self, m: &mut M, plan: &Plan, keep: &[usize], yields: List<ValOf<M>>) {
+        if keep.len() == self.rows.len() {
+            self.values = yields;
+        } else if m.common().halting == Halting::Compact {
+            self.leave(m, plan, keep);
+            self.values = yields;
+            self.narrow(m, plan, keep);
         } else {
-            at.values = self.freeze(at, keep, yields);
+            self.freeze(m, plan, keep, yields);
         }
+    }
+
+    /// The carried values of some of the rows that are going.
+    fn selected(&self, m: &M, plan: &Plan, rows: &[usize]) -> List<ValOf<M>> {
+        let part = Part::rows(self.here.view(), rows);
+        let values = self.values.iter().zip(self.done.of);
+        m.common().arena.list(values.map(|(val, of)| val.select(m, plan, plan.graph.ty(*of), &part)))
     }
 
     /// Writes the values of the rows that are not in `keep` (indices among those going) to their final places.
-    fn leave(&self, at: &mut Recurrence<'_, T>, keep: &[usize]) {
-        let leaving = self.others(at, keep);
+    fn leave(&mut self, m: &M, plan: &Plan, keep: &[usize]) {
+        let leaving = self.others(keep);
         if leaving.is_empty() {
             return;
         }
-        let rows = self.arena.list(leaving.iter().map(|n| at.rows[*n]));
-        let values = at.values.iter().zip(at.done.of);
-        let part = self.arena.list(values.map(|(val, of)| self.selected(val, *of, &at.here, &leaving)));
-        self.replace_rows(&mut at.done, &part, at.env, &rows);
+        let rows = self.entered.arena().list(leaving.iter().map(|n| self.rows[*n]));
+        let values = self.selected(m, plan, &leaving);
+        self.done.put(m, values, &Part::rows(self.entered, &rows));
     }
 
     /// Goes on with only the rows in `keep` (indices among those going).
-    fn narrow(&mut self, plan: &Plan, at: &mut Recurrence<'_, T>, keep: &[usize]) {
-        if keep.len() == at.rows.len() {
+    fn narrow(&mut self, m: &mut M, plan: &Plan, keep: &[usize]) {
+        if keep.len() == self.rows.len() {
             return;
         }
-        for (val, of) in at.values.iter_mut().zip(at.done.of) {
-            *val = self.selected(val, *of, &at.here, keep);
-        }
-        let before = self.cut_captures(plan, at.body, &at.here, keep);
-        if at.uncut.is_empty() {
-            at.uncut = before;
-        }
-        at.here = at.here.select(keep);
-        at.rows = self.arena.list(keep.iter().map(|n| at.rows[*n]));
+        self.values = self.selected(m, plan, keep);
+        self.rows = self.entered.arena().list(keep.iter().map(|n| self.rows[*n]));
+        self.captures.narrow(m, plan, &Part::rows(self.entered, &self.rows));
+        self.here = self.here.view().select(keep).into();
     }
 
     /// The new values of the rows in `keep`, the old ones of the others.
-    fn freeze(&self, at: &Recurrence<'_, T>, keep: &[usize], new: List<Val<T>>) -> List<Val<T>> {
-        let rejected = self.others(at, keep);
-        let parts = new.into_iter().zip(&at.values).zip(at.done.of);
-        self.arena.list(parts.map(|((new, old), of)| {
-            let part = self.selected(old, *of, &at.here, &rejected);
-            self.scattered(new, &part, *of, &at.here, &rejected)
-        }))
+    fn freeze(&mut self, m: &M, plan: &Plan, keep: &[usize], new: List<ValOf<M>>) {
+        let rejected = self.others(keep);
+        let old = self.selected(m, plan, &rejected);
+        let mut state = State { values: new, of: self.done.of };
+        state.put(m, old, &Part::rows(self.here.view(), &rejected));
+        self.values = state.values;
     }
 
     /// The rows going that are not in `keep`, by their indices among those going.
-    fn others(&self, at: &Recurrence<'_, T>, keep: &[usize]) -> List<usize> {
-        self.arena.list((0..at.rows.len()).filter(|n| keep.binary_search(n).is_err()))
+    fn others(&self, keep: &[usize]) -> List<usize> {
+        self.entered.arena().list((0..self.rows.len()).filter(|n| keep.binary_search(n).is_err()))
+    }
+
+    /// The taped step of only the rows in `keep` (indices among those going), which accept it: the others take no part in its
+    /// backward run.
+    fn accepted(&self, m: &M, plan: &Plan, keep: &[usize], saved: List<ValOf<M>>) -> TapeStep<M::Arrays> {
+        let arena = self.entered.arena();
+        let rows = arena.list(keep.iter().map(|n| self.rows[*n]));
+        let rows = (rows.len() < self.entered.rows()).then(|| arena.share(rows));
+        let all = TapeStep { here: self.here.clone(), rows: None, starts: arena.list([]), saved };
+        if keep.len() == self.rows.len() {
+            return TapeStep { rows, ..all };
+        }
+        let place = places(keep, self.rows.len(), arena);
+        let cut = all.select(m, plan, self.body, &place).expect("at least one row accepts the step");
+        TapeStep { rows, ..cut }
     }
 }
 
-/// The taped step of only the rows in `keep` (indices among those going), which accept it: the others take no part in its
-/// backward run.
-fn accepted<T: Element>(plan: &Plan, at: &Recurrence<'_, T>, keep: &[usize], saved: List<Val<T>>) -> TapeStep<T> {
-    let arena = at.env.arena();
-    let rows = arena.list(keep.iter().map(|n| at.rows[*n]));
-    let rows = (rows.len() < at.env.rows()).then(|| arena.share(rows));
-    let all = TapeStep { env: at.here.clone(), rows: None, starts: arena.list([]), saved };
-    let cut = if keep.len() == at.rows.len() {
-        all
-    } else {
-        let place = places(keep, at.rows.len(), arena);
-        all.select(plan, at.body, &place).expect("at least one row accepts the step")
-    };
-    TapeStep { rows, ..cut }
-}
-
 /// The bound of every row.
-pub(crate) fn step_bounds(
-    graph: &Graph,
-    exprs: &Exprs,
+fn step_bounds<M: Machine>(
+    m: &M,
+    plan: &Plan,
     id: Option<NodeId>,
     node: &Node,
-    env: &Env,
+    view: &Env,
 ) -> Result<List<usize>, Fault> {
-    let read = id.and_then(|id| exprs.get(&id)).map(|read| read.as_ref().map_err(|e| Fault::Batch(e.clone())));
+    let read = id.and_then(|id| m.common().exprs.get(&id));
+    let read = read.map(|read| read.as_ref().map_err(|e| Fault::Batch(e.clone())));
     let Some(expr) = read.transpose()?.and_then(|rule| rule.expr.as_ref()) else {
         let bound = int(node, "bound").unwrap_or(0);
-        return Ok(env.arena().list(std::iter::repeat_n(bound, env.rows())));
+        return Ok(view.arena().list(std::iter::repeat_n(bound, view.rows())));
     };
-    let axis = node.operands.iter().find_map(|v| graph.ty(*v).ragged());
+    let axis = node.operands.iter().find_map(|v| plan.graph.ty(*v).ragged());
     let axis = axis.ok_or_else(|| Fault::Batch("a depth over the length needs a sequence".to_owned()))?;
-    let axis = env.axis(axis);
-    let mut bounds = env.arena().take(env.rows());
+    let axis = view.axis(axis);
+    let mut bounds = view.arena().take(view.rows());
     for (row, bound) in bounds.iter_mut().enumerate() {
-        let names = Names { length: axis.len(row) as i64, given: env.given(row), ..Names::default() };
+        let names = Names { length: axis.len(row) as i64, given: view.given(row), ..Names::default() };
         *bound = match eval(expr, &names) {
             Ok(Number::Int(n)) => usize::try_from(n).unwrap_or(0),
             Ok(other) => return Err(Fault::Batch(format!("a depth must be a whole number, not {other:?}"))),

@@ -10,11 +10,12 @@ use rtc_compiler::ir::loops::Cut;
 
 use super::word;
 use crate::exec::arena::Arena;
+use crate::exec::machine::Arrays;
 use crate::exec::rows::Env;
-use crate::exec::storage::{Buffer, Element, List, Shared};
+use crate::exec::storage::{List, Shared};
+use crate::exec::value::Val;
 use crate::kernel::beam::align::Slots;
-use crate::kernel::beam::marginal::Roots;
-use crate::kernel::beam::{Record, Search, Site};
+use crate::kernel::beam::{Blends, Record, Search, Site, Term};
 use crate::rng::Key;
 
 /// Searches that are not running, with their memory.
@@ -158,45 +159,43 @@ impl Lists {
 
 /// How a search went, for its backward run: its lists, and the numbers that its choices hang on.
 #[derive(Debug)]
-pub(super) struct Trace<T: Element> {
+pub(crate) struct Trace<A: Arrays> {
     pub(super) lists: Lent,
-    /// The table of nodes, leaves first.
-    pub(super) nodes: Buffer<T>,
+    /// The table of nodes, leaves first, how many there are, and the numbers of each.
+    pub(super) nodes: Val<A>,
+    pub(super) count: usize,
+    pub(super) width: usize,
     /// Where the leaves of each row begin, and the end.
     pub(super) leaves: List<usize>,
     /// The scores of all pairs.
-    pub(super) scores: Buffer<T>,
-    /// The roots of all rows, their scores and weights, and where rows begin.
-    pub(super) roots: List<u32>,
-    pub(super) root_scores: List<f64>,
+    pub(super) scores: List<A::Number>,
+    /// The roots of all rows with their weights, and where rows begin.
+    pub(super) roots: List<Term>,
     pub(super) offsets: List<usize>,
-    pub(super) weights: List<f64>,
 }
 
-impl<T: Element> Trace<T> {
-    pub(super) fn roots(&self) -> Roots<'_> {
-        Roots { nodes: &self.roots, scores: &self.root_scores, offsets: &self.offsets }
+impl<A: Arrays> Trace<A> {
+    /// The means of the roots.
+    pub(super) fn roots(&self) -> Blends<'_> {
+        Blends::new(&self.offsets, &self.roots)
     }
 }
 
 /// How a search went, as it stands on a tape.
 #[derive(Clone, Debug)]
-pub struct Traced<T: Element> {
-    pub(super) trace: Shared<Trace<T>>,
+pub(crate) struct Traced<A: Arrays> {
+    pub(super) trace: Shared<Trace<A>>,
     /// The rows of the search that are left, where some have been left out.
     pub(super) rows: Option<Shared<List<usize>>>,
 }
 
-impl<T: Element> Traced<T> {
-    /// Vectors of the rows that are left, `width` numbers each, as those of all rows: the others are zeros.
-    pub(super) fn spread(&self, x: &[T], width: usize) -> Buffer<T> {
-        let arena = self.trace.nodes.allocator();
-        let Some(kept) = &self.rows else { return arena.copy(x) };
-        let mut all = arena.filled((self.trace.offsets.len() - 1) * width, T::ZERO);
-        for (from, row) in x.chunks_exact(width).zip(&***kept) {
-            all[row * width..(row + 1) * width].copy_from_slice(from);
+impl<A: Arrays> Traced<A> {
+    /// The rows of the search that are left.
+    pub(super) fn kept(&self, arena: &Arena) -> List<usize> {
+        match &self.rows {
+            Some(rows) => arena.copy(rows),
+            None => arena.list(0..self.trace.offsets.len() - 1),
         }
-        all
     }
 
     /// The same of only some of the rows: the others get no gradient.

@@ -6,14 +6,22 @@
 
 use rtc_compiler::ir::graph::{Graph, Node, Value};
 use rtc_compiler::ir::types::{Dim, Type};
+use rtc_compiler::plan::Plan;
 
+use crate::exec::machine::{Machine, ValOf};
 use crate::exec::rows::{Env, row_of};
-use crate::exec::storage::Element;
-use crate::exec::value::Val;
 use crate::exec::{Owners, Stepped, Unit, Watched};
+use crate::kernel::Real;
 
-/// The record of a recurrence that runs.
-pub(crate) struct Watch {
+/// What is recorded of a recurrence that runs.
+pub(super) struct Watcher {
+    halting: Option<Watch>,
+    /// Runs of the body, summed over rows.
+    ran: u64,
+}
+
+/// How the units of a recurrence halt.
+struct Watch {
     /// Among the carried values: the survival, and the number of accepted steps.
     survival: (usize, Value),
     used: usize,
@@ -22,9 +30,55 @@ pub(crate) struct Watch {
     units: Vec<Unit>,
 }
 
+impl Watcher {
+    pub(super) fn new<M: Machine>(m: &mut M, plan: &Plan, node: &Node, view: &Env) -> Self {
+        let halting = m.records().watched.is_some().then(|| Watch::new(&plan.graph, node, view)).flatten();
+        Self { halting, ran: 0 }
+    }
+
+    /// Notes a step: of the `rows` that ran, which are those of `here`, the ones in `keep` accept it and carry on with
+    /// `values`.
+    pub(super) fn accepted<M: Machine>(
+        &mut self,
+        m: &mut M,
+        plan: &Plan,
+        node: &Node,
+        here: &Env,
+        (step, rows, keep): (usize, &[usize], &[usize]),
+        values: &[ValOf<M>],
+    ) {
+        self.ran += rows.len() as u64;
+        if let Some(watch) = &mut self.halting {
+            watch.accepted(m, &plan.graph, here, (rows, keep), values);
+        }
+        let state = node.operands.first().map(|value| plan.graph.ty(*value)).filter(|ty| ty.ragged().is_some());
+        if let (Some(ty), Some(state), true) = (state, values.first(), m.records().stepped.is_some()) {
+            let (numbers, bounds) = (m.numbers(state), here.bounds(ty));
+            let of_row = |&n: &usize| Stepped {
+                label: node.label.clone(),
+                step,
+                row: row_of(here.ids[n]) as usize,
+                owners: Owners::Positions(span(ty, here, n).0),
+                width: bounds.inner,
+                states: numbers[bounds.row(n)].iter().map(|x| x.to_f64() as f32).collect(),
+            };
+            m.records().stepped.iter_mut().for_each(|list| list.extend(keep.iter().map(of_row)));
+        }
+    }
+
+    /// Adds the record, from the values that the recurrence gives.
+    pub(super) fn finish<M: Machine>(self, m: &mut M, node: &Node, view: &Env, done: &[ValOf<M>]) {
+        let Some(Watch { used, units, .. }) = self.halting else { return };
+        let used = m.numbers(&done[used]).iter().map(|x| x.to_f64()).collect();
+        let rows = view.ids.iter().map(|id| row_of(*id)).collect();
+        let watched = Watched { label: node.label.clone(), rows, used, ran: self.ran, units };
+        m.records().watched.iter_mut().for_each(|list| list.push(watched.clone()));
+    }
+}
+
 impl Watch {
     /// Of a recurrence that the rows of `env` enter; `None` if it does not halt.
-    pub(crate) fn new(graph: &Graph, node: &Node, env: &Env) -> Option<Self> {
+    fn new(graph: &Graph, node: &Node, env: &Env) -> Option<Self> {
         let place = |hint: &str| node.results.iter().position(|v| graph.hint(*v) == hint);
         let (survival, used) = (place("t")?, place("used")?);
         let survival = (survival, node.results[survival]);
@@ -44,16 +98,15 @@ impl Watch {
         Some(Self { survival, used, first, units })
     }
 
-    /// Notes a step: of the `rows` that ran, which are those of `here`, the ones in `keep` accept it and carry on with
-    /// `values`.
-    pub(crate) fn accepted<T: Element>(
+    fn accepted<M: Machine>(
         &mut self,
+        m: &M,
         graph: &Graph,
         here: &Env,
         (rows, keep): (&[usize], &[usize]),
-        values: &[Val<T>],
+        values: &[ValOf<M>],
     ) {
-        let (Val::Real(survival), Val::Real(used)) = (&values[self.survival.0], &values[self.used]) else { return };
+        let (survival, used) = (m.numbers(&values[self.survival.0]), m.numbers(&values[self.used]));
         let bounds = here.bounds(graph.ty(self.survival.1));
         for &n in keep {
             let first = self.first[rows[n]];
@@ -65,50 +118,6 @@ impl Watch {
             }
         }
     }
-
-    /// The record, from the values that the recurrence gives and the runs of its body.
-    pub(crate) fn finished<T: Element>(self, node: &Node, env: &Env, done: &[Val<T>], ran: u64) -> Option<Watched> {
-        let Some(Val::Real(used)) = done.get(self.used) else { return None };
-        let used = used.iter().map(|x| x.to_f64()).collect();
-        Some(Watched {
-            label: node.label.clone(),
-            rows: env.ids.iter().map(|id| row_of(*id)).collect(),
-            used,
-            ran,
-            units: self.units,
-        })
-    }
-}
-
-/// The states after a step of the rows that accept it: those of `here` that `keep` names, which carry on with `values`.
-/// Nothing where the state has no positions.
-pub(crate) fn stepped<'a, T: Element>(
-    graph: &'a Graph,
-    node: &'a Node,
-    here: &'a Env,
-    step: usize,
-    (keep, values): (&'a [usize], &'a [Val<T>]),
-) -> impl Iterator<Item = Stepped> + 'a {
-    let ty = node.operands.first().map(|value| graph.ty(*value)).filter(|ty| ty.ragged().is_some());
-    let states = match values.first() {
-        Some(Val::Real(states)) => ty.zip(Some(states)),
-        _ => None,
-    };
-    states.into_iter().flat_map(move |(ty, states)| {
-        let bounds = here.bounds(ty);
-        keep.iter().map(move |&n| {
-            let numbers = states[bounds.row(n)].iter().map(|x| x.to_f64() as f32).collect();
-            let (label, row) = (node.label.clone(), row_of(here.ids[n]) as usize);
-            Stepped {
-                label,
-                step,
-                row,
-                owners: Owners::Positions(span(ty, here, n).0),
-                width: bounds.inner,
-                states: numbers,
-            }
-        })
-    })
 }
 
 /// The positions of a row that a state holds: where they begin in the whole row, and how many they are.

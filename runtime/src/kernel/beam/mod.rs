@@ -13,12 +13,12 @@
 //!     blend search.blends()                     append to the node table (empty but with Overflow::Soften)
 //!     compose search.merges()                   append to the node table (empty with Compose::Every)
 //! }
-//! marginal::marginalise(the root and the score of every beam)
+//! blend the roots of every row                  weighed by the softmax of their scores, marginal::weighed
 //! ```
 //!
 //! and with an outer fold, instead of the last line, `align::align` and `search.join` begin the next level, in which the chunks are
 //! elements, until every row of the batch is one chunk. Its gradient, with tables of gradients beside those of nodes and pair
-//! scores, and `width` places per row for the gradients of accumulated scores, begins with `marginalise_grad` and goes
+//! scores, and `width` places per row for the gradients of accumulated scores, begins with `blend_grad` of the roots and goes
 //! through the steps of the record from the last to the first:
 //!
 //! ```text

@@ -44,14 +44,19 @@ pub struct Blends<'a> {
 }
 
 impl<'a> Blends<'a> {
+    /// Sums of these terms: sum `k` has those of `offsets[k]..offsets[k + 1]`.
+    pub fn new(offsets: &'a [usize], terms: &'a [Term]) -> Self {
+        Self { starts: &offsets[..offsets.len() - 1], positions: &[], terms }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.positions.len()
+        self.starts.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.positions.is_empty()
+        self.starts.is_empty()
     }
 
     /// The terms of all of them.

@@ -1,0 +1,311 @@
+//! A device as a machine: arrays of a pool. What the host decides by is copied to it; all else stays.
+
+use std::cell::OnceCell;
+use std::ops::Range;
+use std::rc::Rc;
+
+use rtc_compiler::ir::graph::{RegionId, Value};
+use rtc_compiler::plan::Plan;
+
+use super::exec::Executor;
+use super::memory::{Array, blocks, int, whole};
+use super::place::Place;
+use super::value::{Ids, OnDevice, Val};
+use crate::exec::machine::{Common, Machine, Nodes};
+use crate::exec::pieces;
+use crate::exec::resume::Resume;
+use crate::exec::storage::{Element, List, Plain};
+use crate::exec::{Fault, Records};
+use crate::kernel::beam::Blends;
+
+type Pieces<T> = pieces::Pieces<OnDevice<T>>;
+
+/// Lists of pieces as kernels read them, uploaded when the first one does.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    gather: OnceCell<Array>,
+    scatter: OnceCell<Array>,
+    add: OnceCell<(Array, usize)>,
+}
+
+/// Sums of nodes.
+struct Mix {
+    starts: Array,
+    nodes: Rc<Ids>,
+    /// The sum of every term.
+    of: Array,
+    shares: Array,
+}
+
+fn small(n: usize) -> u32 {
+    u32::try_from(n).expect("a batch has fewer than 2^32 positions")
+}
+
+impl<T: Element> Machine for Executor<T> {
+    type Arrays = OnDevice<T>;
+
+    fn common(&self) -> Common<'_> {
+        Common {
+            plan: &self.plan,
+            arena: &self.arena,
+            axes: &self.axes,
+            exprs: &self.exprs,
+            halting: self.halting,
+            inference: self.inference,
+            searches: &self.searches,
+            chance: None,
+        }
+    }
+
+    fn records(&mut self) -> &mut Records {
+        &mut self.records
+    }
+
+    fn resume(&mut self) -> &mut Option<Resume<OnDevice<T>>> {
+        &mut self.resume
+    }
+
+    fn slot(&mut self, value: Value) -> &mut Option<Val<T>> {
+        &mut self.values[value.index()]
+    }
+
+    fn value(&self, value: Value) -> Val<T> {
+        self.handle(value)
+    }
+
+    fn steps(&mut self, plan: &Plan, region: RegionId, range: Range<usize>, here: &Place) -> Result<(), Fault> {
+        self.run_steps(plan, region, range, here)
+    }
+
+    fn take(&self, len: usize) -> Val<T> {
+        Val::Real(self.pool.take::<T>(len))
+    }
+
+    fn zeros(&self, len: usize) -> Val<T> {
+        Val::Real(self.pool.zeros::<T>(len))
+    }
+
+    fn upload(&self, numbers: List<T>) -> Val<T> {
+        Val::Real(self.pool.upload(&numbers))
+    }
+
+    fn ids(&self, ids: List<u32>) -> Val<T> {
+        Val::Index(Ids::new(ids.to_vec()))
+    }
+
+    fn numbers(&self, val: &Val<T>) -> List<T> {
+        self.arena.copy(&self.pool.download::<T>(val.array()))
+    }
+
+    fn truths(&self, val: &Val<T>) -> List<u8> {
+        match val {
+            Val::Truth(x) => self.arena.copy(&self.pool.download::<u8>(x)),
+            _ => unreachable!("the verifier checks element kinds"),
+        }
+    }
+
+    fn gather(&self, from: &Val<T>, pieces: &Pieces<T>, width: usize) -> Val<T> {
+        match from {
+            Val::Real(x) => Val::Real(self.gathered::<T>(x, pieces, width)),
+            Val::Truth(x) => Val::Truth(self.gathered::<u8>(x, pieces, width)),
+            Val::Index(ids) => {
+                let pieces = pieces.list.iter().map(|(start, len)| start * width..(start + len) * width);
+                Val::Index(Ids::new(pieces.flat_map(|range| ids.host[range].iter().copied()).collect()))
+            }
+            Val::Tape(_) => unreachable!("a tape has steps, and no pieces"),
+        }
+    }
+
+    fn scatter(&self, from: &Val<T>, to: &mut Val<T>, pieces: &Pieces<T>, width: usize) {
+        match (from, to) {
+            (Val::Real(from), Val::Real(to)) => self.scattered::<T>(from, to, pieces, width),
+            (Val::Truth(from), Val::Truth(to)) => self.scattered::<u8>(from, to, pieces, width),
+            (Val::Index(from), Val::Index(to)) => {
+                let (mut ids, mut at) = (to.host.clone(), 0);
+                for (start, len) in &pieces.list {
+                    ids[start * width..(start + len) * width].copy_from_slice(&from.host[at..at + len * width]);
+                    at += len * width;
+                }
+                *to = Ids::new(ids);
+            }
+            _ => {}
+        }
+    }
+
+    fn add(&self, from: &Val<T>, to: &mut Val<T>, pieces: Option<&Pieces<T>>, width: usize) {
+        let (from, to) = (from.array(), self.own_real(to));
+        let Some(pieces) = pieces else { return self.pool.add(from, to) };
+        // Equal pieces follow one another: one block of threads adds them in order.
+        let (table, count) = pieces.tables.add.get_or_init(|| {
+            let (mut table, mut at): (Vec<[u32; 4]>, _) = (vec![], 0);
+            for (start, len) in &pieces.list {
+                match table.last_mut() {
+                    Some([_, to, length, repeats]) if (*to, *length) == (small(*start), small(*len)) => *repeats += 1,
+                    _ => table.push([small(at), small(*start), small(*len), 1]),
+                }
+                at += len;
+            }
+            (self.pool.upload(table.as_flattened()), table.len())
+        });
+        let args = [from.arg(), to.arg(), table.arg(), whole(width)];
+        self.move_pieces("pieces_add", (*count, pieces), width, &args);
+    }
+
+    fn scale(&self, val: &mut Val<T>, factors: List<T>) {
+        let (x, factors) = (self.own_real(val), self.pool.upload(&factors));
+        self.pool.each("multiply_by", x.len(), &[x.arg(), factors.arg(), whole(x.len())]);
+    }
+
+    fn table(&self, first: &Val<T>, more: usize) -> Val<T> {
+        let first = first.array();
+        let table = self.pool.take::<T>(first.len() + more);
+        self.pool.device().copy(first.at(), table.at(), first.len() * size_of::<T>());
+        Val::Real(table)
+    }
+
+    fn append(&self, table: &mut Val<T>, used: usize, more: &Val<T>) {
+        let (more, size) = (more.array(), size_of::<T>());
+        if used + more.len() > table.array().len() {
+            let larger = self.pool.take::<T>(2 * (used + more.len()));
+            self.pool.device().copy(table.array().at(), larger.at(), used * size);
+            *table = Val::Real(larger);
+        }
+        self.pool.device().copy(more.at(), table.array().at() + (used * size) as u64, more.len() * size);
+    }
+
+    fn nodes(&self, table: &Val<T>, nodes: Nodes<'_>, width: usize) -> Val<T> {
+        let ids = listed(nodes);
+        let (ids, y) = (self.pool.upload(&ids), self.pool.take::<T>(ids.len() * width));
+        let args = [table.array().arg(), ids.arg(), y.arg(), int(width), whole(y.len())];
+        self.pool.each("pair_nodes", y.len(), &args);
+        Val::Real(y)
+    }
+
+    fn add_nodes(&self, from: &Val<T>, nodes: Nodes<'_>, table: &mut Val<T>, width: usize) {
+        self.add_to_nodes(from.array(), &Ids::new(listed(nodes)), self.own_real(table), width);
+    }
+
+    fn blend(&self, blends: Blends<'_>, table: &Val<T>, width: usize) -> Val<T> {
+        let (mix, y) = (self.mix(blends), self.pool.take::<T>(blends.len() * width));
+        let lists = [mix.starts.arg(), mix.nodes.array(&self.pool).arg(), mix.shares.arg()];
+        let args = [&[table.array().arg()][..], &lists, &[y.arg(), int(width), whole(y.len())]].concat();
+        self.pool.each("mix_nodes", y.len(), &args);
+        Val::Real(y)
+    }
+
+    fn blend_grad(
+        &self,
+        blends: Blends<'_>,
+        table: &Val<T>,
+        dy: &Val<T>,
+        gradients: &mut Val<T>,
+        width: usize,
+    ) -> List<f64> {
+        let (mix, terms, dy) = (self.mix(blends), blends.terms().len(), dy.array());
+        let slopes = self.pool.take::<f64>(terms);
+        let ids = mix.nodes.array(&self.pool).arg();
+        let args = [table.array().arg(), mix.of.arg(), ids, dy.arg(), slopes.arg(), int(width), whole(terms)];
+        self.pool.each_warp("mix_shares", terms, &args);
+        let parts = self.pool.take::<T>(terms * width);
+        let args = [mix.of.arg(), mix.shares.arg(), dy.arg(), parts.arg(), int(width), whole(parts.len())];
+        self.pool.each("mix_terms", parts.len(), &args);
+        self.add_to_nodes(&parts, &mix.nodes, self.own_real(gradients), width);
+        self.arena.copy(&self.pool.download::<f64>(&slopes))
+    }
+}
+
+/// The ids in the order of the list, those of pairs left, right, left, right, ...
+fn listed(nodes: Nodes<'_>) -> Vec<u32> {
+    match nodes {
+        Nodes::Single(ids) => ids.to_vec(),
+        Nodes::Pairs(left, right) => left.iter().zip(right).flat_map(|(left, right)| [*left, *right]).collect(),
+    }
+}
+
+impl<T: Element> Executor<T> {
+    fn gathered<E: Plain>(&self, from: &Array, pieces: &Pieces<T>, width: usize) -> Array {
+        let out = self.pool.take::<E>(pieces.total * width);
+        let table = pieces.tables.gather.get_or_init(|| self.piece_table(pieces, |start, at| [start, at]));
+        let args = [from.arg(), out.arg(), table.arg(), whole(width)];
+        self.move_pieces(copying::<E>(), (pieces.list.len(), pieces), width, &args);
+        out
+    }
+
+    fn scattered<E: Plain>(&self, from: &Array, to: &mut Array, pieces: &Pieces<T>, width: usize) {
+        let to = self.own::<E>(to);
+        let table = pieces.tables.scatter.get_or_init(|| self.piece_table(pieces, |start, at| [at, start]));
+        let args = [from.arg(), to.arg(), table.arg(), whole(width)];
+        self.move_pieces(copying::<E>(), (pieces.list.len(), pieces), width, &args);
+    }
+
+    /// From, to and length of every piece, from where it starts and where it lies among all pieces.
+    fn piece_table(&self, pieces: &Pieces<T>, ends: impl Fn(u32, u32) -> [u32; 2]) -> Array {
+        let mut at = 0;
+        let table = pieces.list.iter().flat_map(|(start, len)| {
+            at += len;
+            let [from, to] = ends(small(*start), small(at - len));
+            [from, to, small(*len)]
+        });
+        self.pool.upload(&table.collect::<Vec<_>>())
+    }
+
+    fn move_pieces(
+        &self,
+        kernel: &str,
+        (count, pieces): (usize, &Pieces<T>),
+        width: usize,
+        args: &[super::device::Arg],
+    ) {
+        let threads = self.pool.device().threads();
+        let longest = pieces.list.iter().map(|(_, len)| len * width).max().unwrap_or(0);
+        let grid = [blocks(count, 1), blocks(longest, threads as usize * 4).min(64), 1];
+        self.pool.start(kernel, grid, threads, args);
+    }
+
+    /// An array to write, copied first if it has other handles.
+    fn own<'a, E: Plain>(&self, array: &'a mut Array) -> &'a Array {
+        if !array.is_alone() {
+            let own = self.pool.take::<E>(array.len());
+            self.pool.device().copy(array.at(), own.at(), array.len() * size_of::<E>());
+            *array = own;
+        }
+        array
+    }
+
+    fn own_real<'a>(&self, val: &'a mut Val<T>) -> &'a Array {
+        match val {
+            Val::Real(x) => self.own::<T>(x),
+            _ => unreachable!("the verifier checks element kinds"),
+        }
+    }
+
+    /// Adds `dy[ids, width]` to the rows of a table that the ids name, each in the order of the list.
+    fn add_to_nodes(&self, dy: &Array, ids: &Ids, table: &Array, width: usize) {
+        // Searches differ from step to step, so entries without places would make nothing come again.
+        let sorted = ids.sorted(0, &self.pool);
+        let lists = [sorted.order.arg(), sorted.ids.arg(), sorted.ends.arg()];
+        let args = [&lists[..], &[dy.arg(), table.arg(), int(width)]].concat();
+        self.pool.start("embed_grad", [sorted.ids.len() as u32, 1, 1], self.pool.device().threads(), &args);
+    }
+
+    fn mix(&self, blends: Blends<'_>) -> Mix {
+        let (mut starts, mut of) = (vec![0_u32], vec![]);
+        for k in 0..blends.len() {
+            of.extend(std::iter::repeat_n(k as u32, blends.of(k).len()));
+            starts.push(of.len() as u32);
+        }
+        let shares: Vec<T> = blends.terms().iter().map(|term| T::from_f64(term.share)).collect();
+        let nodes = Ids::new(blends.terms().iter().map(|term| term.node).collect());
+        let [starts, of] = [starts, of].map(|list| self.pool.upload(&list));
+        Mix { starts, nodes, of, shares: self.pool.upload(&shares) }
+    }
+}
+
+/// The kernel that copies pieces of numbers of this size.
+fn copying<E>() -> &'static str {
+    match size_of::<E>() {
+        1 => "pieces_1",
+        4 => "pieces_4",
+        _ => "pieces_8",
+    }
+}

@@ -1,0 +1,166 @@
+//! What the loops ask of an executor: a table of values, steps of a region, and how rows move between arrays. Nothing here is about
+//! an op.
+
+use std::fmt::Debug;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rtc_compiler::ir::graph::{RegionId, Value};
+use rtc_compiler::plan::Plan;
+
+use super::arena::Arena;
+use super::loops::search::{Chance, Searches};
+use super::mask::Exprs;
+use super::pieces::Pieces;
+use super::resume::Resume;
+use super::rows::Env;
+use super::seen::Records;
+use super::storage::{Element, List};
+use super::value::Val;
+use super::{Fault, Halting, Inference};
+use crate::kernel::beam::Blends;
+use crate::rng::Key;
+
+/// What the values of a machine are made of. Clones share the numbers.
+pub(crate) trait Arrays: Clone + Debug + 'static {
+    /// The numbers of a model.
+    type Number: Element;
+    /// Real numbers.
+    type Reals: Clone + Debug;
+    /// Ids, labels, counters.
+    type Ids: Clone + Debug;
+    /// Truth values.
+    type Truths: Clone + Debug;
+    /// The rows that take part at one point, as a region sees them.
+    type Active: Active;
+    /// What is kept of a list of pieces.
+    type Tables: Default + Debug;
+}
+
+/// The rows that take part at one point, with what a machine keeps of them.
+pub(crate) trait Active: Clone + Debug + From<Env> {
+    /// The rows.
+    fn view(&self) -> &Env;
+    /// The same rows with another key.
+    fn keyed(&self, key: Key) -> Self;
+}
+
+impl Active for Env {
+    fn view(&self) -> &Env {
+        self
+    }
+
+    fn keyed(&self, key: Key) -> Self {
+        let mut out = self.clone();
+        out.key = key;
+        out
+    }
+}
+
+/// What all executors have.
+pub(crate) struct Common<'a> {
+    pub(crate) plan: &'a Arc<Plan>,
+    pub(crate) arena: &'a Arena,
+    /// The names of all ragged axes.
+    pub(crate) axes: &'a [Rc<str>],
+    pub(crate) exprs: &'a Rc<Exprs>,
+    pub(crate) halting: Halting,
+    pub(crate) inference: Inference,
+    pub(crate) searches: &'a Searches,
+    /// Draws of searches that are given.
+    pub(crate) chance: Option<&'a dyn Chance>,
+}
+
+/// Some nodes of a search: one after the other, or as pairs of neighbours.
+#[derive(Clone, Copy)]
+pub(crate) enum Nodes<'a> {
+    Single(&'a [u32]),
+    Pairs(&'a [u32], &'a [u32]),
+}
+
+/// An executor as the loops see it.
+pub(crate) trait Machine: Sized {
+    /// What its values are made of.
+    type Arrays: Arrays;
+
+    fn common(&self) -> Common<'_>;
+
+    /// Where a run is recorded.
+    fn records(&mut self) -> &mut Records;
+
+    /// Where a recurrence goes on, in a batch that is run for one number of steps after the other.
+    fn resume(&mut self) -> &mut Option<Resume<Self::Arrays>>;
+
+    /// The place of a value in the table.
+    fn slot(&mut self, value: Value) -> &mut Option<ValOf<Self>>;
+
+    /// A handle to a value or a parameter.
+    fn value(&self, value: Value) -> ValOf<Self>;
+
+    /// Executes some steps of a region, in order.
+    fn steps(&mut self, plan: &Plan, region: RegionId, range: Range<usize>, here: &ActiveOf<Self>)
+    -> Result<(), Fault>;
+
+    /// Room for some numbers, with any content.
+    fn take(&self, len: usize) -> ValOf<Self>;
+
+    /// Zeros.
+    fn zeros(&self, len: usize) -> ValOf<Self>;
+
+    /// Numbers of the host.
+    fn upload(&self, numbers: List<NumberOf<Self>>) -> ValOf<Self>;
+
+    /// Ids of the host.
+    fn ids(&self, ids: List<u32>) -> ValOf<Self>;
+
+    /// Real numbers, to the host.
+    fn numbers(&self, val: &ValOf<Self>) -> List<NumberOf<Self>>;
+
+    /// Truth values, to the host.
+    fn truths(&self, val: &ValOf<Self>) -> List<u8>;
+
+    /// The pieces of a value, end to end; `width` numbers per unit.
+    fn gather(&self, from: &ValOf<Self>, pieces: &Pieces<Self::Arrays>, width: usize) -> ValOf<Self>;
+
+    /// Replaces the pieces of `to` by what lies end to end in `from`. What has other handles is copied first.
+    fn scatter(&self, from: &ValOf<Self>, to: &mut ValOf<Self>, pieces: &Pieces<Self::Arrays>, width: usize);
+
+    /// Adds what lies end to end in `from` to the pieces of `to`, or to all of it. Equal pieces are neighbours, and added in order.
+    fn add(&self, from: &ValOf<Self>, to: &mut ValOf<Self>, pieces: Option<&Pieces<Self::Arrays>>, width: usize);
+
+    /// Multiplies each number by a factor.
+    fn scale(&self, val: &mut ValOf<Self>, factors: List<NumberOf<Self>>);
+
+    /// A table that begins with these numbers, with room for `more`.
+    fn table(&self, first: &ValOf<Self>, more: usize) -> ValOf<Self>;
+
+    /// Writes numbers into a table behind the first `used` ones.
+    fn append(&self, table: &mut ValOf<Self>, used: usize, more: &ValOf<Self>);
+
+    /// Nodes of a table, end to end.
+    fn nodes(&self, table: &ValOf<Self>, nodes: Nodes<'_>, width: usize) -> ValOf<Self>;
+
+    /// Adds to these nodes of a table, in the order of the list.
+    fn add_nodes(&self, from: &ValOf<Self>, nodes: Nodes<'_>, table: &mut ValOf<Self>, width: usize);
+
+    /// Weighted sums of nodes.
+    fn blend(&self, blends: Blends<'_>, table: &ValOf<Self>, width: usize) -> ValOf<Self>;
+
+    /// The backward run of [`Self::blend`]: adds to the gradients of the nodes, and gives those of the shares.
+    fn blend_grad(
+        &self,
+        blends: Blends<'_>,
+        table: &ValOf<Self>,
+        dy: &ValOf<Self>,
+        gradients: &mut ValOf<Self>,
+        width: usize,
+    ) -> List<f64>;
+}
+
+/// A value of a machine.
+pub(crate) type ValOf<M> = Val<<M as Machine>::Arrays>;
+/// The rows that take part, as a machine keeps them.
+pub(crate) type ActiveOf<M> = <<M as Machine>::Arrays as Arrays>::Active;
+/// A number of a machine.
+pub(crate) type NumberOf<M> = <<M as Machine>::Arrays as Arrays>::Number;
