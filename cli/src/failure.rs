@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use rtc_compiler::diag::Problems;
-use rtc_compiler::ir::graph::Misfit;
+use rtc_compiler::ir::graph::InvalidNode;
 use rtc_compiler::source::Sources;
 use rtc_runtime::error::{CheckpointError, DataError, Error, ExperimentError, IoError, STOPPED};
 use rtc_runtime::learner::LearnError;
@@ -111,9 +111,9 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<Misfit> for Failure {
-    fn from(misfit: Misfit) -> Self {
-        Self::NoSpec(format!("a rule of the compiler is wrong, which is a fault of rtc and not of the spec: {misfit}"))
+impl From<InvalidNode> for Failure {
+    fn from(invalid: InvalidNode) -> Self {
+        Self::NoSpec(format!("a rule of the compiler is wrong, which is a fault of rtc and not of the spec: {invalid}"))
     }
 }
 

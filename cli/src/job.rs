@@ -22,6 +22,7 @@ use rtc_runtime::train::{Observer, Outcome as Ended, Table, train};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use crate::device::DeviceOptions;
 use crate::failure::Failure;
 use crate::memory;
 use crate::model::{AnyModel, Compiled, Computing};
@@ -56,13 +57,15 @@ pub(crate) struct Job {
     start: Option<Weights>,
 }
 
-/// What changes the speed of a run alone.
+/// Where and how fast a run computes; its identity does not depend on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     /// The most bytes to take.
     pub(crate) memory: Option<u64>,
     /// What rows that have halted cost.
     pub(crate) halting: Halting,
+    /// Where it computes.
+    pub(crate) device: DeviceOptions,
 }
 
 /// Examples with their fingerprint.

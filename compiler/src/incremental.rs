@@ -184,7 +184,7 @@ impl Rules<'_> {
         let results = node.results.iter().any(|v| self.ragged(*v).is_some());
         let pooled = !results && read.iter().any(|v| self.ragged(*v).is_some());
         match node.op {
-            Op::Fill => Err("moves the positions of the row".to_owned()),
+            Op::PadRagged => Err("moves the positions of the row".to_owned()),
             _ if pooled => Err("reads the whole row".to_owned()),
             _ => Ok(()),
         }

@@ -3,7 +3,7 @@
 pub mod cost;
 pub mod memory;
 
-use crate::ir::graph::{Graph, Misfit};
+use crate::ir::graph::{Graph, InvalidNode};
 use crate::lower::{Binding, attach_loss, lower};
 use crate::pass;
 use crate::plan::{Plan, plan};
@@ -13,7 +13,7 @@ use crate::spec::Spec;
 ///
 /// # Errors
 /// See [`lower`].
-pub fn forward(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
+pub fn forward(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
     lower(spec, binding)
 }
 
@@ -21,7 +21,7 @@ pub fn forward(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
 ///
 /// # Errors
 /// See [`lower`] and [`pass::grad::run`].
-pub fn differentiated(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
+pub fn differentiated(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
     let mut graph = lower(spec, binding)?;
     attach_loss(&mut graph, binding)?;
     pass::grad::run(&mut graph)?;
@@ -33,7 +33,7 @@ pub fn differentiated(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
 ///
 /// # Errors
 /// See [`differentiated`].
-pub fn training(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
+pub fn training(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
     let mut graph = optimised(spec, binding)?;
     pass::finish(&mut graph);
     Ok(graph)
@@ -43,7 +43,7 @@ pub fn training(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
 ///
 /// # Errors
 /// See [`differentiated`].
-pub fn optimised(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
+pub fn optimised(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
     let mut graph = lower(spec, binding)?;
     attach_loss(&mut graph, binding)?;
     pass::optimise_forward(&mut graph);
@@ -56,7 +56,7 @@ pub fn optimised(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
 ///
 /// # Errors
 /// See [`lower`].
-pub fn inference(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
+pub fn inference(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
     let mut graph = lower(spec, binding)?;
     pass::inference::run(&mut graph);
     pass::optimise(&mut graph);
@@ -67,7 +67,7 @@ pub fn inference(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
 ///
 /// # Errors
 /// See [`differentiated`].
-pub fn slopes(spec: &Spec, binding: &Binding) -> Result<Plan, Misfit> {
+pub fn slopes(spec: &Spec, binding: &Binding) -> Result<Plan, InvalidNode> {
     let mut graph = lower(spec, binding)?;
     pass::inference::run(&mut graph);
     attach_loss(&mut graph, binding)?;
@@ -82,6 +82,6 @@ pub fn slopes(spec: &Spec, binding: &Binding) -> Result<Plan, Misfit> {
 ///
 /// # Errors
 /// See [`training`] and [`inference`].
-pub fn plans(spec: &Spec, binding: &Binding) -> Result<(Plan, Plan), Misfit> {
+pub fn plans(spec: &Spec, binding: &Binding) -> Result<(Plan, Plan), InvalidNode> {
     Ok((plan(training(spec, binding)?), plan(inference(spec, binding)?)))
 }

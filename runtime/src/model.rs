@@ -72,7 +72,7 @@ impl<B: Backend> ModelOn<B> {
         let (memory, seed) = (training.memory(), Key::new(seed));
         let parameters = training.plan().parameters.iter().flat_map(|parameter| initial(parameter, seed));
         let numbers = memory.keep(parameters.collect());
-        let segments = Segments::new(training.plan());
+        let segments = Segments::new(&training.plan().graph);
         memory.each(&Assign {}, [training.arrays().0], [&numbers], &(0..segments.len()));
         Self {
             memory,

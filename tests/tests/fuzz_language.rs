@@ -279,7 +279,7 @@ fn reads_back(found: &spec::Spec) {
 
 /// What the front-end accepts becomes a sound graph.
 fn lowers(found: &spec::Spec, catalog: &Catalog) {
-    let graph = pipeline::forward(found, &Binding::from(catalog)).unwrap_or_else(|misfit| panic!("{misfit}"));
+    let graph = pipeline::forward(found, &Binding::from(catalog)).unwrap_or_else(|invalid| panic!("{invalid}"));
     assert!(verify::verify(&graph).is_ok(), "the graph is broken");
 }
 

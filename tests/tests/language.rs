@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rtc_compiler::check::{check, check_all, names};
 use rtc_compiler::diag::{Kind, Style, render};
-use rtc_compiler::ir::graph::{Graph, Misfit};
+use rtc_compiler::ir::graph::{Graph, InvalidNode};
 use rtc_compiler::ir::{text, verify};
 use rtc_compiler::lower::Binding;
 use rtc_compiler::schema::{Catalog, Objective};
@@ -167,7 +167,7 @@ fn grad(case: &Path, text: String) -> Outcome {
 }
 
 /// The graphs are sound and read back from their text, which is the golden.
-fn graphs(case: &Path, source_text: String, stage: fn(&spec::Spec, &Binding) -> Result<Graph, Misfit>) -> Outcome {
+fn graphs(case: &Path, source_text: String, stage: fn(&spec::Spec, &Binding) -> Result<Graph, InvalidNode>) -> Outcome {
     let (.., catalog) = directives(&source_text);
     let (specs, problems, sources) = check_all(&folder(case), source(case, source_text), &catalog);
     if !problems.is_empty() {
@@ -175,7 +175,7 @@ fn graphs(case: &Path, source_text: String, stage: fn(&spec::Spec, &Binding) -> 
     }
     let mut printed = Vec::new();
     for spec in &specs {
-        let graph = stage(spec, &Binding::from(&catalog)).map_err(|misfit| misfit.to_string())?;
+        let graph = stage(spec, &Binding::from(&catalog)).map_err(|invalid| invalid.to_string())?;
         verify::verify(&graph).map_err(|broken| format!("{broken:?}"))?;
         let shown = text::print(&graph);
         let again = text::parse(&shown).map_err(|problems| format!("{problems:?}"))?;

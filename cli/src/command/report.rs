@@ -67,6 +67,8 @@ pub(crate) struct Options {
 
 /// Writes the page, and prints where it is.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+    // Every run opens the device anew; one that can't be opened is no run's fault.
+    options.device.open()?;
     let closer = Closer {
         examples: options.examples,
         inputs: options.inputs.clone(),

@@ -131,7 +131,7 @@ fn cost(grid: &Grid, place: Place, data: &Arc<Data>, pace: Pace) -> Result<Cost,
     let halts = job.compiled.spec.root.any(&|block| block.slot == "halt" && block.variant != "none");
     let run = || -> Result<Forecast, Failure> {
         let fitted = job.fit(grid.path(place), data, pace)?;
-        let mut model = job.model(fitted, pace.halting, None)?;
+        let mut model = job.model(fitted, pace.halting, pace.device.open()?)?;
         let patience = if halts { LONGER } else { PATIENCE };
         Ok(forecast(&mut *model, &data.set, &job.experiment, job.info.seed, patience)?)
     };

@@ -15,7 +15,7 @@ use crate::spec::{Block, Spec};
 /// Reports every way in which later tokens reach an answer of `readout each { sees: past }`.
 pub(super) fn prove(spec: &Spec, catalog: &Catalog, overrides: &[Span], problems: &mut Problems) {
     let Some(readout) = spec.root.child("readout").filter(|_| spec.root.sees_past()) else { return };
-    // A misfit is a fault of the compiler, which compiling reports.
+    // An invalid node is a fault of the compiler, which compiling reports.
     let Ok(graph) = lower(spec, &Binding::from(catalog)) else { return };
     let mut seen = BTreeSet::new();
     for leak in leaks(&graph, "logits") {

@@ -2,7 +2,7 @@
 
 use super::{Feature, Lowering, Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, BATCH, Dim, Elem, LENGTH, Type, VOCAB};
 use crate::lower::{Lower, need};
@@ -85,7 +85,7 @@ fn scale(block: &Block, width: usize) -> f64 {
 }
 
 /// `drop(s E[x] + P)`. START and END come after the dropout and start from N(0, 1).
-fn lower(l: &mut Lower<'_>, block: &Block) -> Result<Value, Misfit> {
+fn lower(l: &mut Lower<'_>, block: &Block) -> Result<Value, InvalidNode> {
     let ty = Type::Tensor(Elem::Index, vec![Dim::sym(BATCH), Dim::sym(LENGTH)]);
     let tokens = l.leaf(Op::Input, "tokens", Attrs::new(), ty)?;
     l.width = need(block.int("width"), block, "width")?;

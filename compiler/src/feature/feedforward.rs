@@ -1,7 +1,7 @@
 //! The two-layer network on every token.
 
 use super::{Feature, Lowering, Slot, norm, nothing_more};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attrs, Dim};
 use crate::lower::{LinearInit, Lower, Place, need};
@@ -41,7 +41,7 @@ const FEEDFORWARD: Feature = Feature {
 };
 
 /// `h + FF(z)` with `z = LN h`, which a gate behind the layer shares; post-norm, `LN(h + FF(h))`.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     if block.word(norm::PLACE.name) == Some("post") {
         let y = two_layers(l, block, place.state)?;
         let sum = l.one(Op::Add, &[y, place.state], Attrs::new())?;
@@ -56,7 +56,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
 }
 
 /// Linear, dropout, activation, linear, dropout: the first dropout stands before the activation, as in the papers' code.
-pub(super) fn two_layers(l: &mut Lower<'_>, block: &Block, z: Value) -> Result<Value, Misfit> {
+pub(super) fn two_layers(l: &mut Lower<'_>, block: &Block, z: Value) -> Result<Value, InvalidNode> {
     let hidden = Dim::Fixed(need(block.int("hidden"), block, "hidden")?);
     let dropout = need(block.float("dropout"), block, "dropout")?;
     let init = LinearInit::of(block);

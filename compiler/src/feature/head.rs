@@ -1,7 +1,7 @@
 //! From the readout to class scores, or to a number.
 
 use super::{Feature, Lowering, Slot, nothing_more};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attrs, CLASSES, Dim};
 use crate::lower::{LinearInit, Lower, need};
@@ -48,7 +48,7 @@ const LINEAR: Feature = Feature {
 };
 
 /// `W_2 drop(act(W_1 drop(x) + b_1)) + b_2`.
-fn lower(l: &mut Lower<'_>, block: &Block, read: Value) -> Result<Value, Misfit> {
+fn lower(l: &mut Lower<'_>, block: &Block, read: Value) -> Result<Value, InvalidNode> {
     let dropout = block.float("dropout").unwrap_or(0.0);
     let x = features(l, read)?;
     let x = l.dropout(x, dropout)?;
@@ -61,7 +61,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, read: Value) -> Result<Value, Misfit>
 }
 
 /// What is classified: the vector that was read out, for pairs `[u; v; u v; |u - v|]`.
-fn features(l: &mut Lower<'_>, read: Value) -> Result<Value, Misfit> {
+fn features(l: &mut Lower<'_>, read: Value) -> Result<Value, InvalidNode> {
     match l.binding().objective {
         Objective::Pair => l.one(Op::Pair, &[read], Attrs::new()),
         Objective::Classify | Objective::Each | Objective::Number | Objective::Several => Ok(read),
@@ -69,7 +69,7 @@ fn features(l: &mut Lower<'_>, read: Value) -> Result<Value, Misfit> {
 }
 
 /// The outputs that the task takes.
-fn scores(l: &mut Lower<'_>, x: Value) -> Result<Value, Misfit> {
+fn scores(l: &mut Lower<'_>, x: Value) -> Result<Value, InvalidNode> {
     let outputs = l.binding().outputs().map_or_else(|| Dim::sym(CLASSES), Dim::Fixed);
     l.linear(x, "output", outputs, &LinearInit::FanIn)
 }

@@ -1,7 +1,7 @@
 //! What is done to the elements of a sequence before it is folded.
 
 use super::{Feature, Lowering, Slot, nothing_more};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::types::Dim;
 use crate::lower::{LinearInit, Lower};
 use crate::schema::Schema;
@@ -34,7 +34,7 @@ const NONE: Feature = Feature {
 };
 
 /// `LN(W x + b)`.
-fn linear(l: &mut Lower<'_>, _: &Block, states: Value) -> Result<Value, Misfit> {
+fn linear(l: &mut Lower<'_>, _: &Block, states: Value) -> Result<Value, InvalidNode> {
     let width = Dim::Fixed(l.width);
     let x = l.linear(states, "linear", width, &LinearInit::FanIn)?;
     l.norm(x, "norm")

@@ -2,7 +2,7 @@
 
 use super::feature;
 use super::halting::Rule;
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::lower::{Lower, Place};
 use crate::spec::Block;
 
@@ -10,35 +10,35 @@ use crate::spec::Block;
 #[derive(Clone, Copy)]
 pub(crate) enum Lowering {
     /// `model`: everything from the tokens to the named results.
-    Model(fn(&mut Lower<'_>, &Block) -> Result<(), Misfit>),
+    Model(fn(&mut Lower<'_>, &Block) -> Result<(), InvalidNode>),
     /// `embed`: the first states; sets the width of all others.
-    Embed(fn(&mut Lower<'_>, &Block) -> Result<Value, Misfit>),
+    Embed(fn(&mut Lower<'_>, &Block) -> Result<Value, InvalidNode>),
     /// `attend`, `feedforward`, `stack`, `recur`: the states of a place after the layer.
-    Layer(fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, Misfit>),
+    Layer(fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, InvalidNode>),
     /// `recurse`, `pool`: one vector per row, from the states of a place.
-    Reduce(fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, Misfit>),
+    Reduce(fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, InvalidNode>),
     /// `cell`: one vector from two.
     Cell(Cell),
     /// `leaf`: the elements of a fold, from the states before it.
-    Leaf(fn(&mut Lower<'_>, &Block, Value) -> Result<Value, Misfit>),
+    Leaf(fn(&mut Lower<'_>, &Block, Value) -> Result<Value, InvalidNode>),
     /// `score`: how good a pair is.
     Score(Score),
     /// `select`, `align`: nothing of its own; the statement around it reads its fields.
     Setting,
     /// `gate`: how the result of a group is mixed with its input.
-    Gate(fn(&mut Lower<'_>, &Block, &Mix) -> Result<Value, Misfit>),
+    Gate(fn(&mut Lower<'_>, &Block, &Mix) -> Result<Value, InvalidNode>),
     /// `inject`: what the layers get in a step, from the state and the input of the recurrence, in this order.
-    Inject(fn(&mut Lower<'_>, &Block, Value, Value) -> Result<Value, Misfit>),
+    Inject(fn(&mut Lower<'_>, &Block, Value, Value) -> Result<Value, InvalidNode>),
     /// `halt`: the rule that stops a recurrence; `None` for one that takes all its steps.
-    Halt(fn(&Lower<'_>, &Block) -> Result<Option<Rule>, Misfit>),
+    Halt(fn(&Lower<'_>, &Block) -> Result<Option<Rule>, InvalidNode>),
     /// `memory`: the slots `f32[batch, slots, width]` before the first chunk, for rows like those of the value.
-    Memory(fn(&mut Lower<'_>, &Block, Value) -> Result<Value, Misfit>),
+    Memory(fn(&mut Lower<'_>, &Block, Value) -> Result<Value, InvalidNode>),
     /// `update`: the slots after a chunk. The state of the place is the memory, and its `chunk` is set.
-    Update(fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, Misfit>),
+    Update(fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, InvalidNode>),
     /// `readout`: what the head reads, from the final states.
-    Readout(fn(&mut Lower<'_>, &Block, Value) -> Result<Value, Misfit>),
+    Readout(fn(&mut Lower<'_>, &Block, Value) -> Result<Value, InvalidNode>),
     /// `head`: the logits, from what was read out.
-    Head(fn(&mut Lower<'_>, &Block, Value) -> Result<Value, Misfit>),
+    Head(fn(&mut Lower<'_>, &Block, Value) -> Result<Value, InvalidNode>),
 }
 
 /// A function of two vectors that gives one.
@@ -50,7 +50,7 @@ pub(crate) struct Cell {
     pub(crate) step: CellStep,
 }
 
-type CellStep = fn(&mut Lower<'_>, &Block, &[Value], Value) -> Result<Vec<Value>, Misfit>;
+type CellStep = fn(&mut Lower<'_>, &Block, &[Value], Value) -> Result<Vec<Value>, InvalidNode>;
 
 /// What scores two neighbours.
 #[derive(Clone, Copy)]
@@ -58,7 +58,7 @@ pub(crate) struct Score {
     /// Whether it reads what they are joined to instead of the two of them.
     pub(crate) of_parent: bool,
     /// The score `f32[batch]`, from the pair `f32[batch, pair, width]` or from the vector that it becomes.
-    pub(crate) function: fn(&mut Lower<'_>, &Block, Value) -> Result<Value, Misfit>,
+    pub(crate) function: fn(&mut Lower<'_>, &Block, Value) -> Result<Value, InvalidNode>,
 }
 
 /// What a gate can use.
@@ -76,12 +76,12 @@ pub(crate) struct Mix {
 ///
 /// # Errors
 /// A block that no feature describes.
-pub(crate) fn lowering(block: &Block) -> Result<Lowering, Misfit> {
+pub(crate) fn lowering(block: &Block) -> Result<Lowering, InvalidNode> {
     let found = feature(block.slot, block.variant);
-    found.map(|f| f.lower).ok_or_else(|| Misfit(format!("there is no `{}`", block.title())))
+    found.map(|f| f.lower).ok_or_else(|| InvalidNode(format!("there is no `{}`", block.title())))
 }
 
 /// The fault of a block that lowers to something else than its slot asks for.
-pub(crate) fn misplaced(block: &Block) -> Misfit {
-    Misfit(format!("`{}` does not do what its slot does", block.title()))
+pub(crate) fn misplaced(block: &Block) -> InvalidNode {
+    InvalidNode(format!("`{}` does not do what its slot does", block.title()))
 }

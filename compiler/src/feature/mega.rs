@@ -2,7 +2,7 @@
 
 use super::scan::{DIRECTION, average};
 use super::{Feature, Lowering, Slot, nothing_more};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{LinearInit, Lower, Place, need};
@@ -50,7 +50,7 @@ const REACH: Bounds = Bounds::closed(1.0, 1_000_000.0);
 const STD: f64 = 0.02;
 
 /// `x' = LN(x + u (o - x))` and `LN(x' + FF(x'))`: u is a gate, o what attention and averages propose.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let dropout = need(block.float("dropout"), block, "dropout")?;
     let x = place.state;
     let mixed = mix(l, block, x, dropout)?;
@@ -68,7 +68,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
 /// `u o + (1 - u) x` with `o = drop(SiLU(base + W (attention r)))`.
 ///
 /// One projection of the averages gives u, the shared part z and the reset gate r, and base, in this order.
-fn mix(l: &mut Lower<'_>, block: &Block, x: Value, dropout: f64) -> Result<Value, Misfit> {
+fn mix(l: &mut Lower<'_>, block: &Block, x: Value, dropout: f64) -> Result<Value, InvalidNode> {
     let (shared, hidden) = (need(block.int("shared"), block, "shared")?, need(block.int("hidden"), block, "hidden")?);
     let dim = need(block.int("dim"), block, "dim")?;
     let both = need(block.word("direction"), block, "direction")? == "both";
@@ -95,7 +95,7 @@ fn mix(l: &mut Lower<'_>, block: &Block, x: Value, dropout: f64) -> Result<Value
 }
 
 /// Attention of `gain z + bias` to itself, with a learned number per distance.
-fn attend(l: &mut Lower<'_>, block: &Block, z: Value, values: Value, both: bool) -> Result<Value, Misfit> {
+fn attend(l: &mut Lower<'_>, block: &Block, z: Value, values: Value, both: bool) -> Result<Value, InvalidNode> {
     let reach = need(block.int("reach"), block, "reach")?;
     let width = l.last(z)?;
     let scaled = |l: &mut Lower<'_>, name: &str| {

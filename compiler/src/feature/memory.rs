@@ -1,7 +1,7 @@
 //! The memory that is carried from chunk to chunk.
 
 use super::{Feature, Lowering, Slot, nothing_more};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{Lower, need};
@@ -36,7 +36,7 @@ const MEMORY: Feature = Feature {
 const STD: Bounds = Bounds { high: 1000.0, ..POSITIVE };
 
 /// `M^0`: one trainable array, the same for all rows.
-fn lower(l: &mut Lower<'_>, block: &Block, like: Value) -> Result<Value, Misfit> {
+fn lower(l: &mut Lower<'_>, block: &Block, like: Value) -> Result<Value, InvalidNode> {
     let slots = Dim::Fixed(need(block.int("slots"), block, "slots")?);
     let init = match block.word("init") {
         Some("normal") => Attr::call("normal", [need(block.float("std"), block, "std")?.into()]),
@@ -44,5 +44,5 @@ fn lower(l: &mut Lower<'_>, block: &Block, like: Value) -> Result<Value, Misfit>
     };
     let width = Dim::Fixed(l.width);
     let start = l.param("slots", [slots, width], init)?;
-    l.one(Op::Expand, &[start, like], Attrs::new())
+    l.one(Op::BroadcastBatch, &[start, like], Attrs::new())
 }

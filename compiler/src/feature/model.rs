@@ -1,7 +1,7 @@
 //! The model itself.
 
 use super::{Feature, Lowering, Slot, lowering, misplaced, nothing_more};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
 use crate::lower::{Lower, Place, group, need, return_named};
@@ -33,7 +33,7 @@ const MODEL: Feature = Feature {
 };
 
 /// `head(readout(layers(embed(tokens))))`.
-fn lower(l: &mut Lower<'_>, model: &Block) -> Result<(), Misfit> {
+fn lower(l: &mut Lower<'_>, model: &Block) -> Result<(), InvalidNode> {
     l.residual_dropout = need(model.float("dropout"), model, "dropout")?;
     let child = |slot| need(model.child(slot), model, slot);
     let (embed, readout, head) = (child("embed")?, child("readout")?, child("head")?);
@@ -49,7 +49,7 @@ fn lower(l: &mut Lower<'_>, model: &Block) -> Result<(), Misfit> {
 
 /// The logits and, where something halts, the penalty `sum of weight * mean cost`, and cost and depth per row, each
 /// summed over the halting recurrences.
-fn results(l: &mut Lower<'_>, logits: Value) -> Result<(), Misfit> {
+fn results(l: &mut Lower<'_>, logits: Value) -> Result<(), InvalidNode> {
     let mut totals: Option<[Value; 3]> = None;
     for one in std::mem::take(&mut l.halted) {
         let mean = l.one(Op::Average, &[one.cost], Attrs::new())?;

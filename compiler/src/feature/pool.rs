@@ -1,7 +1,7 @@
 //! One vector of a sequence without parameters.
 
 use super::{Feature, Lowering, Slot, nothing_more};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
 use crate::lower::{Lower, Place};
@@ -26,12 +26,12 @@ pub(super) const SLOT: Slot = Slot {
 const fn of_states(
     variant: &'static str,
     doc: &'static str,
-    lower: fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, Misfit>,
+    lower: fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, InvalidNode>,
 ) -> Feature {
     let schema = Schema { slot: "pool", variant, doc, fields: &[], children: &[] };
     Feature { schema, check: nothing_more, lower: Lowering::Reduce(lower) }
 }
 
-fn at(l: &mut Lower<'_>, place: &Place, end: &str) -> Result<Value, Misfit> {
+fn at(l: &mut Lower<'_>, place: &Place, end: &str) -> Result<Value, InvalidNode> {
     l.one(Op::Position, &[place.state], Attrs::from([("at", end.into())]))
 }

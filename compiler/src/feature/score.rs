@@ -2,7 +2,7 @@
 
 use super::lowering::Score;
 use super::{Feature, Lowering, Slot, nothing_more};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attrs, Dim};
 use crate::lower::{LinearInit, Lower, need};
@@ -47,7 +47,7 @@ const PARENT: Feature = Feature {
 };
 
 /// `w_2 GELU(W_1 [l; r] + b_1) + b_2` on the first channels `l` and `r` of the two nodes of a pair.
-fn mlp(l: &mut Lower<'_>, block: &Block, pair: Value) -> Result<Value, Misfit> {
+fn mlp(l: &mut Lower<'_>, block: &Block, pair: Value) -> Result<Value, InvalidNode> {
     let slice = need(block.int("slice"), block, "slice")?.min(l.width);
     let mut end = |at: &str| {
         let node = l.one(Op::Position, &[pair], Attrs::from([("at", at.into())]))?;
@@ -61,7 +61,7 @@ fn mlp(l: &mut Lower<'_>, block: &Block, pair: Value) -> Result<Value, Misfit> {
 }
 
 /// One number from a vector.
-fn number(l: &mut Lower<'_>, x: Value, name: &str) -> Result<Value, Misfit> {
+fn number(l: &mut Lower<'_>, x: Value, name: &str) -> Result<Value, InvalidNode> {
     let y = l.linear(x, name, Dim::Fixed(1), &LinearInit::FanIn)?;
     l.one(Op::Squeeze, &[y], Attrs::new())
 }

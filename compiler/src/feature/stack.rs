@@ -1,7 +1,7 @@
 //! Copies with their own weights.
 
 use super::{Feature, Lowering, Slot, recurrence};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::lower::{Lower, Place, group, need};
 use crate::schema::{COPIES, Children, Default, LAYERS, Schema, int};
 use crate::spec::Block;
@@ -23,7 +23,7 @@ const STACK: Feature = Feature {
 };
 
 /// `copies` groups one after another, each with its own parameters.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let mut here = place.clone();
     for n in 0..need(block.int("copies"), block, "copies")? {
         here.state = l.scoped(&n.to_string(), |l| group(l, block, &here))?;

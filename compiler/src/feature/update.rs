@@ -2,7 +2,7 @@
 
 use super::{Feature, Lowering, Site, Slot, recurrence};
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::lower::{Lower, Place, group, need};
 use crate::schema::{COPIES, Children, Default, Schema, int};
 use crate::spec::Block;
@@ -38,7 +38,7 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 }
 
 /// Each layer: `a = m + MHA(LN m, LN chunk)`, then `a + FF(LN a)`.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let mut here = place.clone();
     for n in 0..need(block.int("layers"), block, "layers")? {
         here.state = l.scoped(&n.to_string(), |l| group(l, block, &here))?;

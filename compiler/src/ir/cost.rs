@@ -289,12 +289,12 @@ pub fn neighbours_grad<N: Number>(c: &Costed<'_, N>) -> N {
 }
 
 /// An exponential and a division, and the neighbours on both sides.
-pub fn vanishing<N: Number>(c: &Costed<'_, N>) -> N {
+pub fn merge_probability<N: Number>(c: &Costed<'_, N>) -> N {
     c.each(20.0 + 4.0 * SHARES)
 }
 
 /// The same again, and the way back.
-pub fn vanishing_grad<N: Number>(c: &Costed<'_, N>) -> N {
+pub fn merge_probability_grad<N: Number>(c: &Costed<'_, N>) -> N {
     c.each(30.0 + 12.0 * SHARES)
 }
 

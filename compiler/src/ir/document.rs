@@ -266,8 +266,8 @@ impl Builder {
         self.check(doc, &new)?;
         match self.graph.push(region, new) {
             Ok(node) => Some(self.graph.node(node).results.clone()),
-            Err(misfit) => {
-                self.problem(doc, misfit.0);
+            Err(invalid) => {
+                self.problem(doc, invalid.0);
                 None
             }
         }
@@ -277,8 +277,8 @@ impl Builder {
     fn check(&mut self, doc: &NodeDoc, new: &NewNode) -> Option<()> {
         let inferred = match self.graph.infer(&NewNode { types: vec![], ..new.clone() }) {
             Ok(types) => types,
-            Err(misfit) => {
-                self.problem(doc, misfit.0);
+            Err(invalid) => {
+                self.problem(doc, invalid.0);
                 return None;
             }
         };

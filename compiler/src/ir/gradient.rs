@@ -70,10 +70,10 @@ pub fn add_position(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
 }
 
 /// Cut into the row and what stands before it.
-pub fn fill(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+pub fn pad_ragged(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     let [x, pad] = node.operands[..] else { return vec![] };
-    several(b, Op::FillGrad, &[dy, x, pad], &Attrs::new())
+    several(b, Op::PadRaggedGrad, &[dy, x, pad], &Attrs::new())
 }
 
 /// Cut into the row, START and END.
@@ -84,7 +84,7 @@ pub fn frame(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
 }
 
 /// Sum over the batch.
-pub fn expand(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+pub fn broadcast_batch(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     vec![one(b, Op::SumBatch, &[dy]), None]
 }
@@ -98,11 +98,11 @@ pub fn mean(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
 /// `dy` at every position.
 pub fn sum(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
-    vec![one(b, Op::Spread, &[dy, node.operands[0]])]
+    vec![one(b, Op::BroadcastRows, &[dy, node.operands[0]])]
 }
 
 /// The sum over the positions.
-pub fn spread(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+pub fn broadcast_rows(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     vec![one(b, Op::Sum, &[dy]), None]
 }
@@ -283,13 +283,17 @@ pub fn gate(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
 pub fn select(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     let c = node.operands[0];
-    vec![None, with(b, Op::Keep, &[dy, c], attr("when", "true")), with(b, Op::Keep, &[dy, c], attr("when", "false"))]
+    vec![
+        None,
+        with(b, Op::MaskUnit, &[dy, c], attr("when", "true")),
+        with(b, Op::MaskUnit, &[dy, c], attr("when", "false")),
+    ]
 }
 
 /// The same mask on `dy`.
-pub fn keep(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+pub fn mask_unit(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
-    vec![with(b, Op::Keep, &[dy, node.operands[1]], node.attrs.clone()), None]
+    vec![with(b, Op::MaskUnit, &[dy, node.operands[1]], node.attrs.clone()), None]
 }
 
 /// `s dy` and the scalar product of `dy` and x per unit.
@@ -364,19 +368,19 @@ pub fn neighbours(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
 }
 
 /// Scores and existences in one pass.
-pub fn vanishing(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    all(b, Op::VanishingGrad, node, dy)
+pub fn merge_probability(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    all(b, Op::MergeProbabilityGrad, node, dy)
 }
 
 /// Through all three results at once; those without a cotangent count as 0.
-pub fn allot(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+pub fn slot_softmax(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let [beta, before] = node.operands[..] else { return vec![] };
     let zeros = |b: B<'_>| b.emit(Op::Full, &[beta], Attrs::from([("value", 0.0.into()), ("rank", 2_usize.into())]))[0];
     let mut operands = vec![beta, before];
     for dy in dy {
         operands.push(dy.unwrap_or_else(|| zeros(b)));
     }
-    several(b, Op::AllotGrad, &operands, &Attrs::new())
+    several(b, Op::SlotSoftmaxGrad, &operands, &Attrs::new())
 }
 
 /// The sum over the copies.
@@ -386,21 +390,21 @@ pub fn repeat(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
 }
 
 /// To the slot that was read.
-pub fn pick(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+pub fn slot_get(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     let (x, step) = (node.operands[0], node.operands[1]);
     let rank = b.ty(x).dims().len();
     let zeros = b.emit(Op::Full, &[x], Attrs::from([("value", 0.0.into()), ("rank", rank.into())]))[0];
-    vec![one(b, Op::Put, &[zeros, dy, step]), None]
+    vec![one(b, Op::SlotSet, &[zeros, dy, step]), None]
 }
 
 /// The slot goes to what was put there, the others to what they were.
-pub fn put(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+pub fn slot_set(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     let (y, step) = (node.operands[1], node.operands[2]);
     let rank = b.ty(y).dims().len();
     let zeros = b.emit(Op::Full, &[y], Attrs::from([("value", 0.0.into()), ("rank", rank.into())]))[0];
-    vec![one(b, Op::Put, &[dy, zeros, step]), one(b, Op::Pick, &[dy, step]), None]
+    vec![one(b, Op::SlotSet, &[dy, zeros, step]), one(b, Op::SlotGet, &[dy, step]), None]
 }
 
 fn loss(b: B<'_>, op: Op, node: &Node, dy: &[Option<Value>]) -> Out {

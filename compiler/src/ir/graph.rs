@@ -119,7 +119,7 @@ pub struct NewNode {
 /// A node that does not fit its op's row.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Misfit(pub String);
+pub struct InvalidNode(pub String);
 
 /// A graph of regions.
 #[derive(Clone, Debug)]
@@ -312,30 +312,30 @@ impl Graph {
     }
 
     /// Result types of a node by its op's row.
-    pub fn infer(&self, new: &NewNode) -> Result<Vec<Type>, Misfit> {
+    pub fn infer(&self, new: &NewNode) -> Result<Vec<Type>, InvalidNode> {
         let def = new.op.def();
         let most = def.operands.len() + def.optional.len();
         let count = new.operands.len();
         if !new.op.has(super::ops::Flag::Variadic) && !(def.operands.len()..=most).contains(&count) {
-            return Err(Misfit(format!("`{}` takes {} operands, not {count}", new.op, def.operands.len())));
+            return Err(InvalidNode(format!("`{}` takes {} operands, not {count}", new.op, def.operands.len())));
         }
         if let Some(name) = new.attrs.keys().find(|a| !def.attrs.contains(a)) {
-            return Err(Misfit(format!("`{}` has no attribute `{name}`", new.op)));
+            return Err(InvalidNode(format!("`{}` has no attribute `{name}`", new.op)));
         }
         let operands: Vec<Type> = new.operands.iter().map(|v| self.ty(*v).clone()).collect();
         let inferred =
-            (def.shape)(&Signature { op: new.op, operands: &operands, attrs: &new.attrs }).map_err(Misfit)?;
+            (def.shape)(&Signature { op: new.op, operands: &operands, attrs: &new.attrs }).map_err(InvalidNode)?;
         Ok(if inferred.is_empty() { new.types.clone() } else { inferred })
     }
 
     /// Appends a node to a region.
-    pub fn push(&mut self, region: RegionId, new: NewNode) -> Result<NodeId, Misfit> {
+    pub fn push(&mut self, region: RegionId, new: NewNode) -> Result<NodeId, InvalidNode> {
         let end = self.nodes(region).len();
         self.insert(region, end, new)
     }
 
     /// Inserts a node before another one of the same region.
-    pub fn insert_before(&mut self, anchor: NodeId, new: NewNode) -> Result<NodeId, Misfit> {
+    pub fn insert_before(&mut self, anchor: NodeId, new: NewNode) -> Result<NodeId, InvalidNode> {
         let region = self.node(anchor).region;
         self.insert(region, self.place(anchor), new)
     }
@@ -345,7 +345,7 @@ impl Graph {
         self.nodes(region).iter().position(|n| *n == node).expect("a node is listed in its region")
     }
 
-    fn insert(&mut self, region: RegionId, place: usize, new: NewNode) -> Result<NodeId, Misfit> {
+    fn insert(&mut self, region: RegionId, place: usize, new: NewNode) -> Result<NodeId, InvalidNode> {
         let types = self.infer(&new)?;
         let NewNode { op, operands, attrs, body, label, .. } = new;
         let node = Node { op, operands: vec![], attrs, results: vec![], body, region, label };

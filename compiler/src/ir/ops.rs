@@ -110,13 +110,13 @@ ops! {
     /// START before and END after every row.
     Frame = "frame" (x, start, end) {} => frame, frame, free, Frame;
     /// The same array for every row of the batch.
-    Expand = "expand" (x, like) {} => expand, expand, free, First;
+    BroadcastBatch = "broadcast_batch" (x, like) {} => broadcast_batch, broadcast_batch, free, First;
     /// Mean over the second axis, row by row.
     Mean = "mean" (x) {} => pool, mean, elementwise, Pool;
     /// Sum over the second axis, row by row.
     Sum = "sum" (x) {} => pool, sum, elementwise, Pool;
     /// The row's value of `x` at every position of the second axis of `like`.
-    Spread = "spread" (x, like) {} => spread, spread, free, First;
+    BroadcastRows = "broadcast_rows" (x, like) {} => broadcast_rows, broadcast_rows, free, First;
     /// Mean over the positions up to and including each one.
     CumulativeMean = "cumulative_mean" (x) {} => same, cumulative_mean, elementwise, Prefix;
     /// The `first`, the `last` or the `before_last` position of every row.
@@ -136,9 +136,9 @@ ops! {
     /// The row's `x`, `count` times on a second axis of its own.
     Repeat = "repeat" (x) {count} => repeat, repeat, free, Units;
     /// Slot number `step` of the second axis.
-    Pick = "pick" (x, step) {} => pick, pick, free, Units;
+    SlotGet = "slot_get" (x, step) {} => slot_get, slot_get, free, Units;
     /// `x` with `y` in the place of slot number `step` of the second axis.
-    Put = "put" (x, y, step) {} => put, put, free, Units;
+    SlotSet = "slot_set" (x, y, step) {} => slot_set, slot_set, free, Units;
     /// Features of two sentences u (first half of the rows) and v: `[u; v; u v; |u - v|]`.
     Pair = "pair" (x) {} => pair, pair, elementwise, Rows;
 
@@ -177,7 +177,7 @@ ops! {
     /// `a` where the unit's condition holds, else `b`; a unit is a row, or a position of a row.
     Select = "select" (c, a, b) {} => select, select, elementwise, Units;
     /// `x` where the unit's condition equals `when`, else 0.
-    Keep = "keep" (x, c) {when} => same, keep, elementwise, Units;
+    MaskUnit = "mask_unit" (x, c) {when} => same, mask_unit, elementwise, Units;
     /// Every unit of `x` times its own number `s`.
     MulUnit = "mul_unit" (x, s) {} => same, mul_unit, elementwise, Units;
     /// Scalar product of `a` and `b` unit by unit; a unit is an index into the first `rank` axes.
@@ -189,7 +189,7 @@ ops! {
     /// Rotary position code on channel pairs of every head: `rope`, `xpos_query` or `xpos_key`. `transpose` gives the transposed map.
     Rotate = "rotate" (x) {kind, heads, transpose, origin} => same, rotate, elementwise, Channels;
     /// The row behind as many copies of `pad` as its length on `axis`, which is the axis of the result, takes.
-    Fill = "fill" (x, pad) {axis} => fill, fill, free, Units;
+    PadRagged = "pad_ragged" (x, pad) {axis} => pad_ragged, pad_ragged, free, Units;
     /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; scores times `head_width^-1/2`, plus the `bias`. Its learned tables follow, one for each `learn` in it. With `position: relative_xl` the last operands are `u`, `v` and `W`, and scores are `(q + u) k + (q + v) W s`, where `s` are sines and cosines of the distance.
     Attention = "attention" (q, k, v; step) {heads, mask, bias, position, dropout, stream} => attention, attention, attention, Attention [Random, Variadic];
     /// Softmax attention with one head and a learned number per distance: `softmax(q k^T / sqrt(width of q) + bias[reach - 1 + j - i]) v`, with `bias` of shape [2 reach - 1]. Positions further apart count as `reach - 1` apart.
@@ -201,12 +201,12 @@ ops! {
     /// The neighbour of every position on one `side` among `x`, by the existence `e` of the positions: going away from position i, position j gets the weight `min(e_j, what is left of 1)`.
     Neighbours = "neighbours" (x, e) {side} => neighbours, neighbours, neighbours, Scan;
     /// How probable it is that a position goes into its right neighbour, from scores `s` and existences `e`: `c = E / (E + Z + L + R + 4e-8)` with `E = exp(s - m)`, `Z = exp(-m)`, m the largest score of the row or 0, and L and R the neighbours of E. The first and the last two positions of a row have `E = 0`.
-    Vanishing = "vanishing" (s, e) {} => vanishing, vanishing, vanishing, Scan;
+    MergeProbability = "merge_probability" (s, e) {} => merge_probability, merge_probability, merge_probability, Scan;
     /// Divides a step among the slots of a memory, the last of which is its top, from scores `beta` and the probabilities of the step `before`. Gives `p = exp(beta - max) allowed`, made to sum to 1, and its sums from both ends, `below` and `above`. Slot i is allowed as far as the step before went up to slot i + 1, the top always. Where `before` is negative no step went before: p and `below` are 0, `above` is 1.
-    Allot = "allot" (beta, before) {} => allot, allot, transcendental, Channels;
+    SlotSoftmax = "slot_softmax" (beta, before) {} => slot_softmax, slot_softmax, transcendental, Channels;
 
     /// True while more than three positions of a row exist, START and END among them: `e > 0.1`.
-    Unfinished = "unfinished" (e) {} => unfinished, none, elementwise, Pool;
+    AnyUnmerged = "any_unmerged" (e) {} => any_unmerged, none, elementwise, Pool;
     /// True while a unit with survival `t` after this step goes on: `1 - t < threshold`, and `step` at most the row's length on the axis `cap`, where one is given.
     HaltTest = "halt_test" (t, step) {threshold, cap} => test, none, elementwise, HaltTest;
     /// Both conditions.
@@ -214,7 +214,7 @@ ops! {
     /// True for a row with at least one true position.
     Any = "any" (x) {} => any, none, elementwise, Pool;
     /// True for a row with more than one position on the second axis.
-    Several = "several" (x) {} => any, none, free, Pool;
+    LongerThanOne = "longer_than_one" (x) {} => any, none, free, Pool;
 
     /// Mean over the items of `log sum exp(logits) - logits[label]`, weighted when `weights` are given.
     CrossEntropy = "cross_entropy" (logits, labels; weights) {} => scalar, cross_entropy, transcendental, Rows;
@@ -272,17 +272,17 @@ ops! {
     EmaGrad = "ema_grad" (x, delta, alpha, beta, gamma, dy) {side, lag} => all_but_last, none, scan_grad, Backward;
     /// Gradients of `neighbours` for `x` and `e`. Where existence and what is left are equal, the existence has the slope.
     NeighboursGrad = "neighbours_grad" (x, e, dy) {side} => all_but_last, none, neighbours_grad, Backward;
-    /// Gradients of `vanishing` for `s` and `e`.
-    VanishingGrad = "vanishing_grad" (s, e, dc) {} => all_but_last, none, vanishing_grad, Backward;
-    /// Gradients of `allot` for `beta` and `before`.
-    AllotGrad = "allot_grad" (beta, before, dp, dbelow, dabove) {} => first_two, none, transcendental, Backward;
+    /// Gradients of `merge_probability` for `s` and `e`.
+    MergeProbabilityGrad = "merge_probability_grad" (s, e, dc) {} => all_but_last, none, merge_probability_grad, Backward;
+    /// Gradients of `slot_softmax` for `beta` and `before`.
+    SlotSoftmaxGrad = "slot_softmax_grad" (beta, before, dp, dbelow, dabove) {} => first_two, none, transcendental, Backward;
     /// Gradient of `embed` for the table.
     EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, scatter, Backward;
     /// Gradients of `frame` for the row, START and END.
     FrameGrad = "frame_grad" (dy, x, start, end) {} => frame_grad, none, free, Backward;
-    /// Gradients of `fill` for the row and the pad.
-    FillGrad = "fill_grad" (dy, x, pad) {} => fill_grad, none, reduction, Backward;
-    /// Sum over the batch: the gradient of `expand`.
+    /// Gradients of `pad_ragged` for the row and the pad.
+    PadRaggedGrad = "pad_ragged_grad" (dy, x, pad) {} => pad_ragged_grad, none, reduction, Backward;
+    /// Sum over the batch: the gradient of `broadcast_batch`.
     SumBatch = "sum_batch" (dy) {} => without_batch, none, reduction, Backward;
     /// Gradient of `mean`.
     MeanGrad = "mean_grad" (dy, x) {} => second, none, elementwise, Backward;

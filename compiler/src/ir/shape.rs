@@ -219,7 +219,7 @@ pub fn frame(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 }
 
 /// The ragged axis is that of the attribute.
-pub fn fill(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+pub fn pad_ragged(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let axis = s.attrs.get("axis").and_then(Attr::text);
     let ([batch, Dim::Sym(_), width @ Dim::Fixed(_)], Some(axis)) = (s.dims(0), axis) else { return Err(s.mismatch()) };
     if s.dims(1) != std::slice::from_ref(width) {
@@ -229,7 +229,7 @@ pub fn fill(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 }
 
 /// Operand types of the filled row.
-pub fn fill_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+pub fn pad_ragged_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(s.operands[1..3].to_vec())
 }
 
@@ -239,7 +239,7 @@ pub fn frame_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 }
 
 /// The batch axis of `like` before the axes of `x`.
-pub fn expand(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+pub fn broadcast_batch(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let batch = s.dims(1).first().ok_or_else(|| s.mismatch())?;
     let mut dims = vec![batch.clone()];
     dims.extend_from_slice(s.dims(0));
@@ -274,7 +274,7 @@ pub fn repeat(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 }
 
 /// Slots of rows, and the number of one.
-pub fn pick(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+pub fn slot_get(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let counter = s.operands.last().is_some_and(|step| *step == Type::Tensor(Elem::Index, vec![]));
     match s.dims(0) {
         [_, Dim::Fixed(_), ..] if s.operands[0].is_batched() && counter => pool(s),
@@ -282,9 +282,9 @@ pub fn pick(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     }
 }
 
-/// As `pick`, with what a slot holds in between.
-pub fn put(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    if pick(s)?[0] == s.operands[1] { same(s) } else { Err(s.mismatch()) }
+/// As `slot_get`, with what a slot holds in between.
+pub fn slot_set(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    if slot_get(s)?[0] == s.operands[1] { same(s) } else { Err(s.mismatch()) }
 }
 
 /// Positions, and a number for each of them.
@@ -297,17 +297,17 @@ pub fn neighbours(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 }
 
 /// Two numbers for each position.
-pub fn vanishing(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+pub fn merge_probability(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     if s.dims(0).len() == 2 && s.operands[0].ragged().is_some() { alike(s) } else { Err(s.mismatch()) }
 }
 
 /// A number for each position.
-pub fn unfinished(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+pub fn any_unmerged(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     if s.dims(0).len() == 2 && s.operands[0].ragged().is_some() { any(s) } else { Err(s.mismatch()) }
 }
 
 /// Two numbers for each slot of a row; three come out.
-pub fn allot(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+pub fn slot_softmax(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     match s.dims(0) {
         [_, Dim::Fixed(1..)] if s.operands[0].is_batched() => Ok(vec![alike(s)?[0].clone(); 3]),
         _ => Err(s.mismatch()),
@@ -315,7 +315,7 @@ pub fn allot(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 }
 
 /// The second axis of `like` behind the batch axis of `x`.
-pub fn spread(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+pub fn broadcast_rows(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     match (s.dims(0), s.dims(1)) {
         ([batch, rest @ ..], [other, axis, ..]) if batch == other => {
             let dims = [batch, axis].into_iter().chain(rest).cloned().collect::<Vec<_>>();

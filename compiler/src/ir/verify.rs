@@ -186,7 +186,7 @@ impl Checker<'_> {
             label: String::new(),
         };
         match self.graph.infer(&new) {
-            Err(misfit) => self.say(id, misfit.0),
+            Err(invalid) => self.say(id, invalid.0),
             Ok(inferred) if inferred != types => self.say(id, format!("the row gives {}", list(&inferred))),
             Ok(_) if node.op.has(Flag::Leaf) && types.len() != 1 => self.say(id, "a leaf gives one result"),
             Ok(_) => {}

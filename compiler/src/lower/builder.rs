@@ -1,6 +1,6 @@
 //! The context of lowering: where nodes go, what they are called, what the task is.
 
-use crate::ir::graph::{Graph, MAIN, Misfit, NewNode, RegionId, Value};
+use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, RegionId, Value};
 use crate::ir::ops::{Flag, Op};
 use crate::ir::types::{Attr, Attrs, Dim, Type};
 use crate::schema::{Catalog, Objective};
@@ -141,8 +141,8 @@ impl<'a> Lower<'a> {
     pub(crate) fn inside<R>(
         &mut self,
         region: RegionId,
-        body: impl FnOnce(&mut Self) -> Result<R, Misfit>,
-    ) -> Result<(R, Vec<Halted>), Misfit> {
+        body: impl FnOnce(&mut Self) -> Result<R, InvalidNode>,
+    ) -> Result<(R, Vec<Halted>), InvalidNode> {
         let outer = std::mem::replace(&mut self.region, region);
         let (halted, memory) = (std::mem::take(&mut self.halted), self.memory);
         let out = body(self);
@@ -152,7 +152,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Emits a node and gives its results.
-    pub(crate) fn emit(&mut self, op: Op, operands: &[Value], attrs: Attrs) -> Result<Vec<Value>, Misfit> {
+    pub(crate) fn emit(&mut self, op: Op, operands: &[Value], attrs: Attrs) -> Result<Vec<Value>, InvalidNode> {
         let label = self.path.join(".");
         let new = NewNode { op, operands: operands.to_vec(), attrs, types: vec![], body: None, label };
         let node = self.graph.push(self.region, new)?;
@@ -160,20 +160,20 @@ impl<'a> Lower<'a> {
     }
 
     /// Emits a node with one result.
-    pub(crate) fn one(&mut self, op: Op, operands: &[Value], attrs: Attrs) -> Result<Value, Misfit> {
+    pub(crate) fn one(&mut self, op: Op, operands: &[Value], attrs: Attrs) -> Result<Value, InvalidNode> {
         let results = self.emit(op, operands, attrs)?;
-        results.first().copied().ok_or_else(|| Misfit(format!("`{op}` has no result")))
+        results.first().copied().ok_or_else(|| InvalidNode(format!("`{op}` has no result")))
     }
 
     /// Emits a loop with its body.
-    pub(crate) fn emit_loop(&mut self, new: NewNode) -> Result<Vec<Value>, Misfit> {
+    pub(crate) fn emit_loop(&mut self, new: NewNode) -> Result<Vec<Value>, InvalidNode> {
         let label = self.path.join(".");
         let node = self.graph.push(self.region, NewNode { label, ..new })?;
         Ok(self.graph.node(node).results.clone())
     }
 
     /// An input of the graph. Leaves live in the main region, before everything else.
-    pub(crate) fn leaf(&mut self, op: Op, name: &str, mut attrs: Attrs, ty: Type) -> Result<Value, Misfit> {
+    pub(crate) fn leaf(&mut self, op: Op, name: &str, mut attrs: Attrs, ty: Type) -> Result<Value, InvalidNode> {
         attrs.insert("name", Attr::Text(name.to_owned()));
         let label = self.path.join(".");
         let new = NewNode { op, operands: vec![], attrs, types: vec![ty], body: None, label };
@@ -189,7 +189,7 @@ impl<'a> Lower<'a> {
     }
 
     /// A parameter named after the current path. Who asks again for the same name gets the same parameter.
-    pub(crate) fn param(&mut self, name: &str, dims: impl Into<Vec<Dim>>, init: Attr) -> Result<Value, Misfit> {
+    pub(crate) fn param(&mut self, name: &str, dims: impl Into<Vec<Dim>>, init: Attr) -> Result<Value, InvalidNode> {
         let full = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
         if let Some(known) = self.known(&full) {
             return Ok(known);
@@ -212,22 +212,22 @@ impl<'a> Lower<'a> {
         name: &str,
         dims: impl Into<Vec<Dim>>,
         init: Attr,
-    ) -> Result<Value, Misfit> {
+    ) -> Result<Value, InvalidNode> {
         let full = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
         self.leaf(Op::Param, &full, Attrs::from([("init", init), ("group", group.into())]), Type::real(dims))
     }
 
     /// Dropout with probability `p`; nothing when that is 0.
-    pub(crate) fn dropout(&mut self, x: Value, p: f64) -> Result<Value, Misfit> {
+    pub(crate) fn dropout(&mut self, x: Value, p: f64) -> Result<Value, InvalidNode> {
         self.dropout_with(x, p, &[])
     }
 
     /// Dropout that falls on whole channels of a row.
-    pub(crate) fn tied_dropout(&mut self, x: Value, p: f64) -> Result<Value, Misfit> {
+    pub(crate) fn tied_dropout(&mut self, x: Value, p: f64) -> Result<Value, InvalidNode> {
         self.dropout_with(x, p, &[("tied", "true")])
     }
 
-    fn dropout_with(&mut self, x: Value, p: f64, more: &[(&'static str, &str)]) -> Result<Value, Misfit> {
+    fn dropout_with(&mut self, x: Value, p: f64, more: &[(&'static str, &str)]) -> Result<Value, InvalidNode> {
         if p == 0.0 {
             return Ok(x);
         }
@@ -237,12 +237,12 @@ impl<'a> Lower<'a> {
     }
 
     /// `width` channels from `start` on.
-    pub(crate) fn channels(&mut self, x: Value, start: usize, width: usize) -> Result<Value, Misfit> {
+    pub(crate) fn channels(&mut self, x: Value, start: usize, width: usize) -> Result<Value, InvalidNode> {
         self.one(Op::Slice, &[x], Attrs::from([("start", start.into()), ("width", width.into())]))
     }
 
     /// `x sigmoid(x)`.
-    pub(crate) fn silu(&mut self, x: Value) -> Result<Value, Misfit> {
+    pub(crate) fn silu(&mut self, x: Value) -> Result<Value, InvalidNode> {
         let gate = self.one(Op::Sigmoid, &[x], Attrs::new())?;
         self.one(Op::Mul, &[x, gate], Attrs::new())
     }
@@ -260,9 +260,9 @@ impl<'a> Lower<'a> {
     }
 
     /// The ragged axis of a sequence.
-    pub(crate) fn ragged(&self, state: Value) -> Result<String, Misfit> {
+    pub(crate) fn ragged(&self, state: Value) -> Result<String, InvalidNode> {
         let axis = self.graph.ty(state).ragged().map(str::to_owned);
-        axis.ok_or_else(|| Misfit("only a sequence can be cut into pieces".to_owned()))
+        axis.ok_or_else(|| InvalidNode("only a sequence can be cut into pieces".to_owned()))
     }
 
     /// The type of a sequence with another ragged axis.
@@ -273,7 +273,13 @@ impl<'a> Lower<'a> {
     }
 
     /// A linear layer `y = x w^T (+ bias)`, with the parameters `name.weight` and `name.bias`.
-    pub(crate) fn linear(&mut self, x: Value, name: &str, outputs: Dim, init: &LinearInit) -> Result<Value, Misfit> {
+    pub(crate) fn linear(
+        &mut self,
+        x: Value,
+        name: &str,
+        outputs: Dim,
+        init: &LinearInit,
+    ) -> Result<Value, InvalidNode> {
         let inputs = self.last(x)?;
         self.scoped(name, |l| {
             let w = l.param("weight", [outputs.clone(), inputs.clone()], init.weight(&inputs))?;
@@ -284,13 +290,13 @@ impl<'a> Lower<'a> {
     }
 
     /// Layer norm with the parameters `name.weight` and `name.bias`.
-    pub(crate) fn norm(&mut self, x: Value, name: &str) -> Result<Value, Misfit> {
+    pub(crate) fn norm(&mut self, x: Value, name: &str) -> Result<Value, InvalidNode> {
         let (gain, bias) = self.norm_params(name)?;
         self.norm_with(x, gain, bias)
     }
 
     /// The parameters of a layer norm, for norms that are applied to two values.
-    pub(crate) fn norm_params(&mut self, name: &str) -> Result<(Value, Value), Misfit> {
+    pub(crate) fn norm_params(&mut self, name: &str) -> Result<(Value, Value), InvalidNode> {
         let width = Dim::Fixed(self.width);
         self.scoped(name, |l| {
             let gain = l.param("weight", [width.clone()], "ones".into())?;
@@ -300,13 +306,13 @@ impl<'a> Lower<'a> {
     }
 
     /// Layer norm with given parameters; eps is 1e-5.
-    pub(crate) fn norm_with(&mut self, x: Value, gain: Value, bias: Value) -> Result<Value, Misfit> {
+    pub(crate) fn norm_with(&mut self, x: Value, gain: Value, bias: Value) -> Result<Value, InvalidNode> {
         self.one(Op::LayerNorm, &[x, gain, bias], Attrs::from([("eps", 1e-5.into())]))
     }
 
     /// The size of the last axis.
-    pub(crate) fn last(&self, x: Value) -> Result<Dim, Misfit> {
-        self.graph.ty(x).dims().last().cloned().ok_or_else(|| Misfit("a scalar has no channels".to_owned()))
+    pub(crate) fn last(&self, x: Value) -> Result<Dim, InvalidNode> {
+        self.graph.ty(x).dims().last().cloned().ok_or_else(|| InvalidNode("a scalar has no channels".to_owned()))
     }
 
     /// Number of axes.
@@ -315,7 +321,7 @@ impl<'a> Lower<'a> {
     }
 
     /// `value` everywhere, over the first `rank` axes of `like`.
-    pub(crate) fn full(&mut self, like: Value, value: f64, rank: usize) -> Result<Value, Misfit> {
+    pub(crate) fn full(&mut self, like: Value, value: f64, rank: usize) -> Result<Value, InvalidNode> {
         self.one(Op::Full, &[like], Attrs::from([("value", value.into()), ("rank", rank.into())]))
     }
 }
@@ -369,6 +375,6 @@ fn fan_in(inputs: &Dim) -> Attr {
 }
 
 /// A field that `check` guarantees.
-pub(crate) fn need<T>(value: Option<T>, block: &Block, field: &str) -> Result<T, Misfit> {
-    value.ok_or_else(|| Misfit(format!("`{} {}` has no field `{field}`", block.slot, block.variant)))
+pub(crate) fn need<T>(value: Option<T>, block: &Block, field: &str) -> Result<T, InvalidNode> {
+    value.ok_or_else(|| InvalidNode(format!("`{} {}` has no field `{field}`", block.slot, block.variant)))
 }

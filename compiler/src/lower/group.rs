@@ -2,13 +2,13 @@
 
 use super::builder::{Lower, Place};
 use crate::feature::{Lowering, Mix, lowering, misplaced};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::schema::FOLDING;
 use crate::spec::Block;
 
 /// Runs the layers of a block in order, each on the state of the one before it; what makes one vector of a sequence comes
 /// last. The block's gate, where it has one, mixes the result with the input.
-pub(crate) fn group(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+pub(crate) fn group(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let mut here = place.clone();
     for (child, name) in block.children.iter().zip(&names(block)) {
         if let Lowering::Layer(layer) | Lowering::Reduce(layer) = lowering(child)? {

@@ -17,15 +17,15 @@ pub use objective::attach_loss;
 pub(crate) use objective::return_named;
 
 use crate::feature::{Lowering, lowering, misplaced};
-use crate::ir::graph::{Graph, Misfit};
+use crate::ir::graph::{Graph, InvalidNode};
 use crate::spec::Spec;
 
 /// The forward graph of a spec. Inputs: `tokens: u32[batch, length]`. Results, by name: `logits` and, for a model that
 /// halts, `penalty` (weighted cost), `halting_cost` and `depth` (both per row).
 ///
 /// # Errors
-/// A spec that `check` accepted lowers without errors; a `Misfit` is a fault of a lowering rule.
-pub fn lower(spec: &Spec, binding: &Binding) -> Result<Graph, Misfit> {
+/// A spec that `check` accepted lowers without errors; a `InvalidNode` is a fault of a lowering rule.
+pub fn lower(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
     let mut l = Lower::new(&spec.name, binding);
     let Lowering::Model(model) = lowering(&spec.root)? else { return Err(misplaced(&spec.root)) };
     model(&mut l, &spec.root)?;

@@ -1,13 +1,13 @@
 //! The loss on top of a forward graph.
 
 use super::builder::Binding;
-use crate::ir::graph::{Graph, MAIN, Misfit, NewNode, Value};
+use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, BATCH, Dim, Elem, LENGTH, PAIRS, Type};
 use crate::schema::Objective;
 
 /// Ends the main region with named results.
-pub(crate) fn return_named(graph: &mut Graph, results: &[(&str, Value)]) -> Result<(), Misfit> {
+pub(crate) fn return_named(graph: &mut Graph, results: &[(&str, Value)]) -> Result<(), InvalidNode> {
     let names: Vec<&str> = results.iter().map(|(name, _)| *name).collect();
     let attrs = Attrs::from([("names", Attr::Text(names.join(", ")))]);
     let operands = results.iter().map(|(_, value)| *value).collect();
@@ -21,9 +21,9 @@ pub(crate) fn return_named(graph: &mut Graph, results: &[(&str, Value)]) -> Resu
 ///
 /// # Errors
 /// A graph that `lower` did not make.
-pub fn attach_loss(graph: &mut Graph, binding: &Binding) -> Result<(), Misfit> {
-    let end = graph.terminator(MAIN).ok_or_else(|| Misfit("the graph returns nothing".to_owned()))?;
-    let logits = graph.output("logits").ok_or_else(|| Misfit("the graph has no logits".to_owned()))?;
+pub fn attach_loss(graph: &mut Graph, binding: &Binding) -> Result<(), InvalidNode> {
+    let end = graph.terminator(MAIN).ok_or_else(|| InvalidNode("the graph returns nothing".to_owned()))?;
+    let logits = graph.output("logits").ok_or_else(|| InvalidNode("the graph has no logits".to_owned()))?;
     let penalty = graph.output("penalty");
     let names = graph.node(end).attrs.get("names").and_then(Attr::text).unwrap_or_default().to_owned();
     let mut results: Vec<(String, Value)> =
@@ -39,7 +39,7 @@ pub fn attach_loss(graph: &mut Graph, binding: &Binding) -> Result<(), Misfit> {
     return_named(graph, &named)
 }
 
-fn task_loss(graph: &mut Graph, binding: &Binding, logits: Value) -> Result<Value, Misfit> {
+fn task_loss(graph: &mut Graph, binding: &Binding, logits: Value) -> Result<Value, InvalidNode> {
     let [batch, length, pairs] = [BATCH, LENGTH, PAIRS].map(Dim::sym);
     let index = |axes: &[Dim]| Type::Tensor(Elem::Index, axes.to_vec());
     let class = if binding.outputs() == Some(1) { Op::BinaryCrossEntropy } else { Op::CrossEntropy };
@@ -58,7 +58,7 @@ fn task_loss(graph: &mut Graph, binding: &Binding, logits: Value) -> Result<Valu
 }
 
 /// The mean of `(number - label)^2`.
-fn squared_error(graph: &mut Graph, numbers: Value) -> Result<Value, Misfit> {
+fn squared_error(graph: &mut Graph, numbers: Value) -> Result<Value, InvalidNode> {
     let ty = graph.ty(numbers).clone();
     let labels = input(graph, "labels", ty)?;
     let error = emit(graph, Op::Sub, vec![numbers, labels])?;
@@ -66,7 +66,7 @@ fn squared_error(graph: &mut Graph, numbers: Value) -> Result<Value, Misfit> {
     emit(graph, Op::Average, vec![square])
 }
 
-fn input(graph: &mut Graph, name: &str, ty: Type) -> Result<Value, Misfit> {
+fn input(graph: &mut Graph, name: &str, ty: Type) -> Result<Value, InvalidNode> {
     let attrs = Attrs::from([("name", Attr::Text(name.to_owned()))]);
     let new = NewNode { op: Op::Input, operands: vec![], attrs, types: vec![ty], body: None, label: "loss".to_owned() };
     let node = match graph.nodes(MAIN).first() {
@@ -78,7 +78,7 @@ fn input(graph: &mut Graph, name: &str, ty: Type) -> Result<Value, Misfit> {
     Ok(value)
 }
 
-fn emit(graph: &mut Graph, op: Op, operands: Vec<Value>) -> Result<Value, Misfit> {
+fn emit(graph: &mut Graph, op: Op, operands: Vec<Value>) -> Result<Value, InvalidNode> {
     let new = NewNode { op, operands, attrs: Attrs::new(), types: vec![], body: None, label: "loss".to_owned() };
     let node = graph.push(MAIN, new)?;
     Ok(graph.node(node).results[0])

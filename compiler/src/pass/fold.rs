@@ -70,7 +70,7 @@ fn rule(graph: &Graph, id: NodeId) -> Option<Rewrite> {
         Op::Pad => (width(graph, operand(0))? == count(node, "width")?).then(|| Use(operand(0))),
         Op::Concat => concat(graph, node),
         Op::Select => select(graph, node),
-        Op::Keep => keep(graph, node),
+        Op::MaskUnit => mask_unit(graph, node),
         Op::Rotate => rotate(graph, node),
         _ => None,
     }
@@ -150,7 +150,7 @@ fn add(graph: &Graph, node: &Node) -> Option<Rewrite> {
 
 /// The value of which `a` keeps the units where a condition holds and `b` the others.
 fn both_sides(graph: &Graph, a: Value, b: Value) -> Option<Value> {
-    let (a, b) = (made_by(graph, a, Op::Keep)?, made_by(graph, b, Op::Keep)?);
+    let (a, b) = (made_by(graph, a, Op::MaskUnit)?, made_by(graph, b, Op::MaskUnit)?);
     (a.operands == b.operands && a.word("when")? != b.word("when")?).then(|| a.operands[0])
 }
 
@@ -196,7 +196,7 @@ fn select(graph: &Graph, node: &Node) -> Option<Rewrite> {
         return Some(Use(a));
     }
     let inside = |value: Value, when: &str| {
-        let inner = made_by(graph, value, Op::Keep)?;
+        let inner = made_by(graph, value, Op::MaskUnit)?;
         (inner.operands[1] == c && inner.word("when") == Some(when)).then(|| inner.operands[0])
     };
     let kept = (inside(a, "true"), inside(b, "false"));
@@ -206,17 +206,17 @@ fn select(graph: &Graph, node: &Node) -> Option<Rewrite> {
     }
 }
 
-fn keep(graph: &Graph, node: &Node) -> Option<Rewrite> {
+fn mask_unit(graph: &Graph, node: &Node) -> Option<Rewrite> {
     let (x, c) = (node.operands[0], node.operands[1]);
     if is_full(graph, x, 0.0) {
         return Some(Use(x));
     }
     let inner = producer(graph, x)?;
     match inner.op {
-        Op::Keep if inner.operands[1] == c && inner.attrs == node.attrs => Some(Use(x)),
+        Op::MaskUnit if inner.operands[1] == c && inner.attrs == node.attrs => Some(Use(x)),
         Op::Select if inner.operands[0] == c => {
             let side = if node.word("when")? == "true" { inner.operands[1] } else { inner.operands[2] };
-            Some(Rewrite::Node(Op::Keep, vec![side, c], node.attrs.clone()))
+            Some(Rewrite::Node(Op::MaskUnit, vec![side, c], node.attrs.clone()))
         }
         _ => None,
     }

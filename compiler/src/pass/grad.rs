@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ir::gradient::Backward;
-use crate::ir::graph::{Graph, MAIN, Misfit, NewNode, Node, NodeId, RegionId, Value};
+use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, Node, NodeId, RegionId, Value};
 use crate::ir::loops::{Layout, layout, yielded};
 use crate::ir::ops::{Flag, Op};
 use crate::ir::types::{Attrs, Type};
@@ -20,17 +20,17 @@ type Cotangents = BTreeMap<Value, Value>;
 ///
 /// # Errors
 /// A graph without a scalar result `loss`.
-pub fn run(graph: &mut Graph) -> Result<(), Misfit> {
-    let loss = graph.output("loss").ok_or_else(|| Misfit("the graph has no result `loss`".to_owned()))?;
-    let end = graph.terminator(MAIN).ok_or_else(|| Misfit("the graph returns nothing".to_owned()))?;
+pub fn run(graph: &mut Graph) -> Result<(), InvalidNode> {
+    let loss = graph.output("loss").ok_or_else(|| InvalidNode("the graph has no result `loss`".to_owned()))?;
+    let end = graph.terminator(MAIN).ok_or_else(|| InvalidNode("the graph returns nothing".to_owned()))?;
     let active = active(graph);
     let mut d = Differentiator { graph, active, fault: None };
     let forward: Vec<NodeId> = d.graph.nodes(MAIN).iter().copied().filter(|n| *n != end).collect();
-    let place = Place { region: MAIN, before: Some(end) };
-    let seed = d.emit(place, "loss", Op::Full, &[loss], Attrs::from([("value", 1.0.into()), ("rank", 0_usize.into())]));
+    let at = InsertPoint { region: MAIN, before: Some(end) };
+    let seed = d.emit(at, "loss", Op::Full, &[loss], Attrs::from([("value", 1.0.into()), ("rank", 0_usize.into())]));
     let mut cotangents = Cotangents::new();
-    d.add(loss, Some(seed[0]), place, "loss", &mut cotangents);
-    d.backward(&forward, place, &mut cotangents);
+    d.add(loss, Some(seed[0]), at, "loss", &mut cotangents);
+    d.backward(&forward, at, &mut cotangents);
     d.fault.map_or(Ok(()), Err)
 }
 
@@ -83,7 +83,7 @@ fn mark(graph: &Graph, id: NodeId, active: &mut BTreeSet<Value>) {
 
 /// Where backward nodes go.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct InsertPoint {
     region: RegionId,
     before: Option<NodeId>,
 }
@@ -91,19 +91,19 @@ struct Place {
 struct Differentiator<'g> {
     graph: &'g mut Graph,
     active: BTreeSet<Value>,
-    fault: Option<Misfit>,
+    fault: Option<InvalidNode>,
 }
 
 /// The door through which gradient rules emit.
 struct Emitter<'d, 'g> {
     d: &'d mut Differentiator<'g>,
-    place: Place,
+    at: InsertPoint,
     label: &'d str,
 }
 
 impl Backward for Emitter<'_, '_> {
     fn emit(&mut self, op: Op, operands: &[Value], attrs: Attrs) -> Vec<Value> {
-        self.d.emit(self.place, self.label, op, operands, attrs)
+        self.d.emit(self.at, self.label, op, operands, attrs)
     }
 
     fn ty(&self, value: Value) -> Type {
@@ -112,30 +112,30 @@ impl Backward for Emitter<'_, '_> {
 }
 
 impl Differentiator<'_> {
-    /// Emits a node. A misfit is remembered and reported at the end; the node's operands stand in for its results.
-    fn emit(&mut self, place: Place, label: &str, op: Op, operands: &[Value], attrs: Attrs) -> Vec<Value> {
+    /// Emits a node. An invalid node is remembered and reported at the end; the node's operands stand in for its results.
+    fn emit(&mut self, at: InsertPoint, label: &str, op: Op, operands: &[Value], attrs: Attrs) -> Vec<Value> {
         let new =
             NewNode { op, operands: operands.to_vec(), attrs, types: vec![], body: None, label: label.to_owned() };
-        self.insert(place, new)
+        self.insert(at, new)
     }
 
-    fn insert(&mut self, place: Place, new: NewNode) -> Vec<Value> {
+    fn insert(&mut self, at: InsertPoint, new: NewNode) -> Vec<Value> {
         let fallback = new.operands.clone();
-        let node = match place.before {
+        let node = match at.before {
             Some(anchor) => self.graph.insert_before(anchor, new),
-            None => self.graph.push(place.region, new),
+            None => self.graph.push(at.region, new),
         };
         match node {
             Ok(node) => self.graph.node(node).results.clone(),
-            Err(misfit) => {
-                self.fault.get_or_insert(misfit);
+            Err(invalid) => {
+                self.fault.get_or_insert(invalid);
                 fallback
             }
         }
     }
 
     /// Walks `forward` (nodes of one region) backwards.
-    fn backward(&mut self, forward: &[NodeId], place: Place, cotangents: &mut Cotangents) {
+    fn backward(&mut self, forward: &[NodeId], at: InsertPoint, cotangents: &mut Cotangents) {
         for &id in forward.iter().rev() {
             let node = self.graph.node(id).clone();
             let dy: Vec<Option<Value>> = node.results.iter().map(|v| cotangents.get(v).copied()).collect();
@@ -143,52 +143,52 @@ impl Differentiator<'_> {
                 continue;
             }
             if node.body.is_some() {
-                self.unwind(id, &node, &dy, place, cotangents);
+                self.unwind(id, &node, &dy, at, cotangents);
                 continue;
             }
             let rule = node.op.def().gradient;
-            let parts = rule(&mut Emitter { d: self, place, label: &node.label }, &node, &dy);
+            let parts = rule(&mut Emitter { d: self, at, label: &node.label }, &node, &dy);
             for (operand, part) in node.operands.iter().zip(parts) {
-                self.add(*operand, part, place, &node.label, cotangents);
+                self.add(*operand, part, at, &node.label, cotangents);
             }
         }
     }
 
-    fn accumulate(&mut self, param: &Node, gradient: Value, place: Place) {
+    fn accumulate(&mut self, param: &Node, gradient: Value, at: InsertPoint) {
         let Some(name) = param.attrs.get("name") else { return };
         let attrs = Attrs::from([("param", name.clone())]);
-        self.emit(place, &param.label, Op::Accumulate, &[gradient], attrs);
+        self.emit(at, &param.label, Op::Accumulate, &[gradient], attrs);
     }
 
     /// Adds a part to the cotangent of a value. Parts of a parameter go straight to its gradient, so that no loop has to
     /// carry gradients of weights.
-    fn add(&mut self, value: Value, part: Option<Value>, place: Place, label: &str, cotangents: &mut Cotangents) {
+    fn add(&mut self, value: Value, part: Option<Value>, at: InsertPoint, label: &str, cotangents: &mut Cotangents) {
         let Some(part) = part.filter(|_| self.active.contains(&value)) else { return };
         if let Some(producer) = self.graph.producer(value) {
             let node = self.graph.node(producer).clone();
             if node.op == Op::Param {
-                self.accumulate(&node, part, place);
+                self.accumulate(&node, part, at);
                 return;
             }
         }
         let sum = match cotangents.get(&value) {
-            Some(&old) => self.emit(place, label, Op::Add, &[old, part], Attrs::new())[0],
+            Some(&old) => self.emit(at, label, Op::Add, &[old, part], Attrs::new())[0],
             None => part,
         };
         cotangents.insert(value, sum);
     }
 
-    fn zeros(&mut self, place: Place, label: &str, like: Value) -> Value {
+    fn zeros(&mut self, at: InsertPoint, label: &str, like: Value) -> Value {
         let rank = self.graph.ty(like).dims().len();
         let attrs = Attrs::from([("value", 0.0.into()), ("rank", rank.into())]);
-        self.emit(place, label, Op::Full, &[like], attrs)[0]
+        self.emit(at, label, Op::Full, &[like], attrs)[0]
     }
 
     /// Differentiates a loop.
-    fn unwind(&mut self, id: NodeId, node: &Node, dy: &[Option<Value>], place: Place, cotangents: &mut Cotangents) {
+    fn unwind(&mut self, id: NodeId, node: &Node, dy: &[Option<Value>], at: InsertPoint, cotangents: &mut Cotangents) {
         let Some(body) = node.body else { return };
         if node.op == Op::Beam {
-            self.unwind_beam(id, node, dy, place, cotangents);
+            self.unwind_beam(id, node, dy, at, cotangents);
             return;
         }
         let parts = layout(self.graph, id);
@@ -197,7 +197,7 @@ impl Differentiator<'_> {
         let outputs: Vec<usize> = (parts.carried..parts.carried + parts.given).filter(|n| dy[*n].is_some()).collect();
 
         let back = self.graph.add_region();
-        let inner = Place { region: back, before: None };
+        let inner = InsertPoint { region: back, before: None };
         let label = node.label.as_str();
         let mut local = Cotangents::new();
         for &n in carried.iter().chain(&outputs) {
@@ -230,11 +230,11 @@ impl Differentiator<'_> {
         let mut types: Vec<Type> = carried.iter().map(|n| self.graph.ty(node.operands[*n]).clone()).collect();
         types.extend(slices.iter().map(|n| self.graph.ty(node.operands[*n]).clone()));
         types.extend(captured.iter().map(|v| self.graph.ty(*v).clone()));
-        let new = self.unwind_node(id, back, place, dy, (&carried, &outputs, slices.len()), types);
-        let gradients = self.insert(place, new);
+        let new = self.unwind_node(id, back, at, dy, (&carried, &outputs, slices.len()), types);
+        let gradients = self.insert(at, new);
         let targets = carried.iter().chain(&slices).map(|n| node.operands[*n]).chain(captured);
         for (target, gradient) in targets.zip(gradients) {
-            self.add(target, Some(gradient), place, label, cotangents);
+            self.add(target, Some(gradient), at, label, cotangents);
         }
     }
 
@@ -245,7 +245,7 @@ impl Differentiator<'_> {
         id: NodeId,
         node: &Node,
         dy: &[Option<Value>],
-        place: Place,
+        at: InsertPoint,
         cotangents: &mut Cotangents,
     ) {
         let Some(body) = node.body else { return };
@@ -253,7 +253,7 @@ impl Differentiator<'_> {
         let yields = yielded(self.graph, id).to_vec();
         let outputs: Vec<usize> = (parts.carried..parts.carried + parts.given).filter(|n| dy[*n].is_some()).collect();
         let back = self.graph.add_region();
-        let inner = Place { region: back, before: None };
+        let inner = InsertPoint { region: back, before: None };
         let label = node.label.as_str();
         let mut local = Cotangents::new();
         let score = parts.carried + parts.given;
@@ -285,10 +285,10 @@ impl Differentiator<'_> {
         self.tape(id, body, back);
         self.graph.move_param_last(back, scored);
         let types = [&node.operands[0]].into_iter().chain(&captured).map(|v| self.graph.ty(*v).clone()).collect();
-        let new = self.unwind_node(id, back, place, dy, (&[0], &outputs, 0), types);
-        let gradients = self.insert(place, new);
+        let new = self.unwind_node(id, back, at, dy, (&[0], &outputs, 0), types);
+        let gradients = self.insert(at, new);
         for (target, gradient) in [node.operands[0]].into_iter().chain(captured).zip(gradients) {
-            self.add(target, Some(gradient), place, label, cotangents);
+            self.add(target, Some(gradient), at, label, cotangents);
         }
     }
 
@@ -296,7 +296,7 @@ impl Differentiator<'_> {
         &mut self,
         id: NodeId,
         back: RegionId,
-        place: Place,
+        at: InsertPoint,
         dy: &[Option<Value>],
         (carried, outputs, slices): (&[usize], &[usize], usize),
         types: Vec<Type>,
@@ -305,7 +305,7 @@ impl Differentiator<'_> {
         let tape = *node.results.last().expect("`tape` has just added this result");
         let mut operands = vec![tape];
         for &n in carried {
-            operands.push(dy[n].unwrap_or_else(|| self.zeros(place, &node.label, node.results[n])));
+            operands.push(dy[n].unwrap_or_else(|| self.zeros(at, &node.label, node.results[n])));
         }
         operands.extend(outputs.iter().filter_map(|n| dy[*n]));
         let mut attrs = Attrs::from([
@@ -382,10 +382,10 @@ impl Differentiator<'_> {
         // Parameters are made in order of first use, so the list follows the parameters and not the values.
         let mut list: Vec<(Value, Value)> = saved.into_iter().map(|(value, param)| (param, value)).collect();
         list.sort_unstable();
-        let place = Place { region: body, before: self.graph.terminator(body) };
+        let at = InsertPoint { region: body, before: self.graph.terminator(body) };
         let operands: Vec<Value> = list.into_iter().map(|(_, value)| value).collect();
         let label = self.graph.node(node).label.clone();
-        self.emit(place, &label, Op::Save, &operands, Attrs::new());
+        self.emit(at, &label, Op::Save, &operands, Attrs::new());
         self.graph.add_result(node, Type::Tape, "tape");
     }
 }

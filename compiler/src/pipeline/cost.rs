@@ -4,7 +4,7 @@ use super::{forward, inference, optimised, training};
 use crate::ir::chain::sequential_depth;
 use crate::ir::cost::{Extent, Sizes};
 use crate::ir::formula::Formula;
-use crate::ir::graph::{Graph, MAIN, Misfit};
+use crate::ir::graph::{Graph, InvalidNode, MAIN};
 use crate::ir::loops::Cut;
 use crate::ir::number::Number;
 use crate::ir::search::Beams;
@@ -77,7 +77,7 @@ impl Cost {
     ///
     /// # Errors
     /// See [`super::plans`].
-    pub fn of(spec: &Spec, binding: &Binding, rows: usize, length: usize) -> Result<Self, Misfit> {
+    pub fn of(spec: &Spec, binding: &Binding, rows: usize, length: usize) -> Result<Self, InvalidNode> {
         let sizes = Sizes::symbols();
         let graph = forward(spec, binding)?;
         let (mut parameters, mut embedding) = (Formula::default(), Formula::default());

@@ -2,7 +2,7 @@
 
 use super::{inference, optimised};
 use crate::ir::cost::Sizes;
-use crate::ir::graph::{Graph, Misfit};
+use crate::ir::graph::{Graph, InvalidNode};
 use crate::lower::Binding;
 use crate::pass::recompute::Choice;
 use crate::plan::memory::{Estimate, Load, estimate};
@@ -78,7 +78,7 @@ pub struct Fitted {
 ///
 /// # Errors
 /// See [`super::training`].
-pub fn plans_within(spec: &Spec, binding: &Binding, work: &Work, limit: Option<u64>) -> Result<Fitted, Misfit> {
+pub fn plans_within(spec: &Spec, binding: &Binding, work: &Work, limit: Option<u64>) -> Result<Fitted, InvalidNode> {
     let inference = plan(inference(spec, binding)?);
     let graph = optimised(spec, binding)?;
     let evaluation = work.evaluation.as_ref().map_or(Estimate::default(), |load| estimate(&inference, load));

@@ -159,7 +159,7 @@ const ADDS: [Op; 9] = [
     Op::AddPositionGrad,
     Op::SumBatch,
     Op::FrameGrad,
-    Op::FillGrad,
+    Op::PadRaggedGrad,
     Op::S4dGrad,
     Op::EmaGrad,
     Op::OffsetAttentionGrad,
@@ -185,7 +185,7 @@ fn direct(graph: &Graph, accumulate: NodeId, parameters: &BTreeMap<String, usize
 fn in_place(graph: &Graph, id: NodeId, frees: &[Value]) -> Option<usize> {
     let node = graph.node(id);
     let able = match node.op {
-        Op::AddScaled | Op::Put => 1,
+        Op::AddScaled | Op::SlotSet => 1,
         _ => return None,
     };
     let fits = |n: &usize| {

@@ -6,7 +6,7 @@
 
 mod attend;
 mod build;
-mod compose;
+mod crvnn_om_ops;
 mod expr;
 mod loops;
 mod nodes;

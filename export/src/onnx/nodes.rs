@@ -22,8 +22,8 @@ impl Builder<'_> {
             Op::Recur => return self.recur(node),
             Op::Chunks => return self.chunks(node),
             Op::Fold => return self.fold(node),
-            Op::Allot => {
-                self.allot(node);
+            Op::SlotSoftmax => {
+                self.slot_softmax(node);
                 return Ok(());
             }
             _ => {}
@@ -44,12 +44,12 @@ impl Builder<'_> {
             Op::AddPosition => self.add_position(node, &names),
             Op::Rotate => self.rotate(node, &x[0]),
             Op::Frame => self.frame(node, &names),
-            Op::Fill => self.fill(node, &names),
-            Op::Expand => {
+            Op::PadRagged => self.pad_ragged(node, &names),
+            Op::BroadcastBatch => {
                 let apart = self.unsqueeze(&x[0], &[0]);
                 self.expanded(&apart, node.results[0])
             }
-            Op::Spread => {
+            Op::BroadcastRows => {
                 let apart = self.unsqueeze(&x[0], &[1]);
                 self.expanded(&apart, node.results[0])
             }
@@ -71,8 +71,8 @@ impl Builder<'_> {
             Op::Unsqueeze => self.unsqueeze(&x[0], &[-1]),
             Op::Detach => x[0].clone(),
             Op::Dropout if number(node, "p") == 0.0 => x[0].clone(),
-            Op::Pick => self.op_with("Gather", &[&x[0], &x[1]], vec![Attribute::int("axis", 1)]),
-            Op::Put => self.put(node, &names),
+            Op::SlotGet => self.op_with("Gather", &[&x[0], &x[1]], vec![Attribute::int("axis", 1)]),
+            Op::SlotSet => self.put(node, &names),
             Op::Pair => self.pair(&x[0]),
 
             Op::Linear => self.linear(&names),
@@ -110,7 +110,7 @@ impl Builder<'_> {
                 let (units, ty) = (self.rank(node.operands[0]), self.graph.ty(node.results[0]));
                 self.choose(&x[0], units, &x[1], &x[2], ty)
             }
-            Op::Keep => self.keep(node, &names),
+            Op::MaskUnit => self.mask_unit(node, &names),
             Op::MulUnit => {
                 let by = self.wide(&x[1], node.operands[1], node.operands[0]);
                 self.op("Mul", &[&x[0], &by])
@@ -125,8 +125,8 @@ impl Builder<'_> {
             Op::OffsetAttention => self.offset_attention(node, &names),
             Op::S4d | Op::Ema => self.scan(node, &x[0])?,
             Op::Neighbours => self.neighbours(node, &names),
-            Op::Vanishing => self.vanishing(node, &names),
-            Op::Unfinished => self.unfinished(node, &x[0]),
+            Op::MergeProbability => self.merge_probability(node, &names),
+            Op::AnyUnmerged => self.any_unmerged(node, &x[0]),
             Op::HaltTest => self.halt_test(node, &names),
             Op::Any => {
                 let exists = match self.axis_of(node.operands[0]) {
@@ -135,7 +135,7 @@ impl Builder<'_> {
                 };
                 self.any(&exists, Some(&[1]))
             }
-            Op::Several => {
+            Op::LongerThanOne => {
                 let one = self.int(1);
                 let lengths = self.lengths(node.operands[0]);
                 self.op("Greater", &[&lengths, &one])
@@ -291,7 +291,7 @@ impl Builder<'_> {
     }
 
     /// Every row behind copies of `pad`.
-    fn fill(&mut self, node: &Node, x: &[&str]) -> String {
+    fn pad_ragged(&mut self, node: &Node, x: &[&str]) -> String {
         let (from, to) = (self.lengths(node.operands[0]), self.lengths(node.results[0]));
         let width = self.graph.ty(node.operands[1]).dims().iter().filter_map(Dim::fixed).product::<usize>();
         let Some(axis) = self.axis_of(node.results[0]) else { return x[0].to_owned() };
@@ -388,7 +388,7 @@ impl Builder<'_> {
         self.op("Add", &[&new, &old])
     }
 
-    fn keep(&mut self, node: &Node, x: &[&str]) -> String {
+    fn mask_unit(&mut self, node: &Node, x: &[&str]) -> String {
         let condition = self.wide(x[1], node.operands[1], node.operands[0]);
         let zero = self.float(0.0);
         match node.word("when") {

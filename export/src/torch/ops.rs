@@ -197,7 +197,7 @@ impl Call<'_> {
         Code::of(binds, format!("{} {symbol} {}", self.operands[0].inside(binds), self.operands[1].inside(right)))
     }
 
-    /// The only result of the node; the results of `allot` are a tuple.
+    /// The only result of the node; the results of `slot_softmax` are a tuple.
     pub(super) fn code(&mut self) -> Result<Code, Refused> {
         use Binds::{Product, Sum};
         let node = self.node;
@@ -233,7 +233,7 @@ impl Call<'_> {
                 let unit = self.lifted(0, self.ty(1));
                 Code::atom(format!("torch.where({unit}, {}, {})", self.x(1), self.x(2)))
             }
-            Op::Keep => {
+            Op::MaskUnit => {
                 let unit = self.lifted(1, self.ty(0));
                 let kept = if word(node, "when") == "true" { (self.x(0), "0.0") } else { ("0.0", self.x(0)) };
                 Code::atom(format!("torch.where({unit}, {}, {})", kept.0, kept.1))
@@ -252,13 +252,13 @@ impl Call<'_> {
             Op::Unsqueeze => Code::atom(format!("{}.unsqueeze(-1)", self.dot(0))),
             Op::Full => self.full(&number(self.float("value")), ""),
             Op::True => self.full("True", ", dtype=torch.bool"),
-            Op::Expand => Code::atom(format!("{}.expand(rows.count, {})", self.dot(0), self.minus_ones())),
+            Op::BroadcastBatch => Code::atom(format!("{}.expand(rows.count, {})", self.dot(0), self.minus_ones())),
             Op::Repeat => {
                 let count = int(node, "count").unwrap_or(0);
                 Code::atom(format!("torch.stack([{}] * {count}, 1)", self.x(0)))
             }
-            Op::Pick => Code::atom(format!("{}[:, {}]", self.dot(0), self.x(1))),
-            Op::Put => Code::atom(format!("{}.select_scatter({}, 1, {})", self.dot(0), self.x(1), self.x(2))),
+            Op::SlotGet => Code::atom(format!("{}[:, {}]", self.dot(0), self.x(1))),
+            Op::SlotSet => Code::atom(format!("{}.select_scatter({}, 1, {})", self.dot(0), self.x(1), self.x(2))),
             Op::Average => Code::atom(format!("{}.mean()", self.dot(0))),
             Op::Pair => {
                 let text = format!("pair({})", self.x(0));
@@ -288,11 +288,11 @@ impl Call<'_> {
                 None => Code::atom(format!("{}.max(1).values", self.dot(0))),
             },
             Op::Position => self.position(),
-            Op::Several => Code::of(Binds::Logic, format!("{}.length > 1", self.along(0)?)),
-            Op::Unfinished => {
+            Op::LongerThanOne => Code::of(Binds::Logic, format!("{}.length > 1", self.along(0)?)),
+            Op::AnyUnmerged => {
                 Code::of(Binds::Logic, format!("{}.sum(({} > 0.1).long()) > 3", self.along(0)?, self.dot(0)))
             }
-            Op::Spread => match axis(self.ty(1)) {
+            Op::BroadcastRows => match axis(self.ty(1)) {
                 Some(axis) => Code::atom(format!("{}[{axis}.row]", self.dot(0))),
                 None => {
                     let size = self.ty(1).dims().get(1).and_then(Dim::fixed).unwrap_or(1);
@@ -308,10 +308,10 @@ impl Call<'_> {
                 let text = format!("frame({}, {}, {}, {})", self.x(0), self.x(1), self.x(2), self.along(0)?);
                 self.support("frame", text)
             }
-            Op::Fill => {
+            Op::PadRagged => {
                 let filled = word(node, "axis");
-                let text = format!("fill({}, {}, {}, rows[\"{filled}\"])", self.x(0), self.x(1), self.along(0)?);
-                self.support("fill", text)
+                let text = format!("pad_ragged({}, {}, {}, rows[\"{filled}\"])", self.x(0), self.x(1), self.along(0)?);
+                self.support("pad_ragged", text)
             }
             Op::Dropout => self.dropout()?,
             Op::Rotate => self.rotate()?,
@@ -339,13 +339,13 @@ impl Call<'_> {
                     format!("neighbours({}, {}, {}, \"{}\")", self.x(0), self.x(1), self.along(0)?, word(node, "side"));
                 self.support("neighbours", text)
             }
-            Op::Vanishing => {
-                let text = format!("vanishing({}, {}, {})", self.x(0), self.x(1), self.along(0)?);
-                self.support("vanishing", text)
+            Op::MergeProbability => {
+                let text = format!("merge_probability({}, {}, {})", self.x(0), self.x(1), self.along(0)?);
+                self.support("merge_probability", text)
             }
-            Op::Allot => {
-                let text = format!("allot({}, {})", x(self, 0), x(self, 1));
-                self.support("allot", text)
+            Op::SlotSoftmax => {
+                let text = format!("slot_softmax({}, {})", x(self, 0), x(self, 1));
+                self.support("slot_softmax", text)
             }
             Op::HaltTest => self.halt_test(),
             op => return Err(Refused(format!("the op `{op}`"))),

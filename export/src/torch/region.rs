@@ -286,7 +286,7 @@ impl<'a> Writer<'a> {
                 Some(1.0) => "ones".to_owned(),
                 _ => "start".to_owned(),
             },
-            Op::Dropout | Op::Rotate | Op::Frame | Op::AddPosition | Op::Fill | Op::Detach => {
+            Op::Dropout | Op::Rotate | Op::Frame | Op::AddPosition | Op::PadRagged | Op::Detach => {
                 operand(0).unwrap_or_else(|| self.wish(body, node.operands[0]))
             }
             Op::Embed | Op::Add | Op::AddScaled | Op::Gate | Op::Lerp => "x".to_owned(),
@@ -361,7 +361,7 @@ fn fits(node: &Node, reader: &Node) -> bool {
             | Op::Dropout
             | Op::Concat
             | Op::Detach
-            | Op::Pick
+            | Op::SlotGet
     );
     let linear = node.op == Op::Linear && !matches!(reader.op, Op::Linear | Op::Mul | Op::Select | Op::Rotate);
     let norm = node.op == Op::LayerNorm && matches!(reader.op, Op::Linear);

@@ -7,7 +7,7 @@ use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::Elem;
 
 use super::device::Arg;
-use super::dispatch::Call;
+use super::dispatch::NodeContext;
 use super::exec::Executor;
 use super::listed::List;
 use super::memory::{Array, WARP, address, blocks, flag, int, whole};
@@ -64,7 +64,7 @@ struct Scored<'a> {
 
 impl<T: Element> Executor<T> {
     /// The attention of a node; its step and tables follow the first `fixed` operands.
-    fn describe(&mut self, c: &Call<'_>, fixed: usize) -> Result<Attention, Fault> {
+    fn describe(&mut self, c: &NodeContext<'_>, fixed: usize) -> Result<Attention, Fault> {
         let (keep, key) = (Keep::<T>::new(c.float("dropout")), c.env.key.at(c.int("stream") as u64));
         let dropped = c.float("dropout") > 0.0;
         let (threshold, factor) = if dropped { (keep.threshold(), keep.factor().to_f64()) } else { (0, 1.0) };
@@ -81,7 +81,7 @@ impl<T: Element> Executor<T> {
 
     fn attend(
         &mut self,
-        c: &Call<'_>,
+        c: &NodeContext<'_>,
         heads: usize,
         [queries, keys]: [Ragged; 2],
         Scored { causal, bias, dropout: (threshold, factor, key) }: Scored<'_>,
@@ -148,19 +148,19 @@ impl<T: Element> Executor<T> {
         self.start_kernel(kernel, a, grid, more);
     }
 
-    pub(super) fn attention(&mut self, c: &Call<'_>) -> Result<(), Fault> {
+    pub(super) fn attention(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let a = self.describe(c, 3)?;
         self.forward(c, &a);
         Ok(())
     }
 
-    fn forward(&mut self, c: &Call<'_>, a: &Attention) {
+    fn forward(&mut self, c: &NodeContext<'_>, a: &Attention) {
         let y = self.fresh(c, 0);
         self.start_attention("attention", a, a.queries.longest, a.widths[1], &[y.arg()]);
         self.put(c, 0, y);
     }
 
-    pub(super) fn attention_grad(&mut self, c: &Call<'_>) -> Result<(), Fault> {
+    pub(super) fn attention_grad(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let a = self.describe(c, 4)?;
         let dy = self.real(c.operand(3));
         let stats = self.backward(c, &a, &dy);
@@ -182,7 +182,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Gradients of queries, keys and values, and of what shifts the queries; gives what further gradients need.
-    fn backward(&mut self, c: &Call<'_>, a: &Attention, dy: &Array) -> Array {
+    fn backward(&mut self, c: &NodeContext<'_>, a: &Attention, dy: &Array) -> Array {
         let [dq, dk, dv] = [0, 1, 2].map(|n| self.fresh(c, n));
         let [e, ev] = a.widths;
         let stats = self.pool.take::<T>(3 * dq.len() / e.max(1));
@@ -205,7 +205,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// The gradients of what is added to scores: of every distance of a list, or of every query and key.
-    fn bias_slopes(&mut self, c: &Call<'_>, a: &Attention, rule: &Ruled, dy: &Array, stats: &Array) -> Slopes {
+    fn bias_slopes(&mut self, c: &NodeContext<'_>, a: &Attention, rule: &Ruled, dy: &Array, stats: &Array) -> Slopes {
         if let Some(list) = &rule.list {
             let count = list.distances.len();
             let values = self.pool.zeros::<T>(a.heads * count);
@@ -228,7 +228,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// The gradient of a learned table.
-    fn table_grad(&mut self, c: &Call<'_>, a: &Attention, rule: &Ruled, slopes: &Slopes, table: usize) {
+    fn table_grad(&mut self, c: &NodeContext<'_>, a: &Attention, rule: &Ruled, slopes: &Slopes, table: usize) {
         let Some(name) = &rule.name else { return };
         let (y, add) = self.target(c, 3 + table);
         let numbers = slopes.numbers.arg();
@@ -245,26 +245,26 @@ impl<T: Element> Executor<T> {
     }
 
     /// The n-th result: added to its parameter's gradient where the plan says so, else put into the table.
-    pub(super) fn put_or_add(&mut self, c: &Call<'_>, n: usize, grad: Array) {
+    pub(super) fn put_or_add(&mut self, c: &NodeContext<'_>, n: usize, grad: Array) {
         match c.step.into[n] {
             Some(parameter) => self.pool.add(&grad, &self.gradient(parameter)),
             None => self.put(c, n, grad),
         }
     }
 
-    fn describe_offsets(&mut self, c: &Call<'_>) -> Attention {
+    fn describe_offsets(&mut self, c: &NodeContext<'_>) -> Attention {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let bias = self.real(c.operand(3));
         let scored = Scored { causal: c.word("mask") == "causal", bias: Some(&bias), dropout: (0, 1.0, 0) };
         self.attend(c, 1, [axis.clone(), axis], scored, None, None)
     }
 
-    pub(super) fn offset_attention(&mut self, c: &Call<'_>) {
+    pub(super) fn offset_attention(&mut self, c: &NodeContext<'_>) {
         let a = self.describe_offsets(c);
         self.forward(c, &a);
     }
 
-    pub(super) fn offset_attention_grad(&mut self, c: &Call<'_>) {
+    pub(super) fn offset_attention_grad(&mut self, c: &NodeContext<'_>) {
         let a = self.describe_offsets(c);
         let dy = self.real(c.operand(4));
         let stats = self.backward(c, &a, &dy);

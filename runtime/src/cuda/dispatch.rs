@@ -14,34 +14,34 @@ use super::place::{Name, Place};
 use super::value::Val;
 use crate::exec::Fault;
 use crate::exec::storage::Element;
-use crate::exec::{call, loops};
+use crate::exec::{loops, node_context};
 
 /// What a node needs while it runs.
 #[derive(Clone, Copy)]
-pub(super) struct Call<'a> {
-    call: call::Call<'a>,
+pub(super) struct NodeContext<'a> {
+    host: node_context::NodeContext<'a>,
     pub(super) place: &'a Place,
 }
 
-impl<'a> Call<'a> {
+impl<'a> NodeContext<'a> {
     pub(super) fn new(plan: &'a Plan, step: &'a Step, place: &'a Place) -> Self {
         let node = plan.graph.node(step.node);
-        Self { call: call::Call { plan, step, node, env: &place.env }, place }
+        Self { host: node_context::NodeContext { plan, step, node, env: &place.env }, place }
     }
 }
 
-impl<'a> Deref for Call<'a> {
-    type Target = call::Call<'a>;
+impl<'a> Deref for NodeContext<'a> {
+    type Target = node_context::NodeContext<'a>;
 
-    fn deref(&self) -> &call::Call<'a> {
-        &self.call
+    fn deref(&self) -> &node_context::NodeContext<'a> {
+        &self.host
     }
 }
 
 impl<T: Element> Executor<T> {
     /// Runs one step and puts its results into the table.
     pub(super) fn execute(&mut self, plan: &Plan, step: &Step, place: &Place) -> Result<(), Fault> {
-        let c = Call::new(plan, step, place);
+        let c = NodeContext::new(plan, step, place);
         let node = c.node;
         match node.op {
             Op::Param | Op::Yield | Op::Save | Op::Return => {}
@@ -67,9 +67,9 @@ impl<T: Element> Executor<T> {
             Op::AddPositionGrad => self.add_position_grad(&c),
             Op::Frame => self.frame(&c),
             Op::FrameGrad => self.frame_grad(&c),
-            Op::Fill => self.fill(&c),
-            Op::FillGrad => self.fill_grad(&c),
-            Op::Expand => {
+            Op::PadRagged => self.pad_ragged(&c),
+            Op::PadRaggedGrad => self.pad_ragged_grad(&c),
+            Op::BroadcastBatch => {
                 let x = self.real(c.operand(0));
                 self.produce(&c, "repeat", &[x.arg()], &[whole(x.len())]);
             }
@@ -94,17 +94,17 @@ impl<T: Element> Executor<T> {
             Op::Max => self.pooled(&c, "max_pool", &[]),
             Op::CumulativeMean => self.along(&c, "running_mean"),
             Op::CumulativeMeanGrad => self.along(&c, "running_mean_grad"),
-            Op::Spread => self.spread(&c, false),
-            Op::MeanGrad => self.spread(&c, true),
+            Op::BroadcastRows => self.broadcast_rows(&c, false),
+            Op::MeanGrad => self.broadcast_rows(&c, true),
             Op::PositionGrad => self.position_grad(&c),
             Op::MaxGrad => self.max_grad(&c),
 
             Op::Select => self.select(&c),
-            Op::Keep => {
+            Op::MaskUnit => {
                 let (row_of, width) = self.groups(&c, 0, c.ty(c.operand(1)));
                 let when = flag(c.word("when") == "true");
                 let (x, condition) = (self.real(c.operand(0)).arg(), self.truth(c.operand(1)).arg());
-                self.produce(&c, "keep", &[x, condition, when], &[row_of, width]);
+                self.produce(&c, "mask_unit", &[x, condition, when], &[row_of, width]);
             }
             Op::MulUnit => {
                 let (row_of, width) = self.groups(&c, 0, c.ty(c.operand(1)));
@@ -125,16 +125,16 @@ impl<T: Element> Executor<T> {
             Op::S4d | Op::Ema => self.scan(&c),
             Op::Neighbours => self.neighbours(&c),
             Op::NeighboursGrad => self.neighbours_grad(&c),
-            Op::Vanishing => self.vanishing(&c),
-            Op::VanishingGrad => self.vanishing_grad(&c),
-            Op::Allot => self.allot(&c),
-            Op::AllotGrad => self.allot_grad(&c),
+            Op::MergeProbability => self.merge_probability(&c),
+            Op::MergeProbabilityGrad => self.merge_probability_grad(&c),
+            Op::SlotSoftmax => self.slot_softmax(&c),
+            Op::SlotSoftmaxGrad => self.slot_softmax_grad(&c),
             Op::Repeat => self.repeat(&c),
-            Op::Pick => self.pick(&c),
-            Op::Put => self.put_slot(&c),
+            Op::SlotGet => self.slot_get(&c),
+            Op::SlotSet => self.put_slot(&c),
             Op::S4dGrad | Op::EmaGrad => self.scan_grad(&c),
 
-            Op::Unfinished => self.unfinished(&c),
+            Op::AnyUnmerged => self.any_unmerged(&c),
             Op::HaltTest => self.halt_test(&c),
             Op::And => {
                 let [a, b] = [0, 1].map(|n| self.truth(c.operand(n)));
@@ -148,9 +148,9 @@ impl<T: Element> Executor<T> {
                 let x = self.truth(c.operand(0)).arg();
                 self.per_row(&c, "any", &[x], &[offsets, int(units.per)]);
             }
-            Op::Several => {
+            Op::LongerThanOne => {
                 let axis = place.axis_of(c.ty(c.operand(0)), &self.pool);
-                self.per_row(&c, "several", &[], &[axis.offsets.arg()]);
+                self.per_row(&c, "longer_than_one", &[], &[axis.offsets.arg()]);
             }
 
             Op::CrossEntropy | Op::BinaryCrossEntropy => self.loss(&c),
@@ -192,16 +192,16 @@ impl<T: Element> Executor<T> {
     }
 
     /// A new array for the n-th result.
-    pub(super) fn fresh(&self, c: &Call<'_>, n: usize) -> Array {
+    pub(super) fn fresh(&self, c: &NodeContext<'_>, n: usize) -> Array {
         self.pool.take::<T>(c.env.extent(c.ty(c.node.results[n])))
     }
 
-    pub(super) fn put(&mut self, c: &Call<'_>, n: usize, array: Array) {
+    pub(super) fn put(&mut self, c: &NodeContext<'_>, n: usize, array: Array) {
         self.set(c.node.results[n], Val::Real(array));
     }
 
     /// Where the n-th result goes, and whether it is added to what is there: the gradient of a parameter, or an array of its own.
-    pub(super) fn target(&mut self, c: &Call<'_>, n: usize) -> (Array, bool) {
+    pub(super) fn target(&mut self, c: &NodeContext<'_>, n: usize) -> (Array, bool) {
         match c.step.into[n] {
             Some(parameter) => (self.gradient(parameter), true),
             None => {
@@ -213,7 +213,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// A kernel with a thread per number of its one result: operands, the result, sizes, the count.
-    pub(super) fn produce(&mut self, c: &Call<'_>, kernel: &str, operands: &[Arg], sizes: &[Arg]) {
+    pub(super) fn produce(&mut self, c: &NodeContext<'_>, kernel: &str, operands: &[Arg], sizes: &[Arg]) {
         let y = self.fresh(c, 0);
         let value = [Arg::Real(c.float("value"))];
         let sizes = if kernel == "fill" { &value } else { sizes };
@@ -223,7 +223,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// A kernel with a thread per row and a truth value as its result.
-    pub(super) fn per_row(&mut self, c: &Call<'_>, kernel: &str, operands: &[Arg], sizes: &[Arg]) {
+    pub(super) fn per_row(&mut self, c: &NodeContext<'_>, kernel: &str, operands: &[Arg], sizes: &[Arg]) {
         let y = self.pool.take::<u8>(c.env.rows());
         let args = [operands, &[y.arg()], sizes, &[whole(y.len())]].concat();
         self.pool.each(kernel, y.len(), &args);
@@ -231,20 +231,20 @@ impl<T: Element> Executor<T> {
     }
 
     /// From rows of positions to one vector per row.
-    fn pooled(&mut self, c: &Call<'_>, kernel: &str, more: &[Arg]) {
+    fn pooled(&mut self, c: &NodeContext<'_>, kernel: &str, more: &[Arg]) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(0)), &self.pool), channels(c, c.operand(0)));
         let x = self.real(c.operand(0)).arg();
         self.produce(c, kernel, &[x], &[&[axis.offsets.arg(), int(d)], more].concat());
     }
 
-    fn pooled_at(&mut self, c: &Call<'_>) {
+    fn pooled_at(&mut self, c: &NodeContext<'_>) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(0)), &self.pool), channels(c, c.operand(0)));
         let x = self.real(c.operand(0)).arg();
         self.produce(c, "position", &[x], &[axis.offsets.arg(), back(c), int(d)]);
     }
 
     /// Along the positions of every row, a thread per row and channel.
-    fn along(&mut self, c: &Call<'_>, kernel: &str) {
+    fn along(&mut self, c: &NodeContext<'_>, kernel: &str) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(0)), &self.pool), channels(c, c.operand(0)));
         let y = self.fresh(c, 0);
         let count = c.env.rows() * d;
@@ -253,20 +253,20 @@ impl<T: Element> Executor<T> {
         self.put(c, 0, y);
     }
 
-    fn spread(&mut self, c: &Call<'_>, mean: bool) {
+    fn broadcast_rows(&mut self, c: &NodeContext<'_>, mean: bool) {
         let axis = c.place.axis_of(c.ty(c.operand(1)), &self.pool);
         let d = if c.ty(c.operand(0)).dims().len() > 1 { c.last(0) } else { 1 };
         let x = self.real(c.operand(0)).arg();
-        self.produce(c, "spread", &[x], &[axis.row_of.arg(), axis.offsets.arg(), int(d), flag(mean)]);
+        self.produce(c, "broadcast_rows", &[x], &[axis.row_of.arg(), axis.offsets.arg(), int(d), flag(mean)]);
     }
 
-    fn position_grad(&mut self, c: &Call<'_>) {
+    fn position_grad(&mut self, c: &NodeContext<'_>) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(1)), &self.pool), channels(c, c.operand(1)));
         let dy = self.real(c.operand(0)).arg();
         self.produce(c, "position_grad", &[dy], &[axis.row_of.arg(), axis.offsets.arg(), back(c), int(d)]);
     }
 
-    fn max_grad(&mut self, c: &Call<'_>) {
+    fn max_grad(&mut self, c: &NodeContext<'_>) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(1)), &self.pool), channels(c, c.operand(1)));
         let (dx, count) = (self.fresh(c, 0), c.env.rows() * d);
         let [dy, x] = [0, 1].map(|n| self.real(c.operand(n)).arg());
@@ -275,7 +275,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// How the numbers of operand `x` belong to units: `row_of, width`.
-    fn groups(&self, c: &Call<'_>, x: usize, units: &Type) -> (Arg, Arg) {
+    fn groups(&self, c: &NodeContext<'_>, x: usize, units: &Type) -> (Arg, Arg) {
         let (dims, unit) = (c.ty(c.operand(x)).dims(), units.dims());
         let width = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).product::<usize>();
         match dims.get(unit.len()) {
@@ -287,7 +287,7 @@ impl<T: Element> Executor<T> {
         }
     }
 
-    fn select(&mut self, c: &Call<'_>) {
+    fn select(&mut self, c: &NodeContext<'_>) {
         let condition = self.truth(c.operand(0)).arg();
         if c.ty(c.operand(1)).elem() == Some(Elem::Real) {
             let (row_of, width) = self.groups(c, 1, c.ty(c.operand(0)));
@@ -300,7 +300,7 @@ impl<T: Element> Executor<T> {
         self.set(c.node.results[0], Val::Truth(y));
     }
 
-    fn dot_unit(&mut self, c: &Call<'_>) {
+    fn dot_unit(&mut self, c: &NodeContext<'_>) {
         let y = self.fresh(c, 0);
         let (dims, unit) = (c.ty(c.operand(0)).dims(), c.ty(c.node.results[0]).dims());
         let width = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).product::<usize>();
@@ -316,7 +316,7 @@ impl<T: Element> Executor<T> {
         self.put(c, 0, y);
     }
 
-    fn input(&mut self, c: &Call<'_>) -> Result<(), Fault> {
+    fn input(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let name = c.word("name");
         let val = self.inputs.iter().find(|(n, _)| *n == name).map(|(_, val)| val.clone());
         let val = val.ok_or_else(|| Fault::Batch(format!("the batch has no `{name}`")))?;
@@ -333,7 +333,7 @@ impl<T: Element> Executor<T> {
         Ok(())
     }
 
-    fn halt_test(&mut self, c: &Call<'_>) {
+    fn halt_test(&mut self, c: &NodeContext<'_>) {
         let t = self.real(c.operand(0));
         let units = c.place.units(c.ty(c.operand(0)).dims(), &self.pool);
         let cap = c.node.attrs.get("cap").and_then(Attr::text);
@@ -351,7 +351,7 @@ impl<T: Element> Executor<T> {
         self.set(c.node.results[0], Val::Truth(go));
     }
 
-    fn ratio(&mut self, c: &Call<'_>, sum: &Array, total: &Array) {
+    fn ratio(&mut self, c: &NodeContext<'_>, sum: &Array, total: &Array) {
         let y = self.fresh(c, 0);
         self.pool.start("ratio", [1, 1, 1], 1, &[sum.arg(), total.arg(), y.arg()]);
         self.put(c, 0, y);
@@ -362,7 +362,7 @@ impl<T: Element> Executor<T> {
         weights.map_or_else(|| self.pool.upload(&[items as f64]), |weights| self.pool.sum(weights, false))
     }
 
-    fn loss(&mut self, c: &Call<'_>) {
+    fn loss(&mut self, c: &NodeContext<'_>) {
         let (logits, labels) = (self.real(c.operand(0)), self.index(c.operand(1)));
         let weights = c.node.operands.get(2).map(|w| self.real(*w));
         let items = labels.host.len();
@@ -377,7 +377,7 @@ impl<T: Element> Executor<T> {
         self.ratio(c, &sum, &total);
     }
 
-    fn loss_grad(&mut self, c: &Call<'_>) {
+    fn loss_grad(&mut self, c: &NodeContext<'_>) {
         let (upstream, logits, labels) = (self.real(c.operand(0)), self.real(c.operand(1)), self.index(c.operand(2)));
         let weights = c.node.operands.get(3).map(|w| self.real(*w));
         let items = labels.host.len();
@@ -391,7 +391,7 @@ impl<T: Element> Executor<T> {
         self.put(c, 0, d);
     }
 
-    fn weight_grad(&mut self, c: &Call<'_>) {
+    fn weight_grad(&mut self, c: &NodeContext<'_>) {
         use super::device::{Matrix, Product};
         let (dy, x) = (self.real(c.operand(0)), self.real(c.operand(1)));
         let (n, k) = (c.last(0), c.last(1));
@@ -403,13 +403,13 @@ impl<T: Element> Executor<T> {
 }
 
 /// Channels of a value with positions; 1 where it has one number for each.
-pub(super) fn channels(c: &Call<'_>, value: Value) -> usize {
+pub(super) fn channels(c: &NodeContext<'_>, value: Value) -> usize {
     let dims = c.ty(value).dims();
     if dims.len() > 2 { dims.last().and_then(Dim::fixed).unwrap_or(1) } else { 1 }
 }
 
 /// How far before the end of a row the position is that `at` names; 0 for the first one.
-fn back(c: &Call<'_>) -> Arg {
+fn back(c: &NodeContext<'_>) -> Arg {
     int(["first", "last", "before_last"].iter().position(|word| *word == c.word("at")).unwrap_or(1))
 }
 

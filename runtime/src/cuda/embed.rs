@@ -3,7 +3,7 @@
 use std::collections::btree_map::Entry;
 
 use super::device::Arg;
-use super::dispatch::Call;
+use super::dispatch::NodeContext;
 use super::exec::Executor;
 use super::memory::{Array, blocks, flag, int, whole};
 use super::place::{Name, Ragged};
@@ -17,7 +17,7 @@ const SUM_ROWS: usize = 128;
 const MOST_BLOCKS: usize = 60_000;
 
 impl<T: Element> Executor<T> {
-    pub(super) fn embed_grad(&mut self, c: &Call<'_>) {
+    pub(super) fn embed_grad(&mut self, c: &NodeContext<'_>) {
         let (table, add) = self.target(c, 0);
         if !add {
             self.pool.device().clear(table.at(), table.len() * size_of::<T>());
@@ -36,7 +36,7 @@ impl<T: Element> Executor<T> {
         self.pool.start("embed_grad", [sorted.ids.len() as u32, 1, 1], threads, &args);
     }
 
-    pub(super) fn frame(&mut self, c: &Call<'_>) {
+    pub(super) fn frame(&mut self, c: &NodeContext<'_>) {
         let axis = c.place.axis_of(c.ty(c.node.results[0]), &self.pool);
         let [x, start, end] = [0, 1, 2].map(|n| self.real(c.operand(n)).arg());
         let y = self.fresh(c, 0);
@@ -45,7 +45,7 @@ impl<T: Element> Executor<T> {
         self.put(c, 0, y);
     }
 
-    pub(super) fn frame_grad(&mut self, c: &Call<'_>) {
+    pub(super) fn frame_grad(&mut self, c: &NodeContext<'_>) {
         let (inner, framed) = (c.ty(c.operand(1)), c.ty(c.operand(0)));
         let (inner, framed) = (c.place.axis_of(inner, &self.pool), c.place.axis_of(framed, &self.pool));
         let (dy, d) = (self.real(c.operand(0)), c.last(0));
@@ -60,7 +60,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Codes of positions: learned ones, as far as their table reaches, or sines and cosines.
-    pub(super) fn add_position(&mut self, c: &Call<'_>) -> Result<(), Fault> {
+    pub(super) fn add_position(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let codes = match c.node.operands.get(1) {
             Some(table) => {
@@ -76,7 +76,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// The gradient of a learned code.
-    pub(super) fn add_position_grad(&mut self, c: &Call<'_>) {
+    pub(super) fn add_position_grad(&mut self, c: &NodeContext<'_>) {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let dy = self.real(c.operand(0)).arg();
         let (codes, add) = self.target(c, 0);
@@ -106,32 +106,32 @@ impl<T: Element> Executor<T> {
     }
 
     /// The axis of the rows as they are, and the one to which they are filled.
-    fn filled(&self, c: &Call<'_>, (rows, full): (usize, &str)) -> [Ragged; 2] {
+    fn filled(&self, c: &NodeContext<'_>, (rows, full): (usize, &str)) -> [Ragged; 2] {
         [c.place.axis_of(c.ty(c.operand(rows)), &self.pool), c.place.axis(&Name::Ragged(full.into()), &self.pool)]
     }
 
-    pub(super) fn fill(&mut self, c: &Call<'_>) {
+    pub(super) fn pad_ragged(&mut self, c: &NodeContext<'_>) {
         let [from, to] = self.filled(c, (0, c.word("axis")));
         let [x, pad] = [0, 1].map(|n| self.real(c.operand(n)).arg());
         let sizes = [to.row_of.arg(), to.offsets.arg(), from.offsets.arg(), int(c.last(0))];
-        self.produce(c, "fill_front", &[x, pad], &sizes);
+        self.produce(c, "pad_ragged", &[x, pad], &sizes);
     }
 
-    pub(super) fn fill_grad(&mut self, c: &Call<'_>) {
+    pub(super) fn pad_ragged_grad(&mut self, c: &NodeContext<'_>) {
         let full = c.ty(c.operand(0)).ragged().unwrap_or_default();
         let [from, to] = self.filled(c, (1, full));
         let (dy, d, rows) = (self.real(c.operand(0)), c.last(0), c.env.rows());
         let dx = self.fresh(c, 0);
         let tables = [to.offsets.arg(), from.offsets.arg(), int(d)];
         let args = [&[dy.arg(), dx.arg(), from.row_of.arg()][..], &tables, &[whole(dx.len())]].concat();
-        self.pool.each("fill_front_grad", dx.len(), &args);
+        self.pool.each("pad_ragged_grad", dx.len(), &args);
         self.put_or_add(c, 0, dx);
         let per = SUM_ROWS.max(rows.div_ceil(MOST_BLOCKS));
         let count = rows.div_ceil(per).max(1);
         let sums = self.pool.take::<T>(count * d);
         let threads = self.pool.device().threads();
         let args: Vec<Arg> = [&[dy.arg(), sums.arg()][..], &tables, &[whole(rows), int(per)]].concat();
-        self.pool.start("fill_pad_grad", [blocks(d, threads as usize), count as u32, 1], threads, &args);
+        self.pool.start("pad_ragged_pad_grad", [blocks(d, threads as usize), count as u32, 1], threads, &args);
         let (pad, add) = self.target(c, 1);
         self.sum_rows(&sums, &pad, count, d, add);
     }

@@ -11,8 +11,8 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, LENGTH};
 use rtc_compiler::plan::{Plan, RegionPlan};
 
-use super::chain::{self, Part};
 use super::device::Device;
+use super::fusion::{self, Part};
 use super::listed::{self, Seen};
 use super::memory::{Array, Pool};
 use super::place::Place;
@@ -108,7 +108,7 @@ impl<T: Element> Executor<T> {
             parameters,
             ranges,
             by_index,
-            parts: plan.regions.iter().map(|own| chain::parts(&plan, own)).collect(),
+            parts: plan.regions.iter().map(|own| fusion::parts(&plan, own)).collect(),
             rules: listed::names(&plan),
             lists: BTreeMap::new(),
             tables: PositionTables::new(),

@@ -7,10 +7,10 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::plan::group::{Group, units};
 use rtc_compiler::plan::{Plan, Step};
 
-use super::chain::Chain;
 use super::device::{Arg, Matrix, Product};
-use super::dispatch::Call;
+use super::dispatch::NodeContext;
 use super::exec::Executor;
+use super::fusion::Chain;
 use super::memory::{Array, blocks, flag, int, whole};
 use super::place::Place;
 use super::value::Val;
@@ -46,7 +46,7 @@ impl<T: Element> Executor<T> {
 
     /// A step of a group by itself.
     pub(super) fn by_unit(&mut self, plan: &Plan, step: &Step, group: &Group, place: &Place) {
-        let c = Call::new(plan, step, place);
+        let c = NodeContext::new(plan, step, place);
         let rows = place.env.units(&group.units);
         let channels = |v: Value| units(plan.graph.ty(v)).1;
         let [x, result] = [c.operand(0), c.node.results[0]];
@@ -97,7 +97,7 @@ impl<T: Element> Executor<T> {
 
     /// A linear map; `biased` unless whoever reads the result adds the bias.
     pub(super) fn linear(&mut self, plan: &Plan, step: &Step, group: &Group, place: &Place, biased: bool) {
-        let c = &Call::new(plan, step, place);
+        let c = &NodeContext::new(plan, step, place);
         let rows = place.env.units(&group.units);
         let y = self.fresh(c, 0);
         let (k, n) = (units(c.ty(c.operand(0))).1, units(c.ty(c.node.results[0])).1);
@@ -112,7 +112,7 @@ impl<T: Element> Executor<T> {
         self.put(c, 0, y);
     }
 
-    fn layer_norm_grad(&mut self, c: &Call<'_>, rows: usize, d: usize) {
+    fn layer_norm_grad(&mut self, c: &NodeContext<'_>, rows: usize, d: usize) {
         let [x, gain, dy] = [0, 1, 2].map(|n| self.real(c.operand(n)));
         let dx = self.fresh(c, 0);
         let (means, scales) = (self.pool.take::<T>(rows), self.pool.take::<T>(rows));
@@ -151,7 +151,7 @@ impl<T: Element> Executor<T> {
         start(&partial, y, count, count, add);
     }
 
-    fn rotate(&mut self, c: &Call<'_>, group: &Group, width: usize) {
+    fn rotate(&mut self, c: &NodeContext<'_>, group: &Group, width: usize) {
         let e = width / c.int("heads").max(1);
         let kind = match c.word("kind") {
             "xpos_query" => PositionKind::XposQuery,

@@ -6,7 +6,7 @@ use rtc_compiler::ir::graph::NodeId;
 
 use super::attend::Ruled;
 use super::device::Arg;
-use super::dispatch::Call;
+use super::dispatch::NodeContext;
 use super::exec::Executor;
 use super::memory::{Array, int, whole};
 use crate::exec::Fault;
@@ -29,7 +29,12 @@ pub(super) type Seen = (NodeId, i64, [usize; 2]);
 
 impl<T: Element> Executor<T> {
     /// The mask and the bias of an attention, where they are expressions; `longest` are its queries and keys at most.
-    pub(super) fn ruled(&mut self, c: &Call<'_>, step: i64, longest: [usize; 2]) -> Result<Option<Ruled>, Fault> {
+    pub(super) fn ruled(
+        &mut self,
+        c: &NodeContext<'_>,
+        step: i64,
+        longest: [usize; 2],
+    ) -> Result<Option<Ruled>, Fault> {
         let exprs = self.exprs.clone();
         let Some(rule) = exprs.get(&c.step.node) else { return Ok(None) };
         let rule = rule.as_ref().map_err(|message| Fault::Batch(message.clone()))?;
@@ -53,7 +58,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// The distances that a mask shows: those of a power of two of positions, so that batches of other lengths find them made.
-    fn distances(&mut self, c: &Call<'_>, rule: &Rule, step: i64, longest: [usize; 2]) -> Array {
+    fn distances(&mut self, c: &NodeContext<'_>, rule: &Rule, step: i64, longest: [usize; 2]) -> Array {
         let reads_step = rule.expr.as_ref().is_some_and(|expr| expr.uses(Var::Step));
         let sizes = longest.map(usize::next_power_of_two);
         let seen = (c.step.node, if reads_step { step } else { 0 }, sizes);

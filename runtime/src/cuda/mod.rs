@@ -11,14 +11,15 @@
 
 mod attend;
 mod backend;
-mod chain;
-mod compose;
+mod crvnn_om_ops;
 pub mod device;
+mod device_kernels;
 mod dispatch;
 #[cfg(feature = "cuda")]
 pub mod driver;
 mod embed;
 mod exec;
+mod fusion;
 mod group;
 mod listed;
 mod machine;
@@ -30,7 +31,6 @@ mod rule;
 pub mod saved;
 mod scan;
 mod value;
-mod way;
 
 use std::collections::BTreeSet;
 
@@ -39,8 +39,8 @@ use rtc_compiler::plan::Plan;
 use crate::optimiser;
 pub use backend::Model;
 use device::Generated;
+pub use device_kernels::check;
 pub use exec::Executor;
-pub use way::check;
 
 /// What the kernels share: in front of any text of kernels.
 #[cfg(feature = "cuda")]
@@ -50,7 +50,7 @@ const BASE: &str =
 /// All kernels that a plan needs made.
 pub fn generated(plan: &Plan) -> BTreeSet<Generated> {
     let rules = rule::written(plan).into_iter().flat_map(|(_, written)| written.kernels);
-    chain::generated(plan).into_iter().chain(rules).chain(rule::forms(plan)).collect()
+    fusion::generated(plan).into_iter().chain(rules).chain(rule::forms(plan)).collect()
 }
 
 /// How exactly matrix products are computed. All else, and what is kept, is single precision.
@@ -100,7 +100,7 @@ const KERNELS: &str = concat!(
     include_str!("kernels/unit.cu"),
     include_str!("kernels/attention.cu"),
     include_str!("kernels/scan.cu"),
-    include_str!("kernels/compose.cu"),
+    include_str!("kernels/crvnn_om_ops.cu"),
     include_str!("kernels/beam.cu"),
     include_str!("kernels/loss.cu"),
 );

@@ -3,7 +3,7 @@
 use rtc_compiler::ir::graph::Value;
 
 use super::device::{Matrix, Product};
-use super::dispatch::Call;
+use super::dispatch::NodeContext;
 use super::exec::Executor;
 use super::memory::{Array, int, whole};
 use crate::exec::storage::Element;
@@ -25,7 +25,7 @@ pub(super) struct Codes {
 
 impl<T: Element> Executor<T> {
     /// The codes of all distances between queries and keys of a batch, for an attention that takes them.
-    pub(super) fn relative_codes(&mut self, c: &Call<'_>, [queries, keys]: [usize; 2]) -> Option<Codes> {
+    pub(super) fn relative_codes(&mut self, c: &NodeContext<'_>, [queries, keys]: [usize; 2]) -> Option<Codes> {
         if c.word("position") != "relative_xl" {
             return None;
         }
@@ -45,7 +45,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// The gradient of the map, which is result `n`, from that of the codes.
-    pub(super) fn map_grad(&mut self, c: &Call<'_>, codes: &Codes, d_codes: &Array, n: usize) {
+    pub(super) fn map_grad(&mut self, c: &NodeContext<'_>, codes: &Codes, d_codes: &Array, n: usize) {
         let width = d_codes.len() / codes.count.max(1);
         let (y, add) = self.target(c, n);
         let a = Matrix { at: d_codes.at(), rows: 1, columns: width };

@@ -3,7 +3,7 @@
 use rtc_compiler::ir::ops::Op;
 
 use super::device::Arg;
-use super::dispatch::Call;
+use super::dispatch::NodeContext;
 use super::exec::Executor;
 use super::memory::{Array, WARP, blocks, flag, int, whole};
 use super::place::Ragged;
@@ -22,7 +22,7 @@ struct Scan {
 }
 
 impl<T: Element> Executor<T> {
-    fn describe_scan(&mut self, c: &Call<'_>) -> Scan {
+    fn describe_scan(&mut self, c: &NodeContext<'_>) -> Scan {
         let s4d = matches!(c.node.op, Op::S4d | Op::S4dGrad);
         let channels = c.last(0);
         // The second parameter of either has a number per channel and mode.
@@ -53,14 +53,14 @@ impl<T: Element> Executor<T> {
     }
 
     /// `s4d` and `ema`.
-    pub(super) fn scan(&mut self, c: &Call<'_>) {
+    pub(super) fn scan(&mut self, c: &NodeContext<'_>) {
         let (s, y) = (self.describe_scan(c), self.fresh(c, 0));
         self.run_scan(&s, &self.real(c.operand(0)), &y, s.right);
         self.put(c, 0, y);
     }
 
     /// `s4d_grad` and `ema_grad`: gradients of all operands but the last, which is the upstream gradient.
-    pub(super) fn scan_grad(&mut self, c: &Call<'_>) {
+    pub(super) fn scan_grad(&mut self, c: &NodeContext<'_>) {
         let s = self.describe_scan(c);
         let (x, dy) = (self.real(c.operand(0)), self.real(c.operand(c.node.operands.len() - 1)));
         let dx = self.fresh(c, 0);
@@ -90,12 +90,12 @@ impl<T: Element> Executor<T> {
 }
 
 /// What the kernels of S4D alone are told: whether the input is held between two positions.
-fn rule(c: &Call<'_>) -> Option<Arg> {
+fn rule(c: &NodeContext<'_>) -> Option<Arg> {
     matches!(c.node.op, Op::S4d | Op::S4dGrad).then(|| flag(c.word("discretisation") == "zoh"))
 }
 
 /// Which operands are parameters.
-fn parameters(c: &Call<'_>) -> std::ops::Range<usize> {
+fn parameters(c: &NodeContext<'_>) -> std::ops::Range<usize> {
     match c.node.op {
         Op::S4d | Op::S4dGrad => 1..6,
         _ => 1..5,

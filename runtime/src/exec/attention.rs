@@ -9,8 +9,8 @@ use rtc_compiler::expr::{Env, EvalError, Expr, Reach, Value as Number, Var, eval
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::Elem;
 
-use super::call::Call;
 use super::mask::{Bias, Rule, mark, place};
+use super::node_context::NodeContext;
 use super::storage::{Buffer, Element, List};
 use super::{Executor, Fault, Memory};
 use crate::kernel::attention::{
@@ -51,7 +51,7 @@ pub(super) struct Span {
 
 impl Span {
     /// That of the longest rows.
-    fn longest(c: &Call<'_>) -> Self {
+    fn longest(c: &NodeContext<'_>) -> Self {
         let of = |n: usize| {
             let axis = c.axis(n);
             (0..c.env.rows()).map(|row| axis.len(row)).max().unwrap_or(0)
@@ -111,7 +111,7 @@ pub(crate) fn apart(distance: isize, step: i64, head: usize) -> Env {
 
 impl<T: Element> Executor<T> {
     /// `attention`.
-    pub(super) fn attention(&mut self, c: &Call<'_>) -> Result<(), Fault> {
+    pub(super) fn attention(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let mut out = self.fresh(c, 0);
         let codes = self.codes(c, Span::longest(c));
         self.with_attention(c, 3, Span::longest(c), &mut None, |m, spec, bias, _| {
@@ -126,7 +126,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// `attention_grad`.
-    pub(super) fn attention_grad(&mut self, c: &Call<'_>) -> Result<(), Fault> {
+    pub(super) fn attention_grad(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let [mut dq, mut dk, mut dv] = [0, 1, 2].map(|n| self.fresh(c, n));
         let arena = self.arena.clone();
         let (mut sums, mut more) = (arena.filled(0, T::ZERO), None);
@@ -170,7 +170,7 @@ impl<T: Element> Executor<T> {
     /// distances is taken from `known`, where it is known already for this span, and left there.
     pub(super) fn with_attention(
         &self,
-        c: &Call<'_>,
+        c: &NodeContext<'_>,
         fixed: usize,
         span: Span,
         known: &mut Option<ByDistance<T>>,
@@ -245,7 +245,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// The range of keys of every query of the batch, where the heads do not differ in it.
-    fn ranges(&self, c: &Call<'_>, rule: &Rule, step: i64) -> Option<List<(Range<usize>, bool)>> {
+    fn ranges(&self, c: &NodeContext<'_>, rule: &Rule, step: i64) -> Option<List<(Range<usize>, bool)>> {
         let expr = rule.expr.as_ref().filter(|expr| !expr.uses(Var::Head))?;
         let queries = c.axis(0);
         let row = |row: usize| {
@@ -258,7 +258,7 @@ impl<T: Element> Executor<T> {
     /// Mask and bias at every distance that occurs. A distance whose bias has no value for some head is hidden.
     fn distances(
         &self,
-        c: &Call<'_>,
+        c: &NodeContext<'_>,
         rule: &Rule,
         scored: Option<&Scored<'_, T>>,
         (step, span): (i64, Span),

@@ -4,8 +4,8 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Elem};
 use rtc_compiler::plan::{Plan, Step};
 
-use super::call::Call;
 use super::machine::Machine;
+use super::node_context::NodeContext;
 use super::rows::Env;
 use super::storage::{Buffer, Element, List};
 use super::value::Val;
@@ -18,7 +18,7 @@ impl<T: Element> Executor<T> {
     /// Runs one step and puts its results into the table.
     pub(super) fn execute(&mut self, plan: &Plan, step: &Step, env: &Env) -> Result<(), Fault> {
         let node = plan.graph.node(step.node);
-        let c = Call { plan, step, node, env };
+        let c = NodeContext { plan, step, node, env };
         if self.extend_along(&c)? {
             return Ok(());
         }
@@ -43,17 +43,19 @@ impl<T: Element> Executor<T> {
                     y,
                 );
             }),
-            Op::Fill => self.produce(&c, |e, c, y| {
+            Op::PadRagged => self.produce(&c, |e, c, y| {
                 let m = &e.memory;
                 let (from, to) = (c.axis(0), c.env.axis(c.word("axis")));
-                embedding::fill(m.real(c.operand(0)), &from.offsets, m.real(c.operand(1)), &to.offsets, y);
+                embedding::pad_ragged(m.real(c.operand(0)), &from.offsets, m.real(c.operand(1)), &to.offsets, y);
             }),
-            Op::Expand => self.produce(&c, |e, c, y| embedding::expand(e.memory.real(c.operand(0)), c.env.rows(), y)),
+            Op::BroadcastBatch => {
+                self.produce(&c, |e, c, y| embedding::broadcast_batch(e.memory.real(c.operand(0)), c.env.rows(), y))
+            }
             Op::Mean => self.pooled(&c, |x, offsets, d, y| pool::mean(x, offsets, d, y)),
             Op::Sum => self.pooled(&c, |x, offsets, d, y| pool::sum(x, offsets, d, y)),
-            Op::Spread => {
+            Op::BroadcastRows => {
                 let (axis, width) = (c.axis(1), if c.ty(c.operand(0)).dims().len() > 1 { c.last(0) } else { 1 });
-                self.produce(&c, |e, c, y| pool::spread(e.memory.real(c.operand(0)), &axis.offsets, width, y));
+                self.produce(&c, |e, c, y| pool::broadcast_rows(e.memory.real(c.operand(0)), &axis.offsets, width, y));
             }
             Op::CumulativeMean => self.pooled(&c, |x, offsets, d, y| pool::cumulative_mean(x, offsets, d, y)),
             Op::Position => {
@@ -99,10 +101,10 @@ impl<T: Element> Executor<T> {
             | Op::LerpGrad
             | Op::GateGrad => unreachable!("steps that work unit by unit are in groups"),
             Op::Select => self.select(&c),
-            Op::Keep => self.produce(&c, |e, c, y| {
+            Op::MaskUnit => self.produce(&c, |e, c, y| {
                 let groups = c.groups(0, c.ty(c.operand(1)));
                 let when = c.word("when") == "true";
-                unit::keep(e.memory.real(c.operand(0)), e.memory.truth(c.operand(1)), when, groups.view(), y);
+                unit::mask_unit(e.memory.real(c.operand(0)), e.memory.truth(c.operand(1)), when, groups.view(), y);
             }),
             Op::MulUnit => self.produce(&c, |e, c, y| {
                 let groups = c.groups(0, c.ty(c.operand(1)));
@@ -117,20 +119,20 @@ impl<T: Element> Executor<T> {
             Op::OffsetAttention => self.offset_attention(&c),
             Op::S4d | Op::Ema => self.scan(&c),
             Op::Neighbours => self.neighbours(&c),
-            Op::Vanishing => self.vanishing(&c),
-            Op::Allot => self.allot(&c),
+            Op::MergeProbability => self.merge_probability(&c),
+            Op::SlotSoftmax => self.slot_softmax(&c),
             Op::Repeat => self.produce(&c, |e, c, y| {
                 ordered_memory::repeat(e.memory.real(c.operand(0)), c.int("count"), c.width(0), y);
             }),
-            Op::Pick => self.pick(&c),
-            Op::Put => self.put_slot(&c),
+            Op::SlotGet => self.slot_get(&c),
+            Op::SlotSet => self.put_slot(&c),
 
-            Op::Unfinished => {
+            Op::AnyUnmerged => {
                 let axis = c.axis(0);
                 let e = self.memory.real(c.operand(0));
-                let rows = axis.offsets.windows(2).map(|row| u8::from(continuous::is_unfinished(&e[row[0]..row[1]])));
-                let unfinished = self.arena.list(rows);
-                self.put_truth(&c, unfinished);
+                let rows = axis.offsets.windows(2).map(|row| u8::from(continuous::is_unmerged(&e[row[0]..row[1]])));
+                let going = self.arena.list(rows);
+                self.put_truth(&c, going);
             }
             Op::HaltTest => self.halt_test(&c),
             Op::And => {
@@ -145,10 +147,10 @@ impl<T: Element> Executor<T> {
                 self.put_truth(&c, any);
             }
 
-            Op::Several => {
+            Op::LongerThanOne => {
                 let axis = c.axis(0);
-                let several = self.arena.list((0..env.rows()).map(|r| u8::from(axis.len(r) > 1)));
-                self.put_truth(&c, several);
+                let longer = self.arena.list((0..env.rows()).map(|r| u8::from(axis.len(r) > 1)));
+                self.put_truth(&c, longer);
             }
 
             Op::CrossEntropy => self.loss(&c, loss::cross_entropy),
@@ -171,8 +173,8 @@ impl<T: Element> Executor<T> {
             Op::OffsetAttentionGrad => self.offset_attention_grad(&c),
             Op::S4dGrad | Op::EmaGrad => self.scan_grad(&c),
             Op::NeighboursGrad => self.neighbours_grad(&c),
-            Op::VanishingGrad => self.vanishing_grad(&c),
-            Op::AllotGrad => self.allot_grad(&c),
+            Op::MergeProbabilityGrad => self.merge_probability_grad(&c),
+            Op::SlotSoftmaxGrad => self.slot_softmax_grad(&c),
             Op::EmbedGrad => self.reduce(&c, |e, c, y, write| {
                 if write == Write::Replace {
                     y.fill(T::ZERO);
@@ -186,7 +188,7 @@ impl<T: Element> Executor<T> {
                 embedding::add_position_grad(e.real(c.operand(0)), &c.axis(0).offsets, c.last(0), y);
             }),
             Op::FrameGrad => self.frame_grad(&c),
-            Op::FillGrad => self.fill_grad(&c),
+            Op::PadRaggedGrad => self.pad_ragged_grad(&c),
             Op::SumBatch => self.reduce(&c, |e, c, y, write| {
                 let (dy, n) = (e.real(c.operand(0)), y.len());
                 linear::column_sum(dy, y, dy.len() / n, n, write);
@@ -218,33 +220,33 @@ impl<T: Element> Executor<T> {
     }
 
     /// A new buffer for the n-th result.
-    pub(super) fn fresh(&self, c: &Call<'_>, n: usize) -> Buffer<T> {
+    pub(super) fn fresh(&self, c: &NodeContext<'_>, n: usize) -> Buffer<T> {
         self.arena.take(c.env.extent(c.ty(c.node.results[n])))
     }
 
-    pub(super) fn put(&mut self, c: &Call<'_>, n: usize, buffer: Buffer<T>) {
+    pub(super) fn put(&mut self, c: &NodeContext<'_>, n: usize, buffer: Buffer<T>) {
         self.memory.set(c.node.results[n], Val::real(buffer));
     }
 
-    fn put_truth(&mut self, c: &Call<'_>, truth: Buffer<u8>) {
+    fn put_truth(&mut self, c: &NodeContext<'_>, truth: Buffer<u8>) {
         self.memory.set(c.node.results[0], Val::truth(truth));
     }
 
     /// An op with one real result.
-    pub(super) fn produce(&mut self, c: &Call<'_>, f: impl FnOnce(&Self, &Call<'_>, &mut [T])) {
+    pub(super) fn produce(&mut self, c: &NodeContext<'_>, f: impl FnOnce(&Self, &NodeContext<'_>, &mut [T])) {
         let mut out = self.fresh(c, 0);
         f(self, c, out.as_mut_slice());
         self.put(c, 0, out);
     }
 
     /// An op over the second axis of its operand.
-    fn pooled(&mut self, c: &Call<'_>, f: impl FnOnce(&[T], &[usize], usize, &mut [T])) {
+    fn pooled(&mut self, c: &NodeContext<'_>, f: impl FnOnce(&[T], &[usize], usize, &mut [T])) {
         let (axis, width) = (c.axis(0), if c.ty(c.operand(0)).dims().len() > 2 { c.last(0) } else { 1 });
         self.produce(c, |e, c, y| f(e.memory.real(c.operand(0)), &axis.offsets, width, y));
     }
 
     /// The gradient of such an op, with operands `dy` and `x`.
-    fn pooled_grad(&mut self, c: &Call<'_>, f: impl FnOnce(&[T], &[T], &[usize], usize, &mut [T])) {
+    fn pooled_grad(&mut self, c: &NodeContext<'_>, f: impl FnOnce(&[T], &[T], &[usize], usize, &mut [T])) {
         let (axis, width) = (c.axis(1), if c.ty(c.operand(1)).dims().len() > 2 { c.last(1) } else { 1 });
         self.produce(c, |e, c, y| {
             let m = &e.memory;
@@ -253,7 +255,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// An op whose result may be added straight into the gradient of a parameter.
-    fn reduce(&mut self, c: &Call<'_>, f: impl FnOnce(&super::Memory<T>, &Call<'_>, &mut [T], Write)) {
+    fn reduce(&mut self, c: &NodeContext<'_>, f: impl FnOnce(&super::Memory<T>, &NodeContext<'_>, &mut [T], Write)) {
         match c.step.into[0] {
             Some(param) => {
                 let range = self.by_index[param].clone();
@@ -267,7 +269,7 @@ impl<T: Element> Executor<T> {
         }
     }
 
-    fn input(&mut self, c: &Call<'_>) -> Result<(), Fault> {
+    fn input(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let name = c.word("name");
         let val = self.inputs.iter().find(|(n, _)| *n == name).map(|(_, val)| val.clone());
         let val = val.ok_or_else(|| Fault::Batch(format!("the batch has no `{name}`")))?;
@@ -284,7 +286,7 @@ impl<T: Element> Executor<T> {
         Ok(())
     }
 
-    fn select(&mut self, c: &Call<'_>) {
+    fn select(&mut self, c: &NodeContext<'_>) {
         let units = c.ty(c.operand(0));
         if c.ty(c.operand(1)).elem() == Some(Elem::Real) {
             let groups = c.groups(1, units);
@@ -303,7 +305,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Works in place of its first operand where the plan says so and nobody else holds that.
-    fn add_scaled(&mut self, c: &Call<'_>) {
+    fn add_scaled(&mut self, c: &NodeContext<'_>) {
         let groups = c.groups(0, c.ty(c.operand(2)));
         match c.step.in_place.and_then(|n| self.memory.take_unique(c.operand(n))) {
             Some(mut y) => {
@@ -318,7 +320,7 @@ impl<T: Element> Executor<T> {
         }
     }
 
-    fn halt_test(&mut self, c: &Call<'_>) {
+    fn halt_test(&mut self, c: &NodeContext<'_>) {
         let ty = c.ty(c.operand(0));
         let bounds = c.env.bounds(ty);
         let threshold = T::from_f64(c.float("threshold"));
@@ -333,14 +335,14 @@ impl<T: Element> Executor<T> {
         self.put_truth(c, go);
     }
 
-    fn loss(&mut self, c: &Call<'_>, f: impl FnOnce(&[T], &[u32], Option<&[T]>) -> loss::LossSum) {
+    fn loss(&mut self, c: &NodeContext<'_>, f: impl FnOnce(&[T], &[u32], Option<&[T]>) -> loss::LossSum) {
         self.produce(c, |e, c, y| {
             let weights = c.node.operands.get(2).map(|w| e.memory.real(*w));
             y[0] = T::from_f64(f(e.memory.real(c.operand(0)), e.memory.index(c.operand(1)), weights).mean());
         });
     }
 
-    fn loss_grad(&mut self, c: &Call<'_>, f: impl FnOnce(&[T], &[u32], Option<&[T]>, f64, f64, &mut [T])) {
+    fn loss_grad(&mut self, c: &NodeContext<'_>, f: impl FnOnce(&[T], &[u32], Option<&[T]>, f64, f64, &mut [T])) {
         self.produce(c, |e, c, y| {
             let m = &e.memory;
             let weights = c.node.operands.get(3).map(|w| m.real(*w));
@@ -351,7 +353,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// The n-th result: added to its parameter's gradient where the plan says so, else put into the table.
-    pub(super) fn put_or_add(&mut self, c: &Call<'_>, n: usize, buffer: Buffer<T>) {
+    pub(super) fn put_or_add(&mut self, c: &NodeContext<'_>, n: usize, buffer: Buffer<T>) {
         match c.step.into[n] {
             Some(param) => {
                 let range = self.by_index[param].clone();
@@ -362,7 +364,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Codes of positions: learned ones, as far as their table reaches, or sines and cosines.
-    fn add_position(&mut self, c: &Call<'_>) -> Result<(), Fault> {
+    fn add_position(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let axis = c.axis(0);
         let longest = axis.before + (0..c.env.rows()).map(|row| axis.len(row)).max().unwrap_or(0);
         let width = c.last(0);
@@ -379,7 +381,7 @@ impl<T: Element> Executor<T> {
         Ok(())
     }
 
-    fn frame_grad(&mut self, c: &Call<'_>) {
+    fn frame_grad(&mut self, c: &NodeContext<'_>) {
         let axis = c.axis(1);
         let (mut dx, mut dstart, mut dend) = (self.fresh(c, 0), self.fresh(c, 1), self.fresh(c, 2));
         let dy = self.memory.real(c.operand(0));
@@ -392,17 +394,17 @@ impl<T: Element> Executor<T> {
         self.put_or_add(c, 2, dend);
     }
 
-    fn fill_grad(&mut self, c: &Call<'_>) {
+    fn pad_ragged_grad(&mut self, c: &NodeContext<'_>) {
         let (to, from) = (c.axis(0), c.axis(1));
         let (mut dx, mut dpad) = (self.fresh(c, 0), self.fresh(c, 1));
         dpad.as_mut_slice().fill(T::ZERO);
         let dy = self.memory.real(c.operand(0));
-        embedding::fill_grad(dy, &from.offsets, &to.offsets, dx.as_mut_slice(), dpad.as_mut_slice());
+        embedding::pad_ragged_grad(dy, &from.offsets, &to.offsets, dx.as_mut_slice(), dpad.as_mut_slice());
         self.put_or_add(c, 0, dx);
         self.put_or_add(c, 1, dpad);
     }
 
-    fn accumulate(&mut self, c: &Call<'_>) {
+    fn accumulate(&mut self, c: &NodeContext<'_>) {
         let name = c.word("param");
         if let Some(n) = c.plan.parameters.iter().position(|p| p.name == name) {
             let range = self.by_index[n].clone();
@@ -412,7 +414,7 @@ impl<T: Element> Executor<T> {
 }
 
 /// The position that `at` names.
-fn end(c: &Call<'_>) -> pool::End {
+fn end(c: &NodeContext<'_>) -> pool::End {
     match c.word("at") {
         "first" => pool::End::First,
         "before_last" => pool::End::BeforeLast,

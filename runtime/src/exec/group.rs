@@ -12,7 +12,7 @@ use rtc_compiler::plan::group::{Group, roles, units};
 use rtc_compiler::plan::{Plan, RegionPlan};
 
 use super::Executor;
-use super::call::Call;
+use super::node_context::NodeContext;
 use super::rows::Env;
 use super::storage::{Buffer, Element};
 use crate::kernel::dropout::{Keep, dropout, tied_dropout};
@@ -170,7 +170,7 @@ impl<T: Element> Executor<T> {
         let mut partials = std::mem::take(&mut self.partials);
         let (mut width, mut work) = (group.scratch, 0);
         for step in steps {
-            let c = Call { plan, step, node: plan.graph.node(step.node), env };
+            let c = NodeContext { plan, step, node: plan.graph.node(step.node), env };
             self.prepare(&c);
             let channels = |v: &Value| self::units(plan.graph.ty(*v)).1;
             width += c.node.operands.iter().chain(&c.node.results).map(channels).sum::<usize>();
@@ -180,7 +180,7 @@ impl<T: Element> Executor<T> {
         let size = by_cache.min(units / SHARES).next_multiple_of(8).clamp(16, 64);
         let blocks = units.div_ceil(size);
         for step in steps {
-            let c = Call { plan, step, node: plan.graph.node(step.node), env };
+            let c = NodeContext { plan, step, node: plan.graph.node(step.node), env };
             let task = self.task(&c, group, blocks, &mut partials);
             tasks.push(task);
         }
@@ -194,7 +194,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Packs weights and grows tables, so that they stay where they are while the tasks are made.
-    fn prepare(&mut self, c: &Call<'_>) {
+    fn prepare(&mut self, c: &NodeContext<'_>) {
         match c.node.op {
             Op::Linear if c.out(0) > linear::NARROW => self.pack(c.operand(1), Orientation::Transposed, c.last(1)),
             Op::LinearGradInput => self.pack(c.operand(1), Orientation::Straight, c.last(1)),
@@ -218,7 +218,7 @@ impl<T: Element> Executor<T> {
         }
     }
 
-    fn task(&mut self, c: &Call<'_>, group: &Group, blocks: usize, partials: &mut Vec<Partial<T>>) -> Task<T> {
+    fn task(&mut self, c: &NodeContext<'_>, group: &Group, blocks: usize, partials: &mut Vec<Partial<T>>) -> Task<T> {
         let own = roles(c.node.op).expect("only such steps are in groups");
         let mut inputs = [const { Lane::Absent }; 4];
         for (n, &value) in c.node.operands.iter().enumerate().filter(|(n, _)| !own.whole.contains(n)) {
@@ -249,7 +249,7 @@ impl<T: Element> Executor<T> {
         Task { kernel, inputs, outputs }
     }
 
-    fn kernel(&self, c: &Call<'_>) -> Kernel<T> {
+    fn kernel(&self, c: &NodeContext<'_>) -> Kernel<T> {
         let whole = |n: usize| std::ptr::from_ref(self.memory.real(c.operand(n)));
         let packed = |orientation| std::ptr::from_ref(&self.packs[&(c.operand(1), orientation)].packed);
         let bias = || c.node.operands.get(2).map(|_| whole(2));
@@ -322,7 +322,7 @@ fn inner(group: &Group, value: Value) -> Option<usize> {
     group.inner.iter().find(|i| i.value == value).map(|i| i.offset)
 }
 
-fn rotation(c: &Call<'_>) -> PositionKind {
+fn rotation(c: &NodeContext<'_>) -> PositionKind {
     match c.word("kind") {
         "xpos_query" => PositionKind::XposQuery,
         "xpos_key" => PositionKind::XposKey,
@@ -331,7 +331,7 @@ fn rotation(c: &Call<'_>) -> PositionKind {
 }
 
 /// The cost of one unit, in simple operations on one number; a fused multiply-add of a product is about a quarter of one.
-fn unit_work(c: &Call<'_>) -> usize {
+fn unit_work(c: &NodeContext<'_>) -> usize {
     let widest = c.node.operands.iter().chain(&c.node.results).map(|v| units(c.ty(*v)).1).max().unwrap_or(1);
     match c.node.op {
         Op::Linear | Op::LinearGradInput => c.last(0) * units(c.ty(c.node.results[0])).1 / 4,
@@ -439,7 +439,7 @@ impl<T: Real> Shared<'_, T> {
     }
 }
 
-impl Call<'_> {
+impl NodeContext<'_> {
     /// Channels of a result.
     fn out(&self, n: usize) -> usize {
         units(self.ty(self.node.results[n])).1

@@ -15,8 +15,8 @@ use rtc_compiler::ir::types::LENGTH;
 use rtc_compiler::plan::{Plan, Step};
 
 use super::attention::{ByDistance, Span};
-use super::call::Call;
 use super::loops::{Chunk, Settled};
+use super::node_context::NodeContext;
 use super::relative::Codes;
 use super::rows::{Axis, Env};
 use super::storage::{Element, List};
@@ -201,7 +201,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Runs a node that looks along the row, from what it has left; false for any other node, and outside of incremental runs.
-    pub(super) fn extend_along(&mut self, c: &Call<'_>) -> Result<bool, Fault> {
+    pub(super) fn extend_along(&mut self, c: &NodeContext<'_>) -> Result<bool, Fault> {
         if self.extending.is_none() {
             return Ok(false);
         }
@@ -219,7 +219,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// `attention` of new positions, which see those before them.
-    fn extend_attention(&mut self, c: &Call<'_>) -> Result<(), Fault> {
+    fn extend_attention(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let (id, heads, head_width) = (c.step.node, c.int("heads"), c.last(0) / c.int("heads"));
         let by_key = matches!(self.exprs.get(&id), Some(Ok(rule)) if rule.by_distance && rule.few);
         let mut own = match self.kept(id) {
@@ -252,7 +252,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// `cumulative_mean` of new positions.
-    fn extend_mean(&mut self, c: &Call<'_>) {
+    fn extend_mean(&mut self, c: &NodeContext<'_>) {
         let (axis, width) = (c.axis(0), if c.ty(c.operand(0)).dims().len() > 2 { c.last(0) } else { 1 });
         let mut sum = match self.kept(c.step.node) {
             Some(Kept::Sum(sum)) => sum,

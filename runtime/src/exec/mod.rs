@@ -5,15 +5,13 @@
 //! allocates nothing. Parameters and their gradients are two flat arrays in the order of the parameters' names, so that
 //! the optimiser, clipping and checkpoints see one array.
 
-mod along;
 pub mod arena;
 pub(crate) mod attention;
 mod axes;
 mod backend;
-pub(crate) mod call;
-mod compose;
 pub mod counter;
 mod cpu;
+mod crvnn_om_ops;
 mod dispatch;
 mod group;
 mod incremental;
@@ -21,12 +19,14 @@ pub(crate) mod loops;
 pub(crate) mod machine;
 pub(crate) mod mask;
 mod memory;
+pub(crate) mod node_context;
 mod outputs;
 pub(crate) mod pieces;
 mod relative;
 pub(crate) mod resume;
 pub mod rows;
 mod seen;
+mod sequence_ops;
 pub mod storage;
 pub(crate) mod value;
 

@@ -4,7 +4,7 @@ use rtc_compiler::ir::graph::Value;
 
 use super::Executor;
 use super::attention::Span;
-use super::call::Call;
+use super::node_context::NodeContext;
 use super::storage::{Buffer, Element};
 use crate::kernel::Write;
 use crate::kernel::attention::{Attention, Relative};
@@ -29,7 +29,7 @@ pub(super) struct Codes<T: Element> {
 
 impl<T: Element> Executor<T> {
     /// The codes of all distances between so many queries and keys, for an attention that takes them.
-    pub(super) fn codes(&mut self, c: &Call<'_>, span: Span) -> Option<Codes<T>> {
+    pub(super) fn codes(&mut self, c: &NodeContext<'_>, span: Span) -> Option<Codes<T>> {
         if c.word("position") != "relative_xl" {
             return None;
         }

@@ -7,10 +7,10 @@
 //! ```text
 //! l = neighbours(left, h), r = neighbours(right, h), ll = neighbours(left, l), rr = neighbours(right, r)
 //! s = scorer([ll; l; h; r; rr])                 ordinary ops, as is the cell
-//! c = vanishing(s)                              how probable it is that i goes into its right neighbour
+//! c = merge_probability(s)                      how probable it is that i goes into its right neighbour
 //! u = neighbours(left, c)
 //! h' = h + u (cell(l, h) - h), e' = e (1 - c)
-//! a row goes on while is_unfinished(e')
+//! a row goes on while is_unmerged(e')
 //! ```
 //!
 //! Rows work for themselves: even the largest score is that of a row, so no row depends on another one.
@@ -29,7 +29,7 @@ pub enum Side {
     Right,
 }
 
-/// Added to the denominator of [`vanishing`].
+/// Added to the denominator of [`merge_probability`].
 const TINY: f64 = 4e-8;
 
 /// Positions whose existence is above this count.
@@ -140,7 +140,7 @@ fn one_row_grad<T: Real>(side: Side, e: &[T], x: &[T], d: usize, dy: &[T], dx: &
 ///
 /// `c_i = E_i / (E_i + Z + L E + R E + 4e-8)` with `E = exp(s - M)`, `Z = exp(-M)`, M the largest of the row's scores and 0, and the
 /// neighbours of E on both sides. START, the last token and END stay: there, `E` and `c` are 0.
-pub fn vanishing<T: Real>(s: &[T], e: &[T], offsets: &[usize], c: &mut [T]) {
+pub fn merge_probability<T: Real>(s: &[T], e: &[T], offsets: &[usize], c: &mut [T]) {
     debug_assert!(s.len() == e.len() && c.len() == e.len());
     let out = Parts::new(c);
     each_row(offsets, 16, |row| {
@@ -172,8 +172,8 @@ fn forces<T: Real>(s: &[T], e: &[T], force: &mut [T], total: &mut [T], memory: &
     }
 }
 
-/// Gradients of [`vanishing`]: overwrites `ds` and `de`.
-pub fn vanishing_grad<T: Real>(s: &[T], e: &[T], offsets: &[usize], dc: &[T], ds: &mut [T], de: &mut [T]) {
+/// Gradients of [`merge_probability`]: overwrites `ds` and `de`.
+pub fn merge_probability_grad<T: Real>(s: &[T], e: &[T], offsets: &[usize], dc: &[T], ds: &mut [T], de: &mut [T]) {
     debug_assert!(dc.len() == s.len() && ds.len() == s.len() && de.len() == e.len());
     let (all_ds, all_de) = (Parts::new(ds), Parts::new(de));
     each_row(offsets, 32, |row| {
@@ -215,7 +215,7 @@ pub fn vanishing_grad<T: Real>(s: &[T], e: &[T], offsets: &[usize], dc: &[T], ds
 }
 
 /// Whether a row is to be composed further: START, END and more than one other position exist.
-pub fn is_unfinished<T: Real>(e: &[T]) -> bool {
+pub fn is_unmerged<T: Real>(e: &[T]) -> bool {
     e.iter().filter(|&&e| e > T::from_f64(EXISTS)).count() > 3
 }
 

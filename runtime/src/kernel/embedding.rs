@@ -61,7 +61,7 @@ pub fn add_position_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dtable:
 }
 
 /// Each row of `x` behind as many copies of `pad[d]` as its length in `to` takes.
-pub fn fill<T: Real>(x: &[T], offsets: &[usize], pad: &[T], to: &[usize], y: &mut [T]) {
+pub fn pad_ragged<T: Real>(x: &[T], offsets: &[usize], pad: &[T], to: &[usize], y: &mut [T]) {
     let d = pad.len();
     for (from, to) in offsets.windows(2).zip(to.windows(2)) {
         let (x, y) = (&x[from[0] * d..from[1] * d], &mut y[to[0] * d..to[1] * d]);
@@ -71,8 +71,8 @@ pub fn fill<T: Real>(x: &[T], offsets: &[usize], pad: &[T], to: &[usize], y: &mu
     }
 }
 
-/// The gradient of [`fill`] (`offsets` of the rows as they were): overwrites `dx`, adds to `dpad`, row after row.
-pub fn fill_grad<T: Real>(dy: &[T], offsets: &[usize], to: &[usize], dx: &mut [T], dpad: &mut [T]) {
+/// The gradient of [`pad_ragged`] (`offsets` of the rows as they were): overwrites `dx`, adds to `dpad`, row after row.
+pub fn pad_ragged_grad<T: Real>(dy: &[T], offsets: &[usize], to: &[usize], dx: &mut [T], dpad: &mut [T]) {
     let d = dpad.len();
     for (from, to) in offsets.windows(2).zip(to.windows(2)) {
         let (dx, dy) = (&mut dx[from[0] * d..from[1] * d], &dy[to[0] * d..to[1] * d]);
@@ -110,7 +110,7 @@ pub fn frame_grad<T: Real>(dy: &[T], offsets: &[usize], dx: &mut [T], dstart: &m
 }
 
 /// `y` = `p[s, d]` once for each of `rows` rows, end to end: memory slots at the start of a row.
-pub fn expand<T: Real>(p: &[T], rows: usize, y: &mut [T]) {
+pub fn broadcast_batch<T: Real>(p: &[T], rows: usize, y: &mut [T]) {
     debug_assert_eq!(y.len(), rows * p.len());
     if !p.is_empty() {
         y.chunks_exact_mut(p.len()).for_each(|y| y.copy_from_slice(p));

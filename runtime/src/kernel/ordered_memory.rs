@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! beta = scorer(x, N) / sqrt(d)                 ordinary ops
-//! p, below, above = allot(beta, p of the step before)
+//! p, below, above = slot_softmax(beta, p of the step before)
 //! M' = M + above (N - M)                        slot by slot: `mul_unit`
 //! for slot i from the deepest on: h = x + below_i (cell(h, M'_i) - x), from h = x; N'_i = h
 //! the output is the last h
@@ -32,7 +32,7 @@ pub struct Division<'a, T> {
 /// `p = exp(beta - max) allowed`, made to sum to 1, where a slot is allowed as far as the step before went up to the slot above
 /// it: `allowed_i = sum of before_0..=before_(i+1)`, 0 where that is below 1e-5, and 1 for the last slot. Where `before` is
 /// negative there was no such step: `p` and `below` are 0 and `above` is 1.
-pub fn allot<T: Real>(beta: &[T], before: &[T], slots: usize, out: Division<T>) {
+pub fn slot_softmax<T: Real>(beta: &[T], before: &[T], slots: usize, out: Division<T>) {
     debug_assert!(out.p.len() == beta.len() && out.below.len() == beta.len() && out.above.len() == beta.len());
     let rows = beta.chunks_exact(slots).zip(before.chunks_exact(slots));
     let outs =
@@ -89,8 +89,8 @@ fn allowed<T: Real>(before: &[T], out: &mut [T]) {
     out[last] = T::ONE;
 }
 
-/// Gradients of [`allot`] from those of its results: overwrites `dbeta` and `dbefore`.
-pub fn allot_grad<T: Real>(
+/// Gradients of [`slot_softmax`] from those of its results: overwrites `dbeta` and `dbefore`.
+pub fn slot_softmax_grad<T: Real>(
     beta: &[T],
     before: &[T],
     slots: usize,
@@ -120,7 +120,7 @@ pub fn allot_grad<T: Real>(
     });
 }
 
-/// One row of [`allot_grad`], from scores, probabilities, openness and the sum that was divided by.
+/// One row of [`slot_softmax_grad`], from scores, probabilities, openness and the sum that was divided by.
 fn row_grad<T: Real>(
     (beta, p, open, sum): (&[T], &[T], &[T], T),
     [dp, dbelow, dabove]: [&[T]; 3],
@@ -165,7 +165,7 @@ pub fn repeat<T: Real>(x: &[T], count: usize, d: usize, y: &mut [T]) {
 }
 
 /// `y[rows, d]` = slot number `slot` of each row of `x[rows, slots, d]`; 0 where there is none.
-pub fn pick<T: Real>(x: &[T], slot: usize, slots: usize, d: usize, y: &mut [T]) {
+pub fn slot_get<T: Real>(x: &[T], slot: usize, slots: usize, d: usize, y: &mut [T]) {
     debug_assert_eq!(x.len(), y.len() * slots);
     if slot >= slots {
         return y.fill(T::ZERO);
@@ -176,7 +176,7 @@ pub fn pick<T: Real>(x: &[T], slot: usize, slots: usize, d: usize, y: &mut [T]) 
 }
 
 /// Overwrites slot number `slot` of each row of `x[rows, slots, d]` by `y[rows, d]`, if there is such a slot.
-pub fn put<T: Real>(x: &mut [T], y: &[T], slot: usize, slots: usize, d: usize) {
+pub fn slot_set<T: Real>(x: &mut [T], y: &[T], slot: usize, slots: usize, d: usize) {
     debug_assert_eq!(x.len(), y.len() * slots);
     if slot >= slots {
         return;

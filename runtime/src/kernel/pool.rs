@@ -70,7 +70,7 @@ pub fn mean_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dx: &mut [T]) {
 }
 
 /// `y[t] = x[row]` at every position: the gradient of [`sum`].
-pub fn spread<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T]) {
+pub fn broadcast_rows<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T]) {
     debug_assert_eq!(x.len(), (offsets.len() - 1) * d);
     let out = Parts::new(y);
     each_row(offsets, d, |row, positions| {

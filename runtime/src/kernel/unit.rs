@@ -126,7 +126,7 @@ pub fn add_scaled_assign<T: Real>(y: &mut [T], x: &[T], s: &[T], groups: Groups)
 }
 
 /// The values of the units whose condition equals `when`, 0 elsewhere.
-pub fn keep<T: Real>(x: &[T], condition: &[u8], when: bool, groups: Groups, y: &mut [T]) {
+pub fn mask_unit<T: Real>(x: &[T], condition: &[u8], when: bool, groups: Groups, y: &mut [T]) {
     debug_assert!(x.len() == y.len() && condition.len() == groups.units(x.len()));
     for (u, &c) in condition.iter().enumerate() {
         let range = groups.range(u);

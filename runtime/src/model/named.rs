@@ -29,11 +29,14 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// The segments of the flat array of a plan.
-    pub(super) fn new(plan: &Plan) -> Self {
-        let hidden = hidden(&plan.graph);
+    /// The segments of the flat array of a model, whose parameters lie in the order of their names.
+    pub(super) fn new(graph: &Graph) -> Self {
+        let (hidden, mut parameters) = (hidden(graph), graph.parameters());
+        parameters.sort_by(|a, b| a.name.cmp(&b.name));
         let mut segments = Self { all: vec![], others: vec![], matrices: vec![] };
-        for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(plan)) {
+        for parameter in &parameters {
+            let start = segments.len();
+            let range = start..start + dims(parameter).iter().product::<usize>();
             let group = parameter.group.as_deref().and_then(|name| GROUPS.iter().position(|group| *group == name));
             extend(&mut segments.all, &range, group);
             match columns(parameter, &hidden) {
@@ -75,16 +78,9 @@ fn columns(parameter: &Parameter, hidden: &HashSet<&str>) -> Option<usize> {
     }
 }
 
-/// The matrices that Muon updates in the model of a graph, one behind the other.
+/// The matrices that Muon updates in the model of a graph.
 pub fn matrices(graph: &Graph) -> Vec<Matrix> {
-    let (hidden, mut end) = (hidden(graph), 0);
-    let parameters = graph.parameters();
-    let found = parameters.iter().filter_map(|one| Some((dims(one).iter().product::<usize>(), columns(one, &hidden)?)));
-    let placed = found.map(|(size, columns)| {
-        end += size;
-        Matrix { range: end - size..end, columns }
-    });
-    placed.collect()
+    Segments::new(graph).matrices
 }
 
 /// Adds a range to the last segment, if it belongs there, or begins one.

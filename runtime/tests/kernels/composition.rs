@@ -1,7 +1,9 @@
 //! Continuous composition and ordered memory: cases by hand, the definitions, gradients.
 
-use rtc_runtime::kernel::continuous::{Side, is_unfinished, neighbours, neighbours_grad, vanishing, vanishing_grad};
-use rtc_runtime::kernel::ordered_memory::{Division, allot, allot_grad, pick, put, repeat};
+use rtc_runtime::kernel::continuous::{
+    Side, is_unmerged, merge_probability, merge_probability_grad, neighbours, neighbours_grad,
+};
+use rtc_runtime::kernel::ordered_memory::{Division, repeat, slot_get, slot_set, slot_softmax, slot_softmax_grad};
 
 use crate::support::{check_gradients, close, filled, numbers, offsets};
 
@@ -67,24 +69,24 @@ fn neighbours_are_means() {
 fn positions_vanish() {
     // START, two tokens, the last token, END; all exist.
     let s = [9.0, 2.0_f64.ln(), 0.0, 9.0, 9.0].map(|s: f64| if s == 9.0 { 0.0 } else { s });
-    let c = filled(5, |c| vanishing(&s, &[1.0; 5], &[0, 5], c));
+    let c = filled(5, |c| merge_probability(&s, &[1.0; 5], &[0, 5], c));
     close(&c, &[0.0, 0.5, 0.25, 0.0, 0.0], 1e-7);
     let (s, e, starts) = (numbers("s", POSITIONS), existence(), offsets(&LENGTHS));
-    let forward = |v: &[Vec<f64>]| filled(POSITIONS, |c| vanishing(&v[0], &v[1], &starts, c));
+    let forward = |v: &[Vec<f64>]| filled(POSITIONS, |c| merge_probability(&v[0], &v[1], &starts, c));
     check_gradients(&[s.clone(), e], forward, |v, dc| {
         let (mut ds, mut de) = (vec![4.0; POSITIONS], vec![4.0; POSITIONS]);
-        vanishing_grad(&v[0], &v[1], &starts, dc, &mut ds, &mut de);
+        merge_probability_grad(&v[0], &v[1], &starts, dc, &mut ds, &mut de);
         vec![ds, de]
     });
     // Only differences of scores to 0 and to one another count, not their size.
     let high: Vec<f64> = s.iter().map(|s| s + 800.0).collect();
-    assert!(filled(POSITIONS, |c| vanishing(&high, &existence(), &starts, c)).iter().all(|c| c.is_finite()));
+    assert!(filled(POSITIONS, |c| merge_probability(&high, &existence(), &starts, c)).iter().all(|c| c.is_finite()));
 }
 
 #[test]
 fn rows_of_one_token_are_finished() {
-    assert!(!is_unfinished(&[1.0, 1.0, 1.0]) && is_unfinished(&[1.0, 0.2, 1.0, 1.0]));
-    assert!(!is_unfinished(&[1.0, 0.1, 1.0, 1.0_f32]));
+    assert!(!is_unmerged(&[1.0, 1.0, 1.0]) && is_unmerged(&[1.0, 0.2, 1.0, 1.0]));
+    assert!(!is_unmerged(&[1.0, 0.1, 1.0, 1.0_f32]));
 }
 
 /// `p`, `below` and `above` side by side.
@@ -92,7 +94,7 @@ fn division(beta: &[f64], before: &[f64], slots: usize) -> Vec<f64> {
     let mut out = vec![9.0; 3 * beta.len()];
     let (p, sums) = out.split_at_mut(beta.len());
     let (below, above) = sums.split_at_mut(beta.len());
-    allot(beta, before, slots, Division { p, below, above });
+    slot_softmax(beta, before, slots, Division { p, below, above });
     out
 }
 
@@ -117,24 +119,24 @@ fn gradients_of_division() {
     let backward = |v: &[Vec<f64>], d: &[f64]| {
         let (mut dbeta, mut dbefore) = (vec![4.0; len], vec![4.0; len]);
         let parts = [&d[..len], &d[len..2 * len], &d[2 * len..]];
-        allot_grad(&v[0], &v[1], slots, parts, &mut dbeta, &mut dbefore);
+        slot_softmax_grad(&v[0], &v[1], slots, parts, &mut dbeta, &mut dbefore);
         vec![dbeta, dbefore]
     };
     check_gradients(&[beta, before], forward, backward);
     let (mut dbeta, mut dbefore) = ([4.0; 2], [4.0; 2]);
-    allot_grad(&[1.0, 2.0], &[-1.0; 2], 2, [&[1.0, 1.0]; 3], &mut dbeta, &mut dbefore);
+    slot_softmax_grad(&[1.0, 2.0], &[-1.0; 2], 2, [&[1.0, 1.0]; 3], &mut dbeta, &mut dbefore);
     assert_eq!([dbeta, dbefore], [[0.0; 2]; 2], "the first step does not look at scores");
 }
 
 #[test]
 fn slots_are_read_and_written() {
     let x: Vec<f64> = (0..12).map(f64::from).collect();
-    assert_eq!(filled(4, |y| pick(&x, 1, 3, 2, y)), [2.0, 3.0, 8.0, 9.0]);
-    assert_eq!(filled(4, |y| pick(&x, 3, 3, 2, y)), [0.0; 4], "there is no such slot");
+    assert_eq!(filled(4, |y| slot_get(&x, 1, 3, 2, y)), [2.0, 3.0, 8.0, 9.0]);
+    assert_eq!(filled(4, |y| slot_get(&x, 3, 3, 2, y)), [0.0; 4], "there is no such slot");
     assert_eq!(filled(8, |y| repeat(&x[..4], 2, 2, y)), [0.0, 1.0, 0.0, 1.0, 2.0, 3.0, 2.0, 3.0]);
     let mut own = x.clone();
-    put(&mut own, &[20.0, 21.0, 22.0, 23.0], 2, 3, 2);
+    slot_set(&mut own, &[20.0, 21.0, 22.0, 23.0], 2, 3, 2);
     assert_eq!(own, [0.0, 1.0, 2.0, 3.0, 20.0, 21.0, 6.0, 7.0, 8.0, 9.0, 22.0, 23.0]);
-    put(&mut own, &[0.0; 4], 3, 3, 2);
+    slot_set(&mut own, &[0.0; 4], 3, 3, 2);
     assert_eq!(own[4], 20.0, "there is no such slot");
 }

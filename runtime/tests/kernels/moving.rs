@@ -1,6 +1,6 @@
 //! Embeddings, frames and expansion.
 
-use rtc_runtime::kernel::embedding::{expand, frame, frame_grad, gather, scatter_add};
+use rtc_runtime::kernel::embedding::{broadcast_batch, frame, frame_grad, gather, scatter_add};
 
 use crate::support::{check_gradients, filled, numbers, offsets, singles};
 
@@ -38,6 +38,6 @@ fn frames() {
 fn expansion() {
     let slots = numbers("slots", 6);
     for rows in [0, 1, 3] {
-        assert_eq!(filled(rows * 6, |y| expand(&slots, rows, y)), slots.repeat(rows));
+        assert_eq!(filled(rows * 6, |y| broadcast_batch(&slots, rows, y)), slots.repeat(rows));
     }
 }

@@ -1,8 +1,8 @@
 //! Pooling over ragged rows, and positions.
 
 use rtc_runtime::kernel::pool::{
-    End, cumulative_mean, cumulative_mean_grad, max_pool, max_pool_grad, mean, mean_grad, spread, sum, take_position,
-    take_position_grad,
+    End, broadcast_rows, cumulative_mean, cumulative_mean_grad, max_pool, max_pool_grad, mean, mean_grad, sum,
+    take_position, take_position_grad,
 };
 use rtc_runtime::kernel::position::{Direction, PositionKind, PositionTables, rotate};
 
@@ -45,13 +45,14 @@ fn means() {
 #[test]
 fn sums() {
     let (starts, x) = (offsets(&LENGTHS), numbers("x", POSITIONS * D));
-    let pooled = check(&x, |x| filled(4 * D, |y| sum(x, &starts, D, y)), |_, dy, dx| spread(dy, &starts, D, dx));
+    let pooled =
+        check(&x, |x| filled(4 * D, |y| sum(x, &starts, D, y)), |_, dy, dx| broadcast_rows(dy, &starts, D, dx));
     close(&pooled[..1], &[x[0] + x[D] + x[2 * D]], 1e-14);
     assert_eq!(pooled[D..2 * D], [0.0; D], "an empty row has the sum 0");
     let rows = numbers("rows", 4 * D);
     let everywhere = check(
         &rows,
-        |rows| filled(POSITIONS * D, |y| spread(rows, &starts, D, y)),
+        |rows| filled(POSITIONS * D, |y| broadcast_rows(rows, &starts, D, y)),
         |_, dy, dx| sum(dy, &starts, D, dx),
     );
     assert_eq!(everywhere[2 * D..3 * D], rows[..D]);

@@ -103,7 +103,7 @@ fn everything_else() {
     let ids: Vec<u32> = (0..tokens as u32).map(|i| i * 31 % 50).collect();
     same_bits(|| filled(4 * d, |y| pool::mean(&x, &starts, d, y)));
     same_bits(|| filled(4 * d, |y| pool::sum(&x, &starts, d, y)));
-    same_bits(|| filled(tokens * d, |y| pool::spread(&x[..4 * d], &starts, d, y)));
+    same_bits(|| filled(tokens * d, |y| pool::broadcast_rows(&x[..4 * d], &starts, d, y)));
     same_bits(|| filled(tokens * d, |y| pool::cumulative_mean(&x, &starts, d, y)));
     same_bits(|| filled(50 * d, |y| embedding::scatter_add(&x, &ids, d, y)));
     same_bits(|| vec![loss::cross_entropy(&x, &ids, None).sum as f32]);

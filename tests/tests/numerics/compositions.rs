@@ -66,7 +66,7 @@ fn neighbours_of_positions_that_half_exist() {
 #[test]
 fn two_tokens_vanish() {
     let (e, s) = ([1.0; 5], [0.0, 2.0_f64.ln(), 0.0, 0.0, 0.0]);
-    let c = of_columns(&[&s, &e], "f32[batch, length]", "%y = vanishing %a, %b");
+    let c = of_columns(&[&s, &e], "f32[batch, length]", "%y = merge_probability %a, %b");
     assert!(distance(&c, &[0.0, 0.5, 0.25, 0.0, 0.0]) < 1e-7, "{c:?}");
 }
 
@@ -80,7 +80,7 @@ fn a_step_is_divided_among_slots() {
         %r = position %x {at: first} : f32[batch, 6]
         %beta = slice %r {start: 0, width: 3} : f32[batch, 3]
         %before = slice %r {start: 3, width: 3} : f32[batch, 3]
-        %p, %below, %above = allot %beta, %before : f32[batch, 3], f32[batch, 3], f32[batch, 3]
+        %p, %below, %above = slot_softmax %beta, %before : f32[batch, 3], f32[batch, 3], f32[batch, 3]
         return %p, %below, %above {names: \"p, below, above\"}
         }";
     let divided = |before: [f64; 3]| {

@@ -44,7 +44,7 @@ fn of_numbers(attrs: &str, chain: bool) -> Graph {
         %r = position %n {at: last} : f32[batch, 1]
         %r2 = scale %r {by: 2.0} : f32[batch, 1]
         %j = add %l, %r2 : f32[batch, 1]
-        %two = several %n : bool[batch]
+        %two = longer_than_one %n : bool[batch]
         %v = select %two, %j, %l : f32[batch, 1]";
     let through = "%f = position %n {at: first} : f32[batch, 1]
         %zero = full %f {value: 0.0, rank: 2} : f32[batch, 1]

@@ -42,7 +42,7 @@ const PRELUDE: &str = r#"
   %s = squeeze %s1 : f32[batch, length]
   %rs1 = linear %ra, %to_one : f32[batch, 1]
   %rs = squeeze %rs1 : f32[batch]
-  %expanded = expand %slots, %a : f32[batch, 3, 4]
+  %expanded = broadcast_batch %slots, %a : f32[batch, 3, 4]
   %glance = attention %expanded, %a, %b {heads: 1} : f32[batch, 3, 4]
   %m = add %expanded, %glance : f32[batch, 3, 4]
   %psig = sigmoid %s : f32[batch, length]
@@ -69,7 +69,7 @@ fn source(name: &str, ty: &str, body: &str, steady: &str) -> String {
     )
 }
 
-/// `select` and `keep` need conditions, which only a test of halting gives: it reads a step, so it lives in a loop.
+/// `select` and `mask_unit` need conditions, which only a test of halting gives: it reads a step, so it lives in a loop.
 fn with_conditions(body: &str) -> String {
     let (name, probability, axes, rank) =
         if body.contains("%rwhen") { ("%rwhen", "%rpsig", "batch", 1) } else { ("%when", "%psig", "batch, length", 2) };

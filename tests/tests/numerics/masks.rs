@@ -458,7 +458,7 @@ fn tree_of_means(c: usize, padding: &str, rows: &[&[f64]]) -> Vec<f64> {
         padding => (
             format!("padding: {padding}, "),
             ", filled: full",
-            "%f = fill %n, %pad {axis: full} : f32[batch, full, 1]\n%v = mean %f : f32[batch, 1]",
+            "%f = pad_ragged %n, %pad {axis: full} : f32[batch, full, 1]\n%v = mean %f : f32[batch, 1]",
         ),
     };
     let tokens = batch.tokens.len();

@@ -98,7 +98,7 @@ fn generated(seed: u64) -> Generator {
     }
     let slots = g.param(&[3, WIDTH], "zeros");
     let like = g.known[0].name.clone();
-    g.node("expand", &[&slots, &like], "", &[Kind::Slots]);
+    g.node("broadcast_batch", &[&slots, &like], "", &[Kind::Slots]);
     g.node("mean", &[&like], "", &[Kind::Row]);
     let ops = 4 + g.below(16);
     for _ in 0..ops {

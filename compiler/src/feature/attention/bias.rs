@@ -4,7 +4,7 @@ use super::MASK;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::expr::{BinaryOp, Expr, Facts, Unbounded, Uses, Var, sizes, tables};
 use crate::feature::Site;
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{Lower, need};
 use crate::schema::{Bounds, Default, Field, FieldKind, word};
@@ -72,7 +72,7 @@ pub(super) fn parameters(
     block: &Block,
     heads: usize,
     attrs: &mut Attrs,
-) -> Result<Vec<Value>, Misfit> {
+) -> Result<Vec<Value>, InvalidNode> {
     let Some(bias) = block.expr("bias") else { return Ok(vec![]) };
     attrs.insert("bias", Attr::from(bias));
     let init = match need(block.word("bias_init"), block, "bias_init")? {
@@ -81,7 +81,7 @@ pub(super) fn parameters(
         _ => Attr::call("normal", [0.02.into()]),
     };
     let sizes = table_sizes(block, bias, heads)
-        .map_err(|e| Misfit(format!("the index `{}` of `{}` has no bound", e.index, block.title())))?;
+        .map_err(|e| InvalidNode(format!("the index `{}` of `{}` has no bound", e.index, block.title())))?;
     let names = tables(bias).names;
     let named = |n: usize| match (names[n], n) {
         ("", 0) => "bias".to_owned(),

@@ -8,7 +8,7 @@ mod this;
 
 use super::{Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{LinearInit, Lower, Place, need};
@@ -84,7 +84,7 @@ fn projection(block: &Block, gain: f64, biased: &[&str]) -> LinearInit {
 }
 
 /// `q = x W_q, k = y W_k, v = y W_v`, from normed queries x and sources y.
-fn project(l: &mut Lower<'_>, block: &Block, x: Value, y: Value) -> Result<Projected, Misfit> {
+fn project(l: &mut Lower<'_>, block: &Block, x: Value, y: Value) -> Result<Projected, InvalidNode> {
     let heads = need(block.int("heads"), block, "heads")?;
     let width = Dim::Fixed(heads * need(block.int("head_width"), block, "head_width")?);
     let init = projection(block, std::f64::consts::FRAC_1_SQRT_2, &["inputs", "all"]);
@@ -95,7 +95,7 @@ fn project(l: &mut Lower<'_>, block: &Block, x: Value, y: Value) -> Result<Proje
 }
 
 /// The mask of a block.
-fn mask(block: &Block) -> Result<Attr, Misfit> {
+fn mask(block: &Block) -> Result<Attr, InvalidNode> {
     Ok(match (block.expr("mask"), block.word("mask")) {
         (Some(expr), _) => Attr::from(expr),
         (_, Some("past")) => "causal".into(),
@@ -110,7 +110,7 @@ fn attention(
     place: &Place,
     p: Projected,
     relative: Option<[Value; 3]>,
-) -> Result<Value, Misfit> {
+) -> Result<Value, InvalidNode> {
     let mut attrs = Attrs::from([("heads", p.heads.into()), ("mask", mask(block)?)]);
     let dropout = need(block.float("dropout"), block, "dropout")?;
     if dropout > 0.0 {
@@ -132,8 +132,8 @@ fn attention(
 }
 
 /// `h + drop(MHA(LN h, LN' s))`: attention to something else than the row has a norm of its own for it, and no positions.
-fn across(l: &mut Lower<'_>, block: &Block, place: &Place, source: Option<Value>) -> Result<Value, Misfit> {
-    let source = source.ok_or_else(|| Misfit(format!("`{}` has nothing to attend to here", block.title())))?;
+fn across(l: &mut Lower<'_>, block: &Block, place: &Place, source: Option<Value>) -> Result<Value, InvalidNode> {
+    let source = source.ok_or_else(|| InvalidNode(format!("`{}` has nothing to attend to here", block.title())))?;
     let x = l.norm(place.state, "norm")?;
     let y = l.norm(source, "source_norm")?;
     let p = project(l, block, x, y)?;

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site, norm};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{LinearInit, Lower, Place};
@@ -59,7 +59,7 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 
 /// `h + drop(MHA(LN h, LN s))` with one norm for queries and keys; s is h unless the place says otherwise. Post-norm,
 /// `LN(h + drop(MHA(h, s)))`.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let (gain, bias) = l.norm_params("norm")?;
     let post = block.word(norm::PLACE.name) == Some("post");
     let normed = |l: &mut Lower<'_>, x: Value| if post { Ok(x) } else { l.norm_with(x, gain, bias) };
@@ -80,7 +80,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
 }
 
 /// `u`, `v` and the map of the codes of distances.
-fn relative(l: &mut Lower<'_>, queries: Value) -> Result<[Value; 3], Misfit> {
+fn relative(l: &mut Lower<'_>, queries: Value) -> Result<[Value; 3], InvalidNode> {
     let (width, channels) = (l.last(queries)?, Dim::Fixed(l.width));
     let normal = || Attr::call("normal", [0.02.into()]);
     l.scoped("relative", |l| {
@@ -93,7 +93,7 @@ fn relative(l: &mut Lower<'_>, queries: Value) -> Result<[Value; 3], Misfit> {
 
 /// Turns the channel pairs of queries and keys by angles that grow with the position, so that scores depend on
 /// distances; xPos also scales them by `zeta^(p/512)` and `zeta^(-p/512)`.
-fn turn(l: &mut Lower<'_>, place: &Place, p: &mut Projected, kinds: [&'static str; 2]) -> Result<(), Misfit> {
+fn turn(l: &mut Lower<'_>, place: &Place, p: &mut Projected, kinds: [&'static str; 2]) -> Result<(), InvalidNode> {
     let origin = if place.global_positions { "row" } else { "axis" };
     for (x, kind) in [&mut p.queries, &mut p.keys].into_iter().zip(kinds) {
         let attrs = Attrs::from([

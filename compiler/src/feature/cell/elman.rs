@@ -3,7 +3,7 @@
 use super::{tanh, wide};
 use crate::feature::lowering::Cell;
 use crate::feature::{Feature, Lowering, nothing_more};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
 use crate::lower::Lower;
@@ -24,7 +24,7 @@ pub(super) const ELMAN: Feature = Feature {
 };
 
 /// `tanh(W x + U h)`, biases in both products.
-fn step(l: &mut Lower<'_>, _: &Block, left: &[Value], right: Value) -> Result<Vec<Value>, Misfit> {
+fn step(l: &mut Lower<'_>, _: &Block, left: &[Value], right: Value) -> Result<Vec<Value>, InvalidNode> {
     let x = wide(l, right, "input", 1)?;
     let u = wide(l, left[0], "state", 1)?;
     let sum = l.one(Op::Add, &[x, u], Attrs::new())?;

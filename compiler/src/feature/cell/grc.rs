@@ -3,7 +3,7 @@
 use super::{block, wide};
 use crate::feature::lowering::Cell;
 use crate::feature::{Feature, Lowering, nothing_more};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attrs, Dim};
 use crate::lower::{LinearInit, Lower, need};
@@ -28,7 +28,7 @@ pub(super) const GRC: Feature = Feature {
 };
 
 /// `LN(sigmoid(a) l + sigmoid(b) r + sigmoid(c) n)` with `[a; b; c; n] = W_2 drop(GELU(W_1 drop([l; r]) + b_1)) + b_2`.
-fn step(l: &mut Lower<'_>, cell: &Block, left: &[Value], right: Value) -> Result<Vec<Value>, Misfit> {
+fn step(l: &mut Lower<'_>, cell: &Block, left: &[Value], right: Value) -> Result<Vec<Value>, InvalidNode> {
     let hidden = Dim::Fixed(need(cell.int("hidden"), cell, "hidden")?);
     let left = left[0];
     let both = l.one(Op::Concat, &[left, right], Attrs::new())?;

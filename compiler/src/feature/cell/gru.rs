@@ -3,7 +3,7 @@
 use super::{block, tanh, wide};
 use crate::feature::lowering::Cell;
 use crate::feature::{Feature, Lowering, nothing_more};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
 use crate::lower::Lower;
@@ -24,7 +24,7 @@ pub(super) const GRU: Feature = Feature {
 };
 
 /// `z h + (1 - z) n` with `r, z = sigmoid(W x + U h)`, `n = tanh(W_n x + r U_n h)`, biases in both products.
-fn step(l: &mut Lower<'_>, _: &Block, left: &[Value], right: Value) -> Result<Vec<Value>, Misfit> {
+fn step(l: &mut Lower<'_>, _: &Block, left: &[Value], right: Value) -> Result<Vec<Value>, InvalidNode> {
     let h = left[0];
     let x = wide(l, right, "input", 3)?;
     let u = wide(l, h, "state", 3)?;

@@ -3,7 +3,7 @@
 use super::{block, tanh, wide};
 use crate::feature::lowering::Cell;
 use crate::feature::{Feature, Lowering, nothing_more};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
 use crate::lower::Lower;
@@ -25,8 +25,8 @@ pub(super) const LSTM: Feature = Feature {
 };
 
 /// `c' = sigmoid(f) c + sigmoid(i) tanh(n)` and `h' = sigmoid(o) tanh(c')` with `[i; f; o; n] = W x + U h`, biases in both.
-fn step(l: &mut Lower<'_>, _: &Block, left: &[Value], right: Value) -> Result<Vec<Value>, Misfit> {
-    let &[h, c] = left else { return Err(Misfit("an lstm needs its memory".to_owned())) };
+fn step(l: &mut Lower<'_>, _: &Block, left: &[Value], right: Value) -> Result<Vec<Value>, InvalidNode> {
+    let &[h, c] = left else { return Err(InvalidNode("an lstm needs its memory".to_owned())) };
     let x = wide(l, right, "input", 4)?;
     let u = wide(l, h, "state", 4)?;
     let y = l.one(Op::Add, &[x, u], Attrs::new())?;

@@ -7,7 +7,7 @@ mod gru;
 mod lstm;
 
 use super::Slot;
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attrs, Dim};
 use crate::lower::{LinearInit, Lower};
@@ -21,7 +21,7 @@ pub(super) const SLOT: Slot = Slot {
 };
 
 /// `tanh(x) = 2 sigmoid(2 x) - 1`.
-fn tanh(l: &mut Lower<'_>, x: Value) -> Result<Value, Misfit> {
+fn tanh(l: &mut Lower<'_>, x: Value) -> Result<Value, InvalidNode> {
     let by = |by: f64| Attrs::from([("by", by.into())]);
     let x = l.one(Op::Scale, &[x], by(2.0))?;
     let y = l.one(Op::Sigmoid, &[x], Attrs::new())?;
@@ -30,13 +30,13 @@ fn tanh(l: &mut Lower<'_>, x: Value) -> Result<Value, Misfit> {
 }
 
 /// `blocks` times the width of the model, from one vector.
-fn wide(l: &mut Lower<'_>, x: Value, name: &str, blocks: usize) -> Result<Value, Misfit> {
+fn wide(l: &mut Lower<'_>, x: Value, name: &str, blocks: usize) -> Result<Value, InvalidNode> {
     let outputs = Dim::Fixed(blocks * l.width);
     l.linear(x, name, outputs, &LinearInit::FanIn)
 }
 
 /// Block `n` of a value that is several times as wide as the model.
-fn block(l: &mut Lower<'_>, x: Value, n: usize, blocks: usize) -> Result<Value, Misfit> {
+fn block(l: &mut Lower<'_>, x: Value, n: usize, blocks: usize) -> Result<Value, InvalidNode> {
     let attrs = Attrs::from([("start", (n * l.width).into()), ("width", (blocks * l.width).into())]);
     l.one(Op::Slice, &[x], attrs)
 }

@@ -2,7 +2,7 @@
 
 use crate::feature::feedforward::two_layers;
 use crate::feature::{Feature, Lowering, Mix, nothing_more};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
 use crate::lower::{Lower, need};
@@ -34,7 +34,7 @@ pub(super) const MLP: Feature = Feature {
 
 /// `g u + (1 - g) h` with `g = sigmoid(MLP(z))`: u is the result of the group, h its input, z the normed input of its
 /// closing feed-forward ("Investigating Recurrent Transformers with Dynamic Halt", Eq. 9-11).
-fn lower(l: &mut Lower<'_>, block: &Block, mix: &Mix) -> Result<Value, Misfit> {
+fn lower(l: &mut Lower<'_>, block: &Block, mix: &Mix) -> Result<Value, InvalidNode> {
     let normed = need(mix.normed, block, "feedforward before it")?;
     let logits = two_layers(l, block, normed)?;
     let g = l.one(Op::Sigmoid, &[logits], Attrs::new())?;

@@ -2,7 +2,7 @@
 
 use super::{BIAS, COST, KEYS, Keys, Rule, SEES, THRESHOLD, Transition, Units, head, mass_is_left};
 use crate::feature::{Feature, Lowering, nothing_more};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
 use crate::lower::{Lower, need};
@@ -35,7 +35,7 @@ pub(super) const GLOBAL: Feature = Feature {
 };
 
 /// A row is one unit. Where its mean would look ahead, every position is a unit with the mean so far.
-fn rule(_: &Lower<'_>, block: &Block) -> Result<Option<Rule>, Misfit> {
+fn rule(_: &Lower<'_>, block: &Block) -> Result<Option<Rule>, InvalidNode> {
     Ok(Some(Rule {
         units: if of_past(block) { Units::Position } else { Units::Row },
         keys: Keys::of(block),
@@ -51,7 +51,7 @@ fn of_past(block: &Block) -> bool {
 }
 
 /// `p_l = head([mean H_l; mean H'_{l+1}])`, or `head(mean H_l)`.
-fn probability(l: &mut Lower<'_>, block: &Block, step: &Transition) -> Result<Value, Misfit> {
+fn probability(l: &mut Lower<'_>, block: &Block, step: &Transition) -> Result<Value, InvalidNode> {
     let mean = if of_past(block) { Op::CumulativeMean } else { Op::Mean };
     head(l, block, step, |l, state| l.one(mean, &[state], Attrs::new()))
 }

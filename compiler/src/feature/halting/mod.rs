@@ -5,7 +5,7 @@ mod none;
 mod token;
 
 use super::Slot;
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{LinearInit, Lower, need};
@@ -59,9 +59,9 @@ pub(crate) struct Rule {
     /// What self-attention reads.
     pub(crate) keys: Keys,
     /// The probability `p_l` of every unit to stop at `H_l`, given that it got there.
-    pub(crate) probability: fn(&mut Lower<'_>, &Block, &Transition) -> Result<Value, Misfit>,
+    pub(crate) probability: fn(&mut Lower<'_>, &Block, &Transition) -> Result<Value, InvalidNode>,
     /// True for every unit that takes this step; a step that is not taken leaves no trace.
-    pub(crate) go: fn(&mut Lower<'_>, &Block, &Test<'_>) -> Result<Value, Misfit>,
+    pub(crate) go: fn(&mut Lower<'_>, &Block, &Test<'_>) -> Result<Value, InvalidNode>,
     /// Weight in the loss of the expected number of steps.
     pub(crate) cost: f64,
 }
@@ -117,8 +117,8 @@ fn head(
     l: &mut Lower<'_>,
     block: &Block,
     step: &Transition,
-    view: impl Fn(&mut Lower<'_>, Value) -> Result<Value, Misfit>,
-) -> Result<Value, Misfit> {
+    view: impl Fn(&mut Lower<'_>, Value) -> Result<Value, InvalidNode>,
+) -> Result<Value, InvalidNode> {
     let mut x = view(l, step.from)?;
     if block.word("sees") == Some("transition") {
         let to = view(l, step.to)?;
@@ -134,7 +134,7 @@ fn head(
 }
 
 /// `A_l < threshold` with the halting mass `A_l = sum_{k <= l} alpha_k`, which is 1 minus the survival.
-fn mass_is_left(l: &mut Lower<'_>, block: &Block, test: &Test<'_>) -> Result<Value, Misfit> {
+fn mass_is_left(l: &mut Lower<'_>, block: &Block, test: &Test<'_>) -> Result<Value, InvalidNode> {
     let threshold = need(block.float("threshold"), block, "threshold")?;
     let mut attrs = Attrs::from([("threshold", threshold.into())]);
     attrs.extend(test.cap.map(|axis| ("cap", Attr::Text(axis.to_owned()))));

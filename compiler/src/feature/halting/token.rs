@@ -2,7 +2,7 @@
 
 use super::{BIAS, COST, KEYS, Keys, Rule, SEES, THRESHOLD, Transition, Units, head, mass_is_left};
 use crate::feature::{Feature, Lowering, nothing_more};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::lower::{Lower, need};
 use crate::schema::Schema;
 use crate::spec::Block;
@@ -20,7 +20,7 @@ pub(super) const TOKEN: Feature = Feature {
     lower: Lowering::Halt(rule),
 };
 
-fn rule(_: &Lower<'_>, block: &Block) -> Result<Option<Rule>, Misfit> {
+fn rule(_: &Lower<'_>, block: &Block) -> Result<Option<Rule>, InvalidNode> {
     Ok(Some(Rule {
         units: Units::Position,
         keys: Keys::of(block),
@@ -31,6 +31,6 @@ fn rule(_: &Lower<'_>, block: &Block) -> Result<Option<Rule>, Misfit> {
 }
 
 /// `p_l[t] = head([H_l[t]; H'_{l+1}[t]])`, or `head(H_l[t])`.
-fn probability(l: &mut Lower<'_>, block: &Block, step: &Transition) -> Result<Value, Misfit> {
+fn probability(l: &mut Lower<'_>, block: &Block, step: &Transition) -> Result<Value, InvalidNode> {
     head(l, block, step, |_, state| Ok(state))
 }

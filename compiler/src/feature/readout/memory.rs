@@ -3,7 +3,7 @@
 use super::{fits_task, needs_sequence};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
 use crate::lower::{Lower, need};
@@ -44,7 +44,7 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 }
 
 /// The mean of `LN M^T` over the slots, or its last slot: the only norm after a recurrence.
-fn lower(l: &mut Lower<'_>, block: &Block, _: Value) -> Result<Value, Misfit> {
+fn lower(l: &mut Lower<'_>, block: &Block, _: Value) -> Result<Value, InvalidNode> {
     let memory = need(l.memory, block, "memory")?;
     let normed = l.norm(memory, "norm")?;
     match block.word("pool") {

@@ -3,7 +3,7 @@
 use super::{fits_task, needs_sequence};
 use crate::diag::Problems;
 use crate::feature::{Feature, Lowering, Site};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
 use crate::lower::Lower;
@@ -33,7 +33,7 @@ pub(super) const MAX: Feature = of_tokens("max", "The largest value of every cha
 const fn of_tokens(
     variant: &'static str,
     doc: &'static str,
-    lower: fn(&mut Lower<'_>, &Block, Value) -> Result<Value, Misfit>,
+    lower: fn(&mut Lower<'_>, &Block, Value) -> Result<Value, InvalidNode>,
 ) -> Feature {
     let schema = Schema { slot: "readout", variant, doc, fields: &[], children: &[] };
     Feature { schema, check, lower: Lowering::Readout(lower) }

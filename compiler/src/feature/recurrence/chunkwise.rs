@@ -3,7 +3,7 @@
 use super::{gate_has_feedforward, has_layers};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site, lowering, misplaced};
-use crate::ir::graph::{Misfit, NewNode, RegionId, Value};
+use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
 use crate::lower::{Halted, Lower, Place, group, need};
@@ -116,7 +116,7 @@ fn slots_can_differ(site: &Site<'_>, memory: &Block, problems: &mut Problems) {
 
 /// `H_c = Block(X_c, M_c)` and `M_{c+1} = Update(M_c, H_c)` over the chunks of a row: gives the chunk states in the order
 /// of the row and leaves the final memory behind.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let memory = need(block.child("memory"), block, "memory")?;
     let Lowering::Memory(slots) = lowering(memory)? else { return Err(misplaced(memory)) };
     let start = l.scoped("memory", |l| slots(l, memory, place.state))?;
@@ -133,7 +133,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
         let states = group(l, block, &here)?;
         // A fold leaves one vector of the chunk: it stands at every position.
         let folded = l.graph().ty(states).ragged().is_none();
-        let states = if folded { l.one(Op::Spread, &[states, x], Attrs::new())? } else { states };
+        let states = if folded { l.one(Op::BroadcastRows, &[states, x], Attrs::new())? } else { states };
         Ok((states, updated(l, block, (m, states), place.step)?))
     })?;
     let sums = row_sums(l, region, &halted, place.state)?;
@@ -159,14 +159,14 @@ fn updated(
     block: &Block,
     (memory, states): (Value, Value),
     step: Option<Value>,
-) -> Result<Value, Misfit> {
+) -> Result<Value, InvalidNode> {
     let Some(update) = block.child("update") else { return Ok(memory) };
     let Lowering::Update(change) = lowering(update)? else { return Err(misplaced(update)) };
     let here = Place { chunk: Some(states), step, ..Place::at(memory) };
     l.scoped("update", |l| change(l, update, &here))
 }
 
-fn chunk_attrs(block: &Block, carried: usize, over: &str, axis: &str) -> Result<Attrs, Misfit> {
+fn chunk_attrs(block: &Block, carried: usize, over: &str, axis: &str) -> Result<Attrs, InvalidNode> {
     let cut = need(block.word("cut"), block, "cut")?;
     let mut attrs =
         Attrs::from([("carried", carried.into()), ("cut", cut.into()), ("over", over.into()), ("axis", axis.into())]);
@@ -183,7 +183,7 @@ struct RowSums {
     yields: Vec<Value>,
 }
 
-fn row_sums(l: &mut Lower<'_>, region: RegionId, halted: &[Halted], like: Value) -> Result<RowSums, Misfit> {
+fn row_sums(l: &mut Lower<'_>, region: RegionId, halted: &[Halted], like: Value) -> Result<RowSums, InvalidNode> {
     let mut sums = RowSums { inits: vec![], yields: vec![] };
     if halted.is_empty() {
         return Ok(sums);
@@ -204,7 +204,7 @@ fn row_sums(l: &mut Lower<'_>, region: RegionId, halted: &[Halted], like: Value)
 }
 
 /// A row's cost is the mean over its chunks.
-fn mean_over_chunks(l: &mut Lower<'_>, halted: &[Halted], out: &[Value]) -> Result<(), Misfit> {
+fn mean_over_chunks(l: &mut Lower<'_>, halted: &[Halted], out: &[Value]) -> Result<(), InvalidNode> {
     let seen = out[2 * halted.len() + usize::from(!halted.is_empty())];
     for (n, one) in halted.iter().enumerate() {
         let cost = l.one(Op::Div, &[out[1 + 2 * n], seen], Attrs::new())?;

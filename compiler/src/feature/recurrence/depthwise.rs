@@ -5,7 +5,7 @@ use super::{gate_has_feedforward, has_layers};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::expr::Expr;
 use crate::feature::{Feature, Lowering, Site, lowering, misplaced};
-use crate::ir::graph::{Misfit, NewNode, RegionId, Value};
+use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, Elem, Type};
 use crate::lower::{Halted, Lower, Place, group, need};
@@ -96,7 +96,7 @@ fn halting_can_decide(site: &Site<'_>, problems: &mut Problems) {
 }
 
 /// `H_{l+1} = Block(H_l)` for `l < depth`; with halting, see [`Mixture`].
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let halt = need(block.child("halt"), block, "halt")?;
     let Lowering::Halt(rule) = lowering(halt)? else { return Err(misplaced(halt)) };
     let rule = rule(l, halt)?;
@@ -133,19 +133,19 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
 }
 
 /// The bound of a recurrence: a number, or an expression over the length of the row.
-fn bound(block: &Block) -> Result<Attr, Misfit> {
+fn bound(block: &Block) -> Result<Attr, InvalidNode> {
     let depth = block.fields.get("depth").map(|s| &s.value);
     match need(depth, block, "depth")? {
         Setting::Int(n) => Ok(Attr::Int(*n)),
         Setting::Expr(e @ (Expr::Int(_) | Expr::Var(_) | Expr::Given | Expr::Call(..) | Expr::Binary(..))) => {
             Ok(Attr::from(e))
         }
-        other => Err(Misfit(format!("a depth of `{other}` can't run yet"))),
+        other => Err(InvalidNode(format!("a depth of `{other}` can't run yet"))),
     }
 }
 
 /// The place of the layers inside the loop.
-fn inner_place(l: &mut Lower<'_>, block: &Block, place: &Place, h: Value, step: Value) -> Result<Place, Misfit> {
+fn inner_place(l: &mut Lower<'_>, block: &Block, place: &Place, h: Value, step: Value) -> Result<Place, InvalidNode> {
     let inject = need(block.child("inject"), block, "inject")?;
     let Lowering::Inject(enter) = lowering(inject)? else { return Err(misplaced(inject)) };
     let state = l.scoped("inject", |l| enter(l, inject, h, place.state))?;
@@ -161,7 +161,7 @@ fn sum_inner(
     halted: &[Halted],
     like: Value,
     yields: &mut Vec<Value>,
-) -> Result<Vec<(usize, f64)>, Misfit> {
+) -> Result<Vec<(usize, f64)>, InvalidNode> {
     let mut sums = vec![];
     for one in halted {
         let zero = l.full(like, 0.0, 1)?;
@@ -200,7 +200,7 @@ impl Carried {
     }
 
     /// Ends the body and emits the loop; gives the carried values after it.
-    fn close(self, l: &mut Lower<'_>, bound: Attr, yields: &[Value]) -> Result<Vec<Value>, Misfit> {
+    fn close(self, l: &mut Lower<'_>, bound: Attr, yields: &[Value]) -> Result<Vec<Value>, InvalidNode> {
         l.inside(self.region, |l| l.emit(Op::Yield, yields, Attrs::new()))?;
         let types = self.inits.iter().map(|v| l.graph().ty(*v).clone()).collect();
         let (operands, attrs, body) = (self.inits, Attrs::from([("bound", bound)]), Some(self.region));

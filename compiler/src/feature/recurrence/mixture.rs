@@ -14,7 +14,7 @@
 
 use super::depthwise::Carried;
 use crate::feature::halting::{Keys, Rule, Test, Transition, Units};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
 use crate::lower::{Halted, Lower};
@@ -41,7 +41,7 @@ impl<'a> Mixture<'a> {
         rule: Rule,
         carried: &mut Carried,
         (h, state): (Value, Value),
-    ) -> Result<Self, Misfit> {
+    ) -> Result<Self, InvalidNode> {
         let rank = l.graph().ty(state).dims().len();
         let units = match rule.units {
             Units::Row => 1,
@@ -65,7 +65,7 @@ impl<'a> Mixture<'a> {
     }
 
     /// Keys and values of self-attention where they are not the state.
-    pub(super) fn keys(&self, l: &mut Lower<'_>) -> Result<Option<Value>, Misfit> {
+    pub(super) fn keys(&self, l: &mut Lower<'_>) -> Result<Option<Value>, InvalidNode> {
         match self.rule.keys {
             Keys::State => Ok(None),
             Keys::Mixture => {
@@ -81,7 +81,7 @@ impl<'a> Mixture<'a> {
         next: Value,
         step: Value,
         cap: Option<&str>,
-    ) -> Result<(Vec<Value>, Value), Misfit> {
+    ) -> Result<(Vec<Value>, Value), InvalidNode> {
         let Self { h, q, t, cost, used, .. } = *self;
         let p = (self.rule.probability)(l, self.halt, &Transition { from: h, to: next })?;
         let alpha = l.one(Op::Mul, &[t, p], Attrs::new())?;
@@ -104,9 +104,9 @@ impl<'a> Mixture<'a> {
 
     /// `q_K + t_K H_K` from the carried values after the loop. Cost and depth of a row are means over its positions
     /// where those are the units.
-    pub(super) fn settle(&self, l: &mut Lower<'_>, out: &[Value]) -> Result<Value, Misfit> {
+    pub(super) fn settle(&self, l: &mut Lower<'_>, out: &[Value]) -> Result<Value, InvalidNode> {
         let &[h, q, t, mut cost, mut depth, ..] = out else {
-            return Err(Misfit("a halting recurrence lost its carried values".to_owned()));
+            return Err(InvalidNode("a halting recurrence lost its carried values".to_owned()));
         };
         if self.rule.units == Units::Position {
             cost = l.one(Op::Mean, &[cost], Attrs::new())?;

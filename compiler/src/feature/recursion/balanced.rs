@@ -4,7 +4,7 @@ use super::{beam, cell, hands_on_a_memory, leaves, reducer};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::lowering::Cell;
 use crate::feature::{Feature, Lowering, Site};
-use crate::ir::graph::{Misfit, NewNode, RegionId, Value};
+use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs};
 use crate::lower::{Halted, Lower, Place, group, need};
@@ -82,7 +82,7 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 }
 
 /// `v_c = Body(x_c)` for every chunk c, and the same on the vectors, until one is left.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     if let Some(searched) = beam::chunked(l, block, place) {
         return searched;
     }
@@ -113,7 +113,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
     close(l, region, (nodes, vector), &halted, attrs)
 }
 
-fn attrs(block: &Block, (over, axis): (&str, &str), can_be_flat: bool) -> Result<Attrs, Misfit> {
+fn attrs(block: &Block, (over, axis): (&str, &str), can_be_flat: bool) -> Result<Attrs, InvalidNode> {
     let mut attrs = Attrs::from([
         ("arity", need(block.int("arity"), block, "arity")?.into()),
         ("last", need(block.word("last_chunk"), block, "last_chunk")?.into()),
@@ -129,19 +129,19 @@ fn attrs(block: &Block, (over, axis): (&str, &str), can_be_flat: bool) -> Result
 }
 
 /// The learned vector before what is short.
-fn fill(l: &mut Lower<'_>, x: Value, axis: &str) -> Result<Value, Misfit> {
+fn fill(l: &mut Lower<'_>, x: Value, axis: &str) -> Result<Value, InvalidNode> {
     let width = l.last(x)?;
     let pad = l.param("pad", [width], Attr::call("normal", [0.02.into()]))?;
-    l.one(Op::Fill, &[x, pad], Attrs::from([("axis", axis.into())]))
+    l.one(Op::PadRagged, &[x, pad], Attrs::from([("axis", axis.into())]))
 }
 
 /// The cell on the two elements of a chunk; one element alone is handed on as it is.
-fn pair(l: &mut Lower<'_>, block: &Block, cell: Cell, states: Value) -> Result<Value, Misfit> {
+fn pair(l: &mut Lower<'_>, block: &Block, cell: Cell, states: Value) -> Result<Value, InvalidNode> {
     let at = |end: &str| Attrs::from([("at", end.into())]);
     let left = l.one(Op::Position, &[states], at("first"))?;
     let right = l.one(Op::Position, &[states], at("last"))?;
     let joined = (cell.step)(l, block, &[left], right)?;
-    let two = l.one(Op::Several, &[states], Attrs::new())?;
+    let two = l.one(Op::LongerThanOne, &[states], Attrs::new())?;
     l.one(Op::Select, &[two, joined[0], left], Attrs::new())
 }
 
@@ -152,7 +152,7 @@ fn close(
     (nodes, vector): (Value, Value),
     halted: &[Halted],
     attrs: Attrs,
-) -> Result<Value, Misfit> {
+) -> Result<Value, InvalidNode> {
     let yields: Vec<Value> = std::iter::once(vector).chain(halted.iter().flat_map(|h| [h.cost, h.depth])).collect();
     let types = yields.iter().map(|v| l.graph().ty(*v).clone()).collect();
     l.inside(region, |l| l.emit(Op::Yield, &yields, Attrs::new()))?;

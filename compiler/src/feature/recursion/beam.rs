@@ -4,7 +4,7 @@ use super::{aligned, cell, hands_on_a_memory, leaves};
 use crate::diag::Problems;
 use crate::feature::lowering::Score;
 use crate::feature::{Feature, Lowering, Site, lowering, misplaced};
-use crate::ir::graph::{Misfit, NewNode, RegionId, Value};
+use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs};
 use crate::lower::{Halted, Lower, Place, group, need};
@@ -40,7 +40,12 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 }
 
 /// The search over a row, or over chunks of the balanced fold around it and then over chunks of their roots.
-pub(super) fn search(l: &mut Lower<'_>, block: &Block, place: &Place, fold: Option<&Block>) -> Result<Value, Misfit> {
+pub(super) fn search(
+    l: &mut Lower<'_>,
+    block: &Block,
+    place: &Place,
+    fold: Option<&Block>,
+) -> Result<Value, InvalidNode> {
     let nodes = leaves(l, fold.unwrap_or(block), place.state)?;
     let over = l.ragged(nodes)?;
     let axis = l.new_axis("pair");
@@ -78,7 +83,7 @@ fn attrs(
     scorer: Score,
     fold: Option<&Block>,
     (over, axis): (&str, &str),
-) -> Result<Attrs, Misfit> {
+) -> Result<Attrs, InvalidNode> {
     let select = need(block.child("select"), block, "select")?;
     let soft = select.variant == "one_soft";
     let mut attrs = Attrs::from([
@@ -106,7 +111,7 @@ fn attrs(
 }
 
 /// What two nodes become.
-fn join(l: &mut Lower<'_>, block: &Block, place: &Place, pair: Value) -> Result<Value, Misfit> {
+fn join(l: &mut Lower<'_>, block: &Block, place: &Place, pair: Value) -> Result<Value, InvalidNode> {
     let here = Place { memory: place.memory, step: place.step, ..Place::at(pair) };
     let states = group(l, block, &here)?;
     let Some((cell, function)) = cell(block)? else { return Ok(states) };
@@ -120,8 +125,8 @@ fn part(
     l: &mut Lower<'_>,
     role: &str,
     x: Value,
-    body: impl FnOnce(&mut Lower<'_>, Value) -> Result<Value, Misfit>,
-) -> Result<(Vec<Value>, Vec<Halted>), Misfit> {
+    body: impl FnOnce(&mut Lower<'_>, Value) -> Result<Value, InvalidNode>,
+) -> Result<(Vec<Value>, Vec<Halted>), InvalidNode> {
     let region = l.graph().add_region();
     let ty = l.graph().ty(x).clone();
     let param = l.graph().add_param(region, ty, if role == "join" { "pair" } else { "of" });
@@ -144,7 +149,7 @@ fn close(
     joined: &[Value],
     halted: &[Halted],
     attrs: Attrs,
-) -> Result<Value, Misfit> {
+) -> Result<Value, InvalidNode> {
     let types = joined.iter().map(|v| l.graph().ty(*v).clone()).collect();
     let (operands, body) = (vec![nodes], Some(body));
     let out = l.emit_loop(NewNode { op: Op::Beam, operands, attrs, types, body, label: String::new() })?;
@@ -156,6 +161,6 @@ fn close(
 }
 
 /// Lowers a balanced fold whose searches hand on their beams; `None` for any other one.
-pub(super) fn chunked(l: &mut Lower<'_>, fold: &Block, place: &Place) -> Option<Result<Value, Misfit>> {
+pub(super) fn chunked(l: &mut Lower<'_>, fold: &Block, place: &Place) -> Option<Result<Value, InvalidNode>> {
     aligned(fold).map(|beam| search(l, beam, place, Some(fold)))
 }

@@ -3,7 +3,7 @@
 use super::{cell, leaves, reducer};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site};
-use crate::ir::graph::{Misfit, NewNode, Value};
+use crate::ir::graph::{InvalidNode, NewNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
 use crate::lower::{Lower, Place, group, need};
@@ -37,7 +37,7 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 }
 
 /// `h_t = Cell(h_{t-1}, x_t)` with `h_0 = 0`: a chunk recurrence with chunks of one element.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let (cell, function) = need(cell(block)?, block, "cell")?;
     let elements = leaves(l, block, place.state)?;
     let elements = group(l, block, &Place { state: elements, ..place.clone() })?;

@@ -4,7 +4,7 @@ use super::{cell, hands_on_a_memory, leaves};
 use crate::diag::Problems;
 use crate::expr::{BinaryOp, Expr, Func, Var};
 use crate::feature::{Feature, Lowering, Site};
-use crate::ir::graph::{Misfit, NewNode, Value};
+use crate::ir::graph::{InvalidNode, NewNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, Dim, Elem, Type};
 use crate::lower::{LinearInit, Lower, Place, group, need};
@@ -33,7 +33,7 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 }
 
 /// A recurrence over the row between START and END. Carried: the states h, and how far each position exists, e.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let framed = frame(l, place.state)?;
     let elements = leaves(l, block, framed)?;
     let elements = group(l, block, &Place { state: elements, ..place.clone() })?;
@@ -45,7 +45,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
     });
     l.graph().add_param(region, Type::Tensor(Elem::Index, vec![]), "step");
     l.inside(region, |l| {
-        let go = l.one(Op::Unfinished, &[e], Attrs::new())?;
+        let go = l.one(Op::AnyUnmerged, &[e], Attrs::new())?;
         let [h, e] = step(l, block, h, e)?;
         l.emit(Op::Yield, &[h, e, go], Attrs::new())
     })?;
@@ -62,7 +62,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
 }
 
 /// START before and END behind the elements, N(0, 1) each.
-fn frame(l: &mut Lower<'_>, states: Value) -> Result<Value, Misfit> {
+fn frame(l: &mut Lower<'_>, states: Value) -> Result<Value, InvalidNode> {
     let width = Dim::Fixed(l.width);
     let init = || Attr::call("normal", [1.0.into()]);
     let start = l.param("start", [width.clone()], init())?;
@@ -80,7 +80,7 @@ fn most() -> Attr {
 
 /// With `l` and `r` the left and right neighbours among the states, `ll` and `rr` theirs, and c the probability of going into
 /// the right neighbour: `h + u (Cell(l, h) - h)`, where u is the c of the left neighbour, and `e (1 - c)`.
-fn step(l: &mut Lower<'_>, block: &Block, h: Value, e: Value) -> Result<[Value; 2], Misfit> {
+fn step(l: &mut Lower<'_>, block: &Block, h: Value, e: Value) -> Result<[Value; 2], InvalidNode> {
     let beside = |l: &mut Lower<'_>, x: Value, side: &str, hint: &str| {
         let found = l.one(Op::Neighbours, &[x, e], Attrs::from([("side", side.into())]));
         found.inspect(|value| l.graph().set_hint(*value, hint))
@@ -89,7 +89,7 @@ fn step(l: &mut Lower<'_>, block: &Block, h: Value, e: Value) -> Result<[Value; 
     let right = beside(l, h, "right", "right")?;
     let around = [beside(l, left, "left", "left_2")?, left, h, right, beside(l, right, "right", "right_2")?];
     let scores = l.scoped("score", |l| score(l, &around))?;
-    let c = l.one(Op::Vanishing, &[scores, e], Attrs::new())?;
+    let c = l.one(Op::MergeProbability, &[scores, e], Attrs::new())?;
     l.graph().set_hint(c, "c");
     let u = beside(l, c, "left", "u")?;
     let (cell, function) = need(cell(block)?, block, "cell")?;
@@ -102,7 +102,7 @@ fn step(l: &mut Lower<'_>, block: &Block, h: Value, e: Value) -> Result<[Value; 
 }
 
 /// A number for every position from five vectors around it: `w GELU(W x + b) + b'`.
-fn score(l: &mut Lower<'_>, around: &[Value; 5]) -> Result<Value, Misfit> {
+fn score(l: &mut Lower<'_>, around: &[Value; 5]) -> Result<Value, InvalidNode> {
     let mut window = around[0];
     for next in &around[1..] {
         window = l.one(Op::Concat, &[window, *next], Attrs::new())?;

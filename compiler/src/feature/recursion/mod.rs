@@ -13,7 +13,7 @@ mod ordered_memory;
 use super::lowering::Cell;
 use super::{Lowering, Site, Slot, lowering, misplaced};
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::lower::Lower;
 use crate::schema::{LAYERS, Objective};
 use crate::spec::Block;
@@ -102,14 +102,14 @@ fn nothing_after(reducer: &Block, siblings: &[Block], problems: &mut Problems) {
 }
 
 /// The elements of a fold: the states through its `leaf`, where it has one.
-fn leaves(l: &mut Lower<'_>, block: &Block, states: Value) -> Result<Value, Misfit> {
+fn leaves(l: &mut Lower<'_>, block: &Block, states: Value) -> Result<Value, InvalidNode> {
     let Some(leaf) = block.child("leaf") else { return Ok(states) };
     let Lowering::Leaf(map) = lowering(leaf)? else { return Err(misplaced(leaf)) };
     l.scoped("leaf", |l| map(l, leaf, states))
 }
 
 /// The cell of a fold, where that is what makes one vector.
-fn cell(block: &Block) -> Result<Option<(&Block, Cell)>, Misfit> {
+fn cell(block: &Block) -> Result<Option<(&Block, Cell)>, InvalidNode> {
     let Some(cell) = block.child("cell") else { return Ok(None) };
     let Lowering::Cell(function) = lowering(cell)? else { return Err(misplaced(cell)) };
     Ok(Some((cell, function)))

@@ -4,7 +4,7 @@ use super::{cell, hands_on_a_memory};
 use crate::diag::Problems;
 use crate::feature::lowering::Cell;
 use crate::feature::{Feature, Lowering, Site};
-use crate::ir::graph::{Misfit, NewNode, Value};
+use crate::ir::graph::{InvalidNode, NewNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attrs, Dim, Elem, Type};
 use crate::lower::{LinearInit, Lower, Place, group, need};
@@ -52,7 +52,7 @@ struct Step {
 }
 
 /// A chunk recurrence with chunks of one element. What depends on an element alone is computed for all of them before.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let elements = group(l, block, place)?;
     let x = input(l, block, elements)?;
     let query = l.scoped("query", |l| projected(l, block, x))?;
@@ -96,7 +96,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
 }
 
 /// `LN(W x + b)`; the norm is that of the cell.
-fn input(l: &mut Lower<'_>, block: &Block, elements: Value) -> Result<Value, Misfit> {
+fn input(l: &mut Lower<'_>, block: &Block, elements: Value) -> Result<Value, InvalidNode> {
     let (cell, _) = need(cell(block)?, block, "cell")?;
     let width = Dim::Fixed(l.width);
     let x = l.linear(elements, "input", width, &LinearInit::FanIn)?;
@@ -104,22 +104,22 @@ fn input(l: &mut Lower<'_>, block: &Block, elements: Value) -> Result<Value, Mis
 }
 
 /// `LN(W drop(x) + b)`.
-fn projected(l: &mut Lower<'_>, block: &Block, x: Value) -> Result<Value, Misfit> {
+fn projected(l: &mut Lower<'_>, block: &Block, x: Value) -> Result<Value, InvalidNode> {
     let x = dropped(l, block, x)?;
     let width = Dim::Fixed(l.width);
     let y = l.linear(x, "linear", width, &LinearInit::FanIn)?;
     l.norm(y, "norm")
 }
 
-fn dropped(l: &mut Lower<'_>, block: &Block, x: Value) -> Result<Value, Misfit> {
+fn dropped(l: &mut Lower<'_>, block: &Block, x: Value) -> Result<Value, InvalidNode> {
     l.dropout(x, need(block.float("dropout"), block, "dropout")?)
 }
 
 /// Memory, candidates and probabilities after an element.
-fn step(l: &mut Lower<'_>, block: &Block, at: Step) -> Result<[Value; 3], Misfit> {
+fn step(l: &mut Lower<'_>, block: &Block, at: Step) -> Result<[Value; 3], InvalidNode> {
     let beta = scores(l, block, at)?;
-    let divided = l.emit(Op::Allot, &[beta, at.before], Attrs::new())?;
-    let [p, below, above] = divided[..] else { return Err(Misfit("a step is divided in three ways".to_owned())) };
+    let divided = l.emit(Op::SlotSoftmax, &[beta, at.before], Attrs::new())?;
+    let [p, below, above] = divided[..] else { return Err(InvalidNode("a step is divided in three ways".to_owned())) };
     for (value, hint) in [(p, "p"), (below, "below"), (above, "above")] {
         l.graph().set_hint(value, hint);
     }
@@ -130,9 +130,9 @@ fn step(l: &mut Lower<'_>, block: &Block, at: Step) -> Result<[Value; 3], Misfit
 }
 
 /// `beta = w drop(GELU(q + LN(W drop(candidate) + b))) + b'` for every slot, divided by the root of the width.
-fn scores(l: &mut Lower<'_>, block: &Block, at: Step) -> Result<Value, Misfit> {
+fn scores(l: &mut Lower<'_>, block: &Block, at: Step) -> Result<Value, InvalidNode> {
     let keys = l.scoped("key", |l| projected(l, block, at.candidates))?;
-    let query = l.one(Op::Spread, &[at.query, keys], Attrs::new())?;
+    let query = l.one(Op::BroadcastRows, &[at.query, keys], Attrs::new())?;
     let z = l.one(Op::Add, &[query, keys], Attrs::new())?;
     let z = l.one(Op::Gelu, &[z], Attrs::new())?;
     let z = dropped(l, block, z)?;
@@ -143,7 +143,7 @@ fn scores(l: &mut Lower<'_>, block: &Block, at: Step) -> Result<Value, Misfit> {
 }
 
 /// The new candidates, from the deepest slot to the top: `h_i = x + below_i (Cell(h_{i-1}, memory_i) - x)`, from x on.
-fn composed(l: &mut Lower<'_>, block: &Block, x: Value, (memory, below): (Value, Value)) -> Result<Value, Misfit> {
+fn composed(l: &mut Lower<'_>, block: &Block, x: Value, (memory, below): (Value, Value)) -> Result<Value, InvalidNode> {
     let (cell, function): (&Block, Cell) = need(cell(block)?, block, "cell")?;
     let rank = l.graph().ty(memory).dims().len();
     let empty = l.full(memory, 0.0, rank)?;
@@ -155,12 +155,12 @@ fn composed(l: &mut Lower<'_>, block: &Block, x: Value, (memory, below): (Value,
     });
     let slot = l.graph().add_param(region, Type::Tensor(Elem::Index, vec![]), "slot");
     l.inside(region, |l| {
-        let held = l.one(Op::Pick, &[memory, slot], Attrs::new())?;
-        let share = l.one(Op::Pick, &[below, slot], Attrs::new())?;
+        let held = l.one(Op::SlotGet, &[memory, slot], Attrs::new())?;
+        let share = l.one(Op::SlotGet, &[below, slot], Attrs::new())?;
         let joined = l.scoped(cell.variant, |l| (function.step)(l, cell, &[h], held))?[0];
         let change = l.one(Op::Sub, &[joined, x], Attrs::new())?;
         let next = l.one(Op::AddScaled, &[x, change, share], Attrs::new())?;
-        let candidates = l.one(Op::Put, &[candidates, next, slot], Attrs::new())?;
+        let candidates = l.one(Op::SlotSet, &[candidates, next, slot], Attrs::new())?;
         l.emit(Op::Yield, &[next, candidates], Attrs::new())
     })?;
     let slots: usize = need(block.int("slots"), block, "slots")?;

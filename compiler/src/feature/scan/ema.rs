@@ -2,7 +2,7 @@
 
 use super::{BEFORE, BEHIND, DIRECTION, DROPPED, NORM, View, both, residual};
 use crate::feature::{Feature, Lowering, nothing_more};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{Lower, Place, need};
@@ -26,7 +26,7 @@ pub(super) const EMA: Feature = Feature {
 pub(in crate::feature) const DIMENSIONS: Bounds = Bounds::closed(1.0, 4096.0);
 
 /// `x + tied(SiLU(average(x)))`.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let dim = need(block.int("dim"), block, "dim")?;
     let dropout = need(block.float("dropout"), block, "dropout")?;
     let both = both(block)?;
@@ -37,7 +37,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
 }
 
 /// `SiLU(forward average + backward average + omega x)`; both averages hold the own position.
-pub(in crate::feature) fn average(l: &mut Lower<'_>, x: Value, dim: usize, both: bool) -> Result<Value, Misfit> {
+pub(in crate::feature) fn average(l: &mut Lower<'_>, x: Value, dim: usize, both: bool) -> Result<Value, InvalidNode> {
     let width = Dim::Fixed(l.width);
     let mut y = l.scoped("forward", |l| one_side(l, x, dim, BEFORE))?;
     if both {
@@ -50,7 +50,7 @@ pub(in crate::feature) fn average(l: &mut Lower<'_>, x: Value, dim: usize, both:
     l.silu(y)
 }
 
-fn one_side(l: &mut Lower<'_>, x: Value, dim: usize, view: View) -> Result<Value, Misfit> {
+fn one_side(l: &mut Lower<'_>, x: Value, dim: usize, view: View) -> Result<Value, InvalidNode> {
     let dims = [l.width, dim].map(Dim::Fixed);
     let normal = |std: f64| Attr::call("normal", [std.into()]);
     let delta = l.param("delta", dims.clone(), normal(0.2))?;

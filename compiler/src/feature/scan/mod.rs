@@ -5,7 +5,7 @@ mod s4d;
 
 use super::{Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
 use crate::lower::{Lower, Place, need};
@@ -60,8 +60,8 @@ fn residual(
     l: &mut Lower<'_>,
     block: &Block,
     place: &Place,
-    body: impl FnOnce(&mut Lower<'_>, Value) -> Result<Value, Misfit>,
-) -> Result<Value, Misfit> {
+    body: impl FnOnce(&mut Lower<'_>, Value) -> Result<Value, InvalidNode>,
+) -> Result<Value, InvalidNode> {
     let norm = block.word("norm");
     let x = if norm == Some("pre") { l.norm(place.state, "norm")? } else { place.state };
     let y = body(l, x)?;
@@ -70,7 +70,7 @@ fn residual(
 }
 
 /// Whether the scan reads the row from both sides.
-fn both(block: &Block) -> Result<bool, Misfit> {
+fn both(block: &Block) -> Result<bool, InvalidNode> {
     Ok(need(block.word("direction"), block, "direction")? == "both")
 }
 

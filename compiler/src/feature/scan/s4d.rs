@@ -3,7 +3,7 @@
 use super::{BEFORE, BEHIND, DIRECTION, DROPPED, NORM, STRICTLY_BEHIND, View, both, needs_both, residual};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site};
-use crate::ir::graph::{Misfit, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{LinearInit, Lower, Place, need};
@@ -75,7 +75,7 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 }
 
 /// `x + drop(GLU(W tied(GELU(tied(scan(x) + D x)))))`: value in the first half of the linear map, gate in the second.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfit> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let dropout = need(block.float("dropout"), block, "dropout")?;
     let last = need(block.float("output_dropout"), block, "output_dropout")?;
     let width = l.width;
@@ -93,7 +93,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Misfi
 }
 
 /// The scans of all directions, with their skip connections.
-fn directions(l: &mut Lower<'_>, block: &Block, x: Value) -> Result<Value, Misfit> {
+fn directions(l: &mut Lower<'_>, block: &Block, x: Value) -> Result<Value, InvalidNode> {
     let state = need(block.int("state"), block, "state")?;
     let cut = |l: &mut Lower<'_>, y| {
         let frozen = block.word("backward") == Some("frozen");
@@ -136,7 +136,7 @@ struct System {
 
 impl System {
     /// Steps log-uniform in 1e-3 .. 1e-1, decay 1/2, frequencies as in S4D-Inv, B = 1.
-    fn new(l: &mut Lower<'_>, block: &Block, state: usize) -> Result<Self, Misfit> {
+    fn new(l: &mut Lower<'_>, block: &Block, state: usize) -> Result<Self, InvalidNode> {
         let [channels, modes] = [l.width, state / 2].map(Dim::Fixed);
         let steps = Attr::call("uniform", [1e-3_f64.ln().into(), 1e-1_f64.ln().into()]);
         let decay = Attr::call("constant", [0.5_f64.ln().into()]);
@@ -153,11 +153,11 @@ impl System {
     }
 
     /// C, a complex normal number of variance 1 per mode.
-    fn read(&self, l: &mut Lower<'_>, name: &str) -> Result<Value, Misfit> {
+    fn read(&self, l: &mut Lower<'_>, name: &str) -> Result<Value, InvalidNode> {
         l.param_of(GROUP, name, self.pairs.clone(), Attr::call("normal", [std::f64::consts::FRAC_1_SQRT_2.into()]))
     }
 
-    fn scan(&self, l: &mut Lower<'_>, x: Value, c: Value, view: View) -> Result<Value, Misfit> {
+    fn scan(&self, l: &mut Lower<'_>, x: Value, c: Value, view: View) -> Result<Value, InvalidNode> {
         let mut attrs = view.attrs();
         attrs.extend(self.held.then(|| ("discretisation", "zoh".into())));
         l.one(Op::S4d, &[x, self.log_dt, self.log_decay, self.frequency, self.b, c], attrs)
@@ -165,7 +165,7 @@ impl System {
 }
 
 /// `y + D x`.
-fn skip(l: &mut Lower<'_>, x: Value, y: Value) -> Result<Value, Misfit> {
+fn skip(l: &mut Lower<'_>, x: Value, y: Value) -> Result<Value, InvalidNode> {
     let width = Dim::Fixed(l.width);
     let d = l.param_of(GROUP, "skip", [width], Attr::call("normal", [1.0.into()]))?;
     let through = l.one(Op::Affine, &[x, d], Attrs::new())?;

@@ -10,7 +10,7 @@ KERNEL(pool)(const real *x, real *y, const u32 *offsets, int d, int mean, whole 
     y[i] = mean ? sum * (real)(1.0 / (double)count) : sum;
 }
 // The row's value at every position, divided by their number where `mean` is set.
-KERNEL(spread)(const real *x, real *y, const u32 *row_of, const u32 *offsets, int d, int mean, whole n) {
+KERNEL(broadcast_rows)(const real *x, real *y, const u32 *row_of, const u32 *offsets, int d, int mean, whole n) {
     EACH(i, n)
     whole row = row_of[i / d];
     real value = x[row * d + i % d];
@@ -81,7 +81,7 @@ KERNEL(add_scaled)(const real *q, const real *h, const real *s, real *y, const u
     EACH(i, n)
     y[i] = s[UNIT] * h[i] + q[i];
 }
-KERNEL(keep)(const real *x, const u8 *when, int value, real *y, const u32 *row_of, whole width, whole n) {
+KERNEL(mask_unit)(const real *x, const u8 *when, int value, real *y, const u32 *row_of, whole width, whole n) {
     EACH(i, n)
     y[i] = (when[UNIT] != 0) == (value != 0) ? x[i] : (real)0;
 }
@@ -122,7 +122,7 @@ KERNEL(any)(const u8 *x, u8 *y, const u32 *offsets, int per, whole rows) {
     for (whole i = first; i < end; i++) found |= x[i] != 0;
     y[row] = found;
 }
-KERNEL(several)(u8 *y, const u32 *offsets, whole rows) {
+KERNEL(longer_than_one)(u8 *y, const u32 *offsets, whole rows) {
     EACH(row, rows)
     y[row] = offsets[row + 1] - offsets[row] > 1;
 }

@@ -107,19 +107,19 @@ KERNEL(add_position_grad)(const real *dy, real *codes, const u32 *offsets, int d
 }
 
 // Every row behind copies of `pad`: what `to` says of a row beyond what `from` says.
-KERNEL(fill_front)(const real *x, const real *pad, real *y, const u32 *row_of, const u32 *to, const u32 *from, int d, whole n) {
+KERNEL(pad_ragged)(const real *x, const real *pad, real *y, const u32 *row_of, const u32 *to, const u32 *from, int d, whole n) {
     EACH(i, n)
     whole t = i / d, c = i % d, row = row_of[t];
     whole back = to[row + 1] - t, length = from[row + 1] - from[row];
     y[i] = back > length ? pad[c] : x[(from[row + 1] - back) * d + c];
 }
-KERNEL(fill_front_grad)(const real *dy, real *dx, const u32 *row_of, const u32 *to, const u32 *from, int d, whole n) {
+KERNEL(pad_ragged_grad)(const real *dy, real *dx, const u32 *row_of, const u32 *to, const u32 *from, int d, whole n) {
     EACH(i, n)
     whole t = i / d, row = row_of[t];
     dx[i] = dy[(to[row + 1] - (from[row + 1] - t)) * d + i % d];
 }
 // The gradient of the pad, row after row: block by block of `per` rows, which `columns` adds up.
-KERNEL(fill_pad_grad)(const real *dy, real *sums, const u32 *to, const u32 *from, int d, whole rows, int per) {
+KERNEL(pad_ragged_pad_grad)(const real *dy, real *sums, const u32 *to, const u32 *from, int d, whole rows, int per) {
     EACH(c, d)
     whole first = blockIdx.y * (whole)per, end = first + per < rows ? first + per : rows;
     real sum = 0;

@@ -10,9 +10,9 @@ use rtc_compiler::ir::graph::{NodeId, RegionId, Value};
 use rtc_compiler::ir::types::{Elem, Type};
 use rtc_compiler::plan::Plan;
 
-use crate::exec::call::Call;
 use crate::exec::incremental::Kept;
 use crate::exec::machine::Machine;
+use crate::exec::node_context::NodeContext;
 use crate::exec::rows::Axis;
 use crate::exec::storage::{Element, List, Plain};
 use crate::exec::value::Val;
@@ -93,7 +93,7 @@ fn last<T: Element>(val: &Val<T>, from: usize, count: usize) -> Val<T> {
 
 impl<T: Element> Executor<T> {
     /// `recur` of new positions on the ragged axis `axis`, until all of them have halted.
-    pub(in crate::exec) fn extend_halting(&mut self, c: &Call<'_>, axis: &str) -> Result<(), Fault> {
+    pub(in crate::exec) fn extend_halting(&mut self, c: &NodeContext<'_>, axis: &str) -> Result<(), Fault> {
         let (plan, id, node) = (self.plan.clone(), c.step.node, c.node);
         let body = node.body.expect("the verifier gives every loop a body");
         let own = &plan.regions[body.index()];

@@ -7,9 +7,9 @@ use rtc_compiler::ir::types::{Dim, Type};
 use rtc_compiler::plan::Plan;
 
 use super::{enter, finish, int, tape_of, word};
-use crate::exec::call::Call;
 use crate::exec::incremental::Kept;
 use crate::exec::machine::Machine;
+use crate::exec::node_context::NodeContext;
 use crate::exec::rows::{Axis, Env};
 use crate::exec::storage::{Buffer, Element, List};
 use crate::exec::value::Val;
@@ -30,7 +30,7 @@ pub(in crate::exec) struct Chunk<T: Element> {
 
 impl<T: Element> Executor<T> {
     /// `recur` of new positions.
-    pub(in crate::exec) fn extend_recur(&mut self, c: &Call<'_>) -> Result<(), Fault> {
+    pub(in crate::exec) fn extend_recur(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let (plan, id, node) = (self.plan.clone(), c.step.node, c.node);
         let body = node.body.expect("the verifier gives every loop a body");
         let halts = plan.regions[body.index()].yields.len() > node.operands.len();
@@ -52,7 +52,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// `chunks` of new positions. A chunk that they complete runs whole, once, for what it hands on.
-    pub(in crate::exec) fn extend_chunks(&mut self, c: &Call<'_>) -> Result<(), Fault> {
+    pub(in crate::exec) fn extend_chunks(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let (plan, id, node, env) = (self.plan.clone(), c.step.node, c.node, c.env);
         let body = node.body.expect("the verifier gives every loop a body");
         let (carried, size) = (int(node, "carried").unwrap_or(0), int(node, "size").unwrap_or(1));

@@ -13,7 +13,7 @@ pub(super) const FOLDS: &[Loop] = &[
            %r = position %n {at: last} : f32[batch, 4]
            %z = linear %r, %w, %bias : f32[batch, 4]
            %joined = gate %z, %l, %r : f32[batch, 4]
-           %two = several %n : bool[batch]
+           %two = longer_than_one %n : bool[batch]
            %v = select %two, %joined, %l : f32[batch, 4]
            yield %v
          }",
@@ -23,7 +23,7 @@ pub(super) const FOLDS: &[Loop] = &[
         "",
         ROW,
         "%y = fold %a {arity: 3, last: strict, plan: row, short: first, single: fold, padding: levels, over: length, axis: node, filled: full} : f32[batch, 4] (%n: f32[batch, node, 4]) {
-           %f = fill %n, %bias {axis: full} : f32[batch, full, 4]
+           %f = pad_ragged %n, %bias {axis: full} : f32[batch, full, 4]
            %k = attention %f, %f, %f {heads: 2, mask: causal} : f32[batch, full, 4]
            %l = linear %k, %w : f32[batch, full, 4]
            %v = position %l {at: last} : f32[batch, 4]
@@ -46,7 +46,7 @@ pub(super) const FOLDS: &[Loop] = &[
         "",
         ROW,
         "%y = fold %a {arity: 2, last: strict, plan: row, short: first, padding: input, over: length, axis: node, filled: full} : f32[batch, 4] (%n: f32[batch, node, 4]) {
-           %f = fill %n, %bias {axis: full} : f32[batch, full, 4]
+           %f = pad_ragged %n, %bias {axis: full} : f32[batch, full, 4]
            %k = attention %f, %f, %f {heads: 1, mask: causal} : f32[batch, full, 4]
            %v = position %k {at: last} : f32[batch, 4]
            yield %v
@@ -163,7 +163,7 @@ pub(super) const FOLDS: &[Loop] = &[
            %t1 = sub %t, %alpha2 : f32[batch]
            %n1 = offset %n {by: 1.0} : f32[batch]
            %next = gate %root, %h, %rc : f32[batch, 4]
-           %x1 = spread %next, %x : f32[batch, length, 4]
+           %x1 = broadcast_rows %next, %x : f32[batch, length, 4]
            %x2 = add %x, %x1 : f32[batch, length, 4]
            %go2 = halt_test %t1, %step {threshold: 0.6} : bool[batch]
            yield %next, %t1, %n1, %x2, %go2

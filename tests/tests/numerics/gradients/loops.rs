@@ -34,11 +34,11 @@ pub(super) const LOOPS: &[Loop] = &[
         "",
         SLOTS,
         "%y, %h0 = recur %m, %ra {bound: 4} : f32[batch, 3, 4], f32[batch, 4] (%all: f32[batch, 3, 4], %h: f32[batch, 4], %slot: u32[]) {
-           %one = pick %r2, %slot : f32[batch, 4]
-           %old = pick %all, %slot : f32[batch, 4]
+           %one = slot_get %r2, %slot : f32[batch, 4]
+           %old = slot_get %all, %slot : f32[batch, 4]
            %both = mul %one, %h : f32[batch, 4]
            %next = add %both, %old : f32[batch, 4]
-           %put = put %all, %next, %slot : f32[batch, 3, 4]
+           %put = slot_set %all, %next, %slot : f32[batch, 3, 4]
            yield %put, %next
          }",
     ),
@@ -48,11 +48,11 @@ pub(super) const LOOPS: &[Loop] = &[
         SEQUENCE,
         "%all = full %a {value: 1.0, rank: 2} : f32[batch, length]
          %y, %e0 = recur %a, %all {bound: sub(length, 1)} : f32[batch, length, 4], f32[batch, length] (%h: f32[batch, length, 4], %e: f32[batch, length], %step: u32[]) {
-           %go = unfinished %e : bool[batch]
+           %go = any_unmerged %e : bool[batch]
            %l = neighbours %h, %e {side: left} : f32[batch, length, 4]
            %one = linear %l, %to_one : f32[batch, length, 1]
            %score = squeeze %one : f32[batch, length]
-           %gone = vanishing %score, %e : f32[batch, length]
+           %gone = merge_probability %score, %e : f32[batch, length]
            %n = add_scaled %h, %l, %gone : f32[batch, length, 4]
            %lost = mul %e, %gone : f32[batch, length]
            %left = sub %e, %lost : f32[batch, length]

@@ -8,7 +8,7 @@ const ALLOT: &str = "
   %o1 = linear %r2, %to_one : f32[batch, 3, 1]
   %o = squeeze %o1 : f32[batch, 3]
   %before = sigmoid %o : f32[batch, 3]
-  %p, %below, %above = allot %beta, %before : f32[batch, 3], f32[batch, 3], f32[batch, 3]
+  %p, %below, %above = slot_softmax %beta, %before : f32[batch, 3], f32[batch, 3], f32[batch, 3]
   %sums = mul %below, %above : f32[batch, 3]
   %y = add %p, %sums : f32[batch, 3]";
 
@@ -20,19 +20,23 @@ pub(super) const OPS: &[Case] = &[
         "f32[batch, length+2, 4]",
         "%f = frame %a, %bias, %gain : f32[batch, length+2, 4]\n%y = gelu %f : f32[batch, length+2, 4]",
     ),
-    ("expand", SLOTS, "%y = gelu %m : f32[batch, 3, 4]"),
-    ("expand vector", ROW, "%e = expand %bias, %a : f32[batch, 4]\n%y = mul %e, %ra : f32[batch, 4]"),
+    ("broadcast_batch", SLOTS, "%y = gelu %m : f32[batch, 3, 4]"),
+    (
+        "broadcast_batch of a vector",
+        ROW,
+        "%e = broadcast_batch %bias, %a : f32[batch, 4]\n%y = mul %e, %ra : f32[batch, 4]",
+    ),
     ("mean", ROW, "%y = mean %a : f32[batch, 4]"),
     ("mean of units", "f32[batch]", "%y = mean %s : f32[batch]"),
     ("mean of slots", ROW, "%y = mean %m : f32[batch, 4]"),
     ("sum", ROW, "%y = sum %a : f32[batch, 4]"),
     ("sum of slots", ROW, "%y = sum %m : f32[batch, 4]"),
-    ("spread", SEQUENCE, "%y = spread %ra, %b : f32[batch, length, 4]"),
-    ("spread of units", "f32[batch, length]", "%y = spread %rs, %b : f32[batch, length]"),
+    ("broadcast_rows", SEQUENCE, "%y = broadcast_rows %ra, %b : f32[batch, length, 4]"),
+    ("broadcast_rows of units", "f32[batch, length]", "%y = broadcast_rows %rs, %b : f32[batch, length]"),
     (
         "choice by the number of positions",
         ROW,
-        "%two = several %a : bool[batch]\n%y = select %two, %ra, %rb : f32[batch, 4]",
+        "%two = longer_than_one %a : bool[batch]\n%y = select %two, %ra, %rb : f32[batch, 4]",
     ),
     ("cumulative mean", SEQUENCE, "%y = cumulative_mean %a : f32[batch, length, 4]"),
     ("cumulative mean of slots", SLOTS, "%y = cumulative_mean %m : f32[batch, 3, 4]"),
@@ -47,7 +51,7 @@ pub(super) const OPS: &[Case] = &[
     ("neighbours on the left", SEQUENCE, "%y = neighbours %a, %psig {side: left} : f32[batch, length, 4]"),
     ("neighbours on the right", SEQUENCE, "%y = neighbours %b, %psig {side: right} : f32[batch, length, 4]"),
     ("neighbours among numbers", "f32[batch, length]", "%y = neighbours %s, %psig {side: left} : f32[batch, length]"),
-    ("vanishing positions", "f32[batch, length]", "%y = vanishing %s, %psig : f32[batch, length]"),
+    ("merge_probability", "f32[batch, length]", "%y = merge_probability %s, %psig : f32[batch, length]"),
     ("slots of one vector", SLOTS, "%y = repeat %ra {count: 3} : f32[batch, 3, 4]"),
     ("a number in every slot", "f32[batch, 2]", "%y = repeat %rs {count: 2} : f32[batch, 2]"),
     ("shares of slots", "f32[batch, 3]", ALLOT),
@@ -57,7 +61,7 @@ pub(super) const OPS: &[Case] = &[
         "%b1 = linear %m, %to_one : f32[batch, 3, 1]
          %beta = squeeze %b1 : f32[batch, 3]
          %before = sigmoid %beta : f32[batch, 3]
-         %p, %below, %y = allot %beta, %before : f32[batch, 3], f32[batch, 3], f32[batch, 3]",
+         %p, %below, %y = slot_softmax %beta, %before : f32[batch, 3], f32[batch, 3], f32[batch, 3]",
     ),
     ("max", ROW, "%y = max %a : f32[batch, 4]"),
     ("max of slots", ROW, "%y = max %m : f32[batch, 4]"),
@@ -77,7 +81,7 @@ pub(super) const OPS: &[Case] = &[
     (
         "layer norm of a parameter",
         SLOTS,
-        "%n = layer_norm %slots, %gain, %bias {eps: 1e-2} : f32[3, 4]\n%y = expand %n, %a : f32[batch, 3, 4]",
+        "%n = layer_norm %slots, %gain, %bias {eps: 1e-2} : f32[3, 4]\n%y = broadcast_batch %n, %a : f32[batch, 3, 4]",
     ),
     ("gelu", SEQUENCE, "%y = gelu %a : f32[batch, length, 4]"),
     ("gelu with tanh", SEQUENCE, "%y = gelu_tanh %a : f32[batch, length, 4]"),
@@ -113,8 +117,8 @@ pub(super) const OPS: &[Case] = &[
     ("select by position", SEQUENCE, "%y = select %when, %a, %b : f32[batch, length, 4]"),
     ("select by row", SEQUENCE, "%y = select %rwhen, %a, %b : f32[batch, length, 4]"),
     ("select of units", "f32[batch]", "%y = select %rwhen, %rs, %rpsig : f32[batch]"),
-    ("keep by position", SEQUENCE, "%y = keep %a, %when {when: true} : f32[batch, length, 4]"),
-    ("keep by row", SLOTS, "%y = keep %m, %rwhen {when: false} : f32[batch, 3, 4]"),
+    ("mask_unit by position", SEQUENCE, "%y = mask_unit %a, %when {when: true} : f32[batch, length, 4]"),
+    ("mask_unit by row", SLOTS, "%y = mask_unit %m, %rwhen {when: false} : f32[batch, 3, 4]"),
     ("mul_unit by position", SEQUENCE, "%y = mul_unit %b, %s : f32[batch, length, 4]"),
     ("mul_unit by row", SEQUENCE, "%y = mul_unit %b, %rs : f32[batch, length, 4]"),
     ("mul_unit of slots by row", SLOTS, "%y = mul_unit %m, %rs : f32[batch, 3, 4]"),

@@ -108,7 +108,7 @@ __device__ inline double team_max(double x) {
 #define TINY 4e-8
 // A row: the largest of its scores and 0, then E and the denominator of every position. Every thread writes positions of its own, and all
 // meet before anybody reads those of another one.
-__device__ inline real vanishing_forces(const real *s, const real *e, real *force, real *total, whole n) {
+__device__ inline real merge_forces(const real *s, const real *e, real *force, real *total, whole n) {
     double largest = 0;
     for (whole i = threadIdx.x; i < n; i += blockDim.x) largest = s[i] > largest ? s[i] : largest;
     real top = (real)team_max(largest);
@@ -120,9 +120,9 @@ __device__ inline real vanishing_forces(const real *s, const real *e, real *forc
     __syncthreads();
     return top;
 }
-TEAM(vanishing)(const real *s, const real *e, real *c, real *force, real *total, const u32 *offsets) {
+TEAM(merge_probability)(const real *s, const real *e, real *c, real *force, real *total, const u32 *offsets) {
     whole first = offsets[blockIdx.x], n = offsets[blockIdx.x + 1] - first;
-    vanishing_forces(s + first, e + first, force + first, total + first, n);
+    merge_forces(s + first, e + first, force + first, total + first, n);
     for (whole i = threadIdx.x; i < n; i += blockDim.x) c[first + i] = force[first + i] / total[first + i];
 }
 // What a position gets of the gradients of those that take from it, one number each; and how the loss changes with its existence.
@@ -141,10 +141,10 @@ __device__ inline real taken_grad(const real *e, const real *x, const real *dy, 
     }
     return sum;
 }
-TEAM(vanishing_grad)(const real *s, const real *e, const real *dc, real *ds, real *de, real *force, real *total, real *slopes, u32 *reach, real *rest, const u32 *offsets) {
+TEAM(merge_probability_grad)(const real *s, const real *e, const real *dc, real *ds, real *de, real *force, real *total, real *slopes, u32 *reach, real *rest, const u32 *offsets) {
     whole first = offsets[blockIdx.x], n = offsets[blockIdx.x + 1] - first;
     s += first, e += first, dc += first, ds += first, de += first, force += first, total += first, slopes += first;
-    real top = vanishing_forces(s, e, force, total, n);
+    real top = merge_forces(s, e, force, total, n);
     // All but the tiny number goes with the largest score, which may be 0 and constant.
     double with_largest = 0;
     for (whole i = threadIdx.x; i < n; i += blockDim.x) {
@@ -179,7 +179,7 @@ TEAM(vanishing_grad)(const real *s, const real *e, const real *dc, real *ds, rea
         if (i == highest && s[i] > (real)0) ds[i] += (real)with_largest;
     }
 }
-KERNEL(unfinished)(const real *e, u8 *y, const u32 *offsets, whole rows) {
+KERNEL(any_unmerged)(const real *e, u8 *y, const u32 *offsets, whole rows) {
     EACH(row, rows)
     int count = 0;
     for (whole t = offsets[row]; t < offsets[row + 1]; t++) count += e[t] > (real)0.1;
@@ -210,7 +210,7 @@ __device__ inline real slot_probabilities(const real *beta, const real *before, 
     for (int i = 0; i < slots; i++) p[i] = p[i] / sum;
     return sum;
 }
-KERNEL(allot)(const real *beta, const real *before, real *p, real *below, real *above, int slots, whole rows) {
+KERNEL(slot_softmax)(const real *beta, const real *before, real *p, real *below, real *above, int slots, whole rows) {
     EACH(row, rows)
     beta += row * slots, before += row * slots, p += row * slots, below += row * slots, above += row * slots;
     bool first = before[0] < (real)0;
@@ -228,7 +228,7 @@ KERNEL(allot)(const real *beta, const real *before, real *p, real *below, real *
     }
 }
 // `p` and `open` are memory of the rows.
-KERNEL(allot_grad)(const real *beta, const real *before, const real *dp, const real *dbelow, const real *dabove, real *dbeta, real *dbefore, real *p, real *open, int slots, whole rows) {
+KERNEL(slot_softmax_grad)(const real *beta, const real *before, const real *dp, const real *dbelow, const real *dabove, real *dbeta, real *dbefore, real *p, real *open, int slots, whole rows) {
     EACH(row, rows)
     whole start = row * slots;
     beta += start, before += start, dp += start, dbelow += start, dabove += start, dbeta += start, dbefore += start, p += start, open += start;

@@ -3,8 +3,8 @@
 use rtc_compiler::ir::ops::Op;
 
 use super::Executor;
-use super::call::Call;
 use super::incremental::Kept;
+use super::node_context::NodeContext;
 use super::storage::{Buffer, Element};
 use crate::kernel::offset_attention::{Cache, OffsetAttention, partial_len};
 use crate::kernel::scan::ema::{Ema, EmaGrad};
@@ -12,24 +12,24 @@ use crate::kernel::scan::s4d::{Discretisation, S4d, S4dGrad};
 use crate::kernel::scan::state::State;
 use crate::kernel::scan::{Scan, Side, scan, scan_grad};
 
-fn how(c: &Call<'_>) -> Scan {
+fn how(c: &NodeContext<'_>) -> Scan {
     Scan { side: if c.word("side") == "right" { Side::Right } else { Side::Left }, lag: c.int("lag") }
 }
 
 impl<T: Element> Executor<T> {
-    fn s4d_parameters(&self, c: &Call<'_>) -> S4d<'_, T> {
+    fn s4d_parameters(&self, c: &NodeContext<'_>) -> S4d<'_, T> {
         let rule = if c.word("discretisation") == "zoh" { Discretisation::Held } else { Discretisation::Bilinear };
         let [log_dt, log_decay, frequency, b, c] = [1, 2, 3, 4, 5].map(|n| self.memory.real(c.operand(n)));
         S4d { rule, log_dt, log_decay, frequency, b, c }
     }
 
-    fn ema_parameters(&self, c: &Call<'_>) -> Ema<'_, T> {
+    fn ema_parameters(&self, c: &NodeContext<'_>) -> Ema<'_, T> {
         let [delta, alpha, beta, gamma] = [1, 2, 3, 4].map(|n| self.memory.real(c.operand(n)));
         Ema { channels: c.last(0), delta, alpha, beta, gamma }
     }
 
     /// `s4d` and `ema`.
-    pub(super) fn scan(&mut self, c: &Call<'_>) {
+    pub(super) fn scan(&mut self, c: &NodeContext<'_>) {
         let axis = c.axis(0);
         self.produce(c, |e, c, y| {
             let x = e.memory.real(c.operand(0));
@@ -41,7 +41,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// `s4d` and `ema` over new positions, from where those before them left the scan.
-    pub(super) fn extend_scan(&mut self, c: &Call<'_>) {
+    pub(super) fn extend_scan(&mut self, c: &NodeContext<'_>) {
         let mut state = match self.kept(c.step.node) {
             Some(Kept::Scan(state)) => state,
             _ if c.node.op == Op::S4d => State::new(&self.s4d_parameters(c), how(c)),
@@ -52,7 +52,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// `offset_attention` of new positions, which see those before them.
-    pub(super) fn extend_offset_attention(&mut self, c: &Call<'_>) {
+    pub(super) fn extend_offset_attention(&mut self, c: &NodeContext<'_>) {
         let mut cache = match self.kept(c.step.node) {
             Some(Kept::Offsets(cache)) => cache,
             _ => Cache::new(c.last(0), c.last(2)),
@@ -62,7 +62,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// `s4d_grad` and `ema_grad`: x, the parameters, and the upstream gradient come in, gradients of all but the last go out.
-    pub(super) fn scan_grad(&mut self, c: &Call<'_>) {
+    pub(super) fn scan_grad(&mut self, c: &NodeContext<'_>) {
         let axis = c.axis(0);
         let dy = self.memory.real(c.operand(c.node.operands.len() - 1));
         let x = self.memory.real(c.operand(0));
@@ -81,7 +81,7 @@ impl<T: Element> Executor<T> {
         }
     }
 
-    pub(super) fn offset_attention(&mut self, c: &Call<'_>) {
+    pub(super) fn offset_attention(&mut self, c: &NodeContext<'_>) {
         let axis = c.axis(0);
         self.produce(c, |e, c, y| {
             let [q, k, v, bias] = [0, 1, 2, 3].map(|n| e.memory.real(c.operand(n)));
@@ -89,7 +89,7 @@ impl<T: Element> Executor<T> {
         });
     }
 
-    pub(super) fn offset_attention_grad(&mut self, c: &Call<'_>) {
+    pub(super) fn offset_attention_grad(&mut self, c: &NodeContext<'_>) {
         let axis = c.axis(0);
         let [q, k, v, bias, dy] = [0, 1, 2, 3, 4].map(|n| self.memory.real(c.operand(n)));
         let mut grads: [Buffer<T>; 4] = std::array::from_fn(|n| self.fresh(c, n));
@@ -99,13 +99,13 @@ impl<T: Element> Executor<T> {
         self.hand_out(c, grads);
     }
 
-    fn hand_out<const N: usize>(&mut self, c: &Call<'_>, grads: [Buffer<T>; N]) {
+    fn hand_out<const N: usize>(&mut self, c: &NodeContext<'_>, grads: [Buffer<T>; N]) {
         for (n, grad) in grads.into_iter().enumerate() {
             self.put_or_add(c, n, grad);
         }
     }
 }
 
-fn described<'a>(c: &Call<'_>, offsets: &'a [usize]) -> OffsetAttention<'a> {
+fn described<'a>(c: &NodeContext<'_>, offsets: &'a [usize]) -> OffsetAttention<'a> {
     OffsetAttention { offsets, width: c.last(0), values: c.last(2), causal: c.word("mask") == "causal" }
 }

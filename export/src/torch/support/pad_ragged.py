@@ -1,4 +1,4 @@
-def fill(x, pad, axis, filled):
+def pad_ragged(x, pad, axis, filled):
     """Every row behind as many copies of `pad` as its length along `filled` takes."""
     parts = []
     for row, length in zip(x.split(axis.lengths), filled.lengths):

@@ -1,4 +1,4 @@
-def vanishing(score, e, axis):
+def merge_probability(score, e, axis):
     """How probable it is that a position goes into its right neighbour (CRvNN, arXiv 2106.06038). START, the last token and END
     stay."""
     top = axis.pad(score).masked_fill(~axis.exists, 0.0).amax(1).clamp(min=0)[axis.row]

@@ -10,14 +10,14 @@ use crate::kernel::unit;
 
 /// What a node needs while it runs.
 #[derive(Clone, Copy)]
-pub(crate) struct Call<'a> {
+pub(crate) struct NodeContext<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) step: &'a Step,
     pub(crate) node: &'a Node,
     pub(crate) env: &'a Env,
 }
 
-impl<'a> Call<'a> {
+impl<'a> NodeContext<'a> {
     pub(crate) fn ty(&self, value: Value) -> &'a Type {
         self.plan.graph.ty(value)
     }

@@ -1,4 +1,4 @@
-def allot(score, before):
+def slot_softmax(score, before):
     """Divides a step among the slots of an ordered memory (Shen et al. 2019), the last of which is its top: the probability of
     every slot, and its sums from both ends. A slot is open as far as the step before went up to the slot above it; no step went
     before where `before` is negative."""

@@ -1,7 +1,7 @@
 //! What continuous composition and ordered memory do between their layers, on a device.
 
 use super::device::Arg;
-use super::dispatch::{Call, channels};
+use super::dispatch::{NodeContext, channels};
 use super::exec::Executor;
 use super::memory::{Array, WARP, blocks, flag, int, whole};
 use crate::exec::storage::Element;
@@ -18,14 +18,14 @@ impl<T: Element> Executor<T> {
     }
 
     /// What kernels that go from position to position are told at last.
-    fn positions(&self, c: &Call<'_>) -> ([Arg; 5], usize, usize) {
+    fn positions(&self, c: &NodeContext<'_>) -> ([Arg; 5], usize, usize) {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let (d, count) = (channels(c, c.operand(0)), axis.row_of.len());
         let right = flag(c.word("side") == "right");
         ([axis.row_of.arg(), axis.offsets.arg(), right, int(d), whole(count)], d, count)
     }
 
-    pub(super) fn neighbours(&mut self, c: &Call<'_>) {
+    pub(super) fn neighbours(&mut self, c: &NodeContext<'_>) {
         let (places, d, count) = self.positions(c);
         let [x, e] = [0, 1].map(|n| self.real(c.operand(n)).arg());
         let y = self.fresh(c, 0);
@@ -33,7 +33,7 @@ impl<T: Element> Executor<T> {
         self.put(c, 0, y);
     }
 
-    pub(super) fn neighbours_grad(&mut self, c: &Call<'_>) {
+    pub(super) fn neighbours_grad(&mut self, c: &NodeContext<'_>) {
         let (places, d, count) = self.positions(c);
         let given = [0, 1, 2].map(|n| self.real(c.operand(n)).arg());
         let reach = self.pool.take::<u32>(count);
@@ -47,17 +47,17 @@ impl<T: Element> Executor<T> {
         self.put(c, 1, de);
     }
 
-    pub(super) fn vanishing(&mut self, c: &Call<'_>) {
+    pub(super) fn merge_probability(&mut self, c: &NodeContext<'_>) {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let [s, e] = [0, 1].map(|n| self.real(c.operand(n)).arg());
         let y = self.fresh(c, 0);
         let [force, total] = [0; 2].map(|_| self.pool.take::<T>(y.len()));
         let args = [s, e, y.arg(), force.arg(), total.arg(), axis.offsets.arg()];
-        self.pool.start("vanishing", [c.env.rows() as u32, 1, 1], self.pool.device().threads(), &args);
+        self.pool.start("merge_probability", [c.env.rows() as u32, 1, 1], self.pool.device().threads(), &args);
         self.put(c, 0, y);
     }
 
-    pub(super) fn vanishing_grad(&mut self, c: &Call<'_>) {
+    pub(super) fn merge_probability_grad(&mut self, c: &NodeContext<'_>) {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let given = [0, 1, 2].map(|n| self.real(c.operand(n)).arg());
         let (ds, de) = (self.fresh(c, 0), self.fresh(c, 1));
@@ -66,51 +66,51 @@ impl<T: Element> Executor<T> {
         let [force, total, slopes, rest] = memory.each_ref().map(Array::arg);
         let more = [ds.arg(), de.arg(), force, total, slopes, reach.arg(), rest, axis.offsets.arg()];
         let args = [&given[..], &more].concat();
-        self.pool.start("vanishing_grad", [c.env.rows() as u32, 1, 1], self.pool.device().threads(), &args);
+        self.pool.start("merge_probability_grad", [c.env.rows() as u32, 1, 1], self.pool.device().threads(), &args);
         self.put(c, 0, ds);
         self.put(c, 1, de);
     }
 
-    pub(super) fn unfinished(&mut self, c: &Call<'_>) {
+    pub(super) fn any_unmerged(&mut self, c: &NodeContext<'_>) {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let e = self.real(c.operand(0)).arg();
-        self.per_row(c, "unfinished", &[e], &[axis.offsets.arg()]);
+        self.per_row(c, "any_unmerged", &[e], &[axis.offsets.arg()]);
     }
 
-    pub(super) fn allot(&mut self, c: &Call<'_>) {
+    pub(super) fn slot_softmax(&mut self, c: &NodeContext<'_>) {
         let [beta, before] = [0, 1].map(|n| self.real(c.operand(n)).arg());
         let out = [0, 1, 2].map(|n| self.fresh(c, n));
         let [p, below, above] = out.each_ref().map(Array::arg);
         let (slots, rows) = (c.last(0), c.env.rows());
-        self.pool.each("allot", rows, &[beta, before, p, below, above, int(slots), whole(rows)]);
+        self.pool.each("slot_softmax", rows, &[beta, before, p, below, above, int(slots), whole(rows)]);
         for (n, array) in out.into_iter().enumerate() {
             self.put(c, n, array);
         }
     }
 
-    pub(super) fn allot_grad(&mut self, c: &Call<'_>) {
+    pub(super) fn slot_softmax_grad(&mut self, c: &NodeContext<'_>) {
         let given: Vec<Arg> = (0..5).map(|n| self.real(c.operand(n)).arg()).collect();
         let (dbeta, dbefore) = (self.fresh(c, 0), self.fresh(c, 1));
         let [p, open] = [0; 2].map(|_| self.pool.take::<T>(dbeta.len()));
         let (slots, rows) = (c.last(0), c.env.rows());
         let more = [dbeta.arg(), dbefore.arg(), p.arg(), open.arg(), int(slots), whole(rows)];
-        self.pool.each("allot_grad", rows, &[&given[..], &more].concat());
+        self.pool.each("slot_softmax_grad", rows, &[&given[..], &more].concat());
         self.put(c, 0, dbeta);
         self.put(c, 1, dbefore);
     }
 
-    pub(super) fn repeat(&mut self, c: &Call<'_>) {
+    pub(super) fn repeat(&mut self, c: &NodeContext<'_>) {
         let x = self.real(c.operand(0)).arg();
         self.produce(c, "repeat_slots", &[x], &[int(c.int("count")), whole(c.width(0))]);
     }
 
-    pub(super) fn pick(&mut self, c: &Call<'_>) {
+    pub(super) fn slot_get(&mut self, c: &NodeContext<'_>) {
         let (slot, (slots, d)) = (self.index(c.operand(1)).host[0], slots(c));
         let x = self.real(c.operand(0)).arg();
         self.produce(c, "pick_slot", &[x], &[whole(slot as usize), int(slots), whole(d)]);
     }
 
-    pub(super) fn put_slot(&mut self, c: &Call<'_>) {
+    pub(super) fn put_slot(&mut self, c: &NodeContext<'_>) {
         let (slot, (slots, d)) = (self.index(c.operand(2)).host[0], slots(c));
         let [x, new] = [0, 1].map(|n| self.real(c.operand(n)).arg());
         self.produce(c, "put_slot", &[x, new], &[whole(slot as usize), int(slots), whole(d)]);
@@ -118,7 +118,7 @@ impl<T: Element> Executor<T> {
 }
 
 /// Slots of the first operand, and the size of one.
-fn slots(c: &Call<'_>) -> (usize, usize) {
+fn slots(c: &NodeContext<'_>) -> (usize, usize) {
     let slots = c.ty(c.operand(0)).dims()[1].fixed().unwrap_or(1);
     (slots, c.width(0) / slots.max(1))
 }

@@ -13,7 +13,7 @@ use rtc_compiler::plan::{Plan, RegionPlan, Step};
 use sha2::{Digest, Sha256};
 
 use super::device::Generated;
-use super::way::{Way, literal, way};
+use super::device_kernels::{KernelKind, kernel_kind, literal};
 use crate::kernel::dropout::Keep;
 
 /// What runs next in a group.
@@ -79,7 +79,7 @@ fn cut(graph: &Graph, steps: &[Step], group: &Group) -> Vec<Part> {
 /// Channels of a step that can be part of a chain.
 fn chained_width(graph: &Graph, step: &Step) -> Option<usize> {
     let node = graph.node(step.node);
-    let able = matches!(way(node.op), Way::Arithmetic(_)) || node.op == Op::Dropout;
+    let able = matches!(kernel_kind(node.op), KernelKind::Arithmetic(_)) || node.op == Op::Dropout;
     able.then(|| units(graph.ty(node.results[0])).1)
 }
 
@@ -171,7 +171,7 @@ impl Builder<'_> {
             operands.push("(real)0".to_owned());
         }
         let place = |value: &Value| text.made.iter().position(|v| v == value).expect("its results were listed first");
-        let Way::Arithmetic(results) = way(node.op) else {
+        let KernelKind::Arithmetic(results) = kernel_kind(node.op) else {
             let line = format!(
                 "    real t{} = {};\n",
                 place(&node.results[0]),

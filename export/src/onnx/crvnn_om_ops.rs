@@ -9,7 +9,7 @@ use super::proto::{Attribute, Kind};
 const EXISTS: f64 = 0.1;
 /// More of them than this are not done: START, END and one more.
 const DONE: i64 = 3;
-/// Added to the denominator of `vanishing`.
+/// Added to the denominator of `merge_probability`.
 const TINY: f64 = 4e-8;
 /// Sums of probabilities below this close a slot.
 const CLOSED: f64 = 1e-5;
@@ -61,7 +61,7 @@ impl Builder<'_> {
     }
 
     /// How probable it is that a position goes into its right neighbour.
-    pub(super) fn vanishing(&mut self, node: &Node, x: &[&str]) -> String {
+    pub(super) fn merge_probability(&mut self, node: &Node, x: &[&str]) -> String {
         let Some(axis) = self.axis_of(node.operands[0]) else { return x[0].to_owned() };
         let (zero, one, two) = (self.float(0.0), self.int(1), self.int(2));
         let existing = self.existing(node.operands[0], x[0], 0.0);
@@ -90,7 +90,7 @@ impl Builder<'_> {
     }
 
     /// Whether more than one position besides START and END exists.
-    pub(super) fn unfinished(&mut self, node: &Node, e: &str) -> String {
+    pub(super) fn any_unmerged(&mut self, node: &Node, e: &str) -> String {
         let existing = self.existing(node.operands[0], e, 0.0);
         let (least, done) = (self.float(EXISTS), self.int(DONE));
         let counts = self.op("Greater", &[&existing, &least]);
@@ -100,7 +100,7 @@ impl Builder<'_> {
     }
 
     /// Divides a step among the slots of a memory: probabilities, and their sums from both ends.
-    pub(super) fn allot(&mut self, node: &Node) {
+    pub(super) fn slot_softmax(&mut self, node: &Node) {
         let [beta, before] = [0, 1].map(|n| self.value(node.operands[n]));
         let slots = self.graph.ty(node.operands[0]).dims()[1].fixed().unwrap_or(1) as i64;
         let (zero, whole, axis, closed) = (self.float(0.0), self.float(1.0), self.int(1), self.float(CLOSED));
