@@ -130,7 +130,7 @@ impl Job {
         let mut work = memory::work(&self.experiment, &data.set, self.info.parameters);
         if self.experiment.optimiser.kind == OptimiserKind::Muon {
             let beside: usize = matrices(&self.compiled.graph).iter().map(Matrix::beside).sum();
-            work.besides = work.besides.saturating_add(4 * beside as u64);
+            work.fixed_bytes = work.fixed_bytes.saturating_add(4 * beside as u64);
         }
         self.compiled.fit(&work, limit)
     }

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::fs;
 
 use rtc_compiler::pipeline::memory::{Fitted, Need, Work};
-use rtc_compiler::plan::memory::Load;
+use rtc_compiler::plan::memory::BatchShape;
 use rtc_runtime::experiment::Experiment;
 use rtc_runtime::task::{Dataset, Example, Objective, Rows, Stream};
 use rtc_runtime::train::longest;
@@ -82,13 +82,13 @@ pub(crate) fn work(experiment: &Experiment, data: &Dataset, parameters: usize) -
     Work {
         training,
         evaluation: heaviest.map(|chunk| load(chunk.iter())),
-        besides: shared(data)
+        fixed_bytes: shared(data)
             .saturating_add((parameters as u64).saturating_mul(CHECKPOINT_BYTES_PER_PARAMETER + average)),
     }
 }
 
 /// The longest rows of a file that is read while it is needed. Both sides of a pair count as its longer one.
-fn longest_rows(rows: &dyn Rows, count: usize, pairs: bool) -> Load {
+fn longest_rows(rows: &dyn Rows, count: usize, pairs: bool) -> BatchShape {
     let mut longest: BinaryHeap<Reverse<usize>> = BinaryHeap::new();
     for row in 0..rows.count() {
         longest.push(Reverse(rows.length(row)));
@@ -101,7 +101,7 @@ fn longest_rows(rows: &dyn Rows, count: usize, pairs: bool) -> Load {
     if pairs {
         lengths.extend_from_within(..);
     }
-    Load { lengths, depth: None }
+    BatchShape { lengths, depth: None }
 }
 
 /// Bytes that runs in one process have together: the program and the data.
@@ -116,9 +116,9 @@ fn tokens(example: &Example) -> usize {
     example.tokens.len() + example.second.as_ref().map_or(0, Vec::len)
 }
 
-fn load<'e>(examples: impl Iterator<Item = &'e Example> + Clone) -> Load {
+fn load<'e>(examples: impl Iterator<Item = &'e Example> + Clone) -> BatchShape {
     let first = examples.clone().map(|example| example.tokens.len());
-    Load { lengths: first.chain(examples.filter_map(|e| Some(e.second.as_ref()?.len()))).collect(), depth: None }
+    BatchShape { lengths: first.chain(examples.filter_map(|e| Some(e.second.as_ref()?.len()))).collect(), depth: None }
 }
 
 /// Refuses a training that needs more than the limit, or without one more than the machine has.
@@ -160,7 +160,7 @@ pub(crate) fn parts(need: &Need) -> String {
         bytes(need.evaluation.activations),
         bytes(need.training.parameters),
         bytes(need.training.packed.saturating_add(need.evaluation.packed)),
-        bytes(need.besides),
+        bytes(need.fixed_bytes),
     )
 }
 

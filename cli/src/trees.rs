@@ -1,9 +1,10 @@
 //! What a recursion makes of an example: the trees that a search found, or the one that the length alone decides.
 
 use rtc_compiler::ir::loops::Cut;
+use rtc_compiler::ir::schedule::{Chunk, Levels};
 use rtc_compiler::spec::Block;
 use rtc_report::data::{Beam, Tree};
-use rtc_runtime::exec::{Grown, Inference};
+use rtc_runtime::exec::{Inference, ParseTrees};
 use rtc_runtime::task::Example;
 
 use crate::saved::Trained;
@@ -15,11 +16,11 @@ const MOST: usize = 3;
 type Span = (usize, usize);
 
 /// The trees of an example, of both sides of a pair; nothing for a model that ends in no recursion.
-pub(crate) fn trees(trained: &Trained, example: &Example, grown: &[Grown]) -> Vec<Tree> {
+pub(crate) fn trees(trained: &Trained, example: &Example, grown: &[ParseTrees]) -> Vec<Tree> {
     let Some(fold) = trained.spec.root.child("recurse") else { return vec![] };
     let sides = std::iter::once(&example.tokens).chain(&example.second);
     let one = |(row, tokens): (usize, &Vec<u32>)| {
-        let found: Vec<&Grown> = grown.iter().filter(|grown| grown.row == row).collect();
+        let found: Vec<&ParseTrees> = grown.iter().filter(|grown| grown.row == row).collect();
         let mut trees: Vec<Tree> = found.iter().map(|grown| searched(grown)).collect();
         if trees.is_empty() {
             trees.push(given(fold, trained.positions(tokens).len(), trained.inference));
@@ -36,7 +37,7 @@ pub(crate) fn trees(trained: &Trained, example: &Example, grown: &[Grown]) -> Ve
 }
 
 /// The heaviest trees of a search; beams that are the same tree are one.
-fn searched(grown: &Grown) -> Tree {
+fn searched(grown: &ParseTrees) -> Tree {
     let mut beams: Vec<Beam> = vec![];
     for beam in &grown.beams {
         match beams.iter_mut().find(|known| same(&known.spans, &beam.spans)) {
@@ -80,13 +81,20 @@ fn join(fold: &Block, elements: &[Span], flat: bool, spans: &mut Vec<Span>) -> S
     match fold.variant {
         "chain" => (2..=nodes.len()).for_each(|n| spans.push(whole(&nodes[..n]))),
         "balanced" => {
-            let arity = if flat { nodes.len().max(1) } else { fold.int("arity").unwrap_or(2) };
+            let arity = if flat { nodes.len() } else { fold.int("arity").unwrap_or(2) };
             let (strict, first) = (fold.word("last_chunk") == Some("strict"), fold.word("short") == Some("first"));
-            let cut = Cut { strict, first, ..Cut::plain(arity) };
-            while nodes.len() > 1 {
-                let chunks = cut.chunks(nodes.len(), cut.width(nodes.len()).max(2));
-                let chunks = chunks.map(|(start, length)| &nodes[start..start + length]);
-                nodes = chunks.map(|chunk| reduce(fold, chunk, spans)).collect();
+            let cut = Cut { strict, first, ..Cut::plain(arity.max(2)) };
+            let mut levels = Levels::new(cut, vec![nodes.len()], 0);
+            loop {
+                levels.leave();
+                if levels.is_over() {
+                    break;
+                }
+                let mut vectors = vec![];
+                levels.cut(|Chunk { start, length, .. }| {
+                    vectors.push(reduce(fold, &nodes[start..start + length], spans))
+                });
+                nodes = vectors;
             }
         }
         // All at once, or a search that is part of something else and leaves no record.
@@ -165,7 +173,7 @@ mod tests {
             |score: f64, weight: f64, spans: &[Span]| rtc_runtime::exec::Beam { score, weight, spans: spans.to_vec() };
         let (left, even) = ([(0, 2), (0, 3), (0, 4)], [(0, 2), (2, 2), (0, 4)]);
         let beams = vec![beam(-0.7, 0.5, &left), beam(-1.0, 0.3, &even), beam(-1.4, 0.25, &[(2, 2), (0, 2), (0, 4)])];
-        let found = searched(&Grown { label: "beam".to_owned(), row: 0, length: 4, beams });
+        let found = searched(&ParseTrees { label: "beam".to_owned(), row: 0, length: 4, beams });
         let seen: Vec<(f64, Option<f64>, usize)> = found.beams.iter().map(|b| (b.weight, b.score, b.count)).collect();
         assert_eq!(seen, [(0.55, Some(-1.0), 2), (0.5, Some(-0.7), 1)]);
     }

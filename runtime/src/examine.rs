@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::batch::Batch;
 use crate::batching::collect;
 use crate::exec::storage::Element;
-use crate::exec::{Grown, Stepped, Unit, Watched};
+use crate::exec::{HaltingTrace, ParseTrees, StateTrace, Unit};
 use crate::generate::Generator;
 use crate::learner::{Arrays, Evaluation, LearnError, Learner};
 use crate::stopping::BySteps;
@@ -36,7 +36,7 @@ pub trait Examined: Learner + BySteps {
     ///
     /// # Errors
     /// As [`Learner::evaluate`].
-    fn states(&mut self, batch: &Batch) -> Result<Vec<Stepped>, LearnError>;
+    fn states(&mut self, batch: &Batch) -> Result<Vec<StateTrace>, LearnError>;
     /// Whether the number of its steps comes with the examples.
     fn takes_depth(&self) -> bool;
     /// The graph of a forward pass.
@@ -61,9 +61,9 @@ pub struct Examination {
     /// Accepted steps of every row, if the model halts.
     pub depths: Option<Vec<f64>>,
     /// The runs of its halting recurrences, in the order in which they ended.
-    pub halting: Vec<Watched>,
+    pub halting: Vec<HaltingTrace>,
     /// The trees that its beam searches found, search by search.
-    pub grown: Vec<Grown>,
+    pub trees: Vec<ParseTrees>,
 }
 
 /// How a model does on the examples of one length.
@@ -125,7 +125,7 @@ pub struct Traced {
     /// row of a unit is 0, or 1 for the second side of a pair.
     pub units: Vec<TracedUnit>,
     /// What its beam searches made of it, the rows as above.
-    pub trees: Vec<Grown>,
+    pub trees: Vec<ParseTrees>,
 }
 
 /// A unit of a halting recurrence.
@@ -147,7 +147,7 @@ pub fn trace<M: Examined + ?Sized>(model: &mut M, example: &Example) -> Result<T
         let place = run.label;
         run.units.into_iter().map(move |unit| TracedUnit { place: place.clone(), unit })
     });
-    let (units, trees) = (units.collect(), seen.grown);
+    let (units, trees) = (units.collect(), seen.trees);
     Ok(Traced { evaluation: seen.evaluation, units, trees })
 }
 

@@ -17,7 +17,7 @@ use crate::collapse::Bounds;
 use crate::examine::saliency::Saliency;
 use crate::examine::{Examination, Examined};
 use crate::exec::storage::Element;
-use crate::exec::{Executor, Fault, Halting, Inference, Outputs, Records, Stepped};
+use crate::exec::{Executor, Fault, Halting, Inference, Outputs, Records, StateTrace};
 use crate::generate::Generator;
 use crate::kernel::Real;
 use crate::kernel::optimiser::clip_factor;
@@ -325,19 +325,19 @@ impl<B: Backend> Examined for ModelOn<B> {
     type Number = B::Number;
 
     fn examine(&mut self, batch: &Batch) -> Result<Examination, LearnError> {
-        *self.inference.records() = Records { watched: Some(vec![]), grown: Some(vec![]), ..Records::default() };
+        *self.inference.records() = Records { halting: Some(vec![]), trees: Some(vec![]), ..Records::default() };
         let outputs = self.forward(batch);
-        let Records { watched, grown, .. } = std::mem::take(self.inference.records());
-        let (outputs, halting, grown) = (outputs?, watched.unwrap_or_default(), grown.unwrap_or_default());
+        let Records { halting, trees, .. } = std::mem::take(self.inference.records());
+        let (outputs, halting, trees) = (outputs?, halting.unwrap_or_default(), trees.unwrap_or_default());
         let evaluation = evaluation(&self.binding, &outputs, batch, self.updates)?;
         let depths = outputs.real("depth").map(|depths| depths.iter().map(|x| x.to_f64()).collect());
-        Ok(Examination { evaluation, depths, halting, grown })
+        Ok(Examination { evaluation, depths, halting, trees })
     }
 
-    fn states(&mut self, batch: &Batch) -> Result<Vec<Stepped>, LearnError> {
-        *self.inference.records() = Records { stepped: Some(vec![]), ..Records::default() };
+    fn states(&mut self, batch: &Batch) -> Result<Vec<StateTrace>, LearnError> {
+        *self.inference.records() = Records { states: Some(vec![]), ..Records::default() };
         let evaluation = self.evaluate(batch);
-        let states = std::mem::take(self.inference.records()).stepped.unwrap_or_default();
+        let states = std::mem::take(self.inference.records()).states.unwrap_or_default();
         evaluation.map(|_| states)
     }
 

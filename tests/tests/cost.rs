@@ -5,7 +5,7 @@
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline::{self, cost::Cost};
-use rtc_compiler::plan::memory::{Load, estimate};
+use rtc_compiler::plan::memory::{BatchShape, estimate};
 use rtc_compiler::plan::plan;
 use rtc_runtime::batch::Batch;
 use rtc_runtime::exec::Halting;
@@ -268,7 +268,7 @@ fn the_memory_of_long_searches_is_extended_from_shorter_ones() {
         let figures = cost.at(1, length, None);
         assert!(figures.extended && !cost.at(1, LENGTH, None).extended);
         let training = plan(pipeline::training(&model.spec, &binding).expect("the spec lowers"));
-        let walked = estimate(&training, &Load::even(1, length));
+        let walked = estimate(&training, &BatchShape::even(1, length));
         let pairs = [
             ("values", figures.training_memory.activations, walked.activations),
             ("lists", figures.training_memory.lists, walked.lists),

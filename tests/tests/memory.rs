@@ -5,7 +5,7 @@ use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_compiler::pipeline::memory::{Work, plans_within};
-use rtc_compiler::plan::memory::{Load, estimate};
+use rtc_compiler::plan::memory::{BatchShape, estimate};
 use rtc_compiler::plan::plan;
 use rtc_compiler::spec::Spec;
 use rtc_runtime::exec::Halting;
@@ -60,8 +60,8 @@ const RELATIVE: &str = "model relative {
 fn far(name: &str, spec: &Spec) -> Vec<String> {
     let mut wrong = vec![];
     for lengths in [vec![60; 16], (0..16).map(|n| 20 + 5 * n).collect()] {
-        let load = Load { lengths: lengths.clone(), depth: None };
-        let work = Work { training: load.clone(), evaluation: None, besides: 0 };
+        let load = BatchShape { lengths: lengths.clone(), depth: None };
+        let work = Work { training: load.clone(), evaluation: None, fixed_bytes: 0 };
         // A limit that nothing can keep gives the plan that takes least.
         for limit in [None, Some(0)] {
             let fitted = plans_within(spec, &binding(Objective::Classify), &work, limit);
@@ -101,7 +101,7 @@ fn the_estimate_has_the_lists_of_searches() {
                 let mut executor = executor::<f32>(&graph, &restless(&graph), Halting::Compact);
                 executor.run(&rows, Key::new(1)).expect("the batch fits");
                 let real = executor.list_bytes() as f64;
-                let load = Load { lengths: lengths.clone(), depth: None };
+                let load = BatchShape { lengths: lengths.clone(), depth: None };
                 let guess = estimate(&plan(graph), &load).lists as f64;
                 println!("{name}, {what}: lists estimated {guess}, taken {real}, ratio {:.3}", guess / real);
                 if guess < real / (1.0 + TOLERANCE) || guess > SHARED * real {

@@ -132,7 +132,7 @@ fn model<T: Element>(case: &Case, halting: Halting) -> Model<T> {
 /// Compares one case in one precision with one halting policy; gives a line per difference that is too large.
 fn compare<T: Element>(case: &Case, halting: Halting, tolerance: Tolerance, faults: &mut Vec<String>) {
     let mut model = model::<T>(case, halting);
-    model.executor().records.watched = Some(vec![]);
+    model.executor().records.halting = Some(vec![]);
     let batch = case.batch();
     let outputs = model.forward_backward(&batch).unwrap_or_else(|e| panic!("{}: {e}", case.name));
     let mut check = |what: &str, ours: &[f64], reference: &[f64], floor: f64, limit: f64| {
@@ -180,7 +180,7 @@ fn compare<T: Element>(case: &Case, halting: Halting, tolerance: Tolerance, faul
 
 /// Accepted steps of every unit, chunk by chunk. Rows without a token in a chunk take no part in it.
 fn used<T: Element>(case: &Case, model: &mut Model<T>, check: &mut impl FnMut(&str, &[f64], &[f64], f64, f64)) {
-    let watched = model.executor().records.watched.take().unwrap_or_default();
+    let watched = model.executor().records.halting.take().unwrap_or_default();
     let keep = &case.io["keep"];
     let width = keep.shape[1];
     let mut start = 0;

@@ -11,6 +11,7 @@ use super::graph::{Graph, Node, NodeId, RegionId};
 use super::loops::{self, Cut, Padding};
 use super::number::Number;
 use super::ops::Op;
+use super::schedule::Widths;
 use super::search::{Beams, Count};
 use super::types::{Attr, Attrs, BATCH, Dim, Type, unframed};
 use crate::expr::{Expr, keys};
@@ -348,13 +349,8 @@ pub fn turns<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Vec<Turn
 
 fn chunks<N: Number>(node: &Node, sizes: &Sizes<N>) -> Vec<Turns<N>> {
     let word = |name: &str| node.attrs.get(name).and_then(Attr::text).unwrap_or_default();
-    let int = |name: &str| node.attrs.get(name).and_then(Attr::int).map(|v| N::of(v.max(1) as f64));
     let length = sizes.dim(&Dim::sym(word("over")));
-    let width = match (int("count"), int("size")) {
-        (Some(count), _) => length.pieces(&count),
-        (None, Some(size)) if word("cut") == "balanced" => length.pieces(&length.pieces(&size)),
-        (None, size) => size.unwrap_or(N::of(1.0)),
-    };
+    let width = Widths::of(node).of_length(&length);
     let full = length.pieces(&width).minus(&N::of(1.0));
     let rest = length.minus(&full.times(&width));
     let one = |steps, size| Turns { steps, rejected: N::of(0.0), sizes: sizes.with(word("axis"), size) };

@@ -27,8 +27,8 @@
 //! The text form ([`text`]) prints and reads back; YAML, DOT and Mermaid come from the same document ([`document`]).
 
 pub mod attr;
-pub mod chain;
 pub mod cost;
+pub mod critical_path;
 pub mod dependence;
 pub mod diff;
 pub mod document;

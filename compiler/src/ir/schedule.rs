@@ -8,6 +8,7 @@ use std::ops::DerefMut;
 
 use super::graph::Node;
 use super::loops::Cut;
+use super::number::Number;
 use super::types::Attr;
 
 /// A chunk of a row.
@@ -109,12 +110,17 @@ impl Widths {
     /// The width for a row of `length` elements in a batch of `padded` ones.
     pub fn width(self, length: usize, padded: usize) -> usize {
         let length = if self.balanced { length.max(padded) } else { length };
-        let width = match (self.count, self.size) {
-            (Some(count), _) => length.div_ceil(count.max(1)),
-            (None, Some(size)) if self.balanced => length.div_ceil(length.div_ceil(size.max(1)).max(1)),
-            (None, size) => size.unwrap_or(1),
-        };
-        width.max(1)
+        (self.of_length(&(length as f64)) as usize).max(1)
+    }
+
+    /// The width for rows of one length.
+    pub fn of_length<N: Number>(self, length: &N) -> N {
+        let whole = |n: usize| N::of(n.max(1) as f64);
+        match (self.count, self.size) {
+            (Some(count), _) => length.pieces(&whole(count)),
+            (None, Some(size)) if self.balanced => length.pieces(&length.pieces(&whole(size))),
+            (None, size) => whole(size.unwrap_or(1)),
+        }
     }
 }
 

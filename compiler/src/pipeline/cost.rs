@@ -1,8 +1,8 @@
 //! What a model costs: parameters, operations, sequential depth and memory, as formulas and as numbers.
 
 use super::{forward, inference, optimised, training};
-use crate::ir::chain::sequential_depth;
 use crate::ir::cost::{Extent, Sizes};
+use crate::ir::critical_path::sequential_depth;
 use crate::ir::formula::Formula;
 use crate::ir::graph::{Graph, InvalidNode, MAIN};
 use crate::ir::loops::Cut;
@@ -10,7 +10,7 @@ use crate::ir::number::Number;
 use crate::ir::search::Beams;
 use crate::lower::Binding;
 use crate::plan::cost::flops;
-use crate::plan::memory::{self, Estimate, Load, estimate};
+use crate::plan::memory::{self, BatchShape, Estimate, estimate};
 use crate::plan::{Plan, plan};
 use crate::spec::Spec;
 
@@ -137,7 +137,7 @@ impl Cost {
     /// every step, with its square. So do lists, by the given degree: a search over whole rows that is recorded holds a list of nodes
     /// for every step.
     fn memory(&self, plan: &Plan, (rows, length, depth): (usize, usize, Option<f64>), degree: usize) -> Estimate {
-        let at = |length| estimate(plan, &Load { depth, ..Load::even(rows, length) });
+        let at = |length| estimate(plan, &BatchShape { depth, ..BatchShape::even(rows, length) });
         let most = self.walked;
         if length <= most {
             return at(length);

@@ -5,7 +5,7 @@ use crate::ir::cost::Sizes;
 use crate::ir::graph::{Graph, InvalidNode};
 use crate::lower::Binding;
 use crate::pass::recompute::Choice;
-use crate::plan::memory::{Estimate, Load, estimate};
+use crate::plan::memory::{BatchShape, Estimate, estimate};
 use crate::plan::{Plan, plan};
 use crate::spec::Spec;
 
@@ -13,11 +13,11 @@ use crate::spec::Spec;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Work {
     /// Of the training; its rows decide what is computed again.
-    pub training: Load,
+    pub training: BatchShape,
     /// Of the evaluations in between; nothing where there are none.
-    pub evaluation: Option<Load>,
-    /// Bytes that are held besides: data, checkpoints, the program itself.
-    pub besides: u64,
+    pub evaluation: Option<BatchShape>,
+    /// Bytes that are held all the time: data, checkpoints, the program itself.
+    pub fixed_bytes: u64,
 }
 
 /// Bytes that a run takes, at most.
@@ -28,7 +28,7 @@ pub struct Need {
     /// A forward pass of an evaluation: its values lie where those of the training do, its weights are packed beside.
     pub evaluation: Estimate,
     /// See [`Work::besides`].
-    pub besides: u64,
+    pub fixed_bytes: u64,
 }
 
 impl Need {
@@ -44,8 +44,8 @@ impl Need {
 
     /// All of it.
     pub fn total(&self) -> u64 {
-        let Self { training, evaluation, besides } = *self;
-        let parts = [training.parameters, training.packed, evaluation.packed, self.values(), self.lists(), besides];
+        let Self { training, evaluation, fixed_bytes } = *self;
+        let parts = [training.parameters, training.packed, evaluation.packed, self.values(), self.lists(), fixed_bytes];
         parts.into_iter().fold(0, u64::saturating_add)
     }
 }
@@ -82,7 +82,7 @@ pub fn plans_within(spec: &Spec, binding: &Binding, work: &Work, limit: Option<u
     let inference = plan(inference(spec, binding)?);
     let graph = optimised(spec, binding)?;
     let evaluation = work.evaluation.as_ref().map_or(Estimate::default(), |load| estimate(&inference, load));
-    let needs = |training: Estimate| Need { training, evaluation, besides: work.besides };
+    let needs = |training: Estimate| Need { training, evaluation, fixed_bytes: work.fixed_bytes };
     let all_kept = needs(estimate(&plan(graph.clone()), &work.training));
     let mut choice = Choice::of_pass(&graph);
     let mut training = plan(choice.rewritten().unwrap_or_else(|| graph.clone()));
@@ -104,7 +104,7 @@ pub fn plans_within(spec: &Spec, binding: &Binding, work: &Work, limit: Option<u
 }
 
 /// The next choice whose peak is lower, with its plan.
-fn step<'g>(graph: &Graph, choice: &Choice<'g>, peak: u64, load: &Load) -> Option<(Choice<'g>, Plan)> {
+fn step<'g>(graph: &Graph, choice: &Choice<'g>, peak: u64, load: &BatchShape) -> Option<(Choice<'g>, Plan)> {
     let mut from = choice.clone();
     while let Some(next) = from.next() {
         let mut tried = from.clone();
@@ -119,7 +119,7 @@ fn step<'g>(graph: &Graph, choice: &Choice<'g>, peak: u64, load: &Load) -> Optio
 }
 
 /// The mean row stands for all: values are weighed against each other.
-fn sizes(load: &Load) -> Sizes {
+fn sizes(load: &BatchShape) -> Sizes {
     let rows = load.lengths.len() as f64;
     Sizes::rows(rows, load.tokens() as f64 / rows.max(1.0))
 }

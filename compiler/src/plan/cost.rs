@@ -17,10 +17,10 @@ pub fn flops<N: Algebra>(plan: &Plan, sizes: &Sizes<N>) -> N {
 /// go on.
 fn region<N: Algebra>(plan: &Plan, region_id: RegionId, sizes: &Sizes<N>) -> (N, N) {
     let own = &plan.regions[region_id.index()];
-    let (mut all, mut decided) = (N::of(0.0), None);
+    let (mut all, mut early_exit) = (N::of(0.0), None);
     for (n, step) in own.steps.iter().enumerate() {
-        if own.decided == Some(n) {
-            decided = Some(all.clone());
+        if own.early_exit == Some(n) {
+            early_exit = Some(all.clone());
         }
         all = all.plus(&node_cost(&plan.graph, step.node, sizes));
         let node = plan.graph.node(step.node);
@@ -33,6 +33,6 @@ fn region<N: Algebra>(plan: &Plan, region_id: RegionId, sizes: &Sizes<N>) -> (N,
             }
         }
     }
-    let tried = decided.unwrap_or_else(|| all.clone());
+    let tried = early_exit.unwrap_or_else(|| all.clone());
     (all, tried)
 }

@@ -88,11 +88,11 @@ fn class(graph: &Graph, id: NodeId) -> Option<&[Dim]> {
 ///
 /// The order stays a topological one. A step moves forward to a group only if it reads a result of the group, or
 /// if no step was left behind in between: what could be computed long before it is needed is not. None moves across
-/// `decided`.
+/// `early_exit`.
 pub(super) fn group(
     graph: &Graph,
     steps: Vec<Step>,
-    decided: Option<usize>,
+    early_exit: Option<usize>,
     held: &BTreeSet<Value>,
 ) -> (Vec<Step>, Vec<Group>) {
     let needs: Vec<BTreeSet<Value>> = steps.iter().map(|s| reads(graph, s.node)).collect();
@@ -111,7 +111,7 @@ pub(super) fn group(
         let Some(own) = class(graph, steps[first].node) else { continue };
         let mut inside = BTreeSet::from([first]);
         let mut skipped = false;
-        let end = decided.filter(|n| first < *n).unwrap_or(steps.len());
+        let end = early_exit.filter(|n| first < *n).unwrap_or(steps.len());
         for next in first + 1..end {
             if done[next] {
                 continue;

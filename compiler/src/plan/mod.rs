@@ -34,7 +34,7 @@ pub struct RegionPlan {
     /// The nodes to execute, in order; the terminator is not among them.
     pub steps: Vec<Step>,
     /// In a body that halts: the number of steps after which `go` is known, where work for the rows that go on follows.
-    pub decided: Option<usize>,
+    pub early_exit: Option<usize>,
     /// Steps that run together, block by block, from first to last.
     pub groups: Vec<Group>,
     /// What the terminator hands out.
@@ -57,7 +57,7 @@ pub struct Step {
     /// The operand whose buffer becomes the result's, when nobody else holds it.
     pub in_place: Option<usize>,
     /// For each result: the parameter to whose gradient it is added instead of being kept.
-    pub into: Vec<Option<usize>>,
+    pub accumulates_into: Vec<Option<usize>>,
 }
 
 /// Plans a graph.
@@ -92,10 +92,10 @@ fn plan_region(graph: &Graph, region: RegionId, parameters: &BTreeMap<String, us
     }
     let held: BTreeSet<Value> = out.yields.iter().chain(&out.saves).copied().collect();
     let last = last_uses(graph, region, &order.nodes);
-    let (mut steps, mut decided) = (vec![], None);
+    let (mut steps, mut early_exit) = (vec![], None);
     for (n, &id) in order.nodes.iter().enumerate() {
-        if order.decided == Some(n) {
-            decided = Some(steps.len());
+        if order.early_exit == Some(n) {
+            early_exit = Some(steps.len());
         }
         let node = graph.node(id);
         let skipped = matches!(node.op, Op::Yield | Op::Return | Op::Save)
@@ -110,8 +110,8 @@ fn plan_region(graph: &Graph, region: RegionId, parameters: &BTreeMap<String, us
         let into = node.results.iter().map(|v| into.get(v).copied()).collect();
         steps.push(Step { node: id, frees, in_place, into });
     }
-    (out.steps, out.groups) = group::group(graph, steps, decided, &held);
-    out.decided = decided;
+    (out.steps, out.groups) = group::group(graph, steps, early_exit, &held);
+    out.early_exit = early_exit;
     out.unused = graph.params(region).iter().copied().filter(|v| !last.contains_key(v) && !held.contains(v)).collect();
     out
 }

@@ -1,7 +1,7 @@
 //! The order of the steps of a region.
 //!
 //! **Contract.** The nodes are those of the region, each once, and each after all that it reads; nodes that nothing forces
-//! apart keep the order of the graph. Where `decided` is given, `go` depends on the first `decided` nodes alone and
+//! apart keep the order of the graph. Where `early_exit` is given, `go` depends on the first `early_exit` nodes alone and
 //! work worth saving comes after them: the executor lets the rows that reject the step leave at that point. Whoever
 //! changes the order further may move no node across it.
 
@@ -18,7 +18,7 @@ pub(super) struct Order {
     /// The nodes, the terminator last.
     pub(super) nodes: Vec<NodeId>,
     /// The number of nodes after which it is known which rows accept the step.
-    pub(super) decided: Option<usize>,
+    pub(super) early_exit: Option<usize>,
 }
 
 /// The order in which a region is executed: what decides about the step comes first, if that saves work.
@@ -27,11 +27,11 @@ pub(super) fn order(graph: &Graph, region: RegionId) -> Order {
     let cone = go(graph, region).map(|go| cone(graph, region, go)).unwrap_or_default();
     let (mut first, rest): (Vec<_>, Vec<_>) = nodes.iter().copied().partition(|id| cone.contains(id));
     if first.is_empty() || !rest.iter().any(|id| is_work(graph, *id)) {
-        return Order { nodes: nodes.to_vec(), decided: None };
+        return Order { nodes: nodes.to_vec(), early_exit: None };
     }
-    let decided = Some(first.len());
+    let early_exit = Some(first.len());
     first.extend(rest);
-    Order { nodes: first, decided }
+    Order { nodes: first, early_exit }
 }
 
 /// The condition that a region yields beside its carried values, if it is the body of a recurrence that halts.

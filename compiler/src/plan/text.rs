@@ -58,8 +58,8 @@ fn region(out: &mut String, names: &mut Names<'_>, id: RegionId, depth: usize) {
         *out += &format!("{pad}cut to the rows that take part: {list}\n");
     }
     for (n, step) in plan.steps.iter().enumerate() {
-        if plan.decided == Some(n) {
-            *out += &format!("{pad}decided: rows that reject the step leave here\n");
+        if plan.early_exit == Some(n) {
+            *out += &format!("{pad}early exit: rows that reject the step leave here\n");
         }
         if let Some(group) = plan.groups.iter().find(|g| g.steps.start == n && g.steps.len() > 1) {
             *out += &header(names, group, &pad);
@@ -71,7 +71,7 @@ fn region(out: &mut String, names: &mut Names<'_>, id: RegionId, depth: usize) {
         if let Some(n) = step.in_place {
             notes.push(format!("in place of {}", names.of(node.operands[n])));
         }
-        for (value, param) in node.results.iter().zip(&step.into) {
+        for (value, param) in node.results.iter().zip(&step.accumulates_into) {
             let target = param.map(|n| names.plan.parameters[n].name.clone());
             notes.extend(target.map(|name| format!("{} into gradient of {name}", names.of(*value))));
         }

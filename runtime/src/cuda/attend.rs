@@ -6,12 +6,12 @@
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::Elem;
 
+use super::active_rows::Ragged;
 use super::device::Arg;
 use super::dispatch::NodeContext;
 use super::exec::Executor;
 use super::listed::List;
 use super::memory::{Array, WARP, address, blocks, flag, int, whole};
-use super::place::Ragged;
 use super::relative::Codes;
 use super::rule::ending;
 use crate::exec::Fault;
@@ -246,7 +246,7 @@ impl<T: Element> Executor<T> {
 
     /// The n-th result: added to its parameter's gradient where the plan says so, else put into the table.
     pub(super) fn put_or_add(&mut self, c: &NodeContext<'_>, n: usize, grad: Array) {
-        match c.step.into[n] {
+        match c.step.accumulates_into[n] {
             Some(parameter) => self.pool.add(&grad, &self.gradient(parameter)),
             None => self.put(c, n, grad),
         }

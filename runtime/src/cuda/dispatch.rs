@@ -7,10 +7,10 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Dim, Elem, Type};
 use rtc_compiler::plan::{Plan, Step};
 
+use super::active_rows::{ActiveRows, Name};
 use super::device::Arg;
 use super::exec::Executor;
 use super::memory::{Array, address, flag, int, whole};
-use super::place::{Name, Place};
 use super::value::Val;
 use crate::exec::Fault;
 use crate::exec::storage::Element;
@@ -20,11 +20,11 @@ use crate::exec::{loops, node_context};
 #[derive(Clone, Copy)]
 pub(super) struct NodeContext<'a> {
     host: node_context::NodeContext<'a>,
-    pub(super) place: &'a Place,
+    pub(super) place: &'a ActiveRows,
 }
 
 impl<'a> NodeContext<'a> {
-    pub(super) fn new(plan: &'a Plan, step: &'a Step, place: &'a Place) -> Self {
+    pub(super) fn new(plan: &'a Plan, step: &'a Step, place: &'a ActiveRows) -> Self {
         let node = plan.graph.node(step.node);
         Self { host: node_context::NodeContext { plan, step, node, env: &place.env }, place }
     }
@@ -40,7 +40,7 @@ impl<'a> Deref for NodeContext<'a> {
 
 impl<T: Element> Executor<T> {
     /// Runs one step and puts its results into the table.
-    pub(super) fn execute(&mut self, plan: &Plan, step: &Step, place: &Place) -> Result<(), Fault> {
+    pub(super) fn execute(&mut self, plan: &Plan, step: &Step, place: &ActiveRows) -> Result<(), Fault> {
         let c = NodeContext::new(plan, step, place);
         let node = c.node;
         match node.op {
@@ -202,7 +202,7 @@ impl<T: Element> Executor<T> {
 
     /// Where the n-th result goes, and whether it is added to what is there: the gradient of a parameter, or an array of its own.
     pub(super) fn target(&mut self, c: &NodeContext<'_>, n: usize) -> (Array, bool) {
-        match c.step.into[n] {
+        match c.step.accumulates_into[n] {
             Some(parameter) => (self.gradient(parameter), true),
             None => {
                 let out = self.fresh(c, n);

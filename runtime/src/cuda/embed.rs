@@ -2,11 +2,11 @@
 
 use std::collections::btree_map::Entry;
 
+use super::active_rows::{Name, Ragged};
 use super::device::Arg;
 use super::dispatch::NodeContext;
 use super::exec::Executor;
 use super::memory::{Array, blocks, flag, int, whole};
-use super::place::{Name, Ragged};
 use crate::exec::storage::Element;
 use crate::exec::{Fault, too_few_positions};
 

@@ -7,26 +7,22 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
-use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::{Attr, LENGTH};
-use rtc_compiler::plan::{Plan, RegionPlan};
+use rtc_compiler::plan::Plan;
 
+use super::active_rows::ActiveRows;
 use super::device::Device;
 use super::fusion::{self, Part};
 use super::listed::{self, Seen};
 use super::memory::{Array, Pool};
-use super::place::Place;
 use super::value::{Ids, OnDevice, Val};
-use crate::batch::{Batch, Labels};
+use crate::batch::Batch;
 use crate::exec::arena::Arena;
 use crate::exec::loops::search::Searches;
 use crate::exec::mask::{self, Exprs};
-use crate::exec::resume::{Resume, given_depths};
-use crate::exec::rows::{Axis, Env, GIVEN};
+use crate::exec::region::{inputs, ranges_by_value, run_region, whole_batch};
+use crate::exec::resume::Resume;
 use crate::exec::storage::Element;
-use crate::exec::{
-    Fault, Halting, Inference, Outputs, Records, axis_names, check_batch, output_names, parameter_ranges, set_axis,
-};
+use crate::exec::{Fault, Halting, Inference, Outputs, Records, axis_names, output_names, parameter_ranges};
 use crate::kernel::position::{Codes, PositionKind, PositionTables};
 use crate::rng::Key;
 
@@ -92,21 +88,12 @@ impl<T: Element> Executor<T> {
     /// An executor with these parameters.
     pub(super) fn sharing(plan: Arc<Plan>, pool: Pool, parameters: Array) -> Self {
         let by_index = parameter_ranges(&plan);
-        let mut ranges = vec![None; plan.graph.value_count()];
-        for &id in plan.graph.nodes(MAIN) {
-            let node = plan.graph.node(id);
-            if node.op == Op::Param {
-                let name = node.attrs.get("name").and_then(Attr::text);
-                let index = plan.parameters.iter().position(|p| Some(p.name.as_str()) == name);
-                ranges[node.results[0].index()] = index.map(|n| by_index[n].clone());
-            }
-        }
         pool.device().prepare(&super::generated(&plan).into_iter().collect::<Vec<_>>());
         Self {
             values: vec![None; plan.graph.value_count()],
             gradients: pool.zeros::<T>(parameters.len()),
             parameters,
-            ranges,
+            ranges: ranges_by_value(&plan),
             by_index,
             parts: plan.regions.iter().map(|own| fusion::parts(&plan, own)).collect(),
             rules: listed::names(&plan),
@@ -170,17 +157,11 @@ impl<T: Element> Executor<T> {
         key: Key,
         meanwhile: &mut dyn FnMut(),
     ) -> Result<Outputs<T>, Fault> {
-        check_batch(&self.plan, batch)?;
+        let view = whole_batch(self, batch, key, self.depth)?;
         self.pool.begin();
-        let depths = given_depths(&self.exprs, self.depth, batch, &self.arena)?;
-        let mut env = Env::new(batch.rows(), key, batch.width, &self.arena);
-        let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
-        set_axis(&self.axes, &mut env, LENGTH, Axis::of_lengths(lengths, &self.arena));
-        if let Some(depths) = depths {
-            set_axis(&self.axes, &mut env, GIVEN, depths);
-        }
-        self.set_inputs(batch);
-        let outcome = self.region(MAIN, &Place::from(env));
+        let inputs = inputs(self, batch);
+        self.inputs.extend(inputs);
+        let outcome = run_region(self, MAIN, &ActiveRows::from(view));
         if outcome.is_ok() {
             self.pool.device().flush();
             meanwhile();
@@ -204,63 +185,8 @@ impl<T: Element> Executor<T> {
         }
     }
 
-    fn set_inputs(&mut self, batch: &Batch) {
-        let reals = |numbers: &[f32]| {
-            let numbers: Vec<T> = numbers.iter().map(|x| T::from_f64(f64::from(*x))).collect();
-            Val::Real(self.pool.upload(&numbers))
-        };
-        let labels = match &batch.labels {
-            Labels::Number(numbers) => reals(numbers),
-            labels => Val::Index(Ids::new(labels.classes().to_vec())),
-        };
-        self.inputs.push(("tokens", Val::Index(Ids::new(batch.tokens.clone()))));
-        self.inputs.push(("labels", labels));
-        if let Labels::Each { weight, .. } = &batch.labels {
-            self.inputs.push(("weights", reals(weight)));
-        }
-    }
-
-    /// Executes a region; what it yields and saves stays in the table.
-    pub(super) fn region(&mut self, region: RegionId, place: &Place) -> Result<(), Fault> {
-        let plan = self.plan.clone();
+    pub(super) fn group(&mut self, plan: &Plan, region: RegionId, n: usize, place: &ActiveRows) {
         let own = &plan.regions[region.index()];
-        self.forget(&own.unused);
-        self.run_steps(&plan, region, 0..own.steps.len(), place)
-    }
-
-    /// Executes some steps of a region, in order.
-    pub(super) fn run_steps(
-        &mut self,
-        plan: &Plan,
-        region: RegionId,
-        range: Range<usize>,
-        place: &Place,
-    ) -> Result<(), Fault> {
-        let own = &plan.regions[region.index()];
-        let mut next = range.start;
-        while next < range.end {
-            let together = match own.groups.binary_search_by_key(&next, |g| g.steps.start) {
-                Ok(n) => {
-                    self.run_group(plan, own, region, n, place);
-                    own.groups[n].steps.clone()
-                }
-                Err(_) => {
-                    self.execute(plan, &own.steps[next], place)?;
-                    next..next + 1
-                }
-            };
-            next = together.end;
-            for step in &own.steps[together] {
-                if self.check_finite {
-                    self.require_finite(step.node)?;
-                }
-                self.forget(&step.frees);
-            }
-        }
-        Ok(())
-    }
-
-    fn run_group(&mut self, plan: &Plan, own: &RegionPlan, region: RegionId, n: usize, place: &Place) {
         let group = &own.groups[n];
         let parts = std::mem::take(&mut self.parts[region.index()][n]);
         for part in &parts {
@@ -274,25 +200,6 @@ impl<T: Element> Executor<T> {
             self.values[inner.value.index()] = None;
         }
         self.parts[region.index()][n] = parts;
-    }
-
-    pub(super) fn forget(&mut self, values: &[Value]) {
-        for value in values {
-            self.values[value.index()] = None;
-        }
-    }
-
-    fn require_finite(&self, node: NodeId) -> Result<(), Fault> {
-        let node = self.plan.graph.node(node);
-        for value in &node.results {
-            if let Some(Val::Real(x)) = &self.values[value.index()]
-                && self.pool.download::<T>(x).iter().any(|x| !x.to_f64().is_finite())
-            {
-                let label = if node.label.is_empty() { "the model" } else { &node.label };
-                return Err(Fault::NonFinite(format!("`{}` of {label}", node.op)));
-            }
-        }
-        Ok(())
     }
 
     /// A handle to a value or a parameter.

@@ -7,12 +7,12 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::plan::group::{Group, units};
 use rtc_compiler::plan::{Plan, Step};
 
+use super::active_rows::ActiveRows;
 use super::device::{Arg, Matrix, Product};
 use super::dispatch::NodeContext;
 use super::exec::Executor;
 use super::fusion::Chain;
 use super::memory::{Array, blocks, flag, int, whole};
-use super::place::Place;
 use super::value::Val;
 use crate::exec::storage::Element;
 use crate::kernel::position::PositionKind;
@@ -25,7 +25,7 @@ const MOST_BLOCKS: usize = 60_000;
 
 impl<T: Element> Executor<T> {
     /// Some steps in one kernel.
-    pub(super) fn run_chain(&mut self, plan: &Plan, chain: &Chain, group: &Group, place: &Place) {
+    pub(super) fn run_chain(&mut self, plan: &Plan, chain: &Chain, group: &Group, place: &ActiveRows) {
         let count = place.env.extent(plan.graph.ty(chain.like));
         let mut args: Vec<Arg> = chain.inputs.iter().map(|v| self.real(*v).arg()).collect();
         // Operands stay alive while the kernel is started: the table holds them.
@@ -45,7 +45,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// A step of a group by itself.
-    pub(super) fn by_unit(&mut self, plan: &Plan, step: &Step, group: &Group, place: &Place) {
+    pub(super) fn by_unit(&mut self, plan: &Plan, step: &Step, group: &Group, place: &ActiveRows) {
         let c = NodeContext::new(plan, step, place);
         let rows = place.env.units(&group.units);
         let channels = |v: Value| units(plan.graph.ty(v)).1;
@@ -96,7 +96,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// A linear map; `biased` unless whoever reads the result adds the bias.
-    pub(super) fn linear(&mut self, plan: &Plan, step: &Step, group: &Group, place: &Place, biased: bool) {
+    pub(super) fn linear(&mut self, plan: &Plan, step: &Step, group: &Group, place: &ActiveRows, biased: bool) {
         let c = &NodeContext::new(plan, step, place);
         let rows = place.env.units(&group.units);
         let y = self.fresh(c, 0);

@@ -1,15 +1,14 @@
 //! A device as a machine: arrays of a pool. What the host decides by is copied to it; all else stays.
 
 use std::cell::OnceCell;
-use std::ops::Range;
 use std::rc::Rc;
 
 use rtc_compiler::ir::graph::{RegionId, Value};
-use rtc_compiler::plan::Plan;
+use rtc_compiler::plan::{Plan, Step};
 
+use super::active_rows::ActiveRows;
 use super::exec::Executor;
 use super::memory::{Array, blocks, int, whole};
-use super::place::Place;
 use super::value::{Ids, OnDevice, Val};
 use crate::exec::machine::{Common, Machine, Nodes};
 use crate::exec::pieces;
@@ -53,7 +52,8 @@ impl<T: Element> Machine for Executor<T> {
             halting: self.halting,
             inference: self.inference,
             searches: &self.searches,
-            chance: None,
+            noise: None,
+            check_finite: self.check_finite,
         }
     }
 
@@ -73,8 +73,12 @@ impl<T: Element> Machine for Executor<T> {
         self.handle(value)
     }
 
-    fn steps(&mut self, plan: &Plan, region: RegionId, range: Range<usize>, here: &Place) -> Result<(), Fault> {
-        self.run_steps(plan, region, range, here)
+    fn run_step(&mut self, plan: &Plan, step: &Step, here: &ActiveRows) -> Result<(), Fault> {
+        self.execute(plan, step, here)
+    }
+
+    fn run_group(&mut self, plan: &Plan, region: RegionId, n: usize, here: &ActiveRows) {
+        self.group(plan, region, n, here);
     }
 
     fn take(&self, len: usize) -> Val<T> {

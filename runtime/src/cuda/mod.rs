@@ -9,6 +9,7 @@
 //!   those of the CPU, whose sums have other orders.
 #![allow(clippy::too_many_arguments, reason = "what a kernel is given is a list")]
 
+mod active_rows;
 mod attend;
 mod backend;
 mod crvnn_om_ops;
@@ -24,7 +25,6 @@ mod group;
 mod listed;
 mod machine;
 pub mod memory;
-mod place;
 pub mod queue;
 mod relative;
 mod rule;

@@ -2,11 +2,11 @@
 
 use rtc_compiler::ir::ops::Op;
 
+use super::active_rows::Ragged;
 use super::device::Arg;
 use super::dispatch::NodeContext;
 use super::exec::Executor;
 use super::memory::{Array, WARP, blocks, flag, int, whole};
-use super::place::Ragged;
 use crate::exec::storage::Element;
 
 /// A scan with everything that its kernels read.

@@ -4,9 +4,9 @@ use std::cell::OnceCell;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
+use super::active_rows::ActiveRows;
 use super::machine::Tables;
 use super::memory::{Array, Pool};
-use super::place::Place;
 use crate::exec::machine::Arrays;
 use crate::exec::storage::Element;
 use crate::exec::value;
@@ -20,7 +20,7 @@ impl<T: Element> Arrays for OnDevice<T> {
     type Reals = Array;
     type Ids = Rc<Ids>;
     type Truths = Array;
-    type Active = Place;
+    type Active = ActiveRows;
     type Tables = Tables;
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::batching::collect;
-use crate::exec::{Owners, Stepped};
+use crate::exec::{Owners, StateTrace};
 use crate::learner::LearnError;
 use crate::rng::Key;
 use crate::task::Example;
@@ -50,7 +50,7 @@ pub fn states<M: Examined + ?Sized>(
     for (n, example) in examples.iter().enumerate() {
         let stepped = model.states(&collect(&[example], example.length()))?;
         // The steps of one recurrence may lie between those of another one.
-        let mut places: Vec<(&str, Vec<&Stepped>)> = vec![];
+        let mut places: Vec<(&str, Vec<&StateTrace>)> = vec![];
         for one in &stepped {
             match places.iter_mut().find(|(place, _)| *place == one.label) {
                 Some((_, own)) => own.push(one),
@@ -74,13 +74,13 @@ type Known = BTreeMap<(String, usize, usize), Vec<ReceptiveField>>;
 /// About `most` of the states that a recurrence or fold has on one example, which has so many tokens.
 fn of_example<M: Examined + ?Sized>(
     model: &M,
-    runs: &[&Stepped],
+    runs: &[&StateTrace],
     tokens: usize,
     (example, most): (usize, usize),
     known: &mut Known,
 ) -> Vec<State> {
-    let count = |one: &Stepped| one.states.len() / one.width.max(1);
-    let end = |one: &Stepped| match &one.owners {
+    let count = |one: &StateTrace| one.states.len() / one.width.max(1);
+    let end = |one: &StateTrace| match &one.owners {
         Owners::Positions(start) => start + count(one),
         Owners::Parts(parts) => parts.last().map_or(0, |part| part.end),
     };
@@ -93,7 +93,7 @@ fn of_example<M: Examined + ?Sized>(
         let place = |at: usize| at.saturating_sub(before).min(tokens);
         place(seen.start)..place(seen.end)
     };
-    let mut seen = |one: &Stepped, at: usize| match &one.owners {
+    let mut seen = |one: &StateTrace, at: usize| match &one.owners {
         Owners::Parts(parts) => among(&parts[at]),
         Owners::Positions(start) => {
             let fields = known

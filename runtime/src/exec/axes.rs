@@ -7,7 +7,7 @@ use rtc_compiler::ir::graph::MAIN;
 use rtc_compiler::ir::types::{Attr, LENGTH, unframed};
 use rtc_compiler::plan::Plan;
 
-use super::rows::{Axis, Env, GIVEN};
+use super::rows::{Axis, BatchView, GIVEN};
 
 /// The names of all ragged axes, each once: that of a batch, those over which chunks run, and those of all values.
 pub(crate) fn axis_names(plan: &Plan) -> Vec<Rc<str>> {
@@ -25,7 +25,7 @@ fn axis_name(axes: &[Rc<str>], name: &str) -> Rc<str> {
 }
 
 /// Sets an axis, and those with START and END around it.
-pub(crate) fn set_axis(axes: &[Rc<str>], env: &mut Env, name: &str, axis: Axis) {
+pub(crate) fn set_axis(axes: &[Rc<str>], env: &mut BatchView, name: &str, axis: Axis) {
     let arena = env.arena().clone();
     for framed in axes.iter().filter(|n| n.len() > name.len() && unframed(n).0 == name) {
         let lengths = (0..env.rows()).map(|row| axis.len(row) + unframed(framed).1);

@@ -4,7 +4,7 @@ use rtc_compiler::ir::cost::{Extent, Seen, node_cost};
 use rtc_compiler::ir::types::{Dim, Type};
 use rtc_compiler::plan::{Plan, Step};
 
-use super::rows::Env;
+use super::rows::BatchView;
 
 /// Counters of an executor; they add up over its runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -26,13 +26,13 @@ impl Counted {
     }
 
     /// Adds the operations of these steps.
-    pub(super) fn add(&mut self, plan: &Plan, steps: &[Step], env: &Env) {
+    pub(super) fn add(&mut self, plan: &Plan, steps: &[Step], env: &BatchView) {
         self.flops += steps.iter().map(|step| node_cost::<f64>(&plan.graph, step.node, env)).sum::<f64>();
     }
 }
 
 /// The rows of a batch as they are.
-impl Extent<f64> for Env {
+impl Extent<f64> for BatchView {
     fn elements(&self, ty: &Type) -> f64 {
         self.extent(ty) as f64
     }

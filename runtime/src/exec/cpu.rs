@@ -1,15 +1,13 @@
 //! The CPU as a machine: buffers in the arena.
 
-use std::ops::Range;
-
 use rtc_compiler::ir::graph::{RegionId, Value};
-use rtc_compiler::plan::Plan;
+use rtc_compiler::plan::{Plan, Step};
 
 use super::machine::{Common, Machine, Nodes};
 use super::pieces::Pieces;
+use super::record::Records;
 use super::resume::Resume;
-use super::rows::Env;
-use super::seen::Records;
+use super::rows::BatchView;
 use super::storage::{Buffer, Element, List, Plain, Shared};
 use super::value::Val;
 use super::{Executor, Fault};
@@ -29,7 +27,8 @@ impl<T: Element> Machine for Executor<T> {
             halting: self.halting,
             inference: self.inference,
             searches: &self.searches,
-            chance: self.chance.as_deref(),
+            noise: self.noise.as_deref(),
+            check_finite: self.check_finite,
         }
     }
 
@@ -53,8 +52,21 @@ impl<T: Element> Machine for Executor<T> {
         }
     }
 
-    fn steps(&mut self, plan: &Plan, region: RegionId, range: Range<usize>, here: &Env) -> Result<(), Fault> {
-        self.run_steps(plan, &plan.regions[region.index()], range, here)
+    fn run_step(&mut self, plan: &Plan, step: &Step, here: &BatchView) -> Result<(), Fault> {
+        self.execute(plan, step, here)
+    }
+
+    fn run_group(&mut self, plan: &Plan, region: RegionId, n: usize, here: &BatchView) {
+        let own = &plan.regions[region.index()];
+        self.group(plan, own, &own.groups[n], here);
+    }
+
+    fn is_left_out(&mut self, together: &[Step]) -> bool {
+        self.is_known(together)
+    }
+
+    fn keep_once(&mut self, plan: &Plan, together: &[Step]) {
+        self.keep_results(plan, together);
     }
 
     fn take(&self, len: usize) -> Val<T> {

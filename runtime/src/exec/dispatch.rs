@@ -6,7 +6,7 @@ use rtc_compiler::plan::{Plan, Step};
 
 use super::machine::Machine;
 use super::node_context::NodeContext;
-use super::rows::Env;
+use super::rows::BatchView;
 use super::storage::{Buffer, Element, List};
 use super::value::Val;
 use super::{Executor, Fault, loops, too_few_positions};
@@ -16,7 +16,7 @@ use crate::kernel::{
 
 impl<T: Element> Executor<T> {
     /// Runs one step and puts its results into the table.
-    pub(super) fn execute(&mut self, plan: &Plan, step: &Step, env: &Env) -> Result<(), Fault> {
+    pub(super) fn execute(&mut self, plan: &Plan, step: &Step, env: &BatchView) -> Result<(), Fault> {
         let node = plan.graph.node(step.node);
         let c = NodeContext { plan, step, node, env };
         if self.extend_along(&c)? {
@@ -256,7 +256,7 @@ impl<T: Element> Executor<T> {
 
     /// An op whose result may be added straight into the gradient of a parameter.
     fn reduce(&mut self, c: &NodeContext<'_>, f: impl FnOnce(&super::Memory<T>, &NodeContext<'_>, &mut [T], Write)) {
-        match c.step.into[0] {
+        match c.step.accumulates_into[0] {
             Some(param) => {
                 let range = self.by_index[param].clone();
                 f(&self.memory, c, &mut self.gradients[range], Write::Add);
@@ -354,7 +354,7 @@ impl<T: Element> Executor<T> {
 
     /// The n-th result: added to its parameter's gradient where the plan says so, else put into the table.
     pub(super) fn put_or_add(&mut self, c: &NodeContext<'_>, n: usize, buffer: Buffer<T>) {
-        match c.step.into[n] {
+        match c.step.accumulates_into[n] {
             Some(param) => {
                 let range = self.by_index[param].clone();
                 elementwise::add_assign(&mut self.gradients[range], buffer.as_slice());

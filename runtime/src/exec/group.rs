@@ -13,7 +13,7 @@ use rtc_compiler::plan::{Plan, RegionPlan};
 
 use super::Executor;
 use super::node_context::NodeContext;
-use super::rows::Env;
+use super::rows::BatchView;
 use super::storage::{Buffer, Element};
 use crate::kernel::dropout::{Keep, dropout, tied_dropout};
 use crate::kernel::gate::{self, Gated, GatedGrad};
@@ -150,7 +150,7 @@ impl Rows<'_> {
     }
 }
 
-fn rows_of<'e>(env: &'e Env, units: &[Dim]) -> Rows<'e> {
+fn rows_of<'e>(env: &'e BatchView, units: &[Dim]) -> Rows<'e> {
     match units {
         [Dim::Sym(b), Dim::Sym(axis)] if b == BATCH => {
             let axis = env.axis(axis);
@@ -163,7 +163,7 @@ fn rows_of<'e>(env: &'e Env, units: &[Dim]) -> Rows<'e> {
 
 impl<T: Element> Executor<T> {
     /// Runs the steps of a group and puts their results into the table.
-    pub(super) fn group(&mut self, plan: &Plan, own: &RegionPlan, group: &Group, env: &Env) {
+    pub(super) fn group(&mut self, plan: &Plan, own: &RegionPlan, group: &Group, env: &BatchView) {
         let steps = &own.steps[group.steps.clone()];
         let units = env.units(&group.units);
         let mut tasks = std::mem::take(&mut self.tasks);
@@ -235,7 +235,7 @@ impl<T: Element> Executor<T> {
             outputs[n] = if own.sums.contains(&n) {
                 let mut sums = self.arena.take(blocks * width);
                 let start = sums.as_mut_slice().as_mut_ptr();
-                partials.push(Partial { sums, value, into: c.step.into[n] });
+                partials.push(Partial { sums, value, into: c.step.accumulates_into[n] });
                 Lane::Sum(start, width)
             } else if let Some(at) = inner(group, value) {
                 Lane::Scratch(at, width)
@@ -444,10 +444,4 @@ impl NodeContext<'_> {
     fn out(&self, n: usize) -> usize {
         units(self.ty(self.node.results[n])).1
     }
-}
-
-/// The group that begins at step `n`.
-pub(super) fn beginning(own: &RegionPlan, n: usize) -> Option<&Group> {
-    let place = own.groups.binary_search_by_key(&n, |g| g.steps.start).ok()?;
-    Some(&own.groups[place])
 }

@@ -17,8 +17,9 @@ use rtc_compiler::plan::{Plan, Step};
 use super::attention::{ByDistance, Span};
 use super::loops::{Chunk, Settled};
 use super::node_context::NodeContext;
+use super::region::run_region;
 use super::relative::Codes;
-use super::rows::{Axis, Env};
+use super::rows::{Axis, BatchView};
 use super::storage::{Element, List};
 use super::value::Val;
 use super::{Executor, Fault, check_tokens};
@@ -111,12 +112,12 @@ impl<T: Element> Executor<T> {
     pub fn extend(&mut self, past: &mut Past<T>, tokens: &[u32], key: Key) -> Result<List<T>, Fault> {
         check_tokens(&self.plan, tokens)?;
         let total = past.positions + tokens.len();
-        let mut env = Env::new(1, key, total, &self.arena);
+        let mut env = BatchView::new(1, key, total, &self.arena);
         let new = Axis { before: past.positions, ..Axis::of_lengths([tokens.len()], &self.arena) };
         self.set_axis(&mut env, LENGTH, new);
         self.inputs.push(("tokens", Val::index(self.arena.copy(tokens))));
         self.extending = Some(Extending { how: past.how.clone(), scope: std::mem::take(&mut past.scope) });
-        let outcome = self.region(MAIN, &env);
+        let outcome = run_region(self, MAIN, &env);
         past.scope = self.extending.take().map(|extending| extending.scope).unwrap_or_default();
         past.positions = total;
         let logits = self.plan.graph.output("logits").expect("a model gives logits");
@@ -173,7 +174,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Whether steps that go together need not run: nothing needs them, or their results are here from an earlier run.
-    pub(super) fn is_left_out(&mut self, together: &[Step]) -> bool {
+    pub(super) fn is_known(&mut self, together: &[Step]) -> bool {
         let Some(extending) = &self.extending else { return false };
         match extending.how.take(together[0].node) {
             Take::Run => false,
@@ -191,7 +192,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Keeps the results of steps that run once.
-    pub(super) fn keep_once(&mut self, plan: &Plan, together: &[Step]) {
+    pub(super) fn keep_results(&mut self, plan: &Plan, together: &[Step]) {
         let Some(extending) = &mut self.extending else { return };
         if extending.how.take(together[0].node) == Take::Once {
             let results = together.iter().flat_map(|step| &plan.graph.node(step.node).results);

@@ -2,20 +2,19 @@
 //! an op.
 
 use std::fmt::Debug;
-use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{RegionId, Value};
-use rtc_compiler::plan::Plan;
+use rtc_compiler::plan::{Plan, Step};
 
 use super::arena::Arena;
-use super::loops::search::{Chance, Searches};
+use super::loops::search::{NoiseSource, Searches};
 use super::mask::Exprs;
 use super::pieces::Pieces;
+use super::record::Records;
 use super::resume::Resume;
-use super::rows::Env;
-use super::seen::Records;
+use super::rows::BatchView;
 use super::storage::{Element, List};
 use super::value::Val;
 use super::{Fault, Halting, Inference};
@@ -39,15 +38,15 @@ pub(crate) trait Arrays: Clone + Debug + 'static {
 }
 
 /// The rows that take part at one point, with what a machine keeps of them.
-pub(crate) trait Active: Clone + Debug + From<Env> {
+pub(crate) trait Active: Clone + Debug + From<BatchView> {
     /// The rows.
-    fn view(&self) -> &Env;
+    fn view(&self) -> &BatchView;
     /// The same rows with another key.
     fn keyed(&self, key: Key) -> Self;
 }
 
-impl Active for Env {
-    fn view(&self) -> &Env {
+impl Active for BatchView {
+    fn view(&self) -> &BatchView {
         self
     }
 
@@ -69,7 +68,9 @@ pub(crate) struct Common<'a> {
     pub(crate) inference: Inference,
     pub(crate) searches: &'a Searches,
     /// Draws of searches that are given.
-    pub(crate) chance: Option<&'a dyn Chance>,
+    pub(crate) noise: Option<&'a dyn NoiseSource>,
+    /// Whether the results of every node are checked.
+    pub(crate) check_finite: bool,
 }
 
 /// Some nodes of a search: one after the other, or as pairs of neighbours.
@@ -98,9 +99,19 @@ pub(crate) trait Machine: Sized {
     /// A handle to a value or a parameter.
     fn value(&self, value: Value) -> ValOf<Self>;
 
-    /// Executes some steps of a region, in order.
-    fn steps(&mut self, plan: &Plan, region: RegionId, range: Range<usize>, here: &ActiveOf<Self>)
-    -> Result<(), Fault>;
+    /// Executes a step.
+    fn run_step(&mut self, plan: &Plan, step: &Step, here: &ActiveOf<Self>) -> Result<(), Fault>;
+
+    /// Executes the steps of group `n` of a region.
+    fn run_group(&mut self, plan: &Plan, region: RegionId, n: usize, here: &ActiveOf<Self>);
+
+    /// Whether steps that go together need not run, in an incremental run.
+    fn is_left_out(&mut self, _together: &[Step]) -> bool {
+        false
+    }
+
+    /// Keeps the results of steps that run once in an incremental run.
+    fn keep_once(&mut self, _plan: &Plan, _together: &[Step]) {}
 
     /// Room for some numbers, with any content.
     fn take(&self, len: usize) -> ValOf<Self>;

@@ -53,7 +53,7 @@ impl<T: Element> Memory<T> {
         self.values[value.index()] = Some(val);
     }
 
-    /// Takes a value out of the table if nobody else holds its buffer.
+    /// Takes a value out of the table if its buffer has no other handle.
     pub(super) fn take_unique(&mut self, value: Value) -> Option<Buffer<T>> {
         match self.values[value.index()].take() {
             Some(Val::Real(shared)) => match shared.try_unwrap() {

@@ -22,10 +22,11 @@ mod memory;
 pub(crate) mod node_context;
 mod outputs;
 pub(crate) mod pieces;
+mod record;
+pub(crate) mod region;
 mod relative;
 pub(crate) mod resume;
 pub mod rows;
-mod seen;
 mod sequence_ops;
 pub mod storage;
 pub(crate) mod value;
@@ -35,20 +36,20 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
-use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::{Attr, Dim, LENGTH, Type};
-use rtc_compiler::plan::{Plan, RegionPlan};
+use rtc_compiler::ir::graph::{MAIN, Value};
+use rtc_compiler::ir::types::{Dim, Type};
+use rtc_compiler::plan::Plan;
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{Batch, Labels};
+use crate::batch::Batch;
 use crate::kernel::position::{Codes, PositionTables};
 use crate::kernel::product::Orientation;
 use crate::rng::Key;
 pub use incremental::Past;
-pub use loops::Chance;
+pub use loops::NoiseSource;
 pub use outputs::Outputs;
-pub use seen::{Beam, Grown, Owners, Records, Stepped, Unit, Watched};
+pub use record::{Beam, HaltingTrace, Owners, ParseTrees, Records, StateTrace, Unit};
+use region::{inputs, ranges_by_value, run_region, whole_batch};
 
 use arena::Arena;
 pub(crate) use axes::{axis_names, set_axis};
@@ -60,8 +61,9 @@ use machine::Machine;
 use mask::Exprs;
 pub(crate) use memory::Memory;
 pub(crate) use outputs::output_names;
-use resume::{Resume, given_depths};
-use rows::{Axis, Env, GIVEN};
+use resume::Resume;
+pub(crate) use resume::given_depths;
+use rows::{Axis, BatchView};
 use storage::Element;
 use value::Val;
 
@@ -149,7 +151,7 @@ pub struct Executor<T: Element> {
     /// Whether the outer recursion is left out.
     pub inference: Inference,
     /// When set, searches take these draws instead of their own.
-    pub chance: Option<Rc<dyn Chance>>,
+    pub noise: Option<Rc<dyn NoiseSource>>,
     /// When set, every node's results are checked, and the first one that is not finite is named.
     pub check_finite: bool,
     /// What runs record besides their results.
@@ -178,18 +180,9 @@ impl<T: Element> Executor<T> {
     pub fn within(plan: Arc<Plan>, arena: Arena) -> Self {
         let by_index = parameter_ranges(&plan);
         let total = by_index.last().map_or(0, |r| r.end);
-        let mut ranges = vec![None; plan.graph.value_count()];
-        for &id in plan.graph.nodes(MAIN) {
-            let node = plan.graph.node(id);
-            if node.op == Op::Param {
-                let name = node.attrs.get("name").and_then(Attr::text);
-                let index = plan.parameters.iter().position(|p| Some(p.name.as_str()) == name);
-                ranges[node.results[0].index()] = index.map(|n| by_index[n].clone());
-            }
-        }
         let values = vec![None; plan.graph.value_count()];
         Self {
-            memory: Memory { values, parameters: vec![T::ZERO; total], ranges },
+            memory: Memory { values, parameters: vec![T::ZERO; total], ranges: ranges_by_value(&plan) },
             gradients: vec![T::ZERO; total],
             by_index,
             arena,
@@ -209,7 +202,7 @@ impl<T: Element> Executor<T> {
             resume: None,
             extending: None,
             inference: Inference::default(),
-            chance: None,
+            noise: None,
             check_finite: false,
             records: Records::default(),
             plan,
@@ -252,16 +245,10 @@ impl<T: Element> Executor<T> {
     /// # Errors
     /// A batch that does not fit; with `check_finite`, the first value that is not finite.
     pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, Fault> {
-        check_batch(&self.plan, batch)?;
-        let depths = given_depths(&self.exprs, self.depth, batch, &self.arena)?;
-        let mut env = Env::new(batch.rows(), key, batch.width, &self.arena);
-        let lengths = (0..batch.rows()).map(|r| batch.row(r).len());
-        self.set_axis(&mut env, LENGTH, Axis::of_lengths(lengths, &self.arena));
-        if let Some(depths) = depths {
-            self.set_axis(&mut env, GIVEN, depths);
-        }
-        self.set_inputs(batch);
-        let outcome = self.region(MAIN, &env);
+        let view = whole_batch(self, batch, key, self.depth)?;
+        let inputs = inputs(self, batch);
+        self.inputs.extend(inputs);
+        let outcome = run_region(self, MAIN, &view);
         let yields = self.plan.regions[MAIN.index()].yields.iter();
         let values = outcome.map(|()| self.arena.list(yields.map(|v| self.value(*v))));
         self.memory.values.fill(None);
@@ -269,77 +256,8 @@ impl<T: Element> Executor<T> {
         Ok(Outputs { names: self.outputs.clone(), values: values? })
     }
 
-    fn set_axis(&self, env: &mut Env, name: &str, axis: Axis) {
+    fn set_axis(&self, env: &mut BatchView, name: &str, axis: Axis) {
         set_axis(&self.axes, env, name, axis);
-    }
-
-    fn set_inputs(&mut self, batch: &Batch) {
-        let labels = match &batch.labels {
-            Labels::Number(numbers) => Val::real(self.arena.list(numbers.iter().map(|x| T::from_f64(f64::from(*x))))),
-            labels => Val::index(self.arena.copy(labels.classes())),
-        };
-        self.inputs.push(("tokens", Val::index(self.arena.copy(&batch.tokens))));
-        self.inputs.push(("labels", labels));
-        if let Labels::Each { weight, .. } = &batch.labels {
-            let weights = weight.iter().map(|w| T::from_f64(f64::from(*w)));
-            self.inputs.push(("weights", Val::real(self.arena.list(weights))));
-        }
-    }
-
-    /// Executes a region; what it yields and saves stays in the table.
-    fn region(&mut self, region: RegionId, env: &Env) -> Result<(), Fault> {
-        let plan = self.plan.clone();
-        let own = &plan.regions[region.index()];
-        self.forget(&own.unused);
-        self.run_steps(&plan, own, 0..own.steps.len(), env)
-    }
-
-    /// Executes some steps of a region, in order.
-    fn run_steps(&mut self, plan: &Plan, own: &RegionPlan, range: Range<usize>, env: &Env) -> Result<(), Fault> {
-        let mut next = range.start;
-        while next < range.end {
-            let group = group::beginning(own, next);
-            let together = group.map_or(next..next + 1, |group| group.steps.clone());
-            next = together.end;
-            if !self.is_left_out(&own.steps[together.clone()]) {
-                match group {
-                    Some(group) => self.group(plan, own, group, env),
-                    None => self.execute(plan, &own.steps[together.start], env)?,
-                }
-                self.keep_once(plan, &own.steps[together.clone()]);
-            }
-            if let Some(counted) = &mut self.records.counted {
-                counted.add(plan, &own.steps[together.clone()], env);
-            }
-            for step in &own.steps[together] {
-                if self.check_finite {
-                    self.require_finite(step.node)?;
-                }
-                self.forget(&step.frees);
-            }
-        }
-        Ok(())
-    }
-
-    fn forget(&mut self, values: &[Value]) {
-        for value in values {
-            self.memory.values[value.index()] = None;
-        }
-    }
-
-    fn require_finite(&self, node: NodeId) -> Result<(), Fault> {
-        let node = self.plan.graph.node(node);
-        let reals = node.results.iter().filter_map(|v| match &self.memory.values[v.index()] {
-            Some(Val::Real(buffer)) => Some(buffer),
-            _ => None,
-        });
-        for buffer in reals {
-            if buffer.as_slice().iter().any(|x| !x.to_f64().is_finite()) {
-                let label = if node.label.is_empty() { "the model" } else { &node.label };
-                return Err(Fault::NonFinite(format!("`{}` of {label}", node.op)));
-            }
-        }
-        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use rtc_compiler::ir::graph::{Node, Value};
 use rtc_compiler::ir::types::{Attr, Dim, Type};
 use rtc_compiler::plan::{Plan, Step};
 
-use super::rows::{Axis, Env};
+use super::rows::{Axis, BatchView};
 use super::storage::Shared;
 use crate::kernel::unit;
 
@@ -14,7 +14,7 @@ pub(crate) struct NodeContext<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) step: &'a Step,
     pub(crate) node: &'a Node,
-    pub(crate) env: &'a Env,
+    pub(crate) env: &'a BatchView,
 }
 
 impl<'a> NodeContext<'a> {

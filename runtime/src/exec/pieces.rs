@@ -6,7 +6,7 @@ use rtc_compiler::ir::types::Type;
 
 use super::arena::Arena;
 use super::machine::Arrays;
-use super::rows::{Axis, Env};
+use super::rows::{Axis, BatchView};
 use super::storage::{List, Shared};
 
 /// Pieces of a value, in units: where each starts, and how long it is. Gathered, they lie end to end.
@@ -33,7 +33,7 @@ impl<A: Arrays> Pieces<A> {
 
 /// Some of the rows that entered a loop, or a chunk of each. The pieces of values that are theirs are made once for each axis.
 pub(crate) struct Part<'a, A: Arrays> {
-    view: &'a Env,
+    view: &'a BatchView,
     pub(crate) rows: &'a [usize],
     /// Where the chunk of each row starts, and the axis of the chunks.
     chunks: Option<(&'a [usize], &'a Axis)>,
@@ -43,13 +43,13 @@ pub(crate) struct Part<'a, A: Arrays> {
 }
 
 impl<'a, A: Arrays> Part<'a, A> {
-    pub(crate) fn rows(view: &'a Env, rows: &'a [usize]) -> Self {
+    pub(crate) fn rows(view: &'a BatchView, rows: &'a [usize]) -> Self {
         let all = rows.len() == view.rows() && rows.iter().enumerate().all(|(n, row)| n == *row);
         Self { view, rows, chunks: None, all, made: RefCell::new(view.arena().list([])) }
     }
 
     /// Of each row the chunk that starts there and is as long as the axis says.
-    pub(crate) fn chunks(view: &'a Env, rows: &'a [usize], starts: &'a [usize], axis: &'a Axis) -> Self {
+    pub(crate) fn chunks(view: &'a BatchView, rows: &'a [usize], starts: &'a [usize], axis: &'a Axis) -> Self {
         Self { chunks: Some((starts, axis)), all: false, ..Self::rows(view, rows) }
     }
 

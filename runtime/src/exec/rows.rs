@@ -53,7 +53,7 @@ impl Axis {
 
 /// The batch as a region sees it.
 #[derive(Clone, Debug)]
-pub struct Env {
+pub struct BatchView {
     /// For each row that takes part: its index in the whole batch, and in a fold which chunk of it ([`row_of`]).
     pub ids: Shared<List<u64>>,
     /// The ragged axes by name.
@@ -64,7 +64,7 @@ pub struct Env {
     pub width: usize,
 }
 
-impl Env {
+impl BatchView {
     /// All rows of a batch, in this arena.
     pub fn new(rows: usize, key: Key, width: usize, arena: &Arena) -> Self {
         Self { ids: arena.share(arena.list(0..rows as u64)), axes: arena.list([]), key, width }

@@ -10,7 +10,7 @@ use super::arena::Arena;
 use super::loops::search::Traced;
 use super::machine::{Active, Arrays, Machine};
 use super::pieces::Part;
-use super::rows::Env;
+use super::rows::BatchView;
 use super::storage::{Buffer, Element, List, Shared};
 
 /// A value of the graph. Cloning shares the data.
@@ -58,7 +58,7 @@ impl<T: Element> Arrays for T {
     type Reals = Shared<Buffer<T>>;
     type Ids = Shared<Buffer<u32>>;
     type Truths = Shared<Buffer<u8>>;
-    type Active = Env;
+    type Active = BatchView;
     type Tables = ();
 }
 

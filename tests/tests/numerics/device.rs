@@ -16,7 +16,7 @@ use rtc_runtime::cuda::device::Device;
 use rtc_runtime::cuda::{self, generated};
 use rtc_runtime::examine::Examined;
 use rtc_runtime::exec::storage::Element;
-use rtc_runtime::exec::{Halting, Stepped, parameter_ranges};
+use rtc_runtime::exec::{Halting, StateTrace, parameter_ranges};
 use rtc_runtime::learner::{Arrays as Saved, Learner, Lookahead, MuonStep, OptimiserKind, UpdateRule};
 use rtc_runtime::model::Backend;
 use rtc_runtime::rng::Key;
@@ -388,8 +388,8 @@ fn what_is_recorded_agrees_with_the_cpu() {
         let batch = example(&[7, 1, 4, 12], Objective::Classify);
         let (ours, theirs) = (device.examine(&batch).expect("it fits"), host.examine(&batch).expect("it fits"));
         assert_eq!(ours.evaluation.predictions, theirs.evaluation.predictions);
-        let (halting, trees) = (theirs.halting.len(), theirs.grown.len());
-        assert_eq!((ours.halting.len(), ours.grown.len()), (halting, trees), "{name}");
+        let (halting, trees) = (theirs.halting.len(), theirs.trees.len());
+        assert_eq!((ours.halting.len(), ours.trees.len()), (halting, trees), "{name}");
         for (ours, theirs) in ours.halting.iter().zip(&theirs.halting) {
             assert_eq!((&ours.label, &ours.rows, ours.ran), (&theirs.label, &theirs.rows, theirs.ran), "{name}");
             assert!(all(&ours.used, &theirs.used) && ours.units.len() == theirs.units.len(), "{name}");
@@ -398,7 +398,7 @@ fn what_is_recorded_agrees_with_the_cpu() {
                 assert!(all(&ours.survival, &theirs.survival), "{name}: {ours:?} {theirs:?}");
             }
         }
-        for (ours, theirs) in ours.grown.iter().zip(&theirs.grown) {
+        for (ours, theirs) in ours.trees.iter().zip(&theirs.trees) {
             assert_eq!((&ours.label, ours.row, ours.length), (&theirs.label, theirs.row, theirs.length), "{name}");
             assert_eq!(ours.beams.len(), theirs.beams.len(), "{name}");
             for (ours, theirs) in ours.beams.iter().zip(&theirs.beams) {
@@ -408,7 +408,7 @@ fn what_is_recorded_agrees_with_the_cpu() {
         let (states, others) = (device.states(&batch).expect("it fits"), host.states(&batch).expect("it fits"));
         assert_eq!(states.len(), others.len(), "{name}");
         for (ours, theirs) in states.iter().zip(&others) {
-            let place = |state: &Stepped| (state.label.clone(), state.step, state.row, state.owners.clone());
+            let place = |state: &StateTrace| (state.label.clone(), state.step, state.row, state.owners.clone());
             assert_eq!(place(ours), place(theirs), "{name}");
             let far = ours.states.iter().zip(&theirs.states).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
             assert!(ours.states.len() == theirs.states.len() && far < 1e-5, "{name}: {far:e}");

@@ -13,7 +13,7 @@ use rtc_compiler::pass;
 use rtc_compiler::pipeline;
 use rtc_compiler::spec::Spec;
 use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::exec::{Chance, Halting, Inference};
+use rtc_runtime::exec::{Halting, Inference, NoiseSource};
 use rtc_runtime::learner::{Learner, UpdateRule};
 use rtc_runtime::model::Model as Trained;
 use rtc_runtime::rng::Key;
@@ -197,7 +197,7 @@ pub(super) fn golden_search(
     place: (&str, &str),
     x: &[f64],
     lengths: &[usize],
-    chance: Option<Rc<dyn Chance>>,
+    noise: Option<Rc<dyn NoiseSource>>,
 ) -> Vec<f64> {
     let binding = Binding { vocab: Some(x.len() / 4), classes: Some(4), objective: Objective::Classify };
     let graph = pipeline::inference(&spec(source), &binding).expect("the model lowers");
@@ -207,7 +207,7 @@ pub(super) fn golden_search(
     rows.tokens =
         lengths.iter().enumerate().flat_map(|(row, n)| (row * size..row * size + n).map(|t| t as u32)).collect();
     let mut executor = executor::<f64>(&graph, &weights, Halting::Compact);
-    executor.chance = chance;
+    executor.noise = chance;
     let outputs = executor.run(&rows, Key::new(0)).expect("the batch fits");
     outputs.real("logits").expect("the model classifies").to_vec()
 }

@@ -107,9 +107,9 @@ fn policies_agree_when_no_row_halts() {
 fn runs_and_steps(model: &Model, lengths: &[usize], seed: u64) -> (u64, Vec<f64>) {
     let graph = training(model, Objective::Classify);
     let mut executor = executor::<f32>(&graph, &scaled(&graph, seed, 8.0, 0.0), Halting::Compact);
-    executor.records.watched = Some(vec![]);
+    executor.records.halting = Some(vec![]);
     executor.run(&example(lengths, Objective::Classify, seed), Key::new(seed)).expect("the batch fits");
-    let watched = executor.records.watched.take().and_then(|mut list| list.pop()).expect("the recurrence halts");
+    let watched = executor.records.halting.take().and_then(|mut list| list.pop()).expect("the recurrence halts");
     let mut units = watched.used.iter().copied();
     let of_row = |length: &usize| if watched.used.len() == lengths.len() { 1 } else { length + 2 };
     let steps = lengths.iter().map(|n| units.by_ref().take(of_row(n)).fold(0.0, f64::max)).collect();
@@ -148,10 +148,10 @@ fn watched_survival_is_the_cost() {
             let weights = scaled(&graph, 5, 4.0, 1.0);
             let mut seen = [Halting::Compact, Halting::Batch, Halting::Never].map(|halting| {
                 let mut executor = executor::<f64>(&graph, &weights, halting);
-                executor.records.watched = Some(vec![]);
+                executor.records.halting = Some(vec![]);
                 let outputs = executor.run(&example(&lengths, objective, 5), Key::new(5)).expect("the batch fits");
                 let cost = outputs.real("halting_cost").expect("the model halts").to_vec();
-                (executor.records.watched.take().expect("it was watched"), cost)
+                (executor.records.halting.take().expect("it was watched"), cost)
             });
             let [(watched, cost), others @ ..] = &mut seen;
             assert!(!watched.is_empty(), "{}", model.name);

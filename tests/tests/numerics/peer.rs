@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::{Binding, Objective, attach_loss, lower};
-use rtc_runtime::exec::{Chance, Halting};
+use rtc_runtime::exec::{Halting, NoiseSource};
 use rtc_runtime::kernel::beam::{Draw, Site};
 use rtc_runtime::rng::Key;
 use rtc_tests::models;
@@ -51,7 +51,7 @@ impl Places {
     }
 }
 
-impl Chance for Places {
+impl NoiseSource for Places {
     fn noise(&self, level: u64, Site { row, step, draw }: Site) -> f64 {
         let level = level as usize;
         let (chunks, width) = &self.levels[level];
@@ -208,7 +208,7 @@ fn searches_agree_with_another_implementation() {
         let x = row(case.length);
         values.get_mut("embed.table").expect("tokens are embedded")[D..][..x.len()].copy_from_slice(&x);
         let mut executor = executor::<f64>(&graph, &values, Halting::Compact);
-        executor.chance = Some(Rc::new(Places::new(case.beam, case.chunk, case.length)));
+        executor.noise = Some(Rc::new(Places::new(case.beam, case.chunk, case.length)));
         let outputs = executor.run(&counting(&[case.length], case.length), Key::new(0)).expect("the batch fits");
         let logits = outputs.real("logits").expect("the model classifies");
         assert!(distance(logits, &numbers(&answer["out"])) < 1e-10, "{what}: {logits:?}, {}", answer["out"]);

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
-use rtc_runtime::exec::{Chance, Halting, Inference};
+use rtc_runtime::exec::{Halting, Inference, NoiseSource};
 use rtc_runtime::kernel::beam::Site;
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
@@ -18,7 +18,7 @@ use crate::folds::{
 #[derive(Debug)]
 struct Slots(&'static [[usize; 2]]);
 
-impl Chance for Slots {
+impl NoiseSource for Slots {
     fn noise(&self, _: u64, _: Site) -> f64 {
         0.0
     }

@@ -3,7 +3,7 @@
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_runtime::batch::Batch;
-use rtc_runtime::exec::{Beam, Grown, Halting, Inference};
+use rtc_runtime::exec::{Beam, Halting, Inference, ParseTrees};
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, batch, executor, weights};
@@ -29,7 +29,7 @@ fn value(beam: &Beam, leaves: &[Vec<f64>]) -> Vec<f64> {
 }
 
 /// Logits and trees of a model that ends in the search.
-fn searched(around: &str, rows: &Batch, inference: Inference) -> (Arrays, Vec<f64>, Vec<Grown>) {
+fn searched(around: &str, rows: &Batch, inference: Inference) -> (Arrays, Vec<f64>, Vec<ParseTrees>) {
     let spec = models::parse(&format!(
         "model m {{ embed {{ width: {WIDTH}, init: 1.0 }}, {}, readout root, head linear }}",
         around.replace("BEAM", BEAM)
@@ -39,10 +39,10 @@ fn searched(around: &str, rows: &Batch, inference: Inference) -> (Arrays, Vec<f6
     let mut executor = executor::<f64>(&graph, &weights, Halting::Compact);
     executor.inference = inference;
     let plain = executor.run(rows, Key::new(1)).expect("the batch fits").real("logits").expect("logits").to_vec();
-    executor.records.grown = Some(vec![]);
+    executor.records.trees = Some(vec![]);
     let watched = executor.run(rows, Key::new(1)).expect("the batch fits").real("logits").expect("logits").to_vec();
     assert_eq!(plain, watched, "watching changes no bit");
-    (weights, plain, executor.records.grown.take().expect("it was set"))
+    (weights, plain, executor.records.trees.take().expect("it was set"))
 }
 
 fn parameter<'a>(weights: &'a Arrays, from: &str, to: &str) -> &'a [f64] {

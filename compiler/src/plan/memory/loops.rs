@@ -3,14 +3,15 @@
 
 use std::rc::Rc;
 
-use super::pool::Amount;
-use super::walk::{Env, Held, Taped, Walk};
+use super::pool::{Amount, Block};
+use super::walk::{Env, SizedValue, TapeEntry, Walk};
 use crate::expr::{Env as Names, Expr, Value as Number, eval};
 use crate::ir::cost::{cap, turns};
 use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, NodeId, RegionId, Value};
-use crate::ir::loops;
+use crate::ir::loops::{self, Cut};
 use crate::ir::number::Number as _;
+use crate::ir::schedule::Widths;
 use crate::ir::types::{Attr, Type};
 use crate::plan::Step;
 
@@ -27,16 +28,51 @@ pub(super) struct Group {
     pub(super) formula: Option<Formula>,
 }
 
-/// Values as they stood before a body saw only some of their rows.
-pub(super) type Uncut = Vec<(Value, Held)>;
+/// The values that a body captures, as they stood before it saw only some of their rows.
+pub(super) struct SavedCaptures {
+    body: RegionId,
+    full: Vec<(Value, SizedValue)>,
+    /// The rows that the body sees.
+    present: Vec<usize>,
+}
+
+impl SavedCaptures {
+    pub(super) fn new(body: RegionId, env: &Env) -> Self {
+        Self { body, full: vec![], present: (0..env.rows).collect() }
+    }
+
+    /// Narrows what the body captures to these rows, which are those of `here`.
+    pub(super) fn narrow(&mut self, walk: &mut Walk<'_>, rows: &[usize], here: &Env) {
+        if self.present == rows {
+            return;
+        }
+        self.restore(walk);
+        self.present = rows.to_vec();
+        let plan = walk.plan;
+        for &value in &plan.regions[self.body.index()].captures {
+            let ty = plan.graph.ty(value);
+            if let Some(held @ SizedValue::Block(_)) = walk.values[value.index()].clone().filter(|_| ty.is_batched()) {
+                let part = walk.block(ty, here);
+                walk.set(value, part);
+                self.full.push((value, held));
+            }
+        }
+    }
+
+    pub(super) fn restore(&mut self, walk: &mut Walk<'_>) {
+        for (value, held) in self.full.drain(..) {
+            walk.set(value, held);
+        }
+    }
+}
 
 impl Walk<'_> {
     /// Runs `step` for a group, and leaves behind what all its steps leave behind.
     pub(super) fn repeat(
         &mut self,
         group: &Group,
-        tape: &mut Vec<Taped>,
-        mut step: impl FnMut(&mut Self, &mut Vec<Taped>),
+        tape: &mut Vec<TapeEntry>,
+        mut step: impl FnMut(&mut Self, &mut Vec<TapeEntry>),
     ) {
         for n in 0..group.times.min(WALKED) {
             let before = [&self.pool, &self.lists].map(|pool| pool.held());
@@ -59,27 +95,29 @@ impl Walk<'_> {
         let node = self.plan.graph.node(id);
         let Some(body) = node.body else { return };
         let own = &self.plan.regions[body.index()];
-        // Where it is decided in the middle of a step who takes it, the others have left, and nobody needs the values from before it.
-        let keeps = own.yields.len() > node.operands.len() && own.decided.is_none_or(|steps| steps == 0);
+        // At an early exit the rows that reject the step leave, and the others need their values from before it no more.
+        let keeps = own.yields.len() > node.operands.len() && own.early_exit.is_none_or(|steps| steps == 0);
         let types = self.types(&node.operands);
         let ends = self.ends(id, env);
-        let mut values: Vec<Held> = node.operands.iter().map(|v| self.value(*v, env)).collect();
+        let mut values: Vec<SizedValue> = node.operands.iter().map(|v| self.value(*v, env)).collect();
         // What rows that leave are written over.
         let mut done = values.clone();
-        let (mut tape, mut uncut) = (vec![], vec![]);
+        let (mut tape, mut captures) = (vec![], SavedCaptures::new(body, env));
         let last = self.bounds(id, env);
-        let rejects =
-            |walk: &mut Self, values: &[Held], (from, here): (&[usize], &Env), taken: usize, done: &mut [Held]| {
-                // Rows that stop before the bound have tried the step after their last one.
-                let leaving: Vec<usize> =
-                    from.iter().copied().filter(|r| ends[*r] == taken && taken < last[*r]).collect();
-                if !leaving.is_empty() {
-                    let out = walk.tried(body, values, here, env);
-                    let part = walk.blocks(&types, &env.select(&leaving));
-                    walk.own(done, &types, env);
-                    drop((out, part));
-                }
-            };
+        let rejects = |walk: &mut Self,
+                       values: &[SizedValue],
+                       (from, here): (&[usize], &Env),
+                       taken: usize,
+                       done: &mut [SizedValue]| {
+            // Rows that stop before the bound have tried the step after their last one.
+            let leaving: Vec<usize> = from.iter().copied().filter(|r| ends[*r] == taken && taken < last[*r]).collect();
+            if !leaving.is_empty() {
+                let out = walk.tried(body, values, here, env);
+                let part = walk.blocks(&types, &env.select(&leaving));
+                walk.own(done, &types, env);
+                drop((out, part));
+            }
+        };
         let everyone: Vec<usize> = (0..env.rows).collect();
         rejects(self, &values, (&everyone, env), 0, &mut done);
         let mut taken = 0;
@@ -87,33 +125,32 @@ impl Walk<'_> {
             if group.rows.len() < env.rows {
                 self.own(&mut done, &types, env);
                 values = self.blocks(&types, &group.env);
-                self.put_back(std::mem::take(&mut uncut));
-                uncut = self.cut(body, &group.env);
             }
+            captures.narrow(self, &group.rows, &group.env);
             self.repeat(&group, &mut tape, |walk, tape| {
                 let mut params = if keeps { values.clone() } else { std::mem::take(&mut values) };
                 params.extend(walk.plan.graph.params(body).last().map(|step| walk.value(*step, env)));
                 let mut out = walk.body(body, params, &group.env);
                 out.yields.truncate(types.len());
                 let (here, rows) = (group.env.clone(), group.rows.clone());
-                tape.push(Taped { env: here, rows, saved: out.saved, more: vec![] });
+                tape.push(TapeEntry { env: here, rows, saved: out.saved, more: vec![] });
                 values = out.yields;
             });
             taken += group.times;
             rejects(self, &values, (&group.rows, &group.env), taken, &mut done);
         }
-        self.put_back(uncut);
+        captures.restore(self);
         let all = tape.last().is_none_or(|last| last.rows.len() == env.rows);
         self.finish(node, if all { values } else { done }, tape);
     }
 
     /// Runs the body as far as a step runs that all rows reject; gives what is left when they leave.
-    fn tried(&mut self, body: RegionId, values: &[Held], here: &Env, env: &Env) -> Vec<Held> {
+    fn tried(&mut self, body: RegionId, values: &[SizedValue], here: &Env, env: &Env) -> Vec<SizedValue> {
         let mut params = values.to_vec();
         params.extend(self.plan.graph.params(body).last().map(|step| self.value(*step, env)));
-        match self.plan.regions[body.index()].decided {
-            Some(decided) => {
-                self.upto(body, decided, params, here);
+        match self.plan.regions[body.index()].early_exit {
+            Some(early_exit) => {
+                self.upto(body, early_exit, params, here);
                 vec![]
             }
             None => {
@@ -128,115 +165,97 @@ impl Walk<'_> {
         let Some(body) = node.body else { return };
         let carried = loops::layout(&self.plan.graph, self.owner(body)).carried;
         let types = self.types(&node.operands);
-        let mut state: Vec<Held> = node.operands[..carried].iter().map(|v| self.value(*v, env)).collect();
+        let mut state: Vec<SizedValue> = node.operands[..carried].iter().map(|v| self.value(*v, env)).collect();
         let outputs = self.types(&node.results[carried..]);
         let outputs = outputs.iter().filter(|t| **t != Type::Tape).cloned().collect::<Vec<_>>();
         let outputs = self.blocks(&outputs, env);
-        let (mut tape, mut uncut) = (vec![], vec![]);
+        let (mut tape, mut captures) = (vec![], SavedCaptures::new(body, env));
         for group in self.widths(id, env) {
             let all = group.rows.len() == env.rows;
-            self.put_back(std::mem::take(&mut uncut));
-            if !all {
-                uncut = self.cut(body, &group.env);
-            }
+            captures.narrow(self, &group.rows, &group.env);
             self.repeat(&group, &mut tape, |walk, tape| {
                 let own = &types[..carried];
                 let mut params = if all { std::mem::take(&mut state) } else { walk.blocks(own, &group.env) };
                 params.extend(walk.blocks(&slices(node, &types[carried..]), &group.env));
                 let mut out = walk.body(body, params, &group.env);
                 let (here, rows) = (group.env.clone(), group.rows.clone());
-                tape.push(Taped { env: here, rows, saved: out.saved, more: vec![] });
+                tape.push(TapeEntry { env: here, rows, saved: out.saved, more: vec![] });
                 out.yields.truncate(carried);
                 if all {
                     state = out.yields;
                 }
             });
         }
-        self.put_back(uncut);
+        captures.restore(self);
         state.extend(outputs);
         self.finish(node, state, tape);
     }
 
-    pub(super) fn unwind(&mut self, at: &Step, node: &Node, env: &Env) {
-        let slot = &mut self.values[node.operands[0].index()];
-        // At its last use the tape's steps go as they are run.
-        let tape = if at.frees.contains(&node.operands[0]) { slot.take() } else { slot.clone() };
-        let (Some(body), Some(Held::Tape(tape))) = (node.body, tape) else { return };
-        let mut tape = Rc::unwrap_or_clone(tape);
-        let parts = loops::layout(&self.plan.graph, self.owner(body));
-        let types = self.types(&node.operands);
-        let mut state: Vec<Held> = node.operands[1..=parts.carried].iter().map(|v| self.value(*v, env)).collect();
-        let sums = self.blocks(&self.types(&node.results[parts.carried..]), env);
-        let mut uncut = vec![];
-        let mut present = env.rows;
+    /// The backward run of a loop over its tape.
+    pub(super) fn backward(&mut self, at: &Step, node: &Node, env: &Env) {
+        let (Some(body), Some(mut tape)) = (node.body, self.taped(at, node.operands[0])) else { return };
+        let carried = loops::layout(&self.plan.graph, self.owner(body)).carried;
+        let is_fold = Cut::of(node).is_some();
+        let types = self.types(&node.operands[1..]);
+        let (before, after) = types.split_at(carried);
+        let after = slices(node, after);
+        let mut state: Vec<SizedValue> = node.operands[1..=carried].iter().map(|v| self.value(*v, env)).collect();
+        let sums = self.blocks(&self.types(&node.results[carried..]), env);
+        let mut captures = SavedCaptures::new(body, env);
+        // What a level of a fold gives has the rows of the level below; its last level begins with results.
+        let mut is_first = true;
         while let Some(step) = tape.pop() {
-            let all = step.rows.len() == env.rows;
-            if step.rows.len() != present {
-                self.put_back(std::mem::take(&mut uncut));
-                uncut = if all { vec![] } else { self.cut(body, &step.env) };
-                present = step.rows.len();
-            }
-            let own = &types[1..=parts.carried];
-            let mut params = if all { std::mem::take(&mut state) } else { self.blocks(own, &step.env) };
-            params.extend(self.blocks(&slices(node, &types[1 + parts.carried..]), &step.env));
+            let whole = if is_fold { !is_first } else { step.rows.len() == env.rows };
+            is_first = false;
+            captures.narrow(self, &step.rows, &step.env);
+            let mut params = if whole { std::mem::take(&mut state) } else { self.blocks(before, &step.env) };
+            params.extend(self.blocks(&after, &step.env));
             let here = step.env.clone();
-            params.extend(match Rc::try_unwrap(step) {
-                Ok(step) => step.saved,
-                Err(shared) => shared.saved.clone(),
-            });
+            let (saved, lists) = used_up(step);
+            params.extend(saved);
             let mut out = self.body(body, params, &here);
-            out.yields.truncate(parts.carried);
-            if all {
+            drop(lists);
+            out.yields.truncate(carried);
+            if whole || is_fold {
                 state = out.yields;
             }
         }
-        self.put_back(uncut);
-        state.extend(sums);
-        for (result, held) in node.results.iter().zip(state) {
+        captures.restore(self);
+        for (result, held) in node.results.iter().zip(state.into_iter().chain(sums)) {
             self.set(*result, held);
         }
     }
 
-    /// Room to write over these values: those to which nobody else has a handle stay where they are.
-    fn own(&mut self, values: &mut [Held], types: &[Type], env: &Env) {
+    /// The steps of a tape, its own ones at its last use: those go as they are run.
+    pub(super) fn taped(&mut self, at: &Step, tape: Value) -> Option<Vec<Rc<TapeEntry>>> {
+        let slot = &mut self.values[tape.index()];
+        let held = if at.frees.contains(&tape) { slot.take() } else { slot.clone() };
+        match held {
+            Some(SizedValue::Tape(tape)) => Some(Rc::unwrap_or_clone(tape)),
+            _ => None,
+        }
+    }
+
+    /// Room to write over these values: those without other handles stay where they are.
+    fn own(&mut self, values: &mut [SizedValue], types: &[Type], env: &Env) {
         for (value, ty) in values.iter_mut().zip(types) {
-            if !matches!(value, Held::Block(block) if Rc::strong_count(block) == 1) {
+            if !matches!(value, SizedValue::Block(block) if Rc::strong_count(block) == 1) {
                 *value = self.block(ty, env);
             }
         }
     }
 
-    pub(super) fn finish(&mut self, node: &Node, values: Vec<Held>, tape: Vec<Taped>) {
+    pub(super) fn finish(&mut self, node: &Node, values: Vec<SizedValue>, tape: Vec<TapeEntry>) {
         for (result, held) in node.results.iter().zip(values) {
             self.set(*result, held);
         }
         if let Some(last) = node.results.last().filter(|v| *self.plan.graph.ty(**v) == Type::Tape) {
-            self.set(*last, Held::Tape(Rc::new(tape.into_iter().map(Rc::new).collect())));
+            self.set(*last, SizedValue::Tape(Rc::new(tape.into_iter().map(Rc::new).collect())));
         }
     }
 
     pub(super) fn owner(&self, body: RegionId) -> NodeId {
         self.plan.graph.owner(body).expect("a body belongs to a loop")
-    }
-
-    /// Cuts what a body captures down to the rows of `env`.
-    pub(super) fn cut(&mut self, body: RegionId, env: &Env) -> Uncut {
-        let plan = self.plan;
-        let mut full = vec![];
-        for &value in &plan.regions[body.index()].captures {
-            if let Some(Held::Block(block)) = self.values[value.index()].take() {
-                let cut = self.block(plan.graph.ty(value), env);
-                self.set(value, cut);
-                full.push((value, Held::Block(block)));
-            }
-        }
-        full
-    }
-
-    pub(super) fn put_back(&mut self, full: Uncut) {
-        for (value, held) in full {
-            self.set(value, held);
-        }
     }
 
     /// The steps of a depth recurrence: rows leave at their ends.
@@ -313,6 +332,14 @@ impl Walk<'_> {
     }
 }
 
+/// What a step of a tape saved, and what else it held.
+pub(super) fn used_up(step: Rc<TapeEntry>) -> (Vec<SizedValue>, Vec<Block>) {
+    match Rc::try_unwrap(step) {
+        Ok(step) => (step.saved, step.more),
+        Err(shared) => (shared.saved.clone(), vec![]),
+    }
+}
+
 /// Types of what a body receives slice by slice: the chunk's axis in place of the whole one.
 fn slices(node: &Node, types: &[Type]) -> Vec<Type> {
     let axis = node.attrs.get("axis").and_then(Attr::text).unwrap_or_default();
@@ -329,17 +356,10 @@ fn slices(node: &Node, types: &[Type]) -> Vec<Type> {
 
 /// The steps of a chunk recurrence: every row by its own chunks.
 fn widths(node: &Node, env: &Env) -> Vec<Group> {
-    let word = |name: &str| node.attrs.get(name).and_then(Attr::text).unwrap_or_default();
-    let int = |name: &str| node.attrs.get(name).and_then(Attr::int).and_then(|v| usize::try_from(v).ok());
-    let whole = env.axis(word("over"));
-    let balanced = word("cut") == "balanced";
+    let axis = node.word("axis").unwrap_or_default();
+    let (rule, whole) = (Widths::of(node), env.axis(node.word("over").unwrap_or_default()));
     let longest = whole.iter().copied().max().unwrap_or(0);
-    let width = |length: usize| match (int("count"), int("size")) {
-        (Some(count), _) => length.div_ceil(count.max(1)),
-        (None, Some(size)) if balanced => length.div_ceil(length.div_ceil(size.max(1)).max(1)),
-        (None, size) => size.unwrap_or(1),
-    };
-    let widths: Vec<usize> = whole.iter().map(|n| width(if balanced { longest } else { *n }).max(1)).collect();
+    let widths: Vec<usize> = whole.iter().map(|n| rule.width(*n, longest)).collect();
     let counts: Vec<usize> = whole.iter().zip(&widths).map(|(n, w)| n.div_ceil(*w)).collect();
     // Between these steps no row ends and no row's last, shorter chunk comes.
     let mut marks: Vec<usize> = counts.iter().flat_map(|n| [n.saturating_sub(1), *n]).chain([0]).collect();
@@ -349,8 +369,8 @@ fn widths(node: &Node, env: &Env) -> Vec<Group> {
         let rows: Vec<usize> = (0..whole.len()).filter(|r| counts[*r] > pair[0]).collect();
         let part = |r: &usize| widths[*r].min(whole[*r] - pair[0] * widths[*r]);
         let mut here = env.part(&rows);
-        here.set_axis(word("axis"), rows.iter().map(part).collect());
-        here.even_out(word("axis"));
+        here.set_axis(axis, rows.iter().map(part).collect());
+        here.even_out(axis);
         let times = pair[1] - pair[0];
         Group { rows, formula: here.symbols.as_ref().map(|_| Formula::of(times as f64)), env: here, times }
     };

@@ -2,7 +2,7 @@
 //!
 //! The plan is walked as the executor walks it, with sizes in place of numbers: a value lives from its step to its
 //! `frees`, a tape holds what every step saved, loops nest, an `unwind` holds its tape to the end, and an op works in
-//! place where the plan says so and nobody else holds the buffer. Values inside of a group of steps take nothing. Recurrences run to their bound unless a mean depth is
+//! place where the plan says so and the buffer has no other handle. Values inside of a group of steps take nothing. Recurrences run to their bound unless a mean depth is
 //! given, so the result is an upper bound for models that halt.
 //!
 //! Buffers come from an arena that joins what is free, as in the executor, so what counts is the most that is held at one
@@ -30,7 +30,7 @@ use walk::Walk;
 
 /// The batch for which memory is asked.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Load {
+pub struct BatchShape {
     /// Tokens of every row.
     pub lengths: Vec<usize>,
     /// Steps that rows take on the mean in a depth recurrence with halting, at most its bound; `None` for the bound itself.
@@ -53,7 +53,7 @@ pub struct Estimate {
 /// Value, gradient and the two moments of AdamW, in `f32`.
 pub const BYTES_PER_PARAMETER: u64 = 16;
 
-impl Load {
+impl BatchShape {
     /// Rows of one length.
     pub fn even(rows: usize, length: usize) -> Self {
         Self { lengths: vec![length; rows], depth: None }
@@ -74,7 +74,7 @@ impl Estimate {
 }
 
 /// What a plan takes for a batch. Axes that only a task gives count as 1.
-pub fn estimate(plan: &Plan, load: &Load) -> Estimate {
+pub fn estimate(plan: &Plan, load: &BatchShape) -> Estimate {
     let size = |dims: &[Dim]| product(dims.iter().map(|d| d.fixed().unwrap_or(1) as u64));
     let parameters = plan.parameters.iter().map(|p| size(p.ty.dims())).fold(0, u64::saturating_add);
     let most = Walk::new(plan, load, false).most();
@@ -89,7 +89,7 @@ pub fn estimate(plan: &Plan, load: &Load) -> Estimate {
 /// The bytes of all values as a formula in the rows, their length and the mean depth. It is that of the moment at which most
 /// is held for `rows` rows of `length` tokens, and leaves out what fills blocks up.
 pub fn formula(plan: &Plan, rows: usize, length: usize) -> Formula {
-    Walk::new(plan, &Load::even(rows, length), true).most().values.formula.unwrap_or_default()
+    Walk::new(plan, &BatchShape::even(rows, length), true).most().values.formula.unwrap_or_default()
 }
 
 /// Bytes of the packed weights: one for each weight and direction in which it is used.

@@ -3,14 +3,15 @@
 
 use std::rc::Rc;
 
-use super::loops::{Group, Uncut};
+use super::loops::{Group, SavedCaptures, used_up};
 use super::pool::{Amount, Block};
-use super::walk::{Env, Held, Taped, Walk};
+use super::walk::{Env, SizedValue, TapeEntry, Walk};
 use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, NodeId, RegionId};
-use crate::ir::loops;
+use crate::ir::loops::{self, Cut};
 use crate::ir::number::Number;
 use crate::ir::ops::Op;
+use crate::ir::schedule::Levels;
 use crate::ir::search::{Beams, Count, live_after};
 use crate::ir::types::{Attr, BATCH, Dim, Type};
 use crate::plan::Step;
@@ -60,22 +61,19 @@ fn level(beams: &Beams, chunks: &mut [Chunk], rows: usize) -> Vec<Turn> {
 
 /// The turns of all levels for rows of these lengths.
 fn turns(beams: &Beams, lengths: &[usize]) -> Vec<Turn> {
-    let (mut left, mut live) = (lengths.to_vec(), vec![1; lengths.len()]);
-    let mut out = vec![];
-    while left.iter().any(|n| *n > 1) {
-        let longest = left.iter().copied().max().unwrap_or(1);
-        let mut chunks = vec![];
-        for (row, nodes) in left.iter_mut().enumerate() {
-            let width = beams.cut.width(if beams.cut.by_batch { longest } else { *nodes });
-            let count = nodes.div_ceil(width).max(1);
-            chunks.extend((0..count).map(|n| Chunk { row, size: width.min(*nodes - n * width), live: live[row] }));
-            *nodes = count;
+    let cut = Cut { first: false, single: false, ..beams.cut };
+    let (mut levels, mut live, mut out) = (Levels::new(cut, lengths.to_vec(), 0), vec![1; lengths.len()], vec![]);
+    loop {
+        levels.leave();
+        if levels.is_over() {
+            return out;
         }
+        let mut chunks = vec![];
+        levels.cut(|chunk| chunks.push(Chunk { row: chunk.row, size: chunk.length, live: live[chunk.row] }));
         out.extend(level(beams, &mut chunks, lengths.len()));
         live.fill(1);
         chunks.iter().for_each(|chunk| live[chunk.row] = live[chunk.row].max(chunk.live));
     }
-    out
 }
 
 /// The pairs of every row as rows of their own.
@@ -90,9 +88,9 @@ fn pairs(env: &Env, axis: &str, counts: &[usize]) -> (Vec<usize>, Env) {
 impl Walk<'_> {
     pub(super) fn part(&mut self, node: &Node, env: &Env) {
         let Some(body) = node.body else { return };
-        let params: Vec<Held> = node.operands.iter().map(|v| self.value(*v, env)).collect();
+        let params: Vec<SizedValue> = node.operands.iter().map(|v| self.value(*v, env)).collect();
         let out = self.body(body, params, env);
-        let tape = Taped { env: env.clone(), rows: (0..env.rows).collect(), saved: out.saved, more: vec![] };
+        let tape = TapeEntry { env: env.clone(), rows: (0..env.rows).collect(), saved: out.saved, more: vec![] };
         self.finish(node, out.yields, vec![tape]);
     }
 
@@ -105,7 +103,7 @@ impl Walk<'_> {
         let lists = self.lists.take_bytes(lists);
         let table = self.table(node, &beams, env);
         let all = turns(&beams, &lengths);
-        let mut tape = vec![];
+        let (mut tape, mut captures) = (vec![], SavedCaptures::new(body, env));
         for alike in all.chunk_by(|a, b| a == b) {
             let formula = self.times(node, &beams, env, &all, alike.len());
             let group = Group { rows: vec![], env: env.clone(), times: alike.len(), formula };
@@ -115,14 +113,16 @@ impl Walk<'_> {
                     if rows.is_empty() {
                         continue;
                     }
+                    captures.narrow(walk, &rows, &here);
                     let saved = walk.part_of(body, role, param, &here);
                     if taped {
                         let more = vec![walk.pool.take_bytes(here.lists(3))];
-                        tape.push(Taped { env: here, rows, saved, more });
+                        tape.push(TapeEntry { env: here, rows, saved, more });
                     }
                 }
             });
         }
+        captures.restore(self);
         let given: Vec<Type> = self.types(&node.results).into_iter().filter(|ty| *ty != Type::Tape).collect();
         let results = self.blocks(&given, env);
         if let Some(last) = tape.last_mut() {
@@ -164,17 +164,16 @@ impl Walk<'_> {
     }
 
     /// Runs a part on the pairs of `here`; gives what is saved of it.
-    fn part_of(&mut self, body: RegionId, role: &str, param: usize, here: &Env) -> Vec<Held> {
+    fn part_of(&mut self, body: RegionId, role: &str, param: usize, here: &Env) -> Vec<SizedValue> {
         let plan = self.plan;
         let own = &plan.regions[body.index()];
         let param = plan.graph.params(body)[param];
         let x = self.block(plan.graph.ty(param), here);
-        let uncut = self.cut(body, here);
         self.set(param, x);
         if let Some(step) = own.steps.iter().find(|step| has_role(plan.graph.node(step.node), Op::Part, role)) {
-            self.step_of(step, here, uncut);
+            self.step_of(step, here);
         }
-        let nothing = || Held::Tape(Rc::new(vec![]));
+        let nothing = || SizedValue::Tape(Rc::new(vec![]));
         let saved = own.saves.iter().map(|v| self.values[v.index()].take().unwrap_or_else(nothing)).collect();
         for value in &own.yields {
             self.values[value.index()] = None;
@@ -182,35 +181,25 @@ impl Walk<'_> {
         saved
     }
 
-    fn step_of(&mut self, step: &Step, env: &Env, uncut: Uncut) {
+    fn step_of(&mut self, step: &Step, env: &Env) {
         self.step(step, env);
         for value in &step.frees {
             self.values[value.index()] = None;
         }
-        self.put_back(uncut);
     }
 
-    pub(super) fn unpart(&mut self, at: &Step, node: &Node, env: &Env) {
-        let slot = &mut self.values[node.operands[0].index()];
-        let tape = if at.frees.contains(&node.operands[0]) { slot.take() } else { slot.clone() };
-        let (Some(body), Some(Held::Tape(tape))) = (node.body, tape) else { return };
-        let mut params: Vec<Held> = node.operands[1..].iter().map(|v| self.value(*v, env)).collect();
-        if let Some(step) = Rc::unwrap_or_clone(tape).pop() {
-            params.extend(match Rc::try_unwrap(step) {
-                Ok(step) => step.saved,
-                Err(shared) => shared.saved.clone(),
-            });
-        }
+    pub(super) fn part_backward(&mut self, at: &Step, node: &Node, env: &Env) {
+        let (Some(body), Some(mut tape)) = (node.body, self.taped(at, node.operands[0])) else { return };
+        let mut params: Vec<SizedValue> = node.operands[1..].iter().map(|v| self.value(*v, env)).collect();
+        params.extend(tape.pop().into_iter().flat_map(|step| used_up(step).0));
         let out = self.body(body, params, env);
         for (result, held) in node.results.iter().zip(out.yields) {
             self.set(*result, held);
         }
     }
 
-    pub(super) fn unbeam(&mut self, at: &Step, node: &Node, env: &Env) {
-        let slot = &mut self.values[node.operands[0].index()];
-        let tape = if at.frees.contains(&node.operands[0]) { slot.take() } else { slot.clone() };
-        let (Some(body), Some(Held::Tape(tape))) = (node.body, tape) else { return };
+    pub(super) fn beam_backward(&mut self, at: &Step, node: &Node, env: &Env) {
+        let (Some(body), Some(mut tape)) = (node.body, self.taped(at, node.operands[0])) else { return };
         let forward = loops::forward(&self.plan.graph, node.operands[0]).map(|id| self.plan.graph.node(id));
         let Some((forward, beams)) = forward.and_then(|node| Some((node, Beams::of(node)?))) else { return };
         let plan = self.plan;
@@ -220,15 +209,12 @@ impl Walk<'_> {
         let params = plan.graph.params(body);
         let sums = self.blocks(&self.types(&node.results[1..]), env);
         let outputs = loops::layout(&plan.graph, self.owner(body)).sliced;
-        let mut tape = Rc::unwrap_or_clone(tape);
+        let mut captures = SavedCaptures::new(body, env);
         while let Some(step) = tape.pop() {
-            let here = step.env.clone();
-            let (saved, lists) = match Rc::try_unwrap(step) {
-                Ok(step) => (step.saved, step.more),
-                Err(shared) => (shared.saved.clone(), vec![]),
-            };
+            let (here, rows) = (step.env.clone(), step.rows.clone());
+            let (saved, lists) = used_up(step);
             let joins = saved.iter().zip(&plan.regions[self.forward_body(forward).index()].saves).any(|(held, v)| {
-                let ran = matches!(held, Held::Tape(tape) if !tape.is_empty());
+                let ran = matches!(held, SizedValue::Tape(tape) if !tape.is_empty());
                 ran && plan.graph.producer(*v).is_some_and(|id| has_role(plan.graph.node(id), Op::Part, "join"))
             });
             for (param, held) in params[1 + outputs..].iter().zip(saved) {
@@ -239,16 +225,17 @@ impl Walk<'_> {
                 let held = self.block(plan.graph.ty(*seed), &here);
                 self.set(*seed, held);
             }
-            let uncut = self.cut(body, &here);
+            captures.narrow(self, &rows, &here);
             let role = if joins { "join" } else { "score" };
             if let Some(step) = own.steps.iter().find(|step| has_role(plan.graph.node(step.node), Op::Unwind, role)) {
-                self.step_of(step, &here, uncut);
+                self.step_of(step, &here);
             }
             for value in params.iter().chain(&own.yields) {
                 self.values[value.index()] = None;
             }
             drop(lists);
         }
+        captures.restore(self);
         let leaves = self.blocks(&self.types(&node.results[..1]), env);
         drop(tables);
         for (result, held) in node.results.iter().zip(leaves.into_iter().chain(sums)) {

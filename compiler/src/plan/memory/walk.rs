@@ -5,11 +5,10 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::pool::{Amount, Block, Pool};
-use super::{Load, product};
+use super::{BatchShape, product};
 use crate::ir::cost::{Extent, Sizes};
 use crate::ir::formula::Formula;
 use crate::ir::graph::{MAIN, Node, RegionId, Value};
-use crate::ir::loops::Cut;
 use crate::ir::number::Number;
 use crate::ir::ops::Op;
 use crate::ir::types::{BATCH, Dim, Elem, LENGTH, PAIRS, Type, unframed};
@@ -17,19 +16,19 @@ use crate::plan::{Plan, Step};
 
 /// A value of the graph. Clones share the buffer.
 #[derive(Clone, Debug)]
-pub(super) enum Held {
+pub(super) enum SizedValue {
     Block(Rc<Block>),
-    Tape(Rc<Vec<Rc<Taped>>>),
+    Tape(Rc<Vec<Rc<TapeEntry>>>),
 }
 
 /// A step on a tape.
 #[derive(Debug)]
-pub(super) struct Taped {
+pub(super) struct TapeEntry {
     /// The batch as the step saw it.
     pub(super) env: Env,
     /// The rows that took part, of those that entered the loop.
     pub(super) rows: Vec<usize>,
-    pub(super) saved: Vec<Held>,
+    pub(super) saved: Vec<SizedValue>,
     /// What else is held: lists of chunks, and what further steps like this one hold.
     pub(super) more: Vec<Block>,
 }
@@ -88,7 +87,7 @@ impl Env {
         self.symbols = self.symbols.take().map(|sizes| Rc::new(sizes.with(axis, Formula::of(mean))));
     }
 
-    /// Bytes of the lists that say who these rows are and where they lie on every axis, and of `more` such lists.
+    /// Bytes of the lists of these rows: their ids, where they lie on every axis, and `more` such lists.
     pub(super) fn lists(&self, more: usize) -> Amount {
         let bytes = 8 * (1 + 2 * self.axes.len() + more);
         let formula = |sizes: &Rc<Sizes<Formula>>| sizes.dim(&Dim::sym(BATCH)).times(&Formula::of(bytes as f64));
@@ -116,11 +115,11 @@ impl Env {
 /// A walk through the training step of one batch.
 pub(super) struct Walk<'p> {
     pub(super) plan: &'p Plan,
-    pub(super) values: Vec<Option<Held>>,
+    pub(super) values: Vec<Option<SizedValue>>,
     pub(super) pool: Rc<Pool>,
     /// What the lists of searches take, which lie elsewhere.
     pub(super) lists: Rc<Pool>,
-    pub(super) load: &'p Load,
+    pub(super) load: &'p BatchShape,
     /// Whether amounts have formulas, which holds for even rows.
     formulas: bool,
     /// Values that live in the scratch of a group.
@@ -128,7 +127,7 @@ pub(super) struct Walk<'p> {
 }
 
 /// The most bytes that a walk held.
-pub(super) struct Most {
+pub(super) struct Peak {
     /// Of values and what belongs to them.
     pub(super) values: Amount,
     /// Of the lists of searches, without a formula.
@@ -137,12 +136,12 @@ pub(super) struct Most {
 
 /// What one run of a body gave.
 pub(super) struct BodyResult {
-    pub(super) yields: Vec<Held>,
-    pub(super) saved: Vec<Held>,
+    pub(super) yields: Vec<SizedValue>,
+    pub(super) saved: Vec<SizedValue>,
 }
 
 impl<'p> Walk<'p> {
-    pub(super) fn new(plan: &'p Plan, load: &'p Load, formulas: bool) -> Self {
+    pub(super) fn new(plan: &'p Plan, load: &'p BatchShape, formulas: bool) -> Self {
         let values = vec![None; plan.graph.value_count()];
         Self {
             plan,
@@ -156,17 +155,17 @@ impl<'p> Walk<'p> {
     }
 
     /// The most bytes that are held at one time.
-    pub(super) fn most(mut self) -> Most {
+    pub(super) fn most(mut self) -> Peak {
         let env = Env::new(&self.load.lengths, self.formulas);
         self.region(MAIN, &env);
-        Most { values: self.pool.most(), lists: self.lists.most() }
+        Peak { values: self.pool.most(), lists: self.lists.most() }
     }
 
-    pub(super) fn block(&self, ty: &Type, env: &Env) -> Held {
-        Held::Block(Rc::new(self.pool.take(env.numbers(ty))))
+    pub(super) fn block(&self, ty: &Type, env: &Env) -> SizedValue {
+        SizedValue::Block(Rc::new(self.pool.take(env.numbers(ty))))
     }
 
-    pub(super) fn blocks(&self, types: &[Type], env: &Env) -> Vec<Held> {
+    pub(super) fn blocks(&self, types: &[Type], env: &Env) -> Vec<SizedValue> {
         types.iter().map(|ty| self.block(ty, env)).collect()
     }
 
@@ -175,15 +174,15 @@ impl<'p> Walk<'p> {
     }
 
     /// A handle to a value; parameters are copied, as in the executor.
-    pub(super) fn value(&self, value: Value, env: &Env) -> Held {
+    pub(super) fn value(&self, value: Value, env: &Env) -> SizedValue {
         self.values[value.index()].clone().unwrap_or_else(|| self.block(self.plan.graph.ty(value), env))
     }
 
-    pub(super) fn set(&mut self, value: Value, held: Held) {
+    pub(super) fn set(&mut self, value: Value, held: SizedValue) {
         self.values[value.index()] = Some(held);
     }
 
-    pub(super) fn body(&mut self, body: RegionId, params: Vec<Held>, env: &Env) -> BodyResult {
+    pub(super) fn body(&mut self, body: RegionId, params: Vec<SizedValue>, env: &Env) -> BodyResult {
         let plan = self.plan;
         self.enter(body, params);
         self.region(body, env);
@@ -198,14 +197,14 @@ impl<'p> Walk<'p> {
         BodyResult { yields, saved }
     }
 
-    fn enter(&mut self, body: RegionId, params: Vec<Held>) {
+    fn enter(&mut self, body: RegionId, params: Vec<SizedValue>) {
         for (&param, held) in self.plan.graph.params(body).iter().zip(params) {
             self.set(param, held);
         }
     }
 
     /// Runs the first steps of a body, and forgets what they made.
-    pub(super) fn upto(&mut self, body: RegionId, steps: usize, params: Vec<Held>, env: &Env) {
+    pub(super) fn upto(&mut self, body: RegionId, steps: usize, params: Vec<SizedValue>, env: &Env) {
         let plan = self.plan;
         self.enter(body, params);
         self.steps(body, steps, env);
@@ -245,11 +244,10 @@ impl<'p> Walk<'p> {
             Op::Fold => self.fold(node, env),
             Op::Beam => self.beam(step.node, env),
             Op::Part => self.part(node, env),
-            Op::Unwind if node.attrs.contains_key("beams") => self.unbeam(step, node, env),
-            Op::Unwind if node.attrs.contains_key("role") => self.unpart(step, node, env),
-            Op::Unwind if Cut::of(node).is_some() => self.unfold(step, node, env),
-            Op::Unwind => self.unwind(step, node, env),
-            Op::Squeeze | Op::Unsqueeze => {
+            Op::Unwind if node.attrs.contains_key("beams") => self.beam_backward(step, node, env),
+            Op::Unwind if node.attrs.contains_key("role") => self.part_backward(step, node, env),
+            Op::Unwind => self.backward(step, node, env),
+            Op::Squeeze | Op::Unsqueeze | Op::Detach => {
                 let same = self.value(node.operands[0], env);
                 self.set(node.results[0], same);
             }
@@ -266,7 +264,8 @@ impl<'p> Walk<'p> {
             return;
         }
         let types = self.types(&node.results);
-        let kept = node.results.iter().zip(&step.into).zip(&types).filter(|((v, _), _)| !self.inner.contains(v));
+        let kept =
+            node.results.iter().zip(&step.accumulates_into).zip(&types).filter(|((v, _), _)| !self.inner.contains(v));
         let _held = self.distances(node, env);
         // All exist at once before those that are added to gradients are gone again.
         let made: Vec<_> = kept.map(|((v, into), ty)| (*v, *into, self.block(ty, env))).collect();
@@ -277,10 +276,10 @@ impl<'p> Walk<'p> {
         }
     }
 
-    fn take_unique(&mut self, value: Value) -> Option<Held> {
+    fn take_unique(&mut self, value: Value) -> Option<SizedValue> {
         let held = self.values[value.index()].take();
         match held {
-            Some(Held::Block(block)) if Rc::strong_count(&block) == 1 => Some(Held::Block(block)),
+            Some(SizedValue::Block(block)) if Rc::strong_count(&block) == 1 => Some(SizedValue::Block(block)),
             shared => {
                 self.values[value.index()] = shared;
                 None

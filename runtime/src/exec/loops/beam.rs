@@ -11,18 +11,18 @@ use rtc_compiler::ir::search::{Beams, Count};
 use rtc_compiler::ir::types::{Attr, FRAMED, LENGTH};
 use rtc_compiler::plan::Plan;
 
-use super::grown::Growth;
-use super::search::{Lent, Trace, Traced};
+use super::search::{PooledSearch, Trace, Traced};
+use super::tree_recorder::TreeRecorder;
 use super::{
-    Means, SavedCaptures, arena, body_of, finish, given, int, is_taped, padded, plan, run_body, set_axis, tape_of,
-    values, word,
+    Means, SavedCaptures, arena, body_of, finish, given, int, is_taped, padded, plan, run_body, run_steps, set_axis,
+    tape_of, values, word,
 };
 use crate::exec::machine::{Active, ActiveOf, Machine, Nodes, NumberOf, ValOf};
 use crate::exec::pieces::{Part, Pieces};
-use crate::exec::rows::{Axis, Env, row_of};
+use crate::exec::rows::{Axis, BatchView, row_of};
 use crate::exec::storage::List;
 use crate::exec::value::{Tape, TapeStep, Val};
-use crate::exec::{Fault, Grown, Inference};
+use crate::exec::{Fault, Inference, ParseTrees};
 use crate::kernel::beam::align::{Align, Draws, align};
 use crate::kernel::beam::marginal::weighed;
 use crate::kernel::beam::{Blends, Compose, Noise, Overflow, Pairs, Rules};
@@ -30,12 +30,12 @@ use crate::kernel::beam::{Blends, Compose, Noise, Overflow, Pairs, Rules};
 /// A search while it runs.
 struct Run<'a, M: Machine> {
     node: &'a Node,
-    view: &'a Env,
+    view: &'a BatchView,
     body: RegionId,
     /// Numbers per node.
     width: usize,
     rules: Rules,
-    lists: Lent,
+    lists: PooledSearch,
     /// The table of nodes, and the row of each of them.
     nodes: ValOf<M>,
     rows: List<usize>,
@@ -46,7 +46,7 @@ struct Run<'a, M: Machine> {
     captures: SavedCaptures<M>,
     tape: Option<List<TapeStep<M::Arrays>>>,
     /// Which pairs were joined, where that is recorded.
-    growth: Option<Growth>,
+    recorder: Option<TreeRecorder>,
     /// The level, and the step in it: the same for a row whatever other rows there are.
     level: u64,
     turn: u64,
@@ -90,7 +90,7 @@ pub(super) fn beam<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) ->
 }
 
 impl<'a, M: Machine> Run<'a, M> {
-    fn new(m: &mut M, node: &'a Node, view: &'a Env, cut: Option<Cut>) -> Self {
+    fn new(m: &mut M, node: &'a Node, view: &'a BatchView, cut: Option<Cut>) -> Self {
         let (plan, arena, body) = (plan(m), arena(m), body_of(node));
         let over = word(node, "over");
         let whole = view.axis(over).clone();
@@ -99,21 +99,21 @@ impl<'a, M: Machine> Run<'a, M> {
         let mut scores = arena.list([]);
         scores.reserve_exact(expected(Count::Scored));
         // The leaves of a tree that is recorded are positions of whole rows, and not nodes of a fold around the search.
-        let watched = m.records().grown.is_some() && [LENGTH, FRAMED].contains(&over);
+        let watched = m.records().trees.is_some() && [LENGTH, FRAMED].contains(&over);
         Self {
             node,
             view,
             body,
             width,
             rules: rules(node, &plan, body, cut),
-            lists: m.common().searches.lend(),
+            lists: m.common().searches.acquire(),
             nodes: m.table(&m.value(node.operands[0]), expected(Count::Made) * width),
             rows: arena.list((0..view.rows()).flat_map(|row| std::iter::repeat_n(row, whole.len(row)))),
             scores,
             means: Means::new(m, given(&plan, &node.results[1..]).len(), view.rows()),
             captures: SavedCaptures::new(body, view),
             tape: is_taped(m, node).then(|| arena.list([])),
-            growth: watched.then(|| Growth::new(whole.total())),
+            recorder: watched.then(|| TreeRecorder::new(whole.total())),
             level: 0,
             turn: 0,
         }
@@ -133,7 +133,7 @@ impl<'a, M: Machine> Run<'a, M> {
                 return Ok(());
             }
             let lists = &mut *self.lists;
-            let chance = m.common().chance;
+            let chance = m.common().noise;
             let given = |site| chance.map_or(0.0, |chance| chance.noise(level, site));
             let noise = match (word(self.node, "noise"), chance) {
                 ("gumbel", None) => Noise::Gumbel(&lists.keys),
@@ -163,8 +163,8 @@ impl<'a, M: Machine> Run<'a, M> {
         if blends.is_empty() {
             return;
         }
-        if let Some(growth) = &mut self.growth {
-            growth.mixed(blends);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.mixed(blends);
         }
         let mixed = m.blend(blends, &self.nodes, self.width);
         let row = |k| blends.of(k).first().map_or(0, |term| self.rows[term.node as usize]);
@@ -201,8 +201,8 @@ impl<'a, M: Machine> Run<'a, M> {
         if left.is_empty() {
             return Ok(());
         }
-        if let Some(growth) = &mut self.growth {
-            growth.joined(Pairs { left, right });
+        if let Some(recorder) = &mut self.recorder {
+            recorder.joined(Pairs { left, right });
         }
         let arena = self.view.arena();
         let rows = arena.list(left.iter().map(|node| self.rows[*node as usize]));
@@ -236,7 +236,7 @@ impl<'a, M: Machine> Run<'a, M> {
         let here = here.into();
         self.captures.narrow(m, &plan, &Part::rows(self.view, &rows));
         *m.slot(plan.graph.params(self.body)[param]) = Some(x);
-        m.steps(&plan, self.body, at..at + 1, &here)?;
+        run_steps(m, &plan, self.body, at..at + 1, &here)?;
         if let Some(tape) = &mut self.tape {
             let step = (self.lists.record.len() - 1) << STEP_BITS;
             let starts = arena.list((0..rows.len()).map(|k| step | k));
@@ -250,7 +250,7 @@ impl<'a, M: Machine> Run<'a, M> {
 
     /// Picks which beams of the chunks of a finished level stand in which slots of the next one.
     fn align(&mut self, m: &M, level: u64) {
-        let (rule, chance) = (alignment(self.node), m.common().chance);
+        let (rule, chance) = (alignment(self.node), m.common().noise);
         let lists = &mut *self.lists;
         lists.set_keys(self.node, self.view, level);
         lists.keys.iter_mut().for_each(|key| *key = key.stream("align"));
@@ -272,13 +272,13 @@ impl<'a, M: Machine> Run<'a, M> {
         }
         let root = m.blend(Blends::new(&offsets, &roots), &self.nodes, self.width);
         let leaves = arena.copy(&self.view.axis(word(self.node, "over")).offsets);
-        if let Some(growth) = &self.growth {
+        if let Some(recorder) = &self.recorder {
             let of_row = |row: usize| {
                 let weights: Vec<f64> = roots[offsets[row]..offsets[row + 1]].iter().map(|root| root.share).collect();
-                let of_row = growth.of_row(self.node, (row, leaves[row]..leaves[row + 1]), search, &weights);
-                Grown { row: row_of(self.view.ids[row]) as usize, ..of_row }
+                let of_row = recorder.of_row(self.node, (row, leaves[row]..leaves[row + 1]), search, &weights);
+                ParseTrees { row: row_of(self.view.ids[row]) as usize, ..of_row }
             };
-            m.records().grown.iter_mut().for_each(|list| list.extend((0..self.view.rows()).map(of_row)));
+            m.records().trees.iter_mut().for_each(|list| list.extend((0..self.view.rows()).map(of_row)));
         }
         let done = std::iter::once(root).chain(self.means.done(m));
         let Self { node, body, width, lists, nodes, rows, scores, tape, .. } = self;

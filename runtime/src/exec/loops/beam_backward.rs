@@ -9,12 +9,13 @@ use super::backward::taped;
 use super::beam::STEP_BITS;
 use super::search::{Trace, Traced};
 use super::{
-    SavedCaptures, add_rows, arena, body_of, counts, forget, int, plan, run_body, shares, values, word, zeros_of,
+    SavedCaptures, add_rows, arena, body_of, counts, forget, int, plan, run_body, run_steps, shares, values, word,
+    zeros_of,
 };
 use crate::exec::Fault;
 use crate::exec::machine::{Active, ActiveOf, Arrays, Machine, Nodes, NumberOf, ValOf};
 use crate::exec::pieces::{Part, Pieces};
-use crate::exec::rows::Env;
+use crate::exec::rows::BatchView;
 use crate::exec::storage::List;
 use crate::exec::value::{TapeStep, Val};
 use crate::kernel::Real;
@@ -25,7 +26,7 @@ use crate::kernel::beam::marginal::softmax_grad;
 /// A search while it runs backwards.
 struct Back<'a, M: Machine> {
     node: &'a Node,
-    view: &'a Env,
+    view: &'a BatchView,
     trace: &'a Trace<M::Arrays>,
     /// Gradients of nodes, of pair scores, and of accumulated scores.
     nodes: ValOf<M>,
@@ -105,7 +106,13 @@ pub(super) fn beam_backward<M: Machine>(
 
 impl<'a, M: Machine> Back<'a, M> {
     /// Gradients of the roots and of their scores.
-    fn new(m: &M, node: &'a Node, view: &'a Env, traced: &'a Traced<M::Arrays>, tape: &[TapeStep<M::Arrays>]) -> Self {
+    fn new(
+        m: &M,
+        node: &'a Node,
+        view: &'a BatchView,
+        traced: &'a Traced<M::Arrays>,
+        tape: &[TapeStep<M::Arrays>],
+    ) -> Self {
         let (plan, arena, trace) = (plan(m), arena(m), &*traced.trace);
         let (rows, beams, width) = (trace.offsets.len() - 1, trace.lists.search.width(), trace.width);
         let mut nodes = m.zeros(trace.count * width);
@@ -174,7 +181,7 @@ impl<'a, M: Machine> Back<'a, M> {
         let role = if joins { "join" } else { "score" };
         let at = own.steps.iter().position(|step| is_backward(plan.graph.node(step.node), role));
         if let Some(at) = at {
-            m.steps(&plan, body, at..at + 1, &here)?;
+            run_steps(m, &plan, body, at..at + 1, &here)?;
         }
         forget(m, params);
         let (captured, scored) = own.yields[1..].split_at(own.yields.len() - 2);

@@ -13,6 +13,7 @@ use rtc_compiler::plan::Plan;
 use crate::exec::incremental::Kept;
 use crate::exec::machine::Machine;
 use crate::exec::node_context::NodeContext;
+use crate::exec::region::run_region;
 use crate::exec::rows::Axis;
 use crate::exec::storage::{Element, List, Plain};
 use crate::exec::value::Val;
@@ -126,7 +127,7 @@ impl<T: Element> Executor<T> {
             here.key = c.env.key.at(step as u64);
             values.push(Val::index(self.arena.list([u32::try_from(step).unwrap_or(u32::MAX)])));
             enter(self, &plan, body, values);
-            self.inside(id, step, |e| e.region(body, &here))?;
+            self.inside(id, step, |e| run_region(e, body, &here))?;
             settled.taken[step] = count;
             let (carried, go) = own.yields.split_at(node.operands.len());
             values = super::values(self, carried);

@@ -10,7 +10,8 @@ use super::{enter, finish, int, tape_of, word};
 use crate::exec::incremental::Kept;
 use crate::exec::machine::Machine;
 use crate::exec::node_context::NodeContext;
-use crate::exec::rows::{Axis, Env};
+use crate::exec::region::run_region;
+use crate::exec::rows::{Axis, BatchView};
 use crate::exec::storage::{Buffer, Element, List};
 use crate::exec::value::Val;
 use crate::exec::{Executor, Fault};
@@ -43,7 +44,7 @@ impl<T: Element> Executor<T> {
             here.key = c.env.key.at(step as u64);
             values.push(Val::index(self.arena.list([u32::try_from(step).unwrap_or(u32::MAX)])));
             enter(self, &plan, body, values);
-            self.inside(id, step, |e| e.region(body, &here))?;
+            self.inside(id, step, |e| run_region(e, body, &here))?;
             values = super::values(self, &plan.regions[body.index()].yields[..node.operands.len()]);
             self.forget_yields(&plan, body);
         }
@@ -73,8 +74,8 @@ impl<T: Element> Executor<T> {
             let here = self.chunk_env(node, &chunk, before, env);
             enter(self, &plan, body, params);
             match complete {
-                true => self.wholly(|e| e.region(body, &here))?,
-                false => self.inside(id, 0, |e| e.region(body, &here))?,
+                true => self.wholly(|e| run_region(e, body, &here))?,
+                false => self.inside(id, 0, |e| run_region(e, body, &here))?,
             }
             let yields = &plan.regions[body.index()].yields;
             for (output, value) in outputs.iter_mut().zip(&yields[carried..]) {
@@ -118,7 +119,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// The chunk as its body sees it, from position `before` on.
-    fn chunk_env(&self, node: &Node, chunk: &Chunk<T>, before: usize, env: &Env) -> Env {
+    fn chunk_env(&self, node: &Node, chunk: &Chunk<T>, before: usize, env: &BatchView) -> BatchView {
         let start = env.axis(word(node, "over")).origin[0] + chunk.number * int(node, "size").unwrap_or(1);
         let lengths = Axis::of_lengths([chunk.filled - before], &self.arena);
         let mut here = env.clone();

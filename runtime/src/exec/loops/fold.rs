@@ -10,7 +10,7 @@ use rtc_compiler::ir::types::{LENGTH, unframed};
 use rtc_compiler::plan::{Plan, Step};
 
 use super::backward::{Backward, backward, taped};
-use super::joined::Joined;
+use super::span_recorder::SpanRecorder;
 use super::{
     Means, SavedCaptures, arena, body_of, counts, finish, given, int, is_taped, padded, plan, run_body, set_axis,
     shares, tape_of, values, word,
@@ -29,8 +29,8 @@ pub(super) fn fold<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) ->
     let whole = view.axis(over).clone();
     let width = view.bounds(plan.graph.ty(node.operands[0])).inner;
     let lengths = arena.list((0..view.rows()).map(|row| whole.len(row)));
-    let watched = m.records().stepped.is_some() && unframed(over).0 == LENGTH;
-    let mut joined = watched.then(|| Joined::leaves(&lengths));
+    let watched = m.records().states.is_some() && unframed(over).0 == LENGTH;
+    let mut joined = watched.then(|| SpanRecorder::leaves(&lengths));
     let mut levels = Levels::new(cut(m, node), lengths, padded(view, over));
     let mut nodes = m.value(node.operands[0]);
     let mut root = m.take(view.rows() * width);

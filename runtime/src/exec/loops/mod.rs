@@ -1,6 +1,6 @@
 //! The loops: depth recurrence (`recur`), chunk recurrence (`chunks`), balanced fold (`fold`), beam search (`beam`, which uses
-//! `search` and goes backwards in `beam_backward`), and the backward run of the others (`backward`); who records them (`watch`,
-//! `joined`, `grown`); and loops over new positions alone (`extend`, `catch_up`).
+//! `search` and goes backwards in `beam_backward`), and the backward run of the others (`backward`); their recorders
+//! (`halting_recorder`, `span_recorder`, `tree_recorder`); and loops over new positions alone (`extend`, `catch_up`).
 //!
 //! They are written once, for every [`Machine`]: the host decides which rows take part in a step, and the machine moves them.
 
@@ -11,11 +11,11 @@ mod catch_up;
 mod chunks;
 mod extend;
 mod fold;
-mod grown;
-mod joined;
+mod halting_recorder;
 mod recur;
 pub(crate) mod search;
-mod watch;
+mod span_recorder;
+mod tree_recorder;
 
 use std::sync::Arc;
 
@@ -29,14 +29,15 @@ use super::Fault;
 use super::arena::Arena;
 use super::machine::{ActiveOf, Arrays, Machine, NumberOf, ValOf};
 use super::pieces::{Part, Pieces};
-use super::rows::{Axis, Env};
+use super::region::{forget, run_region, run_steps};
+use super::rows::{Axis, BatchView};
 use super::storage::List;
 use super::value::{Tape, TapeStep, Val};
 use crate::kernel::Real;
 
 pub(super) use catch_up::Settled;
 pub(super) use extend::Chunk;
-pub use search::Chance;
+pub use search::NoiseSource;
 
 /// Runs a loop, forwards or backwards.
 pub(crate) fn run<M: Machine>(m: &mut M, step: &Step, entered: &ActiveOf<M>) -> Result<(), Fault> {
@@ -78,7 +79,7 @@ struct SavedCaptures<M: Machine> {
 }
 
 impl<M: Machine> SavedCaptures<M> {
-    fn new(body: RegionId, entered: &Env) -> Self {
+    fn new(body: RegionId, entered: &BatchView) -> Self {
         let arena = entered.arena();
         Self { body, full: arena.list([]), present: arena.list(0..entered.rows()) }
     }
@@ -144,7 +145,7 @@ fn arena<M: Machine>(m: &M) -> Arena {
 }
 
 /// Sets an axis of a view, and those with START and END around it.
-fn set_axis<M: Machine>(m: &M, view: &mut Env, name: &str, axis: Axis) {
+fn set_axis<M: Machine>(m: &M, view: &mut BatchView, name: &str, axis: Axis) {
     super::set_axis(m.common().axes, view, name, axis);
 }
 
@@ -158,10 +159,6 @@ pub(super) fn enter<M: Machine>(m: &mut M, plan: &Plan, body: RegionId, params: 
     for (&param, val) in plan.graph.params(body).iter().zip(params) {
         *m.slot(param) = Some(val);
     }
-}
-
-fn forget<'v, M: Machine>(m: &mut M, values: impl IntoIterator<Item = &'v Value>) {
-    values.into_iter().for_each(|value| *m.slot(*value) = None);
 }
 
 /// Takes what a body yields and saves out of the table.
@@ -181,9 +178,7 @@ fn run_body<M: Machine>(
     here: &ActiveOf<M>,
 ) -> Result<BodyResult<M>, Fault> {
     enter(m, plan, body, params);
-    let own = &plan.regions[body.index()];
-    forget(m, &own.unused);
-    m.steps(plan, body, 0..own.steps.len(), here)?;
+    run_region(m, body, here)?;
     Ok(leave_body(m, plan, body))
 }
 
@@ -222,7 +217,7 @@ fn add_rows<M: Machine>(m: &M, sum: &mut ValOf<M>, val: &ValOf<M>, ty: &Type, pa
 }
 
 /// Zeros of the types of some values.
-fn zeros_of<M: Machine>(m: &M, of: &[Value], view: &Env) -> List<ValOf<M>> {
+fn zeros_of<M: Machine>(m: &M, of: &[Value], view: &BatchView) -> List<ValOf<M>> {
     let common = m.common();
     common.arena.list(of.iter().map(|of| m.zeros(view.extent(common.plan.graph.ty(*of)))))
 }
@@ -255,7 +250,7 @@ fn tape_of<M: Machine>(body: RegionId, steps: List<TapeStep<M::Arrays>>) -> Tape
 }
 
 /// The width of the padded batch, for an axis that is that of whole rows.
-fn padded(view: &Env, over: &str) -> usize {
+fn padded(view: &BatchView, over: &str) -> usize {
     match unframed(over) {
         (LENGTH, more) => view.width + more,
         _ => 0,
@@ -309,7 +304,7 @@ fn share<M: Machine>(count: usize) -> NumberOf<M> {
 }
 
 /// How often each of the rows that entered stands in these steps.
-fn counts<'s, A: Arrays>(steps: impl IntoIterator<Item = &'s TapeStep<A>>, view: &Env) -> List<usize> {
+fn counts<'s, A: Arrays>(steps: impl IntoIterator<Item = &'s TapeStep<A>>, view: &BatchView) -> List<usize> {
     let mut counts = view.arena().filled(view.rows(), 0);
     for step in steps {
         match &step.rows {

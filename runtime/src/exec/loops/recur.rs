@@ -4,14 +4,14 @@ use rtc_compiler::expr::{Env as Names, Value as Number, eval};
 use rtc_compiler::ir::graph::{Node, NodeId, RegionId};
 use rtc_compiler::plan::Plan;
 
-use super::watch::Watcher;
+use super::halting_recorder::RecurrenceRecorder;
 use super::{
     BodyResult, SavedCaptures, State, arena, body_of, enter, finish, forget, int, is_taped, leave_body, narrowed, plan,
-    tape_of, values,
+    run_steps, tape_of, values,
 };
 use crate::exec::machine::{Active, ActiveOf, Machine, ValOf};
 use crate::exec::pieces::Part;
-use crate::exec::rows::Env;
+use crate::exec::rows::BatchView;
 use crate::exec::storage::List;
 use crate::exec::value::{TapeStep, places};
 use crate::exec::{Fault, Halting};
@@ -20,7 +20,7 @@ use crate::exec::{Fault, Halting};
 struct Recurrence<'a, M: Machine> {
     body: RegionId,
     /// The batch that entered.
-    entered: &'a Env,
+    entered: &'a BatchView,
     /// The carried values of the rows that have left; what stands for the others is not yet meant.
     done: State<'a, M>,
     /// For each row that is still going: its index among those that entered.
@@ -58,7 +58,7 @@ pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -
     // Where rows that have halted stay, they take no part in the tape.
     let mut live = arena.list(std::iter::repeat_n(true, view.rows()));
     let (mut tape, mut taken, mut accepting) = (arena.list([]), 0, 0);
-    let mut watcher = Watcher::new(m, &plan, node, view);
+    let mut recorder = RecurrenceRecorder::new(m, &plan, node, view);
     let most = bounds.iter().copied().max().unwrap_or(0);
     for step in first..most {
         let keep = arena.list((0..at.rows.len()).filter(|n| bounds[at.rows[*n]] > step));
@@ -72,7 +72,7 @@ pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -
         let keep = arena.list((0..at.rows.len()).filter(|n| live[at.rows[*n]]));
         accepting += keep.len();
         let BodyResult { yields, saved } = out.result;
-        watcher.accepted(m, &plan, node, at.here.view(), (step, &at.rows, &keep), &yields);
+        recorder.accepted(m, &plan, node, at.here.view(), (step, &at.rows, &keep), &yields);
         if !keep.is_empty() && is_taped(m, node) {
             tape.push(at.accepted(m, &plan, &keep, saved));
         }
@@ -91,7 +91,7 @@ pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -
     if halts {
         m.records().count_rows(view.rows(), accepting);
     }
-    watcher.finish(m, node, view, &at.done.values);
+    recorder.finish(m, node, view, &at.done.values);
     if let Some(resume) = m.resume() {
         resume.keep(id, &at.done.values, most);
     }
@@ -102,7 +102,7 @@ pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -
 impl<M: Machine> Recurrence<'_, M> {
     /// Runs the body once; `None` where no row takes the step.
     ///
-    /// Where the plan knows a point of the body at which `go` is decided, the rows that reject the step leave there, and
+    /// Where the plan knows a point of the body at which `go` is known, the rows that reject the step leave there, and
     /// what follows runs for those alone that accept it.
     fn step(&mut self, m: &mut M, plan: &Plan, step: usize, halts: bool) -> Result<Option<StepResult<M>>, Fault> {
         if self.rows.is_empty() {
@@ -116,27 +116,27 @@ impl<M: Machine> Recurrence<'_, M> {
         let own = &plan.regions[self.body.index()];
         enter(m, plan, self.body, params);
         forget(m, &own.unused);
-        let decided = own.decided.filter(|_| m.common().halting == Halting::Compact).unwrap_or(0);
-        m.steps(plan, self.body, 0..decided, &self.here)?;
-        if decided > 0 && !self.decide(m, plan, decided) {
+        let early_exit = own.early_exit.filter(|_| m.common().halting == Halting::Compact).unwrap_or(0);
+        run_steps(m, plan, self.body, 0..early_exit, &self.here)?;
+        if early_exit > 0 && !self.decide(m, plan, early_exit) {
             return Ok(None);
         }
-        m.steps(plan, self.body, decided..own.steps.len(), &self.here)?;
+        run_steps(m, plan, self.body, early_exit..own.steps.len(), &self.here)?;
         let mut result = leave_body(m, plan, self.body);
         // Those that are left after a decision accept the step: nothing needs to be asked again.
-        let go = result.yields.last().filter(|_| halts && decided == 0).map(|go| m.truths(go));
+        let go = result.yields.last().filter(|_| halts && early_exit == 0).map(|go| m.truths(go));
         result.yields.truncate(self.done.of.len());
         Ok(Some(StepResult { result, go }))
     }
 
-    /// In the middle of a body, after `decided` of its steps: sends the rows away that reject the step; false where all do.
-    fn decide(&mut self, m: &mut M, plan: &Plan, decided: usize) -> bool {
+    /// In the middle of a body, after `early_exit` of its steps: sends the rows away that reject the step; false where all do.
+    fn decide(&mut self, m: &mut M, plan: &Plan, early_exit: usize) -> bool {
         let own = &plan.regions[self.body.index()];
         let go = m.value(*own.yields.last().expect("a body that halts yields `go`"));
         let go = m.truths(&go);
         let keep = arena(m).list((0..self.rows.len()).filter(|n| go[*n] != 0));
         if keep.len() < self.rows.len() {
-            let results = own.steps[..decided].iter().flat_map(|step| &plan.graph.node(step.node).results);
+            let results = own.steps[..early_exit].iter().flat_map(|step| &plan.graph.node(step.node).results);
             let present = plan.graph.params(self.body).iter().chain(results);
             match keep.is_empty() {
                 true => forget(m, present),
@@ -228,7 +228,7 @@ fn step_bounds<M: Machine>(
     plan: &Plan,
     id: Option<NodeId>,
     node: &Node,
-    view: &Env,
+    view: &BatchView,
 ) -> Result<List<usize>, Fault> {
     let read = id.and_then(|id| m.common().exprs.get(&id));
     let read = read.map(|read| read.as_ref().map_err(|e| Fault::Batch(e.clone())));

@@ -11,7 +11,7 @@ use rtc_compiler::ir::loops::Cut;
 use super::word;
 use crate::exec::arena::Arena;
 use crate::exec::machine::Arrays;
-use crate::exec::rows::Env;
+use crate::exec::rows::BatchView;
 use crate::exec::storage::{List, Shared};
 use crate::exec::value::Val;
 use crate::kernel::beam::align::Slots;
@@ -29,7 +29,7 @@ impl fmt::Debug for Searches {
 }
 
 /// Draws that are given instead of made, for comparisons with other implementations.
-pub trait Chance: fmt::Debug + Sync {
+pub trait NoiseSource: fmt::Debug + Sync {
     /// The noise at a place of a level, where choices are disturbed.
     fn noise(&self, level: u64, site: Site) -> f64;
     /// The beam that stands in a slot of a chunk, all chunks of a level counted through.
@@ -63,7 +63,7 @@ pub(crate) struct Joint {
 
 /// The lists of a search that runs or will run backwards; they go back when dropped.
 #[derive(Debug)]
-pub(crate) struct Lent {
+pub(crate) struct PooledSearch {
     lists: Option<Lists>,
     home: Searches,
 }
@@ -75,21 +75,21 @@ impl Searches {
     }
 
     /// Lists for a new search.
-    pub(crate) fn lend(&self) -> Lent {
+    pub(crate) fn acquire(&self) -> PooledSearch {
         let mut lists = self.0.borrow_mut().pop().unwrap_or_default();
         lists.record.clear();
         lists.joined = 0;
-        Lent { lists: Some(lists), home: self.clone() }
+        PooledSearch { lists: Some(lists), home: self.clone() }
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledSearch {
     fn drop(&mut self) {
         self.home.0.borrow_mut().extend(self.lists.take());
     }
 }
 
-impl Deref for Lent {
+impl Deref for PooledSearch {
     type Target = Lists;
 
     fn deref(&self) -> &Lists {
@@ -97,7 +97,7 @@ impl Deref for Lent {
     }
 }
 
-impl DerefMut for Lent {
+impl DerefMut for PooledSearch {
     fn deref_mut(&mut self) -> &mut Lists {
         self.lists.as_mut().expect("lists are there until they go back")
     }
@@ -121,7 +121,7 @@ impl Lists {
 
     /// One key for every chunk of a level: draws belong to the row, so that no other row changes them. Those of evaluation belong
     /// to the place in the row alone: they are the same in every batch.
-    pub(crate) fn set_keys(&mut self, node: &Node, env: &Env, level: u64) {
+    pub(crate) fn set_keys(&mut self, node: &Node, env: &BatchView, level: u64) {
         let by_row = word(node, "draws") != "level";
         self.keys.clear();
         for (row, chunks) in self.rows.windows(2).enumerate() {
@@ -160,7 +160,7 @@ impl Lists {
 /// How a search went, for its backward run: its lists, and the numbers that its choices hang on.
 #[derive(Debug)]
 pub(crate) struct Trace<A: Arrays> {
-    pub(super) lists: Lent,
+    pub(super) lists: PooledSearch,
     /// The table of nodes, leaves first, how many there are, and the numbers of each.
     pub(super) nodes: Val<A>,
     pub(super) count: usize,

@@ -1,6 +1,6 @@
 //! The rows that take part at one point, with the tables that kernels read about them.
 //!
-//! What a point is stands on the host, as for the CPU ([`Env`]); the tables are made and copied when the first kernel asks for
+//! What a point is stands on the host, as for the CPU ([`BatchView`]); the tables are made and copied when the first kernel asks for
 //! them, once for a set of rows.
 
 use std::cell::{OnceCell, RefCell};
@@ -11,13 +11,13 @@ use rtc_compiler::ir::types::{BATCH, Dim, Type};
 use super::device::Arg;
 use super::memory::{Array, Pool, address, int};
 use crate::exec::machine::Active;
-use crate::exec::rows::{Axis, Env};
+use crate::exec::rows::{Axis, BatchView};
 use crate::rng::Key;
 
 /// The batch as a region sees it. Clones share the tables.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(super) env: Env,
+pub(crate) struct ActiveRows {
+    pub(super) env: BatchView,
     tables: Rc<Tables>,
 }
 
@@ -55,14 +55,14 @@ pub(super) struct Units {
     pub(super) per: usize,
 }
 
-impl From<Env> for Place {
-    fn from(env: Env) -> Self {
+impl From<BatchView> for ActiveRows {
+    fn from(env: BatchView) -> Self {
         Self { env, tables: Rc::default() }
     }
 }
 
-impl Active for Place {
-    fn view(&self) -> &Env {
+impl Active for ActiveRows {
+    fn view(&self) -> &BatchView {
         &self.env
     }
 
@@ -79,7 +79,7 @@ impl Units {
     }
 }
 
-impl Place {
+impl ActiveRows {
     /// The ids of the rows, for random numbers.
     pub(super) fn ids(&self, pool: &Pool) -> Array {
         self.tables.ids.get_or_init(|| pool.upload(&self.env.ids)).clone()

@@ -1,4 +1,4 @@
-//! Which positions the nodes of a fold have joined, while somebody watches.
+//! The recorder of a fold: which positions each of its nodes joins, and the vectors of every level.
 
 use std::ops::Range;
 
@@ -6,14 +6,14 @@ use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::schedule::Chunk;
 
 use crate::exec::machine::{Machine, ValOf};
-use crate::exec::rows::{Env, row_of};
-use crate::exec::{Owners, Stepped};
+use crate::exec::rows::{BatchView, row_of};
+use crate::exec::{Owners, StateTrace};
 use crate::kernel::Real;
 
 /// For every row that entered, the positions of each of its nodes.
-pub(super) struct Joined(Vec<Vec<Range<usize>>>);
+pub(super) struct SpanRecorder(Vec<Vec<Range<usize>>>);
 
-impl Joined {
+impl SpanRecorder {
     /// Before the first level: every node is a position.
     pub(super) fn leaves(lengths: &[usize]) -> Self {
         Self(lengths.iter().map(|length| (0..*length).map(|at| at..at + 1).collect()).collect())
@@ -34,13 +34,13 @@ impl Joined {
         &self,
         m: &mut M,
         node: &Node,
-        view: &Env,
+        view: &BatchView,
         step: usize,
         (rows, nodes, width): (&[usize], &ValOf<M>, usize),
     ) {
         let nodes = m.numbers(nodes);
         let mut vectors = nodes.chunks(width);
-        let of_row = |rows: &[usize]| Stepped {
+        let of_row = |rows: &[usize]| StateTrace {
             label: node.label.clone(),
             step,
             row: row_of(view.ids[rows[0]]) as usize,
@@ -48,7 +48,7 @@ impl Joined {
             width,
             states: vectors.by_ref().take(rows.len()).flatten().map(|x| x.to_f64() as f32).collect(),
         };
-        let all: Vec<Stepped> = rows.chunk_by(|a, b| a == b).map(of_row).collect();
-        m.records().stepped.iter_mut().for_each(|list| list.extend(all.iter().cloned()));
+        let all: Vec<StateTrace> = rows.chunk_by(|a, b| a == b).map(of_row).collect();
+        m.records().states.iter_mut().for_each(|list| list.extend(all.iter().cloned()));
     }
 }

@@ -1,10 +1,10 @@
-//! What is recorded of a beam search while somebody watches: which nodes were joined, and so the tree of every beam.
+//! The recorder of a beam search: which nodes were joined, and so the tree of every beam.
 
 use std::ops::Range;
 
 use rtc_compiler::ir::graph::Node;
 
-use crate::exec::{Beam, Grown};
+use crate::exec::{Beam, ParseTrees};
 use crate::kernel::beam::{Blends, Pairs, Search};
 
 /// How a node came about.
@@ -18,12 +18,12 @@ enum Origin {
 
 /// The record of a search that runs: the origins of the nodes behind the leaves, in the order of the table of nodes.
 #[derive(Debug)]
-pub(super) struct Growth {
+pub(super) struct TreeRecorder {
     leaves: usize,
     origins: Vec<Origin>,
 }
 
-impl Growth {
+impl TreeRecorder {
     pub(super) fn new(leaves: usize) -> Self {
         Self { leaves, origins: vec![] }
     }
@@ -48,7 +48,7 @@ impl Growth {
         (row, leaves): (usize, Range<usize>),
         search: &Search,
         weights: &[f64],
-    ) -> Grown {
+    ) -> ParseTrees {
         let beam = |(beam, weight): (usize, &f64)| Beam {
             score: search.scores(row)[beam],
             weight: *weight,
@@ -56,7 +56,7 @@ impl Growth {
         };
         let mut beams: Vec<Beam> = weights.iter().enumerate().map(beam).collect();
         beams.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-        Grown { label: node.label.clone(), row, length: leaves.len(), beams }
+        ParseTrees { label: node.label.clone(), row, length: leaves.len(), beams }
     }
 
     /// The spans of all joined nodes below a root, those of a node behind those of its children.

@@ -1,5 +1,4 @@
-//! What is recorded of a recurrence while somebody watches: the states of its positions, and if it halts the survival of every
-//! unit, step by step.
+//! The recorder of a recurrence: the states of its positions, and if it halts the survival of every unit, step by step.
 //!
 //! It is read off the carried values, which every halting rule has under the same names: `t` is the survival, `used` the
 //! number of accepted steps. A step that a unit rejects changes neither, so nothing has to be known of the rule.
@@ -9,19 +8,19 @@ use rtc_compiler::ir::types::{Dim, Type};
 use rtc_compiler::plan::Plan;
 
 use crate::exec::machine::{Machine, ValOf};
-use crate::exec::rows::{Env, row_of};
-use crate::exec::{Owners, Stepped, Unit, Watched};
+use crate::exec::rows::{BatchView, row_of};
+use crate::exec::{HaltingTrace, Owners, StateTrace, Unit};
 use crate::kernel::Real;
 
 /// What is recorded of a recurrence that runs.
-pub(super) struct Watcher {
-    halting: Option<Watch>,
+pub(super) struct RecurrenceRecorder {
+    halting: Option<HaltingRecorder>,
     /// Runs of the body, summed over rows.
     ran: u64,
 }
 
 /// How the units of a recurrence halt.
-struct Watch {
+struct HaltingRecorder {
     /// Among the carried values: the survival, and the number of accepted steps.
     survival: (usize, Value),
     used: usize,
@@ -30,9 +29,9 @@ struct Watch {
     units: Vec<Unit>,
 }
 
-impl Watcher {
-    pub(super) fn new<M: Machine>(m: &mut M, plan: &Plan, node: &Node, view: &Env) -> Self {
-        let halting = m.records().watched.is_some().then(|| Watch::new(&plan.graph, node, view)).flatten();
+impl RecurrenceRecorder {
+    pub(super) fn new<M: Machine>(m: &mut M, plan: &Plan, node: &Node, view: &BatchView) -> Self {
+        let halting = m.records().halting.is_some().then(|| HaltingRecorder::new(&plan.graph, node, view)).flatten();
         Self { halting, ran: 0 }
     }
 
@@ -43,7 +42,7 @@ impl Watcher {
         m: &mut M,
         plan: &Plan,
         node: &Node,
-        here: &Env,
+        here: &BatchView,
         (step, rows, keep): (usize, &[usize], &[usize]),
         values: &[ValOf<M>],
     ) {
@@ -52,9 +51,9 @@ impl Watcher {
             watch.accepted(m, &plan.graph, here, (rows, keep), values);
         }
         let state = node.operands.first().map(|value| plan.graph.ty(*value)).filter(|ty| ty.ragged().is_some());
-        if let (Some(ty), Some(state), true) = (state, values.first(), m.records().stepped.is_some()) {
+        if let (Some(ty), Some(state), true) = (state, values.first(), m.records().states.is_some()) {
             let (numbers, bounds) = (m.numbers(state), here.bounds(ty));
-            let of_row = |&n: &usize| Stepped {
+            let of_row = |&n: &usize| StateTrace {
                 label: node.label.clone(),
                 step,
                 row: row_of(here.ids[n]) as usize,
@@ -62,23 +61,23 @@ impl Watcher {
                 width: bounds.inner,
                 states: numbers[bounds.row(n)].iter().map(|x| x.to_f64() as f32).collect(),
             };
-            m.records().stepped.iter_mut().for_each(|list| list.extend(keep.iter().map(of_row)));
+            m.records().states.iter_mut().for_each(|list| list.extend(keep.iter().map(of_row)));
         }
     }
 
     /// Adds the record, from the values that the recurrence gives.
-    pub(super) fn finish<M: Machine>(self, m: &mut M, node: &Node, view: &Env, done: &[ValOf<M>]) {
-        let Some(Watch { used, units, .. }) = self.halting else { return };
+    pub(super) fn finish<M: Machine>(self, m: &mut M, node: &Node, view: &BatchView, done: &[ValOf<M>]) {
+        let Some(HaltingRecorder { used, units, .. }) = self.halting else { return };
         let used = m.numbers(&done[used]).iter().map(|x| x.to_f64()).collect();
         let rows = view.ids.iter().map(|id| row_of(*id)).collect();
-        let watched = Watched { label: node.label.clone(), rows, used, ran: self.ran, units };
-        m.records().watched.iter_mut().for_each(|list| list.push(watched.clone()));
+        let watched = HaltingTrace { label: node.label.clone(), rows, used, ran: self.ran, units };
+        m.records().halting.iter_mut().for_each(|list| list.push(watched.clone()));
     }
 }
 
-impl Watch {
+impl HaltingRecorder {
     /// Of a recurrence that the rows of `env` enter; `None` if it does not halt.
-    fn new(graph: &Graph, node: &Node, env: &Env) -> Option<Self> {
+    fn new(graph: &Graph, node: &Node, env: &BatchView) -> Option<Self> {
         let place = |hint: &str| node.results.iter().position(|v| graph.hint(*v) == hint);
         let (survival, used) = (place("t")?, place("used")?);
         let survival = (survival, node.results[survival]);
@@ -102,7 +101,7 @@ impl Watch {
         &mut self,
         m: &M,
         graph: &Graph,
-        here: &Env,
+        here: &BatchView,
         (rows, keep): (&[usize], &[usize]),
         values: &[ValOf<M>],
     ) {
@@ -121,7 +120,7 @@ impl Watch {
 }
 
 /// The positions of a row that a state holds: where they begin in the whole row, and how many they are.
-fn span(state: &Type, env: &Env, row: usize) -> (usize, usize) {
+fn span(state: &Type, env: &BatchView, row: usize) -> (usize, usize) {
     match (state.ragged(), state.dims().get(1)) {
         (Some(axis), _) => {
             let axis = env.axis(axis);

@@ -8,11 +8,11 @@ use super::counter::Counted;
 #[derive(Debug, Default)]
 pub struct Records {
     /// The runs of halting recurrences, in the order in which they end.
-    pub watched: Option<Vec<Watched>>,
+    pub halting: Option<Vec<HaltingTrace>>,
     /// The trees of beam searches over whole rows.
-    pub grown: Option<Vec<Grown>>,
+    pub trees: Option<Vec<ParseTrees>>,
     /// The states of recurrences over positions and the nodes of folds of whole rows, step by step.
-    pub stepped: Option<Vec<Stepped>>,
+    pub states: Option<Vec<StateTrace>>,
     /// What runs do.
     pub counted: Option<Counted>,
 }
@@ -34,9 +34,9 @@ impl Records {
     }
 }
 
-/// One run of a halting recurrence, for those who want to see more than its results.
+/// One run of a halting recurrence, step by step.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Watched {
+pub struct HaltingTrace {
     /// The slot of the spec.
     pub label: String,
     /// For each row that entered: its index in the batch.
@@ -64,7 +64,7 @@ pub struct Unit {
 
 /// What a beam search made of one row.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Grown {
+pub struct ParseTrees {
     /// The slot of the spec.
     pub label: String,
     /// The row, by its index in the batch.
@@ -89,7 +89,7 @@ pub struct Beam {
 
 /// The states of one row after a step of a recurrence, or a level of a fold.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stepped {
+pub struct StateTrace {
     /// The slot of the spec.
     pub label: String,
     /// The step or level, from 0.

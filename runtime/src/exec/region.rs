@@ -1,0 +1,121 @@
+//! The walk over a region: its steps in order, those of a group together; and what a run begins with.
+
+use std::ops::Range;
+
+use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::LENGTH;
+use rtc_compiler::plan::Plan;
+
+use super::machine::{Active, ActiveOf, Machine, NumberOf, ValOf};
+use super::rows::{Axis, BatchView, GIVEN};
+use super::storage::List;
+use super::value::Val;
+use super::{Fault, check_batch, given_depths, parameter_ranges, set_axis};
+use crate::batch::{Batch, Labels};
+use crate::kernel::Real;
+use crate::rng::Key;
+
+/// Executes a region; what it yields and saves stays in the table.
+pub(crate) fn run_region<M: Machine>(m: &mut M, region: RegionId, here: &ActiveOf<M>) -> Result<(), Fault> {
+    let plan = m.common().plan.clone();
+    let own = &plan.regions[region.index()];
+    forget(m, &own.unused);
+    run_steps(m, &plan, region, 0..own.steps.len(), here)
+}
+
+/// Executes some steps of a region, in order.
+pub(crate) fn run_steps<M: Machine>(
+    m: &mut M,
+    plan: &Plan,
+    region: RegionId,
+    range: Range<usize>,
+    here: &ActiveOf<M>,
+) -> Result<(), Fault> {
+    let own = &plan.regions[region.index()];
+    let mut next = range.start;
+    while next < range.end {
+        let group = own.groups.binary_search_by_key(&next, |group| group.steps.start).ok();
+        let together = group.map_or(next..next + 1, |n| own.groups[n].steps.clone());
+        next = together.end;
+        let steps = &own.steps[together];
+        if !m.is_left_out(steps) {
+            match group {
+                Some(n) => m.run_group(plan, region, n, here),
+                None => m.run_step(plan, &steps[0], here)?,
+            }
+            m.keep_once(plan, steps);
+        }
+        if let Some(counted) = &mut m.records().counted {
+            counted.add(plan, steps, here.view());
+        }
+        for step in steps {
+            if m.common().check_finite {
+                require_finite(m, plan, step.node)?;
+            }
+            forget(m, &step.frees);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn forget<'v, M: Machine>(m: &mut M, values: impl IntoIterator<Item = &'v Value>) {
+    values.into_iter().for_each(|value| *m.slot(*value) = None);
+}
+
+fn require_finite<M: Machine>(m: &mut M, plan: &Plan, node: NodeId) -> Result<(), Fault> {
+    let node = plan.graph.node(node);
+    for value in &node.results {
+        let reals = m.slot(*value).clone().filter(|val| matches!(val, Val::Real(_)));
+        if reals.is_some_and(|val| m.numbers(&val).iter().any(|x| !x.to_f64().is_finite())) {
+            let label = if node.label.is_empty() { "the model" } else { &node.label };
+            return Err(Fault::NonFinite(format!("`{}` of {label}", node.op)));
+        }
+    }
+    Ok(())
+}
+
+/// The rows of a batch, with their lengths and the depths that come with them.
+pub(crate) fn whole_batch<M: Machine>(
+    m: &M,
+    batch: &Batch,
+    key: Key,
+    depth: Option<usize>,
+) -> Result<BatchView, Fault> {
+    let common = m.common();
+    check_batch(common.plan, batch)?;
+    let depths = given_depths(common.exprs, depth, batch, common.arena)?;
+    let mut view = BatchView::new(batch.rows(), key, batch.width, common.arena);
+    let lengths = (0..batch.rows()).map(|row| batch.row(row).len());
+    set_axis(common.axes, &mut view, LENGTH, Axis::of_lengths(lengths, common.arena));
+    if let Some(depths) = depths {
+        set_axis(common.axes, &mut view, GIVEN, depths);
+    }
+    Ok(view)
+}
+
+/// What a batch gives, by the names of `input` nodes.
+pub(crate) fn inputs<M: Machine>(m: &M, batch: &Batch) -> List<(&'static str, ValOf<M>)> {
+    let arena = m.common().arena;
+    let reals = |numbers: &[f32]| m.upload(arena.list(numbers.iter().map(|x| NumberOf::<M>::from_f64(f64::from(*x)))));
+    let labels = match &batch.labels {
+        Labels::Number(numbers) => reals(numbers),
+        labels => m.ids(arena.copy(labels.classes())),
+    };
+    let mut inputs = arena.list([("tokens", m.ids(arena.copy(&batch.tokens))), ("labels", labels)]);
+    if let Labels::Each { weight, .. } = &batch.labels {
+        inputs.push(("weights", reals(weight)));
+    }
+    inputs
+}
+
+/// Where the parameters lie in the flat array, by the values of their nodes.
+pub(crate) fn ranges_by_value(plan: &Plan) -> Vec<Option<Range<usize>>> {
+    let by_index = parameter_ranges(plan);
+    let mut ranges = vec![None; plan.graph.value_count()];
+    for node in plan.graph.nodes(MAIN).iter().map(|id| plan.graph.node(*id)).filter(|node| node.op == Op::Param) {
+        let index = plan.parameters.iter().position(|p| Some(p.name.as_str()) == node.word("name"));
+        ranges[node.results[0].index()] = index.map(|n| by_index[n].clone());
+    }
+    ranges
+}
