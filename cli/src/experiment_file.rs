@@ -53,7 +53,11 @@ impl Opened {
         let above = is_among_specs.then(|| folder.join(".."));
         let folders = std::iter::once(folder.to_owned()).chain(above).collect();
         let of_data = if folder == Path::new(".") { PathBuf::new() } else { folder.to_owned() };
-        Ok(Self { file: ExperimentFile::parse(text, &yaml)?.within(of_data), name, folders })
+        let read = |path: &Path| {
+            let refuse = |line, why| Failure::Usage(format!("{}:{line}: {why}", path.display()));
+            read_text(path, "experiment", refuse).map_err(|failure| failure.to_string())
+        };
+        Ok(Self { file: ExperimentFile::parse_in(&of_data, &read, text, &yaml)?, name, folders })
     }
 
     /// The same, whose program may run or not.
@@ -128,7 +132,7 @@ impl Opened {
     fn placed(&self, set: &[String], places: Vec<Option<Written>>) -> Vec<Override> {
         let name = self.file.name();
         let one = |(text, place): (&String, Option<Written>)| match place {
-            Some(Written { line, text, range }) => Override::inside(Source::part(name, text, line), range),
+            Some(Written { file, line, text, range }) => Override::inside(Source::part(file, text, line), range),
             None => Override::alone(format!("{name}: set"), text),
         };
         set.iter().zip(places).map(one).collect()

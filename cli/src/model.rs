@@ -52,7 +52,7 @@ impl TaskFacts {
     pub(crate) fn named(name: Option<&str>) -> Result<Self, Failure> {
         let Some(name) = name else { return Ok(Self::default()) };
         let task = task_named(name).map_err(Failure::Usage)?;
-        let options = resolve_options(task.options(), &BTreeMap::new()).map_err(Failure::Usage)?;
+        let options = resolve_options(task.about().options, &BTreeMap::new()).map_err(Failure::Usage)?;
         Ok(Self::of(task, &options))
     }
 

@@ -279,7 +279,25 @@ fn show_and_explain_answer_in_text_and_json() {
     assert!(text.stdout.contains("gate none // variant no_gate"), "{}", text.stdout);
     let json = place.rtc(&["show", "tiny.rt", "--json"]).code(0).json();
     assert_eq!(json["model"]["slot"], "model");
+    place.write("mine.yaml", "extends: listops_smoke\nepochs: 3\noptimiser: { clip: null }\n");
+    let text = place.rtc(&["show", "--experiment", "mine.yaml"]).code(0).stdout.clone();
+    for line in ["epochs: 3  # mine.yaml:2\n", "  clip: null  # mine.yaml:3\n", "  accumulate: 1  # default\n"] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert!(text.contains("  learning_rate: 0.001  # listops_smoke:"), "{text}");
+    let json = place.rtc(&["show", "--experiment", "mine.yaml", "--json"]).code(0).json();
+    let settings = json["settings"].as_array().expect("a list of settings");
+    let epochs = settings.iter().find(|setting| setting["path"] == serde_json::json!(["epochs"])).expect("it is there");
+    assert_eq!((&epochs["value"], &epochs["origin"]["place"]), (&3.into(), &"mine.yaml:2".into()));
+    place.rtc(&["show"]).code(2);
+    place.rtc(&["show", "--experiment", "mine.yaml", "--parameters"]).code(2).says("need a spec");
+    place.write("wrong.yaml", "extends: base\n");
+    place.write("base.yaml", "extends: listops_smoke\n\noptimiser:\n  clipp: 1\n");
+    let wrong = place.rtc(&["show", "--experiment", "wrong.yaml"]);
+    wrong.code(2).says("base.yaml:4: optimiser: unknown field `clipp`");
     assert!(place.rtc(&["explain", "unknown-field"]).code(0).stdout.contains("Wrong:"));
+    let halting = place.rtc(&["explain", "halt", "global"]);
+    assert!(halting.code(0).stdout.contains("\nSource: Ray Chowdhury and Caragea 2024"), "{}", halting.stdout);
     let codes = place.rtc(&["explain", "--json"]).code(0).json();
     assert!(codes.as_array().is_some_and(|codes| codes.len() > 20));
     for shell in ["bash", "zsh", "fish"] {

@@ -11,6 +11,8 @@ pub struct Schema {
     pub variant: &'static str,
     /// What it does, in a sentence or two.
     pub doc: &'static str,
+    /// Where it is defined: paper, section or equation, arXiv id; `rtc` where this project defines it.
+    pub source: &'static str,
     /// Its fields in the order of documentation and printing.
     pub fields: &'static [Field],
     /// What may stand inside its braces, in the canonical order.

@@ -1,7 +1,7 @@
-//! Pictures of how a model computes: its states along their principal components, and which tokens its answer leans on.
+//! Pictures of how a model computes: its states along their principal components, and how much its answer depends on each token.
 
 use crate::chart::{Chart, Look, Series};
-use crate::data::{Cloud, Leaning, Model};
+use crate::data::{Cloud, Model, Saliency};
 use crate::picture::Picture;
 use crate::scale::Kind;
 use crate::theme::SERIES;
@@ -12,9 +12,9 @@ pub(crate) fn analyses(model: &Model) -> Vec<Picture> {
         let name = format!("states-{}-{}", model.name, n + 1);
         states(cloud).draw().map(|picture| picture.named(&name))
     });
-    let leaning = model.leaning.as_ref().and_then(|leaning| slopes(leaning).draw());
-    let leaning = leaning.map(|picture| picture.named(&format!("leaning-{}", model.name)));
-    clouds.chain(leaning).collect()
+    let saliency = model.saliency.as_ref().and_then(|found| saliency(found).draw());
+    let saliency = saliency.map(|picture| picture.named(&format!("saliency-{}", model.name)));
+    clouds.chain(saliency).collect()
 }
 
 fn states(cloud: &Cloud) -> Chart {
@@ -36,20 +36,20 @@ fn states(cloud: &Cloud) -> Chart {
     }
 }
 
-fn slopes(leaning: &Leaning) -> Chart {
-    let length = leaning.shares.len();
+fn saliency(found: &Saliency) -> Chart {
+    let length = found.shares.len();
     let places = |share: &dyn Fn(usize) -> f64| (0..length).map(|n| (n as f64, 100.0 * share(n))).collect();
     let series =
         |name: &str, colour, points| Series { name: name.to_owned(), colour, look: Look::Line, points, notes: vec![] };
-    let plural = if leaning.examples == 1 { "" } else { "s" };
+    let plural = if found.examples == 1 { "" } else { "s" };
     Chart {
-        name: "leaning",
-        title: format!("Which tokens the answer leans on: mean of {} row{plural}", leaning.examples),
+        name: "saliency",
+        title: format!("Saliency by position: mean of {} row{plural}", found.examples),
         axes: ["position (tokens before it)", "slopes from here to the end (%)"],
         across: Kind::Linear,
         from_zero: true,
         series: vec![
-            series("the model", 0, places(&|n| leaning.shares[n])),
+            series("the model", 0, places(&|n| found.shares[n])),
             // One round of colours further lines are dashed.
             series("all tokens alike", SERIES + 6, places(&|n| (length - n) as f64 / length as f64)),
         ],

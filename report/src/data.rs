@@ -1,6 +1,12 @@
-//! What a report is made of. Everything in it is plain data; texts are as the user wrote them and are escaped later.
+//! What a report is made of: records of runs as the runtime defines them, and plain data. Texts are as the user wrote them and are
+//! escaped later.
 
 use rtc_compiler::spec::Spec;
+use rtc_runtime::grid::TextTable;
+use rtc_runtime::record::SplitLengths;
+use rtc_runtime::record::history::{EvaluationLine, StepLine};
+use rtc_runtime::stopping::StepRow;
+use rtc_runtime::train::Row as ResultRow;
 
 /// One run, or several that are compared.
 #[derive(Clone, Debug)]
@@ -12,7 +18,7 @@ pub struct Report {
     /// What is compared, in order: a row per line of the tables, a colour in the charts.
     pub rows: Vec<Row>,
     /// The results of several runs.
-    pub tables: Vec<Table>,
+    pub tables: Vec<TextTable>,
     /// The different models of the runs, in the order in which they first occur.
     pub models: Vec<Model>,
     /// What the reader should know: runs left out, measurements that could not be made.
@@ -26,28 +32,6 @@ pub struct Row {
     pub name: String,
     /// Its runs, by index.
     pub runs: Vec<usize>,
-}
-
-/// A table, ready to be shown.
-#[derive(Clone, Debug, Default)]
-pub struct Table {
-    /// The titles of the columns.
-    pub head: Vec<String>,
-    /// How many columns stand to the left, as names do.
-    pub names: usize,
-    /// The rows.
-    pub rows: Vec<Vec<Cell>>,
-    /// Sentences below it.
-    pub below: Vec<String>,
-}
-
-/// A cell of a table.
-#[derive(Clone, Debug, Default)]
-pub struct Cell {
-    /// What it says.
-    pub text: String,
-    /// Whether it is the best of its column.
-    pub strong: bool,
 }
 
 /// One run.
@@ -70,9 +54,9 @@ pub struct Run {
     /// The experiment as YAML.
     pub experiment: String,
     /// Logged updates, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<StepLine>,
     /// Measurements on the dev split, in order.
-    pub evaluations: Vec<Evaluation>,
+    pub evaluations: Vec<EvaluationLine>,
     /// After which update the checkpoint was saved that counts, and what it was chosen by on the dev split.
     pub best: Option<(u64, Score)>,
     /// The same in a sentence, with what chose it.
@@ -88,55 +72,6 @@ impl Report {
     pub fn row_of(&self, run: usize) -> &str {
         self.rows.iter().find(|row| row.runs.contains(&run)).map_or("", |row| &row.name)
     }
-}
-
-/// A logged update. Numbers that the run has not, or that are not finite, are absent.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Step {
-    /// Its number.
-    pub update: u64,
-    /// Task loss of its batch.
-    pub loss: Option<f64>,
-    /// Share of right answers in its batch.
-    pub accuracy: Option<f64>,
-    /// Learning rate.
-    pub learning_rate: Option<f64>,
-    /// Norm of the gradient before clipping.
-    pub gradient_norm: Option<f64>,
-    /// Accepted steps per halting unit.
-    pub depth: Option<f64>,
-}
-
-/// A measurement on the dev split.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Evaluation {
-    /// Updates done.
-    pub update: u64,
-    /// Mean task loss.
-    pub loss: Option<f64>,
-    /// Share of right answers.
-    pub accuracy: Option<f64>,
-    /// Accepted steps per halting unit.
-    pub depth: Option<f64>,
-}
-
-/// A row of the table of the end.
-#[derive(Clone, Debug, Default)]
-pub struct ResultRow {
-    /// The split.
-    pub split: String,
-    /// Number of examples.
-    pub examples: usize,
-    /// Share of right answers, where they are classes.
-    pub accuracy: Option<f64>,
-    /// Share of the most frequent answer, where they are classes.
-    pub majority: Option<f64>,
-    /// How far predicted numbers are from those asked for, where numbers are: `mae`, `r2`, `rmse`.
-    pub numbers: Vec<(String, f64)>,
-    /// Mean task loss.
-    pub loss: f64,
-    /// Accepted steps per halting unit.
-    pub depth: Option<f64>,
 }
 
 /// What tells how good a run is.
@@ -166,36 +101,9 @@ impl Score {
     }
 }
 
-impl ResultRow {
-    /// The accuracy, or else the root mean squared error.
-    pub fn score(&self) -> Option<Score> {
-        let error = || self.numbers.iter().find(|(name, _)| name == "rmse").map(|(_, error)| Score::Error(*error));
-        self.accuracy.map(Score::Share).or_else(error)
-    }
-}
-
-/// A split, measured length by length.
-#[derive(Clone, Debug, Default)]
-pub struct SplitLengths {
-    /// The split.
-    pub split: String,
-    /// Its lengths, shortest first.
-    pub lengths: Vec<Length>,
-}
-
-/// The examples of one length.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Length {
-    /// Number of tokens.
-    pub length: usize,
-    /// Number of examples.
-    pub examples: u64,
-    /// Number of predictions that count.
-    pub scored: u64,
-    /// How many of them are right.
-    pub correct: u64,
-    /// Accepted steps, summed over the examples.
-    pub steps: Option<f64>,
+/// The accuracy of a split, or else the root mean squared error.
+pub(crate) fn score(row: &ResultRow) -> Option<Score> {
+    row.accuracy.map(Score::Share).or_else(|| row.numbers.get("rmse").map(|error| Score::Error(*error)))
 }
 
 /// A model: what it is, and how it halts and folds on chosen inputs.
@@ -211,8 +119,8 @@ pub struct Model {
     pub traces: Vec<Trace>,
     /// What its states stand for, a picture per recurrence.
     pub clouds: Vec<Cloud>,
-    /// Which tokens its answer leans on.
-    pub leaning: Option<Leaning>,
+    /// How much its answer depends on each token.
+    pub saliency: Option<Saliency>,
     /// How it does after every number of steps, a length each; empty but for a model whose depth comes with the examples.
     pub steps: Vec<StepCurve>,
 }
@@ -227,22 +135,7 @@ pub struct StepCurve {
     /// Number of examples.
     pub examples: u64,
     /// What is measured after 1, 2, ... steps.
-    pub after: Vec<AfterSteps>,
-}
-
-/// How a model does after some number of steps.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AfterSteps {
-    /// Share of right answers.
-    pub accuracy: f64,
-    /// Share of rows without a mistake, where the task reports it.
-    pub exact: Option<f64>,
-    /// Mean of `-log max p` over the answers, in nats: the smaller, the surer.
-    pub confidence: f64,
-    /// How many of the examples come with so many steps.
-    pub due: u64,
-    /// Whether the examples are surest here.
-    pub surest: bool,
+    pub after: Vec<StepRow>,
 }
 
 /// The states of a recurrence along their first two principal components.
@@ -256,9 +149,9 @@ pub struct Cloud {
     pub groups: Vec<(String, Vec<[f64; 2]>)>,
 }
 
-/// Which tokens an answer leans on.
+/// How much an answer depends on each token.
 #[derive(Clone, Debug, Default)]
-pub struct Leaning {
+pub struct Saliency {
     /// Number of examples.
     pub examples: usize,
     /// For every position the mean share of the slopes that lies at it and behind it: falling, from 1.

@@ -1,4 +1,4 @@
-//! Pictures and pages of runs. Data come in ([`data`]), SVG, PNG and HTML go out; no files, no models, no Candle.
+//! Pictures and pages of runs. Records come in ([`data`]), SVG, PNG and HTML go out; no files, no models.
 //!
 //! ```text
 //! Report ──plots──> Chart ───┐

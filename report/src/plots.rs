@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use rtc_runtime::examine::OfLength;
+use rtc_runtime::record::history::{EvaluationLine, StepLine};
+
 use crate::analyses;
 use crate::chart::{Chart, Look, Series};
-use crate::data::{Evaluation, Length, Report, Run, Step};
+use crate::data::{Report, Run};
 use crate::diagram;
 use crate::heatmap;
 use crate::picture::Picture;
@@ -45,8 +48,8 @@ struct Quantity {
     title: &'static str,
     unit: &'static str,
     from_zero: bool,
-    step: fn(&Step) -> Option<f64>,
-    evaluation: fn(&Evaluation) -> Option<f64>,
+    step: fn(&StepLine) -> Option<f64>,
+    evaluation: fn(&EvaluationLine) -> Option<f64>,
 }
 
 const QUANTITIES: &[Quantity] = &[
@@ -55,7 +58,7 @@ const QUANTITIES: &[Quantity] = &[
         title: "Loss",
         unit: "task loss",
         from_zero: false,
-        step: |step| step.loss,
+        step: |step| step.task_loss,
         evaluation: |evaluation| evaluation.loss,
     },
     Quantity {
@@ -71,8 +74,8 @@ const QUANTITIES: &[Quantity] = &[
         title: "Halting depth",
         unit: "mean accepted steps",
         from_zero: true,
-        step: |step| step.depth,
-        evaluation: |evaluation| evaluation.depth,
+        step: |step| step.mean_depth,
+        evaluation: |evaluation| evaluation.mean_depth,
     },
     Quantity {
         name: "learning_rate",
@@ -159,7 +162,7 @@ fn drawn(series: Vec<Series>) -> Vec<Series> {
 
 /// The logged updates: as they are where they are few, else faintly behind their moving mean.
 fn trained(quantity: &Quantity, run: &Run, name: &str, colour: usize) -> Vec<Series> {
-    let point = |step: &Step| (step.update as f64, (quantity.step)(step).unwrap_or(f64::NAN));
+    let point = |step: &StepLine| (step.update as f64, (quantity.step)(step).unwrap_or(f64::NAN));
     let points: Vec<Point> = run.steps.iter().map(point).collect();
     let series = |look, points| Series { name: name.to_owned(), colour, look, points, notes: vec![] };
     if points.len() < NOISY || quantity.name == "learning_rate" {
@@ -170,9 +173,9 @@ fn trained(quantity: &Quantity, run: &Run, name: &str, colour: usize) -> Vec<Ser
 }
 
 fn measured(quantity: &Quantity, run: &Run, name: &str, colour: usize) -> Series {
-    let point = |one: &Evaluation| (one.update as f64, (quantity.evaluation)(one).unwrap_or(f64::NAN));
+    let point = |one: &EvaluationLine| (one.update as f64, (quantity.evaluation)(one).unwrap_or(f64::NAN));
     let points: Vec<Point> = run.evaluations.iter().map(point).collect();
-    let note = |one: &Evaluation| {
+    let note = |one: &EvaluationLine| {
         let best = run.best.is_some_and(|(update, _)| update == one.update);
         format!("{}, seed {}{}", run.name, run.seed, if best { "\nthe checkpoint that counts" } else { "" })
     };
@@ -182,7 +185,7 @@ fn measured(quantity: &Quantity, run: &Run, name: &str, colour: usize) -> Series
 
 /// Accuracy and depth by length. One run has a line per split; of several, every row has one over all its runs and splits.
 pub(crate) fn by_length(report: &Report) -> Vec<Picture> {
-    let mut groups: Vec<(String, usize, Vec<Length>)> = vec![];
+    let mut groups: Vec<(String, usize, Vec<OfLength>)> = vec![];
     for (row, name, run) in of_rows(report) {
         for (n, split) in run.lengths.iter().enumerate() {
             let (name, colour) = match report.runs.len() {
@@ -198,7 +201,7 @@ pub(crate) fn by_length(report: &Report) -> Vec<Picture> {
     let all = || groups.iter().flat_map(|(.., lengths)| lengths);
     let (low, high) = (all().map(|l| l.length).min().unwrap_or(1), all().map(|l| l.length).max().unwrap_or(1));
     let across = if high > 8 * low.max(1) { Kind::Logarithmic } else { Kind::Linear };
-    let chart = |name, title: &str, unit, value: fn(&Length) -> Option<f64>| Chart {
+    let chart = |name, title: &str, unit, value: fn(&OfLength) -> Option<f64>| Chart {
         name,
         title: title.to_owned(),
         axes: ["length (tokens)", unit],
@@ -224,7 +227,7 @@ struct Stretch {
     /// The shortest length.
     from: usize,
     /// The examples together; the length is the longest one.
-    sum: Length,
+    sum: OfLength,
     /// Tokens of all examples.
     tokens: u64,
 }
@@ -247,7 +250,7 @@ impl Stretch {
 }
 
 /// Lengths as stretches: an eighth to a quarter of the length wide, and with enough examples each where there are so many.
-fn stretches(lengths: &[Length]) -> Vec<Stretch> {
+fn stretches(lengths: &[OfLength]) -> Vec<Stretch> {
     let mut by_start: BTreeMap<usize, Stretch> = BTreeMap::new();
     for one in lengths {
         let step = (one.length / 8).max(1).next_power_of_two();
@@ -273,7 +276,7 @@ fn stretches(lengths: &[Length]) -> Vec<Stretch> {
     out
 }
 
-fn line(name: &str, colour: usize, lengths: &[Length], value: fn(&Length) -> Option<f64>) -> Series {
+fn line(name: &str, colour: usize, lengths: &[OfLength], value: fn(&OfLength) -> Option<f64>) -> Series {
     let (mut points, mut notes) = (vec![], vec![]);
     for Stretch { from, sum, tokens } in stretches(lengths) {
         points.push((tokens as f64 / sum.examples.max(1) as f64, value(&sum).unwrap_or(f64::NAN)));
@@ -286,13 +289,13 @@ fn line(name: &str, colour: usize, lengths: &[Length], value: fn(&Length) -> Opt
 mod tests {
     use super::*;
 
-    fn of(length: usize, examples: u64) -> Length {
-        Length { length, examples, scored: examples, correct: examples / 2, steps: Some(length as f64) }
+    fn of(length: usize, examples: u64) -> OfLength {
+        OfLength { length, examples, scored: examples, correct: examples / 2, steps: Some(length as f64) }
     }
 
     #[test]
     fn every_point_has_enough_examples() {
-        let lengths: Vec<Length> = (1..=1000).map(|n| of(n, 3)).collect();
+        let lengths: Vec<OfLength> = (1..=1000).map(|n| of(n, 3)).collect();
         let all = stretches(&lengths);
         assert!(all.iter().all(|stretch| stretch.sum.examples >= ENOUGH), "{all:?}");
         assert_eq!(all.iter().map(|stretch| stretch.sum.examples).sum::<u64>(), 3000);
@@ -304,8 +307,8 @@ mod tests {
 
     #[test]
     fn a_point_is_the_mean_of_its_examples() {
-        let one = Length { length: 12, examples: 30, scored: 30, correct: 30, steps: None };
-        let other = Length { length: 13, examples: 10, correct: 0, scored: 10, steps: None };
+        let one = OfLength { length: 12, examples: 30, scored: 30, correct: 30, steps: None };
+        let other = OfLength { length: 13, examples: 10, correct: 0, scored: 10, steps: None };
         let line = line("x", 0, &[one, other, of(64, 40)], |of| Some(of.correct as f64 / of.scored as f64));
         assert_eq!(line.points, [(12.25, 0.75), (64.0, 0.5)]);
         assert_eq!(line.notes[0], "lengths 12 to 13: 40 examples");

@@ -1,7 +1,9 @@
 //! Pictures of a model whose depth comes with the examples: how right and how sure it is after every number of steps.
 
+use rtc_runtime::stopping::StepRow;
+
 use crate::chart::{Chart, Look, Series};
-use crate::data::{AfterSteps, Model, StepCurve};
+use crate::data::{Model, StepCurve};
 use crate::picture::Picture;
 use crate::scale::Kind;
 use crate::thin::Point;
@@ -14,7 +16,7 @@ struct Quantity {
     name: &'static str,
     title: &'static str,
     unit: &'static str,
-    value: fn(&AfterSteps) -> Option<f64>,
+    value: fn(&StepRow) -> Option<f64>,
 }
 
 const QUANTITIES: &[Quantity] = &[
@@ -28,7 +30,7 @@ const QUANTITIES: &[Quantity] = &[
         name: "exact",
         title: "Rows without a mistake by step",
         unit: "rows (%)",
-        value: |after| after.exact.map(|share| 100.0 * share),
+        value: |after| after.metrics.get("exact").map(|share| 100.0 * share),
     },
     Quantity {
         name: "confidence",
@@ -67,13 +69,13 @@ fn chart(quantity: &Quantity, curves: &[StepCurve]) -> Chart {
 /// The line of a length, with a ring at the steps that come with its examples and a disc where they are surest.
 fn lines(quantity: &Quantity, curve: &StepCurve, colour: usize) -> [Series; 3] {
     let name = format!("length {}", curve.length);
-    let point = |(n, after): (usize, &AfterSteps)| ((n + 1) as f64, (quantity.value)(after).unwrap_or(f64::NAN));
-    let marked = |marks: fn(&AfterSteps) -> bool| -> Vec<Point> {
+    let point = |(n, after): (usize, &StepRow)| ((n + 1) as f64, (quantity.value)(after).unwrap_or(f64::NAN));
+    let marked = |marks: fn(&StepRow) -> bool| -> Vec<Point> {
         curve.after.iter().enumerate().filter(|(_, after)| marks(after)).map(point).collect()
     };
     let series = |look, points: Vec<Point>, notes| Series { name: name.clone(), colour, look, points, notes };
     let (due, surest) = (marked(|after| after.due > 0), marked(|after| after.surest));
-    let told = |after: &AfterSteps| format!("the steps of {} of {} examples", after.due, curve.examples);
+    let told = |after: &StepRow| format!("the steps of {} of {} examples", after.due, curve.examples);
     let notes = curve.after.iter().filter(|after| after.due > 0).map(told).collect();
     let of = format!("{} examples of {}", curve.examples, curve.split);
     [

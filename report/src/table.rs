@@ -1,6 +1,9 @@
 //! Tables of results as HTML.
 
-use crate::data::{Cell as Shown, Report, ResultRow, Run, Score, Table};
+use rtc_runtime::grid::{TextCell, TextTable};
+use rtc_runtime::train::Row as ResultRow;
+
+use crate::data::{Report, Run, Score, score};
 use crate::scale::number;
 use crate::svg::escape;
 
@@ -15,9 +18,9 @@ pub(crate) fn results(report: &Report) -> Option<String> {
 }
 
 /// A table with the sentences below it.
-fn ready(found: &Table) -> String {
+fn ready(found: &TextTable) -> String {
     let cell =
-        |(at, cell): (usize, &Shown)| Cell { text: cell.text.clone(), right: at >= found.names, strong: cell.strong };
+        |(at, cell): (usize, &TextCell)| Cell { text: cell.with_mark(), right: at >= found.names, strong: cell.best };
     let rows = found.rows.iter().map(|row| row.iter().enumerate().map(cell).collect()).collect();
     let below = found.below.iter().map(|line| format!("<p class=\"sub\">{}</p>\n", escape(line)));
     table(&found.head, rows) + &below.collect::<String>()
@@ -40,8 +43,8 @@ pub(crate) fn runs(report: &Report) -> String {
             Cell::number(number(updates.unwrap_or(0) as f64)),
             Cell::number(number(run.parameters as f64)),
         ];
-        let score = |split: &&str| run.results.iter().find(|row| row.split == *split).and_then(ResultRow::score);
-        row.extend(splits.iter().map(|split| Cell::number(text(score(split)))));
+        let of = |split: &&str| run.results.iter().find(|row| row.split == *split).and_then(score);
+        row.extend(splits.iter().map(|split| Cell::number(text(of(split)))));
         row
     });
     table(&head, rows.collect())
@@ -99,7 +102,7 @@ fn text(score: Option<Score>) -> String {
 /// Shares where the answers are classes, errors where they are numbers.
 fn of_splits(run: &Run) -> String {
     let numbers: Vec<&str> =
-        run.results.iter().take(1).flat_map(|row| row.numbers.iter().map(|(n, _)| n.as_str())).collect();
+        run.results.iter().take(1).flat_map(|row| row.numbers.keys().map(String::as_str)).collect();
     let own = if numbers.is_empty() { vec!["accuracy", "most frequent class"] } else { numbers.clone() };
     let head = [vec!["split", "examples"], own, vec!["loss", "mean steps"]].concat();
     let row = |row: &ResultRow| {
@@ -109,10 +112,10 @@ fn of_splits(run: &Run) -> String {
                 cells.push(Cell::number(text(row.accuracy.map(Score::Share))).strong());
                 cells.push(Cell::number(text(row.majority.map(Score::Share))));
             }
-            false => cells.extend(row.numbers.iter().map(|(_, x)| Cell::number(text(Some(Score::Error(*x)))).strong())),
+            false => cells.extend(row.numbers.values().map(|x| Cell::number(text(Some(Score::Error(*x)))).strong())),
         }
         cells.push(Cell::number(format!("{:.3}", row.loss)));
-        cells.push(Cell::number(row.depth.map_or("-".to_owned(), |depth| format!("{depth:.2}"))));
+        cells.push(Cell::number(row.mean_depth.map_or("-".to_owned(), |depth| format!("{depth:.2}"))));
         cells
     };
     let head: Vec<String> = head.into_iter().map(str::to_owned).collect();

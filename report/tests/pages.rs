@@ -4,11 +4,14 @@ use rtc_compiler::check::{Loader, check};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::{Spec, text};
-use rtc_report::data::{
-    AfterSteps, Beam, Cell, Cloud, Evaluation, Leaning, Length, Model, Panel, ResultRow, Row, Run, Score, SplitLengths,
-    Step, StepCurve, Table, Trace, Tree, Unit,
-};
+use rtc_report::data::{Beam, Cloud, Model, Panel, Row, Run, Saliency, Score, StepCurve, Trace, Tree, Unit};
 use rtc_report::{Picture, Report, page, pictures};
+use rtc_runtime::examine::OfLength;
+use rtc_runtime::grid::{TextCell, TextTable};
+use rtc_runtime::record::SplitLengths;
+use rtc_runtime::record::history::{EvaluationLine, StepLine};
+use rtc_runtime::stopping::StepRow;
+use rtc_runtime::train::Row as ResultRow;
 
 const SPEC: &str = "\
 /// Halts in every chunk.
@@ -66,23 +69,30 @@ fn model(name: &str) -> Model {
         spec,
         traces: vec![trace],
         clouds: vec![],
-        leaning: None,
+        saliency: None,
         steps: vec![],
     }
 }
 
 fn run(name: &str, updates: u64) -> Run {
     let number = |update: u64| Some(2.0 / (1.0 + update as f64));
-    let step = |update| Step {
+    let step = |update| StepLine {
         update,
-        loss: number(update),
+        task_loss: number(update),
         accuracy: number(update).map(|loss| 1.0 - loss / 2.0),
         learning_rate: Some(1e-3),
         gradient_norm: Some(1.0),
-        depth: Some(2.5),
+        mean_depth: Some(2.5),
+        ..StepLine::default()
     };
-    let evaluation = |update| Evaluation { update, loss: number(update), accuracy: Some(0.5), depth: Some(2.0) };
-    let length = |length| Length { length, examples: 40, scored: 40, correct: 40 - length as u64, steps: Some(80.0) };
+    let evaluation = |update| EvaluationLine {
+        update,
+        loss: number(update),
+        accuracy: Some(0.5),
+        mean_depth: Some(2.0),
+        ..EvaluationLine::default()
+    };
+    let length = |length| OfLength { length, examples: 40, scored: 40, correct: 40 - length as u64, steps: Some(80.0) };
     let result = ResultRow {
         split: "test".to_owned(),
         examples: 80,
@@ -119,9 +129,9 @@ fn report(runs: Vec<Run>, models: Vec<Model>) -> Report {
 }
 
 /// A table with this text in every place where a text can be.
-fn table(text: &str) -> Table {
-    let cell = |strong| Cell { text: text.to_owned(), strong };
-    Table {
+fn table(text: &str) -> TextTable {
+    let cell = |best| TextCell { text: text.to_owned(), best, marked: false };
+    TextTable {
         head: vec![text.to_owned(); 2],
         names: 1,
         rows: vec![vec![cell(false), cell(true)]],
@@ -175,15 +185,15 @@ fn analysed(name: &str) -> Model {
     let group = |side: f64| (0..10).map(|n| point(n, side)).collect();
     let groups = vec![("0 1 to 0 1".to_owned(), group(-1.0)), ("0 1 to 1 0".to_owned(), group(1.0))];
     let cloud = Cloud { place: "depthwise".to_owned(), shares: [0.9, 0.05], groups };
-    let leaning = Leaning { examples: 8, shares: (0..8).map(|n| 1.0 - n as f64 / 8.0).collect() };
-    Model { clouds: vec![cloud], leaning: Some(leaning), ..model(name) }
+    let saliency = Saliency { examples: 8, shares: (0..8).map(|n| 1.0 - n as f64 / 8.0).collect() };
+    Model { clouds: vec![cloud], saliency: Some(saliency), ..model(name) }
 }
 
 #[test]
 fn analyses_are_drawn_where_there_are_any() {
     let report = report(vec![run("one", 5)], vec![analysed("small")]);
     let all = pictures(&report);
-    for name in ["states-small-1", "leaning-small"] {
+    for name in ["states-small-1", "saliency-small"] {
         insta::assert_snapshot!(name, picture(&all, name).inline());
     }
     let points = picture(&all, "states-small-1").inline().matches("<circle").count();
@@ -195,9 +205,12 @@ fn analyses_are_drawn_where_there_are_any() {
 /// A model that is right after the steps of its examples alone, and surest one step later.
 fn stepped(name: &str) -> Model {
     let curve = |length: usize| {
-        let after = |step: usize| AfterSteps {
+        let after = |step: usize| StepRow {
+            length,
+            steps: step,
+            examples: 12,
             accuracy: if step == length { 1.0 } else { 0.5 },
-            exact: Some(if step == length { 1.0 } else { 0.25 }),
+            metrics: [("exact".to_owned(), if step == length { 1.0 } else { 0.25 })].into(),
             confidence: 0.1 * step.abs_diff(length + 1) as f64,
             due: if step == length { 12 } else { 0 },
             surest: step == length + 1,
@@ -220,7 +233,7 @@ fn steps_that_come_with_the_examples_are_drawn_with_their_marks() {
     assert!(drawn.contains("steps: 5\nrows (%): 100\nthe steps of 12 of 12 examples"), "{drawn}");
     parsed(&page(&report));
     let mut plain = stepped("small");
-    plain.steps.iter_mut().flat_map(|curve| &mut curve.after).for_each(|after| after.exact = None);
+    plain.steps.iter_mut().flat_map(|curve| &mut curve.after).for_each(|after| after.metrics.clear());
     let all = pictures(&Report { models: vec![plain], ..report });
     assert!(all.iter().all(|picture| !picture.name.starts_with("exact")), "what no task reports is not drawn");
 }
@@ -266,7 +279,7 @@ fn nothing_that_a_user_writes_becomes_markup() {
         groups: vec![(HOSTILE.to_owned(), vec![[0.0, f64::NAN], [1.0, 2.0]])],
         ..Cloud::default()
     }];
-    model.leaning = Some(Leaning { examples: 1, shares: vec![] });
+    model.saliency = Some(Saliency { examples: 1, shares: vec![] });
     for runs in [vec![hostile.clone()], vec![hostile.clone(), hostile]] {
         let mut report = report(runs, vec![model.clone()]);
         report.title = HOSTILE.to_owned();
@@ -296,7 +309,7 @@ fn odd_data_are_drawn_or_left_out() {
         step.accuracy = None;
     }
     broken.results[0].accuracy = Some(f64::NAN);
-    broken.lengths[0].lengths = vec![Length::default()];
+    broken.lengths[0].lengths = vec![OfLength::default()];
     let mut strange = model("strange");
     strange.traces[0].panels[0].units = vec![
         Unit::default(),

@@ -15,7 +15,9 @@ mod compare;
 mod file;
 mod fresh;
 mod halving;
+mod layers;
 mod place;
+mod settings;
 mod sweep;
 mod task;
 
@@ -23,64 +25,30 @@ pub use compare::Entry;
 pub use file::ExperimentFile;
 pub use fresh::{Choice, Curriculum, Ema, Fresh, Lengths};
 pub use halving::Halving;
+pub use layers::ReadFile;
 pub use place::Written;
+pub use settings::Setting;
 pub use task::{Answer, Columns, DataSource, Known, Program, Quotes, TaskSettings};
 
+macro_rules! embedded {
+    ($($name:literal,)*) => { &[$(($name, include_str!(concat!("../../specs/experiments/", $name, ".yaml")))),*] };
+}
+
 /// The experiments that are part of the program: name and text.
-pub const EMBEDDED: &[(&str, &str)] = &[
-    ("listops", include_str!("../../specs/experiments/listops.yaml")),
-    ("listops_ablation_smoke", include_str!("../../specs/experiments/listops_ablation_smoke.yaml")),
-    ("listops_smoke", include_str!("../../specs/experiments/listops_smoke.yaml")),
-    ("logic", include_str!("../../specs/experiments/logic.yaml")),
-    ("logic_smoke", include_str!("../../specs/experiments/logic_smoke.yaml")),
-    ("flip_flop", include_str!("../../specs/experiments/flip_flop.yaml")),
-    ("flip_flop_smoke", include_str!("../../specs/experiments/flip_flop_smoke.yaml")),
-    ("lra_listops", include_str!("../../specs/experiments/lra_listops.yaml")),
-    ("lra_text", include_str!("../../specs/experiments/lra_text.yaml")),
-    ("lra_text_smoke", include_str!("../../specs/experiments/lra_text_smoke.yaml")),
-    ("lra_retrieval", include_str!("../../specs/experiments/lra_retrieval.yaml")),
-    ("lra_retrieval_smoke", include_str!("../../specs/experiments/lra_retrieval_smoke.yaml")),
-    ("lra_image", include_str!("../../specs/experiments/lra_image.yaml")),
-    ("lra_image_smoke", include_str!("../../specs/experiments/lra_image_smoke.yaml")),
-    ("lra_pathfinder", include_str!("../../specs/experiments/lra_pathfinder.yaml")),
-    ("lra_pathfinder_smoke", include_str!("../../specs/experiments/lra_pathfinder_smoke.yaml")),
-    ("listops_trees", include_str!("../../specs/experiments/listops_trees.yaml")),
-    ("listops_trees_smoke", include_str!("../../specs/experiments/listops_trees_smoke.yaml")),
-    ("logic_trees", include_str!("../../specs/experiments/logic_trees.yaml")),
-    ("logic_trees_smoke", include_str!("../../specs/experiments/logic_trees_smoke.yaml")),
-    ("lra_listops_trees", include_str!("../../specs/experiments/lra_listops_trees.yaml")),
-    ("lra_listops_trees_smoke", include_str!("../../specs/experiments/lra_listops_trees_smoke.yaml")),
-    ("listops_mix", include_str!("../../specs/experiments/listops_mix.yaml")),
-    ("listops_mix_smoke", include_str!("../../specs/experiments/listops_mix_smoke.yaml")),
-    ("lra_text_trees", include_str!("../../specs/experiments/lra_text_trees.yaml")),
-    ("lra_text_trees_smoke", include_str!("../../specs/experiments/lra_text_trees_smoke.yaml")),
-    ("lra_retrieval_trees", include_str!("../../specs/experiments/lra_retrieval_trees.yaml")),
-    ("lra_retrieval_trees_smoke", include_str!("../../specs/experiments/lra_retrieval_trees_smoke.yaml")),
-    ("regular_even_pairs", include_str!("../../specs/experiments/regular_even_pairs.yaml")),
-    ("regular_modular_arithmetic", include_str!("../../specs/experiments/regular_modular_arithmetic.yaml")),
-    ("regular_parity", include_str!("../../specs/experiments/regular_parity.yaml")),
-    ("regular_cycle_navigation", include_str!("../../specs/experiments/regular_cycle_navigation.yaml")),
-    ("regular_dyck", include_str!("../../specs/experiments/regular_dyck.yaml")),
-    ("regular_tomita", include_str!("../../specs/experiments/regular_tomita.yaml")),
-    ("regular_smoke", include_str!("../../specs/experiments/regular_smoke.yaml")),
-    ("regular_parity_smoke", include_str!("../../specs/experiments/regular_parity_smoke.yaml")),
-    ("regular_languages_smoke", include_str!("../../specs/experiments/regular_languages_smoke.yaml")),
-    ("chomsky", include_str!("../../specs/experiments/chomsky.yaml")),
-    ("chomsky_smoke", include_str!("../../specs/experiments/chomsky_smoke.yaml")),
-    ("looped_parity", include_str!("../../specs/experiments/looped_parity.yaml")),
-    ("looped_copy", include_str!("../../specs/experiments/looped_copy.yaml")),
-    ("looped_addition", include_str!("../../specs/experiments/looped_addition.yaml")),
-    ("looped_multiplication", include_str!("../../specs/experiments/looped_multiplication.yaml")),
-    ("looped_binary_sum", include_str!("../../specs/experiments/looped_binary_sum.yaml")),
-    ("looped_unique_set", include_str!("../../specs/experiments/looped_unique_set.yaml")),
-    ("looped_parity_smoke", include_str!("../../specs/experiments/looped_parity_smoke.yaml")),
-    ("looped_copy_smoke", include_str!("../../specs/experiments/looped_copy_smoke.yaml")),
-    ("looped_addition_smoke", include_str!("../../specs/experiments/looped_addition_smoke.yaml")),
-    ("looped_smoke", include_str!("../../specs/experiments/looped_smoke.yaml")),
-    ("characters", include_str!("../../specs/experiments/characters.yaml")),
-    ("characters_smoke", include_str!("../../specs/experiments/characters_smoke.yaml")),
-    ("characters_positions_smoke", include_str!("../../specs/experiments/characters_positions_smoke.yaml")),
-];
+#[rustfmt::skip]
+pub const EMBEDDED: &[(&str, &str)] = embedded! {
+    "listops", "listops_ablation_smoke", "listops_smoke", "logic", "logic_smoke", "flip_flop",
+    "flip_flop_smoke", "lra_listops", "lra_text", "lra_text_smoke", "lra_retrieval", "lra_retrieval_smoke",
+    "lra_image", "lra_image_smoke", "lra_pathfinder", "lra_pathfinder_smoke", "listops_trees",
+    "listops_trees_smoke", "logic_trees", "logic_trees_smoke", "lra_listops_trees", "lra_listops_trees_smoke",
+    "listops_mix", "listops_mix_smoke", "lra_text_trees", "lra_text_trees_smoke", "lra_retrieval_trees",
+    "lra_retrieval_trees_smoke", "regular_even_pairs", "regular_modular_arithmetic", "regular_parity",
+    "regular_cycle_navigation", "regular_dyck", "regular_tomita", "regular_smoke", "regular_parity_smoke",
+    "regular_languages_smoke", "chomsky", "chomsky_smoke", "looped_parity", "looped_copy", "looped_addition",
+    "looped_multiplication", "looped_binary_sum", "looped_unique_set", "looped_parity_smoke",
+    "looped_copy_smoke", "looped_addition_smoke", "looped_smoke", "characters", "characters_smoke",
+    "characters_positions_smoke",
+};
 
 /// A checked experiment for one model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -439,7 +407,8 @@ fn check_task(experiment: &Experiment) -> Result<(), Broken> {
         Some(found) => found.map_err(|(field, message)| (vec!["task", field], message))?,
         None => {
             let task = task_named(&settings.name).map_err(|message| (vec!["task", "name"], message))?;
-            resolve_options(task.options(), &settings.options).map_err(|message| (vec!["task", "options"], message))?;
+            resolve_options(task.about().options, &settings.options)
+                .map_err(|message| (vec!["task", "options"], message))?;
         }
     }
     let named = |path: &[&'static str], name: &str| {

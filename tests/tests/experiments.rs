@@ -10,6 +10,7 @@ use rtc_compiler::pipeline;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_runtime::experiment::{EMBEDDED, Entry, Experiment, ExperimentFile};
+use rtc_runtime::record::RunInfo;
 use rtc_runtime::task::{Objective, resolve_options, task_named};
 use rtc_tests::models::Folder;
 
@@ -104,7 +105,7 @@ fn compared(file: &ExperimentFile, entry: &Entry) -> usize {
 /// Number of parameters of a model, named in full, with these edits.
 fn compiled(experiment: &Experiment, name: &str, edits: &[String]) -> usize {
     let task = task_named(&experiment.task.name).expect("the experiment was checked");
-    let options = resolve_options(task.options(), &experiment.task.options).expect("the experiment was checked");
+    let options = resolve_options(task.about().options, &experiment.task.options).expect("the experiment was checked");
     let catalog = Catalog {
         task: Some(task.name().to_owned()),
         vocabulary: Some(task.vocabulary(&options).len()),
@@ -134,6 +135,30 @@ fn every_model_of_every_experiment_compiles() {
     }
 }
 
+/// Runs of a built-in experiment belong to its resolved settings. A change of these identities makes other runs of it, also of an
+/// experiment that extends the one that was edited.
+#[test]
+fn resolved_experiments_keep_their_identities() {
+    let identity = |experiment: &Experiment| RunInfo::default().identity(experiment);
+    let mut text = String::new();
+    for (name, _) in EMBEDDED {
+        let file = ExperimentFile::embedded(name).expect("embedded");
+        let of = |model: Option<&str>, edits: &[String]| file.resolve(model, edits).expect("valid");
+        text += &format!("{name} {}\n", identity(&of(None, &[])));
+        let models: Vec<String> =
+            file.models().map(|model| format!("{model} {}", identity(&of(Some(model), &[])))).collect();
+        text += &format!("  models: {}\n", models.join(", "));
+        let row = |entry: &Entry| {
+            let experiment = of(Some(&entry.spec), &entry.with);
+            let set = [experiment.set.as_slice(), &entry.set].concat();
+            format!("{} {}", entry.name, identity(&Experiment { model: Some(entry.spec.clone()), set, ..experiment }))
+        };
+        let rows: Vec<String> = file.compare().iter().map(row).collect();
+        text += &format!("  compare: {}; {:?} {:?}\n", rows.join(", "), file.baseline(), file.halving());
+    }
+    insta::assert_snapshot!("identities", text);
+}
+
 #[test]
 fn experiments_of_the_papers_size_have_the_published_numbers_of_parameters() {
     for published in PUBLISHED {
@@ -141,7 +166,7 @@ fn experiments_of_the_papers_size_have_the_published_numbers_of_parameters() {
         for (n, model) in MODELS.iter().enumerate() {
             let experiment = file.resolve(Some(model), &[]).expect("valid");
             let task = task_named(&experiment.task.name).expect("checked");
-            let options = resolve_options(task.options(), &experiment.task.options).expect("checked");
+            let options = resolve_options(task.about().options, &experiment.task.options).expect("checked");
             let fewer = published.vocabulary - task.vocabulary(&options).len();
             let width = published.widths[usize::from(model.ends_with("lb"))];
             let expected = published.parameters[n] - fewer * width - published.idle;

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rtc_compiler::feature::SLOTS;
 use rtc_compiler::ir::ops::Op;
+use rtc_runtime::task::TASKS;
 
 /// Which modules of the compiler a module may use besides itself. A line less is a dependency less: add none lightly.
 const LAYERS: &[(&str, &[&str])] = &[
@@ -230,6 +232,49 @@ fn every_spec_is_introduced() {
     let specs = files().into_iter().map(|file| file.path).filter(|path| path.starts_with("specs/"));
     let unknown: Vec<_> = specs.filter(|path| !pages.contains(path.as_str())).collect();
     none(&unknown);
+}
+
+/// What is wrong with a source: `rtc`, or papers with their years. An arXiv id has four digits, a point and five, four before 2015.
+fn misquoted(source: &str) -> Option<String> {
+    let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).count();
+    let year = |word: &str| digits(word) == 4 && (word.starts_with("19") || word.starts_with("20"));
+    let names = source == "rtc" || source.starts_with("rtc;") || source.split([' ', ',', ';']).any(year);
+    let mut ids = source.split("arXiv:").skip(1);
+    let number = |text: &str| if text < "15" { 4 } else { 5 };
+    let id = |text: &str| digits(text) == 4 && text[4..].starts_with('.') && digits(&text[5..]) == number(text);
+    (!names || !ids.all(id)).then(|| format!("`{source}` names no paper with its year, or a wrong arXiv id"))
+}
+
+#[test]
+fn every_feature_task_kernel_and_spec_names_its_source() {
+    let mut sources: Vec<(String, String)> = vec![];
+    for schema in SLOTS.iter().flat_map(|slot| slot.features).map(|feature| feature.schema) {
+        sources.push((schema.title(), schema.source.to_owned()));
+    }
+    sources.extend(TASKS.iter().map(|task| (task.name().to_owned(), task.about().source.to_owned())));
+    let mark = "/// Source: ";
+    let kernel = |file: &File| file.path.starts_with("runtime/src/kernel/").then_some("//! Source: ");
+    let spec = |file: &File| (file.path.starts_with("specs/") && file.path.ends_with(".rt")).then_some(mark);
+    for file in files() {
+        let Some(mark) = kernel(&file).or_else(|| spec(&file)) else { continue };
+        let named: Vec<&str> = file.text.lines().filter_map(|line| line.strip_prefix(mark)).collect();
+        if named.is_empty() {
+            sources.push((file.path.clone(), String::new()));
+        }
+        sources.extend(named.into_iter().map(|source| (file.path.clone(), source.trim_end_matches('.').to_owned())));
+    }
+    assert!(sources.len() > 150, "features, tasks, kernels or specs were not found");
+    let faults = sources.iter().filter_map(|(place, source)| Some(format!("{place}: {}", misquoted(source)?)));
+    none(&faults.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_wrong_source_is_found() {
+    assert_eq!(misquoted("rtc"), None);
+    assert_eq!(misquoted("Graves 2016, arXiv:1603.08983; Elman 1990"), None);
+    for wrong in ["", "Graves, arXiv:1603.08983", "Graves 2016, arXiv:1603.0898", "Graves 2016, arXiv: 1603.08983"] {
+        assert!(misquoted(wrong).is_some(), "{wrong}");
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::train::is_name;
 use crate::device::DeviceOptions;
 use crate::experiment_file::{Opened, ProgramOptions};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::grid::{Board, Failed, Grid, Place, Work, dry_run, run as train_cells};
+use crate::grid::{Board, CellIndex, Failed, Grid, Work, dry_run, run as train_cells};
 use crate::job::{Pace, lock, on_signals, program};
 use crate::memory;
 use crate::saved::HaltingArg;
@@ -263,9 +263,9 @@ fn finished(rows: &[Row]) -> usize {
 }
 
 /// The cells that are neither finished nor stopped, in the order in which they are trained.
-fn unfinished(grid: &Grid) -> Result<Vec<Place>, Failure> {
+fn unfinished(grid: &Grid) -> Result<Vec<CellIndex>, Failure> {
     let rows = grid.rows()?;
-    let goes_on = |place: &Place| {
+    let goes_on = |place: &CellIndex| {
         let state = &rows[place.model].cells[place.seed].state;
         !matches!(state, State::Finished(_) | State::Stopped(_))
     };

@@ -163,7 +163,7 @@ fn measure(
     // Nothing is lost when a measurement is cut off, so signals end it at once.
     let stop = AtomicBool::new(false);
     let mut progress = Progress::new(terminal, &stop);
-    let (metrics, scale) = (trained.task.metrics(), trained.task.scale(&trained.options));
+    let (metrics, scale) = (trained.task.about().metrics, trained.task.scale(&trained.options));
     let perplexity = trained.task.perplexity();
     let measurement = Measurement { split, examples, batch, metrics, scale, perplexity };
     if options.stop.is_some() || options.steps {

@@ -1,7 +1,8 @@
-//! `rtc explain`: what the codes of problems mean.
+//! `rtc explain`: the codes of problems, and the statements of the language with their sources.
 
 use clap::Args;
 use rtc_compiler::diag::{Kind, did_you_mean, explain};
+use rtc_compiler::feature;
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure, Outcome};
@@ -12,14 +13,16 @@ const EXAMPLES: &str = "\
 Examples:
   rtc explain                  list all codes
   rtc explain unknown-field    why it is a problem, with a wrong and a right spec
+  rtc explain halt global      a statement: what it does, its source, its fields
+  rtc explain halt             the same for every variant of a keyword
 ";
 
 /// Arguments of `rtc explain`.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The code, as `rtc check` prints it in brackets; all of them are listed without one
-    code: Option<String>,
+    /// A code, as `rtc check` prints it in brackets, or a statement of the language; without one, all codes are listed
+    code: Vec<String>,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -27,17 +30,21 @@ pub(crate) struct Options {
 
 /// Prints one explanation, or the list.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
-    let Some(code) = options.code.as_deref().map(|code| code.trim_matches(['[', ']'])) else {
+    if options.code.is_empty() {
         list(options, terminal)?;
         return Ok(Exit::Done);
-    };
-    match (Kind::named(code), explain(code)) {
+    }
+    let words = options.code.join(" ");
+    let code = words.trim_matches(['[', ']']);
+    match (Kind::named(code), explain(code).or_else(|| feature::explain(code))) {
         (Some(kind), _) if options.json => terminal.json(&row(kind, true))?,
+        (None, Some(text)) if options.json => terminal.json(&json!({ "statement": code, "doc": text }))?,
         (_, Some(text)) => terminal.result(&text)?,
         _ => {
-            let near = did_you_mean(code, Kind::ALL.iter().map(|kind| kind.code()));
-            let hint = if near.is_empty() { "`rtc explain` lists all".to_owned() } else { near };
-            return Err(Failure::Usage(format!("there is no code `{code}`; {hint}")));
+            let slots = feature::SLOTS.iter().map(|slot| slot.name);
+            let near = did_you_mean(code, Kind::ALL.iter().map(|kind| kind.code()).chain(slots));
+            let hint = if near.is_empty() { "`rtc explain` lists all codes".to_owned() } else { near };
+            return Err(Failure::Usage(format!("there is no code or statement `{code}`; {hint}")));
         }
     }
     Ok(Exit::Done)

@@ -10,7 +10,7 @@ use rtc_runtime::record::write_file;
 
 use crate::device::DeviceOptions;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::gather::{Closer, gather};
+use crate::gather::{ReportOptions, gather};
 use crate::terminal::Terminal;
 use crate::text::{count, number};
 use crate::threads;
@@ -22,7 +22,7 @@ Examples:
   rtc report runs/A runs/B -o compare.html --plots figures
   rtc report runs/NAME --inputs expressions.txt         how these inputs halt and fold, one per line
   rtc report runs/NAME --examples 0                     from the records alone, without running the model
-  rtc report runs/NAME --analyses 500                   what its states stand for, which tokens its answer leans on
+  rtc report runs/NAME --analyses 500                   what its states stand for, and the saliency of its tokens
 ";
 
 const NOTES: &str = "\
@@ -55,7 +55,7 @@ pub(crate) struct Options {
     /// Measure so many examples of every split by length, and draw how some of them halt and fold; 0 runs no model
     #[arg(long, value_name = "N", default_value_t = 200)]
     examples: usize,
-    /// Draw the principal components of the states on rows of this length, and which of their tokens the answer leans on
+    /// Draw the principal components of the states on rows of this length, and how much the answer depends on each token
     #[arg(long, value_name = "LENGTH", value_parser = analysed)]
     analyses: Option<usize>,
     /// Number of threads; changes speed alone
@@ -69,14 +69,14 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     // Every run opens the device anew; one that can't be opened is no run's fault.
     options.device.open()?;
-    let closer = Closer {
+    let report = ReportOptions {
         examples: options.examples,
         inputs: options.inputs.clone(),
         analyses: options.analyses,
         threads: options.threads,
         device: options.device,
     };
-    let gathered = gather(&options.runs, &closer, terminal)?;
+    let gathered = gather(&options.runs, &report, terminal)?;
     let output = match (&options.output, gathered.folders.as_slice()) {
         (Some(path), _) => path.clone(),
         (None, [folder]) => folder.join("report.html"),

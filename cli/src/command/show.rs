@@ -1,4 +1,4 @@
-//! `rtc show`: a complete spec, with where every value comes from.
+//! `rtc show`: a complete spec or experiment, with where every value comes from.
 
 use clap::Args;
 use rtc_compiler::check::Override;
@@ -6,6 +6,7 @@ use rtc_compiler::ir::graph::Parameter;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::source::{Sources, Span};
 use rtc_compiler::spec::{self, Block, Origin, Setting, hash, text_with_origins};
+use rtc_runtime::experiment::Setting as Given;
 use serde_json::{Map, Value, json};
 
 use crate::experiment_file::Opened;
@@ -23,14 +24,16 @@ Examples:
   rtc show gut --json                             for programs
   rtc show gut --parameters                       names, shapes, start and number of its weights
   rtc show gut --parameters --experiment listops  with the sizes that only a task gives
+  rtc show --experiment listops_smoke             the experiment itself: every value with its file and line
 ";
 
 /// Arguments of `rtc show`.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The spec: `file.rt`, or `file.rt:variant`
-    spec: String,
+    /// The spec: `file.rt`, or `file.rt:variant`; without it the experiment is shown
+    #[arg(required_unless_present = "experiment")]
+    spec: Option<String>,
     /// Edit the model, as in `depthwise.depth=20`
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
@@ -50,7 +53,8 @@ pub(crate) struct Options {
 
 /// Prints the spec.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
-    let arg = SpecArg::parse(&options.spec);
+    let Some(spec) = &options.spec else { return experiment(options, terminal) };
+    let arg = SpecArg::parse(spec);
     let (facts, mut edits) = match &options.experiment {
         Some(experiment) => in_experiment(experiment, &arg)?,
         None => (TaskFacts::named(options.task.as_deref())?, vec![]),
@@ -67,6 +71,28 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     } else {
         terminal.result(&text_with_origins(&spec))?;
     }
+    Ok(Exit::Done)
+}
+
+/// Prints the experiment that was named in place of a spec.
+fn experiment(options: &Options, terminal: &Terminal) -> Outcome {
+    if options.parameters || !options.set.is_empty() {
+        return Err(Failure::Usage("`--parameters` and `--set` need a spec".to_owned()));
+    }
+    let Opened { file, name, .. } = Opened::open(options.experiment.as_deref().unwrap_or_default())?;
+    if !options.json {
+        terminal.result(&file.text_with_places()?)?;
+        return Ok(Exit::Done);
+    }
+    let row = |Given { path, value, place }: Given| {
+        let origin = match place {
+            Some((file, line)) => json!({ "kind": "written", "place": format!("{file}:{line}") }),
+            None => json!({ "kind": "default" }),
+        };
+        json!({ "path": path, "value": value, "origin": origin })
+    };
+    let settings: Vec<Value> = file.settings()?.into_iter().map(row).collect();
+    terminal.json(&json!({ "name": name, "settings": settings }))?;
     Ok(Exit::Done)
 }
 

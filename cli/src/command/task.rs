@@ -119,7 +119,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 }
 
 fn list(json: bool, terminal: &Terminal) -> Result<(), Failure> {
-    let tasks: Vec<(&str, &str)> = TASKS.iter().map(|task| (task.name(), task.doc())).chain(OWN_TASKS).collect();
+    let tasks: Vec<(&str, &str)> = TASKS.iter().map(|task| (task.name(), task.about().doc)).chain(OWN_TASKS).collect();
     if json {
         return terminal.json(&tasks.iter().map(|(name, doc)| json!({ "name": name, "doc": doc })).collect());
     }
@@ -137,16 +137,16 @@ fn describe_task(rows: &Rows, terminal: &Terminal) -> Result<(), Failure> {
         Objective::Number => "one number per sequence",
         Objective::Several => "any of some labels per sequence",
     };
-    let splits = || task.splits().iter().map(|split| (split.name.to_owned(), Some(split.count), split.doc));
+    let splits = || task.about().splits.iter().map(|split| (split.name.to_owned(), Some(split.count), split.doc));
     let own = || used.iter().map(|name| (name.clone(), None, "rows of a file"));
-    let splits: Vec<_> = if task.splits().is_empty() { own().collect() } else { splits().collect() };
+    let splits: Vec<_> = if task.about().splits.is_empty() { own().collect() } else { splits().collect() };
     if rows.json {
         let field = |f: &rtc_runtime::task::OptionField| json!({ "name": f.name, "value": options.get(f.name), "least": f.least, "most": f.most, "doc": f.doc });
         let split =
             |(name, count, doc): &(String, Option<usize>, &str)| json!({ "name": name, "examples": count, "doc": doc });
         return terminal.json(&json!({
-            "name": task.name(), "doc": task.doc(), "objective": objective, "vocabulary": vocabulary, "classes": classes,
-            "options": task.options().iter().map(field).collect::<Vec<_>>(),
+            "name": task.name(), "doc": task.about().doc, "source": task.about().source, "objective": objective, "vocabulary": vocabulary, "classes": classes,
+            "options": task.about().options.iter().map(field).collect::<Vec<_>>(),
             "splits": splits.iter().map(split).collect::<Vec<_>>(),
         }));
     }
@@ -157,12 +157,13 @@ fn describe_task(rows: &Rows, terminal: &Terminal) -> Result<(), Failure> {
         vec![format!("  {name}"), count.map_or("-".to_owned(), |count| number(count as f64)), (*doc).to_owned()]
     };
     terminal.result(&format!(
-        "{}: {}\n{objective}\ntokens   {}\nclasses  {}\noptions\n{}splits\n{}",
+        "{}: {}\n{objective}\nsource   {}\ntokens   {}\nclasses  {}\noptions\n{}splits\n{}",
         task.name(),
-        task.doc(),
+        task.about().doc,
+        task.about().source,
         vocabulary.join(" "),
         classes.join(" "),
-        columns(&task.options().iter().map(option).collect::<Vec<_>>()),
+        columns(&task.about().options.iter().map(option).collect::<Vec<_>>()),
         columns(&splits.iter().map(split).collect::<Vec<_>>()),
     ))
 }
@@ -270,7 +271,7 @@ impl Rows {
                 .map_err(|_| Failure::Usage(format!("`--option {text}`: `{value}` is no whole number")))?;
             given.insert(name.to_owned(), OptionValue::Integer(value));
         }
-        resolve_options(task.options(), &given).map_err(Failure::Usage)?;
+        resolve_options(task.about().options, &given).map_err(Failure::Usage)?;
         let (name, seed) = (task.name().to_owned(), self.seed.unwrap_or(0));
         let settings = TaskSettings { name, options: given, seed, ..TaskSettings::default() };
         let (task, options) = open_task(&settings)?;

@@ -1,10 +1,10 @@
-//! What the states of a trained model stand for, and which tokens its answers lean on.
+//! What the states of a trained model stand for, and how much its answers depend on each token.
 
 use std::collections::BTreeMap;
 
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline;
-use rtc_report::data::{Cloud, Leaning};
+use rtc_report::data::{Cloud, Saliency};
 use rtc_runtime::examine::components::components;
 use rtc_runtime::examine::states::{State, States, states};
 use rtc_runtime::rng::Key;
@@ -35,14 +35,14 @@ pub(super) fn strings(formal: &Formal, trained: &Trained, length: usize) -> Vec<
 }
 
 /// Both pictures, from these rows; none of a model that answers for pairs.
-pub(super) fn analyse(trained: &mut Trained, rows: &[Example]) -> Result<(Vec<Cloud>, Option<Leaning>), Failure> {
+pub(super) fn analyse(trained: &mut Trained, rows: &[Example]) -> Result<(Vec<Cloud>, Option<Saliency>), Failure> {
     if trained.task.objective() == Objective::Pair {
         return Ok((vec![], None));
     }
     let automaton = trained.task.formal().and_then(|formal| Automaton::of(formal, &trained.options));
     let seen = states(&mut *trained.model, rows, STATES)?;
     let clouds = seen.iter().map(|states| cloud(states, rows, automaton.as_ref())).collect();
-    Ok((clouds, leaning(trained, rows)?))
+    Ok((clouds, saliency(trained, rows)?))
 }
 
 fn cloud(found: &States, rows: &[Example], automaton: Option<&Automaton>) -> Cloud {
@@ -82,8 +82,8 @@ fn meaning(state: &State, rows: &[Example], automaton: Option<&Automaton>) -> (u
     (0, format!("{} to {}", from.join(" "), to.join(" ")))
 }
 
-/// Which tokens the answer leans on, as the mean over the rows.
-fn leaning(trained: &Trained, rows: &[Example]) -> Result<Option<Leaning>, Failure> {
+/// How much the answer depends on each token, as the mean over the rows.
+fn saliency(trained: &Trained, rows: &[Example]) -> Result<Option<Saliency>, Failure> {
     let Some(length) = rows.first().map(|row| row.tokens.len()) else { return Ok(None) };
     let facts = TaskFacts::of(&*trained.task, &trained.options);
     let classes = trained.task.classes(&trained.options).len();
@@ -94,5 +94,5 @@ fn leaning(trained: &Trained, rows: &[Example]) -> Result<Option<Leaning>, Failu
         examples += 1;
     }
     shares.iter_mut().for_each(|sum| *sum /= examples.max(1) as f64);
-    Ok((examples > 0).then_some(Leaning { examples, shares }))
+    Ok((examples > 0).then_some(Saliency { examples, shares }))
 }

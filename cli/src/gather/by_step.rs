@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use rtc_report::data::{AfterSteps, StepCurve};
-use rtc_runtime::stopping::{BEYOND, StepRow, Stop, evaluate_stopping};
+use rtc_report::data::StepCurve;
+use rtc_runtime::stopping::{BEYOND, Stop, evaluate_stopping};
 use rtc_runtime::task::{Dataset, Example, Objective};
 use rtc_runtime::train::{Measurement, Silent};
 
@@ -26,13 +26,13 @@ pub(super) fn by_step(trained: &mut Trained, data: &Dataset) -> Result<Vec<StepC
     let mut curves = vec![];
     for (length, split) in chosen {
         let examples: Vec<Example> = of_length(data, &split, length).cloned().collect();
-        let (metrics, scale) = (trained.task.metrics(), trained.task.scale(&trained.options));
+        let (metrics, scale) = (trained.task.about().metrics, trained.task.scale(&trained.options));
         let perplexity = trained.task.perplexity();
         let measurement = Measurement { split: &split, examples: &examples, batch, metrics, scale, perplexity };
         // Nothing is lost when a measurement is cut off, so signals end it at once.
         let stop = AtomicBool::new(false);
         let found = evaluate_stopping(&mut *trained.model, measurement, (Stop::Oracle, BEYOND), &stop, &mut Silent)?;
-        let after = found.iter().flat_map(|found| &found.steps).map(after).collect();
+        let after = found.map_or_else(Vec::new, |found| found.steps);
         curves.push(StepCurve { length, split, examples: examples.len() as u64, after });
     }
     Ok(curves)
@@ -60,11 +60,6 @@ fn spread<T: Clone>(all: &[T]) -> Vec<T> {
         return all.to_vec();
     }
     (0..CURVES).map(|n| all[n * (all.len() - 1) / (CURVES - 1)].clone()).collect()
-}
-
-fn after(row: &StepRow) -> AfterSteps {
-    let StepRow { accuracy, confidence, due, surest, .. } = *row;
-    AfterSteps { accuracy, exact: row.metrics.get("exact").copied(), confidence, due, surest }
 }
 
 #[cfg(test)]

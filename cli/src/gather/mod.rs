@@ -1,9 +1,9 @@
-//! What a report is made of, gathered from the folders of runs: records as they lie there (`runs`), and a closer look at
-//! the trained models (`closer`, `by_step`, `analyses`); `rows` is what is compared.
+//! What a report is made of, gathered from the folders of runs: records as they lie there (`runs`), and probes of
+//! the trained models (`probe`, `by_step`, `analyses`); `rows` is what is compared.
 
 mod analyses;
 mod by_step;
-mod closer;
+mod probe;
 mod rows;
 mod runs;
 
@@ -19,9 +19,10 @@ use crate::grid::resolved;
 use crate::terminal::Terminal;
 use crate::text::count;
 
-use rows::{Known, Rows, Source};
+use probe::Probe;
+use rows::{ReadRun, Rows, Source};
 
-pub(crate) use closer::Closer;
+pub(crate) use probe::ReportOptions;
 
 /// A report, and the folders that it is about.
 pub(crate) struct Gathered {
@@ -32,39 +33,39 @@ pub(crate) struct Gathered {
 }
 
 /// A run that was read.
-struct Found {
+struct LocatedRun {
     path: PathBuf,
     saved: SavedRun,
 }
 
 /// Why a run is not in a report.
-enum Trouble {
+enum ProbeError {
     /// The run is broken: others can be shown without it.
     Run(Failure),
     /// The inputs that were asked for are, which is no fault of any run.
     Inputs(Failure),
 }
 
-impl From<Failure> for Trouble {
+impl From<Failure> for ProbeError {
     fn from(failure: Failure) -> Self {
         Self::Run(failure)
     }
 }
 
-/// Reads all runs in and below these folders, and looks closer at their models.
+/// Reads all runs in and below these folders, and probes their models.
 ///
 /// A broken run among several is left out with a note; one that was named itself is an error, and so are broken inputs.
-pub(crate) fn gather(named: &[PathBuf], closer: &Closer, terminal: &Terminal) -> Result<Gathered, Failure> {
+pub(crate) fn gather(named: &[PathBuf], options: &ReportOptions, terminal: &Terminal) -> Result<Gathered, Failure> {
     let folders = named.iter().map(|path| runs::folder(path)).collect::<Result<Vec<_>, _>>()?;
     let report =
         Report { title: title(&folders), runs: vec![], rows: vec![], tables: vec![], models: vec![], notes: vec![] };
     let mut gatherer =
-        Gatherer { report, look: closer::Look::new(closer), rows: Rows::default(), seen: vec![], broken: 0, terminal };
+        Gatherer { report, probe: Probe::new(options), rows: Rows::default(), seen: vec![], broken: 0, terminal };
     let sources = folders.iter().map(|folder| runs::below(folder)).collect::<Result<Vec<_>, _>>()?;
     let grids = sources.iter().flatten().filter(|source| matches!(source, Source::Grid(..))).count();
     for source in sources.iter().flatten() {
         match source {
-            Source::Run(path) => gatherer.loose(path, folders.contains(path))?,
+            Source::Run(path) => gatherer.unlisted(path, folders.contains(path))?,
             Source::Grid(folder, manifest) => gatherer.grid(folder, manifest, grids > 1)?,
         }
     }
@@ -86,7 +87,7 @@ pub(crate) fn gather(named: &[PathBuf], closer: &Closer, terminal: &Terminal) ->
 /// Puts a report together, run by run.
 struct Gatherer<'a> {
     report: Report,
-    look: closer::Look<'a>,
+    probe: Probe<'a>,
     rows: Rows,
     /// Runs that were read, with their numbers; broken ones have none.
     seen: Vec<(PathBuf, Option<usize>)>,
@@ -96,11 +97,11 @@ struct Gatherer<'a> {
 
 impl Gatherer<'_> {
     /// Adds a run that no grid lists.
-    fn loose(&mut self, path: &Path, is_named: bool) -> Result<(), Failure> {
+    fn unlisted(&mut self, path: &Path, is_named: bool) -> Result<(), Failure> {
         if self.seen.iter().any(|(seen, _)| seen == path) {
             return Ok(());
         }
-        self.add(path, is_named, |rows, run| rows.add_loose(run))
+        self.add(path, is_named, |rows, run| rows.add_unlisted(run))
     }
 
     /// Adds the rows of a grid with the runs that have begun.
@@ -115,12 +116,12 @@ impl Gatherer<'_> {
                 }
             }
         }
-        let aside = runs::aside(folder, manifest)?;
-        if aside > 0 {
+        let unlisted = runs::unlisted(folder, manifest)?;
+        if unlisted > 0 {
             let note = format!(
                 "{}: {} below it that `rtc ablate` was not last asked for: left out",
                 folder.display(),
-                count(aside, "run")
+                count(unlisted, "run")
             );
             self.note(note);
         }
@@ -128,21 +129,21 @@ impl Gatherer<'_> {
     }
 
     /// Reads a run, unless that was done, and puts it where it belongs.
-    fn add(&mut self, path: &Path, is_named: bool, put: impl FnOnce(&mut Rows, &Known<'_>)) -> Result<(), Failure> {
+    fn add(&mut self, path: &Path, is_named: bool, put: impl FnOnce(&mut Rows, &ReadRun<'_>)) -> Result<(), Failure> {
         let known = self.seen.iter().find(|(seen, _)| seen == path).map(|(_, index)| *index);
         let read = match known {
             Some(None) => return Ok(()),
             Some(Some(index)) => {
-                SavedRun::read(path).map(|saved| (index, saved)).map_err(|error| Trouble::Run(error.into()))
+                SavedRun::read(path).map(|saved| (index, saved)).map_err(|error| ProbeError::Run(error.into()))
             }
-            None => add(path, &mut self.look, &mut self.report, self.terminal)
+            None => add(path, &mut self.probe, &mut self.report, self.terminal)
                 .map(|saved| (self.report.runs.len() - 1, saved)),
         };
         let (index, saved) = match read {
             Ok(found) => found,
-            Err(Trouble::Inputs(failure)) => return Err(failure),
-            Err(Trouble::Run(failure)) if is_named => return Err(failure),
-            Err(Trouble::Run(failure)) => {
+            Err(ProbeError::Inputs(failure)) => return Err(failure),
+            Err(ProbeError::Run(failure)) if is_named => return Err(failure),
+            Err(ProbeError::Run(failure)) => {
                 self.broken += 1;
                 self.seen.push((path.to_owned(), None));
                 self.note(format!("{} is left out: {failure}", path.display()));
@@ -153,7 +154,7 @@ impl Gatherer<'_> {
             self.seen.push((path.to_owned(), Some(index)));
         }
         let spec = &self.report.models[self.report.runs[index].model].spec;
-        put(&mut self.rows, &Known { index, path, saved: &saved, spec });
+        put(&mut self.rows, &ReadRun { index, path, saved: &saved, spec });
         Ok(())
     }
 
@@ -164,22 +165,17 @@ impl Gatherer<'_> {
 }
 
 /// Adds a run; after an error the report is as it was.
-fn add(
-    path: &Path,
-    look: &mut closer::Look<'_>,
-    report: &mut Report,
-    terminal: &Terminal,
-) -> Result<SavedRun, Trouble> {
+fn add(path: &Path, probe: &mut Probe<'_>, report: &mut Report, terminal: &Terminal) -> Result<SavedRun, ProbeError> {
     let saved = SavedRun::read(path).map_err(Failure::from)?;
-    let found = Found { path: path.to_owned(), saved };
+    let found = LocatedRun { path: path.to_owned(), saved };
     let (mut run, spec, text) = runs::read(&found)?;
     let known = report.models.iter().position(|model| runs::same(model, &found.saved.info.model, &text));
     run.model = known.unwrap_or(report.models.len());
     // One run of a model is enough to draw, the first that has a checkpoint.
     let draw = known
         .and_then(|n| report.models.get(n))
-        .is_none_or(|model| model.traces.is_empty() && model.leaning.is_none() && model.steps.is_empty());
-    let seen = look.at(&found, draw, terminal)?;
+        .is_none_or(|model| model.traces.is_empty() && model.saliency.is_none() && model.steps.is_empty());
+    let seen = probe.run(&found, draw, terminal)?;
     run.lengths = seen.lengths;
     let halting = found.saved.results.as_ref().and_then(|table| table.halting.clone());
     report.notes.extend(seen.note.into_iter().chain(halting).map(|note| format!("{}: {note}", run.name)));
@@ -191,7 +187,7 @@ fn add(
             text,
             traces: vec![],
             clouds: vec![],
-            leaning: None,
+            saliency: None,
             steps: vec![],
         });
     }
@@ -199,7 +195,7 @@ fn add(
         && draw
     {
         (model.traces, model.clouds) = (seen.traces, seen.clouds);
-        (model.leaning, model.steps) = (seen.leaning, seen.steps);
+        (model.saliency, model.steps) = (seen.saliency, seen.steps);
     }
     report.runs.push(run);
     Ok(found.saved)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rtc_compiler::spec::{Block, Spec};
 use rtc_report::data;
 use rtc_runtime::experiment::Experiment;
-use rtc_runtime::grid::{Cell, Laid, Manifest, Row, Sheet, Show, State, laid};
+use rtc_runtime::grid::{Cell, Manifest, Row, Sheet, Show, State, TextTable, text_tables};
 use rtc_runtime::record::SavedRun;
 use serde_json::Value;
 
@@ -20,13 +20,13 @@ const TOLD: usize = 4;
 #[derive(Default)]
 pub(super) struct Rows {
     rows: Vec<(Row, Vec<usize>)>,
-    loose: Vec<Loose>,
+    unlisted: Vec<UnlistedRow>,
     /// The row that others are compared with; the first one if no grid names one.
     baseline: Option<usize>,
 }
 
 /// A row of runs that no grid lists.
-struct Loose {
+struct UnlistedRow {
     at: usize,
     spec_hash: String,
     experiment: Experiment,
@@ -34,7 +34,7 @@ struct Loose {
 }
 
 /// A run that was read.
-pub(super) struct Known<'a> {
+pub(super) struct ReadRun<'a> {
     pub(super) index: usize,
     pub(super) path: &'a Path,
     pub(super) saved: &'a SavedRun,
@@ -61,7 +61,7 @@ impl Rows {
     }
 
     /// Puts a run into the cell of a row of a grid.
-    pub(super) fn put(&mut self, row: usize, run: &Known<'_>) {
+    pub(super) fn put(&mut self, row: usize, run: &ReadRun<'_>) {
         let (row, runs) = &mut self.rows[row];
         (row.parameters, row.data) = (run.saved.info.parameters, asked(&run.saved.experiment));
         if let Some(cell) = row.cells.iter_mut().find(|cell| cell.path == run.path) {
@@ -71,16 +71,16 @@ impl Rows {
     }
 
     /// Adds a run that no grid lists to those of the same spec and experiment.
-    pub(super) fn add_loose(&mut self, run: &Known<'_>) {
+    pub(super) fn add_unlisted(&mut self, run: &ReadRun<'_>) {
         let experiment = Experiment { seeds: vec![], ..run.saved.experiment.clone() };
         let info = &run.saved.info;
-        let same = |row: &&Loose| row.spec_hash == info.spec_hash && row.experiment == experiment;
-        let at = match self.loose.iter().find(same) {
+        let same = |row: &&UnlistedRow| row.spec_hash == info.spec_hash && row.experiment == experiment;
+        let at = match self.unlisted.iter().find(same) {
             Some(row) => row.at,
             None => {
                 let settings = settings(&experiment, run.spec);
                 let at = self.rows.len();
-                self.loose.push(Loose { at, spec_hash: info.spec_hash.clone(), experiment, settings });
+                self.unlisted.push(UnlistedRow { at, spec_hash: info.spec_hash.clone(), experiment, settings });
                 let (parameters, data) = (info.parameters, asked(&run.saved.experiment));
                 self.rows.push((Row { name: info.model.clone(), parameters, data, cells: vec![] }, vec![]));
                 at
@@ -92,22 +92,22 @@ impl Rows {
     }
 
     /// The rows with names of their own, and the tables of their results if any run is finished.
-    pub(super) fn finish(mut self) -> (Vec<data::Row>, Vec<data::Table>) {
-        self.name_loose();
+    pub(super) fn finish(mut self) -> (Vec<data::Row>, Vec<TextTable>) {
+        self.name_unlisted();
         let rows: Vec<Row> = self.rows.iter().map(|(row, _)| row.clone()).collect();
         let show = Show { mixed: true, baseline: Some(self.baseline.unwrap_or(0)), ..Show::default() };
         let finished = rows.iter().any(|row| row.finished().next().is_some());
         let tables = Sheet::new(&rows, &show).ok().filter(|_| finished);
-        let tables = tables.map_or_else(Vec::new, |sheet| laid(&sheet).into_iter().map(table).collect());
+        let tables = tables.map_or_else(Vec::new, |sheet| text_tables(&sheet));
         (self.rows.into_iter().map(|(row, runs)| data::Row { name: row.name, runs }).collect(), tables)
     }
 
     /// Rows of one model are told apart by what differs between them.
-    fn name_loose(&mut self) {
-        let names: Vec<String> = self.loose.iter().map(|row| self.rows[row.at].0.name.clone()).collect();
-        for (row, name) in self.loose.iter().zip(&names) {
-            let alike: Vec<&Loose> =
-                self.loose.iter().zip(&names).filter(|(_, other)| *other == name).map(|(row, _)| row).collect();
+    fn name_unlisted(&mut self) {
+        let names: Vec<String> = self.unlisted.iter().map(|row| self.rows[row.at].0.name.clone()).collect();
+        for (row, name) in self.unlisted.iter().zip(&names) {
+            let alike: Vec<&UnlistedRow> =
+                self.unlisted.iter().zip(&names).filter(|(_, other)| *other == name).map(|(row, _)| row).collect();
             let told = difference(row, &alike);
             let full = if told.is_empty() { name.clone() } else { format!("{name}, {told}") };
             self.rows[row.at].0.name = String::new();
@@ -124,7 +124,7 @@ impl Rows {
 }
 
 /// The settings of a row that are not those of all others like it: `batch.size=8, depthwise.depth=4`.
-fn difference(row: &Loose, alike: &[&Loose]) -> String {
+fn difference(row: &UnlistedRow, alike: &[&UnlistedRow]) -> String {
     let keys: BTreeSet<&String> = alike.iter().flat_map(|row| row.settings.keys()).collect();
     let differs = |key: &&&String| alike.iter().any(|other| other.settings.get(**key) != row.settings.get(**key));
     let told = |key: &String| format!("{key}={}", row.settings.get(key).map_or("none", String::as_str));
@@ -165,16 +165,6 @@ fn collect_fields(path: &str, block: &Block, found: &mut BTreeMap<String, String
         let before = block.children[..n].iter().filter(|other| name(other) == name(child)).count();
         let own = if before == 0 { name(child).to_owned() } else { format!("{}[{}]", name(child), before + 1) };
         collect_fields(&under(path, &own), child, found);
-    }
-}
-
-fn table(found: Laid) -> data::Table {
-    let cell = |cell: rtc_runtime::grid::Text| data::Cell { text: cell.with_mark(), strong: cell.best };
-    data::Table {
-        head: found.head,
-        names: found.names,
-        rows: found.rows.into_iter().map(|row| row.into_iter().map(cell).collect()).collect(),
-        below: found.below,
     }
 }
 

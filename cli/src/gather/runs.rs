@@ -4,14 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rtc_compiler::spec::{self, Spec};
-use rtc_report::data::{Evaluation, Model, ResultRow, Run, Score, Step};
+use rtc_report::data::{Model, Run, Score};
 use rtc_runtime::experiment::Choice;
 use rtc_runtime::grid::Manifest;
-use rtc_runtime::record::history::{EvaluationLine, History, StepLine};
+use rtc_runtime::record::history::{EvaluationLine, History};
 use rtc_runtime::record::{RunFolder, RunInfo};
 use rtc_runtime::train::Table;
 
-use super::Found;
+use super::LocatedRun;
 use super::rows::Source;
 use crate::failure::Failure;
 use crate::grid::resolved;
@@ -40,7 +40,7 @@ pub(super) fn below(folder: &Path) -> Result<Vec<Source>, Failure> {
 }
 
 /// The runs below the folder of a grid that are no cells of its rows.
-pub(super) fn aside(folder: &Path, manifest: &Manifest) -> Result<usize, Failure> {
+pub(super) fn unlisted(folder: &Path, manifest: &Manifest) -> Result<usize, Failure> {
     let mut found = vec![];
     collect(folder, DEEPEST, false, &mut found)?;
     let cells: Vec<PathBuf> =
@@ -83,8 +83,8 @@ fn run_name(path: &Path) -> String {
 }
 
 /// A run as its records say, with its spec as the compiler understands it and as text.
-pub(super) fn read(found: &Found) -> Result<(Run, Spec, String), Failure> {
-    let Found { path, saved } = found;
+pub(super) fn read(run: &LocatedRun) -> Result<(Run, Spec, String), Failure> {
+    let LocatedRun { path, saved } = run;
     let history = History::read(path)?;
     let compiled = compile(path, saved, &facts_of(&saved.experiment)?)?;
     let evaluations = dev(&history, &saved.experiment.dev);
@@ -101,16 +101,16 @@ pub(super) fn read(found: &Found) -> Result<(Run, Spec, String), Failure> {
         },
         dev: saved.experiment.dev.clone(),
         parameters: saved.info.parameters,
-        facts: facts(found),
+        facts: facts(run),
         experiment: saved.experiment.to_yaml(),
-        steps: history.steps.iter().map(step).collect(),
+        steps: history.steps,
         best,
         chosen: best.map_or_else(String::new, |(update, score)| {
             let said = if let Score::Error(_) = score { format!("loss {}", score.text()) } else { score.text() };
             choose.sentence(&saved.experiment.dev, &said, &number(update as f64))
         }),
         evaluations,
-        results: saved.results.iter().flat_map(|table| &table.rows).map(result).collect(),
+        results: saved.results.iter().flat_map(|table| table.rows.clone()).collect(),
         lengths: vec![],
     };
     let text = spec::text(&compiled.spec);
@@ -118,29 +118,14 @@ pub(super) fn read(found: &Found) -> Result<(Run, Spec, String), Failure> {
 }
 
 /// The measurements on dev, one per update: at the end dev may have been measured once more.
-fn dev(history: &History, split: &str) -> Vec<Evaluation> {
-    let mut found: Vec<Evaluation> = vec![];
+fn dev(history: &History, split: &str) -> Vec<EvaluationLine> {
+    let mut found: Vec<EvaluationLine> = vec![];
     for line in history.evaluations.iter().filter(|line| line.split == split) {
         if found.last().is_none_or(|last| last.update < line.update) {
-            found.push(evaluation(line));
+            found.push(line.clone());
         }
     }
     found
-}
-
-fn step(line: &StepLine) -> Step {
-    let StepLine { update, task_loss, accuracy, gradient_norm, learning_rate, mean_depth, .. } = *line;
-    Step { update, loss: task_loss, accuracy, learning_rate, gradient_norm, depth: mean_depth }
-}
-
-fn evaluation(line: &EvaluationLine) -> Evaluation {
-    Evaluation { update: line.update, loss: line.loss, accuracy: line.accuracy, depth: line.mean_depth }
-}
-
-fn result(row: &rtc_runtime::train::Row) -> ResultRow {
-    let (split, examples, depth) = (row.split.clone(), row.examples, row.mean_depth);
-    let numbers = row.numbers.iter().map(|(name, number)| (name.clone(), *number)).collect();
-    ResultRow { split, examples, accuracy: row.accuracy, majority: row.majority, numbers, loss: row.loss, depth }
 }
 
 /// What the checkpoint of the results was chosen by.
@@ -150,21 +135,21 @@ fn chosen(table: &Table) -> Option<(u64, Score)> {
 }
 
 /// The measurement whose checkpoint counts: the last one, or the first of the best.
-fn best(choose: Choice, evaluations: &[Evaluation]) -> Option<(u64, Score)> {
-    let score = |one: &Evaluation| Some(choose.score(one.accuracy, one.loss?));
-    let better = |best: &Evaluation, one: &Evaluation| choose == Choice::Last || score(one) > score(best);
+fn best(choose: Choice, evaluations: &[EvaluationLine]) -> Option<(u64, Score)> {
+    let score = |one: &EvaluationLine| Some(choose.score(one.accuracy, one.loss?));
+    let better = |best: &EvaluationLine, one: &EvaluationLine| choose == Choice::Last || score(one) > score(best);
     let measured = evaluations.iter().filter(|one| score(one).is_some());
     let best = measured.reduce(|best, one| if better(best, one) { one } else { best })?;
     Some((best.update, best.accuracy.map(Score::Share).or(best.loss.map(Score::Error))?))
 }
 
-fn facts(found: &Found) -> Vec<(String, String)> {
-    let RunInfo { model, spec_hash, graph_hash, threads, versions, .. } = &found.saved.info;
+fn facts(run: &LocatedRun) -> Vec<(String, String)> {
+    let RunInfo { model, spec_hash, graph_hash, threads, versions, .. } = &run.saved.info;
     let version = versions.get("rtc").map_or("unknown", String::as_str);
     let facts = [
         ("model", model.clone()),
-        ("task", found.saved.experiment.task.name.clone()),
-        ("folder", found.path.display().to_string()),
+        ("task", run.saved.experiment.task.name.clone()),
+        ("folder", run.path.display().to_string()),
         ("spec", short(spec_hash).to_owned()),
         ("graph", short(graph_hash).to_owned()),
         ("threads", threads.to_string()),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rtc_runtime::learner::StepReport;
 
-use super::Place;
+use super::CellIndex;
 use crate::progress::Means;
 use crate::terminal::Terminal;
 use crate::text::{count, duration, number};
@@ -38,8 +38,8 @@ struct Cells {
     to_train: usize,
     ended: usize,
     /// Updates that every cell has and has made.
-    updates: BTreeMap<Place, (u64, u64)>,
-    running: BTreeMap<Place, Running>,
+    updates: BTreeMap<CellIndex, (u64, u64)>,
+    running: BTreeMap<CellIndex, Running>,
     /// Seconds and updates of the cells of every model.
     speeds: BTreeMap<usize, (f64, u64)>,
     /// When the last report was printed.
@@ -57,7 +57,7 @@ struct Running {
 
 impl<'a> Board<'a> {
     /// For cells that have so many updates each.
-    pub(crate) fn new(terminal: &'a Terminal, updates: &[(Place, u64)], jobs: usize) -> Self {
+    pub(crate) fn new(terminal: &'a Terminal, updates: &[(CellIndex, u64)], jobs: usize) -> Self {
         let bars = (terminal.talks() && terminal.is_live()).then(|| {
             let plain = |_| ProgressStyle::default_bar();
             let style = ProgressStyle::with_template("{prefix}  {bar:16} {human_pos}/{human_len}  {msg}");
@@ -108,7 +108,7 @@ impl<'a> Board<'a> {
     }
 
     /// A cell begins, or goes on after so many updates.
-    pub(super) fn started(&self, place: Place, label: &str, done: u64, total: u64) {
+    pub(super) fn started(&self, place: CellIndex, label: &str, done: u64, total: u64) {
         let bar = self.bars.as_ref().map(|bars| {
             let bar = ProgressBar::new(total).with_style(bars.style.clone()).with_prefix(label.to_owned());
             bar.set_position(done);
@@ -121,7 +121,7 @@ impl<'a> Board<'a> {
     }
 
     /// A cell has made an update.
-    pub(super) fn step(&self, place: Place, update: u64, report: &StepReport, tokens: usize) {
+    pub(super) fn step(&self, place: CellIndex, update: u64, report: &StepReport, tokens: usize) {
         let mut cells = self.cells();
         cells.step(place, update, report, tokens);
         if !self.terminal.talks() {
@@ -145,14 +145,14 @@ impl<'a> Board<'a> {
     }
 
     /// A cell was measured or saved meanwhile, which is no part of an update.
-    pub(super) fn paused(&self, place: Place) {
+    pub(super) fn paused(&self, place: CellIndex) {
         if let Some(running) = self.cells().running.get_mut(&place) {
             running.began = Instant::now();
         }
     }
 
     /// A cell is trained no longer; `done` if it came to its end.
-    pub(super) fn ended(&self, place: Place, done: bool) {
+    pub(super) fn ended(&self, place: CellIndex, done: bool) {
         let mut cells = self.cells();
         cells.ended += usize::from(done);
         if let Some(bar) = cells.running.remove(&place).and_then(|running| running.bar) {
@@ -175,7 +175,7 @@ impl Drop for Board<'_> {
 }
 
 impl Cells {
-    fn step(&mut self, place: Place, update: u64, report: &StepReport, tokens: usize) {
+    fn step(&mut self, place: CellIndex, update: u64, report: &StepReport, tokens: usize) {
         let Some(running) = self.running.get_mut(&place) else { return };
         let seconds = running.began.elapsed().as_secs_f64();
         running.means.add(report, tokens, seconds);
@@ -186,7 +186,7 @@ impl Cells {
     }
 
     /// Updates, loss and time left of a running cell.
-    fn text(&self, place: Place) -> Option<String> {
+    fn text(&self, place: CellIndex) -> Option<String> {
         let (total, done) = *self.updates.get(&place)?;
         Some(self.running.get(&place)?.means.text(total.saturating_sub(done)))
     }
@@ -212,7 +212,7 @@ impl Cells {
     fn report(&self) -> Vec<String> {
         let (total, done) = self.updates.values().fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1));
         let updates = format!("{} of {} updates", number(done as f64), number(total as f64));
-        let cell = |(place, running): (&Place, &Running)| {
+        let cell = |(place, running): (&CellIndex, &Running)| {
             let (total, done) = self.updates.get(place).copied().unwrap_or_default();
             let text = running.means.text(total.saturating_sub(done));
             format!("  {}: update {}/{}  {text}", running.label, number(done as f64), number(total as f64))
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_report_has_a_line_for_the_grid_and_one_for_every_running_cell() {
-        let place = |model, seed| Place { model, seed };
+        let place = |model, seed| CellIndex { model, seed };
         let terminal = Terminal::new(true);
         let board = Board::new(&terminal, &[(place(0, 0), 100), (place(1, 0), 200), (place(0, 1), 100)], 2);
         board.started(place(0, 0), "[1/3] ut seed 1", 0, 100);
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn what_is_left_counts_every_model_by_its_own_speed() {
-        let place = |model, seed| Place { model, seed };
+        let place = |model, seed| CellIndex { model, seed };
         let terminal = Terminal::new(true);
         let board = Board::new(&terminal, &[(place(0, 0), 10), (place(1, 0), 10), (place(2, 0), 10)], 2);
         let mut cells = board.cells();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rtc_runtime::grid::{Manifest, State};
 use rtc_runtime::record::{RunFolder, RunInfo, SavedRun};
 
-use super::{Grid, Place};
+use super::{CellIndex, Grid};
 use crate::failure::Failure;
 use crate::job::{Data, Job, program};
 
@@ -56,7 +56,7 @@ impl<'a> Finder<'a> {
     }
 
     /// The run of a cell whose data are these, if they are known.
-    pub(super) fn find(&mut self, place: Place, data: Option<&Arc<Data>>) -> Result<Located, Failure> {
+    pub(super) fn find(&mut self, place: CellIndex, data: Option<&Arc<Data>>) -> Result<Located, Failure> {
         let mut job = self.grid.job(place, None);
         job.info.data_hash = data.map(|data| data.hash.clone());
         let content = job.info.content(&job.experiment);
@@ -82,7 +82,7 @@ impl<'a> Finder<'a> {
     }
 
     /// The folder that the last command has listed for a cell.
-    fn listed(&self, place: Place, seed: u64) -> Option<PathBuf> {
+    fn listed(&self, place: CellIndex, seed: u64) -> Option<PathBuf> {
         let name = &self.grid.models[place.model].name;
         let row = self.manifest.as_ref()?.rows.iter().find(|row| row.name == *name)?;
         let cell = row.cells.iter().find(|cell| cell.seed == seed)?;
@@ -110,7 +110,13 @@ impl<'a> Finder<'a> {
 
     /// The run that the cell had before, the listed one or else the one in its plain folder, if it is another one. A cell that was
     /// listed as it is now has had it already.
-    fn before(&self, [listed, named]: [Option<PathBuf>; 2], path: &Path, job: &Job, place: Place) -> Option<Before> {
+    fn before(
+        &self,
+        [listed, named]: [Option<PathBuf>; 2],
+        path: &Path,
+        job: &Job,
+        place: CellIndex,
+    ) -> Option<Before> {
         if listed.as_deref() == Some(path) {
             return None;
         }
@@ -120,7 +126,7 @@ impl<'a> Finder<'a> {
     }
 
     /// What makes the cell another run than the one in this folder.
-    fn changes(&self, old: &Path, job: &Job, place: Place) -> Vec<String> {
+    fn changes(&self, old: &Path, job: &Job, place: CellIndex) -> Vec<String> {
         let spec = rtc_compiler::spec::text(&self.grid.models[place.model].compiled.spec);
         match SavedRun::read(old) {
             Ok(saved) => saved.changes(&spec, &job.experiment, &job.info).iter().map(ToString::to_string).collect(),

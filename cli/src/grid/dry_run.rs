@@ -11,7 +11,7 @@ use rtc_runtime::grid::{Row, State};
 use rtc_runtime::train::{Forecast, forecast};
 use serde_json::{Value, json};
 
-use super::{Grid, Place};
+use super::{CellIndex, Grid};
 use crate::failure::Failure;
 use crate::job::{Data, Pace};
 use crate::terminal::Terminal;
@@ -53,7 +53,7 @@ pub(crate) fn dry_run(
     let data = grid.data(&places, terminal)?;
     let costs = tried(grid, &data, (jobs, pace))?;
     let own = grid.distinct(&places);
-    let left = |place: &Place| if own.contains(place) { left(rows, *place, &costs) } else { Left::default() };
+    let left = |place: &CellIndex| if own.contains(place) { left(rows, *place, &costs) } else { Left::default() };
     let left: Vec<Left> = places.iter().map(left).collect();
     let total = |of: fn(&Left) -> f64| makespan(&left.iter().map(of).collect::<Vec<_>>(), jobs);
     let (expected, most) = (total(|left| left.expected), total(|left| left.most));
@@ -80,12 +80,12 @@ pub(crate) fn dry_run(
     ))
 }
 
-fn state(rows: &[Row], place: Place) -> &State {
+fn state(rows: &[Row], place: CellIndex) -> &State {
     &rows[place.model].cells[place.seed].state
 }
 
 /// What a cell still takes; one that was begun counts as a whole.
-fn left(rows: &[Row], place: Place, costs: &[Cost]) -> Left {
+fn left(rows: &[Row], place: CellIndex, costs: &[Cost]) -> Left {
     let cost = &costs[place.model];
     let expected = cost.forecast.seconds();
     match state(rows, place) {
@@ -109,7 +109,7 @@ fn tried(grid: &Grid, data: &[Option<Arc<Data>>], (jobs, pace): (usize, Pace)) -
     let next = AtomicUsize::new(0);
     let costs: Vec<OnceLock<Result<Cost, Failure>>> = data.iter().map(|_| OnceLock::new()).collect();
     let one = |model: usize| match &data[model] {
-        Some(data) => cost(grid, Place { model, seed: 0 }, data, pace),
+        Some(data) => cost(grid, CellIndex { model, seed: 0 }, data, pace),
         None => Ok(Cost::default()),
     };
     std::thread::scope(|scope| {
@@ -126,7 +126,7 @@ fn tried(grid: &Grid, data: &[Option<Arc<Data>>], (jobs, pace): (usize, Pace)) -
 }
 
 /// Trains the model of a cell for a moment, on one thread.
-fn cost(grid: &Grid, place: Place, data: &Arc<Data>, pace: Pace) -> Result<Cost, Failure> {
+fn cost(grid: &Grid, place: CellIndex, data: &Arc<Data>, pace: Pace) -> Result<Cost, Failure> {
     let job = grid.job(place, None);
     let halts = job.compiled.spec.root.any(&|block| block.slot == "halt" && block.variant != "none");
     let run = || -> Result<Forecast, Failure> {
@@ -144,7 +144,7 @@ fn cost(grid: &Grid, place: Place, data: &Arc<Data>, pace: Pace) -> Result<Cost,
     Ok(Cost { operations: bound * forecast.updates as f64, longer: (bound / taken.max(1.0)).max(1.0), forecast })
 }
 
-fn cell_text(grid: &Grid, rows: &[Row], place: Place, costs: &[Cost], left: Left) -> Vec<String> {
+fn cell_text(grid: &Grid, rows: &[Row], place: CellIndex, costs: &[Cost], left: Left) -> Vec<String> {
     let (member, cost) = (&grid.models[place.model], &costs[place.model]);
     let time = |seconds| if left.most > 0.0 { duration(seconds) } else { "-".to_owned() };
     vec![
@@ -160,7 +160,7 @@ fn cell_text(grid: &Grid, rows: &[Row], place: Place, costs: &[Cost], left: Left
     ]
 }
 
-fn cell_json(grid: &Grid, rows: &[Row], place: Place, costs: &[Cost], left: Left) -> Value {
+fn cell_json(grid: &Grid, rows: &[Row], place: CellIndex, costs: &[Cost], left: Left) -> Value {
     let (member, cost) = (&grid.models[place.model], &costs[place.model]);
     json!({
         "model": member.name, "seed": grid.seed(place), "run": grid.path(place).display().to_string(),

@@ -53,7 +53,7 @@ pub(crate) struct Round {
     /// The update at which rows are compared after it; the cells are trained to their end without one.
     pub(crate) until: Option<u64>,
     /// The cells.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<CellIndex>,
     /// Which rows were stopped.
     pub(crate) stopped: Vec<Option<Stop>>,
 }
@@ -70,9 +70,9 @@ pub(crate) struct Member {
     experiment: Experiment,
 }
 
-/// A place in a grid.
+/// Which cell of a grid: its model and its seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct CellIndex {
     /// Index of the model.
     pub(crate) model: usize,
     /// Index of the seed.
@@ -103,7 +103,7 @@ impl Grid {
                     if let Some(earlier) = wrong.replace(failure) {
                         terminal.report(&earlier);
                     }
-                    terminal.alert(&format!("{}:{}: in `{}`:", opened.file.name(), entry.line, entry.name));
+                    terminal.alert(&format!("{}:{}: in `{}`:", entry.file, entry.line, entry.name));
                 }
                 Err(failure) => return Err(failure),
             }
@@ -161,7 +161,7 @@ impl Grid {
         let mut cells: Vec<Vec<Located>> = vec![];
         for (model, member) in self.models.iter().enumerate() {
             let data = data.get(model).and_then(Option::as_ref);
-            let row = (0..member.experiment.seeds.len()).map(|seed| finder.find(Place { model, seed }, data));
+            let row = (0..member.experiment.seeds.len()).map(|seed| finder.find(CellIndex { model, seed }, data));
             cells.push(row.collect::<Result<_, _>>()?);
         }
         self.cells = cells;
@@ -194,7 +194,7 @@ impl Grid {
         let mut known = METRICS.to_vec();
         for member in &self.models {
             let (task, _) = task_of(&member.experiment)?;
-            known.extend(task.metrics().iter().map(|metric| metric.name));
+            known.extend(task.about().metrics.iter().map(|metric| metric.name));
             known.extend(task.perplexity().then_some("perplexity"));
             known.extend((task.objective() == Objective::Number).then_some(NUMBERS).into_iter().flatten());
         }
@@ -207,29 +207,29 @@ impl Grid {
     }
 
     /// All cells in the order in which they are trained: the first seed of every model, then the second, ...
-    pub(crate) fn places(&self) -> Vec<Place> {
+    pub(crate) fn places(&self) -> Vec<CellIndex> {
         let most = self.models.iter().map(|model| model.experiment.seeds.len()).max().unwrap_or(0);
-        let all = (0..most).flat_map(|seed| (0..self.models.len()).map(move |model| Place { model, seed }));
+        let all = (0..most).flat_map(|seed| (0..self.models.len()).map(move |model| CellIndex { model, seed }));
         all.filter(|place| place.seed < self.experiment(*place).seeds.len()).collect()
     }
 
     /// The seed of a cell.
-    pub(crate) fn seed(&self, place: Place) -> u64 {
+    pub(crate) fn seed(&self, place: CellIndex) -> u64 {
         self.experiment(place).seeds[place.seed]
     }
 
     /// The experiment of a cell, with the seeds of all.
-    fn experiment(&self, place: Place) -> &Experiment {
+    fn experiment(&self, place: CellIndex) -> &Experiment {
         &self.models[place.model].experiment
     }
 
     /// The run of a cell.
-    fn cell(&self, place: Place) -> &Located {
+    fn cell(&self, place: CellIndex) -> &Located {
         &self.cells[place.model][place.seed]
     }
 
     /// The folder of a cell's run.
-    pub(crate) fn path(&self, place: Place) -> &Path {
+    pub(crate) fn path(&self, place: CellIndex) -> &Path {
         &self.cell(place).path
     }
 
@@ -239,13 +239,13 @@ impl Grid {
     }
 
     /// The cells whose data are read from files, which may be other files than they were.
-    pub(crate) fn read_from_files(&self) -> Vec<Place> {
-        let reads = |place: &Place| self.experiment(*place).task.data.is_some();
+    pub(crate) fn read_from_files(&self) -> Vec<CellIndex> {
+        let reads = |place: &CellIndex| self.experiment(*place).task.data.is_some();
         self.places().into_iter().filter(reads).collect()
     }
 
     /// Those of some cells that have a run of their own: of cells that are alike the first.
-    pub(crate) fn distinct(&self, places: &[Place]) -> Vec<Place> {
+    pub(crate) fn distinct(&self, places: &[CellIndex]) -> Vec<CellIndex> {
         let mut seen = BTreeSet::new();
         places.iter().copied().filter(|place| seen.insert(self.path(*place))).collect()
     }
@@ -258,7 +258,7 @@ impl Grid {
             name: member.name.clone(),
             model: member.compiled.spec.name.clone(),
             spec_hash: member.compiled.spec_hash(),
-            cells: (0..member.experiment.seeds.len()).map(|seed| cell(Place { model, seed })).collect(),
+            cells: (0..member.experiment.seeds.len()).map(|seed| cell(CellIndex { model, seed })).collect(),
         };
         let rows = Manifest::new(self.models.iter().enumerate().map(row).collect());
         rows.with_baseline(&self.models[self.baseline].name)
@@ -283,12 +283,12 @@ impl Grid {
     }
 
     /// How messages call a cell.
-    pub(crate) fn label(&self, place: Place) -> String {
+    pub(crate) fn label(&self, place: CellIndex) -> String {
         format!("{} seed {}", self.models[place.model].name, self.seed(place))
     }
 
     /// The run of a cell. Its experiment has its own seed alone, so that a grid can be given more of them.
-    pub(crate) fn job(&self, place: Place, memory: Option<u64>) -> Job {
+    pub(crate) fn job(&self, place: CellIndex, memory: Option<u64>) -> Job {
         let Member { compiled, experiment, .. } = &self.models[place.model];
         let seed = self.seed(place);
         let mut job =
@@ -313,7 +313,7 @@ impl Grid {
 
     /// The same, whatever was stopped.
     fn plain_rows(&self) -> Vec<Row> {
-        let cell = |place: Place| {
+        let cell = |place: CellIndex| {
             let state =
                 look(self.path(place), &self.job(place, None)).unwrap_or_else(|| self.cell(place).state.clone());
             Cell { seed: self.seed(place), path: self.path(place).to_owned(), state }
@@ -322,7 +322,7 @@ impl Grid {
             name: member.name.clone(),
             parameters: member.compiled.parameter_count(),
             data: asked(&member.experiment),
-            cells: (0..member.experiment.seeds.len()).map(|seed| cell(Place { model, seed })).collect(),
+            cells: (0..member.experiment.seeds.len()).map(|seed| cell(CellIndex { model, seed })).collect(),
         };
         self.models.iter().enumerate().map(row).collect()
     }
@@ -361,8 +361,12 @@ impl Grid {
     }
 
     /// The updates that some cells have, if none stops early.
-    pub(crate) fn updates(&self, places: &[Place], data: &[Option<Arc<Data>>]) -> Result<Vec<(Place, u64)>, Failure> {
-        let of = |place: &Place| {
+    pub(crate) fn updates(
+        &self,
+        places: &[CellIndex],
+        data: &[Option<Arc<Data>>],
+    ) -> Result<Vec<(CellIndex, u64)>, Failure> {
+        let of = |place: &CellIndex| {
             let (experiment, seed) = (self.experiment(*place), self.seed(*place));
             let data = data[place.model].as_ref().expect("the data of every model with a cell to train was made");
             let feed = Feed::new(experiment, &data.set, seed).map_err(Failure::Usage)?;
@@ -372,7 +376,7 @@ impl Grid {
     }
 
     /// The data of some cells: made once for all models whose experiments ask for the same.
-    pub(crate) fn data(&self, places: &[Place], terminal: &Terminal) -> Result<Vec<Option<Arc<Data>>>, Failure> {
+    pub(crate) fn data(&self, places: &[CellIndex], terminal: &Terminal) -> Result<Vec<Option<Arc<Data>>>, Failure> {
         let mut found: Vec<Option<Arc<Data>>> = vec![None; self.models.len()];
         for (index, member) in self.models.iter().enumerate() {
             if !places.iter().any(|place| place.model == index) {

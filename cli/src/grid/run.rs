@@ -14,7 +14,7 @@ use rtc_runtime::train::{Event, Observer, Outcome};
 
 use super::board::Board;
 use super::room::Room;
-use super::{Grid, Place, Round};
+use super::{CellIndex, Grid, Round};
 use crate::failure::Failure;
 use crate::job::{Data, Pace, lock};
 use crate::memory;
@@ -38,7 +38,7 @@ pub(crate) struct Work<'a> {
 }
 
 /// Cells that failed, in order, with their exit codes.
-pub(crate) type Failed = Vec<(Place, u8)>;
+pub(crate) type Failed = Vec<(CellIndex, u8)>;
 
 /// Trains what is not finished: all rows up to where they are compared, one update after the other, and then to their end those that
 /// are left. What has begun is saved if it is asked to stop.
@@ -66,7 +66,7 @@ pub(crate) fn run(work: &Work<'_>) -> Result<Failed, Failure> {
 }
 
 /// Trains some cells, up to an update if there is one.
-fn train_all(work: &Work<'_>, places: &[Place], until: Option<u64>) -> Failed {
+fn train_all(work: &Work<'_>, places: &[CellIndex], until: Option<u64>) -> Failed {
     let queue: Mutex<VecDeque<usize>> = Mutex::new((0..places.len()).collect());
     let failed: Mutex<Vec<(usize, u8)>> = Mutex::default();
     let mut shared: Vec<&Arc<Data>> = vec![];
@@ -103,41 +103,46 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Trains one cell, up to an update if there is one, and says how it went. The error is its exit code.
-fn cell(work: &Work<'_>, place: Place, until: Option<u64>, room: &Room) -> Result<(), u8> {
+fn cell(work: &Work<'_>, place: CellIndex, until: Option<u64>, room: &Room) -> Result<(), u8> {
     let pause = AtomicBool::new(false);
-    let mut watch = Watch::new(work, place, until, &pause);
+    let mut observer = CellObserver::new(work, place, until, &pause);
     let path = work.grid.path(place);
     // Where the folder is another's, nothing may be written into it.
-    let _lock = lock(path).map_err(|failure| watch.alerts(failure.code(), &failure.to_string()))?;
+    let _lock = lock(path).map_err(|failure| observer.alerts(failure.code(), &failure.to_string()))?;
     let start = Instant::now();
-    let ended = threads::alone(|| train(work, place, room, &mut watch)).flatten();
-    let watch = Watch::new(work, place, until, &pause);
+    let ended = threads::alone(|| train(work, place, room, &mut observer)).flatten();
+    let observer = CellObserver::new(work, place, until, &pause);
     work.board.ended(place, matches!(ended, Ok(Some(Outcome::Finished(_)))));
     let (code, message) = match ended {
         Ok(Some(Outcome::Finished(table))) => {
             let (experiment, time) = (work.grid.experiment(place), duration(start.elapsed().as_secs_f64()));
             let (score, update) = (table.best(), number(table.best_update as f64));
-            watch
+            observer
                 .says(&format!("finished in {time}, {}", experiment.choose.sentence(&experiment.dev, &score, &update)));
             return Ok(());
         }
         Ok(Some(Outcome::Stopped { updates })) => {
             let waits = until == Some(updates);
             let how = if waits { "waits for the other rows" } else { "stopped" };
-            watch.says(&format!("{how} after update {}", number(updates as f64)));
+            observer.says(&format!("{how} after update {}", number(updates as f64)));
             return Ok(());
         }
         Ok(None) => return Ok(()),
         Err(failure) => (failure.code(), failure.to_string()),
     };
     if let Err(error) = (Fault { code, message: message.clone() }).write(path) {
-        watch.alerts(code, &error.to_string());
+        observer.alerts(code, &error.to_string());
     }
-    Err(watch.alerts(code, &message))
+    Err(observer.alerts(code, &message))
 }
 
 /// Trains one cell in its folder; nothing if the stop came before it began.
-fn train(work: &Work<'_>, place: Place, room: &Room, watch: &mut Watch<'_>) -> Result<Option<Outcome>, Failure> {
+fn train(
+    work: &Work<'_>,
+    place: CellIndex,
+    room: &Room,
+    observer: &mut CellObserver<'_>,
+) -> Result<Option<Outcome>, Failure> {
     let path = work.grid.path(place);
     Fault::clear(path)?;
     let device = work.pace.device.open()?;
@@ -151,14 +156,14 @@ fn train(work: &Work<'_>, place: Place, room: &Room, watch: &mut Watch<'_>) -> R
     if stopped(work) {
         return Ok(None);
     }
-    let pause = watch.pause;
-    Ok(Some(job.train(path, data, (fitted, work.pace.halting, device), pause, watch)?))
+    let pause = observer.pause;
+    Ok(Some(job.train(path, data, (fitted, work.pace.halting, device), pause, observer)?))
 }
 
 /// Says when a cell begins, and what became of it, and makes it wait where rows are compared.
-struct Watch<'a> {
+struct CellObserver<'a> {
     work: &'a Work<'a>,
-    place: Place,
+    place: CellIndex,
     /// Its number among all cells, and its name.
     label: String,
     /// The update after whose evaluation it waits.
@@ -167,8 +172,8 @@ struct Watch<'a> {
     pause: &'a AtomicBool,
 }
 
-impl<'a> Watch<'a> {
-    fn new(work: &'a Work<'a>, place: Place, until: Option<u64>, pause: &'a AtomicBool) -> Self {
+impl<'a> CellObserver<'a> {
+    fn new(work: &'a Work<'a>, place: CellIndex, until: Option<u64>, pause: &'a AtomicBool) -> Self {
         let all = work.grid.places();
         let number = all.iter().position(|other| *other == place).map_or(0, |index| index + 1);
         let label = format!("[{number}/{}] {}", all.len(), work.grid.label(place));
@@ -186,7 +191,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-impl Observer for Watch<'_> {
+impl Observer for CellObserver<'_> {
     fn event(&mut self, event: &Event<'_>) {
         let Work { board, grid, .. } = *self.work;
         match event {

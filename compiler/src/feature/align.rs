@@ -1,4 +1,4 @@
-//! Which beams of the chunks of a fold belong together on its next level.
+//! How beams of neighbouring chunks are combined on the next level of a fold.
 
 use super::{Feature, Lowering, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
@@ -8,32 +8,38 @@ use crate::schema::{Field, Schema, word};
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {
     name: "align",
-    doc: "Which beams of the chunks of a fold belong together on its next level.",
+    doc: "How the beams of neighbouring chunks are combined on the next level of a fold.",
     features: &[SAMPLED, UNIFORM, STRING, NONE],
     planned: &[],
 };
 
-const FIRST: Field = word(
-    "first",
-    &["best", "drawn"],
-    "best",
-    "what the first slot of a chunk gets: its best beam, or a draw like the others",
-);
+const FIRST: Field =
+    word("first", &["best", "drawn"], "best", "the first slot of a chunk: its best beam, or a draw like the others");
 
 const SAMPLED: Feature = align(
     "sampled",
-    "Every chunk fills its slots with draws from its beams, with replacement, in proportion to what their scores say.",
+    "Every chunk fills its slots with draws from its beams, with replacement, in proportion to the softmax of their scores.",
+    "Ray Chowdhury and Caragea 2023 (recursion in recursion), Eq. 8 and 9, arXiv:2311.04449",
     &[FIRST],
 );
-const UNIFORM: Feature =
-    align("uniform", "Every chunk fills its slots with draws that are as likely for every beam.", &[FIRST]);
-const STRING: Feature =
-    align("string", "The beams of a rank belong together; a rank that a chunk does not have ends.", &[]);
+const UNIFORM: Feature = align(
+    "uniform",
+    "Every chunk fills its slots with uniform draws from its beams.",
+    "Ray Chowdhury and Caragea 2023 (recursion in recursion), Appendix C, arXiv:2311.04449",
+    &[FIRST],
+);
+const STRING: Feature = align(
+    "string",
+    "Beams of equal rank belong together; a rank that some chunk lacks ends.",
+    "Ray Chowdhury and Caragea 2023 (recursion in recursion), Section 3.1, arXiv:2311.04449",
+    &[],
+);
 const NONE: Feature =
-    align("none", "None: every chunk gives the mean of its roots, as a search does that stands alone.", &[]);
+    align("none", "No alignment: every chunk gives the mean of its roots, like a single search.", "rtc", &[]);
 
-const fn align(variant: &'static str, doc: &'static str, fields: &'static [Field]) -> Feature {
-    Feature { schema: Schema { slot: "align", variant, doc, fields, children: &[] }, check, lower: Lowering::Setting }
+const fn align(variant: &'static str, doc: &'static str, source: &'static str, fields: &'static [Field]) -> Feature {
+    let schema = Schema { slot: "align", variant, doc, source, fields, children: &[] };
+    Feature { schema, check, lower: Lowering::Setting }
 }
 
 fn check(site: &Site<'_>, problems: &mut Problems) {

@@ -17,7 +17,8 @@ const EMBED: Feature = Feature {
     schema: Schema {
         slot: "embed",
         variant: "",
-        doc: "A learned vector per token; the order of the tokens is what attention or `position` says of it.",
+        doc: "A learned vector per token. Order enters through masks, the positions of attention, or `position`.",
+        source: "Vaswani et al. 2017, Sections 3.4 (scale) and 3.5 (sinusoidal positions), arXiv:1706.03762",
         fields: &[
             int("width", Default::Required, SIZE, "channels of every state of the model"),
             word(
@@ -30,21 +31,21 @@ const EMBED: Feature = Feature {
                 "position",
                 &["none", "sinusoidal", "learned"],
                 "none",
-                "what is added to a token for its place in the row: sines and cosines, or a learned vector per place",
+                "vectors added to the tokens by position: sines and cosines, or a learned vector per position",
             ),
             int(
                 "positions",
                 Default::Absent,
                 SIZE,
-                "with `position: learned`, how many places there are: rows may not be longer",
+                "with `position: learned`, the number of positions: the longest row",
             ),
             Field {
                 name: "scale",
                 kind: FieldKind::FloatOr(&["sqrt_width"]),
                 default: Default::Absent,
                 bounds: SCALE,
-                doc: "what token vectors are multiplied with, before positions are added: a number, or the root of the width \
-                      (Vaswani et al. 2017, 3.4); 1 if left out",
+                doc: "factor on token vectors before positions are added: a number, or the root of the width; 1 if \
+                    left out",
             },
             float("init", Default::Float(0.02), INIT, "standard deviation of the token vectors at the start"),
             float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout on the token vectors"),

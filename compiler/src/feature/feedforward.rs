@@ -10,20 +10,21 @@ use crate::spec::Block;
 
 /// The keyword and its only form.
 pub(super) const SLOT: Slot =
-    Slot { name: "feedforward", doc: "What is done to every token by itself.", features: &[FEEDFORWARD], planned: &[] };
+    Slot { name: "feedforward", doc: "A network applied to every token.", features: &[FEEDFORWARD], planned: &[] };
 
 const FEEDFORWARD: Feature = Feature {
     schema: Schema {
         slot: "feedforward",
         variant: "",
-        doc: "Two-layer network on every token, with a residual connection; pre-norm if not said otherwise.",
+        doc: "Two-layer network on every token, with a residual connection, pre-norm by default.",
+        source: "Vaswani et al. 2017, Section 3.3, arXiv:1706.03762; pre-norm: Xiong et al. 2020, arXiv:2002.04745; GELU: Hendrycks and Gimpel 2016, arXiv:1606.08415",
         fields: &[
             int("hidden", Default::Required, SIZE, "width between the two layers"),
             word(
                 "activation",
                 &["gelu", "gelu_tanh", "relu"],
                 "gelu",
-                "the function between the two layers; `gelu` is the exact one, `gelu_tanh` what many use in its place",
+                "the function between the two layers; `gelu` is exact, `gelu_tanh` its common approximation",
             ),
             word(
                 "init",

@@ -11,7 +11,7 @@ use crate::spec::Block;
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {
     name: "head",
-    doc: "How class scores, or the number that a task asks for, are computed from what is read out.",
+    doc: "From the readout to class scores, or to the number that a task asks for.",
     features: &[CLASSIFIER, LINEAR],
     planned: &["pair", "siamese", "per_position"],
 };
@@ -21,6 +21,7 @@ const CLASSIFIER: Feature = Feature {
         slot: "head",
         variant: "classifier",
         doc: "A two-layer network; for tasks on pairs it reads both vectors, their product and their difference.",
+        source: "Ray Chowdhury and Caragea 2023 (recursion in recursion), arXiv:2311.04449; pairs: Conneau et al. 2017, arXiv:1705.02364",
         fields: &[
             int("hidden", Default::Derived(Derived::Width), SIZE, "width between the two layers"),
             word("activation", &["relu", "gelu"], "relu", "the function between the two layers"),
@@ -37,6 +38,7 @@ const LINEAR: Feature = Feature {
         slot: "head",
         variant: "linear",
         doc: "One linear map; for tasks on pairs it reads both vectors, their product and their difference.",
+        source: "pairs: Conneau et al. 2017, arXiv:1705.02364",
         fields: &[],
         children: &[],
     },

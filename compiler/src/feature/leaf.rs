@@ -1,4 +1,4 @@
-//! What is done to the elements of a sequence before it is folded.
+//! A map of the elements of a sequence before the outermost fold.
 
 use super::{Feature, Lowering, Slot, nothing_more};
 use crate::ir::graph::{InvalidNode, Value};
@@ -10,7 +10,7 @@ use crate::spec::Block;
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {
     name: "leaf",
-    doc: "What is done to every element of the sequence before it is folded.",
+    doc: "A map of every element before the outermost fold.",
     features: &[LINEAR, NONE],
     planned: &[],
 };
@@ -19,7 +19,8 @@ const LINEAR: Feature = Feature {
     schema: Schema {
         slot: "leaf",
         variant: "linear",
-        doc: "A linear map and a layer norm, so that leaves look like the vectors that a cell gives.",
+        doc: "A linear map and a layer norm, so leaves have the scale of the vectors of a cell.",
+        source: "Ray Chowdhury and Caragea 2023 (recursion in recursion), arXiv:2311.04449",
         fields: &[],
         children: &[],
     },
@@ -28,7 +29,14 @@ const LINEAR: Feature = Feature {
 };
 
 const NONE: Feature = Feature {
-    schema: Schema { slot: "leaf", variant: "none", doc: "The elements as they are.", fields: &[], children: &[] },
+    schema: Schema {
+        slot: "leaf",
+        variant: "none",
+        doc: "The elements unchanged.",
+        source: "rtc",
+        fields: &[],
+        children: &[],
+    },
     check: nothing_more,
     lower: Lowering::Leaf(|_, _, states| Ok(states)),
 };

@@ -1,4 +1,4 @@
-//! The reference of all features as Markdown, for `docs/language.md`.
+//! The reference of all features: as Markdown for `docs/language.md`, one by one for `rtc explain`.
 
 use std::fmt::Write;
 
@@ -18,9 +18,8 @@ pub fn markdown() -> String {
 }
 
 fn variant(page: &mut String, schema: &Schema) {
-    let title =
-        if schema.variant.is_empty() { schema.slot.to_owned() } else { format!("{} {}", schema.slot, schema.variant) };
-    let _ = write!(page, "\n**`{title}`** {}\n", schema.doc);
+    let title = schema.title();
+    let _ = write!(page, "\n**`{title}`** {}\n\nSource: {}.\n", schema.doc, linked(schema.source));
     if !schema.children.is_empty() {
         let inside: Vec<String> = schema.children.iter().map(children).collect();
         let _ = write!(page, "\nInside: {}.\n", inside.join("; "));
@@ -31,6 +30,37 @@ fn variant(page: &mut String, schema: &Schema) {
             let _ = writeln!(page, "| `{}` | {} | {} | {} |", field.name, takes(field), default(field), field.doc);
         }
     }
+}
+
+/// A source with a link on every arXiv id.
+pub fn linked(source: &str) -> String {
+    let mut pieces = source.split("arXiv:");
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let end = piece.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(piece.len());
+        let (id, rest) = piece.split_at(end);
+        let _ = write!(out, "[arXiv:{id}](https://arxiv.org/abs/{id}){rest}");
+    }
+    out
+}
+
+/// What a statement is, for `rtc explain`: `halt global`, or a keyword with all of its variants.
+pub fn explain(title: &str) -> Option<String> {
+    let features = SLOTS.iter().flat_map(|slot| slot.features).map(|feature| feature.schema);
+    let asked = features.filter(|schema| schema.title() == title || schema.slot == title);
+    let found: Vec<String> = asked.map(|schema| explained(&schema)).collect();
+    (!found.is_empty()).then(|| found.join("\n"))
+}
+
+fn explained(schema: &Schema) -> String {
+    let mut out = format!("{}: {}\nSource: {}\n", schema.title(), schema.doc, schema.source);
+    for rule in schema.children {
+        let _ = writeln!(out, "  inside: {}", children(rule));
+    }
+    for field in schema.fields {
+        let _ = writeln!(out, "  {}: {} ({}; default {})", field.name, field.doc, takes(field), default(field));
+    }
+    out
 }
 
 fn children(rule: &Children) -> String {

@@ -12,7 +12,7 @@ use crate::spec::Block;
 /// The keyword and its only form.
 pub(super) const SLOT: Slot = Slot {
     name: "mega",
-    doc: "The layer of MEGA: moving averages, then attention with one head that they gate.",
+    doc: "The layer of MEGA: moving averages, then gated attention with one head.",
     features: &[MEGA],
     planned: &[],
 };
@@ -23,12 +23,18 @@ const MEGA: Feature = Feature {
         variant: "",
         doc: "Moving averages of the row, attention with one head over them, gates around it, and a feed-forward network; \
               each with a residual connection and a layer norm on the sum.",
+        source: "Ma et al. 2022 (MEGA), Section 3, arXiv:2209.10655",
         fields: &[
             int("shared", Default::Required, SIZE, "width of the queries and keys, which share one projection"),
             int("hidden", Default::Required, SIZE, "width of the values"),
             int("feedforward", Default::Required, SIZE, "width between the two layers of the feed-forward network"),
             int("dim", Default::Int(16), super::scan::DIMENSIONS, "averages per channel"),
-            int("reach", Default::Int(5000), REACH, "distances with a learned bias each; longer ones share the last"),
+            int(
+                "reach",
+                Default::Int(5000),
+                REACH,
+                "number of distances with a learned bias; longer distances share the last",
+            ),
             DIRECTION,
             float(
                 "dropout",

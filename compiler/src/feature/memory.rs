@@ -9,21 +9,26 @@ use crate::schema::{Bounds, Default, POSITIVE, SIZE, Schema, float, int, word};
 use crate::spec::Block;
 
 /// The keyword and its only form.
-pub(super) const SLOT: Slot =
-    Slot { name: "memory", doc: "What a chunk-wise recurrence carries.", features: &[MEMORY], planned: &[] };
+pub(super) const SLOT: Slot = Slot {
+    name: "memory",
+    doc: "The state that a chunk-wise recurrence carries from chunk to chunk.",
+    features: &[MEMORY],
+    planned: &[],
+};
 
 const MEMORY: Feature = Feature {
     schema: Schema {
         slot: "memory",
         variant: "",
-        doc: "Trainable slots as wide as the model, shared by all rows at the start of each.",
+        doc: "Slots as wide as the model; every row starts with the same trainable slots.",
+        source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794",
         fields: &[
             int("slots", Default::Required, SIZE, "number of slots"),
             word(
                 "init",
                 &["zeros", "normal"],
                 "zeros",
-                "how the slots start; from zeros only dropout tells them apart",
+                "how the slots start; zeros make all slots equal but for dropout",
             ),
             float("std", Default::Float(0.02), STD, "standard deviation of `init: normal`"),
         ],

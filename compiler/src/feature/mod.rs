@@ -33,19 +33,19 @@ mod stack;
 mod update;
 
 pub(crate) use lowering::{Lowering, Mix, lowering, misplaced};
-pub use markdown::markdown;
+pub use markdown::{explain, linked, markdown};
 
 use crate::diag::Problems;
 use crate::schema::{Catalog, Schema};
 use crate::source::Span;
 use crate::spec::{Block, Origin};
 
-/// One variant of one slot: what it looks like, what must hold for it, and what it becomes.
+/// One variant of one slot: its schema, its check and its lowering.
 #[derive(Clone, Copy)]
 pub struct Feature {
     /// Fields, defaults and what may stand inside.
     pub schema: Schema,
-    /// Reports what the schema can't say: rules over several fields or statements. Runs when all fields are filled.
+    /// Reports violations of rules over several fields or statements. Runs when all fields are filled.
     pub check: fn(&Site<'_>, &mut Problems),
     /// What it becomes in the graph.
     pub(crate) lower: Lowering,
@@ -129,7 +129,7 @@ pub struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    /// The place of a field's value, or of the statement if nobody wrote the field.
+    /// The place of a field's value, or of the statement if the field is not written.
     pub fn place(&self, field: &str) -> Span {
         let written = self.block.fields.get(field).and_then(|setting| match &setting.origin {
             Origin::Written(span) | Origin::Variant(_, span) => Some(*span),

@@ -17,9 +17,10 @@ const MODEL: Feature = Feature {
         slot: "model",
         variant: "",
         doc: "Embeds the tokens, runs its layers in order, reads out one vector (or one per token) and classifies it.",
+        source: "rtc",
         fields: &[
-            float("dropout", Default::Float(0.0), DROPOUT, "probability of dropping a value, where not said otherwise"),
-            float("attention_dropout", Default::Float(0.0), DROPOUT, "the same for attention weights"),
+            float("dropout", Default::Float(0.0), DROPOUT, "default of every dropout"),
+            float("attention_dropout", Default::Float(0.0), DROPOUT, "default of the dropout on attention weights"),
         ],
         children: &[
             Children::one(&["embed"]),

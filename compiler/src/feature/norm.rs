@@ -5,13 +5,14 @@ use crate::schema::{Field, Schema, word};
 
 /// The keyword and its only form.
 pub(super) const SLOT: Slot =
-    Slot { name: "norm", doc: "Layer norm of every token as a layer of its own.", features: &[NORM], planned: &[] };
+    Slot { name: "norm", doc: "Layer norm as a layer of its own.", features: &[NORM], planned: &[] };
 
 const NORM: Feature = Feature {
     schema: Schema {
         slot: "norm",
         variant: "",
-        doc: "Layer norm of the state, as at the end of a block of pre-norm layers.",
+        doc: "Layer norm of the state, for example after pre-norm layers.",
+        source: "Ba et al. 2016 (layer normalization), arXiv:1607.06450",
         fields: &[],
         children: &[],
     },
@@ -24,5 +25,5 @@ pub(super) const PLACE: Field = word(
     "norm",
     &["pre", "post"],
     "pre",
-    "`pre`: `x + f(norm x)`; `post`: `norm(x + f(x))`, as the first Transformer had it",
+    "`pre`: `x + f(norm x)`; `post`: `norm(x + f(x))`, as in the original Transformer",
 );

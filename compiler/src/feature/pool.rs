@@ -11,7 +11,7 @@ use crate::spec::Block;
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {
     name: "pool",
-    doc: "One vector of the states of a fold, without parameters.",
+    doc: "Reduces states to one vector, without parameters.",
     features: &[
         of_states("mean", "The mean of the states.", |l, _, place| l.one(Op::Mean, &[place.state], Attrs::new())),
         of_states("first", "The first state.", |l, _, place| at(l, place, "first")),
@@ -28,7 +28,7 @@ const fn of_states(
     doc: &'static str,
     lower: fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, InvalidNode>,
 ) -> Feature {
-    let schema = Schema { slot: "pool", variant, doc, fields: &[], children: &[] };
+    let schema = Schema { slot: "pool", variant, doc, source: "rtc", fields: &[], children: &[] };
     Feature { schema, check: nothing_more, lower: Lowering::Reduce(lower) }
 }
 

@@ -12,7 +12,7 @@ use crate::spec::Block;
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {
     name: "score",
-    doc: "How good it is to join two neighbours, as a search sees it.",
+    doc: "The score of merging two neighbours in a search.",
     features: &[MLP, PARENT],
     planned: &[],
 };
@@ -21,12 +21,13 @@ const MLP: Feature = Feature {
     schema: Schema {
         slot: "score",
         variant: "mlp",
-        doc: "A two-layer network on the first channels of the two nodes; only what is chosen is joined.",
+        doc: "A two-layer network on the first channels of the two nodes; the cell merges only chosen pairs.",
+        source: "Ray Chowdhury and Caragea 2023 (efficient beam tree), arXiv:2307.10779",
         fields: &[int(
             "slice",
             Default::Int(64),
             SIZE,
-            "channels of each node that it reads, and its width; all if there are fewer",
+            "channels read of each node, and the width of the network; all channels if there are fewer",
         )],
         children: &[],
     },
@@ -38,7 +39,8 @@ const PARENT: Feature = Feature {
     schema: Schema {
         slot: "score",
         variant: "parent",
-        doc: "A linear map of what the two nodes are joined to: all neighbours are joined before one pair is chosen.",
+        doc: "A linear map of the merged node: the cell merges all pairs before one is chosen.",
+        source: "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999",
         fields: &[],
         children: &[],
     },

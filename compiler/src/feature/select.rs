@@ -1,4 +1,4 @@
-//! What a search goes on with.
+//! Which partial trees a search keeps.
 
 use super::{Feature, Lowering, Slot, nothing_more};
 use crate::diag::{Diagnostic, Kind, Problems};
@@ -6,25 +6,22 @@ use crate::feature::Site;
 use crate::schema::{Field, Schema, word};
 
 /// The keyword and its variants.
-pub(super) const SLOT: Slot = Slot {
-    name: "select",
-    doc: "Which ways of joining neighbours a search goes on with.",
-    features: &[TOP_K, ONE_SOFT],
-    planned: &[],
-};
+pub(super) const SLOT: Slot =
+    Slot { name: "select", doc: "Which partial trees a search keeps.", features: &[TOP_K, ONE_SOFT], planned: &[] };
 
 const NOISE: Field = word(
     "noise",
     &["gumbel", "none"],
     "gumbel",
-    "`gumbel`: in training, choices are draws in proportion to what their scores say; `none`: always the best ones",
+    "`gumbel`: in training, draws from the softmax of the scores; `none`: always the best",
 );
 
 const TOP_K: Feature = Feature {
     schema: Schema {
         slot: "select",
         variant: "top_k",
-        doc: "The best ones by the sum of the logarithms of their probabilities.",
+        doc: "The best by the sum of log-probabilities.",
+        source: "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999",
         fields: &[NOISE],
         children: &[],
     },
@@ -36,7 +33,9 @@ const ONE_SOFT: Feature = Feature {
     schema: Schema {
         slot: "select",
         variant: "one_soft",
-        doc: "As `top_k`, but the last beam is the mean of all that have no beam of their own. Needs `score parent`.",
+        doc: "As `top_k`, but the last beam is the weighted mean of all candidates without a beam. Needs `score \
+            parent`.",
+        source: "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999",
         fields: &[NOISE],
         children: &[],
     },

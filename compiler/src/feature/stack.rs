@@ -15,6 +15,7 @@ const STACK: Feature = Feature {
         slot: "stack",
         variant: "",
         doc: "`stack 4 { ... }`: the layers inside, 4 times in a row, each copy with weights of its own.",
+        source: "Vaswani et al. 2017, Section 3.1, arXiv:1706.03762",
         fields: &[int("copies", Default::Required, COPIES, "number of copies; written behind the keyword")],
         children: &[Children::any(LAYERS)],
     },

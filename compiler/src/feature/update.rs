@@ -9,13 +9,14 @@ use crate::spec::Block;
 
 /// The keyword and its variants.
 pub(super) const SLOT: Slot =
-    Slot { name: "update", doc: "What happens after every chunk.", features: &[MEMORY], planned: &[] };
+    Slot { name: "update", doc: "How the memory changes after every chunk.", features: &[MEMORY], planned: &[] };
 
 const MEMORY: Feature = Feature {
     schema: Schema {
         slot: "update",
         variant: "memory",
-        doc: "After every chunk the slots run through these layers, which read the result of the chunk.",
+        doc: "After every chunk these layers update the slots; `attend chunk` reads the result of the chunk.",
+        source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, Algorithm 4, arXiv:2402.00976",
         fields: &[int("layers", Default::Int(1), COPIES, "number of copies of the layers, each with its own weights")],
         children: &[Children::any(&["attend", "feedforward"])],
     },

@@ -3,8 +3,9 @@
 use serde::Deserialize;
 use serde_yaml::Value;
 
-use super::place::{key, line_at, word};
-use crate::error::{suggest, unknown};
+use super::layers::Layers;
+use super::place::word;
+use crate::error::{ExperimentError, suggest, unknown};
 
 /// One model of a comparison: a row of the table.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +18,9 @@ pub struct Entry {
     pub set: Vec<String>,
     /// Edits of the experiment for it, as with `--with` on the command line, which come after them.
     pub with: Vec<String>,
-    /// The line of the entry, counted from 1.
+    /// The file that has the entry.
+    pub file: String,
+    /// Its line, counted from 1.
     pub line: usize,
     /// The byte behind the name of the spec.
     pub(super) offset: usize,
@@ -39,10 +42,10 @@ const FIELDS: [&str; 4] = ["spec", "name", "set", "with"];
 
 impl Entry {
     /// The `model` of an experiment as the only entry.
-    pub(super) fn of_model(text: &str, model: &str) -> Self {
-        let offset = key(text, &["model"]).unwrap_or(0);
-        let name = model.replace(".rt", "");
-        Self { spec: model.to_owned(), name, set: vec![], with: vec![], line: line_at(text, offset), offset }
+    pub(super) fn of_model(layers: &Layers, model: &str) -> Self {
+        let (layer, offset) = layers.key(&["model"]).unwrap_or((layers.own(), 0));
+        let (file, line, name) = (layer.name.clone(), layer.line_at(offset), model.replace(".rt", ""));
+        Self { spec: model.to_owned(), name, set: vec![], with: vec![], file, line, offset }
     }
 
     /// The name as the name of a folder: what is no letter, digit, `-`, `_` or `.` is left out or becomes `.` or `-`.
@@ -60,33 +63,34 @@ impl Entry {
     }
 }
 
-/// Reads the list. The error is a line and a sentence.
-pub(super) fn read(text: &str, list: &Value) -> Result<Vec<Entry>, (Option<usize>, String)> {
-    let start = key(text, &["compare"]).unwrap_or(0);
-    let at_list = Some(line_at(text, start));
+/// Reads the list.
+pub(super) fn read(layers: &Layers, list: &Value) -> Result<Vec<Entry>, ExperimentError> {
+    let (layer, start) = layers.key(&["compare"]).unwrap_or((layers.own(), 0));
+    let text = &layer.text;
     let Some(items) = list.as_sequence().filter(|items| !items.is_empty()) else {
-        return Err((at_list, "`compare` is a list of models, as in `[gut, gut:no_gate]`".to_owned()));
+        let message = "`compare` is a list of models, as in `[gut, gut:no_gate]`";
+        return Err(layer.error(Some(layer.line_at(start)), message));
     };
     let mut from = start + "compare".len();
     let mut entries: Vec<Entry> = vec![];
     for item in items {
-        let fail = |line, message: String| Err((line, format!("`compare`: {message}")));
+        let fail = |line, message: String| Err(layer.error(Some(line), format!("`compare`: {message}")));
         let block = match block(item) {
             Ok(block) => block,
             Err((at, message)) => {
                 let place = at.and_then(|at| word(text, from, &at)).unwrap_or(from);
-                return fail(Some(line_at(text, place)), message);
+                return fail(layer.line_at(place), message);
             }
         };
         let place = word(text, from, &block.spec);
         from = place.map_or(from, |place| place + block.spec.len());
-        let line = place.map_or(at_list, |place| Some(line_at(text, place)));
+        let line = layer.line_at(place.unwrap_or(start));
         let name = block.name.unwrap_or_else(|| {
             let words = [std::slice::from_ref(&block.spec), &block.set, &block.with].concat();
             words.join(" ").replace(".rt", "")
         });
         let Block { spec, set, with, .. } = block;
-        let entry = Entry { spec, name, set, with, line: line.unwrap_or(1), offset: from };
+        let entry = Entry { spec, name, set, with, file: layer.name.clone(), line, offset: from };
         if let Some(same) = entries.iter().find(|other| other.folder() == entry.folder()) {
             let message = format!("`{}` and `{}` need names that differ: add `name`", same.name, entry.name);
             return fail(line, message);

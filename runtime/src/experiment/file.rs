@@ -1,17 +1,19 @@
 //! Experiment files.
 //!
-//! A file is parsed to a YAML value first. The block of the model under `models`, and then `key.path=value` edits, are
-//! laid over it, and only the result is turned into [`Experiment`], so that every way to set a field is checked alike.
+//! A file is parsed to a YAML value first, and laid over the one that it extends. The block of the model under `models`, and then
+//! `key.path=value` edits, are laid over it, and only the result is turned into [`Experiment`], so that every way to set a
+//! field is checked alike.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_yaml::{Mapping, Value};
 
 use super::compare::{self, Entry};
 use super::halving::Halving;
-use super::place::{self, Written, key, line_of};
+use super::layers::{Layers, ReadFile, merge};
+use super::place::Written;
 use super::sweep::Sweep;
 use super::{EMBEDDED, Experiment, Known, TaskSettings, check};
 use crate::error::{ExperimentError, suggest, unknown};
@@ -19,8 +21,7 @@ use crate::error::{ExperimentError, suggest, unknown};
 /// An experiment file: the settings, what is different for some models, and which models are compared.
 #[derive(Clone, Debug)]
 pub struct ExperimentFile {
-    name: String,
-    text: String,
+    pub(super) layers: Layers,
     base: Mapping,
     models: BTreeMap<String, Value>,
     compare: Vec<Entry>,
@@ -35,52 +36,46 @@ pub struct ExperimentFile {
 }
 
 impl ExperimentFile {
-    /// Parses a file and checks it for every model that it names. `name` is used in messages.
+    /// Parses a file and checks it for every model that it names. `name` is used in messages. It may extend an experiment of the
+    /// program.
     pub fn parse(name: &str, text: &str) -> Result<Self, ExperimentError> {
-        let fail = |line, message| ExperimentError { file: name.into(), line, message };
-        let mut base: Mapping = serde_yaml::from_str(text).map_err(|error| {
-            let line = error.location().map(|location| location.line());
-            fail(line, format!("this is not an experiment in YAML: {error}"))
-        })?;
-        let models = match base.remove("models") {
+        Self::of(Layers::read(name, text, None)?)
+    }
+
+    /// Parses a file of a folder, which may extend another one there. Paths of data start from the folder.
+    pub fn parse_in(folder: &Path, read: ReadFile<'_>, name: &str, text: &str) -> Result<Self, ExperimentError> {
+        Ok(Self { folder: Some(folder.to_owned()), ..Self::of(Layers::read(name, text, Some((folder, read)))?)? })
+    }
+
+    fn of(layers: Layers) -> Result<Self, ExperimentError> {
+        let mut base = layers.fields();
+        let models: BTreeMap<String, Value> = match base.remove("models") {
             None => BTreeMap::new(),
             Some(block) => serde_yaml::from_value(block)
-                .map_err(|_| fail(line_of(text, &["models"]), "`models` holds one block per model".into()))?,
+                .map_err(|_| layers.error(&[&["models"]], "`models` holds one block per model"))?,
         };
         let compare = match base.remove("compare") {
             None => vec![],
-            Some(list) => compare::read(text, &list).map_err(|(line, message)| fail(line, message))?,
+            Some(list) => compare::read(&layers, &list)?,
         };
         let compare = match base.remove("grid") {
             None => compare,
-            Some(block) => sweep(text, &block, &base, compare).map_err(|(line, message)| fail(line, message))?,
+            Some(block) => sweep(&layers, &block, &base, compare)?,
         };
         let baseline = match base.remove("baseline") {
             None => None,
-            Some(row) => {
-                Some(compare::baseline(&row, &compare).map_err(|why| fail(line_of(text, &["baseline"]), why))?)
-            }
+            Some(row) => Some(compare::baseline(&row, &compare).map_err(|why| layers.error(&[&["baseline"]], why))?),
         };
-        let halving = match base.remove("halving").map(|block| Halving::read(&block)) {
-            None => None,
-            Some(Ok(halving)) => Some(halving),
-            Some(Err(message)) => return Err(fail(line_of(text, &["halving"]), format!("`halving`: {message}"))),
-        };
+        let halving = base.remove("halving").map(|block| Halving::read(&block)).transpose();
+        let halving = halving.map_err(|message| layers.error(&[&["halving"]], format!("`halving`: {message}")))?;
         let (folder, permitted, tasks) = (None, false, Arc::default());
-        let (name, text) = (name.into(), text.into());
-        let file = Self { name, text, base, models, compare, baseline, halving, folder, permitted, tasks };
+        let file = Self { layers, base, models, compare, baseline, halving, folder, permitted, tasks };
         file.resolve(None, &[])?;
         for model in file.models.keys() {
             file.resolve(Some(model), &[])?;
         }
-        Ok(file)
-    }
-
-    /// The experiment with paths of data that start from a folder.
-    #[must_use]
-    pub fn within(self, folder: PathBuf) -> Self {
-        // Tasks that were read before are looked for from another folder.
-        Self { folder: Some(folder), tasks: Arc::default(), ..self }
+        // What was asked for while it was checked is not known to lie in a folder.
+        Ok(Self { tasks: Arc::default(), ..file })
     }
 
     /// The experiment, whose program may run or not.
@@ -106,7 +101,7 @@ impl ExperimentFile {
 
     /// The file's name in messages.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.layers.own().name
     }
 
     /// The models that have a block of their own, by name.
@@ -135,35 +130,32 @@ impl ExperimentFile {
         let takes = |block: &str| known.iter().any(|name| *name == block || plain(name) == block);
         let Some(block) = self.models.keys().find(|block| !takes(block)) else { return Ok(()) };
         let message = format!("`models.{block}`: {}", unknown("model", block, known));
-        Err(self.fail(line_of(&self.text, &["models", block]), message))
+        Err(self.error_at(&["models", block], message))
     }
 
-    /// Where the edits of a resolved experiment's `set` stand in the file; nothing for those that don't.
+    /// Where the edits of a resolved experiment's `set` stand; nothing for those that don't.
     pub fn written(&self, model: &str, set: &[String]) -> Vec<Option<Written>> {
         let own = self.block(model).filter(|(_, block)| block.get("set").is_some());
-        let from = match own {
-            Some((name, _)) => key(&self.text, &["models", name, "set"]),
-            None => place::top(&self.text, "set"),
+        let found = match own {
+            Some((name, _)) => self.layers.key(&["models", name, "set"]),
+            None => self.layers.key(&["set"]),
         };
-        match from {
-            Some(from) => place::find(&self.text, from, set),
-            None => vec![None; set.len()],
-        }
+        found.map_or_else(|| vec![None; set.len()], |(layer, from)| layer.written(from, set))
     }
 
-    /// Where the edits of an entry of `compare` stand in the file.
+    /// Where the edits of an entry of `compare` stand.
     pub fn written_in(&self, entry: &Entry) -> Vec<Option<Written>> {
-        place::find(&self.text, entry.offset, &entry.set)
+        self.layers.named(&entry.file).written(entry.offset, &entry.set)
     }
 
     /// The error of an entry of `compare`.
     pub fn entry_error(&self, entry: &Entry, message: String) -> ExperimentError {
-        self.fail(Some(entry.line), message)
+        self.layers.named(&entry.file).error(Some(entry.line), message)
     }
 
     /// An error at the key of this path.
     pub fn error_at(&self, path: &[&str], message: String) -> ExperimentError {
-        self.fail(line_of(&self.text, path), message)
+        self.layers.error(&[path], message)
     }
 
     /// The block that a model takes: its own, else, for a variant, that of its model.
@@ -180,34 +172,30 @@ impl ExperimentFile {
         self.lay_over(model, edits).map_err(|error| {
             let right = (0..edits.len()).rev().find(|count| self.lay_over(model, &edits[..*count]).is_ok());
             match right.and_then(|count| edits.get(count)) {
-                Some(edit) => self.fail(None, format!("the edit `{edit}`: {}", error.message)),
+                Some(edit) => self.fail(format!("the edit `{edit}`: {}", error.message)),
                 None => error,
             }
         })
     }
 
     fn lay_over(&self, model: Option<&str>, edits: &[String]) -> Result<Experiment, ExperimentError> {
-        let mut value = Value::Mapping(self.base.clone());
+        let mut fields = self.base.clone();
         let block = model.and_then(|model| self.block(model));
         let mut place = Vec::new();
         if let Some((name, block)) = block {
             place = vec!["models", name.as_str()];
-            if !block.is_mapping() {
-                return Err(
-                    self.fail(line_of(&self.text, &place), format!("`models.{name}` must be a block of fields"))
-                );
+            match block {
+                Value::Mapping(block) => merge(&mut fields, block),
+                _ => return Err(self.error_at(&place, format!("`models.{name}` must be a block of fields"))),
             }
-            merge(&mut value, block);
         }
         for edit in edits {
-            let patch = parse_edit(edit).map_err(|message| self.fail(None, message))?;
-            merge(&mut value, &patch);
+            let patch = parse_edit(edit).map_err(|message| self.fail(message))?;
+            merge(&mut fields, &patch);
         }
-        if let Value::Mapping(value) = &mut value {
-            with_program(value);
-        }
+        with_program(&mut fields);
         // Read from text, because an error of the reader names the path of the field only then.
-        let read = serde_yaml::to_string(&value).and_then(|text| serde_yaml::from_str(&text));
+        let read = serde_yaml::to_string(&fields).and_then(|text| serde_yaml::from_str(&text));
         let experiment: Experiment = read.map_err(|error| self.explain(&error, &place))?;
         check(&experiment).map_err(|(path, message)| {
             // A name that stands in a block of names has a line of its own.
@@ -215,8 +203,7 @@ impl ExperimentFile {
                 message.split('`').nth(1).filter(|_| matches!(path.last(), Some(&("options" | "sizes" | "data"))));
             let exact: Vec<&str> = path.iter().copied().chain(named).collect();
             let nested: Vec<&str> = place.iter().chain(&exact).copied().collect();
-            let line = [&nested, &exact, &path].into_iter().find_map(|path| line_of(&self.text, path));
-            self.fail(line, message)
+            self.layers.error(&[&nested, &exact, &path], message.as_str())
         })?;
         Ok(Experiment { task: self.known(experiment.task), ..experiment })
     }
@@ -234,8 +221,9 @@ impl ExperimentFile {
         task
     }
 
-    fn fail(&self, line: Option<usize>, message: String) -> ExperimentError {
-        ExperimentError { file: self.name.clone(), line, message }
+    /// An error that no line has.
+    fn fail(&self, message: String) -> ExperimentError {
+        self.layers.own().error(None, message)
     }
 
     /// Adds the line, and a suggestion for an unknown name, to an error of the YAML reader.
@@ -258,27 +246,26 @@ impl ExperimentFile {
             }
         }
         let nested: Vec<&str> = place.iter().chain(&keys).copied().collect();
-        let line = line_of(&self.text, &nested).or_else(|| line_of(&self.text, &keys));
-        self.fail(line, format!("{message}{hint}"))
+        self.layers.error(&[&nested, &keys], format!("{message}{hint}"))
     }
 }
 
 /// The rows that the block `grid` makes of the entries of `compare`, or of the `model`.
 fn sweep(
-    text: &str,
+    layers: &Layers,
     block: &Value,
     base: &Mapping,
     mut compare: Vec<Entry>,
-) -> Result<Vec<Entry>, (Option<usize>, String)> {
-    let sweep = Sweep::read(text, block)?;
+) -> Result<Vec<Entry>, ExperimentError> {
+    let sweep = Sweep::read(layers, block)?;
     if compare.is_empty() {
         let Some(model) = base.get("model").and_then(Value::as_str) else {
-            let message = "`grid` makes rows of the entries of `compare`, or of the `model`: name one".to_owned();
-            return Err((line_of(text, &["grid"]), message));
+            let message = "`grid` makes rows of the entries of `compare`, or of the `model`: name one";
+            return Err(layers.error(&[&["grid"]], message));
         };
-        compare.push(Entry::of_model(text, model));
+        compare.push(Entry::of_model(layers, model));
     }
-    sweep.rows(text, &compare)
+    sweep.rows(layers, &compare)
 }
 
 /// `task: { command: [...] }` is short for a `table` whose `data` the program makes; a text is cut at blanks.
@@ -323,31 +310,16 @@ fn in_words(message: &str) -> String {
     format!("{what}, expected {words}")
 }
 
-/// Lays `patch` over `base`: blocks key by key, everything else replaced.
-fn merge(base: &mut Value, patch: &Value) {
-    match (base, patch) {
-        (Value::Mapping(base), Value::Mapping(patch)) => {
-            for (key, value) in patch {
-                match base.get_mut(key) {
-                    Some(old) => merge(old, value),
-                    None => {
-                        base.insert(key.clone(), value.clone());
-                    }
-                }
-            }
-        }
-        (base, patch) => *base = patch.clone(),
-    }
-}
-
 /// `a.b=value` as nested blocks; the value is YAML.
-fn parse_edit(edit: &str) -> Result<Value, String> {
+fn parse_edit(edit: &str) -> Result<Mapping, String> {
     let Some((path, value)) = edit.split_once('=') else {
         return Err("it must have the form key.path=value".to_owned());
     };
     let value = serde_yaml::from_str(value).map_err(|error| format!("its value is no YAML: {error}"))?;
-    let nest = |value, key: &str| Value::Mapping(Mapping::from_iter([(Value::from(key.trim()), value)]));
-    Ok(path.split('.').rev().fold(value, nest))
+    let nest = |value, key: &str| Mapping::from_iter([(Value::from(key.trim()), value)]);
+    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    let inside = rest.into_iter().flat_map(|rest| rest.rsplit('.')).fold(value, |value, key| nest(value, key).into());
+    Ok(nest(inside, first))
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
-//! Where things stand in the text of an experiment. The YAML reader keeps no places, so they are looked for by name.
+//! Places in the text of an experiment. The YAML reader keeps none, so keys are searched for by name and indentation.
 
 use std::ops::Range;
 
-/// A part of a line of the file.
+/// A part of a line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
+    /// The file.
+    pub file: String,
     /// The line, counted from 1.
     pub line: usize,
     /// Its text.
@@ -13,47 +15,71 @@ pub struct Written {
     pub range: Range<usize>,
 }
 
-/// The line on which the last key of a path first stands below the others, counted from 1.
-pub(super) fn line_of(text: &str, path: &[&str]) -> Option<usize> {
-    key(text, path).map(|at| line_at(text, at))
-}
-
 /// The number of the line that holds the byte `at`.
 pub(super) fn line_at(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-/// The byte at which the line begins on which the last key of a path first stands below the others.
+/// The byte at which the line begins that holds the last key of a path, each key directly below the one before it.
 pub(super) fn key(text: &str, path: &[&str]) -> Option<usize> {
-    let (mut from, mut lines) = (0, text.split_inclusive('\n').peekable());
+    let mut found: Option<Line<'_>> = None;
     for key in path {
-        while !stands(lines.peek()?, key) {
-            from += lines.next()?.len();
-        }
+        found = Some(match found {
+            None => below(lines(text), 0, key)?,
+            Some(parent) if parent.has(key) => parent,
+            Some(parent) => {
+                let inside = lines(text).skip_while(|line| line.at <= parent.at);
+                let inside = inside.take_while(|line| line.indent > parent.indent);
+                let first = inside.clone().next()?.indent;
+                // A block in braces may be indented in any way.
+                below(inside.clone(), first, key).or_else(|| inside.clone().find(|line| line.has(key)))?
+            }
+        });
     }
-    (!path.is_empty()).then_some(from)
+    found.map(|line| line.at)
 }
 
-/// The byte at which the line begins that has a key of the file itself, which nothing stands before.
-pub(super) fn top(text: &str, key: &str) -> Option<usize> {
-    let begins = |at: &usize| *at == 0 || text[..*at].ends_with('\n');
-    text.match_indices(key)
-        .map(|(at, _)| at)
-        .find(|at| begins(at) && text[*at + key.len()..].trim_start().starts_with(':'))
+/// A line that is neither blank nor a comment.
+#[derive(Clone, Copy)]
+struct Line<'a> {
+    at: usize,
+    indent: usize,
+    text: &'a str,
 }
 
-/// Whether a line has this key. A colon inside of a name, as in `gut:no_gate`, ends no key.
-fn stands(line: &str, key: &str) -> bool {
-    let value = |rest: &str| rest.trim_start().strip_prefix(':').is_some_and(|rest| !rest.starts_with(is_name));
-    line.split(['{', ',']).any(|word| word.trim_start().strip_prefix(key).is_some_and(value))
+fn lines(text: &str) -> impl Iterator<Item = Line<'_>> + Clone {
+    let begins = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
+    let line = |at: usize| {
+        let line = text[at..].lines().next().unwrap_or_default();
+        let text = line.trim_start();
+        (!text.is_empty() && !text.starts_with('#')).then_some(Line { at, indent: line.len() - text.len(), text })
+    };
+    begins.filter_map(line)
 }
 
-/// Finds texts one after the other, the first one behind the byte `from`.
-pub(super) fn find(text: &str, mut from: usize, wanted: &[String]) -> Vec<Option<Written>> {
+fn below<'a>(mut lines: impl Iterator<Item = Line<'a>>, indent: usize, key: &str) -> Option<Line<'a>> {
+    lines.find(|line| line.indent == indent && line.has(key))
+}
+
+impl Line<'_> {
+    /// Whether the line has this key. A colon inside of a name, as in `gut:no_gate`, ends no key.
+    fn has(&self, key: &str) -> bool {
+        let value = |rest: &str| rest.trim_start().strip_prefix(':').is_some_and(|rest| !rest.starts_with(is_name));
+        let quotes = ['"', '\''];
+        let stands = |word: &str| {
+            let unquoted = word.trim_start().trim_start_matches(quotes);
+            unquoted.strip_prefix(key).is_some_and(|rest| value(rest.trim_start_matches(quotes)))
+        };
+        self.text.split(['{', ',']).any(stands)
+    }
+}
+
+/// Finds texts one after the other, the first one behind the byte `from`: the byte where each stands.
+pub(super) fn find(text: &str, mut from: usize, wanted: &[String]) -> Vec<Option<usize>> {
     let next = |wanted: &String| {
         let at = word(text, from, wanted)?;
         from = at + wanted.len();
-        Some(written(text, at, wanted.len()))
+        Some(at)
     };
     wanted.iter().map(next).collect()
 }
@@ -70,10 +96,12 @@ pub(super) fn word(text: &str, from: usize, wanted: &str) -> Option<usize> {
     if wanted.is_empty() || wanted.contains('\n') { None } else { places.find(alone) }
 }
 
-fn written(text: &str, at: usize, length: usize) -> Written {
+/// The line of a text that stands at a byte, with the part that the text takes of it.
+pub(super) fn written(file: &str, text: &str, at: usize, length: usize) -> Written {
     let begin = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
     let line = text[begin..].lines().next().unwrap_or_default();
-    Written { line: line_at(text, at), text: line.to_owned(), range: at - begin..at - begin + length }
+    let range = at - begin..at - begin + length;
+    Written { file: file.to_owned(), line: line_at(text, at), text: line.to_owned(), range }
 }
 
 fn is_name(c: char) -> bool {
@@ -86,21 +114,35 @@ mod tests {
 
     const TEXT: &str = "models:\n  gut:no_gate: { set: [a=1] }\n  gut:\n    set:\n      # a=1 is too small\n      - aa=1\n      - a=1\n";
 
+    fn line_of(text: &str, path: &[&str]) -> Option<usize> {
+        key(text, path).map(|at| line_at(text, at))
+    }
+
     #[test]
-    fn keys_are_whole_names_below_one_another() {
+    fn keys_are_whole_names_directly_below_one_another() {
         assert_eq!(line_of(TEXT, &["models", "gut"]), Some(3));
         assert_eq!(line_of(TEXT, &["models", "gut", "set"]), Some(4));
         assert_eq!(line_of(TEXT, &["models", "gut:no_gate", "set"]), Some(2));
         assert_eq!((line_of(TEXT, &["tlb"]), line_of(TEXT, &[])), (None, None));
-        assert_eq!((top(TEXT, "set"), top(&format!("{TEXT}set: [b=2]"), "set")), (None, Some(TEXT.len())));
+        assert_eq!((key(TEXT, &["set"]), key(&format!("{TEXT}set: [b=2]"), &["set"])), (None, Some(TEXT.len())));
+        // The `clip` of another block is none of `a`.
+        let text = "a:\n  b: 1\n\n# clip: 2\nm:\n  x:\n    clip: 3\n  'y': { clip: 4,\n      z: 5 }\n";
+        assert_eq!((line_of(text, &["a", "clip"]), line_of(text, &["m", "z"])), (None, Some(9)));
+        assert_eq!((line_of(text, &["m", "x", "clip"]), line_of(text, &["m", "y", "clip"])), (Some(7), Some(8)));
+        assert_eq!(line_of(text, &["m", "y", "z"]), Some(9));
     }
 
     #[test]
     fn texts_are_found_in_their_order_as_whole_words() {
         let from = key(TEXT, &["models", "gut", "set"]).expect("it is there");
-        let found = find(TEXT, from, &["a=1".to_owned()]);
-        assert_eq!(found, [Some(Written { line: 7, text: "      - a=1".to_owned(), range: 8..11 })]);
-        assert_eq!(find(TEXT, 0, &["a=1".to_owned()])[0].as_ref().map(|found| found.line), Some(2));
-        assert_eq!(find(TEXT, from, &["b=1".to_owned(), "aa=1".to_owned()]).iter().flatten().count(), 1);
+        let found = |wanted: &[&str]| {
+            let wanted: Vec<String> = wanted.iter().map(|text| (*text).to_owned()).collect();
+            find(TEXT, from, &wanted)
+        };
+        let at = found(&["a=1"])[0].expect("it is there");
+        let text = "      - a=1".to_owned();
+        assert_eq!(written("x", TEXT, at, 3), Written { file: "x".to_owned(), line: 7, text, range: 8..11 });
+        assert_eq!(find(TEXT, 0, &["a=1".to_owned()])[0].map(|at| line_at(TEXT, at)), Some(2));
+        assert_eq!(found(&["b=1", "aa=1"]).iter().flatten().count(), 1);
     }
 }

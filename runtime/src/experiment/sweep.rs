@@ -4,8 +4,8 @@
 use serde_yaml::{Mapping, Value};
 
 use super::compare::Entry;
-use super::place::{key, line_at, line_of};
-use crate::error::suggest;
+use super::layers::Layers;
+use crate::error::{ExperimentError, suggest};
 use crate::rng::Key;
 
 /// The most rows of a grid: more are a mistake.
@@ -14,9 +14,6 @@ const MOST: usize = 1_000;
 /// Keys of the block that are no settings.
 const EDITS: &str = "set";
 const RANDOM: &str = "random";
-
-/// A line, if one is known, and a sentence.
-type Wrong = (Option<usize>, String);
 
 /// The block `grid`.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,10 +55,9 @@ struct Range {
 
 impl Sweep {
     /// Reads the block.
-    pub(super) fn read(text: &str, block: &Value) -> Result<Self, Wrong> {
+    pub(super) fn read(layers: &Layers, block: &Value) -> Result<Self, ExperimentError> {
         let wrong = |path: &[&str], message: &str| {
-            let line = line_of(text, &[&["grid"], path].concat()).or_else(|| line_of(text, &["grid"]));
-            Err((line, format!("`grid`: {message}")))
+            Err(layers.error(&[&[&["grid"], path].concat(), &["grid"]], format!("`grid`: {message}")))
         };
         let Some(fields) = block.as_mapping().filter(|fields| !fields.is_empty()) else {
             return wrong(&[], "takes settings with their values, as in `{ batch.size: [16, 32] }`");
@@ -105,20 +101,19 @@ impl Sweep {
     }
 
     /// The rows of some entries: every entry at every point, which its name says where the points differ.
-    pub(super) fn rows(&self, text: &str, entries: &[Entry]) -> Result<Vec<Entry>, Wrong> {
+    pub(super) fn rows(&self, layers: &Layers, entries: &[Entry]) -> Result<Vec<Entry>, ExperimentError> {
         let points = self.points();
-        let line = Some(line_at(text, key(text, &["grid"]).unwrap_or(0)));
+        let wrong = |message: String| Err(layers.error(&[&["grid"]], format!("`grid`: {message}")));
         if points.len() * entries.len() > MOST {
             let rows = points.len() * entries.len();
-            return Err((line, format!("`grid`: {rows} rows are more than {MOST}")));
+            return wrong(format!("{rows} rows are more than {MOST}"));
         }
         let mut rows: Vec<Entry> = vec![];
         for entry in entries {
             for point in &points {
                 let row = self.row(entry, point, &points);
                 if let Some(same) = rows.iter().find(|other| other.folder() == row.folder()) {
-                    let message = format!("`grid`: the rows `{}` and `{}` need names that differ", same.name, row.name);
-                    return Err((line, message));
+                    return wrong(format!("the rows `{}` and `{}` need names that differ", same.name, row.name));
                 }
                 rows.push(row);
             }

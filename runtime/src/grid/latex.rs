@@ -1,6 +1,6 @@
 //! A table as LaTeX with the rules of `booktabs`.
 
-use super::render::{Laid, Text, means, worths};
+use super::render::{TextCell, TextTable, means, worths};
 use super::sheet::{Line, Sheet};
 
 /// A `tabular` for the means and one for what they are worth, to be put into a document with `\input`, each with its notes
@@ -29,7 +29,7 @@ pub(super) fn latex(sheet: &Sheet) -> String {
 }
 
 /// A table whose texts are LaTeX.
-fn tabular(table: &Laid) -> String {
+fn tabular(table: &TextTable) -> String {
     let sides = "l".repeat(table.names) + &"r".repeat(table.head.len() - table.names);
     let mut out = format!("\\begin{{tabular}}{{{sides}}}\n\\toprule\n{}\\midrule\n", row(table.head.iter().cloned()));
     for line in &table.rows {
@@ -47,7 +47,7 @@ fn row(cells: impl Iterator<Item = String>) -> String {
 }
 
 /// Numbers between dollars: the best in bold, a difference that is marked with a star.
-fn mathematics(cell: &Text) -> String {
+fn mathematics(cell: &TextCell) -> String {
     if cell.text == "-" {
         return "--".to_owned();
     }

@@ -24,7 +24,7 @@ use crate::record::{RunFolder, RunInfo, SavedRun, program};
 pub use halving::{Decision, Standing, Stop, decide, reached, standing};
 pub use manifest::{Listed, ListedCell, Manifest};
 pub use measured::{Measured, less_is_better};
-pub use render::{Format, Laid, Text, laid, render};
+pub use render::{Format, TextCell, TextTable, render, text_tables};
 pub use sheet::{METRICS, Mixture, Sheet, Show};
 pub use worth::{By, Worth};
 

@@ -30,20 +30,20 @@ pub fn render(sheet: &Sheet, format: Format) -> String {
 
 /// A table of texts with sentences below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Laid {
+pub struct TextTable {
     /// The titles of the columns.
     pub head: Vec<String>,
     /// How many columns stand to the left, as names do; numbers stand to the right.
     pub names: usize,
     /// The rows.
-    pub rows: Vec<Vec<Text>>,
+    pub rows: Vec<Vec<TextCell>>,
     /// What stands below.
     pub below: Vec<String>,
 }
 
 /// A cell of a table of texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Text {
+pub struct TextCell {
     /// What it says.
     pub text: String,
     /// Whether it is the best of its column.
@@ -52,7 +52,7 @@ pub struct Text {
     pub marked: bool,
 }
 
-impl Text {
+impl TextCell {
     fn plain(text: String) -> Self {
         Self { text, ..Self::default() }
     }
@@ -64,23 +64,23 @@ impl Text {
 }
 
 /// The tables of a sheet: the means, and what they are worth where that is known.
-pub fn laid(sheet: &Sheet) -> Vec<Laid> {
+pub fn text_tables(sheet: &Sheet) -> Vec<TextTable> {
     std::iter::once(means(sheet, " ± ")).chain(worths(sheet)).collect()
 }
 
 /// The means with something between mean and deviation.
-pub(super) fn means(sheet: &Sheet, between: &str) -> Laid {
+pub(super) fn means(sheet: &Sheet, between: &str) -> TextTable {
     let titles = sheet.columns.iter().map(|column| column.title.clone());
     let row = |line: &Line| {
-        let values = sheet.columns.iter().enumerate().zip(&line.values).map(|((at, column), value)| Text {
+        let values = sheet.columns.iter().enumerate().zip(&line.values).map(|((at, column), value)| TextCell {
             text: column.look.both(value, between, spread(sheet, at)),
             best: value.best,
             marked: value.worth.differs(),
         });
-        std::iter::once(Text::plain(noted(line))).chain(values).collect()
+        std::iter::once(TextCell::plain(noted(line))).chain(values).collect()
     };
     let notes = (1..).zip(&sheet.notes).map(|(n, note)| format!("[{n}] {note}"));
-    Laid {
+    TextTable {
         head: std::iter::once("model".to_owned()).chain(titles).collect(),
         names: 1,
         rows: sheet.rows.iter().map(row).collect(),
@@ -94,7 +94,7 @@ fn spread(sheet: &Sheet, at: usize) -> bool {
 }
 
 /// What the means are worth, a row for each; columns without any entry are left out. Nothing if nothing is known.
-pub(super) fn worths(sheet: &Sheet) -> Option<Laid> {
+pub(super) fn worths(sheet: &Sheet) -> Option<TextTable> {
     let baseline = sheet.baseline.as_deref()?;
     let tested: Vec<(usize, &Column)> = sheet.columns.iter().enumerate().filter(|(_, column)| column.tested).collect();
     let mut rows = vec![];
@@ -104,7 +104,7 @@ pub(super) fn worths(sheet: &Sheet) -> Option<Laid> {
         }
     }
     let head = ["", "model", "95 % interval", &format!("difference from {baseline}"), "p (seeds)", "p (examples)"];
-    let mut table = Laid { head: head.map(str::to_owned).to_vec(), names: 2, rows, below: sheet.remarks.clone() };
+    let mut table = TextTable { head: head.map(str::to_owned).to_vec(), names: 2, rows, below: sheet.remarks.clone() };
     if tested.len() == 1 {
         table.leave_out(0);
         table.names = 1;
@@ -120,19 +120,20 @@ pub(super) fn worths(sheet: &Sheet) -> Option<Laid> {
 /// Stands in place of the difference of the baseline from itself.
 const BASELINE: &str = "baseline";
 
-fn worth_row(column: &Column, line: &Line, worth: &Worth, is_baseline: bool) -> Vec<Text> {
+fn worth_row(column: &Column, line: &Line, worth: &Worth, is_baseline: bool) -> Vec<TextCell> {
     let look = column.look;
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let difference = worth.difference.map(|difference| {
         let interval = worth.difference_interval.map(|(interval, _)| format!(" {}", look.signed_interval(interval)));
         look.signed(difference) + &interval.unwrap_or_default()
     });
-    let p = |p: Option<f64>| Text { marked: p.is_some_and(|p| p < MARKED), ..Text::plain(or_none(p.map(p_value))) };
+    let p =
+        |p: Option<f64>| TextCell { marked: p.is_some_and(|p| p < MARKED), ..TextCell::plain(or_none(p.map(p_value))) };
     vec![
-        Text::plain(column.title.clone()),
-        Text::plain(line.name.clone()),
-        Text::plain(or_none(worth.interval.map(|(interval, _)| look.interval(interval)))),
-        Text::plain(if is_baseline { BASELINE.to_owned() } else { or_none(difference) }),
+        TextCell::plain(column.title.clone()),
+        TextCell::plain(line.name.clone()),
+        TextCell::plain(or_none(worth.interval.map(|(interval, _)| look.interval(interval)))),
+        TextCell::plain(if is_baseline { BASELINE.to_owned() } else { or_none(difference) }),
         p(worth.seeds),
         p(worth.examples),
     ]
@@ -143,7 +144,7 @@ fn p_value(p: f64) -> String {
     if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") }
 }
 
-impl Laid {
+impl TextTable {
     fn leave_out(&mut self, at: usize) {
         self.head.remove(at);
         self.rows.iter_mut().for_each(|row| {
@@ -212,9 +213,9 @@ fn padded(cells: &[Vec<String>], names: usize) -> Vec<Vec<String>> {
 }
 
 /// The texts of a table; a cell without a mark leaves room where others of its column have one.
-fn texts(table: &Laid, write: impl Fn(&Text) -> String) -> Vec<Vec<String>> {
+fn texts(table: &TextTable, write: impl Fn(&TextCell) -> String) -> Vec<Vec<String>> {
     let marked = |at: usize| table.rows.iter().any(|row| row[at].marked);
-    let cell = |(at, cell): (usize, &Text)| {
+    let cell = |(at, cell): (usize, &TextCell)| {
         let room = if marked(at) && !cell.marked { "  " } else { "" };
         write(cell) + room
     };
@@ -224,23 +225,23 @@ fn texts(table: &Laid, write: impl Fn(&Text) -> String) -> Vec<Vec<String>> {
 }
 
 fn text(sheet: &Sheet) -> String {
-    let one = |table: &Laid| {
-        let rows = padded(&texts(table, Text::with_mark), table.names);
+    let one = |table: &TextTable| {
+        let rows = padded(&texts(table, TextCell::with_mark), table.names);
         let lines = rows.into_iter().map(|row| format!("{}\n", row.join("  ").trim_end()));
         lines.collect::<String>() + &table.below.iter().map(|line| format!("{line}\n")).collect::<String>()
     };
-    laid(sheet).iter().map(one).collect::<Vec<_>>().join("\n")
+    text_tables(sheet).iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
 fn markdown(sheet: &Sheet) -> String {
-    laid(sheet).iter().map(markdown_table).collect::<Vec<_>>().join("\n")
+    text_tables(sheet).iter().map(markdown_table).collect::<Vec<_>>().join("\n")
 }
 
-fn markdown_table(table: &Laid) -> String {
+fn markdown_table(table: &TextTable) -> String {
     let escaped = |cell: &str| {
         cell.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('_', "\\_").replace('*', "\\*")
     };
-    let written = |cell: &Text| {
+    let written = |cell: &TextCell| {
         let text = escaped(&cell.text);
         let text = if cell.best { format!("**{text}**") } else { text };
         if cell.marked { format!("{text} \\*") } else { text }

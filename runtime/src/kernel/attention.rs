@@ -1,6 +1,8 @@
 //! Multi-head attention over packed rows: forward, and backward with the probabilities recomputed.
 //!
 //! Every (row, head) is one task, done block by block ([`dense`]), or key by key where queries see few ([`sparse`]).
+//!
+//! Source: Vaswani et al. 2017, Section 3.2, arXiv:1706.03762; recomputed probabilities: Dao et al. 2022, arXiv:2205.14135.
 
 pub mod cache;
 mod dense;

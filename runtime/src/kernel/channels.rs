@@ -1,4 +1,6 @@
 //! Moving channels: side by side, cut out, placed among zeros; a factor for each; and the features of pairs of rows.
+//!
+//! Source: rtc; features of pairs: Conneau et al. 2017, arXiv:1705.02364.
 
 use super::Real;
 use super::parallel::vectorised;

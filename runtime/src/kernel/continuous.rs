@@ -1,19 +1,21 @@
-//! Continuous composition (CRvNN, Ray Chowdhury and Caragea 2021): positions fade away instead of being merged.
+//! Continuous recursion (CRvNN): soft merging of neighbours, by existences of positions.
 //!
-//! Every position of a row has an existence `e` in [0, 1]. A neighbour is the nearest position that exists, taken as a mean: going
+//! Every position of a row has an existence `e` in [0, 1]. A neighbour is a mean over the nearest existing positions: going
 //! away from position i, position j gets the weight `min(e_j, rest)`, where `rest` is 1 less the existence in between, until
-//! nothing is left. One step of a model is
+//! `rest` is 0. One step of a model is
 //!
 //! ```text
 //! l = neighbours(left, h), r = neighbours(right, h), ll = neighbours(left, l), rr = neighbours(right, r)
 //! s = scorer([ll; l; h; r; rr])                 ordinary ops, as is the cell
-//! c = merge_probability(s)                      how probable it is that i goes into its right neighbour
+//! c = merge_probability(s)                      the probability that i is merged into its right neighbour
 //! u = neighbours(left, c)
 //! h' = h + u (cell(l, h) - h), e' = e (1 - c)
-//! a row goes on while is_unmerged(e')
+//! a row continues while is_unmerged(e')
 //! ```
 //!
-//! Rows work for themselves: even the largest score is that of a row, so no row depends on another one.
+//! Rows are independent: the maximum of the scores is taken per row.
+//!
+//! Source: Ray Chowdhury and Caragea 2021 (CRvNN), arXiv:2106.06038.
 
 use std::ops::Range;
 
@@ -35,7 +37,7 @@ const TINY: f64 = 4e-8;
 /// Positions whose existence is above this count.
 const EXISTS: f64 = 0.1;
 
-/// What one position takes from another one.
+/// The share of one position in the neighbour of another one.
 #[derive(Clone, Copy)]
 struct Share<T> {
     position: usize,
@@ -136,7 +138,7 @@ fn one_row_grad<T: Real>(side: Side, e: &[T], x: &[T], d: usize, dy: &[T], dx: &
     }
 }
 
-/// `c[positions]`: how probable it is that a position goes into its right neighbour, from scores `s`.
+/// `c[positions]`: the probability that a position is merged into its right neighbour, from scores `s`.
 ///
 /// `c_i = E_i / (E_i + Z + L E + R E + 4e-8)` with `E = exp(s - M)`, `Z = exp(-M)`, M the largest of the row's scores and 0, and the
 /// neighbours of E on both sides. START, the last token and END stay: there, `E` and `c` are 0.
@@ -214,7 +216,7 @@ pub fn merge_probability_grad<T: Real>(s: &[T], e: &[T], offsets: &[usize], dc: 
     });
 }
 
-/// Whether a row is to be composed further: START, END and more than one other position exist.
+/// Whether a row continues: START, END and more than one other position exist.
 pub fn is_unmerged<T: Real>(e: &[T]) -> bool {
     e.iter().filter(|&&e| e > T::from_f64(EXISTS)).count() > 3
 }

@@ -4,6 +4,8 @@
 //! number is kept if they, as an integer, are at least `t = round(p 2^16)`: the probability is a multiple of 2^-16, and the
 //! factor of kept numbers is that of this probability, `1 / (1 - t 2^-16)`, so nothing is biased. The gradient is the same
 //! call on the upstream gradient, and a row keeps its mask when other rows leave the batch.
+//!
+//! Source: Srivastava et al. 2014, JMLR 15.
 
 use super::Real;
 use super::parallel::vectorised;

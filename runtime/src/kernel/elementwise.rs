@@ -1,5 +1,7 @@
 //! Elementwise kernels and their gradients, on the calling thread. Gradients take the upstream gradient `dy` and write,
 //! not add.
+//!
+//! Source: GELU: Hendrycks and Gimpel 2016, arXiv:1606.08415; SiLU: Elfwing et al. 2018, arXiv:1702.03118.
 
 use super::Real;
 use super::parallel::{Parts, each_block, vectorised};

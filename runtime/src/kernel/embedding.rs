@@ -1,4 +1,6 @@
 //! Embedding tables, START and END around each row, and learned rows that are the same for the whole batch.
+//!
+//! Source: rtc.
 
 use super::parallel::{LANES, Parts, add_to, block, each, vectorised};
 use super::{Real, elementwise};

@@ -1,4 +1,6 @@
 //! Gate combinations: a learned mixture of an update and the old state; on the calling thread.
+//!
+//! Source: Ray Chowdhury and Caragea 2024, Eq. 9 to 11, arXiv:2402.00976; cell: Shen et al. 2019 (ordered memory), arXiv:1910.13466.
 
 use super::Real;
 use super::parallel::vectorised;

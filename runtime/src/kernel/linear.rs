@@ -1,4 +1,6 @@
 //! Linear maps `y = x w^T` with the weight as `[out, in]`, their gradients, and column sums.
+//!
+//! Source: rtc.
 
 use super::parallel::{add_to, block, lane_sum, sum_blocks, vectorised};
 use super::product::{Packed, product};

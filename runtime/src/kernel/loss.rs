@@ -1,4 +1,6 @@
 //! Losses with their gradients, and predictions.
+//!
+//! Source: rtc.
 
 use super::Real;
 use super::parallel::{Parts, block, each, lane_sum, sum_scalars, vectorised};

@@ -3,6 +3,8 @@
 //! Polynomials are minimax fits (Remez exchange in 40 digits, coefficients rounded to single precision); relative
 //! errors stay below 1.5e-7. NaN and infinities pass through. Everything is arithmetic and selection, so loops over
 //! these functions become vector code; call them under run-time dispatch, or each `mul_add` is a library call.
+//!
+//! Source: rtc.
 
 /// 1.5 * 2^23: adding it rounds to an integer that then stands in the low bits.
 const ROUNDER: f32 = 12_582_912.0;

@@ -11,6 +11,8 @@
 //!   read weights that were packed once; what works unit by unit leaves threads to its caller.
 //!
 //! Sizes are checked with `debug_assert`: a wrong size is a bug of the caller, never of the user.
+//!
+//! Source: rtc; every kernel names its own.
 #![allow(clippy::too_many_arguments, reason = "a kernel takes flat slices and sizes; a struct would only rename them")]
 
 pub mod attention;

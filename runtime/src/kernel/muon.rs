@@ -1,4 +1,4 @@
-//! Muon: momentum whose singular values are brought near 1 before it moves the weights of linear maps.
+//! Muon: orthogonalised momentum (all singular values near 1) for the weights of linear maps.
 //!
 //! Source: Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks"; the length of a step is theirs, or that of
 //! Liu et al. 2025, "Muon is scalable for LLM training", Eq. 4, with which learning rate and decay mean what they do in AdamW.

@@ -1,4 +1,6 @@
 //! Layer normalisation over the last axis and its gradient, on the calling thread.
+//!
+//! Source: Ba et al. 2016 (layer normalization), arXiv:1607.06450.
 
 use super::Real;
 use super::parallel::{LANES, fold_lanes, lane_sum, vectorised};

@@ -2,6 +2,8 @@
 //!
 //! `P = softmax(q k^T / sqrt(width) + bias[reach - 1 + j - i])`, `y = P v`. Positions further apart than the biases reach count
 //! as being at the last distance. The backward run computes the probabilities again.
+//!
+//! Source: Ma et al. 2022 (MEGA), Section 3, arXiv:2209.10655.
 
 use super::attention::{cut, softmax, softmax_grad};
 use super::parallel::{LANES, Parts, add_to, each, vectorised};

@@ -1,4 +1,4 @@
-//! Ordered memory (Shen et al. 2019): how a step divides itself among the slots of the memory.
+//! Ordered memory: the distribution of an element over the slots of the memory.
 //!
 //! Slot 0 is the deepest, the last one the top. One step of a model on input x, memory M and candidates N, `[rows, slots, d]` each:
 //!
@@ -9,6 +9,8 @@
 //! for slot i from the deepest on: h = x + below_i (cell(h, M'_i) - x), from h = x; N'_i = h
 //! the output is the last h
 //! ```
+//!
+//! Source: Shen et al. 2019 (ordered memory), arXiv:1910.13466.
 
 use super::Real;
 use super::parallel::{Parts, each};

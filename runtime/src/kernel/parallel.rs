@@ -1,6 +1,8 @@
 //! How work is cut, vectorised and spread over threads.
 //!
-//! The number of threads decides only who does a block, never where a block begins.
+//! The number of threads determines which thread runs a block, never where a block begins.
+//!
+//! Source: rtc.
 
 use std::ops::Range;
 

@@ -1,6 +1,8 @@
 //! Pooling over a ragged axis: row r has positions `offsets[r]..offsets[r + 1]`, each `d` wide.
 //!
 //! An empty row pools to 0. Sums run in the order of the positions.
+//!
+//! Source: rtc.
 
 use super::Real;
 use super::parallel::{Parts, add_to, each, vectorised};

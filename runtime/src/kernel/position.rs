@@ -3,6 +3,8 @@
 //! Pair i of a head of width e turns by `p w_i` with `w_i = 10000^(-2i/e)` at position p of its row. xPos besides
 //! multiplies queries by `z_i^(p/512)` and keys by `z_i^(-p/512)` with `z_i = (2i/e + 0.4) / 1.4`, so that a product
 //! of both decays with the distance. Positions count from the start of the row; a common shift cancels in the product.
+//!
+//! Source: Su et al. 2021 (RoPE), arXiv:2104.09864; Sun et al. 2022 (xPos), arXiv:2212.10554.
 
 use std::collections::BTreeMap;
 

@@ -3,6 +3,8 @@
 //! A weight changes once per step and is used many times, so it is brought into the order in which it is read once, and
 //! blocks of rows may then be small. Every element of a product is one chain of fused multiply-adds over the inner
 //! index from first to last: a row has the same bits whatever rows stand beside it, on every kind of vectors.
+//!
+//! Source: Goto and van de Geijn 2008, ACM TOMS 34(3).
 
 use std::ops::Range;
 

@@ -1,4 +1,6 @@
 //! The two number types of the kernels: `f32` for speed, `f64` for comparisons with a reference.
+//!
+//! Source: rtc.
 
 use std::cell::RefCell;
 use std::fmt::Debug;

@@ -1,4 +1,6 @@
 //! A small matrix product for attention: no packing, no call overhead, vector columns of [`LANES`].
+//!
+//! Source: rtc.
 
 use super::parallel::{LANES, vectorised};
 use super::{Real, Write};

@@ -1,6 +1,8 @@
-//! Scalars of units times the values of units: how halting probabilities weigh states.
+//! Products of a scalar per unit with the values of the unit: halting probabilities weigh states.
 //!
-//! A unit is whatever owns one scalar: a row, or a single position. Its values are contiguous.
+//! A unit is a row or a single position, with one scalar. Its values are contiguous.
+//!
+//! Source: Ray Chowdhury and Caragea 2024, Algorithm 1, arXiv:2402.00976.
 
 use super::Real;
 use super::parallel::{BLOCK, Parts, block, each, lane_sum, vectorised};
@@ -83,7 +85,7 @@ pub fn dot_unit<T: Real>(a: &[T], b: &[T], groups: Groups, out: &mut [T]) {
     });
 }
 
-/// `y = q + s[u] h`: a blend that takes in one more state.
+/// `y = q + s[u] h`: the mixture with one more state.
 pub fn add_scaled<T: Real>(q: &[T], h: &[T], s: &[T], groups: Groups, y: &mut [T]) {
     debug_assert!(q.len() == y.len() && h.len() == y.len() && s.len() == groups.units(y.len()));
     let len = y.len();

@@ -1,13 +1,18 @@
-//! How a run went: `metrics.jsonl` read back, also while another process writes to it.
+//! How a run went: the lines of `metrics.jsonl` and `timing.jsonl`, as they are written and read back, also while another process
+//! writes to them.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{METRICS, TIMING};
 use crate::error::{DataError, Error, IoError};
+use crate::learner::StepReport;
+use crate::train::Row;
 
 /// The lines of `metrics.jsonl`. A number that was not finite, or that the model has not, is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,47 +24,103 @@ pub struct History {
 }
 
 /// A logged update.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepLine {
     /// Its number, from 1.
     pub update: u64,
+    /// The pass over the training data, from 0.
+    #[serde(default)]
+    pub epoch: u64,
     /// Task loss plus halting cost.
     pub loss: Option<f64>,
     /// Task loss alone.
     pub task_loss: Option<f64>,
     /// Share of right answers in the batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
     /// Norm of the gradient before clipping.
     pub gradient_norm: Option<f64>,
     /// Its learning rate.
     pub learning_rate: Option<f64>,
+    /// The ponder cost, if the model halts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub halting_cost: Option<f64>,
     /// Accepted steps per unit, if the model halts.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_depth: Option<f64>,
 }
 
 /// A measured split.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EvaluationLine {
     /// The split.
     pub split: String,
     /// Updates done.
     pub update: u64,
     /// Share of right answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
     /// Mean task loss.
     pub loss: Option<f64>,
+    /// Number of predictions that were scored.
+    #[serde(default)]
+    pub scored: u64,
+    /// What the task reports besides, by name.
+    #[serde(flatten)]
+    pub others: BTreeMap<String, Value>,
+    /// `exp` of the loss, where the task reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub perplexity: Option<f64>,
     /// Accepted steps per unit, if the model halts.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_depth: Option<f64>,
 }
 
-#[derive(Deserialize)]
+/// A line of `metrics.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-enum Line {
+pub enum Line {
+    /// Of an update.
     Step(StepLine),
+    /// Of an evaluation.
     Evaluation(EvaluationLine),
     /// What a later version may write.
     #[serde(other)]
     Other,
+}
+
+impl StepLine {
+    /// The line of an update.
+    pub fn new(update: u64, epoch: u64, report: &StepReport, learning_rate: f64) -> Self {
+        Self {
+            update,
+            epoch,
+            loss: Some(report.loss),
+            task_loss: Some(report.task_loss),
+            accuracy: report.accuracy(),
+            gradient_norm: Some(report.gradient_norm),
+            learning_rate: Some(learning_rate),
+            halting_cost: report.halting_cost,
+            mean_depth: report.mean_depth,
+        }
+    }
+}
+
+impl EvaluationLine {
+    /// The line of a split that was measured after so many updates.
+    pub fn new(update: u64, row: &Row) -> Self {
+        let others = row.metrics.iter().chain(&row.numbers).map(|(name, number)| (name.clone(), (*number).into()));
+        Self {
+            split: row.split.clone(),
+            update,
+            accuracy: row.accuracy,
+            loss: Some(row.loss),
+            scored: row.scored,
+            others: others.collect(),
+            perplexity: row.perplexity,
+            mean_depth: row.mean_depth,
+        }
+    }
 }
 
 impl History {
@@ -113,12 +174,20 @@ pub struct Progress {
 }
 
 /// A line of `timing.jsonl`.
-#[derive(Deserialize)]
-struct TimingLine {
-    what: String,
-    update: u64,
-    seconds: f64,
-    total: Option<u64>,
+#[derive(Serialize, Deserialize)]
+pub(super) struct TimingLine {
+    /// `begins`, or what was done: `train`, or a split that was measured.
+    pub(super) what: String,
+    /// Updates done.
+    pub(super) update: u64,
+    /// Seconds since the folder was opened.
+    pub(super) seconds: f64,
+    /// Updates of the whole run, where it begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) total: Option<u64>,
+    /// How fast it was trained since the line before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tokens_per_second: Option<f64>,
 }
 
 impl Progress {

@@ -12,12 +12,13 @@
 //! | `checkpoints/` | see [`crate::checkpoint`] |
 //! | `results.json` | the table with the hashes of what made it, at the end |
 //! | `answers.json` | how many answers of every example of the evaluated splits are right |
-//! | `lengths.json` | accuracy and depth by length, kept by `rtc report` |
+//! | `lengths.json` | accuracy and depth by length, see [`Lengths`] |
 
 mod answers;
 mod append;
 mod content;
 pub mod history;
+mod lengths;
 pub mod tensorboard;
 
 use std::collections::BTreeMap;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::checkpoint::{Checkpoints, Disk, FileSystem, Slot};
@@ -38,6 +39,8 @@ use crate::train::Table;
 pub use answers::{Answers, Kept, SplitAnswers};
 use append::Appender;
 pub use content::Change;
+use history::{Line, TimingLine};
+pub use lengths::{Lengths, SplitLengths};
 use tensorboard::Summary;
 
 const SPEC: &str = "spec.rt";
@@ -301,8 +304,14 @@ impl RunFolder {
         &mut self.checkpoints
     }
 
-    /// Appends a line to `metrics.jsonl`, and its numbers below `group` to the TensorBoard file.
-    pub fn metric(&mut self, group: &str, update: u64, line: &Value) -> Result<(), IoError> {
+    /// Appends a line to `metrics.jsonl`, and its numbers below `train` or the split to the TensorBoard file.
+    pub fn metric(&mut self, line: &Line) -> Result<(), IoError> {
+        let (group, update) = match line {
+            Line::Step(step) => ("train", step.update),
+            Line::Evaluation(evaluation) => (evaluation.split.as_str(), evaluation.update),
+            Line::Other => return Ok(()),
+        };
+        let line = json(line);
         self.metrics.append(format!("{line}\n").as_bytes())?;
         let numbers = line.as_object().into_iter().flatten();
         let shown = numbers.filter(|(key, _)| !matches!(key.as_str(), "update" | "epoch" | "scored"));
@@ -317,18 +326,23 @@ impl RunFolder {
 
     /// Appends a line to `timing.jsonl`: what, at which update, and the seconds since the folder was opened.
     pub fn time(&mut self, what: &str, update: u64, tokens_per_second: Option<f64>) -> Result<(), IoError> {
-        let seconds = self.opened.elapsed().as_secs_f64();
-        let mut line = json!({ "what": what, "update": update, "seconds": seconds });
-        if let Some(speed) = tokens_per_second {
-            line["tokens_per_second"] = json!(speed);
-        }
-        self.timing.append(format!("{line}\n").as_bytes())
+        self.timed(what, update, None, tokens_per_second)
     }
 
     /// Notes in `timing.jsonl` that the loop begins after so many updates of so many.
     pub fn begins(&mut self, done: u64, total: u64) -> Result<(), IoError> {
-        let seconds = self.opened.elapsed().as_secs_f64();
-        let line = json!({ "what": history::BEGINS, "update": done, "seconds": seconds, "total": total });
+        self.timed(history::BEGINS, done, Some(total), None)
+    }
+
+    fn timed(
+        &mut self,
+        what: &str,
+        update: u64,
+        total: Option<u64>,
+        tokens_per_second: Option<f64>,
+    ) -> Result<(), IoError> {
+        let (what, seconds) = (what.to_owned(), self.opened.elapsed().as_secs_f64());
+        let line = json(&TimingLine { what, update, seconds, total, tokens_per_second });
         self.timing.append(format!("{line}\n").as_bytes())
     }
 
@@ -361,6 +375,11 @@ impl RunFolder {
 /// Bytes as digits of base 16.
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A line of a record, its keys in the order of its fields.
+fn json(line: &impl Serialize) -> Value {
+    serde_json::to_value(line).expect("names and numbers are valid JSON")
 }
 
 fn now() -> f64 {

@@ -1,4 +1,4 @@
-//! What the data of an experiment looks like to somebody who wonders whether it is what he means: sizes, lengths, classes, tokens
+//! An audit of the data of an experiment: sizes, lengths, classes, tokens
 //! that the vocabulary does not have, and rows that several splits have.
 
 use std::collections::BTreeMap;

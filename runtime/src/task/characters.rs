@@ -1,4 +1,4 @@
-//! Character language modelling: the next character of a text, and how well its last one is known after more and more before it.
+//! Character language modelling: the next character of a text, and the last character of windows of growing length.
 //!
 //! The text is a file (`input.txt`, also with `.gz`), of which the first 90 % are for training, 5 % for dev and 5 % for the
 //! tests; without a file, lines of made-up words. Training and dev count every character, the tests the last one of each
@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::load::{find, nothing_published, open, unreadable};
-use super::{Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task};
+use super::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task};
 use crate::error::DataError;
 use crate::rng::{Draws, Key};
 
@@ -40,8 +40,8 @@ const fn split(name: &'static str, doc: &'static str, count: usize) -> Split {
 /// where every character counts.
 #[rustfmt::skip]
 const TABLE: [(Split, (f64, f64), Option<usize>); 7] = [
-    (split("train", "windows one behind the other, every character counts", 100_000), (0.0, 0.9), None),
-    (split("dev", "the same of another part", 1_000), (0.9, 0.95), None),
+    (split("train", "consecutive windows, every character is scored", 100_000), (0.0, 0.9), None),
+    (split("dev", "the same on another part of the text", 1_000), (0.9, 0.95), None),
     (split("1x", "the last character of windows of the length of training", 1_000), (0.95, 1.0), Some(1)),
     (split("2x", "of twice that length", 1_000), (0.95, 1.0), Some(2)),
     (split("4x", "of four times that length", 1_000), (0.95, 1.0), Some(4)),
@@ -134,20 +134,16 @@ fn text_of(path: &Path) -> Result<Vec<u32>, DataError> {
 }
 
 impl Task for Characters {
-    fn name(&self) -> &'static str {
-        "characters"
-    }
-
-    fn doc(&self) -> &'static str {
-        "the next character of a text"
-    }
-
-    fn objective(&self) -> Objective {
-        Objective::Each
-    }
-
-    fn options(&self) -> &'static [OptionField] {
-        &OPTIONS
+    fn about(&self) -> About {
+        About {
+            name: "characters",
+            doc: "the next character of a text",
+            source: "rtc; text: Karpathy 2015 (Tiny Shakespeare)",
+            objective: Objective::Each,
+            options: &OPTIONS,
+            splits: &SPLITS,
+            metrics: &[],
+        }
     }
 
     fn vocabulary(&self, _options: &Options) -> Vec<String> {
@@ -162,10 +158,6 @@ impl Task for Characters {
 
     fn classes(&self, options: &Options) -> Vec<String> {
         self.vocabulary(options)
-    }
-
-    fn splits(&self) -> &'static [Split] {
-        &SPLITS
     }
 
     /// The characters as they are; `⏎` is the end of a line, too.

@@ -11,7 +11,7 @@ use std::path::Path;
 use super::load::{Lines, broken};
 use super::metric::last_scored;
 use super::pool::{Share, fill, place, within};
-use super::{Example, Metric, Objective, OptionField, Options, Request, Split, Target, Task};
+use super::{About, Example, Metric, Objective, OptionField, Options, Request, Split, Target, Task};
 use crate::error::DataError;
 use crate::rng::{Draws, Key};
 
@@ -173,20 +173,16 @@ fn draw(pairs: usize, ignored: f64, draws: &mut Draws) -> Vec<u32> {
 }
 
 impl Task for FlipFlop {
-    fn name(&self) -> &'static str {
-        "flip_flop"
-    }
-
-    fn doc(&self) -> &'static str {
-        "remember one bit over long stretches of noise"
-    }
-
-    fn objective(&self) -> Objective {
-        Objective::Each
-    }
-
-    fn options(&self) -> &'static [OptionField] {
-        &OPTIONS
+    fn about(&self) -> About {
+        About {
+            name: "flip_flop",
+            doc: "remember one bit over long stretches of noise",
+            source: "Liu et al. 2023 (flip-flop language modeling), arXiv:2306.00946",
+            objective: Objective::Each,
+            options: &OPTIONS,
+            splits: &SPLITS,
+            metrics: METRICS,
+        }
     }
 
     fn vocabulary(&self, _options: &Options) -> Vec<String> {
@@ -195,14 +191,6 @@ impl Task for FlipFlop {
 
     fn classes(&self, _options: &Options) -> Vec<String> {
         vec!["0".to_owned(), "1".to_owned()]
-    }
-
-    fn splits(&self) -> &'static [Split] {
-        &SPLITS
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        METRICS
     }
 
     fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {

@@ -1,4 +1,4 @@
-//! Puts the data of an experiment together: reads what there are files for, generates the rest.
+//! Loads the data of an experiment: reads splits with files, generates the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -268,9 +268,9 @@ impl Source<'_> {
 /// In a folder without a file for dev, dev is the first rows of the training file, and training the rest; in an experiment
 /// without dev, training is all of them.
 pub(super) fn by_name<T: Task + ?Sized>(task: &T, folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {
-    let find = |name: &str| find(folder.path, task.splits().iter().find(|row| row.name == name)?.files);
-    if task.splits().iter().all(|row| find(row.name).is_none()) {
-        let names: Vec<&str> = task.splits().iter().flat_map(|row| row.files.first()).copied().collect();
+    let find = |name: &str| find(folder.path, task.about().splits.iter().find(|row| row.name == name)?.files);
+    if task.about().splits.iter().all(|row| find(row.name).is_none()) {
+        let names: Vec<&str> = task.about().splits.iter().flat_map(|row| row.files.first()).copied().collect();
         return Err(nothing_published(folder.path, &names.join(", ")));
     }
     let read = |path: &Path| task.read(path, folder.options);

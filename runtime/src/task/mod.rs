@@ -1,4 +1,4 @@
-//! Tasks: where examples come from, what their tokens and classes are called, and how they are split.
+//! Tasks: generators and readers of examples, names of tokens and classes, and splits.
 //!
 //! One file (or folder) per task; [`TASKS`] lists them. A task generates its splits from a seed, and reads the
 //! published files of its data set in their own format.
@@ -205,34 +205,51 @@ pub struct Files<'a> {
     pub dev: usize,
 }
 
+/// What a task is called and what it asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// The name in experiments.
+    pub name: &'static str,
+    /// One line of documentation.
+    pub doc: &'static str,
+    /// Where it is defined: paper, section, arXiv id; `rtc` where this project defines it.
+    pub source: &'static str,
+    /// What a model predicts.
+    pub objective: Objective,
+    /// The options with their defaults and bounds.
+    pub options: &'static [OptionField],
+    /// The splits, training first.
+    pub splits: &'static [Split],
+    /// Measures besides the accuracy over all scored answers. The first, if there is one, is what papers compare, so tables show it
+    /// before the accuracy. The best checkpoint is chosen by the accuracy, or by the loss where there is none.
+    pub metrics: &'static [Metric],
+}
+
 /// A task: its description as data, and its generator and reader.
 pub trait Task: Send + Sync {
+    /// What it is called and what it asks for.
+    fn about(&self) -> About;
+
     /// The name in experiments.
-    fn name(&self) -> &'static str;
-    /// One line of documentation.
-    fn doc(&self) -> &'static str;
+    fn name(&self) -> &'static str {
+        self.about().name
+    }
+
     /// What a model predicts.
-    fn objective(&self) -> Objective;
+    fn objective(&self) -> Objective {
+        self.about().objective
+    }
+
     /// Whether the answers are later tokens, which a model must not see: so it is where every token has an answer, if the
     /// task does not say otherwise.
     fn next_token(&self, _options: &Options) -> bool {
         self.objective() == Objective::Each
     }
 
-    /// The options with their defaults and bounds.
-    fn options(&self) -> &'static [OptionField];
     /// The names of the tokens, by id.
     fn vocabulary(&self, options: &Options) -> Vec<String>;
     /// The names of the classes or of the labels, by id; none where a number is asked for.
     fn classes(&self, options: &Options) -> Vec<String>;
-    /// The splits, training first.
-    fn splits(&self) -> &'static [Split];
-    /// What is reported besides the accuracy over all scored answers. The first, if there is one, is what papers compare, so
-    /// tables show it before the accuracy. The best checkpoint is chosen by the accuracy, or by the loss where there is none.
-    fn metrics(&self) -> &'static [Metric] {
-        if self.objective() == Objective::Several { SEVERAL } else { &[] }
-    }
-
     /// How the numbers that it asks for are written.
     fn scale(&self, _options: &Options) -> Scale {
         Scale::default()
@@ -316,14 +333,14 @@ pub trait Task: Send + Sync {
 
     /// The names of the splits, training first.
     fn split_names(&self) -> Vec<String> {
-        self.splits().iter().map(|split| split.name.to_owned()).collect()
+        self.about().splits.iter().map(|split| split.name.to_owned()).collect()
     }
 
     /// The split of this name, or a sentence that lists the splits. A task on strings has one for every range of lengths.
     fn split(&self, name: &str) -> Result<Split, String> {
         let range = || self.formal().and_then(|_| formal::range_split(name));
-        self.splits().iter().find(|split| split.name == name).copied().or_else(range).ok_or_else(|| {
-            let names: Vec<&str> = self.splits().iter().map(|split| split.name).collect();
+        self.about().splits.iter().find(|split| split.name == name).copied().or_else(range).ok_or_else(|| {
+            let names: Vec<&str> = self.about().splits.iter().map(|split| split.name).collect();
             let lengths = self.formal().map_or("", |_| formal::RANGES);
             unknown(&format!("split of {}", self.name()), name, &names) + lengths
         })
@@ -408,7 +425,7 @@ pub fn open_task(settings: &TaskSettings) -> Result<(TaskHandle, Options), DataE
     }
     let plain = |message| DataError { file: settings.name.clone(), line: None, message };
     let task = task_named(&settings.name).map_err(plain)?;
-    let options = resolve_options(task.options(), &settings.options).map_err(plain)?;
+    let options = resolve_options(task.about().options, &settings.options).map_err(plain)?;
     Ok((TaskHandle::BuiltIn(task), options))
 }
 

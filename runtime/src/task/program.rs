@@ -1,7 +1,7 @@
-//! Rows that a program makes: it is asked for a split, a seed and a count, and prints a JSON object per row, one on each line.
+//! Rows from a program: it gets a split, a seed and a count, and prints a JSON object per row, one per line.
 //!
 //! What it printed is kept in a cache, under a hash of all that it is known to depend on, so a program runs once for a request.
-//! Whoever asks for rows must have said that programs may run: nothing that is read from a file can.
+//! A program runs only with the permission of the command line; no file can grant it.
 
 use std::fs;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
@@ -196,7 +196,7 @@ fn object(line: &[u8]) -> Result<(), String> {
     }
 }
 
-/// A program that runs. It is killed when nobody listens to it any more.
+/// A running program. It is killed when its reader is dropped.
 struct Running {
     child: Child,
     lines: Receiver<std::io::Result<Vec<u8>>>,
@@ -261,7 +261,7 @@ impl Drop for Running {
     }
 }
 
-/// Gives the lines of a pipe until nobody wants them.
+/// Sends the lines of a pipe until the receiver is dropped.
 fn read_lines(pipe: impl Read, mut give: impl FnMut(std::io::Result<Vec<u8>>) -> bool) {
     let mut reader = BufReader::new(pipe);
     loop {

@@ -1,4 +1,4 @@
-//! What a split looks like: sizes, lengths, label shares, and rows to print.
+//! The summary of a split: sizes, lengths, label shares, and rows to print.
 
 use std::collections::BTreeMap;
 

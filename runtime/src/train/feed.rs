@@ -121,7 +121,7 @@ impl<'a> Strings<'a> {
     fn new(experiment: &Experiment, fresh: &'a Fresh, seed: u64) -> Result<Self, String> {
         let settings = &experiment.task;
         let task = task_named(&settings.name)?;
-        let options = resolve_options(task.options(), &settings.options)?;
+        let options = resolve_options(task.about().options, &settings.options)?;
         let task = task.formal().ok_or_else(|| format!("examples of {} can't be drawn anew", settings.name))?;
         Ok(Self { task, options, fresh, size: experiment.batch.size, key: Key::new(seed).stream("fresh") })
     }

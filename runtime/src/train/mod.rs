@@ -20,6 +20,7 @@ use crate::collapse;
 use crate::error::{CheckpointError, DataError, Error};
 use crate::experiment::{Choice, Experiment};
 use crate::learner::{LearnError, Learner, StepReport};
+use crate::record::history::{EvaluationLine, Line, StepLine};
 use crate::record::{Answers, RunFolder, RunInfo};
 use crate::schedule::Schedule;
 use crate::task::{Dataset, Metric, Scale, open_task};
@@ -196,7 +197,7 @@ impl<'a> Trainer<'a> {
         refuse_empty(data, experiment)?;
         let unknown = |message| DataError { file: experiment.task.name.clone(), line: None, message };
         let (task, options) = open_task(&experiment.task)?;
-        let (metrics, scale, perplexity) = (task.metrics(), task.scale(&options), task.perplexity());
+        let (metrics, scale, perplexity) = (task.about().metrics, task.scale(&options), task.perplexity());
         let feed = Feed::new(experiment, data, run.info().seed).map_err(unknown)?;
         let schedule = experiment.schedule(feed.batches());
         let (progress, speed) = (Progress::default(), (0, Instant::now()));
@@ -302,7 +303,8 @@ impl<'a> Trainer<'a> {
         let update = self.progress.updates;
         let learning_rate = rule.learning_rate;
         if update == 1 || update.is_multiple_of(self.experiment.log_every) {
-            self.run.metric("train", update, &step_line(update, cursor.epoch, &report, learning_rate))?;
+            let line = StepLine::new(update, cursor.epoch, &report, learning_rate);
+            self.run.metric(&Line::Step(line))?;
             let (tokens, since) = std::mem::replace(&mut self.speed, (0, Instant::now()));
             self.run.time("train", update, Some(tokens as f64 / since.elapsed().as_secs_f64().max(1e-9)))?;
         }
@@ -368,7 +370,7 @@ impl<'a> Trainer<'a> {
 
     fn record(&mut self, row: &Row) -> Result<(), Error> {
         let update = self.progress.updates;
-        self.run.metric(&row.split, update, &evaluation_line(update, row))?;
+        self.run.metric(&Line::Evaluation(EvaluationLine::new(update, row)))?;
         Ok(self.run.time(&row.split, update, None)?)
     }
 
@@ -444,33 +446,4 @@ fn add(total: &mut StepReport, part: &StepReport, share: f64) {
     total.mean_depth = weighted(total.mean_depth, part.mean_depth);
     total.correct = [total.correct, part.correct].into_iter().flatten().reduce(|a, b| a + b);
     total.scored += part.scored;
-}
-
-fn step_line(update: u64, epoch: u64, report: &StepReport, learning_rate: f64) -> Value {
-    let mut line = json!({
-        "kind": "step", "update": update, "epoch": epoch, "loss": report.loss, "task_loss": report.task_loss,
-    });
-    insert(&mut line, "accuracy", report.accuracy());
-    insert(&mut line, "gradient_norm", Some(report.gradient_norm));
-    insert(&mut line, "learning_rate", Some(learning_rate));
-    insert(&mut line, "halting_cost", report.halting_cost);
-    insert(&mut line, "mean_depth", report.mean_depth);
-    line
-}
-
-fn evaluation_line(update: u64, row: &Row) -> Value {
-    let mut line = json!({ "kind": "evaluation", "split": row.split, "update": update });
-    insert(&mut line, "accuracy", row.accuracy);
-    insert(&mut line, "loss", Some(row.loss));
-    line["scored"] = json!(row.scored);
-    row.metrics.iter().chain(&row.numbers).for_each(|(name, number)| insert(&mut line, name, Some(*number)));
-    insert(&mut line, "perplexity", row.perplexity);
-    insert(&mut line, "mean_depth", row.mean_depth);
-    line
-}
-
-fn insert(line: &mut Value, key: &str, number: Option<f64>) {
-    if let Some(number) = number {
-        line[key] = json!(number);
-    }
 }

@@ -20,7 +20,7 @@ pub struct LengthRow {
 }
 
 /// How the best checkpoint does on one split.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The split.
     pub split: String,

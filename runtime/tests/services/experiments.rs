@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use rtc_runtime::experiment::ExperimentFile;
+use rtc_compiler::feature::linked;
+use rtc_runtime::experiment::{EMBEDDED, ExperimentFile};
 use rtc_runtime::task::{TASKS, Task};
 use serde_json::Value;
 
@@ -26,7 +27,7 @@ fn every_field_has_a_row_in_the_documentation_and_every_row_a_field() {
         .map(String::from);
     let experiment = ExperimentFile::embedded("looped_parity").expect("embedded").resolve(None, &edits).expect("valid");
     // Those of the file, which no experiment of a model has.
-    let mut found = ["models", "compare", "baseline", "grid", "halving"].map(String::from).to_vec();
+    let mut found = ["extends", "models", "compare", "baseline", "grid", "halving"].map(String::from).to_vec();
     fields("", &serde_json::to_value(&experiment).expect("serialisable"), &mut found);
     // Those of one optimiser alone.
     for edits in [
@@ -49,16 +50,34 @@ fn every_field_has_a_row_in_the_documentation_and_every_row_a_field() {
     assert_eq!(rows, found);
 }
 
-/// The tables of a task: options, splits, metrics.
+/// What two experiments share is said once: one of them extends the other, or both a third.
+#[test]
+fn no_two_experiments_share_a_run_of_lines() {
+    const RUN: usize = 6;
+    let lines =
+        |text: &'static str| -> Vec<&str> { text.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect() };
+    let files: Vec<(&str, Vec<&str>)> = EMBEDDED.iter().map(|(name, text)| (*name, lines(text))).collect();
+    let mut shared = vec![];
+    for (n, (name, lines)) in files.iter().enumerate() {
+        for (other, others) in &files[..n] {
+            let run = lines.windows(RUN).find(|run| others.windows(RUN).any(|other| other == *run));
+            shared.extend(run.map(|run| format!("{name} and {other}:\n{}", run.join("\n"))));
+        }
+    }
+    assert!(shared.is_empty(), "{}", shared.join("\n\n"));
+}
+
+/// The source of a task and its tables: options, splits, metrics.
 fn tables(task: &dyn Task) -> String {
-    let mut text = String::from("\n| option | default | meaning |\n|---|---|---|\n");
+    let mut text =
+        format!("\nSource: {}.\n\n| option | default | meaning |\n|---|---|---|\n", linked(task.about().source));
     let row = |name: &str, number: &dyn std::fmt::Display, doc: &str| format!("| `{name}` | {number} | {doc} |\n");
-    text.extend(task.options().iter().map(|option| row(option.name, &option.default, option.doc)));
+    text.extend(task.about().options.iter().map(|option| row(option.name, &option.default, option.doc)));
     text += "\n| split | size | meaning |\n|---|---|---|\n";
-    text.extend(task.splits().iter().map(|split| row(split.name, &split.count, split.doc)));
-    if !task.metrics().is_empty() {
+    text.extend(task.about().splits.iter().map(|split| row(split.name, &split.count, split.doc)));
+    if !task.about().metrics.is_empty() {
         text += "\n| metric | meaning |\n|---|---|\n";
-        text.extend(task.metrics().iter().map(|metric| format!("| `{}` | {} |\n", metric.name, metric.doc)));
+        text.extend(task.about().metrics.iter().map(|metric| format!("| `{}` | {} |\n", metric.name, metric.doc)));
     }
     text + "\n"
 }

@@ -118,7 +118,7 @@ fn generation_is_a_function_of_the_seed_and_a_smaller_split_is_a_prefix() {
 #[test]
 fn the_metric_counts_the_last_read_alone() {
     let found = example(&parse("w 1 r 1 i 0 r 1").expect("symbols")).expect("a flip-flop");
-    let metric = task().metrics()[0];
+    let metric = task().about().metrics[0];
     assert_eq!(metric.name, "last_read");
     let share = |predicted: &[u32]| (metric.count)(&found, predicted).share();
     assert_eq!(share(&[0, 0, 0, 0, 0, 0, 0, 1]), 1.0);
@@ -146,7 +146,7 @@ fn files_are_read_and_broken_rows_are_placed() {
         assert_eq!(error.line, Some(2), "{error}");
         assert!(error.message.contains(message), "{error}");
     }
-    let options = rtc_runtime::task::resolve_options(task().options(), &BTreeMap::new()).expect("defaults");
+    let options = rtc_runtime::task::resolve_options(task().about().options, &BTreeMap::new()).expect("defaults");
     assert_eq!(task().encode("w 0 r", &options), Ok(vec![0, 3, 2]));
     assert_eq!(SYMBOLS.len(), task().vocabulary(&options).len());
 }

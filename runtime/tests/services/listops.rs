@@ -358,7 +358,7 @@ fn a_training_file_that_is_all_head_is_refused() {
 #[test]
 fn examples_can_be_shown() {
     let task = task_named("listops").expect("it exists");
-    let options = rtc_runtime::task::resolve_options(task.options(), &BTreeMap::new()).expect("defaults");
+    let options = rtc_runtime::task::resolve_options(task.about().options, &BTreeMap::new()).expect("defaults");
     let rows = sample(task, &options, &[Example::classified(vec![SM, 1, 2, CLOSE], 3)], 5);
     assert_eq!((rows[0].text.as_str(), rows[0].label.as_str()), ("[SM 1 2 ]", "3"));
 }
@@ -366,7 +366,7 @@ fn examples_can_be_shown() {
 #[test]
 fn expressions_are_read_as_people_write_them() {
     let task = task_named("listops").expect("it exists");
-    let options = rtc_runtime::task::resolve_options(task.options(), &BTreeMap::new()).expect("defaults");
+    let options = rtc_runtime::task::resolve_options(task.about().options, &BTreeMap::new()).expect("defaults");
     let read = |text: &str| task.encode(text, &options);
     for text in ["[SM 1 2 ]", "  [SM 1 2]", "( [SM ( 1 2 ) ] )"] {
         assert_eq!(read(text), Ok(vec![SM, 1, 2, CLOSE]), "{text}");

@@ -28,7 +28,7 @@ fn task(name: &str) -> &'static dyn Task {
 }
 
 fn options(name: &str, options: &[(&str, u64)]) -> Options {
-    resolve_options(task(name).options(), &given(options)).expect("valid")
+    resolve_options(task(name).about().options, &given(options)).expect("valid")
 }
 
 fn settings(name: &str, options: &[(&str, u64)], size: usize) -> TaskSettings {

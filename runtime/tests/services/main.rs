@@ -2,6 +2,7 @@
 
 mod checkpoints;
 mod experiments;
+mod extends;
 mod flip_flop;
 mod formal;
 mod generation;

@@ -86,7 +86,7 @@ fn a_step_after_the_other_gives_the_bits_of_as_many_steps_at_once() {
 }
 
 fn stopped(model: &mut Model<f32>, examples: &[Example], rule: Stop, beyond: usize) -> Stopped {
-    let metrics = task_named("looped_copy").expect("it exists").metrics();
+    let metrics = task_named("looped_copy").expect("it exists").about().metrics;
     let measurement =
         Measurement { split: "s", examples, batch: 5, metrics, scale: Scale::default(), perplexity: false };
     let found = evaluate_stopping(model, measurement, (rule, beyond), &AtomicBool::new(false), &mut Silent);
@@ -120,7 +120,7 @@ fn rules_to_stop_choose_what_their_definitions_say() {
     let mut model = model(&specs()[0]);
     learned(&mut model, (0..30).map(|_| packed(&examples("looped_copy", "1-3", 12, &[]))));
     let found = examples("looped_copy", "2-4", 24, &[]);
-    let metrics = task_named("looped_copy").expect("it exists").metrics();
+    let metrics = task_named("looped_copy").expect("it exists").about().metrics;
     let measurement =
         Measurement { split: "s", examples: &found, batch: 5, metrics, scale: Scale::default(), perplexity: false };
     let plain = evaluate(&mut model, measurement, &AtomicBool::new(false), &mut Silent).expect("finite").expect("all");
@@ -180,7 +180,7 @@ fn next_tokens_are_all_right_where_greedy_decoding_is() {
     let mut model = model(&models::parse(&text));
     let options = [("next_token", 1), ("pause", 1)];
     learned(&mut model, (0..60).map(|_| packed(&examples("looped_copy", "1-3", 24, &options))));
-    let metric = task_named("looped_copy").expect("it exists").metrics()[0];
+    let metric = task_named("looped_copy").expect("it exists").about().metrics[0];
     let (mut right, mut wrong) = (0, 0);
     for example in examples("looped_copy", "1-4", 40, &options) {
         let Target::Each { class, weight } = &example.label else { panic!("one per token") };

@@ -178,7 +178,7 @@ fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, 
             .json(&json!({ "task": task.name(), "vocabulary": vocabulary, "classes": classes, "splits": splits }))?;
         return Ok(vec![]);
     }
-    let mut text = format!("{}: {}\n", task.name(), task.doc());
+    let mut text = format!("{}: {}\n", task.name(), task.about().doc);
     writeln!(text, "vocabulary  {} tokens", number(vocabulary as f64)).expect("a text takes all");
     text += &table(&found);
     text += &class_table(&found, &classes);

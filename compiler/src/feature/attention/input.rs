@@ -10,7 +10,8 @@ pub(super) const INPUT: Feature = Feature {
     schema: Schema {
         slot: "attend",
         variant: "input",
-        doc: "Tokens attend to what the depth-wise recurrence started from, whatever the states have become.",
+        doc: "Tokens attend to the input of the depth-wise recurrence.",
+        source: "Vaswani et al. 2017, Section 3.2.3, arXiv:1706.03762",
         fields: &[HEADS, HEAD_WIDTH, MASK, BIAS, BIAS_INIT, PROJECTION_BIAS, ATTENTION_DROPOUT],
         children: &[],
     },

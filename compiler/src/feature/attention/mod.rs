@@ -1,4 +1,4 @@
-//! Multi-head attention, by what is attended to.
+//! Multi-head attention; the variants differ in their keys.
 
 mod bias;
 mod chunk;
@@ -19,7 +19,7 @@ use bias::{BIAS, BIAS_INIT};
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {
     name: "attend",
-    doc: "Pre-norm multi-head attention with a residual connection, by what is attended to.",
+    doc: "Multi-head attention with a residual connection, pre-norm by default; the variant says what the keys are.",
     features: &[this::SELF, memory::MEMORY, chunk::CHUNK, input::INPUT],
     planned: &[],
 };

@@ -18,6 +18,7 @@ pub(super) const SELF: Feature = Feature {
         slot: "attend",
         variant: "self",
         doc: "Tokens attend to the tokens of their row, inside a chunk-wise recurrence to those of their chunk.",
+        source: "Vaswani et al. 2017, Section 3.2, arXiv:1706.03762; pre-norm: Xiong et al. 2020, arXiv:2002.04745; `rope`: Su et al. 2021, arXiv:2104.09864; `xpos`: Sun et al. 2022, arXiv:2212.10554; `relative_xl`: Dai et al. 2019, Section 3.3, arXiv:1901.02860",
         fields: &[
             HEADS,
             HEAD_WIDTH,
@@ -26,8 +27,8 @@ pub(super) const SELF: Feature = Feature {
                 kind: FieldKind::Word(&["none", "xpos", "rope", "relative_xl"], &[]),
                 default: Default::Word("none"),
                 bounds: Bounds::ANY,
-                doc: "`rope` turns queries and keys by their positions; `xpos` also lets distant ones decay; `relative_xl` adds \
-                      learned products with sines and cosines of the distance (Transformer-XL)",
+                doc: "`rope` rotates queries and keys by their positions; `xpos` also decays scores with the distance; \
+                    `relative_xl` adds learned products with sines and cosines of the distance (Transformer-XL)",
             },
             MASK,
             BIAS,

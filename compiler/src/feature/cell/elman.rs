@@ -15,7 +15,8 @@ pub(super) const ELMAN: Feature = Feature {
     schema: Schema {
         slot: "cell",
         variant: "elman",
-        doc: "One layer with tanh (Elman 1990); a plain baseline.",
+        doc: "One layer with tanh; a baseline.",
+        source: "Elman 1990, Cognitive Science 14(2)",
         fields: &[],
         children: &[],
     },

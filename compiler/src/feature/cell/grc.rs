@@ -15,7 +15,8 @@ pub(super) const GRC: Feature = Feature {
     schema: Schema {
         slot: "cell",
         variant: "grc",
-        doc: "Gated recursive cell: left, right and a new vector, each through its own gates, summed and normed.",
+        doc: "Gated recursive cell: left, right and a new vector, each with its own gate, summed and normed.",
+        source: "Shen et al. 2019 (ordered memory), arXiv:1910.13466; Ray Chowdhury and Caragea 2023, Appendix J, arXiv:2311.04449",
         fields: &[
             int("hidden", Default::Derived(Derived::FourWidths), SIZE, "width between its two layers"),
             float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout between its two layers"),

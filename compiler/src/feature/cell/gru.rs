@@ -15,7 +15,8 @@ pub(super) const GRU: Feature = Feature {
     schema: Schema {
         slot: "cell",
         variant: "gru",
-        doc: "Gated recurrent unit (Cho et al. 2014), its reset gate behind the product; a plain baseline.",
+        doc: "Gated recurrent unit with the reset gate after the product; a baseline.",
+        source: "Cho et al. 2014, arXiv:1406.1078",
         fields: &[],
         children: &[],
     },

@@ -15,8 +15,8 @@ pub(super) const LSTM: Feature = Feature {
     schema: Schema {
         slot: "cell",
         variant: "lstm",
-        doc: "Long short-term memory (Hochreiter and Schmidhuber 1997) with a forget gate; only in a chain, which carries \
-              its memory. A plain baseline.",
+        doc: "Long short-term memory with a forget gate; only in a chain, which carries its memory. A baseline.",
+        source: "Hochreiter and Schmidhuber 1997, Neural Computation 9(8); forget gate: Gers et al. 2000, Neural Computation 12(10)",
         fields: &[],
         children: &[],
     },

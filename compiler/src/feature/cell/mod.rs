@@ -15,7 +15,7 @@ use crate::lower::{LinearInit, Lower};
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {
     name: "cell",
-    doc: "One vector from two: from neighbours in a balanced fold, from the state and the next element in a chain.",
+    doc: "A function from two vectors to one: of neighbours in a balanced fold, of state and next element in a chain.",
     features: &[grc::GRC, gru::GRU, lstm::LSTM, elman::ELMAN],
     planned: &[],
 };

@@ -16,6 +16,7 @@ pub(super) const MLP: Feature = Feature {
         variant: "mlp",
         doc: "`g * result + (1 - g) * input`, channel by channel, with g the sigmoid of a two-layer network on the \
               normed input of the closing feedforward.",
+        source: "Ray Chowdhury and Caragea 2024, Eq. 9 to 11, arXiv:2402.00976",
         fields: &[
             int("hidden", Default::Required, SIZE, "width between the two layers"),
             word(

@@ -9,6 +9,7 @@ pub(super) const NONE: Feature = Feature {
         slot: "gate",
         variant: "none",
         doc: "The result of the layers is the next state.",
+        source: "Ray Chowdhury and Caragea 2024 (GUT - Gate), arXiv:2402.00976",
         fields: &[],
         children: &[],
     },

@@ -15,7 +15,7 @@ use crate::spec::Block;
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {
     name: "halt",
-    doc: "When a depth-wise recurrence stops, row by row or token by token.",
+    doc: "When a depth-wise recurrence stops, for every row or every token.",
     features: &[none::NONE, token::TOKEN, global::GLOBAL],
     planned: &["confidence", "act", "ponder", "converged", "q_head", "routed"],
 };
@@ -24,54 +24,55 @@ const SEES: Field = word(
     "sees",
     &["state", "transition"],
     "transition",
-    "what the halting head reads: the state, or the state and the proposed next one",
+    "input of the halting head: the state, or the state and the proposed next one",
 );
 
 const KEYS: Field = word(
     "keys",
     &["state", "mixture"],
     "state",
-    "what self-attention reads: the last state, or the mixture of states that would be the output now",
+    "keys and values of self-attention: the last state, or the mixture of states so far",
 );
 
 const THRESHOLD: Field = float(
     "threshold",
     Default::Float(0.999),
     INSIDE_UNIT,
-    "halting mass from which on no further step is taken; the step that reaches it is rejected",
+    "halting mass at which a unit halts; the step that reaches it is rejected",
 );
 
-const COST: Field = float("cost", Default::Float(0.1), POSITIVE, "weight in the loss of the expected number of steps");
+const COST: Field =
+    float("cost", Default::Float(0.1), POSITIVE, "ponder cost: weight of the expected number of steps in the loss");
 
 const BIAS: Field = float(
     "bias",
     Default::Absent,
     Bounds::closed(-20.0, 20.0),
-    "where the bias of the halting head starts: below 0 a model begins with many steps, as -3 stops with 5 % in each; small and random \
-     if left out",
+    "initial bias of the halting head: a negative one starts with many steps (-3 halts with 5 % in each step); \
+        small and random if left out",
 );
 
-/// When the units of a depth recurrence stop. The recurrence keeps their survival, mixture and costs.
+/// When the units of a depth-wise recurrence halt. The recurrence carries their survival, mixture and ponder cost.
 #[derive(Clone, Copy)]
 pub(crate) struct Rule {
-    /// What stops by itself.
+    /// The unit of halting.
     pub(crate) units: Units,
-    /// What self-attention reads.
+    /// Keys and values of self-attention.
     pub(crate) keys: Keys,
-    /// The probability `p_l` of every unit to stop at `H_l`, given that it got there.
+    /// The conditional probability `p_l` of every unit to halt at `H_l`.
     pub(crate) probability: fn(&mut Lower<'_>, &Block, &Transition) -> Result<Value, InvalidNode>,
-    /// True for every unit that takes this step; a step that is not taken leaves no trace.
+    /// True for every unit that takes this step; a rejected step has no effect.
     pub(crate) go: fn(&mut Lower<'_>, &Block, &Test<'_>) -> Result<Value, InvalidNode>,
-    /// Weight in the loss of the expected number of steps.
+    /// Ponder cost: weight of the expected number of steps in the loss.
     pub(crate) cost: f64,
 }
 
-/// What stops by itself.
+/// The unit of halting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Units {
     /// A whole row.
     Row,
-    /// A position of a row. Those that stopped keep their state, which others still attend to.
+    /// A position of a row. A halted position keeps its state, to which other positions attend.
     Position,
 }
 
@@ -80,7 +81,7 @@ pub(crate) enum Units {
 pub(crate) enum Keys {
     /// The state `H_l`.
     State,
-    /// The output that a unit would have if it stopped now.
+    /// The mixture of states so far: the output if the unit halted now.
     Mixture,
 }
 
@@ -100,10 +101,10 @@ pub(crate) struct Transition {
     pub(crate) to: Value,
 }
 
-/// What a test of going on can use.
+/// The inputs of a halting test.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Test<'a> {
-    /// The probability, unit by unit, of not having stopped up to and including this step.
+    /// The survival of every unit: the probability not to have halted up to and including this step.
     pub(crate) survival: Value,
     /// The number of the step, from 0.
     pub(crate) step: Value,

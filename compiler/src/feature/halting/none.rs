@@ -9,6 +9,7 @@ pub(super) const NONE: Feature = Feature {
         slot: "halt",
         variant: "none",
         doc: "Every row takes all steps; the result is the last state.",
+        source: "Ray Chowdhury and Caragea 2024 (UT - Halt), arXiv:2402.00976",
         fields: &[],
         children: &[],
     },

@@ -11,6 +11,7 @@ pub(super) const ADD: Feature = Feature {
         slot: "inject",
         variant: "add",
         doc: "The input of the recurrence is added to the state before every step.",
+        source: "Fan et al. 2024 (looped Transformers), arXiv:2409.15647",
         fields: &[],
         children: &[],
     },

@@ -1,4 +1,4 @@
-//! How the embedded input enters later steps.
+//! How the input of a recurrence enters its steps.
 
 mod add;
 mod none;

@@ -9,6 +9,7 @@ pub(super) const NONE: Feature = Feature {
         slot: "inject",
         variant: "none",
         doc: "The input is the first state and does not enter again.",
+        source: "Fan et al. 2024 (FOP-Loop-Adaptive-WO), arXiv:2409.15647",
         fields: &[],
         children: &[],
     },

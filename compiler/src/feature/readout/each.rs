@@ -10,13 +10,14 @@ pub(super) const EACH: Feature = Feature {
     schema: Schema {
         slot: "readout",
         variant: "each",
-        doc: "Every token's state by itself, for tasks with an answer per token.",
+        doc: "The state of every token, for tasks with an answer per token.",
+        source: "rtc",
         fields: &[word(
             "sees",
             &["past", "all"],
             "past",
-            "`past`: an answer depends only on the tokens up to its own, masks and means stop there if not said otherwise, \
-             and the compiler proves it; `all`: on any token",
+            "`past`: an answer depends only on the tokens up to its own; the defaults of masks and means follow, \
+                and the compiler proves it. `all`: on any token",
         )],
         children: &[],
     },

@@ -15,7 +15,8 @@ pub(super) const MEMORY: Feature = Feature {
     schema: Schema {
         slot: "readout",
         variant: "memory",
-        doc: "The normed slots of the memory after the last chunk, of the last chunk-wise recurrence of the model.",
+        doc: "The normed memory slots after the last chunk, of the last chunk-wise recurrence.",
+        source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, arXiv:2402.00976",
         fields: &[word("pool", &["mean", "last"], "mean", "the mean of the slots, or the last slot alone")],
         children: &[],
     },

@@ -1,4 +1,4 @@
-//! What of the final states goes to the head.
+//! Which of the final states go to the head.
 
 mod each;
 mod memory;
@@ -12,7 +12,7 @@ use crate::schema::Objective;
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {
     name: "readout",
-    doc: "What of the final states goes to the head.",
+    doc: "Which of the final states go to the head.",
     features: &[tokens::MEAN, tokens::END, tokens::FIRST, tokens::MAX, each::EACH, memory::MEMORY, root::ROOT],
     planned: &[],
 };

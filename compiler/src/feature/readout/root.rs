@@ -1,4 +1,4 @@
-//! Readout of the vector that a fold left.
+//! Readout of the root of a fold.
 
 use super::fits_task;
 use crate::diag::{Diagnostic, Kind, Problems};
@@ -10,7 +10,8 @@ pub(super) const ROOT: Feature = Feature {
     schema: Schema {
         slot: "readout",
         variant: "root",
-        doc: "The one vector that the `recurse` at the end of the model leaves.",
+        doc: "The root vector of the `recurse` at the end of the model.",
+        source: "rtc",
         fields: &[],
         children: &[],
     },

@@ -35,7 +35,7 @@ const fn of_tokens(
     doc: &'static str,
     lower: fn(&mut Lower<'_>, &Block, Value) -> Result<Value, InvalidNode>,
 ) -> Feature {
-    let schema = Schema { slot: "readout", variant, doc, fields: &[], children: &[] };
+    let schema = Schema { slot: "readout", variant, doc, source: "rtc", fields: &[], children: &[] };
     Feature { schema, check, lower: Lowering::Readout(lower) }
 }
 

@@ -15,8 +15,9 @@ pub(super) const CHUNKWISE: Feature = Feature {
     schema: Schema {
         slot: "recur",
         variant: "chunkwise",
-        doc: "Cuts the row into chunks and runs its layers on one after the other with the same weights; a memory of \
-              slots is read inside a chunk and updated after it (Temporal Latent Bottleneck).",
+        doc: "Cuts the row into chunks and runs its layers on one chunk after the other with the same weights. A \
+            memory of slots is read inside a chunk and updated after it (Temporal Latent Bottleneck).",
+        source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, Section 4.2, arXiv:2402.00976",
         fields: &[
             int("size", Default::Absent, SIZE, "tokens of a chunk; either this or `chunks`"),
             int("chunks", Default::Absent, SIZE, "number of chunks; either this or `size`"),
@@ -24,8 +25,8 @@ pub(super) const CHUNKWISE: Feature = Feature {
                 "cut",
                 &["position", "balanced"],
                 "position",
-                "`position`: every chunk is full but the last; `balanced`: chunks as equal as possible, for the width \
-                 of the padded batch, as the published code does",
+                "`position`: every chunk but the last is full; `balanced`: equal chunks for the width of the \
+                    padded batch, as in the published code",
             ),
             word(
                 "positions",

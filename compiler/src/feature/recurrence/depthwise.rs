@@ -17,15 +17,16 @@ pub(super) const DEPTHWISE: Feature = Feature {
     schema: Schema {
         slot: "recur",
         variant: "depthwise",
-        doc: "Runs its layers again and again on the whole row with the same weights (Universal Transformer).",
+        doc: "Runs its layers repeatedly on the whole row with the same weights (Universal Transformer).",
+        source: "Dehghani et al. 2019 (Universal Transformer), Section 2.1, arXiv:1807.03819",
         fields: &[
             Field {
                 name: "depth",
                 kind: FieldKind::Depth,
                 default: Default::Required,
                 bounds: STEPS,
-                doc: "number of steps, with halting the most there can be; `log(length, 2)` follows the length, `given` comes \
-                      with each example",
+                doc: "number of steps, with halting the upper bound; `log(length, 2)` depends on the length, `given` \
+                    comes with each example",
             },
             by_sees(
                 "cap",
@@ -37,7 +38,7 @@ pub(super) const DEPTHWISE: Feature = Feature {
                 "start",
                 &["input", "zero"],
                 "input",
-                "the first state: the input, or 0, so that the input comes in by `inject` alone",
+                "the first state: the input, or 0, where the input enters through `inject` alone",
             ),
         ],
         children: &[

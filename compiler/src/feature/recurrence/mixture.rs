@@ -1,4 +1,4 @@
-//! The mixture of states that a halting recurrence gives.
+//! The mixture of states: the output of a recurrence with halting.
 //!
 //! With `p_l` the probability of stopping at `H_l`, a unit carries
 //!

@@ -10,7 +10,7 @@ use crate::diag::{Diagnostic, Kind, Problems};
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {
     name: "recur",
-    doc: "Runs the same layers again: on their own output, or on the next chunk of the row.",
+    doc: "Runs the same layers repeatedly: on their own output, or on the next chunk of the row.",
     features: &[depthwise::DEPTHWISE, chunkwise::CHUNKWISE],
     planned: &[],
 };

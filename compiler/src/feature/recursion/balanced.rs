@@ -16,37 +16,38 @@ pub(super) const BALANCED: Feature = Feature {
     schema: Schema {
         slot: "recurse",
         variant: "balanced",
-        doc: "Cuts the sequence into chunks, makes a vector of each, and goes on with those vectors in the same way until one \
-              is left. What makes the vector of a chunk stands inside: layers, then a cell, a pool or another `recurse`.",
+        doc: "A balanced tree: cuts the sequence into chunks, reduces each to a vector, and repeats on these vectors \
+            until one is left. Inside stands what reduces a chunk: layers, then a cell, a pool or another `recurse`.",
+        source: "Ray Chowdhury and Caragea 2023 (recursion in recursion), Eq. 5 to 7, arXiv:2311.04449; `short`, `padding`: Chi et al. 2023 (RegularGPT), arXiv:2305.03796",
         fields: &[
-            int("arity", Default::Required, ARITY, "elements of a chunk; the last one of a row may have fewer"),
+            int("arity", Default::Required, ARITY, "elements of a chunk; the last chunk of a row may have fewer"),
             word(
                 "last_chunk",
                 &["merge", "strict"],
                 "merge",
-                "`merge`: the last level takes up to half a chunk more instead of another level; `strict`: no chunk has more \
-                 than `arity` elements",
+                "`merge`: the last chunk may have up to half a chunk more, which saves a level; `strict`: at most \
+                    `arity` elements",
             ),
             word(
                 "plan",
                 &["row", "batch"],
                 "row",
-                "`row`: every row is cut by its own length; `batch`: the width of the padded batch decides for all rows, as \
-                 in the published code",
+                "`row`: every row is cut by its own length; `batch`: all rows are cut by the width of the padded \
+                    batch, as in the published code",
             ),
-            word("short", &["last", "first"], "last", "which chunk of a row takes what is left over"),
+            word("short", &["last", "first"], "last", "which chunk of a row is the short one"),
             word(
                 "single",
                 &["pass", "fold"],
                 "pass",
-                "whether a row of one element is its own vector (`pass`), or a chunk like others",
+                "a row of one element: `pass` makes the element its vector, `fold` treats it as a chunk",
             ),
             word(
                 "padding",
                 &["none", "input", "levels"],
                 "none",
-                "what stands before the elements of a short chunk until it has `arity`: nothing, or a learned vector, at \
-                 `levels` all the way up or for the sequence itself alone (`input`)",
+                "padding of a short chunk to `arity`: none, or a learned vector in front, at every level \
+                    (`levels`) or at the first level alone (`input`)",
             ),
         ],
         children: &[

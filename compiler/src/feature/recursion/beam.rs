@@ -1,4 +1,4 @@
-//! The beam search: neighbours are joined one pair after the other, and the best ways of doing so are kept.
+//! Beam search over binary trees: every step merges two neighbours, and the best partial trees are kept.
 
 use super::{aligned, cell, hands_on_a_memory, leaves};
 use crate::diag::Problems;
@@ -16,10 +16,11 @@ pub(super) const BEAM: Feature = Feature {
     schema: Schema {
         slot: "recurse",
         variant: "beam",
-        doc: "Searches a binary tree over the sequence: joins two neighbours after the other until one node is left, and keeps the \
-              best `size` ways of doing so; the vector is the mean of their roots. What joins two nodes stands inside: layers \
-              on the two, then a cell, a pool or another `recurse`.",
-        fields: &[int("size", Default::Required, SIZE, "ways of joining that are kept, the beams")],
+        doc: "Beam search over binary trees: every step merges two neighbours, until one node is left. The best `size` \
+            partial trees are kept; the result is the mean of their roots, weighted by the softmax of their scores. \
+            Inside stands what merges two nodes: layers on the two, then a cell, a pool or another `recurse`.",
+        source: "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999; Ray Chowdhury and Caragea 2023 (efficient beam tree), arXiv:2307.10779",
+        fields: &[int("size", Default::Required, SIZE, "number of beams")],
         children: &[
             Children::or_outermost(&["leaf"], "linear"),
             Children::or(&["score"], "mlp"),

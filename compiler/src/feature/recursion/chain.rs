@@ -15,8 +15,9 @@ pub(super) const CHAIN: Feature = Feature {
     schema: Schema {
         slot: "recurse",
         variant: "chain",
-        doc: "A recurrent network: its cell joins the state, which starts as zeros, with one element after the other; the last \
-              state is the vector. Layers before the cell run on the whole sequence first.",
+        doc: "A recurrent network: starting from zeros, the cell merges the state with one element after the other; \
+            the last state is the result. Layers before the cell run on the whole sequence first.",
+        source: "Ray Chowdhury and Caragea 2023 (recursion in recursion), Eq. 2, arXiv:2311.04449",
         fields: &[],
         children: &[Children::or_outermost(&["leaf"], "linear"), Children::any(FOLD_BODY)],
     },

@@ -1,4 +1,4 @@
-//! Continuous composition: all neighbours are joined at once, each as far as it is probable, and what was joined fades away.
+//! Continuous recursion: all neighbours are merged at once, weighted by merge probabilities, and merged positions lose existence.
 
 use super::{cell, hands_on_a_memory, leaves};
 use crate::diag::Problems;
@@ -16,10 +16,12 @@ pub(super) const CONTINUOUS: Feature = Feature {
     schema: Schema {
         slot: "recurse",
         variant: "continuous",
-        doc: "Continuous recursion (CRvNN, Ray Chowdhury and Caragea 2021): in every step every element goes into its right \
-              neighbour as far as a scorer finds it probable, and exists less by as much; the neighbour of an element is the \
-              nearest that still exists, taken as a mean. A row is done when one element is left, or after as many steps as it \
-              has elements; the vector is that of the last element. Layers before the cell run on the whole sequence first.",
+        doc: "Continuous recursion (CRvNN): every position has an existence, 1 at first. In every step a position is \
+            merged into its right neighbour with a scored probability, and its existence falls by as much. \
+            Neighbours are means over the nearest positions that still exist. A row ends when one element is left, \
+            or after as many steps as it has elements; the result is its last element. Layers before the cell run on \
+            the whole sequence first.",
+        source: "Ray Chowdhury and Caragea 2021 (CRvNN), arXiv:2106.06038",
         fields: &[],
         children: &[Children::or_outermost(&["leaf"], "linear"), Children::any(LAYERS), Children::or(&["cell"], "grc")],
     },

@@ -1,4 +1,4 @@
-//! Recursions: they fold a sequence to one vector.
+//! Recursions: they fold (reduce) a sequence to one vector.
 //!
 //! A fold runs layers that keep the sequence, then one statement that does not: a cell, a pool, or another fold. The
 //! variants differ in what they run those on: chunks of the row and then chunks of their vectors, the row as a chain, with or
@@ -21,7 +21,7 @@ use crate::spec::Block;
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {
     name: "recurse",
-    doc: "Folds a sequence to one vector.",
+    doc: "Folds (reduces) a sequence to one vector.",
     features: &[balanced::BALANCED, chain::CHAIN, beam::BEAM, continuous::CONTINUOUS, ordered_memory::ORDERED_MEMORY],
     planned: &[],
 };

@@ -1,4 +1,4 @@
-//! Ordered memory: a chain whose state is a stack of slots, through part of which every element is composed.
+//! Ordered memory: a chain whose state is a stack of slots.
 
 use super::{cell, hands_on_a_memory};
 use crate::diag::Problems;
@@ -16,10 +16,11 @@ pub(super) const ORDERED_MEMORY: Feature = Feature {
     schema: Schema {
         slot: "recurse",
         variant: "ordered_memory",
-        doc: "Ordered memory (Shen et al. 2019): a chain with a memory of slots that works like a stack. Every element decides \
-              how deep it goes: slots above that depth are taken over from the step before, and the cell joins the element \
-              with one slot after the other from that depth up to the top, whose vector is the result. It maps its elements \
-              itself, with the norm of the cell. Layers before the cell run on the whole sequence first.",
+        doc: "Ordered memory: a chain whose state is a stack of slots. Scores say how deep an element goes. Slots \
+            above that depth take the values of the step before; from that depth to the top, the cell merges the \
+            element with one slot after the other. The result is the top slot. The elements are mapped inside, with \
+            the norm of the cell. Layers before the cell run on the whole sequence first.",
+        source: "Shen et al. 2019 (ordered memory), arXiv:1910.13466",
         fields: &[
             int("slots", Default::Required, SIZE, "slots of the memory: how deep its stack is"),
             float(

@@ -15,6 +15,7 @@ pub(super) const EMA: Feature = Feature {
         slot: "scan",
         variant: "ema",
         doc: "Damped moving averages: scan, SiLU, and a residual connection.",
+        source: "Ma et al. 2022 (MEGA), Section 3.1, arXiv:2209.10655",
         fields: &[int("dim", Default::Int(16), DIMENSIONS, "averages per channel"), DIRECTION, DROPPED, NORM],
         children: &[],
     },

@@ -1,4 +1,4 @@
-//! Scans: what goes along the row in one step, by a convolution of every channel with a long kernel of its own.
+//! Scans: linear recurrences along the row, computed as a convolution of every channel with a long kernel of its own.
 
 mod ema;
 mod s4d;
@@ -17,7 +17,7 @@ pub(super) use ema::{DIMENSIONS, average};
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {
     name: "scan",
-    doc: "Carries information along the row, through a convolution of every channel with a long kernel of its own.",
+    doc: "A linear recurrence along the row: a convolution of every channel with a long kernel of its own.",
     features: &[s4d::S4D, ema::EMA],
     planned: &["linear"],
 };
@@ -26,7 +26,7 @@ pub(super) const DIRECTION: Field = word(
     "direction",
     &["both", "forward"],
     "both",
-    "whether a token sees the whole row, or only what stands before it",
+    "whether a token sees the whole row, or only the tokens up to itself",
 );
 const DROPPED: Field =
     float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout of whole channels of a row");

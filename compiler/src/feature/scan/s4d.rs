@@ -16,6 +16,7 @@ pub(super) const S4D: Feature = Feature {
         slot: "scan",
         variant: "s4d",
         doc: "Diagonal state spaces: scan, GELU, a linear map with a gate, and a residual connection.",
+        source: "Gu et al. 2022 (S4D), arXiv:2206.11893",
         fields: &[
             int(
                 "state",
@@ -26,22 +27,21 @@ pub(super) const S4D: Feature = Feature {
             optional_word(
                 "discretisation",
                 &["bilinear", "zoh"],
-                "how the continuous system becomes one of steps: `bilinear`, as if left out, or `zoh`, which holds the input between \
-                 two tokens",
+                "how the continuous system is discretised: `bilinear` (the default) or `zoh` (zero-order hold)",
             ),
             DIRECTION,
             word(
                 "join",
                 &["concat", "sum"],
                 "concat",
-                "`concat`: both directions have all parameters of their own, and stand side by side before the linear map; \
-                 `sum`: they share all but C, and are added",
+                "`concat`: the directions have separate parameters and are concatenated before the linear map; \
+                    `sum`: they share all parameters but C and are added",
             ),
             word(
                 "backward",
                 &["trained", "frozen"],
                 "trained",
-                "`frozen` stops gradients in the backward direction, as the published code does: it stays a random feature",
+                "`frozen` stops gradients in the backward direction, as in the published code",
             ),
             DROPPED,
             float("output_dropout", Default::Float(0.0), DROPOUT, "dropout after the gate, before the residual sum"),

@@ -1,6 +1,8 @@
 //! Attention block of queries by block of queries, against all keys that one of them may see.
 //!
 //! The scores of a block stay in cache; with the keys transposed once, all products run over contiguous vectors.
+//!
+//! Source: Vaswani et al. 2017, Section 3.2, arXiv:1706.03762; blocks of queries: Rabe and Staats 2021, arXiv:2112.05682.
 
 use std::cell::RefCell;
 use std::ops::Range;

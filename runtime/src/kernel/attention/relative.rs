@@ -2,13 +2,15 @@
 //!
 //! The second product is made for a block of queries and all distances that occur in it. Its columns count distances down, so
 //! that the scores of a query are consecutive columns, one further left for every query.
+//!
+//! Source: Dai et al. 2019 (Transformer-XL), Section 3.3, arXiv:1901.02860.
 
 use super::dense::Block;
 use super::{Attention, LANES, Left, MaskKind, Panel, Place, Shape, product};
 use crate::kernel::parallel::add_to;
 use crate::kernel::{Real, Write};
 
-/// What the second product is made of.
+/// The operands of the second product.
 #[derive(Clone, Copy, Debug)]
 pub struct Relative<'a, T> {
     /// `u` and `v`, `[heads e]`.
@@ -30,7 +32,7 @@ impl<'a, T: Real> Relative<'a, T> {
         (self.distances() + 2) * head_width
     }
 
-    /// Where a distance stands among the codes.
+    /// The index of a distance among the codes.
     fn at(&self, distance: isize) -> usize {
         (self.last - distance).unsigned_abs()
     }

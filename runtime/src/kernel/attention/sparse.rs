@@ -1,4 +1,6 @@
-//! Attention where a query sees few keys, at known distances: time and memory grow with their number, not with the length.
+//! Attention to few keys at known distances: time and memory grow with the number of visible keys, not with the length.
+//!
+//! Source: Vaswani et al. 2017, Section 3.2, arXiv:1706.03762; masks by distance: Chi et al. 2023 (RegularGPT), arXiv:2305.03796.
 
 use super::{Offsets, Place, Relative, Scores, Shape};
 use crate::kernel::Real;

@@ -1,4 +1,6 @@
-//! Between the levels of an outer fold: which beam of a chunk stands in which slot of the next level.
+//! Beam alignment between the levels of an outer fold: which beam of a chunk fills which slot of the next level.
+//!
+//! Source: Ray Chowdhury and Caragea 2023 (recursion in recursion), Section 3.1, Eq. 8 and 9, arXiv:2311.04449.
 
 use std::ops::Range;
 
@@ -24,7 +26,7 @@ pub enum Align {
     String,
 }
 
-/// Where draws come from.
+/// The source of the draws.
 #[derive(Clone, Copy)]
 pub enum Draws<'a> {
     /// From the key of each chunk; a key belongs to row, level and chunk.

@@ -1,4 +1,6 @@
-//! What a row chooses in one step: the best pairs of each beam, and the best of all of them.
+//! The choice of a row in one step: the best pairs of each beam, then the best of all.
+//!
+//! Source: Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999, and (efficient beam tree), arXiv:2307.10779.
 
 use super::noise::Noise;
 use super::search::{Overflow, Rules};
@@ -38,7 +40,7 @@ pub(super) struct Beams<'a> {
     pub(super) scores: &'a [f64],
 }
 
-/// What a row chose.
+/// The choice of a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Chosen {
     /// The first so many candidates are beams of the next step, each for itself.

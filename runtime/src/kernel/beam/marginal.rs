@@ -1,4 +1,6 @@
 //! The end of a search: roots weighed by the softmax of their scores.
+//!
+//! Source: Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999, and (efficient beam tree), arXiv:2307.10779.
 
 use super::search::Search;
 use super::soft::{Source, Term};

@@ -47,6 +47,8 @@
 //!
 //! Accumulated scores are double precision whatever the numbers of the nodes are: a sum of a thousand logarithms loses
 //! three digits.
+//!
+//! Source: Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999, and (efficient beam tree), arXiv:2307.10779.
 
 pub mod align;
 mod choose;

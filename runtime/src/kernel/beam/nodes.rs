@@ -1,4 +1,6 @@
 //! The node table `[nodes, d]`: rows are taken out of it, and gradients are added to it in a fixed order.
+//!
+//! Source: rtc.
 
 use super::soft::Blends;
 use crate::kernel::Real;

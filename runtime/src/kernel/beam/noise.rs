@@ -1,4 +1,6 @@
 //! Gumbel noise of a search: drawn by key, given, or absent.
+//!
+//! Source: Kool et al. 2019 (Gumbel top-k), arXiv:1903.06059.
 
 use crate::rng::Key;
 

@@ -1,4 +1,6 @@
 //! Nodes and pairs of a search: which exist, and which a step makes.
+//!
+//! Source: Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999, and (efficient beam tree), arXiv:2307.10779.
 
 use std::ops::Range;
 

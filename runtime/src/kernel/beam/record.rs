@@ -1,4 +1,6 @@
-//! What the backward run reads of a search, and the gradient of its scores.
+//! The record of a search for its backward run, and the gradient of its scores.
+//!
+//! Source: rtc.
 
 use std::ops::Range;
 
@@ -35,7 +37,7 @@ struct Kept {
     first_pair: u32,
 }
 
-/// What one row did in a step.
+/// One row in a step.
 #[derive(Clone, Debug)]
 struct RowStep {
     row: usize,
@@ -57,7 +59,7 @@ struct Beam {
     list: usize,
 }
 
-/// A step as the backward run sees it: what it made, and at which numbers.
+/// A step for the backward run: its new nodes and pairs, and their first indices.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {
     /// What was composed, as nodes from `first_node + blends.len()` on.

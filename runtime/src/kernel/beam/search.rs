@@ -1,4 +1,6 @@
 //! The state of a search over many rows: rules, lists of beams, starts of levels.
+//!
+//! Source: Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999, and (efficient beam tree), arXiv:2307.10779.
 
 use std::ops::Range;
 
@@ -8,7 +10,7 @@ use super::pairs::{Made, Pairs, UNSCORED};
 use super::record::Record;
 use super::soft::{BlendTable, Blends, Softener};
 
-/// Which pairs the cell composes.
+/// Which pairs the cell merges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compose {
     /// Those that were chosen; a pair is scored from its two nodes.
@@ -18,7 +20,7 @@ pub enum Compose {
     Every,
 }
 
-/// What happens to candidates for which there is no beam.
+/// The fate of candidates without a beam.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
     /// They are dropped.
@@ -28,7 +30,7 @@ pub enum Overflow {
     Soften,
 }
 
-/// How a search goes.
+/// The rules of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// The largest number of beams of a row, at least 1.

@@ -1,4 +1,6 @@
 //! The step of a search: every row chooses, new nodes and pairs get their numbers in order, and the lists are written anew.
+//!
+//! Source: Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999, and (efficient beam tree), arXiv:2307.10779.
 
 use super::choose::{Beams, choose};
 use super::noise::Noise;

@@ -1,7 +1,9 @@
 //! One channel of packed rows convolved with its kernel, forward and backward. Its numbers lie together here: a column.
 //!
-//! Short rows take the sum as it stands, longer ones a Fourier transform of at least twice their length, in which nothing
-//! wraps around. Which of both, and the size, follow from the length of the row alone.
+//! Short rows use the direct sum, longer ones a Fourier transform of at least twice their length, which avoids wrap-around.
+//! The length of the row alone determines method and size.
+//!
+//! Source: rtc; convolution by Fourier transforms: Gu et al. 2022 (S4D), arXiv:2206.11893.
 
 use realfft::num_complex::Complex;
 

@@ -2,6 +2,8 @@
 //!
 //! Per channel and dimension: `p = sigmoid(delta)`, `q = 1 - p sigmoid(alpha)`, and
 //! `K[l] = sum_n p_n beta_n gamma_n q_n^l / sqrt(n_dim)`.
+//!
+//! Source: Ma et al. 2022 (MEGA), Section 3.1, arXiv:2209.10655.
 
 use super::super::Real;
 use super::super::parallel::Parts;

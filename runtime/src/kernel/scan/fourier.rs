@@ -1,4 +1,6 @@
 //! Fourier transforms of real numbers, planned once per size for the life of the process.
+//!
+//! Source: rtc.
 
 use std::sync::{Arc, OnceLock};
 

@@ -11,6 +11,8 @@
 //!   length makes longer.
 //! - **Precision.** Poles, weights and their powers are double precision; tables are rounded once. In single precision the
 //!   result is within 4e-7 of the exact sum, relative to `sum |K| max |x|`, up to rows of 16,384.
+//!
+//! Source: Gu et al. 2022 (S4D), arXiv:2206.11893.
 
 mod convolve;
 pub mod ema;

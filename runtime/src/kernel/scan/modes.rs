@@ -2,6 +2,8 @@
 //!
 //! With `l = q R + r`, `a^l = (a^R)^q a^r`: one table of R powers per pole, the same for any length, and one running power.
 //! Both directions are then products of small matrices. R does not depend on the length, so neither do the bits of `K[l]`.
+//!
+//! Source: Gu et al. 2022 (S4D), arXiv:2206.11893.
 
 use super::super::parallel::LANES;
 use super::super::tile::{Left, Panel, product};

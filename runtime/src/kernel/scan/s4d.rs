@@ -3,6 +3,8 @@
 //! Per channel: `dt = exp(log_dt)`. Per mode: `A = -exp(log_decay) - i frequency`, `z = dt A / 2`, and by the bilinear rule
 //! `a = (1 + z) / (1 - z)`, `w = C B dt / (1 - z)`; with the input held between two positions (zero-order hold) `a = exp(2 z)`,
 //! `w = C B dt (exp(2 z) - 1) / (2 z)`. Then `K[l] = 2 Re sum w a^l`.
+//!
+//! Source: Gu et al. 2022 (S4D), arXiv:2206.11893.
 
 use super::super::Real;
 use super::super::parallel::Parts;

@@ -2,6 +2,8 @@
 //!
 //! Per exponential, `h[t] = a h[t-1] + x[t - lag]`, and `y[t] = 2 Re sum w h[t]`: the convolution of [`scan`](super::scan), one
 //! position after the other, in double precision.
+//!
+//! Source: Gu et al. 2022 (S4D), arXiv:2206.11893.
 
 use super::{Family, Pair, Scan};
 use crate::kernel::Real;

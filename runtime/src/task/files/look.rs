@@ -1,4 +1,4 @@
-//! A first look at a file of which nothing is known: its columns, and what stands in them.
+//! A first look at an unknown file: its columns and their content.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -164,6 +164,7 @@ fn language(number: u64) -> &'static Language {
 pub static TOMITA: Formal = Formal {
     name: "tomita",
     doc: "whether a string of bits belongs to one of Tomita's seven regular languages",
+    source: "Tomita 1982; Bhattamishra et al. 2020, arXiv:2009.11264",
     objective: Objective::Classify,
     vocabulary: |_| names(&["0", "1"]),
     classes: |_| names(&["out", "in"]),
@@ -184,6 +185,7 @@ const DYCK_OPTIONS: [OptionField; 3] = [
 pub static DYCK: Formal = Formal {
     name: "dyck",
     doc: "whether brackets, 0 to open and 1 to close, are balanced and nest no deeper than some depth (D_n)",
+    source: "Bhattamishra et al. 2020, arXiv:2009.11264",
     objective: Objective::Classify,
     vocabulary: |_| names(&["0", "1"]),
     classes: |_| names(&["out", "in"]),

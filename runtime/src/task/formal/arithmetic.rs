@@ -1,4 +1,4 @@
-//! The value of expressions modulo a number: flat ones by precedence, and those in which brackets say everything.
+//! The value of expressions modulo a number: flat ones by precedence, and fully bracketed ones.
 
 /// The names of the digits below a modulus.
 pub(super) fn digits(modulus: u64) -> Vec<String> {

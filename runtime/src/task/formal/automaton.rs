@@ -15,7 +15,7 @@ pub struct Automaton {
 }
 
 impl Automaton {
-    /// That of a task; nothing where the answer takes more than finitely many states, or where nobody has written it down.
+    /// The automaton of a task; nothing if the answer needs infinitely many states, or if no automaton is defined.
     pub fn of(task: &Formal, options: &Options) -> Option<Self> {
         let rules: Rules = match task.name {
             name if name == EVEN_PAIRS.name => Rules::of(&[[1, 2], [1, 3], [4, 2], [1, 3], [4, 2]], &[0, 0, 0, 1, 1]),
@@ -102,7 +102,7 @@ mod tests {
     fn agrees(task: &Formal, options: &[(&str, u64)]) {
         let given: BTreeMap<String, OptionValue> =
             options.iter().map(|(name, value)| ((*name).to_owned(), OptionValue::Integer(*value))).collect();
-        let options = resolve_options(Task::options(task), &given).expect("these are its options");
+        let options = resolve_options(task.about().options, &given).expect("these are its options");
         let automaton = Automaton::of(task, &options).expect("it has an automaton");
         let tokens = (task.vocabulary)(&options).len();
         for string in strings(tokens, if tokens == 2 { 10 } else { 7 }) {
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_part_of_a_string_maps_every_state() {
-        let options = resolve_options(Task::options(&PARITY_CHECK), &BTreeMap::new()).expect("there are defaults");
+        let options = resolve_options(PARITY_CHECK.about().options, &BTreeMap::new()).expect("there are defaults");
         let parity = Automaton::of(&PARITY_CHECK, &options).expect("it has an automaton");
         assert_eq!(parity.across(&[1, 0, 1]), [0, 1]);
         assert_eq!(parity.across(&[1, 0]), [1, 0]);

@@ -1,4 +1,4 @@
-//! The tasks of looped transformers (Fan et al. 2025) with the full output: a query, `>`, and `#` up to a fixed width.
+//! The tasks of looped transformers (Fan et al. 2024) with the full output: a query, `>`, and `#` up to a fixed width.
 //!
 //! The answer is read at `>` and behind it, `#` from its end to the end of the row. Every example says how many steps of the
 //! loop its query takes. In training rows are as wide as the longest length of the update asks for, in a test as their own.
@@ -125,6 +125,7 @@ const fn looped(
     Formal {
         name,
         doc,
+        source: "Fan et al. 2024 (looped Transformers), arXiv:2409.15647",
         objective: Objective::Each,
         vocabulary,
         classes: vocabulary,
@@ -139,8 +140,8 @@ const fn looped(
 pub(super) const NEXT_TOKEN: &str = "next_token";
 const PAUSE: &str = "pause";
 const FORM: OptionField =
-    option(NEXT_TOKEN, 0, 0, 1, "1: the answer follows `>`, and each of its tokens is asked for at the one before");
-const PAUSES: OptionField = option(PAUSE, 0, 0, 1000, "tokens before the answer that say nothing");
+    option(NEXT_TOKEN, 0, 0, 1, "1: the answer follows `>`, and each of its tokens is predicted at the token before");
+const PAUSES: OptionField = option(PAUSE, 0, 0, 1000, "pause tokens before the answer");
 
 const TWENTY: [OptionField; 4] = [train_length(20), test_length(40), FORM, PAUSES];
 const THIRTY: [OptionField; 4] = [train_length(19), test_length(30), FORM, PAUSES];
@@ -151,7 +152,7 @@ const PRODUCT: [OptionField; 5] = [
     test_length(15),
     FORM,
     PAUSES,
-    option("first", 2, 1, 100, "most bits of the first operand in training; in tests it has so many"),
+    option("first", 2, 1, 100, "bits of the first operand in tests, and at most in training"),
 ];
 
 /// The sum of bits modulo 2.

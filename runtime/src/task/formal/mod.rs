@@ -18,10 +18,12 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use super::load::{Lines, broken};
-use super::{Example, Metric, Objective, OptionField, Options, Request, Split, Target, Task};
+use super::{About, Example, Metric, Objective, OptionField, Options, Request, Split, Target, Task};
 use crate::error::DataError;
 use crate::rng::{Draws, Key};
 
+/// Where the tasks of the Chomsky hierarchy are defined.
+const CHOMSKY: &str = "Delétang et al. 2023 (Chomsky hierarchy), arXiv:2207.02098";
 /// The longest length that can be asked for.
 pub const MAX_LENGTH: u64 = 10_000;
 /// The most tokens of a split, which is held in memory.
@@ -49,6 +51,8 @@ pub struct Formal {
     pub name: &'static str,
     /// One line of documentation.
     pub doc: &'static str,
+    /// Where it is defined: paper, section, arXiv id.
+    pub source: &'static str,
     /// What a model predicts.
     pub objective: Objective,
     /// The names of the tokens, by id.
@@ -185,25 +189,21 @@ fn check(tokens: &[u32], count: u32) -> Result<(), String> {
 }
 
 impl Task for Formal {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn doc(&self) -> &'static str {
-        self.doc
-    }
-
-    fn objective(&self) -> Objective {
-        self.objective
+    fn about(&self) -> About {
+        About {
+            name: self.name,
+            doc: self.doc,
+            source: self.source,
+            objective: self.objective,
+            options: self.options,
+            splits: &SPLITS,
+            metrics: if self.objective == Objective::Each { WHOLE } else { &[] },
+        }
     }
 
     /// Answers of several tokens stand on blanks that the string ends with: no token is an answer, unless an option says so.
     fn next_token(&self, options: &Options) -> bool {
         self.options.iter().any(|field| field.name == looped::NEXT_TOKEN) && looped::next_token(options)
-    }
-
-    fn options(&self) -> &'static [OptionField] {
-        self.options
     }
 
     fn vocabulary(&self, options: &Options) -> Vec<String> {
@@ -212,14 +212,6 @@ impl Task for Formal {
 
     fn classes(&self, options: &Options) -> Vec<String> {
         (self.classes)(options)
-    }
-
-    fn splits(&self) -> &'static [Split] {
-        &SPLITS
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        if self.objective == Objective::Each { WHOLE } else { &[] }
     }
 
     fn formal(&self) -> Option<&Formal> {

@@ -1,7 +1,7 @@
 //! Regular tasks of Delétang et al. 2023: even pairs, parity, cycle navigation, modular arithmetic.
 
 use super::arithmetic::{digits, flat};
-use super::{Draw, Formal, check, classified, fair, names, numbers, option, test_length, train_length};
+use super::{CHOMSKY, Draw, Formal, check, classified, fair, names, numbers, option, test_length, train_length};
 use crate::task::{Example, Objective, OptionField, Options};
 
 const LENGTHS: [OptionField; 2] = [train_length(40), test_length(500)];
@@ -10,6 +10,7 @@ const LENGTHS: [OptionField; 2] = [train_length(40), test_length(500)];
 pub static EVEN_PAIRS: Formal = Formal {
     name: "even_pairs",
     doc: "whether the number of unequal neighbours in a string of bits is odd",
+    source: CHOMSKY,
     objective: Objective::Classify,
     vocabulary: |_| numbers(2),
     classes: |_| numbers(2),
@@ -35,6 +36,7 @@ const PARITY: [OptionField; 4] = [
 pub static PARITY_CHECK: Formal = Formal {
     name: "parity_check",
     doc: "whether the number of ones in a string of bits is odd",
+    source: CHOMSKY,
     objective: Objective::Classify,
     vocabulary: |_| numbers(2),
     classes: |_| numbers(2),
@@ -54,6 +56,7 @@ pub static PARITY_CHECK: Formal = Formal {
 pub static CYCLE_NAVIGATION: Formal = Formal {
     name: "cycle_navigation",
     doc: "where a walk of steps -1, 0 and +1 on a cycle of five places ends",
+    source: CHOMSKY,
     objective: Objective::Classify,
     vocabulary: |_| names(&["-1", "0", "+1"]),
     classes: |_| numbers(5),
@@ -72,7 +75,7 @@ pub static CYCLE_NAVIGATION: Formal = Formal {
 const MODULAR: [OptionField; 4] = [
     train_length(40),
     test_length(500),
-    option("modulus", 5, 2, 10, "digits are those below it, and so are the answers"),
+    option("modulus", 5, 2, 10, "digits and answers are below it"),
     option("plus", 1, 0, 1, "1 for a `+` before the first digit, as RegularGPT has it; 0 for none"),
 ];
 
@@ -80,6 +83,7 @@ const MODULAR: [OptionField; 4] = [
 pub static MODULAR_ARITHMETIC: Formal = Formal {
     name: "modular_arithmetic",
     doc: "the value modulo 5 of digits with `+`, `-` and `*` between them",
+    source: "Delétang et al. 2023 (Chomsky hierarchy), arXiv:2207.02098; with a leading `+`: Chi et al. 2023 (RegularGPT), arXiv:2305.03796",
     objective: Objective::Classify,
     vocabulary: |options| [digits(options.get("modulus")), names(&["+", "-", "*", "_"])].concat(),
     classes: |options| numbers(options.get("modulus")),

@@ -5,7 +5,7 @@
 
 use super::arithmetic::bracketed;
 use super::bits::{add, multiply, root, trimmed};
-use super::{Draw, Formal, classified, fair, names, numbers, positive, test_length, train_length, written};
+use super::{CHOMSKY, Draw, Formal, classified, fair, names, numbers, positive, test_length, train_length, written};
 use crate::rng::Draws;
 use crate::task::{Example, Objective, OptionField, Options};
 
@@ -36,7 +36,18 @@ const fn string(
     draw: fn(&Draw<'_>, &mut Draws) -> Vec<u32>,
     example: fn(&Options, &[u32]) -> Result<Example, String>,
 ) -> Formal {
-    Formal { name, doc, objective: Objective::Each, vocabulary, classes, options: &LENGTHS, shortest, draw, example }
+    Formal {
+        name,
+        doc,
+        source: CHOMSKY,
+        objective: Objective::Each,
+        vocabulary,
+        classes,
+        options: &LENGTHS,
+        shortest,
+        draw,
+        example,
+    }
 }
 
 /// The input of a string that ends with blanks, which are `blank` and no fewer than one.
@@ -222,6 +233,7 @@ pub static COMPUTE_SQRT: Formal = string(
 pub static MISSING_DUPLICATE: Formal = Formal {
     name: "missing_duplicate",
     doc: "the bit that is hidden in a string of bits written twice",
+    source: CHOMSKY,
     objective: Objective::Classify,
     vocabulary: |_| names(HIDDEN),
     classes: |_| numbers(2),
@@ -257,6 +269,7 @@ pub static MISSING_DUPLICATE: Formal = Formal {
 pub static MODULAR_ARITHMETIC_BRACKETS: Formal = Formal {
     name: "modular_arithmetic_brackets",
     doc: "the value modulo 5 of an expression in which brackets stand around everything",
+    source: CHOMSKY,
     objective: Objective::Classify,
     vocabulary: |_| names(BRACKETS),
     classes: |_| numbers(5),
@@ -274,6 +287,7 @@ pub static MODULAR_ARITHMETIC_BRACKETS: Formal = Formal {
 pub static SOLVE_EQUATION: Formal = Formal {
     name: "solve_equation",
     doc: "the digit for which an equation of sums and brackets holds modulo 5",
+    source: CHOMSKY,
     objective: Objective::Classify,
     vocabulary: |_| names(EQUATION),
     classes: |_| numbers(5),

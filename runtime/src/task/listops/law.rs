@@ -1,4 +1,4 @@
-//! The exact law of expression lengths, and trees drawn from the generator given that their length lies in a window.
+//! The exact distribution of expression lengths, and trees of the generator conditioned on a length in a window.
 //!
 //! The splits of long expressions keep only trees whose length lies in a window; of 900 to 1000 tokens that is one tree
 //! in some ten thousand. Instead of drawing and rejecting, this module computes the probability of every length at

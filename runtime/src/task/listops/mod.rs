@@ -20,7 +20,7 @@ use std::path::Path;
 
 use super::load::by_name;
 use super::pool::{ALL, Share, fill, place, within};
-use super::{Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task};
+use super::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task};
 use crate::error::DataError;
 use crate::rng::{Draws, Key};
 use generate::{Shape, Writer};
@@ -131,20 +131,16 @@ const OPTIONS: [OptionField; 5] = [
 ];
 
 impl Task for ListOps {
-    fn name(&self) -> &'static str {
-        "listops"
-    }
-
-    fn doc(&self) -> &'static str {
-        "evaluate nested MIN, MAX, MED and SM over digits"
-    }
-
-    fn objective(&self) -> Objective {
-        Objective::Classify
-    }
-
-    fn options(&self) -> &'static [OptionField] {
-        &OPTIONS
+    fn about(&self) -> About {
+        About {
+            name: "listops",
+            doc: "evaluate nested MIN, MAX, MED and SM over digits",
+            source: "Nangia and Bowman 2018, arXiv:1804.06028; splits by length: Havrylov et al. 2019, arXiv:1902.09393; `lra`: Tay et al. 2021 (Long Range Arena), arXiv:2011.04006",
+            objective: Objective::Classify,
+            options: &OPTIONS,
+            splits: &SPLITS,
+            metrics: &[],
+        }
     }
 
     fn vocabulary(&self, _options: &Options) -> Vec<String> {
@@ -153,10 +149,6 @@ impl Task for ListOps {
 
     fn classes(&self, _options: &Options) -> Vec<String> {
         SYMBOLS[..10].iter().map(|digit| digit.to_string()).collect()
-    }
-
-    fn splits(&self) -> &'static [Split] {
-        &SPLITS
     }
 
     fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {

@@ -10,7 +10,7 @@ mod read;
 
 use std::path::Path;
 
-use super::{Example, Folder, Objective, OptionField, Options, Request, Split, Task};
+use super::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task};
 use crate::error::DataError;
 use crate::rng::Key;
 use generate::Pair;
@@ -63,7 +63,7 @@ const OPTIONS: [OptionField; 1] = [OptionField {
     default: 500_000,
     least: 1_000,
     most: 10_000_000,
-    doc: "pairs that are drawn; what is left of them without duplicates decides the size of every split",
+    doc: "drawn pairs; the number of distinct pairs decides the size of every split",
 }];
 
 /// The bucket of a test split.
@@ -87,20 +87,16 @@ fn judged(pair: Pair) -> Result<Example, String> {
 }
 
 impl Task for Logic {
-    fn name(&self) -> &'static str {
-        "logic"
-    }
-
-    fn doc(&self) -> &'static str {
-        "which of seven relations holds between two formulas of propositional logic"
-    }
-
-    fn objective(&self) -> Objective {
-        Objective::Pair
-    }
-
-    fn options(&self) -> &'static [OptionField] {
-        &OPTIONS
+    fn about(&self) -> About {
+        About {
+            name: "logic",
+            doc: "which of seven relations holds between two formulas of propositional logic",
+            source: "Bowman, Potts and Manning 2015, arXiv:1406.1827",
+            objective: Objective::Pair,
+            options: &OPTIONS,
+            splits: &SPLITS,
+            metrics: &[],
+        }
     }
 
     fn vocabulary(&self, _options: &Options) -> Vec<String> {
@@ -109,10 +105,6 @@ impl Task for Logic {
 
     fn classes(&self, _options: &Options) -> Vec<String> {
         Relation::ALL.map(|relation| relation.sign().to_owned()).to_vec()
-    }
-
-    fn splits(&self) -> &'static [Split] {
-        &SPLITS
     }
 
     /// At most `count` pairs: the pool is what it is. Training and dev come in the order in which they were drawn, so that a

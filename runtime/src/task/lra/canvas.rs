@@ -1,4 +1,4 @@
-//! A square picture to draw on: how much of every pixel is covered, by samples inside it.
+//! A square picture to draw on, with the coverage of every pixel by samples.
 
 /// Samples per pixel in each direction.
 const SAMPLES: usize = 3;

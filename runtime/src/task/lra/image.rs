@@ -12,7 +12,7 @@ use crate::error::DataError;
 use crate::rng::Draws;
 use crate::task::load::{find, nothing_published, open, unreadable};
 use crate::task::pool::Share;
-use crate::task::{Example, Folder, Objective, OptionField, Options, Request, Split, Task};
+use crate::task::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task};
 
 /// The task.
 pub struct Image;
@@ -98,20 +98,16 @@ fn example(row: &[u8], side: usize) -> Result<Example, String> {
 }
 
 impl Task for Image {
-    fn name(&self) -> &'static str {
-        "image"
-    }
-
-    fn doc(&self) -> &'static str {
-        "what a small grey picture shows, pixel by pixel (Long Range Arena)"
-    }
-
-    fn objective(&self) -> Objective {
-        Objective::Classify
-    }
-
-    fn options(&self) -> &'static [OptionField] {
-        &OPTIONS
+    fn about(&self) -> About {
+        About {
+            name: "image",
+            doc: "what a small grey picture shows, pixel by pixel (Long Range Arena)",
+            source: "Tay et al. 2021 (Long Range Arena), arXiv:2011.04006; pictures: Krizhevsky 2009 (CIFAR-10)",
+            objective: Objective::Classify,
+            options: &OPTIONS,
+            splits: &SPLITS,
+            metrics: &[],
+        }
     }
 
     fn vocabulary(&self, _options: &Options) -> Vec<String> {
@@ -121,10 +117,6 @@ impl Task for Image {
     /// The classes of CIFAR-10 by number; drawn shapes take them in the order of their list.
     fn classes(&self, _options: &Options) -> Vec<String> {
         (0..10).map(|class: u32| class.to_string()).collect()
-    }
-
-    fn splits(&self) -> &'static [Split] {
-        &SPLITS
     }
 
     fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {

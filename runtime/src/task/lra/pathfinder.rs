@@ -13,7 +13,7 @@ use crate::error::DataError;
 use crate::rng::{Draws, Key};
 use crate::task::load::{Lines, broken, nothing_published, unreadable};
 use crate::task::pool::Share;
-use crate::task::{Example, Folder, Objective, OptionField, Options, Request, Split, Task};
+use crate::task::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task};
 
 /// The task.
 pub struct Pathfinder;
@@ -30,9 +30,9 @@ const SHARES: &[(&str, Share)] = &[("train", (0.0, 0.8)), ("dev", (0.8, 0.9)), (
 #[rustfmt::skip]
 const OPTIONS: [OptionField; 4] = [
     option("side", 32, 16, 256, "pixels of a side"),
-    option("dashes", 14, 3, 100, "dashes of a long path that is drawn"),
-    option("distractors", 4, 0, 100, "short paths that are drawn"),
-    option("brightnesses", BRIGHTNESSES, 1, BRIGHTNESSES, "grey levels from 200 on of which a picture that is drawn has one"),
+    option("dashes", 14, 3, 100, "dashes of a drawn long path"),
+    option("distractors", 4, 0, 100, "number of drawn short paths"),
+    option("brightnesses", BRIGHTNESSES, 1, BRIGHTNESSES, "number of grey levels from 200 on; a drawn picture has one of them"),
 ];
 
 /// The folder of the hard set in the published one, with the longest paths.
@@ -104,20 +104,16 @@ fn load(listed: &Listed, options: &Options) -> Result<Example, DataError> {
 }
 
 impl Task for Pathfinder {
-    fn name(&self) -> &'static str {
-        "pathfinder"
-    }
-
-    fn doc(&self) -> &'static str {
-        "whether a dashed path connects two dots, pixel by pixel (Long Range Arena)"
-    }
-
-    fn objective(&self) -> Objective {
-        Objective::Classify
-    }
-
-    fn options(&self) -> &'static [OptionField] {
-        &OPTIONS
+    fn about(&self) -> About {
+        About {
+            name: "pathfinder",
+            doc: "whether a dashed path connects two dots, pixel by pixel (Long Range Arena)",
+            source: "Linsley et al. 2018, arXiv:1805.08315; Tay et al. 2021 (Long Range Arena), arXiv:2011.04006",
+            objective: Objective::Classify,
+            options: &OPTIONS,
+            splits: &SPLITS,
+            metrics: &[],
+        }
     }
 
     fn vocabulary(&self, _options: &Options) -> Vec<String> {
@@ -126,10 +122,6 @@ impl Task for Pathfinder {
 
     fn classes(&self, _options: &Options) -> Vec<String> {
         vec!["apart".to_owned(), "connected".to_owned()]
-    }
-
-    fn splits(&self) -> &'static [Split] {
-        &SPLITS
     }
 
     fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {

@@ -12,7 +12,7 @@ use crate::rng::{Draws, Key};
 use crate::task::files::records::rows;
 use crate::task::load::broken;
 use crate::task::pool::Share;
-use crate::task::{Example, Objective, OptionField, Options, Request, Split, Task};
+use crate::task::{About, Example, Objective, OptionField, Options, Request, Split, Task};
 
 /// The task.
 pub struct Retrieval;
@@ -28,7 +28,7 @@ const SHARES: &[(&str, Share)] = &[("train", (0.0, 0.8)), ("dev", (0.8, 0.9)), (
 
 #[rustfmt::skip]
 const OPTIONS: [OptionField; 2] = [
-    option("length", 4_096, 64, 65_536, "bytes of a document that are read; generated ones have from half of it to all of it"),
+    option("length", 4_096, 64, 65_536, "bytes read of a document; generated ones have from half of them to all"),
     option("subjects", 16, 2, 1_000, "subjects of the generated documents"),
 ];
 
@@ -89,20 +89,16 @@ fn pair(options: &Options, draws: &mut Draws) -> Example {
 }
 
 impl Task for Retrieval {
-    fn name(&self) -> &'static str {
-        "retrieval"
-    }
-
-    fn doc(&self) -> &'static str {
-        "whether two documents belong together, byte by byte (Long Range Arena)"
-    }
-
-    fn objective(&self) -> Objective {
-        Objective::Pair
-    }
-
-    fn options(&self) -> &'static [OptionField] {
-        &OPTIONS
+    fn about(&self) -> About {
+        About {
+            name: "retrieval",
+            doc: "whether two documents belong together, byte by byte (Long Range Arena)",
+            source: "Tay et al. 2021 (Long Range Arena), arXiv:2011.04006; documents: Radev et al. 2013 (ACL Anthology Network)",
+            objective: Objective::Pair,
+            options: &OPTIONS,
+            splits: &SPLITS,
+            metrics: &[],
+        }
     }
 
     fn vocabulary(&self, _options: &Options) -> Vec<String> {
@@ -111,10 +107,6 @@ impl Task for Retrieval {
 
     fn classes(&self, _options: &Options) -> Vec<String> {
         vec!["apart".to_owned(), "together".to_owned()]
-    }
-
-    fn splits(&self) -> &'static [Split] {
-        &SPLITS
     }
 
     fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {

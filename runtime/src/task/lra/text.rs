@@ -13,7 +13,7 @@ use crate::rng::Draws;
 use crate::task::files::records::rows;
 use crate::task::load::{broken, by_name, unreadable};
 use crate::task::pool::Share;
-use crate::task::{Example, Folder, Objective, OptionField, Options, Request, Split, Task};
+use crate::task::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task};
 
 /// The task.
 pub struct Text;
@@ -29,7 +29,7 @@ const SHARES: &[(&str, Share)] = &[("train", (0.0, 0.4)), ("dev", (0.4, 0.7)), (
 
 #[rustfmt::skip]
 const OPTIONS: [OptionField; 1] =
-    [option("length", 4_096, 64, 65_536, "bytes of a review that are read; generated ones have from half of it to all of it")];
+    [option("length", 4_096, 64, 65_536, "bytes read of a review; generated ones have from half of them to all")];
 
 const NEGATIVE: u32 = 0;
 const POSITIVE: u32 = 1;
@@ -113,20 +113,16 @@ pub fn sentiment(text: &str) -> i64 {
 }
 
 impl Task for Text {
-    fn name(&self) -> &'static str {
-        "text"
-    }
-
-    fn doc(&self) -> &'static str {
-        "whether a review is positive, byte by byte (Long Range Arena)"
-    }
-
-    fn objective(&self) -> Objective {
-        Objective::Classify
-    }
-
-    fn options(&self) -> &'static [OptionField] {
-        &OPTIONS
+    fn about(&self) -> About {
+        About {
+            name: "text",
+            doc: "whether a review is positive, byte by byte (Long Range Arena)",
+            source: "Tay et al. 2021 (Long Range Arena), arXiv:2011.04006; reviews: Maas et al. 2011 (IMDB)",
+            objective: Objective::Classify,
+            options: &OPTIONS,
+            splits: &SPLITS,
+            metrics: &[],
+        }
     }
 
     fn vocabulary(&self, _options: &Options) -> Vec<String> {
@@ -135,10 +131,6 @@ impl Task for Text {
 
     fn classes(&self, _options: &Options) -> Vec<String> {
         vec!["negative".to_owned(), "positive".to_owned()]
-    }
-
-    fn splits(&self) -> &'static [Split] {
-        &SPLITS
     }
 
     fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {

@@ -1,4 +1,4 @@
-//! What is learned from the training file: the vocabulary, the classes, and which of its rows other splits have.
+//! Facts of the training file: the vocabulary, the classes, and its rows in other splits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -22,9 +22,7 @@ use super::files::{Cell, Row, paths};
 use super::load::{MAX_LINE, broken, unreadable};
 use super::share::{Place, TRAIN};
 use super::stream::Stamp;
-use super::{
-    Example, Files, Metric, Objective, OptionField, Options, Request, SEVERAL, Scale, Split, Stream, Target, Task,
-};
+use super::{About, Example, Files, Objective, Options, Request, SEVERAL, Scale, Split, Stream, Target, Task};
 use crate::error::{DataError, unknown};
 use crate::experiment::{Answer, DataSource, TaskSettings};
 use language::Text;
@@ -252,32 +250,32 @@ impl Own {
 }
 
 impl Task for Own {
-    fn name(&self) -> &'static str {
-        self.plan.kind.name()
-    }
-
-    fn doc(&self) -> &'static str {
-        self.plan.kind.doc()
-    }
-
-    fn objective(&self) -> Objective {
-        match self.plan.kind {
-            Kind::Table => match self.plan.answer {
-                Answer::Class => Objective::Classify,
-                Answer::Labels => Objective::Several,
-                Answer::Number => Objective::Number,
+    fn about(&self) -> About {
+        About {
+            name: self.plan.kind.name(),
+            doc: self.plan.kind.doc(),
+            source: "rtc",
+            objective: match self.plan.kind {
+                Kind::Table => match self.plan.answer {
+                    Answer::Class => Objective::Classify,
+                    Answer::Labels => Objective::Several,
+                    Answer::Number => Objective::Number,
+                },
+                Kind::Pairs => Objective::Pair,
+                Kind::Tagging | Kind::Language => Objective::Each,
             },
-            Kind::Pairs => Objective::Pair,
-            Kind::Tagging | Kind::Language => Objective::Each,
+            options: &[],
+            splits: &[],
+            metrics: match (self.plan.kind, self.plan.answer) {
+                (Kind::Tagging, _) => super::formal::WHOLE,
+                (_, Answer::Labels) => SEVERAL,
+                _ => &[],
+            },
         }
     }
 
     fn next_token(&self, _options: &Options) -> bool {
         self.plan.kind == Kind::Language
-    }
-
-    fn options(&self) -> &'static [OptionField] {
-        &[]
     }
 
     fn vocabulary(&self, _options: &Options) -> Vec<String> {
@@ -288,24 +286,12 @@ impl Task for Own {
         if self.plan.kind == Kind::Language { self.vocabulary(options) } else { self.learned.classes.clone() }
     }
 
-    fn splits(&self) -> &'static [Split] {
-        &[]
-    }
-
     fn split_names(&self) -> Vec<String> {
         self.splits.clone()
     }
 
     fn split(&self, name: &str) -> Result<Split, String> {
         split(self.name(), &self.splits, name)
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        match (self.plan.kind, self.plan.answer) {
-            (Kind::Tagging, _) => super::formal::WHOLE,
-            (_, Answer::Labels) => SEVERAL,
-            _ => &[],
-        }
     }
 
     fn scale(&self, _options: &Options) -> Scale {

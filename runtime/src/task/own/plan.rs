@@ -1,4 +1,4 @@
-//! What an experiment says about a task on files of the user's own, checked without reading any file.
+//! The settings of a task on a user's files, checked without reading any file.
 
 use std::collections::BTreeMap;
 

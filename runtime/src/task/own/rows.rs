@@ -1,4 +1,4 @@
-//! Rows of large tables, which are read from their files while a training needs them: where each begins is all that is held.
+//! Rows of large tables, read from their files on demand: memory holds only the start of each row.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};

@@ -1,4 +1,4 @@
-//! Tokens of a user's texts: how a text is cut, and the vocabulary that its pieces are looked up in.
+//! Tokens of a user's texts: splitting, and the vocabulary.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

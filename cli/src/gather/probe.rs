@@ -1,22 +1,21 @@
-//! A closer look at trained models: accuracy and depth by length, and how chosen inputs halt and fold.
+//! Probes of trained models: accuracy and depth by length, and how chosen inputs halt and fold.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use rtc_compiler::spec::Block;
-use rtc_report::data::{Cloud, Leaning, Length, Panel, SplitLengths, StepCurve, Trace, Unit};
+use rtc_report::data::{Cloud, Panel, Saliency, StepCurve, Trace, Unit};
 use rtc_runtime::checkpoint::Slot;
 use rtc_runtime::error::Error;
-use rtc_runtime::examine::{OfLength, Traced, by_length, trace};
+use rtc_runtime::examine::{Traced, by_length, trace};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
 use rtc_runtime::learner::LearnError;
-use rtc_runtime::record::{SavedRun, write_file};
+use rtc_runtime::record::{Lengths, SavedRun, SplitLengths};
 use rtc_runtime::task::{Dataset, Example, Tally, Target, Wanted, load_wanted, scored, set_text};
-use serde::{Deserialize, Serialize};
 
 use super::analyses::{ANALYSED, analyse, strings};
 use super::by_step::by_step;
-use super::{Found, Trouble};
+use super::{LocatedRun, ProbeError};
 use crate::device::DeviceOptions;
 use crate::failure::Failure;
 use crate::saved::{HaltingArg, ModelOptions, Trained};
@@ -29,12 +28,9 @@ use crate::weights::WeightsOptions;
 const DRAWN: usize = 3;
 const DRAWN_LENGTH: usize = 80;
 
-/// What is kept in the folder of a run.
-const LENGTHS: &str = "lengths.json";
-
-/// What to look at.
+/// What a report holds besides the records of its runs.
 #[derive(Clone, Debug)]
-pub(crate) struct Closer {
+pub(crate) struct ReportOptions {
     /// Examples of every split; 0 for none, and no model.
     pub(crate) examples: usize,
     /// Inputs to draw instead of examples.
@@ -49,33 +45,18 @@ pub(crate) struct Closer {
 
 /// What was seen of one run.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct Probed {
     pub(super) lengths: Vec<SplitLengths>,
     pub(super) traces: Vec<Trace>,
     pub(super) clouds: Vec<Cloud>,
-    pub(super) leaning: Option<Leaning>,
+    pub(super) saliency: Option<Saliency>,
     pub(super) steps: Vec<StepCurve>,
     pub(super) note: Option<String>,
 }
 
-/// `lengths.json`: what was measured, with what.
-#[derive(Debug, Serialize, Deserialize)]
-struct Kept {
-    rtc: String,
-    update: u64,
-    examples: usize,
-    splits: Vec<KeptSplit>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct KeptSplit {
-    split: String,
-    lengths: Vec<OfLength>,
-}
-
-/// Looks at one run after the other; those of one experiment share their data.
-pub(super) struct Look<'a> {
-    closer: &'a Closer,
+/// Probes one run after the other; those of one experiment share their data.
+pub(super) struct Probe<'a> {
+    options: &'a ReportOptions,
     data: Option<Loaded>,
 }
 
@@ -87,20 +68,20 @@ struct Loaded {
     set: Dataset,
 }
 
-impl<'a> Look<'a> {
-    pub(super) fn new(closer: &'a Closer) -> Self {
-        Self { closer, data: None }
+impl<'a> Probe<'a> {
+    pub(super) fn new(options: &'a ReportOptions) -> Self {
+        Self { options, data: None }
     }
 
-    /// Looks at the best checkpoint of a run; with `draw`, also at how it halts and folds.
-    pub(super) fn at(&mut self, found: &Found, draw: bool, terminal: &Terminal) -> Result<Seen, Trouble> {
-        let Closer { examples, inputs, analyses, .. } = self.closer;
+    /// Probes the best checkpoint of a run; with `draw`, also how it halts and folds.
+    pub(super) fn run(&mut self, found: &LocatedRun, draw: bool, terminal: &Terminal) -> Result<Probed, ProbeError> {
+        let ReportOptions { examples, inputs, analyses, .. } = self.options;
         if *examples == 0 && inputs.is_none() && analyses.is_none() {
-            return Ok(Seen::default());
+            return Ok(Probed::default());
         }
         if !SavedRun::checkpoint(&found.path, Slot::Best).is_dir() {
             let note = "nothing is saved yet, so nothing is measured by length".to_owned();
-            return Ok(Seen { note: Some(note), ..Seen::default() });
+            return Ok(Probed { note: Some(note), ..Probed::default() });
         }
         let options = ModelOptions {
             depth: None,
@@ -108,14 +89,14 @@ impl<'a> Look<'a> {
             checkpoint: "best".to_owned(),
             halting: HaltingArg::Compact,
             inference: None,
-            threads: self.closer.threads,
+            threads: self.options.threads,
             weights: WeightsOptions::default(),
             experiment: None,
-            device: self.closer.device,
+            device: self.options.device,
         };
         let mut trained = Trained::open(&options)?;
         let lengths = self.lengths(&mut trained, terminal)?;
-        let mut seen = Seen { lengths, ..Seen::default() };
+        let mut seen = Probed { lengths, ..Probed::default() };
         if draw {
             seen.traces = self.traces(&mut trained)?;
             if *examples > 0 && trained.model.takes_depth() {
@@ -126,7 +107,7 @@ impl<'a> Look<'a> {
             }
             if let Some(length) = *analyses {
                 let rows = self.rows(&trained, length)?;
-                (seen.clouds, seen.leaning) = analyse(&mut trained, &rows)?;
+                (seen.clouds, seen.saliency) = analyse(&mut trained, &rows)?;
                 seen.note = rows.is_empty().then(|| format!("there is no row of up to {length} tokens to analyse"));
             }
         }
@@ -143,12 +124,12 @@ impl<'a> Look<'a> {
             Some(known) => known,
             None => {
                 // Whether the files are those of the training can only be said of whole splits.
-                let most = if task.data.is_some() { usize::MAX } else { self.closer.examples };
+                let most = if task.data.is_some() { usize::MAX } else { self.options.examples };
                 let mut set =
                     load_wanted(task, Wanted { used: &used, splits: &splits, most, whole: false, streamed: false })?;
                 if task.data.is_some() {
                     trained.same_rows(&set)?;
-                    set.splits.values_mut().for_each(|rows| rows.truncate(self.closer.examples));
+                    set.splits.values_mut().for_each(|rows| rows.truncate(self.options.examples));
                 }
                 let used = used.into_iter().map(str::to_owned).collect();
                 Loaded { task: task.clone(), used, splits: evaluate.clone(), set }
@@ -158,15 +139,13 @@ impl<'a> Look<'a> {
     }
 
     fn lengths(&mut self, trained: &mut Trained, terminal: &Terminal) -> Result<Vec<SplitLengths>, Failure> {
-        if self.closer.examples == 0 {
+        if self.options.examples == 0 {
             return Ok(vec![]);
         }
-        let path = trained.path.join(LENGTHS);
-        let (rtc, update, examples) = (crate::job::program(), trained.state.progress.updates, self.closer.examples);
-        let kept = std::fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Kept>(&text).ok());
-        let fits = |kept: &Kept| kept.rtc == rtc && kept.update == update && kept.examples == examples;
-        if let Some(kept) = kept.filter(fits) {
-            return Ok(kept.splits.iter().map(split_lengths).collect());
+        let (rtc, update, examples) = (crate::job::program(), trained.state.progress.updates, self.options.examples);
+        let fits = |kept: &Lengths| kept.rtc == rtc && kept.update == update && kept.examples == examples;
+        if let Some(kept) = Lengths::read(&trained.path).filter(fits) {
+            return Ok(kept.splits);
         }
         let spinner = terminal.spinner("measuring by length");
         let batch = trained.experiment.batch.size.div_ceil(trained.experiment.batch.accumulate);
@@ -175,16 +154,15 @@ impl<'a> Look<'a> {
         for split in trained.experiment.evaluate.clone() {
             let lengths =
                 by_length(&mut *trained.model, data.split(&split), batch).map_err(|error| error.at(&split))?;
-            splits.push(KeptSplit { split, lengths });
+            splits.push(SplitLengths { split, lengths });
         }
         drop(spinner);
-        let kept = Kept { rtc, update, examples, splits };
-        let text = serde_json::to_string(&kept).expect("names and numbers are valid JSON");
+        let lengths = Lengths { rtc, update, examples, splits };
         // A folder that can't be written to is no reason to show nothing.
-        if let Err(error) = write_file(&path, &(text + "\n")) {
+        if let Err(error) = lengths.write(&trained.path) {
             terminal.message(&format!("what was measured is not kept: {error}"));
         }
-        Ok(kept.splits.iter().map(split_lengths).collect())
+        Ok(lengths.splits)
     }
 
     /// Rows of one length to analyse: strings of this length where they can be drawn, else the longest examples up to it.
@@ -200,11 +178,11 @@ impl<'a> Look<'a> {
     }
 
     /// How chosen inputs halt and fold.
-    fn traces(&mut self, trained: &mut Trained) -> Result<Vec<Trace>, Trouble> {
-        if (!trained.halts() && !trained.folds()) || (self.closer.examples == 0 && self.closer.inputs.is_none()) {
+    fn traces(&mut self, trained: &mut Trained) -> Result<Vec<Trace>, ProbeError> {
+        if (!trained.halts() && !trained.folds()) || (self.options.examples == 0 && self.options.inputs.is_none()) {
             return Ok(vec![]);
         }
-        if let Some(path) = &self.closer.inputs {
+        if let Some(path) = &self.options.inputs {
             return inputs(path, trained);
         }
         let chosen = self.chosen(trained)?;
@@ -234,22 +212,14 @@ impl<'a> Look<'a> {
     }
 }
 
-fn split_lengths(kept: &KeptSplit) -> SplitLengths {
-    let length = |of: &OfLength| {
-        let OfLength { length, examples, scored, correct, steps } = *of;
-        Length { length, examples, scored, correct, steps }
-    };
-    SplitLengths { split: kept.split.clone(), lengths: kept.lengths.iter().map(length).collect() }
-}
-
 /// How the inputs of a file halt and fold, one per line; what is wrong with one names its line.
-fn inputs(path: &Path, trained: &mut Trained) -> Result<Vec<Trace>, Trouble> {
+fn inputs(path: &Path, trained: &mut Trained) -> Result<Vec<Trace>, ProbeError> {
     let file = path.display().to_string();
     let broken = |line, why| Failure::data(file.clone(), Some(line), why);
-    let text = read_text(path, "file of inputs", broken).map_err(Trouble::Inputs)?;
+    let text = read_text(path, "file of inputs", broken).map_err(ProbeError::Inputs)?;
     let mut traces = vec![];
     for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let fault = |why| Trouble::Inputs(broken(n + 1, why));
+        let fault = |why| ProbeError::Inputs(broken(n + 1, why));
         let example = trained.example(line).map_err(fault)?;
         let title = format!("{file}:{}", n + 1);
         match one(trained, &title, &example, false) {
