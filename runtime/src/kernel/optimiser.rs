@@ -1,4 +1,6 @@
 //! The norm of a gradient, and how it is clipped.
+//!
+//! Source: Pascanu et al. 2013, arXiv:1211.5063.
 
 use super::Real;
 use super::parallel::{BLOCK, LANES, block, fold_lanes, sum_scalars, vectorised};

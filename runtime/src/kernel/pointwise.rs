@@ -1,4 +1,6 @@
 //! Kernels that change arrays number by number, written once for the processor and for a GPU.
+//!
+//! Source: rtc.
 
 use super::Real;
 
