@@ -29,7 +29,7 @@ case "${1:-}" in
             nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85)"
         cd "$root/runtime/src/cuda/kernels"
         # In the order of `KERNELS` in runtime/src/cuda/mod.rs.
-        cat base.cu expression.cu attend.cu rows.cu pool.cu unit.cu attention.cu scan.cu compose.cu beam.cu loss.cu > "$2/kernels.cu"
+        cat base.cu expression.cu attend.cu rows.cu pool.cu unit.cu attention.cu scan.cu crvnn_om_ops.cu beam.cu loss.cu > "$2/kernels.cu"
         for capability in 80 89 90; do
             "$found/bin/nvcc" -DREAL=float "-arch=sm_$capability" -cubin -Xptxas -v \
                 -o "$2/kernels.cubin" "$2/kernels.cu" 2> "$2/kernels.log" || { cat "$2/kernels.log"; exit 1; }

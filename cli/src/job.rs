@@ -15,7 +15,6 @@ use rtc_runtime::cuda::device::Device;
 use rtc_runtime::exec::Halting;
 use rtc_runtime::experiment::{Experiment, OptimiserKind};
 use rtc_runtime::kernel::muon::Matrix;
-use rtc_runtime::learner::Learner;
 use rtc_runtime::model::matrices;
 use rtc_runtime::record::{self, RunFolder, RunInfo, SavedRun};
 use rtc_runtime::task::{Audit, Dataset, audit, load, open_task};
@@ -23,10 +22,11 @@ use rtc_runtime::train::{Observer, Outcome as Ended, Table, train};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use crate::device::DeviceOptions;
 use crate::failure::Failure;
 use crate::memory;
-use crate::model::Compiled;
-use crate::saved::{generated, infer};
+use crate::model::{AnyModel, Compiled, Computing};
+use crate::saved::generated;
 use crate::terminal::Terminal;
 use crate::text::{count, duration, number};
 use crate::threads;
@@ -57,13 +57,15 @@ pub(crate) struct Job {
     start: Option<Weights>,
 }
 
-/// What changes the speed of a run alone.
+/// Where and how fast a run computes; its identity does not depend on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     /// The most bytes to take.
     pub(crate) memory: Option<u64>,
     /// What rows that have halted cost.
     pub(crate) halting: Halting,
+    /// Where it computes.
+    pub(crate) device: DeviceOptions,
 }
 
 /// Examples with their fingerprint.
@@ -133,6 +135,17 @@ impl Job {
         self.compiled.fit(&work, limit)
     }
 
+    /// The model with freshly drawn parameters.
+    pub(crate) fn model(
+        &self,
+        fitted: Fitted,
+        halting: Halting,
+        device: Option<Rc<dyn Device>>,
+    ) -> Result<AnyModel, Failure> {
+        let how = Computing { device, halting, inference: self.experiment.inference, depth: None };
+        self.compiled.model((fitted.training, fitted.inference), self.info.seed, how)
+    }
+
     /// Trains to the end, from the last checkpoint in the folder if there is one.
     pub(crate) fn train(
         &self,
@@ -142,19 +155,7 @@ impl Job {
         stop: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<Ended, Failure> {
-        let (seed, inference, name) = (self.info.seed, self.experiment.inference, &self.compiled.spec.name);
-        let mut model: Box<dyn Learner> = match device {
-            Some(device) => {
-                let mut model = self.compiled.model_on(device, fitted, seed, halting)?;
-                infer(model.set_inference(inference), name)?;
-                Box::new(model)
-            }
-            None => {
-                let mut model = self.compiled.model(fitted, seed, halting);
-                infer(model.set_inference(inference), name)?;
-                Box::new(model)
-            }
-        };
+        let mut model = self.model(fitted, halting, device)?;
         if let Some(weights) = &self.start {
             model.restore(&weights.state())?;
         }

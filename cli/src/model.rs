@@ -11,13 +11,15 @@ use rtc_compiler::pipeline::{
     self,
     memory::{Fitted, Work, plans_within},
 };
+use rtc_compiler::plan::Plan;
 use rtc_compiler::plan::memory::BYTES_PER_PARAMETER;
 use rtc_compiler::schema::{Catalog, Objective};
 use rtc_compiler::spec::{self, Spec};
 use rtc_runtime::cuda;
 use rtc_runtime::cuda::device::Device;
-use rtc_runtime::exec::Halting;
-use rtc_runtime::model::Model;
+use rtc_runtime::examine::Examined;
+use rtc_runtime::exec::{Halting, Inference};
+use rtc_runtime::model::{Backend, Model, ModelOn};
 use rtc_runtime::task::{Options, Task, resolve_options, task_named};
 
 use crate::failure::Failure;
@@ -146,47 +148,57 @@ impl Compiled {
         Ok(fitted)
     }
 
-    /// The model of such plans, with freshly drawn parameters.
-    pub(crate) fn model(&self, fitted: Fitted, seed: u64, halting: Halting) -> Model<f32> {
-        let mut model = Model::new(fitted.training, fitted.inference, self.binding, seed);
-        model.set_halting(halting);
-        model
-    }
-
-    /// The model of such plans on a device, with the same parameters.
-    pub(crate) fn model_on(
-        &self,
-        device: Rc<dyn Device>,
-        fitted: Fitted,
-        seed: u64,
-        halting: Halting,
-    ) -> Result<cuda::Model<f32>, Failure> {
-        let mut model = cuda::Model::new(fitted.training, fitted.inference, self.binding, seed, device)?;
-        model.set_halting(halting);
-        Ok(model)
-    }
-
-    /// The model on a device, with freshly drawn parameters.
-    pub(crate) fn build_on(
-        &self,
-        device: Rc<dyn Device>,
-        seed: u64,
-        halting: Halting,
-    ) -> Result<cuda::Model<f32>, Failure> {
-        let (training, inference) = pipeline::plans(&self.spec, &self.binding)?;
-        let mut model = cuda::Model::new(training, inference, self.binding, seed, device)?;
-        model.set_halting(halting);
-        Ok(model)
-    }
-
-    /// The model with freshly drawn parameters.
-    pub(crate) fn build(&self, seed: u64, halting: Halting) -> Result<Model<f32>, Failure> {
+    /// The plans of training and inference without a limit.
+    pub(crate) fn plans(&self) -> Result<(Plan, Plan), Failure> {
         memory::check(self.parameter_count() as u128 * u128::from(BYTES_PER_PARAMETER))?;
-        let (training, inference) = pipeline::plans(&self.spec, &self.binding)?;
-        let mut model = Model::new(training, inference, self.binding, seed);
-        model.set_halting(halting);
-        Ok(model)
+        Ok(pipeline::plans(&self.spec, &self.binding)?)
     }
+
+    /// The model of these plans, with freshly drawn parameters, which are the same on every machine.
+    pub(crate) fn model(&self, plans: (Plan, Plan), seed: u64, how: Computing) -> Result<AnyModel, Failure> {
+        let (training, inference) = plans;
+        match &how.device {
+            None => self.set(Model::new(training, inference, self.binding, seed), &how),
+            Some(device) => self.set(cuda::Model::new(training, inference, self.binding, seed, device.clone())?, &how),
+        }
+    }
+
+    fn set<B: Backend<Number = f32> + 'static>(
+        &self,
+        mut model: ModelOn<B>,
+        how: &Computing,
+    ) -> Result<AnyModel, Failure> {
+        let name = &self.spec.name;
+        if how.depth.is_some() && !model.takes_depth() {
+            let message = format!("`--depth` is for models with `depth: given`; the steps of {name} are its own");
+            return Err(Failure::Usage(message));
+        }
+        model.set_halting(how.halting);
+        model.set_depth(how.depth);
+        model.set_inference(how.inference).map_err(|_| {
+            Failure::Usage(format!(
+                "flat inference leaves out the outer recursion of `recurse balanced`, and {name} has none that it can do \
+                 without: a cell joins two vectors"
+            ))
+        })?;
+        Ok(Box::new(model))
+    }
+}
+
+/// A model on any machine.
+pub(crate) type AnyModel = Box<dyn Examined<Number = f32>>;
+
+/// How a model computes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Computing {
+    /// Where; on the processor without a device.
+    pub(crate) device: Option<Rc<dyn Device>>,
+    /// What rows that have halted cost.
+    pub(crate) halting: Halting,
+    /// Steps of every row in place of those that come with the examples.
+    pub(crate) depth: Option<usize>,
+    /// Whether evaluations leave out the outer recursion.
+    pub(crate) inference: Inference,
 }
 
 /// The start of a hash, enough to tell models apart by eye.

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use rtc_compiler::ir::types::Dim;
 use rtc_compiler::spec;
-use rtc_export::onnx::{About, Arrays, onnx};
+use rtc_export::onnx::{About, onnx};
 use rtc_runtime::checkpoint::{Disk, FileSystem};
 use rtc_runtime::exec::Inference;
 use serde_json::json;
@@ -14,23 +13,11 @@ use crate::saved::Trained;
 
 /// Writes the model with its weights; the file is there completely or not at all.
 pub(crate) fn write(trained: &Trained, output: &Path) -> Result<(), Failure> {
-    let bytes = onnx(trained.model.forward_graph(), &arrays(trained), &about(trained))
+    let bytes = onnx(trained.model.forward_graph(), &trained.model.weights().items, &about(trained))
         .map_err(|refused| Failure::Usage(refused.to_string()))?;
     let fresh = output.with_extension("onnx.new");
     FileSystem.write(&fresh, &bytes).map_err(|error| Failure::io("write", &fresh, error))?;
     FileSystem.rename(&fresh, output).map_err(|error| Failure::io("write", output, error))
-}
-
-/// The weights that are evaluated, with their shapes.
-fn arrays(trained: &Trained) -> Arrays {
-    let mut weights: Arrays =
-        trained.model.weights().map(|(name, x)| (name.to_owned(), (vec![], x.to_vec()))).collect();
-    for parameter in trained.model.forward_graph().parameters() {
-        if let Some((shape, _)) = weights.get_mut(&parameter.name) {
-            *shape = parameter.ty.dims().iter().filter_map(Dim::fixed).collect();
-        }
-    }
-    weights
 }
 
 fn about(trained: &Trained) -> About {

@@ -9,14 +9,10 @@ use rtc_compiler::diag::{Problems, Severity};
 use rtc_compiler::source::{Source, Sources};
 use rtc_compiler::spec::Spec;
 use rtc_runtime::checkpoint::{self, Checkpoint, CheckpointState, Slot};
-use rtc_runtime::cuda;
 use rtc_runtime::error::CheckpointError;
 use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
-use rtc_runtime::learner::{LearnError, Learner};
-use rtc_runtime::model::Model;
 use rtc_runtime::record::{RunFolder, RunInfo, SavedRun, program};
-use rtc_runtime::stopping::BySteps;
 use rtc_runtime::task::{
     Dataset, Example, Objective, Options as TaskOptions, SIDES, Target, TaskHandle, load, open_task,
 };
@@ -25,7 +21,7 @@ use crate::device::DeviceOptions;
 use crate::experiment_file::{Opened, check_program};
 use crate::failure::Failure;
 use crate::job::CODE;
-use crate::model::{Compiled, TaskFacts};
+use crate::model::{AnyModel, Compiled, Computing, TaskFacts};
 use crate::spec_file::{Folder, SpecArg};
 use crate::threads;
 use crate::weights::WeightsOptions;
@@ -104,16 +100,6 @@ impl From<InferenceArg> for Inference {
     }
 }
 
-/// Whether the model of this name could be made to leave out its outer recursion, or not.
-pub(crate) fn infer(set: Result<(), LearnError>, name: &str) -> Result<(), Failure> {
-    set.map_err(|_| {
-        Failure::Usage(format!(
-            "flat inference leaves out the outer recursion of `recurse balanced`, and {name} has none that it can do without: \
-             a cell joins two vectors"
-        ))
-    })
-}
-
 /// A trained model with all that is known about it.
 pub(crate) struct Trained {
     /// The folder of the run.
@@ -134,10 +120,10 @@ pub(crate) struct Trained {
     pub(crate) options: TaskOptions,
     /// Where the training stood.
     pub(crate) state: CheckpointState,
-    /// The model with the weights of the checkpoint.
-    pub(crate) model: Model<f32>,
-    /// The same model on a device, where one was asked for.
-    on_device: Option<cuda::Model<f32>>,
+    /// The model with the weights of the checkpoint, where it was asked to compute.
+    pub(crate) model: AnyModel,
+    /// Whether that is a device.
+    pub(crate) on_device: bool,
 }
 
 impl Trained {
@@ -149,26 +135,12 @@ impl Trained {
             None => Found::of_run(options)?,
         };
         let (task, task_options) = task_of(&experiment)?;
-        let mut model = compiled.build(seed, options.halting.into())?;
-        model.restore(&found.learner)?;
-        if options.depth.is_some() && !model.takes_depth() {
-            let message =
-                format!("`--depth` is for models with `depth: given`; the steps of {} are its own", compiled.spec.name);
-            return Err(Failure::Usage(message));
-        }
-        model.set_depth(options.depth.map(|depth| depth as usize));
         let inference = options.inference.map_or(experiment.inference, Inference::from);
-        infer(model.set_inference(inference), &compiled.spec.name)?;
-        let on_device = match device {
-            Some(device) => {
-                let mut model = compiled.build_on(device, seed, options.halting.into())?;
-                model.restore(&found.learner)?;
-                model.set_depth(options.depth.map(|depth| depth as usize));
-                infer(model.set_inference(inference), &compiled.spec.name)?;
-                Some(model)
-            }
-            None => None,
-        };
+        let on_device = device.is_some();
+        let depth = options.depth.map(|depth| depth as usize);
+        let how = Computing { device, halting: options.halting.into(), depth, inference };
+        let mut model = compiled.model(compiled.plans()?, seed, how)?;
+        model.restore(&found.learner)?;
         let Compiled { spec, .. } = compiled;
         Ok(Self {
             path,
@@ -218,11 +190,6 @@ impl Trained {
         tokens.iter().map(name).collect()
     }
 
-    /// Whether it computes on a device.
-    pub(crate) fn is_on_device(&self) -> bool {
-        self.on_device.is_some()
-    }
-
     /// The names of the positions of a row.
     pub(crate) fn positions(&self, tokens: &[u32]) -> Vec<String> {
         let mut positions = self.names(tokens);
@@ -263,22 +230,6 @@ impl Trained {
     /// Whether it ends in a recursion.
     pub(crate) fn folds(&self) -> bool {
         self.spec.root.child("recurse").is_some()
-    }
-
-    /// The model where it was asked to compute.
-    pub(crate) fn learner(&mut self) -> &mut dyn Learner {
-        match &mut self.on_device {
-            Some(model) => model,
-            None => &mut self.model,
-        }
-    }
-
-    /// The same, to be asked step by step.
-    pub(crate) fn by_steps(&mut self) -> &mut dyn BySteps {
-        match &mut self.on_device {
-            Some(model) => model,
-            None => &mut self.model,
-        }
     }
 
     /// Whether a recurrence of it halts.

@@ -100,7 +100,9 @@ fn wrong_arguments_exit_with_2() {
             .rtc(&["train", "tiny.rt", "--device", "cuda"])
             .code(2)
             .says("without CUDA; build it with `--features cuda`");
-        place.rtc(&["eval", "no_such_run", "--device", "cuda"]).code(2).says("without CUDA");
+        for command in [["eval", "no_such_run"], ["report", "no_such_run"], ["ablate", "no_such_grid"]] {
+            place.rtc(&[&command[..], &["--device", "cuda"]].concat()).code(2).says("without CUDA");
+        }
     }
     place.rtc(&["train", "tiny.rt", "--precision", "bf16"]).code(2).says("`--precision` is for `--device cuda`");
     for threads in ["0", "1025", "100000000"] {

@@ -1,9 +1,8 @@
 //! Checkpoints: folders that are complete or absent, and verified before they are used.
 //!
-//! A folder holds `weights.safetensors` (parameters under their own names, f32), `optimiser.safetensors` (moments under
-//! `first_moment.NAME` and `second_moment.NAME`, slow weights under `slow.NAME` and averaged parameters under `average.NAME`, if
-//! there are any), `state.json` (where the run stands) and `manifest.json` (size and
-//! SHA-256 of the other three).
+//! A folder holds `weights.safetensors` (parameters under their own names, f32), `optimiser.safetensors` (the arrays of the optimiser
+//! under `ARRAY.NAME`, such as `first_moment.NAME`, and averaged parameters under `average.NAME`, if there are any), `state.json`
+//! (where the run stands) and `manifest.json` (size and SHA-256 of the other three).
 //!
 //! Saving writes `SLOT.new`, syncing each file and the folder, then renames `SLOT` to `SLOT.previous` and `SLOT.new` to
 //! `SLOT`, and syncs the parent. At every moment one of the three folders is complete; [`Checkpoints::open`] finishes
@@ -29,6 +28,8 @@ const WEIGHTS: &str = "weights.safetensors";
 const OPTIMISER: &str = "optimiser.safetensors";
 const STATE: &str = "state.json";
 const MANIFEST: &str = "manifest.json";
+/// Averaged parameters among the arrays of the optimiser.
+const AVERAGE: &str = "average";
 
 /// The operations on files that saving needs; a test replaces them to let the disk fill up.
 pub trait Disk {
@@ -260,16 +261,12 @@ pub fn load(path: &Path) -> Result<Checkpoint, CheckpointError> {
 fn encode(checkpoint: &Checkpoint) -> Result<Vec<(&'static str, Vec<u8>)>, CheckpointError> {
     let refuse = |reason: String| CheckpointError { path: PathBuf::new(), reason, previous: None };
     let learner = &checkpoint.learner;
-    let moments = [
-        ("first_moment.", &learner.first_moment),
-        ("second_moment.", &learner.second_moment),
-        ("slow.", &learner.slow),
-        ("average.", &learner.average),
-    ];
+    let kept = learner.optimiser.iter().map(|(name, arrays)| (name.as_str(), arrays));
+    let kept: Vec<_> = kept.chain([(AVERAGE, &learner.average)]).collect();
     let json = |text: serde_json::Result<String>| text.map(String::into_bytes).map_err(|e| refuse(e.to_string()));
     let mut files = vec![
         (WEIGHTS, pack(&[("", &learner.parameters)]).map_err(refuse)?),
-        (OPTIMISER, pack(&moments).map_err(refuse)?),
+        (OPTIMISER, pack(&kept).map_err(refuse)?),
         (STATE, json(serde_json::to_string_pretty(&checkpoint.state))?),
     ];
     let entries = files.iter().map(|(name, bytes)| (name.to_string(), Entry::of(bytes))).collect();
@@ -302,25 +299,29 @@ fn decode(path: &Path) -> Result<Checkpoint, String> {
     };
     let state: CheckpointState =
         serde_json::from_slice(&verified(STATE)?).map_err(|error| format!("{STATE}: {error}"))?;
-    let optimiser = verified(OPTIMISER)?;
+    let tensors = |name: &str| unpack(&verified(name)?).map_err(|error| format!("{name}: {error}"));
+    let mut optimiser: BTreeMap<String, Arrays> = BTreeMap::new();
+    for (name, values) in tensors(OPTIMISER)? {
+        let (kept, name) = name.split_once('.').ok_or_else(|| format!("{OPTIMISER}: `{name}` belongs to nothing"))?;
+        optimiser.entry(kept.to_owned()).or_default().items.insert(name.to_owned(), values);
+    }
     let learner = LearnerState {
-        parameters: unpack(&verified(WEIGHTS)?, "").map_err(|error| format!("{WEIGHTS}: {error}"))?,
-        first_moment: unpack(&optimiser, "first_moment.").map_err(|error| format!("{OPTIMISER}: {error}"))?,
-        second_moment: unpack(&optimiser, "second_moment.").map_err(|error| format!("{OPTIMISER}: {error}"))?,
-        slow: unpack(&optimiser, "slow.").map_err(|error| format!("{OPTIMISER}: {error}"))?,
-        average: unpack(&optimiser, "average.").map_err(|error| format!("{OPTIMISER}: {error}"))?,
+        parameters: Arrays { items: tensors(WEIGHTS)? },
+        average: optimiser.remove(AVERAGE).unwrap_or_default(),
+        optimiser,
         updates: state.progress.updates,
     };
     Ok(Checkpoint { learner, state })
 }
 
-/// Arrays as a safetensors file, each group's names behind its prefix.
+/// Arrays as a safetensors file, each group's names behind its prefix and a dot, where it has one.
 fn pack(groups: &[(&str, &Arrays)]) -> Result<Vec<u8>, String> {
     let mut tensors = Vec::new();
     for (prefix, arrays) in groups {
         for (name, (shape, values)) in &arrays.items {
             let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            tensors.push((format!("{prefix}{name}"), shape.clone(), bytes));
+            let name = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+            tensors.push((name, shape.clone(), bytes));
         }
     }
     let mut views = Vec::new();
@@ -331,17 +332,16 @@ fn pack(groups: &[(&str, &Arrays)]) -> Result<Vec<u8>, String> {
     safetensors::serialize(views, None).map_err(|error| error.to_string())
 }
 
-/// The arrays of a safetensors file whose names have the prefix, without it.
-fn unpack(bytes: &[u8], prefix: &str) -> Result<Arrays, String> {
+/// The tensors of a safetensors file.
+fn unpack(bytes: &[u8]) -> Result<BTreeMap<String, (Vec<usize>, Vec<f32>)>, String> {
     let file = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
-    let mut arrays = Arrays::default();
+    let mut tensors = BTreeMap::new();
     for (name, view) in file.iter() {
-        let Some(name) = name.strip_prefix(prefix) else { continue };
         if view.dtype() != Dtype::F32 {
             return Err(format!("`{name}` is not f32"));
         }
         let values = view.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
-        arrays.items.insert(name.to_string(), (view.shape().to_vec(), values));
+        tensors.insert(name.to_owned(), (view.shape().to_vec(), values));
     }
-    Ok(arrays)
+    Ok(tensors)
 }

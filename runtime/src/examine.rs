@@ -1,21 +1,70 @@
-//! Looking closer at a trained model: accuracy and depth by length, how single examples halt, which trees searches find, what
-//! its states stand for, which tokens an answer leans on.
+//! Analyses of a trained model: accuracy and depth by length, the halting of single examples, the trees of searches, what its states
+//! stand for, and the saliency of tokens.
 
 pub mod components;
-pub mod leaning;
-pub mod sight;
+pub mod receptive_field;
+pub mod saliency;
 pub mod states;
 
 use std::collections::BTreeMap;
 
+use rtc_compiler::ir::graph::Graph;
+use rtc_compiler::plan::Plan;
 use serde::{Deserialize, Serialize};
 
+use crate::batch::Batch;
 use crate::batching::collect;
 use crate::exec::storage::Element;
-use crate::exec::{ParseTrees, Unit};
-use crate::learner::{Evaluation, LearnError};
-use crate::model::Model;
+use crate::exec::{HaltingTrace, ParseTrees, StateTrace, Unit};
+use crate::generate::Generator;
+use crate::learner::{Arrays, Evaluation, LearnError, Learner};
+use crate::stopping::BySteps;
 use crate::task::{Example, Tally, scored};
+
+/// What analyses ask of a trained model, on whatever machine it computes.
+pub trait Examined: Learner + BySteps {
+    /// What it computes in.
+    type Number: Element;
+
+    /// An evaluation with the steps of every row, the runs of its halting recurrences, and the trees of its searches.
+    ///
+    /// # Errors
+    /// As [`Learner::evaluate`].
+    fn examine(&mut self, batch: &Batch) -> Result<Examination, LearnError>;
+    /// The states of all positions after every step of every recurrence over them, and the nodes of every level of folds of whole
+    /// rows, in the order in which they come about.
+    ///
+    /// # Errors
+    /// As [`Learner::evaluate`].
+    fn states(&mut self, batch: &Batch) -> Result<Vec<StateTrace>, LearnError>;
+    /// Whether the number of its steps comes with the examples.
+    fn takes_depth(&self) -> bool;
+    /// The graph of a forward pass.
+    fn forward_graph(&self) -> &Graph;
+    /// The weights that are evaluated, their average where there is one.
+    fn weights(&self) -> Arrays;
+    /// A generator with the weights that are evaluated; it computes on the processor.
+    fn generator(&mut self) -> Generator<Self::Number>;
+    /// For every row what [`saliency::Saliency::shares`] gives, `plan` being that of [`rtc_compiler::pipeline::slopes`] for the
+    /// length of the first row.
+    ///
+    /// # Errors
+    /// A plan that is not of this model, or a row that it can't take.
+    fn saliency(&self, plan: Plan, classes: usize, rows: &[Example]) -> Result<Vec<Option<Vec<f64>>>, LearnError>;
+}
+
+/// What [`Examined::examine`] saw.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Examination {
+    /// What every evaluation gives.
+    pub evaluation: Evaluation,
+    /// Accepted steps of every row, if the model halts.
+    pub depths: Option<Vec<f64>>,
+    /// The runs of its halting recurrences, in the order in which they ended.
+    pub halting: Vec<HaltingTrace>,
+    /// The trees that its beam searches found, search by search.
+    pub trees: Vec<ParseTrees>,
+}
 
 /// How a model does on the examples of one length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -37,8 +86,8 @@ pub struct OfLength {
 ///
 /// # Errors
 /// A model that gives no finite answer, or examples that it can't take.
-pub fn by_length<T: Element>(
-    model: &mut Model<T>,
+pub fn by_length<M: Examined + ?Sized>(
+    model: &mut M,
     examples: &[Example],
     batch: usize,
 ) -> Result<Vec<OfLength>, LearnError> {
@@ -92,13 +141,13 @@ pub struct TracedUnit {
 ///
 /// # Errors
 /// A model that gives no finite answer, or an example that it can't take.
-pub fn trace<T: Element>(model: &mut Model<T>, example: &Example) -> Result<Traced, LearnError> {
+pub fn trace<M: Examined + ?Sized>(model: &mut M, example: &Example) -> Result<Traced, LearnError> {
     let seen = model.examine(&collect(&[example], example.length()))?;
     let units = seen.halting.into_iter().flat_map(|run| {
         let place = run.label;
         run.units.into_iter().map(move |unit| TracedUnit { place: place.clone(), unit })
     });
-    let (units, trees) = (units.collect(), seen.grown);
+    let (units, trees) = (units.collect(), seen.trees);
     Ok(Traced { evaluation: seen.evaluation, units, trees })
 }
 

@@ -4,10 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use crate::batch::Batch;
 use crate::collapse::Bounds;
+pub use crate::optimiser::{GROUPS, Lookahead, MuonStep, OptimiserKind, UpdateRule};
 
 /// The numbers of one optimiser step.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -110,108 +109,6 @@ impl Answers {
     }
 }
 
-/// The optimiser's family.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OptimiserKind {
-    /// Adam with decoupled weight decay on every parameter.
-    #[default]
-    Adamw,
-    /// Adam without any decay.
-    Adam,
-    /// Rectified Adam (Liu et al. 2020) with decoupled weight decay on every parameter, and lookahead (Zhang et al. 2019).
-    Ranger,
-    /// Orthogonalised momentum (Jordan et al. 2024) for the weights of linear maps but the last one, AdamW for all others.
-    Muon,
-}
-
-impl OptimiserKind {
-    /// Every family.
-    pub const ALL: [Self; 4] = [Self::Adamw, Self::Adam, Self::Ranger, Self::Muon];
-}
-
-/// How long a step of [`OptimiserKind::Muon`] is, as a factor on an orthogonal matrix.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MuonStep {
-    /// `0.2 sqrt(max(rows, columns))` (Liu et al. 2025, arXiv 2502.16982, Eq. 4): as long as one of AdamW.
-    #[default]
-    Adamw,
-    /// `sqrt(max(1, rows / columns))` (Jordan et al. 2024).
-    Original,
-}
-
-/// How the slow weights of [`OptimiserKind::Ranger`] follow the fast ones (Zhang et al. 2019, arXiv 1907.08610, Algorithm 1).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Lookahead {
-    /// Updates between two steps of the slow weights, `k`.
-    pub every: u64,
-    /// How far they go, `alpha`.
-    pub follow: f64,
-}
-
-impl Default for Lookahead {
-    fn default() -> Self {
-        UpdateRule::ADAMW.lookahead
-    }
-}
-
-/// The groups of parameters that can have a learning rate of their own, by the name that the graph gives them.
-pub const GROUPS: [&str; 1] = ["s4d"];
-
-/// A setting of the optimiser for one update.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct UpdateRule {
-    /// The family.
-    pub kind: OptimiserKind,
-    /// Learning rate of this update.
-    pub learning_rate: f64,
-    /// Learning rate of each of [`GROUPS`] where it is not that of all others.
-    pub group_rates: [Option<f64>; GROUPS.len()],
-    /// Decay of the first moment.
-    pub beta1: f64,
-    /// Decay of the second moment.
-    pub beta2: f64,
-    /// Decay of the momentum of [`OptimiserKind::Muon`].
-    pub momentum: f64,
-    /// Length of a step of [`OptimiserKind::Muon`].
-    pub muon_step: MuonStep,
-    /// The slow weights of [`OptimiserKind::Ranger`].
-    pub lookahead: Lookahead,
-    /// The length of the average (`rho_t`, 4 or more) from which on [`OptimiserKind::Ranger`] divides by the second moment.
-    pub rectify_from: f64,
-    /// Added to the root of the second moment.
-    pub epsilon: f64,
-    /// Decoupled weight decay.
-    pub weight_decay: f64,
-    /// Largest allowed global L2 norm of the gradient.
-    pub clip: Option<f64>,
-}
-
-impl UpdateRule {
-    /// AdamW with its usual numbers, all parameters alike, no decay and no clipping.
-    pub const ADAMW: Self = Self {
-        kind: OptimiserKind::Adamw,
-        learning_rate: 1e-3,
-        group_rates: [None; GROUPS.len()],
-        beta1: 0.9,
-        beta2: 0.999,
-        momentum: 0.95,
-        muon_step: MuonStep::Adamw,
-        lookahead: Lookahead { every: 5, follow: 0.8 },
-        rectify_from: 5.0,
-        epsilon: 1e-8,
-        weight_decay: 0.0,
-        clip: None,
-    };
-
-    /// The learning rate of a group, or of the parameters in none.
-    pub fn rate(&self, group: Option<usize>) -> f64 {
-        group.and_then(|n| self.group_rates[n]).unwrap_or(self.learning_rate)
-    }
-}
-
 /// Named flat arrays with shapes: parameters or optimiser moments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Arrays {
@@ -224,12 +121,8 @@ pub struct Arrays {
 pub struct LearnerState {
     /// The parameters.
     pub parameters: Arrays,
-    /// First moments of the optimiser.
-    pub first_moment: Arrays,
-    /// Second moments of the optimiser.
-    pub second_moment: Arrays,
-    /// The slow weights of `ranger`; empty for any other optimiser.
-    pub slow: Arrays,
+    /// The arrays of the optimiser by their names in [`STATE`](crate::optimiser::STATE), as far as it has any.
+    pub optimiser: BTreeMap<String, Arrays>,
     /// Averaged parameters, if there are any.
     pub average: Arrays,
     /// Updates done; the generator needs no other state, being counter-based.
@@ -302,7 +195,7 @@ pub trait Learner {
     fn answers(&mut self, batch: &Batch) -> Result<Answers, LearnError>;
     /// A copy of the state.
     fn state(&self) -> LearnerState;
-    /// Replaces the state; moments that it lacks are zero, and slow weights that it lacks begin at the weights. After an error nothing has changed.
+    /// Replaces the state; arrays of the optimiser that it lacks begin anew. After an error nothing has changed.
     fn restore(&mut self, state: &LearnerState) -> Result<(), LearnError>;
     /// Number of trainable numbers.
     fn parameter_count(&self) -> usize;

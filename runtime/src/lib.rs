@@ -15,6 +15,7 @@ pub mod grid;
 pub mod kernel;
 pub mod learner;
 pub mod model;
+pub mod optimiser;
 pub mod record;
 pub mod rng;
 pub mod schedule;

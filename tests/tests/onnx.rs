@@ -15,6 +15,7 @@ use rtc_compiler::pipeline;
 use rtc_export::onnx::{About, Arrays as Exported, onnx};
 use rtc_runtime::batch::Batch;
 use rtc_runtime::exec::{Halting, Inference};
+use rtc_runtime::model::Backend;
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, batch, distance, executor, labelled_tokens, weights};

@@ -11,6 +11,7 @@ use rtc_runtime::grid::{Begun, Format, Row, Sheet, Show, State, render, to_json}
 use rtc_runtime::record::history::Progress;
 
 use super::train::is_name;
+use crate::device::DeviceOptions;
 use crate::experiment_file::{Opened, ProgramOptions};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::grid::{Board, CellIndex, Failed, Grid, Work, dry_run, run as train_cells};
@@ -105,6 +106,8 @@ pub(crate) struct Options {
     /// What sequences that have halted cost; changes speed alone
     #[arg(long, value_enum, default_value_t = HaltingArg::Compact)]
     halting: HaltingArg,
+    #[command(flatten)]
+    device: DeviceOptions,
     /// Print cells, results and the table as JSON
     #[arg(long)]
     json: bool,
@@ -149,6 +152,8 @@ impl From<FormatArg> for Format {
 
 /// Trains what is not finished, and prints the table.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+    // Every cell opens the device anew; one that can't be opened is no cell's fault.
+    options.device.open()?;
     let opened = Opened::open(&options.experiment)?.permitting(&options.programs);
     let name = options.grid.as_ref().unwrap_or(&opened.name);
     if !is_name(name) {
@@ -160,7 +165,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         grid.compare_with(name)?;
     }
     let jobs = options.jobs.or(thread::available_parallelism().ok()).map_or(1, usize::from);
-    let pace = Pace { memory: options.memory, halting: options.halting.into() };
+    let pace = Pace { memory: options.memory, halting: options.halting.into(), device: options.device };
     match &options.halving {
         None => {}
         Some(HalvingArg::Off) => grid.halve(None)?,

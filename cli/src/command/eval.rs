@@ -106,7 +106,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         }
     }
     let best = trained.state.progress.best.unwrap_or_default();
-    let halting = note(&rows, trained.learner().halting_bounds());
+    let halting = note(&rows, trained.model.halting_bounds());
     if let Some(note) = &halting {
         terminal.message(note);
     }
@@ -168,10 +168,10 @@ fn measure(
     let measurement = Measurement { split, examples, batch, metrics, scale, perplexity };
     if options.stop.is_some() || options.steps {
         let rule = options.stop.unwrap_or(StopArg::Oracle).into();
-        let model = trained.by_steps();
+        let model = &mut *trained.model;
         return Ok(evaluate_stopping(model, measurement, (rule, options.beyond as usize), &stop, &mut progress)?);
     }
-    let row = evaluate(trained.learner(), measurement, &stop, &mut progress)?;
+    let row = evaluate(&mut *trained.model, measurement, &stop, &mut progress)?;
     Ok(row.map(|row: Row| Stopped { row, steps: vec![] }))
 }
 

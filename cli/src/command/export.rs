@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use rtc_compiler::ir::graph::Graph;
-use rtc_compiler::ir::types::Dim;
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline;
 use rtc_export::torch;
@@ -78,7 +77,7 @@ fn to_torch(trained: &Trained, graph: &Graph, binding: &Binding, folder: &Path, 
     let config = serde_json::to_string_pretty(&config(trained, graph, binding)).unwrap_or_default() + "\n";
     write_file(&folder.join(MODULE), &module)?;
     let weights = folder.join(WEIGHTS);
-    fs::write(&weights, file(trained, graph)).map_err(|error| Failure::io("write", &weights, error))?;
+    fs::write(&weights, file(trained)).map_err(|error| Failure::io("write", &weights, error))?;
     write_file(&folder.join(CONFIG), &config)?;
     terminal.message(&format!(
         "wrote {MODULE}, {WEIGHTS} and {CONFIG}; next, in {}: python -c 'from model import Model; print(Model.from_folder(\".\"))'",
@@ -110,17 +109,10 @@ fn prepare(folder: &Path) -> Result<(), Failure> {
 }
 
 /// The parameters that are evaluated, under their names in the spec.
-fn file(trained: &Trained, graph: &Graph) -> Vec<u8> {
-    let parameters = graph.parameters();
-    let shape = |name: &str| -> Vec<usize> {
-        let parameter = parameters.iter().find(|parameter| parameter.name == name);
-        parameter.map_or_else(Vec::new, |p| p.ty.dims().iter().filter_map(Dim::fixed).collect())
-    };
-    let shaped: Vec<(&str, Vec<usize>, &[f32])> =
-        trained.model.weights().map(|(name, numbers)| (name, shape(name), numbers)).collect();
-    let weights: Vec<Weight<'_>> =
-        shaped.iter().map(|(name, shape, numbers)| Weight { name, shape, numbers }).collect();
-    safetensors(&weights)
+fn file(trained: &Trained) -> Vec<u8> {
+    let weights = trained.model.weights();
+    let all: Vec<_> = weights.items.iter().map(|(name, (shape, numbers))| Weight { name, shape, numbers }).collect();
+    safetensors(&all)
 }
 
 /// What a program needs to know of the model that `model.py` does not say.

@@ -81,8 +81,10 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Writes one continuation after the other.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
-    let trained = Trained::open(&options.model)?;
-    let mut writer = Writer::new(&trained, options, terminal)?;
+    let mut trained = Trained::open(&options.model)?;
+    writes(&trained)?;
+    let generator = trained.model.generator();
+    let mut writer = Writer::new(&trained, generator, options, terminal);
     if !options.prompts.is_empty() {
         for (n, prompt) in options.prompts.iter().enumerate() {
             writer.prompt(n, prompt, ("arguments", None))?;
@@ -125,16 +127,14 @@ enum End {
 }
 
 impl<'a> Writer<'a> {
-    fn new(trained: &'a Trained, options: &'a Options, terminal: &'a Terminal) -> Result<Self, Failure> {
-        writes(trained)?;
-        let mut generator = trained.model.generator();
+    fn new(trained: &'a Trained, mut generator: Generator<f32>, options: &'a Options, terminal: &'a Terminal) -> Self {
         if options.whole_row {
             generator.recompute();
         }
         let top_k = options.top_k.map(|k| k as usize);
         let sampling = Sampling { temperature: options.temperature, top_k, top_p: options.top_p };
         let started = Instant::now();
-        Ok(Self { trained, options, terminal, generator, sampling, continuations: 0, tokens: 0, started })
+        Self { trained, options, terminal, generator, sampling, continuations: 0, tokens: 0, started }
     }
 
     /// All continuations of one prompt.
@@ -252,7 +252,7 @@ fn writes(trained: &Trained) -> Result<(), Failure> {
             task.name()
         )));
     }
-    if trained.is_on_device() {
+    if trained.on_device {
         return Err(Failure::Usage("`rtc generate` computes on the processor: leave out `--device`".to_owned()));
     }
     Ok(())

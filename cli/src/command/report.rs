@@ -8,6 +8,7 @@ use clap::Args;
 use rtc_report::{Picture, page, pictures};
 use rtc_runtime::record::write_file;
 
+use crate::device::DeviceOptions;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::gather::{ReportOptions, gather};
 use crate::terminal::Terminal;
@@ -60,15 +61,20 @@ pub(crate) struct Options {
     /// Number of threads; changes speed alone
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub(crate) threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    device: DeviceOptions,
 }
 
 /// Writes the page, and prints where it is.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+    // Every run opens the device anew; one that can't be opened is no run's fault.
+    options.device.open()?;
     let report = ReportOptions {
         examples: options.examples,
         inputs: options.inputs.clone(),
         analyses: options.analyses,
         threads: options.threads,
+        device: options.device,
     };
     let gathered = gather(&options.runs, &report, terminal)?;
     let output = match (&options.output, gathered.folders.as_slice()) {

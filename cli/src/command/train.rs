@@ -121,7 +121,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         return Ok(Exit::Done);
     }
     let data = named.map_or_else(|| make_data(&job.experiment, terminal), Ok)?;
-    let pace = Pace { memory: options.memory, halting: options.halting.into() };
+    let pace = Pace { memory: options.memory, halting: options.halting.into(), device: options.device };
     let fitted = job.fit(&path, &data, pace)?;
     terminal.message(&format!("run: {}", path.display()));
     let stop = on_signals()?;

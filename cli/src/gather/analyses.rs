@@ -6,7 +6,6 @@ use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline;
 use rtc_report::data::{Cloud, Saliency};
 use rtc_runtime::examine::components::components;
-use rtc_runtime::examine::leaning::Leaning as Slopes;
 use rtc_runtime::examine::states::{State, States, states};
 use rtc_runtime::rng::Key;
 use rtc_runtime::task::formal::automaton::Automaton;
@@ -41,7 +40,7 @@ pub(super) fn analyse(trained: &mut Trained, rows: &[Example]) -> Result<(Vec<Cl
         return Ok((vec![], None));
     }
     let automaton = trained.task.formal().and_then(|formal| Automaton::of(formal, &trained.options));
-    let seen = states(&mut trained.model, rows, STATES)?;
+    let seen = states(&mut *trained.model, rows, STATES)?;
     let clouds = seen.iter().map(|states| cloud(states, rows, automaton.as_ref())).collect();
     Ok((clouds, saliency(trained, rows)?))
 }
@@ -89,13 +88,10 @@ fn saliency(trained: &Trained, rows: &[Example]) -> Result<Option<Saliency>, Fai
     let facts = TaskFacts::of(&*trained.task, &trained.options);
     let classes = trained.task.classes(&trained.options).len();
     let plan = pipeline::slopes(&trained.spec, &Binding { vocab: Some(length), ..facts.binding() })?;
-    let mut slopes = Slopes::new(&trained.model, plan, length, classes)?;
     let (mut shares, mut examples) = (vec![0.0; length], 0);
-    for row in rows {
-        if let Some(own) = slopes.shares(row)? {
-            shares.iter_mut().zip(&own).for_each(|(sum, share)| *sum += share);
-            examples += 1;
-        }
+    for own in trained.model.saliency(plan, classes, rows)?.into_iter().flatten() {
+        shares.iter_mut().zip(&own).for_each(|(sum, share)| *sum += share);
+        examples += 1;
     }
     shares.iter_mut().for_each(|sum| *sum /= examples.max(1) as f64);
     Ok((examples > 0).then_some(Saliency { examples, shares }))

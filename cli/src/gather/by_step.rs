@@ -31,7 +31,7 @@ pub(super) fn by_step(trained: &mut Trained, data: &Dataset) -> Result<Vec<StepC
         let measurement = Measurement { split: &split, examples: &examples, batch, metrics, scale, perplexity };
         // Nothing is lost when a measurement is cut off, so signals end it at once.
         let stop = AtomicBool::new(false);
-        let found = evaluate_stopping(&mut trained.model, measurement, (Stop::Oracle, BEYOND), &stop, &mut Silent)?;
+        let found = evaluate_stopping(&mut *trained.model, measurement, (Stop::Oracle, BEYOND), &stop, &mut Silent)?;
         let after = found.map_or_else(Vec::new, |found| found.steps);
         curves.push(StepCurve { length, split, examples: examples.len() as u64, after });
     }

@@ -39,6 +39,8 @@ pub(crate) struct ReportOptions {
     pub(crate) analyses: Option<usize>,
     /// Threads; changes speed alone.
     pub(crate) threads: Option<NonZeroUsize>,
+    /// Where the models compute.
+    pub(crate) device: DeviceOptions,
 }
 
 /// What was seen of one run.
@@ -90,7 +92,7 @@ impl<'a> Probe<'a> {
             threads: self.options.threads,
             weights: WeightsOptions::default(),
             experiment: None,
-            device: DeviceOptions::default(),
+            device: self.options.device,
         };
         let mut trained = Trained::open(&options)?;
         let lengths = self.lengths(&mut trained, terminal)?;
@@ -150,7 +152,8 @@ impl<'a> Probe<'a> {
         let mut splits = vec![];
         let data = self.examples(trained)?;
         for split in trained.experiment.evaluate.clone() {
-            let lengths = by_length(&mut trained.model, data.split(&split), batch).map_err(|error| error.at(&split))?;
+            let lengths =
+                by_length(&mut *trained.model, data.split(&split), batch).map_err(|error| error.at(&split))?;
             splits.push(SplitLengths { split, lengths });
         }
         drop(spinner);
@@ -230,7 +233,7 @@ fn inputs(path: &Path, trained: &mut Trained) -> Result<Vec<Trace>, ProbeError> 
 
 /// How one input halts and folds; `known` says that its label means something.
 fn one(trained: &mut Trained, title: &str, example: &Example, known: bool) -> Result<Trace, Failure> {
-    let traced = trace(&mut trained.model, example)?;
+    let traced = trace(&mut *trained.model, example)?;
     let classes = trained.task.classes(&trained.options);
     let name = |class: u32| classes.get(class as usize).cloned().unwrap_or_else(|| class.to_string());
     let length = example.length();

@@ -131,9 +131,9 @@ fn cost(grid: &Grid, place: CellIndex, data: &Arc<Data>, pace: Pace) -> Result<C
     let halts = job.compiled.spec.root.any(&|block| block.slot == "halt" && block.variant != "none");
     let run = || -> Result<Forecast, Failure> {
         let fitted = job.fit(grid.path(place), data, pace)?;
-        let mut model = job.compiled.model(fitted, job.info.seed, pace.halting);
+        let mut model = job.model(fitted, pace.halting, pace.device.open()?)?;
         let patience = if halts { LONGER } else { PATIENCE };
-        Ok(forecast(&mut model, &data.set, &job.experiment, job.info.seed, patience)?)
+        Ok(forecast(&mut *model, &data.set, &job.experiment, job.info.seed, patience)?)
     };
     let forecast = threads::alone(run).flatten()?;
     let graph = pipeline::training(&job.compiled.spec, &job.compiled.binding)?;

@@ -145,7 +145,11 @@ fn train(
 ) -> Result<Option<Outcome>, Failure> {
     let path = work.grid.path(place);
     Fault::clear(path)?;
-    let job = work.grid.job(place, work.pace.memory);
+    let device = work.pace.device.open()?;
+    let mut job = work.grid.job(place, work.pace.memory);
+    if let Some(device) = &device {
+        job.computes_on(work.pace.device.record(&**device));
+    }
     let data = work.data[place.model].as_ref().expect("the data of every model with a cell to train was made");
     let fitted = job.fit(path, data, work.pace)?;
     let _share = room.take(fitted.need.total().saturating_sub(memory::shared(&data.set)));
@@ -153,7 +157,7 @@ fn train(
         return Ok(None);
     }
     let pause = observer.pause;
-    Ok(Some(job.train(path, data, (fitted, work.pace.halting, None), pause, observer)?))
+    Ok(Some(job.train(path, data, (fitted, work.pace.halting, device), pause, observer)?))
 }
 
 /// Says when a cell begins, and what became of it, and makes it wait where rows are compared.

@@ -16,9 +16,6 @@ use crate::exec::Fault;
 use crate::exec::storage::Element;
 use crate::exec::{loops, node_context};
 
-/// Numbers of one block of a sum.
-const SUM_NUMBERS: usize = 1 << 14;
-
 /// What a node needs while it runs.
 #[derive(Clone, Copy)]
 pub(super) struct NodeContext<'a> {
@@ -160,7 +157,7 @@ impl<T: Element> Executor<T> {
             Op::CrossEntropyGrad | Op::BinaryCrossEntropyGrad => self.loss_grad(&c),
             Op::Average => {
                 let x = self.real(c.operand(0));
-                let sum = self.sum(&x, false);
+                let sum = self.pool.sum(&x, false);
                 let count = self.pool.upload(&[x.len() as f64]);
                 self.ratio(&c, &sum, &count);
             }
@@ -354,22 +351,6 @@ impl<T: Element> Executor<T> {
         self.set(c.node.results[0], Val::Truth(go));
     }
 
-    /// The sum of some numbers, or of their squares, in double precision.
-    pub(super) fn sum(&self, x: &Array, squares: bool) -> Array {
-        let count = x.len().div_ceil(SUM_NUMBERS).max(1);
-        let sums = self.pool.take::<f64>(count);
-        let threads = self.pool.device().threads();
-        let args = [x.arg(), sums.arg(), flag(squares), whole(x.len()), whole(SUM_NUMBERS)];
-        self.pool.start("sum_blocks", [count as u32, 1, 1], threads, &args);
-        self.sum_doubles(&sums)
-    }
-
-    fn sum_doubles(&self, x: &Array) -> Array {
-        let y = self.pool.take::<f64>(1);
-        self.pool.start("sum_doubles", [1, 1, 1], self.pool.device().threads(), &[x.arg(), y.arg(), whole(x.len())]);
-        y
-    }
-
     fn ratio(&mut self, c: &NodeContext<'_>, sum: &Array, total: &Array) {
         let y = self.fresh(c, 0);
         self.pool.start("ratio", [1, 1, 1], 1, &[sum.arg(), total.arg(), y.arg()]);
@@ -378,7 +359,7 @@ impl<T: Element> Executor<T> {
 
     /// The sum of the weights of some items.
     fn total(&self, weights: Option<&Array>, items: usize) -> Array {
-        weights.map_or_else(|| self.pool.upload(&[items as f64]), |weights| self.sum(weights, false))
+        weights.map_or_else(|| self.pool.upload(&[items as f64]), |weights| self.pool.sum(weights, false))
     }
 
     fn loss(&mut self, c: &NodeContext<'_>) {
@@ -392,7 +373,7 @@ impl<T: Element> Executor<T> {
         args.extend((!binary).then(|| int(logits.len() / items.max(1))));
         args.push(whole(items));
         self.pool.each(if binary { "binary_cross_entropy" } else { "cross_entropy" }, items, &args);
-        let (sum, total) = (self.sum_doubles(&losses), self.total(weights.as_ref(), items));
+        let (sum, total) = (self.pool.sum_doubles(&losses), self.total(weights.as_ref(), items));
         self.ratio(c, &sum, &total);
     }
 
@@ -417,7 +398,7 @@ impl<T: Element> Executor<T> {
         let (y, add) = self.target(c, 0);
         let a = Matrix { at: dy.at(), rows: 1, columns: n };
         let b = Matrix { at: x.at(), rows: k, columns: 1 };
-        self.multiply(Product { a, b, y: y.at(), m: n, n: k, k: dy.len() / n.max(1), add });
+        self.pool.multiply::<T>(Product { a, b, y: y.at(), m: n, n: k, k: dy.len() / n.max(1), add });
     }
 }
 

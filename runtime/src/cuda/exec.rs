@@ -20,8 +20,9 @@ use crate::exec::arena::Arena;
 use crate::exec::loops::search::Searches;
 use crate::exec::mask::{self, Exprs};
 use crate::exec::region::{inputs, ranges_by_value, run_region, whole_batch};
+use crate::exec::resume::Resume;
 use crate::exec::storage::Element;
-use crate::exec::{Fault, Halting, Inference, Outputs, Records, Stepping, axis_names, output_names, parameter_ranges};
+use crate::exec::{Fault, Halting, Inference, Outputs, Records, axis_names, output_names, parameter_ranges};
 use crate::kernel::position::{Codes, PositionKind, PositionTables};
 use crate::rng::Key;
 
@@ -30,8 +31,8 @@ pub struct Executor<T: Element> {
     pub(super) plan: Arc<Plan>,
     pub(super) pool: Pool,
     pub(super) values: Vec<Option<Val<T>>>,
-    parameters: Array,
-    gradients: Array,
+    pub(super) parameters: Array,
+    pub(super) gradients: Array,
     /// Where the value of a `param` node lies in `parameters`.
     ranges: Vec<Option<Range<usize>>>,
     pub(super) by_index: Vec<Range<usize>>,
@@ -59,8 +60,8 @@ pub struct Executor<T: Element> {
     pub(super) searches: Searches,
     /// Steps of every row in place of those that come with the examples.
     pub depth: Option<usize>,
-    /// Where a recurrence goes on, while a batch is run for one number of steps after the other.
-    pub(super) stepping: Option<Stepping<OnDevice<T>>>,
+    /// The recurrence that goes on in the next run, while a batch is run for one number of steps after the other.
+    pub(super) resume: Option<Resume<OnDevice<T>>>,
     /// What runs record besides their results.
     pub records: Records,
     /// Whether the outer recursion is left out.
@@ -84,7 +85,7 @@ impl<T: Element> Executor<T> {
         Self::sharing(plan, pool, parameters)
     }
 
-    /// An executor that reads these parameters.
+    /// An executor with these parameters.
     pub(super) fn sharing(plan: Arc<Plan>, pool: Pool, parameters: Array) -> Self {
         let by_index = parameter_ranges(&plan);
         pool.device().prepare(&super::generated(&plan).into_iter().collect::<Vec<_>>());
@@ -109,18 +110,13 @@ impl<T: Element> Executor<T> {
             halting: Halting::default(),
             searches: Searches::default(),
             depth: None,
-            stepping: None,
+            resume: None,
             records: Records::default(),
             inference: Inference::default(),
             check_finite: false,
             pool,
             plan,
         }
-    }
-
-    /// Reads other parameters from now on.
-    pub(super) fn read(&mut self, parameters: Array) {
-        self.parameters = parameters;
     }
 
     /// The plan.

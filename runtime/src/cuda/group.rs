@@ -57,7 +57,7 @@ impl<T: Element> Executor<T> {
                 let y = self.fresh(&c, 0);
                 let b = Matrix { at: self.real(c.operand(1)).at(), rows: k, columns: 1 };
                 let a = Matrix { at: self.real(x).at(), rows: n, columns: 1 };
-                self.multiply(Product { a, b, y: y.at(), m: rows, n: k, k: n, add: false });
+                self.pool.multiply::<T>(Product { a, b, y: y.at(), m: rows, n: k, k: n, add: false });
                 self.put(&c, 0, y);
             }
             Op::LayerNorm => {
@@ -108,31 +108,8 @@ impl<T: Element> Executor<T> {
         }
         let a = Matrix { at: self.real(c.operand(0)).at(), rows: k, columns: 1 };
         let b = Matrix { at: self.real(c.operand(1)).at(), rows: 1, columns: k };
-        self.multiply(Product { a, b, y: y.at(), m: rows, n, k, add: bias.is_some() });
+        self.pool.multiply::<T>(Product { a, b, y: y.at(), m: rows, n, k, add: bias.is_some() });
         self.put(c, 0, y);
-    }
-
-    /// A matrix product: by the library of the device, or by our own kernel.
-    pub(super) fn multiply(&self, product: Product) {
-        /// Rows and columns of the result that a block makes.
-        const TILE: usize = 8;
-        let Product { a, b, y, m, n, k, add } = product;
-        if m == 0 || n == 0 || self.pool.device().product(&product) {
-            return;
-        }
-        let steps = |x: Matrix| [Arg::Address(x.at), whole(x.rows), whole(x.columns)];
-        let rest = [Arg::Address(y), flag(add), int(m), int(n), int(k)];
-        // A grid is short along its second axis, so tall results go piece by piece.
-        let piece = MOST_BLOCKS * TILE;
-        for first in (0..m).step_by(piece) {
-            let mut args = [&steps(a)[..], &steps(b), &rest].concat();
-            let size = size_of::<T>() as u64;
-            let rows = piece.min(m - first);
-            args[0] = Arg::Address(a.at + (first * a.rows) as u64 * size);
-            args[6] = Arg::Address(y + (first * n) as u64 * size);
-            args[8] = int(rows);
-            self.pool.start("product", [blocks(n, TILE), blocks(rows, TILE), 1], (TILE * TILE) as u32, &args);
-        }
     }
 
     fn layer_norm_grad(&mut self, c: &NodeContext<'_>, rows: usize, d: usize) {

@@ -12,8 +12,9 @@ use super::memory::{Array, blocks, int, whole};
 use super::value::{Ids, OnDevice, Val};
 use crate::exec::machine::{Common, Machine, Nodes};
 use crate::exec::pieces;
+use crate::exec::resume::Resume;
 use crate::exec::storage::{Element, List, Plain};
-use crate::exec::{Fault, Records, Stepping};
+use crate::exec::{Fault, Records};
 use crate::kernel::beam::Blends;
 
 type Pieces<T> = pieces::Pieces<OnDevice<T>>;
@@ -60,8 +61,8 @@ impl<T: Element> Machine for Executor<T> {
         &mut self.records
     }
 
-    fn stepping(&mut self) -> &mut Option<Stepping<OnDevice<T>>> {
-        &mut self.stepping
+    fn resume(&mut self) -> &mut Option<Resume<OnDevice<T>>> {
+        &mut self.resume
     }
 
     fn slot(&mut self, value: Value) -> &mut Option<Val<T>> {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 
-use super::device::{Arg, Device, Shape};
+use super::device::{Arg, Device, Matrix, Product, Shape};
 use super::queue::Queue;
 use crate::exec::storage::Plain;
 
@@ -20,6 +20,12 @@ const SMALLEST: usize = 256;
 
 /// Bytes of a block of uploads, unless one is longer.
 const UPLOADS: usize = 1 << 20;
+
+/// Most blocks along the second axis of a launch.
+const MOST_BLOCKS: usize = 60_000;
+
+/// Numbers of one block of a sum.
+const SUM_NUMBERS: usize = 1 << 14;
 
 /// Where uploads begin within their block.
 const ALIGNED: usize = 64;
@@ -183,6 +189,46 @@ impl Pool {
     /// Adds `x` to `y`.
     pub fn add(&self, x: &Array, y: &Array) {
         self.each("add_to", x.len(), &[x.arg(), y.arg(), whole(x.len())]);
+    }
+
+    /// A matrix product: by the library of the device, or by our own kernel.
+    pub(super) fn multiply<T: Plain>(&self, product: Product) {
+        /// Rows and columns of the result that a block makes.
+        const TILE: usize = 8;
+        let Product { a, b, y, m, n, k, add } = product;
+        if m == 0 || n == 0 || self.device().product(&product) {
+            return;
+        }
+        let steps = |x: Matrix| [Arg::Address(x.at), whole(x.rows), whole(x.columns)];
+        let rest = [Arg::Address(y), flag(add), int(m), int(n), int(k)];
+        // A grid is short along its second axis, so tall results go piece by piece.
+        let piece = MOST_BLOCKS * TILE;
+        for first in (0..m).step_by(piece) {
+            let mut args = [&steps(a)[..], &steps(b), &rest].concat();
+            let size = size_of::<T>() as u64;
+            let rows = piece.min(m - first);
+            args[0] = Arg::Address(a.at + (first * a.rows) as u64 * size);
+            args[6] = Arg::Address(y + (first * n) as u64 * size);
+            args[8] = int(rows);
+            self.start("product", [blocks(n, TILE), blocks(rows, TILE), 1], (TILE * TILE) as u32, &args);
+        }
+    }
+
+    /// The sum of some numbers, or of their squares, in double precision.
+    pub(super) fn sum(&self, x: &Array, squares: bool) -> Array {
+        let count = x.len().div_ceil(SUM_NUMBERS).max(1);
+        let sums = self.take::<f64>(count);
+        let threads = self.device().threads();
+        let args = [x.arg(), sums.arg(), flag(squares), whole(x.len()), whole(SUM_NUMBERS)];
+        self.start("sum_blocks", [count as u32, 1, 1], threads, &args);
+        self.sum_doubles(&sums)
+    }
+
+    /// The sum of some doubles.
+    pub(super) fn sum_doubles(&self, x: &Array) -> Array {
+        let y = self.take::<f64>(1);
+        self.start("sum_doubles", [1, 1, 1], self.device().threads(), &[x.arg(), y.arg(), whole(x.len())]);
+        y
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod active_rows;
 mod attend;
+mod backend;
 mod crvnn_om_ops;
 pub mod device;
 mod device_kernels;
@@ -20,13 +21,10 @@ pub mod driver;
 mod embed;
 mod exec;
 mod fusion;
-mod given;
 mod group;
 mod listed;
 mod machine;
 pub mod memory;
-mod model;
-mod optimise;
 pub mod queue;
 mod relative;
 mod rule;
@@ -38,10 +36,11 @@ use std::collections::BTreeSet;
 
 use rtc_compiler::plan::Plan;
 
+use crate::optimiser;
+pub use backend::Model;
 use device::Generated;
 pub use device_kernels::check;
 pub use exec::Executor;
-pub use model::Model;
 
 /// What the kernels share: in front of any text of kernels.
 #[cfg(feature = "cuda")]
@@ -87,8 +86,12 @@ pub enum Launching {
     Direct,
 }
 
-/// The kernels that every plan may use, as one text. `REAL` must be defined.
-pub const KERNELS: &str = concat!(
+/// The kernels that every plan and every optimiser may use, as one text. `REAL` must be defined.
+pub fn kernels() -> String {
+    format!("{KERNELS}{}", optimiser::SOURCE)
+}
+
+const KERNELS: &str = concat!(
     include_str!("kernels/base.cu"),
     include_str!("kernels/expression.cu"),
     include_str!("kernels/attend.cu"),

@@ -40,7 +40,7 @@ impl<T: Element> Executor<T> {
         let mapped = self.pool.take::<T>(count * width);
         let a = Matrix { at: waves.at(), rows: channels, columns: 1 };
         let b = Matrix { at: self.real(map).at(), rows: 1, columns: channels };
-        self.multiply(Product { a, b, y: mapped.at(), m: count, n: width, k: channels, add: false });
+        self.pool.multiply::<T>(Product { a, b, y: mapped.at(), m: count, n: width, k: channels, add: false });
         Some(Codes { shifts: [u, v], waves, channels, mapped, count, last })
     }
 
@@ -50,6 +50,6 @@ impl<T: Element> Executor<T> {
         let (y, add) = self.target(c, n);
         let a = Matrix { at: d_codes.at(), rows: 1, columns: width };
         let b = Matrix { at: codes.waves.at(), rows: codes.channels, columns: 1 };
-        self.multiply(Product { a, b, y: y.at(), m: width, n: codes.channels, k: codes.count, add });
+        self.pool.multiply::<T>(Product { a, b, y: y.at(), m: width, n: codes.channels, k: codes.count, add });
     }
 }

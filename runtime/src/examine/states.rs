@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::batching::collect;
-use crate::exec::storage::Element;
 use crate::exec::{Owners, StateTrace};
 use crate::learner::LearnError;
-use crate::model::Model;
 use crate::rng::Key;
 use crate::task::Example;
 
-use super::sight::{Sight, sight};
+use super::Examined;
+use super::receptive_field::{ReceptiveField, receptive_field};
 
 /// The states of one recurrence or fold.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +40,11 @@ pub struct State {
 ///
 /// # Errors
 /// A model that gives no finite answer, or examples that it can't take.
-pub fn states<T: Element>(model: &mut Model<T>, examples: &[Example], most: usize) -> Result<Vec<States>, LearnError> {
+pub fn states<M: Examined + ?Sized>(
+    model: &mut M,
+    examples: &[Example],
+    most: usize,
+) -> Result<Vec<States>, LearnError> {
     let mut found: Vec<States> = vec![];
     let mut known = Known::new();
     for (n, example) in examples.iter().enumerate() {
@@ -66,11 +69,11 @@ pub fn states<T: Element>(model: &mut Model<T>, examples: &[Example], most: usiz
 }
 
 /// What the states of a recurrence have seen in a row of so many positions, over so many steps.
-type Known = BTreeMap<(String, usize, usize), Vec<Sight>>;
+type Known = BTreeMap<(String, usize, usize), Vec<ReceptiveField>>;
 
 /// About `most` of the states that a recurrence or fold has on one example, which has so many tokens.
-fn of_example<T: Element>(
-    model: &Model<T>,
+fn of_example<M: Examined + ?Sized>(
+    model: &M,
     runs: &[&StateTrace],
     tokens: usize,
     (example, most): (usize, usize),
@@ -93,10 +96,10 @@ fn of_example<T: Element>(
     let mut seen = |one: &StateTrace, at: usize| match &one.owners {
         Owners::Parts(parts) => among(&parts[at]),
         Owners::Positions(start) => {
-            let sights = known
+            let fields = known
                 .entry((one.label.clone(), length, steps))
-                .or_insert_with(|| sight(model.forward_graph(), &one.label, length, steps));
-            among(&sights[one.step][start + at])
+                .or_insert_with(|| receptive_field(model.forward_graph(), &one.label, length, steps));
+            among(&fields[one.step][start + at])
         }
     };
     let chosen = Key::new(0).stream("states").at(example as u64);

@@ -6,8 +6,8 @@ use rtc_compiler::plan::{Plan, Step};
 use super::machine::{Common, Machine, Nodes};
 use super::pieces::Pieces;
 use super::record::Records;
+use super::resume::Resume;
 use super::rows::BatchView;
-use super::stepping::Stepping;
 use super::storage::{Buffer, Element, List, Plain, Shared};
 use super::value::Val;
 use super::{Executor, Fault};
@@ -36,8 +36,8 @@ impl<T: Element> Machine for Executor<T> {
         &mut self.records
     }
 
-    fn stepping(&mut self) -> &mut Option<Stepping<T>> {
-        &mut self.stepping
+    fn resume(&mut self) -> &mut Option<Resume<T>> {
+        &mut self.resume
     }
 
     fn slot(&mut self, value: Value) -> &mut Option<Val<T>> {

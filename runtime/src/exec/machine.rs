@@ -13,8 +13,8 @@ use super::loops::search::{NoiseSource, Searches};
 use super::mask::Exprs;
 use super::pieces::Pieces;
 use super::record::Records;
+use super::resume::Resume;
 use super::rows::BatchView;
-use super::stepping::Stepping;
 use super::storage::{Element, List};
 use super::value::Val;
 use super::{Fault, Halting, Inference};
@@ -91,7 +91,7 @@ pub(crate) trait Machine: Sized {
     fn records(&mut self) -> &mut Records;
 
     /// Where a recurrence goes on, in a batch that is run for one number of steps after the other.
-    fn stepping(&mut self) -> &mut Option<Stepping<Self::Arrays>>;
+    fn resume(&mut self) -> &mut Option<Resume<Self::Arrays>>;
 
     /// The place of a value in the table.
     fn slot(&mut self, value: Value) -> &mut Option<ValOf<Self>>;

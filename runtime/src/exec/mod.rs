@@ -8,6 +8,7 @@
 pub mod arena;
 pub(crate) mod attention;
 mod axes;
+mod backend;
 pub mod counter;
 mod cpu;
 mod crvnn_om_ops;
@@ -24,9 +25,9 @@ pub(crate) mod pieces;
 mod record;
 pub(crate) mod region;
 mod relative;
+pub(crate) mod resume;
 pub mod rows;
 mod sequence_ops;
-mod stepping;
 pub mod storage;
 pub(crate) mod value;
 
@@ -52,6 +53,7 @@ use region::{inputs, ranges_by_value, run_region, whole_batch};
 
 use arena::Arena;
 pub(crate) use axes::{axis_names, set_axis};
+pub use backend::Host;
 use group::{Pack, Partial, Task};
 use incremental::Extending;
 use loops::search::Searches;
@@ -59,8 +61,9 @@ use machine::Machine;
 use mask::Exprs;
 pub(crate) use memory::Memory;
 pub(crate) use outputs::output_names;
+use resume::Resume;
+pub(crate) use resume::given_depths;
 use rows::{Axis, BatchView};
-pub(crate) use stepping::{Stepping, given, given_depths, resumable};
 use storage::Element;
 use value::Val;
 
@@ -141,8 +144,8 @@ pub struct Executor<T: Element> {
     pub halting: Halting,
     /// Steps of every row in place of those that come with the examples.
     pub depth: Option<usize>,
-    /// Where a recurrence goes on, while a batch is run for one number of steps after the other.
-    stepping: Option<Stepping<T>>,
+    /// The recurrence that goes on in the next run, while a batch is run for one number of steps after the other.
+    resume: Option<Resume<T>>,
     /// What earlier positions have left, in an incremental run.
     extending: Option<Extending<T>>,
     /// Whether the outer recursion is left out.
@@ -196,7 +199,7 @@ impl<T: Element> Executor<T> {
             exprs: Rc::new(mask::exprs(&plan.graph)),
             halting: Halting::default(),
             depth: None,
-            stepping: None,
+            resume: None,
             extending: None,
             inference: Inference::default(),
             noise: None,
@@ -225,19 +228,6 @@ impl<T: Element> Executor<T> {
     /// All gradients, flat, in the order of the parameters.
     pub fn gradients(&self) -> &[T] {
         &self.gradients
-    }
-
-    /// Parameters and gradients at once, for the optimiser.
-    pub fn parameters_and_gradients(&mut self) -> (&mut [T], &mut [T]) {
-        self.version += 1;
-        (&mut self.memory.parameters, &mut self.gradients)
-    }
-
-    /// Exchanges the parameters with those of another executor of the same model.
-    pub fn swap_parameters(&mut self, other: &mut Self) {
-        self.version += 1;
-        other.version += 1;
-        std::mem::swap(&mut self.memory.parameters, &mut other.memory.parameters);
     }
 
     /// The memory that runs happen in.

@@ -32,6 +32,7 @@ pub mod offset_attention;
 pub mod optimiser;
 pub mod ordered_memory;
 pub mod parallel;
+pub mod pointwise;
 pub mod pool;
 pub mod position;
 pub mod product;

@@ -8,9 +8,10 @@ use std::ops::Range;
 use super::elementwise::scale_assign;
 use super::optimiser::squared_norm;
 use super::parallel::{Parts, each};
+use super::pointwise::Pointwise;
 use super::product::{Orientation, Packed, outer, product};
 use super::{Real, Write};
-use crate::learner::{MuonStep, UpdateRule};
+use crate::optimiser::{Along, Momentum, UpdateRule};
 
 /// Steps of the iteration that orthogonalises.
 pub(crate) const STEPS: usize = 5;
@@ -20,15 +21,6 @@ pub(crate) const POLYNOMIAL: [f64; 3] = [3.4445, -4.7750, 2.0315];
 
 /// Added to the Frobenius norm, for a gradient of zero.
 pub(crate) const EPSILON: f64 = 1e-7;
-
-/// What an orthogonalised `[rows, columns]` matrix is multiplied with. As long as a step of AdamW, its numbers have a root mean square
-/// of about 0.2.
-pub(crate) fn size(step: MuonStep, rows: usize, columns: usize) -> f64 {
-    match step {
-        MuonStep::Adamw => 0.2 * (rows.max(columns) as f64).sqrt(),
-        MuonStep::Original => (rows as f64 / columns.max(1) as f64).max(1.0).sqrt(),
-    }
-}
 
 /// A matrix of the flat array of all parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,20 +88,11 @@ pub fn muon<T: Real>(
 }
 
 fn one<T: Real>([w, m]: [&mut [T]; 2], g: &[T], matrix: &Matrix, scratch: &mut Scratch<T>, rule: &UpdateRule) {
-    let number = T::from_f64;
-    let (stays, comes) = (number(rule.momentum), number(1.0 - rule.momentum));
-    let keep = number(1.0 - rule.learning_rate * rule.weight_decay);
-    let rate = number(rule.learning_rate * size(rule.muon_step, matrix.rows(), matrix.columns));
     let mut u = std::mem::take(&mut scratch.momentum);
-    u.clear();
-    u.extend(m.iter_mut().zip(g).map(|(m, &g)| {
-        *m = stays * *m + comes * g;
-        stays * *m + comes * g
-    }));
+    u.resize(g.len(), T::ZERO);
+    Momentum::new(rule).run([m, &mut u], [g]);
     orthogonalise(&mut u, matrix.columns, scratch);
-    for (w, &u) in w.iter_mut().zip(&u) {
-        *w = *w * keep - rate * u;
-    }
+    Along::new(rule, matrix).run([w], [&u]);
     scratch.momentum = u;
 }
 

@@ -12,14 +12,14 @@ use crate::learner::{Answers, Depths, Evaluation, LearnError, StepReport};
 
 /// Predicted classes and their probabilities, or predicted numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Predictions {
-    pub(crate) class: Vec<u32>,
-    pub(crate) probability: Vec<f64>,
-    pub(crate) number: Vec<f64>,
+pub(super) struct Predictions {
+    pub(super) class: Vec<u32>,
+    pub(super) probability: Vec<f64>,
+    pub(super) number: Vec<f64>,
 }
 
 /// Whether the labels of a batch are those of the objective.
-pub(crate) fn check_labels(binding: &Binding, batch: &Batch) -> Result<(), LearnError> {
+pub(super) fn check_labels(binding: &Binding, batch: &Batch) -> Result<(), LearnError> {
     let fits = match (&batch.labels, binding.objective) {
         (Labels::Class(c), Objective::Classify) => c.len() == batch.rows(),
         (Labels::Class(c), Objective::Pair) => 2 * c.len() == batch.rows(),
@@ -37,7 +37,7 @@ pub(crate) fn check_labels(binding: &Binding, batch: &Batch) -> Result<(), Learn
 }
 
 /// Puts what the logits predict into `found`.
-pub(crate) fn predict<T: Element>(binding: &Binding, outputs: &Outputs<T>, found: &mut Predictions) {
+pub(super) fn predict<T: Element>(binding: &Binding, outputs: &Outputs<T>, found: &mut Predictions) {
     let logits = outputs.real("logits").unwrap_or_default();
     found.number.clear();
     if binding.objective == Objective::Number {
@@ -69,7 +69,7 @@ fn scored(batch: &Batch) -> impl Iterator<Item = (u32, bool)> {
 }
 
 /// How many predictions are right, where they are classes, of how many that count.
-pub(crate) fn count(predicted: &Predictions, batch: &Batch) -> (Option<u64>, u64) {
+pub(super) fn count(predicted: &Predictions, batch: &Batch) -> (Option<u64>, u64) {
     if let Labels::Number(numbers) = &batch.labels {
         return (None, numbers.len() as u64);
     }
@@ -84,7 +84,7 @@ fn mean<T: Real>(values: Option<&[T]>) -> Option<f64> {
 }
 
 /// The numbers of a training step, from the results of its run.
-pub(crate) fn report<T: Element>(outputs: &Outputs<T>, correct: Option<u64>, scored: u64) -> StepReport {
+pub(super) fn report<T: Element>(outputs: &Outputs<T>, correct: Option<u64>, scored: u64) -> StepReport {
     StepReport {
         loss: outputs.scalar("loss").unwrap_or(f64::NAN),
         task_loss: outputs.scalar("task_loss").unwrap_or(f64::NAN),
@@ -112,7 +112,7 @@ fn task_loss<T: Element>(binding: &Binding, outputs: &Outputs<T>, batch: &Batch,
 }
 
 /// The summed task loss of every row, or of every pair.
-pub(super) fn losses<T: Element>(binding: &Binding, outputs: &Outputs<T>, batch: &Batch) -> Vec<f64> {
+fn losses<T: Element>(binding: &Binding, outputs: &Outputs<T>, batch: &Batch) -> Vec<f64> {
     let loss = |items| task_loss(binding, outputs, batch, items);
     match &batch.labels {
         Labels::Each { .. } => batch.offsets.windows(2).map(|ends| loss(ends[0]..ends[1])).collect(),
@@ -124,8 +124,28 @@ pub(super) fn losses<T: Element>(binding: &Binding, outputs: &Outputs<T>, batch:
     }
 }
 
+/// What a model answers after some number of steps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AfterSteps {
+    /// What every evaluation gives.
+    pub evaluation: Evaluation,
+    /// The summed task loss of every row (of every pair).
+    pub losses: Vec<f64>,
+}
+
+/// What a model answered after some steps, from the results of a run.
+pub(super) fn after_steps<T: Element>(
+    binding: &Binding,
+    outputs: &Outputs<T>,
+    batch: &Batch,
+    updates: u64,
+) -> Result<AfterSteps, LearnError> {
+    let evaluation = evaluation(binding, outputs, batch, updates)?;
+    Ok(AfterSteps { evaluation, losses: losses(binding, outputs, batch) })
+}
+
 /// The numbers and predictions of a forward pass, from the results of its run.
-pub(crate) fn evaluation<T: Element>(
+pub(super) fn evaluation<T: Element>(
     binding: &Binding,
     outputs: &Outputs<T>,
     batch: &Batch,
@@ -144,7 +164,7 @@ pub(crate) fn evaluation<T: Element>(
 }
 
 /// All that a forward pass says, from the results of its run.
-pub(crate) fn answered<T: Element>(
+pub(super) fn answered<T: Element>(
     binding: &Binding,
     outputs: &Outputs<T>,
     batch: &Batch,

@@ -12,27 +12,31 @@ use crate::exec::parameter_ranges;
 use crate::kernel::Real;
 use crate::kernel::muon::Matrix;
 use crate::learner::{Arrays, GROUPS, LearnError, OptimiserKind};
+use crate::optimiser::Targets;
 
 /// The weight of the last linear map, whose outputs are the classes.
 const LAST: &str = "head.output.weight";
 
 /// Neighbouring parameters, as many as possible, that are updated alike, and their group.
-pub(crate) type Segment = (Range<usize>, Option<usize>);
+type Segment = (Range<usize>, Option<usize>);
 
 /// What the optimisers update number by number, and what [`OptimiserKind::Muon`] updates matrix by matrix.
 #[derive(Debug)]
-pub(crate) struct Segments {
+pub(super) struct Segments {
     all: Vec<Segment>,
     others: Vec<Segment>,
     matrices: Vec<Matrix>,
 }
 
 impl Segments {
-    /// The segments of the flat array of a plan.
-    pub(crate) fn new(plan: &Plan) -> Self {
-        let hidden = hidden(&plan.graph);
+    /// The segments of the flat array of a model, whose parameters lie in the order of their names.
+    pub(super) fn new(graph: &Graph) -> Self {
+        let (hidden, mut parameters) = (hidden(graph), graph.parameters());
+        parameters.sort_by(|a, b| a.name.cmp(&b.name));
         let mut segments = Self { all: vec![], others: vec![], matrices: vec![] };
-        for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(plan)) {
+        for parameter in &parameters {
+            let start = segments.len();
+            let range = start..start + dims(parameter).iter().product::<usize>();
             let group = parameter.group.as_deref().and_then(|name| GROUPS.iter().position(|group| *group == name));
             extend(&mut segments.all, &range, group);
             match columns(parameter, &hidden) {
@@ -43,14 +47,17 @@ impl Segments {
         segments
     }
 
-    /// What an optimiser updates number by number.
-    pub(crate) fn of(&self, kind: OptimiserKind) -> &[Segment] {
-        if kind == OptimiserKind::Muon { &self.others } else { &self.all }
+    /// The numbers of the flat array.
+    pub(super) fn len(&self) -> usize {
+        self.all.last().map_or(0, |(range, _)| range.end)
     }
 
-    /// What an optimiser updates matrix by matrix.
-    pub(crate) fn matrices(&self, kind: OptimiserKind) -> &[Matrix] {
-        if kind == OptimiserKind::Muon { &self.matrices } else { &[] }
+    /// What an optimiser updates number by number, and what matrix by matrix.
+    pub(super) fn of(&self, kind: OptimiserKind) -> Targets<'_> {
+        match kind {
+            OptimiserKind::Muon => Targets { numbers: &self.others, matrices: &self.matrices, len: self.len() },
+            _ => Targets { numbers: &self.all, matrices: &[], len: self.len() },
+        }
     }
 }
 
@@ -71,16 +78,9 @@ fn columns(parameter: &Parameter, hidden: &HashSet<&str>) -> Option<usize> {
     }
 }
 
-/// The matrices that Muon updates in the model of a graph, one behind the other.
+/// The matrices that Muon updates in the model of a graph.
 pub fn matrices(graph: &Graph) -> Vec<Matrix> {
-    let (hidden, mut end) = (hidden(graph), 0);
-    let parameters = graph.parameters();
-    let found = parameters.iter().filter_map(|one| Some((dims(one).iter().product::<usize>(), columns(one, &hidden)?)));
-    let placed = found.map(|(size, columns)| {
-        end += size;
-        Matrix { range: end - size..end, columns }
-    });
-    placed.collect()
+    Segments::new(graph).matrices
 }
 
 /// Adds a range to the last segment, if it belongs there, or begins one.
@@ -96,13 +96,13 @@ fn dims(parameter: &Parameter) -> Vec<usize> {
 }
 
 /// Name, shape and place of every parameter in the flat array.
-pub(crate) fn named_ranges(plan: &Plan) -> Vec<(String, Vec<usize>, Range<usize>)> {
+pub(super) fn named_ranges(plan: &Plan) -> Vec<(String, Vec<usize>, Range<usize>)> {
     let named = plan.parameters.iter().zip(parameter_ranges(plan));
     named.map(|(p, range)| (p.name.clone(), dims(p), range)).collect()
 }
 
 /// A flat array under the names of the parameters.
-pub(crate) fn named<T: Real>(plan: &Plan, flat: &[T]) -> Arrays {
+pub(super) fn named<T: Real>(plan: &Plan, flat: &[T]) -> Arrays {
     let single = |x: &T| x.to_f64() as f32;
     let items = named_ranges(plan)
         .into_iter()
@@ -111,7 +111,7 @@ pub(crate) fn named<T: Real>(plan: &Plan, flat: &[T]) -> Arrays {
 }
 
 /// A flat array from named ones.
-pub(crate) fn flat<T: Real>(plan: &Plan, arrays: &Arrays) -> Result<Vec<T>, LearnError> {
+pub(super) fn flat<T: Real>(plan: &Plan, arrays: &Arrays) -> Result<Vec<T>, LearnError> {
     let ranges = named_ranges(plan);
     if let Some(extra) = arrays.items.keys().find(|k| !ranges.iter().any(|(name, ..)| name == *k)) {
         return Err(LearnError::Mismatch(format!("`{extra}` is no parameter of it")));

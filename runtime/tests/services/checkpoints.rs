@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use rtc_runtime::checkpoint::{Checkpoint, Checkpoints, Disk, FileSystem, Slot, load};
 use rtc_runtime::error::Error;
-use rtc_runtime::learner::{Arrays, Learner};
+use rtc_runtime::learner::Learner;
 use rtc_runtime::train::{Silent, train};
 
 use crate::mock::{Mock, create, setting};
@@ -19,8 +19,8 @@ fn slow_weights_are_saved_where_there_are_any() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut store = Checkpoints::open(folder.path(), Box::new(FileSystem)).expect("an empty folder");
     let mut learner = Mock::new(3).state();
-    for slow in [Arrays::default(), learner.parameters.clone()] {
-        learner.slow = slow;
+    for slow in [None, Some(learner.parameters.clone())] {
+        learner.optimiser.extend(slow.map(|slow| ("slow".to_owned(), slow)));
         let saved = Checkpoint { learner: learner.clone(), ..Checkpoint::default() };
         store.save(Slot::Last, &saved).expect("there is room");
         assert_eq!(store.load(Slot::Last).expect("it was saved").learner, learner);

@@ -80,6 +80,9 @@ fn best(probabilities: &[f64]) -> usize {
     (0..CLASSES).max_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b])).unwrap_or(0)
 }
 
+/// The arrays of its optimiser.
+const MOMENTS: [&str; 2] = ["first_moment", "second_moment"];
+
 impl Learner for Mock {
     fn accumulate_while(
         &mut self,
@@ -172,9 +175,7 @@ impl Learner for Mock {
         };
         LearnerState {
             parameters: arrays(&self.weights),
-            first_moment: arrays(&self.moments[0]),
-            second_moment: arrays(&self.moments[1]),
-            slow: Arrays::default(),
+            optimiser: MOMENTS.into_iter().map(str::to_owned).zip(self.moments.iter().map(arrays)).collect(),
             average: self.average.as_ref().map(arrays).unwrap_or_default(),
             updates: self.updates,
         }
@@ -186,7 +187,8 @@ impl Learner for Mock {
             _ => Err(LearnError::Mismatch("head.w is missing".into())),
         };
         self.weights = values(&state.parameters)?;
-        self.moments = [values(&state.first_moment)?, values(&state.second_moment)?];
+        let [first, second] = MOMENTS.map(|name| values(&state.optimiser[name]));
+        self.moments = [first?, second?];
         self.average = if state.average.items.is_empty() { None } else { Some(values(&state.average)?) };
         self.gradient.fill(0.0);
         self.updates = state.updates;

@@ -12,7 +12,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use libloading::Library;
-use rtc_runtime::cuda::KERNELS;
 use rtc_runtime::cuda::device::{Arg, Command, Device, Generated, Graph, Shape};
 
 /// Threads of a block: two warps, so that warps differ.
@@ -71,7 +70,7 @@ impl Kernels {
     /// When the kernels do not compile.
     pub fn compile(real: &str, made: &BTreeSet<Generated>) -> Option<Arc<Self>> {
         let made: String = made.iter().map(|kernel| kernel.source.as_str()).collect();
-        let source = format!("{KERNELS}{made}");
+        let source = format!("{}{made}", rtc_runtime::cuda::kernels());
         let all = kernels(&source);
         let register: String = all.iter().map(|(name, team)| format!("REGISTER({name}, {team})\n")).collect();
         let folder = tempfile::tempdir().expect("a folder for the kernels");

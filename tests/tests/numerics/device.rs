@@ -8,16 +8,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rtc_compiler::ir::graph::Graph;
-use rtc_compiler::lower::Objective;
+use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline;
 use rtc_compiler::plan::plan;
 use rtc_runtime::batch::Batch;
 use rtc_runtime::cuda::device::Device;
 use rtc_runtime::cuda::{self, generated};
+use rtc_runtime::examine::Examined;
 use rtc_runtime::exec::storage::Element;
-use rtc_runtime::exec::{Halting, parameter_ranges};
+use rtc_runtime::exec::{Halting, StateTrace, parameter_ranges};
 use rtc_runtime::learner::{Arrays as Saved, Learner, Lookahead, MuonStep, OptimiserKind, UpdateRule};
+use rtc_runtime::model::Backend;
 use rtc_runtime::rng::Key;
+use rtc_runtime::task::Example;
 use rtc_tests::emulated::{Emulated, Kernels};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{
@@ -346,13 +349,10 @@ fn training_agrees_with_the_cpu() {
             assert!((ours.loss_sum - theirs.loss_sum).abs() < 1e-9, "{name}: {ours:?} {theirs:?}");
             let (ours, theirs) = (device.state(), host.state());
             assert_eq!(ours.updates, theirs.updates);
-            for (a, b) in [
-                (&ours.parameters, &theirs.parameters),
-                (&ours.first_moment, &theirs.first_moment),
-                (&ours.second_moment, &theirs.second_moment),
-                (&ours.slow, &theirs.slow),
-                (&ours.average, &theirs.average),
-            ] {
+            assert!(ours.optimiser.keys().eq(theirs.optimiser.keys()));
+            let kept = ours.optimiser.values().zip(theirs.optimiser.values());
+            let others = [(&ours.parameters, &theirs.parameters), (&ours.average, &theirs.average)];
+            for (a, b) in kept.chain(others) {
                 assert!(apart(a, b) < 1e-6, "{name} {kind:?}: {:e}", apart(a, b));
             }
             let mut resumed = fresh();
@@ -367,6 +367,60 @@ fn training_agrees_with_the_cpu() {
             assert!(apart(&a.parameters, &b.parameters) < 1e-4 && (seen.loss_sum - again.loss_sum).abs() < 1e-4);
         }
     }
+}
+
+/// How units halt, the trees of searches, states step by step, and the saliency of tokens.
+#[test]
+fn what_is_recorded_agrees_with_the_cpu() {
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-6;
+    let all = |a: &[f64], b: &[f64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| near(*a, *b));
+    let mut found = [0; 3];
+    for (file, name) in [("gutlb.rt", "gutlb"), ("rir_grc.rt", "rir_grc"), ("bt_grc.rt", "bt_grc")] {
+        let model = models::one(file, name, Objective::Classify, &[]);
+        let bound = binding(Objective::Classify);
+        let plans = || pipeline::plans(&model.spec, &bound).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let slopes = || pipeline::slopes(&model.spec, &Binding { vocab: Some(5), ..bound }).expect("it lowers");
+        let ((first, second), third) = (plans(), slopes());
+        let Some(kernels) = kernels("double", [&*first.graph, &*second.graph, &*third.graph]) else { return };
+        let mut host = rtc_runtime::model::Model::<f64>::new(first, second, bound, 5);
+        let (training, inference) = plans();
+        let mut device = cuda::Model::<f64>::new(training, inference, bound, 5, emulated(&kernels)).expect("it fits");
+        let batch = example(&[7, 1, 4, 12], Objective::Classify);
+        let (ours, theirs) = (device.examine(&batch).expect("it fits"), host.examine(&batch).expect("it fits"));
+        assert_eq!(ours.evaluation.predictions, theirs.evaluation.predictions);
+        let (halting, trees) = (theirs.halting.len(), theirs.trees.len());
+        assert_eq!((ours.halting.len(), ours.trees.len()), (halting, trees), "{name}");
+        for (ours, theirs) in ours.halting.iter().zip(&theirs.halting) {
+            assert_eq!((&ours.label, &ours.rows, ours.ran), (&theirs.label, &theirs.rows, theirs.ran), "{name}");
+            assert!(all(&ours.used, &theirs.used) && ours.units.len() == theirs.units.len(), "{name}");
+            for (ours, theirs) in ours.units.iter().zip(&theirs.units) {
+                assert_eq!((ours.row, ours.start, ours.length), (theirs.row, theirs.start, theirs.length), "{name}");
+                assert!(all(&ours.survival, &theirs.survival), "{name}: {ours:?} {theirs:?}");
+            }
+        }
+        for (ours, theirs) in ours.trees.iter().zip(&theirs.trees) {
+            assert_eq!((&ours.label, ours.row, ours.length), (&theirs.label, theirs.row, theirs.length), "{name}");
+            assert_eq!(ours.beams.len(), theirs.beams.len(), "{name}");
+            for (ours, theirs) in ours.beams.iter().zip(&theirs.beams) {
+                assert!(ours.spans == theirs.spans && near(ours.weight, theirs.weight), "{name}: {ours:?} {theirs:?}");
+            }
+        }
+        let (states, others) = (device.states(&batch).expect("it fits"), host.states(&batch).expect("it fits"));
+        assert_eq!(states.len(), others.len(), "{name}");
+        for (ours, theirs) in states.iter().zip(&others) {
+            let place = |state: &StateTrace| (state.label.clone(), state.step, state.row, state.owners.clone());
+            assert_eq!(place(ours), place(theirs), "{name}");
+            let far = ours.states.iter().zip(&theirs.states).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(ours.states.len() == theirs.states.len() && far < 1e-5, "{name}: {far:e}");
+        }
+        let row = [Example::classified(vec![1, 4, 2, 2, 3], 0)];
+        let ask = |model: &dyn Examined<Number = f64>| model.saliency(slopes(), CLASSES, &row).expect("it fits");
+        let (ours, theirs) = (ask(&device), ask(&host));
+        let (ours, theirs) = (ours[0].as_ref().expect("it counts"), theirs[0].as_ref().expect("it counts"));
+        assert!(all(ours, theirs), "{name}: {ours:?} {theirs:?}");
+        found = [found[0] + halting, found[1] + trees, found[2] + others.len()];
+    }
+    assert!(found.iter().all(|count| *count > 0), "each is recorded of some model: {found:?}");
 }
 
 /// The kernels made for every spec compile for a real device, too.
@@ -388,7 +442,7 @@ fn the_kernels_of_every_spec_compile_for_a_gpu() {
     assert!(made.len() > 20, "specs have chains");
     let source: String = made.iter().map(|kernel| kernel.source.as_str()).collect();
     for capability in [80, 89, 90] {
-        let code = compile::compile(&format!("{}{source}", cuda::KERNELS), capability);
+        let code = compile::compile(&format!("{}{source}", cuda::kernels()), capability);
         assert!(code.unwrap_or_else(|e| panic!("{e}")).starts_with(b"\x7fELF"), "sm_{capability}");
     }
 }

@@ -4,8 +4,9 @@ use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline::{plans, slopes};
 use rtc_compiler::spec::Spec;
 use rtc_runtime::batching::collect;
-use rtc_runtime::examine::leaning::Leaning;
-use rtc_runtime::examine::sight::sight;
+use rtc_runtime::examine::Examined;
+use rtc_runtime::examine::receptive_field::receptive_field;
+use rtc_runtime::examine::saliency::Saliency;
 use rtc_runtime::examine::states::states;
 use rtc_runtime::exec::parameter_ranges;
 use rtc_runtime::model::Model;
@@ -91,7 +92,7 @@ fn model(text: &str, objective: Objective) -> (Spec, Model<f64>) {
 fn a_state_has_seen_what_the_masks_let_through() {
     for c in [2, 3] {
         let (_, model) = model(&regular(c, "none"), Objective::Classify);
-        for (step, seen) in sight(model.forward_graph(), "depthwise", 29, 4).into_iter().enumerate() {
+        for (step, seen) in receptive_field(model.forward_graph(), "depthwise", 29, 4).into_iter().enumerate() {
             for (position, seen) in seen.into_iter().enumerate() {
                 let part = (position + 1).saturating_sub(c.pow(step as u32 + 1))..position + 1;
                 assert_eq!(seen, part, "chunks of {c}, step {step}, position {position}");
@@ -99,7 +100,11 @@ fn a_state_has_seen_what_the_masks_let_through() {
         }
     }
     let (_, model) = model(HALTING, Objective::Classify);
-    assert_eq!(sight(model.forward_graph(), "depthwise", 3, 1), [vec![0..3; 3]], "without a mask all is seen");
+    assert_eq!(
+        receptive_field(model.forward_graph(), "depthwise", 3, 1),
+        [vec![0..3; 3]],
+        "without a mask all is seen"
+    );
 }
 
 #[test]
@@ -166,8 +171,8 @@ fn slopes_by_position_are_gradients_by_token() {
         let (spec, mut model) = model(&text, objective);
         let example = |label| Example { label, ..Example::classified(tokens.clone(), 0) };
         let plan = slopes(&spec, &Binding { vocab: Some(5), ..binding(objective) }).expect("the spec is right");
-        let mut leaning = Leaning::new(&model, plan, 5, 3).expect("the plan is that of the model");
-        let shares = leaning.shares(&example(label)).expect("the row fits").expect("some token counts");
+        let mut saliency = Saliency::new(&model, plan, 5, 3).expect("the plan is that of the model");
+        let shares = saliency.shares(&example(label)).expect("the row fits").expect("some token counts");
         model.forward_backward(&collect(&[&example(asked)], 5)).expect("the row fits");
         let executor = model.executor();
         let plan = executor.plan().clone();
@@ -180,7 +185,7 @@ fn slopes_by_position_are_gradients_by_token() {
             let expected = lengths[n..].iter().sum::<f64>() / total;
             assert!((share - expected).abs() < 1e-9, "{objective:?} position {n}: {share} and {expected}");
         }
-        assert_eq!(leaning.shares(&Example::classified(vec![1], 0)), Ok(None), "a row of another length");
+        assert_eq!(saliency.shares(&Example::classified(vec![1], 0)), Ok(None), "a row of another length");
     }
 }
 
@@ -194,8 +199,8 @@ fn slopes_have_no_dropout() {
             let attrs = &plan.graph.node(*id).attrs;
             attrs.get("dropout").is_none_or(|p| p.float() == Some(0.0)) && attrs.get("p").is_none()
         }));
-        let mut leaning = Leaning::new(&model, plan, 4, 3).expect("the plan is that of the model");
-        leaning.shares(&Example::classified(vec![1, 2, 1, 3], 0)).expect("the row fits").expect("some token counts")
+        let mut saliency = Saliency::new(&model, plan, 4, 3).expect("the plan is that of the model");
+        saliency.shares(&Example::classified(vec![1, 2, 1, 3], 0)).expect("the row fits").expect("some token counts")
     };
     assert_eq!(ask(), ask());
 }

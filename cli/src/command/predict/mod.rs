@@ -171,14 +171,14 @@ fn predict(trained: &mut Trained, lines: &[Line], source: &Source, options: &Opt
     }
     let all: Vec<&Example> = examples.iter().collect();
     let width = all.iter().map(|example| example.length()).max().unwrap_or(0);
-    let found = trained.learner().answers(&collect(&all, width)).map_err(|error| match error {
+    let found = trained.model.answers(&collect(&all, width)).map_err(|error| match error {
         LearnError::Batch(why) => source.refused(lines[0].number, why),
         other => other.into(),
     })?;
     let mut answers = answers(lines, &examples, &found);
     if options.show_halting || options.trees {
         for (answer, example) in answers.iter_mut().zip(&examples) {
-            let traced = trace(&mut trained.model, example)?;
+            let traced = trace(&mut *trained.model, example)?;
             let trees = if options.trees { trees(trained, example, &traced.trees) } else { vec![] };
             let units = if options.show_halting { traced.units } else { vec![] };
             answer.closer =

@@ -17,7 +17,7 @@ use cudarc::driver::sys;
 
 use super::device::{Arg, Command, Device, Generated, Graph, Product, Shape};
 use super::saved::Saved;
-use super::{KERNELS, Launching, Precision};
+use super::{Launching, Precision, kernels};
 use blas::Blas;
 
 /// Threads of a block.
@@ -87,7 +87,7 @@ impl Gpu {
                 next: Cell::new(0),
                 failure: RefCell::default(),
             };
-            gpu.load(KERNELS)?;
+            gpu.load(&kernels())?;
             Ok(Rc::new(gpu))
         }
     }

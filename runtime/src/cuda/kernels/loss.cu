@@ -1,4 +1,4 @@
-// Losses, means and the optimiser. Sums are made in double precision, block by block, and the blocks in their order.
+// Losses, means and sums. Sums are made in double precision, block by block, and the blocks in their order.
 
 // The loss of each item, times its weight: a weight of 0 takes an item out even if its loss is not finite.
 __device__ inline double weighed(real loss, const real *weights, whole item) {
@@ -66,40 +66,7 @@ TEAM(sum_doubles)(const double *x, double *y, whole n) {
 // y = sum / total, 0 where the total is 0.
 KERNEL(ratio)(const double *sum, const double *total, real *y) { *y = *total == 0.0 ? (real)0 : (real)(*sum / *total); }
 
-// What an update is told, which changes from one to the next: in the order of `Numbers` in optimise.rs.
-#define NUMBERS                                                                                           \
-    real keep = numbers[0], beta1 = numbers[1], rest1 = numbers[2], beta2 = numbers[3], rest2 = numbers[4]; \
-    real rate = numbers[5], correction = numbers[6], epsilon = numbers[7], scale = numbers[8];
-KERNEL(adamw)(real *w, const real *g, real *m, real *v, const real *numbers, whole n) {
-    EACH(i, n)
-    NUMBERS
-    real d = scale * g[i];
-    m[i] = beta1 * m[i] + rest1 * d;
-    v[i] = beta2 * v[i] + rest2 * d * d;
-    w[i] = w[i] * keep - rate * m[i] / (root(v[i]) * correction + epsilon);
-}
-// Rectified Adam: with a correction that is not 0 the second moment is known well enough to divide by it.
-KERNEL(radam)(real *w, const real *g, real *m, real *v, const real *numbers, whole n) {
-    EACH(i, n)
-    NUMBERS
-    real d = scale * g[i];
-    m[i] = beta1 * m[i] + rest1 * d;
-    v[i] = beta2 * v[i] + rest2 * d * d;
-    real step = correction != 0 ? m[i] / (root(v[i]) + epsilon) : m[i];
-    w[i] = w[i] * keep - rate * step;
-}
-KERNEL(lookahead)(real *w, real *slow, real follow, whole n) {
-    EACH(i, n)
-    slow[i] += follow * (w[i] - slow[i]);
-    w[i] = slow[i];
-}
-// Muon, for the numbers keep, rate, momentum and 1 - momentum: the momentum, and what is orthogonalised.
-KERNEL(muon_momentum)(const real *g, real *m, real *u, const real *numbers, whole n) {
-    EACH(i, n)
-    m[i] = numbers[2] * m[i] + numbers[3] * g[i];
-    u[i] = numbers[2] * m[i] + numbers[3] * g[i];
-}
-// x divided by its L2 norm.
+// Muon: the matrices that are orthogonalised. x divided by its L2 norm.
 KERNEL(shorten)(real *x, const double *squares, real epsilon, whole n) {
     EACH(i, n)
     x[i] = (real)((double)x[i] / (sqrt(*squares) + (double)epsilon));
@@ -108,13 +75,4 @@ KERNEL(shorten)(real *x, const double *squares, real epsilon, whole n) {
 KERNEL(polynomial)(const real *s, real *p, real a, real b, real c, int side, whole n) {
     EACH(i, n)
     p[i] = (i % (side + 1) == 0 ? a : (real)0) + b * s[i] + c * p[i];
-}
-KERNEL(muon_step)(real *w, const real *u, const real *numbers, whole n) {
-    EACH(i, n)
-    w[i] = w[i] * numbers[0] - numbers[1] * u[i];
-}
-// The share that stays of what is there, and the share that comes.
-KERNEL(average)(real *a, const real *w, const real *shares, whole n) {
-    EACH(i, n)
-    a[i] = shares[0] * a[i] + shares[1] * w[i];
 }

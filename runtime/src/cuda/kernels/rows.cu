@@ -16,10 +16,6 @@ KERNEL(add_to)(const real *x, real *y, whole n) {
     EACH(i, n)
     y[i] += x[i];
 }
-KERNEL(scale_by)(real *y, const real *by, whole n) {
-    EACH(i, n)
-    y[i] *= *by;
-}
 KERNEL(multiply_by)(real *y, const real *by, whole n) {
     EACH(i, n)
     y[i] *= by[i];

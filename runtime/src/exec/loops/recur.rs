@@ -44,7 +44,7 @@ pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -
     let halts = plan.regions[body.index()].yields.len() > node.operands.len();
     let id = plan.graph.owner(body);
     let bounds = step_bounds(m, &plan, id, node, view)?;
-    let resumed = m.stepping().as_ref().and_then(|stepping| stepping.resumed(id));
+    let resumed = m.resume().as_ref().and_then(|resume| resume.resumed(id));
     let (first, carried) = resumed.unwrap_or_else(|| (0, values(m, &node.operands)));
     let mut at = Recurrence {
         body,
@@ -92,8 +92,8 @@ pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -
         m.records().count_rows(view.rows(), accepting);
     }
     recorder.finish(m, node, view, &at.done.values);
-    if let Some(stepping) = m.stepping() {
-        stepping.keep(id, &at.done.values, most);
+    if let Some(resume) = m.resume() {
+        resume.keep(id, &at.done.values, most);
     }
     finish(m, node, at.done.values, tape_of::<M>(body, tape));
     Ok(())

@@ -1,18 +1,18 @@
-//! Which tokens an answer leans on: the slopes of a loss by the vectors of the tokens, summed up from the last token.
+//! The saliency of the tokens of a row: the gradient of a loss by the vectors of the tokens, summed up from the last token.
 //!
-//! A model is asked with a table of vectors in which every position of the row has a row of its own. Nothing about the model
-//! changes, and the gradient of the table, which every training step gives, is the slope by position.
+//! The table of vectors is replaced by one in which every position of the row has a row of its own. The gradient of this table,
+//! which every training step gives, is the gradient by position.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use rtc_compiler::plan::Plan;
 
-use super::super::batching::collect;
-use crate::exec::storage::Element;
-use crate::exec::{Executor, parameter_ranges};
+use crate::batching::collect;
+use crate::exec::parameter_ranges;
+use crate::kernel::Real;
 use crate::learner::LearnError;
-use crate::model::{Model, as_learn_error};
+use crate::model::{Backend, Memory, ModelOn, as_learn_error};
+use crate::optimiser::{Assign, Set};
 use crate::rng::Key;
 use crate::task::{Example, Target};
 
@@ -21,40 +21,44 @@ const TABLE: &str = "embed.table";
 
 /// Asks one model about rows of one length.
 #[derive(Debug)]
-pub struct Leaning<T: Element> {
-    executor: Executor<T>,
+pub struct Saliency<B: Backend> {
+    executor: B,
+    memory: B::Memory,
+    /// The weights of the model, with a table for the row that is asked about.
+    weights: Vec<B::Number>,
     table: Range<usize>,
     width: usize,
     length: usize,
     classes: u32,
     /// The vectors of the model's tokens.
-    vectors: Vec<T>,
+    vectors: Vec<B::Number>,
 }
 
-impl<T: Element> Leaning<T> {
+impl<B: Backend> Saliency<B> {
     /// With the weights of `model`, and the plan of [`rtc_compiler::pipeline::slopes`] for so many tokens as the rows have
     /// positions.
     ///
     /// # Errors
     /// A plan that is not of this model.
-    pub fn new(model: &Model<T>, plan: Plan, length: usize, classes: usize) -> Result<Self, LearnError> {
+    pub fn new(model: &ModelOn<B>, plan: Plan, length: usize, classes: usize) -> Result<Self, LearnError> {
         let misfit = |name: &str| LearnError::Mismatch(format!("the plan of its slopes has another `{name}`"));
         let ranges = parameter_ranges(&plan);
-        let mut executor = Executor::new(Arc::new(plan));
+        let (executor, memory, own) = model.probe(plan);
         let plan = executor.plan().clone();
         let find = |name: &str| plan.parameters.iter().position(|p| p.name == name).map(|n| ranges[n].clone());
         let table = find(TABLE).filter(|range| length > 0 && range.len() % length == 0).ok_or_else(|| misfit(TABLE))?;
+        let mut weights = vec![B::Number::ZERO; ranges.last().map_or(0, |range| range.end)];
         let mut vectors = vec![];
-        for (name, weights) in model.weights() {
+        for (name, numbers) in own {
             if name == TABLE {
-                vectors = weights.to_vec();
+                vectors = numbers;
                 continue;
             }
-            let range = find(name).filter(|range| range.len() == weights.len()).ok_or_else(|| misfit(name))?;
-            executor.parameters_mut()[range].copy_from_slice(weights);
+            let range = find(&name).filter(|range| range.len() == numbers.len()).ok_or_else(|| misfit(&name))?;
+            weights[range].copy_from_slice(&numbers);
         }
         let width = table.len() / length;
-        Ok(Self { executor, table, width, length, classes: classes as u32, vectors })
+        Ok(Self { executor, memory, weights, table, width, length, classes: classes as u32, vectors })
     }
 
     /// For every position the share of the slopes that lies at it and behind it: 1 at the first token, falling to the last.
@@ -72,7 +76,7 @@ impl<T: Element> Leaning<T> {
             return Ok(None);
         }
         let (table, width) = (self.table.clone(), self.width);
-        let rows = self.executor.parameters_mut()[table.clone()].chunks_mut(width);
+        let rows = self.weights[table.clone()].chunks_mut(width);
         for (row, token) in rows.zip(&example.tokens) {
             let at = *token as usize * width;
             row.copy_from_slice(
@@ -83,9 +87,13 @@ impl<T: Element> Leaning<T> {
         }
         let asked =
             Example { tokens: (0..self.length as u32).collect(), label: self.asked(&example.label), ..example.clone() };
-        self.executor.parameters_and_gradients().1.fill(T::ZERO);
-        self.executor.run(&collect(&[&asked], self.length), Key::new(0)).map_err(|fault| as_learn_error(fault, 0))?;
-        let slopes = self.executor.gradients()[table].chunks(width);
+        let ((weights, gradients), all) = (self.executor.arrays(), 0..self.weights.len());
+        self.memory.each(&Assign {}, [weights], [&self.memory.keep(self.weights.clone())], &all);
+        self.memory.each(&Set { value: 0.0 }, [gradients], [], &all);
+        let batch = collect(&[&asked], self.length);
+        self.executor.execute(&batch, Key::new(0), &mut || {}).map_err(|fault| as_learn_error(fault, 0))?;
+        let gradients = self.memory.numbers(self.executor.arrays().1);
+        let slopes = gradients[table].chunks(width);
         let lengths: Vec<f64> =
             slopes.map(|row| row.iter().map(|x| x.to_f64() * x.to_f64()).sum::<f64>().sqrt()).collect();
         Ok(from_the_end(&lengths))

@@ -1,4 +1,4 @@
-//! Which positions a state of a depth recurrence can have seen, step by step: what the masks of its attention let through.
+//! The receptive field of the states of a depth recurrence, step by step: the positions that the masks of its attention let through.
 
 use std::ops::Range;
 
@@ -7,17 +7,17 @@ use rtc_compiler::ir::dependence::Dependence;
 use rtc_compiler::ir::graph::{Graph, MAIN, Node, NodeId};
 use rtc_compiler::ir::ops::Op;
 
-/// For every position of a row, between which positions all those lie that its state can have seen.
-pub type Sight = Vec<Range<usize>>;
+/// For every position of a row, the range of positions that its state depends on.
+pub type ReceptiveField = Vec<Range<usize>>;
 
-/// What the states of a row of so many positions can have seen after each of so many steps of the recurrence of this name.
-/// Where an op is not known to keep to its position or to a mask, that is the whole row.
-pub fn sight(graph: &Graph, place: &str, length: usize, steps: usize) -> Vec<Sight> {
+/// The receptive field of the states of a row of `length` positions after each of `steps` steps of the recurrence at `place`. It is
+/// the whole row where an op is not known to keep to its position or to a mask.
+pub fn receptive_field(graph: &Graph, place: &str, length: usize, steps: usize) -> Vec<ReceptiveField> {
     let recurs = |id: &NodeId| graph.node(*id).op == Op::Recur && graph.node(*id).label == place;
     let whole = || vec![0..length; length];
     let before = graph.nodes(MAIN);
     let Some(at) = before.iter().position(recurs) else { return vec![whole(); steps] };
-    let mut now: Sight = (0..length).map(|position| position..position + 1).collect();
+    let mut now: ReceptiveField = (0..length).map(|position| position..position + 1).collect();
     for id in &before[..at] {
         now = after(graph.node(*id), 0, &now).unwrap_or_else(whole);
     }
@@ -31,8 +31,8 @@ pub fn sight(graph: &Graph, place: &str, length: usize, steps: usize) -> Vec<Sig
     (0..steps).map(&mut step).collect()
 }
 
-/// What the results of a node can have seen; nothing where that is not known.
-fn after(node: &Node, step: usize, now: &Sight) -> Option<Sight> {
+/// The receptive field of the results of a node; nothing where it is not known.
+fn after(node: &Node, step: usize, now: &ReceptiveField) -> Option<ReceptiveField> {
     match node.op.def().dependence {
         Dependence::Nothing
         | Dependence::Input
@@ -48,8 +48,8 @@ fn after(node: &Node, step: usize, now: &Sight) -> Option<Sight> {
     }
 }
 
-/// What an attention lets through to every position.
-fn through(node: &Node, step: usize, now: &Sight) -> Option<Sight> {
+/// The receptive field behind an attention.
+fn through(node: &Node, step: usize, now: &ReceptiveField) -> Option<ReceptiveField> {
     let mask = node.attrs.get("mask")?;
     let (causal, expr) = match mask.text() {
         Some("all") => return None,

@@ -1,24 +1,22 @@
-//! A batch after one, two, three, ... steps of the recurrence whose depth is given, every step computed once.
+//! Depths that come with the examples, and recurrences that go on where the last run stopped.
 
 use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::graph::{MAIN, NodeId};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::plan::Plan;
 
+use super::Fault;
 use super::arena::Arena;
 use super::machine::Arrays;
 use super::mask::{Exprs, Rule};
 use super::rows::Axis;
-use super::storage::{Element, List};
+use super::storage::List;
 use super::value::Val;
-use super::{Executor, Fault, Outputs};
 use crate::batch::Batch;
-use crate::rng::Key;
 
-/// Where a recurrence stopped in the last run.
+/// A recurrence that goes on where it stopped.
 #[derive(Debug)]
-pub(crate) struct Stepping<A: Arrays> {
-    /// The recurrence.
+pub(crate) struct Resume<A: Arrays> {
     of: NodeId,
     /// The steps that it has made.
     steps: usize,
@@ -33,14 +31,14 @@ pub(crate) fn given(exprs: &Exprs) -> impl Iterator<Item = NodeId> {
 }
 
 /// The recurrence that can go on where it stopped.
-pub(crate) fn resumable(plan: &Plan, exprs: &Exprs) -> Option<NodeId> {
+pub(crate) fn resumable<A: Arrays>(plan: &Plan, exprs: &Exprs) -> Option<Resume<A>> {
     let mut all = given(exprs);
     let (one, others) = (all.next()?, all.next());
     let node = plan.graph.node(one);
     let body = node.body?;
     let halts = plan.regions[body.index()].yields.len() > node.operands.len();
     let alone = others.is_none() && node.op == Op::Recur && plan.graph.nodes(MAIN).contains(&one);
-    (alone && !halts).then_some(one)
+    (alone && !halts).then_some(Resume { of: one, steps: 0, carried: None })
 }
 
 /// The given depth of every row of a batch, if the model takes one: `depth`, else that of the examples.
@@ -72,37 +70,7 @@ pub(crate) fn given_depths(
     }
 }
 
-impl<T: Element> Executor<T> {
-    /// Whether a depth of this plan comes with the examples.
-    pub fn takes_depth(&self) -> bool {
-        given(&self.exprs).next().is_some()
-    }
-
-    /// The results after 1, 2, ... `most` steps of the recurrence whose depth is given. One that stands alone goes on from the
-    /// step before; where there are several, or one inside another loop, or one that halts, every run begins anew.
-    ///
-    /// # Errors
-    /// As [`Executor::run`].
-    pub fn each_step(&mut self, batch: &Batch, key: Key, most: usize) -> Result<Vec<Outputs<T>>, Fault> {
-        let before = self.depth;
-        self.stepping = resumable(&self.plan, &self.exprs).map(Stepping::new);
-        let after = |steps| {
-            self.depth = Some(steps);
-            self.run(batch, key)
-        };
-        let results = (1..=most).map(after).collect();
-        self.depth = before;
-        self.stepping = None;
-        results
-    }
-}
-
-impl<A: Arrays> Stepping<A> {
-    /// Before the first run.
-    pub(crate) fn new(of: NodeId) -> Self {
-        Self { of, steps: 0, carried: None }
-    }
-
+impl<A: Arrays> Resume<A> {
     /// The steps that a recurrence has made and what it carries after them, if it goes on.
     pub(super) fn resumed(&self, of: Option<NodeId>) -> Option<(usize, List<Val<A>>)> {
         (Some(self.of) == of).then(|| Some((self.steps, self.carried.clone()?))).flatten()
