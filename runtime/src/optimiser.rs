@@ -6,8 +6,8 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::exec::storage::Element;
+use crate::kernel::array_update::array_updates;
 use crate::kernel::muon::Matrix;
-use crate::kernel::pointwise::pointwise;
 use crate::model::Memory;
 
 /// The optimiser's family.
@@ -167,7 +167,7 @@ pub fn update<T: Element, M: Memory<T>>(
     }
 }
 
-pointwise! {
+array_updates! {
     /// An update of Adam with decoupled weight decay (Loshchilov and Hutter 2019, arXiv 1711.05101, Algorithm 2).
     Adam = "adam" [w, m, v] [g] (keep, beta1, rest1, beta2, rest2, rate, correction, epsilon, scale) {
         g = scale * g;

@@ -13,8 +13,8 @@ use super::memory::{Array, Pool, address, int, whole};
 use crate::batch::Batch;
 use crate::exec::storage::Element;
 use crate::exec::{Fault, Outputs, parameter_ranges};
+use crate::kernel::array_update::ArrayUpdate;
 use crate::kernel::muon;
-use crate::kernel::pointwise::Pointwise;
 use crate::learner::{LearnError, UpdateRule};
 use crate::model::{Backend, Memory, ModelOn, Settings};
 use crate::optimiser::{Along, Momentum};
@@ -59,7 +59,7 @@ impl<T: Element> Memory<T> for Pool {
         self.download::<f64>(&self.sum(array, true)).first().copied().unwrap_or(0.0)
     }
 
-    fn each<K: Pointwise<W, R>, const W: usize, const R: usize>(
+    fn each<K: ArrayUpdate<W, R>, const W: usize, const R: usize>(
         &self,
         kernel: &K,
         write: [&mut Array; W],

@@ -8,9 +8,9 @@ use rtc_compiler::plan::Plan;
 use super::storage::Element;
 use super::{Executor, Fault, Outputs};
 use crate::batch::Batch;
+use crate::kernel::array_update::ArrayUpdate;
 use crate::kernel::muon::{Matrix, Scratch, muon};
 use crate::kernel::optimiser::squared_norm;
-use crate::kernel::pointwise::Pointwise;
 use crate::learner::UpdateRule;
 use crate::model::{Backend, Memory, Settings};
 use crate::rng::Key;
@@ -36,7 +36,7 @@ impl<T: Element> Memory<T> for Host<T> {
         squared_norm(array)
     }
 
-    fn each<K: Pointwise<W, R>, const W: usize, const R: usize>(
+    fn each<K: ArrayUpdate<W, R>, const W: usize, const R: usize>(
         &self,
         kernel: &K,
         write: [&mut Vec<T>; W],

@@ -15,6 +15,7 @@
 //! Source: rtc; every kernel names its own.
 #![allow(clippy::too_many_arguments, reason = "a kernel takes flat slices and sizes; a struct would only rename them")]
 
+pub mod array_update;
 pub mod attention;
 pub mod beam;
 pub mod channels;
@@ -32,7 +33,6 @@ pub mod offset_attention;
 pub mod optimiser;
 pub mod ordered_memory;
 pub mod parallel;
-pub mod pointwise;
 pub mod pool;
 pub mod position;
 pub mod product;

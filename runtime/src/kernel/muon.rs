@@ -5,10 +5,10 @@
 
 use std::ops::Range;
 
+use super::array_update::ArrayUpdate;
 use super::elementwise::scale_assign;
 use super::optimiser::squared_norm;
 use super::parallel::{Parts, each};
-use super::pointwise::Pointwise;
 use super::product::{Orientation, Packed, outer, product};
 use super::{Real, Write};
 use crate::optimiser::{Along, Momentum, UpdateRule};

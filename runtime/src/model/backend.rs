@@ -11,8 +11,8 @@ use crate::exec::machine::Machine;
 use crate::exec::resume::{given, resumable};
 use crate::exec::storage::Element;
 use crate::exec::{Fault, Halting, Inference, Outputs};
+use crate::kernel::array_update::ArrayUpdate;
 use crate::kernel::muon::Matrix;
-use crate::kernel::pointwise::Pointwise;
 use crate::optimiser::{Assign, UpdateRule};
 use crate::rng::Key;
 
@@ -28,7 +28,7 @@ pub trait Memory<T: Element>: Debug {
     /// The sum of squares in double precision, in a fixed order.
     fn squared_norm(&self, array: &Self::Array) -> f64;
     /// Runs a kernel on a part of some arrays.
-    fn each<K: Pointwise<W, R>, const W: usize, const R: usize>(
+    fn each<K: ArrayUpdate<W, R>, const W: usize, const R: usize>(
         &self,
         kernel: &K,
         write: [&mut Self::Array; W],

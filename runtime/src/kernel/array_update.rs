@@ -5,7 +5,7 @@
 use super::Real;
 
 /// A kernel that changes `W` arrays and reads `R` others, all of one length, number by number.
-pub trait Pointwise<const W: usize, const R: usize> {
+pub trait ArrayUpdate<const W: usize, const R: usize> {
     /// Its name on a GPU.
     const NAME: &'static str;
     /// Its constants, in the order in which the GPU is given them.
@@ -22,7 +22,7 @@ pub(crate) fn root<T: Real>(x: T) -> T {
 
 /// Declares kernels: `Name = "name" [written arrays] [read arrays] (constants) { assignments }`. The assignments are Rust and CUDA C
 /// at once: the four operations, `root`, and names from the three lists. `SOURCE` has all of them as CUDA C.
-macro_rules! pointwise {
+macro_rules! array_updates {
     ($(
         $(#[$doc:meta])*
         $name:ident = $kernel:literal [$($w:ident),*] [$($r:ident),*] ($($c:ident),*) { $($body:tt)* }
@@ -38,12 +38,12 @@ macro_rules! pointwise {
                 use $crate::kernel::Real;
                 use $crate::kernel::parallel::{Parts, each_block, vectorised};
                 #[allow(unused_imports, reason = "not every kernel has a root")]
-                use $crate::kernel::pointwise::{Pointwise, root};
+                use $crate::kernel::array_update::{ArrayUpdate, root};
 
                 const W: usize = <[&str]>::len(&[$(stringify!($w)),*]);
                 const R: usize = <[&str]>::len(&[$(stringify!($r)),*]);
 
-                impl Pointwise<W, R> for $name {
+                impl ArrayUpdate<W, R> for $name {
                     const NAME: &'static str = $kernel;
 
                     fn constants(&self) -> Vec<f64> {
@@ -95,4 +95,4 @@ macro_rules! pointwise {
     };
 }
 
-pub(crate) use pointwise;
+pub(crate) use array_updates;
