@@ -7,12 +7,12 @@ use super::kinds::Severity;
 /// Declares the kinds, one row each. Examples begin with a line break that is not part of them, and are checked as
 /// `example.rt`, for the task that `kinds` gives them.
 macro_rules! declare {
-    ($($(#[doc = $text:literal])* $name:ident = $code:literal, $severity:ident,
-        summary: $summary:literal, doc: $doc:literal, bad: $bad:expr, good: $good:expr;)*) => {
+    ($(#[doc = $summary:literal] $name:ident = $code:literal, $severity:ident,
+        doc: $doc:literal, bad: $bad:expr, good: $good:expr;)*) => {
         /// What sort of problem a diagnostic reports.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Kind {
-            $($(#[doc = $text])* $name,)*
+            $(#[doc = $summary] $name,)*
         }
 
         impl Kind {
@@ -31,7 +31,7 @@ macro_rules! declare {
 
             /// What the kind means, in one sentence.
             pub fn summary(self) -> &'static str {
-                match self { $(Kind::$name => $summary,)* }
+                match self { $(Kind::$name => $summary.trim_ascii_start(),)* }
             }
 
             /// Why it is a problem and what is right.
@@ -55,7 +55,6 @@ macro_rules! declare {
 declare! {
     /// The text does not follow the grammar.
     Syntax = "syntax", Error,
-        summary: "The text does not follow the grammar.",
         doc: "A field is `name: value`, a statement is `keyword [word] [{ ... }]`, and a line break or a comma stands between them.",
         bad: r#"
 model m {
@@ -72,7 +71,6 @@ model m {
 
     /// Brackets, statements or definitions are nested too deeply.
     TooDeep = "too-deep", Error,
-        summary: "Brackets, statements or definitions are nested too deeply.",
         doc: "Nesting is limited to 64 levels in the text, and expressions to 200 levels after masks are inlined, so that no file can exhaust the stack.",
         bad: concat!("let x = ", "(((((((((((((", "(((((((((((((", "(((((((((((((", "(((((((((((((", "(((((((((((((", "1", ")))))))))))))", ")))))))))))))", ")))))))))))))", ")))))))))))))", ")))))))))))))", "\n", "model m {\n    embed { width: 8 }\n    readout mean\n}\n"),
         good: r#"
@@ -85,7 +83,6 @@ model m {
 
     /// A file, an expression or an expanded model is too long.
     TooLong = "too-long", Error,
-        summary: "A file, an expression or an expanded model is too long.",
         doc: "A file has at most 256 KiB, an expression at most 400 tokens as written and 10,000 after masks are inlined, a model at most 10,000 statements after blocks are inserted and 5,000 after stacks are copied.",
         bad: r#"
 mask m0 = i < j
@@ -120,7 +117,6 @@ model m {
 
     /// A file named by `use` can't be read.
     MissingFile = "missing-file", Error,
-        summary: "A file named by `use` can't be read.",
         doc: "The path is relative to the file that uses it.",
         bad: r#"
 use "nowhere.rt"
@@ -138,7 +134,6 @@ model m {
 
     /// A `use` path leaves the folder of the spec.
     IncludeOutsideRoot = "include-outside-root", Error,
-        summary: "A `use` path leaves the folder of the spec.",
         doc: "Paths are relative, with `/` between folders, and stay inside the folder of the file that was asked for.",
         bad: r#"
 use "../other.rt"
@@ -156,7 +151,6 @@ model m {
 
     /// A file uses itself, directly or through others.
     CyclicUse = "cyclic-use", Error,
-        summary: "A file uses itself, directly or through others.",
         doc: "Move what both files need into a third one.",
         bad: r#"
 use "example.rt"
@@ -174,7 +168,6 @@ model m {
 
     /// Two items have the same name, or a name of the language is taken.
     DuplicateName = "duplicate-name", Error,
-        summary: "Two items have the same name, or a name of the language is taken.",
         doc: "Models share one set of names, blocks another; `let`, `mask` and `bias` share a third, in which `i`, `j`, `step`, `length`, `head`, `given`, `none`, `min`, `max`, `log` and `learn` are taken.",
         bad: r#"
 mask near = i - j < 4
@@ -195,7 +188,6 @@ model m {
 
     /// There is no model of this name.
     UnknownModel = "unknown-model", Error,
-        summary: "There is no model of this name.",
         doc: "Give the name of a model of the file, or add the file that has it with `use`.",
         bad: r#"
 model m {
@@ -214,7 +206,6 @@ variant small of m { embed.width: 4 }
 
     /// The model has no variant of this name.
     UnknownVariantOf = "unknown-variant-of", Error,
-        summary: "The model has no variant of this name.",
         doc: "`variant a of m:b` edits the variant `b` of `m`.",
         bad: r#"
 model m {
@@ -234,7 +225,6 @@ variant small of m:tiny { embed.width: 4 }
 
     /// A variant is based on itself, directly or through others.
     CyclicVariant = "cyclic-variant", Error,
-        summary: "A variant is based on itself, directly or through others.",
         doc: "One variant of the chain must be based on the model.",
         bad: r#"
 model m {
@@ -255,7 +245,6 @@ variant b of m:a { embed.width: 4 }
 
     /// A name in an expression, or of a block, is not defined here.
     UnknownName = "unknown-name", Error,
-        summary: "A name in an expression, or of a block, is not defined here.",
         doc: "Expressions know `let` constants, masks, biases, the parameters of their block or mask, and the variables that make sense in their place: `i`, `j`, `step`, `length`, `head` in masks and biases; `length` and `given` in depths.",
         bad: r#"
 model m {
@@ -275,7 +264,6 @@ model m {
 
     /// A block, mask, bias or function is given the wrong number of arguments.
     WrongArity = "wrong-arity", Error,
-        summary: "A block, mask, bias or function is given the wrong number of arguments.",
         doc: "The number of arguments is that of the definition.",
         bad: r#"
 mask near(c) = i - j < c
@@ -296,7 +284,6 @@ model m {
 
     /// A block, mask, bias or `let` is defined through itself.
     CyclicBlock = "cyclic-block", Error,
-        summary: "A block, mask, bias or `let` is defined through itself.",
         doc: "Definitions are inserted where they are used, so none can hold itself.",
         bad: r#"
 block layer() { layer() }
@@ -317,7 +304,6 @@ model m {
 
     /// No statement begins with this word.
     UnknownStatement = "unknown-statement", Error,
-        summary: "No statement begins with this word.",
         doc: "The statements are those of the table of features.",
         bad: r#"
 model m {
@@ -336,7 +322,6 @@ model m {
 
     /// The statement has no such variant, or needs one and has none.
     UnknownVariant = "unknown-variant", Error,
-        summary: "The statement has no such variant, or needs one and has none.",
         doc: "`halt`, `attend`, `recur` and others name their variant after the keyword; `embed` and `feedforward` have none.",
         bad: r#"
 model m {
@@ -363,7 +348,6 @@ model m {
 
     /// The language has a word for this, but this version does not build it yet.
     NotSupportedYet = "not-supported-yet", Error,
-        summary: "The language has a word for this, but this version does not build it yet.",
         doc: "The word is kept for the feature that will use it; the table of features lists what can be built.",
         bad: r#"
 model m {
@@ -383,7 +367,6 @@ model m {
 
     /// The statement can't stand here.
     MisplacedStatement = "misplaced-statement", Error,
-        summary: "The statement can't stand here.",
         doc: "`attend memory` needs a chunk-wise recurrence around it, `attend chunk` stands in `update memory`, `halt` in `recur depthwise`.",
         bad: r#"
 model m {
@@ -406,7 +389,6 @@ model m {
 
     /// A statement that is needed is missing.
     MissingStatement = "missing-statement", Error,
-        summary: "A statement that is needed is missing.",
         doc: "A model needs `embed` and `readout`; a chunk-wise recurrence needs `memory`.",
         bad: r#"
 model m {
@@ -422,7 +404,6 @@ model m {
 
     /// A statement that can stand once stands more often.
     DuplicateStatement = "duplicate-statement", Error,
-        summary: "A statement that can stand once stands more often.",
         doc: "Remove one, or use a variant to replace it.",
         bad: r#"
 model m {
@@ -440,7 +421,6 @@ model m {
 
     /// The statement has no field of this name.
     UnknownField = "unknown-field", Error,
-        summary: "The statement has no field of this name.",
         doc: "The fields of every statement are in the table of features.",
         bad: r#"
 model m {
@@ -459,7 +439,6 @@ model m {
 
     /// A field without a default is missing.
     MissingField = "missing-field", Error,
-        summary: "A field without a default is missing.",
         doc: "Sizes that decide what a model is have no default.",
         bad: r#"
 model m {
@@ -478,7 +457,6 @@ model m {
 
     /// A field is given twice in the same braces.
     DuplicateField = "duplicate-field", Error,
-        summary: "A field is given twice in the same braces.",
         doc: "Remove one, or change the value in a variant.",
         bad: r#"
 model m {
@@ -497,7 +475,6 @@ model m {
 
     /// Two fields that exclude each other are both given.
     ExclusiveFields = "exclusive-fields", Error,
-        summary: "Two fields that exclude each other are both given.",
         doc: "A chunk-wise recurrence has either a `size` or a number of `chunks`.",
         bad: r#"
 model m {
@@ -525,7 +502,6 @@ model m {
 
     /// A value is not of the kind that the field takes.
     WrongType = "wrong-type", Error,
-        summary: "A value is not of the kind that the field takes.",
         doc: "The kind of every field is in the table of features.",
         bad: r#"
 model m {
@@ -544,7 +520,6 @@ model m {
 
     /// A number is outside the range of its field, or can't be computed.
     OutOfRange = "out-of-range", Error,
-        summary: "A number is outside the range of its field, or can't be computed.",
         doc: "The range of every field is in the table of features. A division by zero and a number that does not fit have no value.",
         bad: r#"
 model m {
@@ -563,7 +538,6 @@ model m {
 
     /// A size must divide another, or must be even, and does not.
     Indivisible = "indivisible", Error,
-        summary: "A size must divide another, or must be even, and does not.",
         doc: "Heads share the width evenly unless `head_width` is given; `xpos` and `rope` turn pairs of channels.",
         bad: r#"
 model m {
@@ -582,7 +556,6 @@ model m {
 
     /// A mask is a number; it must be true or false.
     MaskNotBoolean = "mask-not-boolean", Error,
-        summary: "A mask is a number; it must be true or false.",
         doc: "A mask says for a query `i` and a key `j` whether the query may see the key.",
         bad: r#"
 mask near = i - j
@@ -601,7 +574,6 @@ model m {
 
     /// A bias is true or false; it must be a number.
     BiasNotNumber = "bias-not-number", Error,
-        summary: "A bias is true or false; it must be a number.",
         doc: "A bias is added to the attention score of a query `i` and a key `j`.",
         bad: r#"
 bias slope = j <= i
@@ -620,7 +592,6 @@ model m {
 
     /// The gate of a recurrence needs a feedforward as the last layer.
     GateWithoutFeedforward = "gate-without-feedforward", Error,
-        summary: "The gate of a recurrence needs a feedforward as the last layer.",
         doc: "The gate is computed from the normed input of the closing feedforward.",
         bad: r#"
 model m {
@@ -647,7 +618,6 @@ model m {
 
     /// A recurrence or stack has no layer.
     EmptyRecurrence = "empty-recurrence", Error,
-        summary: "A recurrence or stack has no layer.",
         doc: "Without a layer there is nothing to repeat.",
         bad: r#"
 model m {
@@ -671,7 +641,6 @@ model m {
 
     /// Nothing in a fold makes one vector.
     FoldNeedsReducer = "fold-needs-reducer", Error,
-        summary: "Nothing in a fold makes one vector.",
         doc: "A `recurse` ends with exactly one statement that makes one vector of a sequence: a `cell`, a `pool` or another `recurse`.",
         bad: r#"
 model m {
@@ -697,7 +666,6 @@ model m {
 
     /// There is one vector where a sequence is needed.
     NoSequence = "no-sequence", Error,
-        summary: "There is one vector where a sequence is needed.",
         doc: "`recurse`, and inside of it `cell` and `pool`, make one vector of a sequence. What comes after has nothing to work on: so they come last in the model, in a chunk or in another fold, and are read out with `readout root`.",
         bad: r#"
 model m {
@@ -720,7 +688,6 @@ model m {
 
     /// A cell joins two vectors, and a chunk has more.
     CellTakesTwo = "cell-takes-two", Error,
-        summary: "A cell joins two vectors, and a chunk has more.",
         doc: "In a balanced fold a cell joins neighbours, so that chunks have two elements. For larger chunks a chain runs its cell through the chunk.",
         bad: r#"
 model m {
@@ -745,9 +712,8 @@ model m {
 }
 "#;
 
-    /// Soft beams need the parents of all pairs.
+    /// A softened beam needs what all pairs are joined to.
     SoftNeedsParents = "soft-needs-parents", Error,
-        summary: "A softened beam needs what all pairs are joined to.",
         doc: "`select one_soft` mixes what has no beam of its own, so every pair must have been joined: `score parent` does that before it scores.",
         bad: r#"
 model m {
@@ -773,9 +739,8 @@ model m {
 }
 "#;
 
-    /// There are no beams to align.
+    /// `align` stands where no beams are.
     AlignNeedsBeams = "align-needs-beams", Error,
-        summary: "`align` stands where no beams are.",
         doc: "`align` says which beams of the chunks of a balanced fold belong together. There are such beams where a `recurse beam` is all that stands in the fold; layers beside it, and its own `leaf`, work on single vectors.",
         bad: r#"
 model m {
@@ -805,7 +770,6 @@ model m {
 
     /// The cell hands on a memory, which only a chain carries.
     CellNeedsChain = "cell-needs-chain", Error,
-        summary: "The cell hands on a memory, which only a chain carries.",
         doc: "`cell lstm` has a memory besides its vector. The nodes of a tree are single vectors.",
         bad: r#"
 model m {
@@ -830,7 +794,6 @@ model m {
 
     /// A chain has no cell.
     ChainNeedsCell = "chain-needs-cell", Error,
-        summary: "A chain has no cell.",
         doc: "A chain joins its state with one element after the other, and a `cell` is what joins two vectors. A pool or a fold makes a vector of a whole sequence.",
         bad: r#"
 model m {
@@ -853,7 +816,6 @@ model m {
 
     /// `readout root` needs a `recurse` as the last layer of the model.
     ReadoutNeedsRecurse = "readout-needs-recurse", Error,
-        summary: "`readout root` needs a `recurse` as the last layer of the model.",
         doc: "The root is the one vector that a fold leaves. Without a fold there is a sequence, which is read out with `mean`, `end`, `first`, `max` or `each`.",
         bad: r#"
 model m {
@@ -875,7 +837,6 @@ model m {
 
     /// `readout memory` needs a chunk-wise recurrence directly in the model.
     ReadoutNeedsMemory = "readout-needs-memory", Error,
-        summary: "`readout memory` needs a chunk-wise recurrence directly in the model.",
         doc: "The memory that is read out is that of the last chunk-wise recurrence of the model.",
         bad: r#"
 model m {
@@ -899,7 +860,6 @@ model m {
 
     /// `readout memory` reads a memory that never changes.
     ReadoutNeedsUpdate = "readout-needs-update", Error,
-        summary: "`readout memory` reads a memory that never changes.",
         doc: "Without `update memory` the memory does not depend on the input.",
         bad: r#"
 model m {
@@ -927,7 +887,6 @@ model m {
 
     /// The readout does not give what the task asks for.
     ObjectiveMismatch = "objective-mismatch", Error,
-        summary: "The readout does not give what the task asks for.",
         doc: "A task with one answer per row needs one vector per row; a task with an answer per token needs `readout each`, and no `recurse`, whose vector holds later tokens, too. (These examples are checked for a task with one class per row.)",
         bad: r#"
 model m {
@@ -946,7 +905,6 @@ model m {
 
     /// An answer that may see only the past depends on later tokens.
     LeaksFuture = "leaks-future", Error,
-        summary: "An answer that may see only the past depends on later tokens.",
         doc: "`readout each` promises that an answer depends only on the tokens up to its own, and the compiler proves it on the graph. Here the proof fails: the report shows the place where later tokens come in, and the way from there to the answers. How long a row is counts as its last token. `rtc compile --emit causality` prints what every node depends on. With `readout each { sees: all }` nothing has to be proved, and tasks that ask for later tokens refuse the model.",
         bad: r#"
 model m {
@@ -965,7 +923,6 @@ model m {
 
     /// The task asks for later tokens, and the model may see them.
     NeedsPast = "needs-past", Error,
-        summary: "The task asks for later tokens, and the model may see them.",
         doc: "A model that sees the tokens that it is asked for learns to copy them. Tasks whose answers are later tokens take `readout each { sees: past }` alone, which is the default.",
         bad: r#"
 model m {
@@ -984,7 +941,6 @@ model m {
 
     /// START and END stand around rows whose tokens answer one by one.
     FramedAnswers = "framed-answers", Error,
-        summary: "START and END stand around rows whose tokens answer one by one.",
         doc: "A task with an answer per token has none for START and END; END would tell, besides, where the row ends.",
         bad: r#"
 model m {
@@ -1003,7 +959,6 @@ model m {
 
     /// The path of an edit names nothing in the model.
     PathNotFound = "path-not-found", Error,
-        summary: "The path of an edit names nothing in the model.",
         doc: "A path names statements by their variant (`depthwise`, `self`) or keyword (`halt`, `embed`), from the outside inwards, and may leave out outer ones.",
         bad: r#"
 model m {
@@ -1027,7 +982,6 @@ variant v of m { depthwise.depth: 3 }
 
     /// The path of an edit names more than one statement.
     AmbiguousPath = "ambiguous-path", Error,
-        summary: "The path of an edit names more than one statement.",
         doc: "Name an outer statement too, or number the places: `feedforward[2].hidden`.",
         bad: r#"
 model m {
@@ -1050,7 +1004,6 @@ variant v of m { feedforward[2].hidden: 8 }
 
     /// The halting rule has nothing to decide: the depth is 1.
     HaltNeverFires = "halt-never-fires", Warning,
-        summary: "The halting rule has nothing to decide: the depth is 1.",
         doc: "With one step there is no later step to save.",
         bad: r#"
 model m {
@@ -1077,7 +1030,6 @@ model m {
 
     /// An index of a learned table has no bound.
     UnboundedIndex = "unbounded-index", Error,
-        summary: "An index of a learned table has no bound.",
         doc: "The compiler finds the size of a table from its indices: `head` has the heads, `min`, `max` and `%` bound a number, and so do the comparisons of the mask. An index must be at least 0.",
         bad: r#"
 model m {
@@ -1094,9 +1046,8 @@ model m {
 }
 "#;
 
-    /// The input never enters a recurrence.
+    /// The input never enters a recurrence that starts from zero.
     InputLost = "input-lost", Error,
-        summary: "The input never enters a recurrence that starts from zero.",
         doc: "With `start: zero` the first state is 0, so the input must come in by `inject` or `attend input`.",
         bad: r#"
 model m {
@@ -1124,7 +1075,6 @@ model m {
 
     /// A halting cost is paid although the depth is given by each example.
     CostWithoutHalting = "cost-without-halting", Warning,
-        summary: "A halting cost is paid although the depth is given by each example.",
         doc: "With `depth: given` the number of steps is not the model's to choose, so the cost pulls against the data.",
         bad: r#"
 model m {
@@ -1151,7 +1101,6 @@ model m {
 
     /// The memory slots start equal and nothing can tell them apart.
     IdenticalSlots = "identical-slots", Warning,
-        summary: "The memory slots start equal and nothing can tell them apart.",
         doc: "With a zero start and no dropout every slot gets the same gradient for ever, so all of them act as one. Use `init: normal`, or dropout.",
         bad: r#"
 model m {
@@ -1180,7 +1129,6 @@ model m {
 
     /// Nothing reads the memory.
     DeadMemory = "dead-memory", Warning,
-        summary: "Nothing reads the memory.",
         doc: "Without `attend memory` in the recurrence, and with another readout, the slots get no gradient.",
         bad: r#"
 model m {
