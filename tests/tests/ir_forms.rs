@@ -102,7 +102,7 @@ const PROBLEMS: &[(&str, &str)] = &[
         "`add` takes 2 operands, not 1",
     ),
     (
-        "graph \"g\" {\n  %x = input {name: \"x\"} : f32[batch]\n  %y = scale %x {by: 1, by: 2} : f32[batch]\n}",
+        "graph \"g\" {\n  %x = input {name: \"x\"} : f32[batch]\n  %y = full %x {rank: 1, rank: 2} : f32[batch]\n}",
         "given twice",
     ),
     (

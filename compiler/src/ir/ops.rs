@@ -11,6 +11,7 @@ use super::cost::{self, CostRule};
 use super::dependence::Dependence;
 use super::formula::Formula;
 use super::gradient::{self, GradientRule};
+use super::pointwise;
 use super::shape::{self, ShapeRule};
 
 /// The row of an op.
@@ -146,34 +147,12 @@ ops! {
     Linear = "linear" (x, w; bias) {} => linear, linear, linear, Channels;
     /// `(x - mean) / sqrt(var + eps) gain + bias` over the last axis.
     LayerNorm = "layer_norm" (x, gain, bias) {eps} => same, layer_norm, norm, Channels;
-    /// `x Phi(x)` with the exact normal distribution function.
-    Gelu = "gelu" (x) {} => same, gelu, transcendental, Units;
-    /// `x sigmoid(2 z)` with `z = sqrt(2 / pi) (x + 0.044715 x^3)`: `gelu` as it is approximated with tanh.
-    GeluTanh = "gelu_tanh" (x) {} => same, gelu_tanh, transcendental, Units;
-    /// `max(x, 0)`.
-    Relu = "relu" (x) {} => same, relu, elementwise, Units;
-    /// `1 / (1 + exp(-x))`.
-    Sigmoid = "sigmoid" (x) {} => same, sigmoid, transcendental, Units;
     /// `gain x`, plus `bias` where one is given, with a number of each per channel.
     Affine = "affine" (x, gain; bias) {} => affine, affine, elementwise, Channels;
+    /// The expression `f` of the numbers `a`, `b`, `c`, ... that the operands, all of one type, have in one place; `tuple(..)` gives several results.
+    Map = "map" () {f} => map, map, map, Units [Variadic];
     /// `x`, through which no gradient goes back.
     Detach = "detach" (x) {} => same, none, free, Units;
-    /// Sum, element by element.
-    Add = "add" (a, b) {} => alike, add, elementwise, Units;
-    /// Difference, element by element.
-    Sub = "sub" (a, b) {} => alike, sub, elementwise, Units;
-    /// Product, element by element.
-    Mul = "mul" (a, b) {} => alike, mul, elementwise, Units;
-    /// Quotient, element by element.
-    Div = "div" (a, b) {} => alike, div, elementwise, Units;
-    /// `by x`.
-    Scale = "scale" (x) {by} => same, scale, elementwise, Units;
-    /// `x + by`.
-    Offset = "offset" (x) {by} => same, offset, elementwise, Units;
-    /// `g u + (1 - g) h`.
-    Lerp = "lerp" (g, u, h) {} => alike, lerp, elementwise, Units;
-    /// `lerp(sigmoid(z), u, h)` in one pass.
-    Gate = "gate" (z, u, h) {} => alike, gate, transcendental, Units;
     /// `a` where the unit's condition holds, else `b`; a unit is a row, or a position of a row.
     Select = "select" (c, a, b) {} => select, select, elementwise, Units;
     /// `x` where the unit's condition equals `when`, else 0.
@@ -248,18 +227,6 @@ ops! {
     ColumnSum = "column_sum" (dy) {} => last_axis, none, reduction, Backward;
     /// Gradients of `layer_norm` for input, gain and bias.
     LayerNormGrad = "layer_norm_grad" (x, gain, dy) {eps} => layer_norm_grad, none, norm, Backward;
-    /// Gradient of `gelu` at `x`.
-    GeluGrad = "gelu_grad" (x, dy) {} => same, none, transcendental, Backward;
-    /// Gradient of `gelu_tanh` at `x`.
-    GeluTanhGrad = "gelu_tanh_grad" (x, dy) {} => same, none, transcendental, Backward;
-    /// Gradient of `relu` at `x`.
-    ReluGrad = "relu_grad" (x, dy) {} => same, none, elementwise, Backward;
-    /// Gradient of `sigmoid` from its result `y`.
-    SigmoidGrad = "sigmoid_grad" (y, dy) {} => same, none, elementwise, Backward;
-    /// Gradients of `lerp` for `g`, `u` and `h`.
-    LerpGrad = "lerp_grad" (g, u, h, dy) {} => three, none, elementwise, Backward;
-    /// Gradients of `gate` for `z`, `u` and `h`.
-    GateGrad = "gate_grad" (z, u, h, dy) {} => three, none, transcendental, Backward;
     /// Gradients of `attention` for `q`, `k`, `v` and the tables of the bias; the probabilities are computed again.
     AttentionGrad = "attention_grad" (q, k, v, dy; step) {heads, mask, bias, position, dropout, stream} => attention_grad, none, attention_grad, Backward [Random, Variadic];
     /// Gradient of `add_position` for the table.
@@ -324,7 +291,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// The table of all ops as Markdown, for `docs/ops.md`.
+/// The tables of all ops and of the functions of `map` as Markdown, for `docs/ops.md`.
 pub fn markdown() -> String {
     let mut out = String::from("| op | operands | attributes | what it computes |\n|---|---|---|---|\n");
     for op in Op::ALL {
@@ -337,5 +304,8 @@ pub fn markdown() -> String {
         let doc = def.doc.replace('|', "\\|");
         out += &format!("| `{}` | {} | {} | {doc} |\n", def.name, operands.join(", "), def.attrs.join(", "));
     }
-    out
+    format!(
+        "{out}\nFunctions of `map`. A map of one function is written as that function: `add %x, %y`.\n\n{}",
+        pointwise::markdown()
+    )
 }

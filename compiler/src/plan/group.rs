@@ -54,11 +54,7 @@ pub fn roles(op: Op) -> Option<Roles> {
         Op::LinearGradInput => (&[1], &[]),
         Op::LayerNormGrad => (&[1], &[1, 2]),
         Op::ColumnSum => (&[], &[0]),
-        Op::Concat | Op::Slice | Op::Pad | Op::Dropout | Op::Rotate => (&[], &[]),
-        Op::Gelu | Op::GeluTanh | Op::Relu | Op::Sigmoid => (&[], &[]),
-        Op::GeluGrad | Op::GeluTanhGrad | Op::ReluGrad | Op::SigmoidGrad => (&[], &[]),
-        Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Scale | Op::Offset => (&[], &[]),
-        Op::Lerp | Op::Gate | Op::LerpGrad | Op::GateGrad => (&[], &[]),
+        Op::Map | Op::Concat | Op::Slice | Op::Pad | Op::Dropout | Op::Rotate => (&[], &[]),
         _ => return None,
     };
     Some(Roles { whole, sums })

@@ -183,13 +183,8 @@ impl<T: Element> Executor<T> {
                 }
             }
 
-            Op::Linear | Op::LayerNorm | Op::Affine | Op::Gelu | Op::Relu | Op::Sigmoid | Op::Add | Op::Mul => {
-                in_group()
-            }
-            Op::Sub | Op::Div | Op::Scale | Op::Offset | Op::Lerp | Op::Gate | Op::Dropout | Op::Rotate => in_group(),
+            Op::Linear | Op::LayerNorm | Op::Affine | Op::Map | Op::Dropout | Op::Rotate => in_group(),
             Op::Concat | Op::Slice | Op::Pad | Op::LinearGradInput | Op::ColumnSum | Op::LayerNormGrad => in_group(),
-            Op::GeluGrad | Op::ReluGrad | Op::SigmoidGrad | Op::LerpGrad | Op::GateGrad => in_group(),
-            Op::GeluTanh | Op::GeluTanhGrad => in_group(),
         }
         Ok(())
     }

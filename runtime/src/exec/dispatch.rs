@@ -74,18 +74,7 @@ impl<T: Element> Executor<T> {
             Op::Linear
             | Op::LayerNorm
             | Op::Affine
-            | Op::Gelu
-            | Op::GeluTanh
-            | Op::Relu
-            | Op::Sigmoid
-            | Op::Add
-            | Op::Mul
-            | Op::Sub
-            | Op::Div
-            | Op::Scale
-            | Op::Offset
-            | Op::Lerp
-            | Op::Gate
+            | Op::Map
             | Op::Dropout
             | Op::Rotate
             | Op::Concat
@@ -93,13 +82,7 @@ impl<T: Element> Executor<T> {
             | Op::Pad
             | Op::LinearGradInput
             | Op::ColumnSum
-            | Op::LayerNormGrad
-            | Op::GeluGrad
-            | Op::GeluTanhGrad
-            | Op::ReluGrad
-            | Op::SigmoidGrad
-            | Op::LerpGrad
-            | Op::GateGrad => unreachable!("steps that work unit by unit are in groups"),
+            | Op::LayerNormGrad => unreachable!("steps that work unit by unit are in groups"),
             Op::Select => self.select(&c),
             Op::MaskUnit => self.produce(&c, |e, c, y| {
                 let groups = c.groups(0, c.ty(c.operand(1)));
