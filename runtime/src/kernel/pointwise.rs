@@ -2,6 +2,8 @@
 //!
 //! The loops are those of the compiler's table: a row is expanded into one loop. A program runs its loops on a few numbers at a
 //! time, so that what lies between them stays in the first-level cache.
+//!
+//! Source: rtc.
 
 use rtc_compiler::ir::pointwise::{Pointwise, Scalar, Source, Steps};
 use rtc_compiler::pointwise_functions;
