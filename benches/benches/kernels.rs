@@ -5,6 +5,9 @@
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
+use rtc_compiler::ir::pointwise::parse;
+use rtc_runtime::kernel::Real;
+use rtc_runtime::kernel::pointwise::Program;
 use rtc_runtime::rng::Key;
 
 fn main() {
@@ -17,6 +20,12 @@ fn main() {
 fn numbers(len: usize) -> Vec<f32> {
     let key = Key::new(len as u64);
     (0..len as u64).map(|i| key.normal(i) as f32).collect()
+}
+
+/// The map `f` of some arrays.
+fn map<T: Real>(f: &str, operands: &[&[T]], y: &mut [T]) {
+    let program = Program::new(&parse(f).expect("an expression"));
+    program.run(operands, &mut [y], &mut vec![T::ZERO; program.scratch()]);
 }
 
 /// What the compositions need of Candle.
@@ -44,10 +53,10 @@ mod candle {
 }
 
 mod linear {
-    use super::{Bencher, ItemsCount, candle, numbers};
+    use super::{Bencher, ItemsCount, candle, map, numbers};
+    use rtc_runtime::kernel::Write;
     use rtc_runtime::kernel::linear::{add_rows, linear};
     use rtc_runtime::kernel::product::{Orientation, Packed, outer, product};
-    use rtc_runtime::kernel::{Write, elementwise};
 
     /// Rows, inputs, outputs.
     const SIZES: [(usize, usize, usize); 7] = [
@@ -90,7 +99,7 @@ mod linear {
         let w = packed((m, k, n), Orientation::Transposed);
         bencher.counter(flop((m, k, n), 1)).bench_local(|| {
             linear(&x, &w, Some(&bias), &mut pre);
-            elementwise::gelu(&pre, &mut y);
+            map("gelu(a)", &[&pre], &mut y);
         });
     }
 
@@ -328,10 +337,9 @@ mod attention {
 }
 
 mod row_by_row {
-    use super::{Bencher, Key, candle, numbers};
+    use super::{Bencher, Key, candle, map, numbers};
     use candle_nn::ops;
     use rtc_runtime::kernel::dropout::{Keep, dropout};
-    use rtc_runtime::kernel::elementwise;
     use rtc_runtime::kernel::linear::add_rows;
     use rtc_runtime::kernel::norm::{layer_norm, layer_norm_grad};
 
@@ -346,7 +354,7 @@ mod row_by_row {
 
     #[divan::bench(args = SIZES)]
     fn gelu(bencher: Bencher<'_, '_>, size: (usize, usize)) {
-        run(bencher, size, elementwise::gelu);
+        run(bencher, size, |x, y| map("gelu(a)", &[x], y));
     }
 
     #[divan::bench(args = SIZES)]
@@ -354,19 +362,24 @@ mod row_by_row {
         let mut dx = numbers(m * d);
         let (x, mut y) = (numbers(m * d), numbers(m * d));
         bencher.bench_local(|| {
-            elementwise::gelu(&x, &mut y);
-            elementwise::gelu_grad(&x, &x, &mut dx);
+            map("gelu(a)", &[&x], &mut y);
+            map("mul(b, gelu_slope(a))", &[&x, &x], &mut dx);
         });
     }
 
     #[divan::bench(args = SIZES)]
     fn sigmoid(bencher: Bencher<'_, '_>, size: (usize, usize)) {
-        run(bencher, size, elementwise::sigmoid);
+        run(bencher, size, |x, y| map("sigmoid(a)", &[x], y));
     }
 
     #[divan::bench(args = SIZES)]
     fn add(bencher: Bencher<'_, '_>, size: (usize, usize)) {
-        run(bencher, size, |x, y| elementwise::add(x, x, y));
+        run(bencher, size, |x, y| map("add(a, a)", &[x], y));
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn gate(bencher: Bencher<'_, '_>, size: (usize, usize)) {
+        run(bencher, size, |x, y| map("lerp(sigmoid(a), b, c)", &[x, x, x], y));
     }
 
     #[divan::bench(args = SIZES)]

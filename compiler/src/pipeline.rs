@@ -46,7 +46,7 @@ pub fn training(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
 pub fn optimised(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
     let mut graph = lower(spec, binding)?;
     attach_loss(&mut graph, binding)?;
-    pass::optimise_forward(&mut graph);
+    pass::optimise(&mut graph);
     pass::grad::run(&mut graph)?;
     pass::optimise(&mut graph);
     Ok(graph)
@@ -71,7 +71,7 @@ pub fn slopes(spec: &Spec, binding: &Binding) -> Result<Plan, InvalidNode> {
     let mut graph = lower(spec, binding)?;
     pass::inference::run(&mut graph);
     attach_loss(&mut graph, binding)?;
-    pass::optimise_forward(&mut graph);
+    pass::optimise(&mut graph);
     pass::grad::run(&mut graph)?;
     pass::optimise(&mut graph);
     pass::finish(&mut graph);

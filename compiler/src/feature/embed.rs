@@ -97,7 +97,7 @@ fn lower(l: &mut Lower<'_>, block: &Block) -> Result<Value, InvalidNode> {
     let x = l.one(Op::Embed, &[tokens, table], Attrs::new())?;
     let x = match scale(block, l.width) {
         1.0 => x,
-        by => l.one(Op::Scale, &[x], Attrs::from([("by", by.into())]))?,
+        by => l.scaled(x, by)?,
     };
     let x = match block.word("position") {
         Some("sinusoidal") => l.one(Op::AddPosition, &[x], Attrs::new())?,

@@ -2,8 +2,8 @@
 
 use super::{Feature, Lowering, Slot, norm, nothing_more};
 use crate::ir::graph::{InvalidNode, Value};
-use crate::ir::ops::Op;
-use crate::ir::types::{Attrs, Dim};
+use crate::ir::pointwise::Pointwise;
+use crate::ir::types::Dim;
 use crate::lower::{LinearInit, Lower, Place, need};
 use crate::schema::{DROPOUT, Default, Derived, SIZE, Schema, float, int, word};
 use crate::spec::Block;
@@ -45,7 +45,7 @@ const FEEDFORWARD: Feature = Feature {
 fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     if block.word(norm::PLACE.name) == Some("post") {
         let y = two_layers(l, block, place.state)?;
-        let sum = l.one(Op::Add, &[y, place.state], Attrs::new())?;
+        let sum = l.map(Pointwise::Add, &[y, place.state])?;
         let out = l.norm(sum, "norm")?;
         l.normed = Some(out);
         return Ok(out);
@@ -53,7 +53,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     let z = l.norm(place.state, "norm")?;
     l.normed = Some(z);
     let y = two_layers(l, block, z)?;
-    l.one(Op::Add, &[y, place.state], Attrs::new())
+    l.map(Pointwise::Add, &[y, place.state])
 }
 
 /// Linear, dropout, activation, linear, dropout: the first dropout stands before the activation, as in the papers' code.
@@ -64,11 +64,11 @@ pub(super) fn two_layers(l: &mut Lower<'_>, block: &Block, z: Value) -> Result<V
     let x = l.linear(z, "up", hidden, &init)?;
     let x = l.dropout(x, dropout)?;
     let act = match block.word("activation") {
-        Some("relu") => Op::Relu,
-        Some("gelu_tanh") => Op::GeluTanh,
-        _ => Op::Gelu,
+        Some("relu") => Pointwise::Relu,
+        Some("gelu_tanh") => Pointwise::GeluTanh,
+        _ => Pointwise::Gelu,
     };
-    let x = l.one(act, &[x], Attrs::new())?;
+    let x = l.map(act, &[x])?;
     let width = Dim::Fixed(l.width);
     let x = l.linear(x, "down", width, &init)?;
     l.dropout(x, dropout)

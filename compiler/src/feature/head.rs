@@ -3,6 +3,7 @@
 use super::{Feature, Lowering, Slot, nothing_more};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
+use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attrs, CLASSES, Dim};
 use crate::lower::{LinearInit, Lower, need};
 use crate::schema::{DROPOUT, Default, Derived, Objective, SIZE, Schema, float, int, word};
@@ -56,8 +57,8 @@ fn lower(l: &mut Lower<'_>, block: &Block, read: Value) -> Result<Value, Invalid
     let x = l.dropout(x, dropout)?;
     let hidden = need(block.int("hidden"), block, "hidden")?;
     let x = l.linear(x, "hidden", Dim::Fixed(hidden), &LinearInit::FanIn)?;
-    let act = if block.word("activation") == Some("gelu") { Op::Gelu } else { Op::Relu };
-    let x = l.one(act, &[x], Attrs::new())?;
+    let act = if block.word("activation") == Some("gelu") { Pointwise::Gelu } else { Pointwise::Relu };
+    let x = l.map(act, &[x])?;
     let x = l.dropout(x, dropout)?;
     scores(l, x)
 }

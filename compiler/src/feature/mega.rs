@@ -4,6 +4,7 @@ use super::scan::{DIRECTION, average};
 use super::{Feature, Lowering, Slot, nothing_more};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
+use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{LinearInit, Lower, Place, need};
 use crate::schema::{Bounds, DROPOUT, Default, Derived, SIZE, Schema, float, int};
@@ -67,7 +68,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     let width = Dim::Fixed(l.width);
     let y = l.linear(y, "down", width, &LinearInit::Normal(STD))?;
     let y = l.dropout(y, dropout)?;
-    let sum = l.one(Op::Add, &[x, y], Attrs::new())?;
+    let sum = l.map(Pointwise::Add, &[x, y])?;
     l.norm(sum, "feedforward_norm")
 }
 
@@ -91,13 +92,13 @@ fn mix(l: &mut Lower<'_>, block: &Block, x: Value, dropout: f64) -> Result<Value
     let both_parts = l.silu(both_parts)?;
     let (z, reset) = (l.channels(both_parts, 0, shared)?, l.channels(both_parts, shared, hidden)?);
     let attended = attend(l, block, z, values, both)?;
-    let kept = l.one(Op::Mul, &[attended, reset], Attrs::new())?;
+    let kept = l.map(Pointwise::Mul, &[attended, reset])?;
     let proposed = l.linear(kept, "output", Dim::Fixed(width), &init)?;
-    let proposed = l.one(Op::Add, &[base, proposed], Attrs::new())?;
+    let proposed = l.map(Pointwise::Add, &[base, proposed])?;
     let proposed = l.silu(proposed)?;
     let proposed = l.dropout(proposed, dropout)?;
-    let update = l.one(Op::Sigmoid, &[update], Attrs::new())?;
-    l.one(Op::Lerp, &[update, proposed, x], Attrs::new())
+    let update = l.map(Pointwise::Sigmoid, &[update])?;
+    l.map(Pointwise::Lerp, &[update, proposed, x])
 }
 
 /// Attention of `gain z + bias` to itself, with a learned number per distance.

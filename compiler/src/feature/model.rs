@@ -3,6 +3,7 @@
 use super::{Feature, Lowering, Slot, lowering, misplaced, nothing_more};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
+use crate::ir::pointwise::Pointwise;
 use crate::ir::types::Attrs;
 use crate::lower::{Lower, Place, group, need, return_named};
 use crate::schema::{Children, DROPOUT, Default, FOLDING, Schema, float};
@@ -54,10 +55,10 @@ fn results(l: &mut Lower<'_>, logits: Value) -> Result<(), InvalidNode> {
     let mut totals: Option<[Value; 3]> = None;
     for one in std::mem::take(&mut l.halted) {
         let mean = l.one(Op::Average, &[one.cost], Attrs::new())?;
-        let penalty = l.one(Op::Scale, &[mean], Attrs::from([("by", one.weight.into())]))?;
+        let penalty = l.scaled(mean, one.weight)?;
         let mut parts = [penalty, one.cost, one.depth];
         for (part, sum) in parts.iter_mut().zip(totals.iter().flatten()) {
-            *part = l.one(Op::Add, &[*sum, *part], Attrs::new())?;
+            *part = l.map(Pointwise::Add, &[*sum, *part])?;
         }
         totals = Some(parts);
     }

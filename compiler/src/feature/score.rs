@@ -4,6 +4,7 @@ use super::lowering::Score;
 use super::{Feature, Lowering, Slot, nothing_more};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
+use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attrs, Dim};
 use crate::lower::{LinearInit, Lower, need};
 use crate::schema::{Default, SIZE, Schema, int};
@@ -58,7 +59,7 @@ fn mlp(l: &mut Lower<'_>, block: &Block, pair: Value) -> Result<Value, InvalidNo
     let (left, right) = (end("first")?, end("last")?);
     let both = l.one(Op::Concat, &[left, right], Attrs::new())?;
     let x = l.linear(both, "hidden", Dim::Fixed(slice), &LinearInit::FanIn)?;
-    let x = l.one(Op::Gelu, &[x], Attrs::new())?;
+    let x = l.map(Pointwise::Gelu, &[x])?;
     number(l, x, "output")
 }
 

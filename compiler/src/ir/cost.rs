@@ -11,6 +11,7 @@ use super::graph::{Graph, Node, NodeId, RegionId};
 use super::loops::{self, Cut, Padding};
 use super::number::Number;
 use super::ops::Op;
+use super::pointwise::{self, Steps};
 use super::schedule::Widths;
 use super::search::{Beams, Count};
 use super::types::{Attr, Attrs, BATCH, Dim, Type, unframed};
@@ -217,6 +218,11 @@ pub fn reduction<N: Number>(c: &Costed<'_, N>) -> N {
 /// One addition per element of what is scattered, the second operand.
 pub fn scatter<N: Number>(c: &Costed<'_, N>) -> N {
     c.sizes.elements(c.operands[1])
+}
+
+/// What the functions of the expression count for, once for every element.
+pub fn map<N: Number>(c: &Costed<'_, N>) -> N {
+    c.each(pointwise::results(c.attrs).map_or(0.0, |results| Steps::of(&results).cost()))
 }
 
 /// About ten operations per element.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::attr;
 use super::graph::{Graph, MAIN, NewNode, NodeId, RegionId, Value};
 use super::ops::{Flag, Op};
+use super::pointwise::{self, Pointwise};
 use super::types::{Attrs, Dim, Type};
 use crate::source::Position;
 
@@ -178,11 +179,14 @@ fn named(graph: &Graph, value: Value, names: &[String]) -> Named {
 /// One node without its body; `names` are those of [`names`].
 pub fn node_doc(graph: &Graph, id: NodeId, names: &[String]) -> NodeDoc {
     let node = graph.node(id);
+    // A map of one function is written as that function.
+    let function = pointwise::function(node);
+    let attrs = node.attrs.iter().filter(|_| function.is_none());
     NodeDoc {
         results: node.results.iter().map(|v| named(graph, *v, names)).collect(),
-        op: node.op.to_string(),
+        op: function.map_or_else(|| node.op.to_string(), |func| func.def().name.to_owned()),
         operands: node.operands.iter().map(|v| names[v.index()].clone()).collect(),
-        attrs: node.attrs.iter().map(|(k, v)| ((*k).to_owned(), attr::print(v))).collect(),
+        attrs: attrs.map(|(k, v)| ((*k).to_owned(), attr::print(v))).collect(),
         label: node.label.clone(),
         body: None,
         at: None,
@@ -240,11 +244,19 @@ impl Builder {
     /// Adds the node and gives its results; `None` when it was refused.
     fn node(&mut self, region: RegionId, doc: &NodeDoc) -> Option<Vec<Value>> {
         let before = self.problems.len();
-        let op = Op::named(&doc.op);
+        let function = Pointwise::named(&doc.op);
+        let op = Op::named(&doc.op).or(function.map(|_| Op::Map));
         if op.is_none() {
             self.problem(doc, format!("there is no op `{}`", doc.op));
         }
-        let attrs = op.map(|op| self.attrs(doc, op));
+        let attrs = match function {
+            Some(_) if !doc.attrs.is_empty() => {
+                self.problem(doc, format!("`{}` has no attributes", doc.op));
+                None
+            }
+            Some(func) => Some(pointwise::attrs(&[func.of_operands()])),
+            None => op.map(|op| self.attrs(doc, op)),
+        };
         let types = self.types(doc, &doc.results);
         let operands = self.operands(doc);
         let body = match &doc.body {
@@ -256,6 +268,9 @@ impl Builder {
             None => None,
         };
         let (op, attrs, types, operands) = (op?, attrs?, types?, operands?);
+        if let Some(arity) = function.map(|func| func.def().arity).filter(|arity| *arity != operands.len()) {
+            self.problem(doc, format!("`{}` takes {arity} operands, not {}", doc.op, operands.len()));
+        }
         if op.has(Flag::Loop) && doc.body.is_none() {
             self.problem(doc, format!("`{op}` needs a body"));
         }
@@ -289,7 +304,7 @@ impl Builder {
             let list = |types: &[Type]| types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             let gives = if inferred.is_empty() { "no result".to_owned() } else { list(&inferred) };
             let written = if new.types.is_empty() { "no result".to_owned() } else { list(&new.types) };
-            format!("`{}` gives {gives}, not {written}", new.op)
+            format!("`{}` gives {gives}, not {written}", doc.op)
         } else if inferred.iter().any(|t| !is_small(t)) {
             format!("`{}` makes an axis longer than {LARGEST}", new.op)
         } else {

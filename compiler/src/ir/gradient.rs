@@ -6,6 +6,7 @@
 
 use super::graph::{Node, Value};
 use super::ops::Op;
+use super::pointwise::{self, Pointwise, Scalar};
 use super::types::{Attr, Attrs, Dim, Type};
 
 /// Where a rule puts its nodes.
@@ -191,92 +192,40 @@ pub fn layer_norm(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     several(b, Op::LayerNormGrad, &[node.operands[0], node.operands[1], dy], &node.attrs)
 }
 
-/// `dy (Phi(x) + x phi(x))`.
-pub fn gelu(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![one(b, Op::GeluGrad, &[node.operands[0], dy])]
-}
-
-/// `dy` times the slope at x.
-pub fn gelu_tanh(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![one(b, Op::GeluTanhGrad, &[node.operands[0], dy])]
-}
-
-/// `dy` where x > 0.
-pub fn relu(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![one(b, Op::ReluGrad, &[node.operands[0], dy])]
-}
-
-/// `dy y (1 - y)`.
-pub fn sigmoid(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![one(b, Op::SigmoidGrad, &[node.results[0], dy])]
+/// The slopes of the expressions: those of all operands in one map, but for cotangents that pass through unchanged.
+pub fn map(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let exprs = pointwise::results(&node.attrs).expect("the shape rule has read the expressions");
+    let wanted: Vec<bool> = dy.iter().map(Option::is_some).collect();
+    // Only cotangents that are there occur in what follows.
+    let there = node.results.iter().zip(dy).map(|(y, dy)| dy.unwrap_or(*y));
+    let values: Vec<Value> = node.operands.iter().chain(&node.results).copied().chain(there).collect();
+    let shares = pointwise::gradients(&exprs, node.operands.len(), &wanted);
+    let computed: Vec<Scalar> =
+        shares.iter().flatten().filter(|share| matches!(share, Scalar::Call(..))).cloned().collect();
+    let mut made = vec![];
+    if !computed.is_empty() {
+        let (operands, attrs) = pointwise::map(&computed, &values);
+        made = b.emit(Op::Map, &operands, attrs);
+    }
+    let mut made = made.into_iter();
+    let value = |share: Option<Scalar>| match share? {
+        Scalar::Operand(n) => Some(values[n]),
+        _ => made.next(),
+    };
+    shares.into_iter().map(value).collect()
 }
 
 /// `gain dy`, the sums of `x dy` and of `dy`.
 pub fn affine(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     let dx = one(b, Op::Affine, &[dy, node.operands[1]]);
-    let product = b.emit(Op::Mul, &[node.operands[0], dy], Attrs::new())[0];
+    let (product, attrs) = pointwise::map(&[Pointwise::Mul.of_operands()], &[node.operands[0], dy]);
+    let product = b.emit(Op::Map, &product, attrs)[0];
     let mut out = vec![dx, one(b, Op::ColumnSum, &[product])];
     if node.operands.len() > 2 {
         out.push(one(b, Op::ColumnSum, &[dy]));
     }
     out
-}
-
-/// Both sides get `dy`.
-pub fn add(_: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![Some(dy), Some(dy)]
-}
-
-/// `dy` and `-dy`.
-pub fn sub(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![Some(dy), with(b, Op::Scale, &[dy], attr("by", -1.0))]
-}
-
-/// Product rule.
-pub fn mul(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![one(b, Op::Mul, &[dy, node.operands[1]]), one(b, Op::Mul, &[dy, node.operands[0]])]
-}
-
-/// `dy / b` and `-dy / b * y`.
-pub fn div(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    let da = b.emit(Op::Div, &[dy, node.operands[1]], Attrs::new())[0];
-    let product = b.emit(Op::Mul, &[da, node.results[0]], Attrs::new())[0];
-    vec![Some(da), with(b, Op::Scale, &[product], attr("by", -1.0))]
-}
-
-/// `by dy`.
-pub fn scale(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![with(b, Op::Scale, &[dy], node.attrs.clone())]
-}
-
-/// `dy`.
-pub fn offset(_: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![Some(dy)]
-}
-
-/// `dy (u - h)`, `dy g`, `dy (1 - g)`.
-pub fn lerp(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    let [g, u, h] = node.operands[..] else { return vec![] };
-    several(b, Op::LerpGrad, &[g, u, h, dy], &Attrs::new())
-}
-
-/// `lerp` through the sigmoid.
-pub fn gate(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    let [z, u, h] = node.operands[..] else { return vec![] };
-    several(b, Op::GateGrad, &[z, u, h, dy], &Attrs::new())
 }
 
 /// Each side where it was taken.

@@ -11,6 +11,7 @@ use petgraph::stable_graph::{NodeIndex, StableDiGraph};
 use petgraph::visit::EdgeRef;
 
 use super::ops::Op;
+use super::pointwise;
 use super::shape::Signature;
 use super::types::{Attr, Attrs, Type};
 
@@ -70,6 +71,11 @@ pub struct Node {
 }
 
 impl Node {
+    /// The name of its results where they have no other: the op, or the outermost function of a map.
+    pub fn hint(&self) -> &'static str {
+        pointwise::outermost(self).map_or(self.op.def().name, |func| func.def().name)
+    }
+
     /// The text of an attribute: a word or a name; nothing where there is none of this name.
     pub fn word(&self, name: &str) -> Option<&str> {
         self.attrs.get(name).and_then(Attr::text)
@@ -163,6 +169,14 @@ impl Graph {
     /// Gives a value a name for the text form.
     pub fn set_hint(&mut self, value: Value, hint: &str) {
         hint.clone_into(&mut self.values[value.index()].hint);
+    }
+
+    /// Gives the name of `old` to `new`, unless it only says what made `old`.
+    pub fn hand_on_hint(&mut self, old: Value, new: Value) {
+        let hint = self.hint(old).to_owned();
+        if self.producer(old).is_none_or(|node| self.node(node).hint() != hint) {
+            self.set_hint(new, &hint);
+        }
     }
 
     /// Where a value comes from.
@@ -349,9 +363,10 @@ impl Graph {
         let types = self.infer(&new)?;
         let NewNode { op, operands, attrs, body, label, .. } = new;
         let node = Node { op, operands: vec![], attrs, results: vec![], body, region, label };
+        let hint = node.hint();
         let node = id(self.nodes.add_node(node));
         for (n, ty) in types.into_iter().enumerate() {
-            let value = self.add_value(Def::Result(node, n), ty, op.def().name);
+            let value = self.add_value(Def::Result(node, n), ty, hint);
             self.nodes[at(node)].results.push(value);
         }
         if let Some(body) = body {

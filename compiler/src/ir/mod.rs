@@ -40,6 +40,7 @@ pub mod hash;
 pub mod loops;
 pub mod number;
 pub mod ops;
+pub mod pointwise;
 pub mod schedule;
 pub mod search;
 pub mod shape;

@@ -1,6 +1,9 @@
 //! Shape rules: the result types of an op from its operand types and attributes.
 
+use std::collections::BTreeSet;
+
 use super::ops::Op;
+use super::pointwise;
 use super::types::{Attr, Attrs, Dim, Elem, PAIRS, Type};
 use crate::expr::{self, Expr};
 
@@ -64,11 +67,6 @@ pub fn second(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 /// The type of the third operand.
 pub fn third(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![s.operands[2].clone()])
-}
-
-/// The types of the first three operands.
-pub fn three(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    Ok(s.operands[..3].to_vec())
 }
 
 /// What an attention has behind the `before` operands that it always has and a counter of steps: a table for every `learn` of
@@ -172,6 +170,24 @@ pub fn alike(s: &Signature<'_>) -> Result<Vec<Type>, String> {
         return Err(s.mismatch());
     }
     same(s)
+}
+
+/// The type that all operands have, for every result.
+pub fn map(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let results = pointwise::results(s.attrs)?;
+    let mut used = BTreeSet::new();
+    results.iter().for_each(|expr| expr.visit(&mut |n| used.extend([n])));
+    let count = s.operands.len();
+    if !(1..=pointwise::MOST).contains(&count) || !(1..=pointwise::MOST).contains(&results.len()) {
+        return Err(format!("a map has 1 to {} operands, and as many results", pointwise::MOST));
+    }
+    if used.len() != count || used.last() != Some(&(count - 1)) {
+        return Err(format!("the expression of a map reads {} operands, not {count}", used.len()));
+    }
+    if !s.operands[0].is_real() {
+        return Err(s.mismatch());
+    }
+    Ok(vec![alike(s)?[0].clone(); results.len()])
 }
 
 /// A scalar.

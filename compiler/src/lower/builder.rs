@@ -2,6 +2,7 @@
 
 use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, RegionId, Value};
 use crate::ir::ops::{Flag, Op};
+use crate::ir::pointwise::{self, Pointwise, Scalar};
 use crate::ir::types::{Attr, Attrs, Dim, Type};
 use crate::schema::{Catalog, Objective};
 use crate::spec::Block;
@@ -241,10 +242,30 @@ impl<'a> Lower<'a> {
         self.one(Op::Slice, &[x], Attrs::from([("start", start.into()), ("width", width.into())]))
     }
 
+    /// A function of values of one type, number by number.
+    pub(crate) fn map(&mut self, func: Pointwise, operands: &[Value]) -> Result<Value, InvalidNode> {
+        self.expr(&func.of_operands(), operands)
+    }
+
+    fn expr(&mut self, expr: &Scalar, operands: &[Value]) -> Result<Value, InvalidNode> {
+        let (operands, attrs) = pointwise::map(std::slice::from_ref(expr), operands);
+        self.one(Op::Map, &operands, attrs)
+    }
+
+    /// `by x`.
+    pub(crate) fn scaled(&mut self, x: Value, by: f64) -> Result<Value, InvalidNode> {
+        self.expr(&Scalar::Call(Pointwise::Mul, vec![Scalar::Number(by), Scalar::Operand(0)]), &[x])
+    }
+
+    /// `x + by`.
+    pub(crate) fn shifted(&mut self, x: Value, by: f64) -> Result<Value, InvalidNode> {
+        self.expr(&Scalar::Call(Pointwise::Add, vec![Scalar::Operand(0), Scalar::Number(by)]), &[x])
+    }
+
     /// `x sigmoid(x)`.
     pub(crate) fn silu(&mut self, x: Value) -> Result<Value, InvalidNode> {
-        let gate = self.one(Op::Sigmoid, &[x], Attrs::new())?;
-        self.one(Op::Mul, &[x, gate], Attrs::new())
+        let gate = self.map(Pointwise::Sigmoid, &[x])?;
+        self.map(Pointwise::Mul, &[x, gate])
     }
 
     /// A stream of random numbers that no other node has.

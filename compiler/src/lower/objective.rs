@@ -3,6 +3,7 @@
 use super::builder::Binding;
 use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, Value};
 use crate::ir::ops::Op;
+use crate::ir::pointwise::{self, Pointwise};
 use crate::ir::types::{Attr, Attrs, BATCH, Dim, Elem, LENGTH, PAIRS, Type};
 use crate::schema::Objective;
 
@@ -31,7 +32,7 @@ pub fn attach_loss(graph: &mut Graph, binding: &Binding) -> Result<(), InvalidNo
     graph.remove(end);
     let task_loss = task_loss(graph, binding, logits)?;
     let loss = match penalty {
-        Some(penalty) => emit(graph, Op::Add, vec![task_loss, penalty])?,
+        Some(penalty) => map(graph, Pointwise::Add, [task_loss, penalty])?,
         None => task_loss,
     };
     results.extend([("task_loss".to_owned(), task_loss), ("loss".to_owned(), loss)]);
@@ -54,16 +55,16 @@ fn task_loss(graph: &mut Graph, binding: &Binding, logits: Value) -> Result<Valu
     if binding.objective == Objective::Each {
         operands.push(input(graph, "weights", Type::real([batch, length]))?);
     }
-    emit(graph, op, operands)
+    emit(graph, op, operands, Attrs::new())
 }
 
 /// The mean of `(number - label)^2`.
 fn squared_error(graph: &mut Graph, numbers: Value) -> Result<Value, InvalidNode> {
     let ty = graph.ty(numbers).clone();
     let labels = input(graph, "labels", ty)?;
-    let error = emit(graph, Op::Sub, vec![numbers, labels])?;
-    let square = emit(graph, Op::Mul, vec![error, error])?;
-    emit(graph, Op::Average, vec![square])
+    let error = map(graph, Pointwise::Sub, [numbers, labels])?;
+    let square = map(graph, Pointwise::Mul, [error, error])?;
+    emit(graph, Op::Average, vec![square], Attrs::new())
 }
 
 fn input(graph: &mut Graph, name: &str, ty: Type) -> Result<Value, InvalidNode> {
@@ -78,8 +79,13 @@ fn input(graph: &mut Graph, name: &str, ty: Type) -> Result<Value, InvalidNode> 
     Ok(value)
 }
 
-fn emit(graph: &mut Graph, op: Op, operands: Vec<Value>) -> Result<Value, InvalidNode> {
-    let new = NewNode { op, operands, attrs: Attrs::new(), types: vec![], body: None, label: "loss".to_owned() };
+fn map(graph: &mut Graph, func: Pointwise, operands: [Value; 2]) -> Result<Value, InvalidNode> {
+    let (operands, attrs) = pointwise::map(&[func.of_operands()], &operands);
+    emit(graph, Op::Map, operands, attrs)
+}
+
+fn emit(graph: &mut Graph, op: Op, operands: Vec<Value>, attrs: Attrs) -> Result<Value, InvalidNode> {
+    let new = NewNode { op, operands, attrs, types: vec![], body: None, label: "loss".to_owned() };
     let node = graph.push(MAIN, new)?;
     Ok(graph.node(node).results[0])
 }

@@ -4,13 +4,14 @@
 //! a loop die together. A loop's interface shrinks part by part: carried values, sequences, outputs, saved values
 //! with the parameters of the `unwind` that reads them, slices and captured contributions. What tells a loop
 //! how many rows and tokens there are stays: one carried value of a `recur`, one sequence of a `chunks`, the nodes of a
-//! `fold`, `beam` or `part`, the tape of an `unwind`.
+//! `fold`, `beam` or `part`, the tape of an `unwind`. A map keeps the results that something reads.
 
 use std::collections::BTreeSet;
 
 use crate::ir::graph::{Def, Graph, MAIN, NodeId, RegionId, Value};
 use crate::ir::loops::{self, Layout};
 use crate::ir::ops::{Flag, Op};
+use crate::ir::pointwise::{self, Scalar};
 
 /// Removes dead nodes and dead parts of loops. True when something was removed.
 pub fn run(graph: &mut Graph) -> bool {
@@ -30,7 +31,23 @@ pub fn run(graph: &mut Graph) -> bool {
     for part in &shrunk {
         part.drop_definitions(graph);
     }
-    changed
+    graph.walk(MAIN).into_iter().fold(changed, |changed, node| narrow(graph, node) || changed)
+}
+
+/// Drops the results of a map that nothing reads, and the operands that only they need. True when there were some.
+pub(super) fn narrow(graph: &mut Graph, id: NodeId) -> bool {
+    let node = graph.node(id);
+    let used: Vec<bool> = node.results.iter().map(|v| !graph.is_unused(*v)).collect();
+    if node.op != Op::Map || used.iter().all(|used| *used) {
+        return false;
+    }
+    let Ok(exprs) = pointwise::results(&node.attrs) else { return false };
+    let kept: Vec<Scalar> = exprs.into_iter().zip(&used).filter(|(_, used)| **used).map(|(expr, _)| expr).collect();
+    let (operands, attrs) = pointwise::map(&kept, &node.operands);
+    graph.retain_results(id, |n| used[n]);
+    graph.set_operands(id, operands);
+    attrs.into_iter().for_each(|(name, attr)| graph.set_attr(id, name, attr));
+    true
 }
 
 /// What the results and effects need.

@@ -1,11 +1,12 @@
 //! Folding: what constants and neighbours make trivial.
 //!
-//! Neutral elements (`scale` by 1, `add` of zeros, `mul_unit` by ones, dropout that drops nothing), pairs that undo each
-//! other (`squeeze` and `unsqueeze`, `pad` and `slice`, `rope` and its transpose), choices between equal
-//! values, chains of factors, and channels taken out of what was put side by side.
+//! Constants in the expressions of maps, neutral elements (`mul_unit` by ones, dropout that drops nothing), pairs that undo
+//! each other (`squeeze` and `unsqueeze`, `pad` and `slice`, `rope` and its transpose), choices between equal values, and
+//! channels taken out of what was put side by side.
 
 use crate::ir::graph::{Graph, MAIN, NewNode, Node, NodeId, Value};
 use crate::ir::ops::Op;
+use crate::ir::pointwise::{self, Pointwise, Scalar};
 use crate::ir::types::{Attr, Attrs, Dim};
 
 /// Folds every node that a rule fits. True when one did.
@@ -37,8 +38,7 @@ fn apply(graph: &mut Graph, id: NodeId, rewrite: Rewrite) {
             let new = NewNode { op, operands, attrs, types: vec![], body: None, label };
             let new = graph.insert_before(id, new).expect("a rewrite fits because the old node did");
             let value = graph.node(new).results[0];
-            let hint = graph.hint(results[0]).to_owned();
-            graph.set_hint(value, &hint);
+            graph.hand_on_hint(results[0], value);
             value
         }
     };
@@ -51,19 +51,14 @@ fn rule(graph: &Graph, id: NodeId) -> Option<Rewrite> {
     let operand = |n: usize| node.operands[n];
     match node.op {
         Op::Dropout => (number(node, "p")? == 0.0).then(|| Use(operand(0))),
-        Op::Offset => (number(node, "by")? == 0.0).then(|| Use(operand(0))),
-        Op::Scale => scale(graph, node),
-        Op::Add => add(graph, node),
-        Op::Sub => (is_full(graph, operand(1), 0.0)).then(|| Use(operand(0))),
-        Op::Mul if is_full(graph, operand(0), 1.0) => Some(Use(operand(1))),
-        Op::Mul | Op::Div | Op::MulUnit => is_full(graph, operand(1), 1.0).then(|| Use(operand(0))),
+        Op::Map => map(graph, node),
+        Op::MulUnit => is_full(graph, operand(1), 1.0).then(|| Use(operand(0))),
         Op::AddScaled if is_full(graph, operand(2), 0.0) => Some(Use(operand(0))),
         Op::AddScaled => {
-            is_full(graph, operand(2), 1.0).then(|| Rewrite::Node(Op::Add, vec![operand(0), operand(1)], Attrs::new()))
+            let (operands, attrs) = pointwise::map(&[Pointwise::Add.of_operands()], &node.operands);
+            is_full(graph, operand(2), 1.0).then(|| Rewrite::Node(Op::Map, operands, attrs))
         }
         Op::And => (operand(0) == operand(1)).then(|| Use(operand(0))),
-        Op::Lerp if is_full(graph, operand(0), 1.0) => Some(Use(operand(1))),
-        Op::Lerp => (is_full(graph, operand(0), 0.0) || operand(1) == operand(2)).then(|| Use(operand(2))),
         Op::Squeeze => undo(graph, node, Op::Unsqueeze),
         Op::Unsqueeze => undo(graph, node, Op::Squeeze),
         Op::Slice => slice(graph, node),
@@ -109,43 +104,30 @@ fn undo(graph: &Graph, node: &Node, other: Op) -> Option<Rewrite> {
     Some(Use(made_by(graph, node.operands[0], other)?.operands[0]))
 }
 
-fn scale(graph: &Graph, node: &Node) -> Option<Rewrite> {
-    let by = number(node, "by")?;
-    let x = node.operands[0];
-    if by == 1.0 {
+/// Constants of operands go into the expression, which may then be simpler.
+fn map(graph: &Graph, node: &Node) -> Option<Rewrite> {
+    if let (Some(Pointwise::Add), [a, b]) = (pointwise::function(node), &node.operands[..])
+        && let Some(x) = both_sides(graph, *a, *b)
+    {
         return Some(Use(x));
     }
-    let inner = producer(graph, x)?;
-    match inner.op {
-        Op::Scale => {
-            let by = Attr::Float(by * number(inner, "by")?);
-            Some(Rewrite::Node(Op::Scale, inner.operands.clone(), Attrs::from([("by", by)])))
+    let exprs = pointwise::results(&node.attrs).ok()?;
+    let [expr] = &exprs[..] else { return None };
+    let constant = |n: usize| made_by(graph, node.operands[n], Op::Full).and_then(|full| number(full, "value"));
+    let first = |n: usize| node.operands.iter().position(|v| *v == node.operands[n]).unwrap_or(n);
+    let simple = expr.with(&|n| constant(n).map_or(Scalar::Operand(first(n)), Scalar::Number));
+    match simple {
+        Scalar::Operand(n) => Some(Use(node.operands[n])),
+        Scalar::Number(value) => {
+            let full = made_by(graph, node.operands[0], Op::Full)?;
+            let attrs = Attrs::from([("value", value.into()), ("rank", full.attrs["rank"].clone())]);
+            Some(Rewrite::Node(Op::Full, full.operands.clone(), attrs))
         }
-        Op::Full => {
-            let mut attrs = inner.attrs.clone();
-            attrs.insert("value", Attr::Float(by * number(inner, "value")?));
-            Some(Rewrite::Node(Op::Full, inner.operands.clone(), attrs))
+        Scalar::Call(..) => {
+            let (operands, attrs) = pointwise::map(&[simple], &node.operands);
+            (operands != node.operands || attrs != node.attrs).then_some(Rewrite::Node(Op::Map, operands, attrs))
         }
-        _ => None,
     }
-}
-
-fn add(graph: &Graph, node: &Node) -> Option<Rewrite> {
-    let (a, b) = (node.operands[0], node.operands[1]);
-    if is_full(graph, a, 0.0) {
-        return Some(Use(b));
-    }
-    if is_full(graph, b, 0.0) {
-        return Some(Use(a));
-    }
-    if let Some(x) = both_sides(graph, a, b) {
-        return Some(Use(x));
-    }
-    let negated = |v: Value| made_by(graph, v, Op::Scale).filter(|n| number(n, "by") == Some(-1.0));
-    if let Some(n) = negated(b) {
-        return Some(Rewrite::Node(Op::Sub, vec![a, n.operands[0]], Attrs::new()));
-    }
-    negated(a).map(|n| Rewrite::Node(Op::Sub, vec![b, n.operands[0]], Attrs::new()))
 }
 
 /// The value of which `a` keeps the units where a condition holds and `b` the others.

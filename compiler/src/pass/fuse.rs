@@ -1,19 +1,21 @@
 //! Fusion: neighbours that one kernel computes in one pass over memory.
 //!
-//! - `sigmoid`, then `lerp`: `gate`. Its backward pair `lerp_grad`, `sigmoid_grad` becomes `gate_grad`, which needs the
-//!   value before the sigmoid; a loop then saves that one in place of the sigmoid.
+//! - `map` into `map`: the expression of one takes the place of the operand of the other.
 //! - `mul_unit`, then `add`: `add_scaled`.
 
-use crate::ir::graph::{Def, Graph, MAIN, NewNode, NodeId, Value};
-use crate::ir::loops;
+use crate::ir::graph::{Graph, MAIN, NewNode, NodeId, Value};
 use crate::ir::ops::Op;
+use crate::ir::pointwise::{self, Pointwise, Scalar, Steps};
 use crate::ir::types::Attrs;
+
+/// Most functions in an expression that was put together.
+const MOST_STEPS: usize = 12;
 
 /// Fuses every pair that fits. True when one did.
 pub fn run(graph: &mut Graph) -> bool {
     let mut changed = false;
     // A fusion removes nodes, so each search starts anew from the nodes that are left.
-    for rule in [gate_backward, gate, add_scaled] {
+    for rule in [maps, add_scaled] {
         for node in graph.walk(MAIN) {
             changed |= rule(graph, node).is_some();
         }
@@ -38,87 +40,44 @@ fn replace(graph: &mut Graph, anchor: NodeId, op: Op, operands: Vec<Value>, attr
     let new = NewNode { op, operands, attrs, types: vec![], body: None, label };
     let new = graph.insert_before(anchor, new).expect("a fused op takes what its parts took");
     for (value, old) in graph.node(new).results.clone().into_iter().zip(old) {
-        let hint = graph.hint(*old).to_owned();
-        graph.set_hint(value, &hint);
+        graph.hand_on_hint(*old, value);
         graph.replace_uses(*old, value);
     }
 }
 
-fn gate(graph: &mut Graph, id: NodeId) -> Option<()> {
+/// The expression of a map that only another map reads goes into the reader's, where that takes no more operands than before:
+/// then a backward run needs no more values than it did.
+fn maps(graph: &mut Graph, id: NodeId) -> Option<()> {
     let node = graph.node(id);
-    if node.op != Op::Lerp {
+    if node.op != Op::Map {
         return None;
     }
-    let [g, u, h] = node.operands[..] else { return None };
-    let sigmoid = near(graph, id, g, Op::Sigmoid)?;
-    if !only_user(graph, g, id) || u == g || h == g {
-        return None;
-    }
-    let (z, old) = (graph.node(sigmoid).operands[0], node.results.clone());
-    replace(graph, id, Op::Gate, vec![z, u, h], Attrs::new(), &old);
+    let outer = pointwise::results(&node.attrs).ok()?;
+    let (made, (operands, attrs)) = node.operands.iter().enumerate().find_map(|(n, value)| {
+        let made = near(graph, id, *value, Op::Map).filter(|_| only_user(graph, *value, id))?;
+        let inner = pointwise::results(&graph.node(made).attrs).ok()?;
+        let [inner] = &inner[..] else { return None };
+        let count = node.operands.len();
+        let inside = inner.with(&|m| Scalar::Operand(count + m));
+        let whole = |m: usize| if m == n { inside.clone() } else { Scalar::Operand(m) };
+        let exprs: Vec<Scalar> = outer.iter().map(|expr| expr.with(&whole)).collect();
+        let fused = pointwise::map(&exprs, &[&node.operands[..], &graph.node(made).operands].concat());
+        let fits = fused.0.len() <= count && Steps::of(&exprs).steps.len() <= MOST_STEPS;
+        fits.then_some((made, fused))
+    })?;
+    let old = node.results.clone();
+    replace(graph, id, Op::Map, operands, attrs, &old);
     graph.remove(id);
-    graph.remove(sigmoid);
+    graph.remove(made);
     Some(())
-}
-
-fn gate_backward(graph: &mut Graph, id: NodeId) -> Option<()> {
-    let node = graph.node(id);
-    if node.op != Op::SigmoidGrad {
-        return None;
-    }
-    let [y, dg] = node.operands[..] else { return None };
-    let lerp = near(graph, id, dg, Op::LerpGrad)?;
-    let [g, u, h, dy] = graph.node(lerp).operands[..] else { return None };
-    let results = graph.node(lerp).results.clone();
-    if g != y || results[0] != dg || !only_user(graph, dg, id) || [u, h, dy].contains(&y) {
-        return None;
-    }
-    let z = before_sigmoid(graph, y, [lerp, id])?;
-    let old = [graph.node(id).results[0], results[1], results[2]];
-    replace(graph, lerp, Op::GateGrad, vec![z, u, h, dy], Attrs::new(), &old);
-    graph.remove(id);
-    graph.remove(lerp);
-    Some(())
-}
-
-/// The value before the sigmoid that made `y`. Where `y` comes from a tape and only the pair `users` reads it, the tape
-/// holds the value before the sigmoid from now on.
-fn before_sigmoid(graph: &mut Graph, y: Value, users: [NodeId; 2]) -> Option<Value> {
-    let sigmoid = |graph: &Graph, value: Value| {
-        graph.producer(value).map(|n| graph.node(n)).filter(|n| n.op == Op::Sigmoid).map(|n| n.operands[0])
-    };
-    // Any other use keeps the sigmoid itself alive, and nothing would be gained.
-    let others = |graph: &Graph, value: Value| -> Vec<Op> {
-        graph.users(value).iter().filter(|u| !users.contains(u)).map(|u| graph.node(*u).op).collect()
-    };
-    let Def::Param(region, n) = graph.def(y) else {
-        return sigmoid(graph, y).filter(|_| others(graph, y) == [Op::Lerp]);
-    };
-    let source = loops::saved_source(graph, region, n)?;
-    let z = sigmoid(graph, source)?;
-    let mut around = others(graph, source);
-    around.sort_unstable();
-    if !others(graph, y).is_empty() || around != [Op::Lerp, Op::Save] {
-        return None;
-    }
-    let unwind = graph.owner(region)?;
-    let parts = loops::layout(graph, unwind);
-    let forward = loops::forward(graph, *graph.node(unwind).operands.first()?)?;
-    let save = loops::save(graph, graph.node(forward).body?)?;
-    let mut saved = graph.node(save).operands.clone();
-    *saved.get_mut(n.checked_sub(parts.carried + parts.sliced)?)? = z;
-    graph.set_operands(save, saved);
-    let hint = graph.hint(z).to_owned();
-    graph.set_hint(y, &hint);
-    Some(y)
 }
 
 fn add_scaled(graph: &mut Graph, id: NodeId) -> Option<()> {
     let node = graph.node(id);
-    if node.op != Op::Add {
+    let (Op::Map, Some(Pointwise::Add), [a, b]) = (node.op, pointwise::function(node), &node.operands[..]) else {
         return None;
-    }
-    let [a, b] = node.operands[..] else { return None };
+    };
+    let (a, b) = (*a, *b);
     let (product, rest) = [(b, a), (a, b)]
         .into_iter()
         .find(|(v, _)| near(graph, id, *v, Op::MulUnit).is_some() && only_user(graph, *v, id) && a != b)?;

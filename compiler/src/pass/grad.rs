@@ -11,7 +11,9 @@ use crate::ir::gradient::Backward;
 use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, Node, NodeId, RegionId, Value};
 use crate::ir::loops::{Layout, layout, yielded};
 use crate::ir::ops::{Flag, Op};
+use crate::ir::pointwise::{self, Pointwise};
 use crate::ir::types::{Attrs, Type};
+use crate::pass::dce;
 
 /// Cotangents of values: how the loss changes with them.
 type Cotangents = BTreeMap<Value, Value>;
@@ -172,7 +174,10 @@ impl Differentiator<'_> {
             }
         }
         let sum = match cotangents.get(&value) {
-            Some(&old) => self.emit(at, label, Op::Add, &[old, part], Attrs::new())[0],
+            Some(&old) => {
+                let (operands, attrs) = pointwise::map(&[Pointwise::Add.of_operands()], &[old, part]);
+                self.emit(at, label, Op::Map, &operands, attrs)[0]
+            }
             None => part,
         };
         cotangents.insert(value, sum);
@@ -397,6 +402,8 @@ fn prune(graph: &mut Graph, region: RegionId) {
         let wanted = node.op.has(Flag::Effect) || node.body.is_some_and(|b| has_effect(graph, b));
         if !wanted && node.results.iter().all(|v| graph.is_unused(*v)) {
             graph.remove(id);
+        } else {
+            dce::narrow(graph, id);
         }
     }
 }

@@ -47,10 +47,6 @@ pub const LAST: &[Pass] = &[Pass {
     run: recompute::run,
 }];
 
-/// The passes that run before differentiation: those that leave only ops with a gradient rule. What they simplify, and
-/// what they move out of loops, need not be differentiated step by step.
-const FORWARD: &[&str] = &["fold", "hoist", "cse", "carry", "dce"];
-
 /// Rounds after which the driver stops. Real graphs settle in three or four.
 const ROUNDS: usize = 16;
 
@@ -86,27 +82,13 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs the table in rounds until a round changes nothing.
+/// Runs the table in rounds until a round changes nothing: before differentiation, so that what is simplified, fused and moved
+/// out of loops need not be differentiated as it was, and after it.
 pub fn optimise(graph: &mut Graph) -> Report {
-    rounds(graph, PASSES.iter().collect())
-}
-
-/// Runs the passes that come after the rounds.
-pub fn finish(graph: &mut Graph) -> Report {
-    let steps = LAST.iter().map(|pass| step(graph, 1, pass)).collect();
-    Report { steps, settled: true }
-}
-
-/// Simplifies a graph that is still to be differentiated.
-pub fn optimise_forward(graph: &mut Graph) -> Report {
-    rounds(graph, PASSES.iter().filter(|p| FORWARD.contains(&p.name)).collect())
-}
-
-fn rounds(graph: &mut Graph, passes: Vec<&Pass>) -> Report {
     let mut steps = vec![];
     for round in 1..=ROUNDS {
         let first = steps.len();
-        for pass in &passes {
+        for pass in PASSES {
             steps.push(step(graph, round, pass));
         }
         if steps[first..].iter().all(|s| !s.changed) {
@@ -114,6 +96,12 @@ fn rounds(graph: &mut Graph, passes: Vec<&Pass>) -> Report {
         }
     }
     Report { steps, settled: false }
+}
+
+/// Runs the passes that come after the rounds.
+pub fn finish(graph: &mut Graph) -> Report {
+    let steps = LAST.iter().map(|pass| step(graph, 1, pass)).collect();
+    Report { steps, settled: true }
 }
 
 /// Runs the pass of this name once; `None` when there is none, else whether it changed the graph.

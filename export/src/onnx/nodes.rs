@@ -1,8 +1,10 @@
 //! From a node of the IR to operators of ONNX: the one match over the ops. What is not in it is refused.
 
+use rtc_compiler::ir::attr;
 use rtc_compiler::ir::graph::{Node, NodeId, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::Dim;
+use rtc_compiler::ir::pointwise::{self, Source, Steps};
+use rtc_compiler::ir::types::{Attr, Dim};
 
 use super::Refused;
 use super::build::{Axis, Builder, Size, count, number};
@@ -84,28 +86,8 @@ impl Builder<'_> {
                 let scaled = self.op("Mul", &[&x[0], &x[1]]);
                 if let [_, _, bias] = &names[..] { self.op("Add", &[&scaled, bias]) } else { scaled }
             }
-            Op::Gelu => self.gelu(&x[0]),
-            Op::GeluTanh => self.gelu_tanh(&x[0]),
-            Op::Relu => self.op("Relu", &names),
-            Op::Sigmoid => self.op("Sigmoid", &names),
-            Op::Add => self.op("Add", &names),
-            Op::Sub => self.op("Sub", &names),
-            Op::Mul => self.op("Mul", &names),
-            Op::Div => self.op("Div", &names),
+            Op::Map => self.map(node, x)?,
             Op::And => self.op("And", &names),
-            Op::Scale => {
-                let by = self.float(number(node, "by"));
-                self.op("Mul", &[&x[0], &by])
-            }
-            Op::Offset => {
-                let by = self.float(number(node, "by"));
-                self.op("Add", &[&x[0], &by])
-            }
-            Op::Lerp => self.lerp(&names),
-            Op::Gate => {
-                let open = self.op("Sigmoid", &[&x[0]]);
-                self.lerp(&[&open, &x[1], &x[2]])
-            }
             Op::Select => {
                 let (units, ty) = (self.rank(node.operands[0]), self.graph.ty(node.results[0]));
                 self.choose(&x[0], units, &x[1], &x[2], ty)
@@ -358,34 +340,39 @@ impl Builder<'_> {
         if let [_, _, bias] = x { self.op("Add", &[&product, bias]) } else { product }
     }
 
-    fn gelu(&mut self, x: &str) -> String {
-        let (root, one, half) = (self.float(std::f64::consts::FRAC_1_SQRT_2), self.float(1.0), self.float(0.5));
-        let scaled = self.op("Mul", &[x, &root]);
-        let erf = self.op("Erf", &[&scaled]);
-        let sum = self.op("Add", &[&erf, &one]);
-        let product = self.op("Mul", &[x, &sum]);
-        self.op("Mul", &[&product, &half])
+    /// A map, function by function.
+    fn map(&mut self, node: &Node, x: &[String]) -> Result<String, Refused> {
+        let results = pointwise::results(&node.attrs).map_err(Refused)?;
+        let steps = Steps::of(&results);
+        let mut made: Vec<String> = vec![];
+        for step in &steps.steps {
+            let args: Vec<String> = step.args.iter().map(|arg| self.source(*arg, x, &made)).collect();
+            let form = attr::parse(step.func.def().onnx).map_err(|_| refused(node, "only part of backward runs"))?;
+            made.push(self.operators(&form, &args));
+        }
+        Ok(self.source(steps.results[0], x, &made))
     }
 
-    fn gelu_tanh(&mut self, x: &str) -> String {
-        let (cubic, one) = (self.float(0.044715), self.float(1.0));
-        let twice = self.float(2.0 * (2.0 / std::f64::consts::PI).sqrt());
-        let square = self.op("Mul", &[x, x]);
-        let inner = self.op("Mul", &[&square, &cubic]);
-        let inner = self.op("Add", &[&inner, &one]);
-        let z = self.op("Mul", &[x, &inner]);
-        let z = self.op("Mul", &[&z, &twice]);
-        let gate = self.op("Sigmoid", &[&z]);
-        self.op("Mul", &[x, &gate])
+    fn source(&mut self, source: Source, x: &[String], made: &[String]) -> String {
+        match source {
+            Source::Operand(n) => x[n].clone(),
+            Source::Number(value) => self.float(value),
+            Source::Step(n) => made[n].clone(),
+        }
     }
 
-    /// `g u + (1 - g) h`.
-    fn lerp(&mut self, x: &[&str]) -> String {
-        let one = self.float(1.0);
-        let new = self.op("Mul", &[x[0], x[1]]);
-        let rest = self.op("Sub", &[&one, x[0]]);
-        let old = self.op("Mul", &[&rest, x[2]]);
-        self.op("Add", &[&new, &old])
+    /// The operators that a function is made of, over its operands `a`, `b`, `c`.
+    fn operators(&mut self, form: &Attr, x: &[String]) -> String {
+        match form {
+            Attr::Call(name, args) => {
+                let args: Vec<String> = args.iter().map(|arg| self.operators(arg, x)).collect();
+                self.op(name, &args.iter().map(String::as_str).collect::<Vec<_>>())
+            }
+            Attr::Word(name) => {
+                x[["a", "b", "c"].iter().position(|operand| operand == name).unwrap_or_default()].clone()
+            }
+            number => self.float(number.float().unwrap_or_default()),
+        }
     }
 
     fn mask_unit(&mut self, node: &Node, x: &[&str]) -> String {

@@ -3,6 +3,7 @@
 use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::graph::{Graph, Node, Value};
 use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::pointwise::{self, Pointwise, Scalar};
 use rtc_compiler::ir::types::{Attr, Dim, Elem, Type};
 
 use super::expression::{Place, Writer};
@@ -65,7 +66,6 @@ const KNOWN: &[&str] = &[
     "beams",
     "bias",
     "bound",
-    "by",
     "cap",
     "carried",
     "compose",
@@ -75,6 +75,7 @@ const KNOWN: &[&str] = &[
     "draws",
     "dropout",
     "eps",
+    "f",
     "filled",
     "flat",
     "heads",
@@ -114,6 +115,29 @@ pub(super) fn known(node: &Node) -> Result<(), Refused> {
         Some(name) => Err(Refused(format!("`{name}` of the op `{}`", node.op))),
         None => Ok(()),
     }
+}
+
+/// `a symbol b`.
+fn infix(symbol: &str, a: &Code, b: &Code) -> Code {
+    let binds = if matches!(symbol, "+" | "-") { Binds::Sum } else { Binds::Product };
+    // `a - (b - c)` needs its parentheses.
+    let right = match symbol {
+        "-" => Binds::Product,
+        "/" => Binds::Atom,
+        _ => binds,
+    };
+    Code::of(binds, format!("{} {symbol} {}", a.inside(binds), b.inside(right)))
+}
+
+/// The call of a function with the operands in the place of `a`, `b`, `c`.
+fn call(function: &str, operands: &[Code]) -> String {
+    let (name, arguments) = function.split_once('(').unwrap_or((function, ""));
+    let argument = |text: &str| {
+        let place = ["a", "b", "c"].iter().position(|operand| *operand == text);
+        place.and_then(|n| operands.get(n)).map_or_else(|| text.to_owned(), |code| code.text.clone())
+    };
+    let arguments: Vec<String> = arguments.trim_end_matches(')').split(", ").map(argument).collect();
+    format!("{name}({})", arguments.join(", "))
 }
 
 /// An attribute that names something.
@@ -187,14 +211,38 @@ impl Call<'_> {
         format!("{}[{}]", self.dot(n), index.join(", "))
     }
 
-    fn infix(&self, binds: Binds, symbol: &str) -> Code {
-        // `a - (b - c)` needs its parentheses.
-        let right = match symbol {
-            "-" => Binds::Product,
-            "/" => Binds::Atom,
-            _ => binds,
+    /// The expression of a map.
+    fn map(&self) -> Result<Code, Refused> {
+        let results = pointwise::results(&self.node.attrs).map_err(Refused)?;
+        match &results[..] {
+            [expr] => self.scalar(expr),
+            _ => Err(Refused("a map with several results, which only backward runs have".to_owned())),
+        }
+    }
+
+    fn scalar(&self, expr: &Scalar) -> Result<Code, Refused> {
+        let (func, args) = match expr {
+            Scalar::Operand(n) => return Ok(self.operands[*n].clone()),
+            Scalar::Number(value) => return Ok(Code::atom(number(*value))),
+            Scalar::Call(Pointwise::Add, args) if matches!(args[1], Scalar::Number(by) if by < 0.0) => {
+                (Pointwise::Sub.def(), vec![args[0].clone(), Scalar::call(Pointwise::Neg, vec![args[1].clone()])])
+            }
+            Scalar::Call(func, args) => (func.def(), args.clone()),
         };
-        Code::of(binds, format!("{} {symbol} {}", self.operands[0].inside(binds), self.operands[1].inside(right)))
+        let codes = args.iter().map(|arg| self.scalar(arg)).collect::<Result<Vec<Code>, Refused>>()?;
+        if let (Some(symbol), [a, b]) =
+            (func.torch.strip_prefix("a ").and_then(|rest| rest.strip_suffix(" b")), &codes[..])
+        {
+            return Ok(infix(symbol, a, b));
+        }
+        if let Some(method) = func.torch.strip_prefix("a.") {
+            return Ok(Code::atom(format!("{}.{method}", codes[0].inside(Binds::Atom))));
+        }
+        match func.torch {
+            "" => Err(Refused(format!("the function `{}`, which only backward runs have", func.name))),
+            "-a" => Ok(Code::of(Binds::Product, format!("-{}", codes[0].inside(Binds::Atom)))),
+            function => Ok(Code::atom(call(function, &codes))),
+        }
     }
 
     /// The only result of the node; the results of `slot_softmax` are a tuple.
@@ -204,22 +252,9 @@ impl Call<'_> {
         Ok(match node.op {
             Op::Embed => Code::atom(format!("F.embedding({}, {})", self.x(0), self.x(1))),
             Op::Linear | Op::LayerNorm => self.module(),
-            Op::Gelu => Code::atom(format!("F.gelu({})", self.x(0))),
-            Op::GeluTanh => Code::atom(format!("F.gelu({}, approximate=\"tanh\")", self.x(0))),
-            Op::Relu => Code::atom(format!("F.relu({})", self.x(0))),
-            Op::Sigmoid => Code::atom(format!("{}.sigmoid()", self.dot(0))),
+            Op::Map => self.map()?,
             Op::Detach => Code::atom(format!("{}.detach()", self.dot(0))),
-            Op::Add => self.infix(Sum, "+"),
-            Op::Sub => self.infix(Sum, "-"),
-            Op::Mul => self.infix(Product, "*"),
-            Op::Div => self.infix(Product, "/"),
-            Op::Scale => {
-                Code::of(Product, format!("{} * {}", number(self.float("by")), self.operands[0].inside(Product)))
-            }
-            Op::Offset => self.offset(),
             Op::Affine => self.affine(),
-            Op::Lerp => Code::atom(format!("torch.lerp({}, {}, {})", self.x(2), self.x(1), self.x(0))),
-            Op::Gate => Code::atom(format!("torch.lerp({}, {}, {}.sigmoid())", self.x(2), self.x(1), self.dot(0))),
             Op::MulUnit => {
                 let unit = self.lifted(1, self.ty(0));
                 Code::of(Product, format!("{} * {unit}", self.operands[0].inside(Product)))
@@ -363,12 +398,6 @@ impl Call<'_> {
         }
         let width = self.ty(0).dims().last().and_then(Dim::fixed).unwrap_or(1);
         Code::atom(format!("F.layer_norm({}, ({width},), {inputs}, {})", self.x(0), number(self.float("eps"))))
-    }
-
-    fn offset(&self) -> Code {
-        let by = self.float("by");
-        let (sign, by) = if by < 0.0 { ("-", -by) } else { ("+", by) };
-        Code::of(Binds::Sum, format!("{} {sign} {}", self.operands[0].inside(Binds::Sum), number(by)))
     }
 
     fn affine(&self) -> Code {

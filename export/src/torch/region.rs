@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rtc_compiler::ir::graph::{Graph, MAIN, Node, NodeId, RegionId, Value};
 use rtc_compiler::ir::ops::{Flag, Op};
+use rtc_compiler::ir::pointwise::{self, Pointwise};
 use rtc_compiler::ir::types::Attr;
 
 use super::layers::{Item, Layers, items};
@@ -278,9 +279,15 @@ impl<'a> Writer<'a> {
         let hint = graph.hint(value);
         let halts = node.label.ends_with("halt");
         match node.op {
-            _ if hint != node.op.def().name => hint.to_owned(),
-            Op::Sigmoid if halts => "p".to_owned(),
-            Op::Mul if halts => "spent".to_owned(),
+            _ if hint != node.hint() => hint.to_owned(),
+            Op::Map => match pointwise::outermost(node) {
+                Some(Pointwise::Sigmoid) if halts => "p".to_owned(),
+                Some(Pointwise::Mul) if halts => "spent".to_owned(),
+                Some(Pointwise::Add | Pointwise::Lerp) => "x".to_owned(),
+                Some(Pointwise::Gelu | Pointwise::GeluTanh | Pointwise::Relu) => "active".to_owned(),
+                Some(Pointwise::Sigmoid) => "gate".to_owned(),
+                _ => node.hint().to_owned(),
+            },
             Op::Full => match node.attrs.get("value").and_then(Attr::float) {
                 Some(0.0) => "zeros".to_owned(),
                 Some(1.0) => "ones".to_owned(),
@@ -289,7 +296,7 @@ impl<'a> Writer<'a> {
             Op::Dropout | Op::Rotate | Op::Frame | Op::AddPosition | Op::PadRagged | Op::Detach => {
                 operand(0).unwrap_or_else(|| self.wish(body, node.operands[0]))
             }
-            Op::Embed | Op::Add | Op::AddScaled | Op::Gate | Op::Lerp => "x".to_owned(),
+            Op::Embed | Op::AddScaled => "x".to_owned(),
             Op::LayerNorm => "normed".to_owned(),
             Op::Linear => {
                 let path = self.parts.module(node.operands[1]).unwrap_or("linear");
@@ -297,8 +304,6 @@ impl<'a> Writer<'a> {
             }
             Op::Attention | Op::OffsetAttention => "attended".to_owned(),
             Op::Mean | Op::Max | Op::Position => "pooled".to_owned(),
-            Op::Gelu | Op::GeluTanh | Op::Relu => "active".to_owned(),
-            Op::Sigmoid => "gate".to_owned(),
             Op::Concat | Op::Pair => "features".to_owned(),
             Op::True => "all_live".to_owned(),
             Op::Slice => "channels".to_owned(),
@@ -347,26 +352,19 @@ impl<'a> Writer<'a> {
 fn fits(node: &Node, reader: &Node) -> bool {
     let readable = !matches!(reader.op, Op::Yield | Op::Return | Op::Attention | Op::OffsetAttention)
         && !reader.op.has(Flag::Loop);
-    let small = matches!(
-        node.op,
-        Op::Gelu
-            | Op::GeluTanh
-            | Op::Relu
-            | Op::Sigmoid
-            | Op::Scale
-            | Op::Offset
-            | Op::Squeeze
-            | Op::Unsqueeze
-            | Op::Slice
-            | Op::Dropout
-            | Op::Concat
-            | Op::Detach
-            | Op::SlotGet
-    );
-    let linear = node.op == Op::Linear && !matches!(reader.op, Op::Linear | Op::Mul | Op::Select | Op::Rotate);
+    let [function, of_reader] = [node, reader].map(pointwise::outermost);
+    let small = match node.op {
+        Op::Map => node.operands.len() == 1,
+        Op::Squeeze | Op::Unsqueeze | Op::Slice | Op::Dropout | Op::Concat | Op::Detach | Op::SlotGet => true,
+        _ => false,
+    };
+    let linear = node.op == Op::Linear
+        && !matches!(reader.op, Op::Linear | Op::Select | Op::Rotate)
+        && of_reader != Some(Pointwise::Mul);
     let norm = node.op == Op::LayerNorm && matches!(reader.op, Op::Linear);
-    let product = node.op == Op::Mul && matches!(reader.op, Op::Add | Op::Dropout | Op::Linear);
+    let product = function == Some(Pointwise::Mul)
+        && (of_reader == Some(Pointwise::Add) || matches!(reader.op, Op::Dropout | Op::Linear));
     let constant = matches!(node.op, Op::Position | Op::Mean) && matches!(reader.op, Op::Slice | Op::Concat);
-    let penalty = node.op == Op::Average && reader.op == Op::Scale;
+    let penalty = node.op == Op::Average && reader.op == Op::Map && reader.operands.len() == 1;
     readable && (small || linear || norm || product || constant || penalty)
 }

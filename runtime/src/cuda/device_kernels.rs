@@ -8,8 +8,7 @@ use rtc_compiler::plan::Plan;
 /// How an op runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KernelKind {
-    /// Arithmetic on one number of every operand, which neighbours share a kernel with: an expression for each result, over the
-    /// operands `a`, `b`, `c`, `d` and the attribute `by`.
+    /// Arithmetic on one number of every operand, which neighbours share a kernel with; with the attributes that it understands.
     Arithmetic(&'static [&'static str]),
     /// A kernel of its own, a loop, or nothing to do; with the attributes that it understands.
     Own(&'static [&'static str]),
@@ -21,30 +20,8 @@ pub(super) enum KernelKind {
 /// The way of an op.
 pub(super) fn kernel_kind(op: Op) -> KernelKind {
     match op {
-        Op::Gelu => KernelKind::Arithmetic(&["gelu(a)"]),
-        Op::GeluTanh => KernelKind::Arithmetic(&["gelu_tanh(a)"]),
-        Op::Relu => KernelKind::Arithmetic(&["a < 0 ? (real)0 : a"]),
-        Op::Sigmoid => KernelKind::Arithmetic(&["sigmoid(a)"]),
-        Op::Add => KernelKind::Arithmetic(&["a + b"]),
-        Op::Sub => KernelKind::Arithmetic(&["a - b"]),
-        Op::Mul => KernelKind::Arithmetic(&["a * b"]),
-        Op::Div => KernelKind::Arithmetic(&["a / b"]),
-        Op::Scale => KernelKind::Arithmetic(&["by * a"]),
-        Op::Offset => KernelKind::Arithmetic(&["a + by"]),
-        Op::Lerp => KernelKind::Arithmetic(&["a * b + ((real)1 - a) * c"]),
-        Op::Gate => KernelKind::Arithmetic(&["sigmoid(a) * b + ((real)1 - sigmoid(a)) * c"]),
-        Op::GeluGrad => KernelKind::Arithmetic(&["b * gelu_slope(a)"]),
-        Op::GeluTanhGrad => KernelKind::Arithmetic(&["b * gelu_tanh_slope(a)"]),
-        Op::ReluGrad => KernelKind::Arithmetic(&["a > 0 ? b : (real)0"]),
-        Op::SigmoidGrad => KernelKind::Arithmetic(&["b * a * ((real)1 - a)"]),
-        Op::LerpGrad => KernelKind::Arithmetic(&["d * (b - c)", "d * a", "d * ((real)1 - a)"]),
-        Op::GateGrad => KernelKind::Arithmetic(&[
-            "d * (b - c) * (sigmoid(a) * ((real)1 - sigmoid(a)))",
-            "d * sigmoid(a)",
-            "d * ((real)1 - sigmoid(a))",
-        ]),
-        // Gain and bias are numbers per channel, which the kernel reads as such.
-        Op::Affine => KernelKind::Arithmetic(&["b * a + c"]),
+        Op::Map => KernelKind::Arithmetic(&["f"]),
+        Op::Affine => KernelKind::Arithmetic(&[]),
 
         Op::Param => KernelKind::Own(&["name", "init", "group"]),
         Op::Input => KernelKind::Own(&["name"]),
@@ -145,8 +122,7 @@ pub fn check(plan: &Plan) -> Result<(), String> {
 /// What of a node a device can't run.
 fn refused(node: &Node) -> Option<String> {
     let known: &[&str] = match kernel_kind(node.op) {
-        KernelKind::Arithmetic(_) => &["by"],
-        KernelKind::Own(known) => known,
+        KernelKind::Arithmetic(known) | KernelKind::Own(known) => known,
         KernelKind::None => return Some(format!("`{}`", node.op)),
     };
     let strange = |(name, value): &(&&'static str, &Attr)| {
@@ -158,9 +134,4 @@ fn refused(node: &Node) -> Option<String> {
 
 fn place(node: &Node) -> String {
     if node.label.is_empty() { "the model".to_owned() } else { format!("`{}`", node.label) }
-}
-
-/// The attribute `by` of a node as the source of a kernel has it.
-pub(super) fn literal(node: &Node) -> String {
-    format!("(real){:?}", node.attrs.get("by").and_then(Attr::float).unwrap_or(0.0))
 }

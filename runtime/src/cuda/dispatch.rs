@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use rtc_compiler::ir::graph::Value;
-use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::ops::{Flag, Op};
 use rtc_compiler::ir::types::{Attr, Dim, Elem, Type};
 use rtc_compiler::plan::{Plan, Step};
 
@@ -53,6 +53,7 @@ impl<T: Element> Executor<T> {
                 self.set(node.results[0], Val::Truth(y));
             }
             Op::Squeeze | Op::Unsqueeze | Op::Detach => {
+                debug_assert!(node.op.has(Flag::Alias));
                 let same = self.handle(c.operand(0));
                 self.set(node.results[0], same);
             }
@@ -180,13 +181,8 @@ impl<T: Element> Executor<T> {
                 }
             }
 
-            Op::Linear | Op::LayerNorm | Op::Affine | Op::Gelu | Op::Relu | Op::Sigmoid | Op::Add | Op::Mul => {
-                in_group()
-            }
-            Op::Sub | Op::Div | Op::Scale | Op::Offset | Op::Lerp | Op::Gate | Op::Dropout | Op::Rotate => in_group(),
+            Op::Linear | Op::LayerNorm | Op::Affine | Op::Map | Op::Dropout | Op::Rotate => in_group(),
             Op::Concat | Op::Slice | Op::Pad | Op::LinearGradInput | Op::ColumnSum | Op::LayerNormGrad => in_group(),
-            Op::GeluGrad | Op::ReluGrad | Op::SigmoidGrad | Op::LerpGrad | Op::GateGrad => in_group(),
-            Op::GeluTanh | Op::GeluTanhGrad => in_group(),
         }
         Ok(())
     }

@@ -7,13 +7,14 @@ use std::ops::Range;
 
 use rtc_compiler::ir::graph::{Graph, Node, Value};
 use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::pointwise::{Source, Steps, results};
 use rtc_compiler::ir::types::Attr;
 use rtc_compiler::plan::group::{Group, units};
 use rtc_compiler::plan::{Plan, RegionPlan, Step};
 use sha2::{Digest, Sha256};
 
 use super::device::Generated;
-use super::device_kernels::{KernelKind, kernel_kind, literal};
+use super::device_kernels::{KernelKind, kernel_kind};
 use crate::kernel::dropout::Keep;
 
 /// What runs next in a group.
@@ -167,26 +168,40 @@ impl Builder<'_> {
             };
             operands.push(operand);
         }
-        if node.op == Op::Affine && operands.len() == 2 {
-            operands.push("(real)0".to_owned());
-        }
         let place = |value: &Value| text.made.iter().position(|v| v == value).expect("its results were listed first");
-        let KernelKind::Arithmetic(results) = kernel_kind(node.op) else {
-            let line = format!(
-                "    real t{} = {};\n",
-                place(&node.results[0]),
-                dropout(node, &operands[0], text.streams.len())
-            );
-            text.streams.push(stream(node));
-            text.lines += &line;
-            return;
+        let first = place(&node.results[0]);
+        let line = match node.op {
+            Op::Dropout => {
+                text.streams.push(stream(node));
+                format!("    real t{first} = {};\n", dropout(node, &operands[0], text.streams.len() - 1))
+            }
+            Op::Affine => {
+                let bias = operands.get(2).map_or("(real)0", String::as_str);
+                format!("    real t{first} = {} * {} + {bias};\n", operands[1], operands[0])
+            }
+            _ => expressions(node, &operands, first),
         };
-        let line = |(result, expression): (&Value, &&str)| {
-            format!("    real t{} = {};\n", place(result), filled(expression, &operands, &literal(node)))
-        };
-        let lines: String = node.results.iter().zip(results).map(line).collect();
-        text.lines += &lines;
+        text.lines += &line;
     }
+}
+
+/// The lines of a map whose results are `t{first}` and those behind it; what lies between has names of its own.
+fn expressions(node: &Node, operands: &[String], first: usize) -> String {
+    let steps = Steps::of(&results(&node.attrs).expect("the shape rule has read the expressions"));
+    let source = |source: &Source| match source {
+        Source::Operand(n) => operands[*n].clone(),
+        Source::Number(x) => format!("(real){x:?}"),
+        Source::Step(n) => format!("s{first}_{n}"),
+    };
+    let mut lines = String::new();
+    for (n, step) in steps.steps.iter().enumerate() {
+        let args: Vec<String> = step.args.iter().map(source).collect();
+        lines += &format!("    real s{first}_{n} = {};\n", filled(step.func.def().cuda, &args));
+    }
+    for (n, result) in steps.results.iter().enumerate() {
+        lines += &format!("    real t{} = {};\n", first + n, source(result));
+    }
+    lines
 }
 
 fn stream(node: &Node) -> u64 {
@@ -202,8 +217,8 @@ fn dropout(node: &Node, x: &str, n: usize) -> String {
     format!("kept(key_at(keys[{n}], ids[unit.row]), {at}, {threshold}) ? {x} * (real){factor:?} : (real)0")
 }
 
-/// An expression with the operands in the place of `a`, `b`, `c`, `d`, and the number in that of `by`.
-fn filled(expression: &str, operands: &[String], by: &str) -> String {
+/// The text of a function with the operands in the place of `a`, `b`, `c`.
+fn filled(expression: &str, operands: &[String]) -> String {
     let mut out = String::new();
     let mut rest = expression;
     while let Some(first) = rest.chars().next() {
@@ -214,13 +229,8 @@ fn filled(expression: &str, operands: &[String], by: &str) -> String {
             continue;
         }
         let (word, after) = rest.split_at(len);
-        match word {
-            "by" => out += by,
-            _ => {
-                let place = ["a", "b", "c", "d"].iter().position(|name| *name == word);
-                out += place.and_then(|n| operands.get(n)).map_or(word, String::as_str);
-            }
-        }
+        let place = ["a", "b", "c"].iter().position(|name| *name == word);
+        out += place.and_then(|n| operands.get(n)).map_or(word, String::as_str);
         rest = after;
     }
     out
@@ -249,7 +259,7 @@ mod tests {
     #[test]
     fn operands_take_the_places_of_their_names() {
         let operands = ["t1".to_owned(), "x0[i]".to_owned()];
-        assert_eq!(filled("sigmoid(a) * b + by", &operands, "(real)0.5"), "sigmoid(t1) * x0[i] + (real)0.5");
-        assert_eq!(filled("a < 0 ? (real)0 : a", &operands, ""), "t1 < 0 ? (real)0 : t1");
+        assert_eq!(filled("sigmoid(a) * b", &operands), "sigmoid(t1) * x0[i]");
+        assert_eq!(filled("a < 0 ? (real)0 : a", &operands), "t1 < 0 ? (real)0 : t1");
     }
 }

@@ -1,6 +1,6 @@
 //! From a node to a kernel: the one exhaustive match over the op table.
 
-use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::ops::{Flag, Op};
 use rtc_compiler::ir::types::{Attr, Elem};
 use rtc_compiler::plan::{Plan, Step};
 
@@ -66,6 +66,7 @@ impl<T: Element> Executor<T> {
                 self.pooled(&c, |x, offsets, d, y| pool::max_pool(x, offsets, d, y, &mut place));
             }
             Op::Squeeze | Op::Unsqueeze | Op::Detach => {
+                debug_assert!(node.op.has(Flag::Alias));
                 let same = self.value(c.operand(0));
                 self.memory.set(node.results[0], same);
             }
@@ -74,18 +75,7 @@ impl<T: Element> Executor<T> {
             Op::Linear
             | Op::LayerNorm
             | Op::Affine
-            | Op::Gelu
-            | Op::GeluTanh
-            | Op::Relu
-            | Op::Sigmoid
-            | Op::Add
-            | Op::Mul
-            | Op::Sub
-            | Op::Div
-            | Op::Scale
-            | Op::Offset
-            | Op::Lerp
-            | Op::Gate
+            | Op::Map
             | Op::Dropout
             | Op::Rotate
             | Op::Concat
@@ -93,13 +83,7 @@ impl<T: Element> Executor<T> {
             | Op::Pad
             | Op::LinearGradInput
             | Op::ColumnSum
-            | Op::LayerNormGrad
-            | Op::GeluGrad
-            | Op::GeluTanhGrad
-            | Op::ReluGrad
-            | Op::SigmoidGrad
-            | Op::LerpGrad
-            | Op::GateGrad => unreachable!("steps that work unit by unit are in groups"),
+            | Op::LayerNormGrad => unreachable!("steps that work unit by unit are in groups"),
             Op::Select => self.select(&c),
             Op::MaskUnit => self.produce(&c, |e, c, y| {
                 let groups = c.groups(0, c.ty(c.operand(1)));

@@ -3,12 +3,14 @@
 //! Blocks are cut by the sizes of the values alone. Sums over units are made per block and added up in the order of the
 //! blocks, so the results do not depend on the number of threads.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use rtc_compiler::ir::graph::Value;
+use rtc_compiler::ir::graph::{Graph, MAIN, NodeId, Value};
 use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::pointwise::{MOST, results};
 use rtc_compiler::ir::types::{BATCH, Dim};
-use rtc_compiler::plan::group::{Group, roles, units};
+use rtc_compiler::plan::group::{Group, units};
 use rtc_compiler::plan::{Plan, RegionPlan};
 
 use super::Executor;
@@ -16,11 +18,11 @@ use super::node_context::NodeContext;
 use super::rows::BatchView;
 use super::storage::{Buffer, Element};
 use crate::kernel::dropout::{Keep, dropout, tied_dropout};
-use crate::kernel::gate::{self, Gated, GatedGrad};
 use crate::kernel::parallel::{block, each};
+use crate::kernel::pointwise::Program;
 use crate::kernel::position::{Direction, PositionKind, Table, rotate};
 use crate::kernel::product::{Orientation, Packed, product};
-use crate::kernel::{Real, Write, channels, elementwise, linear, norm};
+use crate::kernel::{Real, Write, channels, linear, norm};
 use crate::rng::Key;
 
 /// Numbers that the steps of a block read and write, each counted as often as it is used: the values themselves are about a
@@ -34,8 +36,8 @@ const SHARES: usize = 16;
 #[derive(Debug)]
 pub(super) struct Task<T> {
     kernel: Kernel<T>,
-    inputs: [Lane<T>; 4],
-    outputs: [Lane<T>; 3],
+    inputs: [Lane<T>; MOST],
+    outputs: [Lane<T>; MOST],
 }
 
 /// Where a value lies.
@@ -61,21 +63,13 @@ enum Kernel<T> {
     LayerNorm { gain: *const [T], bias: *const [T], eps: f64 },
     LayerNormGrad { gain: *const [T], eps: f64 },
     ColumnSum,
-    Unary(fn(&[T], &mut [T])),
-    Binary(fn(&[T], &[T], &mut [T])),
-    Ternary(Ternary<T>),
-    Gated(fn(Gated<'_, T>, &[T], GatedGrad<'_, T>)),
-    Scale(T),
-    Offset(T),
+    Map(*const Program),
     Concat,
     Slice(usize),
     Pad(usize),
     Dropout { keep: Keep<T>, key: Key, tied: bool },
     Rotate { table: *const Table<T>, heads: usize, direction: Direction, from_row: bool },
 }
-
-/// An elementwise kernel of three operands.
-type Ternary<T> = fn(&[T], &[T], &[T], &mut [T]);
 
 /// A result that is a sum over the units.
 #[derive(Debug)]
@@ -99,6 +93,8 @@ struct Shared<'a, T> {
     ids: &'a [u64],
     size: usize,
     units: usize,
+    /// Numbers that a map may need beside the scratch of the group.
+    registers: usize,
 }
 
 // SAFETY: the pointers stand for values in the table and for parameters, which nobody changes while the group runs, and for
@@ -110,6 +106,25 @@ unsafe impl<T: Sync> Sync for Shared<'_, T> {}
 enum Rows<'a> {
     Ragged { offsets: &'a [usize], origin: &'a [usize], before: usize },
     Even(usize),
+}
+
+impl<T> Kernel<T> {
+    /// Numbers of scratch that the kernel itself needs.
+    fn registers(&self) -> usize {
+        match self {
+            // SAFETY: the executor keeps the programs of its plan.
+            Self::Map(program) => unsafe { (**program).scratch() },
+            _ => 0,
+        }
+    }
+}
+
+/// The programs of the maps of a graph.
+pub(super) fn programs(graph: &Graph) -> BTreeMap<NodeId, Program> {
+    let maps = graph.walk(MAIN).into_iter().filter(|id| graph.node(*id).op == Op::Map);
+    let program =
+        |id: NodeId| (id, Program::new(&results(&graph.node(id).attrs).expect("the shape rule has read them")));
+    maps.map(program).collect()
 }
 
 impl Rows<'_> {
@@ -174,7 +189,7 @@ impl<T: Element> Executor<T> {
             self.prepare(&c);
             let channels = |v: &Value| self::units(plan.graph.ty(*v)).1;
             width += c.node.operands.iter().chain(&c.node.results).map(channels).sum::<usize>();
-            work += units * unit_work(&c);
+            work += units * self.unit_work(&c);
         }
         let by_cache = BLOCK_NUMBERS / width.max(1);
         let size = by_cache.min(units / SHARES).next_multiple_of(8).clamp(16, 64);
@@ -184,7 +199,8 @@ impl<T: Element> Executor<T> {
             let task = self.task(&c, group, blocks, &mut partials);
             tasks.push(task);
         }
-        let shared = Shared { tasks: &tasks, rows: rows_of(env, &group.units), ids: &env.ids, size, units };
+        let registers = tasks.iter().map(|task| task.kernel.registers()).max().unwrap_or(0);
+        let shared = Shared { tasks: &tasks, rows: rows_of(env, &group.units), ids: &env.ids, size, units, registers };
         each(blocks, work, |n| shared.run(n, group.scratch));
         tasks.clear();
         for partial in partials.drain(..) {
@@ -218,9 +234,21 @@ impl<T: Element> Executor<T> {
         }
     }
 
+    /// The cost of one unit, in simple operations on one number; a fused multiply-add of a product is about a quarter of one.
+    fn unit_work(&self, c: &NodeContext<'_>) -> usize {
+        let widest = c.node.operands.iter().chain(&c.node.results).map(|v| units(c.ty(*v)).1).max().unwrap_or(1);
+        match c.node.op {
+            Op::Linear | Op::LinearGradInput => c.last(0) * units(c.ty(c.node.results[0])).1 / 4,
+            // What a table counts as ten operations are about four simple ones.
+            Op::Map => (0.4 * self.programs[&c.step.node].cost()).ceil() as usize * widest,
+            Op::Dropout | Op::LayerNormGrad => 4 * widest,
+            _ => widest,
+        }
+    }
+
     fn task(&mut self, c: &NodeContext<'_>, group: &Group, blocks: usize, partials: &mut Vec<Partial<T>>) -> Task<T> {
-        let own = roles(c.node.op).expect("only such steps are in groups");
-        let mut inputs = [const { Lane::Absent }; 4];
+        let own = c.node.op.def().by_unit.expect("only such steps are in groups");
+        let mut inputs = [const { Lane::Absent }; MOST];
         for (n, &value) in c.node.operands.iter().enumerate().filter(|(n, _)| !own.whole.contains(n)) {
             let width = units(c.ty(value)).1;
             inputs[n] = inner(group, value).map_or_else(
@@ -229,7 +257,7 @@ impl<T: Element> Executor<T> {
             );
         }
         let kernel = self.kernel(c);
-        let mut outputs = [const { Lane::Absent }; 3];
+        let mut outputs = [const { Lane::Absent }; MOST];
         for (n, &value) in c.node.results.iter().enumerate() {
             let width = units(c.ty(value)).1;
             outputs[n] = if own.sums.contains(&n) {
@@ -263,24 +291,7 @@ impl<T: Element> Executor<T> {
             Op::LayerNormGrad => Kernel::LayerNormGrad { gain: whole(1), eps: c.float("eps") },
             Op::ColumnSum => Kernel::ColumnSum,
             Op::Affine => Kernel::Affine { gain: whole(1), bias: c.node.operands.get(2).map(|_| whole(2)) },
-            Op::Gelu => Kernel::Unary(elementwise::gelu),
-            Op::GeluTanh => Kernel::Unary(elementwise::gelu_tanh),
-            Op::Relu => Kernel::Unary(elementwise::relu),
-            Op::Sigmoid => Kernel::Unary(elementwise::sigmoid),
-            Op::GeluGrad => Kernel::Binary(elementwise::gelu_grad),
-            Op::GeluTanhGrad => Kernel::Binary(elementwise::gelu_tanh_grad),
-            Op::ReluGrad => Kernel::Binary(elementwise::relu_grad),
-            Op::SigmoidGrad => Kernel::Binary(elementwise::sigmoid_grad),
-            Op::Add => Kernel::Binary(elementwise::add),
-            Op::Sub => Kernel::Binary(elementwise::sub),
-            Op::Mul => Kernel::Binary(elementwise::mul),
-            Op::Div => Kernel::Binary(elementwise::div),
-            Op::Lerp => Kernel::Ternary(gate::lerp),
-            Op::Gate => Kernel::Ternary(gate::gate),
-            Op::LerpGrad => Kernel::Gated(gate::lerp_grad),
-            Op::GateGrad => Kernel::Gated(gate::gate_grad),
-            Op::Scale => Kernel::Scale(T::from_f64(c.float("by"))),
-            Op::Offset => Kernel::Offset(T::from_f64(c.float("by"))),
+            Op::Map => Kernel::Map(&raw const self.programs[&c.step.node]),
             Op::Concat => Kernel::Concat,
             Op::Slice => Kernel::Slice(c.int("start")),
             Op::Pad => Kernel::Pad(c.int("start")),
@@ -330,24 +341,15 @@ fn rotation(c: &NodeContext<'_>) -> PositionKind {
     }
 }
 
-/// The cost of one unit, in simple operations on one number; a fused multiply-add of a product is about a quarter of one.
-fn unit_work(c: &NodeContext<'_>) -> usize {
-    let widest = c.node.operands.iter().chain(&c.node.results).map(|v| units(c.ty(*v)).1).max().unwrap_or(1);
-    match c.node.op {
-        Op::Linear | Op::LinearGradInput => c.last(0) * units(c.ty(c.node.results[0])).1 / 4,
-        Op::Gelu | Op::GeluGrad | Op::GeluTanh | Op::GeluTanhGrad => 4 * widest,
-        Op::Sigmoid | Op::Gate | Op::GateGrad | Op::Dropout | Op::LayerNormGrad => 4 * widest,
-        _ => widest,
-    }
-}
-
 impl<T: Real> Shared<'_, T> {
     fn run(&self, n: usize, scratch: usize) {
-        T::with_scratch(scratch * self.size, |scratch| {
+        let inner = scratch * self.size;
+        T::with_scratch(inner + self.registers, |scratch| {
+            let (scratch, registers) = scratch.split_at_mut(inner);
             let scratch = scratch.as_mut_ptr();
             for task in self.tasks {
                 // SAFETY: this is the only task for block `n`, and the scratch belongs to this thread.
-                unsafe { self.step(task, n, scratch) };
+                unsafe { self.step(task, n, scratch, registers) };
             }
         });
     }
@@ -373,14 +375,14 @@ impl<T: Real> Shared<'_, T> {
     ///
     /// # Safety
     /// Only one call may run for a block at a time, with a scratch of its own.
-    unsafe fn step(&self, task: &Task<T>, n: usize, scratch: *mut T) {
+    unsafe fn step(&self, task: &Task<T>, n: usize, scratch: *mut T, registers: &mut [T]) {
         // SAFETY: the caller's promise; operands are not written while the step runs, and the plan puts results elsewhere.
         unsafe {
-            let [a, b, c, d] = task.inputs.map(|lane| {
+            let inputs = task.inputs.map(|lane| {
                 let (start, len) = self.lane(lane, n, scratch);
-                std::slice::from_raw_parts(start, len)
+                std::slice::from_raw_parts(start.cast_const(), len)
             });
-            let [y, y1, y2] = task.outputs.map(|lane| {
+            let mut outputs = task.outputs.map(|lane| {
                 let (start, len) = self.lane(lane, n, scratch);
                 let numbers = std::slice::from_raw_parts_mut(start, len);
                 if matches!(lane, Lane::Sum(..)) {
@@ -389,7 +391,13 @@ impl<T: Real> Shared<'_, T> {
                 numbers
             });
             let count = block(n, self.size, self.units).len();
+            if let Kernel::Map(program) = &task.kernel {
+                return (**program).run(&inputs, &mut outputs, registers);
+            }
+            let [a, b, c, ..] = inputs;
+            let [y, y1, y2, ..] = outputs;
             match &task.kernel {
+                Kernel::Map(_) => unreachable!("maps have returned"),
                 Kernel::Linear { w, bias } => linear::linear(a, &**w, bias.map(|b| &*b), y),
                 Kernel::Affine { gain, bias } => channels::affine(a, &**gain, bias.map(|b| &*b), y),
                 Kernel::Narrow { w, bias } => linear::narrow(a, &**w, a.len() / count, bias.map(|b| &*b), y),
@@ -397,15 +405,6 @@ impl<T: Real> Shared<'_, T> {
                 Kernel::LayerNorm { gain, bias, eps } => norm::layer_norm(a, &**gain, &**bias, *eps, y),
                 Kernel::LayerNormGrad { gain, eps } => norm::layer_norm_grad(a, &**gain, c, *eps, y, y1, y2),
                 Kernel::ColumnSum => linear::add_rows(a, y),
-                Kernel::Unary(f) => f(a, y),
-                Kernel::Binary(f) => f(a, b, y),
-                Kernel::Ternary(f) => f(a, b, c, y),
-                Kernel::Gated(f) => {
-                    let inputs = Gated { gate: a, update: b, state: c };
-                    f(inputs, d, GatedGrad { gate: y, update: y1, state: y2 });
-                }
-                Kernel::Scale(by) => elementwise::scale(a, *by, y),
-                Kernel::Offset(by) => elementwise::add_scalar(a, *by, y),
                 Kernel::Concat => channels::concat(a, b, a.len() / count, b.len() / count, y),
                 Kernel::Slice(start) => channels::slice(a, a.len() / count, *start, y.len() / count, y),
                 Kernel::Pad(start) => channels::pad(a, a.len() / count, *start, y.len() / count, y),

@@ -42,6 +42,7 @@ use rtc_compiler::plan::Plan;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Batch;
+use crate::kernel::pointwise::Program;
 use crate::kernel::position::{Codes, PositionTables};
 use crate::kernel::product::Orientation;
 use crate::rng::Key;
@@ -140,6 +141,8 @@ pub struct Executor<T: Element> {
     /// The names of all ragged axes.
     axes: Vec<Rc<str>>,
     exprs: Rc<Exprs>,
+    /// The loops of maps.
+    programs: Rc<BTreeMap<NodeId, Program>>,
     /// What halted rows cost.
     pub halting: Halting,
     /// Steps of every row in place of those that come with the examples.
@@ -197,6 +200,7 @@ impl<T: Element> Executor<T> {
             outputs: output_names(&plan),
             axes: axis_names(&plan),
             exprs: Rc::new(mask::exprs(&plan.graph)),
+            programs: Rc::new(group::programs(&plan.graph)),
             halting: Halting::default(),
             depth: None,
             resume: None,

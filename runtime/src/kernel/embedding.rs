@@ -2,7 +2,10 @@
 //!
 //! Source: rtc.
 
+use rtc_compiler::ir::pointwise::Pointwise;
+
 use super::parallel::{LANES, Parts, add_to, block, each, vectorised};
+use super::pointwise::{Arg, apply};
 use super::{Real, elementwise};
 
 /// Tokens copied by one task.
@@ -50,7 +53,8 @@ pub fn add_position<T: Real>(x: &[T], offsets: &[usize], table: &[T], d: usize, 
     debug_assert!(x.len() == y.len() && offsets.last().is_some_and(|end| end * d == x.len()));
     for span in offsets.windows(2) {
         let range = span[0] * d..span[1] * d;
-        elementwise::add(&x[range.clone()], &table[..range.len()], &mut y[range]);
+        let args = [Arg::Each(&x[range.clone()]), Arg::Each(&table[..range.len()]), Arg::All(T::ZERO)];
+        apply(Pointwise::Add, args, &mut y[range]);
     }
 }
 

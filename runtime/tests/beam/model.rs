@@ -1,12 +1,20 @@
 //! Leaf transform, gated cell and scorers out of the kernels, with gradients.
 
+use rtc_compiler::ir::pointwise::parse;
 use rtc_runtime::kernel::linear::{self, NARROW};
+use rtc_runtime::kernel::pointwise::Program;
 use rtc_runtime::kernel::product::{Orientation, Packed, outer, product};
 use rtc_runtime::kernel::{Real, Write, elementwise, norm};
 use rtc_runtime::rng::Key;
 
 /// What is added to the variance.
 const EPS: f64 = 1e-5;
+
+/// The map `f` of some arrays.
+pub(crate) fn map<T: Real>(f: &str, operands: &[&[T]], y: &mut [T]) {
+    let program = Program::new(&parse(f).expect("an expression"));
+    program.run(operands, &mut [y], &mut vec![T::ZERO; program.scratch()]);
+}
 
 /// A weight `[n, k]` with its bias.
 struct Linear<T> {
@@ -137,7 +145,7 @@ impl<T: Real> Model<T> {
         let d = self.d;
         let before = self.up.run(pairs);
         let mut hidden = vec![T::ZERO; before.len()];
-        elementwise::gelu(&before, &mut hidden);
+        map("gelu(a)", &[&before], &mut hidden);
         let mut gates = self.down.run(&hidden);
         let mut sum = Vec::with_capacity(pairs.len() / 2);
         for (gates, pair) in gates.chunks_exact_mut(4 * d).zip(pairs.chunks_exact(2 * d)) {
@@ -170,7 +178,7 @@ impl<T: Real> Model<T> {
         }
         let dhidden = self.down.back(&hidden, &gates, &mut grads[6..8]);
         let mut dbefore = vec![T::ZERO; before.len()];
-        elementwise::gelu_grad(&before, &dhidden, &mut dbefore);
+        map("mul(b, gelu_slope(a))", &[&before, &dhidden], &mut dbefore);
         let dpairs = self.up.back(pairs, &dbefore, &mut grads[4..6]);
         elementwise::add_assign(&mut direct, &dpairs);
         direct
@@ -180,16 +188,16 @@ impl<T: Real> Model<T> {
     pub(crate) fn score_pairs(&self, pairs: &[T]) -> Vec<T> {
         let before = self.hidden.run(pairs);
         let mut hidden = vec![T::ZERO; before.len()];
-        elementwise::gelu(&before, &mut hidden);
+        map("gelu(a)", &[&before], &mut hidden);
         self.last.run(&hidden)
     }
 
     pub(crate) fn score_pairs_back(&self, pairs: &[T], dy: &[T], grads: &mut [Vec<T>]) -> Vec<T> {
         let before = self.hidden.run(pairs);
         let mut hidden = vec![T::ZERO; before.len()];
-        elementwise::gelu(&before, &mut hidden);
+        map("gelu(a)", &[&before], &mut hidden);
         let dhidden = self.last.back(&hidden, dy, &mut grads[12..14]);
-        elementwise::gelu_grad(&before, &dhidden, &mut hidden);
+        map("mul(b, gelu_slope(a))", &[&before, &dhidden], &mut hidden);
         self.hidden.back(pairs, &hidden, &mut grads[10..12])
     }
 

@@ -1,7 +1,9 @@
 //! The S4D layer before the chunks of one reference case, straight from its definition.
 
+use rtc_runtime::kernel::linear;
 use rtc_runtime::kernel::product::{Orientation, Packed};
-use rtc_runtime::kernel::{elementwise, linear};
+
+use crate::model::map;
 
 /// A complex number.
 #[derive(Clone, Copy)]
@@ -57,7 +59,7 @@ impl S4d<'_> {
             }
         }
         let (mut active, mut mixed) = (vec![0.0; y.len()], vec![0.0; y.len()]);
-        elementwise::gelu(&y, &mut active);
+        map("gelu(a)", &[&y], &mut active);
         let mut packed = Packed::default();
         packed.pack(&self.0[6], 2 * d, Orientation::Transposed);
         linear::linear(&active, &packed, Some(&self.0[7]), &mut mixed);

@@ -1,14 +1,14 @@
-//! Elementwise kernels, gates, units, dropout.
+//! Pointwise functions and their programs, units, dropout.
 
+use rtc_compiler::ir::pointwise::{Pointwise, Scalar, gradients, parse};
 use rtc_runtime::kernel::dropout::{Keep, dropout};
 use rtc_runtime::kernel::elementwise as el;
-use rtc_runtime::kernel::gate::{Gated, GatedGrad, gate, gate_grad, lerp, lerp_grad};
+use rtc_runtime::kernel::pointwise::Program;
 use rtc_runtime::kernel::unit::{Groups, add_scaled, add_scaled_assign, dot_unit, mul_unit};
 use rtc_runtime::rng::Key;
 
-use crate::support::{SIZES, check_gradients, close, close32, filled, numbers, offsets, singles};
+use crate::support::{SIZES, check_gradients, close, close32, filled, map, numbers, offsets, singles};
 
-type Map<T> = fn(&[T], &mut [T]);
 type Definition = fn(f64) -> f64;
 
 fn sigmoid(x: f64) -> f64 {
@@ -16,79 +16,98 @@ fn sigmoid(x: f64) -> f64 {
 }
 
 #[test]
-fn unary_maps_equal_the_definition() {
-    let cases: [(Map<f64>, Map<f32>, Definition); 3] = [
-        (el::gelu, el::gelu, |x| 0.5 * x * (1.0 + libm::erf(x / 2_f64.sqrt()))),
-        (el::relu, el::relu, |x| x.max(0.0)),
-        (el::sigmoid, el::sigmoid, sigmoid),
+fn functions_of_one_number_equal_their_definition() {
+    let cases: [(&str, Definition); 7] = [
+        ("gelu(a)", |x| 0.5 * x * (1.0 + libm::erf(x / 2_f64.sqrt()))),
+        ("gelu_tanh(a)", |x| x * sigmoid((8.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x))),
+        ("relu(a)", |x| x.max(0.0)),
+        ("sigmoid(a)", sigmoid),
+        ("tanh(a)", f64::tanh),
+        ("exp(a)", f64::exp),
+        ("neg(a)", |x| -x),
     ];
-    for (double, single, reference) in cases {
+    for (f, reference) in cases {
         for len in SIZES {
             let x = numbers("x", len);
             let expected: Vec<f64> = x.iter().map(|&x| reference(x)).collect();
-            close(&filled(len, |y| double(&x, y)), &expected, 1e-14);
-            close32(&filled(len, |y| single(&singles("x", len), y)), &expected, 1e-6);
+            close(&filled(len, |y| map(f, &[&x], y)), &expected, 1e-14);
+            close32(&filled(len, |y| map(f, &[&singles("x", len)], y)), &expected, 1e-6);
         }
-        assert!(filled(1, |y| single(&[f32::NAN], y))[0].is_nan());
+        assert!(filled(1, |y| map(f, &[&[f32::NAN]], y))[0].is_nan());
     }
-}
-
-#[test]
-fn unary_gradients() {
-    type Grad = fn(&[f64], &[f64], &mut [f64]);
-    let from_input: [(Map<f64>, Grad); 2] = [(el::gelu, el::gelu_grad), (el::relu, el::relu_grad)];
-    let x = numbers("x", 41);
-    for (forward, grad) in from_input {
-        let run = |v: &[Vec<f64>]| filled(41, |y| forward(&v[0], y));
-        check_gradients(std::slice::from_ref(&x), run, |v, dy| vec![filled(41, |dx| grad(&v[0], dy, dx))]);
-    }
-    let run = |v: &[Vec<f64>]| filled(41, |y| el::sigmoid(&v[0], y));
-    check_gradients(&[x], run, |v, dy| vec![filled(41, |dx| el::sigmoid_grad(&run(v), dy, dx))]);
 }
 
 #[test]
 fn arithmetic() {
-    let (a, b) = (singles("a", 37), singles("b", 37));
-    let pairs = |f: fn(f32, f32) -> f32| a.iter().zip(&b).map(|(&a, &b)| f(a, b)).collect::<Vec<_>>();
+    let (a, b, c) = (singles("a", 37), singles("b", 37), singles("c", 37));
+    let places = |f: &dyn Fn(f32, f32, f32) -> f32| (0..37).map(|n| f(a[n], b[n], c[n])).collect::<Vec<_>>();
+    let mapped = |f: &str| filled(37, |y| map(f, &[&a, &b, &c], y));
+    assert_eq!(mapped("add(a, b)"), places(&|a, b, _| a + b));
+    assert_eq!(mapped("sub(a, b)"), places(&|a, b, _| a - b));
+    assert_eq!(mapped("mul(a, b)"), places(&|a, b, _| a * b));
+    assert_eq!(mapped("div(a, b)"), places(&|a, b, _| a / b));
+    assert_eq!(mapped("maximum(a, b)"), places(&|a, b, _| a.max(b)));
+    assert_eq!(mapped("if_positive(a, b)"), places(&|a, b, _| if a > 0.0 { b } else { 0.0 }));
+    assert_eq!(mapped("lerp(a, b, c)"), places(&|a, b, c| a * b + (1.0 - a) * c));
+    assert_eq!(mapped("lerp(0.25, b, c)"), places(&|_, b, c| 0.25 * b + 0.75 * c));
+    assert_eq!(mapped("mul(3.0, a)"), places(&|a, _, _| 3.0 * a));
+    assert_eq!(mapped("div(a, 3.0)"), places(&|a, _, _| a / 3.0));
     let assigned = |run: &dyn Fn(&mut [f32])| {
         let mut y = a.clone();
         run(&mut y);
         y
     };
-    assert_eq!(filled(37, |y| el::add(&a, &b, y)), pairs(|a, b| a + b));
-    assert_eq!(filled(37, |y| el::sub(&a, &b, y)), pairs(|a, b| a - b));
-    assert_eq!(filled(37, |y| el::mul(&a, &b, y)), pairs(|a, b| a * b));
-    assert_eq!(filled(37, |y| el::div(&a, &b, y)), pairs(|a, b| a / b));
-    assert_eq!(filled(37, |y| el::scale(&a, 3.0, y)), pairs(|a, _| 3.0 * a));
-    assert_eq!(filled(37, |y| el::add_scalar(&a, 3.0, y)), pairs(|a, _| a + 3.0));
-    assert_eq!(assigned(&|y| el::add_assign(y, &b)), pairs(|a, b| a + b));
-    assert_eq!(assigned(&|y| el::scale_assign(y, 3.0)), pairs(|a, _| 3.0 * a));
+    assert_eq!(assigned(&|y| el::add_assign(y, &b)), places(&|a, b, _| a + b));
+    assert_eq!(assigned(&|y| el::scale_assign(y, 3.0)), places(&|a, _, _| 3.0 * a));
 }
 
+/// Registers are written anew in every chunk, and results may be read by others.
 #[test]
-fn gate_gradients() {
-    for len in SIZES {
-        let inputs = [numbers("z", len), numbers("u", len), numbers("h", len)];
-        let (z, u, h) = (&inputs[0], &inputs[1], &inputs[2]);
-        let mixed: Vec<f64> = (0..len).map(|i| sigmoid(z[i]) * u[i] + (1.0 - sigmoid(z[i])) * h[i]).collect();
-        close(&filled(len, |y| gate(z, u, h, y)), &mixed, 1e-14);
-        type Backward = fn(Gated<f64>, &[f64], GatedGrad<f64>);
-        type Forward = fn(&[f64], &[f64], &[f64], &mut [f64]);
-        let cases: [(Forward, Backward); 2] = [(lerp, lerp_grad), (gate, gate_grad)];
-        for (forward, backward) in cases {
-            check_gradients(
-                &inputs,
-                |v| filled(len, |y| forward(&v[0], &v[1], &v[2], y)),
-                |v, dy| {
-                    let mut grads = vec![vec![0.0; len]; 3];
-                    let [gate, update, state] = grads.as_mut_slice() else { unreachable!("three gradients") };
-                    let inputs = Gated { gate: &v[0], update: &v[1], state: &v[2] };
-                    backward(inputs, dy, GatedGrad { gate, update, state });
-                    grads
-                },
-            );
-        }
+fn programs_with_registers_and_several_results() {
+    let len = 5000;
+    let (z, u, h, dy) = (numbers("z", len), numbers("u", len), numbers("h", len), numbers("dy", len));
+    let f =
+        "tuple(mul(mul(d, sub(b, c)), mul(sigmoid(a), sub(1.0, sigmoid(a)))), mul(d, sigmoid(a)), sigmoid(a), 2.0, b)";
+    let program = Program::new(&parse(f).unwrap());
+    let mut results = vec![vec![0.0; len]; 5];
+    let mut parts: Vec<&mut [f64]> = results.iter_mut().map(Vec::as_mut_slice).collect();
+    program.run(&[&z, &u, &h, &dy], &mut parts, &mut vec![0.0; program.scratch()]);
+    let expected = |f: &dyn Fn(usize, f64) -> f64| (0..len).map(|n| f(n, sigmoid(z[n]))).collect::<Vec<f64>>();
+    close(&results[0], &expected(&|n, g| dy[n] * (u[n] - h[n]) * g * (1.0 - g)), 1e-14);
+    close(&results[1], &expected(&|n, g| dy[n] * g), 1e-14);
+    close(&results[2], &expected(&|_, g| g), 1e-14);
+    assert!(results[3].iter().all(|x| *x == 2.0) && results[4] == u);
+}
+
+/// The slopes of the table, against differences.
+#[test]
+fn slopes_of_every_function() {
+    let inputs = ["p", "q", "r"].map(|name| numbers(name, 41).iter().map(|x| x + 0.01).collect::<Vec<f64>>());
+    let mut differentiated = 0;
+    for func in Pointwise::ALL.iter().filter(|func| !func.def().slopes.is_empty()) {
+        let arity = func.def().arity;
+        let expr = [func.of_operands()];
+        let forward = |v: &[Vec<f64>]| {
+            let operands: Vec<&[f64]> = v.iter().map(Vec::as_slice).collect();
+            filled(41, |y| Program::new(&expr).run(&operands, &mut [y], &mut []))
+        };
+        let shares = gradients(&expr, arity, &[true]);
+        assert!(shares.len() == arity && func.def().slopes.len() == arity, "{}", func.def().name);
+        check_gradients(&inputs[..arity], forward, |v, dy| {
+            let y = forward(v);
+            let all: Vec<&[f64]> = v.iter().map(Vec::as_slice).chain([&y[..], dy]).collect();
+            let of = |share: &Option<Scalar>| match share {
+                Some(share) => {
+                    let program = Program::new(std::slice::from_ref(share));
+                    filled(41, |dx| program.run(&all, &mut [dx], &mut vec![0.0; program.scratch()]))
+                }
+                None => vec![0.0; 41],
+            };
+            shares.iter().map(of).collect()
+        });
+        differentiated += 1;
     }
+    assert!(differentiated > 10);
 }
 
 #[test]

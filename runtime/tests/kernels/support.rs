@@ -1,9 +1,17 @@
 //! Numbers to test with, comparisons, and the finite-difference check of gradients.
 
+use rtc_compiler::ir::pointwise::parse;
 use rtc_runtime::kernel::linear::{self, NARROW};
+use rtc_runtime::kernel::pointwise::Program;
 use rtc_runtime::kernel::product::{Orientation, Packed, product};
 use rtc_runtime::kernel::{Real, Write};
 use rtc_runtime::rng::Key;
+
+/// The map `f` of some arrays.
+pub(crate) fn map<T: Real>(f: &str, operands: &[&[T]], y: &mut [T]) {
+    let program = Program::new(&parse(f).expect("an expression"));
+    program.run(operands, &mut [y], &mut vec![T::ZERO; program.scratch()]);
+}
 
 /// Odd sizes around the vector widths.
 pub(crate) const SIZES: [usize; 4] = [1, 7, 17, 100];

@@ -145,7 +145,7 @@ impl Case {
             %own = position %each {{at: first}} : f32[batch, {width}]
             %product = mul {logits}, %own : f32[batch, {width}]
             %average = average %product : f32[]
-            %loss = scale %average {{by: {:?}}} : f32[]
+            %loss = map %average {{f: mul({:?}, a)}} : f32[]
             return {logits}, %loss {{names: \"logits, loss\"}}
             }}",
             (rows * width) as f64

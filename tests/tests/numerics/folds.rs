@@ -42,7 +42,7 @@ pub(super) fn counting(lengths: &[usize], width: usize) -> Batch {
 fn of_numbers(attrs: &str, chain: bool) -> Graph {
     let pair = "%l = position %n {at: first} : f32[batch, 1]
         %r = position %n {at: last} : f32[batch, 1]
-        %r2 = scale %r {by: 2.0} : f32[batch, 1]
+        %r2 = map %r {f: mul(2.0, a)} : f32[batch, 1]
         %j = add %l, %r2 : f32[batch, 1]
         %two = longer_than_one %n : bool[batch]
         %v = select %two, %j, %l : f32[batch, 1]";
@@ -50,7 +50,7 @@ fn of_numbers(attrs: &str, chain: bool) -> Graph {
         %zero = full %f {value: 0.0, rank: 2} : f32[batch, 1]
         %v = chunks %zero, %n {carried: 1, size: 1, cut: position, over: node, axis: item} : f32[batch, 1] (%h: f32[batch, 1], %one: f32[batch, item, 1]) {
           %r = position %one {at: last} : f32[batch, 1]
-          %r2 = scale %r {by: 2.0} : f32[batch, 1]
+          %r2 = map %r {f: mul(2.0, a)} : f32[batch, 1]
           %next = add %h, %r2 : f32[batch, 1]
           yield %next
         }";

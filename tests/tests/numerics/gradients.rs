@@ -47,7 +47,7 @@ const PRELUDE: &str = r#"
   %m = add %expanded, %glance : f32[batch, 3, 4]
   %psig = sigmoid %s : f32[batch, length]
   %rpsig = sigmoid %rs : f32[batch]
-  %r2 = scale %m {by: 0.7} : f32[batch, 3, 4]
+  %r2 = map %m {f: mul(0.7, a)} : f32[batch, 3, 4]
 "#;
 
 const SEQUENCE: &str = "f32[batch, length, 4]";
@@ -64,7 +64,7 @@ fn source(name: &str, ty: &str, body: &str, steady: &str) -> String {
     let also = if steady.is_empty() { String::new() } else { format!(", %{steady}") };
     let names = if steady.is_empty() { "loss".to_owned() } else { format!("loss, {steady}") };
     format!(
-        "graph \"{name}\" {{{PRELUDE}\n{body}\n%shifted = offset %y {{by: 0.3}} : {ty}\n\
+        "graph \"{name}\" {{{PRELUDE}\n{body}\n%shifted = map %y {{f: add(a, 0.3)}} : {ty}\n\
          %product = mul %shifted, %y : {ty}\n%loss = average %product : f32[]\nreturn %loss{also} {{names: \"{names}\"}}\n}}\n"
     )
 }

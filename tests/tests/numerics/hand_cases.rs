@@ -65,8 +65,8 @@ const STEP: &str = r#"
     %t1 = sub %t, %alpha : f32[A]
     %q1 = add_scaled %q, %h, %alpha : f32[A, 1]
     %c1 = add %c, %t : f32[A]
-    %n1 = offset %n {by: 1.0} : f32[A]
-    %one = offset %nothing {by: 1.0} : f32[1]
+    %n1 = map %n {f: add(a, 1.0)} : f32[A]
+    %one = map %nothing {f: add(a, 1.0)} : f32[1]
     accumulate %one {param: "runs"}
 "#;
 
@@ -243,7 +243,7 @@ fn case_07_costs_of_chunks() {
     %hs0 = position %xh {{at: first}} : f32[batch, 7]
     {inner}
     %sum1 = add %sum, %cost : f32[batch]
-    %seen1 = offset %seen {{by: 1.0}} : f32[batch]
+    %seen1 = map %seen {{f: add(a, 1.0)}} : f32[batch]
     yield %sum1, %seen1
   }}
   %row = div %total, %count : f32[batch]
@@ -356,7 +356,7 @@ fn case_11_the_gate() {
   %ff = slice %x {start: 2, width: 1} : f32[batch, length, 1]
   %z = slice %x {start: 3, width: 1} : f32[batch, length, 1]
   %u = add %ff, %a : f32[batch, length, 1]
-  %fused = gate %z, %u, %h : f32[batch, length, 1]
+  %fused = map %z, %u, %h {f: lerp(sigmoid(a), b, c)} : f32[batch, length, 1]
   %g = sigmoid %z : f32[batch, length, 1]
   %plain = lerp %g, %u, %h : f32[batch, length, 1]
   return %g, %u, %fused, %plain {names: "g, u, fused, plain"}

@@ -212,7 +212,7 @@ fn means(c: usize, hops: Option<&[f64]>, rows: &[&[f64]]) -> Vec<f64> {
          {table}
          %x = embed %tokens, %table : f32[batch, length, 1]
          %y = recur %x {{bound: max(1, log(length, {c}))}} : f32[batch, length, 1] (%h: f32[batch, length, 1], %step: u32[]) {{
-           %q = scale %h {{by: 0.0}} : f32[batch, length, 1]
+           %q = map %h {{f: mul(0.0, a)}} : f32[batch, length, 1]
            %m = attention %q, %q, %h, %step{operand} {{heads: 1, mask: and(and(le(j, i), eq(rem(sub(i, j), pow({c}, step)), 0)), lt(div(sub(i, j), pow({c}, step)), {c})){bias}}} : f32[batch, length, 1]
            yield %m
          }}
@@ -257,7 +257,7 @@ fn thick(c: usize, rows: &[&[f64]]) -> Vec<f64> {
          %table = param {{name: \"table\", init: zeros}} : f32[{}, 1]
          %x = embed %tokens, %table : f32[batch, length, 1]
          %y = recur %x {{bound: max(1, log(length, {c}))}} : f32[batch, length, 1] (%h: f32[batch, length, 1], %step: u32[]) {{
-           %q = scale %h {{by: 0.0}} : f32[batch, length, 1]
+           %q = map %h {{f: mul(0.0, a)}} : f32[batch, length, 1]
            %a = attention %q, %q, %h, %step {attention} : f32[batch, length, 1]
            %b = sigmoid %a : f32[batch, length, 1]
            %c = attention %q, %q, %b, %step {attention} : f32[batch, length, 1]

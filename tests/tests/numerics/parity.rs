@@ -20,7 +20,7 @@ fn model(steps: usize) -> String {
          %down = param {{name: \"down\", init: zeros}} : f32[2, 5]
          %x = embed %tokens, %table : f32[batch, length, 2]
          %y = recur %x {{bound: {steps}}} : f32[batch, length, 2] (%h: f32[batch, length, 2], %step: u32[]) {{
-           %q = scale %h {{by: 0.0}} : f32[batch, length, 2]
+           %q = map %h {{f: mul(0.0, a)}} : f32[batch, length, 2]
            %m = attention %q, %q, %h, %step {{heads: 1, mask: and(and(le(j, i), eq(rem(sub(i, j), pow(2, step)), 0)), lt(div(sub(i, j), pow(2, step)), 2))}} : f32[batch, length, 2]
            %a = linear %h, %own, %bias : f32[batch, length, 5]
            %b = linear %m, %mean : f32[batch, length, 5]

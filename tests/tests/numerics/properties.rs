@@ -50,7 +50,7 @@ fn passes_keep(what: &str, forward: &Graph, weights: &Arrays, batch: &Batch) {
     assert!(pass::optimise(&mut rounds).settled, "{what}: the rounds end by themselves");
     compare("all passes", &rounds);
     let mut whole = forward.clone();
-    pass::optimise_forward(&mut whole);
+    pass::optimise(&mut whole);
     let mut whole = differentiated(&whole);
     pass::optimise(&mut whole);
     pass::finish(&mut whole);
@@ -72,7 +72,7 @@ fn passes_keep_random_graphs() {
 fn random_graphs_have_variety() {
     let all: String = (0..GRAPHS).map(random::graph).collect();
     for op in
-        ["recur", "chunks", "fold", "attention", "dropout", "halt_test", "layer_norm", "gate", "lerp", "rotate", "max"]
+        ["recur", "chunks", "fold", "attention", "dropout", "halt_test", "layer_norm", "map", "lerp", "rotate", "max"]
     {
         assert!(all.matches(&format!("= {op} ")).count() > 5, "few nodes `{op}`");
     }

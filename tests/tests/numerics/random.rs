@@ -194,10 +194,10 @@ impl Generator {
             0 => self.node("gelu", &[&x.name], "", &[x.kind]),
             1 => self.node("relu", &[&x.name], "", &[x.kind]),
             2 => self.node("sigmoid", &[&x.name], "", &[x.kind]),
-            3 => self.node("scale", &[&x.name], "by: 1.0", &[x.kind]),
-            4 => self.node("scale", &[&x.name], "by: -0.5", &[x.kind]),
-            5 => self.node("offset", &[&x.name], "by: 0.0", &[x.kind]),
-            _ => self.node("offset", &[&x.name], "by: 0.25", &[x.kind]),
+            3 => self.node("map", &[&x.name], "f: mul(1.0, a)", &[x.kind]),
+            4 => self.node("map", &[&x.name], "f: mul(-0.5, a)", &[x.kind]),
+            5 => self.node("map", &[&x.name], "f: add(a, 0.0)", &[x.kind]),
+            _ => self.node("map", &[&x.name], "f: add(a, 0.25)", &[x.kind]),
         };
     }
 
@@ -212,7 +212,7 @@ impl Generator {
             }
             3 => {
                 let small = self.node("sigmoid", &[&y.name], "", &[x.kind]);
-                let above = self.node("offset", &[&small], "by: 1.0", &[x.kind]);
+                let above = self.node("map", &[&small], "f: add(a, 1.0)", &[x.kind]);
                 self.node("div", &[&x.name, &above], "", &[x.kind])
             }
             _ => {
@@ -228,7 +228,7 @@ impl Generator {
     fn ternary(&mut self, x: &Known) {
         let (Some(u), Some(h)) = (self.pick(|k| k == x.kind), self.pick(|k| k == x.kind)) else { return };
         if self.below(2) == 0 {
-            self.node("gate", &[&x.name, &u.name, &h.name], "", &[x.kind]);
+            self.node("map", &[&x.name, &u.name, &h.name], "f: lerp(sigmoid(a), b, c)", &[x.kind]);
         } else {
             let g = self.node("sigmoid", &[&x.name], "", &[x.kind]);
             self.node("lerp", &[&g, &u.name, &h.name], "", &[x.kind]);

@@ -19,7 +19,7 @@ fn all_kept(model: &Model, objective: Objective) -> Graph {
     let binding = binding(objective);
     let mut graph = lower(&model.spec, &binding).expect("the spec lowers");
     attach_loss(&mut graph, &binding).expect("the spec has a loss");
-    pass::optimise_forward(&mut graph);
+    pass::optimise(&mut graph);
     pass::grad::run(&mut graph).expect("the graph has a loss");
     pass::optimise(&mut graph);
     graph

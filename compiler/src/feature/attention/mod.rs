@@ -10,6 +10,7 @@ use super::{Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
+use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{LinearInit, Lower, Place, need};
 use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, SIZE, float, int, optional_word};
@@ -128,7 +129,7 @@ fn attention(
     let width = Dim::Fixed(l.width);
     let out = l.linear(mixed, "output", width, &projection(block, 1.0, &["all"]))?;
     let out = l.dropout(out, l.residual_dropout)?;
-    l.one(Op::Add, &[place.state, out], Attrs::new())
+    l.map(Pointwise::Add, &[place.state, out])
 }
 
 /// `h + drop(MHA(LN h, LN' s))`: attention to something else than the row has a norm of its own for it, and no positions.

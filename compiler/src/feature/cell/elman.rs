@@ -1,11 +1,10 @@
 //! The simple recurrent network.
 
-use super::{tanh, wide};
+use super::wide;
 use crate::feature::lowering::Cell;
 use crate::feature::{Feature, Lowering, nothing_more};
 use crate::ir::graph::{InvalidNode, Value};
-use crate::ir::ops::Op;
-use crate::ir::types::Attrs;
+use crate::ir::pointwise::Pointwise;
 use crate::lower::Lower;
 use crate::schema::Schema;
 use crate::spec::Block;
@@ -28,6 +27,6 @@ pub(super) const ELMAN: Feature = Feature {
 fn step(l: &mut Lower<'_>, _: &Block, left: &[Value], right: Value) -> Result<Vec<Value>, InvalidNode> {
     let x = wide(l, right, "input", 1)?;
     let u = wide(l, left[0], "state", 1)?;
-    let sum = l.one(Op::Add, &[x, u], Attrs::new())?;
-    Ok(vec![tanh(l, sum)?])
+    let sum = l.map(Pointwise::Add, &[x, u])?;
+    Ok(vec![l.map(Pointwise::Tanh, &[sum])?])
 }

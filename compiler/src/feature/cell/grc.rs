@@ -5,6 +5,7 @@ use crate::feature::lowering::Cell;
 use crate::feature::{Feature, Lowering, nothing_more};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
+use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attrs, Dim};
 use crate::lower::{LinearInit, Lower, need};
 use crate::schema::{DROPOUT, Default, Derived, SIZE, Schema, float, int};
@@ -35,18 +36,18 @@ fn step(l: &mut Lower<'_>, cell: &Block, left: &[Value], right: Value) -> Result
     let both = l.one(Op::Concat, &[left, right], Attrs::new())?;
     let both = l.dropout(both, need(cell.float("input_dropout"), cell, "input_dropout")?)?;
     let z = l.linear(both, "up", hidden, &LinearInit::FanIn)?;
-    let z = l.one(Op::Gelu, &[z], Attrs::new())?;
+    let z = l.map(Pointwise::Gelu, &[z])?;
     let z = l.dropout(z, need(cell.float("dropout"), cell, "dropout")?)?;
     let y = wide(l, z, "down", 4)?;
     let gates = block(l, y, 0, 3)?;
-    let gates = l.one(Op::Sigmoid, &[gates], Attrs::new())?;
+    let gates = l.map(Pointwise::Sigmoid, &[gates])?;
     let new = block(l, y, 3, 1)?;
     let mut sum = None;
     for (n, part) in [left, right, new].into_iter().enumerate() {
         let gate = block(l, gates, n, 1)?;
-        let part = l.one(Op::Mul, &[gate, part], Attrs::new())?;
+        let part = l.map(Pointwise::Mul, &[gate, part])?;
         sum = Some(match sum {
-            Some(sum) => l.one(Op::Add, &[sum, part], Attrs::new())?,
+            Some(sum) => l.map(Pointwise::Add, &[sum, part])?,
             None => part,
         });
     }

@@ -1,11 +1,10 @@
 //! The gated recurrent unit.
 
-use super::{block, tanh, wide};
+use super::{block, wide};
 use crate::feature::lowering::Cell;
 use crate::feature::{Feature, Lowering, nothing_more};
 use crate::ir::graph::{InvalidNode, Value};
-use crate::ir::ops::Op;
-use crate::ir::types::Attrs;
+use crate::ir::pointwise::Pointwise;
 use crate::lower::Lower;
 use crate::schema::Schema;
 use crate::spec::Block;
@@ -30,13 +29,13 @@ fn step(l: &mut Lower<'_>, _: &Block, left: &[Value], right: Value) -> Result<Ve
     let x = wide(l, right, "input", 3)?;
     let u = wide(l, h, "state", 3)?;
     let (of_x, of_u) = (block(l, x, 0, 2)?, block(l, u, 0, 2)?);
-    let gates = l.one(Op::Add, &[of_x, of_u], Attrs::new())?;
+    let gates = l.map(Pointwise::Add, &[of_x, of_u])?;
     let (reset, keep) = (block(l, gates, 0, 1)?, block(l, gates, 1, 1)?);
-    let reset = l.one(Op::Sigmoid, &[reset], Attrs::new())?;
+    let reset = l.map(Pointwise::Sigmoid, &[reset])?;
     let (of_x, of_u) = (block(l, x, 2, 1)?, block(l, u, 2, 1)?);
-    let of_u = l.one(Op::Mul, &[reset, of_u], Attrs::new())?;
-    let new = l.one(Op::Add, &[of_x, of_u], Attrs::new())?;
-    let new = tanh(l, new)?;
-    let keep = l.one(Op::Sigmoid, &[keep], Attrs::new())?;
-    Ok(vec![l.one(Op::Lerp, &[keep, h, new], Attrs::new())?])
+    let of_u = l.map(Pointwise::Mul, &[reset, of_u])?;
+    let new = l.map(Pointwise::Add, &[of_x, of_u])?;
+    let new = l.map(Pointwise::Tanh, &[new])?;
+    let keep = l.map(Pointwise::Sigmoid, &[keep])?;
+    Ok(vec![l.map(Pointwise::Lerp, &[keep, h, new])?])
 }

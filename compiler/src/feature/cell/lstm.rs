@@ -1,11 +1,10 @@
 //! Long short-term memory.
 
-use super::{block, tanh, wide};
+use super::{block, wide};
 use crate::feature::lowering::Cell;
 use crate::feature::{Feature, Lowering, nothing_more};
 use crate::ir::graph::{InvalidNode, Value};
-use crate::ir::ops::Op;
-use crate::ir::types::Attrs;
+use crate::ir::pointwise::Pointwise;
 use crate::lower::Lower;
 use crate::schema::Schema;
 use crate::spec::Block;
@@ -29,15 +28,15 @@ fn step(l: &mut Lower<'_>, _: &Block, left: &[Value], right: Value) -> Result<Ve
     let &[h, c] = left else { return Err(InvalidNode("an lstm needs its memory".to_owned())) };
     let x = wide(l, right, "input", 4)?;
     let u = wide(l, h, "state", 4)?;
-    let y = l.one(Op::Add, &[x, u], Attrs::new())?;
+    let y = l.map(Pointwise::Add, &[x, u])?;
     let gates = block(l, y, 0, 3)?;
-    let gates = l.one(Op::Sigmoid, &[gates], Attrs::new())?;
+    let gates = l.map(Pointwise::Sigmoid, &[gates])?;
     let (input, forget, output) = (block(l, gates, 0, 1)?, block(l, gates, 1, 1)?, block(l, gates, 2, 1)?);
     let new = block(l, y, 3, 1)?;
-    let new = tanh(l, new)?;
-    let kept = l.one(Op::Mul, &[forget, c], Attrs::new())?;
-    let new = l.one(Op::Mul, &[input, new], Attrs::new())?;
-    let c = l.one(Op::Add, &[kept, new], Attrs::new())?;
-    let shown = tanh(l, c)?;
-    Ok(vec![l.one(Op::Mul, &[output, shown], Attrs::new())?, c])
+    let new = l.map(Pointwise::Tanh, &[new])?;
+    let kept = l.map(Pointwise::Mul, &[forget, c])?;
+    let new = l.map(Pointwise::Mul, &[input, new])?;
+    let c = l.map(Pointwise::Add, &[kept, new])?;
+    let shown = l.map(Pointwise::Tanh, &[c])?;
+    Ok(vec![l.map(Pointwise::Mul, &[output, shown])?, c])
 }

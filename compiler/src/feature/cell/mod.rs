@@ -20,15 +20,6 @@ pub(super) const SLOT: Slot = Slot {
     planned: &[],
 };
 
-/// `tanh(x) = 2 sigmoid(2 x) - 1`.
-fn tanh(l: &mut Lower<'_>, x: Value) -> Result<Value, InvalidNode> {
-    let by = |by: f64| Attrs::from([("by", by.into())]);
-    let x = l.one(Op::Scale, &[x], by(2.0))?;
-    let y = l.one(Op::Sigmoid, &[x], Attrs::new())?;
-    let y = l.one(Op::Scale, &[y], by(2.0))?;
-    l.one(Op::Offset, &[y], by(-1.0))
-}
-
 /// `blocks` times the width of the model, from one vector.
 fn wide(l: &mut Lower<'_>, x: Value, name: &str, blocks: usize) -> Result<Value, InvalidNode> {
     let outputs = Dim::Fixed(blocks * l.width);

@@ -3,8 +3,7 @@
 use crate::feature::feedforward::two_layers;
 use crate::feature::{Feature, Lowering, Mix, nothing_more};
 use crate::ir::graph::{InvalidNode, Value};
-use crate::ir::ops::Op;
-use crate::ir::types::Attrs;
+use crate::ir::pointwise::Pointwise;
 use crate::lower::{Lower, need};
 use crate::schema::{DROPOUT, Default, Derived, SIZE, Schema, float, int, word};
 use crate::spec::Block;
@@ -38,6 +37,6 @@ pub(super) const MLP: Feature = Feature {
 fn lower(l: &mut Lower<'_>, block: &Block, mix: &Mix) -> Result<Value, InvalidNode> {
     let normed = need(mix.normed, block, "feedforward before it")?;
     let logits = two_layers(l, block, normed)?;
-    let g = l.one(Op::Sigmoid, &[logits], Attrs::new())?;
-    l.one(Op::Lerp, &[g, mix.result, mix.input], Attrs::new())
+    let g = l.map(Pointwise::Sigmoid, &[logits])?;
+    l.map(Pointwise::Lerp, &[g, mix.result, mix.input])
 }

@@ -7,6 +7,7 @@ mod token;
 use super::Slot;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
+use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{LinearInit, Lower, need};
 use crate::schema::{Bounds, Default, Field, INSIDE_UNIT, POSITIVE, float, word};
@@ -127,11 +128,11 @@ fn head(
     }
     let width = Dim::Fixed(l.width);
     let x = l.linear(x, "hidden", width, &LinearInit::FanIn)?;
-    let x = l.one(Op::Gelu, &[x], Attrs::new())?;
+    let x = l.map(Pointwise::Gelu, &[x])?;
     let init = block.float(BIAS.name).map_or(LinearInit::FanIn, LinearInit::FanInFrom);
     let x = l.linear(x, "output", Dim::Fixed(1), &init)?;
     let x = l.one(Op::Squeeze, &[x], Attrs::new())?;
-    l.one(Op::Sigmoid, &[x], Attrs::new())
+    l.map(Pointwise::Sigmoid, &[x])
 }
 
 /// `A_l < threshold` with the halting mass `A_l = sum_{k <= l} alpha_k`, which is 1 minus the survival.

@@ -1,8 +1,7 @@
 //! The input is added in every step.
 
 use crate::feature::{Feature, Lowering, nothing_more};
-use crate::ir::ops::Op;
-use crate::ir::types::Attrs;
+use crate::ir::pointwise::Pointwise;
 use crate::schema::Schema;
 
 /// The feature.
@@ -17,5 +16,5 @@ pub(super) const ADD: Feature = Feature {
     },
     check: nothing_more,
     // The layers of step t get `h_t + x`.
-    lower: Lowering::Inject(|l, _, state, input| l.one(Op::Add, &[state, input], Attrs::new())),
+    lower: Lowering::Inject(|l, _, state, input| l.map(Pointwise::Add, &[state, input])),
 };

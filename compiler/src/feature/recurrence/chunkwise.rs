@@ -5,6 +5,7 @@ use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site, lowering, misplaced};
 use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
+use crate::ir::pointwise::Pointwise;
 use crate::ir::types::Attrs;
 use crate::lower::{Halted, Lower, Place, group, need};
 use crate::schema::{Children, Default, FOLDING, SIZE, Schema, int, word};
@@ -193,12 +194,12 @@ fn row_sums(l: &mut Lower<'_>, region: RegionId, halted: &[Halted], like: Value)
     let ty = l.graph().ty(zero).clone();
     for (value, hint) in halted.iter().flat_map(|h| [(h.cost, "cost"), (h.depth, "depth")]) {
         let sum = l.graph().add_param(region, ty.clone(), hint);
-        let (next, _) = l.inside(region, |l| l.one(Op::Add, &[sum, value], Attrs::new()))?;
+        let (next, _) = l.inside(region, |l| l.map(Pointwise::Add, &[sum, value]))?;
         sums.inits.push(zero);
         sums.yields.push(next);
     }
     let seen = l.graph().add_param(region, ty, "seen");
-    let (next, _) = l.inside(region, |l| l.one(Op::Offset, &[seen], Attrs::from([("by", 1.0.into())])))?;
+    let (next, _) = l.inside(region, |l| l.shifted(seen, 1.0))?;
     sums.inits.push(zero);
     sums.yields.push(next);
     Ok(sums)
@@ -208,8 +209,8 @@ fn row_sums(l: &mut Lower<'_>, region: RegionId, halted: &[Halted], like: Value)
 fn mean_over_chunks(l: &mut Lower<'_>, halted: &[Halted], out: &[Value]) -> Result<(), InvalidNode> {
     let seen = out[2 * halted.len() + usize::from(!halted.is_empty())];
     for (n, one) in halted.iter().enumerate() {
-        let cost = l.one(Op::Div, &[out[1 + 2 * n], seen], Attrs::new())?;
-        let depth = l.one(Op::Div, &[out[2 + 2 * n], seen], Attrs::new())?;
+        let cost = l.map(Pointwise::Div, &[out[1 + 2 * n], seen])?;
+        let depth = l.map(Pointwise::Div, &[out[2 + 2 * n], seen])?;
         l.halted.push(Halted { cost, depth, weight: one.weight });
     }
     Ok(())

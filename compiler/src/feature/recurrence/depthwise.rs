@@ -7,6 +7,7 @@ use crate::expr::Expr;
 use crate::feature::{Feature, Lowering, Site, lowering, misplaced};
 use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
+use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attr, Attrs, Elem, Type};
 use crate::lower::{Halted, Lower, Place, group, need};
 use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, Schema, by_sees, word};
@@ -169,7 +170,7 @@ fn sum_inner(
         sums.push((carried.inits.len(), one.weight));
         for (value, hint) in [(one.cost, "cost"), (one.depth, "depth")] {
             let sum = carried.add(l, zero, hint);
-            let (next, _) = l.inside(carried.region, |l| l.one(Op::Add, &[sum, value], Attrs::new()))?;
+            let (next, _) = l.inside(carried.region, |l| l.map(Pointwise::Add, &[sum, value]))?;
             yields.push(next);
         }
     }

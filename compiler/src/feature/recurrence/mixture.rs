@@ -16,6 +16,7 @@ use super::depthwise::Carried;
 use crate::feature::halting::{Keys, Rule, Test, Transition, Units};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
+use crate::ir::pointwise::Pointwise;
 use crate::ir::types::Attrs;
 use crate::lower::{Halted, Lower};
 use crate::spec::Block;
@@ -84,11 +85,11 @@ impl<'a> Mixture<'a> {
     ) -> Result<(Vec<Value>, Value), InvalidNode> {
         let Self { h, q, t, cost, used, .. } = *self;
         let p = (self.rule.probability)(l, self.halt, &Transition { from: h, to: next })?;
-        let alpha = l.one(Op::Mul, &[t, p], Attrs::new())?;
-        let survival = l.one(Op::Sub, &[t, alpha], Attrs::new())?;
+        let alpha = l.map(Pointwise::Mul, &[t, p])?;
+        let survival = l.map(Pointwise::Sub, &[t, alpha])?;
         let blend = l.one(Op::AddScaled, &[q, h, alpha], Attrs::new())?;
-        let paid = l.one(Op::Add, &[cost, t], Attrs::new())?;
-        let count = l.one(Op::Offset, &[used], Attrs::from([("by", 1.0.into())]))?;
+        let paid = l.map(Pointwise::Add, &[cost, t])?;
+        let count = l.shifted(used, 1.0)?;
         let go = (self.rule.go)(l, self.halt, &Test { survival, step, cap })?;
         let mut yields = vec![next, blend, survival, paid, count];
         let Some(live) = self.live else { return Ok((yields, go)) };

@@ -6,6 +6,7 @@ use crate::expr::{BinaryOp, Expr, Func, Var};
 use crate::feature::{Feature, Lowering, Site};
 use crate::ir::graph::{InvalidNode, NewNode, Value};
 use crate::ir::ops::Op;
+use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attr, Attrs, Dim, Elem, Type};
 use crate::lower::{LinearInit, Lower, Place, group, need};
 use crate::schema::{Children, LAYERS, Schema};
@@ -96,10 +97,10 @@ fn step(l: &mut Lower<'_>, block: &Block, h: Value, e: Value) -> Result<[Value; 
     let u = beside(l, c, "left", "u")?;
     let (cell, function) = need(cell(block)?, block, "cell")?;
     let joined = l.scoped(cell.variant, |l| (function.step)(l, cell, &[left], h))?[0];
-    let change = l.one(Op::Sub, &[joined, h], Attrs::new())?;
+    let change = l.map(Pointwise::Sub, &[joined, h])?;
     let next = l.one(Op::AddScaled, &[h, change, u], Attrs::new())?;
-    let gone = l.one(Op::Mul, &[e, c], Attrs::new())?;
-    let rest = l.one(Op::Sub, &[e, gone], Attrs::new())?;
+    let gone = l.map(Pointwise::Mul, &[e, c])?;
+    let rest = l.map(Pointwise::Sub, &[e, gone])?;
     Ok([next, rest])
 }
 
@@ -111,7 +112,7 @@ fn score(l: &mut Lower<'_>, around: &[Value; 5]) -> Result<Value, InvalidNode> {
     }
     let hidden = Dim::Fixed(l.width);
     let z = l.linear(window, "hidden", hidden, &LinearInit::FanIn)?;
-    let z = l.one(Op::Gelu, &[z], Attrs::new())?;
+    let z = l.map(Pointwise::Gelu, &[z])?;
     let s = l.linear(z, "output", Dim::Fixed(1), &LinearInit::FanIn)?;
     l.one(Op::Squeeze, &[s], Attrs::new())
 }

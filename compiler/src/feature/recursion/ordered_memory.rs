@@ -6,6 +6,7 @@ use crate::feature::lowering::Cell;
 use crate::feature::{Feature, Lowering, Site};
 use crate::ir::graph::{InvalidNode, NewNode, Value};
 use crate::ir::ops::Op;
+use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attrs, Dim, Elem, Type};
 use crate::lower::{LinearInit, Lower, Place, group, need};
 use crate::schema::{Children, DROPOUT, Default, Derived, LAYERS, SIZE, Schema, float, int};
@@ -124,7 +125,7 @@ fn step(l: &mut Lower<'_>, block: &Block, at: Step) -> Result<[Value; 3], Invali
     for (value, hint) in [(p, "p"), (below, "below"), (above, "above")] {
         l.graph().set_hint(value, hint);
     }
-    let newer = l.one(Op::Sub, &[at.candidates, at.memory], Attrs::new())?;
+    let newer = l.map(Pointwise::Sub, &[at.candidates, at.memory])?;
     let memory = l.one(Op::AddScaled, &[at.memory, newer, above], Attrs::new())?;
     let candidates = composed(l, block, at.x, (memory, below))?;
     Ok([memory, candidates, p])
@@ -134,13 +135,13 @@ fn step(l: &mut Lower<'_>, block: &Block, at: Step) -> Result<[Value; 3], Invali
 fn scores(l: &mut Lower<'_>, block: &Block, at: Step) -> Result<Value, InvalidNode> {
     let keys = l.scoped("key", |l| projected(l, block, at.candidates))?;
     let query = l.one(Op::BroadcastRows, &[at.query, keys], Attrs::new())?;
-    let z = l.one(Op::Add, &[query, keys], Attrs::new())?;
-    let z = l.one(Op::Gelu, &[z], Attrs::new())?;
+    let z = l.map(Pointwise::Add, &[query, keys])?;
+    let z = l.map(Pointwise::Gelu, &[z])?;
     let z = dropped(l, block, z)?;
     let beta = l.linear(z, "score", Dim::Fixed(1), &LinearInit::FanIn)?;
     let beta = l.one(Op::Squeeze, &[beta], Attrs::new())?;
     let by = 1.0 / (l.width as f64).sqrt();
-    l.one(Op::Scale, &[beta], Attrs::from([("by", by.into())]))
+    l.scaled(beta, by)
 }
 
 /// The new candidates, from the deepest slot to the top: `h_i = x + below_i (Cell(h_{i-1}, memory_i) - x)`, from x on.
@@ -159,7 +160,7 @@ fn composed(l: &mut Lower<'_>, block: &Block, x: Value, (memory, below): (Value,
         let held = l.one(Op::SlotGet, &[memory, slot], Attrs::new())?;
         let share = l.one(Op::SlotGet, &[below, slot], Attrs::new())?;
         let joined = l.scoped(cell.variant, |l| (function.step)(l, cell, &[h], held))?[0];
-        let change = l.one(Op::Sub, &[joined, x], Attrs::new())?;
+        let change = l.map(Pointwise::Sub, &[joined, x])?;
         let next = l.one(Op::AddScaled, &[x, change, share], Attrs::new())?;
         let candidates = l.one(Op::SlotSet, &[candidates, next, slot], Attrs::new())?;
         l.emit(Op::Yield, &[next, candidates], Attrs::new())

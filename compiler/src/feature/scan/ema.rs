@@ -4,6 +4,7 @@ use super::{BEFORE, BEHIND, DIRECTION, DROPPED, NORM, View, both, residual};
 use crate::feature::{Feature, Lowering, nothing_more};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
+use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{Lower, Place, need};
 use crate::schema::{Bounds, Default, Schema, int};
@@ -43,11 +44,11 @@ pub(in crate::feature) fn average(l: &mut Lower<'_>, x: Value, dim: usize, both:
     let mut y = l.scoped("forward", |l| one_side(l, x, dim, BEFORE))?;
     if both {
         let backward = l.scoped("backward", |l| one_side(l, x, dim, BEHIND))?;
-        y = l.one(Op::Add, &[y, backward], Attrs::new())?;
+        y = l.map(Pointwise::Add, &[y, backward])?;
     }
     let omega = l.param("omega", [width], Attr::call("normal", [1.0.into()]))?;
     let through = l.one(Op::Affine, &[x, omega], Attrs::new())?;
-    let y = l.one(Op::Add, &[y, through], Attrs::new())?;
+    let y = l.map(Pointwise::Add, &[y, through])?;
     l.silu(y)
 }
 

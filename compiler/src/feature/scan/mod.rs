@@ -6,7 +6,7 @@ mod s4d;
 use super::{Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::ir::graph::{InvalidNode, Value};
-use crate::ir::ops::Op;
+use crate::ir::pointwise::Pointwise;
 use crate::ir::types::Attrs;
 use crate::lower::{Lower, Place, need};
 use crate::schema::{DROPOUT, Default, Derived, Field, float, word};
@@ -65,7 +65,7 @@ fn residual(
     let norm = block.word("norm");
     let x = if norm == Some("pre") { l.norm(place.state, "norm")? } else { place.state };
     let y = body(l, x)?;
-    let sum = l.one(Op::Add, &[y, place.state], Attrs::new())?;
+    let sum = l.map(Pointwise::Add, &[y, place.state])?;
     if norm == Some("post") { l.norm(sum, "norm") } else { Ok(sum) }
 }
 

@@ -5,6 +5,7 @@ use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
+use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{LinearInit, Lower, Place, need};
 use crate::schema::{Bounds, DROPOUT, Default, Schema, float, int, optional_word, word};
@@ -82,12 +83,12 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     residual(l, block, place, |l, x| {
         let y = directions(l, block, x)?;
         let y = l.tied_dropout(y, dropout)?;
-        let y = l.one(Op::Gelu, &[y], Attrs::new())?;
+        let y = l.map(Pointwise::Gelu, &[y])?;
         let y = l.tied_dropout(y, dropout)?;
         let y = l.linear(y, "mix", Dim::Fixed(2 * width), &LinearInit::FanIn)?;
         let (value, gate) = (l.channels(y, 0, width)?, l.channels(y, width, width)?);
-        let gate = l.one(Op::Sigmoid, &[gate], Attrs::new())?;
-        let y = l.one(Op::Mul, &[value, gate], Attrs::new())?;
+        let gate = l.map(Pointwise::Sigmoid, &[gate])?;
+        let y = l.map(Pointwise::Mul, &[value, gate])?;
         l.dropout(y, last)
     })
 }
@@ -120,7 +121,7 @@ fn directions(l: &mut Lower<'_>, block: &Block, x: Value) -> Result<Value, Inval
     let forward = skip(l, x, forward)?;
     let backward = system.scan(l, x, behind, STRICTLY_BEHIND)?;
     let backward = cut(l, backward)?;
-    l.one(Op::Add, &[forward, backward], Attrs::new())
+    l.map(Pointwise::Add, &[forward, backward])
 }
 
 /// The parameters of a state space, without what reads it.
@@ -169,5 +170,5 @@ fn skip(l: &mut Lower<'_>, x: Value, y: Value) -> Result<Value, InvalidNode> {
     let width = Dim::Fixed(l.width);
     let d = l.param_of(GROUP, "skip", [width], Attr::call("normal", [1.0.into()]))?;
     let through = l.one(Op::Affine, &[x, d], Attrs::new())?;
-    l.one(Op::Add, &[y, through], Attrs::new())
+    l.map(Pointwise::Add, &[y, through])
 }

@@ -39,7 +39,7 @@ pub(super) fn wrong_kind(name: &str, attr: &Attr) -> Option<&'static str> {
         "padding" => (one_of(&["levels", "input"]), "`levels` or `input`"),
         "plan" => (one_of(&["row", "batch"]), "`row` or `batch`"),
         "p" | "dropout" => (attr.float().is_some_and(|p| (0.0..1.0).contains(&p)), "a probability below 1"),
-        "value" | "by" | "eps" | "threshold" => (attr.float().is_some(), "a number"),
+        "value" | "eps" | "threshold" => (attr.float().is_some(), "a number"),
         "when" | "transpose" | "flat" | "tied" | "keep_best" => (one_of(&["true", "false"]), "`true` or `false`"),
         "discretisation" => (one_of(&["bilinear", "zoh"]), "`bilinear` or `zoh`"),
         "side" => (one_of(&["left", "right"]), "`left` or `right`"),

@@ -10,7 +10,7 @@ use crate::ir::cost::{Extent, Sizes};
 use crate::ir::formula::Formula;
 use crate::ir::graph::{MAIN, Node, RegionId, Value};
 use crate::ir::number::Number;
-use crate::ir::ops::Op;
+use crate::ir::ops::{Flag, Op};
 use crate::ir::types::{BATCH, Dim, Elem, LENGTH, PAIRS, Type, unframed};
 use crate::plan::{Plan, Step};
 
@@ -247,7 +247,7 @@ impl<'p> Walk<'p> {
             Op::Unwind if node.attrs.contains_key("beams") => self.beam_backward(step, node, env),
             Op::Unwind if node.attrs.contains_key("role") => self.part_backward(step, node, env),
             Op::Unwind => self.backward(step, node, env),
-            Op::Squeeze | Op::Unsqueeze | Op::Detach => {
+            op if op.has(Flag::Alias) => {
                 let same = self.value(node.operands[0], env);
                 self.set(node.results[0], same);
             }

@@ -12,7 +12,7 @@ pub(super) const FOLDS: &[Loop] = &[
            %l = position %n {at: first} : f32[batch, 4]
            %r = position %n {at: last} : f32[batch, 4]
            %z = linear %r, %w, %bias : f32[batch, 4]
-           %joined = gate %z, %l, %r : f32[batch, 4]
+           %joined = map %z, %l, %r {f: lerp(sigmoid(a), b, c)} : f32[batch, 4]
            %two = longer_than_one %n : bool[batch]
            %v = select %two, %joined, %l : f32[batch, 4]
            yield %v
@@ -60,7 +60,7 @@ pub(super) const FOLDS: &[Loop] = &[
            %seen = attention %n, %m, %m {heads: 2} : f32[batch, node, 4]
            %found = attention %seen, %b, %c {heads: 1} : f32[batch, node, 4]
            %d = dropout %found {p: 0.3, stream: 7} : f32[batch, node, 4]
-           %g = gate %d, %n, %seen : f32[batch, node, 4]
+           %g = map %d, %n, %seen {f: lerp(sigmoid(a), b, c)} : f32[batch, node, 4]
            %mean = mean %g : f32[batch, 4]
            %v = add_scaled %rb, %mean, %rs : f32[batch, 4]
            %c1 = linear %v, %to_one : f32[batch, 1]
@@ -93,7 +93,7 @@ pub(super) const FOLDS: &[Loop] = &[
              %r = position %two {at: last} : f32[batch, 4]
              %d = dropout %l {p: 0.2, stream: 11} : f32[batch, 4]
              %z = linear %d, %w, %bias : f32[batch, 4]
-             %joined = gate %z, %l, %r : f32[batch, 4]
+             %joined = map %z, %l, %r {f: lerp(sigmoid(a), b, c)} : f32[batch, 4]
              %o1 = linear %joined, %to_one : f32[batch, 1]
              %o = squeeze %o1 : f32[batch]
              yield %joined, %o
@@ -120,7 +120,7 @@ pub(super) const FOLDS: &[Loop] = &[
              %one = position %x {at: last} : f32[batch, 4]
              %z = linear %state, %w, %bias : f32[batch, 4]
              %d = dropout %one {p: 0.2, stream: 5} : f32[batch, 4]
-             %next = gate %z, %d, %state : f32[batch, 4]
+             %next = map %z, %d, %state {f: lerp(sigmoid(a), b, c)} : f32[batch, 4]
              yield %next
            }
            yield %h
@@ -137,7 +137,7 @@ pub(super) const FOLDS: &[Loop] = &[
              %io = full %k {value: 1.0, rank: 1} : f32[batch]
              %g9, %u9 = recur %k, %io {bound: 3} : f32[batch, node, 4], f32[batch] (%g: f32[batch, node, 4], %u: f32[batch], %inner: u32[]) {
                %z = linear %g, %w, %bias : f32[batch, node, 4]
-               %e = gate %z, %g, %k : f32[batch, node, 4]
+               %e = map %z, %g, %k {f: lerp(sigmoid(a), b, c)} : f32[batch, node, 4]
                %pool = mean %e : f32[batch, 4]
                %q1 = linear %pool, %to_one : f32[batch, 1]
                %q = squeeze %q1 : f32[batch]
@@ -161,8 +161,8 @@ pub(super) const FOLDS: &[Loop] = &[
            %p2 = sigmoid %sum : f32[batch]
            %alpha2 = mul %t, %p2 : f32[batch]
            %t1 = sub %t, %alpha2 : f32[batch]
-           %n1 = offset %n {by: 1.0} : f32[batch]
-           %next = gate %root, %h, %rc : f32[batch, 4]
+           %n1 = map %n {f: add(a, 1.0)} : f32[batch]
+           %next = map %root, %h, %rc {f: lerp(sigmoid(a), b, c)} : f32[batch, 4]
            %x1 = broadcast_rows %next, %x : f32[batch, length, 4]
            %x2 = add %x, %x1 : f32[batch, length, 4]
            %go2 = halt_test %t1, %step {threshold: 0.6} : bool[batch]

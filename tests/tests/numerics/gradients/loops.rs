@@ -25,7 +25,7 @@ pub(super) const LOOPS: &[Loop] = &[
            %n = add_scaled %d, %h, %rpsig : f32[batch, length, 4]
            %k = attention %r2, %n, %n {heads: 1} : f32[batch, 3, 4]
            %p = mean %k : f32[batch, 4]
-           %rn = gate %r, %p, %rb : f32[batch, 4]
+           %rn = map %r, %p, %rb {f: lerp(sigmoid(a), b, c)} : f32[batch, 4]
            yield %n, %rn
          }",
     ),
@@ -77,7 +77,7 @@ pub(super) const LOOPS: &[Loop] = &[
            %alpha = mul %t, %p : f32[batch]
            %t1 = sub %t, %alpha : f32[batch]
            %q1 = add_scaled %q, %h, %alpha : f32[batch, length, 4]
-           %n1 = offset %n {by: 1.0} : f32[batch]
+           %n1 = map %n {f: add(a, 1.0)} : f32[batch]
            %go = halt_test %t1, %step {threshold: 0.9, cap: length} : bool[batch]
            yield %next, %q1, %t1, %n1, %go
          }
@@ -92,13 +92,13 @@ pub(super) const LOOPS: &[Loop] = &[
          %all = true %a {rank: 2} : bool[batch, length]
          %h0, %t0, %used, %l0 = recur %a, %ones, %none, %all {bound: 6} : f32[batch, length, 4], f32[batch, length], f32[batch, length], bool[batch, length] (%h: f32[batch, length, 4], %t: f32[batch, length], %n: f32[batch, length], %live: bool[batch, length], %step: u32[]) {
            %att = attention %h, %h, %b {heads: 2, mask: causal} : f32[batch, length, 4]
-           %next = gate %h, %att, %c : f32[batch, length, 4]
+           %next = map %h, %att, %c {f: lerp(sigmoid(a), b, c)} : f32[batch, length, 4]
            %l1 = linear %next, %to_one : f32[batch, length, 1]
            %l = squeeze %l1 : f32[batch, length]
            %p = sigmoid %l : f32[batch, length]
            %alpha = mul %t, %p : f32[batch, length]
            %t1 = sub %t, %alpha : f32[batch, length]
-           %n1 = offset %n {by: 1.0} : f32[batch, length]
+           %n1 = map %n {f: add(a, 1.0)} : f32[batch, length]
            %test = halt_test %t1, %step {threshold: 0.9} : bool[batch, length]
            %go = and %live, %test : bool[batch, length]
            %h1 = select %go, %next, %h : f32[batch, length, 4]
@@ -132,7 +132,7 @@ pub(super) const LOOPS: &[Loop] = &[
            %p = sigmoid %both : f32[batch]
            %alpha_t = mul %t, %p : f32[batch]
            %t1 = sub %t, %alpha_t : f32[batch]
-           %n1 = offset %n {by: 1.0} : f32[batch]
+           %n1 = map %n {f: add(a, 1.0)} : f32[batch]
            %go = halt_test %t1, %step {threshold: 0.9, cap: length} : bool[batch]
            yield %next, %t1, %n1, %go
          }",
@@ -144,7 +144,7 @@ pub(super) const LOOPS: &[Loop] = &[
         "%m1, %y = chunks %m, %a, %b {carried: 1, size: 2, cut: position, over: length, axis: chunk} : f32[batch, 3, 4], f32[batch, length, 4] (%mem: f32[batch, 3, 4], %x: f32[batch, chunk, 4], %v: f32[batch, chunk, 4]) {
            %seen = attention %x, %mem, %mem {heads: 2} : f32[batch, chunk, 4]
            %z = linear %v, %w, %bias : f32[batch, chunk, 4]
-           %out = gate %z, %seen, %x : f32[batch, chunk, 4]
+           %out = map %z, %seen, %x {f: lerp(sigmoid(a), b, c)} : f32[batch, chunk, 4]
            %k = rotate %out {kind: xpos_key, heads: 1, transpose: false, origin: row} : f32[batch, chunk, 4]
            %read = attention %mem, %k, %out {heads: 1, dropout: 0.2, stream: 1} : f32[batch, 3, 4]
            %next = add_scaled %mem, %read, %rs : f32[batch, 3, 4]
@@ -176,14 +176,14 @@ pub(super) const LOOPS: &[Loop] = &[
              %seen = attention %h, %mem, %mem {heads: 2} : f32[batch, chunk, 4]
              %z = linear %seen, %w, %bias : f32[batch, chunk, 4]
              %d = dropout %z {p: 0.2, stream: 9} : f32[batch, chunk, 4]
-             %next = gate %d, %h, %x : f32[batch, chunk, 4]
+             %next = map %d, %h, %x {f: lerp(sigmoid(a), b, c)} : f32[batch, chunk, 4]
              %pool = mean %next : f32[batch, 4]
              %l1 = linear %pool, %to_one : f32[batch, 1]
              %l = squeeze %l1 : f32[batch]
              %p = sigmoid %l : f32[batch]
              %alpha = mul %t, %p : f32[batch]
              %t1 = sub %t, %alpha : f32[batch]
-             %n1 = offset %n {by: 1.0} : f32[batch]
+             %n1 = map %n {f: add(a, 1.0)} : f32[batch]
              %go = halt_test %t1, %step {threshold: 0.8, cap: chunk} : bool[batch]
              yield %next, %t1, %n1, %go
            }
@@ -202,9 +202,9 @@ pub(super) const LOOPS: &[Loop] = &[
          %y, %t9, %used = recur %a, %ones, %none {bound: 4} : f32[batch, length, 4], f32[batch], f32[batch] (%h: f32[batch, length, 4], %t: f32[batch], %n: f32[batch], %step: u32[]) {
            %h5, %r5 = recur %h, %rb {bound: 2} : f32[batch, length, 4], f32[batch, 4] (%g: f32[batch, length, 4], %r: f32[batch, 4], %inner: u32[]) {
              %z = linear %g, %w : f32[batch, length, 4]
-             %e = gate %z, %b, %g : f32[batch, length, 4]
+             %e = map %z, %b, %g {f: lerp(sigmoid(a), b, c)} : f32[batch, length, 4]
              %pool = mean %e : f32[batch, 4]
-             %rn = gate %pool, %r, %ra : f32[batch, 4]
+             %rn = map %pool, %r, %ra {f: lerp(sigmoid(a), b, c)} : f32[batch, 4]
              yield %e, %rn
            }
            %l1 = linear %r5, %to_one : f32[batch, 1]
@@ -213,7 +213,7 @@ pub(super) const LOOPS: &[Loop] = &[
            %p = sigmoid %sum : f32[batch]
            %alpha = mul %t, %p : f32[batch]
            %t1 = sub %t, %alpha : f32[batch]
-           %n1 = offset %n {by: 1.0} : f32[batch]
+           %n1 = map %n {f: add(a, 1.0)} : f32[batch]
            %scaled = mul_unit %h5, %t1 : f32[batch, length, 4]
            %next = add %scaled, %h : f32[batch, length, 4]
            %go = halt_test %t1, %step {threshold: 0.8} : bool[batch]

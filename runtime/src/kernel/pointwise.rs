@@ -1,0 +1,305 @@
+//! Pointwise functions and programs of them, on the calling thread.
+//!
+//! The loops are those of the compiler's table: a row is expanded into one loop. A program runs its loops on a few numbers at a
+//! time, so that what lies between them stays in the first-level cache.
+//!
+//! Source: rtc.
+
+use rtc_compiler::ir::pointwise::{Pointwise, Scalar, Source, Steps};
+use rtc_compiler::pointwise_functions;
+
+use super::Real;
+use super::parallel::vectorised;
+
+/// Numbers that a program with registers works on at a time.
+const CHUNK: usize = 1024;
+
+/// The exact (error-function) GELU of one number.
+#[inline(always)]
+pub(super) fn gelu_of<T: Real>(x: T) -> T {
+    let half = T::from_f64(0.5) * x;
+    half.mul_add((x * T::from_f64(std::f64::consts::FRAC_1_SQRT_2)).erf_absolute(), half)
+}
+
+/// The derivative of the exact GELU: the normal distribution function plus x times the density.
+#[inline(always)]
+fn gelu_slope_of<T: Real>(x: T) -> T {
+    const DENSITY_AT_ZERO: f64 = 0.398_942_280_401_432_7;
+    let half = T::from_f64(0.5);
+    let cdf = half.mul_add((x * T::from_f64(std::f64::consts::FRAC_1_SQRT_2)).erf_absolute(), half);
+    let density = T::from_f64(DENSITY_AT_ZERO) * (-half * x * x).exp_below_one();
+    x.mul_add(density, cdf)
+}
+
+/// `2 z = sqrt(8 / pi) (x + c x^3)`, whose sigmoid stands for the normal distribution function.
+#[inline(always)]
+fn twice<T: Real>(x: T) -> T {
+    let x = T::from_f64(TANH_SCALE) * x;
+    (T::from_f64(TANH_CUBE / (TANH_SCALE * TANH_SCALE)) * x * x).mul_add(x, x)
+}
+
+/// `sqrt(8 / pi)`.
+const TANH_SCALE: f64 = 1.595_769_121_605_731;
+const TANH_CUBE: f64 = 0.044_715;
+
+#[inline(always)]
+fn gelu_tanh_of<T: Real>(x: T) -> T {
+    x * twice(x).sigmoid()
+}
+
+/// The derivative of the GELU with tanh: `s + x s (1 - s) 2z'` with `s = sigmoid(2 z)`.
+#[inline(always)]
+fn gelu_tanh_slope_of<T: Real>(x: T) -> T {
+    let s = twice(x).sigmoid();
+    let slope = (T::from_f64(3.0 * TANH_CUBE) * x).mul_add(x, T::ONE) * T::from_f64(TANH_SCALE);
+    (x * s * (T::ONE - s)).mul_add(slope, s)
+}
+
+/// `max(x, 0)`; NaN stays NaN.
+#[inline(always)]
+pub(super) fn relu_of<T: Real>(x: T) -> T {
+    if x < T::ZERO { T::ZERO } else { x }
+}
+
+#[inline(always)]
+fn tanh_of<T: Real>(x: T) -> T {
+    let two = T::from_f64(2.0);
+    two * (two * x).sigmoid() - T::ONE
+}
+
+/// What a function is applied to: a number for every place, or the same for all.
+#[derive(Clone, Copy, Debug)]
+pub enum Arg<'a, T> {
+    /// One number per place.
+    Each(&'a [T]),
+    /// The same everywhere.
+    All(T),
+}
+
+impl<T: Copy> Arg<'_, T> {
+    #[inline(always)]
+    fn at(self, n: usize) -> T {
+        match self {
+            Self::Each(x) => x[n],
+            Self::All(x) => x,
+        }
+    }
+}
+
+/// `y = f(a)` place by place. Mark the closure `#[inline(always)]`. Loops are plain ones: what an iterator calls is not compiled
+/// for the vectors of this machine.
+#[inline(always)]
+fn unary<T: Real>([a, ..]: [Arg<'_, T>; 3], y: &mut [T], f: impl Fn(T) -> T) {
+    vectorised(
+        #[inline(always)]
+        || match a {
+            Arg::Each(a) => {
+                for (y, &a) in y.iter_mut().zip(a) {
+                    *y = f(a);
+                }
+            }
+            Arg::All(a) => y.fill(f(a)),
+        },
+    );
+}
+
+/// `y = f(a, b)` place by place.
+#[inline(always)]
+fn binary<T: Real>([a, b, _]: [Arg<'_, T>; 3], y: &mut [T], f: impl Fn(T, T) -> T) {
+    vectorised(
+        #[inline(always)]
+        || match (a, b) {
+            (Arg::Each(a), Arg::Each(b)) => {
+                for ((y, &a), &b) in y.iter_mut().zip(a).zip(b) {
+                    *y = f(a, b);
+                }
+            }
+            (Arg::Each(a), Arg::All(b)) => {
+                for (y, &a) in y.iter_mut().zip(a) {
+                    *y = f(a, b);
+                }
+            }
+            (Arg::All(a), Arg::Each(b)) => {
+                for (y, &b) in y.iter_mut().zip(b) {
+                    *y = f(a, b);
+                }
+            }
+            (Arg::All(a), Arg::All(b)) => y.fill(f(a, b)),
+        },
+    );
+}
+
+/// `y = f(a, b, c)` place by place; with constants it takes longer.
+#[inline(always)]
+fn ternary<T: Real>([a, b, c]: [Arg<'_, T>; 3], y: &mut [T], f: impl Fn(T, T, T) -> T) {
+    vectorised(
+        #[inline(always)]
+        || {
+            if let (Arg::Each(a), Arg::Each(b), Arg::Each(c)) = (a, b, c) {
+                for (((y, &a), &b), &c) in y.iter_mut().zip(a).zip(b).zip(c) {
+                    *y = f(a, b, c);
+                }
+            } else {
+                for (n, y) in y.iter_mut().enumerate() {
+                    *y = f(a.at(n), b.at(n), c.at(n));
+                }
+            }
+        },
+    );
+}
+
+macro_rules! each_place {
+    ($args:expr, $y:expr, ($a:ident) $value:expr) => {
+        unary(
+            $args,
+            $y,
+            #[inline(always)]
+            |$a| $value,
+        )
+    };
+    ($args:expr, $y:expr, ($a:ident, $b:ident) $value:expr) => {
+        binary(
+            $args,
+            $y,
+            #[inline(always)]
+            |$a, $b| $value,
+        )
+    };
+    ($args:expr, $y:expr, ($a:ident, $b:ident, $c:ident) $value:expr) => {
+        ternary(
+            $args,
+            $y,
+            #[inline(always)]
+            |$a, $b, $c| $value,
+        )
+    };
+}
+
+macro_rules! loops {
+    ($(
+        #[doc = $doc:literal]
+        $text:ident = $name:ident $operands:tt $cost:literal, $slopes:tt, $value:expr, $cuda:literal, $torch:literal, $onnx:literal;
+    )*) => {
+        /// `y = func(args)` place by place; a function takes as many of `args` as it has operands.
+        pub fn apply<T: Real>(func: Pointwise, args: [Arg<'_, T>; 3], y: &mut [T]) {
+            match func {
+                $(Pointwise::$name => each_place!(args, y, $operands $value),)*
+            }
+        }
+    };
+}
+
+pointwise_functions!(loops);
+
+/// Where a number of a program lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Register(usize),
+    Result(usize),
+}
+
+/// Where a loop takes its numbers from.
+#[derive(Clone, Copy, Debug)]
+enum From {
+    Operand(usize),
+    Number(f64),
+    Made(Place),
+}
+
+/// One loop: a function, or a copy.
+#[derive(Clone, Copy, Debug)]
+struct Loop {
+    func: Option<Pointwise>,
+    args: [From; 3],
+    to: Place,
+}
+
+/// The loops of a map.
+#[derive(Clone, Debug)]
+pub struct Program {
+    loops: Vec<Loop>,
+    registers: usize,
+    results: usize,
+    cost: f64,
+}
+
+impl Program {
+    /// The loops that give these results.
+    pub fn new(results: &[Scalar]) -> Self {
+        let steps = Steps::of(results);
+        let last_use = |n: usize| steps.steps.iter().rposition(|step| step.args.contains(&Source::Step(n)));
+        let mut places: Vec<Place> = vec![];
+        let (mut free, mut registers) = (vec![], 0);
+        let from = |source: Source, places: &[Place]| match source {
+            Source::Operand(n) => From::Operand(n),
+            Source::Number(x) => From::Number(x),
+            Source::Step(n) => From::Made(places[n]),
+        };
+        let mut loops = vec![];
+        for (n, step) in steps.steps.iter().enumerate() {
+            // A loop never writes where it reads: registers become free after it.
+            let to = match steps.results.iter().position(|result| *result == Source::Step(n)) {
+                Some(result) => Place::Result(result),
+                None => Place::Register(free.pop().unwrap_or_else(|| {
+                    registers += 1;
+                    registers - 1
+                })),
+            };
+            let mut args = [From::Number(0.0); 3];
+            args.iter_mut().zip(&step.args).for_each(|(arg, source)| *arg = from(*source, &places));
+            loops.push(Loop { func: Some(step.func), args, to });
+            places.push(to);
+            for (m, place) in places.iter().enumerate() {
+                if let (Place::Register(register), Some(true)) = (place, last_use(m).map(|last| last == n)) {
+                    free.push(*register);
+                }
+            }
+        }
+        for (n, result) in steps.results.iter().enumerate() {
+            if !loops.iter().any(|l| l.to == Place::Result(n)) {
+                loops.push(Loop { func: None, args: [from(*result, &places); 3], to: Place::Result(n) });
+            }
+        }
+        Self { loops, registers, results: results.len(), cost: steps.cost() }
+    }
+
+    /// Numbers of scratch that a run needs.
+    pub fn scratch(&self) -> usize {
+        self.registers * CHUNK
+    }
+
+    /// Operations for one number of each operand.
+    pub fn cost(&self) -> f64 {
+        self.cost
+    }
+
+    /// Runs the loops on operands and results of one length; those that the program does not have may be empty.
+    pub fn run<T: Real>(&self, operands: &[&[T]], results: &mut [&mut [T]], scratch: &mut [T]) {
+        let len = results[0].len();
+        debug_assert!(results[..self.results].iter().all(|y| y.len() == len) && scratch.len() >= self.scratch());
+        let size = if self.registers == 0 { len.max(1) } else { CHUNK };
+        for start in (0..len).step_by(size) {
+            let range = start..len.min(start + size);
+            for one in &self.loops {
+                let mut made = |place: Place| match place {
+                    Place::Register(n) => scratch[n * CHUNK..][..range.len()].as_mut_ptr(),
+                    Place::Result(n) => results[n][range.clone()].as_mut_ptr(),
+                };
+                let to = made(one.to);
+                let args = one.args.map(|from| match from {
+                    From::Operand(n) => Arg::Each(&operands[n][range.clone()]),
+                    From::Number(x) => Arg::All(T::from_f64(x)),
+                    // SAFETY: as long as the range by the slices above; a loop reads no place that it writes.
+                    From::Made(place) => Arg::Each(unsafe { std::slice::from_raw_parts(made(place), range.len()) }),
+                });
+                // SAFETY: as above.
+                let y = unsafe { std::slice::from_raw_parts_mut(to, range.len()) };
+                match (one.func, args[0]) {
+                    (Some(func), _) => apply(func, args, y),
+                    (None, Arg::Each(x)) => y.copy_from_slice(x),
+                    (None, Arg::All(x)) => y.fill(x),
+                }
+            }
+        }
+    }
+}
