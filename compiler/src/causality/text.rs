@@ -73,16 +73,16 @@ impl Printer<'_> {
     fn head(&self, id: NodeId) -> String {
         let node = self.graph.node(id);
         let results: Vec<String> = node.results.iter().map(|v| format!("%{}", self.names[v.index()])).collect();
-        format!("{} = {}", results.join(", "), node.op)
+        format!("{} = {}", results.join(", "), node.hint())
     }
 
     fn leak(&self, leak: &Leak, out: &mut String) {
         let node = self.graph.node(leak.node);
         let place = if node.label.is_empty() { String::new() } else { format!(" of `{}`", node.label) };
-        *out += &format!("\nleak: `{}`{place} {}\n", node.op, leak.why.describe());
+        *out += &format!("\nleak: `{}`{place} {}\n", node.hint(), leak.why.describe());
         for Step { value, node, why, reach } in &leak.path {
             let note = if *node == leak.node && *why == leak.why { "   <- here" } else { "" };
-            let head = format!("%{} by {}", self.names[value.index()], self.graph.node(*node).op);
+            let head = format!("%{} by {}", self.names[value.index()], self.graph.node(*node).hint());
             self.line(*reach, 1, &format!("{head}{note}"), &self.graph.node(*node).label, out);
         }
     }

@@ -180,7 +180,7 @@ impl Slots {
             }
             if !inside {
                 let from = &graph.node(place).label;
-                slot.reads.push((from.clone(), format!("{} {n} <- {from}: {source} {index}", node.op)));
+                slot.reads.push((from.clone(), format!("{} {n} <- {from}: {source} {index}", node.hint())));
             }
         }
         let hash: String = Sha256::digest(&shape).iter().take(12).map(|b| format!("{b:02x}")).collect();
@@ -225,7 +225,7 @@ fn describe(graph: &Graph, id: NodeId) -> String {
 /// The node that a value comes from (for a region parameter the loop), what it is of it, and its number there.
 fn origin(graph: &Graph, value: Value) -> (NodeId, String, usize) {
     match graph.def(value) {
-        Def::Result(node, n) => (node, graph.node(node).op.to_string(), n),
+        Def::Result(node, n) => (node, graph.node(node).hint().to_owned(), n),
         Def::Param(region, n) => {
             let owner = graph.owner(region).expect("a verified graph uses parameters of bodies only");
             (owner, format!("{} parameter", graph.node(owner).op), n)

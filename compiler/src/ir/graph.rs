@@ -171,6 +171,14 @@ impl Graph {
         hint.clone_into(&mut self.values[value.index()].hint);
     }
 
+    /// Gives the name of `old` to `new`, unless it only says what made `old`.
+    pub fn hand_on_hint(&mut self, old: Value, new: Value) {
+        let hint = self.hint(old).to_owned();
+        if self.producer(old).is_none_or(|node| self.node(node).hint() != hint) {
+            self.set_hint(new, &hint);
+        }
+    }
+
     /// Where a value comes from.
     pub fn def(&self, value: Value) -> Def {
         self.values[value.index()].def

@@ -1,7 +1,7 @@
 //! The op table: one row per op.
 //!
 //! A row gives the name, the operands (those after `;` are optional), the attributes, the shape rule, the gradient
-//! rule, the cost rule, the dependence rule, flags and one line of documentation. The printer, the parser, the verifier,
+//! rule, the cost rule, the dependence rule, flags, its roles in a group, and one line of documentation. The printer, the parser, the verifier,
 //! the builder, the `grad` pass, the cost model, the proof of causality and the generated page `docs/ops.md` read the row;
 //! the runtime executes ops in one exhaustive match, so a new row does not compile until it can run.
 
@@ -35,8 +35,26 @@ pub struct OpDef {
     pub cost: CostRule,
     /// Which positions of the operands the results depend on.
     pub dependence: Dependence,
-    /// Properties that passes ask for.
+    /// Properties that passes, plans and executors ask for.
     pub flags: &'static [Flag],
+    /// What operands and results are to an op that works unit by unit; `None` for any other.
+    pub by_unit: Option<&'static Roles>,
+}
+
+/// What operands and results are to an op that works unit by unit: position by position, slot by slot, row by row.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Roles {
+    /// Operands that every unit needs whole: weights, biases, gains.
+    pub whole: &'static [usize],
+    /// Results that are sums over the units.
+    pub sums: &'static [usize],
+}
+
+const fn only(roles: &'static [Roles]) -> Option<&'static Roles> {
+    match roles {
+        [roles] => Some(roles),
+        _ => None,
+    }
 }
 
 /// A property of an op.
@@ -54,13 +72,22 @@ pub enum Flag {
     Loop,
     /// Takes its value from outside the graph: an input or a parameter.
     Leaf,
+    /// Costs far more than moving its data: worth leaving a loop for, and too much to be computed again for a little memory.
+    Heavy,
+    /// Its result has the numbers of its first operand in their order, and shares their buffer.
+    Alias,
+    /// Can add its results to what is there, such as the gradient of a parameter.
+    Accumulates,
+    /// Reads each number of its first operand before it writes it, and can write its result there.
+    InPlace,
 }
 
 macro_rules! ops {
     ($(
         #[doc = $doc:literal]
         $name:ident = $text:literal ($($operand:ident),* $(; $($optional:ident),*)?) {$($attr:ident),*}
-            => $shape:ident, $gradient:ident, $cost:ident, $dependence:ident $([$($flag:ident),*])?;
+            => $shape:ident, $gradient:ident, $cost:ident, $dependence:ident $([$($flag:ident),*])?
+            $(by_unit [$($whole:literal),*] [$($sum:literal),*])?;
     )*) => {
         /// An operation of the IR.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +112,7 @@ macro_rules! ops {
                             dependence: Dependence::$dependence,
                             cost: CostRule { number: cost::$cost::<f64>, formula: cost::$cost::<Formula> },
                             flags: &[$($(Flag::$flag),*)?],
+                            by_unit: only(&[$(Roles { whole: &[$($whole),*], sums: &[$($sum),*] })?]),
                         };
                         &DEF
                     })*
@@ -125,34 +153,34 @@ ops! {
     /// Largest value over the second axis, channel by channel.
     Max = "max" (x) {} => pool, max, elementwise, Pool;
     /// `a` and `b` side by side on the last axis.
-    Concat = "concat" (a, b) {} => concat, concat, free, Units;
+    Concat = "concat" (a, b) {} => concat, concat, free, Units by_unit [] [];
     /// `width` channels from `start` on the last axis.
-    Slice = "slice" (x) {start, width} => slice, slice, free, Units;
+    Slice = "slice" (x) {start, width} => slice, slice, free, Units by_unit [] [];
     /// Channels of `x` placed at `start` of a last axis of `width`, zeros elsewhere.
-    Pad = "pad" (x) {start, width} => pad, pad, free, Units;
+    Pad = "pad" (x) {start, width} => pad, pad, free, Units by_unit [] [];
     /// Without the last axis of size 1.
-    Squeeze = "squeeze" (x) {} => squeeze, squeeze, free, Units;
+    Squeeze = "squeeze" (x) {} => squeeze, squeeze, free, Units [Alias];
     /// With a last axis of size 1.
-    Unsqueeze = "unsqueeze" (x) {} => unsqueeze, unsqueeze, free, Units;
+    Unsqueeze = "unsqueeze" (x) {} => unsqueeze, unsqueeze, free, Units [Alias];
     /// The row's `x`, `count` times on a second axis of its own.
     Repeat = "repeat" (x) {count} => repeat, repeat, free, Units;
     /// Slot number `step` of the second axis.
     SlotGet = "slot_get" (x, step) {} => slot_get, slot_get, free, Units;
     /// `x` with `y` in the place of slot number `step` of the second axis.
-    SlotSet = "slot_set" (x, y, step) {} => slot_set, slot_set, free, Units;
+    SlotSet = "slot_set" (x, y, step) {} => slot_set, slot_set, free, Units [InPlace];
     /// Features of two sentences u (first half of the rows) and v: `[u; v; u v; |u - v|]`.
     Pair = "pair" (x) {} => pair, pair, elementwise, Rows;
 
     /// `y = x w^T + bias`, with `w` of shape [outputs, inputs].
-    Linear = "linear" (x, w; bias) {} => linear, linear, linear, Channels;
+    Linear = "linear" (x, w; bias) {} => linear, linear, linear, Channels [Heavy] by_unit [1, 2] [];
     /// `(x - mean) / sqrt(var + eps) gain + bias` over the last axis.
-    LayerNorm = "layer_norm" (x, gain, bias) {eps} => same, layer_norm, norm, Channels;
+    LayerNorm = "layer_norm" (x, gain, bias) {eps} => same, layer_norm, norm, Channels by_unit [1, 2] [];
     /// `gain x`, plus `bias` where one is given, with a number of each per channel.
-    Affine = "affine" (x, gain; bias) {} => affine, affine, elementwise, Channels;
+    Affine = "affine" (x, gain; bias) {} => affine, affine, elementwise, Channels by_unit [1, 2] [];
     /// The expression `f` of the numbers `a`, `b`, `c`, ... that the operands, all of one type, have in one place; `tuple(..)` gives several results.
-    Map = "map" () {f} => map, map, map, Units [Variadic];
+    Map = "map" () {f} => map, map, map, Units [Variadic] by_unit [] [];
     /// `x`, through which no gradient goes back.
-    Detach = "detach" (x) {} => same, none, free, Units;
+    Detach = "detach" (x) {} => same, none, free, Units [Alias];
     /// `a` where the unit's condition holds, else `b`; a unit is a row, or a position of a row.
     Select = "select" (c, a, b) {} => select, select, elementwise, Units;
     /// `x` where the unit's condition equals `when`, else 0.
@@ -162,21 +190,21 @@ ops! {
     /// Scalar product of `a` and `b` unit by unit; a unit is an index into the first `rank` axes.
     DotUnit = "dot_unit" (a, b) {rank} => prefix, none, elementwise, Units;
     /// `q + s h` with one number `s` per unit.
-    AddScaled = "add_scaled" (q, h, s) {} => same, add_scaled, elementwise, Units;
+    AddScaled = "add_scaled" (q, h, s) {} => same, add_scaled, elementwise, Units [InPlace];
     /// Inverted dropout: 0 with probability `p`, else `x / (1 - p)`. The mask is a function of seed, update, loop counters, `stream`, row and index; where it is `tied`, the positions of a row share that of the first.
-    Dropout = "dropout" (x) {p, stream, tied} => same, dropout, elementwise, Units [Random];
+    Dropout = "dropout" (x) {p, stream, tied} => same, dropout, elementwise, Units [Random] by_unit [] [];
     /// Rotary position code on channel pairs of every head: `rope`, `xpos_query` or `xpos_key`. `transpose` gives the transposed map.
-    Rotate = "rotate" (x) {kind, heads, transpose, origin} => same, rotate, elementwise, Channels;
+    Rotate = "rotate" (x) {kind, heads, transpose, origin} => same, rotate, elementwise, Channels [Heavy] by_unit [] [];
     /// The row behind as many copies of `pad` as its length on `axis`, which is the axis of the result, takes.
     PadRagged = "pad_ragged" (x, pad) {axis} => pad_ragged, pad_ragged, free, Units;
     /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; scores times `head_width^-1/2`, plus the `bias`. Its learned tables follow, one for each `learn` in it. With `position: relative_xl` the last operands are `u`, `v` and `W`, and scores are `(q + u) k + (q + v) W s`, where `s` are sines and cosines of the distance.
-    Attention = "attention" (q, k, v; step) {heads, mask, bias, position, dropout, stream} => attention, attention, attention, Attention [Random, Variadic];
+    Attention = "attention" (q, k, v; step) {heads, mask, bias, position, dropout, stream} => attention, attention, attention, Attention [Random, Variadic, Heavy];
     /// Softmax attention with one head and a learned number per distance: `softmax(q k^T / sqrt(width of q) + bias[reach - 1 + j - i]) v`, with `bias` of shape [2 reach - 1]. Positions further apart count as `reach - 1` apart.
-    OffsetAttention = "offset_attention" (q, k, v, bias) {mask} => offset_attention, offset_attention, offset_attention, Attention;
+    OffsetAttention = "offset_attention" (q, k, v, bias) {mask} => offset_attention, offset_attention, offset_attention, Attention [Heavy];
     /// Every channel of every row convolved with a kernel of its own, made by the diagonal state space of S4D. `side: left` sees the positions before, `right` those behind, from a distance of `lag` on. `discretisation: zoh` holds the input between positions; without it the rule is bilinear.
-    S4d = "s4d" (x, log_dt, log_decay, frequency, b, c) {side, lag, discretisation} => s4d, s4d, scan, Scan;
+    S4d = "s4d" (x, log_dt, log_decay, frequency, b, c) {side, lag, discretisation} => s4d, s4d, scan, Scan [Heavy];
     /// As `s4d`, with the kernels of a damped moving average in several dimensions.
-    Ema = "ema" (x, delta, alpha, beta, gamma) {side, lag} => ema, ema, scan, Scan;
+    Ema = "ema" (x, delta, alpha, beta, gamma) {side, lag} => ema, ema, scan, Scan [Heavy];
     /// The neighbour of every position on one `side` among `x`, by the existence `e` of the positions: going away from position i, position j gets the weight `min(e_j, what is left of 1)`.
     Neighbours = "neighbours" (x, e) {side} => neighbours, neighbours, neighbours, Scan;
     /// How probable it is that a position goes into its right neighbour, from scores `s` and existences `e`: `c = E / (E + Z + L + R + 4e-8)` with `E = exp(s - m)`, `Z = exp(-m)`, m the largest score of the row or 0, and L and R the neighbours of E. The first and the last two positions of a row have `E = 0`.
@@ -220,23 +248,23 @@ ops! {
     Return = "return" () {names} => nothing, none, free, Effect [Variadic, Terminator, Effect];
 
     /// Gradient of `linear` for its input: `dy w`.
-    LinearGradInput = "linear_grad_input" (dy, w) {} => linear_grad_input, none, linear, Backward;
+    LinearGradInput = "linear_grad_input" (dy, w) {} => linear_grad_input, none, linear, Backward by_unit [1] [];
     /// Gradient of `linear` for its weight: `dy^T x`.
-    LinearGradWeight = "linear_grad_weight" (dy, x, w) {} => third, none, linear_weight, Backward;
+    LinearGradWeight = "linear_grad_weight" (dy, x, w) {} => third, none, linear_weight, Backward [Accumulates];
     /// Sum over all axes but the last.
-    ColumnSum = "column_sum" (dy) {} => last_axis, none, reduction, Backward;
+    ColumnSum = "column_sum" (dy) {} => last_axis, none, reduction, Backward by_unit [] [0];
     /// Gradients of `layer_norm` for input, gain and bias.
-    LayerNormGrad = "layer_norm_grad" (x, gain, dy) {eps} => layer_norm_grad, none, norm, Backward;
+    LayerNormGrad = "layer_norm_grad" (x, gain, dy) {eps} => layer_norm_grad, none, norm, Backward by_unit [1] [1, 2];
     /// Gradients of `attention` for `q`, `k`, `v` and the tables of the bias; the probabilities are computed again.
     AttentionGrad = "attention_grad" (q, k, v, dy; step) {heads, mask, bias, position, dropout, stream} => attention_grad, none, attention_grad, Backward [Random, Variadic];
     /// Gradient of `add_position` for the table.
-    AddPositionGrad = "add_position_grad" (dy, table) {} => second, none, reduction, Backward;
+    AddPositionGrad = "add_position_grad" (dy, table) {} => second, none, reduction, Backward [Accumulates];
     /// Gradients of `offset_attention` for `q`, `k`, `v` and `bias`; the probabilities are computed again.
-    OffsetAttentionGrad = "offset_attention_grad" (q, k, v, bias, dy) {mask} => all_but_last, none, offset_attention_grad, Backward;
+    OffsetAttentionGrad = "offset_attention_grad" (q, k, v, bias, dy) {mask} => all_but_last, none, offset_attention_grad, Backward [Accumulates];
     /// Gradients of `s4d` for all its operands; the kernels are made again.
-    S4dGrad = "s4d_grad" (x, log_dt, log_decay, frequency, b, c, dy) {side, lag, discretisation} => all_but_last, none, scan_grad, Backward;
+    S4dGrad = "s4d_grad" (x, log_dt, log_decay, frequency, b, c, dy) {side, lag, discretisation} => all_but_last, none, scan_grad, Backward [Accumulates];
     /// Gradients of `ema` for all its operands; the kernels are made again.
-    EmaGrad = "ema_grad" (x, delta, alpha, beta, gamma, dy) {side, lag} => all_but_last, none, scan_grad, Backward;
+    EmaGrad = "ema_grad" (x, delta, alpha, beta, gamma, dy) {side, lag} => all_but_last, none, scan_grad, Backward [Accumulates];
     /// Gradients of `neighbours` for `x` and `e`. Where existence and what is left are equal, the existence has the slope.
     NeighboursGrad = "neighbours_grad" (x, e, dy) {side} => all_but_last, none, neighbours_grad, Backward;
     /// Gradients of `merge_probability` for `s` and `e`.
@@ -244,13 +272,13 @@ ops! {
     /// Gradients of `slot_softmax` for `beta` and `before`.
     SlotSoftmaxGrad = "slot_softmax_grad" (beta, before, dp, dbelow, dabove) {} => first_two, none, transcendental, Backward;
     /// Gradient of `embed` for the table.
-    EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, scatter, Backward;
+    EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, scatter, Backward [Accumulates];
     /// Gradients of `frame` for the row, START and END.
-    FrameGrad = "frame_grad" (dy, x, start, end) {} => frame_grad, none, free, Backward;
+    FrameGrad = "frame_grad" (dy, x, start, end) {} => frame_grad, none, free, Backward [Accumulates];
     /// Gradients of `pad_ragged` for the row and the pad.
-    PadRaggedGrad = "pad_ragged_grad" (dy, x, pad) {} => pad_ragged_grad, none, reduction, Backward;
+    PadRaggedGrad = "pad_ragged_grad" (dy, x, pad) {} => pad_ragged_grad, none, reduction, Backward [Accumulates];
     /// Sum over the batch: the gradient of `broadcast_batch`.
-    SumBatch = "sum_batch" (dy) {} => without_batch, none, reduction, Backward;
+    SumBatch = "sum_batch" (dy) {} => without_batch, none, reduction, Backward [Accumulates];
     /// Gradient of `mean`.
     MeanGrad = "mean_grad" (dy, x) {} => second, none, elementwise, Backward;
     /// Gradient of `cumulative_mean`.

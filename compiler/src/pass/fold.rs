@@ -38,8 +38,7 @@ fn apply(graph: &mut Graph, id: NodeId, rewrite: Rewrite) {
             let new = NewNode { op, operands, attrs, types: vec![], body: None, label };
             let new = graph.insert_before(id, new).expect("a rewrite fits because the old node did");
             let value = graph.node(new).results[0];
-            let hint = graph.hint(results[0]).to_owned();
-            graph.set_hint(value, &hint);
+            graph.hand_on_hint(results[0], value);
             value
         }
     };

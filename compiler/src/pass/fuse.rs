@@ -40,8 +40,7 @@ fn replace(graph: &mut Graph, anchor: NodeId, op: Op, operands: Vec<Value>, attr
     let new = NewNode { op, operands, attrs, types: vec![], body: None, label };
     let new = graph.insert_before(anchor, new).expect("a fused op takes what its parts took");
     for (value, old) in graph.node(new).results.clone().into_iter().zip(old) {
-        let hint = graph.hint(*old).to_owned();
-        graph.set_hint(value, &hint);
+        graph.hand_on_hint(*old, value);
         graph.replace_uses(*old, value);
     }
 }

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::{Step, reads};
 use crate::ir::graph::{Graph, NodeId, Value};
-use crate::ir::ops::Op;
+use crate::ir::ops::Roles;
 use crate::ir::types::{CLASSES, Dim, Type, VOCAB};
 
 /// Channels of scratch begin at multiples of this, so that blocks begin at whole vectors.
@@ -38,28 +38,6 @@ pub struct Inner {
     pub offset: usize,
 }
 
-/// What the operands and results of an op that works unit by unit are to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Roles {
-    /// Operands that every unit needs whole: weights, biases, gains.
-    pub whole: &'static [usize],
-    /// Results that are sums over the units.
-    pub sums: &'static [usize],
-}
-
-/// The roles of an op that works unit by unit; `None` for any other.
-pub fn roles(op: Op) -> Option<Roles> {
-    let (whole, sums): (&[usize], &[usize]) = match op {
-        Op::Linear | Op::LayerNorm | Op::Affine => (&[1, 2], &[]),
-        Op::LinearGradInput => (&[1], &[]),
-        Op::LayerNormGrad => (&[1], &[1, 2]),
-        Op::ColumnSum => (&[], &[0]),
-        Op::Map | Op::Concat | Op::Slice | Op::Pad | Op::Dropout | Op::Rotate => (&[], &[]),
-        _ => return None,
-    };
-    Some(Roles { whole, sums })
-}
-
 /// The axes of a type that index its units, and the number of channels of a unit (1 while it is not known).
 ///
 /// The last axis holds the channels, except where that is the batch or the positions of ragged rows: then every unit is one
@@ -76,7 +54,7 @@ pub fn units(ty: &Type) -> (&[Dim], usize) {
 /// The axes whose units the node works on, if it works unit by unit.
 fn class(graph: &Graph, id: NodeId) -> Option<&[Dim]> {
     let node = graph.node(id);
-    roles(node.op)?;
+    node.op.def().by_unit?;
     Some(units(graph.ty(node.operands[0])).0)
 }
 
@@ -137,12 +115,12 @@ pub(super) fn group(
 /// True when the node reads from the steps `inside` only what it needs unit by unit, and what they make unit by unit.
 fn by_unit(graph: &Graph, steps: &[Step], inside: &BTreeSet<usize>, id: NodeId) -> bool {
     let node = graph.node(id);
-    let whole = roles(node.op).map_or(&[][..], |r| r.whole);
+    let whole = node.op.def().by_unit.map_or(&[][..], |r| r.whole);
     let made = |v: Value, result: fn(&Roles, usize) -> bool| {
         inside.iter().any(|n| {
             let maker = graph.node(steps[*n].node);
             let place = maker.results.iter().position(|r| *r == v);
-            place.zip(roles(maker.op)).is_some_and(|(place, roles)| result(&roles, place))
+            place.zip(maker.op.def().by_unit).is_some_and(|(place, roles)| result(roles, place))
         })
     };
     let any = |_: &Roles, _| true;
@@ -170,7 +148,7 @@ fn finish(graph: &Graph, steps: &mut [Step], range: Range<usize>, units: Vec<Dim
     for n in range.clone() {
         let step = &steps[n];
         let node = graph.node(step.node);
-        let sums = roles(node.op).map_or(&[][..], |r| r.sums);
+        let sums = node.op.def().by_unit.map_or(&[][..], |r| r.sums);
         for (k, &value) in node.results.iter().enumerate() {
             if sums.contains(&k) || held.contains(&value) || !dies_inside(&steps[range.clone()], value) {
                 continue;

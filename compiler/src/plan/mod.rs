@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::ir::graph::{Graph, MAIN, NodeId, Parameter, RegionId, Value};
-use crate::ir::ops::Op;
+use crate::ir::ops::{Flag, Op};
 use crate::ir::types::{Attr, Type};
 
-use group::{Group, roles};
+use group::Group;
 pub use text::text;
 
 /// An executable graph.
@@ -152,46 +152,25 @@ fn captures(graph: &Graph, region: RegionId) -> Vec<Value> {
     operands.into_iter().collect()
 }
 
-/// Ops besides those of groups that can add into an accumulator.
-const ADDS: [Op; 9] = [
-    Op::LinearGradWeight,
-    Op::EmbedGrad,
-    Op::AddPositionGrad,
-    Op::SumBatch,
-    Op::FrameGrad,
-    Op::PadRaggedGrad,
-    Op::S4dGrad,
-    Op::EmaGrad,
-    Op::OffsetAttentionGrad,
-];
-
 /// The value and parameter of an `accumulate` whose operand comes from an op that can add into an accumulator, has no
 /// other user, and lies in the same region.
 fn direct(graph: &Graph, accumulate: NodeId, parameters: &BTreeMap<String, usize>) -> Option<(Value, usize)> {
     let node = graph.node(accumulate);
     let value = node.operands[0];
     let producer = graph.node(graph.producer(value)?);
-    let adds = match roles(producer.op) {
+    let adds = match producer.op.def().by_unit {
         Some(roles) => producer.results.iter().position(|v| *v == value).is_some_and(|n| roles.sums.contains(&n)),
-        None => ADDS.contains(&producer.op),
+        None => producer.op.has(Flag::Accumulates),
     };
     let alone = graph.users(value) == [accumulate] && producer.region == node.region;
     let param = parameters.get(node.attrs.get("param").and_then(Attr::text)?)?;
     (adds && alone).then_some((value, *param))
 }
 
-/// An operand that dies here, occurs once, has the result's type, and belongs to an op that reads each element before
-/// writing it.
+/// The first operand, if the op can write over it, it dies here, occurs once, and has the result's type.
 fn in_place(graph: &Graph, id: NodeId, frees: &[Value]) -> Option<usize> {
     let node = graph.node(id);
-    let able = match node.op {
-        Op::AddScaled | Op::SlotSet => 1,
-        _ => return None,
-    };
-    let fits = |n: &usize| {
-        let operand = node.operands[*n];
-        let once = node.operands.iter().filter(|v| **v == operand).count() == 1;
-        once && frees.contains(&operand) && graph.ty(operand) == graph.ty(node.results[0])
-    };
-    (0..able.min(node.operands.len())).find(fits)
+    let operand = *node.operands.first().filter(|_| node.op.has(Flag::InPlace))?;
+    let once = node.operands.iter().filter(|v| **v == operand).count() == 1;
+    (once && frees.contains(&operand) && graph.ty(operand) == graph.ty(node.results[0])).then_some(0)
 }

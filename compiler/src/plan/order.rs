@@ -57,5 +57,5 @@ fn cone(graph: &Graph, region: RegionId, value: Value) -> BTreeSet<NodeId> {
 /// True for nodes that cost more than moving data does.
 fn is_work(graph: &Graph, id: NodeId) -> bool {
     let op = graph.node(id).op;
-    op.has(Flag::Loop) || matches!(op, Op::Linear | Op::Attention | Op::OffsetAttention | Op::S4d | Op::Ema)
+    op.has(Flag::Loop) || op.has(Flag::Heavy)
 }

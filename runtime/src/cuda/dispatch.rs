@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::loops::Cut;
-use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::ops::{Flag, Op};
 use rtc_compiler::ir::types::{Attr, Dim, Elem, Type};
 use rtc_compiler::plan::{Plan, Step};
 
@@ -57,6 +57,7 @@ impl<T: Element> Executor<T> {
                 self.set(node.results[0], Val::Truth(y));
             }
             Op::Squeeze | Op::Unsqueeze | Op::Detach => {
+                debug_assert!(node.op.has(Flag::Alias));
                 let same = self.value(c.operand(0));
                 self.set(node.results[0], same);
             }

@@ -1,7 +1,7 @@
 //! From a node to a kernel: the one exhaustive match over the op table.
 
 use rtc_compiler::ir::loops::Cut;
-use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::ops::{Flag, Op};
 use rtc_compiler::ir::types::{Attr, Elem};
 use rtc_compiler::plan::{Plan, Step};
 
@@ -66,6 +66,7 @@ impl<T: Element> Executor<T> {
                 self.pooled(&c, |x, offsets, d, y| pool::max_pool(x, offsets, d, y, &mut place));
             }
             Op::Squeeze | Op::Unsqueeze | Op::Detach => {
+                debug_assert!(node.op.has(Flag::Alias));
                 let same = self.value(c.operand(0));
                 self.memory.set(node.results[0], same);
             }

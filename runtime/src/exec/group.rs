@@ -10,7 +10,7 @@ use rtc_compiler::ir::graph::{Graph, MAIN, NodeId, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::pointwise::{MOST, results};
 use rtc_compiler::ir::types::{BATCH, Dim};
-use rtc_compiler::plan::group::{Group, roles, units};
+use rtc_compiler::plan::group::{Group, units};
 use rtc_compiler::plan::{Plan, RegionPlan};
 
 use super::Executor;
@@ -247,7 +247,7 @@ impl<T: Element> Executor<T> {
     }
 
     fn task(&mut self, c: &NodeContext<'_>, group: &Group, blocks: usize, partials: &mut Vec<Partial<T>>) -> Task<T> {
-        let own = roles(c.node.op).expect("only such steps are in groups");
+        let own = c.node.op.def().by_unit.expect("only such steps are in groups");
         let mut inputs = [const { Lane::Absent }; MOST];
         for (n, &value) in c.node.operands.iter().enumerate().filter(|(n, _)| !own.whole.contains(n)) {
             let width = units(c.ty(value)).1;

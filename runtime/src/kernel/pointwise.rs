@@ -74,13 +74,28 @@ pub enum Arg<'a, T> {
     All(T),
 }
 
-/// `y = f(a)` place by place. Mark the closure `#[inline(always)]`.
+impl<T: Copy> Arg<'_, T> {
+    #[inline(always)]
+    fn at(self, n: usize) -> T {
+        match self {
+            Self::Each(x) => x[n],
+            Self::All(x) => x,
+        }
+    }
+}
+
+/// `y = f(a)` place by place. Mark the closure `#[inline(always)]`. Loops are plain ones: what an iterator calls is not compiled
+/// for the vectors of this machine.
 #[inline(always)]
 fn unary<T: Real>([a, ..]: [Arg<'_, T>; 3], y: &mut [T], f: impl Fn(T) -> T) {
     vectorised(
         #[inline(always)]
         || match a {
-            Arg::Each(a) => y.iter_mut().zip(a).for_each(|(y, &a)| *y = f(a)),
+            Arg::Each(a) => {
+                for (y, &a) in y.iter_mut().zip(a) {
+                    *y = f(a);
+                }
+            }
             Arg::All(a) => y.fill(f(a)),
         },
     );
@@ -92,28 +107,41 @@ fn binary<T: Real>([a, b, _]: [Arg<'_, T>; 3], y: &mut [T], f: impl Fn(T, T) -> 
     vectorised(
         #[inline(always)]
         || match (a, b) {
-            (Arg::Each(a), Arg::Each(b)) => y.iter_mut().zip(a).zip(b).for_each(|((y, &a), &b)| *y = f(a, b)),
-            (Arg::Each(a), Arg::All(b)) => y.iter_mut().zip(a).for_each(|(y, &a)| *y = f(a, b)),
-            (Arg::All(a), Arg::Each(b)) => y.iter_mut().zip(b).for_each(|(y, &b)| *y = f(a, b)),
+            (Arg::Each(a), Arg::Each(b)) => {
+                for ((y, &a), &b) in y.iter_mut().zip(a).zip(b) {
+                    *y = f(a, b);
+                }
+            }
+            (Arg::Each(a), Arg::All(b)) => {
+                for (y, &a) in y.iter_mut().zip(a) {
+                    *y = f(a, b);
+                }
+            }
+            (Arg::All(a), Arg::Each(b)) => {
+                for (y, &b) in y.iter_mut().zip(b) {
+                    *y = f(a, b);
+                }
+            }
             (Arg::All(a), Arg::All(b)) => y.fill(f(a, b)),
         },
     );
 }
 
-/// `y = f(a, b, c)` place by place; constants are no faster than arrays here.
+/// `y = f(a, b, c)` place by place; with constants it takes longer.
 #[inline(always)]
 fn ternary<T: Real>([a, b, c]: [Arg<'_, T>; 3], y: &mut [T], f: impl Fn(T, T, T) -> T) {
-    let at = |arg: Arg<'_, T>, n: usize| match arg {
-        Arg::Each(x) => x[n],
-        Arg::All(x) => x,
-    };
     vectorised(
         #[inline(always)]
-        || match (a, b, c) {
-            (Arg::Each(a), Arg::Each(b), Arg::Each(c)) => {
-                y.iter_mut().zip(a).zip(b).zip(c).for_each(|(((y, &a), &b), &c)| *y = f(a, b, c));
+        || {
+            if let (Arg::Each(a), Arg::Each(b), Arg::Each(c)) = (a, b, c) {
+                for (((y, &a), &b), &c) in y.iter_mut().zip(a).zip(b).zip(c) {
+                    *y = f(a, b, c);
+                }
+            } else {
+                for (n, y) in y.iter_mut().enumerate() {
+                    *y = f(a.at(n), b.at(n), c.at(n));
+                }
             }
-            _ => y.iter_mut().enumerate().for_each(|(n, y)| *y = f(at(a, n), at(b, n), at(c, n))),
         },
     );
 }
@@ -189,6 +217,7 @@ struct Loop {
 pub struct Program {
     loops: Vec<Loop>,
     registers: usize,
+    results: usize,
     cost: f64,
 }
 
@@ -229,7 +258,7 @@ impl Program {
                 loops.push(Loop { func: None, args: [from(*result, &places); 3], to: Place::Result(n) });
             }
         }
-        Self { loops, registers, cost: steps.cost() }
+        Self { loops, registers, results: results.len(), cost: steps.cost() }
     }
 
     /// Numbers of scratch that a run needs.
@@ -242,10 +271,10 @@ impl Program {
         self.cost
     }
 
-    /// Runs the loops on operands and results of one length.
+    /// Runs the loops on operands and results of one length; those that the program does not have may be empty.
     pub fn run<T: Real>(&self, operands: &[&[T]], results: &mut [&mut [T]], scratch: &mut [T]) {
         let len = results[0].len();
-        debug_assert!(results.iter().all(|y| y.len() == len) && scratch.len() >= self.scratch());
+        debug_assert!(results[..self.results].iter().all(|y| y.len() == len) && scratch.len() >= self.scratch());
         let size = if self.registers == 0 { len.max(1) } else { CHUNK };
         for start in (0..len).step_by(size) {
             let range = start..len.min(start + size);

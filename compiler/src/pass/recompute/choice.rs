@@ -55,8 +55,7 @@ enum Level {
 
 impl Level {
     fn allows(self, op: Op) -> bool {
-        let long = matches!(op, Op::Linear | Op::Attention | Op::Rotate | Op::OffsetAttention | Op::S4d | Op::Ema);
-        self == Self::All || !long
+        self == Self::All || !op.has(Flag::Heavy)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::ir::formula::Formula;
 use crate::ir::graph::{MAIN, Node, RegionId, Value};
 use crate::ir::loops::Cut;
 use crate::ir::number::Number;
-use crate::ir::ops::Op;
+use crate::ir::ops::{Flag, Op};
 use crate::ir::types::{BATCH, Dim, Elem, LENGTH, PAIRS, Type, unframed};
 use crate::plan::{Plan, Step};
 
@@ -249,7 +249,7 @@ impl<'p> Walk<'p> {
             Op::Unwind if node.attrs.contains_key("role") => self.unpart(step, node, env),
             Op::Unwind if Cut::of(node).is_some() => self.unfold(step, node, env),
             Op::Unwind => self.unwind(step, node, env),
-            Op::Squeeze | Op::Unsqueeze => {
+            op if op.has(Flag::Alias) => {
                 let same = self.value(node.operands[0], env);
                 self.set(node.results[0], same);
             }
