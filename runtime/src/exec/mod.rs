@@ -36,7 +36,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rtc_compiler::ir::graph::{MAIN, Value};
+use rtc_compiler::ir::graph::{MAIN, NodeId, Value};
 use rtc_compiler::ir::types::{Dim, Type};
 use rtc_compiler::plan::Plan;
 use serde::{Deserialize, Serialize};
