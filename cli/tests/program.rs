@@ -192,7 +192,7 @@ fn the_documented_program_is_trained() {
         return;
     }
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/own_data.md")).expect("the page");
-    let part = |kind| block(&page, "## A task that a program makes", kind);
+    let part = |kind| block(&page, "## Rows from a program", kind);
     let place = Place::new();
     place.write("parity.py", &part("python"));
     place.write("parity.yaml", &part("yaml"));

@@ -332,8 +332,11 @@ fn pack(groups: &[(&str, &Arrays)]) -> Result<Vec<u8>, String> {
     safetensors::serialize(views, None).map_err(|error| error.to_string())
 }
 
+/// Shape and numbers of each tensor, by name.
+type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
+
 /// The tensors of a safetensors file.
-fn unpack(bytes: &[u8]) -> Result<BTreeMap<String, (Vec<usize>, Vec<f32>)>, String> {
+fn unpack(bytes: &[u8]) -> Result<Tensors, String> {
     let file = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
     let mut tensors = BTreeMap::new();
     for (name, view) in file.iter() {

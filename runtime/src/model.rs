@@ -188,12 +188,15 @@ impl<B: Backend> ModelOn<B> {
     }
 
     /// An executor of another plan of this model, its memory, and the weights that are evaluated, by name.
-    pub(crate) fn probe(&self, plan: Plan) -> (B, B::Memory, Vec<(String, Vec<B::Number>)>) {
+    pub(crate) fn probe(&self, plan: Plan) -> (B, B::Memory, NamedArrays<B::Number>) {
         let (weights, own) = (self.memory.numbers(self.measured()), self.training.plan());
         let named = named_ranges(own).into_iter().map(|(name, _, range)| (name, weights[range].to_vec()));
         (self.training.beside(plan), self.training.memory(), named.collect())
     }
 }
+
+/// Arrays with their names.
+pub(crate) type NamedArrays<T> = Vec<(String, Vec<T>)>;
 
 /// What a failed run of update `updates` is to the training.
 pub(crate) fn as_learn_error(fault: Fault, updates: u64) -> LearnError {

@@ -56,7 +56,7 @@ fn rule(graph: &Graph, id: NodeId) -> Option<Rewrite> {
         Op::AddScaled if is_full(graph, operand(2), 0.0) => Some(Use(operand(0))),
         Op::AddScaled => {
             let (operands, attrs) = pointwise::map(&[Pointwise::Add.of_operands()], &node.operands);
-            is_full(graph, operand(2), 1.0).then(|| Rewrite::Node(Op::Map, operands, attrs))
+            is_full(graph, operand(2), 1.0).then_some(Rewrite::Node(Op::Map, operands, attrs))
         }
         Op::And => (operand(0) == operand(1)).then(|| Use(operand(0))),
         Op::Squeeze => undo(graph, node, Op::Unsqueeze),

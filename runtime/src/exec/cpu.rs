@@ -174,8 +174,11 @@ impl<T: Element> Machine for Executor<T> {
     }
 }
 
+/// A list of nodes, and the part of a row in which each stands.
+type Side<'a> = (&'a [u32], Part);
+
 /// How many nodes there are, and where the lists of them stand in rows of one or two.
-fn parts(nodes: Nodes<'_>, width: usize) -> (usize, [Option<(&[u32], Part)>; 2]) {
+fn parts(nodes: Nodes<'_>, width: usize) -> (usize, [Option<Side<'_>>; 2]) {
     match nodes {
         Nodes::Single(ids) => (ids.len(), [Some((ids, Part::alone(width))), None]),
         Nodes::Pairs(left, right) => {

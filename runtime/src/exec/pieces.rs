@@ -39,8 +39,11 @@ pub(crate) struct Part<'a, A: Arrays> {
     chunks: Option<(&'a [usize], &'a Axis)>,
     /// Whether it is all rows that entered, each once and whole.
     pub(crate) all: bool,
-    made: RefCell<List<(Option<Shared<Axis>>, Shared<Pieces<A>>)>>,
+    made: RefCell<List<MadePieces<A>>>,
 }
+
+/// An axis, nothing for values without one, and the pieces of its values.
+type MadePieces<A> = (Option<Shared<Axis>>, Shared<Pieces<A>>);
 
 impl<'a, A: Arrays> Part<'a, A> {
     pub(crate) fn rows(view: &'a BatchView, rows: &'a [usize]) -> Self {

@@ -101,8 +101,11 @@ impl<X> Shared<X> {
 
     /// The value to write, if this is its only handle.
     pub fn get_mut(&mut self) -> Option<&mut X> {
+        if self.counted().count.get() > 1 {
+            return None;
+        }
         // SAFETY: no other handle can reach the value while this one is borrowed.
-        (self.counted().count.get() == 1).then(|| unsafe { &mut self.counted.as_mut().value })
+        Some(unsafe { &mut self.counted.as_mut().value })
     }
 
     /// The value itself, if this is its only handle.

@@ -52,7 +52,12 @@ macro_rules! array_updates {
 
                     fn run<T: Real>(&self, write: [&mut [T]; W], read: [&[T]; R]) {
                         #[inline(always)]
-                        #[allow(unused_mut, unused_assignments, reason = "arrays are variables, whether they are set or read")]
+                        #[allow(
+                            unused_mut,
+                            unused_assignments,
+                            clippy::too_many_arguments,
+                            reason = "arrays are variables, whether they are set or read, and there is one for each"
+                        )]
                         fn number<T: Real>($(mut $w: T,)* $(mut $r: T,)* $($c: T),*) -> [T; W] {
                             $($body)*
                             [$($w),*]

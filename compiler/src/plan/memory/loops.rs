@@ -113,8 +113,16 @@ impl Walk<'_> {
             let leaving: Vec<usize> = from.iter().copied().filter(|r| ends[*r] == taken && taken < last[*r]).collect();
             if !leaving.is_empty() {
                 let out = walk.tried(body, values, here, env);
-                let part = walk.blocks(&types, &env.select(&leaving));
-                walk.own(done, &types, env);
+                // Rows that leave together are handed over as they are.
+                let part = match leaving.len() == from.len() {
+                    true => values.to_vec(),
+                    false => walk.blocks(&types, &env.select(&leaving)),
+                };
+                if leaving.len() == env.rows {
+                    done.clone_from_slice(&part);
+                } else {
+                    walk.own(done, &types, env);
+                }
                 drop((out, part));
             }
         };

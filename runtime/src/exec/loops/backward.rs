@@ -113,12 +113,11 @@ impl<M: Machine> Backward<M> for Unwind<'_, M> {
     }
 }
 
-/// The steps of a tape, and how its search went: its own steps where the tape is used for the last time, else handles to them.
-pub(super) fn taped<M: Machine>(
-    m: &mut M,
-    step: &Step,
-    tape: Value,
-) -> (List<TapeStep<M::Arrays>>, Option<Traced<M::Arrays>>) {
+/// The steps of a tape, and how its search went.
+pub(super) type Recorded<A> = (List<TapeStep<A>>, Option<Traced<A>>);
+
+/// The content of a tape: its own steps where the tape is used for the last time, else handles to them.
+pub(super) fn taped<M: Machine>(m: &mut M, step: &Step, tape: Value) -> Recorded<M::Arrays> {
     let slot = m.slot(tape);
     let val = if step.frees.contains(&tape) { slot.take() } else { slot.clone() };
     let Some(Val::Tape(tape)) = val else { unreachable!("the verifier checks the tape") };
