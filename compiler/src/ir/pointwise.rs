@@ -170,12 +170,16 @@ impl Scalar {
             (Add | Sub, [x, zero]) if is(zero, 0.0) => x.clone(),
             (Mul, [one, x]) | (Mul | Div, [x, one]) if is(one, 1.0) => x.clone(),
             (Mul, [minus, x]) | (Mul, [x, minus]) if is(minus, -1.0) => Self::call(Neg, vec![x.clone()]),
-            (Add | Sub | Mul | Div, [Number(x), Number(y)]) => Number(match func {
-                Add => x + y,
-                Sub => x - y,
-                Mul => x * y,
-                _ => x / y,
-            }),
+            (Add | Sub | Mul | Div, [Number(x), Number(y)]) => {
+                let number = match func {
+                    Add => x + y,
+                    Sub => x - y,
+                    Mul => x * y,
+                    _ => x / y,
+                };
+                // NaN is not equal to itself, so no form with it would ever be the simplest.
+                if number.is_nan() { Call(func, args) } else { Number(number) }
+            }
             (Neg, [Number(x)]) => Number(-x),
             (Add, [x, Call(Neg, y)]) | (Add, [Call(Neg, y), x]) => Self::call(Sub, vec![x.clone(), y[0].clone()]),
             (Sub, [x, Call(Neg, y)]) => Self::call(Add, vec![x.clone(), y[0].clone()]),

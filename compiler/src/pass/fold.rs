@@ -125,7 +125,9 @@ fn map(graph: &Graph, node: &Node) -> Option<Rewrite> {
         }
         Scalar::Call(..) => {
             let (operands, attrs) = pointwise::map(&[simple], &node.operands);
-            (operands != node.operands || attrs != node.attrs).then_some(Rewrite::Node(Op::Map, operands, attrs))
+            // A map of constants alone stays: its operands say how many numbers it has.
+            let changes = !operands.is_empty() && (operands != node.operands || attrs != node.attrs);
+            changes.then_some(Rewrite::Node(Op::Map, operands, attrs))
         }
     }
 }
