@@ -219,6 +219,7 @@ impl Scalar {
     /// The expression of a prefix form over names.
     fn read(attr: &Attr, named: &impl Fn(&str) -> Option<Scalar>) -> Result<Self, String> {
         match attr {
+            Attr::Float(x) if x.is_nan() => Err("a number that is none in an expression".to_owned()),
             Attr::Int(_) | Attr::Float(_) => Ok(Number(attr.float().unwrap_or_default())),
             Attr::Word(name) => named(name).ok_or_else(|| format!("there is no operand `{name}`")),
             Attr::Text(text) => Err(format!("a text `{text}` in an expression")),
@@ -302,8 +303,15 @@ pub fn attrs(results: &[Scalar]) -> Attrs {
 }
 
 /// Operands and attributes of a map with these results over `values`: the operands in the order of their first use, each
-/// once.
+/// once. None are left where the simplest form of all results is a constant.
 pub fn map(results: &[Scalar], values: &[Value]) -> (Vec<Value>, Attrs) {
+    // Equal operands are one before they are counted: an expression over them may be simpler, and read fewer.
+    let first = |n: usize| Operand(values.iter().position(|v| *v == values[n]).unwrap_or(n));
+    let (mut results, mut before) = (results.to_vec(), vec![]);
+    while results != before {
+        before = results;
+        results = before.iter().map(|expr| expr.with(&first)).collect();
+    }
     let mut operands: Vec<Value> = vec![];
     results.iter().for_each(|expr| {
         expr.visit(&mut |n| {

@@ -113,7 +113,8 @@ fn map(graph: &Graph, node: &Node) -> Option<Rewrite> {
     }
     let exprs = pointwise::results(&node.attrs).ok()?;
     let [expr] = &exprs[..] else { return None };
-    let constant = |n: usize| made_by(graph, node.operands[n], Op::Full).and_then(|full| number(full, "value"));
+    let value = |n: usize| made_by(graph, node.operands[n], Op::Full).and_then(|full| number(full, "value"));
+    let constant = |n: usize| value(n).filter(|x| !x.is_nan());
     let first = |n: usize| node.operands.iter().position(|v| *v == node.operands[n]).unwrap_or(n);
     let simple = expr.with(&|n| constant(n).map_or(Scalar::Operand(first(n)), Scalar::Number));
     match simple {

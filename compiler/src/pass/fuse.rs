@@ -53,16 +53,16 @@ fn maps(graph: &mut Graph, id: NodeId) -> Option<()> {
         return None;
     }
     let outer = pointwise::results(&node.attrs).ok()?;
-    let (made, (operands, attrs)) = node.operands.iter().enumerate().find_map(|(n, value)| {
+    let (made, (operands, attrs)) = node.operands.iter().find_map(|value| {
         let made = near(graph, id, *value, Op::Map).filter(|_| only_user(graph, *value, id))?;
         let inner = pointwise::results(&graph.node(made).attrs).ok()?;
         let [inner] = &inner[..] else { return None };
         let count = node.operands.len();
         let inside = inner.with(&|m| Scalar::Operand(count + m));
-        let whole = |m: usize| if m == n { inside.clone() } else { Scalar::Operand(m) };
+        let whole = |m: usize| if node.operands[m] == *value { inside.clone() } else { Scalar::Operand(m) };
         let exprs: Vec<Scalar> = outer.iter().map(|expr| expr.with(&whole)).collect();
         let fused = pointwise::map(&exprs, &[&node.operands[..], &graph.node(made).operands].concat());
-        let fits = fused.0.len() <= count && Steps::of(&exprs).steps.len() <= MOST_STEPS;
+        let fits = (1..=count).contains(&fused.0.len()) && Steps::of(&exprs).steps.len() <= MOST_STEPS;
         fits.then_some((made, fused))
     })?;
     let old = node.results.clone();
