@@ -59,6 +59,12 @@ pub struct ModelOn<B: Backend> {
 /// A model on the processor, computing in `T`.
 pub type Model<T> = ModelOn<Executor<T>>;
 
+/// Compiles the model for `f32` here, once: every program and test that uses it would compile the interpreter and all kernels
+/// again. Optimised builds do not share generic code between crates.
+#[cfg(debug_assertions)]
+#[used]
+static SINGLE: fn(Model<f32>) -> Box<dyn Learner> = |model| Box::new(model);
+
 impl<T: Element> Model<T> {
     /// A model with freshly drawn parameters.
     pub fn new(training: Plan, inference: Plan, binding: Binding, seed: u64) -> Self {
