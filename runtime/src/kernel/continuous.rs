@@ -20,7 +20,7 @@
 use std::ops::Range;
 
 use super::Real;
-use super::parallel::{Parts, add_to, each, lane_sum, vectorised};
+use super::parallel::{Parts, add_to, each, lane_dot, vectorised};
 
 /// A side of a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,10 +78,7 @@ fn one_row<T: Real>(side: Side, e: &[T], x: &[T], d: usize, y: &mut [T]) {
     for (at, y) in y.chunks_exact_mut(d).enumerate() {
         for share in shares(side, e, at).filter(|share| share.weight != T::ZERO) {
             let x = &x[share.position * d..][..d];
-            vectorised(
-                #[inline(always)]
-                || y.iter_mut().zip(x).for_each(|(y, &x)| *y = share.weight.mul_add(x, *y)),
-            );
+            vectorised!(y.iter_mut().zip(x).for_each(|(y, &x)| *y = share.weight.mul_add(x, *y)));
         }
     }
 }
@@ -115,18 +112,10 @@ fn one_row_grad<T: Real>(side: Side, e: &[T], x: &[T], d: usize, dy: &[T], dx: &
     for (at, dy) in dy.chunks_exact(d).enumerate() {
         for share in shares(side, e, at) {
             let wide = share.position * d..(share.position + 1) * d;
-            let slope = vectorised(
-                #[inline(always)]
-                || {
-                    dx[wide.clone()].iter_mut().zip(dy).for_each(|(dx, &dy)| *dx = share.weight.mul_add(dy, *dx));
-                    lane_sum(
-                        dy,
-                        &x[wide],
-                        #[inline(always)]
-                        |dy, x| dy * x,
-                    )
-                },
-            );
+            let slope = vectorised!({
+                dx[wide.clone()].iter_mut().zip(dy).for_each(|(dx, &dy)| *dx = share.weight.mul_add(dy, *dx));
+                lane_dot(dy, &x[wide])
+            });
             if share.rest {
                 // All that exists in between takes from the rest.
                 let between = if share.position < at { share.position + 1..at } else { at + 1..share.position };

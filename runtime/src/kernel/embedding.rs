@@ -34,17 +34,14 @@ pub fn scatter_add<T: Real>(dy: &[T], ids: &[u32], d: usize, dtable: &mut [T]) {
     let columns = 2 * LANES;
     each(d.div_ceil(columns), ids.len() * d, |i| {
         let range = block(i, columns, d);
-        vectorised(
-            #[inline(always)]
-            || {
-                for (&id, dy) in ids.iter().zip(dy.chunks_exact(d)) {
-                    let start = id as usize * d;
-                    // SAFETY: tasks own disjoint columns.
-                    let sum = unsafe { out.part(start + range.start..start + range.end) };
-                    sum.iter_mut().zip(&dy[range.clone()]).for_each(|(sum, &dy)| *sum += dy);
-                }
-            },
-        );
+        vectorised!({
+            for (&id, dy) in ids.iter().zip(dy.chunks_exact(d)) {
+                let start = id as usize * d;
+                // SAFETY: tasks own disjoint columns.
+                let sum = unsafe { out.part(start + range.start..start + range.end) };
+                sum.iter_mut().zip(&dy[range.clone()]).for_each(|(sum, &dy)| *sum += dy);
+            }
+        });
     });
 }
 

@@ -22,6 +22,11 @@ pub struct OptionField {
     pub doc: &'static str,
 }
 
+/// A field of a table of options.
+pub(super) const fn option(name: &'static str, default: u64, least: u64, most: u64, doc: &'static str) -> OptionField {
+    OptionField { name, default, least, most, doc }
+}
+
 /// A value as written in the experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]

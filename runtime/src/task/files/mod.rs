@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{DataError, unknown};
 use crate::task::load::{broken, unreadable};
-use records::{Delimited, Record, Records};
+use records::{Delimited, NO_TEXT, Record, Records};
 
 pub use look::{ColumnLook, FileLook, look};
 
@@ -228,7 +228,7 @@ impl Fault {
 fn text(bytes: &[u8]) -> Result<&str, Fault> {
     str::from_utf8(bytes).map_err(|error| {
         let below = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-        Fault { below, message: "this line is not UTF-8 text".to_owned() }
+        Fault { below, message: NO_TEXT.to_owned() }
     })
 }
 

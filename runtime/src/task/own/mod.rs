@@ -6,7 +6,6 @@
 
 mod language;
 mod learn;
-mod line;
 pub(crate) mod plan;
 mod rows;
 mod tokens;
