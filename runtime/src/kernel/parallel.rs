@@ -63,6 +63,12 @@ pub fn each_block(len: usize, cost: usize, task: impl Fn(Range<usize>) + Sync + 
     each(len.div_ceil(BLOCK), len * cost, |i| task(block(i, BLOCK, len)));
 }
 
+/// Runs `task(row, positions)` for every row, each position costing `cost` operations.
+pub fn each_row(offsets: &[usize], cost: usize, task: impl Fn(usize, Range<usize>) + Sync + Send) {
+    let rows = offsets.len() - 1;
+    each(rows, (offsets[rows] - offsets[0]) * cost, |row| task(row, offsets[row]..offsets[row + 1]));
+}
+
 /// A mutable slice that tasks write disjoint parts of.
 pub struct Parts<'a, T> {
     start: *mut T,

@@ -5,7 +5,7 @@
 //! Source: rtc.
 
 use super::Real;
-use super::parallel::{Parts, add_to, each, vectorised};
+use super::parallel::{Parts, add_to, each_row, vectorised};
 
 /// Which position stands for its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,10 +196,4 @@ fn position_of(row: &[usize], end: End) -> Option<usize> {
         End::BeforeLast => 2,
     };
     (row[1] > row[0] && row[1] - row[0] >= back).then(|| row[1] - back)
-}
-
-/// Runs `task(row, positions)` for every row.
-fn each_row(offsets: &[usize], d: usize, task: impl Fn(usize, std::ops::Range<usize>) + Sync + Send) {
-    let rows = offsets.len() - 1;
-    each(rows, (offsets[rows] - offsets[0]) * d, |row| task(row, offsets[row]..offsets[row + 1]));
 }

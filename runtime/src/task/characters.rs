@@ -12,7 +12,7 @@ use super::{
     About, Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task, option, split, splits,
 };
 use crate::error::DataError;
-use crate::rng::{Draws, Key};
+use crate::rng::{Draws, Key, spread};
 
 /// The task.
 pub struct Characters;
@@ -82,14 +82,12 @@ fn windows(text: &[u32], name: &str, most: usize, options: &Options) -> Result<V
     };
     Ok(match times {
         None => (0..=room).step_by(length).take(most).map(|start| window(part, start, length, false)).collect(),
-        Some(_) => (0..most).map(|n| window(part, spread(n, room), length, true)).collect(),
+        // A smaller split is a prefix of a larger one.
+        Some(_) => {
+            let start = |n: usize| spread(n as u64, room as u64 + 1) as usize;
+            (0..most).map(|n| window(part, start(n), length, true)).collect()
+        }
     })
-}
-
-/// Place `n` of a sequence that fills `0..=room` evenly however far it goes: a smaller split is a prefix of a larger one.
-fn spread(n: usize, room: usize) -> usize {
-    const GOLDEN: f64 = 0.618_033_988_749_894_9;
-    (((n as f64 + 0.5) * GOLDEN).fract() * (room + 1) as f64) as usize
 }
 
 /// Lines of made-up words; the more often a word has been taken to be, the earlier it stands in the list.

@@ -360,9 +360,9 @@ pub trait Task: Send + Sync {
     fn split(&self, name: &str) -> Result<Split, String> {
         let range = || self.formal().and_then(|_| formal::range_split(name));
         self.about().splits.iter().find(|split| split.name == name).copied().or_else(range).ok_or_else(|| {
-            let names: Vec<&str> = self.about().splits.iter().map(|split| split.name).collect();
+            let names = self.about().splits.iter().map(|split| split.name);
             let lengths = self.formal().map_or("", |_| formal::RANGES);
-            unknown(&format!("split of {}", self.name()), name, &names) + lengths
+            unknown(&format!("split of {}", self.name()), name, names) + lengths
         })
     }
 }
@@ -452,10 +452,10 @@ pub fn open_task(settings: &TaskSettings) -> Result<(TaskHandle, Options), DataE
 /// The task of this name, or a sentence that lists the tasks.
 pub fn task_named(name: &str) -> Result<&'static dyn Task, String> {
     TASKS.iter().copied().find(|task| task.name() == name).ok_or_else(|| {
-        let names: Vec<&str> = TASKS.iter().map(|task| task.name()).chain(OWN_TASKS.map(|(name, _)| name)).collect();
+        let names = TASKS.iter().map(|task| task.name()).chain(OWN_TASKS.map(|(name, _)| name));
         match OWN_TASKS.iter().find(|(own, _)| *own == name) {
             Some(_) => format!("`{name}` is a task on files of your own: only an experiment says which they are"),
-            None => unknown("task", name, &names),
+            None => unknown("task", name, names),
         }
     })
 }

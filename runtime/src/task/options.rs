@@ -65,9 +65,8 @@ pub fn resolve_options(
     schema: &'static [OptionField],
     given: &BTreeMap<String, OptionValue>,
 ) -> Result<Options, String> {
-    let names: Vec<&str> = schema.iter().map(|field| field.name).collect();
-    if let Some(name) = given.keys().find(|name| !names.contains(&name.as_str())) {
-        return Err(unknown("task option", name, &names));
+    if let Some(name) = given.keys().find(|name| schema.iter().all(|field| field.name != **name)) {
+        return Err(unknown("task option", name, schema.iter().map(|field| field.name)));
     }
     let mut options = BTreeMap::new();
     for field in schema {

@@ -192,11 +192,10 @@ fn is_blank(record: &[u8]) -> bool {
 /// The columns by the names in the header.
 fn named(shape: Delimited, header: &Record, columns: &[Column]) -> Result<Parser, Fault> {
     let names = texts(shape, &header.bytes)?;
-    let known: Vec<&str> = names.iter().map(String::as_str).collect();
     let place = |column: &Column| {
         let wanted = column.to_string();
         let mut found = names.iter().enumerate().filter(|(_, name)| **name == wanted).map(|(place, _)| place);
-        let place = found.next().ok_or_else(|| Fault::from(unknown("column", &wanted, &known)))?;
+        let place = found.next().ok_or_else(|| Fault::from(unknown("column", &wanted, &names)))?;
         match found.next() {
             Some(_) => Err(Fault::from(format!("the header names the column `{wanted}` twice"))),
             None => Ok(place),
