@@ -155,7 +155,7 @@ pub fn asking(mut batch: Batch, objective: Objective, seed: u64) -> Batch {
 pub fn executor<T: Element>(graph: &Graph, weights: &Arrays, halting: Halting) -> Executor<T> {
     let plan = Arc::new(plan(graph.clone()));
     let mut executor = Executor::new(plan.clone());
-    executor.halting = halting;
+    executor.settings.halting = halting;
     for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(&plan)) {
         let target = &mut executor.parameters_mut()[range];
         for (to, from) in target.iter_mut().zip(&weights[&parameter.name]) {

@@ -117,7 +117,7 @@ impl<T: Element> Executor<T> {
         self.with_attention(c, 3, Span::longest(c), &mut None, |m, spec, bias, _| {
             let inputs = [0, 1, 2].map(|n| m.real(c.operand(n)));
             let (queries, keys) = (c.axis(0), c.axis(1));
-            let relative = codes.as_ref().map(|codes| codes.relative(codes.shifts().map(|v| m.real(v))));
+            let relative = codes.as_ref().map(|codes| codes.relative(m));
             let scores = Scores { bias: *bias, relative };
             attention_with(spec, &scores, inputs, &queries.offsets, &keys.offsets, &mut out);
         })?;
@@ -134,7 +134,7 @@ impl<T: Element> Executor<T> {
         self.with_attention(c, 4, Span::longest(c), &mut None, |m, spec, bias, scored| {
             let inputs = [0, 1, 2, 3].map(|n| m.real(c.operand(n)));
             let (queries, keys) = (c.axis(0), c.axis(1));
-            let relative = codes.as_ref().map(|codes| codes.relative(codes.shifts().map(|v| m.real(v))));
+            let relative = codes.as_ref().map(|codes| codes.relative(m));
             let scores = Scores { bias: *bias, relative };
             let width = scores.gradients(spec.head_width);
             let mut partial = arena.take(c.env.rows() * spec.heads * width);

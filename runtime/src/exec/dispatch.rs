@@ -9,7 +9,7 @@ use super::node_context::NodeContext;
 use super::rows::BatchView;
 use super::storage::{Buffer, Element, List};
 use super::value::Val;
-use super::{Executor, Fault, loops, too_few_positions};
+use super::{Executor, Fault, given_input, loops, too_few_positions};
 use crate::kernel::{
     Write, channels, continuous, elementwise, embedding, linear, loss, ordered_memory, pool, product, unit,
 };
@@ -255,17 +255,12 @@ impl<T: Element> Executor<T> {
 
     fn input(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let name = c.word("name");
-        let val = self.inputs.iter().find(|(n, _)| *n == name).map(|(_, val)| val.clone());
-        let val = val.ok_or_else(|| Fault::Batch(format!("the batch has no `{name}`")))?;
-        let len = match &val {
-            Val::Real(x) => x.as_slice().len(),
+        let len = |val: &Val<T>| match val {
+            Val::Real(x) => x.len(),
             Val::Index(x) => x.len(),
             Val::Truth(_) | Val::Tape(_) => 0,
         };
-        let expected = c.env.extent(c.ty(c.node.results[0]));
-        if len != expected {
-            return Err(Fault::Batch(format!("the batch has {len} `{name}`, the model takes {expected}")));
-        }
+        let val = given_input(&self.inputs, name, c.env.extent(c.ty(c.node.results[0])), len)?;
         self.memory.set(c.node.results[0], val);
         Ok(())
     }
@@ -336,6 +331,15 @@ impl<T: Element> Executor<T> {
         });
     }
 
+    /// An op with several real results.
+    pub(super) fn produce_all<const N: usize>(&mut self, c: &NodeContext<'_>, f: impl FnOnce(&Self, [&mut [T]; N])) {
+        let mut out: [Buffer<T>; N] = std::array::from_fn(|n| self.fresh(c, n));
+        f(self, out.each_mut().map(|buffer| buffer.as_mut_slice()));
+        for (n, buffer) in out.into_iter().enumerate() {
+            self.put_or_add(c, n, buffer);
+        }
+    }
+
     /// The n-th result: added to its parameter's gradient where the plan says so, else put into the table.
     pub(super) fn put_or_add(&mut self, c: &NodeContext<'_>, n: usize, buffer: Buffer<T>) {
         match c.step.accumulates_into[n] {
@@ -366,26 +370,19 @@ impl<T: Element> Executor<T> {
     }
 
     fn frame_grad(&mut self, c: &NodeContext<'_>) {
-        let axis = c.axis(1);
-        let (mut dx, mut dstart, mut dend) = (self.fresh(c, 0), self.fresh(c, 1), self.fresh(c, 2));
-        let dy = self.memory.real(c.operand(0));
-        let out = (dx.as_mut_slice(), dstart.as_mut_slice(), dend.as_mut_slice());
-        out.1.fill(T::ZERO);
-        out.2.fill(T::ZERO);
-        embedding::frame_grad(dy, &axis.offsets, out.0, out.1, out.2);
-        self.put_or_add(c, 0, dx);
-        self.put_or_add(c, 1, dstart);
-        self.put_or_add(c, 2, dend);
+        self.produce_all(c, |e, [dx, dstart, dend]| {
+            dstart.fill(T::ZERO);
+            dend.fill(T::ZERO);
+            embedding::frame_grad(e.memory.real(c.operand(0)), &c.axis(1).offsets, dx, dstart, dend);
+        });
     }
 
     fn pad_ragged_grad(&mut self, c: &NodeContext<'_>) {
         let (to, from) = (c.axis(0), c.axis(1));
-        let (mut dx, mut dpad) = (self.fresh(c, 0), self.fresh(c, 1));
-        dpad.as_mut_slice().fill(T::ZERO);
-        let dy = self.memory.real(c.operand(0));
-        embedding::pad_ragged_grad(dy, &from.offsets, &to.offsets, dx.as_mut_slice(), dpad.as_mut_slice());
-        self.put_or_add(c, 0, dx);
-        self.put_or_add(c, 1, dpad);
+        self.produce_all(c, |e, [dx, dpad]| {
+            dpad.fill(T::ZERO);
+            embedding::pad_ragged_grad(e.memory.real(c.operand(0)), &from.offsets, &to.offsets, dx, dpad);
+        });
     }
 
     fn accumulate(&mut self, c: &NodeContext<'_>) {

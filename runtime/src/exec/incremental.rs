@@ -85,13 +85,6 @@ impl<T: Element> Default for Scope<T> {
     }
 }
 
-impl<T: Element> Scope<T> {
-    /// Forgets what is inside of a loop.
-    pub(super) fn clear(&mut self, of: NodeId) {
-        self.inner.remove(&of);
-    }
-}
-
 impl<T: Element> Past<T> {
     /// A row without positions.
     pub fn new(how: Arc<Incremental>) -> Self {
@@ -169,7 +162,7 @@ impl<T: Element> Executor<T> {
     /// Forgets what is inside of a loop.
     pub(super) fn forget_inside(&mut self, of: NodeId) {
         if let Some(extending) = &mut self.extending {
-            extending.scope.clear(of);
+            extending.scope.inner.remove(&of);
         }
     }
 
@@ -234,15 +227,14 @@ impl<T: Element> Executor<T> {
         let span = Span { queries: own.cache.room(), keys: 1, listed: false };
         if own.codes.as_ref().is_none_or(|(codes, _)| codes.queries() < span.queries) {
             own.codes = self.codes(c, span).map(|codes| {
-                let relative = codes.relative(codes.shifts().map(|v| self.memory.real(v)));
-                let turned = TurnedCodes::new(&relative, heads, head_width);
+                let turned = TurnedCodes::new(&codes.relative(&self.memory), heads, head_width);
                 (codes, turned)
             });
         }
         let mut out = self.fresh(c, 0);
         let Attended { cache, distances, codes } = &mut *own;
         self.with_attention(c, 3, span, distances, |m, spec, bias, _| {
-            let relative = codes.as_ref().map(|(codes, _)| codes.relative(codes.shifts().map(|v| m.real(v))));
+            let relative = codes.as_ref().map(|(codes, _)| codes.relative(m));
             let scores = Scores { bias: *bias, relative };
             let turned = codes.as_ref().map(|(_, turned)| turned);
             cache::attend(spec, &scores, turned, cache, m.real(c.operand(0)), &mut out);

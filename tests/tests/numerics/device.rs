@@ -56,7 +56,7 @@ fn emulated(kernels: &Arc<Kernels>) -> Rc<dyn Device> {
 fn loaded<T: Element>(case: &Case, device: Rc<dyn Device>) -> cuda::Executor<T> {
     let plan = Arc::new(plan(case.graph.clone()));
     let mut executor = cuda::Executor::<T>::new(plan.clone(), device);
-    executor.halting = case.halting;
+    executor.settings.halting = case.halting;
     let mut flat = vec![];
     for parameter in &plan.parameters {
         flat.extend(case.weights[&parameter.name].iter().map(|w| T::from_f64(*w)));

@@ -37,7 +37,7 @@ fn searched(around: &str, rows: &Batch, inference: Inference) -> (Arrays, Vec<f6
     let graph = pipeline::inference(&spec, &binding(Objective::Classify)).expect("the model lowers");
     let weights = weights(&graph, 3, 0.8);
     let mut executor = executor::<f64>(&graph, &weights, Halting::Compact);
-    executor.inference = inference;
+    executor.settings.inference = inference;
     let plain = executor.run(rows, Key::new(1)).expect("the batch fits").real("logits").expect("logits").to_vec();
     executor.records.trees = Some(vec![]);
     let watched = executor.run(rows, Key::new(1)).expect("the batch fits").real("logits").expect("logits").to_vec();
