@@ -9,12 +9,16 @@ use rtc_compiler::plan::memory::{BatchShape, estimate};
 use rtc_compiler::plan::plan;
 use rtc_compiler::spec::Spec;
 use rtc_runtime::exec::Halting;
+use rtc_runtime::exec::arena::Usage;
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, batch, executor, weights};
 
-/// How far the estimate may be from what was taken.
-const TOLERANCE: f64 = 0.15;
+/// How far the estimate may be from the most that was taken at one time.
+const TOLERANCE: f64 = 0.02;
+
+/// How much more than that the arena may need, since blocks of several sizes lie side by side.
+const SPREAD: f64 = 0.10;
 
 const SIZES: &[&str] = &[
     "self.heads: 4",
@@ -41,12 +45,12 @@ fn restless(graph: &Graph) -> Arrays {
     weights
 }
 
-/// Bytes that one training step takes besides parameters, gradients and packed weights.
-fn taken(graph: &Graph, lengths: &[usize]) -> u64 {
+/// What one training step takes besides parameters, gradients and packed weights.
+fn taken(graph: &Graph, lengths: &[usize]) -> Usage {
     let rows = batch(lengths, VOCAB as u64, CLASSES as u64, 5);
     let mut executor = executor::<f32>(graph, &restless(graph), Halting::Compact);
     executor.run(&rows, Key::new(1)).expect("the batch fits");
-    executor.arena().usage().touched as u64
+    executor.arena().usage()
 }
 
 /// One attention with relative positions: what it holds for the codes of distances is most of what it takes.
@@ -68,15 +72,19 @@ fn far(name: &str, spec: &Spec) -> Vec<String> {
             let planned = fitted.expect("the spec lowers").training;
             let real = taken(&planned.graph, &lengths);
             let guess = estimate(&planned, &load).activations;
-            let ratio = guess as f64 / real as f64;
-            println!("{name}, limit {limit:?}: estimated {guess}, taken {real}, ratio {ratio:.3}");
-            if (ratio - 1.0).abs() > TOLERANCE {
-                wrong.push(format!("{name} with rows of {lengths:?}: estimated {guess} bytes, taken {real}"));
+            let [ratio, spread] = [guess, real.touched as u64].map(|bytes| bytes as f64 / real.most as f64);
+            let what = format!("{name} with {} tokens, limit {limit:?}", load.tokens());
+            println!("{what}: estimated {guess}, taken {}, ratio {ratio:.4}; in memory {spread:.4}", real.most);
+            if (ratio - 1.0).abs() > TOLERANCE || spread > 1.0 + SPREAD {
+                wrong.push(format!("{what}: estimated {guess} bytes, taken {}, in memory {}", real.most, real.touched));
             }
         }
     }
     wrong
 }
+
+/// How far the estimate of the lists of searches may be below what they take: how many pairs are new is a mean.
+const ALIKE: f64 = 0.15;
 
 /// How far the lists of searches may be below what lengths alone say: beams that are alike share pairs.
 const SHARED: f64 = 2.0;
@@ -104,7 +112,7 @@ fn the_estimate_has_the_lists_of_searches() {
                 let load = BatchShape { lengths: lengths.clone(), depth: None };
                 let guess = estimate(&plan(graph), &load).lists as f64;
                 println!("{name}, {what}: lists estimated {guess}, taken {real}, ratio {:.3}", guess / real);
-                if guess < real / (1.0 + TOLERANCE) || guess > SHARED * real {
+                if guess < real / (1.0 + ALIKE) || guess > SHARED * real {
                     wrong.push(format!("{name}, {what} of rows of {lengths:?}: estimated {guess} bytes, taken {real}"));
                 }
             }
@@ -124,6 +132,18 @@ fn the_estimate_is_what_a_step_takes() {
         ("gutlb.rt", "gutlb"),
         ("bbt_grc.rt", "bbt_grc"),
         ("rir_grc.rt", "rir_grc"),
+        ("bt_grc.rt", "bt_grc"),
+        ("ebt_grc.rt", "ebt_grc"),
+        ("rir_ebt_grc.rt", "rir_ebt_grc"),
+        ("ordered_memory.rt", "ordered_memory"),
+        ("rir_om.rt", "rir_om"),
+        ("crvnn.rt", "crvnn"),
+        ("rir_crvnn.rt", "rir_crvnn"),
+        ("mega.rt", "mega"),
+        ("s4d.rt", "s4d"),
+        ("rnn_grc.rt", "rnn_grc"),
+        ("looped.rt", "looped"),
+        ("regular_gpt.rt", "regular_gpt"),
     ];
     let mut wrong = far("relative", &models::parse(RELATIVE));
     for (file, name) in specs {

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use super::loops::Cut;
 use super::number::{Number, levels};
-use super::search::{Beams, Count};
+use super::schedule::beam::{Beams, Count};
 use crate::expr::{BinaryOp, Expr, Func, Var};
 pub use legend::Legend;
 

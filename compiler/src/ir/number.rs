@@ -3,8 +3,9 @@
 use std::fmt;
 
 use super::loops::Cut;
-use super::search::{Beams, Count};
-use crate::expr::{Env, Expr, Value, eval};
+use super::schedule::beam::{Beams, Count};
+use super::schedule::recur::bound;
+use crate::expr::Expr;
 
 /// What sizes and costs are computed in: numbers, or formulas.
 pub trait Number: Clone + fmt::Debug {
@@ -86,11 +87,7 @@ impl Number for f64 {
 
     fn depth(expr: &Expr, length: &Self) -> Self {
         // Given depths are taken to be the length: tasks give about as many steps.
-        let length = *length as i64;
-        match eval(expr, &Env { length, given: Some(length), ..Env::default() }) {
-            Ok(Value::Int(n)) => n.max(0) as f64,
-            _ => 0.0,
-        }
+        bound(expr, *length as usize, Some(*length as i64)).unwrap_or(0) as f64
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ir::search::{Beams, Count, Stretch, live_after};
+use crate::ir::schedule::beam::{Beams, Count, Stretch, live_after};
 
 /// Bytes of the entries, as the runtime keeps them in `kernel/beam`; `tests/tests/memory.rs` compares.
 const INDEX: u64 = 4;

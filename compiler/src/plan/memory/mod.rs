@@ -11,7 +11,6 @@
 //! Not counted is the scratch of kernels, per thread: a few blocks, some 100 KiB, and copies of one head of the longest row.
 
 mod distances;
-mod folds;
 mod lists;
 mod loops;
 mod pool;

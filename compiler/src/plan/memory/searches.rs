@@ -11,8 +11,8 @@ use crate::ir::graph::{Node, NodeId, RegionId};
 use crate::ir::loops::{self, Cut};
 use crate::ir::number::Number;
 use crate::ir::ops::Op;
-use crate::ir::schedule::Levels;
-use crate::ir::search::{Beams, Count, live_after};
+use crate::ir::schedule::beam::{Beams, Count, live_after};
+use crate::ir::schedule::{Chunk as Part, Levels, Schedule as _};
 use crate::ir::types::{Attr, BATCH, Dim, Type};
 use crate::plan::Step;
 
@@ -63,17 +63,15 @@ fn level(beams: &Beams, chunks: &mut [Chunk], rows: usize) -> Vec<Turn> {
 fn turns(beams: &Beams, lengths: &[usize]) -> Vec<Turn> {
     let cut = Cut { first: false, single: false, ..beams.cut };
     let (mut levels, mut live, mut out) = (Levels::new(cut, lengths.to_vec(), 0), vec![1; lengths.len()], vec![]);
-    loop {
-        levels.leave();
-        if levels.is_over() {
-            return out;
-        }
-        let mut chunks = vec![];
-        levels.cut(|chunk| chunks.push(Chunk { row: chunk.row, size: chunk.length, live: live[chunk.row] }));
+    while levels.alike() > 0 {
+        let chunk = |chunk: Part| Chunk { row: chunk.row, size: chunk.length, live: live[chunk.row] };
+        let mut chunks: Vec<Chunk> = levels.chunks().map(chunk).collect();
         out.extend(level(beams, &mut chunks, lengths.len()));
         live.fill(1);
         chunks.iter().for_each(|chunk| live[chunk.row] = live[chunk.row].max(chunk.live));
+        levels.advance(1);
     }
+    out
 }
 
 /// The pairs of every row as rows of their own.

@@ -241,7 +241,7 @@ impl<'p> Walk<'p> {
             Op::Param | Op::Accumulate => {}
             Op::Recur => self.recur(step.node, env),
             Op::Chunks => self.chunks(step.node, env),
-            Op::Fold => self.fold(node, env),
+            Op::Fold => self.fold(step.node, env),
             Op::Beam => self.beam(step.node, env),
             Op::Part => self.part(node, env),
             Op::Unwind if node.attrs.contains_key("beams") => self.beam_backward(step, node, env),

@@ -7,7 +7,7 @@
 use rtc_compiler::ir::graph::{Node, RegionId, Value};
 use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::ops::{Flag, Op};
-use rtc_compiler::ir::search::{Beams, Count};
+use rtc_compiler::ir::schedule::beam::{Beams, Count};
 use rtc_compiler::ir::types::{Attr, FRAMED, LENGTH};
 use rtc_compiler::plan::Plan;
 

@@ -2,10 +2,10 @@
 
 use std::iter;
 
-use super::graph::Node;
-use super::loops::Cut;
-use super::ops::Op;
-use super::types::Attr;
+use crate::ir::graph::Node;
+use crate::ir::loops::Cut;
+use crate::ir::ops::Op;
+use crate::ir::types::Attr;
 
 /// The rules of a search that decide how much it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
