@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::loops::Cut;
 use super::schedule::beam::{Beams, Count};
+use super::schedule::fold::{RowLevel, row_levels};
 use super::schedule::recur::bound;
 use crate::expr::Expr;
 
@@ -60,17 +61,11 @@ impl Number for f64 {
     }
 
     fn fold(cut: Cut, length: &Self) -> Vec<(Self, Self)> {
-        let mut chunks = vec![];
-        for (length, width) in levels(cut, *length) {
-            let full = (length / width).ceil() - 1.0;
-            chunks.extend([(full, width), (1.0, length - full * width)]);
-        }
-        chunks.retain(|(count, _)| *count > 0.0);
-        chunks
+        row_levels(cut, *length).flat_map(RowLevel::chunks).collect()
     }
 
     fn levels(cut: Cut, length: &Self) -> Self {
-        levels(cut, *length).len() as f64
+        row_levels(cut, *length).count() as f64
     }
 
     fn search(beams: Beams, count: Count, length: &Self) -> Self {
@@ -89,15 +84,4 @@ impl Number for f64 {
         // Given depths are taken to be the length: tasks give about as many steps.
         bound(expr, *length as usize, Some(*length as i64)).unwrap_or(0) as f64
     }
-}
-
-/// The levels of a fold: how many nodes there are, and how many of them a chunk takes.
-pub(super) fn levels(cut: Cut, mut length: f64) -> Vec<(f64, f64)> {
-    let mut out = vec![];
-    while length > 1.0 || (length == 1.0 && cut.single && out.is_empty()) {
-        let width = cut.width(length.ceil() as usize) as f64;
-        out.push((length, width));
-        length = (length / width).ceil();
-    }
-    out
 }

@@ -1,5 +1,6 @@
 //! The balanced fold: every level cuts the rows that are going into chunks, which are the elements of the next one.
 
+use std::iter;
 use std::ops::DerefMut;
 
 use super::{Chunk, Schedule};
@@ -73,6 +74,42 @@ impl<L: DerefMut<Target = [usize]>> Schedule for Levels<L> {
             self.level += 1;
         }
     }
+}
+
+/// A level of a row by itself: chunks that are full, and one with what is left.
+#[derive(Clone, Copy, Debug)]
+pub struct RowLevel {
+    /// How many chunks are full.
+    pub full: f64,
+    /// The elements of each of them.
+    pub width: f64,
+    /// Those of the last one, from 1 to a full chunk.
+    pub rest: f64,
+}
+
+impl RowLevel {
+    /// The elements of the longest chunk.
+    pub fn longest(self) -> f64 {
+        if self.full > 0.0 { self.width } else { self.rest }
+    }
+
+    /// How many chunks are alike, and their elements.
+    pub fn chunks(self) -> impl Iterator<Item = (f64, f64)> {
+        [(self.full, self.width), (1.0, self.rest)].into_iter().filter(|(count, _)| *count > 0.0)
+    }
+}
+
+/// The levels of a row of so many elements, which can be a mean.
+pub fn row_levels(cut: Cut, length: f64) -> impl Iterator<Item = RowLevel> {
+    let (mut left, mut single) = (length, cut.single);
+    iter::from_fn(move || {
+        let goes_on = left > 1.0 || (left == 1.0 && single);
+        let width = cut.width(left.ceil() as usize) as f64;
+        let full = (left / width).ceil() - 1.0;
+        let level = RowLevel { full, width, rest: left - full * width };
+        (left, single) = (full + 1.0, false);
+        goes_on.then_some(level)
+    })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use super::pool::{Amount, Block};
+use super::rows::Seen;
 use super::walk::{Env, SizedValue, TapeEntry, Walk};
 use crate::ir::cost::turns;
 use crate::ir::formula::Formula;
@@ -81,10 +82,9 @@ impl Walk<'_> {
                 let formula = group.formula.as_ref().map(|times| times.minus(&Formula::of(WALKED as f64)));
                 let more = Amount { number: (group.times - WALKED) as u64, formula };
                 let pools = [&self.pool, &self.lists].into_iter().zip(&before);
-                let left =
-                    pools.map(|(pool, before)| pool.take_bytes(pool.held().minus(before).times(&more))).collect();
+                let left = pools.map(|(pool, before)| pool.take_bytes(pool.held().minus(before).times(&more)));
                 if let Some(last) = tape.last_mut() {
-                    last.more = left;
+                    last.more.extend(left);
                 }
             }
         }
@@ -93,17 +93,19 @@ impl Walk<'_> {
     /// Runs a loop through its turns.
     fn forward(&mut self, node: &Node, env: &Env, groups: &[Group], mut kind: impl Forward) {
         let Some(body) = node.body else { return };
-        let taped = self.is_taped(node);
+        let (taped, saves) = (self.is_taped(node), self.plan.regions[body.index()].saves.len());
         let (mut tape, mut captures) = (vec![], SavedCaptures::new(body, env));
         for group in groups {
             kind.begin(self, group);
             captures.narrow(self, &group.rows, &group.env);
+            let kept = self.turn(&group.env, env, Seen::of(node, group, env), saves);
             self.repeat(group, &mut tape, |walk, tape| {
+                let lists = walk.pool.take_bytes(kept.clone());
                 let params = kind.params(walk, group);
                 let out = walk.body(body, params, &group.env);
                 if taped {
                     let (env, rows) = (group.env.clone(), group.rows.clone());
-                    tape.push(TapeEntry { env, rows, saved: out.saved, more: vec![] });
+                    tape.push(TapeEntry { env, rows, saved: out.saved, more: vec![lists] });
                 }
                 kind.carry(out.yields);
             });

@@ -14,6 +14,7 @@ mod distances;
 mod lists;
 mod loops;
 mod pool;
+mod rows;
 mod searches;
 mod walk;
 

@@ -141,9 +141,11 @@ pub(super) fn fold_backward<M: Machine>(
 impl<M: Machine> Unfold<M> {
     /// The cotangents of the vectors of the level below, of which `rows` names the row of each: those of a row that went on are
     /// nodes of the level above, those of a row that was done are its result.
-    fn below(&self, m: &M, rows: &[usize]) -> Option<ValOf<M>> {
-        let (root, arena) = (self.root.as_ref()?, m.common().arena);
-        let (went, nodes) = &self.above;
+    fn below(&mut self, m: &M, rows: &[usize]) -> Option<ValOf<M>> {
+        let arena = m.common().arena;
+        // No other handle to the cotangents stays, so that the body can use them up.
+        let (went, nodes) = std::mem::replace(&mut self.above, (arena.list([]), None));
+        let root = self.root.as_ref()?;
         let (mut went_on, mut done, mut own) = (arena.list([]), arena.list([]), arena.list([]));
         let (mut next, mut at) = (0, 0);
         for vectors in rows.chunk_by(|a, b| a == b) {
@@ -157,12 +159,12 @@ impl<M: Machine> Unfold<M> {
             }
             at += len;
         }
-        if let Some(nodes) = nodes.as_ref().filter(|_| done.is_empty()) {
-            return Some(nodes.clone());
+        if nodes.is_some() && done.is_empty() {
+            return nodes;
         }
         let mut out = m.take(rows.len() * self.width);
         if let Some(nodes) = nodes {
-            m.scatter(nodes, &mut out, &Pieces::new(went_on, arena), self.width);
+            m.scatter(&nodes, &mut out, &Pieces::new(went_on, arena), self.width);
         }
         let results = m.gather(root, &Pieces::new(own, arena), self.width);
         m.scatter(&results, &mut out, &Pieces::new(done, arena), self.width);
@@ -181,7 +183,8 @@ impl<M: Machine> Backward<M> for Unfold<M> {
         self.above = (m.common().arena.copy(part.rows), yields.pop());
     }
 
-    fn done(self, m: &M) -> List<ValOf<M>> {
-        m.common().arena.list(self.below(m, &self.elements))
+    fn done(mut self, m: &M) -> List<ValOf<M>> {
+        let elements = std::mem::replace(&mut self.elements, m.common().arena.list([]));
+        m.common().arena.list(self.below(m, &elements))
     }
 }
