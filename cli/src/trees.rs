@@ -1,7 +1,7 @@
 //! What a recursion makes of an example: the trees that a search found, or the one that the length alone decides.
 
 use rtc_compiler::ir::loops::Cut;
-use rtc_compiler::ir::schedule::{Chunk, Levels};
+use rtc_compiler::ir::schedule::{Chunk, Levels, Schedule as _};
 use rtc_compiler::spec::Block;
 use rtc_report::data::{Beam, Tree};
 use rtc_runtime::exec::{Inference, ParseTrees};
@@ -85,16 +85,10 @@ fn join(fold: &Block, elements: &[Span], flat: bool, spans: &mut Vec<Span>) -> S
             let (strict, first) = (fold.word("last_chunk") == Some("strict"), fold.word("short") == Some("first"));
             let cut = Cut { strict, first, ..Cut::plain(arity.max(2)) };
             let mut levels = Levels::new(cut, vec![nodes.len()], 0);
-            loop {
-                levels.leave();
-                if levels.is_over() {
-                    break;
-                }
-                let mut vectors = vec![];
-                levels.cut(|Chunk { start, length, .. }| {
-                    vectors.push(reduce(fold, &nodes[start..start + length], spans))
-                });
-                nodes = vectors;
+            while levels.alike() > 0 {
+                let reduced = |Chunk { start, length, .. }| reduce(fold, &nodes[start..start + length], spans);
+                nodes = levels.chunks().map(reduced).collect();
+                levels.advance(1);
             }
         }
         // All at once, or a search that is part of something else and leaves no record.

@@ -7,7 +7,7 @@ use crate::ir::formula::Formula;
 use crate::ir::graph::{Graph, InvalidNode, MAIN};
 use crate::ir::loops::Cut;
 use crate::ir::number::Number;
-use crate::ir::search::Beams;
+use crate::ir::schedule::beam::Beams;
 use crate::lower::Binding;
 use crate::plan::cost::flops;
 use crate::plan::memory::{self, BatchShape, Estimate, estimate};

@@ -25,13 +25,6 @@ use crate::kernel::product::{Orientation, Packed, product};
 use crate::kernel::{Real, Write, channels, linear, norm};
 use crate::rng::Key;
 
-/// Numbers that the steps of a block read and write, each counted as often as it is used: the values themselves are about a
-/// quarter of it, and stay in the second-level cache.
-const BLOCK_NUMBERS: usize = 1 << 18;
-
-/// Blocks that a group should have at least, so that threads get equal shares.
-const SHARES: usize = 16;
-
 /// A step, with everything found that it needs.
 #[derive(Debug)]
 pub(super) struct Task<T> {
@@ -183,16 +176,13 @@ impl<T: Element> Executor<T> {
         let units = env.units(&group.units);
         let mut tasks = std::mem::take(&mut self.tasks);
         let mut partials = std::mem::take(&mut self.partials);
-        let (mut width, mut work) = (group.scratch, 0);
+        let mut work = 0;
         for step in steps {
             let c = NodeContext { plan, step, node: plan.graph.node(step.node), env };
             self.prepare(&c);
-            let channels = |v: &Value| self::units(plan.graph.ty(*v)).1;
-            width += c.node.operands.iter().chain(&c.node.results).map(channels).sum::<usize>();
             work += units * self.unit_work(&c);
         }
-        let by_cache = BLOCK_NUMBERS / width.max(1);
-        let size = by_cache.min(units / SHARES).next_multiple_of(8).clamp(16, 64);
+        let size = group.block(units);
         let blocks = units.div_ceil(size);
         for step in steps {
             let c = NodeContext { plan, step, node: plan.graph.node(step.node), env };

@@ -64,7 +64,9 @@ impl Arena {
 
     /// A list of the items.
     pub fn list<E>(&self, items: impl IntoIterator<Item = E>) -> List<E> {
-        let mut out = List::new_in(self.clone());
+        let items = items.into_iter();
+        // No more room than for the items, where their number is known.
+        let mut out = List::with_capacity_in(items.size_hint().0, self.clone());
         out.extend(items);
         out
     }

@@ -4,15 +4,15 @@
 use std::rc::Rc;
 
 use super::pool::{Amount, Block};
+use super::rows::Seen;
 use super::walk::{Env, SizedValue, TapeEntry, Walk};
-use crate::expr::{Env as Names, Expr, Value as Number, eval};
-use crate::ir::cost::{cap, turns};
+use crate::ir::cost::turns;
 use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, NodeId, RegionId, Value};
 use crate::ir::loops::{self, Cut};
 use crate::ir::number::Number as _;
-use crate::ir::schedule::Widths;
-use crate::ir::types::{Attr, Type};
+use crate::ir::schedule::{Axes, Chunk, Chunks, Depth, Depths, Levels, Schedule, Widths};
+use crate::ir::types::{BATCH, Dim, Type};
 use crate::plan::Step;
 
 /// Steps of a group that are walked.
@@ -82,74 +82,71 @@ impl Walk<'_> {
                 let formula = group.formula.as_ref().map(|times| times.minus(&Formula::of(WALKED as f64)));
                 let more = Amount { number: (group.times - WALKED) as u64, formula };
                 let pools = [&self.pool, &self.lists].into_iter().zip(&before);
-                let left =
-                    pools.map(|(pool, before)| pool.take_bytes(pool.held().minus(before).times(&more))).collect();
+                let left = pools.map(|(pool, before)| pool.take_bytes(pool.held().minus(before).times(&more)));
                 if let Some(last) = tape.last_mut() {
-                    last.more = left;
+                    last.more.extend(left);
                 }
             }
         }
+    }
+
+    /// Runs a loop through its turns.
+    fn forward(&mut self, node: &Node, env: &Env, groups: &[Group], mut kind: impl Forward) {
+        let Some(body) = node.body else { return };
+        let (taped, saves) = (self.is_taped(node), self.plan.regions[body.index()].saves.len());
+        let (mut tape, mut captures) = (vec![], SavedCaptures::new(body, env));
+        for group in groups {
+            kind.begin(self, group);
+            captures.narrow(self, &group.rows, &group.env);
+            let kept = self.turn(&group.env, env, Seen::of(node, group, env), saves);
+            self.repeat(group, &mut tape, |walk, tape| {
+                let lists = walk.pool.take_bytes(kept.clone());
+                let params = kind.params(walk, group);
+                let out = walk.body(body, params, &group.env);
+                if taped {
+                    let (env, rows) = (group.env.clone(), group.rows.clone());
+                    tape.push(TapeEntry { env, rows, saved: out.saved, more: vec![lists] });
+                }
+                kind.carry(out.yields);
+            });
+            kind.end(self, group);
+        }
+        captures.restore(self);
+        self.finish(node, kind.done(), tape);
     }
 
     pub(super) fn recur(&mut self, id: NodeId, env: &Env) {
         let node = self.plan.graph.node(id);
         let Some(body) = node.body else { return };
         let own = &self.plan.regions[body.index()];
-        // At an early exit the rows that reject the step leave, and the others need their values from before it no more.
-        let keeps = own.yields.len() > node.operands.len() && own.early_exit.is_none_or(|steps| steps == 0);
-        let types = self.types(&node.operands);
-        let ends = self.ends(id, env);
-        let mut values: Vec<SizedValue> = node.operands.iter().map(|v| self.value(*v, env)).collect();
-        // What rows that leave are written over.
-        let mut done = values.clone();
-        let (mut tape, mut captures) = (vec![], SavedCaptures::new(body, env));
-        let last = self.bounds(id, env);
-        let rejects = |walk: &mut Self,
-                       values: &[SizedValue],
-                       (from, here): (&[usize], &Env),
-                       taken: usize,
-                       done: &mut [SizedValue]| {
-            // Rows that stop before the bound have tried the step after their last one.
-            let leaving: Vec<usize> = from.iter().copied().filter(|r| ends[*r] == taken && taken < last[*r]).collect();
-            if !leaving.is_empty() {
-                let out = walk.tried(body, values, here, env);
-                // Rows that leave together are handed over as they are.
-                let part = match leaving.len() == from.len() {
-                    true => values.to_vec(),
-                    false => walk.blocks(&types, &env.select(&leaving)),
-                };
-                if leaving.len() == env.rows {
-                    done.clone_from_slice(&part);
-                } else {
-                    walk.own(done, &types, env);
-                }
-                drop((out, part));
-            }
+        let rule = Depth::of(&self.plan.graph, id);
+        let of_row = |axis: &str, row: usize| env.axis(axis).get(row).map_or(0.0, |length| *length as f64);
+        let row_steps = |row: usize| {
+            let length = |axis: &str| of_row(axis, row);
+            let mean = self.load.depth.map(|mean| meant(mean, row));
+            [rule.bound(&length), rule.steps(&length, mean.as_ref())].map(|steps| steps as usize)
         };
-        let everyone: Vec<usize> = (0..env.rows).collect();
-        rejects(self, &values, (&everyone, env), 0, &mut done);
-        let mut taken = 0;
-        for group in self.depths(id, env) {
-            if group.rows.len() < env.rows {
-                self.own(&mut done, &types, env);
-                values = self.blocks(&types, &group.env);
-            }
-            captures.narrow(self, &group.rows, &group.env);
-            self.repeat(&group, &mut tape, |walk, tape| {
-                let mut params = if keeps { values.clone() } else { std::mem::take(&mut values) };
-                params.extend(walk.plan.graph.params(body).last().map(|step| walk.value(*step, env)));
-                let mut out = walk.body(body, params, &group.env);
-                out.yields.truncate(types.len());
-                let (here, rows) = (group.env.clone(), group.rows.clone());
-                tape.push(TapeEntry { env: here, rows, saved: out.saved, more: vec![] });
-                values = out.yields;
-            });
-            taken += group.times;
-            rejects(self, &values, (&group.rows, &group.env), taken, &mut done);
+        let (bounds, ends): (Vec<usize>, Vec<usize>) = (0..env.rows).map(row_steps).map(|[a, b]| (a, b)).unzip();
+        let mut groups = groups(Depths::new(&ends[..], 0), node, env);
+        if let ([group], Some(sizes)) = (&mut groups[..], &env.symbols) {
+            group.formula = turns(&self.plan.graph, id, sizes).first().map(|turns| turns.steps.clone());
         }
-        captures.restore(self);
-        let all = tape.last().is_none_or(|last| last.rows.len() == env.rows);
-        self.finish(node, if all { values } else { done }, tape);
+        let values: Vec<SizedValue> = node.operands.iter().map(|v| self.value(*v, env)).collect();
+        let mut recur = Recur {
+            body,
+            env,
+            // At an early exit the rows that reject the step leave, and the others need their values from before it no more.
+            keeps: own.yields.len() > node.operands.len() && own.early_exit.is_none_or(|steps| steps == 0),
+            types: self.types(&node.operands),
+            done: values.clone(),
+            values,
+            ends: &ends,
+            bounds: &bounds,
+            taken: 0,
+            all: true,
+        };
+        recur.reject(self, &(0..env.rows).collect::<Vec<_>>(), env);
+        self.forward(node, env, &groups, recur);
     }
 
     /// Runs the body as far as a step runs that all rows reject; gives what is left when they leave.
@@ -170,33 +167,38 @@ impl Walk<'_> {
 
     pub(super) fn chunks(&mut self, id: NodeId, env: &Env) {
         let node = self.plan.graph.node(id);
-        let Some(body) = node.body else { return };
-        let carried = loops::layout(&self.plan.graph, self.owner(body)).carried;
+        let carried = loops::layout(&self.plan.graph, id).carried;
         let types = self.types(&node.operands);
-        let mut state: Vec<SizedValue> = node.operands[..carried].iter().map(|v| self.value(*v, env)).collect();
-        let outputs = self.types(&node.results[carried..]);
-        let outputs = outputs.iter().filter(|t| **t != Type::Tape).cloned().collect::<Vec<_>>();
+        let state: Vec<SizedValue> = node.operands[..carried].iter().map(|v| self.value(*v, env)).collect();
+        let outputs = self.given(&node.results[carried..]);
         let outputs = self.blocks(&outputs, env);
-        let (mut tape, mut captures) = (vec![], SavedCaptures::new(body, env));
-        for group in self.widths(id, env) {
-            let all = group.rows.len() == env.rows;
-            captures.narrow(self, &group.rows, &group.env);
-            self.repeat(&group, &mut tape, |walk, tape| {
-                let own = &types[..carried];
-                let mut params = if all { std::mem::take(&mut state) } else { walk.blocks(own, &group.env) };
-                params.extend(walk.blocks(&slices(node, &types[carried..]), &group.env));
-                let mut out = walk.body(body, params, &group.env);
-                let (here, rows) = (group.env.clone(), group.rows.clone());
-                tape.push(TapeEntry { env: here, rows, saved: out.saved, more: vec![] });
-                out.yields.truncate(carried);
-                if all {
-                    state = out.yields;
-                }
-            });
+        let whole = env.axis(Axes::of(node).over).into_owned();
+        let longest = whole.iter().copied().max().unwrap_or(0);
+        let even = whole.iter().all(|length| *length == longest);
+        let mut groups = groups(Chunks::new(Widths::of(node), whole, longest), node, env);
+        if let Some(sizes) = env.symbols.as_ref().filter(|_| even) {
+            // Even rows have full chunks and a last one; where there is but one, it is the last.
+            for (group, turns) in groups.iter_mut().rev().zip(turns(&self.plan.graph, id, sizes).into_iter().rev()) {
+                group.formula = Some(turns.steps);
+                group.env.symbols = Some(Rc::new(turns.sizes));
+            }
         }
-        captures.restore(self);
-        state.extend(outputs);
-        self.finish(node, state, tape);
+        let slices = slices(node, &types[carried..]);
+        self.forward(node, env, &groups, Chunked { env, types: &types[..carried], slices, state, outputs, all: true });
+    }
+
+    pub(super) fn fold(&mut self, id: NodeId, env: &Env) {
+        let node = self.plan.graph.node(id);
+        let (Some(body), Some(cut)) = (node.body, Cut::of(node)) else { return };
+        let results = self.blocks(&self.given(&node.results), env);
+        let nodes = self.value(node.operands[0], env);
+        let axes = Axes::of(node);
+        let lengths = env.axis(axes.over).into_owned();
+        let count = lengths.iter().sum();
+        let mut groups = groups(Levels::new(cut, lengths, 0), node, env);
+        symbols_of_levels(&mut groups, cut, axes, env);
+        let ty = self.plan.graph.ty(self.plan.graph.params(body)[0]).clone();
+        self.forward(node, env, &groups, Fold { axis: axes.chunk, ty, nodes: Some(nodes), count, results });
     }
 
     /// The backward run of a loop over its tape.
@@ -266,78 +268,178 @@ impl Walk<'_> {
         self.plan.graph.owner(body).expect("a body belongs to a loop")
     }
 
-    /// The steps of a depth recurrence: rows leave at their ends.
-    fn depths(&self, id: NodeId, env: &Env) -> Vec<Group> {
-        let own = self.ends(id, env);
-        let mut ends = own.clone();
-        ends.sort_unstable();
-        ends.dedup();
-        let mut from = 0;
-        let mut groups: Vec<Group> = vec![];
-        for end in ends.into_iter().filter(|end| *end > 0) {
-            let rows: Vec<usize> = (0..env.rows).filter(|r| own[*r] >= end).collect();
-            let formula = env.symbols.as_ref().map(|_| Formula::of((end - from) as f64));
-            groups.push(Group { env: env.part(&rows), rows, times: end - from, formula });
-            from = end;
-        }
-        if let ([group], Some(sizes)) = (&mut groups[..], &env.symbols) {
-            group.formula = turns(&self.plan.graph, id, sizes).first().map(|turns| turns.steps.clone());
-        }
-        groups
+    /// Whether what the turns of a loop save is read by a backward run.
+    pub(super) fn is_taped(&self, node: &Node) -> bool {
+        node.results.last().is_some_and(|v| *self.plan.graph.ty(*v) == Type::Tape)
     }
 
-    /// The steps of a chunk recurrence: every row by its own chunks.
-    fn widths(&self, id: NodeId, env: &Env) -> Vec<Group> {
-        let mut groups = widths(self.plan.graph.node(id), env);
-        let Some(sizes) = &env.symbols else { return groups };
-        let over = self.plan.graph.node(id).attrs.get("over").and_then(Attr::text).unwrap_or_default();
-        if env.axis(over).windows(2).any(|pair| pair[0] != pair[1]) {
-            return groups;
-        }
-        // Even rows have full chunks and a last one; where there is but one, it is the last.
-        for (group, turns) in groups.iter_mut().rev().zip(turns(&self.plan.graph, id, sizes).into_iter().rev()) {
-            group.formula = Some(turns.steps);
-            group.env.symbols = Some(Rc::new(turns.sizes));
-        }
-        groups
+    /// Types of results besides a tape.
+    pub(super) fn given(&self, results: &[Value]) -> Vec<Type> {
+        self.types(results).into_iter().filter(|ty| *ty != Type::Tape).collect()
     }
+}
 
-    /// The steps that every row takes: at most its bound, where it halts its cap, and the mean depth.
-    ///
-    /// Under a mean depth that is no whole number some rows take a step more than the others.
-    fn ends(&self, id: NodeId, env: &Env) -> Vec<usize> {
-        let (graph, bounds) = (&self.plan.graph, self.bounds(id, env));
-        if loops::layout(graph, id).go == 0 {
-            return bounds;
-        }
-        let lengths = cap(graph, graph.node(id)).map(|axis| env.axis(axis));
-        let capped = |row: usize| lengths.as_ref().and_then(|lengths| lengths.get(row)).map_or(usize::MAX, |n| n + 1);
-        let upto = |mean: f64, n: usize| (mean * n as f64).round() as usize;
-        let meant =
-            |row: usize| self.load.depth.map_or(usize::MAX, |mean| upto(mean, row + 1).saturating_sub(upto(mean, row)));
-        bounds.iter().enumerate().map(|(row, bound)| (*bound).min(capped(row)).min(meant(row))).collect()
-    }
+/// What a kind of loop does besides running its body.
+trait Forward {
+    /// Before the turns of a group.
+    fn begin(&mut self, _: &mut Walk<'_>, _: &Group) {}
 
-    /// The bound of every row. A bound that has no value counts as 0: the executor refuses it.
-    fn bounds(&self, id: NodeId, env: &Env) -> Vec<usize> {
-        let node = self.plan.graph.node(id);
-        let whole = |n: i64| usize::try_from(n).unwrap_or(0);
-        let bound = node.attrs.get("bound");
-        if let Some(n) = bound.and_then(Attr::int) {
-            return (0..env.rows).map(|_| whole(n)).collect();
+    /// What the body of a turn gets.
+    fn params(&mut self, walk: &mut Walk<'_>, group: &Group) -> Vec<SizedValue>;
+
+    /// Takes what the body gives.
+    fn carry(&mut self, yields: Vec<SizedValue>);
+
+    /// After the turns of a group.
+    fn end(&mut self, _: &mut Walk<'_>, _: &Group) {}
+
+    /// The results.
+    fn done(self) -> Vec<SizedValue>;
+}
+
+/// A depth recurrence.
+struct Recur<'a> {
+    body: RegionId,
+    env: &'a Env,
+    keeps: bool,
+    types: Vec<Type>,
+    values: Vec<SizedValue>,
+    /// What rows that leave are written over.
+    done: Vec<SizedValue>,
+    /// The steps that rows take, and those that they may take.
+    ends: &'a [usize],
+    bounds: &'a [usize],
+    taken: usize,
+    /// Whether no row has left before the others.
+    all: bool,
+}
+
+impl Recur<'_> {
+    /// Rows that stop before the bound have tried the step after their last one.
+    fn reject(&mut self, walk: &mut Walk<'_>, from: &[usize], here: &Env) {
+        let taken = self.taken;
+        let rejects = |row: &&usize| self.ends[**row] == taken && taken < self.bounds[**row];
+        let leaving: Vec<usize> = from.iter().filter(rejects).copied().collect();
+        if leaving.is_empty() {
+            return;
         }
-        let expr = bound.and_then(|attr| Expr::try_from(attr).ok());
-        let axis = node.operands.iter().find_map(|v| self.plan.graph.ty(*v).ragged().map(str::to_owned));
-        let lengths = env.axis(axis.as_deref().unwrap_or_default());
-        let of = |row: usize| {
-            let length = lengths.get(row).map_or(0, |n| i64::try_from(*n).unwrap_or(i64::MAX));
-            match expr.as_ref().map(|e| eval(e, &Names { length, ..Names::default() })) {
-                Some(Ok(Number::Int(n))) => whole(n),
-                _ => 0,
-            }
+        let out = walk.tried(self.body, &self.values, here, self.env);
+        // Rows that leave together are handed over as they are.
+        let part = match leaving.len() == from.len() {
+            true => self.values.clone(),
+            false => walk.blocks(&self.types, &self.env.select(&leaving)),
         };
-        (0..env.rows).map(of).collect()
+        if leaving.len() == self.env.rows {
+            self.done.clone_from(&part);
+        } else {
+            walk.own(&mut self.done, &self.types, self.env);
+        }
+        drop((out, part));
     }
+}
+
+impl Forward for Recur<'_> {
+    fn begin(&mut self, walk: &mut Walk<'_>, group: &Group) {
+        self.all = group.rows.len() == self.env.rows;
+        if !self.all {
+            walk.own(&mut self.done, &self.types, self.env);
+            self.values = walk.blocks(&self.types, &group.env);
+        }
+    }
+
+    fn params(&mut self, walk: &mut Walk<'_>, _: &Group) -> Vec<SizedValue> {
+        let mut params = if self.keeps { self.values.clone() } else { std::mem::take(&mut self.values) };
+        params.extend(walk.plan.graph.params(self.body).last().map(|step| walk.value(*step, self.env)));
+        params
+    }
+
+    fn carry(&mut self, mut yields: Vec<SizedValue>) {
+        yields.truncate(self.types.len());
+        self.values = yields;
+    }
+
+    fn end(&mut self, walk: &mut Walk<'_>, group: &Group) {
+        self.taken += group.times;
+        self.reject(walk, &group.rows, &group.env);
+    }
+
+    fn done(self) -> Vec<SizedValue> {
+        if self.all { self.values } else { self.done }
+    }
+}
+
+/// A chunk recurrence.
+struct Chunked<'a> {
+    env: &'a Env,
+    /// Types of the carried values.
+    types: &'a [Type],
+    /// Types of the slices that a chunk gets.
+    slices: Vec<Type>,
+    state: Vec<SizedValue>,
+    outputs: Vec<SizedValue>,
+    /// Whether all rows take the turn.
+    all: bool,
+}
+
+impl Forward for Chunked<'_> {
+    fn params(&mut self, walk: &mut Walk<'_>, group: &Group) -> Vec<SizedValue> {
+        self.all = group.rows.len() == self.env.rows;
+        let mut params = if self.all { std::mem::take(&mut self.state) } else { walk.blocks(self.types, &group.env) };
+        params.extend(walk.blocks(&self.slices, &group.env));
+        params
+    }
+
+    fn carry(&mut self, mut yields: Vec<SizedValue>) {
+        yields.truncate(self.types.len());
+        if self.all {
+            self.state = yields;
+        }
+    }
+
+    fn done(mut self) -> Vec<SizedValue> {
+        self.state.extend(self.outputs);
+        self.state
+    }
+}
+
+/// A balanced fold.
+struct Fold<'a> {
+    /// The axis of the chunks.
+    axis: &'a str,
+    /// The type of the nodes of a level.
+    ty: Type,
+    nodes: Option<SizedValue>,
+    /// How many nodes there are.
+    count: usize,
+    results: Vec<SizedValue>,
+}
+
+impl Forward for Fold<'_> {
+    /// Where rows have left, the nodes of the others close up.
+    fn begin(&mut self, walk: &mut Walk<'_>, group: &Group) {
+        if group.env.axis(self.axis).iter().sum::<usize>() < self.count {
+            self.nodes = Some(walk.block(&self.ty, &group.env));
+        }
+        self.count = group.rows.len();
+    }
+
+    fn params(&mut self, _: &mut Walk<'_>, _: &Group) -> Vec<SizedValue> {
+        self.nodes.take().into_iter().collect()
+    }
+
+    fn carry(&mut self, yields: Vec<SizedValue>) {
+        self.nodes = yields.into_iter().next();
+    }
+
+    fn done(self) -> Vec<SizedValue> {
+        self.results
+    }
+}
+
+/// The steps that a row takes under a mean depth: where that is no whole number, some rows take a step more than the others.
+fn meant(mean: f64, row: usize) -> f64 {
+    let upto = |rows: usize| (mean * rows as f64).round();
+    upto(row + 1) - upto(row)
 }
 
 /// What a step of a tape saved, and what else it held.
@@ -350,11 +452,11 @@ pub(super) fn used_up(step: Rc<TapeEntry>) -> (Vec<SizedValue>, Vec<Block>) {
 
 /// Types of what a body receives slice by slice: the chunk's axis in place of the whole one.
 fn slices(node: &Node, types: &[Type]) -> Vec<Type> {
-    let axis = node.attrs.get("axis").and_then(Attr::text).unwrap_or_default();
+    let axis = Axes::of(node).chunk;
     let cut = |ty: &Type| match ty {
         Type::Tensor(elem, dims) if dims.len() > 1 => {
             let mut dims = dims.clone();
-            dims[1] = crate::ir::types::Dim::sym(axis);
+            dims[1] = Dim::sym(axis);
             Type::Tensor(*elem, dims)
         }
         other => other.clone(),
@@ -362,25 +464,41 @@ fn slices(node: &Node, types: &[Type]) -> Vec<Type> {
     types.iter().map(cut).collect()
 }
 
-/// The steps of a chunk recurrence: every row by its own chunks.
-fn widths(node: &Node, env: &Env) -> Vec<Group> {
-    let axis = node.word("axis").unwrap_or_default();
-    let (rule, whole) = (Widths::of(node), env.axis(node.word("over").unwrap_or_default()));
-    let longest = whole.iter().copied().max().unwrap_or(0);
-    let widths: Vec<usize> = whole.iter().map(|n| rule.width(*n, longest)).collect();
-    let counts: Vec<usize> = whole.iter().zip(&widths).map(|(n, w)| n.div_ceil(*w)).collect();
-    // Between these steps no row ends and no row's last, shorter chunk comes.
-    let mut marks: Vec<usize> = counts.iter().flat_map(|n| [n.saturating_sub(1), *n]).chain([0]).collect();
-    marks.sort_unstable();
-    marks.dedup();
-    let group = |pair: &[usize]| {
-        let rows: Vec<usize> = (0..whole.len()).filter(|r| counts[*r] > pair[0]).collect();
-        let part = |r: &usize| widths[*r].min(whole[*r] - pair[0] * widths[*r]);
+/// The turns of a schedule over the rows of `env`, those that are alike together.
+fn groups(mut schedule: impl Schedule, node: &Node, env: &Env) -> Vec<Group> {
+    let (axes, mut groups) = (Axes::of(node), vec![]);
+    let lengths: [(&str, fn(&Chunk) -> usize); 2] =
+        [(axes.filled, |chunk| chunk.filled), (axes.chunk, |chunk| chunk.length)];
+    loop {
+        let times = schedule.alike();
+        if times == 0 {
+            return groups;
+        }
+        let chunks: Vec<Chunk> = schedule.chunks().collect();
+        let rows: Vec<usize> = chunks.iter().map(|chunk| chunk.row).collect();
         let mut here = env.part(&rows);
-        here.set_axis(axis, rows.iter().map(part).collect());
-        here.even_out(axis);
-        let times = pair[1] - pair[0];
-        Group { rows, formula: here.symbols.as_ref().map(|_| Formula::of(times as f64)), env: here, times }
-    };
-    marks.windows(2).map(group).collect()
+        for (axis, length) in lengths.into_iter().filter(|(axis, _)| !axis.is_empty()) {
+            here.set_axis(axis, chunks.iter().map(length).collect());
+            here.even_out(axis);
+        }
+        let formula = here.symbols.as_ref().map(|_| Formula::of(times as f64));
+        groups.push(Group { rows, env: here, times, formula });
+        schedule.advance(times);
+    }
+}
+
+/// Gives the levels of a fold over even rows their sizes in symbols.
+fn symbols_of_levels(groups: &mut [Group], cut: Cut, axes: Axes<'_>, env: &Env) {
+    let lengths = env.axis(axes.over);
+    let even = lengths.windows(2).all(|pair| pair[0] == pair[1]);
+    let Some(sizes) = env.symbols.as_ref().filter(|_| even) else { return };
+    let (arity, mut length) = (Formula::of(cut.arity as f64), sizes.dim(&Dim::sym(axes.over)));
+    for group in groups {
+        let last = group.rows.first() != group.rows.get(1);
+        let chunks = if last { Formula::of(1.0) } else { length.pieces(&arity) };
+        let width = std::mem::replace(&mut length, chunks.clone()).per(&chunks);
+        let batch = sizes.dim(&Dim::sym(BATCH)).times(&chunks);
+        let sizes = sizes.with(BATCH, batch).with(axes.filled, arity.clone()).with(axes.chunk, width);
+        group.env.symbols = Some(Rc::new(sizes));
+    }
 }

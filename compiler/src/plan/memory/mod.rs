@@ -11,10 +11,10 @@
 //! Not counted is the scratch of kernels, per thread: a few blocks, some 100 KiB, and copies of one head of the longest row.
 
 mod distances;
-mod folds;
 mod lists;
 mod loops;
 mod pool;
+mod rows;
 mod searches;
 mod walk;
 

@@ -113,8 +113,7 @@ impl Lists {
         for row in outer.windows(2) {
             let length = row[1] - row[0];
             let width = cut.width(if cut.by_batch { longest } else { length });
-            let ends = (1..=length.div_ceil(width)).map(|n| row[1].min(row[0] + n.saturating_mul(width)));
-            self.chunks.extend(ends);
+            self.chunks.extend(cut.chunks(length, width).map(|(start, nodes)| row[0] + start + nodes));
             self.rows.push(self.chunks.len() - 1);
         }
     }
