@@ -1,4 +1,4 @@
-//! Why a command could not do its work, and how a command that did can end.
+//! Failures of commands, and the exit codes of commands that succeeded.
 
 use std::fmt;
 use std::io;
@@ -16,7 +16,7 @@ pub(crate) const BAD_SPEC: u8 = 3;
 /// Exit code where more memory is needed than there is, or than may be used.
 pub(crate) const TOO_LARGE: u8 = 8;
 
-/// How a command ended that did its work.
+/// The end of a command that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// As hoped.
@@ -46,7 +46,7 @@ impl Exit {
     }
 }
 
-/// Why a command could not do its work.
+/// The failure of a command.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The arguments don't make sense together.

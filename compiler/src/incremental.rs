@@ -220,7 +220,7 @@ impl Rules<'_> {
         Ok(())
     }
 
-    /// Chunks are cut at places that no later token moves, and inside a chunk nobody looks at the row around it.
+    /// Chunks are cut at places that no later token moves, and no op inside a chunk reads the row around it.
     fn chunks(&self, id: NodeId) -> Result<(), String> {
         let node = self.graph.node(id);
         let carried = loops::layout(self.graph, id).carried;

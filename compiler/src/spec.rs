@@ -49,7 +49,7 @@ pub struct Setting {
     pub origin: Origin,
 }
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Origin {
     /// Written in the file, at this place.

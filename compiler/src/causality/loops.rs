@@ -1,4 +1,4 @@
-//! How reaches pass through depth and chunk recurrences.
+//! The rules by which loops pass reaches on.
 
 use super::path::Cause;
 use super::{Analysis, Reach, Why};

@@ -37,7 +37,7 @@ impl Editor<'_, '_> {
         let Some((last, outer)) = path.components.split_last() else { return };
         let Some(place) = self.find(tree, outer) else { return };
         let node = at_mut(tree, &place);
-        let known = node.feature().map_or(&[][..], |f| f.schema.fields);
+        let known = node.feature().map_or(&[][..], |f| f.fields);
         let is_field = last.index.is_none() && known.iter().any(|f| f.name == last.name.text);
         if is_field {
             let scope = node.scope;
@@ -59,10 +59,10 @@ impl Editor<'_, '_> {
         let node = at(tree, place);
         let title = node.title();
         let message = format!("`{title}` has no field or statement `{}`", name.text);
-        let own = node.feature().map_or(&[][..], |f| f.schema.fields);
+        let own = node.feature().map_or(&[][..], |f| f.fields);
         let mut diagnostic = Diagnostic::new(Kind::PathNotFound, name.span, message);
         let inside: Vec<String> = all(tree)
-            .filter(|(_, t)| t.feature().is_some_and(|f| f.schema.fields.iter().any(|f| f.name == name.text)))
+            .filter(|(_, t)| t.feature().is_some_and(|f| f.fields.iter().any(|f| f.name == name.text)))
             .map(|(place, _)| format!("`{}.{}`", path_of(tree, &place), name.text))
             .collect();
         if let Some(near) = closest(&name.text, own.iter().map(|f| f.name)) {
@@ -139,7 +139,7 @@ impl Editor<'_, '_> {
     fn put_in_empty_slot(&mut self, tree: &mut Tree, statement: &ast::Statement, author: &Author) {
         let keyword = &statement.keyword;
         let takes = |t: &Tree| {
-            let rules = t.feature().map_or(&[][..], |f| f.schema.children);
+            let rules = t.feature().map_or(&[][..], |f| f.children);
             rules.iter().any(|r| r.max == 1 && r.slots.contains(&keyword.text.as_str()))
         };
         let places: Vec<Place> = std::iter::once((Vec::new(), &*tree))

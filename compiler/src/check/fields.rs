@@ -1,4 +1,4 @@
-//! The fields of a statement: each finds its place in the schema, and its value the kind and the range that are asked for.
+//! The fields of a statement: each finds its place in the feature, and its value the kind and the range that are asked for.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,20 @@ use super::resolve::{Allowed, BIAS, CONSTANT, DEPTH, MASK, Resolver, Type, Typed
 use super::scope::{Bound, ScopeId};
 use crate::diag::{Diagnostic, Kind, closest, did_you_mean, list};
 use crate::expr::Expr;
-use crate::schema::{Default, Field, FieldKind, Schema};
+use crate::feature::Feature;
+use crate::schema::{Default, Field, FieldKind};
 use crate::source::Span;
 use crate::spec::{Origin, Setting, Value};
 use crate::syntax::ast;
 
 impl Builder<'_, '_> {
     /// The values of all fields: written ones and plain defaults. Derived ones follow later.
-    pub(super) fn fields(&mut self, tree: &Tree, schema: &'static Schema) -> BTreeMap<&'static str, Setting> {
+    pub(super) fn fields(&mut self, tree: &Tree, feature: &'static Feature) -> BTreeMap<&'static str, Setting> {
         let mut values = BTreeMap::new();
         let mut seen: BTreeMap<&str, Span> = BTreeMap::new();
         for written in &tree.fields {
-            let Some(field) = schema.fields.iter().find(|f| f.name == written.name.text) else {
-                self.unknown_field(written, schema);
+            let Some(field) = feature.fields.iter().find(|f| f.name == written.name.text) else {
+                self.unknown_field(written, feature);
                 continue;
             };
             if let Some(first) = seen.insert(field.name, written.name.span) {
@@ -33,7 +34,7 @@ impl Builder<'_, '_> {
                 values.insert(field.name, Setting { value, origin: origin(&written.author, written.value.span()) });
             }
         }
-        for field in schema.fields.iter().filter(|f| !seen.contains_key(f.name)) {
+        for field in feature.fields.iter().filter(|f| !seen.contains_key(f.name)) {
             let value = match field.default {
                 Default::Required => {
                     self.missing_field(tree, field);
@@ -60,19 +61,19 @@ impl Builder<'_, '_> {
         self.problems.report(diagnostic.help(help));
     }
 
-    fn unknown_field(&mut self, written: &TreeField, schema: &Schema) {
+    fn unknown_field(&mut self, written: &TreeField, feature: &Feature) {
         let name = &written.name.text;
-        let title = schema.title();
+        let title = feature.title();
         if name.is_empty() {
-            let message = format!("no number can stand behind `{}`", schema.slot);
+            let message = format!("no number can stand behind `{}`", feature.slot);
             self.problems.report(Diagnostic::new(Kind::UnknownVariant, written.name.span, message));
             return;
         }
-        let fields = || schema.fields.iter().map(|f| f.name).filter(|n| *n != COPIES || !is_counted(schema.slot));
+        let fields = || feature.fields.iter().map(|f| f.name).filter(|n| *n != COPIES || !is_counted(feature.slot));
         let message = format!("`{title}` has no field `{name}`");
         let mut diagnostic = Diagnostic::new(Kind::UnknownField, written.name.span, message);
         diagnostic = diagnostic.label(did_you_mean(name, fields()));
-        let is_statement = schema.children.iter().any(|r| r.slots.contains(&name.as_str()));
+        let is_statement = feature.children.iter().any(|r| r.slots.contains(&name.as_str()));
         diagnostic = if is_statement {
             diagnostic.help(format!("`{name}` is a statement, written without a colon"))
         } else if fields().next().is_none() {

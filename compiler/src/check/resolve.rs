@@ -51,7 +51,7 @@ pub(super) struct Allowed {
     vars: &'static [Var],
     given: bool,
     learn: bool,
-    /// Words that stand for a whole value, known to who asks for it.
+    /// Words that stand for a whole value; the caller knows their meaning.
     pub(super) words: &'static [&'static str],
     place: &'static str,
 }
@@ -225,9 +225,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
     /// Runs with the definition marked as being inlined; reports one that is marked already.
     fn guarded(&mut self, name: &str, span: Span, run: impl FnOnce(&mut Self) -> Option<Typed>) -> Option<Typed> {
         if self.active.iter().any(|a| a == name) {
-            let mut chain: Vec<&str> = self.active.iter().map(String::as_str).collect();
-            chain.push(name);
-            let help = format!("the chain: {}", chain.join(" -> "));
+            let help = format!("the chain: {} -> {name}", self.active.join(" -> "));
             let message = format!("`{name}` is defined through itself");
             self.problems.report(Diagnostic::new(Kind::CyclicBlock, span, message).help(help));
             return None;

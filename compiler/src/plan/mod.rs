@@ -28,7 +28,7 @@ pub struct Plan {
     pub parameters: Vec<Parameter>,
 }
 
-/// How a region is executed.
+/// The plan of a region.
 #[derive(Clone, Debug, Default)]
 pub struct RegionPlan {
     /// The nodes to execute, in order; the terminator is not among them.
@@ -47,14 +47,14 @@ pub struct RegionPlan {
     pub unused: Vec<Value>,
 }
 
-/// One node and what happens around it.
+/// One node, with the values that it frees and the buffers that it reuses.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The node.
     pub node: NodeId,
     /// Values of this region that are used here for the last time.
     pub frees: Vec<Value>,
-    /// The operand whose buffer becomes the result's, when nobody else holds it.
+    /// The operand whose buffer becomes the result's, when there is no other handle to it.
     pub in_place: Option<usize>,
     /// For each result: the parameter to whose gradient it is added instead of being kept.
     pub accumulates_into: Vec<Option<usize>>,
@@ -116,7 +116,7 @@ fn plan_region(graph: &Graph, region: RegionId, parameters: &BTreeMap<String, us
     out
 }
 
-/// Everything that a node reads: its operands, and what its body uses from outside the body.
+/// The values that a node reads: its operands, and the captures of its body.
 fn reads(graph: &Graph, id: NodeId) -> BTreeSet<Value> {
     let node = graph.node(id);
     let mut out: BTreeSet<Value> = node.operands.iter().copied().collect();

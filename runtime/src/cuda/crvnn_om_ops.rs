@@ -1,4 +1,4 @@
-//! What continuous composition and ordered memory do between their layers, on a device.
+//! The ops of continuous recursion (CRvNN) and ordered memory on a device.
 
 use super::device::Arg;
 use super::dispatch::{NodeContext, channels};
@@ -53,7 +53,7 @@ impl<T: Element> Executor<T> {
         let y = self.fresh(c, 0);
         let [force, total] = [0; 2].map(|_| self.pool.take::<T>(y.len()));
         let args = [s, e, y.arg(), force.arg(), total.arg(), axis.offsets.arg()];
-        self.pool.start("merge_probability", [c.env.rows() as u32, 1, 1], self.pool.device().threads(), &args);
+        self.pool.start("merge_probability", [c.view.rows() as u32, 1, 1], self.pool.device().threads(), &args);
         self.put(c, 0, y);
     }
 
@@ -66,7 +66,7 @@ impl<T: Element> Executor<T> {
         let [force, total, slopes, rest] = memory.each_ref().map(Array::arg);
         let more = [ds.arg(), de.arg(), force, total, slopes, reach.arg(), rest, axis.offsets.arg()];
         let args = [&given[..], &more].concat();
-        self.pool.start("merge_probability_grad", [c.env.rows() as u32, 1, 1], self.pool.device().threads(), &args);
+        self.pool.start("merge_probability_grad", [c.view.rows() as u32, 1, 1], self.pool.device().threads(), &args);
         self.put(c, 0, ds);
         self.put(c, 1, de);
     }
@@ -81,7 +81,7 @@ impl<T: Element> Executor<T> {
         let [beta, before] = [0, 1].map(|n| self.real(c.operand(n)).arg());
         let out = [0, 1, 2].map(|n| self.fresh(c, n));
         let [p, below, above] = out.each_ref().map(Array::arg);
-        let (slots, rows) = (c.last(0), c.env.rows());
+        let (slots, rows) = (c.last(0), c.view.rows());
         self.pool.each("slot_softmax", rows, &[beta, before, p, below, above, int(slots), whole(rows)]);
         for (n, array) in out.into_iter().enumerate() {
             self.put(c, n, array);
@@ -92,7 +92,7 @@ impl<T: Element> Executor<T> {
         let given: Vec<Arg> = (0..5).map(|n| self.real(c.operand(n)).arg()).collect();
         let (dbeta, dbefore) = (self.fresh(c, 0), self.fresh(c, 1));
         let [p, open] = [0; 2].map(|_| self.pool.take::<T>(dbeta.len()));
-        let (slots, rows) = (c.last(0), c.env.rows());
+        let (slots, rows) = (c.last(0), c.view.rows());
         let more = [dbeta.arg(), dbefore.arg(), p.arg(), open.arg(), int(slots), whole(rows)];
         self.pool.each("slot_softmax_grad", rows, &[&given[..], &more].concat());
         self.put(c, 0, dbeta);

@@ -26,7 +26,7 @@ pub(super) struct NodeContext<'a> {
 impl<'a> NodeContext<'a> {
     pub(super) fn new(plan: &'a Plan, step: &'a Step, place: &'a ActiveRows) -> Self {
         let node = plan.graph.node(step.node);
-        Self { host: node_context::NodeContext { plan, step, node, env: &place.env }, place }
+        Self { host: node_context::NodeContext { plan, step, node, view: &place.view }, place }
     }
 }
 
@@ -48,7 +48,7 @@ impl<T: Element> Executor<T> {
             Op::Input => self.input(&c)?,
             Op::Full => self.produce(&c, "fill", &[], &[]),
             Op::True => {
-                let y = self.pool.take::<u8>(place.env.extent(c.ty(node.results[0])));
+                let y = self.pool.take::<u8>(place.view.extent(c.ty(node.results[0])));
                 self.pool.each("fill_truth", y.len(), &[y.arg(), Arg::Int(1), whole(y.len())]);
                 self.set(node.results[0], Val::Truth(y));
             }
@@ -189,7 +189,7 @@ impl<T: Element> Executor<T> {
 
     /// A new array for the n-th result.
     pub(super) fn fresh(&self, c: &NodeContext<'_>, n: usize) -> Array {
-        self.pool.take::<T>(c.env.extent(c.ty(c.node.results[n])))
+        self.pool.take::<T>(c.view.extent(c.ty(c.node.results[n])))
     }
 
     pub(super) fn put(&mut self, c: &NodeContext<'_>, n: usize, array: Array) {
@@ -220,7 +220,7 @@ impl<T: Element> Executor<T> {
 
     /// A kernel with a thread per row and a truth value as its result.
     pub(super) fn per_row(&mut self, c: &NodeContext<'_>, kernel: &str, operands: &[Arg], sizes: &[Arg]) {
-        let y = self.pool.take::<u8>(c.env.rows());
+        let y = self.pool.take::<u8>(c.view.rows());
         let args = [operands, &[y.arg()], sizes, &[whole(y.len())]].concat();
         self.pool.each(kernel, y.len(), &args);
         self.set(c.node.results[0], Val::Truth(y));
@@ -243,7 +243,7 @@ impl<T: Element> Executor<T> {
     fn along(&mut self, c: &NodeContext<'_>, kernel: &str) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(0)), &self.pool), channels(c, c.operand(0)));
         let y = self.fresh(c, 0);
-        let count = c.env.rows() * d;
+        let count = c.view.rows() * d;
         let args = [self.real(c.operand(0)).arg(), y.arg(), axis.offsets.arg(), int(d), whole(count)];
         self.pool.each(kernel, count, &args);
         self.put(c, 0, y);
@@ -264,7 +264,7 @@ impl<T: Element> Executor<T> {
 
     fn max_grad(&mut self, c: &NodeContext<'_>) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(1)), &self.pool), channels(c, c.operand(1)));
-        let (dx, count) = (self.fresh(c, 0), c.env.rows() * d);
+        let (dx, count) = (self.fresh(c, 0), c.view.rows() * d);
         let [dy, x] = [0, 1].map(|n| self.real(c.operand(n)).arg());
         self.pool.each("max_pool_grad", count, &[x, dy, dx.arg(), axis.offsets.arg(), int(d), whole(count)]);
         self.put(c, 0, dx);
@@ -321,7 +321,7 @@ impl<T: Element> Executor<T> {
             Val::Index(ids) => ids.host.len(),
             Val::Truth(_) | Val::Tape(_) => 0,
         };
-        let expected = c.env.extent(c.ty(c.node.results[0]));
+        let expected = c.view.extent(c.ty(c.node.results[0]));
         if len != expected {
             return Err(Fault::Batch(format!("the batch has {len} `{name}`, the model takes {expected}")));
         }
