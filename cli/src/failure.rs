@@ -123,32 +123,15 @@ impl From<Error> for Failure {
     }
 }
 
-impl From<IoError> for Failure {
-    fn from(error: IoError) -> Self {
-        Self::Runtime(error.into())
-    }
+/// Failures of the runtime by their own types.
+macro_rules! runtime_errors {
+    ($($error:ty),*) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::Runtime(error.into())
+            }
+        }
+    )*};
 }
 
-impl From<DataError> for Failure {
-    fn from(error: DataError) -> Self {
-        Self::Runtime(error.into())
-    }
-}
-
-impl From<ExperimentError> for Failure {
-    fn from(error: ExperimentError) -> Self {
-        Self::Runtime(error.into())
-    }
-}
-
-impl From<CheckpointError> for Failure {
-    fn from(error: CheckpointError) -> Self {
-        Self::Runtime(error.into())
-    }
-}
-
-impl From<LearnError> for Failure {
-    fn from(error: LearnError) -> Self {
-        Self::Runtime(error.into())
-    }
-}
+runtime_errors!(IoError, DataError, ExperimentError, CheckpointError, LearnError);

@@ -48,7 +48,6 @@ pub(crate) fn catalog_of(name: Option<&str>) -> Result<Catalog, Failure> {
 /// A spec with its forward graph.
 #[derive(Debug)]
 pub(crate) struct Compiled {
-    /// The spec.
     pub(crate) spec: Spec,
     /// What is known of the task.
     pub(crate) binding: Binding,

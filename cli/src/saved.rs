@@ -92,7 +92,6 @@ pub(crate) struct Trained {
     pub(crate) path: PathBuf,
     /// The name of the model.
     pub(crate) name: String,
-    /// Its spec.
     pub(crate) spec: Spec,
     /// The experiment that it was trained in.
     pub(crate) experiment: Experiment,
@@ -100,7 +99,6 @@ pub(crate) struct Trained {
     pub(crate) info: RunInfo,
     /// Whether its outer recursion is left out.
     pub(crate) inference: Inference,
-    /// Its task.
     pub(crate) task: TaskHandle,
     /// The options of the task.
     pub(crate) options: TaskOptions,

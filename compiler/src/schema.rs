@@ -55,7 +55,6 @@ pub const FOLD_BODY: &[&str] =
 /// One field of a statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// The name.
     pub name: &'static str,
     /// What it takes.
     pub kind: FieldKind,

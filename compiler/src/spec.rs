@@ -43,7 +43,6 @@ pub struct Block {
 /// The value of a field and its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    /// The value.
     pub value: Value,
     /// Where the value was written.
     pub origin: Origin,

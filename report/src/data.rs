@@ -44,7 +44,6 @@ pub struct Run {
     pub name: String,
     /// Which of the models of the report, by index.
     pub model: usize,
-    /// Its seed.
     pub seed: u64,
     /// How far it is: `finished`, or how many updates are logged.
     pub state: String,

@@ -23,7 +23,6 @@ use crate::threads;
 
 /// What is to be done.
 pub(crate) struct Work<'a> {
-    /// The grid.
     pub(crate) grid: &'a Grid,
     /// The data of every model that has a cell to train.
     pub(crate) data: &'a [Option<Arc<Data>>],

@@ -60,7 +60,6 @@ pub(super) struct Raised {
 /// One value on the path of a leak.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The value.
     pub value: Value,
     /// The node through which it got what it depends on.
     pub node: NodeId,

@@ -154,14 +154,12 @@ impl Builder<'_, '_> {
             return Some(Value::Word(name.text));
         }
         if planned.contains(&name.text.as_str()) {
-            self.problems.report(not_yet(&format!("{}: {}", field.name, name.text), name.span));
-            return None;
+            return self.problems.fail(not_yet(&format!("{}: {}", field.name, name.text), name.span));
         }
         let message = format!("`{}` takes {}", field.name, field.kind.describe());
         let hint = did_you_mean(&name.text, choices.iter().copied());
         let label = if hint.is_empty() { format!("not `{}`", name.text) } else { hint };
-        self.problems.report(Diagnostic::new(Kind::WrongType, name.span, message).label(label));
-        None
+        self.problems.fail(Diagnostic::new(Kind::WrongType, name.span, message).label(label))
     }
 
     /// One of the words, or the last name on the way that constants and parameters lead from an expression; else the place of
@@ -192,16 +190,12 @@ impl Builder<'_, '_> {
             }
         }
         let typed = self.resolve(expr, scope, allowed)?;
-        if is_mask && typed.ty != Type::Bool {
-            let message = "a mask must be true or false";
-            self.problems.report(Diagnostic::new(Kind::MaskNotBoolean, expr.span, message).label("this is a number"));
-            return None;
-        }
-        if !is_mask && typed.ty == Type::Bool {
-            let message = "a bias must be a number";
-            self.problems
-                .report(Diagnostic::new(Kind::BiasNotNumber, expr.span, message).label("this is true or false"));
-            return None;
+        if is_mask != (typed.ty == Type::Bool) {
+            let (kind, message, label) = match is_mask {
+                true => (Kind::MaskNotBoolean, "a mask must be true or false", "this is a number"),
+                false => (Kind::BiasNotNumber, "a bias must be a number", "this is true or false"),
+            };
+            return self.problems.fail(Diagnostic::new(kind, expr.span, message).label(label));
         }
         if is_mask && typed.expr.is_learned() {
             return self.wrong(field, expr.span, "a mask can't hold `learn`");
@@ -229,8 +223,7 @@ impl Builder<'_, '_> {
 
     fn wrong<T>(&mut self, field: &Field, span: Span, label: &str) -> Option<T> {
         let message = format!("`{}` takes {}", field.name, field.kind.describe());
-        self.problems.report(Diagnostic::new(Kind::WrongType, span, message).label(label));
-        None
+        self.problems.fail(Diagnostic::new(Kind::WrongType, span, message).label(label))
     }
 
     fn in_range(&mut self, field: &Field, v: f64, span: Span) -> Option<()> {
@@ -238,7 +231,6 @@ impl Builder<'_, '_> {
             return Some(());
         }
         let message = format!("`{}` must be {}", field.name, field.bounds.describe());
-        self.problems.report(Diagnostic::new(Kind::OutOfRange, span, message).label(format!("this is {v}")));
-        None
+        self.problems.fail(Diagnostic::new(Kind::OutOfRange, span, message).label(format!("this is {v}")))
     }
 }

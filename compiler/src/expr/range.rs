@@ -14,7 +14,6 @@ pub struct Facts<'e> {
 /// An index that has no bound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unbounded {
-    /// The index.
     pub index: Expr,
     /// Whether it may be negative; else it may be too large.
     pub negative: bool,

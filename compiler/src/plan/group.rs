@@ -32,7 +32,6 @@ pub struct Group {
 /// A value that lives in scratch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inner {
-    /// The value.
     pub value: Value,
     /// Where it begins, in numbers per unit.
     pub offset: usize,
