@@ -21,7 +21,7 @@ use crate::learner::{Arrays, Evaluation, LearnError, Learner};
 use crate::stopping::BySteps;
 use crate::task::{Example, Tally, scored};
 
-/// What analyses ask of a trained model, on whatever machine it computes.
+/// The interface between analyses and a trained model, on any machine.
 pub trait Examined: Learner + BySteps {
     /// What it computes in.
     type Number: Element;
@@ -53,7 +53,7 @@ pub trait Examined: Learner + BySteps {
     fn saliency(&self, plan: Plan, classes: usize, rows: &[Example]) -> Result<Vec<Option<Vec<f64>>>, LearnError>;
 }
 
-/// What [`Examined::examine`] saw.
+/// The results of [`Examined::examine`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Examination {
     /// What every evaluation gives.
@@ -66,7 +66,7 @@ pub struct Examination {
     pub trees: Vec<ParseTrees>,
 }
 
-/// How a model does on the examples of one length.
+/// Accuracy and depth on the examples of one length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OfLength {
     /// Tokens of an example, for a pair of the longer side; or the length that its task counts.

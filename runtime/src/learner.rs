@@ -1,4 +1,4 @@
-//! What the training loop asks of a model: one step, one evaluation, its state.
+//! The interface between the training loop and a model: one step, one evaluation, its state.
 //!
 //! The loop knows nothing of graphs or kernels, and the executor nothing of files or schedules.
 

@@ -354,7 +354,16 @@ impl Formula {
 
 /// A number with commas between thousands, and its fraction where it has one.
 fn grouped(value: f64) -> String {
-    let digits = format!("{:.0}", value.trunc());
+    let out = thousands(&format!("{:.0}", value.trunc()));
+    if value.fract() == 0.0 {
+        out
+    } else {
+        out + format!("{:.3}", value.fract()).trim_start_matches('0').trim_end_matches('0')
+    }
+}
+
+/// Digits with commas between thousands.
+pub fn thousands(digits: &str) -> String {
     let mut out = String::new();
     for (n, digit) in digits.chars().enumerate() {
         if n > 0 && (digits.len() - n).is_multiple_of(3) {
@@ -362,11 +371,7 @@ fn grouped(value: f64) -> String {
         }
         out.push(digit);
     }
-    if value.fract() == 0.0 {
-        out
-    } else {
-        out + format!("{:.3}", value.fract()).trim_start_matches('0').trim_end_matches('0')
-    }
+    out
 }
 
 #[cfg(test)]

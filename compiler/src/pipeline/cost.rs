@@ -1,4 +1,4 @@
-//! What a model costs: parameters, operations, sequential depth and memory, as formulas and as numbers.
+//! The costs of a model: parameters, operations, sequential depth and memory, as formulas and as numbers.
 
 use super::{forward, inference, optimised, training};
 use crate::ir::cost::{Extent, Sizes};

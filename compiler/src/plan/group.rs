@@ -49,7 +49,6 @@ impl Group {
 /// A value that lives in scratch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inner {
-    /// The value.
     pub value: Value,
     /// Where it begins, in numbers per unit.
     pub offset: usize,

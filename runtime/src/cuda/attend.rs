@@ -10,10 +10,10 @@ use super::active_rows::Ragged;
 use super::device::Arg;
 use super::dispatch::NodeContext;
 use super::exec::Executor;
-use super::listed::List;
-use super::memory::{Array, MOST_BLOCKS, address, blocks, flag, int, whole};
+use super::mask_codegen::ending;
+use super::memory::{Array, MOST_BLOCKS, WARP, address, blocks, flag, int, whole};
+use super::offset_lists::List;
 use super::relative::Codes;
-use super::rule::ending;
 use crate::exec::Fault;
 use crate::exec::storage::Element;
 use crate::kernel::dropout::Keep;
@@ -62,7 +62,7 @@ struct Scored<'a> {
 impl<T: Element> Executor<T> {
     /// The attention of a node; its step and tables follow the first `fixed` operands.
     fn describe(&mut self, c: &NodeContext<'_>, fixed: usize) -> Result<Attention, Fault> {
-        let (keep, key) = (Keep::<T>::new(c.float("dropout")), c.env.key.at(c.int("stream") as u64));
+        let (keep, key) = (Keep::<T>::new(c.float("dropout")), c.view.key.at(c.int("stream") as u64));
         let dropped = c.float("dropout") > 0.0;
         let (threshold, factor) = if dropped { (keep.threshold(), keep.factor().to_f64()) } else { (0, 1.0) };
         let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);
@@ -122,7 +122,7 @@ impl<T: Element> Executor<T> {
             _ => (ending(listed, relative), vec![]),
         };
         let _kept = shifts.into_iter().flatten().chain([ids]).collect();
-        Attention { args, queries, keys, heads, widths, rows: c.env.rows(), kernels, given, rule, codes, _kept }
+        Attention { args, queries, keys, heads, widths, rows: c.view.rows(), kernels, given, rule, codes, _kept }
     }
 
     /// Starts a kernel of an attention.

@@ -1,4 +1,4 @@
-//! What continuous composition and ordered memory do between their layers, on a device.
+//! The ops of continuous recursion (CRvNN) and ordered memory on a device.
 
 use super::device::Arg;
 use super::dispatch::{NodeContext, channels};
@@ -50,7 +50,7 @@ impl<T: Element> Executor<T> {
         let y = self.fresh(c, 0);
         let [force, total] = [0; 2].map(|_| self.pool.take::<T>(y.len()));
         let args = [s, e, y.arg(), force.arg(), total.arg(), axis.offsets.arg()];
-        self.pool.launch("merge_probability", [c.env.rows() as u32, 1, 1], &args);
+        self.pool.launch("merge_probability", [c.view.rows() as u32, 1, 1], &args);
         self.put(c, 0, y);
     }
 
@@ -63,7 +63,7 @@ impl<T: Element> Executor<T> {
         let [force, total, slopes, rest] = memory.each_ref().map(Array::arg);
         let more = [ds.arg(), de.arg(), force, total, slopes, reach.arg(), rest, axis.offsets.arg()];
         let args = [&given[..], &more].concat();
-        self.pool.launch("merge_probability_grad", [c.env.rows() as u32, 1, 1], &args);
+        self.pool.launch("merge_probability_grad", [c.view.rows() as u32, 1, 1], &args);
         self.put_all(c, [ds, de]);
     }
 
@@ -77,7 +77,7 @@ impl<T: Element> Executor<T> {
         let [beta, before] = self.first(c);
         let out = [0, 1, 2].map(|n| self.fresh(c, n));
         let [p, below, above] = out.each_ref().map(Array::arg);
-        let (slots, rows) = (c.last(0), c.env.rows());
+        let (slots, rows) = (c.last(0), c.view.rows());
         self.pool.each("slot_softmax", rows, &[beta, before, p, below, above, int(slots), whole(rows)]);
         self.put_all(c, out);
     }
@@ -86,7 +86,7 @@ impl<T: Element> Executor<T> {
         let given: [Arg; 5] = self.first(c);
         let (dbeta, dbefore) = (self.fresh(c, 0), self.fresh(c, 1));
         let [p, open] = [0; 2].map(|_| self.pool.take::<T>(dbeta.len()));
-        let (slots, rows) = (c.last(0), c.env.rows());
+        let (slots, rows) = (c.last(0), c.view.rows());
         let more = [dbeta.arg(), dbefore.arg(), p.arg(), open.arg(), int(slots), whole(rows)];
         self.pool.each("slot_softmax_grad", rows, &[&given[..], &more].concat());
         self.put_all(c, [dbeta, dbefore]);

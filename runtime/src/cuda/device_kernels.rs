@@ -1,4 +1,4 @@
-//! How each op runs on a device: the one table that a new op must be entered in.
+//! The kernel of each op on a device: the one table in which a new op must be entered.
 
 use rtc_compiler::ir::graph::{MAIN, Node};
 use rtc_compiler::ir::ops::Op;

@@ -25,7 +25,7 @@ pub(super) struct NodeContext<'a> {
 impl<'a> NodeContext<'a> {
     pub(super) fn new(plan: &'a Plan, step: &'a Step, place: &'a ActiveRows) -> Self {
         let node = plan.graph.node(step.node);
-        Self { host: node_context::NodeContext { plan, step, node, env: &place.env }, place }
+        Self { host: node_context::NodeContext { plan, step, node, view: &place.view }, place }
     }
 }
 
@@ -47,7 +47,7 @@ impl<T: Element> Executor<T> {
             Op::Input => self.input(&c)?,
             Op::Full => self.produce(&c, "fill", &[], &[Arg::Real(c.float("value"))]),
             Op::True => {
-                let y = self.pool.take::<u8>(place.env.extent(c.ty(node.results[0])));
+                let y = self.pool.take::<u8>(place.view.extent(c.ty(node.results[0])));
                 self.pool.each("fill_truth", y.len(), &[y.arg(), Arg::Int(1), whole(y.len())]);
                 self.set(node.results[0], Val::Truth(y));
             }
@@ -182,7 +182,7 @@ impl<T: Element> Executor<T> {
 
     /// A new array for the n-th result.
     pub(super) fn fresh(&self, c: &NodeContext<'_>, n: usize) -> Array {
-        self.pool.take::<T>(c.env.extent(c.ty(c.node.results[n])))
+        self.pool.take::<T>(c.view.extent(c.ty(c.node.results[n])))
     }
 
     pub(super) fn put(&mut self, c: &NodeContext<'_>, n: usize, array: Array) {
@@ -226,7 +226,7 @@ impl<T: Element> Executor<T> {
 
     /// A kernel with a thread per row and a truth value as its result.
     pub(super) fn per_row(&mut self, c: &NodeContext<'_>, kernel: &str, operands: &[Arg], sizes: &[Arg]) {
-        let y = self.pool.take::<u8>(c.env.rows());
+        let y = self.pool.take::<u8>(c.view.rows());
         let args = [operands, &[y.arg()], sizes, &[whole(y.len())]].concat();
         self.pool.each(kernel, y.len(), &args);
         self.set(c.node.results[0], Val::Truth(y));
@@ -241,7 +241,7 @@ impl<T: Element> Executor<T> {
     /// Along the positions of every row, a thread per row and channel.
     fn along(&mut self, c: &NodeContext<'_>, kernel: &str) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(0)), &self.pool), channels(c, c.operand(0)));
-        let count = c.env.rows() * d;
+        let count = c.view.rows() * d;
         self.produce_by(c, kernel, count, &self.first::<1>(c), &[axis.offsets.arg(), int(d), whole(count)]);
     }
 
@@ -260,7 +260,7 @@ impl<T: Element> Executor<T> {
 
     fn max_grad(&mut self, c: &NodeContext<'_>) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(1)), &self.pool), channels(c, c.operand(1)));
-        let ([dy, x], count) = (self.first(c), c.env.rows() * d);
+        let ([dy, x], count) = (self.first(c), c.view.rows() * d);
         self.produce_by(c, "max_pool_grad", count, &[x, dy], &[axis.offsets.arg(), int(d), whole(count)]);
     }
 

@@ -1,4 +1,4 @@
-//! What stands before, behind and beside tokens on a device: embeddings, frames, fillings, codes of positions.
+//! Ops around tokens on a device: embeddings, frames, fillings, codes of positions.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ impl<T: Element> Executor<T> {
         self.put_or_add(c, 0, dx);
         for n in [1, 2] {
             let (y, add) = self.target(c, n);
-            let (last, rows) = (flag(n == 2), int(c.env.rows()));
+            let (last, rows) = (flag(n == 2), int(c.view.rows()));
             self.pool.each("frame_ends", d, &[dy.arg(), y.arg(), framed.offsets.arg(), last, int(d), rows, flag(add)]);
         }
     }
@@ -71,7 +71,7 @@ impl<T: Element> Executor<T> {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let dy = self.real(c.operand(0)).arg();
         let (codes, add) = self.target(c, 0);
-        let sizes = [int(c.last(0)), whole(c.env.rows()), flag(add), whole(codes.len())];
+        let sizes = [int(c.last(0)), whole(c.view.rows()), flag(add), whole(codes.len())];
         self.pool.each(
             "add_position_grad",
             codes.len(),
@@ -101,7 +101,7 @@ impl<T: Element> Executor<T> {
     pub(super) fn pad_ragged_grad(&mut self, c: &NodeContext<'_>) {
         let full = c.ty(c.operand(0)).ragged().unwrap_or_default();
         let [from, to] = self.filled(c, (1, full));
-        let (dy, d, rows) = (self.real(c.operand(0)), c.last(0), c.env.rows());
+        let (dy, d, rows) = (self.real(c.operand(0)), c.last(0), c.view.rows());
         let dx = self.fresh(c, 0);
         let tables = [to.offsets.arg(), from.offsets.arg(), int(d)];
         let args = [&[dy.arg(), dx.arg(), from.row_of.arg()][..], &tables, &[whole(dx.len())]].concat();

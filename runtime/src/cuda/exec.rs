@@ -12,8 +12,8 @@ use rtc_compiler::plan::Plan;
 use super::active_rows::ActiveRows;
 use super::device::Device;
 use super::fusion::{self, Part};
-use super::listed::{self, Seen};
 use super::memory::{Array, Pool};
+use super::offset_lists::{self, Seen};
 use super::value::{Ids, OnDevice, Val};
 use crate::batch::Batch;
 use crate::exec::arena::Arena;
@@ -90,7 +90,7 @@ impl<T: Element> Executor<T> {
             ranges: ranges_by_value(&plan),
             by_index,
             parts: plan.regions.iter().map(|own| fusion::parts(&plan, own)).collect(),
-            rules: listed::names(&plan),
+            rules: offset_lists::names(&plan),
             lists: BTreeMap::new(),
             tables: PositionTables::new(),
             rotations: BTreeMap::new(),

@@ -22,7 +22,7 @@ const SUM_ROWS: usize = 128;
 impl<T: Element> Executor<T> {
     /// Some steps in one kernel.
     pub(super) fn run_chain(&mut self, plan: &Plan, chain: &Chain, group: &Group, place: &ActiveRows) {
-        let count = place.env.extent(plan.graph.ty(chain.like));
+        let count = place.view.extent(plan.graph.ty(chain.like));
         let mut args: Vec<Arg> = chain.inputs.iter().map(|v| self.real(*v).arg()).collect();
         // Operands stay alive while the kernel is started: the table holds them.
         for output in &chain.outputs {
@@ -33,7 +33,7 @@ impl<T: Element> Executor<T> {
         if !chain.streams.is_empty() {
             args.push(place.ids(&self.pool).arg());
             args.extend(place.units(&group.units, &self.pool).args());
-            let keys: Vec<u64> = chain.streams.iter().map(|stream| place.env.key.at(*stream).value()).collect();
+            let keys: Vec<u64> = chain.streams.iter().map(|stream| place.view.key.at(*stream).value()).collect();
             args.push(self.pool.upload(&keys).arg());
         }
         args.push(whole(count));
@@ -43,7 +43,7 @@ impl<T: Element> Executor<T> {
     /// A step of a group by itself.
     pub(super) fn by_unit(&mut self, plan: &Plan, step: &Step, group: &Group, place: &ActiveRows) {
         let c = NodeContext::new(plan, step, place);
-        let rows = place.env.units(&group.units);
+        let rows = place.view.units(&group.units);
         let channels = |v: Value| units(plan.graph.ty(v)).1;
         let [x, result] = [c.operand(0), c.node.results[0]];
         match c.node.op {
@@ -89,10 +89,10 @@ impl<T: Element> Executor<T> {
         }
     }
 
-    /// A linear map; `biased` unless whoever reads the result adds the bias.
+    /// A linear map; `biased` unless the reader of the result adds the bias.
     pub(super) fn linear(&mut self, plan: &Plan, step: &Step, group: &Group, place: &ActiveRows, biased: bool) {
         let c = &NodeContext::new(plan, step, place);
-        let rows = place.env.units(&group.units);
+        let rows = place.view.units(&group.units);
         let y = self.fresh(c, 0);
         let (k, n) = (units(c.ty(c.operand(0))).1, units(c.ty(c.node.results[0])).1);
         let bias = c.node.operands.get(2).filter(|_| biased);
@@ -155,9 +155,9 @@ impl<T: Element> Executor<T> {
         let longest = match &at.axis {
             Some(axis) => {
                 let rtc_compiler::ir::types::Dim::Sym(name) = &group.units[1] else { unreachable!("a ragged axis") };
-                let host = c.place.env.axis(name);
+                let host = c.place.view.axis(name);
                 let origin = |row: usize| if from_row { host.origin[row] } else { 0 };
-                (0..c.place.env.rows()).map(|row| origin(row) + host.len(row)).fold(axis.longest, usize::max)
+                (0..c.place.view.rows()).map(|row| origin(row) + host.len(row)).fold(axis.longest, usize::max)
             }
             None => at.per,
         };

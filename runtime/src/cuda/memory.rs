@@ -298,7 +298,7 @@ impl Array {
         Self { block: self.block.clone(), at: self.at + (start * size_of::<E>()) as u64, len }
     }
 
-    /// Whether nobody else has a handle to its memory.
+    /// Whether this is the only handle to its memory.
     pub fn is_alone(&self) -> bool {
         Rc::strong_count(&self.block) == 1
     }

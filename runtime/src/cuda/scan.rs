@@ -39,7 +39,7 @@ impl<T: Element> Executor<T> {
             lag: c.int("lag"),
             modes,
             channels,
-            rows: c.env.rows(),
+            rows: c.view.rows(),
             kernel,
         }
     }

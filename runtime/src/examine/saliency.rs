@@ -62,7 +62,7 @@ impl<B: Backend> Saliency<B> {
     }
 
     /// For every position the share of the slopes that lies at it and behind it: 1 at the first token, falling to the last.
-    /// Nothing where the answer leans on no token, and for an example of another length.
+    /// `None` where the gradient is zero for every token, and for an example of another length.
     ///
     /// The slope of a token is the length of the gradient of a loss by its vector. For one class per row the loss is that of a
     /// class that is not the answer: at a model that is sure the loss of the answer itself is flat, and the slopes of both are

@@ -54,7 +54,7 @@ impl Span {
     fn longest(c: &NodeContext<'_>) -> Self {
         let of = |n: usize| {
             let axis = c.axis(n);
-            (0..c.env.rows()).map(|row| axis.len(row)).max().unwrap_or(0)
+            (0..c.view.rows()).map(|row| axis.len(row)).max().unwrap_or(0)
         };
         Self { queries: of(0), keys: of(1), listed: true }
     }
@@ -137,7 +137,7 @@ impl<T: Element> Executor<T> {
             let relative = codes.as_ref().map(|codes| codes.relative(m));
             let scores = Scores { bias: *bias, relative };
             let width = scores.gradients(spec.head_width);
-            let mut partial = arena.take(c.env.rows() * spec.heads * width);
+            let mut partial = arena.take(c.view.rows() * spec.heads * width);
             let out = [dq.as_mut_slice(), dk.as_mut_slice(), dv.as_mut_slice()];
             attention_grad_with(spec, &scores, inputs, &queries.offsets, &keys.offsets, out, &mut partial);
             if width == 0 {
@@ -155,7 +155,7 @@ impl<T: Element> Executor<T> {
         }
         let (mut from, mut n) = (0, 3);
         while from < sums.len() {
-            let len = c.env.extent(c.ty(c.node.results[n]));
+            let len = c.view.extent(c.ty(c.node.results[n]));
             let table = self.arena.copy(&sums[from..from + len]);
             self.put(c, n, table);
             (from, n) = (from + len, n + 1);
@@ -179,7 +179,7 @@ impl<T: Element> Executor<T> {
         let heads = c.int("heads");
         let head_width = c.last(0) / heads;
         let p = c.float("dropout");
-        let keys = if p > 0.0 { c.env.row_keys(c.int("stream") as u64) } else { self.arena.list([]) };
+        let keys = if p > 0.0 { c.view.row_keys(c.int("stream") as u64) } else { self.arena.list([]) };
         let dropout = (p > 0.0).then_some(ProbabilityDropout { p, row_keys: &keys });
         let scale = 1.0 / (head_width as f64).sqrt();
         let with = |mask| Attention { heads, head_width, scale, mask, dropout };
@@ -252,7 +252,7 @@ impl<T: Element> Executor<T> {
             let at = MaskRow { row, head: 0, query: 0, queries: queries.len(row), first: 0 };
             (0..at.queries).map(move |query| range(expr, step, MaskRow { query, ..at }))
         };
-        Some(self.arena.list((0..c.env.rows()).flat_map(row)))
+        Some(self.arena.list((0..c.view.rows()).flat_map(row)))
     }
 
     /// Mask and bias at every distance that occurs. A distance whose bias has no value for some head is hidden.

@@ -1,4 +1,4 @@
-//! What continuous composition and ordered memory do between their layers.
+//! The ops of continuous recursion (CRvNN) and ordered memory.
 
 use super::Executor;
 use super::node_context::NodeContext;
@@ -70,7 +70,7 @@ impl<T: Element> Executor<T> {
         });
     }
 
-    /// Works in place of its first operand where the plan says so and nobody else holds that.
+    /// Works in place of its first operand where the plan says so and there is no other handle to the operand.
     pub(super) fn put_slot(&mut self, c: &NodeContext<'_>) {
         let slot = self.memory.index(c.operand(2))[0] as usize;
         let own = c.step.in_place.and_then(|n| self.memory.take_unique(c.operand(n)));

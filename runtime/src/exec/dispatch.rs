@@ -16,9 +16,9 @@ use crate::kernel::{
 
 impl<T: Element> Executor<T> {
     /// Runs one step and puts its results into the table.
-    pub(super) fn execute(&mut self, plan: &Plan, step: &Step, env: &BatchView) -> Result<(), Fault> {
+    pub(super) fn execute(&mut self, plan: &Plan, step: &Step, view: &BatchView) -> Result<(), Fault> {
         let node = plan.graph.node(step.node);
-        let c = NodeContext { plan, step, node, env };
+        let c = NodeContext { plan, step, node, view };
         if self.extend_along(&c)? {
             return Ok(());
         }
@@ -26,7 +26,7 @@ impl<T: Element> Executor<T> {
             Op::Param => {}
             Op::Input => self.input(&c)?,
             Op::Full => self.produce(&c, |_, c, y| y.fill(T::from_f64(c.float("value")))),
-            Op::True => self.put_truth(&c, self.arena.filled(env.extent(c.ty(node.results[0])), 1)),
+            Op::True => self.put_truth(&c, self.arena.filled(view.extent(c.ty(node.results[0])), 1)),
 
             Op::Embed => self.produce(&c, |e, c, y| {
                 let width = c.last(1);
@@ -45,11 +45,11 @@ impl<T: Element> Executor<T> {
             }),
             Op::PadRagged => self.produce(&c, |e, c, y| {
                 let m = &e.memory;
-                let (from, to) = (c.axis(0), c.env.axis(c.word("axis")));
+                let (from, to) = (c.axis(0), c.view.axis(c.word("axis")));
                 embedding::pad_ragged(m.real(c.operand(0)), &from.offsets, m.real(c.operand(1)), &to.offsets, y);
             }),
             Op::BroadcastBatch => {
-                self.produce(&c, |e, c, y| embedding::broadcast_batch(e.memory.real(c.operand(0)), c.env.rows(), y))
+                self.produce(&c, |e, c, y| embedding::broadcast_batch(e.memory.real(c.operand(0)), c.view.rows(), y))
             }
             Op::Mean => self.pooled(&c, |x, offsets, d, y| pool::mean(x, offsets, d, y)),
             Op::Sum => self.pooled(&c, |x, offsets, d, y| pool::sum(x, offsets, d, y)),
@@ -62,7 +62,7 @@ impl<T: Element> Executor<T> {
                 self.pooled(&c, |x, offsets, d, y| pool::take_position(x, offsets, d, end(&c), y));
             }
             Op::Max => {
-                let mut place = self.arena.take(env.extent(c.ty(node.results[0])));
+                let mut place = self.arena.take(view.extent(c.ty(node.results[0])));
                 self.pooled(&c, |x, offsets, d, y| pool::max_pool(x, offsets, d, y, &mut place));
             }
             Op::Squeeze | Op::Unsqueeze | Op::Detach => {
@@ -125,15 +125,15 @@ impl<T: Element> Executor<T> {
                 self.put_truth(&c, both);
             }
             Op::Any => {
-                let bounds = env.bounds(c.ty(c.operand(0)));
+                let bounds = view.bounds(c.ty(c.operand(0)));
                 let x = self.memory.truth(c.operand(0));
-                let any = self.arena.list((0..env.rows()).map(|r| u8::from(x[bounds.row(r)].contains(&1))));
+                let any = self.arena.list((0..view.rows()).map(|r| u8::from(x[bounds.row(r)].contains(&1))));
                 self.put_truth(&c, any);
             }
 
             Op::LongerThanOne => {
                 let axis = c.axis(0);
-                let longer = self.arena.list((0..env.rows()).map(|r| u8::from(axis.len(r) > 1)));
+                let longer = self.arena.list((0..view.rows()).map(|r| u8::from(axis.len(r) > 1)));
                 self.put_truth(&c, longer);
             }
 
@@ -145,7 +145,7 @@ impl<T: Element> Executor<T> {
                 y[0] = T::from_f64(sum / x.len().max(1) as f64);
             }),
 
-            Op::Recur | Op::Chunks | Op::Fold | Op::Beam | Op::Part | Op::Unwind => loops::run(self, step, env)?,
+            Op::Recur | Op::Chunks | Op::Fold | Op::Beam | Op::Part | Op::Unwind => loops::run(self, step, view)?,
             Op::Yield | Op::Save | Op::Return => {}
 
             Op::LinearGradWeight => self.reduce(&c, |e, c, y, write| {
@@ -185,7 +185,7 @@ impl<T: Element> Executor<T> {
                 self.pooled_grad(&c, |_, dy, offsets, d, dx| pool::take_position_grad(dy, offsets, d, end(&c), dx));
             }
             Op::MaxGrad => self.pooled_grad(&c, |x, dy, offsets, d, dx| {
-                let (mut largest, mut place) = (env.arena().take(dy.len()), env.arena().take(dy.len()));
+                let (mut largest, mut place) = (view.arena().take(dy.len()), view.arena().take(dy.len()));
                 pool::max_pool(x, offsets, d, &mut largest, &mut place);
                 pool::max_pool_grad(dy, &place, offsets, d, dx);
             }),
@@ -205,7 +205,7 @@ impl<T: Element> Executor<T> {
 
     /// A new buffer for the n-th result.
     pub(super) fn fresh(&self, c: &NodeContext<'_>, n: usize) -> Buffer<T> {
-        self.arena.take(c.env.extent(c.ty(c.node.results[n])))
+        self.arena.take(c.view.extent(c.ty(c.node.results[n])))
     }
 
     pub(super) fn put(&mut self, c: &NodeContext<'_>, n: usize, buffer: Buffer<T>) {
@@ -260,7 +260,7 @@ impl<T: Element> Executor<T> {
             Val::Index(x) => x.len(),
             Val::Truth(_) | Val::Tape(_) => 0,
         };
-        let val = given_input(&self.inputs, name, c.env.extent(c.ty(c.node.results[0])), len)?;
+        let val = given_input(&self.inputs, name, c.view.extent(c.ty(c.node.results[0])), len)?;
         self.memory.set(c.node.results[0], val);
         Ok(())
     }
@@ -283,7 +283,7 @@ impl<T: Element> Executor<T> {
         }
     }
 
-    /// Works in place of its first operand where the plan says so and nobody else holds that.
+    /// Works in place of its first operand where the plan says so and there is no other handle to the operand.
     fn add_scaled(&mut self, c: &NodeContext<'_>) {
         let groups = c.groups(0, c.ty(c.operand(2)));
         match c.step.in_place.and_then(|n| self.memory.take_unique(c.operand(n))) {
@@ -301,13 +301,13 @@ impl<T: Element> Executor<T> {
 
     fn halt_test(&mut self, c: &NodeContext<'_>) {
         let ty = c.ty(c.operand(0));
-        let bounds = c.env.bounds(ty);
+        let bounds = c.view.bounds(ty);
         let threshold = T::from_f64(c.float("threshold"));
         let step = self.memory.index(c.operand(1))[0] as usize;
-        let cap = c.node.attrs.get("cap").and_then(Attr::text).map(|axis| c.env.axis(axis).clone());
+        let cap = c.node.attrs.get("cap").and_then(Attr::text).map(|axis| c.view.axis(axis).clone());
         let t = self.memory.real(c.operand(0));
         let mut go = List::with_capacity_in(t.len(), self.arena.clone());
-        for row in 0..c.env.rows() {
+        for row in 0..c.view.rows() {
             let open = cap.as_ref().is_none_or(|axis| step <= axis.len(row));
             go.extend(t[bounds.row(row)].iter().map(|t| u8::from(open && T::ONE - *t < threshold)));
         }
@@ -354,7 +354,7 @@ impl<T: Element> Executor<T> {
     /// Codes of positions: learned ones, as far as their table reaches, or sines and cosines.
     fn add_position(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let axis = c.axis(0);
-        let longest = axis.before + (0..c.env.rows()).map(|row| axis.len(row)).max().unwrap_or(0);
+        let longest = axis.before + (0..c.view.rows()).map(|row| axis.len(row)).max().unwrap_or(0);
         let width = c.last(0);
         let learned = c.node.operands.get(1).copied();
         match learned {

@@ -158,10 +158,10 @@ impl Rows<'_> {
     }
 }
 
-fn rows_of<'e>(env: &'e BatchView, units: &[Dim]) -> Rows<'e> {
+fn rows_of<'e>(view: &'e BatchView, units: &[Dim]) -> Rows<'e> {
     match units {
         [Dim::Sym(b), Dim::Sym(axis)] if b == BATCH => {
-            let axis = env.axis(axis);
+            let axis = view.axis(axis);
             Rows::Ragged { offsets: &axis.offsets, origin: &axis.origin, before: axis.before }
         }
         [Dim::Sym(_), rest @ ..] => Rows::Even(rest.iter().filter_map(Dim::fixed).product()),
@@ -171,26 +171,27 @@ fn rows_of<'e>(env: &'e BatchView, units: &[Dim]) -> Rows<'e> {
 
 impl<T: Element> Executor<T> {
     /// Runs the steps of a group and puts their results into the table.
-    pub(super) fn group(&mut self, plan: &Plan, own: &RegionPlan, group: &Group, env: &BatchView) {
+    pub(super) fn group(&mut self, plan: &Plan, own: &RegionPlan, group: &Group, view: &BatchView) {
         let steps = &own.steps[group.steps.clone()];
-        let units = env.units(&group.units);
+        let units = view.units(&group.units);
         let mut tasks = std::mem::take(&mut self.tasks);
         let mut partials = std::mem::take(&mut self.partials);
         let mut work = 0;
         for step in steps {
-            let c = NodeContext { plan, step, node: plan.graph.node(step.node), env };
+            let c = NodeContext { plan, step, node: plan.graph.node(step.node), view };
             self.prepare(&c);
             work += units * self.unit_work(&c);
         }
         let size = group.block(units);
         let blocks = units.div_ceil(size);
         for step in steps {
-            let c = NodeContext { plan, step, node: plan.graph.node(step.node), env };
+            let c = NodeContext { plan, step, node: plan.graph.node(step.node), view };
             let task = self.task(&c, group, blocks, &mut partials);
             tasks.push(task);
         }
         let registers = tasks.iter().map(|task| task.kernel.registers()).max().unwrap_or(0);
-        let shared = Shared { tasks: &tasks, rows: rows_of(env, &group.units), ids: &env.ids, size, units, registers };
+        let shared =
+            Shared { tasks: &tasks, rows: rows_of(view, &group.units), ids: &view.ids, size, units, registers };
         each(blocks, work, |n| shared.run(n, group.scratch));
         tasks.clear();
         for partial in partials.drain(..) {
@@ -207,7 +208,8 @@ impl<T: Element> Executor<T> {
             Op::Rotate => {
                 let axis = c.axis(0);
                 let origin = |row: usize| if c.word("origin") == "row" { axis.origin[row] } else { 0 };
-                let longest = (0..c.env.rows()).map(|row| origin(row) + axis.before + axis.len(row)).max().unwrap_or(0);
+                let longest =
+                    (0..c.view.rows()).map(|row| origin(row) + axis.before + axis.len(row)).max().unwrap_or(0);
                 self.tables.upto(rotation(c), c.last(0) / c.int("heads"), longest);
             }
             _ => {}
@@ -287,7 +289,7 @@ impl<T: Element> Executor<T> {
             Op::Pad => Kernel::Pad(c.int("start")),
             Op::Dropout => Kernel::Dropout {
                 keep: Keep::new(c.float("p")),
-                key: c.env.key.at(c.int("stream") as u64),
+                key: c.view.key.at(c.int("stream") as u64),
                 tied: c.word("tied") == "true",
             },
             Op::Rotate => {

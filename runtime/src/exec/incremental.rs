@@ -105,12 +105,12 @@ impl<T: Element> Executor<T> {
     pub fn extend(&mut self, past: &mut Past<T>, tokens: &[u32], key: Key) -> Result<List<T>, Fault> {
         check_tokens(&self.plan, tokens)?;
         let total = past.positions + tokens.len();
-        let mut env = BatchView::new(1, key, total, &self.arena);
+        let mut view = BatchView::new(1, key, total, &self.arena);
         let new = Axis { before: past.positions, ..Axis::of_lengths([tokens.len()], &self.arena) };
-        self.set_axis(&mut env, LENGTH, new);
+        self.set_axis(&mut view, LENGTH, new);
         self.inputs.push(("tokens", Val::index(self.arena.copy(tokens))));
         self.extending = Some(Extending { how: past.how.clone(), scope: std::mem::take(&mut past.scope) });
-        let outcome = run_region(self, MAIN, &env);
+        let outcome = run_region(self, MAIN, &view);
         past.scope = self.extending.take().map(|extending| extending.scope).unwrap_or_default();
         past.positions = total;
         let logits = self.plan.graph.output("logits").expect("a model gives logits");

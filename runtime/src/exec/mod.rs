@@ -264,8 +264,8 @@ impl<T: Element> Executor<T> {
         Ok(Outputs { names: self.outputs.clone(), values: values? })
     }
 
-    fn set_axis(&self, env: &mut BatchView, name: &str, axis: Axis) {
-        set_axis(&self.axes, env, name, axis);
+    fn set_axis(&self, view: &mut BatchView, name: &str, axis: Axis) {
+        set_axis(&self.axes, view, name, axis);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a grid compares: the list `compare` of an experiment.
+//! The models that a grid compares: the list `compare` of an experiment.
 
 use serde::Deserialize;
 use serde_yaml::Value;

@@ -1,4 +1,4 @@
-//! How work is cut, vectorised and spread over threads.
+//! Cutting of work into blocks, vectorisation, and threads.
 //!
 //! The number of threads determines which thread runs a block, never where a block begins.
 //!

@@ -1,4 +1,4 @@
-//! What a model answers: predictions, how many are right, and losses, from the results of a run.
+//! The answers of a model: predictions, how many are right, and losses, from the results of a run.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What a model needs of the machine that computes it: an executor of its plans, and arrays of a number for each parameter.
+//! The interface between a model and a machine: an executor of its plans, and arrays of a number for each parameter.
 
 use std::fmt::Debug;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! How long a training will take: a few updates and evaluated batches, timed.
+//! A forecast of the time of a training: a few updates and evaluated batches, timed.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};

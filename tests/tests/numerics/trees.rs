@@ -70,7 +70,8 @@ fn the_trees_of_a_search_make_its_answer() {
             assert!(one.beams.windows(2).all(|two| two[0].weight >= two[1].weight));
             let mut root = [0.0; WIDTH];
             for beam in &one.beams {
-                let apart = (beam.score - one.beams[0].score).exp();
+                let score = |beam: &Beam| beam.score.expect("a search scores its trees");
+                let apart = (score(beam) - score(&one.beams[0])).exp();
                 assert!((beam.weight / one.beams[0].weight - apart).abs() < 1e-9, "weights follow the scores");
                 root.iter_mut().zip(value(beam, &leaves)).for_each(|(sum, x)| *sum += beam.weight * x);
             }

@@ -6,19 +6,16 @@ use crate::feature::{Feature, Lowering, nothing_more};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::pointwise::Pointwise;
 use crate::lower::Lower;
-use crate::schema::Schema;
 use crate::spec::Block;
 
 /// The feature.
 pub(super) const ELMAN: Feature = Feature {
-    schema: Schema {
-        slot: "cell",
-        variant: "elman",
-        doc: "One layer with tanh; a baseline.",
-        source: "Elman 1990, Cognitive Science 14(2)",
-        fields: &[],
-        children: &[],
-    },
+    slot: "cell",
+    variant: "elman",
+    doc: "One layer with tanh; a baseline.",
+    source: "Elman 1990, Cognitive Science 14(2)",
+    fields: &[],
+    children: &[],
     check: nothing_more,
     lower: Lowering::Cell(Cell { memories: 0, step }),
 };

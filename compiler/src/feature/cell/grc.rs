@@ -8,23 +8,21 @@ use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attrs, Dim};
 use crate::lower::{LinearInit, Lower, need};
-use crate::schema::{DROPOUT, Default, Derived, SIZE, Schema, float, int};
+use crate::schema::{DROPOUT, Default, Derived, SIZE, float, int};
 use crate::spec::Block;
 
 /// The feature.
 pub(super) const GRC: Feature = Feature {
-    schema: Schema {
-        slot: "cell",
-        variant: "grc",
-        doc: "Gated recursive cell: left, right and a new vector, each with its own gate, summed and normed.",
-        source: "Shen et al. 2019 (ordered memory), arXiv:1910.13466; Ray Chowdhury and Caragea 2023, Appendix J, arXiv:2311.04449",
-        fields: &[
-            int("hidden", Default::Derived(Derived::FourWidths), SIZE, "width between its two layers"),
-            float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout between its two layers"),
-            float("input_dropout", Default::Float(0.0), DROPOUT, "dropout on the two vectors before its layers"),
-        ],
-        children: &[],
-    },
+    slot: "cell",
+    variant: "grc",
+    doc: "Gated recursive cell: left, right and a new vector, each with its own gate, summed and normed.",
+    source: "Shen et al. 2019 (ordered memory), arXiv:1910.13466; Ray Chowdhury and Caragea 2023, Appendix J, arXiv:2311.04449",
+    fields: &[
+        int("hidden", Default::Derived(Derived::FourWidths), SIZE, "width between its two layers"),
+        float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout between its two layers"),
+        float("input_dropout", Default::Float(0.0), DROPOUT, "dropout on the two vectors before its layers"),
+    ],
+    children: &[],
     check: nothing_more,
     lower: Lowering::Cell(Cell { memories: 0, step }),
 };

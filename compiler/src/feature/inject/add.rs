@@ -2,18 +2,15 @@
 
 use crate::feature::{Feature, Lowering, nothing_more};
 use crate::ir::pointwise::Pointwise;
-use crate::schema::Schema;
 
 /// The feature.
 pub(super) const ADD: Feature = Feature {
-    schema: Schema {
-        slot: "inject",
-        variant: "add",
-        doc: "The input of the recurrence is added to the state before every step.",
-        source: "Fan et al. 2024 (looped Transformers), arXiv:2409.15647",
-        fields: &[],
-        children: &[],
-    },
+    slot: "inject",
+    variant: "add",
+    doc: "The input of the recurrence is added to the state before every step.",
+    source: "Fan et al. 2024 (looped Transformers), arXiv:2409.15647",
+    fields: &[],
+    children: &[],
     check: nothing_more,
     // The layers of step t get `h_t + x`.
     lower: Lowering::Inject(|l, _, state, input| l.map(Pointwise::Add, &[state, input])),

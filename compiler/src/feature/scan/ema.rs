@@ -7,19 +7,17 @@ use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attr, Attrs, Dim};
 use crate::lower::{Lower, Place, need};
-use crate::schema::{Bounds, Default, Schema, int};
+use crate::schema::{Bounds, Default, int};
 use crate::spec::Block;
 
 /// The feature.
 pub(super) const EMA: Feature = Feature {
-    schema: Schema {
-        slot: "scan",
-        variant: "ema",
-        doc: "Damped moving averages: scan, SiLU, and a residual connection.",
-        source: "Ma et al. 2022 (MEGA), Section 3.1, arXiv:2209.10655",
-        fields: &[int("dim", Default::Int(16), DIMENSIONS, "averages per channel"), DIRECTION, DROPPED, NORM],
-        children: &[],
-    },
+    slot: "scan",
+    variant: "ema",
+    doc: "Damped moving averages: scan, SiLU, and a residual connection.",
+    source: "Ma et al. 2022 (MEGA), Section 3.1, arXiv:2209.10655",
+    fields: &[int("dim", Default::Int(16), DIMENSIONS, "averages per channel"), DIRECTION, DROPPED, NORM],
+    children: &[],
     check: nothing_more,
     lower: Lowering::Layer(lower),
 };

@@ -1,4 +1,4 @@
-//! What a beam search keeps besides the numbers of its region: lists of nodes, pairs and choices, which are used again.
+//! The state of a beam search beside the values of its region: lists of nodes, pairs and choices, which are used again.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -120,11 +120,11 @@ impl Lists {
 
     /// One key for every chunk of a level: draws belong to the row, so that no other row changes them. Those of evaluation belong
     /// to the place in the row alone: they are the same in every batch.
-    pub(crate) fn set_keys(&mut self, node: &Node, env: &BatchView, level: u64) {
+    pub(crate) fn set_keys(&mut self, node: &Node, view: &BatchView, level: u64) {
         let by_row = word(node, "draws") != "level";
         self.keys.clear();
         for (row, chunks) in self.rows.windows(2).enumerate() {
-            let key = if by_row { env.key.at(env.ids[row]) } else { Key::new(0) };
+            let key = if by_row { view.key.at(view.ids[row]) } else { Key::new(0) };
             let key = key.stream("beams").at(level);
             self.keys.extend((0..chunks[1] - chunks[0]).map(|chunk| key.at(chunk as u64)));
         }

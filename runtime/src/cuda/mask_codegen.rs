@@ -1,6 +1,6 @@
 //! Masks and biases that are expressions: CUDA C for those of a plan, as chains are made for its arithmetic.
 //!
-//! Where mask and bias see positions only through their distance, attention goes through a list of distances ([`super::listed`]), and
+//! Where mask and bias see positions only through their distance, attention goes through a list of distances ([`super::offset_lists`]), and
 //! only the numbers of the bias need a kernel. Elsewhere the expressions become part of the attention itself, which asks them
 //! for every query and key: nothing as large as all pairs is kept, but for the gradients of learned numbers.
 
