@@ -1,7 +1,7 @@
 //! Attention on a device: what the kernels are told.
 //!
 //! A mask of all or of the past costs nothing. Where mask and bias see positions only through their distance, queries go through the
-//! distances that the mask shows, so few keys cost little. Other expressions are part of the kernels ([`super::rule`]).
+//! distances that the mask shows, so few keys cost little. Other expressions are part of the kernels ([`super::mask_codegen`]).
 
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::Elem;
@@ -11,7 +11,7 @@ use super::device::Arg;
 use super::dispatch::NodeContext;
 use super::exec::Executor;
 use super::mask_codegen::ending;
-use super::memory::{Array, MOST_BLOCKS, WARP, address, blocks, flag, int, whole};
+use super::memory::{Array, MOST_BLOCKS, address, blocks, flag, int, whole};
 use super::offset_lists::List;
 use super::relative::Codes;
 use crate::exec::Fault;

@@ -381,7 +381,7 @@ impl<T: Element> Executor<T> {
 
 /// The numbers of the first result.
 fn numbers(c: &NodeContext<'_>) -> usize {
-    c.env.extent(c.ty(c.node.results[0]))
+    c.view.extent(c.ty(c.node.results[0]))
 }
 
 /// Channels of a value with positions; 1 where it has one number for each.
