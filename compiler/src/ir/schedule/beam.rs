@@ -221,13 +221,14 @@ impl Beams {
         }
         turns.push(turn);
         while chunks.iter().any(|(_, size, _)| *size > 1) {
-            let mut turn = nothing.clone();
+            let (mut turn, mut scored) = (nothing.clone(), vec![0.0; rows]);
             for (row, size, live) in chunks.iter_mut().filter(|(_, size, _)| *size > 1) {
-                turn.scored[*row] += self.fresh(*live, *size).ceil() as usize;
+                scored[*row] += self.fresh(*live, *size);
                 *live = live_after(*live, *size, self.size);
                 *size -= 1;
                 turn.joined[*row] += *live;
             }
+            turn.scored = scored.into_iter().map(|mean| mean.round() as usize).collect();
             turns.push(turn);
         }
         if self.every {
@@ -284,6 +285,16 @@ mod tests {
             done.joined = done.scored;
         }
         done
+    }
+
+    #[test]
+    fn turns_have_the_pairs_of_all_levels() {
+        let beams = Beams { cut: Cut::plain(3), size: 2, every: false, soft: false };
+        let turns = beams.turns(&[7, 1]);
+        let joined: Vec<usize> = turns.iter().map(|turn| turn.joined[0]).collect();
+        // Two chunks of three nodes and one of a single node, then three roots; a level begins with a turn that joins nothing.
+        assert_eq!(joined, [0, 4, 4, 0, 2, 2]);
+        assert_eq!(turns.iter().map(|turn| turn.joined[1] + turn.scored[1]).sum::<usize>(), 0);
     }
 
     #[test]

@@ -66,6 +66,25 @@ impl SavedCaptures {
     }
 }
 
+/// A loop that runs forwards.
+struct Forward<'a> {
+    node: &'a Node,
+    body: RegionId,
+    /// How many values are carried.
+    carried: usize,
+    /// The rows that entered.
+    env: &'a Env,
+    tape: Vec<TapeEntry>,
+    captures: SavedCaptures,
+}
+
+impl<'a> Forward<'a> {
+    fn new(node: &'a Node, carried: usize, env: &'a Env) -> Option<Self> {
+        let body = node.body?;
+        Some(Self { node, body, carried, env, tape: vec![], captures: SavedCaptures::new(body, env) })
+    }
+}
+
 impl Walk<'_> {
     /// Runs `step` for a group, and leaves behind what all its steps leave behind.
     pub(super) fn repeat(
@@ -90,63 +109,99 @@ impl Walk<'_> {
         }
     }
 
-    /// Runs a loop through its turns.
-    fn forward(&mut self, node: &Node, env: &Env, groups: &[Group], mut kind: impl Forward) {
-        let Some(body) = node.body else { return };
-        let (taped, saves) = (self.is_taped(node), self.plan.regions[body.index()].saves.len());
-        let (mut tape, mut captures) = (vec![], SavedCaptures::new(body, env));
-        for group in groups {
-            kind.begin(self, group);
-            captures.narrow(self, &group.rows, &group.env);
-            let kept = self.turn(&group.env, env, Seen::of(node, group, env), saves);
-            self.repeat(group, &mut tape, |walk, tape| {
-                let lists = walk.pool.take_bytes(kept.clone());
-                let params = kind.params(walk, group);
-                let out = walk.body(body, params, &group.env);
-                if taped {
-                    let (env, rows) = (group.env.clone(), group.rows.clone());
-                    tape.push(TapeEntry { env, rows, saved: out.saved, more: vec![lists] });
-                }
-                kind.carry(out.yields);
-            });
-            kind.end(self, group);
-        }
-        captures.restore(self);
-        self.finish(node, kind.done(), tape);
+    /// Runs the turns of a group: `params` makes what the body gets of the carried values, which are then those that it yields.
+    fn turns(
+        &mut self,
+        at: &mut Forward<'_>,
+        group: &Group,
+        values: &mut Vec<SizedValue>,
+        params: impl Fn(&mut Self, &mut Vec<SizedValue>) -> Vec<SizedValue>,
+    ) {
+        let (body, carried, taped) = (at.body, at.carried, self.is_taped(at.node));
+        at.captures.narrow(self, &group.rows, &group.env);
+        let saves = self.plan.regions[body.index()].saves.len();
+        let kept = self.turn(&group.env, at.env, Seen::of(at.node, group, at.env), saves);
+        self.repeat(group, &mut at.tape, |walk, tape| {
+            let lists = walk.pool.take_bytes(kept.clone());
+            let params = params(walk, values);
+            let mut out = walk.body(body, params, &group.env);
+            if taped {
+                let (env, rows) = (group.env.clone(), group.rows.clone());
+                tape.push(TapeEntry { env, rows, saved: out.saved, more: vec![lists] });
+            }
+            out.yields.truncate(carried);
+            *values = out.yields;
+        });
+    }
+
+    fn end(&mut self, mut at: Forward<'_>, values: Vec<SizedValue>) {
+        at.captures.restore(self);
+        self.finish(at.node, values, at.tape);
     }
 
     pub(super) fn recur(&mut self, id: NodeId, env: &Env) {
         let node = self.plan.graph.node(id);
-        let Some(body) = node.body else { return };
-        let own = &self.plan.regions[body.index()];
+        let Some(mut at) = Forward::new(node, node.operands.len(), env) else { return };
+        let (body, own) = (at.body, &self.plan.regions[at.body.index()]);
+        // At an early exit the rows that reject the step leave, and the others need their values from before it no more.
+        let keeps = own.yields.len() > node.operands.len() && own.early_exit.is_none_or(|steps| steps == 0);
+        let types = self.types(&node.operands);
         let rule = Depth::of(&self.plan.graph, id);
-        let of_row = |axis: &str, row: usize| env.axis(axis).get(row).map_or(0.0, |length| *length as f64);
         let row_steps = |row: usize| {
-            let length = |axis: &str| of_row(axis, row);
+            let length = |axis: &str| env.axis(axis).get(row).map_or(0.0, |length| *length as f64);
             let mean = self.load.depth.map(|mean| meant(mean, row));
-            [rule.bound(&length), rule.steps(&length, mean.as_ref())].map(|steps| steps as usize)
+            (rule.bound(&length) as usize, rule.steps(&length, mean.as_ref()) as usize)
         };
-        let (bounds, ends): (Vec<usize>, Vec<usize>) = (0..env.rows).map(row_steps).map(|[a, b]| (a, b)).unzip();
+        let (bounds, ends): (Vec<usize>, Vec<usize>) = (0..env.rows).map(row_steps).unzip();
         let mut groups = groups(Depths::new(&ends[..], 0), node, env);
         if let ([group], Some(sizes)) = (&mut groups[..], &env.symbols) {
             group.formula = turns(&self.plan.graph, id, sizes).first().map(|turns| turns.steps.clone());
         }
-        let values: Vec<SizedValue> = node.operands.iter().map(|v| self.value(*v, env)).collect();
-        let mut recur = Recur {
-            body,
-            env,
-            // At an early exit the rows that reject the step leave, and the others need their values from before it no more.
-            keeps: own.yields.len() > node.operands.len() && own.early_exit.is_none_or(|steps| steps == 0),
-            types: self.types(&node.operands),
-            done: values.clone(),
-            values,
-            ends: &ends,
-            bounds: &bounds,
-            taken: 0,
-            all: true,
+        let mut values: Vec<SizedValue> = node.operands.iter().map(|v| self.value(*v, env)).collect();
+        // What rows that leave are written over.
+        let mut done = values.clone();
+        let reject = |walk: &mut Self,
+                      values: &[SizedValue],
+                      done: &mut Vec<SizedValue>,
+                      from: &[usize],
+                      here: &Env,
+                      taken: usize| {
+            // Rows that stop before the bound have tried the step after their last one.
+            let rejects = |row: &&usize| ends[**row] == taken && taken < bounds[**row];
+            let leaving: Vec<usize> = from.iter().filter(rejects).copied().collect();
+            if leaving.is_empty() {
+                return;
+            }
+            let out = walk.tried(body, values, here, env);
+            // Rows that leave together are handed over as they are.
+            let part = match leaving.len() == from.len() {
+                true => values.to_vec(),
+                false => walk.blocks(&types, &env.select(&leaving)),
+            };
+            match leaving.len() == env.rows {
+                true => done.clone_from(&part),
+                false => walk.own(done, &types, env),
+            }
+            drop((out, part));
         };
-        recur.reject(self, &(0..env.rows).collect::<Vec<_>>(), env);
-        self.forward(node, env, &groups, recur);
+        let everyone: Vec<usize> = (0..env.rows).collect();
+        reject(self, &values, &mut done, &everyone, env, 0);
+        let mut taken = 0;
+        for group in &groups {
+            if group.rows.len() < env.rows {
+                self.own(&mut done, &types, env);
+                values = self.blocks(&types, &group.env);
+            }
+            self.turns(&mut at, group, &mut values, |walk, values| {
+                let mut params = if keeps { values.clone() } else { std::mem::take(values) };
+                params.extend(walk.plan.graph.params(body).last().map(|step| walk.value(*step, env)));
+                params
+            });
+            taken += group.times;
+            reject(self, &values, &mut done, &group.rows, &group.env, taken);
+        }
+        let all = groups.last().is_none_or(|last| last.rows.len() == env.rows);
+        self.end(at, if all { values } else { done });
     }
 
     /// Runs the body as far as a step runs that all rows reject; gives what is left when they leave.
@@ -168,10 +223,11 @@ impl Walk<'_> {
     pub(super) fn chunks(&mut self, id: NodeId, env: &Env) {
         let node = self.plan.graph.node(id);
         let carried = loops::layout(&self.plan.graph, id).carried;
+        let Some(mut at) = Forward::new(node, carried, env) else { return };
         let types = self.types(&node.operands);
-        let state: Vec<SizedValue> = node.operands[..carried].iter().map(|v| self.value(*v, env)).collect();
-        let outputs = self.given(&node.results[carried..]);
-        let outputs = self.blocks(&outputs, env);
+        let (types, slices) = (&types[..carried], slices(node, &types[carried..]));
+        let mut state: Vec<SizedValue> = node.operands[..carried].iter().map(|v| self.value(*v, env)).collect();
+        let outputs = self.blocks(&self.given(&node.results[carried..]), env);
         let whole = env.axis(Axes::of(node).over).into_owned();
         let longest = whole.iter().copied().max().unwrap_or(0);
         let even = whole.iter().all(|length| *length == longest);
@@ -183,22 +239,41 @@ impl Walk<'_> {
                 group.env.symbols = Some(Rc::new(turns.sizes));
             }
         }
-        let slices = slices(node, &types[carried..]);
-        self.forward(node, env, &groups, Chunked { env, types: &types[..carried], slices, state, outputs, all: true });
+        for group in &groups {
+            let (all, mut part) = (group.rows.len() == env.rows, vec![]);
+            self.turns(&mut at, group, if all { &mut state } else { &mut part }, |walk, values| {
+                let mut params = std::mem::take(values);
+                if !all {
+                    params = walk.blocks(types, &group.env);
+                }
+                params.extend(walk.blocks(&slices, &group.env));
+                params
+            });
+        }
+        state.extend(outputs);
+        self.end(at, state);
     }
 
     pub(super) fn fold(&mut self, id: NodeId, env: &Env) {
         let node = self.plan.graph.node(id);
-        let (Some(body), Some(cut)) = (node.body, Cut::of(node)) else { return };
+        let (Some(mut at), Some(cut)) = (Forward::new(node, 1, env), Cut::of(node)) else { return };
         let results = self.blocks(&self.given(&node.results), env);
-        let nodes = self.value(node.operands[0], env);
-        let axes = Axes::of(node);
+        let (mut nodes, axes) = (vec![self.value(node.operands[0], env)], Axes::of(node));
         let lengths = env.axis(axes.over).into_owned();
-        let count = lengths.iter().sum();
+        let mut count = lengths.iter().sum();
         let mut groups = groups(Levels::new(cut, lengths, 0), node, env);
         symbols_of_levels(&mut groups, cut, axes, env);
-        let ty = self.plan.graph.ty(self.plan.graph.params(body)[0]).clone();
-        self.forward(node, env, &groups, Fold { axis: axes.chunk, ty, nodes: Some(nodes), count, results });
+        let ty = self.plan.graph.ty(self.plan.graph.params(at.body)[0]).clone();
+        for group in &groups {
+            // Where rows have left, the nodes of the others close up.
+            if group.env.axis(axes.chunk).iter().sum::<usize>() < count {
+                nodes = vec![self.block(&ty, &group.env)];
+            }
+            count = group.rows.len();
+            self.turns(&mut at, group, &mut nodes, |_, nodes| std::mem::take(nodes));
+        }
+        drop(nodes);
+        self.end(at, results);
     }
 
     /// The backward run of a loop over its tape.
@@ -276,163 +351,6 @@ impl Walk<'_> {
     /// Types of results besides a tape.
     pub(super) fn given(&self, results: &[Value]) -> Vec<Type> {
         self.types(results).into_iter().filter(|ty| *ty != Type::Tape).collect()
-    }
-}
-
-/// What a kind of loop does besides running its body.
-trait Forward {
-    /// Before the turns of a group.
-    fn begin(&mut self, _: &mut Walk<'_>, _: &Group) {}
-
-    /// What the body of a turn gets.
-    fn params(&mut self, walk: &mut Walk<'_>, group: &Group) -> Vec<SizedValue>;
-
-    /// Takes what the body gives.
-    fn carry(&mut self, yields: Vec<SizedValue>);
-
-    /// After the turns of a group.
-    fn end(&mut self, _: &mut Walk<'_>, _: &Group) {}
-
-    /// The results.
-    fn done(self) -> Vec<SizedValue>;
-}
-
-/// A depth recurrence.
-struct Recur<'a> {
-    body: RegionId,
-    env: &'a Env,
-    keeps: bool,
-    types: Vec<Type>,
-    values: Vec<SizedValue>,
-    /// What rows that leave are written over.
-    done: Vec<SizedValue>,
-    /// The steps that rows take, and those that they may take.
-    ends: &'a [usize],
-    bounds: &'a [usize],
-    taken: usize,
-    /// Whether no row has left before the others.
-    all: bool,
-}
-
-impl Recur<'_> {
-    /// Rows that stop before the bound have tried the step after their last one.
-    fn reject(&mut self, walk: &mut Walk<'_>, from: &[usize], here: &Env) {
-        let taken = self.taken;
-        let rejects = |row: &&usize| self.ends[**row] == taken && taken < self.bounds[**row];
-        let leaving: Vec<usize> = from.iter().filter(rejects).copied().collect();
-        if leaving.is_empty() {
-            return;
-        }
-        let out = walk.tried(self.body, &self.values, here, self.env);
-        // Rows that leave together are handed over as they are.
-        let part = match leaving.len() == from.len() {
-            true => self.values.clone(),
-            false => walk.blocks(&self.types, &self.env.select(&leaving)),
-        };
-        if leaving.len() == self.env.rows {
-            self.done.clone_from(&part);
-        } else {
-            walk.own(&mut self.done, &self.types, self.env);
-        }
-        drop((out, part));
-    }
-}
-
-impl Forward for Recur<'_> {
-    fn begin(&mut self, walk: &mut Walk<'_>, group: &Group) {
-        self.all = group.rows.len() == self.env.rows;
-        if !self.all {
-            walk.own(&mut self.done, &self.types, self.env);
-            self.values = walk.blocks(&self.types, &group.env);
-        }
-    }
-
-    fn params(&mut self, walk: &mut Walk<'_>, _: &Group) -> Vec<SizedValue> {
-        let mut params = if self.keeps { self.values.clone() } else { std::mem::take(&mut self.values) };
-        params.extend(walk.plan.graph.params(self.body).last().map(|step| walk.value(*step, self.env)));
-        params
-    }
-
-    fn carry(&mut self, mut yields: Vec<SizedValue>) {
-        yields.truncate(self.types.len());
-        self.values = yields;
-    }
-
-    fn end(&mut self, walk: &mut Walk<'_>, group: &Group) {
-        self.taken += group.times;
-        self.reject(walk, &group.rows, &group.env);
-    }
-
-    fn done(self) -> Vec<SizedValue> {
-        if self.all { self.values } else { self.done }
-    }
-}
-
-/// A chunk recurrence.
-struct Chunked<'a> {
-    env: &'a Env,
-    /// Types of the carried values.
-    types: &'a [Type],
-    /// Types of the slices that a chunk gets.
-    slices: Vec<Type>,
-    state: Vec<SizedValue>,
-    outputs: Vec<SizedValue>,
-    /// Whether all rows take the turn.
-    all: bool,
-}
-
-impl Forward for Chunked<'_> {
-    fn params(&mut self, walk: &mut Walk<'_>, group: &Group) -> Vec<SizedValue> {
-        self.all = group.rows.len() == self.env.rows;
-        let mut params = if self.all { std::mem::take(&mut self.state) } else { walk.blocks(self.types, &group.env) };
-        params.extend(walk.blocks(&self.slices, &group.env));
-        params
-    }
-
-    fn carry(&mut self, mut yields: Vec<SizedValue>) {
-        yields.truncate(self.types.len());
-        if self.all {
-            self.state = yields;
-        }
-    }
-
-    fn done(mut self) -> Vec<SizedValue> {
-        self.state.extend(self.outputs);
-        self.state
-    }
-}
-
-/// A balanced fold.
-struct Fold<'a> {
-    /// The axis of the chunks.
-    axis: &'a str,
-    /// The type of the nodes of a level.
-    ty: Type,
-    nodes: Option<SizedValue>,
-    /// How many nodes there are.
-    count: usize,
-    results: Vec<SizedValue>,
-}
-
-impl Forward for Fold<'_> {
-    /// Where rows have left, the nodes of the others close up.
-    fn begin(&mut self, walk: &mut Walk<'_>, group: &Group) {
-        if group.env.axis(self.axis).iter().sum::<usize>() < self.count {
-            self.nodes = Some(walk.block(&self.ty, &group.env));
-        }
-        self.count = group.rows.len();
-    }
-
-    fn params(&mut self, _: &mut Walk<'_>, _: &Group) -> Vec<SizedValue> {
-        self.nodes.take().into_iter().collect()
-    }
-
-    fn carry(&mut self, yields: Vec<SizedValue>) {
-        self.nodes = yields.into_iter().next();
-    }
-
-    fn done(self) -> Vec<SizedValue> {
-        self.results
     }
 }
 

@@ -79,14 +79,14 @@ impl Pool {
         self.take_with(len, 0)
     }
 
-    /// A buffer of `len` numbers with a counted handle, which formulas leave out, too.
+    /// A buffer of `len` numbers with a counted handle.
     pub(super) fn take_shared(self: &Rc<Self>, len: Amount) -> Block {
         self.take_with(len, HANDLE)
     }
 
     fn take_with(self: &Rc<Self>, len: Amount, more: u64) -> Block {
         let number = filled(len.number.max(1).saturating_mul(BYTES)).saturating_add(more);
-        let formula = len.formula.map(|len| len.times(&Formula::of(BYTES as f64)));
+        let formula = len.formula.map(|len| len.times(&Formula::of(BYTES as f64)).plus(&Formula::of(more as f64)));
         self.take_bytes(Amount { number, formula })
     }
 

@@ -26,60 +26,52 @@ const STEP: u64 = 128;
 const TAPE: u64 = 128;
 
 /// How a turn sees the rows that entered its loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
-    /// All of them, each once and whole.
-    Whole,
-    /// A chunk of each.
-    Chunks,
-    /// Some of them.
-    Some,
-    /// Some of them, each in one chunk or in several, which are rows of their own.
-    Split,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// Whether it has rows of its own: some of them, or chunks that are rows.
+    own: bool,
+    /// Whether it has chunks of the rows.
+    cut: bool,
 }
 
 impl Seen {
     /// How the turns of a group of a loop see the rows of `env`.
     pub(super) fn of(node: &Node, group: &Group, env: &Env) -> Self {
-        let (all, cut) = (group.rows.len() == env.rows, !Axes::of(node).chunk.is_empty());
-        match (node.op, all, cut) {
-            (Op::Fold, ..) => Self::Split,
-            (_, true, false) => Self::Whole,
-            (_, true, true) => Self::Chunks,
-            (_, false, false) => Self::Some,
-            (_, false, true) => Self::Split,
-        }
+        let own = node.op == Op::Fold || group.rows.len() < env.rows;
+        Self { own, cut: !Axes::of(node).chunk.is_empty() }
     }
 }
 
 impl Walk<'_> {
     /// Bytes of what is kept of a turn that saves so many values.
     pub(super) fn turn(&self, here: &Env, env: &Env, seen: Seen, saves: usize) -> Amount {
-        let rows = here.rows as u64;
         let (axes, before) = (self.axes(here), self.axes(env));
-        let index = |count: u64| filled(count.max(1).saturating_mul(INDEX));
         // Axes that are new here; the others are shared with the rows that entered.
-        let new = if matches!(seen, Seen::Whole | Seen::Chunks) { axes.saturating_sub(before) } else { axes };
-        let axis = AXIS + index(rows + 1) + index(rows);
-        let own = if matches!(seen, Seen::Some | Seen::Split) { 2 * (HANDLE + index(rows)) } else { 0 };
-        let starts = if matches!(seen, Seen::Chunks | Seen::Split) { index(rows) } else { 0 };
-        let lists = filled(axes * NAMED) + filled(saves as u64 * SAVED) + STEP;
-        let number = new.saturating_mul(axis).saturating_add(own + starts + lists);
-        let of_row = INDEX * (2 * new + u64::from(own > 0) * 2 + u64::from(starts > 0));
-        let formula = here.symbols.as_ref();
-        let formula = formula.map(|sizes| sizes.dim(&Dim::sym(BATCH)).times(&Formula::of(of_row as f64)));
-        Amount { number, formula }
+        let new = if seen.own { axes } else { axes.saturating_sub(before) };
+        // The ids of its rows, and which of those that entered they are; then where each chunk starts.
+        let (own, starts) = (2 * u64::from(seen.own), u64::from(seen.cut));
+        let once = new * AXIS + own * HANDLE + filled(axes * NAMED) + filled(saves as u64 * SAVED) + STEP;
+        // Of an axis where each row starts, with the end of the last one, and its place in the whole row.
+        let lists = 2 * new + own + starts;
+        let list = |rows: u64| filled(rows.saturating_mul(INDEX));
+        let rows = here.rows as u64;
+        let number = (list(rows + 1).saturating_mul(new)).saturating_add(list(rows).saturating_mul(lists - new));
+        let formula = here.symbols.as_ref().map(|sizes| {
+            let rows = sizes.dim(&Dim::sym(BATCH)).times(&Formula::of((INDEX * lists) as f64));
+            rows.plus(&Formula::of((once + INDEX * new) as f64))
+        });
+        Amount { number: number.saturating_add(once), formula }
     }
 
     /// Bytes of what is kept of a part of a search that saves so many values: a tape of one step.
     pub(super) fn part_tape(&self, env: &Env, saves: usize) -> Amount {
-        self.turn(env, env, Seen::Whole, saves).plus(&Amount::of(TAPE, env.symbols.is_some()))
+        self.turn(env, env, Seen { own: false, cut: false }, saves).plus(&Amount::of(TAPE, env.symbols.is_some()))
     }
 
     /// The same of a turn of a search over these pairs: the parts of it that do not run leave tapes without steps.
     pub(super) fn pairs(&self, pairs: &Env, env: &Env, parts: usize) -> Amount {
         let empty = Amount::of(TAPE * (parts as u64).saturating_sub(1), env.symbols.is_some());
-        self.turn(pairs, env, Seen::Split, parts).plus(&empty)
+        self.turn(pairs, env, Seen { own: true, cut: true }, parts).plus(&empty)
     }
 
     /// How many axes the executor keeps for these rows: those with STARTs and ENDs around them are axes, too.
