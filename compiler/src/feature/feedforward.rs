@@ -1,6 +1,6 @@
 //! The two-layer network on every token.
 
-use super::{Feature, Lowering, Slot, norm, nothing_more};
+use super::{Feature, Lowering, Slot, norm};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::Dim;
@@ -34,9 +34,7 @@ const FEEDFORWARD: Feature = Feature {
         norm::PLACE,
         float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout after each of the two layers"),
     ],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Layer(lower),
+    ..Feature::plain(Lowering::Layer(lower))
 };
 
 /// `h + FF(z)` with `z = LN h`, which a gate behind the layer shares; post-norm, `LN(h + FF(h))`.

@@ -1,6 +1,6 @@
 //! From the readout to class scores, or to a number.
 
-use super::{Feature, Lowering, Slot, nothing_more};
+use super::{Feature, Lowering, Slot};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
@@ -27,9 +27,7 @@ const CLASSIFIER: Feature = Feature {
         word("activation", &["relu", "gelu"], "relu", "the function between the two layers"),
         float("dropout", Default::Absent, DROPOUT, "dropout before each of the two layers; none if left out"),
     ],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Head(lower),
+    ..Feature::plain(Lowering::Head(lower))
 };
 
 const LINEAR: Feature = Feature {
@@ -37,13 +35,10 @@ const LINEAR: Feature = Feature {
     variant: "linear",
     doc: "One linear map; for tasks on pairs it reads both vectors, their product and their difference.",
     source: "pairs: Conneau et al. 2017, arXiv:1705.02364",
-    fields: &[],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Head(|l, _, read| {
+    ..Feature::plain(Lowering::Head(|l, _, read| {
         let x = features(l, read)?;
         scores(l, x)
-    }),
+    }))
 };
 
 /// `W_2 drop(act(W_1 drop(x) + b_1)) + b_2`.

@@ -1,6 +1,6 @@
 //! A map of the elements of a sequence before the outermost fold.
 
-use super::{Feature, Lowering, Slot, nothing_more};
+use super::{Feature, Lowering, Slot};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::types::Dim;
 use crate::lower::{LinearInit, Lower};
@@ -19,10 +19,7 @@ const LINEAR: Feature = Feature {
     variant: "linear",
     doc: "A linear map and a layer norm, so leaves have the scale of the vectors of a cell.",
     source: "Ray Chowdhury and Caragea 2023 (recursion in recursion), arXiv:2311.04449",
-    fields: &[],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Leaf(linear),
+    ..Feature::plain(Lowering::Leaf(linear))
 };
 
 const NONE: Feature = Feature {
@@ -30,10 +27,7 @@ const NONE: Feature = Feature {
     variant: "none",
     doc: "The elements unchanged.",
     source: "rtc",
-    fields: &[],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Leaf(|_, _, states| Ok(states)),
+    ..Feature::plain(Lowering::Leaf(|_, _, states| Ok(states)))
 };
 
 /// `LN(W x + b)`.

@@ -1,7 +1,7 @@
 //! The layer of MEGA (Ma et al. 2022): moving averages, gated attention with one head, and a feed-forward network.
 
 use super::scan::{DIRECTION, average};
-use super::{Feature, Lowering, Slot, nothing_more};
+use super::{Feature, Lowering, Slot};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
@@ -43,9 +43,7 @@ const MEGA: Feature = Feature {
             "dropout after averages, attention and network",
         ),
     ],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Layer(lower),
+    ..Feature::plain(Lowering::Layer(lower))
 };
 
 /// Numbers of distances.

@@ -1,6 +1,6 @@
 //! The memory that is carried from chunk to chunk.
 
-use super::{Feature, Lowering, Slot, nothing_more};
+use super::{Feature, Lowering, Slot};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Attrs, Dim};
@@ -26,9 +26,7 @@ const MEMORY: Feature = Feature {
         word("init", &["zeros", "normal"], "zeros", "how the slots start; zeros make all slots equal but for dropout"),
         float("std", Default::Float(0.02), STD, "standard deviation of `init: normal`"),
     ],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Memory(lower),
+    ..Feature::plain(Lowering::Memory(lower))
 };
 
 const STD: Bounds = Bounds { high: 1000.0, ..POSITIVE };

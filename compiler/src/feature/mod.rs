@@ -62,6 +62,12 @@ pub struct Feature {
 }
 
 impl Feature {
+    /// A row of this lowering that leaves out the rest: no fields, nothing inside, no rules over several fields.
+    const fn plain(lower: Lowering) -> Self {
+        let (slot, variant, doc, source) = ("", "", "", "");
+        Self { slot, variant, doc, source, fields: &[], children: &[], check: nothing_more, lower }
+    }
+
     /// Keyword and variant as written: `attend self`.
     pub fn title(&self) -> String {
         if self.variant.is_empty() { self.slot.to_owned() } else { format!("{} {}", self.slot, self.variant) }

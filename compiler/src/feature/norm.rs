@@ -1,6 +1,6 @@
 //! Layer norm as a layer of its own.
 
-use super::{Feature, Lowering, Slot, nothing_more};
+use super::{Feature, Lowering, Slot};
 use crate::schema::{Field, word};
 
 /// The keyword and its only form.
@@ -12,10 +12,7 @@ const NORM: Feature = Feature {
     variant: "",
     doc: "Layer norm of the state, for example after pre-norm layers.",
     source: "Ba et al. 2016 (layer normalization), arXiv:1607.06450",
-    fields: &[],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Layer(|l, _, place| l.norm(place.state, "norm")),
+    ..Feature::plain(Lowering::Layer(|l, _, place| l.norm(place.state, "norm")))
 };
 
 /// Where the norm of a layer with a residual connection stands.

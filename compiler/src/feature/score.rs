@@ -1,7 +1,7 @@
 //! The scorers of two neighbours in a search.
 
 use super::lowering::Score;
-use super::{Feature, Lowering, Slot, nothing_more};
+use super::{Feature, Lowering, Slot};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
@@ -29,9 +29,7 @@ const MLP: Feature = Feature {
         SIZE,
         "channels read of each node, and the width of the network; all channels if there are fewer",
     )],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Score(Score { of_parent: false, function: mlp }),
+    ..Feature::plain(Lowering::Score(Score { of_parent: false, function: mlp }))
 };
 
 const PARENT: Feature = Feature {
@@ -39,10 +37,7 @@ const PARENT: Feature = Feature {
     variant: "parent",
     doc: "A linear map of the merged node: the cell merges all pairs before one is chosen.",
     source: "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999",
-    fields: &[],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Score(Score { of_parent: true, function: |l, _, parent| number(l, parent, "linear") }),
+    ..Feature::plain(Lowering::Score(Score { of_parent: true, function: |l, _, parent| number(l, parent, "linear") }))
 };
 
 /// `w_2 GELU(W_1 [l; r] + b_1) + b_2` on the first channels `l` and `r` of the two nodes of a pair.

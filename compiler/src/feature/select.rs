@@ -1,6 +1,6 @@
 //! Selection: the partial trees that a search keeps.
 
-use super::{Feature, Lowering, Slot, nothing_more};
+use super::{Feature, Lowering, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::Site;
 use crate::schema::{Field, word};
@@ -22,9 +22,7 @@ const TOP_K: Feature = Feature {
     doc: "The best by the sum of log-probabilities.",
     source: "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999",
     fields: &[NOISE],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Setting,
+    ..Feature::plain(Lowering::Setting)
 };
 
 const ONE_SOFT: Feature = Feature {

@@ -2,7 +2,7 @@
 
 use super::wide;
 use crate::feature::lowering::Cell;
-use crate::feature::{Feature, Lowering, nothing_more};
+use crate::feature::{Feature, Lowering};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::pointwise::Pointwise;
 use crate::lower::Lower;
@@ -14,10 +14,7 @@ pub(super) const ELMAN: Feature = Feature {
     variant: "elman",
     doc: "One layer with tanh; a baseline.",
     source: "Elman 1990, Cognitive Science 14(2)",
-    fields: &[],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Cell(Cell { memories: 0, step }),
+    ..Feature::plain(Lowering::Cell(Cell { memories: 0, step }))
 };
 
 /// `tanh(W x + U h)`, biases in both products.

@@ -2,7 +2,7 @@
 
 use super::{block, wide};
 use crate::feature::lowering::Cell;
-use crate::feature::{Feature, Lowering, nothing_more};
+use crate::feature::{Feature, Lowering};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
@@ -22,9 +22,7 @@ pub(super) const GRC: Feature = Feature {
         float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout between its two layers"),
         float("input_dropout", Default::Float(0.0), DROPOUT, "dropout on the two vectors before its layers"),
     ],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Cell(Cell { memories: 0, step }),
+    ..Feature::plain(Lowering::Cell(Cell { memories: 0, step }))
 };
 
 /// `LN(sigmoid(a) l + sigmoid(b) r + sigmoid(c) n)` with `[a; b; c; n] = W_2 drop(GELU(W_1 drop([l; r]) + b_1)) + b_2`.

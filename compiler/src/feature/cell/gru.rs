@@ -2,7 +2,7 @@
 
 use super::{block, wide};
 use crate::feature::lowering::Cell;
-use crate::feature::{Feature, Lowering, nothing_more};
+use crate::feature::{Feature, Lowering};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::pointwise::Pointwise;
 use crate::lower::Lower;
@@ -14,10 +14,7 @@ pub(super) const GRU: Feature = Feature {
     variant: "gru",
     doc: "Gated recurrent unit with the reset gate after the product; a baseline.",
     source: "Cho et al. 2014, arXiv:1406.1078",
-    fields: &[],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Cell(Cell { memories: 0, step }),
+    ..Feature::plain(Lowering::Cell(Cell { memories: 0, step }))
 };
 
 /// `z h + (1 - z) n` with `r, z = sigmoid(W x + U h)`, `n = tanh(W_n x + r U_n h)`, biases in both products.

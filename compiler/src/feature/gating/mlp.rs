@@ -1,7 +1,7 @@
 //! A gate from a two-layer network.
 
 use crate::feature::feedforward::two_layers;
-use crate::feature::{Feature, Lowering, Mix, nothing_more};
+use crate::feature::{Feature, Lowering, Mix};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::pointwise::Pointwise;
 use crate::lower::{Lower, need};
@@ -25,9 +25,7 @@ pub(super) const MLP: Feature = Feature {
         ),
         float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout after each of the two layers"),
     ],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Gate(lower),
+    ..Feature::plain(Lowering::Gate(lower))
 };
 
 /// `g u + (1 - g) h` with `g = sigmoid(MLP(z))`: u is the result of the group, h its input, z the normed input of its

@@ -1,6 +1,6 @@
 //! No gate.
 
-use crate::feature::{Feature, Lowering, nothing_more};
+use crate::feature::{Feature, Lowering};
 
 /// The feature.
 pub(super) const NONE: Feature = Feature {
@@ -8,8 +8,5 @@ pub(super) const NONE: Feature = Feature {
     variant: "none",
     doc: "The result of the layers is the next state.",
     source: "Ray Chowdhury and Caragea 2024 (GUT - Gate), arXiv:2402.00976",
-    fields: &[],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Gate(|_, _, mix| Ok(mix.result)),
+    ..Feature::plain(Lowering::Gate(|_, _, mix| Ok(mix.result)))
 };

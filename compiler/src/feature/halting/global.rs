@@ -1,7 +1,7 @@
 //! Halting of a whole row.
 
 use super::{BIAS, COST, KEYS, Keys, Rule, SEES, THRESHOLD, Transition, Units, head, mass_is_left};
-use crate::feature::{Feature, Lowering, nothing_more};
+use crate::feature::{Feature, Lowering};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attrs;
@@ -30,9 +30,7 @@ pub(super) const GLOBAL: Feature = Feature {
         COST,
         BIAS,
     ],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Halt(rule),
+    ..Feature::plain(Lowering::Halt(rule))
 };
 
 /// A row is one unit. Where its mean would look ahead, every position is a unit with the mean so far.

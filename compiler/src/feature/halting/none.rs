@@ -1,6 +1,6 @@
 //! No halting: every row takes all steps.
 
-use crate::feature::{Feature, Lowering, nothing_more};
+use crate::feature::{Feature, Lowering};
 
 /// The feature.
 pub(super) const NONE: Feature = Feature {
@@ -8,8 +8,5 @@ pub(super) const NONE: Feature = Feature {
     variant: "none",
     doc: "Every row takes all steps; the result is the last state.",
     source: "Ray Chowdhury and Caragea 2024 (UT - Halt), arXiv:2402.00976",
-    fields: &[],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Halt(|_, _| Ok(None)),
+    ..Feature::plain(Lowering::Halt(|_, _| Ok(None)))
 };

@@ -1,7 +1,7 @@
 //! Halting of every token by itself.
 
 use super::{BIAS, COST, KEYS, Keys, Rule, SEES, THRESHOLD, Transition, Units, head, mass_is_left};
-use crate::feature::{Feature, Lowering, nothing_more};
+use crate::feature::{Feature, Lowering};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::lower::{Lower, need};
 use crate::spec::Block;
@@ -14,9 +14,7 @@ pub(super) const TOKEN: Feature = Feature {
         (Universal Transformer).",
     source: "Graves 2016 (adaptive computation time), arXiv:1603.08983; Dehghani et al. 2019, Section 2.2, arXiv:1807.03819; halting process: Banino et al. 2021 (PonderNet), arXiv:2107.05407; as computed here: Ray Chowdhury and Caragea 2024, Algorithm 1, Eq. 5 to 8, arXiv:2402.00976",
     fields: &[SEES, KEYS, THRESHOLD, COST, BIAS],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Halt(rule),
+    ..Feature::plain(Lowering::Halt(rule))
 };
 
 fn rule(_: &Lower<'_>, block: &Block) -> Result<Option<Rule>, InvalidNode> {

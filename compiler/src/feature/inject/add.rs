@@ -1,6 +1,6 @@
 //! The input is added in every step.
 
-use crate::feature::{Feature, Lowering, nothing_more};
+use crate::feature::{Feature, Lowering};
 use crate::ir::pointwise::Pointwise;
 
 /// The feature.
@@ -9,9 +9,6 @@ pub(super) const ADD: Feature = Feature {
     variant: "add",
     doc: "The input of the recurrence is added to the state before every step.",
     source: "Fan et al. 2024 (looped Transformers), arXiv:2409.15647",
-    fields: &[],
-    children: &[],
-    check: nothing_more,
     // The layers of step t get `h_t + x`.
-    lower: Lowering::Inject(|l, _, state, input| l.map(Pointwise::Add, &[state, input])),
+    ..Feature::plain(Lowering::Inject(|l, _, state, input| l.map(Pointwise::Add, &[state, input])))
 };

@@ -1,6 +1,6 @@
 //! The input enters once.
 
-use crate::feature::{Feature, Lowering, nothing_more};
+use crate::feature::{Feature, Lowering};
 
 /// The feature.
 pub(super) const NONE: Feature = Feature {
@@ -8,8 +8,5 @@ pub(super) const NONE: Feature = Feature {
     variant: "none",
     doc: "The input is the first state and does not enter again.",
     source: "Fan et al. 2024 (FOP-Loop-Adaptive-WO), arXiv:2409.15647",
-    fields: &[],
-    children: &[],
-    check: nothing_more,
-    lower: Lowering::Inject(|_, _, state, _| Ok(state)),
+    ..Feature::plain(Lowering::Inject(|_, _, state, _| Ok(state)))
 };

@@ -10,10 +10,8 @@ pub(super) const ROOT: Feature = Feature {
     variant: "root",
     doc: "The root vector of the `recurse` at the end of the model.",
     source: "rtc",
-    fields: &[],
-    children: &[],
     check,
-    lower: Lowering::Readout(|_, _, state| Ok(state)),
+    ..Feature::plain(Lowering::Readout(|_, _, state| Ok(state)))
 };
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
