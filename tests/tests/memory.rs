@@ -18,12 +18,14 @@ use rtc_tests::numeric::{Arrays, batch, executor, weights};
 /// How far the estimate may be from the most that was taken at one time.
 const TOLERANCE: f64 = 0.02;
 
-/// How much more than that the arena may need, since blocks of several sizes lie side by side.
+/// How much more than that the arena may need, since blocks of several sizes lie side by side; and the bytes that it may need
+/// more in a small model, whose small blocks, which lie apart, have their peak at another time than the others.
 const SPREAD: f64 = 0.10;
+const APART: f64 = (256 << 10) as f64;
 
-/// A bias with which no row halts, and one with which all rows halt after the same step before the bound.
+/// A bias with which no row halts, and one with which all rows reject the first step.
 const RESTLESS: f64 = -30.0;
-const HALTING: f64 = 2.0;
+const HALTING: f64 = 30.0;
 
 const SIZES: &[&str] = &[
     "self.heads: 4",
@@ -85,9 +87,10 @@ fn far(name: &str, spec: &Spec, bias: f64, tolerance: f64) -> Vec<String> {
             let load = BatchShape { depth: depth.filter(|_| bias > 0.0), ..load.clone() };
             let guess = estimate(&planned, &load).activations;
             let [ratio, spread] = [guess, real.touched as u64].map(|bytes| bytes as f64 / real.most as f64);
+            let room = SPREAD.max(APART / real.most as f64);
             let what = format!("{name} with {} tokens, depth {:?}, limit {limit:?}", load.tokens(), load.depth);
             println!("{what}: estimated {guess}, taken {}, ratio {ratio:.4}; in memory {spread:.4}", real.most);
-            if (ratio - 1.0).abs() > tolerance || spread > 1.0 + SPREAD {
+            if (ratio - 1.0).abs() > tolerance || spread > 1.0 + room {
                 wrong.push(format!("{what}: estimated {guess} bytes, taken {}, in memory {}", real.most, real.touched));
             }
         }
