@@ -4,17 +4,18 @@
 //! ones. What a type measures is the business of an [`Extent`]: even rows here ([`Sizes`]), the real rows of a
 //! batch in the executor.
 
+use super::attribute::{self, Attrs, Bound, Mask, Padding, Role};
 use std::collections::BTreeMap;
 
 use super::formula::Formula;
 use super::graph::{Graph, Node, NodeId, RegionId};
-use super::loops::{self, Cut, Padding};
+use super::loops::{self, Cut};
 use super::number::Number;
 use super::ops::Op;
 use super::pointwise::{self, Steps};
 use super::schedule::Widths;
 use super::search::{Beams, Count};
-use super::types::{Attr, Attrs, BATCH, Dim, Type, unframed};
+use super::types::{BATCH, Dim, Type, unframed};
 use crate::expr::{Expr, keys};
 
 /// Sizes of the symbolic axes for which a cost is asked. All rows are alike.
@@ -48,14 +49,14 @@ pub enum Seen {
 
 impl Seen {
     /// What the mask of an attention says.
-    fn of(mask: Option<&Attr>) -> Self {
-        match mask.map(|mask| (mask.text(), mask)) {
-            Some((Some("causal"), _)) => Self::Past,
-            Some((None, mask)) => {
-                let most = Expr::try_from(mask).ok().and_then(|mask| keys(&mask));
+    fn of(mask: Mask<'_>) -> Self {
+        match mask {
+            Mask::All => Self::All,
+            Mask::Causal => Self::Past,
+            Mask::Rule(rule) => {
+                let most = Expr::try_from(rule).ok().and_then(|rule| keys(&rule));
                 most.map_or(Self::All, |keys| Self::Most(keys.most))
             }
-            _ => Self::All,
         }
     }
 }
@@ -248,8 +249,8 @@ pub fn linear_weight<N: Number>(c: &Costed<'_, N>) -> N {
 /// Scores and mixture: four operations per query, key that it may see, and channel. The softmax is part of it. Relative
 /// positions take two more; the map of their codes, which all rows share, is not counted.
 pub fn attention<N: Number>(c: &Costed<'_, N>) -> N {
-    let pairs = c.sizes.pairs(c.operands[0], c.operands[1], Seen::of(c.attrs.get("mask")));
-    let products = if c.attrs.contains_key("position") { 6.0 } else { 4.0 };
+    let pairs = c.sizes.pairs(c.operands[0], c.operands[1], Seen::of(c.attrs.get(attribute::MASK)));
+    let products = if c.attrs.has(attribute::POSITION) { 6.0 } else { 4.0 };
     pairs.times(&c.last(0)).times(&N::of(products))
 }
 
@@ -261,7 +262,10 @@ pub fn attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
 /// As `attention`, with values of a width of their own.
 pub fn offset_attention<N: Number>(c: &Costed<'_, N>) -> N {
     let widths = c.last(0).plus(&c.last(2));
-    c.sizes.pairs(c.operands[0], c.operands[1], Seen::of(c.attrs.get("mask"))).times(&widths).times(&N::of(2.0))
+    c.sizes
+        .pairs(c.operands[0], c.operands[1], Seen::of(c.attrs.get(attribute::MASK)))
+        .times(&widths)
+        .times(&N::of(2.0))
 }
 
 /// Scores again, and four products.
@@ -354,12 +358,11 @@ pub fn turns<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Vec<Turn
 }
 
 fn chunks<N: Number>(node: &Node, sizes: &Sizes<N>) -> Vec<Turns<N>> {
-    let word = |name: &str| node.attrs.get(name).and_then(Attr::text).unwrap_or_default();
-    let length = sizes.dim(&Dim::sym(word("over")));
+    let length = over(node, sizes);
     let width = Widths::of(node).of_length(&length);
     let full = length.pieces(&width).minus(&N::of(1.0));
     let rest = length.minus(&full.times(&width));
-    let one = |steps, size| Turns { steps, rejected: N::of(0.0), sizes: sizes.with(word("axis"), size) };
+    let one = |steps, size| Turns { steps, rejected: N::of(0.0), sizes: sizes.with(node.get(attribute::AXIS), size) };
     vec![one(full, width), one(N::of(1.0), rest)]
 }
 
@@ -374,10 +377,10 @@ pub fn sequence<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> N {
 }
 
 fn fold<N: Number>(node: &Node, sizes: &Sizes<N>) -> Vec<Turns<N>> {
-    let axis = node.attrs.get("axis").and_then(Attr::text).unwrap_or_default();
+    let axis = node.get(attribute::AXIS);
     let Some(cut) = Cut::of(node) else { return vec![] };
     let rows = sizes.dim(&Dim::sym(BATCH));
-    let filled = node.attrs.get("filled").and_then(Attr::text);
+    let filled = node.find(attribute::FILLED);
     let alike = |(count, width): (N, N)| {
         let inside = sizes.with(BATCH, rows.times(&count)).with(axis, width.clone());
         // What is filled at one level alone is too little to count.
@@ -393,9 +396,9 @@ fn fold<N: Number>(node: &Node, sizes: &Sizes<N>) -> Vec<Turns<N>> {
 fn part<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Vec<Turns<N>> {
     let node = graph.node(id);
     let Some(search) = graph.owner(node.region).map(|owner| graph.node(owner)) else { return vec![] };
-    let joins = node.attrs.get("role").and_then(Attr::text) == Some("join");
+    let joins = node.get(attribute::ROLE) == Role::Join;
     let pairs = searched(search, if joins { Count::Joined } else { Count::Scored }, sizes);
-    let axis = search.attrs.get("axis").and_then(Attr::text).unwrap_or_default();
+    let axis = search.get(attribute::AXIS);
     let rows = sizes.dim(&Dim::sym(BATCH)).times(&pairs);
     let sizes = sizes.with(BATCH, rows).with(axis, N::of(2.0));
     vec![Turns { steps: N::of(1.0), rejected: N::of(0.0), sizes }]
@@ -408,7 +411,7 @@ fn searched<N: Number>(search: &Node, count: Count, sizes: &Sizes<N>) -> N {
 
 /// The size of the axis that a loop cuts.
 fn over<N: Number>(node: &Node, sizes: &Sizes<N>) -> N {
-    sizes.dim(&Dim::sym(node.attrs.get("over").and_then(Attr::text).unwrap_or_default()))
+    sizes.dim(&Dim::sym(node.get(attribute::OVER)))
 }
 
 fn depth<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Turns<N> {
@@ -433,17 +436,18 @@ pub fn cap<'a>(graph: &'a Graph, node: &Node) -> Option<&'a str> {
     let body = node.body?;
     graph.nodes(body).iter().find_map(|id| {
         let test = graph.node(*id);
-        test.attrs.get("cap").and_then(Attr::text).filter(|_| test.op == Op::HaltTest)
+        test.find(attribute::CAP).filter(|_| test.op == Op::HaltTest)
     })
 }
 
 /// The bound of a depth recurrence.
 fn bound<N: Number>(graph: &Graph, node: &Node, sizes: &Sizes<N>) -> N {
-    let Some(attr) = node.attrs.get("bound") else { return N::of(1.0) };
-    if let Some(n) = attr.int() {
-        return N::of(n as f64);
-    }
+    let rule = match node.find(attribute::BOUND) {
+        None => return N::of(1.0),
+        Some(Bound::Steps(steps)) => return N::of(steps as f64),
+        Some(Bound::Rule(rule)) => rule,
+    };
     let axis = node.operands.iter().find_map(|v| graph.ty(*v).ragged());
     let length = axis.map_or(N::of(1.0), |axis| sizes.dim(&Dim::sym(axis)));
-    Expr::try_from(attr).map_or(N::of(0.0), |expr| N::depth(&expr, &length))
+    Expr::try_from(rule).map_or(N::of(0.0), |expr| N::depth(&expr, &length))
 }

@@ -374,7 +374,7 @@ fn grouped(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::loops::Padding;
+    use crate::ir::attribute::Padding;
 
     fn n() -> Formula {
         Formula::symbol("n")

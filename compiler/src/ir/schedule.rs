@@ -4,12 +4,12 @@
 //! A schedule keeps one number per row in a list of its user's choice, and hands out its chunks one by one, so that a run in the
 //! steady state allocates nothing.
 
+use super::attribute::{self, Chunking};
 use std::ops::DerefMut;
 
 use super::graph::Node;
 use super::loops::Cut;
 use super::number::Number;
-use super::types::Attr;
 
 /// A chunk of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,8 +103,11 @@ pub struct Widths {
 impl Widths {
     /// The rule of a `chunks`.
     pub fn of(node: &Node) -> Self {
-        let int = |name: &str| node.attrs.get(name).and_then(Attr::int).and_then(|n| usize::try_from(n).ok());
-        Self { balanced: node.word("cut") == Some("balanced"), count: int("count"), size: int("size") }
+        let balanced = match node.get(attribute::CUT) {
+            Chunking::Position => false,
+            Chunking::Balanced => true,
+        };
+        Self { balanced, count: node.find(attribute::COUNT), size: node.find(attribute::SIZE) }
     }
 
     /// The width for a row of `length` elements in a batch of `padded` ones.

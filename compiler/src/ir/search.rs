@@ -1,11 +1,11 @@
 //! How much a beam search does: merges, scored pairs and steps of a row, from its length alone.
 
+use super::attribute::{self, Compose, Overflow};
 use std::iter;
 
 use super::graph::Node;
 use super::loops::Cut;
 use super::ops::Op;
-use super::types::Attr;
 
 /// The rules of a search that decide how much it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,10 +89,9 @@ pub fn live_after(live: usize, size: usize, beams: usize) -> usize {
 impl Beams {
     /// The rules of a `beam`; `None` for any other node.
     pub fn of(node: &Node) -> Option<Self> {
-        let size = node.attrs.get("beams").and_then(Attr::int).filter(|_| node.op == Op::Beam)?;
-        let every = node.attrs.get("compose").and_then(Attr::text) == Some("every");
-        let soft = node.attrs.get("overflow").and_then(Attr::text) == Some("soften");
-        let size = usize::try_from(size).unwrap_or(1).max(1);
+        let size = node.find(attribute::BEAMS).filter(|_| node.op == Op::Beam)?;
+        let every = node.get(attribute::COMPOSE) == Compose::Every;
+        let soft = node.get(attribute::OVERFLOW) == Overflow::Soften;
         Some(Self { cut: Cut::of(node).unwrap_or(Cut::whole()), size, every, soft })
     }
 

@@ -1,5 +1,6 @@
 //! What stands before, behind and beside tokens on a device: embeddings, frames, fillings, codes of positions.
 
+use rtc_compiler::ir::attribute;
 use std::collections::btree_map::Entry;
 
 use super::active_rows::{Name, Ragged};
@@ -111,7 +112,7 @@ impl<T: Element> Executor<T> {
     }
 
     pub(super) fn pad_ragged(&mut self, c: &NodeContext<'_>) {
-        let [from, to] = self.filled(c, (0, c.word("axis")));
+        let [from, to] = self.filled(c, (0, c.get(attribute::AXIS)));
         let [x, pad] = [0, 1].map(|n| self.real(c.operand(n)).arg());
         let sizes = [to.row_of.arg(), to.offsets.arg(), from.offsets.arg(), int(c.last(0))];
         self.produce(c, "pad_ragged", &[x, pad], &sizes);

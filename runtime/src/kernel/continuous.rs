@@ -17,19 +17,11 @@
 //!
 //! Source: Ray Chowdhury and Caragea 2021 (CRvNN), arXiv:2106.06038.
 
+pub use rtc_compiler::ir::attribute::Side;
 use std::ops::Range;
 
 use super::Real;
 use super::parallel::{Parts, add_to, each, lane_sum, vectorised};
-
-/// A side of a position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// The positions before it.
-    Left,
-    /// The positions behind it.
-    Right,
-}
 
 /// Added to the denominator of [`merge_probability`].
 const TINY: f64 = 4e-8;

@@ -116,7 +116,7 @@ fn scans() {
     let [delta, alpha, beta, gamma] = ["delta", "alpha", "beta", "gamma"].map(|name| singles(name, channels * modes));
     let (x, dy) = (singles("x", starts[5] * channels), singles("dy", starts[5] * channels));
     let parameters = Ema { channels, delta: &delta, alpha: &alpha, beta: &beta, gamma: &gamma };
-    let how = Scan { side: scan::Side::Right, lag: 1 };
+    let how = Scan { side: Side::Right, lag: 1 };
     same_bits(|| filled(x.len(), |y| scan(&parameters, how, &x, &starts, y)));
     same_bits(|| {
         let mut grads = [(); 4].map(|()| vec![0.0; channels * modes]);

@@ -1,5 +1,6 @@
 //! Balanced folds: every level is walked, since each takes other rows and lengths.
 
+use crate::ir::attribute;
 use std::rc::Rc;
 
 use super::loops::SavedCaptures;
@@ -23,7 +24,7 @@ struct Level {
 /// The levels of a fold for the rows of `env`.
 fn levels(node: &Node, env: &Env) -> Vec<Level> {
     let Some(cut) = Cut::of(node) else { return vec![] };
-    let (over, axis) = (node.word("over").unwrap_or_default(), node.word("axis").unwrap_or_default());
+    let (over, axis) = (node.get(attribute::OVER), node.get(attribute::AXIS));
     let lengths = env.axis(over).into_owned();
     let even = lengths.windows(2).all(|pair| pair[0] == pair[1]);
     let symbols = env.symbols.as_ref().filter(|_| even);
@@ -38,7 +39,7 @@ fn levels(node: &Node, env: &Env) -> Vec<Level> {
         levels.cut(|chunk| chunks.push(chunk));
         let rows: Vec<usize> = chunks.iter().map(|chunk| chunk.row).collect();
         let mut here = env.part(&rows);
-        let filled = node.word("filled").unwrap_or_default();
+        let filled = node.find(attribute::FILLED).unwrap_or_default();
         if !filled.is_empty() {
             here.set_axis(filled, chunks.iter().map(|chunk| chunk.filled).collect());
             here.even_out(filled);

@@ -1,6 +1,7 @@
 //! Loops. Steps that see the same rows and lengths take the same memory, so three of them are walked, and those in between
 //! hold what the second one left behind.
 
+use crate::ir::attribute::{self, Bound};
 use std::rc::Rc;
 
 use super::pool::{Amount, Block};
@@ -12,7 +13,7 @@ use crate::ir::graph::{Node, NodeId, RegionId, Value};
 use crate::ir::loops::{self, Cut};
 use crate::ir::number::Number as _;
 use crate::ir::schedule::Widths;
-use crate::ir::types::{Attr, Type};
+use crate::ir::types::Type;
 use crate::plan::Step;
 
 /// Steps of a group that are walked.
@@ -290,7 +291,7 @@ impl Walk<'_> {
     fn widths(&self, id: NodeId, env: &Env) -> Vec<Group> {
         let mut groups = widths(self.plan.graph.node(id), env);
         let Some(sizes) = &env.symbols else { return groups };
-        let over = self.plan.graph.node(id).attrs.get("over").and_then(Attr::text).unwrap_or_default();
+        let over = self.plan.graph.node(id).get(attribute::OVER);
         if env.axis(over).windows(2).any(|pair| pair[0] != pair[1]) {
             return groups;
         }
@@ -322,11 +323,11 @@ impl Walk<'_> {
     fn bounds(&self, id: NodeId, env: &Env) -> Vec<usize> {
         let node = self.plan.graph.node(id);
         let whole = |n: i64| usize::try_from(n).unwrap_or(0);
-        let bound = node.attrs.get("bound");
-        if let Some(n) = bound.and_then(Attr::int) {
-            return (0..env.rows).map(|_| whole(n)).collect();
-        }
-        let expr = bound.and_then(|attr| Expr::try_from(attr).ok());
+        let rule = match node.find(attribute::BOUND) {
+            Some(Bound::Steps(steps)) => return vec![steps; env.rows],
+            bound => bound.and_then(Bound::rule),
+        };
+        let expr = rule.and_then(|rule| Expr::try_from(rule).ok());
         let axis = node.operands.iter().find_map(|v| self.plan.graph.ty(*v).ragged().map(str::to_owned));
         let lengths = env.axis(axis.as_deref().unwrap_or_default());
         let of = |row: usize| {
@@ -350,7 +351,7 @@ pub(super) fn used_up(step: Rc<TapeEntry>) -> (Vec<SizedValue>, Vec<Block>) {
 
 /// Types of what a body receives slice by slice: the chunk's axis in place of the whole one.
 fn slices(node: &Node, types: &[Type]) -> Vec<Type> {
-    let axis = node.attrs.get("axis").and_then(Attr::text).unwrap_or_default();
+    let axis = node.find(attribute::AXIS).unwrap_or_default();
     let cut = |ty: &Type| match ty {
         Type::Tensor(elem, dims) if dims.len() > 1 => {
             let mut dims = dims.clone();
@@ -364,8 +365,8 @@ fn slices(node: &Node, types: &[Type]) -> Vec<Type> {
 
 /// The steps of a chunk recurrence: every row by its own chunks.
 fn widths(node: &Node, env: &Env) -> Vec<Group> {
-    let axis = node.word("axis").unwrap_or_default();
-    let (rule, whole) = (Widths::of(node), env.axis(node.word("over").unwrap_or_default()));
+    let axis = node.get(attribute::AXIS);
+    let (rule, whole) = (Widths::of(node), env.axis(node.get(attribute::OVER)));
     let longest = whole.iter().copied().max().unwrap_or(0);
     let widths: Vec<usize> = whole.iter().map(|n| rule.width(*n, longest)).collect();
     let counts: Vec<usize> = whole.iter().zip(&widths).map(|(n, w)| n.div_ceil(*w)).collect();

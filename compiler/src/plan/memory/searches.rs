@@ -1,6 +1,7 @@
 //! Beam searches: how many pairs a row joins and scores in a step follows from its length, so steps that are alike are walked
 //! together.
 
+use crate::ir::attribute::{self, Role};
 use std::rc::Rc;
 
 use super::loops::{Group, SavedCaptures, used_up};
@@ -13,7 +14,7 @@ use crate::ir::number::Number;
 use crate::ir::ops::Op;
 use crate::ir::schedule::Levels;
 use crate::ir::search::{Beams, Count, live_after};
-use crate::ir::types::{Attr, BATCH, Dim, Type};
+use crate::ir::types::{BATCH, Dim, Type};
 use crate::plan::Step;
 
 /// Pairs of every row: those that a step joins, and those that are scored after it.
@@ -98,7 +99,7 @@ impl Walk<'_> {
         let node = self.plan.graph.node(id);
         let (Some(body), Some(beams)) = (node.body, Beams::of(node)) else { return };
         let taped = node.results.last().is_some_and(|v| *self.plan.graph.ty(*v) == Type::Tape);
-        let lengths = env.axis(node.word("over").unwrap_or_default()).to_vec();
+        let lengths = env.axis(node.get(attribute::OVER)).to_vec();
         let lists = Amount { number: super::lists::bytes(&beams, &lengths, taped), formula: None };
         let lists = self.lists.take_bytes(lists);
         let table = self.table(node, &beams, env);
@@ -108,8 +109,8 @@ impl Walk<'_> {
             let formula = self.times(node, &beams, env, &all, alike.len());
             let group = Group { rows: vec![], env: env.clone(), times: alike.len(), formula };
             self.repeat(&group, &mut tape, |walk, tape| {
-                for (role, param, counts) in [("join", 0, &alike[0].joined), ("score", 1, &alike[0].scored)] {
-                    let (rows, here) = pairs(env, node.word("axis").unwrap_or_default(), counts);
+                for (role, param, counts) in [(Role::Join, 0, &alike[0].joined), (Role::Score, 1, &alike[0].scored)] {
+                    let (rows, here) = pairs(env, node.get(attribute::AXIS), counts);
                     if rows.is_empty() {
                         continue;
                     }
@@ -141,8 +142,8 @@ impl Walk<'_> {
         if beams.cut != Cut::whole() || longest != Some(times) || times <= 3 {
             return Some(Formula::of(times as f64));
         }
-        let length = sizes.dim(&Dim::sym(node.word("over").unwrap_or_default()));
-        let own = env.axis(node.word("over").unwrap_or_default()).first().copied().unwrap_or(0);
+        let length = sizes.dim(&Dim::sym(node.get(attribute::OVER)));
+        let own = env.axis(node.get(attribute::OVER)).first().copied().unwrap_or(0);
         Some(length.minus(&Formula::of(own as f64 - times as f64)))
     }
 
@@ -150,11 +151,11 @@ impl Walk<'_> {
     fn table(&self, node: &Node, beams: &Beams, env: &Env) -> Vec<Block> {
         let ty = self.plan.graph.ty(node.operands[0]);
         let width = ty.dims().get(2).and_then(Dim::fixed).unwrap_or(1) as f64;
-        let lengths = env.axis(node.word("over").unwrap_or_default());
+        let lengths = env.axis(node.get(attribute::OVER));
         let count = |count: Count| lengths.iter().map(|n| beams.count(*n, count)).sum::<f64>();
         let nodes = lengths.iter().sum::<usize>() as f64 + count(Count::Made);
         let symbols = |sizes: &Rc<crate::ir::cost::Sizes<Formula>>| {
-            let length = sizes.dim(&Dim::sym(node.word("over").unwrap_or_default()));
+            let length = sizes.dim(&Dim::sym(node.get(attribute::OVER)));
             let of = |count: Count| Formula::search(*beams, count, &length);
             let nodes = length.plus(&of(Count::Made)).times(&Formula::of(width));
             sizes.dim(&Dim::sym(BATCH)).times(&nodes.plus(&of(Count::Scored)))
@@ -164,7 +165,7 @@ impl Walk<'_> {
     }
 
     /// Runs a part on the pairs of `here`; gives what is saved of it.
-    fn part_of(&mut self, body: RegionId, role: &str, param: usize, here: &Env) -> Vec<SizedValue> {
+    fn part_of(&mut self, body: RegionId, role: Role, param: usize, here: &Env) -> Vec<SizedValue> {
         let plan = self.plan;
         let own = &plan.regions[body.index()];
         let param = plan.graph.params(body)[param];
@@ -215,7 +216,7 @@ impl Walk<'_> {
             let (saved, lists) = used_up(step);
             let joins = saved.iter().zip(&plan.regions[self.forward_body(forward).index()].saves).any(|(held, v)| {
                 let ran = matches!(held, SizedValue::Tape(tape) if !tape.is_empty());
-                ran && plan.graph.producer(*v).is_some_and(|id| has_role(plan.graph.node(id), Op::Part, "join"))
+                ran && plan.graph.producer(*v).is_some_and(|id| has_role(plan.graph.node(id), Op::Part, Role::Join))
             });
             for (param, held) in params[1 + outputs..].iter().zip(saved) {
                 self.set(*param, held);
@@ -226,7 +227,7 @@ impl Walk<'_> {
                 self.set(*seed, held);
             }
             captures.narrow(self, &rows, &here);
-            let role = if joins { "join" } else { "score" };
+            let role = if joins { Role::Join } else { Role::Score };
             if let Some(step) = own.steps.iter().find(|step| has_role(plan.graph.node(step.node), Op::Unwind, role)) {
                 self.step_of(step, &here);
             }
@@ -249,6 +250,6 @@ impl Walk<'_> {
 }
 
 /// Whether a node is the part of this role, or its backward run.
-fn has_role(node: &Node, op: Op, role: &str) -> bool {
-    node.op == op && node.attrs.get("role").and_then(Attr::text) == Some(role)
+fn has_role(node: &Node, op: Op, role: Role) -> bool {
+    node.op == op && node.find(attribute::ROLE) == Some(role)
 }

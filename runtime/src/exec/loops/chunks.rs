@@ -1,11 +1,10 @@
 //! The chunk recurrence.
 
+use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::schedule::Widths;
 
-use super::{
-    SavedCaptures, State, arena, body_of, finish, given, int, is_taped, plan, run_body, set_axis, tape_of, values, word,
-};
+use super::{SavedCaptures, State, arena, body_of, finish, given, is_taped, plan, run_body, set_axis, tape_of, values};
 use crate::exec::Fault;
 use crate::exec::machine::{Active, ActiveOf, Machine};
 use crate::exec::pieces::Part;
@@ -15,8 +14,8 @@ use crate::exec::value::TapeStep;
 /// `chunks`: every row runs through its chunks from left to right.
 pub(super) fn chunks<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -> Result<(), Fault> {
     let (plan, arena, view, body) = (plan(m), arena(m), entered.view(), body_of(node));
-    let (carried, axis) = (int(node, "carried").unwrap_or(0), word(node, "axis"));
-    let whole = view.axis(word(node, "over")).clone();
+    let (carried, axis) = (node.get(attribute::CARRIED), node.get(attribute::AXIS));
+    let whole = view.axis(node.get(attribute::OVER)).clone();
     let rule = Widths::of(node);
     let widths = arena.list((0..view.rows()).map(|row| rule.width(whole.len(row), view.width)));
     let (start, sequences) = node.operands.split_at(carried);

@@ -3,6 +3,7 @@
 //! Rows lie packed end to end, and so do their chunks: a level reads the nodes of the level below again with other
 //! offsets, and the vectors that its body gives for all chunks of all rows are the nodes of the next level.
 
+use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::schedule::Levels;
@@ -12,8 +13,8 @@ use rtc_compiler::plan::{Plan, Step};
 use super::backward::{Backward, backward, taped};
 use super::span_recorder::SpanRecorder;
 use super::{
-    Means, SavedCaptures, arena, body_of, counts, finish, given, int, is_taped, padded, plan, run_body, set_axis,
-    shares, tape_of, values, word,
+    Means, SavedCaptures, arena, body_of, counts, finish, given, is_taped, padded, plan, run_body, set_axis, shares,
+    tape_of, values,
 };
 use crate::exec::machine::{Active, ActiveOf, Machine, ValOf};
 use crate::exec::pieces::{Part, Pieces};
@@ -25,7 +26,7 @@ use crate::exec::{Fault, Inference};
 /// `fold`: every row is cut into chunks, and their vectors again, until one is left.
 pub(super) fn fold<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -> Result<(), Fault> {
     let (plan, arena, view, body) = (plan(m), arena(m), entered.view(), body_of(node));
-    let over = word(node, "over");
+    let over = node.get(attribute::OVER);
     let whole = view.axis(over).clone();
     let width = view.bounds(plan.graph.ty(node.operands[0])).inner;
     let lengths = arena.list((0..view.rows()).map(|row| whole.len(row)));
@@ -51,11 +52,11 @@ pub(super) fn fold<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) ->
         let starts = arena.list(chunks.iter().map(|chunk| chunk.start));
         let mut here = view.split(&rows);
         here.key = view.key.at(level as u64);
-        if let Some(filled) = node.word("filled") {
+        if let Some(filled) = node.find(attribute::FILLED) {
             set_axis(m, &mut here, filled, Axis::of_lengths(chunks.iter().map(|chunk| chunk.filled), &arena));
         }
         let lengths = Axis::of_lengths(chunks.iter().map(|chunk| chunk.length), &arena);
-        set_axis(m, &mut here, word(node, "axis"), Axis { origin: arena.copy(&starts), ..lengths });
+        set_axis(m, &mut here, node.get(attribute::AXIS), Axis { origin: arena.copy(&starts), ..lengths });
         let here = here.into();
         captures.narrow(m, &plan, &Part::rows(view, &rows));
         let mut out = run_body(m, &plan, body, arena.list([nodes]), &here)?;
@@ -78,7 +79,7 @@ pub(super) fn fold<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) ->
 /// How the rows are cut: where the outer recursion is left out, into one chunk each.
 fn cut<M: Machine>(m: &M, node: &Node) -> Cut {
     let cut = Cut::of(node).expect("the verifier asks for an arity");
-    if m.common().inference == Inference::Flat && word(node, "flat") == "true" { cut.flat() } else { cut }
+    if m.common().inference == Inference::Flat && node.get(attribute::FLAT) { cut.flat() } else { cut }
 }
 
 /// Rows that are done leave: their vectors go to `root`, and the nodes of the others close up.
@@ -130,8 +131,8 @@ pub(super) fn fold_backward<M: Machine>(
 ) -> Result<(), Fault> {
     let (plan, arena, view) = (plan(m), arena(m), entered.view());
     let tape = taped(m, step, node.operands[0]).0;
-    let (root, means) = node.operands[1..].split_at(int(node, "carried").unwrap_or(0));
-    let axis = view.axis(word(node, "over"));
+    let (root, means) = node.operands[1..].split_at(node.get(attribute::CARRIED));
+    let axis = view.axis(node.get(attribute::OVER));
     let kind = Unfold {
         width: root.first().map_or(0, |v| view.bounds(plan.graph.ty(*v)).inner),
         root: root.first().map(|v| m.value(*v)),
