@@ -69,7 +69,7 @@ impl Analysis<'_> {
         self.units(id, usize::MAX);
         let node = self.graph.node(id);
         let x = node.operands[0];
-        let past = node.get(attribute::SIDE) == Side::Left;
+        let past = node.find(attribute::SIDE) == Some(Side::Left);
         if let Some(depth) = self.axis_depth(x).filter(|_| !past) {
             self.raise_leaking(id, Reach::whole(depth), Some(x), &Why::Pool(node.op));
         }
@@ -173,7 +173,7 @@ impl Analysis<'_> {
     /// What the mask of an attention lets a query see.
     fn sight(&self, id: NodeId) -> mask::Sight {
         let node = self.graph.node(id);
-        let heads = node.get(attribute::HEADS);
+        let heads = node.find(attribute::HEADS).unwrap_or(1);
         let is_step = |v: &&Value| self.graph.ty(**v).elem() == Some(Elem::Index);
         let steps = match node.operands.get(3).filter(is_step) {
             None => Steps::Below(1),

@@ -126,7 +126,7 @@ impl Attrs {
         self.0.contains_key(key.row.name)
     }
 
-    /// The value of an attribute that a node may do without.
+    /// The value of an attribute that a node may do without; none for a value of another kind, which the verifier refuses.
     pub fn find<K: Kind>(&self, key: Key<K>) -> Option<K::Of<'_>> {
         K::read(self.0.get(key.row.name)?)
     }

@@ -6,7 +6,7 @@ use rtc_runtime::kernel::linear::column_sum;
 use rtc_runtime::kernel::muon::{Matrix, muon};
 use rtc_runtime::kernel::product::{Orientation, Packed, outer, product};
 use rtc_runtime::kernel::scan::ema::{Ema, EmaGrad};
-use rtc_runtime::kernel::scan::{self, Scan, scan, scan_grad};
+use rtc_runtime::kernel::scan::{Scan, scan, scan_grad};
 use rtc_runtime::kernel::unit::{Groups, dot_unit};
 use rtc_runtime::kernel::{Write, embedding, loss, optimiser, pool};
 use rtc_runtime::learner::UpdateRule;
