@@ -1,4 +1,4 @@
-//! `--device`, `--precision` and `--launch`: where a model computes, and how.
+//! `--device`, `--precision` and `--launch`: the device of a model, its precision, and how it launches kernels.
 
 use std::rc::Rc;
 
@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use rtc_runtime::cuda::device::Device;
 use rtc_runtime::cuda::{Launching, Precision};
 
+use crate::choice::choice;
 use crate::failure::Failure;
 
 /// Where a command computes.
@@ -32,44 +33,29 @@ enum DeviceArg {
     Cuda,
 }
 
-/// `--precision`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum PrecisionArg {
-    /// Single precision
-    #[default]
-    F32,
-    /// Operands are rounded to 10 bits behind the point
-    Tf32,
-    /// Operands are rounded to 7 bits behind the point
-    Bf16,
-}
-
-/// `--launch`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum LaunchArg {
-    /// What comes again is recorded as a CUDA graph and replayed
-    #[default]
-    Graph,
-    /// Kernel by kernel
-    Direct,
-}
-
-impl From<LaunchArg> for Launching {
-    fn from(arg: LaunchArg) -> Self {
-        match arg {
-            LaunchArg::Graph => Self::Graph,
-            LaunchArg::Direct => Self::Direct,
-        }
+choice! {
+    /// `--precision`.
+    #[derive(Default)]
+    enum PrecisionArg for Precision {
+        /// Single precision
+        #[default]
+        F32,
+        /// Operands are rounded to 10 bits behind the point
+        Tf32,
+        /// Operands are rounded to 7 bits behind the point
+        Bf16,
     }
 }
 
-impl From<PrecisionArg> for Precision {
-    fn from(arg: PrecisionArg) -> Self {
-        match arg {
-            PrecisionArg::F32 => Self::F32,
-            PrecisionArg::Tf32 => Self::Tf32,
-            PrecisionArg::Bf16 => Self::Bf16,
-        }
+choice! {
+    /// `--launch`.
+    #[derive(Default)]
+    enum LaunchArg for Launching {
+        /// What comes again is recorded as a CUDA graph and replayed
+        #[default]
+        Graph,
+        /// Kernel by kernel
+        Direct,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Why a command could not do its work, and how a command that did can end.
+//! Failures of commands, and the exit codes of commands that succeeded.
 
 use std::fmt;
 use std::io;
@@ -16,7 +16,7 @@ pub(crate) const BAD_SPEC: u8 = 3;
 /// Exit code where more memory is needed than there is, or than may be used.
 pub(crate) const TOO_LARGE: u8 = 8;
 
-/// How a command ended that did its work.
+/// The end of a command that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// As hoped.
@@ -46,7 +46,7 @@ impl Exit {
     }
 }
 
-/// Why a command could not do its work.
+/// The failure of a command.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The arguments don't make sense together.
@@ -123,32 +123,15 @@ impl From<Error> for Failure {
     }
 }
 
-impl From<IoError> for Failure {
-    fn from(error: IoError) -> Self {
-        Self::Runtime(error.into())
-    }
+/// Failures of the runtime by their own types.
+macro_rules! runtime_errors {
+    ($($error:ty),*) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::Runtime(error.into())
+            }
+        }
+    )*};
 }
 
-impl From<DataError> for Failure {
-    fn from(error: DataError) -> Self {
-        Self::Runtime(error.into())
-    }
-}
-
-impl From<ExperimentError> for Failure {
-    fn from(error: ExperimentError) -> Self {
-        Self::Runtime(error.into())
-    }
-}
-
-impl From<CheckpointError> for Failure {
-    fn from(error: CheckpointError) -> Self {
-        Self::Runtime(error.into())
-    }
-}
-
-impl From<LearnError> for Failure {
-    fn from(error: LearnError) -> Self {
-        Self::Runtime(error.into())
-    }
-}
+runtime_errors!(IoError, DataError, ExperimentError, CheckpointError, LearnError);

@@ -45,7 +45,7 @@ fn versions() -> BTreeMap<String, String> {
     BTreeMap::from(parts.map(|(part, version)| (part.to_owned(), version.to_owned())))
 }
 
-/// Everything that decides the numbers of a run.
+/// A run before it is trained: everything that decides its numbers.
 pub(crate) struct Job {
     /// The model.
     pub(crate) compiled: Arc<Compiled>,
@@ -57,7 +57,7 @@ pub(crate) struct Job {
     start: Option<Weights>,
 }
 
-/// Where and how fast a run computes; its identity does not depend on it.
+/// The device and the speed of a run; its identity depends on neither.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     /// The most bytes to take.

@@ -1,5 +1,6 @@
 //! The `rtc` command: parses its arguments, sets up threads, runs one command, and turns the outcome into an exit code.
 
+mod choice;
 mod command;
 mod device;
 mod experiment_file;

@@ -1,4 +1,4 @@
-//! How much memory there is and may be used, so that a run that can't fit is refused instead of killed.
+//! The memory check before a run: a run that can't fit is refused instead of killed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,4 +1,4 @@
-//! What the compiler is told about a task, and a compiled model with its identity.
+//! The catalogue entry of a task for the compiler, and a compiled model with its identity.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use rtc_compiler::pipeline::{
 };
 use rtc_compiler::plan::Plan;
 use rtc_compiler::plan::memory::BYTES_PER_PARAMETER;
-use rtc_compiler::schema::{Catalog, Objective};
+use rtc_compiler::schema::Catalog;
 use rtc_compiler::spec::{self, Spec};
 use rtc_runtime::cuda;
 use rtc_runtime::cuda::device::Device;
@@ -26,57 +26,28 @@ use crate::failure::Failure;
 use crate::memory;
 use crate::text::number;
 
-/// A task with the options that decide its sizes; without one, sizes stay symbolic.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct TaskFacts {
-    name: Option<String>,
-    vocabulary: Option<usize>,
-    classes: Option<usize>,
-    objective: Option<Objective>,
-    next_token: bool,
+/// What a task with these options is.
+pub(crate) fn catalog(task: &dyn Task, options: &Options) -> Catalog {
+    Catalog {
+        task: Some(task.name().to_owned()),
+        vocabulary: Some(task.vocabulary(options).len()),
+        classes: Some(task.classes(options).len()),
+        objective: Some(task.objective()),
+        next_token: task.next_token(options),
+    }
 }
 
-impl TaskFacts {
-    /// What a task with these options is.
-    pub(crate) fn of(task: &dyn Task, options: &Options) -> Self {
-        Self {
-            name: Some(task.name().to_owned()),
-            vocabulary: Some(task.vocabulary(options).len()),
-            classes: Some(task.classes(options).len()),
-            objective: Some(task.objective()),
-            next_token: task.next_token(options),
-        }
-    }
-
-    /// The task of this name with its default options; nothing is known without a name.
-    pub(crate) fn named(name: Option<&str>) -> Result<Self, Failure> {
-        let Some(name) = name else { return Ok(Self::default()) };
-        let task = task_named(name).map_err(Failure::Usage)?;
-        let options = resolve_options(task.about().options, &BTreeMap::new()).map_err(Failure::Usage)?;
-        Ok(Self::of(task, &options))
-    }
-
-    /// For the checker.
-    pub(crate) fn catalog(&self) -> Catalog {
-        Catalog {
-            task: self.name.clone(),
-            vocabulary: self.vocabulary,
-            classes: self.classes,
-            objective: self.objective,
-            next_token: self.next_token,
-        }
-    }
-
-    /// For lowering.
-    pub(crate) fn binding(&self) -> Binding {
-        Binding::from(&self.catalog())
-    }
+/// The task of this name with its default options; nothing is known without a name.
+pub(crate) fn catalog_of(name: Option<&str>) -> Result<Catalog, Failure> {
+    let Some(name) = name else { return Ok(Catalog::default()) };
+    let task = task_named(name).map_err(Failure::Usage)?;
+    let options = resolve_options(task.about().options, &BTreeMap::new()).map_err(Failure::Usage)?;
+    Ok(catalog(task, &options))
 }
 
 /// A spec with its forward graph.
 #[derive(Debug)]
 pub(crate) struct Compiled {
-    /// The spec.
     pub(crate) spec: Spec,
     /// What is known of the task.
     pub(crate) binding: Binding,
@@ -86,8 +57,8 @@ pub(crate) struct Compiled {
 
 impl Compiled {
     /// Lowers a spec for a task.
-    pub(crate) fn new(spec: Spec, task: &TaskFacts) -> Result<Self, Failure> {
-        let binding = task.binding();
+    pub(crate) fn new(spec: Spec, task: &Catalog) -> Result<Self, Failure> {
+        let binding = Binding::from(task);
         let graph = pipeline::forward(&spec, &binding)?;
         Ok(Self { spec, binding, graph })
     }

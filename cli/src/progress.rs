@@ -1,4 +1,4 @@
-//! What a run is doing, on standard error: a bar on a terminal, a line now and then elsewhere.
+//! The progress of a run, on standard error: a bar on a terminal, a line now and then elsewhere.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

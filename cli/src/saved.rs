@@ -3,9 +3,10 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use rtc_compiler::check::check;
 use rtc_compiler::diag::{Problems, Severity};
+use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::{Source, Sources};
 use rtc_compiler::spec::Spec;
 use rtc_runtime::checkpoint::{self, Checkpoint, CheckpointState, Slot};
@@ -16,12 +17,14 @@ use rtc_runtime::record::{RunFolder, RunInfo, SavedRun, program};
 use rtc_runtime::task::{
     Dataset, Example, Objective, Options as TaskOptions, SIDES, Target, TaskHandle, load, open_task,
 };
+use rtc_runtime::train::Measurement;
 
+use crate::choice::choice;
 use crate::device::DeviceOptions;
 use crate::experiment_file::{Opened, check_program};
 use crate::failure::Failure;
 use crate::job::CODE;
-use crate::model::{AnyModel, Compiled, Computing, TaskFacts};
+use crate::model::{AnyModel, Compiled, Computing, catalog};
 use crate::spec_file::{Folder, SpecArg};
 use crate::threads;
 use crate::weights::WeightsOptions;
@@ -61,42 +64,25 @@ pub(crate) struct ModelOptions {
     pub(crate) device: DeviceOptions,
 }
 
-/// `--halting`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum HaltingArg {
-    /// They leave the batch
-    Compact,
-    /// They stay until all have halted
-    Batch,
-    /// Every recurrence runs to its bound
-    Never,
-}
-
-impl From<HaltingArg> for Halting {
-    fn from(arg: HaltingArg) -> Self {
-        match arg {
-            HaltingArg::Compact => Self::Compact,
-            HaltingArg::Batch => Self::Batch,
-            HaltingArg::Never => Self::Never,
-        }
+choice! {
+    /// `--halting`.
+    pub(crate) enum HaltingArg for Halting {
+        /// They leave the batch
+        Compact,
+        /// They stay until all have halted
+        Batch,
+        /// Every recurrence runs to its bound
+        Never,
     }
 }
 
-/// `--inference`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum InferenceArg {
-    /// Chunks, and chunks of their vectors, as in training
-    Recursive,
-    /// Every row is one chunk of the outermost balanced fold
-    Flat,
-}
-
-impl From<InferenceArg> for Inference {
-    fn from(arg: InferenceArg) -> Self {
-        match arg {
-            InferenceArg::Recursive => Self::Recursive,
-            InferenceArg::Flat => Self::Flat,
-        }
+choice! {
+    /// `--inference`.
+    pub(crate) enum InferenceArg for Inference {
+        /// Chunks, and chunks of their vectors, as in training
+        Recursive,
+        /// Every row is one chunk of the outermost balanced fold
+        Flat,
     }
 }
 
@@ -106,7 +92,6 @@ pub(crate) struct Trained {
     pub(crate) path: PathBuf,
     /// The name of the model.
     pub(crate) name: String,
-    /// Its spec.
     pub(crate) spec: Spec,
     /// The experiment that it was trained in.
     pub(crate) experiment: Experiment,
@@ -114,7 +99,6 @@ pub(crate) struct Trained {
     pub(crate) info: RunInfo,
     /// Whether its outer recursion is left out.
     pub(crate) inference: Inference,
-    /// Its task.
     pub(crate) task: TaskHandle,
     /// The options of the task.
     pub(crate) options: TaskOptions,
@@ -130,9 +114,9 @@ impl Trained {
     /// Reads the run, compiles its spec, and loads the checkpoint after checking that all three belong together.
     pub(crate) fn open(options: &ModelOptions) -> Result<Self, Failure> {
         let device = options.device.open()?;
-        let Found { path, experiment, seed, info, compiled, checkpoint: found } = match &options.experiment {
-            Some(experiment) => Found::of_spec(options, experiment)?,
-            None => Found::of_run(options)?,
+        let SavedModel { path, experiment, seed, info, compiled, checkpoint: found } = match &options.experiment {
+            Some(experiment) => SavedModel::of_spec(options, experiment)?,
+            None => SavedModel::of_run(options)?,
         };
         let (task, task_options) = task_of(&experiment)?;
         let inference = options.inference.map_or(experiment.inference, Inference::from);
@@ -155,6 +139,18 @@ impl Trained {
             model,
             on_device,
         })
+    }
+
+    /// Examples that are computed at once.
+    pub(crate) fn batch(&self) -> usize {
+        let batch = &self.experiment.batch;
+        batch.size.div_ceil(batch.accumulate)
+    }
+
+    /// The measurement of some examples of a split.
+    pub(crate) fn measurement<'a>(&self, split: &'a str, examples: &'a [Example]) -> Measurement<'a> {
+        let (metrics, perplexity) = (self.task.about().metrics, self.task.perplexity());
+        Measurement { split, examples, batch: self.batch(), metrics, scale: self.task.scale(&self.options), perplexity }
     }
 
     /// Refuses splits whose rows are not those of the training.
@@ -239,7 +235,7 @@ impl Trained {
 }
 
 /// A model, its experiment, and the weights that were asked for.
-struct Found {
+struct SavedModel {
     path: PathBuf,
     experiment: Experiment,
     seed: u64,
@@ -249,12 +245,12 @@ struct Found {
     checkpoint: Checkpoint,
 }
 
-impl Found {
+impl SavedModel {
     /// Those of a run. Its checkpoint must belong to it, and its spec must give the model that was trained.
     fn of_run(options: &ModelOptions) -> Result<Self, Failure> {
         let path = find(&options.run)?;
         let run = SavedRun::read(&path)?;
-        let compiled = compile(&path, &run, &facts_of(&run.experiment)?)?;
+        let compiled = compile(&path, &run, &catalog_in(&run.experiment)?)?;
         let checkpoint = match others(options, &compiled)? {
             Some(checkpoint) => checkpoint,
             None => saved(&path, &run, &options.checkpoint)?,
@@ -269,8 +265,8 @@ impl Found {
         let arg = SpecArg::parse(&name);
         let model = arg.model_name()?;
         let experiment = opened.file.resolve(Some(&model), &[])?;
-        let facts = facts_of(&experiment)?;
-        let checked = arg.check_edited(&opened.overrides(&model, &experiment), &facts.catalog())?;
+        let facts = catalog_in(&experiment)?;
+        let checked = arg.check_edited(&opened.overrides(&model, &experiment), &facts)?;
         let compiled = Compiled::new(checked.spec, &facts)?;
         let needed = || Failure::Usage("`--experiment` goes with `--weights`; a run has its own experiment".to_owned());
         let checkpoint = others(options, &compiled)?.ok_or_else(needed)?;
@@ -318,9 +314,9 @@ pub(crate) fn task_of(experiment: &Experiment) -> Result<(TaskHandle, TaskOption
 }
 
 /// What the compiler is told about the task of an experiment.
-pub(crate) fn facts_of(experiment: &Experiment) -> Result<TaskFacts, Failure> {
+pub(crate) fn catalog_in(experiment: &Experiment) -> Result<Catalog, Failure> {
     let (task, options) = task_of(experiment)?;
-    Ok(TaskFacts::of(&*task, &options))
+    Ok(catalog(&*task, &options))
 }
 
 fn find(run: &Path) -> Result<PathBuf, Failure> {
@@ -332,10 +328,10 @@ fn find(run: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// The model of a run. The spec and the compiler must give the graph that was trained.
-pub(crate) fn compile(path: &Path, run: &SavedRun, task: &TaskFacts) -> Result<Compiled, Failure> {
+pub(crate) fn compile(path: &Path, run: &SavedRun, task: &Catalog) -> Result<Compiled, Failure> {
     let file = path.join(SavedRun::SPEC);
     let source = Source::new(file.display().to_string(), run.spec.as_str());
-    let (spec, problems, sources) = check(&Folder::of(&file), source, None, &[], &task.catalog());
+    let (spec, problems, sources) = check(&Folder::of(&file), source, None, &[], task);
     let spec = spec.ok_or_else(|| refused(path, &no_spec(run, &problems, &sources)))?;
     let compiled = Compiled::new(spec, task)?;
     if compiled.spec_hash() != run.info.spec_hash {

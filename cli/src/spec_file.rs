@@ -47,7 +47,6 @@ const LIBRARY: &[(&str, &str)] = &[("lib/masks.rt", include_str!("../../specs/li
 /// A spec as the user named it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SpecArg {
-    /// The file.
     pub(crate) file: PathBuf,
     /// The model or variant in it; the file's own model without one.
     pub(crate) target: Option<String>,
@@ -151,7 +150,6 @@ fn built_in_text(file: &str) -> Option<&'static str> {
 /// A spec without errors.
 #[derive(Debug)]
 pub(crate) struct Checked {
-    /// The spec.
     pub(crate) spec: Spec,
     /// Its warnings.
     pub(crate) problems: Problems,

@@ -18,7 +18,7 @@ pub(crate) struct Terminal {
     quiet: bool,
     colour: bool,
     live: bool,
-    /// Whoever read the results has gone away.
+    /// Whether the reader of the results has closed the pipe.
     deserted: AtomicBool,
 }
 
@@ -53,7 +53,7 @@ impl Terminal {
         }
     }
 
-    /// Whether nobody reads the results any more, so that a command with many of them can end.
+    /// Whether the reader of the results has closed the pipe, so that a command with many results can end.
     pub(crate) fn is_deserted(&self) -> bool {
         self.deserted.load(Ordering::Relaxed)
     }

@@ -1,16 +1,11 @@
 //! Numbers and columns for people.
 
+use rtc_compiler::ir::formula::thousands;
+
 /// A whole number with commas between thousands.
 pub(crate) fn number(value: f64) -> String {
-    let digits = format!("{:.0}", value.abs());
-    let mut out = String::new();
-    for (n, digit) in digits.chars().enumerate() {
-        if n > 0 && (digits.len() - n).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    if value < 0.0 && digits != "0" { format!("-{out}") } else { out }
+    let digits = thousands(&format!("{:.0}", value.abs()));
+    if value < 0.0 && digits != "0" { format!("-{digits}") } else { digits }
 }
 
 /// `1 split`, `2 splits`.

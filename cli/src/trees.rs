@@ -1,7 +1,7 @@
-//! What a recursion makes of an example: the trees that a search found, or the one that the length alone decides.
+//! The trees of an example: those that a search found, or the one that the length decides.
 
 use rtc_compiler::ir::loops::Cut;
-use rtc_compiler::ir::schedule::{Chunk, Levels};
+use rtc_compiler::ir::schedule::{Chunk, Levels, Schedule as _};
 use rtc_compiler::spec::Block;
 use rtc_report::data::{Beam, Tree};
 use rtc_runtime::exec::{Inference, ParseTrees};
@@ -16,12 +16,12 @@ const MOST: usize = 3;
 type Span = (usize, usize);
 
 /// The trees of an example, of both sides of a pair; nothing for a model that ends in no recursion.
-pub(crate) fn trees(trained: &Trained, example: &Example, grown: &[ParseTrees]) -> Vec<Tree> {
+pub(crate) fn trees(trained: &Trained, example: &Example, searches: &[ParseTrees]) -> Vec<Tree> {
     let Some(fold) = trained.spec.root.child("recurse") else { return vec![] };
     let sides = std::iter::once(&example.tokens).chain(&example.second);
     let one = |(row, tokens): (usize, &Vec<u32>)| {
-        let found: Vec<&ParseTrees> = grown.iter().filter(|grown| grown.row == row).collect();
-        let mut trees: Vec<Tree> = found.iter().map(|grown| searched(grown)).collect();
+        let found: Vec<&ParseTrees> = searches.iter().filter(|search| search.row == row).collect();
+        let mut trees: Vec<Tree> = found.iter().map(|search| searched(search)).collect();
         if trees.is_empty() {
             trees.push(given(fold, trained.positions(tokens).len(), trained.inference));
         }
@@ -37,23 +37,20 @@ pub(crate) fn trees(trained: &Trained, example: &Example, grown: &[ParseTrees]) 
 }
 
 /// The heaviest trees of a search; beams that are the same tree are one.
-fn searched(grown: &ParseTrees) -> Tree {
+fn searched(search: &ParseTrees) -> Tree {
     let mut beams: Vec<Beam> = vec![];
-    for beam in &grown.beams {
+    for beam in &search.beams {
         match beams.iter_mut().find(|known| same(&known.spans, &beam.spans)) {
             Some(known) => {
                 known.weight += beam.weight;
-                known.count += 1;
+                known.count += beam.count;
             }
-            None => {
-                let (score, spans) = (Some(beam.score), beam.spans.clone());
-                beams.push(Beam { weight: beam.weight, score, count: 1, spans });
-            }
+            None => beams.push(beam.clone()),
         }
     }
     beams.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     beams.truncate(MOST);
-    Tree { place: grown.label.clone(), positions: vec![], beams }
+    Tree { place: search.label.clone(), positions: vec![], beams }
 }
 
 /// Whether two trees join the same leaves, in whatever order.
@@ -85,16 +82,10 @@ fn join(fold: &Block, elements: &[Span], flat: bool, spans: &mut Vec<Span>) -> S
             let (strict, first) = (fold.word("last_chunk") == Some("strict"), fold.word("short") == Some("first"));
             let cut = Cut { strict, first, ..Cut::plain(arity.max(2)) };
             let mut levels = Levels::new(cut, vec![nodes.len()], 0);
-            loop {
-                levels.leave();
-                if levels.is_over() {
-                    break;
-                }
-                let mut vectors = vec![];
-                levels.cut(|Chunk { start, length, .. }| {
-                    vectors.push(reduce(fold, &nodes[start..start + length], spans))
-                });
-                nodes = vectors;
+            while levels.alike() > 0 {
+                let reduced = |Chunk { start, length, .. }| reduce(fold, &nodes[start..start + length], spans);
+                nodes = levels.chunks().map(reduced).collect();
+                levels.advance(1);
             }
         }
         // All at once, or a search that is part of something else and leaves no record.
@@ -130,19 +121,11 @@ fn whole(nodes: &[Span]) -> Span {
 
 #[cfg(test)]
 mod tests {
-    use rtc_compiler::check::{Loader, check};
+    use rtc_compiler::check::{NoFiles, check};
     use rtc_compiler::schema::Catalog;
     use rtc_compiler::source::Source;
 
     use super::*;
-
-    struct NoFiles;
-
-    impl Loader for NoFiles {
-        fn load(&self, _: &str) -> Result<String, String> {
-            Err("there are none".to_owned())
-        }
-    }
 
     /// The tree over so many letters.
     fn tree(recurse: &str, leaves: usize, inference: Inference) -> String {
@@ -169,8 +152,7 @@ mod tests {
 
     #[test]
     fn equal_trees_of_a_search_are_one() {
-        let beam =
-            |score: f64, weight: f64, spans: &[Span]| rtc_runtime::exec::Beam { score, weight, spans: spans.to_vec() };
+        let beam = |score, weight, spans: &[Span]| Beam { score: Some(score), weight, count: 1, spans: spans.to_vec() };
         let (left, even) = ([(0, 2), (0, 3), (0, 4)], [(0, 2), (2, 2), (0, 4)]);
         let beams = vec![beam(-0.7, 0.5, &left), beam(-1.0, 0.3, &even), beam(-1.4, 0.25, &[(2, 2), (0, 2), (0, 4)])];
         let found = searched(&ParseTrees { label: "beam".to_owned(), row: 0, length: 4, beams });

@@ -1,4 +1,4 @@
-//! `--weights`: weights of another program in the place of those that rtc draws or has saved.
+//! `--weights`: weights from a file, in place of drawn or saved ones.
 
 use std::path::PathBuf;
 

@@ -124,36 +124,37 @@ impl Var {
 }
 
 impl BinaryOp {
-    /// The spelling in the language.
-    pub fn symbol(self) -> &'static str {
-        match self {
-            Self::Or => "or",
-            Self::And => "and",
-            Self::Eq => "==",
-            Self::Ne => "!=",
-            Self::Lt => "<",
-            Self::Le => "<=",
-            Self::Gt => ">",
-            Self::Ge => ">=",
-            Self::Add => "+",
-            Self::Sub => "-",
-            Self::Mul => "*",
-            Self::Div => "/",
-            Self::Rem => "%",
-            Self::Pow => "^",
-        }
+    /// All operators with their spelling in the language and their binding strength; a higher one binds tighter.
+    const TABLE: [(Self, &str, u8); 14] = [
+        (Self::Or, "or", 1),
+        (Self::And, "and", 2),
+        (Self::Eq, "==", 3),
+        (Self::Ne, "!=", 3),
+        (Self::Lt, "<", 3),
+        (Self::Le, "<=", 3),
+        (Self::Gt, ">", 3),
+        (Self::Ge, ">=", 3),
+        (Self::Add, "+", 4),
+        (Self::Sub, "-", 4),
+        (Self::Mul, "*", 5),
+        (Self::Div, "/", 5),
+        (Self::Rem, "%", 5),
+        (Self::Pow, "^", 7),
+    ];
+
+    /// The operator of this spelling.
+    pub fn named(symbol: &str) -> Option<Self> {
+        Self::TABLE.iter().find(|(_, own, _)| *own == symbol).map(|(op, ..)| *op)
     }
 
-    /// Binding strength; a higher one binds tighter.
+    /// The spelling in the language.
+    pub fn symbol(self) -> &'static str {
+        Self::TABLE[self as usize].1
+    }
+
+    /// Binding strength.
     pub fn precedence(self) -> u8 {
-        match self {
-            Self::Or => 1,
-            Self::And => 2,
-            Self::Eq | Self::Ne | Self::Lt | Self::Le | Self::Gt | Self::Ge => 3,
-            Self::Add | Self::Sub => 4,
-            Self::Mul | Self::Div | Self::Rem => 5,
-            Self::Pow => 7,
-        }
+        Self::TABLE[self as usize].2
     }
 
     /// Whether the result is true or false.

@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::causality::{Analysis, analyse};
 use crate::ir::dependence::Dependence;
-use crate::ir::graph::{Def, Graph, MAIN, Node, NodeId, RegionId, Value};
+use crate::ir::graph::{Def, Graph, MAIN, Node, NodeId, Value};
 use crate::ir::loops;
 use crate::ir::ops::{Flag, Op};
 use crate::ir::types::Type;
-use crate::plan::Plan;
+use crate::plan::{Plan, captured};
 
 /// What an incremental run does with a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,12 +130,6 @@ impl Needs<'_> {
     }
 }
 
-/// The values of outer regions that a body reads.
-fn captured(graph: &Graph, body: RegionId) -> BTreeSet<Value> {
-    let inside = graph.walk(body).into_iter().flat_map(|id| graph.node(id).operands.clone());
-    inside.filter(|v| !graph.encloses(body, graph.scope(*v))).collect()
-}
-
 /// What an op may read where only new positions are computed.
 struct Rules<'p> {
     graph: &'p Graph,
@@ -226,7 +220,7 @@ impl Rules<'_> {
         Ok(())
     }
 
-    /// Chunks are cut at places that no later token moves, and inside a chunk nobody looks at the row around it.
+    /// Chunks are cut at places that no later token moves, and no op inside a chunk reads the row around it.
     fn chunks(&self, id: NodeId) -> Result<(), String> {
         let node = self.graph.node(id);
         let carried = loops::layout(self.graph, id).carried;

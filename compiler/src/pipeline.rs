@@ -4,18 +4,11 @@ pub mod cost;
 pub mod memory;
 
 use crate::ir::graph::{Graph, InvalidNode};
+pub use crate::lower::lower as forward;
 use crate::lower::{Binding, attach_loss, lower};
 use crate::pass;
 use crate::plan::{Plan, plan};
 use crate::spec::Spec;
-
-/// The forward graph as lowered.
-///
-/// # Errors
-/// See [`lower`].
-pub fn forward(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
-    lower(spec, binding)
-}
 
 /// The differentiated graph before optimisation: loss and gradients of all parameters.
 ///
@@ -63,7 +56,7 @@ pub fn inference(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
     Ok(graph)
 }
 
-/// The plan that asks how the loss leans on the parameters of a trained model: a training step without dropout.
+/// The plan of the gradients of a trained model: a training step without dropout.
 ///
 /// # Errors
 /// See [`differentiated`].

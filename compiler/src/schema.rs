@@ -1,30 +1,6 @@
-//! What statements look like, as plain data: fields, kinds, defaults, bounds, what may stand inside.
+//! The form of statements, as plain data: fields, kinds, defaults, bounds, what may stand inside.
 //!
 //! Parsing, checking, defaults, `rtc show`, the reference pages and completion read the same rows.
-
-/// One variant of one slot.
-#[derive(Clone, Copy, Debug)]
-pub struct Schema {
-    /// The keyword: `halt`.
-    pub slot: &'static str,
-    /// The word behind it: `global`; empty for slots that have one form.
-    pub variant: &'static str,
-    /// What it does, in a sentence or two.
-    pub doc: &'static str,
-    /// Where it is defined: paper, section or equation, arXiv id; `rtc` where this project defines it.
-    pub source: &'static str,
-    /// Its fields in the order of documentation and printing.
-    pub fields: &'static [Field],
-    /// What may stand inside its braces, in the canonical order.
-    pub children: &'static [Children],
-}
-
-impl Schema {
-    /// Keyword and variant as written: `attend self`.
-    pub fn title(&self) -> String {
-        if self.variant.is_empty() { self.slot.to_owned() } else { format!("{} {}", self.slot, self.variant) }
-    }
-}
 
 /// A group of slots that may stand inside a statement.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +55,6 @@ pub const FOLD_BODY: &[&str] =
 /// One field of a statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// The name.
     pub name: &'static str,
     /// What it takes.
     pub kind: FieldKind,

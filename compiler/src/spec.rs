@@ -44,13 +44,12 @@ pub struct Block {
 /// The value of a field and its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    /// The value.
     pub value: Value,
     /// Where the value was written.
     pub origin: Origin,
 }
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Origin {
     /// Written in the file, at this place.

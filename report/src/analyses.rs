@@ -1,4 +1,4 @@
-//! Pictures of how a model computes: its states along their principal components, and how much its answer depends on each token.
+//! Pictures of the analyses of a model: its states along their principal components, and the saliency of tokens.
 
 use crate::chart::{Chart, Look, Series};
 use crate::data::{Cloud, Model, Saliency};
@@ -27,7 +27,7 @@ fn states(cloud: &Cloud) -> Chart {
         notes: vec![],
     };
     Chart {
-        name: "states",
+        name: "states".to_owned(),
         title: format!("States of {}: {first:.0} % and {second:.0} % of the variance", cloud.place),
         axes: ["first principal component", "second principal component"],
         across: Kind::Linear,
@@ -43,7 +43,7 @@ fn saliency(found: &Saliency) -> Chart {
         |name: &str, colour, points| Series { name: name.to_owned(), colour, look: Look::Line, points, notes: vec![] };
     let plural = if found.examples == 1 { "" } else { "s" };
     Chart {
-        name: "saliency",
+        name: "saliency".to_owned(),
         title: format!("Saliency by position: mean of {} row{plural}", found.examples),
         axes: ["position (tokens before it)", "slopes from here to the end (%)"],
         across: Kind::Linear,

@@ -12,7 +12,7 @@ use crate::thin::{Point, thinned};
 #[derive(Clone, Debug)]
 pub(crate) struct Chart {
     /// The name of its file.
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     /// What it shows.
     pub(crate) title: String,
     /// What the axes count, with units.
@@ -72,7 +72,7 @@ const HITS: usize = 600;
 const DISC: f64 = 4.0;
 const RING: f64 = 6.5;
 
-/// Where numbers lie in a chart.
+/// The scales of a chart.
 struct Frame {
     across: Scale,
     up: Scale,
@@ -108,7 +108,7 @@ impl Chart {
         for series in self.series.iter().filter(|series| series.look != Look::Faint) {
             self.draw_points(&mut svg, &frame, series);
         }
-        Some(Picture::new(self.name, &self.title, (WIDTH, top + PLOT_HEIGHT + BELOW), svg))
+        Some(Picture::new(&self.name, &self.title, (WIDTH, top + PLOT_HEIGHT + BELOW), svg))
     }
 
     /// The axes over all points that can be drawn.

@@ -1,12 +1,15 @@
-//! What a report is made of: records of runs as the runtime defines them, and plain data. Texts are as the user wrote them and are
+//! The data of a report: records of runs as the runtime defines them, and plain data. Texts are as the user wrote them and are
 //! escaped later.
 
 use rtc_compiler::spec::Spec;
+pub use rtc_runtime::exec::Beam;
 use rtc_runtime::grid::TextTable;
 use rtc_runtime::record::SplitLengths;
 use rtc_runtime::record::history::{EvaluationLine, StepLine};
 use rtc_runtime::stopping::StepRow;
 use rtc_runtime::train::Row as ResultRow;
+
+use crate::scale::number;
 
 /// One run, or several that are compared.
 #[derive(Clone, Debug)]
@@ -41,7 +44,6 @@ pub struct Run {
     pub name: String,
     /// Which of the models of the report, by index.
     pub model: usize,
-    /// Its seed.
     pub seed: u64,
     /// How far it is: `finished`, or how many updates are logged.
     pub state: String,
@@ -180,20 +182,15 @@ pub struct Tree {
     pub beams: Vec<Beam>,
 }
 
-/// One tree over the positions of a sequence.
-#[derive(Clone, Debug, Default)]
-pub struct Beam {
-    /// What it weighs in the output.
-    pub weight: f64,
-    /// The logarithm of its probability, where a search found it.
-    pub score: Option<f64>,
-    /// How many beams of the search are this tree.
-    pub count: usize,
-    /// First position and number of positions of everything that was joined, parts before the whole.
-    pub spans: Vec<(usize, usize)>,
-}
-
 impl Tree {
+    /// Its place, and the share and score of a beam where a search chose it: `beam: 87 %, score -0.35`.
+    pub fn describe(&self, beam: &Beam) -> String {
+        let Some(score) = beam.score else { return self.place.clone() };
+        let of = if beam.count > 1 { format!(", {} beams", beam.count) } else { String::new() };
+        let score = number((1000.0 * score).round() / 1000.0);
+        format!("{}: {} %, score {score}{of}", self.place, number((1000.0 * beam.weight).round() / 10.0))
+    }
+
     /// The names with a pair of brackets around everything that was joined.
     pub fn bracketed(&self, beam: &Beam) -> String {
         let mut marks = vec![(0, 0); self.positions.len()];

@@ -45,7 +45,7 @@ pub(crate) fn structure(model: &Model) -> Picture {
     Picture::new(&format!("structure-{}", model.name), &title, (width + 2.0 * MARGIN, top + MARGIN), svg)
 }
 
-/// What the states run through, in order.
+/// The layers of the states, in order.
 fn flow(block: &Block) -> Vec<&Block> {
     let says = |child: &&Block| child.variant != "none" && !BESIDE.contains(&child.slot);
     let (after, layers): (Vec<_>, Vec<_>) = block.children.iter().filter(says).partition(|c| AFTER.contains(&c.slot));

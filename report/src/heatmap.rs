@@ -41,7 +41,7 @@ fn heatmap(name: &str, trace: &Trace) -> Picture {
     Picture::new(name, &trace.title, (width, top), svg)
 }
 
-/// What the colours mean.
+/// The legend of the colours.
 fn colour_bar(svg: &mut Svg, (x, y): (f64, f64)) {
     svg.text("note", (x, y + 10.0), Anchor::Start, "weight in the output: 0");
     let from = x + width_of("weight in the output: 0", 11.0) + 6.0;
@@ -175,7 +175,7 @@ impl<'a> Layout<'a> {
         svg.text("label", (middle, bottom + below + 10.0), Anchor::Middle, "position (token)");
     }
 
-    /// What the pointer finds.
+    /// The text under the pointer.
     fn title(&self, unit: &Unit) -> String {
         let name = |n: usize| self.panel.positions.get(n).map_or("", String::as_str);
         let which = match unit.length {

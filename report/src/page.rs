@@ -1,7 +1,7 @@
 //! The page: everything about a report in one HTML file that needs nothing else. It is also well-formed XML.
 
 use crate::analyses::analyses;
-use crate::data::{Beam, Model, Report, Run, Tree};
+use crate::data::{Model, Report, Run, Tree};
 use crate::diagram;
 use crate::heatmap::heatmaps;
 use crate::highlight;
@@ -118,12 +118,35 @@ fn results(report: &Report, out: &mut String) {
     }
 }
 
+const HALTING: &str = "How single inputs halt: every column is a position, every row a state, and the colour is what the state weighs in \
+    the output. Under the pointer are the numbers.";
+const STEPS: &str = "After every number of steps, some lengths by themselves. Rings stand at the steps that come with the examples, discs \
+    where the model is surest on all examples of a length together. Labels play no part in how sure it is.";
+const ANALYSES: &str = "States are coloured by what the part of the string that they have seen does to every state of the task's automaton, \
+    or by their step where the task has none. The slopes of the answer by its tokens are summed up from the last token: a straight \
+    line leans on all tokens alike.";
+
+/// The class of pictures in columns.
+const GRID: &str = "grid-of";
+
+/// Pictures in columns, or a sentence where there are none.
 fn figures(pictures: &[Picture], nothing: &str, out: &mut String) {
-    if pictures.is_empty() {
-        *out += &format!("<p class=\"empty\">{nothing}</p>\n");
-        return;
+    match pictures {
+        [] => *out += &format!("<p class=\"empty\">{nothing}</p>\n"),
+        _ => all(GRID, pictures, out),
     }
-    *out += "<div class=\"grid-of\">\n";
+}
+
+/// Pictures below what is said of them; nothing where there are none.
+fn told(class: &str, pictures: &[Picture], text: &str, out: &mut String) {
+    if !pictures.is_empty() {
+        *out += &format!("<p class=\"sub\">{text}</p>\n");
+        all(class, pictures, out);
+    }
+}
+
+fn all(class: &str, pictures: &[Picture], out: &mut String) {
+    *out += &format!("<div class=\"{class}\">\n");
     for picture in pictures {
         *out += &format!("<figure>\n{}</figure>\n", picture.inline());
     }
@@ -141,45 +164,10 @@ fn describe(model: &Model, out: &mut String) {
         diagram::structure(model).inline(),
         highlight::html(&model.text)
     );
-    halting(model, out);
+    told("row", &heatmaps(model), HALTING, out);
     folding(model, out);
-    stepped(model, out);
-    analysed(model, out);
-}
-
-/// How it does after every number of steps, if these come with the examples.
-fn stepped(model: &Model, out: &mut String) {
-    let pictures = by_step(model);
-    if pictures.is_empty() {
-        return;
-    }
-    *out += "<p class=\"sub\">After every number of steps, some lengths by themselves. Rings stand at the steps that come with the \
-             examples, discs where the model is surest on all examples of a length together. Labels play no part in how sure it \
-             is.</p>\n";
-    figures(&pictures, "", out);
-}
-
-/// What its states stand for, and which tokens its answers lean on.
-fn analysed(model: &Model, out: &mut String) {
-    let pictures = analyses(model);
-    if pictures.is_empty() {
-        return;
-    }
-    *out += "<p class=\"sub\">States are coloured by what the part of the string that they have seen does to every state of the \
-             task's automaton, or by their step where the task has none. The slopes of the answer by its tokens are summed up from \
-             the last token: a straight line leans on all tokens alike.</p>\n";
-    figures(&pictures, "", out);
-}
-
-/// How chosen inputs halt, if any were looked at.
-fn halting(model: &Model, out: &mut String) {
-    let pictures = heatmaps(model);
-    if pictures.is_empty() {
-        return;
-    }
-    *out += "<p class=\"sub\">How single inputs halt: every column is a position, every row a state, and the colour is what the \
-             state weighs in the output. Under the pointer are the numbers.</p>\n";
-    row(&pictures, out);
+    told(GRID, &by_step(model), STEPS, out);
+    told(GRID, &analyses(model), ANALYSES, out);
 }
 
 /// What recursions make of chosen inputs: drawn, and with brackets.
@@ -189,24 +177,16 @@ fn folding(model: &Model, out: &mut String) {
     }
     *out += "<p class=\"sub\">What is joined with what in single inputs. A search has several trees: what each weighs in the output, \
              and the logarithm of its probability. Equal trees are drawn once.</p>\n";
-    row(&trees(model), out);
+    all("row", &trees(model), out);
     for trace in &model.traces {
         let text = |tree: &Tree| {
-            let line = |beam| format!("{}{}\n{}\n", tree.place, Beam::describe(beam), tree.bracketed(beam));
+            let line = |beam| format!("{}\n{}\n", tree.describe(beam), tree.bracketed(beam));
             tree.beams.iter().map(line).collect::<String>()
         };
         let text: String = trace.trees.iter().map(text).collect();
         *out +=
             &format!("<details><summary>{}</summary>\n<pre>{}</pre></details>\n", escape(&trace.title), escape(&text));
     }
-}
-
-fn row(pictures: &[Picture], out: &mut String) {
-    *out += "<div class=\"row\">\n";
-    for picture in pictures {
-        *out += &format!("<figure>\n{}</figure>\n", picture.inline());
-    }
-    *out += "</div>\n";
 }
 
 fn details(run: &Run, out: &mut String) {

@@ -1,4 +1,4 @@
-//! Which charts a report has, and what is in them.
+//! The charts of a report.
 
 use std::collections::BTreeMap;
 
@@ -113,7 +113,7 @@ pub(crate) fn curves(report: &Report) -> Vec<Picture> {
     charts
 }
 
-fn chart(quantity: &Quantity, name: &'static str, title: String, series: Vec<Series>) -> Chart {
+fn chart(quantity: &Quantity, name: String, title: String, series: Vec<Series>) -> Chart {
     let Quantity { unit, from_zero, .. } = *quantity;
     Chart { name, title, axes: ["update", unit], across: Kind::Linear, from_zero, series }
 }
@@ -121,7 +121,7 @@ fn chart(quantity: &Quantity, name: &'static str, title: String, series: Vec<Ser
 fn alone(quantity: &Quantity, run: &Run) -> Chart {
     let mut series = trained(quantity, run, "training", 0);
     series.push(measured(quantity, run, &run.dev, 1));
-    chart(quantity, quantity.name, quantity.title.to_owned(), drawn(series))
+    chart(quantity, quantity.name.to_owned(), quantity.title.to_owned(), drawn(series))
 }
 
 /// One chart of all runs: measurements on dev, or training. `None` if the quantity is not measured there.
@@ -133,16 +133,12 @@ fn together(quantity: &Quantity, report: &Report, on_dev: bool) -> Option<Chart>
             false => series.extend(trained(quantity, run, name, colour).pop()),
         }
     }
-    let only_training = ["learning_rate", "gradient_norm"].contains(&quantity.name);
-    let (name, title) = match (quantity.name, on_dev) {
-        ("loss", true) => ("loss_dev", "Loss on dev".to_owned()),
-        ("loss", false) => ("loss_training", "Loss in training".to_owned()),
-        ("accuracy", true) => ("accuracy_dev", "Accuracy on dev".to_owned()),
-        ("accuracy", false) => ("accuracy_training", "Accuracy in training".to_owned()),
-        ("depth", true) => ("depth_dev", "Halting depth on dev".to_owned()),
-        ("depth", false) => ("depth_training", "Halting depth in training".to_owned()),
-        _ if on_dev && only_training => return None,
-        (name, _) => (name, quantity.title.to_owned()),
+    let Quantity { name, title, .. } = quantity;
+    let (name, title) = match (["learning_rate", "gradient_norm"].contains(name), on_dev) {
+        (true, true) => return None,
+        (true, false) => ((*name).to_owned(), (*title).to_owned()),
+        (false, true) => (format!("{name}_dev"), format!("{title} on dev")),
+        (false, false) => (format!("{name}_training"), format!("{title} in training")),
     };
     Some(chart(quantity, name, title, drawn(series)))
 }
@@ -201,8 +197,8 @@ pub(crate) fn by_length(report: &Report) -> Vec<Picture> {
     let all = || groups.iter().flat_map(|(.., lengths)| lengths);
     let (low, high) = (all().map(|l| l.length).min().unwrap_or(1), all().map(|l| l.length).max().unwrap_or(1));
     let across = if high > 8 * low.max(1) { Kind::Logarithmic } else { Kind::Linear };
-    let chart = |name, title: &str, unit, value: fn(&OfLength) -> Option<f64>| Chart {
-        name,
+    let chart = |name: &str, title: &str, unit, value: fn(&OfLength) -> Option<f64>| Chart {
+        name: name.to_owned(),
         title: title.to_owned(),
         axes: ["length (tokens)", unit],
         across,
@@ -259,17 +255,16 @@ fn stretches(lengths: &[OfLength]) -> Vec<Stretch> {
         by_start.entry(start).and_modify(|stretch| stretch.add(&own)).or_insert(own);
     }
     // A stretch with too few takes the next one in, and what is left over then joins the one before; far ones stay apart.
-    let mut joined: Vec<Stretch> = vec![];
-    for stretch in by_start.into_values() {
-        match joined.last_mut() {
-            Some(last) if last.sum.examples < ENOUGH && last.is_near(&stretch) => last.add(&stretch),
-            _ => joined.push(stretch),
-        }
-    }
+    let first = joined(by_start.into_values(), |last, _| last.sum.examples < ENOUGH);
+    joined(first.into_iter(), |_, next| next.sum.examples < ENOUGH)
+}
+
+/// Joins near neighbours of which this is true.
+fn joined(all: impl Iterator<Item = Stretch>, belong: fn(&Stretch, &Stretch) -> bool) -> Vec<Stretch> {
     let mut out: Vec<Stretch> = vec![];
-    for stretch in joined {
+    for stretch in all {
         match out.last_mut() {
-            Some(last) if stretch.sum.examples < ENOUGH && last.is_near(&stretch) => last.add(&stretch),
+            Some(last) if last.is_near(&stretch) && belong(last, &stretch) => last.add(&stretch),
             _ => out.push(stretch),
         }
     }

@@ -1,5 +1,7 @@
 //! Axes: from numbers to places, round ticks, and how numbers are written.
 
+use rtc_compiler::ir::formula::thousands;
+
 /// How an axis counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -113,14 +115,7 @@ fn scientific(value: f64) -> String {
 fn grouped(text: &str) -> String {
     let (sign, text) = text.strip_prefix('-').map_or(("", text), |rest| ("-", rest));
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
-    let mut out = sign.to_owned();
-    for (n, digit) in whole.chars().enumerate() {
-        if n > 0 && (whole.len() - n).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out + rest
+    format!("{sign}{}{rest}", thousands(whole))
 }
 
 #[cfg(test)]

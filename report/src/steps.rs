@@ -57,7 +57,7 @@ fn chart(quantity: &Quantity, curves: &[StepCurve]) -> Chart {
         series.extend([entry("steps of the examples", Look::Rings), entry("surest", Look::Discs)]);
     }
     Chart {
-        name: "by-step",
+        name: "by-step".to_owned(),
         title: quantity.title.to_owned(),
         axes: ["steps", quantity.unit],
         across: Kind::Linear,

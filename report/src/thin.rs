@@ -1,4 +1,4 @@
-//! Long series made short without losing their peaks.
+//! Thinning of long series that keeps their peaks.
 
 /// A point of a series.
 pub(crate) type Point = (f64, f64);

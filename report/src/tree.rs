@@ -1,10 +1,9 @@
-//! Trees: across the positions of an input, above them what was joined with what, up to the root.
+//! Trees: the positions of an input from left to right, and above them their joins up to the root.
 
 use std::fmt::Write;
 
 use crate::data::{Beam, Model, Trace, Tree};
 use crate::picture::Picture;
-use crate::scale::number;
 use crate::svg::{Anchor, Svg, at, fitted, width_of};
 
 const LEFT: f64 = 16.0;
@@ -42,7 +41,7 @@ fn tree(name: &str, trace: &Trace) -> Picture {
     Picture::new(name, &trace.title, (width, top), svg)
 }
 
-/// What was joined: where it stands, in positions and in levels above them, and the same of its parts.
+/// A join: its place, in positions and in levels above them, and the places of its parts.
 struct Node {
     span: (usize, usize),
     at: (f64, usize),
@@ -79,8 +78,7 @@ impl<'a> Layout<'a> {
 
     fn draw(&self, svg: &mut Svg, top: f64, room: f64) {
         let bottom = top + 26.0 + self.cell.1 * self.levels as f64;
-        let title = format!("{}{}", self.tree.place, self.beam.describe());
-        svg.text("name", (LEFT, top + 14.0), Anchor::Start, &fitted(&title, 12.5, room));
+        svg.text("name", (LEFT, top + 14.0), Anchor::Start, &fitted(&self.tree.describe(self.beam), 12.5, room));
         let point = |(x, level): (f64, usize)| (LEFT + self.cell.0 * (x + 0.5), bottom - self.cell.1 * level as f64);
         let mut lines = String::new();
         for node in &self.nodes {
@@ -135,16 +133,6 @@ fn nodes(beam: &Beam, leaves: usize) -> Vec<Node> {
         nodes.push(Node { span: (start, length), at: (middle, level), parts });
     }
     nodes
-}
-
-impl Beam {
-    /// Its share and score, where a search chose it: `: 87 %, score -0.35`.
-    pub fn describe(&self) -> String {
-        let Some(score) = self.score else { return String::new() };
-        let of = if self.count > 1 { format!(", {} beams", self.count) } else { String::new() };
-        let score = number((1000.0 * score).round() / 1000.0);
-        format!(": {} %, score {score}{of}", number((1000.0 * self.weight).round() / 10.0))
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Pages and pictures of made-up runs: goldens of small ones, and what must hold for any.
 
-use rtc_compiler::check::{Loader, check};
+use rtc_compiler::check::{NoFiles, check};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::{Spec, text};
@@ -35,14 +35,6 @@ model small {
 
 /// What a user could write to break a page.
 const HOSTILE: &str = "</svg><script src='http://x'>alert(\"1\")</script>&amp;\u{0}\u{1b}";
-
-struct NoFiles;
-
-impl Loader for NoFiles {
-    fn load(&self, _: &str) -> Result<String, String> {
-        Err("there are none".to_owned())
-    }
-}
 
 fn spec() -> Spec {
     let catalog = Catalog { vocabulary: Some(9), classes: Some(4), ..Catalog::default() };

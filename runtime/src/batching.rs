@@ -125,6 +125,11 @@ pub fn collect(examples: &[&Example], width: usize) -> Batch {
     batch
 }
 
+/// Packs examples into a batch that is as wide as the longest of them.
+pub fn pack(examples: &[&Example]) -> Batch {
+    collect(examples, examples.iter().map(|example| example.length()).max().unwrap_or(0))
+}
+
 /// What some examples ask for. All examples of a task ask for the same kind of answer.
 fn labels(examples: &[&Example]) -> Labels {
     let asked = || examples.iter().flat_map(|example| example.asked());

@@ -1,4 +1,4 @@
-//! Where rtc keeps what it can make again.
+//! The cache folder: files that rtc can make again.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! When halting does nothing: a trained model of which every example takes the same number of steps.
+//! Collapsed halting: a trained model in which every example takes the same number of steps.
 //!
 //! The steps of an example are the mean over its units (rows, chunks or positions), as the graph gives them. Their mean and their
 //! deviation over the examples of a split say whether they depend on the example at all, and the bounds of the recurrences where
@@ -52,7 +52,7 @@ fn collect(graph: &Graph, region: RegionId, nested: bool, found: &mut Vec<(bool,
 
 /// Whether a recurrence counts the steps that it accepts.
 fn halts(graph: &Graph, node: &Node) -> bool {
-    node.results.iter().any(|value| graph.hint(*value) == "used")
+    node.results.iter().any(|value| graph.hint(*value) == "steps")
 }
 
 /// Where halting got stuck.

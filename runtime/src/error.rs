@@ -47,7 +47,8 @@ impl Error {
 }
 
 /// A mistake in an experiment, with the line where one is known.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{}", located(file, *line, message))]
 pub struct ExperimentError {
     /// The file's name as the user gave it, or the name of an embedded experiment.
     pub file: String,
@@ -58,7 +59,8 @@ pub struct ExperimentError {
 }
 
 /// A broken row of a data file, or a split that can't be filled.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{}", located(file, *line, message))]
 pub struct DataError {
     /// The file, or the task for generated data.
     pub file: String,
@@ -68,28 +70,10 @@ pub struct DataError {
     pub message: String,
 }
 
-/// Writes `file:line: message`, the form that editors turn into a link.
-fn located(f: &mut fmt::Formatter<'_>, file: &str, line: Option<usize>, message: &str) -> fmt::Result {
-    match line {
-        Some(line) => write!(f, "{file}:{line}: {message}"),
-        None => write!(f, "{file}: {message}"),
-    }
+/// `file:line: message`, the form that editors turn into a link.
+fn located(file: &str, line: Option<usize>, message: &str) -> String {
+    line.map_or_else(|| format!("{file}: {message}"), |line| format!("{file}:{line}: {message}"))
 }
-
-impl fmt::Display for ExperimentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        located(f, &self.file, self.line, &self.message)
-    }
-}
-
-impl fmt::Display for DataError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        located(f, &self.file, self.line, &self.message)
-    }
-}
-
-impl std::error::Error for ExperimentError {}
-impl std::error::Error for DataError {}
 
 /// An operation of the file system that failed.
 #[derive(Debug, thiserror::Error)]
@@ -149,10 +133,15 @@ pub(crate) fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
 }
 
 /// The sentence for a name that is none of the candidates: what it is, the near one, and the whole list.
-pub fn unknown(what: &str, name: &str, candidates: &[&str]) -> String {
-    let near = suggest(name, candidates.iter().copied());
-    let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-    format!("there is no {what} `{name}`{hint} (known: {})", candidates.join(", "))
+pub fn unknown<N: AsRef<str>>(what: &str, name: &str, candidates: impl IntoIterator<Item = N>) -> String {
+    let candidates: Vec<N> = candidates.into_iter().collect();
+    let known: Vec<&str> = candidates.iter().map(N::as_ref).collect();
+    format!("there is no {what} `{name}`{} (known: {})", hint(name, &known), known.join(", "))
+}
+
+/// The end of a sentence about a wrong name, where one of the candidates is near.
+pub(crate) fn hint(name: &str, candidates: &[&str]) -> String {
+    suggest(name, candidates.iter().copied()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
 }
 
 /// Levenshtein distance.

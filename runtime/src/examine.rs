@@ -13,7 +13,7 @@ use rtc_compiler::plan::Plan;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Batch;
-use crate::batching::collect;
+use crate::batching::pack;
 use crate::exec::storage::Element;
 use crate::exec::{HaltingTrace, ParseTrees, StateTrace, Unit};
 use crate::generate::Generator;
@@ -21,7 +21,7 @@ use crate::learner::{Arrays, Evaluation, LearnError, Learner};
 use crate::stopping::BySteps;
 use crate::task::{Example, Tally, scored};
 
-/// What analyses ask of a trained model, on whatever machine it computes.
+/// The interface between analyses and a trained model, on any machine.
 pub trait Examined: Learner + BySteps {
     /// What it computes in.
     type Number: Element;
@@ -53,7 +53,7 @@ pub trait Examined: Learner + BySteps {
     fn saliency(&self, plan: Plan, classes: usize, rows: &[Example]) -> Result<Vec<Option<Vec<f64>>>, LearnError>;
 }
 
-/// What [`Examined::examine`] saw.
+/// The results of [`Examined::examine`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Examination {
     /// What every evaluation gives.
@@ -66,7 +66,7 @@ pub struct Examination {
     pub trees: Vec<ParseTrees>,
 }
 
-/// How a model does on the examples of one length.
+/// Accuracy and depth on the examples of one length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OfLength {
     /// Tokens of an example, for a pair of the longer side; or the length that its task counts.
@@ -94,8 +94,7 @@ pub fn by_length<M: Examined + ?Sized>(
     let mut found: BTreeMap<usize, OfLength> = BTreeMap::new();
     for chunk in examples.chunks(batch.max(1)) {
         let chunk: Vec<&Example> = chunk.iter().collect();
-        let width = chunk.iter().map(|example| example.length()).max().unwrap_or(0);
-        let seen = model.examine(&collect(&chunk, width))?;
+        let seen = model.examine(&pack(&chunk))?;
         let mut predictions = seen.evaluation.predictions.iter().copied();
         for (n, example) in chunk.iter().enumerate() {
             let of = found.entry(example.measured_length()).or_default();
@@ -142,7 +141,7 @@ pub struct TracedUnit {
 /// # Errors
 /// A model that gives no finite answer, or an example that it can't take.
 pub fn trace<M: Examined + ?Sized>(model: &mut M, example: &Example) -> Result<Traced, LearnError> {
-    let seen = model.examine(&collect(&[example], example.length()))?;
+    let seen = model.examine(&pack(&[example]))?;
     let units = seen.halting.into_iter().flat_map(|run| {
         let place = run.label;
         run.units.into_iter().map(move |unit| TracedUnit { place: place.clone(), unit })

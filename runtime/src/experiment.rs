@@ -87,7 +87,7 @@ pub struct Experiment {
     #[serde(default)]
     pub patience: Option<u64>,
     /// Updates between lines of `metrics.jsonl`.
-    #[serde(default = "ten")]
+    #[serde(default = "number::<10>")]
     pub log_every: u64,
     /// Seeds of the runs: of the parameters, the dropout and the order of the data.
     #[serde(default = "one_seed")]
@@ -177,7 +177,7 @@ pub struct ScheduleSettings {
     #[serde(default)]
     pub total: Option<u64>,
     /// Evaluations in a row without a gain that `plateau` endures before it halves the rate.
-    #[serde(default = "two")]
+    #[serde(default = "number::<2>")]
     pub wait: u64,
     /// Whether `one_cycle` moves the decay of the first moment too.
     #[serde(default)]
@@ -198,12 +198,9 @@ pub struct BatchSettings {
     pub buckets: Buckets,
 }
 
-fn ten() -> u64 {
-    10
-}
-
-fn two() -> u64 {
-    2
+/// A whole number that a field has where nothing is said.
+fn number<const N: u64>() -> u64 {
+    N
 }
 
 fn s4d_rate() -> f64 {

@@ -1,4 +1,4 @@
-//! What the training loop asks of a model: one step, one evaluation, its state.
+//! The interface between the training loop and a model: one step, one evaluation, its state.
 //!
 //! The loop knows nothing of graphs or kernels, and the executor nothing of files or schedules.
 
@@ -167,7 +167,9 @@ pub trait Learner {
     /// Adds the gradients of one micro-batch, weighted by `share` of the whole batch.
     ///
     /// The report is about the micro-batch alone: its means are not multiplied by the share.
-    fn accumulate(&mut self, batch: &Batch, share: f64) -> Result<StepReport, LearnError>;
+    fn accumulate(&mut self, batch: &Batch, share: f64) -> Result<StepReport, LearnError> {
+        self.accumulate_while(batch, share, &mut || {})
+    }
     /// The same; a learner that waits for a device calls `meanwhile` while that works, and others never.
     ///
     /// # Errors
@@ -177,10 +179,7 @@ pub trait Learner {
         batch: &Batch,
         share: f64,
         meanwhile: &mut dyn FnMut(),
-    ) -> Result<StepReport, LearnError> {
-        let _ = meanwhile;
-        self.accumulate(batch, share)
-    }
+    ) -> Result<StepReport, LearnError>;
     /// Applies the accumulated gradients, and lets the next ones start anew; gives the gradient norm before clipping.
     fn update(&mut self, rule: &UpdateRule) -> Result<f64, LearnError>;
     /// Moves the averaged weights towards the weights, of which a share `1 - decay` is taken; the first time the average is a copy

@@ -18,7 +18,7 @@ use crate::collapse::Bounds;
 use crate::examine::saliency::Saliency;
 use crate::examine::{Examination, Examined};
 use crate::exec::storage::Element;
-use crate::exec::{Executor, Fault, Halting, Inference, Outputs, Records, StateTrace};
+use crate::exec::{Executor, Fault, Halting, Inference, Outputs, Records, Settings, StateTrace};
 use crate::generate::Generator;
 use crate::kernel::Real;
 use crate::kernel::optimiser::clip_factor;
@@ -29,9 +29,9 @@ use crate::stopping::BySteps;
 use crate::task::Example;
 pub use answers::AfterSteps;
 pub(crate) use answers::logits_per_item;
-use answers::{Predictions, after_steps, answered, check_labels, count, evaluation, predict, report};
+use answers::{Pass, Predictions, check_labels, count, predict, report};
 pub(crate) use backend::Array;
-pub use backend::{Backend, Memory, Settings};
+pub use backend::{Backend, Memory};
 pub use initial::initial;
 pub use named::matrices;
 use named::{Segments, flat, named, named_ranges};
@@ -59,6 +59,12 @@ pub struct ModelOn<B: Backend> {
 
 /// A model on the processor, computing in `T`.
 pub type Model<T> = ModelOn<Executor<T>>;
+
+/// Compiles the model for `f32` here, once: every program and test that uses it would compile the interpreter and all kernels
+/// again. Optimised builds do not share generic code between crates.
+#[cfg(debug_assertions)]
+#[used]
+static SINGLE: fn(Model<f32>) -> Box<dyn Learner> = |model| Box::new(model);
 
 impl<T: Element> Model<T> {
     /// A model with freshly drawn parameters.
@@ -93,14 +99,14 @@ impl<B: Backend> ModelOn<B> {
 
     /// What halted rows cost from now on.
     pub fn set_halting(&mut self, halting: Halting) {
-        *self.training.settings().halting = halting;
-        *self.inference.settings().halting = halting;
+        self.training.settings().halting = halting;
+        self.inference.settings().halting = halting;
     }
 
     /// Steps of every row from now on, in place of those that come with the examples.
     pub fn set_depth(&mut self, depth: Option<usize>) {
-        *self.training.settings().depth = depth;
-        *self.inference.settings().depth = depth;
+        self.training.settings().depth = depth;
+        self.inference.settings().depth = depth;
     }
 
     /// Whether evaluation and prediction leave out the outer recursion from now on. Training always has it.
@@ -113,7 +119,7 @@ impl<B: Backend> ModelOn<B> {
         if inference == Inference::Flat && !graph.walk(MAIN).into_iter().any(flat) {
             return Err(LearnError::Mismatch("it has no outer recursion that can be left out".to_owned()));
         }
-        *self.inference.settings().inference = inference;
+        self.inference.settings().inference = inference;
         Ok(())
     }
 
@@ -137,9 +143,9 @@ impl<B: Backend> ModelOn<B> {
             return Ok(outputs);
         }
         // The step is a pure function of its inputs: a second, checked run finds the node.
-        *self.training.settings().check_finite = true;
+        self.training.settings().check_finite = true;
         let found = self.training.execute(batch, key, &mut || {});
-        *self.training.settings().check_finite = false;
+        self.training.settings().check_finite = false;
         let fault = found.err().unwrap_or(Fault::NonFinite("the loss".to_owned()));
         Err(self.fault(fault))
     }
@@ -188,6 +194,10 @@ impl<B: Backend> ModelOn<B> {
         self.infer(batch, |inference, key| inference.execute(batch, key, &mut || {}))
     }
 
+    fn pass<'a>(&'a self, outputs: &'a Outputs<B::Number>, batch: &'a Batch) -> Pass<'a, B::Number> {
+        Pass { binding: &self.binding, outputs, batch, updates: self.updates }
+    }
+
     /// An executor of another plan of this model, its memory, and the weights that are evaluated, by name.
     pub(crate) fn probe(&self, plan: Plan) -> (B, B::Memory, NamedArrays<B::Number>) {
         let (weights, own) = (self.memory.numbers(self.measured()), self.training.plan());
@@ -211,15 +221,11 @@ pub(crate) fn as_learn_error(fault: Fault, updates: u64) -> LearnError {
 impl<B: Backend> BySteps for ModelOn<B> {
     fn by_step(&mut self, batch: &Batch, most: usize) -> Result<Vec<AfterSteps>, LearnError> {
         let all = self.infer(batch, |inference, key| inference.each_step(batch, key, most))?;
-        all.iter().map(|outputs| after_steps(&self.binding, outputs, batch, self.updates)).collect()
+        all.iter().map(|outputs| self.pass(outputs, batch).after_steps()).collect()
     }
 }
 
 impl<B: Backend> Learner for ModelOn<B> {
-    fn accumulate(&mut self, batch: &Batch, share: f64) -> Result<StepReport, LearnError> {
-        self.accumulate_while(batch, share, &mut || {})
-    }
-
     fn accumulate_while(
         &mut self,
         batch: &Batch,
@@ -279,12 +285,12 @@ impl<B: Backend> Learner for ModelOn<B> {
 
     fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError> {
         let outputs = self.forward(batch)?;
-        evaluation(&self.binding, &outputs, batch, self.updates)
+        self.pass(&outputs, batch).evaluation()
     }
 
     fn answers(&mut self, batch: &Batch) -> Result<Answers, LearnError> {
         let outputs = self.forward(batch)?;
-        answered(&self.binding, &outputs, batch, self.updates)
+        self.pass(&outputs, batch).answers()
     }
 
     fn state(&self) -> LearnerState {
@@ -333,7 +339,7 @@ impl<B: Backend> Examined for ModelOn<B> {
         let outputs = self.forward(batch);
         let Records { halting, trees, .. } = std::mem::take(self.inference.records());
         let (outputs, halting, trees) = (outputs?, halting.unwrap_or_default(), trees.unwrap_or_default());
-        let evaluation = evaluation(&self.binding, &outputs, batch, self.updates)?;
+        let evaluation = self.pass(&outputs, batch).evaluation()?;
         let depths = outputs.real("depth").map(|depths| depths.iter().map(|x| x.to_f64()).collect());
         Ok(Examination { evaluation, depths, halting, trees })
     }
@@ -360,8 +366,8 @@ impl<B: Backend> Examined for ModelOn<B> {
     fn generator(&mut self) -> Generator<B::Number> {
         let mut executor = Executor::new(self.inference.plan().clone());
         executor.parameters_mut().copy_from_slice(&self.memory.numbers(self.measured()));
-        let Settings { halting, depth, .. } = self.inference.settings();
-        (executor.halting, executor.depth) = (*halting, *depth);
+        let Settings { halting, depth, .. } = *self.inference.settings();
+        executor.settings = Settings { halting, depth, ..Settings::default() };
         Generator::new(executor, &self.binding, self.seed, self.updates)
     }
 

@@ -113,3 +113,9 @@ impl Draws {
         }
     }
 }
+
+/// The `n`-th of numbers that lie evenly in `0..total`, however many of them are taken: multiples of the golden ratio.
+pub(crate) fn spread(n: u64, total: u64) -> u64 {
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    (((n as f64 + 0.5) * GOLDEN).fract() * total as f64) as u64
+}

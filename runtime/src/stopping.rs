@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Batch;
-use crate::batching::collect;
+use crate::batching::pack;
 use crate::error::Error;
 use crate::learner::{Depths, Evaluation, LearnError};
 use crate::model::AfterSteps;
@@ -95,8 +95,7 @@ pub fn evaluate_stopping(
             if stop.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            let width = chunk.iter().map(|example| example.length()).max().unwrap_or(0);
-            let seen = model.by_step(&collect(chunk, width), group.by_step.len()).map_err(|error| error.at(split))?;
+            let seen = model.by_step(&pack(chunk), group.by_step.len()).map_err(|error| error.at(split))?;
             group.add(chunk, &seen, rule);
             done += chunk.len();
             observer.event(&Event::Evaluating { split, done, total: measurement.examples.len() });

@@ -1,7 +1,8 @@
 //! The specs of the project at small sizes, and models with the features that the specs do not combine.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use rtc_compiler::check::{Loader, check, check_form, names};
 use rtc_compiler::diag::{Style, render};
@@ -100,11 +101,20 @@ struct Form<'a> {
 }
 
 impl Form<'_> {
-    fn edits(&self) -> impl Iterator<Item = &str> {
-        let (before, after) = if self.each { (EACH, Some(&PAST)) } else { (&[][..], None) };
-        SMALL.iter().chain(before).chain(self.edits).chain(after).copied()
+    /// The edits that do not depend on what the test asks for.
+    fn common(&self) -> impl Iterator<Item = &'static str> + use<> {
+        SMALL.iter().chain(if self.each { EACH } else { &[] }).copied()
+    }
+
+    /// The edits after those.
+    fn own(&self) -> impl Iterator<Item = &str> {
+        self.edits.iter().chain(self.each.then_some(&PAST)).copied()
     }
 }
+
+/// The common edits that a model has a place for: most of the time of a test would go into finding them again. Its key is the file,
+/// the name, whether the model answers for every token, and whether its promises are kept.
+static FITTING: Mutex<BTreeMap<(String, String, bool, bool), Vec<String>>> = Mutex::new(BTreeMap::new());
 
 /// Every model and variant of `specs/` and of the cases in `cases/models` that can answer what is asked, with those of the
 /// given further edits that it has a place for, each once: two that are the same after all edits are one. What folds the
@@ -124,7 +134,20 @@ pub fn promising(edits: &[&str]) -> Vec<Model> {
     every(Form { each: true, edits, proved: false })
 }
 
+/// The models of a form that a test has asked for.
+static MODELS: Mutex<BTreeMap<(bool, bool, Vec<String>), Vec<Model>>> = Mutex::new(BTreeMap::new());
+
 fn every(form: Form<'_>) -> Vec<Model> {
+    let key = (form.each, form.proved, form.edits.iter().map(|edit| (*edit).to_owned()).collect());
+    let known = MODELS.lock().expect("no test stops while it holds the table").get(&key).cloned();
+    known.unwrap_or_else(|| {
+        let models = checked(form);
+        MODELS.lock().expect("no test stops while it holds the table").insert(key, models.clone());
+        models
+    })
+}
+
+fn checked(form: Form<'_>) -> Vec<Model> {
     let entries = std::fs::read_dir(folder()).expect("specs/ exists");
     let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "rt"));
@@ -187,13 +210,21 @@ fn small(source: &Source, name: &str, form: Form<'_>) -> Model {
     let catalog = Catalog { vocabulary: Some(VOCAB), ..Catalog::default() };
     let checked = if form.proved { check } else { check_form };
     let attempt = |edits: &[String]| checked(&Folder(folder()), source.clone(), Some(name), edits, &catalog);
-    let mut kept: Vec<String> = vec![];
-    for edit in form.edits() {
+    let fit = |kept: &mut Vec<String>, edit: &str| {
         kept.push(edit.to_owned());
-        if attempt(&kept).0.is_none() {
+        if attempt(kept).0.is_none() {
             kept.pop();
         }
-    }
+    };
+    let key = (source.name.clone(), name.to_owned(), form.each, form.proved);
+    let known = FITTING.lock().expect("no test stops while it holds the table").get(&key).cloned();
+    let mut kept = known.unwrap_or_else(|| {
+        let mut kept = vec![];
+        form.common().for_each(|edit| fit(&mut kept, edit));
+        FITTING.lock().expect("no test stops while it holds the table").insert(key, kept.clone());
+        kept
+    });
+    form.own().for_each(|edit| fit(&mut kept, edit));
     let (spec, problems, sources) = attempt(&kept);
     let spec = spec.unwrap_or_else(|| panic!("{name}: {}", render(&problems, &sources, Style::Plain)));
     let each = spec.root.child("readout").is_some_and(|r| r.variant == "each");

@@ -113,7 +113,7 @@ impl Case {
     /// What rtc answers, laid out in rows of `width` positions where every token has an answer.
     fn expected(&self, batch: &Batch, width: usize) -> Vec<f64> {
         let mut executor = executor::<f32>(&self.graph, &self.weights, Halting::Compact);
-        executor.inference = if self.flat { Inference::Flat } else { Inference::Recursive };
+        executor.settings.inference = if self.flat { Inference::Flat } else { Inference::Recursive };
         let outputs = executor.run(batch, Key::new(0)).unwrap_or_else(|f| panic!("{}: {f}", self.name));
         let logits: Vec<f64> =
             outputs.real("logits").expect("a model gives logits").iter().map(|x| f64::from(*x)).collect();

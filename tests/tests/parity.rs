@@ -199,7 +199,7 @@ fn used<T: Element>(case: &Case, model: &mut Model<T>, check: &mut impl FnMut(&s
             }
             other => panic!("{}: used has shape {other:?}", case.name),
         };
-        check(&format!("steps used in chunk {chunk}"), &seen.used, &per_row, 1.0, 0.0);
+        check(&format!("steps in chunk {chunk}"), &seen.steps, &per_row, 1.0, 0.0);
         start += reference.shape.get(1).copied().unwrap_or(0);
     }
     let expected = case.io.keys().filter(|k| k.starts_with("used.")).count();

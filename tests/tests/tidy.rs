@@ -248,8 +248,8 @@ fn misquoted(source: &str) -> Option<String> {
 #[test]
 fn every_feature_task_kernel_and_spec_names_its_source() {
     let mut sources: Vec<(String, String)> = vec![];
-    for schema in SLOTS.iter().flat_map(|slot| slot.features).map(|feature| feature.schema) {
-        sources.push((schema.title(), schema.source.to_owned()));
+    for feature in SLOTS.iter().flat_map(|slot| slot.features) {
+        sources.push((feature.title(), feature.source.to_owned()));
     }
     sources.extend(TASKS.iter().map(|task| (task.name().to_owned(), task.about().source.to_owned())));
     let mark = "/// Source: ";

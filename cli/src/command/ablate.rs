@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use rtc_runtime::experiment::Halving;
 use rtc_runtime::grid::{Begun, Format, Row, Sheet, Show, State, render, to_json};
 use rtc_runtime::record::history::Progress;
 
 use super::train::is_name;
+use crate::choice::choice;
 use crate::device::DeviceOptions;
 use crate::experiment_file::{Opened, ProgramOptions};
 use crate::failure::{Exit, Failure, Outcome};
@@ -126,27 +127,17 @@ fn halving(text: &str) -> Result<HalvingArg, String> {
     if text == "off" { Ok(HalvingArg::Off) } else { Halving::parse(text).map(HalvingArg::At) }
 }
 
-/// `--format`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FormatArg {
-    /// Aligned columns
-    Text,
-    /// A Markdown table
-    Markdown,
-    /// Comma-separated values with all digits
-    Csv,
-    /// A LaTeX tabular with the rules of booktabs
-    Latex,
-}
-
-impl From<FormatArg> for Format {
-    fn from(arg: FormatArg) -> Self {
-        match arg {
-            FormatArg::Text => Self::Text,
-            FormatArg::Markdown => Self::Markdown,
-            FormatArg::Csv => Self::Csv,
-            FormatArg::Latex => Self::Latex,
-        }
+choice! {
+    /// `--format`.
+    enum FormatArg for Format {
+        /// Aligned columns
+        Text,
+        /// A Markdown table
+        Markdown,
+        /// Comma-separated values with all digits
+        Csv,
+        /// A LaTeX tabular with the rules of booktabs
+        Latex,
     }
 }
 
@@ -291,7 +282,7 @@ fn going(rows: &[Row], terminal: &Terminal) -> Result<(), Failure> {
 
 fn sheet(options: &Options, grid: &Grid, rows: &[Row]) -> Result<Sheet, Failure> {
     let Options { parameters, max: best, depth, mixed, .. } = *options;
-    let baseline = (!options.plain).then(|| grid.baseline());
+    let baseline = (!options.plain).then(|| grid.baseline);
     let show = Show { metrics: options.metric.clone(), parameters, best, depth, mixed, baseline };
     Sheet::new(rows, &show).map_err(|mixture| different(&mixture.0))
 }

@@ -8,7 +8,7 @@ use rtc_compiler::source::Sources;
 use serde_json::json;
 
 use crate::failure::{BAD_SPEC, Exit, Failure, Outcome};
-use crate::model::TaskFacts;
+use crate::model::catalog_of;
 use crate::spec_file::SpecArg;
 use crate::terminal::Terminal;
 use crate::text::count;
@@ -40,7 +40,7 @@ pub(crate) struct Options {
 }
 
 /// What was found in one file.
-struct Found {
+struct FileReport {
     models: Vec<String>,
     problems: Problems,
     sources: Sources,
@@ -48,7 +48,7 @@ struct Found {
 
 /// Checks all specs before it fails for the errors in any of them.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
-    let catalog = TaskFacts::named(options.task.as_deref())?.catalog();
+    let catalog = catalog_of(options.task.as_deref())?;
     let (mut rows, mut failed) = (vec![], None);
     for text in &options.specs {
         match check_one(&SpecArg::parse(text), &options.set, &catalog) {
@@ -79,18 +79,18 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     Ok(failed.unwrap_or(Exit::Done))
 }
 
-fn check_one(arg: &SpecArg, sets: &[String], catalog: &Catalog) -> Result<Found, Failure> {
+fn check_one(arg: &SpecArg, sets: &[String], catalog: &Catalog) -> Result<FileReport, Failure> {
     let source = arg.source()?;
     // A file may hold masks and blocks alone, but in an empty one the model is missing.
     if arg.target.is_none() && sets.is_empty() && !source.text.trim().is_empty() {
         let (specs, problems, sources) = check_all(&arg.loader(), source, catalog);
-        return Ok(Found { models: specs.into_iter().map(|spec| spec.name).collect(), problems, sources });
+        return Ok(FileReport { models: specs.into_iter().map(|spec| spec.name).collect(), problems, sources });
     }
     match arg.check_silently(sets, catalog) {
         Ok(checked) => {
-            Ok(Found { models: vec![checked.spec.name], problems: checked.problems, sources: checked.sources })
+            Ok(FileReport { models: vec![checked.spec.name], problems: checked.problems, sources: checked.sources })
         }
-        Err(Failure::Spec(found)) => Ok(Found { models: vec![], problems: found.0, sources: found.1 }),
+        Err(Failure::Spec(found)) => Ok(FileReport { models: vec![], problems: found.0, sources: found.1 }),
         Err(failure) => Err(failure),
     }
 }

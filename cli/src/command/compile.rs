@@ -10,7 +10,7 @@ use rtc_compiler::{causality, pipeline, plan, spec};
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::memory;
-use crate::model::{Compiled, TaskFacts};
+use crate::model::{Compiled, catalog_of};
 use crate::spec_file::SpecArg;
 use crate::terminal::Terminal;
 use crate::text::columns;
@@ -99,16 +99,16 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
                 .into(),
         ));
     }
-    let task = TaskFacts::named(options.task.as_deref())?;
+    let task = catalog_of(options.task.as_deref())?;
     let arg = SpecArg::parse(&options.spec);
     // A model that fails its proof is shown before it is refused.
     let refused = match options.emit {
-        Stage::Causality => arg.check_silently(&options.set, &task.catalog()).err(),
+        Stage::Causality => arg.check_silently(&options.set, &task).err(),
         _ => None,
     };
     let checked = match refused {
-        Some(_) => arg.check_form(&options.set, &task.catalog())?,
-        None => arg.check(&options.set, &task.catalog(), terminal)?,
+        Some(_) => arg.check_form(&options.set, &task)?,
+        None => arg.check(&options.set, &task, terminal)?,
     };
     let compiled = Compiled::new(checked.spec, &task)?;
     let text = if asked { planned(&compiled, options)? } else { stage(&compiled, options)? };

@@ -5,13 +5,14 @@ use std::fmt::Write;
 use clap::{Args, ValueEnum};
 use rtc_compiler::ir::formula::{Formula, Legend};
 use rtc_compiler::pipeline::cost::{Cost, Figures};
+use rtc_compiler::schema::Catalog;
 use rtc_runtime::kernel::muon::Matrix;
 use rtc_runtime::model::matrices;
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::memory::bytes;
-use crate::model::{Compiled, TaskFacts};
+use crate::model::{Compiled, catalog_of};
 use crate::spec_file::SpecArg;
 use crate::terminal::Terminal;
 use crate::text::{columns, number};
@@ -101,7 +102,7 @@ impl Line {
 
 /// Prints the costs.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
-    let task = TaskFacts::named(options.task.as_deref())?;
+    let task = catalog_of(options.task.as_deref())?;
     let lines = options.specs.iter().map(|spec| line(spec, options, &task, terminal));
     let lines = lines.collect::<Result<Vec<_>, Failure>>()?;
     if options.json {
@@ -113,8 +114,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     Ok(Exit::Done)
 }
 
-fn line(spec: &str, options: &Options, task: &TaskFacts, terminal: &Terminal) -> Result<Line, Failure> {
-    let checked = SpecArg::parse(spec).check(&options.set, &task.catalog(), terminal)?;
+fn line(spec: &str, options: &Options, task: &Catalog, terminal: &Terminal) -> Result<Line, Failure> {
+    let checked = SpecArg::parse(spec).check(&options.set, task, terminal)?;
     let compiled = Compiled::new(checked.spec, task)?;
     let rows = options.batch as usize;
     let longest = options.length.iter().copied().max().unwrap_or(1);

@@ -12,7 +12,7 @@ use rtc_compiler::spec::{Block, Spec};
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::model::{Compiled, TaskFacts};
+use crate::model::{Compiled, catalog_of};
 use crate::spec_file::SpecArg;
 use crate::terminal::Terminal;
 use crate::text::number;
@@ -128,9 +128,9 @@ fn without(block: &Block, path: &[&str]) -> Block {
 
 /// Prints the differences; with `--only` they are judged.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
-    let task = TaskFacts::named(options.task.as_deref())?;
+    let task = catalog_of(options.task.as_deref())?;
     let compile = |text: &str| -> Result<Compiled, Failure> {
-        let checked = SpecArg::parse(text).check(&options.set, &task.catalog(), terminal)?;
+        let checked = SpecArg::parse(text).check(&options.set, &task, terminal)?;
         Compiled::new(checked.spec, &task)
     };
     let (a, b) = (compile(&options.a)?, compile(&options.b)?);

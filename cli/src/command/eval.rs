@@ -8,9 +8,10 @@ use rtc_runtime::collapse::note;
 use rtc_runtime::experiment::DataSource;
 use rtc_runtime::stopping::{BEYOND, Stop, Stopped, evaluate_stopping};
 use rtc_runtime::task::{Example, Objective, Wanted, load_wanted};
-use rtc_runtime::train::{Measurement, Row, Table, evaluate};
+use rtc_runtime::train::{Row, Table, evaluate};
 use serde_json::{Value, json};
 
+use crate::choice::choice;
 use crate::experiment_file::{ProgramOptions, check_program};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::progress::Progress;
@@ -62,24 +63,15 @@ pub(crate) struct Options {
 
 const MOST_BEYOND: i64 = 100_000;
 
-/// `--stop`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum StopArg {
-    /// After the steps that come with the example
-    Oracle,
-    /// After the step of which the model is surest on all examples of one length
-    Confidence,
-    /// After the step of which the model is surest on the example itself
-    Sample,
-}
-
-impl From<StopArg> for Stop {
-    fn from(arg: StopArg) -> Self {
-        match arg {
-            StopArg::Oracle => Self::Oracle,
-            StopArg::Confidence => Self::Confidence,
-            StopArg::Sample => Self::Sample,
-        }
+choice! {
+    /// `--stop`.
+    enum StopArg for Stop {
+        /// After the steps that come with the example
+        Oracle,
+        /// After the step of which the model is surest on all examples of one length
+        Confidence,
+        /// After the step of which the model is surest on the example itself
+        Sample,
     }
 }
 
@@ -158,14 +150,10 @@ fn measure(
     (split, examples): (&str, &[Example]),
     terminal: &Terminal,
 ) -> Result<Option<Stopped>, Failure> {
-    let batch = &trained.experiment.batch;
-    let batch = batch.size.div_ceil(batch.accumulate);
     // Nothing is lost when a measurement is cut off, so signals end it at once.
     let stop = AtomicBool::new(false);
     let mut progress = Progress::new(terminal, &stop);
-    let (metrics, scale) = (trained.task.about().metrics, trained.task.scale(&trained.options));
-    let perplexity = trained.task.perplexity();
-    let measurement = Measurement { split, examples, batch, metrics, scale, perplexity };
+    let measurement = trained.measurement(split, examples);
     if options.stop.is_some() || options.steps {
         let rule = options.stop.unwrap_or(StopArg::Oracle).into();
         let model = &mut *trained.model;

@@ -14,7 +14,7 @@ use rtc_runtime::record::write_file;
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::model::TaskFacts;
+use crate::model::catalog;
 use crate::onnx;
 use crate::saved::{ModelOptions, Trained};
 use crate::terminal::Terminal;
@@ -62,7 +62,7 @@ const CONFIG: &str = "config.json";
 /// Writes the files of an export.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let trained = Trained::open(&options.model)?;
-    let binding = TaskFacts::of(&*trained.task, &trained.options).binding();
+    let binding = Binding::from(&catalog(&*trained.task, &trained.options));
     let graph = pipeline::forward(&trained.spec, &binding)?;
     match options.format {
         FormatArg::Torch => to_torch(&trained, &graph, &binding, &options.output, terminal),
@@ -115,7 +115,7 @@ fn file(trained: &Trained) -> Vec<u8> {
     safetensors(&all)
 }
 
-/// What a program needs to know of the model that `model.py` does not say.
+/// The facts about a model that `model.py` does not hold.
 fn config(trained: &Trained, graph: &Graph, binding: &Binding) -> Value {
     let objective = match binding.objective {
         Objective::Classify => "class",

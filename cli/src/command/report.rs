@@ -1,4 +1,4 @@
-//! `rtc report`: one HTML page about a run or several, and its plots as files.
+//! `rtc report`: one HTML page about one or several runs, and its plots as files.
 
 use std::fs;
 use std::num::NonZeroUsize;

@@ -4,6 +4,7 @@ use clap::Args;
 use rtc_compiler::check::Override;
 use rtc_compiler::ir::graph::Parameter;
 use rtc_compiler::ir::types::Dim;
+use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::{Sources, Span};
 use rtc_compiler::spec::{self, Block, Origin, Setting, hash, text_with_origins};
 use rtc_runtime::experiment::Setting as Given;
@@ -11,8 +12,8 @@ use serde_json::{Map, Value, json};
 
 use crate::experiment_file::Opened;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::model::{Compiled, TaskFacts};
-use crate::saved::facts_of;
+use crate::model::{Compiled, catalog_of};
+use crate::saved::catalog_in;
 use crate::spec_file::{Checked, SpecArg};
 use crate::terminal::Terminal;
 use crate::text::{columns, number};
@@ -57,10 +58,10 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let arg = SpecArg::parse(spec);
     let (facts, mut edits) = match &options.experiment {
         Some(experiment) => in_experiment(experiment, &arg)?,
-        None => (TaskFacts::named(options.task.as_deref())?, vec![]),
+        None => (catalog_of(options.task.as_deref())?, vec![]),
     };
     edits.extend(Override::numbered(&options.set));
-    let Checked { spec, problems, sources } = arg.check_edited(&edits, &facts.catalog())?;
+    let Checked { spec, problems, sources } = arg.check_edited(&edits, &facts)?;
     terminal.problems(&problems, &sources);
     if options.parameters {
         return parameters(options, &Compiled::new(spec, &facts)?, terminal);
@@ -97,11 +98,11 @@ fn experiment(options: &Options, terminal: &Terminal) -> Outcome {
 }
 
 /// The task of an experiment, and its edits of the model.
-fn in_experiment(experiment: &str, arg: &SpecArg) -> Result<(TaskFacts, Vec<Override>), Failure> {
+fn in_experiment(experiment: &str, arg: &SpecArg) -> Result<(Catalog, Vec<Override>), Failure> {
     let opened = Opened::open(experiment)?;
     let model = arg.model_name()?;
     let experiment = opened.file.resolve(Some(&model), &[])?;
-    Ok((facts_of(&experiment)?, opened.overrides(&model, &experiment)))
+    Ok((catalog_in(&experiment)?, opened.overrides(&model, &experiment)))
 }
 
 /// Prints the parameters, in the order of their names.

@@ -1,4 +1,4 @@
-//! What the states of a trained model stand for, and how much its answers depend on each token.
+//! The states of a trained model along their principal components, and the saliency of its tokens.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use rtc_runtime::task::formal::{Draw, Formal};
 use rtc_runtime::task::{Example, Objective};
 
 use crate::failure::Failure;
-use crate::model::TaskFacts;
+use crate::model::catalog;
 use crate::saved::Trained;
 
 /// How many rows are analysed.
@@ -85,9 +85,9 @@ fn meaning(state: &State, rows: &[Example], automaton: Option<&Automaton>) -> (u
 /// How much the answer depends on each token, as the mean over the rows.
 fn saliency(trained: &Trained, rows: &[Example]) -> Result<Option<Saliency>, Failure> {
     let Some(length) = rows.first().map(|row| row.tokens.len()) else { return Ok(None) };
-    let facts = TaskFacts::of(&*trained.task, &trained.options);
+    let facts = catalog(&*trained.task, &trained.options);
     let classes = trained.task.classes(&trained.options).len();
-    let plan = pipeline::slopes(&trained.spec, &Binding { vocab: Some(length), ..facts.binding() })?;
+    let plan = pipeline::slopes(&trained.spec, &Binding { vocab: Some(length), ..Binding::from(&facts) })?;
     let (mut shares, mut examples) = (vec![0.0; length], 0);
     for own in trained.model.saliency(plan, classes, rows)?.into_iter().flatten() {
         shares.iter_mut().zip(&own).for_each(|(sum, share)| *sum += share);

@@ -1,11 +1,11 @@
-//! How a model whose depth comes with the examples does after every number of steps, for some lengths.
+//! Accuracy and confidence after every number of steps, for some lengths, of a model whose depth comes with the examples.
 
 use std::sync::atomic::AtomicBool;
 
 use rtc_report::data::StepCurve;
 use rtc_runtime::stopping::{BEYOND, Stop, evaluate_stopping};
 use rtc_runtime::task::{Dataset, Example, Objective};
-use rtc_runtime::train::{Measurement, Silent};
+use rtc_runtime::train::Silent;
 
 use crate::failure::Failure;
 use crate::saved::Trained;
@@ -22,13 +22,10 @@ pub(super) fn by_step(trained: &mut Trained, data: &Dataset) -> Result<Vec<StepC
     }
     let splits = trained.experiment.evaluate.clone();
     let chosen = spread(&lengths(data, &splits));
-    let batch = trained.experiment.batch.size.div_ceil(trained.experiment.batch.accumulate);
     let mut curves = vec![];
     for (length, split) in chosen {
         let examples: Vec<Example> = of_length(data, &split, length).cloned().collect();
-        let (metrics, scale) = (trained.task.about().metrics, trained.task.scale(&trained.options));
-        let perplexity = trained.task.perplexity();
-        let measurement = Measurement { split: &split, examples: &examples, batch, metrics, scale, perplexity };
+        let measurement = trained.measurement(&split, &examples);
         // Nothing is lost when a measurement is cut off, so signals end it at once.
         let stop = AtomicBool::new(false);
         let found = evaluate_stopping(&mut *trained.model, measurement, (Stop::Oracle, BEYOND), &stop, &mut Silent)?;

@@ -1,4 +1,4 @@
-//! What a report is made of, gathered from the folders of runs: records as they lie there (`runs`), and probes of
+//! The data of a report, gathered from the folders of runs: records as they lie there (`runs`), and probes of
 //! the trained models (`probe`, `by_step`, `analyses`); `rows` is what is compared.
 
 mod analyses;
@@ -38,7 +38,7 @@ struct LocatedRun {
     saved: SavedRun,
 }
 
-/// Why a run is not in a report.
+/// The failure of a run that is left out of a report.
 enum ProbeError {
     /// The run is broken: others can be shown without it.
     Run(Failure),

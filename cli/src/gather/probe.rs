@@ -28,7 +28,7 @@ use crate::weights::WeightsOptions;
 const DRAWN: usize = 3;
 const DRAWN_LENGTH: usize = 80;
 
-/// What a report holds besides the records of its runs.
+/// The parts of a report besides the records of its runs.
 #[derive(Clone, Debug)]
 pub(crate) struct ReportOptions {
     /// Examples of every split; 0 for none, and no model.
@@ -43,7 +43,7 @@ pub(crate) struct ReportOptions {
     pub(crate) device: DeviceOptions,
 }
 
-/// What was seen of one run.
+/// The results of the probes of one run.
 #[derive(Default)]
 pub(super) struct Probed {
     pub(super) lengths: Vec<SplitLengths>,
@@ -148,7 +148,7 @@ impl<'a> Probe<'a> {
             return Ok(kept.splits);
         }
         let spinner = terminal.spinner("measuring by length");
-        let batch = trained.experiment.batch.size.div_ceil(trained.experiment.batch.accumulate);
+        let batch = trained.batch();
         let mut splits = vec![];
         let data = self.examples(trained)?;
         for split in trained.experiment.evaluate.clone() {
@@ -236,14 +236,14 @@ fn one(trained: &mut Trained, title: &str, example: &Example, known: bool) -> Re
     let traced = trace(&mut *trained.model, example)?;
     let classes = trained.task.classes(&trained.options);
     let name = |class: u32| classes.get(class as usize).cloned().unwrap_or_else(|| class.to_string());
+    let right = |label: String| if known { format!(", right is {label}") } else { String::new() };
     let length = example.length();
     let found = &traced.evaluation;
     let answer = match &example.label {
         Target::Class(class) => {
             let said = found.predictions.first().map_or_else(String::new, |said| name(*said));
             let sure = found.confidence.first().map_or(0.0, |sure| 100.0 * sure);
-            let right = if known { format!(", right is {}", name(*class)) } else { String::new() };
-            format!(": answers {said} ({sure:.0} %){right}")
+            format!(": answers {said} ({sure:.0} %){}", right(name(*class)))
         }
         Target::Each { .. } if known => {
             let Tally { right, all } = scored(example, &found.predictions);
@@ -253,17 +253,11 @@ fn one(trained: &mut Trained, title: &str, example: &Example, known: bool) -> Re
         Target::Number(number) => {
             let scale = trained.task.scale(&trained.options);
             let said = found.numbers.first().map_or_else(String::new, |said| scale.text(*said));
-            let right = if known { format!(", right is {}", scale.text(f64::from(*number))) } else { String::new() };
-            format!(": answers {said}{right}")
+            format!(": answers {said}{}", right(scale.text(f64::from(*number))))
         }
         Target::Several(labels) => {
             let said = set_text(&classes, found.predictions.iter().map(|label| *label == 1));
-            let right = if known {
-                format!(", right is {}", set_text(&classes, labels.iter().copied()))
-            } else {
-                String::new()
-            };
-            format!(": answers {said}{right}")
+            format!(": answers {said}{}", right(set_text(&classes, labels.iter().copied())))
         }
     };
     let plural = if length == 1 { "" } else { "s" };

@@ -1,4 +1,4 @@
-//! What a report compares: the rows of a grid as it lists them, and loose runs by model and experiment, named after what
+//! The rows that a report compares: those of a grid as it lists them, and loose runs by model and experiment, named after what
 //! differs between them.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -16,7 +16,7 @@ use super::rows::Source;
 use crate::failure::Failure;
 use crate::grid::resolved;
 use crate::model::short;
-use crate::saved::{compile, facts_of};
+use crate::saved::{catalog_in, compile};
 use crate::text::number;
 
 /// How deep below a folder runs are looked for.
@@ -86,7 +86,7 @@ fn run_name(path: &Path) -> String {
 pub(super) fn read(run: &LocatedRun) -> Result<(Run, Spec, String), Failure> {
     let LocatedRun { path, saved } = run;
     let history = History::read(path)?;
-    let compiled = compile(path, saved, &facts_of(&saved.experiment)?)?;
+    let compiled = compile(path, saved, &catalog_in(&saved.experiment)?)?;
     let evaluations = dev(&history, &saved.experiment.dev);
     let choose = saved.experiment.choose;
     let best = saved.results.as_ref().and_then(chosen).or_else(|| best(choose, &evaluations));

@@ -1,4 +1,4 @@
-//! What a grid is doing, on standard error: a bar for every running cell and one for the grid on a terminal, lines now and then
+//! The progress of a grid, on standard error: a bar for every running cell and one for the grid on a terminal, lines now and then
 //! elsewhere.
 
 use std::collections::BTreeMap;

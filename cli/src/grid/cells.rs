@@ -1,4 +1,4 @@
-//! Where the runs of a grid are. A cell is found by what it is, a hash of spec, graph, experiment, seed and data, and not by its
+//! The folders of the runs of a grid. A cell is found by what it is, a hash of spec, graph, experiment, seed and data, and not by its
 //! name: what was changed is trained anew, what was not is taken wherever it lies, and older runs are kept aside.
 
 use std::collections::HashMap;
@@ -160,7 +160,7 @@ fn asides(named: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// All finished runs below a folder, in the order of their paths. What can't be read is nobody's cell.
+/// All finished runs below a folder, in the order of their paths. A run that can't be read is left out.
 fn collect(folder: &Path, deep: usize, found: &mut Vec<(PathBuf, RunInfo)>) {
     if RunFolder::exists(folder) {
         found.extend(RunFolder::finished(folder).map(|info| (folder.to_owned(), info)));

@@ -1,4 +1,4 @@
-//! What a grid will take: parameters, operations and time of every cell, without training it.
+//! A forecast of a grid: parameters, operations and time of every cell, without training it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -69,7 +69,7 @@ pub(crate) fn dry_run(
     let table: Vec<Vec<String>> = std::iter::once(head.map(str::to_owned).to_vec()).chain(cells).collect();
     terminal.result(&columns(&table))?;
     let todo = left.iter().filter(|left| left.most > 0.0).count();
-    let less = if grid.halves() { "; less where rows are stopped" } else { "" };
+    let less = if grid.halving.is_some() { "; less where rows are stopped" } else { "" };
     terminal.result(&format!(
         "{} to train in {}, {} at a time: about {}, with every recurrence at its bound {}{less}\n",
         count(todo, "cell"),

@@ -22,7 +22,7 @@ use rtc_runtime::train::{Feed, NUMBERS};
 use crate::experiment_file::Opened;
 use crate::failure::Failure;
 use crate::job::{Data, Job, make_data};
-use crate::model::{Compiled, TaskFacts};
+use crate::model::{Compiled, catalog};
 use crate::saved::task_of;
 use crate::terminal::Terminal;
 
@@ -41,7 +41,7 @@ pub(crate) struct Grid {
     /// The rows of the table.
     models: Vec<Member>,
     /// The row that the others are compared with.
-    baseline: usize,
+    pub(crate) baseline: usize,
     /// The runs of the cells, row by row and seed by seed.
     cells: Vec<Vec<Located>>,
     /// Whether the worst rows are stopped, and when.
@@ -125,11 +125,6 @@ impl Grid {
     pub(crate) fn halve(&mut self, halving: Option<Halving>) -> Result<(), Failure> {
         self.halving = halving;
         self.check_halving()
-    }
-
-    /// Whether the worst rows are stopped.
-    pub(crate) fn halves(&self) -> bool {
-        self.halving.is_some()
     }
 
     /// Refuses to compare rows where dev is not measured, or not alike.
@@ -264,22 +259,12 @@ impl Grid {
         rows.with_baseline(&self.models[self.baseline].name)
     }
 
-    /// The row that the others are compared with, by its index.
-    pub(crate) fn baseline(&self) -> usize {
-        self.baseline
-    }
-
     /// Compares with the row of this name instead of that of the experiment.
     pub(crate) fn compare_with(&mut self, name: &str) -> Result<(), Failure> {
         let known: Vec<&str> = self.models.iter().map(|member| member.name.as_str()).collect();
         let found = known.iter().position(|known| *known == name);
         self.baseline = found.ok_or_else(|| Failure::Usage(unknown("row", name, &known)))?;
         Ok(())
-    }
-
-    /// What the table calls a row.
-    pub(crate) fn name(&self, model: usize) -> &str {
-        &self.models[model].name
     }
 
     /// How messages call a cell.
@@ -414,9 +399,9 @@ fn member(
         return Err(Failure::Usage(format!("`seeds` of the experiment names {} twice", twice.1)));
     }
     let (task, options) = task_of(&experiment)?;
-    let facts = TaskFacts::of(&*task, &options);
+    let facts = catalog(&*task, &options);
     let edits = [opened.overrides(&name, &experiment), opened.overrides_of(entry), Override::numbered(sets)].concat();
-    let checked = arg.check_edited(&edits, &facts.catalog())?;
+    let checked = arg.check_edited(&edits, &facts)?;
     terminal.problems(&checked.problems, &checked.sources);
     let compiled = Arc::new(Compiled::new(checked.spec, &facts)?);
     Ok(Member { name: entry.name.clone(), folder: entry.folder(), compiled, experiment })

@@ -23,7 +23,6 @@ use crate::threads;
 
 /// What is to be done.
 pub(crate) struct Work<'a> {
-    /// The grid.
     pub(crate) grid: &'a Grid,
     /// The data of every model that has a cell to train.
     pub(crate) data: &'a [Option<Arc<Data>>],
@@ -50,7 +49,7 @@ pub(crate) fn run(work: &Work<'_>) -> Result<Failed, Failure> {
         places.retain(|place| !failed.iter().any(|(other, _)| other == place));
         for (model, stop) in rows.iter().enumerate().filter(|(model, stop)| known.get(*model) != Some(*stop)) {
             let Some(Stop { update, rank, of }) = stop else { continue };
-            let (name, update) = (work.grid.name(model), number(*update as f64));
+            let (name, update) = (&work.grid.models[model].name, number(*update as f64));
             work.board.says(&format!("{name}: stopped after update {update}, number {rank} of {of} rows on dev there"));
         }
         work.board.drop_rows(|model| rows[model].is_some());

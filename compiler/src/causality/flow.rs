@@ -1,4 +1,4 @@
-//! How reaches pass through single ops.
+//! The rules by which single ops pass reaches on.
 
 use super::mask::{self, Steps};
 use super::path::Cause;

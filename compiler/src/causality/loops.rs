@@ -1,4 +1,4 @@
-//! How reaches pass through depth and chunk recurrences.
+//! The rules by which loops pass reaches on.
 
 use super::path::Cause;
 use super::{Analysis, Reach, Why};
@@ -9,6 +9,11 @@ use crate::ir::loops;
 use crate::ir::ops::Op;
 
 impl Analysis<'_> {
+    /// Raises a value to the reach of another one, which the loop passes on.
+    fn pass(&mut self, id: NodeId, from: Value, to: Value) {
+        self.raise(to, self.reach(from), Cause { node: id, from: Some(from), why: Why::Flows });
+    }
+
     /// A carried value depends on its start and on what the body yields; its result besides on how often the body runs.
     pub(super) fn recur(&mut self, id: NodeId) {
         let node = self.graph.node(id);
@@ -17,12 +22,11 @@ impl Analysis<'_> {
         let bound = self.bound_reach(id);
         for (n, &start) in node.operands.iter().enumerate() {
             let (Some(&param), Some(&result)) = (params.get(n), node.results.get(n)) else { break };
-            let pass = |from| Cause { node: id, from: Some(from), why: Why::Flows };
-            self.raise(param, self.reach(start), pass(start));
-            self.raise(result, self.reach(start), pass(start));
+            self.pass(id, start, param);
+            self.pass(id, start, result);
             let Some(&next) = yields.get(n).filter(|next| **next != param) else { continue };
-            self.raise(param, self.reach(next), pass(next));
-            self.raise(result, self.reach(next), pass(next));
+            self.pass(id, next, param);
+            self.pass(id, next, result);
             if let Some(reach) = bound.filter(|_| !self.forgiven.contains(&id)) {
                 self.raise(result, reach, Cause { node: id, from: Some(start), why: Why::Bound });
             }
@@ -78,7 +82,7 @@ impl Analysis<'_> {
         self.cut(id, body);
         let pass = |from| Cause { node: id, from: Some(from), why: Why::Flows };
         for (&param, &start) in params.iter().zip(&node.operands) {
-            self.raise(param, self.reach(start), pass(start));
+            self.pass(id, start, param);
         }
         for (n, &next) in yields.iter().enumerate() {
             let Some(&result) = node.results.get(n) else { break };
@@ -88,7 +92,7 @@ impl Analysis<'_> {
                 continue;
             }
             let (start, param) = (node.operands[n], params[n]);
-            self.raise(result, self.reach(start), pass(start));
+            self.pass(id, start, result);
             if next != param {
                 self.raise(param, if within(reach, inside) { Reach::Earlier } else { reach }, pass(next));
                 let reach = if within(reach, inside) { Reach::whole(inside - 1) } else { reach };
@@ -106,16 +110,13 @@ impl Analysis<'_> {
         let inside = params.iter().copied().chain(node.results.iter().copied());
         let whole = self.axis_depth(nodes).map(Reach::whole).filter(|_| !self.forgiven.contains(&id));
         for value in inside.collect::<Vec<_>>() {
-            self.raise(value, self.reach(nodes), Cause { node: id, from: Some(nodes), why: Why::Flows });
+            self.pass(id, nodes, value);
             if let Some(reach) = whole {
                 self.raise(value, reach, Cause { node: id, from: Some(nodes), why: Why::Pool(node.op) });
             }
         }
         for next in loops::yielded(self.graph, id).to_vec() {
-            let flows = |from| Cause { node: id, from: Some(from), why: Why::Flows };
-            for value in params.iter().chain(&node.results) {
-                self.raise(*value, self.reach(next), flows(next));
-            }
+            params.iter().chain(&node.results).for_each(|value| self.pass(id, next, *value));
         }
     }
 
@@ -124,10 +125,10 @@ impl Analysis<'_> {
         let node = self.graph.node(id);
         let (Some(body), Some(&x)) = (node.body, node.operands.first()) else { return };
         for param in self.graph.params(body).to_vec() {
-            self.raise(param, self.reach(x), Cause { node: id, from: Some(x), why: Why::Flows });
+            self.pass(id, x, param);
         }
         for (result, next) in node.results.iter().zip(loops::yielded(self.graph, id).to_vec()) {
-            self.raise(*result, self.reach(next), Cause { node: id, from: Some(next), why: Why::Flows });
+            self.pass(id, next, *result);
         }
     }
 

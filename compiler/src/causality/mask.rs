@@ -1,4 +1,4 @@
-//! What a mask lets a query see: a proof that it hides later keys, or a position that it does not hide.
+//! The keys that a mask shows to a query: a proof that it hides later keys, or a later key that it shows.
 //!
 //! The proof refutes `mask and j > i` for all positions, steps and heads. A mask is true only if its parts have exact values
 //! (an overflow or a division by zero hides the key), so that exact integer arithmetic speaks for it.
@@ -35,7 +35,7 @@ pub enum Sight {
 pub(super) enum Steps {
     /// Fewer than some number: the last step is one less.
     Below(usize),
-    /// Nobody knows.
+    /// Unknown.
     Any,
 }
 

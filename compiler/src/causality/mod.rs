@@ -1,4 +1,4 @@
-//! Which tokens every value of a graph can depend on: the proof that a model sees only the past, or the path of a leak.
+//! The receptive field of every value of a graph: the proof that a model sees only the past, or the path of a leak.
 //!
 //! The analysis is a pure function of the graph. It gives every value a [`Reach`], the smallest that it can prove, by
 //! raising reaches along the edges until nothing changes; each op's row in the table of ops says how (`dependence`). A value is raised

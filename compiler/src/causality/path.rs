@@ -5,7 +5,7 @@ use super::{Analysis, Reach};
 use crate::ir::graph::{NodeId, Value};
 use crate::ir::ops::Op;
 
-/// Why a value depends on what it does.
+/// The reason of a dependence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// It is made of an operand position by position.
@@ -36,7 +36,7 @@ pub enum Why {
     Backward,
 }
 
-/// Where a reach comes from.
+/// The cause of a reach.
 #[derive(Clone, Debug)]
 pub(super) struct Cause {
     /// The node that made it so.
@@ -60,7 +60,6 @@ pub(super) struct Raised {
 /// One value on the path of a leak.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The value.
     pub value: Value,
     /// The node through which it got what it depends on.
     pub node: NodeId,

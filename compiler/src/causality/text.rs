@@ -1,4 +1,4 @@
-//! The analysis as text: what every node depends on, then the proof or the paths of the leaks.
+//! The analysis as text: the reach of every node, then the proof or the paths of the leaks.
 
 use std::cmp::Reverse;
 

@@ -9,7 +9,7 @@ use super::scope::Scopes;
 use super::size;
 use crate::diag::{Diagnostic, Kind, Problems, closest, did_you_mean, list};
 use crate::feature::{self, Feature, Site};
-use crate::schema::{Catalog, Children, Schema};
+use crate::schema::{Catalog, Children};
 use crate::source::Span;
 use crate::spec::{Block, Origin};
 
@@ -49,37 +49,36 @@ pub(super) struct Builder<'b, 'a> {
 impl Builder<'_, '_> {
     fn block(&mut self, tree: &Tree, feature: &'static Feature) -> Block {
         let before = self.problems.len();
-        let schema = &feature.schema;
         let mut block = Block {
-            slot: schema.slot,
-            variant: schema.variant,
-            fields: self.fields(tree, schema),
+            slot: feature.slot,
+            variant: feature.variant,
+            fields: self.fields(tree, feature),
             children: Vec::new(),
             span: tree.span,
             origin: origin(&tree.author, tree.span),
         };
-        block.children = self.children(tree, schema);
+        block.children = self.children(tree, feature);
         if self.problems.len() > before {
             self.broken.insert(tree.span);
         }
         block
     }
 
-    /// The children in the canonical order: by the rules of the schema, and as written within a rule.
-    fn children(&mut self, tree: &Tree, schema: &'static Schema) -> Vec<Block> {
+    /// The children in the canonical order: by the rules of its feature, and as written within a rule.
+    fn children(&mut self, tree: &Tree, parent: &Feature) -> Vec<Block> {
         let mut sorted: Vec<(usize, Block)> = Vec::new();
         let mut seen: BTreeMap<usize, Vec<Span>> = BTreeMap::new();
         for child in &tree.children {
-            let Some(feature) = self.feature(child, schema) else { continue };
-            let rule = schema.children.iter().position(|r| r.slots.contains(&feature.schema.slot));
+            let Some(feature) = self.feature(child, parent) else { continue };
+            let rule = parent.children.iter().position(|r| r.slots.contains(&feature.slot));
             let Some(rule) = rule else {
-                self.misplaced(child, schema);
+                self.misplaced(child, parent);
                 continue;
             };
             seen.entry(rule).or_default().push(child.span);
             sorted.push((rule, self.block(child, feature)));
         }
-        for (n, rule) in schema.children.iter().enumerate() {
+        for (n, rule) in parent.children.iter().enumerate() {
             self.count(tree, rule, seen.get(&n).map_or(&[][..], Vec::as_slice));
         }
         sorted.sort_by_key(|(rule, _)| *rule);
@@ -103,14 +102,14 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn misplaced(&mut self, child: &Tree, schema: &Schema) {
+    fn misplaced(&mut self, child: &Tree, parent: &Feature) {
         let parents: Vec<String> = feature::SLOTS
             .iter()
             .flat_map(|s| s.features)
-            .filter(|f| f.schema.children.iter().any(|r| r.slots.contains(&child.keyword.text.as_str())))
-            .map(|f| f.schema.title())
+            .filter(|f| f.children.iter().any(|r| r.slots.contains(&child.keyword.text.as_str())))
+            .map(|f| f.title())
             .collect();
-        let message = format!("`{}` can't stand in `{}`", child.keyword.text, schema.title());
+        let message = format!("`{}` can't stand in `{}`", child.keyword.text, parent.title());
         let mut diagnostic = Diagnostic::new(Kind::MisplacedStatement, child.span, message);
         if !parents.is_empty() {
             diagnostic = diagnostic.help(format!("it stands in {}", list(parents.iter().map(String::as_str), "or")));
@@ -119,7 +118,7 @@ impl Builder<'_, '_> {
     }
 
     /// The feature that a statement names.
-    fn feature(&mut self, tree: &Tree, parent: &Schema) -> Option<&'static Feature> {
+    fn feature(&mut self, tree: &Tree, parent: &Feature) -> Option<&'static Feature> {
         let keyword = &tree.keyword.text;
         let Some(slot) = feature::slot(keyword) else {
             self.unknown_statement(tree, parent);
@@ -127,7 +126,7 @@ impl Builder<'_, '_> {
         };
         let Some(word) = &tree.word else {
             if slot.has_variants() {
-                let choices = slot.features.iter().map(|f| f.schema.variant);
+                let choices = slot.features.iter().map(|f| f.variant);
                 let message = format!("`{keyword}` needs a variant");
                 let label = format!("one of {}", list(choices, "and"));
                 self.problems.report(Diagnostic::new(Kind::UnknownVariant, tree.span, message).label(label));
@@ -142,7 +141,7 @@ impl Builder<'_, '_> {
         } else if slot.planned.contains(&word.text.as_str()) {
             not_yet(&format!("{keyword} {}", word.text), word.span)
         } else {
-            let choices = || slot.features.iter().map(|f| f.schema.variant);
+            let choices = || slot.features.iter().map(|f| f.variant);
             let elsewhere =
                 feature::SLOTS.iter().find(|s| closest(keyword, [s.name]).is_some() && s.feature(&word.text).is_some());
             let hint = match elsewhere {
@@ -157,7 +156,7 @@ impl Builder<'_, '_> {
         None
     }
 
-    fn unknown_statement(&mut self, tree: &Tree, parent: &Schema) {
+    fn unknown_statement(&mut self, tree: &Tree, parent: &Feature) {
         let keyword = &tree.keyword.text;
         if feature::PLANNED.contains(&keyword.as_str()) {
             self.problems.report(not_yet(keyword, tree.keyword.span));

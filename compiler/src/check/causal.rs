@@ -1,4 +1,4 @@
-//! The proof that a model which promises to see only the past does: on its graph, with every leak as a problem in its place.
+//! The proof of causality on the graph of a model, with every leak as a problem in its place.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(super) fn prove(spec: &Spec, catalog: &Catalog, overrides: &[Span], problems
     let Ok(graph) = lower(spec, &Binding::from(catalog)) else { return };
     let mut seen = BTreeSet::new();
     for leak in leaks(&graph, "logits") {
-        let found = Found::of(&leak, &graph, spec, catalog, overrides);
+        let found = LeakReport::of(&leak, &graph, spec, catalog, overrides);
         // Copies of a layer leak alike.
         if seen.insert((found.place, found.message.clone())) {
             let way = way(&leak, &graph, spec);
@@ -34,14 +34,14 @@ pub(super) fn prove(spec: &Spec, catalog: &Catalog, overrides: &[Span], problems
     }
 }
 
-/// A leak in the words of the language.
-struct Found {
+/// The report of a leak, in the words of the language.
+struct LeakReport {
     place: Span,
     message: String,
     cure: &'static str,
 }
 
-impl Found {
+impl LeakReport {
     fn of(leak: &Leak, graph: &Graph, spec: &Spec, catalog: &Catalog, overrides: &[Span]) -> Self {
         let node = graph.node(leak.node);
         let around = statements(&spec.root, &node.label);

@@ -1,4 +1,4 @@
-//! The fields that nobody wrote and that follow from others: the width of a head, the dropout of a layer.
+//! Derived fields: those that are not written and follow from others, as the width of a head or the dropout of a layer.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ impl Base {
     }
 }
 
-/// Works out the derived fields that nobody wrote. Where what they derive from is missing, that is reported already.
+/// Works out the derived fields that are not written. A missing field that they derive from is reported elsewhere.
 pub(super) fn derive(
     block: &mut Block,
     base: &Base,
@@ -36,8 +36,8 @@ pub(super) fn derive(
     broken: &mut BTreeSet<Span>,
     problems: &mut Problems,
 ) {
-    let schema = feature::feature(block.slot, block.variant).map(|f| &f.schema);
-    for field in schema.map_or(&[][..], |s| s.fields) {
+    let feature = feature::feature(block.slot, block.variant);
+    for field in feature.map_or(&[][..], |s| s.fields) {
         let Default::Derived(rule) = field.default else { continue };
         if block.fields.contains_key(field.name) {
             continue;

@@ -3,7 +3,7 @@
 use super::expand::{self, Author, COPIES, Tree, TreeField, is_counted};
 use super::items::Items;
 use super::scope::Scopes;
-use crate::diag::{Diagnostic, Kind, Problems, closest};
+use crate::diag::{Diagnostic, Kind, Problems, closest, did_you_mean};
 use crate::feature;
 use crate::schema::FOLDING;
 use crate::source::Span;
@@ -37,7 +37,7 @@ impl Editor<'_, '_> {
         let Some((last, outer)) = path.components.split_last() else { return };
         let Some(place) = self.find(tree, outer) else { return };
         let node = at_mut(tree, &place);
-        let known = node.feature().map_or(&[][..], |f| f.schema.fields);
+        let known = node.feature().map_or(&[][..], |f| f.fields);
         let is_field = last.index.is_none() && known.iter().any(|f| f.name == last.name.text);
         if is_field {
             let scope = node.scope;
@@ -59,10 +59,10 @@ impl Editor<'_, '_> {
         let node = at(tree, place);
         let title = node.title();
         let message = format!("`{title}` has no field or statement `{}`", name.text);
-        let own = node.feature().map_or(&[][..], |f| f.schema.fields);
+        let own = node.feature().map_or(&[][..], |f| f.fields);
         let mut diagnostic = Diagnostic::new(Kind::PathNotFound, name.span, message);
         let inside: Vec<String> = all(tree)
-            .filter(|(_, t)| t.feature().is_some_and(|f| f.schema.fields.iter().any(|f| f.name == name.text)))
+            .filter(|(_, t)| t.feature().is_some_and(|f| f.fields.iter().any(|f| f.name == name.text)))
             .map(|(place, _)| format!("`{}.{}`", path_of(tree, &place), name.text))
             .collect();
         if let Some(near) = closest(&name.text, own.iter().map(|f| f.name)) {
@@ -139,7 +139,7 @@ impl Editor<'_, '_> {
     fn put_in_empty_slot(&mut self, tree: &mut Tree, statement: &ast::Statement, author: &Author) {
         let keyword = &statement.keyword;
         let takes = |t: &Tree| {
-            let rules = t.feature().map_or(&[][..], |f| f.schema.children);
+            let rules = t.feature().map_or(&[][..], |f| f.children);
             rules.iter().any(|r| r.max == 1 && r.slots.contains(&keyword.text.as_str()))
         };
         let places: Vec<Place> = std::iter::once((Vec::new(), &*tree))
@@ -158,8 +158,7 @@ impl Editor<'_, '_> {
                 let message = format!("the model has no `{}` to replace", keyword.text);
                 let mut diagnostic = Diagnostic::new(Kind::PathNotFound, keyword.span, message);
                 if feature::slot(&keyword.text).is_none() {
-                    let near = closest(&keyword.text, feature::SLOTS.iter().map(|s| s.name));
-                    diagnostic = diagnostic.label(near.map_or_else(String::new, |n| format!("did you mean `{n}`?")));
+                    diagnostic = diagnostic.label(did_you_mean(&keyword.text, feature::SLOTS.iter().map(|s| s.name)));
                 } else {
                     diagnostic = diagnostic.help("put it in with `add ... after PATH`");
                 }
@@ -221,7 +220,7 @@ impl Editor<'_, '_> {
             self.scopes.globals.insert(name.clone(), binding.value.clone());
         } else {
             let message = format!("there is no constant `{name}` to replace");
-            let hint = crate::diag::did_you_mean(name, tree.lets.keys().map(String::as_str));
+            let hint = did_you_mean(name, tree.lets.keys().map(String::as_str));
             self.problems.report(Diagnostic::new(Kind::PathNotFound, binding.name.span, message).label(hint));
         }
     }
@@ -248,8 +247,7 @@ impl Editor<'_, '_> {
                         let message = format!("there is no `{name}[{index}]`");
                         let label = format!("there are {}, counted from 1", several.len());
                         let span = component.name.span;
-                        self.problems.report(Diagnostic::new(Kind::PathNotFound, span, message).label(label));
-                        return None;
+                        return self.problems.fail(Diagnostic::new(Kind::PathNotFound, span, message).label(label));
                     }
                 },
             };
@@ -260,16 +258,9 @@ impl Editor<'_, '_> {
     fn not_found(&mut self, tree: &Tree, place: &[usize], name: &ast::Name) -> Option<Place> {
         let inside = at(tree, place);
         let names: Vec<String> = all(inside).flat_map(|(_, t)| names_of(t)).collect();
-        let mut diagnostic = Diagnostic::new(
-            Kind::PathNotFound,
-            name.span,
-            format!("there is no `{}` in `{}`", name.text, inside.title()),
-        );
-        if let Some(near) = closest(&name.text, names.iter().map(String::as_str)) {
-            diagnostic = diagnostic.label(format!("did you mean `{near}`?"));
-        }
-        self.problems.report(diagnostic);
-        None
+        let message = format!("there is no `{}` in `{}`", name.text, inside.title());
+        let hint = did_you_mean(&name.text, names.iter().map(String::as_str));
+        self.problems.fail(Diagnostic::new(Kind::PathNotFound, name.span, message).label(hint))
     }
 
     /// Reports a name that means several places. Each is shown with its number, if a path can hold it, and with its

@@ -16,7 +16,7 @@ use crate::syntax::{MAX_NESTING, ast};
 /// The most statements, fields and insertions of one model.
 const MAX_ELEMENTS: usize = 10_000;
 
-/// Who wrote something.
+/// The author of a statement or field.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Author {
     /// The model in the file.
@@ -25,7 +25,7 @@ pub(super) enum Author {
     Variant(String),
     /// The n-th `--set`, from 1.
     Override(usize),
-    /// Nobody: it is filled in.
+    /// None: it is filled in.
     Default,
 }
 
@@ -81,16 +81,7 @@ impl Tree {
 /// in blocks could grow without end.
 pub(super) fn model(items: &Items<'_>, model: Model<'_>, scopes: &mut Scopes, problems: &mut Problems) -> Option<Tree> {
     let before = problems.len();
-    let mut expander = Expander {
-        items,
-        scopes,
-        problems,
-        author: Author::File,
-        count: 0,
-        level: 0,
-        active: Vec::new(),
-        outermost: None,
-    };
+    let mut expander = Expander::new(items, Author::File, scopes, problems);
     let name = ast::Name { text: "model".to_owned(), span: model.name.span() };
     let span = name.span;
     let mut tree = Tree::new(name, None, Author::File, span);
@@ -112,16 +103,7 @@ pub(super) fn element(
     scopes: &mut Scopes,
     problems: &mut Problems,
 ) -> Vec<Tree> {
-    let mut expander = Expander {
-        items,
-        scopes,
-        problems,
-        author: author.clone(),
-        count: 0,
-        level: 0,
-        active: Vec::new(),
-        outermost: None,
-    };
+    let mut expander = Expander::new(items, author.clone(), scopes, problems);
     let span = element.span();
     let mut holder = Tree::new(ast::Name { text: String::new(), span }, None, author.clone(), span);
     expander.elements(&mut holder, std::slice::from_ref(element), scope);
@@ -138,7 +120,7 @@ pub(super) fn fill(tree: &mut Tree) {
 
 /// The same for a statement in those with the keywords `around`.
 fn fill_below(tree: &mut Tree, around: &mut Vec<String>) {
-    let rules: &[Children] = tree.feature().map_or(&[], |f| f.schema.children);
+    let rules: &[Children] = tree.feature().map_or(&[], |f| f.children);
     for rule in rules {
         let Some(absent) = rule.absent else { continue };
         let Some(slot) = rule.slots.first() else { continue };
@@ -170,7 +152,11 @@ struct Expander<'e, 'a> {
     outermost: Option<Span>,
 }
 
-impl Expander<'_, '_> {
+impl<'e, 'a> Expander<'e, 'a> {
+    fn new(items: &'e Items<'a>, author: Author, scopes: &'e mut Scopes, problems: &'e mut Problems) -> Self {
+        Self { items, scopes, problems, author, count: 0, level: 0, active: Vec::new(), outermost: None }
+    }
+
     /// Adds elements to a statement; gives the scope behind the last one.
     fn elements(&mut self, tree: &mut Tree, elements: &[ast::Element], scope: ScopeId) {
         let mut scope = scope;
@@ -272,9 +258,7 @@ impl Expander<'_, '_> {
             return;
         }
         if self.active.contains(name) {
-            let mut chain: Vec<&str> = self.active.iter().map(String::as_str).collect();
-            chain.push(name);
-            let help = format!("the chain: {}", chain.join(" -> "));
+            let help = format!("the chain: {} -> {name}", self.active.join(" -> "));
             let message = format!("the block `{name}` holds itself");
             self.problems.report(Diagnostic::new(Kind::CyclicBlock, insert.span, message).help(help));
             return;
@@ -307,5 +291,5 @@ pub(super) const COPIES: &str = "copies";
 
 /// Whether a number stands behind the keyword.
 pub(super) fn is_counted(keyword: &str) -> bool {
-    feature::feature(keyword, "").is_some_and(|f| f.schema.fields.iter().any(|field| field.name == COPIES))
+    feature::feature(keyword, "").is_some_and(|f| f.fields.iter().any(|field| field.name == COPIES))
 }

@@ -1,4 +1,4 @@
-//! The fields of a statement: each finds its place in the schema, and its value the kind and the range that are asked for.
+//! The fields of a statement: each finds its place in the feature, and its value the kind and the range that are asked for.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,20 @@ use super::resolve::{Allowed, BIAS, CONSTANT, DEPTH, MASK, Resolver, Type, Typed
 use super::scope::{Bound, ScopeId};
 use crate::diag::{Diagnostic, Kind, closest, did_you_mean, list};
 use crate::expr::Expr;
-use crate::schema::{Default, Field, FieldKind, Schema};
+use crate::feature::Feature;
+use crate::schema::{Default, Field, FieldKind};
 use crate::source::Span;
 use crate::spec::{Origin, Setting, Value};
 use crate::syntax::ast;
 
 impl Builder<'_, '_> {
     /// The values of all fields: written ones and plain defaults. Derived ones follow later.
-    pub(super) fn fields(&mut self, tree: &Tree, schema: &'static Schema) -> BTreeMap<&'static str, Setting> {
+    pub(super) fn fields(&mut self, tree: &Tree, feature: &'static Feature) -> BTreeMap<&'static str, Setting> {
         let mut values = BTreeMap::new();
         let mut seen: BTreeMap<&str, Span> = BTreeMap::new();
         for written in &tree.fields {
-            let Some(field) = schema.fields.iter().find(|f| f.name == written.name.text) else {
-                self.unknown_field(written, schema);
+            let Some(field) = feature.fields.iter().find(|f| f.name == written.name.text) else {
+                self.unknown_field(written, feature);
                 continue;
             };
             if let Some(first) = seen.insert(field.name, written.name.span) {
@@ -33,7 +34,7 @@ impl Builder<'_, '_> {
                 values.insert(field.name, Setting { value, origin: origin(&written.author, written.value.span()) });
             }
         }
-        for field in schema.fields.iter().filter(|f| !seen.contains_key(f.name)) {
+        for field in feature.fields.iter().filter(|f| !seen.contains_key(f.name)) {
             let value = match field.default {
                 Default::Required => {
                     self.missing_field(tree, field);
@@ -60,19 +61,19 @@ impl Builder<'_, '_> {
         self.problems.report(diagnostic.help(help));
     }
 
-    fn unknown_field(&mut self, written: &TreeField, schema: &Schema) {
+    fn unknown_field(&mut self, written: &TreeField, feature: &Feature) {
         let name = &written.name.text;
-        let title = schema.title();
+        let title = feature.title();
         if name.is_empty() {
-            let message = format!("no number can stand behind `{}`", schema.slot);
+            let message = format!("no number can stand behind `{}`", feature.slot);
             self.problems.report(Diagnostic::new(Kind::UnknownVariant, written.name.span, message));
             return;
         }
-        let fields = || schema.fields.iter().map(|f| f.name).filter(|n| *n != COPIES || !is_counted(schema.slot));
+        let fields = || feature.fields.iter().map(|f| f.name).filter(|n| *n != COPIES || !is_counted(feature.slot));
         let message = format!("`{title}` has no field `{name}`");
         let mut diagnostic = Diagnostic::new(Kind::UnknownField, written.name.span, message);
         diagnostic = diagnostic.label(did_you_mean(name, fields()));
-        let is_statement = schema.children.iter().any(|r| r.slots.contains(&name.as_str()));
+        let is_statement = feature.children.iter().any(|r| r.slots.contains(&name.as_str()));
         diagnostic = if is_statement {
             diagnostic.help(format!("`{name}` is a statement, written without a colon"))
         } else if fields().next().is_none() {
@@ -153,14 +154,12 @@ impl Builder<'_, '_> {
             return Some(Value::Word(name.text));
         }
         if planned.contains(&name.text.as_str()) {
-            self.problems.report(not_yet(&format!("{}: {}", field.name, name.text), name.span));
-            return None;
+            return self.problems.fail(not_yet(&format!("{}: {}", field.name, name.text), name.span));
         }
         let message = format!("`{}` takes {}", field.name, field.kind.describe());
         let hint = did_you_mean(&name.text, choices.iter().copied());
         let label = if hint.is_empty() { format!("not `{}`", name.text) } else { hint };
-        self.problems.report(Diagnostic::new(Kind::WrongType, name.span, message).label(label));
-        None
+        self.problems.fail(Diagnostic::new(Kind::WrongType, name.span, message).label(label))
     }
 
     /// One of the words, or the last name on the way that constants and parameters lead from an expression; else the place of
@@ -191,16 +190,12 @@ impl Builder<'_, '_> {
             }
         }
         let typed = self.resolve(expr, scope, allowed)?;
-        if is_mask && typed.ty != Type::Bool {
-            let message = "a mask must be true or false";
-            self.problems.report(Diagnostic::new(Kind::MaskNotBoolean, expr.span, message).label("this is a number"));
-            return None;
-        }
-        if !is_mask && typed.ty == Type::Bool {
-            let message = "a bias must be a number";
-            self.problems
-                .report(Diagnostic::new(Kind::BiasNotNumber, expr.span, message).label("this is true or false"));
-            return None;
+        if is_mask != (typed.ty == Type::Bool) {
+            let (kind, message, label) = match is_mask {
+                true => (Kind::MaskNotBoolean, "a mask must be true or false", "this is a number"),
+                false => (Kind::BiasNotNumber, "a bias must be a number", "this is true or false"),
+            };
+            return self.problems.fail(Diagnostic::new(kind, expr.span, message).label(label));
         }
         if is_mask && typed.expr.is_learned() {
             return self.wrong(field, expr.span, "a mask can't hold `learn`");
@@ -228,8 +223,7 @@ impl Builder<'_, '_> {
 
     fn wrong<T>(&mut self, field: &Field, span: Span, label: &str) -> Option<T> {
         let message = format!("`{}` takes {}", field.name, field.kind.describe());
-        self.problems.report(Diagnostic::new(Kind::WrongType, span, message).label(label));
-        None
+        self.problems.fail(Diagnostic::new(Kind::WrongType, span, message).label(label))
     }
 
     fn in_range(&mut self, field: &Field, v: f64, span: Span) -> Option<()> {
@@ -237,7 +231,6 @@ impl Builder<'_, '_> {
             return Some(());
         }
         let message = format!("`{}` must be {}", field.name, field.bounds.describe());
-        self.problems.report(Diagnostic::new(Kind::OutOfRange, span, message).label(format!("this is {v}")));
-        None
+        self.problems.fail(Diagnostic::new(Kind::OutOfRange, span, message).label(format!("this is {v}")))
     }
 }

@@ -1,4 +1,4 @@
-//! What the files define, by name.
+//! The definitions of the files, by name.
 
 use std::collections::BTreeMap;
 

@@ -17,6 +17,16 @@ pub trait Loader {
     fn load(&self, path: &str) -> Result<String, String>;
 }
 
+/// There are no other files.
+#[derive(Clone, Copy, Debug)]
+pub struct NoFiles;
+
+impl Loader for NoFiles {
+    fn load(&self, _: &str) -> Result<String, String> {
+        Err("not found".to_owned())
+    }
+}
+
 /// The parsed files: the one asked for comes last, after all that it uses.
 pub(super) struct Loaded {
     /// In the order in which their items are listed.
@@ -97,9 +107,7 @@ impl Reader<'_> {
             return;
         };
         if self.active.contains(&path) {
-            let mut chain: Vec<&str> = self.active.iter().map(String::as_str).collect();
-            chain.push(&path);
-            let help = chain.join(" uses ");
+            let help = format!("{} uses {path}", self.active.join(" uses "));
             self.fail(
                 Diagnostic::new(Kind::CyclicUse, written.span, format!("`{}` uses itself", written.text)).help(help),
             );

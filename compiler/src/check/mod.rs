@@ -17,7 +17,7 @@ mod resolve;
 mod scope;
 mod size;
 
-pub use load::Loader;
+pub use load::{Loader, NoFiles};
 
 use std::ops::Range;
 

@@ -51,7 +51,7 @@ pub(super) struct Allowed {
     vars: &'static [Var],
     given: bool,
     learn: bool,
-    /// Words that stand for a whole value, known to who asks for it.
+    /// Words that stand for a whole value; the caller knows their meaning.
     pub(super) words: &'static [&'static str],
     place: &'static str,
 }
@@ -205,8 +205,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
             usable.push("given");
         }
         let help = if usable.is_empty() { String::new() } else { format!("it may use {}", list(usable, "and")) };
-        self.problems.report(Diagnostic::new(Kind::UnknownName, span, message).help(help));
-        None
+        self.problems.fail(Diagnostic::new(Kind::UnknownName, span, message).help(help))
     }
 
     fn unknown(&mut self, name: &str, span: Span, scope: ScopeId, functions: &[Func]) -> Option<Typed> {
@@ -218,19 +217,15 @@ impl<'r, 'a> Resolver<'r, 'a> {
         known.extend(self.allowed.words.iter().filter(|_| self.level == 1));
         let hint = did_you_mean(name, known);
         let message = format!("`{name}` is not defined");
-        self.problems.report(Diagnostic::new(Kind::UnknownName, span, message).label(hint));
-        None
+        self.problems.fail(Diagnostic::new(Kind::UnknownName, span, message).label(hint))
     }
 
     /// Runs with the definition marked as being inlined; reports one that is marked already.
     fn guarded(&mut self, name: &str, span: Span, run: impl FnOnce(&mut Self) -> Option<Typed>) -> Option<Typed> {
         if self.active.iter().any(|a| a == name) {
-            let mut chain: Vec<&str> = self.active.iter().map(String::as_str).collect();
-            chain.push(name);
-            let help = format!("the chain: {}", chain.join(" -> "));
+            let help = format!("the chain: {} -> {name}", self.active.join(" -> "));
             let message = format!("`{name}` is defined through itself");
-            self.problems.report(Diagnostic::new(Kind::CyclicBlock, span, message).help(help));
-            return None;
+            return self.problems.fail(Diagnostic::new(Kind::CyclicBlock, span, message).help(help));
         }
         self.active.push(name.to_owned());
         let result = run(self);
@@ -242,7 +237,8 @@ impl<'r, 'a> Resolver<'r, 'a> {
     fn inline(&mut self, function: &ast::Function, args: &[ast::Expr], span: Span, scope: ScopeId) -> Option<Typed> {
         let params = function.params.as_deref().unwrap_or(&[]);
         if params.len() != args.len() {
-            return self.wrong_arity(&function.name.text, params.len(), args.len(), span, Some(function.name.span));
+            let name = &function.name;
+            return self.problems.fail(wrong_arity(&name.text, params.len(), args.len(), span, Some(name.span)));
         }
         let mut inner: ScopeId = None;
         for (param, arg) in params.iter().zip(args) {
@@ -258,22 +254,9 @@ impl<'r, 'a> Resolver<'r, 'a> {
             let what = if function.role == Role::Mask { "mask" } else { "bias" };
             let message = format!("the {what} `{}` must be {needs}", function.name.text);
             let label = format!("this is {}", typed.ty.describe());
-            self.problems.report(Diagnostic::new(kind, function.body.span, message).label(label));
-            return None;
+            return self.problems.fail(Diagnostic::new(kind, function.body.span, message).label(label));
         }
         Some(typed)
-    }
-
-    fn wrong_arity(
-        &mut self,
-        name: &str,
-        takes: usize,
-        given: usize,
-        span: Span,
-        definition: Option<Span>,
-    ) -> Option<Typed> {
-        self.problems.report(wrong_arity(name, takes, given, span, definition));
-        None
     }
 
     fn call(&mut self, name: &ast::Name, args: &[ast::Expr], span: Span, scope: ScopeId) -> Option<Typed> {
@@ -284,9 +267,9 @@ impl<'r, 'a> Resolver<'r, 'a> {
             Some(Definition::Function(function)) if self.scopes.find(scope, &name.text).is_none() => {
                 self.inline(function, args, span, scope)
             }
-            Some(Definition::Let(_)) => self.wrong_arity(&name.text, 0, args.len(), span, None),
+            Some(Definition::Let(_)) => self.problems.fail(wrong_arity(&name.text, 0, args.len(), span, None)),
             _ if self.scopes.find(scope, &name.text).is_some() => {
-                self.wrong_arity(&name.text, 0, args.len(), span, None)
+                self.problems.fail(wrong_arity(&name.text, 0, args.len(), span, None))
             }
             _ => self.unknown(&name.text, name.span, scope, &Func::ALL),
         }
@@ -294,7 +277,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
 
     fn builtin(&mut self, func: Func, args: &[ast::Expr], span: Span, scope: ScopeId) -> Option<Typed> {
         if args.len() != func.arity() {
-            return self.wrong_arity(func.name(), func.arity(), args.len(), span, None);
+            return self.problems.fail(wrong_arity(func.name(), func.arity(), args.len(), span, None));
         }
         let what = format!("`{}`", func.name());
         let mut operands = Vec::new();
@@ -312,8 +295,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
         let operands: Vec<Typed> = operands.into_iter().collect::<Option<_>>()?;
         if func == Func::Log && matches!(operands[1].expr, Expr::Int(base) if base < 2) {
             let message = "the base of `log` must be at least 2";
-            self.problems.report(Diagnostic::new(Kind::OutOfRange, args[1].span, message));
-            return None;
+            return self.problems.fail(Diagnostic::new(Kind::OutOfRange, args[1].span, message));
         }
         let ty = match func {
             Func::Ln => Type::Float,
@@ -327,9 +309,8 @@ impl<'r, 'a> Resolver<'r, 'a> {
     fn learn(&mut self, table: &str, indices: &[ast::Expr], span: Span, scope: ScopeId) -> Option<Typed> {
         if !self.allowed.learn {
             let message = format!("`learn` has no meaning in {}", self.allowed.place);
-            self.problems
-                .report(Diagnostic::new(Kind::UnknownName, span, message).help("only biases may hold `learn`"));
-            return None;
+            let help = "only biases may hold `learn`";
+            return self.problems.fail(Diagnostic::new(Kind::UnknownName, span, message).help(help));
         }
         let mut operands = Vec::new();
         for index in indices {
@@ -386,8 +367,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
             Some(Ok(value)) => Some(Typed { expr: value, ty, depth: 1, size: 1 }),
             Some(Err(error)) => {
                 let message = format!("`{expr}` has no value");
-                self.problems.report(Diagnostic::new(Kind::OutOfRange, span, message).label(error.to_string()));
-                None
+                self.problems.fail(Diagnostic::new(Kind::OutOfRange, span, message).label(error.to_string()))
             }
             None => Some(Typed { expr, ty, depth, size }),
         }
@@ -413,8 +393,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
     }
 
     fn wrong<T>(&mut self, span: Span, message: &str, label: &str) -> Option<T> {
-        self.problems.report(Diagnostic::new(Kind::WrongType, span, message).label(label));
-        None
+        self.problems.fail(Diagnostic::new(Kind::WrongType, span, message).label(label))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Names that are known in one place only: `let` constants and parameters.
+//! Local names: `let` constants and parameters.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How large a model is once every copy is made.
+//! The size of a model, every copy of a layer counted.
 
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::spec::Block;

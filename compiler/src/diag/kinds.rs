@@ -1,4 +1,4 @@
-//! What is said of the problem kinds: `rtc explain`, `docs/diagnostics.md`, and the test that each example of the table
+//! The texts about problem kinds: `rtc explain`, `docs/diagnostics.md`, and the test that each example of the table
 //! triggers exactly its kind.
 
 use std::fmt::Write;
@@ -70,18 +70,10 @@ pub fn markdown() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{Loader, check_all};
+    use crate::check::{NoFiles, check_all};
     use crate::diag::{Style, render};
     use crate::schema::{Catalog, Objective};
     use crate::source::Source;
-
-    struct NoFiles;
-
-    impl Loader for NoFiles {
-        fn load(&self, _: &str) -> Result<String, String> {
-            Err("not found".to_owned())
-        }
-    }
 
     #[test]
     fn examples_show_their_kind() {

@@ -80,6 +80,12 @@ impl Problems {
         }
     }
 
+    /// Adds a problem that leaves no value.
+    pub(crate) fn fail<T>(&mut self, diagnostic: Diagnostic) -> Option<T> {
+        self.report(diagnostic);
+        None
+    }
+
     /// Adds all problems of another collection.
     pub fn extend(&mut self, other: Problems) {
         for diagnostic in other.list {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{Diagnostic, Problems, Severity};
 use crate::source::{Source, SourceId, Sources, Span};
@@ -87,71 +87,35 @@ fn range(span: Span, source: &Source) -> Range<usize> {
     start..end
 }
 
-#[derive(Serialize)]
-struct JsonDiagnostic<'a> {
-    severity: &'static str,
-    code: &'static str,
-    message: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    place: Option<JsonPlace<'a>>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    label: &'a str,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    related: Vec<JsonRelated<'a>>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    help: &'a [String],
+/// The problems as a JSON array. Lines and columns count from 1, the end is exclusive. What is empty is left out.
+pub fn json(problems: &Problems, sources: &Sources) -> Value {
+    let place = |span: Span| place(span, sources);
+    let row = |d: &Diagnostic| {
+        let mut row = json!({ "severity": d.kind.severity().word(), "code": d.kind.code(), "message": d.message });
+        let related =
+            d.notes.iter().filter_map(|(span, label)| Some(json!({ "place": place(*span)?, "label": label })));
+        let related: Vec<Value> = related.collect();
+        let optional = [
+            ("place", d.span.and_then(place)),
+            ("label", (!d.label.is_empty()).then(|| json!(d.label))),
+            ("related", (!related.is_empty()).then(|| json!(related))),
+            ("help", (!d.help.is_empty()).then(|| json!(d.help))),
+        ];
+        for (name, value) in optional {
+            value.into_iter().for_each(|value| row[name] = value);
+        }
+        row
+    };
+    problems.iter().map(row).collect()
 }
 
-#[derive(Serialize)]
-struct JsonPlace<'a> {
-    file: &'a str,
-    line: usize,
-    column: usize,
-    end_line: usize,
-    end_column: usize,
-    start_byte: u32,
-    end_byte: u32,
-}
-
-#[derive(Serialize)]
-struct JsonRelated<'a> {
-    place: JsonPlace<'a>,
-    label: &'a str,
-}
-
-/// The problems as a JSON array. Lines and columns count from 1, the end is exclusive.
-pub fn json(problems: &Problems, sources: &Sources) -> serde_json::Value {
-    let rows: Vec<JsonDiagnostic<'_>> = problems
-        .iter()
-        .map(|d| JsonDiagnostic {
-            severity: d.kind.severity().word(),
-            code: d.kind.code(),
-            message: &d.message,
-            place: d.span.and_then(|span| place(span, sources)),
-            label: &d.label,
-            related: d
-                .notes
-                .iter()
-                .filter_map(|(span, label)| Some(JsonRelated { place: place(*span, sources)?, label }))
-                .collect(),
-            help: &d.help,
-        })
-        .collect();
-    serde_json::to_value(rows).expect("rows of strings and numbers are always JSON")
-}
-
-fn place(span: Span, sources: &Sources) -> Option<JsonPlace<'_>> {
+fn place(span: Span, sources: &Sources) -> Option<Value> {
     let source = sources.get(span.source)?;
     let (start, end) = (source.position(span.start), source.position(span.end));
-    Some(JsonPlace {
-        file: &source.name,
-        line: start.line,
-        column: start.column,
-        end_line: end.line,
-        end_column: end.column,
-        start_byte: span.start,
-        end_byte: span.end,
-    })
+    Some(json!({
+        "file": source.name, "line": start.line, "column": start.column, "end_line": end.line, "end_column": end.column,
+        "start_byte": span.start, "end_byte": span.end,
+    }))
 }
 
 #[cfg(test)]

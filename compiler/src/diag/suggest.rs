@@ -1,6 +1,6 @@
 //! Suggestions: of the names that would have been valid the one of the same meaning, else the nearest in spelling.
 
-/// What other libraries and papers call a thing, behind its name here.
+/// Names of this language, each with its names in other libraries and papers.
 #[rustfmt::skip]
 const MEANINGS: &[(&str, &[&str])] = &[
     // Masks.

@@ -1,9 +1,9 @@
-//! How many keys a query sees at most, by the form of a mask.
+//! A bound on the number of keys that a query sees, by the form of the mask.
 
 use super::range::{Facts, bounds};
 use super::{BinaryOp, Expr, Var};
 
-/// What a mask lets a query see.
+/// A bound on the keys of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keys {
     /// At most so many keys.

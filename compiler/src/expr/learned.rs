@@ -1,4 +1,4 @@
-//! Expressions with learned tables: their value, and how it changes with one learned number.
+//! Expressions with learned tables: their value, and its derivative by one learned number.
 //!
 //! Every `learn[...]` is a table of its own, every `learn_name[...]` reads the table of that name. Tables are counted in the order
 //! in which they are read first, and so are the places where they are read, their uses.
@@ -6,7 +6,7 @@
 use super::eval::{binary, call, call_one};
 use super::{BinaryOp, Env, EvalError, Expr, Func, Value, eval};
 
-/// A number, and how it changes with one learned number.
+/// A number and its derivative by one learned number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slope {
     /// The number.
@@ -18,7 +18,7 @@ pub struct Slope {
 /// Gives the number that is read at a use, counted in reading order, with its indices.
 pub type Lookup<'a> = dyn FnMut(usize, &[Expr]) -> Result<f64, EvalError> + 'a;
 
-/// Where learned tables are read.
+/// The places where learned tables are read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Uses<'e> {
     /// The names of the tables; empty for one that has none.

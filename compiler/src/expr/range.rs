@@ -1,8 +1,8 @@
-//! How large the indices of learned tables can get: interval arithmetic, with what a mask promises about its keys.
+//! Bounds of the indices of learned tables: interval arithmetic, narrowed by the comparisons of the mask.
 
 use super::{BinaryOp, Expr, Func, Uses, Value, Var, eval, tables};
 
-/// What holds wherever a bias is evaluated.
+/// Facts that hold wherever a bias is evaluated.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'e> {
     /// Number of heads.
@@ -14,7 +14,6 @@ pub struct Facts<'e> {
 /// An index that has no bound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unbounded {
-    /// The index.
     pub index: Expr,
     /// Whether it may be negative; else it may be too large.
     pub negative: bool,

@@ -1,4 +1,4 @@
-//! Between which keys all those lie that a query sees.
+//! A range of keys that contains every key that a query sees.
 
 use std::ops::Range;
 

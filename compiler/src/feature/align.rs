@@ -1,9 +1,9 @@
-//! How beams of neighbouring chunks are combined on the next level of a fold.
+//! Alignment: the combination of beams of neighbouring chunks on the next level of a fold.
 
 use super::{Feature, Lowering, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::Site;
-use crate::schema::{Field, Schema, word};
+use crate::schema::{Field, word};
 
 /// The keyword and its variants.
 pub(super) const SLOT: Slot = Slot {
@@ -38,8 +38,7 @@ const NONE: Feature =
     align("none", "No alignment: every chunk gives the mean of its roots, like a single search.", "rtc", &[]);
 
 const fn align(variant: &'static str, doc: &'static str, source: &'static str, fields: &'static [Field]) -> Feature {
-    let schema = Schema { slot: "align", variant, doc, source, fields, children: &[] };
-    Feature { schema, check, lower: Lowering::Setting }
+    Feature { slot: "align", variant, doc, source, fields, children: &[], check, lower: Lowering::Setting }
 }
 
 fn check(site: &Site<'_>, problems: &mut Problems) {

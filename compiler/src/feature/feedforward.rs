@@ -1,11 +1,11 @@
 //! The two-layer network on every token.
 
-use super::{Feature, Lowering, Slot, norm, nothing_more};
+use super::{Feature, Lowering, Slot, norm};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::Dim;
 use crate::lower::{LinearInit, Lower, Place, need};
-use crate::schema::{DROPOUT, Default, Derived, SIZE, Schema, float, int, word};
+use crate::schema::{DROPOUT, Default, Derived, SIZE, float, int, word};
 use crate::spec::Block;
 
 /// The keyword and its only form.
@@ -13,32 +13,28 @@ pub(super) const SLOT: Slot =
     Slot { name: "feedforward", doc: "A network applied to every token.", features: &[FEEDFORWARD], planned: &[] };
 
 const FEEDFORWARD: Feature = Feature {
-    schema: Schema {
-        slot: "feedforward",
-        variant: "",
-        doc: "Two-layer network on every token, with a residual connection, pre-norm by default.",
-        source: "Vaswani et al. 2017, Section 3.3, arXiv:1706.03762; pre-norm: Xiong et al. 2020, arXiv:2002.04745; GELU: Hendrycks and Gimpel 2016, arXiv:1606.08415",
-        fields: &[
-            int("hidden", Default::Required, SIZE, "width between the two layers"),
-            word(
-                "activation",
-                &["gelu", "gelu_tanh", "relu"],
-                "gelu",
-                "the function between the two layers; `gelu` is exact, `gelu_tanh` its common approximation",
-            ),
-            word(
-                "init",
-                &["xavier", "fan_in"],
-                "xavier",
-                "how the weights start: Xavier-uniform, or uniform in 1/sqrt(inputs)",
-            ),
-            norm::PLACE,
-            float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout after each of the two layers"),
-        ],
-        children: &[],
-    },
-    check: nothing_more,
-    lower: Lowering::Layer(lower),
+    slot: "feedforward",
+    variant: "",
+    doc: "Two-layer network on every token, with a residual connection, pre-norm by default.",
+    source: "Vaswani et al. 2017, Section 3.3, arXiv:1706.03762; pre-norm: Xiong et al. 2020, arXiv:2002.04745; GELU: Hendrycks and Gimpel 2016, arXiv:1606.08415",
+    fields: &[
+        int("hidden", Default::Required, SIZE, "width between the two layers"),
+        word(
+            "activation",
+            &["gelu", "gelu_tanh", "relu"],
+            "gelu",
+            "the function between the two layers; `gelu` is exact, `gelu_tanh` its common approximation",
+        ),
+        word(
+            "init",
+            &["xavier", "fan_in"],
+            "xavier",
+            "how the weights start: Xavier-uniform, or uniform in 1/sqrt(inputs)",
+        ),
+        norm::PLACE,
+        float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout after each of the two layers"),
+    ],
+    ..Feature::plain(Lowering::Layer(lower))
 };
 
 /// `h + FF(z)` with `z = LN h`, which a gate behind the layer shares; post-norm, `LN(h + FF(h))`.

@@ -1,13 +1,13 @@
 //! From the readout to class scores, or to a number.
 
-use super::{Feature, Lowering, Slot, nothing_more};
+use super::{Feature, Lowering, Slot};
 use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{CLASSES, Dim};
 use crate::lower::{LinearInit, Lower, need};
-use crate::schema::{DROPOUT, Default, Derived, Objective, SIZE, Schema, float, int, word};
+use crate::schema::{DROPOUT, Default, Derived, Objective, SIZE, float, int, word};
 use crate::spec::Block;
 
 /// The keyword and its variants.
@@ -19,36 +19,27 @@ pub(super) const SLOT: Slot = Slot {
 };
 
 const CLASSIFIER: Feature = Feature {
-    schema: Schema {
-        slot: "head",
-        variant: "classifier",
-        doc: "A two-layer network; for tasks on pairs it reads both vectors, their product and their difference.",
-        source: "Ray Chowdhury and Caragea 2023 (recursion in recursion), arXiv:2311.04449; pairs: Conneau et al. 2017, arXiv:1705.02364",
-        fields: &[
-            int("hidden", Default::Derived(Derived::Width), SIZE, "width between the two layers"),
-            word("activation", &["relu", "gelu"], "relu", "the function between the two layers"),
-            float("dropout", Default::Absent, DROPOUT, "dropout before each of the two layers; none if left out"),
-        ],
-        children: &[],
-    },
-    check: nothing_more,
-    lower: Lowering::Head(lower),
+    slot: "head",
+    variant: "classifier",
+    doc: "A two-layer network; for tasks on pairs it reads both vectors, their product and their difference.",
+    source: "Ray Chowdhury and Caragea 2023 (recursion in recursion), arXiv:2311.04449; pairs: Conneau et al. 2017, arXiv:1705.02364",
+    fields: &[
+        int("hidden", Default::Derived(Derived::Width), SIZE, "width between the two layers"),
+        word("activation", &["relu", "gelu"], "relu", "the function between the two layers"),
+        float("dropout", Default::Absent, DROPOUT, "dropout before each of the two layers; none if left out"),
+    ],
+    ..Feature::plain(Lowering::Head(lower))
 };
 
 const LINEAR: Feature = Feature {
-    schema: Schema {
-        slot: "head",
-        variant: "linear",
-        doc: "One linear map; for tasks on pairs it reads both vectors, their product and their difference.",
-        source: "pairs: Conneau et al. 2017, arXiv:1705.02364",
-        fields: &[],
-        children: &[],
-    },
-    check: nothing_more,
-    lower: Lowering::Head(|l, _, read| {
+    slot: "head",
+    variant: "linear",
+    doc: "One linear map; for tasks on pairs it reads both vectors, their product and their difference.",
+    source: "pairs: Conneau et al. 2017, arXiv:1705.02364",
+    ..Feature::plain(Lowering::Head(|l, _, read| {
         let x = features(l, read)?;
         scores(l, x)
-    }),
+    }))
 };
 
 /// `W_2 drop(act(W_1 drop(x) + b_1)) + b_2`.

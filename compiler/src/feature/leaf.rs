@@ -1,10 +1,9 @@
 //! A map of the elements of a sequence before the outermost fold.
 
-use super::{Feature, Lowering, Slot, nothing_more};
+use super::{Feature, Lowering, Slot};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::types::Dim;
 use crate::lower::{LinearInit, Lower};
-use crate::schema::Schema;
 use crate::spec::Block;
 
 /// The keyword and its variants.
@@ -16,29 +15,19 @@ pub(super) const SLOT: Slot = Slot {
 };
 
 const LINEAR: Feature = Feature {
-    schema: Schema {
-        slot: "leaf",
-        variant: "linear",
-        doc: "A linear map and a layer norm, so leaves have the scale of the vectors of a cell.",
-        source: "Ray Chowdhury and Caragea 2023 (recursion in recursion), arXiv:2311.04449",
-        fields: &[],
-        children: &[],
-    },
-    check: nothing_more,
-    lower: Lowering::Leaf(linear),
+    slot: "leaf",
+    variant: "linear",
+    doc: "A linear map and a layer norm, so leaves have the scale of the vectors of a cell.",
+    source: "Ray Chowdhury and Caragea 2023 (recursion in recursion), arXiv:2311.04449",
+    ..Feature::plain(Lowering::Leaf(linear))
 };
 
 const NONE: Feature = Feature {
-    schema: Schema {
-        slot: "leaf",
-        variant: "none",
-        doc: "The elements unchanged.",
-        source: "rtc",
-        fields: &[],
-        children: &[],
-    },
-    check: nothing_more,
-    lower: Lowering::Leaf(|_, _, states| Ok(states)),
+    slot: "leaf",
+    variant: "none",
+    doc: "The elements unchanged.",
+    source: "rtc",
+    ..Feature::plain(Lowering::Leaf(|_, _, states| Ok(states)))
 };
 
 /// `LN(W x + b)`.

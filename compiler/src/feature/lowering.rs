@@ -23,7 +23,7 @@ pub(crate) enum Lowering {
     Leaf(fn(&mut Lower<'_>, &Block, Value) -> Result<Value, InvalidNode>),
     /// `score`: the score of a pair.
     Score(Score),
-    /// `select`, `align`: nothing of its own; the statement around it reads its fields.
+    /// `select`, `align`: no nodes; the statement around it reads its fields.
     Setting,
     /// `gate`: the mixture of the result of a group and its input.
     Gate(fn(&mut Lower<'_>, &Block, &Mix) -> Result<Value, InvalidNode>),

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::SLOTS;
-use crate::schema::{Children, Default, Derived, Field, Schema};
+use super::{Feature, SLOTS};
+use crate::schema::{Children, Default, Derived, Field};
 
 /// The reference: one section per slot, one table per variant with fields.
 pub fn markdown() -> String {
@@ -11,22 +11,22 @@ pub fn markdown() -> String {
     for slot in SLOTS {
         let _ = write!(page, "\n### `{}`\n\n{}\n", slot.name, slot.doc);
         for feature in slot.features {
-            variant(&mut page, &feature.schema);
+            variant(&mut page, feature);
         }
     }
     page
 }
 
-fn variant(page: &mut String, schema: &Schema) {
-    let title = schema.title();
-    let _ = write!(page, "\n**`{title}`** {}\n\nSource: {}.\n", schema.doc, linked(schema.source));
-    if !schema.children.is_empty() {
-        let inside: Vec<String> = schema.children.iter().map(children).collect();
+fn variant(page: &mut String, feature: &Feature) {
+    let title = feature.title();
+    let _ = write!(page, "\n**`{title}`** {}\n\nSource: {}.\n", feature.doc, linked(feature.source));
+    if !feature.children.is_empty() {
+        let inside: Vec<String> = feature.children.iter().map(children).collect();
         let _ = write!(page, "\nInside: {}.\n", inside.join("; "));
     }
-    if !schema.fields.is_empty() {
+    if !feature.fields.is_empty() {
         page.push_str("\n| field | takes | default | meaning |\n|---|---|---|---|\n");
-        for field in schema.fields {
+        for field in feature.fields {
             let _ = writeln!(page, "| `{}` | {} | {} | {} |", field.name, takes(field), default(field), field.doc);
         }
     }
@@ -46,18 +46,18 @@ pub fn linked(source: &str) -> String {
 
 /// What a statement is, for `rtc explain`: `halt global`, or a keyword with all of its variants.
 pub fn explain(title: &str) -> Option<String> {
-    let features = SLOTS.iter().flat_map(|slot| slot.features).map(|feature| feature.schema);
-    let asked = features.filter(|schema| schema.title() == title || schema.slot == title);
-    let found: Vec<String> = asked.map(|schema| explained(&schema)).collect();
+    let features = SLOTS.iter().flat_map(|slot| slot.features);
+    let asked = features.filter(|feature| feature.title() == title || feature.slot == title);
+    let found: Vec<String> = asked.map(|feature| explained(feature)).collect();
     (!found.is_empty()).then(|| found.join("\n"))
 }
 
-fn explained(schema: &Schema) -> String {
-    let mut out = format!("{}: {}\nSource: {}\n", schema.title(), schema.doc, schema.source);
-    for rule in schema.children {
+fn explained(feature: &Feature) -> String {
+    let mut out = format!("{}: {}\nSource: {}\n", feature.title(), feature.doc, feature.source);
+    for rule in feature.children {
         let _ = writeln!(out, "  inside: {}", children(rule));
     }
-    for field in schema.fields {
+    for field in feature.fields {
         let _ = writeln!(out, "  {}: {} ({}; default {})", field.name, field.doc, takes(field), default(field));
     }
     out

@@ -1,14 +1,14 @@
 //! The layer of MEGA (Ma et al. 2022): moving averages, gated attention with one head, and a feed-forward network.
 
 use super::scan::{DIRECTION, average};
-use super::{Feature, Lowering, Slot, nothing_more};
+use super::{Feature, Lowering, Slot};
 use crate::ir::attribute::{self, Attrs, Sight};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attr, Dim};
 use crate::lower::{LinearInit, Lower, Place, need};
-use crate::schema::{Bounds, DROPOUT, Default, Derived, SIZE, Schema, float, int};
+use crate::schema::{Bounds, DROPOUT, Default, Derived, SIZE, float, int};
 use crate::spec::Block;
 
 /// The keyword and its only form.
@@ -20,35 +20,31 @@ pub(super) const SLOT: Slot = Slot {
 };
 
 const MEGA: Feature = Feature {
-    schema: Schema {
-        slot: "mega",
-        variant: "",
-        doc: "Moving averages of the row, attention with one head over them, gates around it, and a feed-forward network; \
-              each with a residual connection and a layer norm on the sum.",
-        source: "Ma et al. 2022 (MEGA), Section 3, arXiv:2209.10655",
-        fields: &[
-            int("shared", Default::Required, SIZE, "width of the queries and keys, which share one projection"),
-            int("hidden", Default::Required, SIZE, "width of the values"),
-            int("feedforward", Default::Required, SIZE, "width between the two layers of the feed-forward network"),
-            int("dim", Default::Int(16), super::scan::DIMENSIONS, "averages per channel"),
-            int(
-                "reach",
-                Default::Int(5000),
-                REACH,
-                "number of distances with a learned bias; longer distances share the last",
-            ),
-            DIRECTION,
-            float(
-                "dropout",
-                Default::Derived(Derived::ModelDropout),
-                DROPOUT,
-                "dropout after averages, attention and network",
-            ),
-        ],
-        children: &[],
-    },
-    check: nothing_more,
-    lower: Lowering::Layer(lower),
+    slot: "mega",
+    variant: "",
+    doc: "Moving averages of the row, attention with one head over them, gates around it, and a feed-forward network; \
+          each with a residual connection and a layer norm on the sum.",
+    source: "Ma et al. 2022 (MEGA), Section 3, arXiv:2209.10655",
+    fields: &[
+        int("shared", Default::Required, SIZE, "width of the queries and keys, which share one projection"),
+        int("hidden", Default::Required, SIZE, "width of the values"),
+        int("feedforward", Default::Required, SIZE, "width between the two layers of the feed-forward network"),
+        int("dim", Default::Int(16), super::scan::DIMENSIONS, "averages per channel"),
+        int(
+            "reach",
+            Default::Int(5000),
+            REACH,
+            "number of distances with a learned bias; longer distances share the last",
+        ),
+        DIRECTION,
+        float(
+            "dropout",
+            Default::Derived(Derived::ModelDropout),
+            DROPOUT,
+            "dropout after averages, attention and network",
+        ),
+    ],
+    ..Feature::plain(Lowering::Layer(lower))
 };
 
 /// Numbers of distances.

@@ -1,12 +1,12 @@
 //! The memory that is carried from chunk to chunk.
 
-use super::{Feature, Lowering, Slot, nothing_more};
+use super::{Feature, Lowering, Slot};
 use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Dim};
 use crate::lower::{Lower, need};
-use crate::schema::{Bounds, Default, POSITIVE, SIZE, Schema, float, int, word};
+use crate::schema::{Bounds, Default, POSITIVE, SIZE, float, int, word};
 use crate::spec::Block;
 
 /// The keyword and its only form.
@@ -18,25 +18,16 @@ pub(super) const SLOT: Slot = Slot {
 };
 
 const MEMORY: Feature = Feature {
-    schema: Schema {
-        slot: "memory",
-        variant: "",
-        doc: "Slots as wide as the model; every row starts with the same trainable slots.",
-        source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794",
-        fields: &[
-            int("slots", Default::Required, SIZE, "number of slots"),
-            word(
-                "init",
-                &["zeros", "normal"],
-                "zeros",
-                "how the slots start; zeros make all slots equal but for dropout",
-            ),
-            float("std", Default::Float(0.02), STD, "standard deviation of `init: normal`"),
-        ],
-        children: &[],
-    },
-    check: nothing_more,
-    lower: Lowering::Memory(lower),
+    slot: "memory",
+    variant: "",
+    doc: "Slots as wide as the model; every row starts with the same trainable slots.",
+    source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794",
+    fields: &[
+        int("slots", Default::Required, SIZE, "number of slots"),
+        word("init", &["zeros", "normal"], "zeros", "how the slots start; zeros make all slots equal but for dropout"),
+        float("std", Default::Float(0.02), STD, "standard deviation of `init: normal`"),
+    ],
+    ..Feature::plain(Lowering::Memory(lower))
 };
 
 const STD: Bounds = Bounds { high: 1000.0, ..POSITIVE };

@@ -1,6 +1,6 @@
 //! The table of features: one row per variant of every slot, one file per row.
 //!
-//! A feature is a schema with its check and its lowering. A new variant is a new file and an entry in the list of its
+//! A feature is the form of a statement with its check and its lowering. A new variant is a new file and an entry in the list of its
 //! slot; grammar, defaults, messages, graphs and reference pages follow. A case in `tests/cases/lower` pins its graph.
 //!
 //! Features emit into the context of `lower`, and `lower` finds them in this table; `ir`, `pass` and `plan` know nothing
@@ -36,19 +36,42 @@ pub(crate) use lowering::{Lowering, Mix, lowering, misplaced};
 pub use markdown::{explain, linked, markdown};
 
 use crate::diag::Problems;
-use crate::schema::{Catalog, Schema};
+use crate::schema::{Catalog, Children, Field};
 use crate::source::Span;
 use crate::spec::{Block, Origin};
 
-/// One variant of one slot: its schema, its check and its lowering.
+/// One variant of one slot: its form, its check and its lowering.
 #[derive(Clone, Copy)]
 pub struct Feature {
-    /// Fields, defaults and what may stand inside.
-    pub schema: Schema,
+    /// The keyword: `halt`.
+    pub slot: &'static str,
+    /// The word behind it: `global`; empty for slots that have one form.
+    pub variant: &'static str,
+    /// What it does, in a sentence or two.
+    pub doc: &'static str,
+    /// Where it is defined: paper, section or equation, arXiv id; `rtc` where this project defines it.
+    pub source: &'static str,
+    /// Its fields in the order of documentation and printing.
+    pub fields: &'static [Field],
+    /// What may stand inside its braces, in the canonical order.
+    pub children: &'static [Children],
     /// Reports violations of rules over several fields or statements. Runs when all fields are filled.
     pub check: fn(&Site<'_>, &mut Problems),
     /// What it becomes in the graph.
     pub(crate) lower: Lowering,
+}
+
+impl Feature {
+    /// A row of this lowering that leaves out the rest: no fields, nothing inside, no rules over several fields.
+    const fn plain(lower: Lowering) -> Self {
+        let (slot, variant, doc, source) = ("", "", "", "");
+        Self { slot, variant, doc, source, fields: &[], children: &[], check: nothing_more, lower }
+    }
+
+    /// Keyword and variant as written: `attend self`.
+    pub fn title(&self) -> String {
+        if self.variant.is_empty() { self.slot.to_owned() } else { format!("{} {}", self.slot, self.variant) }
+    }
 }
 
 /// A keyword and its variants.
@@ -67,12 +90,12 @@ pub struct Slot {
 impl Slot {
     /// The variant of a name; the empty name stands for the only form of a slot without variants.
     pub fn feature(&self, variant: &str) -> Option<&'static Feature> {
-        self.features.iter().find(|f| f.schema.variant == variant)
+        self.features.iter().find(|f| f.variant == variant)
     }
 
     /// Whether a word follows the keyword.
     pub fn has_variants(&self) -> bool {
-        self.features.iter().any(|f| !f.schema.variant.is_empty())
+        self.features.iter().any(|f| !f.variant.is_empty())
     }
 }
 
@@ -139,6 +162,11 @@ impl<'a> Site<'a> {
         written.unwrap_or(self.block.span)
     }
 
+    /// How messages call the task.
+    fn task(&self) -> String {
+        self.catalog.task.as_ref().map_or_else(|| "the task".to_owned(), |name| format!("the task `{name}`"))
+    }
+
     /// The statement right around this one.
     pub fn parent(&self) -> Option<&'a Block> {
         self.ancestors.last().copied()
@@ -155,5 +183,5 @@ impl<'a> Site<'a> {
     }
 }
 
-/// The check of a feature whose schema says everything.
+/// The check of a feature whose fields say everything.
 pub(crate) fn nothing_more(_: &Site<'_>, _: &mut Problems) {}

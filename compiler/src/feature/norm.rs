@@ -1,23 +1,18 @@
 //! Layer norm as a layer of its own.
 
-use super::{Feature, Lowering, Slot, nothing_more};
-use crate::schema::{Field, Schema, word};
+use super::{Feature, Lowering, Slot};
+use crate::schema::{Field, word};
 
 /// The keyword and its only form.
 pub(super) const SLOT: Slot =
     Slot { name: "norm", doc: "Layer norm as a layer of its own.", features: &[NORM], planned: &[] };
 
 const NORM: Feature = Feature {
-    schema: Schema {
-        slot: "norm",
-        variant: "",
-        doc: "Layer norm of the state, for example after pre-norm layers.",
-        source: "Ba et al. 2016 (layer normalization), arXiv:1607.06450",
-        fields: &[],
-        children: &[],
-    },
-    check: nothing_more,
-    lower: Lowering::Layer(|l, _, place| l.norm(place.state, "norm")),
+    slot: "norm",
+    variant: "",
+    doc: "Layer norm of the state, for example after pre-norm layers.",
+    source: "Ba et al. 2016 (layer normalization), arXiv:1607.06450",
+    ..Feature::plain(Lowering::Layer(|l, _, place| l.norm(place.state, "norm")))
 };
 
 /// Where the norm of a layer with a residual connection stands.

@@ -5,7 +5,6 @@ use crate::ir::attribute::{self, At, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::lower::{Lower, Place};
-use crate::schema::Schema;
 use crate::spec::Block;
 
 /// The keyword and its variants.
@@ -28,8 +27,16 @@ const fn of_states(
     doc: &'static str,
     lower: fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, InvalidNode>,
 ) -> Feature {
-    let schema = Schema { slot: "pool", variant, doc, source: "rtc", fields: &[], children: &[] };
-    Feature { schema, check: nothing_more, lower: Lowering::Reduce(lower) }
+    Feature {
+        slot: "pool",
+        variant,
+        doc,
+        source: "rtc",
+        fields: &[],
+        children: &[],
+        check: nothing_more,
+        lower: Lowering::Reduce(lower),
+    }
 }
 
 fn at(l: &mut Lower<'_>, place: &Place, end: At) -> Result<Value, InvalidNode> {

@@ -1,14 +1,14 @@
-//! How a search scores two neighbours.
+//! The scorers of two neighbours in a search.
 
 use super::lowering::Score;
-use super::{Feature, Lowering, Slot, nothing_more};
+use super::{Feature, Lowering, Slot};
 use crate::ir::attribute::{self, At, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::Dim;
 use crate::lower::{LinearInit, Lower, need};
-use crate::schema::{Default, SIZE, Schema, int};
+use crate::schema::{Default, SIZE, int};
 use crate::spec::Block;
 
 /// The keyword and its variants.
@@ -20,34 +20,25 @@ pub(super) const SLOT: Slot = Slot {
 };
 
 const MLP: Feature = Feature {
-    schema: Schema {
-        slot: "score",
-        variant: "mlp",
-        doc: "A two-layer network on the first channels of the two nodes; the cell merges only chosen pairs.",
-        source: "Ray Chowdhury and Caragea 2023 (efficient beam tree), arXiv:2307.10779",
-        fields: &[int(
-            "slice",
-            Default::Int(64),
-            SIZE,
-            "channels read of each node, and the width of the network; all channels if there are fewer",
-        )],
-        children: &[],
-    },
-    check: nothing_more,
-    lower: Lowering::Score(Score { of_parent: false, function: mlp }),
+    slot: "score",
+    variant: "mlp",
+    doc: "A two-layer network on the first channels of the two nodes; the cell merges only chosen pairs.",
+    source: "Ray Chowdhury and Caragea 2023 (efficient beam tree), arXiv:2307.10779",
+    fields: &[int(
+        "slice",
+        Default::Int(64),
+        SIZE,
+        "channels read of each node, and the width of the network; all channels if there are fewer",
+    )],
+    ..Feature::plain(Lowering::Score(Score { of_parent: false, function: mlp }))
 };
 
 const PARENT: Feature = Feature {
-    schema: Schema {
-        slot: "score",
-        variant: "parent",
-        doc: "A linear map of the merged node: the cell merges all pairs before one is chosen.",
-        source: "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999",
-        fields: &[],
-        children: &[],
-    },
-    check: nothing_more,
-    lower: Lowering::Score(Score { of_parent: true, function: |l, _, parent| number(l, parent, "linear") }),
+    slot: "score",
+    variant: "parent",
+    doc: "A linear map of the merged node: the cell merges all pairs before one is chosen.",
+    source: "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999",
+    ..Feature::plain(Lowering::Score(Score { of_parent: true, function: |l, _, parent| number(l, parent, "linear") }))
 };
 
 /// `w_2 GELU(W_1 [l; r] + b_1) + b_2` on the first channels `l` and `r` of the two nodes of a pair.

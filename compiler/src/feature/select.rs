@@ -1,9 +1,9 @@
-//! Which partial trees a search keeps.
+//! Selection: the partial trees that a search keeps.
 
-use super::{Feature, Lowering, Slot, nothing_more};
+use super::{Feature, Lowering, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::Site;
-use crate::schema::{Field, Schema, word};
+use crate::schema::{Field, word};
 
 /// The keyword and its variants.
 pub(super) const SLOT: Slot =
@@ -17,28 +17,22 @@ const NOISE: Field = word(
 );
 
 const TOP_K: Feature = Feature {
-    schema: Schema {
-        slot: "select",
-        variant: "top_k",
-        doc: "The best by the sum of log-probabilities.",
-        source: "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999",
-        fields: &[NOISE],
-        children: &[],
-    },
-    check: nothing_more,
-    lower: Lowering::Setting,
+    slot: "select",
+    variant: "top_k",
+    doc: "The best by the sum of log-probabilities.",
+    source: "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999",
+    fields: &[NOISE],
+    ..Feature::plain(Lowering::Setting)
 };
 
 const ONE_SOFT: Feature = Feature {
-    schema: Schema {
-        slot: "select",
-        variant: "one_soft",
-        doc: "As `top_k`, but the last beam is the weighted mean of all candidates without a beam. Needs `score \
-            parent`.",
-        source: "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999",
-        fields: &[NOISE],
-        children: &[],
-    },
+    slot: "select",
+    variant: "one_soft",
+    doc: "As `top_k`, but the last beam is the weighted mean of all candidates without a beam. Needs `score \
+        parent`.",
+    source: "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999",
+    fields: &[NOISE],
+    children: &[],
     check: check_soft,
     lower: Lowering::Setting,
 };

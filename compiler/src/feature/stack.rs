@@ -3,7 +3,7 @@
 use super::{Feature, Lowering, Slot, recurrence};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::lower::{Lower, Place, group, need};
-use crate::schema::{COPIES, Children, Default, LAYERS, Schema, int};
+use crate::schema::{COPIES, Children, Default, LAYERS, int};
 use crate::spec::Block;
 
 /// The keyword and its only form.
@@ -11,14 +11,12 @@ pub(super) const SLOT: Slot =
     Slot { name: "stack", doc: "Layers with weights of their own.", features: &[STACK], planned: &[] };
 
 const STACK: Feature = Feature {
-    schema: Schema {
-        slot: "stack",
-        variant: "",
-        doc: "`stack 4 { ... }`: the layers inside, 4 times in a row, each copy with weights of its own.",
-        source: "Vaswani et al. 2017, Section 3.1, arXiv:1706.03762",
-        fields: &[int("copies", Default::Required, COPIES, "number of copies; written behind the keyword")],
-        children: &[Children::any(LAYERS)],
-    },
+    slot: "stack",
+    variant: "",
+    doc: "`stack 4 { ... }`: the layers inside, 4 times in a row, each copy with weights of its own.",
+    source: "Vaswani et al. 2017, Section 3.1, arXiv:1706.03762",
+    fields: &[int("copies", Default::Required, COPIES, "number of copies; written behind the keyword")],
+    children: &[Children::any(LAYERS)],
     check: recurrence::has_layers,
     lower: Lowering::Layer(lower),
 };

@@ -1,10 +1,10 @@
-//! How the memory changes after a chunk.
+//! The update of the memory after a chunk.
 
 use super::{Feature, Lowering, Site, Slot, recurrence};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::lower::{Lower, Place, group, need};
-use crate::schema::{COPIES, Children, Default, Schema, int};
+use crate::schema::{COPIES, Children, Default, int};
 use crate::spec::Block;
 
 /// The keyword and its variants.
@@ -12,14 +12,12 @@ pub(super) const SLOT: Slot =
     Slot { name: "update", doc: "How the memory changes after every chunk.", features: &[MEMORY], planned: &[] };
 
 const MEMORY: Feature = Feature {
-    schema: Schema {
-        slot: "update",
-        variant: "memory",
-        doc: "After every chunk these layers update the slots; `attend chunk` reads the result of the chunk.",
-        source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, Algorithm 4, arXiv:2402.00976",
-        fields: &[int("layers", Default::Int(1), COPIES, "number of copies of the layers, each with its own weights")],
-        children: &[Children::any(&["attend", "feedforward"])],
-    },
+    slot: "update",
+    variant: "memory",
+    doc: "After every chunk these layers update the slots; `attend chunk` reads the result of the chunk.",
+    source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, Algorithm 4, arXiv:2402.00976",
+    fields: &[int("layers", Default::Int(1), COPIES, "number of copies of the layers, each with its own weights")],
+    children: &[Children::any(&["attend", "feedforward"])],
     check,
     lower: Lowering::Update(lower),
 };

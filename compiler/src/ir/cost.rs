@@ -4,7 +4,7 @@
 //! ones. What a type measures is the business of an [`Extent`]: even rows here ([`Sizes`]), the real rows of a
 //! batch in the executor.
 
-use super::attribute::{self, Attrs, Bound, Mask, Padding, Role};
+use super::attribute::{self, Attrs, Mask, Padding, Role};
 use std::collections::BTreeMap;
 
 use super::formula::Formula;
@@ -13,8 +13,8 @@ use super::loops::{self, Cut};
 use super::number::Number;
 use super::ops::Op;
 use super::pointwise::{self, Steps};
-use super::schedule::Widths;
-use super::search::{Beams, Count};
+use super::schedule::beam::{Beams, Count};
+use super::schedule::{Axes, Depth, Widths};
 use super::types::{BATCH, Dim, Type, unframed};
 use crate::expr::{Expr, keys};
 
@@ -358,11 +358,11 @@ pub fn turns<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Vec<Turn
 }
 
 fn chunks<N: Number>(node: &Node, sizes: &Sizes<N>) -> Vec<Turns<N>> {
-    let length = over(node, sizes);
+    let (length, axes) = (over(node, sizes), Axes::of(node));
     let width = Widths::of(node).of_length(&length);
     let full = length.pieces(&width).minus(&N::of(1.0));
     let rest = length.minus(&full.times(&width));
-    let one = |steps, size| Turns { steps, rejected: N::of(0.0), sizes: sizes.with(node.get(attribute::AXIS), size) };
+    let one = |steps, size| Turns { steps, rejected: N::of(0.0), sizes: sizes.with(axes.chunk, size) };
     vec![one(full, width), one(N::of(1.0), rest)]
 }
 
@@ -377,15 +377,13 @@ pub fn sequence<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> N {
 }
 
 fn fold<N: Number>(node: &Node, sizes: &Sizes<N>) -> Vec<Turns<N>> {
-    let axis = node.get(attribute::AXIS);
     let Some(cut) = Cut::of(node) else { return vec![] };
-    let rows = sizes.dim(&Dim::sym(BATCH));
-    let filled = node.find(attribute::FILLED);
+    let (rows, axes) = (sizes.dim(&Dim::sym(BATCH)), Axes::of(node));
     let alike = |(count, width): (N, N)| {
-        let inside = sizes.with(BATCH, rows.times(&count)).with(axis, width.clone());
+        let inside = sizes.with(BATCH, rows.times(&count)).with(axes.chunk, width.clone());
         // What is filled at one level alone is too little to count.
         let whole = if cut.padding == Padding::Levels { N::of(cut.arity as f64) } else { width };
-        let inside = filled.map_or_else(|| inside.clone(), |filled| inside.with(filled, whole));
+        let inside = if axes.filled.is_empty() { inside } else { inside.with(axes.filled, whole) };
         Turns { steps: N::of(1.0), rejected: N::of(0.0), sizes: inside }
     };
     N::fold(cut, &over(node, sizes)).into_iter().map(alike).collect()
@@ -398,9 +396,8 @@ fn part<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Vec<Turns<N>>
     let Some(search) = graph.owner(node.region).map(|owner| graph.node(owner)) else { return vec![] };
     let joins = node.get(attribute::ROLE) == Role::Join;
     let pairs = searched(search, if joins { Count::Joined } else { Count::Scored }, sizes);
-    let axis = search.get(attribute::AXIS);
     let rows = sizes.dim(&Dim::sym(BATCH)).times(&pairs);
-    let sizes = sizes.with(BATCH, rows).with(axis, N::of(2.0));
+    let sizes = sizes.with(BATCH, rows).with(Axes::of(search).chunk, N::of(2.0));
     vec![Turns { steps: N::of(1.0), rejected: N::of(0.0), sizes }]
 }
 
@@ -411,43 +408,13 @@ fn searched<N: Number>(search: &Node, count: Count, sizes: &Sizes<N>) -> N {
 
 /// The size of the axis that a loop cuts.
 fn over<N: Number>(node: &Node, sizes: &Sizes<N>) -> N {
-    sizes.dim(&Dim::sym(node.get(attribute::OVER)))
+    sizes.dim(&Dim::sym(Axes::of(node).over))
 }
 
 fn depth<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Turns<N> {
-    let node = graph.node(id);
-    let bound = bound(graph, node, sizes);
-    let halts = node.op == Op::Recur && loops::layout(graph, id).go > 0;
-    let most = match cap(graph, node) {
-        Some(axis) => bound.least(&sizes.dim(&Dim::sym(axis)).plus(&N::of(1.0)), "M"),
-        None => bound.clone(),
-    };
-    let steps = match sizes.depth.as_ref().filter(|_| halts) {
-        Some(depth) => depth.least(&most, "D"),
-        None => most,
-    };
+    let (rule, length) = (Depth::of(graph, id), |axis: &str| sizes.dim(&Dim::sym(axis)));
+    let steps = rule.steps(&length, sizes.depth.as_ref());
     // Where rows stop short of the bound by less than a step on the mean, only so many can have stopped early.
-    let rejected = bound.minus(&steps).least(&N::of(1.0), "R");
+    let rejected = rule.bound(&length).minus(&steps).least(&N::of(1.0), "R");
     Turns { steps, rejected, sizes: sizes.clone() }
-}
-
-/// The axis that caps a recurrence that halts: a row is sent away after its length on it, and one step more.
-pub fn cap<'a>(graph: &'a Graph, node: &Node) -> Option<&'a str> {
-    let body = node.body?;
-    graph.nodes(body).iter().find_map(|id| {
-        let test = graph.node(*id);
-        test.find(attribute::CAP).filter(|_| test.op == Op::HaltTest)
-    })
-}
-
-/// The bound of a depth recurrence.
-fn bound<N: Number>(graph: &Graph, node: &Node, sizes: &Sizes<N>) -> N {
-    let rule = match node.find(attribute::BOUND) {
-        None => return N::of(1.0),
-        Some(Bound::Steps(steps)) => return N::of(steps as f64),
-        Some(Bound::Rule(rule)) => rule,
-    };
-    let axis = node.operands.iter().find_map(|v| graph.ty(*v).ragged());
-    let length = axis.map_or(N::of(1.0), |axis| sizes.dim(&Dim::sym(axis)));
-    Expr::try_from(rule).map_or(N::of(0.0), |expr| N::depth(&expr, &length))
 }

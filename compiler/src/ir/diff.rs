@@ -1,4 +1,4 @@
-//! What differs between two graphs, slot by slot.
+//! The difference between two graphs, slot by slot.
 //!
 //! A slot is the label of its nodes. Its contents are compared as a multiset of descriptions: op, attributes (with them
 //! parameter names; not streams) and result types. Its wiring is compared by structure: a node counts as its description with the

@@ -11,8 +11,9 @@ use std::fmt;
 use std::rc::Rc;
 
 use super::loops::Cut;
-use super::number::{Number, levels};
-use super::search::{Beams, Count};
+use super::number::Number;
+use super::schedule::beam::{Beams, Count};
+use super::schedule::fold::row_levels;
 use crate::expr::{BinaryOp, Expr, Func, Var};
 pub use legend::Legend;
 
@@ -49,15 +50,12 @@ enum Part {
 
 impl Part {
     fn value(self, cut: Cut, length: f64) -> f64 {
-        let levels = levels(cut, length);
-        let full = |(length, width): &(f64, f64)| (length / width).ceil() - 1.0;
+        let levels = || row_levels(cut, length);
+        let count = levels().count() as f64;
         match self {
-            Self::Levels => levels.len() as f64,
-            Self::Full => levels.iter().map(full).sum(),
-            Self::Rest => {
-                let rest = |level: &(f64, f64)| level.0 - full(level) * level.1;
-                levels.iter().map(rest).sum::<f64>().per(&(levels.len() as f64))
-            }
+            Self::Levels => count,
+            Self::Full => levels().map(|level| level.full).sum(),
+            Self::Rest => levels().map(|level| level.rest).sum::<f64>().per(&count),
         }
     }
 
@@ -356,7 +354,16 @@ impl Formula {
 
 /// A number with commas between thousands, and its fraction where it has one.
 fn grouped(value: f64) -> String {
-    let digits = format!("{:.0}", value.trunc());
+    let out = thousands(&format!("{:.0}", value.trunc()));
+    if value.fract() == 0.0 {
+        out
+    } else {
+        out + format!("{:.3}", value.fract()).trim_start_matches('0').trim_end_matches('0')
+    }
+}
+
+/// Digits with commas between thousands.
+pub fn thousands(digits: &str) -> String {
     let mut out = String::new();
     for (n, digit) in digits.chars().enumerate() {
         if n > 0 && (digits.len() - n).is_multiple_of(3) {
@@ -364,11 +371,7 @@ fn grouped(value: f64) -> String {
         }
         out.push(digit);
     }
-    if value.fract() == 0.0 {
-        out
-    } else {
-        out + format!("{:.3}", value.fract()).trim_start_matches('0').trim_end_matches('0')
-    }
+    out
 }
 
 #[cfg(test)]

@@ -46,81 +46,57 @@ macro_rules! cotangent {
     };
 }
 
+/// Rules for ops with one result, from its cotangent `dy`.
+macro_rules! rules {
+    ($($(#[$doc:meta])* $name:ident($b:ident, $node:ident, $dy:ident) => $gradients:expr;)*) => {$(
+        $(#[$doc])*
+        pub fn $name($b: B<'_>, $node: &Node, $dy: &[Option<Value>]) -> Out {
+            let $dy = cotangent!($node, $dy);
+            $gradients
+        }
+    )*};
+}
+
 /// No gradient: leaves, conditions, backward ops, and ops made by `fuse` after differentiation.
 pub fn none(_: B<'_>, node: &Node, _: &[Option<Value>]) -> Out {
     vec![None; node.operands.len()]
 }
 
-/// `dtable[v]` collects `dy` where the id is v.
-pub fn embed(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![None, one(b, Op::EmbedGrad, &[node.operands[0], dy, node.operands[1]])]
-}
-
-/// `dy`, and for every row of the table the sum over the positions with its number.
-pub fn add_position(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    let mut out = vec![Some(dy)];
-    if let Some(table) = node.operands.get(1) {
-        out.push(one(b, Op::AddPositionGrad, &[dy, *table]));
-    }
-    out
-}
-
-/// Cut into the row and what stands before it.
-pub fn pad_ragged(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    let [x, pad] = node.operands[..] else { return vec![] };
-    several(b, Op::PadRaggedGrad, &[dy, x, pad], &Attrs::new())
-}
-
-/// Cut into the row, START and END.
-pub fn frame(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    let [x, start, end] = node.operands[..] else { return vec![] };
-    several(b, Op::FrameGrad, &[dy, x, start, end], &Attrs::new())
-}
-
-/// Sum over the batch.
-pub fn broadcast_batch(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![one(b, Op::SumBatch, &[dy]), None]
-}
-
-/// `dy / n` at every position.
-pub fn mean(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![one(b, Op::MeanGrad, &[dy, node.operands[0]])]
-}
-
-/// `dy` at every position.
-pub fn sum(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![one(b, Op::BroadcastRows, &[dy, node.operands[0]])]
-}
-
-/// The sum over the positions.
-pub fn broadcast_rows(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![one(b, Op::Sum, &[dy]), None]
-}
-
-/// `dx[i] = sum over t >= i of dy[t] / (t + 1)`.
-pub fn cumulative_mean(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![one(b, Op::CumulativeMeanGrad, &[dy])]
-}
-
-/// To the position that was read.
-pub fn position(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![with(b, Op::PositionGrad, &[dy, node.operands[0]], node.attrs.clone())]
-}
-
-/// To the position of the largest value.
-pub fn max(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![one(b, Op::MaxGrad, &[dy, node.operands[0]])]
+rules! {
+    /// `dtable[v]` collects `dy` where the id is v.
+    embed(b, node, dy) => vec![None, one(b, Op::EmbedGrad, &[node.operands[0], dy, node.operands[1]])];
+    /// `dy`, and for every row of the table the sum over the positions with its number.
+    add_position(b, node, dy) => {
+        let mut out = vec![Some(dy)];
+        if let Some(table) = node.operands.get(1) {
+            out.push(one(b, Op::AddPositionGrad, &[dy, *table]));
+        }
+        out
+    };
+    /// Cut into the row and what stands before it.
+    pad_ragged(b, node, dy) => {
+        let [x, pad] = node.operands[..] else { return vec![] };
+        several(b, Op::PadRaggedGrad, &[dy, x, pad], &Attrs::new())
+    };
+    /// Cut into the row, START and END.
+    frame(b, node, dy) => {
+        let [x, start, end] = node.operands[..] else { return vec![] };
+        several(b, Op::FrameGrad, &[dy, x, start, end], &Attrs::new())
+    };
+    /// Sum over the batch.
+    broadcast_batch(b, node, dy) => vec![one(b, Op::SumBatch, &[dy]), None];
+    /// `dy / n` at every position.
+    mean(b, node, dy) => vec![one(b, Op::MeanGrad, &[dy, node.operands[0]])];
+    /// `dy` at every position.
+    sum(b, node, dy) => vec![one(b, Op::BroadcastRows, &[dy, node.operands[0]])];
+    /// The sum over the positions.
+    broadcast_rows(b, node, dy) => vec![one(b, Op::Sum, &[dy]), None];
+    /// `dx[i] = sum over t >= i of dy[t] / (t + 1)`.
+    cumulative_mean(b, node, dy) => vec![one(b, Op::CumulativeMeanGrad, &[dy])];
+    /// To the position that was read.
+    position(b, node, dy) => vec![with(b, Op::PositionGrad, &[dy, node.operands[0]], node.attrs.clone())];
+    /// To the position of the largest value.
+    max(b, node, dy) => vec![one(b, Op::MaxGrad, &[dy, node.operands[0]])];
 }
 
 fn last_size(b: B<'_>, value: Value) -> usize {
@@ -154,39 +130,24 @@ pub fn pad(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     vec![with(b, Op::Slice, &[dy], channels(start, width))]
 }
 
-/// Back to the old axes.
-pub fn squeeze(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![one(b, Op::Unsqueeze, &[dy])]
-}
-
-/// Back to the old axes.
-pub fn unsqueeze(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![one(b, Op::Squeeze, &[dy])]
-}
-
-/// Product rule on `u v`, sign rule on `|u - v|` (0 at equality).
-pub fn pair(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![one(b, Op::PairGrad, &[dy, node.operands[0]])]
-}
-
-/// `dx = dy w`, `dw = dy^T x`, `dbias = sum dy`.
-pub fn linear(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    let (x, w) = (node.operands[0], node.operands[1]);
-    let mut out = vec![one(b, Op::LinearGradInput, &[dy, w]), one(b, Op::LinearGradWeight, &[dy, x, w])];
-    if node.operands.len() > 2 {
-        out.push(one(b, Op::ColumnSum, &[dy]));
-    }
-    out
-}
-
-/// All three gradients in one pass.
-pub fn layer_norm(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    several(b, Op::LayerNormGrad, &[node.operands[0], node.operands[1], dy], &node.attrs)
+rules! {
+    /// Back to the old axes.
+    squeeze(b, node, dy) => vec![one(b, Op::Unsqueeze, &[dy])];
+    /// Back to the old axes.
+    unsqueeze(b, node, dy) => vec![one(b, Op::Squeeze, &[dy])];
+    /// Product rule on `u v`, sign rule on `|u - v|` (0 at equality).
+    pair(b, node, dy) => vec![one(b, Op::PairGrad, &[dy, node.operands[0]])];
+    /// `dx = dy w`, `dw = dy^T x`, `dbias = sum dy`.
+    linear(b, node, dy) => {
+        let (x, w) = (node.operands[0], node.operands[1]);
+        let mut out = vec![one(b, Op::LinearGradInput, &[dy, w]), one(b, Op::LinearGradWeight, &[dy, x, w])];
+        if node.operands.len() > 2 {
+            out.push(one(b, Op::ColumnSum, &[dy]));
+        }
+        out
+    };
+    /// All three gradients in one pass.
+    layer_norm(b, node, dy) => several(b, Op::LayerNormGrad, &[node.operands[0], node.operands[1], dy], &node.attrs);
 }
 
 /// The slopes of the expressions: those of all operands in one map, but for cotangents that pass through unchanged.
@@ -258,10 +219,9 @@ pub fn add_scaled(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     vec![Some(dy), one(b, Op::MulUnit, &[dy, s]), with(b, Op::DotUnit, &[dy, h], Attrs::of(attribute::RANK, rank))]
 }
 
-/// The same mask, drawn again.
-pub fn dropout(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![with(b, Op::Dropout, &[dy], node.attrs.clone())]
+rules! {
+    /// The same mask, drawn again.
+    dropout(b, node, dy) => vec![with(b, Op::Dropout, &[dy], node.attrs.clone())];
 }
 
 /// The transposed map.
@@ -285,35 +245,24 @@ pub fn attention(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
 }
 
 /// One op gives the gradients of all operands, which it takes with `dy` behind them.
-fn all(b: B<'_>, op: Op, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
+fn all(b: B<'_>, op: Op, node: &Node, dy: Value) -> Out {
     let operands: Vec<Value> = node.operands.iter().copied().chain([dy]).collect();
     several(b, op, &operands, &node.attrs)
 }
 
-/// Queries, keys, values and biases in one pass.
-pub fn offset_attention(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    all(b, Op::OffsetAttentionGrad, node, dy)
-}
-
-/// Rows and parameters in one pass.
-pub fn s4d(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    all(b, Op::S4dGrad, node, dy)
-}
-
-/// Rows and parameters in one pass.
-pub fn ema(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    all(b, Op::EmaGrad, node, dy)
-}
-
-/// Positions and existences in one pass.
-pub fn neighbours(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    all(b, Op::NeighboursGrad, node, dy)
-}
-
-/// Scores and existences in one pass.
-pub fn merge_probability(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    all(b, Op::MergeProbabilityGrad, node, dy)
+rules! {
+    /// Queries, keys, values and biases in one pass.
+    offset_attention(b, node, dy) => all(b, Op::OffsetAttentionGrad, node, dy);
+    /// Rows and parameters in one pass.
+    s4d(b, node, dy) => all(b, Op::S4dGrad, node, dy);
+    /// Rows and parameters in one pass.
+    ema(b, node, dy) => all(b, Op::EmaGrad, node, dy);
+    /// The sum over the copies.
+    repeat(b, node, dy) => vec![one(b, Op::Sum, &[dy])];
+    /// Positions and existences in one pass.
+    neighbours(b, node, dy) => all(b, Op::NeighboursGrad, node, dy);
+    /// Scores and existences in one pass.
+    merge_probability(b, node, dy) => all(b, Op::MergeProbabilityGrad, node, dy);
 }
 
 /// Through all three results at once; those without a cotangent count as 0.
@@ -325,12 +274,6 @@ pub fn slot_softmax(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
         operands.push(dy.unwrap_or_else(|| zeros(b)));
     }
     several(b, Op::SlotSoftmaxGrad, &operands, &Attrs::new())
-}
-
-/// The sum over the copies.
-pub fn repeat(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![one(b, Op::Sum, &[dy])]
 }
 
 /// To the slot that was read.
@@ -351,26 +294,18 @@ pub fn slot_set(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     vec![one(b, Op::SlotSet, &[dy, zeros, step]), one(b, Op::SlotGet, &[dy, step]), None]
 }
 
-fn loss(b: B<'_>, op: Op, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
+fn loss(b: B<'_>, op: Op, node: &Node, dy: Value) -> Out {
     let operands: Vec<Value> = std::iter::once(dy).chain(node.operands.iter().copied()).collect();
     let mut out = vec![one(b, op, &operands)];
     out.resize(node.operands.len(), None);
     out
 }
 
-/// `(softmax - one hot) weight / sum of weights`.
-pub fn cross_entropy(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    loss(b, Op::CrossEntropyGrad, node, dy)
-}
-
-/// `(sigmoid - label) weight / sum of weights`.
-pub fn binary_cross_entropy(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    loss(b, Op::BinaryCrossEntropyGrad, node, dy)
-}
-
-/// `dy / count`.
-pub fn average(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
-    vec![one(b, Op::AverageGrad, &[dy, node.operands[0]])]
+rules! {
+    /// `(softmax - one hot) weight / sum of weights`.
+    cross_entropy(b, node, dy) => loss(b, Op::CrossEntropyGrad, node, dy);
+    /// `(sigmoid - label) weight / sum of weights`.
+    binary_cross_entropy(b, node, dy) => loss(b, Op::BinaryCrossEntropyGrad, node, dy);
+    /// `dy / count`.
+    average(b, node, dy) => vec![one(b, Op::AverageGrad, &[dy, node.operands[0]])];
 }

@@ -43,7 +43,6 @@ pub mod number;
 pub mod ops;
 pub mod pointwise;
 pub mod schedule;
-pub mod search;
 pub mod shape;
 pub mod text;
 pub mod types;

@@ -3,8 +3,10 @@
 use std::fmt;
 
 use super::loops::Cut;
-use super::search::{Beams, Count};
-use crate::expr::{Env, Expr, Value, eval};
+use super::schedule::beam::{Beams, Count};
+use super::schedule::fold::{RowLevel, row_levels};
+use super::schedule::recur::bound;
+use crate::expr::Expr;
 
 /// What sizes and costs are computed in: numbers, or formulas.
 pub trait Number: Clone + fmt::Debug {
@@ -59,17 +61,11 @@ impl Number for f64 {
     }
 
     fn fold(cut: Cut, length: &Self) -> Vec<(Self, Self)> {
-        let mut chunks = vec![];
-        for (length, width) in levels(cut, *length) {
-            let full = (length / width).ceil() - 1.0;
-            chunks.extend([(full, width), (1.0, length - full * width)]);
-        }
-        chunks.retain(|(count, _)| *count > 0.0);
-        chunks
+        row_levels(cut, *length).flat_map(RowLevel::chunks).collect()
     }
 
     fn levels(cut: Cut, length: &Self) -> Self {
-        levels(cut, *length).len() as f64
+        row_levels(cut, *length).count() as f64
     }
 
     fn search(beams: Beams, count: Count, length: &Self) -> Self {
@@ -86,21 +82,6 @@ impl Number for f64 {
 
     fn depth(expr: &Expr, length: &Self) -> Self {
         // Given depths are taken to be the length: tasks give about as many steps.
-        let length = *length as i64;
-        match eval(expr, &Env { length, given: Some(length), ..Env::default() }) {
-            Ok(Value::Int(n)) => n.max(0) as f64,
-            _ => 0.0,
-        }
+        bound(expr, *length as usize, Some(*length as i64)).unwrap_or(0) as f64
     }
-}
-
-/// The levels of a fold: how many nodes there are, and how many of them a chunk takes.
-pub(super) fn levels(cut: Cut, mut length: f64) -> Vec<(f64, f64)> {
-    let mut out = vec![];
-    while length > 1.0 || (length == 1.0 && cut.single && out.is_empty()) {
-        let width = cut.width(length.ceil() as usize) as f64;
-        out.push((length, width));
-        length = (length / width).ceil();
-    }
-    out
 }

@@ -43,7 +43,9 @@ macro_rules! pointwise_functions {
             /// `e^a`
             exp = Exp (a) 10, ["mul(dy, y)"], a.exp(), "exponential(a)", "a.exp()", "Exp(a)";
             /// `1 / (1 + exp(-a))`
-            sigmoid = Sigmoid (a) 10, ["mul(mul(dy, y), sub(1.0, y))"], a.sigmoid(), "sigmoid(a)", "a.sigmoid()", "Sigmoid(a)";
+            sigmoid = Sigmoid (a) 10, ["logistic_slope(dy, y)"], a.sigmoid(), "sigmoid(a)", "a.sigmoid()", "Sigmoid(a)";
+            /// `a b (1 - b)`
+            logistic_slope = LogisticSlope (a, b) 3, [], a * b * (T::ONE - b), "a * b * ((real)1 - b)", "", "";
             /// The hyperbolic tangent, `2 sigmoid(2 a) - 1`.
             tanh = Tanh (a) 10, ["mul(dy, sub(1.0, mul(y, y)))"], tanh_of(a), "(real)2 * sigmoid((real)2 * a) - (real)1", "a.tanh()", "Tanh(a)";
             /// `a Phi(a)` with the exact normal distribution function.
@@ -57,8 +59,10 @@ macro_rules! pointwise_functions {
             /// The slope of `gelu_tanh`.
             gelu_tanh_slope = GeluTanhSlope (a) 10, [], gelu_tanh_slope_of(a), "gelu_tanh_slope(a)", "", "";
             /// `a b + (1 - a) c`
-            lerp = Lerp (a, b, c) 4, ["mul(dy, sub(b, c))", "mul(dy, a)", "mul(dy, sub(1.0, a))"],
+            lerp = Lerp (a, b, c) 4, ["mul_difference(dy, b, c)", "mul(dy, a)", "mul(dy, sub(1.0, a))"],
                 a * b + (T::ONE - a) * c, "a * b + ((real)1 - a) * c", "torch.lerp(c, b, a)", "Add(Mul(a, b), Mul(Sub(1.0, a), c))";
+            /// `a (b - c)`
+            mul_difference = MulDifference (a, b, c) 2, [], a * (b - c), "a * (b - c)", "", "";
         }
     };
 }
@@ -164,7 +168,7 @@ impl Scalar {
     /// The function of these expressions, in its simplest form. Every rule keeps the bits of the result, but for the sign of
     /// a zero and for products of constants.
     pub fn call(func: Pointwise, args: Vec<Scalar>) -> Self {
-        use Pointwise::{Add, Div, Lerp, Mul, Neg, Sub};
+        use Pointwise::{Add, Div, Lerp, Mul, MulDifference, Neg, Sub};
         let is = |x: &Scalar, number: f64| *x == Number(number);
         match (func, &args[..]) {
             (Add, [zero, x]) if is(zero, 0.0) => x.clone(),
@@ -195,6 +199,8 @@ impl Scalar {
             (Lerp, [one, x, _]) if is(one, 1.0) => x.clone(),
             (Lerp, [zero, _, x]) if is(zero, 0.0) => x.clone(),
             (Lerp, [_, x, y]) if x == y => x.clone(),
+            (MulDifference, [one, x, y]) if is(one, 1.0) => Self::call(Sub, vec![x.clone(), y.clone()]),
+            (MulDifference, [x, y, zero]) if is(zero, 0.0) => Self::call(Mul, vec![x.clone(), y.clone()]),
             _ => Call(func, args),
         }
     }

@@ -11,7 +11,6 @@ use crate::expr::{self, Expr};
 /// What a shape rule sees of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature<'a> {
-    /// The op.
     pub op: Op,
     /// Types of the operands, optional ones last.
     pub operands: &'a [Type],
@@ -37,6 +36,10 @@ impl Signature<'_> {
     fn mismatch(&self) -> String {
         let types: Vec<String> = self.operands.iter().map(ToString::to_string).collect();
         format!("`{}` does not take operands of types {}", self.op, types.join(", "))
+    }
+
+    fn demand(&self, fits: bool) -> Result<(), String> {
+        if fits { Ok(()) } else { Err(self.mismatch()) }
     }
 
     /// The dims of operand `n` with the last one replaced.
@@ -123,9 +126,7 @@ pub fn first_two(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 /// A gain, and a bias where there is one, for every channel of the first operand.
 pub fn affine(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let last = s.dims(0).last().ok_or_else(|| s.mismatch())?;
-    if s.operands[1..].iter().any(|ty| ty.dims() != std::slice::from_ref(last)) {
-        return Err(s.mismatch());
-    }
+    s.demand(s.operands[1..].iter().all(|ty| ty.dims() == std::slice::from_ref(last)))?;
     same(s)
 }
 
@@ -135,9 +136,7 @@ pub fn offset_attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
         return Err(s.mismatch());
     };
     let odd = matches!(s.dims(3), [Dim::Fixed(n)] if n % 2 == 1);
-    if (batch, axis) != (rows, keys) || s.dims(1) != s.dims(0) || !odd {
-        return Err(s.mismatch());
-    }
+    s.demand((batch, axis) == (rows, keys) && s.dims(1) == s.dims(0) && odd)?;
     Ok(vec![s.operands[2].clone()])
 }
 
@@ -169,9 +168,7 @@ pub fn ema(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 
 /// All operands have one type, which is the result's.
 pub fn alike(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    if s.operands.iter().any(|t| *t != s.operands[0]) {
-        return Err(s.mismatch());
-    }
+    s.demand(s.operands.iter().all(|t| *t == s.operands[0]))?;
     same(s)
 }
 
@@ -187,9 +184,7 @@ pub fn map(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     if used.len() != count || used.last() != Some(&(count - 1)) {
         return Err(format!("the expression of a map reads {} operands, not {count}", used.len()));
     }
-    if !s.operands[0].is_real() {
-        return Err(s.mismatch());
-    }
+    s.demand(s.operands[0].is_real())?;
     Ok(vec![alike(s)?[0].clone(); results.len()])
 }
 
@@ -274,9 +269,7 @@ pub fn without_batch(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 /// Without the second axis.
 pub fn pool(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let mut dims = s.dims(0).to_vec();
-    if dims.len() < 2 {
-        return Err(s.mismatch());
-    }
+    s.demand(dims.len() >= 2)?;
     dims.remove(1);
     Ok(vec![Type::real(dims)])
 }
@@ -309,9 +302,7 @@ pub fn slot_set(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 /// Positions, and a number for each of them.
 pub fn neighbours(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let channels = s.dims(0).get(2..).is_some_and(|rest| matches!(rest, [] | [Dim::Fixed(_)]));
-    if !channels || s.operands[0].ragged().is_none() || s.dims(0).get(..2) != Some(s.dims(1)) {
-        return Err(s.mismatch());
-    }
+    s.demand(channels && s.operands[0].ragged().is_some() && s.dims(0).get(..2) == Some(s.dims(1)))?;
     same(s)
 }
 
@@ -398,18 +389,14 @@ pub fn pair(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 pub fn linear(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let [outputs, inputs] = s.dims(1) else { return Err(s.mismatch()) };
     let bias_fits = s.operands.get(2).is_none_or(|b| b.dims() == [outputs.clone()]);
-    if s.dims(0).last() != Some(inputs) || !bias_fits {
-        return Err(s.mismatch());
-    }
+    s.demand(s.dims(0).last() == Some(inputs) && bias_fits)?;
     Ok(vec![s.with_last(0, outputs.clone())?])
 }
 
 /// Last axis from outputs to inputs.
 pub fn linear_grad_input(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let [outputs, inputs] = s.dims(1) else { return Err(s.mismatch()) };
-    if s.dims(0).last() != Some(outputs) {
-        return Err(s.mismatch());
-    }
+    s.demand(s.dims(0).last() == Some(outputs))?;
     Ok(vec![s.with_last(0, inputs.clone())?])
 }
 
@@ -427,9 +414,7 @@ pub fn layer_norm_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 /// `a` and `b` alike, the condition over a prefix of their axes.
 pub fn select(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let prefix = s.dims(1).get(..s.dims(0).len());
-    if s.operands[1] != s.operands[2] || prefix != Some(s.dims(0)) {
-        return Err(s.mismatch());
-    }
+    s.demand(s.operands[1] == s.operands[2] && prefix == Some(s.dims(0)))?;
     second(s)
 }
 

@@ -36,18 +36,18 @@ impl From<&Catalog> for Binding {
     }
 }
 
-/// What a halting recurrence leaves besides its state.
+/// The results of a halting recurrence besides its state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Halted {
     /// Expected block runs per row, `f32[batch]`.
-    pub(crate) cost: Value,
+    pub(crate) ponder_cost: Value,
     /// Accepted steps per row, `f32[batch]`.
     pub(crate) depth: Value,
     /// Weight of the cost in the loss.
     pub(crate) weight: f64,
 }
 
-/// Where a layer runs: the state that it transforms and what its attention can see.
+/// The inputs of a layer: the state that it transforms, and the sources that its attention can see.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     /// The state that the layers transform: queries and residual.
@@ -73,7 +73,7 @@ impl Place {
     }
 }
 
-/// The context of lowering.
+/// The context of lowering: the graph so far, and the place of new nodes.
 #[derive(Debug)]
 pub(crate) struct Lower<'a> {
     graph: Graph,
@@ -190,7 +190,7 @@ impl<'a> Lower<'a> {
         Ok(value)
     }
 
-    /// A parameter named after the current path. Who asks again for the same name gets the same parameter.
+    /// A parameter named after the current path. Equal names share one parameter.
     pub(crate) fn param(&mut self, name: &str, dims: impl Into<Vec<Dim>>, init: Attr) -> Result<Value, InvalidNode> {
         let full = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
         if let Some(known) = self.known(&full) {

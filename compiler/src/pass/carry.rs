@@ -1,4 +1,4 @@
-//! Carrying: what a step computes of the values it hands on, the next step has at hand.
+//! Carrying: a step hands on the results that the next step would compute again from the carried values.
 //!
 //! Where a depth recurrence applies the same op to a carried value and to the value that takes its place (the mean of the
 //! state before a step and after it, which a halting head that looks ahead compares), the second result goes round as a

@@ -1,4 +1,4 @@
-//! Common subexpressions: of equal nodes the first one serves all.
+//! Common subexpression elimination: of equal nodes the first one serves all.
 //!
 //! Two nodes are equal when op, operands and attributes are; the slot that they come from does not matter. The first may
 //! lie in a region around the second. Effects and loops stay. Random ops are equal when their stream, which is an

@@ -1,4 +1,4 @@
-//! Dead code: removes what no result of the graph and no effect depends on.
+//! Dead code elimination: removes nodes on which no result of the graph and no effect depends.
 //!
 //! One marking finds the live values, then one sweep removes the rest, so that values that only feed each other around
 //! a loop die together. A loop's interface shrinks part by part: carried values, sequences, outputs, saved values

@@ -1,4 +1,4 @@
-//! Folding: what constants and neighbours make trivial.
+//! Constant folding and peephole rules: nodes that constants or neighbours make trivial.
 //!
 //! Constants in the expressions of maps, neutral elements (`mul_unit` by ones, dropout that drops nothing), pairs that undo
 //! each other (`squeeze` and `unsqueeze`, `pad` and `slice`, `rope` and its transpose), choices between equal values, and

@@ -1,4 +1,4 @@
-//! Hoisting: what a loop computes anew in every step without need moves in front of it.
+//! Hoisting: loop-invariant nodes move in front of the loop.
 //!
 //! - A node whose operands are all defined outside the loop (the keys and values of a memory inside a depth loop). It
 //!   is then computed for all rows, also for those that have left the loop; so ops that mix rows stay, for which the

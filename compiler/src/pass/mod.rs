@@ -64,7 +64,6 @@ pub struct Report {
 pub struct Step {
     /// The round, from 1.
     pub round: usize,
-    /// The pass.
     pub pass: &'static str,
     /// Whether it changed the graph.
     pub changed: bool,

@@ -1,4 +1,4 @@
-//! What a model costs: parameters, operations, sequential depth and memory, as formulas and as numbers.
+//! The costs of a model: parameters, operations, sequential depth and memory, as formulas and as numbers.
 
 use super::{forward, inference, optimised, training};
 use crate::ir::cost::{Extent, Sizes};
@@ -7,7 +7,7 @@ use crate::ir::formula::Formula;
 use crate::ir::graph::{Graph, InvalidNode, MAIN};
 use crate::ir::loops::Cut;
 use crate::ir::number::Number;
-use crate::ir::search::Beams;
+use crate::ir::schedule::beam::Beams;
 use crate::lower::Binding;
 use crate::plan::cost::flops;
 use crate::plan::memory::{self, BatchShape, Estimate, estimate};

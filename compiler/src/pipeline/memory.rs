@@ -20,14 +20,14 @@ pub struct Work {
     pub fixed_bytes: u64,
 }
 
-/// Bytes that a run takes, at most.
+/// An upper bound on the bytes of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Need {
     /// The training step.
     pub training: Estimate,
     /// A forward pass of an evaluation: its values lie where those of the training do, its weights are packed beside.
     pub evaluation: Estimate,
-    /// See [`Work::besides`].
+    /// See [`Work::fixed_bytes`].
     pub fixed_bytes: u64,
 }
 

@@ -27,12 +27,28 @@ pub struct Group {
     pub inner: Vec<Inner>,
     /// Numbers of scratch per unit.
     pub scratch: usize,
+    /// Numbers per unit that its steps read and write, each counted as often as it is used, and its scratch.
+    pub width: usize,
+}
+
+/// Numbers that the steps of a block read and write, each counted as often as it is used: the values themselves are about a
+/// quarter of it, and stay in the second-level cache.
+const BLOCK_NUMBERS: usize = 1 << 18;
+
+/// Blocks that a group should have at least, so that threads get equal shares.
+const SHARES: usize = 16;
+
+impl Group {
+    /// The units of a block where there are so many; the last block may have fewer.
+    pub fn block(&self, units: usize) -> usize {
+        let by_cache = BLOCK_NUMBERS / self.width.max(1);
+        by_cache.min(units / SHARES).next_multiple_of(8).clamp(16, 64)
+    }
 }
 
 /// A value that lives in scratch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inner {
-    /// The value.
     pub value: Value,
     /// Where it begins, in numbers per unit.
     pub offset: usize,
@@ -143,12 +159,14 @@ fn refresh_frees(graph: &Graph, steps: &mut [Step], held: &BTreeSet<Value>) {
 fn finish(graph: &Graph, steps: &mut [Step], range: Range<usize>, units: Vec<Dim>, held: &BTreeSet<Value>) -> Group {
     let mut inner = vec![];
     let mut live: Vec<(Range<usize>, Value)> = vec![];
-    let mut scratch = 0;
+    let (mut scratch, mut width) = (0, 0);
     let mut dying = vec![];
     for n in range.clone() {
         let step = &steps[n];
         let node = graph.node(step.node);
         let sums = node.op.def().by_unit.map_or(&[][..], |r| r.sums);
+        let channels = node.operands.iter().chain(&node.results).map(|v| self::units(graph.ty(*v)).1);
+        width += channels.sum::<usize>();
         for (k, &value) in node.results.iter().enumerate() {
             if sums.contains(&k) || held.contains(&value) || !dies_inside(&steps[range.clone()], value) {
                 continue;
@@ -167,7 +185,7 @@ fn finish(graph: &Graph, steps: &mut [Step], range: Range<usize>, units: Vec<Dim
     }
     dying.retain(|value| inner.iter().all(|i| i.value != *value));
     steps[range.end - 1].frees = dying;
-    Group { steps: range, units, inner, scratch }
+    Group { steps: range, units, inner, scratch, width: width + scratch }
 }
 
 fn dies_inside(steps: &[Step], value: Value) -> bool {

@@ -29,7 +29,7 @@ pub struct Plan {
     pub parameters: Vec<Parameter>,
 }
 
-/// How a region is executed.
+/// The plan of a region.
 #[derive(Clone, Debug, Default)]
 pub struct RegionPlan {
     /// The nodes to execute, in order; the terminator is not among them.
@@ -48,14 +48,13 @@ pub struct RegionPlan {
     pub unused: Vec<Value>,
 }
 
-/// One node and what happens around it.
+/// One node, with the values that it frees and the buffers that it reuses.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The node.
     pub node: NodeId,
     /// Values of this region that are used here for the last time.
     pub frees: Vec<Value>,
-    /// The operand whose buffer becomes the result's, when nobody else holds it.
+    /// The operand whose buffer becomes the result's, when there is no other handle to it.
     pub in_place: Option<usize>,
     /// For each result: the parameter to whose gradient it is added instead of being kept.
     pub accumulates_into: Vec<Option<usize>>,
@@ -117,16 +116,11 @@ fn plan_region(graph: &Graph, region: RegionId, parameters: &BTreeMap<String, us
     out
 }
 
-/// Everything that a node reads: its operands, and what its body uses from outside the body.
+/// The values that a node reads: its operands, and the captures of its body.
 fn reads(graph: &Graph, id: NodeId) -> BTreeSet<Value> {
     let node = graph.node(id);
     let mut out: BTreeSet<Value> = node.operands.iter().copied().collect();
-    if let Some(body) = node.body {
-        for inner in graph.walk(body) {
-            let outer = graph.node(inner).operands.iter().filter(|v| !graph.encloses(body, graph.scope(**v)));
-            out.extend(outer);
-        }
-    }
+    out.extend(node.body.into_iter().flat_map(|body| captured(graph, body)));
     out
 }
 
@@ -140,17 +134,16 @@ fn last_uses(graph: &Graph, region: RegionId, order: &[NodeId]) -> BTreeMap<Valu
     last
 }
 
+/// The captures of a body: the values of outer regions that it reads.
+pub(crate) fn captured(graph: &Graph, body: RegionId) -> BTreeSet<Value> {
+    let inside = graph.walk(body).into_iter().flat_map(|id| graph.node(id).operands.clone());
+    inside.filter(|v| !graph.encloses(body, graph.scope(*v))).collect()
+}
+
+/// The captures that are cut to the rows that take part.
 fn captures(graph: &Graph, region: RegionId) -> Vec<Value> {
-    let Some(owner) = graph.owner(region) else { return vec![] };
-    let operands: BTreeSet<Value> = graph
-        .walk(region)
-        .iter()
-        .flat_map(|n| graph.node(*n).operands.clone())
-        .filter(|v| !graph.encloses(region, graph.scope(*v)))
-        .filter(|v| graph.ty(*v).is_batched() || *graph.ty(*v) == Type::Tape)
-        .collect();
-    debug_assert!(graph.node(owner).body == Some(region));
-    operands.into_iter().collect()
+    let by_row = |v: &Value| graph.ty(*v).is_batched() || *graph.ty(*v) == Type::Tape;
+    captured(graph, region).into_iter().filter(by_row).collect()
 }
 
 /// The value and parameter of an `accumulate` whose operand comes from an op that can add into an accumulator, has no

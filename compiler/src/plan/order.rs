@@ -2,8 +2,8 @@
 //!
 //! **Contract.** The nodes are those of the region, each once, and each after all that it reads; nodes that nothing forces
 //! apart keep the order of the graph. Where `early_exit` is given, `go` depends on the first `early_exit` nodes alone and
-//! work worth saving comes after them: the executor lets the rows that reject the step leave at that point. Whoever
-//! changes the order further may move no node across it.
+//! work worth saving comes after them: the executor lets the rows that reject the step leave at that point. Any
+//! further change of the order may move no node across it.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub(super) struct Order {
     pub(super) early_exit: Option<usize>,
 }
 
-/// The order in which a region is executed: what decides about the step comes first, if that saves work.
+/// The order in which a region is executed: the nodes that decide about the step come first, if that saves work.
 pub(super) fn order(graph: &Graph, region: RegionId) -> Order {
     let nodes = graph.nodes(region);
     let cone = go(graph, region).map(|go| cone(graph, region, go)).unwrap_or_default();

@@ -9,20 +9,18 @@ const WIDTH: usize = 100;
 
 /// The complete model: every field written out. Checking it gives an equal spec.
 pub fn text(spec: &Spec) -> String {
-    let mut out = docs(spec);
-    out.push_str(&format!("model {} ", spec.name));
-    Writer { out: &mut out, origins: false }.braces(&spec.root, 0);
-    out.push('\n');
-    out
+    written(spec, false)
 }
 
 /// As `text`, with a comment on every line that says where its value came from, unless it was written in the file.
 pub fn text_with_origins(spec: &Spec) -> String {
-    let mut out = docs(spec);
-    out.push_str(&format!("model {} ", spec.name));
-    Writer { out: &mut out, origins: true }.braces(&spec.root, 0);
-    out.push('\n');
-    out
+    written(spec, true)
+}
+
+fn written(spec: &Spec, origins: bool) -> String {
+    let mut out = format!("{}model {} ", docs(spec), spec.name);
+    Writer { out: &mut out, origins }.braces(&spec.root, 0);
+    out + "\n"
 }
 
 /// SHA-256 of what the model is: its text without name and docs, in hexadecimal.

@@ -1,4 +1,4 @@
-//! The syntax tree of an `.rt` file. Every part knows its place; nothing is looked up yet.
+//! The syntax tree of an `.rt` file. Every part knows its place, the `span` of the whole; nothing is looked up yet.
 
 use crate::expr::BinaryOp;
 use crate::source::Span;
@@ -6,9 +6,7 @@ use crate::source::Span;
 /// A name as written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Name {
-    /// The text.
     pub text: String,
-    /// Its place.
     pub span: Span,
 }
 
@@ -17,7 +15,6 @@ pub struct Name {
 pub struct Comment {
     /// The text from `//` to the end of the line, without trailing blanks.
     pub text: String,
-    /// Its place.
     pub span: Span,
 }
 
@@ -35,7 +32,6 @@ pub struct File {
 pub struct Item {
     /// The text of the `///` lines right above, without the slashes.
     pub doc: String,
-    /// What it is.
     pub kind: ItemKind,
     /// From the keyword to the end.
     pub span: Span,
@@ -53,14 +49,12 @@ pub enum ItemKind {
     Let(Let),
     /// `model name { ... }`
     Model {
-        /// The name.
         name: FullName,
         /// The statements.
         body: Body,
     },
     /// `variant name of base { edits }`
     Variant {
-        /// The name.
         name: Name,
         /// The edited model, or a variant of it.
         base: FullName,
@@ -71,7 +65,6 @@ pub enum ItemKind {
     },
     /// `block name(params) { ... }`
     Block {
-        /// The name.
         name: Name,
         /// The parameters.
         params: Vec<Name>,
@@ -87,7 +80,6 @@ pub enum ItemKind {
 pub struct Function {
     /// Which of the two.
     pub role: Role,
-    /// The name.
     pub name: Name,
     /// The parameters; `None` when written without parentheses.
     pub params: Option<Vec<Name>>,
@@ -107,7 +99,6 @@ pub enum Role {
 /// `model` or `model:variant`.
 #[derive(Clone, Debug)]
 pub struct FullName {
-    /// The model.
     pub model: Name,
     /// The variant, if one is named.
     pub variant: Option<Name>,
@@ -131,11 +122,8 @@ impl FullName {
 /// `let name = value`
 #[derive(Clone, Debug)]
 pub struct Let {
-    /// The name.
     pub name: Name,
-    /// The value.
     pub value: Expr,
-    /// The whole.
     pub span: Span,
 }
 
@@ -162,7 +150,6 @@ pub enum Element {
 }
 
 impl Element {
-    /// Its place.
     pub fn span(&self) -> Span {
         match self {
             Self::Let(x) => x.span,
@@ -176,11 +163,8 @@ impl Element {
 /// `name: value`
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// The name.
     pub name: Name,
-    /// The value.
     pub value: Value,
-    /// The whole.
     pub span: Span,
 }
 
@@ -191,7 +175,6 @@ pub struct Insert {
     pub name: Name,
     /// The arguments.
     pub args: Vec<Expr>,
-    /// The whole.
     pub span: Span,
 }
 
@@ -204,7 +187,6 @@ pub struct Statement {
     pub word: Option<Word>,
     /// What is in the braces.
     pub body: Option<Body>,
-    /// The whole.
     pub span: Span,
 }
 
@@ -225,7 +207,6 @@ pub enum Word {
 }
 
 impl Word {
-    /// Its place.
     pub fn span(&self) -> Span {
         match self {
             Self::Name(name) => name.span,
@@ -244,7 +225,6 @@ pub enum Value {
 }
 
 impl Value {
-    /// Its place.
     pub fn span(&self) -> Span {
         match self {
             Self::Expr(expr) => expr.span,
@@ -256,9 +236,7 @@ impl Value {
 /// One edit of a variant or of `--set`.
 #[derive(Clone, Debug)]
 pub struct Edit {
-    /// What it does.
     pub kind: EditKind,
-    /// The whole.
     pub span: Span,
 }
 
@@ -282,14 +260,12 @@ pub enum EditKind {
 pub struct Path {
     /// The names between the dots; never empty.
     pub components: Vec<Component>,
-    /// The whole.
     pub span: Span,
 }
 
 /// One name of a path.
 #[derive(Clone, Debug)]
 pub struct Component {
-    /// The name.
     pub name: Name,
     /// Which of several places, from 1.
     pub index: Option<usize>,
@@ -298,9 +274,7 @@ pub struct Component {
 /// An expression.
 #[derive(Clone, Debug)]
 pub struct Expr {
-    /// What it is.
     pub kind: ExprKind,
-    /// Its place.
     pub span: Span,
 }
 

@@ -13,7 +13,7 @@ const ITEM_WORDS: [&str; 7] = ["use", "let", "model", "variant", "block", "mask"
 /// The same for messages.
 const ITEMS: &str = "`use`, `let`, `model`, `variant`, `block`, `mask` or `bias`";
 
-/// What was being parsed.
+/// The text that was parsed.
 pub(super) struct Place<'a> {
     pub(super) id: SourceId,
     pub(super) text: &'a str,
@@ -78,7 +78,7 @@ fn found(text: &str, at: usize) -> &str {
     rest.chars().next().map_or("", |c| &rest[..c.len_utf8()])
 }
 
-/// What pest expected, in human words, in a fixed order and without repetition.
+/// The tokens that pest expected, in plain words, in a fixed order and without repetition.
 fn expected(rules: &[Rule]) -> Vec<&'static str> {
     let mut words: Vec<&'static str> = Vec::new();
     for word in rules.iter().filter_map(|&rule| human(rule)) {

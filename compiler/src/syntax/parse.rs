@@ -382,7 +382,8 @@ impl Reader<'_> {
             })
             .map_infix(|a, op, b| {
                 let span = a.span.to(b.span);
-                Expr { kind: ExprKind::Binary(operator(op.as_rule()), Box::new(a), Box::new(b)), span }
+                let op = BinaryOp::named(op.as_str()).expect("the grammar has the symbols of the operators");
+                Expr { kind: ExprKind::Binary(op, Box::new(a), Box::new(b)), span }
             })
             .parse(pair.into_inner())
     }
@@ -442,22 +443,3 @@ static PRECEDENCE: LazyLock<PrattParser<Rule>> = LazyLock::new(|| {
         .op(Op::prefix(Rule::negative))
         .op(Op::infix(Rule::power, Assoc::Right))
 });
-
-fn operator(rule: Rule) -> BinaryOp {
-    match rule {
-        Rule::or => BinaryOp::Or,
-        Rule::and => BinaryOp::And,
-        Rule::equal => BinaryOp::Eq,
-        Rule::unequal => BinaryOp::Ne,
-        Rule::less => BinaryOp::Lt,
-        Rule::at_most => BinaryOp::Le,
-        Rule::greater => BinaryOp::Gt,
-        Rule::at_least => BinaryOp::Ge,
-        Rule::plus => BinaryOp::Add,
-        Rule::minus => BinaryOp::Sub,
-        Rule::times => BinaryOp::Mul,
-        Rule::over => BinaryOp::Div,
-        Rule::modulo => BinaryOp::Rem,
-        _ => BinaryOp::Pow,
-    }
-}

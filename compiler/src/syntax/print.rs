@@ -47,7 +47,7 @@ struct Printer<'a> {
 
 impl<'a> Printer<'a> {
     /// Prints the comments that stand before `next` on lines of their own, and at most one empty line before each.
-    fn line_start(&mut self, next: u32) {
+    fn comments_before(&mut self, next: u32) {
         while let Some((comment, rest)) = self.comments.split_first().filter(|(c, _)| c.span.start < next) {
             self.comments = rest;
             self.empty_line(comment.span.start);
@@ -56,6 +56,11 @@ impl<'a> Printer<'a> {
             self.out.push('\n');
             self.last = comment.span.end;
         }
+    }
+
+    /// The comments before `next`, and what stands before it on its line.
+    fn line_start(&mut self, next: u32) {
+        self.comments_before(next);
         if (next as usize) < self.text.len() {
             self.empty_line(next);
             self.pad();
@@ -128,8 +133,7 @@ impl<'a> Printer<'a> {
     }
 
     fn body(&mut self, body: &Body) {
-        let parts: Vec<Part<'_>> = body.elements.iter().map(Part::Element).collect();
-        self.braces(&parts, body.span);
+        self.braces(&elements(body), body.span);
     }
 
     /// Braces with their content: on one line if they were and still fit.
@@ -156,7 +160,8 @@ impl<'a> Printer<'a> {
             self.part(part);
             self.line_end_after(part.span().end, parts.get(n + 1).map(|p| p.span().start));
         }
-        self.closing_comments(span.end - 1);
+        // No empty line follows the last comment.
+        self.comments_before(span.end - 1);
         self.indent -= 1;
         self.pad();
         self.word("}");
@@ -171,102 +176,33 @@ impl<'a> Printer<'a> {
         self.line_end(if comma { end + blanks as u32 + 1 } else { end }, next);
     }
 
-    /// The comments before a closing brace, without an empty line after the last.
-    fn closing_comments(&mut self, close: u32) {
-        while let Some((comment, rest)) = self.comments.split_first().filter(|(c, _)| c.span.start < close) {
-            self.comments = rest;
-            self.empty_line(comment.span.start);
-            self.pad();
-            self.out.push_str(&comment.text);
-            self.out.push('\n');
-            self.last = comment.span.end;
-        }
-    }
-
     fn part(&mut self, part: &Part<'_>) {
-        match part {
-            Part::Element(element) => self.element(element),
-            Part::Edit(edit) => self.edit(edit),
-        }
-    }
-
-    fn element(&mut self, element: &Element) {
-        match element {
-            Element::Let(binding) => self.word(&self.binding(binding)),
-            Element::Insert(insert) => self.word(&self.insert(insert)),
-            Element::Field(field) => {
-                self.word(&format!("{}: ", field.name.text));
-                self.value(&field.value);
-            }
-            Element::Statement(statement) => self.statement(statement),
-        }
-    }
-
-    fn statement(&mut self, statement: &Statement) {
-        self.word(&head(statement));
-        if let Some(body) = &statement.body {
-            self.word(" ");
-            self.body(body);
-        }
-    }
-
-    fn value(&mut self, value: &Value) {
-        match value {
-            Value::Expr(expr) => self.word(&self.expr(expr)),
-            Value::Structured(name, body) => {
-                self.word(&format!("{} ", name.text));
-                self.body(body);
-            }
-        }
-    }
-
-    fn edit(&mut self, edit: &Edit) {
-        match &edit.kind {
-            EditKind::Set(path, value) => {
-                self.word(&format!("{}: ", self.path(path)));
-                self.value(value);
-            }
-            EditKind::Replace(statement) => self.statement(statement),
-            EditKind::Remove(path) => self.word(&format!("remove {}", self.path(path))),
-            EditKind::Add(element, path) => {
-                self.word("add ");
-                self.element(element);
-                self.word(&format!(" after {}", self.path(path)));
-            }
-            EditKind::Let(binding) => self.word(&self.binding(binding)),
-        }
-    }
-
-    /// Braces on one line, printed apart so that their width can be measured.
-    fn one_line(&self, parts: &[Part<'_>]) -> String {
-        if parts.is_empty() {
-            return "{ }".to_owned();
-        }
-        let texts: Vec<String> = parts
-            .iter()
-            .map(|part| {
-                // The text has no line break and so no comment; nested braces are measured by `WIDTH` of the whole.
-                let mut inner = Printer { text: self.text, comments: &[], out: String::new(), indent: 0, last: 0 };
-                inner.unbroken(part);
-                inner.out
-            })
-            .collect();
-        format!("{{ {} }}", texts.join(", "))
-    }
-
-    /// A part whose braces, at any depth, all stay on one line.
-    fn unbroken(&mut self, part: &Part<'_>) {
-        let (lead, body, tail) = match part {
-            Part::Element(element) => (self.lead(element), body_of(element), String::new()),
-            Part::Edit(edit) => self.edit_parts(edit),
-        };
+        let (lead, body, tail) = self.pieces(part);
         self.word(&lead);
         if let Some(body) = body {
-            let parts: Vec<Part<'_>> = body.elements.iter().map(Part::Element).collect();
-            let line = self.one_line(&parts);
-            self.word(&line);
+            self.body(body);
         }
         self.word(&tail);
+    }
+
+    /// Braces on one line, with all braces inside.
+    fn one_line(&self, parts: &[Part<'_>]) -> String {
+        let unbroken = |part: &Part<'_>| {
+            let (lead, body, tail) = self.pieces(part);
+            lead + &body.map_or_else(String::new, |body| self.one_line(&elements(body))) + &tail
+        };
+        match parts {
+            [] => "{ }".to_owned(),
+            _ => format!("{{ {} }}", parts.iter().map(unbroken).collect::<Vec<_>>().join(", ")),
+        }
+    }
+
+    /// The texts before and after the braces of a part, and the braces.
+    fn pieces<'p>(&self, part: &Part<'p>) -> (String, Option<&'p Body>, String) {
+        match part {
+            Part::Element(element) => (self.lead(element), body_of(element), String::new()),
+            Part::Edit(edit) => self.edit(edit),
+        }
     }
 
     /// The text of an element before its braces.
@@ -284,8 +220,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// The texts before and after the braces of an edit, and the braces.
-    fn edit_parts<'e>(&self, edit: &'e Edit) -> (String, Option<&'e Body>, String) {
+    fn edit<'e>(&self, edit: &'e Edit) -> (String, Option<&'e Body>, String) {
         match &edit.kind {
             EditKind::Set(path, Value::Expr(expr)) => {
                 (format!("{}: {}", self.path(path), self.expr(expr)), None, String::new())
@@ -355,6 +290,10 @@ impl Part<'_> {
             Self::Edit(edit) => edit.span,
         }
     }
+}
+
+fn elements(body: &Body) -> Vec<Part<'_>> {
+    body.elements.iter().map(Part::Element).collect()
 }
 
 fn body_of(element: &Element) -> Option<&Body> {

@@ -1,4 +1,4 @@
-//! A look at the characters before parsing: nesting and comments.
+//! A scan of the characters before parsing: nesting and comments.
 //!
 //! The parser recurses once per bracket. The nesting is limited here, before it runs, so that no input can exhaust
 //! the stack of a 2 MiB thread.

@@ -1,4 +1,4 @@
-//! What continuous recursion and ordered memory do between their layers.
+//! The ops of continuous recursion (CRvNN) and ordered memory.
 
 use rtc_compiler::ir::attribute::{self, Side};
 use rtc_compiler::ir::graph::{Node, Value};

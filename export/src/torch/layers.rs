@@ -114,7 +114,7 @@ fn layers(graph: &Graph, parts: &Parts, nodes: &[NodeId], below: &str) -> Option
 }
 
 impl Layers {
-    /// Whether nobody else reads what happens inside the copies.
+    /// Whether no value inside the copies has a reader outside.
     fn hides_the_rest(&self, graph: &Graph) -> bool {
         let results = self.results(graph);
         let inside: Vec<NodeId> = self.copies.iter().flatten().copied().collect();

@@ -1,4 +1,4 @@
-//! What every op is in PyTorch: one expression each.
+//! The expression of every op in PyTorch.
 
 use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::attribute::{self, At, Attribute, Discretisation, Mask, Origin, PositionKind, Relative, Sight};

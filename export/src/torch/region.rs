@@ -75,7 +75,7 @@ impl Body {
         self.slot = slot;
     }
 
-    /// Until when a value is read; a value that nobody reads is held for its own statement alone.
+    /// Until when a value is read; a value without a reader is held for its own statement alone.
     pub(super) fn until(&self, value: Value) -> usize {
         self.last.get(&value).copied().unwrap_or(self.at)
     }

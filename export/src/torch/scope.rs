@@ -1,4 +1,4 @@
-//! Names of values inside one method: a name is free again once nobody reads what it holds.
+//! Names of values inside one method: a name is free again after the last read of its value.
 
 use std::collections::BTreeMap;
 

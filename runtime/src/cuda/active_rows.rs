@@ -17,7 +17,7 @@ use crate::rng::Key;
 /// The batch as a region sees it. Clones share the tables.
 #[derive(Clone, Debug)]
 pub(crate) struct ActiveRows {
-    pub(super) env: BatchView,
+    pub(super) view: BatchView,
     tables: Rc<Tables>,
 }
 
@@ -56,18 +56,18 @@ pub(super) struct Units {
 }
 
 impl From<BatchView> for ActiveRows {
-    fn from(env: BatchView) -> Self {
-        Self { env, tables: Rc::default() }
+    fn from(view: BatchView) -> Self {
+        Self { view, tables: Rc::default() }
     }
 }
 
 impl Active for ActiveRows {
     fn view(&self) -> &BatchView {
-        &self.env
+        &self.view
     }
 
     fn keyed(&self, key: Key) -> Self {
-        Self { env: self.env.keyed(key), tables: self.tables.clone() }
+        Self { view: self.view.keyed(key), tables: self.tables.clone() }
     }
 }
 
@@ -82,7 +82,7 @@ impl Units {
 impl ActiveRows {
     /// The ids of the rows, for random numbers.
     pub(super) fn ids(&self, pool: &Pool) -> Array {
-        self.tables.ids.get_or_init(|| pool.upload(&self.env.ids)).clone()
+        self.tables.ids.get_or_init(|| pool.upload(&self.view.ids)).clone()
     }
 
     /// The second axis of a batched value.
@@ -100,9 +100,9 @@ impl ActiveRows {
             return found.clone();
         }
         let made = match name {
-            Name::Ragged(name) => upload(self.env.axis(name), pool),
+            Name::Ragged(name) => upload(self.view.axis(name), pool),
             Name::Even(size) => {
-                upload(&Axis::of_lengths(std::iter::repeat_n(*size, self.env.rows()), self.env.arena()), pool)
+                upload(&Axis::of_lengths(std::iter::repeat_n(*size, self.view.rows()), self.view.arena()), pool)
             }
         };
         self.tables.axes.borrow_mut().push((name.clone(), made.clone()));

@@ -1,7 +1,7 @@
 //! Attention on a device: what the kernels are told.
 //!
 //! A mask of all or of the past costs nothing. Where mask and bias see positions only through their distance, queries go through the
-//! distances that the mask shows, so few keys cost little. Other expressions are part of the kernels ([`super::rule`]).
+//! distances that the mask shows, so few keys cost little. Other expressions are part of the kernels ([`super::mask_codegen`]).
 
 use rtc_compiler::ir::attribute::{self, Mask, Sight};
 use rtc_compiler::ir::graph::Value;
@@ -11,19 +11,16 @@ use super::active_rows::Ragged;
 use super::device::Arg;
 use super::dispatch::NodeContext;
 use super::exec::Executor;
-use super::listed::List;
-use super::memory::{Array, WARP, address, blocks, flag, int, whole};
+use super::mask_codegen::ending;
+use super::memory::{Array, MOST_BLOCKS, address, blocks, flag, int, whole};
+use super::offset_lists::List;
 use super::relative::Codes;
-use super::rule::ending;
 use crate::exec::Fault;
 use crate::exec::storage::Element;
 use crate::kernel::dropout::Keep;
 
 /// Channels that a warp adds up.
 const SLICE: usize = 128;
-
-/// Most blocks along the second axis of a launch.
-const MOST_BLOCKS: u32 = 60_000;
 
 /// An attention with everything that its kernels read.
 pub(super) struct Attention {
@@ -66,7 +63,7 @@ struct Scored<'a> {
 impl<T: Element> Executor<T> {
     /// The attention of a node; its step and tables follow the first `fixed` operands.
     fn describe(&mut self, c: &NodeContext<'_>, fixed: usize) -> Result<Attention, Fault> {
-        let (keep, key) = (Keep::<T>::new(c.get(attribute::DROPOUT)), c.env.key.at(c.get(attribute::STREAM) as u64));
+        let (keep, key) = (Keep::<T>::new(c.get(attribute::DROPOUT)), c.view.key.at(c.get(attribute::STREAM) as u64));
         let dropped = c.get(attribute::DROPOUT) > 0.0;
         let (threshold, factor) = if dropped { (keep.threshold(), keep.factor().to_f64()) } else { (0, 1.0) };
         let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);
@@ -129,26 +126,23 @@ impl<T: Element> Executor<T> {
             _ => (ending(listed, relative), vec![]),
         };
         let _kept = shifts.into_iter().flatten().chain([ids]).collect();
-        Attention { args, queries, keys, heads, widths, rows: c.env.rows(), kernels, given, rule, codes, _kept }
+        Attention { args, queries, keys, heads, widths, rows: c.view.rows(), kernels, given, rule, codes, _kept }
     }
 
     /// Starts a kernel of an attention.
     fn start_kernel(&self, kernel: &str, a: &Attention, grid: [u32; 3], more: &[Arg]) {
         let args = [&a.args[..], &a.given, more].concat();
-        self.pool.start(&format!("{kernel}{}", a.kernels), grid, self.pool.device().threads(), &args);
+        self.pool.launch(&format!("{kernel}{}", a.kernels), grid, &args);
     }
 
     /// Starts a kernel with a warp for each of at most `longest` things of every head of every row.
     fn start_attention(&self, kernel: &str, a: &Attention, longest: usize, width: usize, more: &[Arg]) {
-        let threads = self.pool.device().threads();
-        let grid = [(a.rows * a.heads) as u32, blocks(longest, (threads / WARP) as usize), blocks(width, SLICE).max(1)];
-        self.start_kernel(kernel, a, grid, more);
+        self.start_warps(kernel, a, [a.rows * a.heads, longest], width, more);
     }
 
-    /// Starts a kernel with a warp for each of `count` things of every head, which goes through all rows.
-    fn start_over_rows(&self, kernel: &str, a: &Attention, count: usize, width: usize, more: &[Arg]) {
-        let threads = self.pool.device().threads();
-        let grid = [a.heads as u32, blocks(count, (threads / WARP) as usize), blocks(width, SLICE).max(1)];
+    /// Starts a kernel with a warp for each of `count` things of every head (of every row).
+    fn start_warps(&self, kernel: &str, a: &Attention, [heads, count]: [usize; 2], width: usize, more: &[Arg]) {
+        let grid = [heads as u32, self.pool.warp_blocks(count), blocks(width, SLICE).max(1)];
         self.start_kernel(kernel, a, grid, more);
     }
 
@@ -179,7 +173,7 @@ impl<T: Element> Executor<T> {
             let width = a.heads * a.widths[0];
             let d_codes = self.pool.take::<T>(codes.count * width);
             let args = [dy.arg(), stats.arg(), d_codes.arg(), int(codes.count), int(a.rows)];
-            self.start_over_rows("attention_codes", &a, codes.count, a.widths[0], &args);
+            self.start_warps("attention_codes", &a, [a.heads, codes.count], a.widths[0], &args);
             self.map_grad(c, codes, &d_codes, 3 + tables + 2);
         }
         Ok(())
@@ -214,7 +208,7 @@ impl<T: Element> Executor<T> {
             let count = list.distances.len();
             let values = self.pool.zeros::<T>(a.heads * count);
             let args = [dy.arg(), stats.arg(), values.arg(), int(a.rows)];
-            self.start_over_rows("attention_values", a, count, 1, &args);
+            self.start_warps("attention_values", a, [a.heads, count], 1, &args);
             return Slopes { numbers: values, starts: None };
         }
         let (queries, keys) = (c.axis(0), c.axis(1));
@@ -225,7 +219,7 @@ impl<T: Element> Executor<T> {
         }
         let (numbers, starts) = (self.pool.take::<T>(total), self.pool.upload(&starts));
         let pairs = (0..a.rows).map(|row| queries.len(row) * keys.len(row)).max().unwrap_or(0);
-        let across = blocks(pairs, self.pool.device().threads() as usize).min(MOST_BLOCKS);
+        let across = self.pool.thread_blocks(pairs).min(MOST_BLOCKS as u32);
         let more = [dy.arg(), stats.arg(), numbers.arg(), starts.arg()];
         self.start_kernel("attention_slopes", a, [(a.rows * a.heads) as u32, across, 1], &more);
         Slopes { numbers, starts: Some(starts) }
@@ -244,8 +238,7 @@ impl<T: Element> Executor<T> {
             }
         };
         let args = [&rule.given[..], &more, &[y.arg(), int(table), flag(add)]].concat();
-        let threads = self.pool.device().threads();
-        self.pool.start(&format!("tables_{name}"), [y.len() as u32, 1, 1], threads, &args);
+        self.pool.launch(&format!("tables_{name}"), [y.len() as u32, 1, 1], &args);
     }
 
     /// The n-th result: added to its parameter's gradient where the plan says so, else put into the table.

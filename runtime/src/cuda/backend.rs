@@ -12,11 +12,11 @@ use super::exec::Executor;
 use super::memory::{Array, Pool, address, int, whole};
 use crate::batch::Batch;
 use crate::exec::storage::Element;
-use crate::exec::{Fault, Outputs, parameter_ranges};
+use crate::exec::{Fault, Outputs, Settings, parameter_ranges};
 use crate::kernel::array_update::ArrayUpdate;
 use crate::kernel::muon;
 use crate::learner::{LearnError, UpdateRule};
-use crate::model::{Backend, Memory, ModelOn, Settings};
+use crate::model::{Backend, Memory, ModelOn};
 use crate::optimiser::{Along, Momentum};
 use crate::rng::Key;
 
@@ -131,13 +131,8 @@ impl<T: Element> Backend for Executor<T> {
         Self::sharing(Arc::new(plan), self.pool.clone(), self.pool.zeros::<T>(total))
     }
 
-    fn settings(&mut self) -> Settings<'_> {
-        Settings {
-            halting: &mut self.halting,
-            depth: &mut self.depth,
-            inference: &mut self.inference,
-            check_finite: &mut self.check_finite,
-        }
+    fn settings(&mut self) -> &mut Settings {
+        &mut self.settings
     }
 
     fn execute(&mut self, batch: &Batch, key: Key, meanwhile: &mut dyn FnMut()) -> Result<Outputs<T>, Fault> {

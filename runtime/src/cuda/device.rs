@@ -1,4 +1,4 @@
-//! What the executor asks of a device: memory, copies, launches. One implementation drives a GPU; tests have another one, which
+//! The interface between the executor and a device: memory, copies, launches. One implementation drives a GPU; tests have another one, which
 //! runs the same kernels on the host.
 //!
 //! Work is asynchronous and in order. A failure sticks: everything after it does nothing, and [`Device::failure`] tells what it

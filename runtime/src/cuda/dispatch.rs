@@ -13,9 +13,8 @@ use super::device::Arg;
 use super::exec::Executor;
 use super::memory::{Array, address, flag, int, whole};
 use super::value::Val;
-use crate::exec::Fault;
 use crate::exec::storage::Element;
-use crate::exec::{loops, node_context};
+use crate::exec::{Fault, given_input, loops, node_context};
 
 /// What a node needs while it runs.
 #[derive(Clone, Copy)]
@@ -27,7 +26,7 @@ pub(super) struct NodeContext<'a> {
 impl<'a> NodeContext<'a> {
     pub(super) fn new(plan: &'a Plan, step: &'a Step, place: &'a ActiveRows) -> Self {
         let node = plan.graph.node(step.node);
-        Self { host: node_context::NodeContext { plan, step, node, env: &place.env }, place }
+        Self { host: node_context::NodeContext { plan, step, node, view: &place.view }, place }
     }
 }
 
@@ -47,9 +46,9 @@ impl<T: Element> Executor<T> {
         match node.op {
             Op::Param | Op::Yield | Op::Save | Op::Return => {}
             Op::Input => self.input(&c)?,
-            Op::Full => self.produce(&c, "fill", &[], &[]),
+            Op::Full => self.produce(&c, "fill", &[], &[Arg::Real(c.get(attribute::VALUE))]),
             Op::True => {
-                let y = self.pool.take::<u8>(place.env.extent(c.ty(node.results[0])));
+                let y = self.pool.take::<u8>(place.view.extent(c.ty(node.results[0])));
                 self.pool.each("fill_truth", y.len(), &[y.arg(), Arg::Int(1), whole(y.len())]);
                 self.set(node.results[0], Val::Truth(y));
             }
@@ -76,23 +75,20 @@ impl<T: Element> Executor<T> {
                 self.produce(&c, "repeat", &[x.arg()], &[whole(x.len())]);
             }
             Op::Pair => {
-                let y = self.fresh(&c, 0);
-                let pairs = y.len() / (4 * c.last(0)).max(1);
-                let args = [self.real(c.operand(0)).arg(), y.arg(), int(c.last(0)), whole(pairs)];
-                self.pool.each("pair", pairs * c.last(0), &args);
-                self.put(&c, 0, y);
+                let d = c.last(0);
+                let pairs = numbers(&c) / (4 * d).max(1);
+                self.produce_by(&c, "pair", pairs * d, &self.first::<1>(&c), &[int(d), whole(pairs)]);
             }
             Op::PairGrad => {
-                let dx = self.fresh(&c, 0);
-                let pairs = dx.len() / (2 * c.last(1)).max(1);
-                let [dy, x] = [0, 1].map(|n| self.real(c.operand(n)).arg());
-                self.pool.each("pair_grad", pairs * c.last(1), &[x, dy, dx.arg(), int(c.last(1)), whole(pairs)]);
-                self.put(&c, 0, dx);
+                let d = c.last(1);
+                let pairs = numbers(&c) / (2 * d).max(1);
+                let [dy, x] = self.first(&c);
+                self.produce_by(&c, "pair_grad", pairs * d, &[x, dy], &[int(d), whole(pairs)]);
             }
 
             Op::Mean => self.pooled(&c, "pool", &[flag(true)]),
             Op::Sum => self.pooled(&c, "pool", &[flag(false)]),
-            Op::Position => self.pooled_at(&c),
+            Op::Position => self.pooled(&c, "position", &[back(&c)]),
             Op::Max => self.pooled(&c, "max_pool", &[]),
             Op::CumulativeMean => self.along(&c, "running_mean"),
             Op::CumulativeMeanGrad => self.along(&c, "running_mean_grad"),
@@ -103,20 +99,18 @@ impl<T: Element> Executor<T> {
 
             Op::Select => self.select(&c),
             Op::MaskUnit => {
-                let (row_of, width) = self.groups(&c, 0, c.ty(c.operand(1)));
+                let [row_of, _, width] = self.groups(&c, 0, c.ty(c.operand(1)));
                 let when = flag(c.get(attribute::WHEN));
                 let (x, condition) = (self.real(c.operand(0)).arg(), self.truth(c.operand(1)).arg());
                 self.produce(&c, "mask_unit", &[x, condition, when], &[row_of, width]);
             }
             Op::MulUnit => {
-                let (row_of, width) = self.groups(&c, 0, c.ty(c.operand(1)));
-                let [x, s] = [0, 1].map(|n| self.real(c.operand(n)).arg());
-                self.produce(&c, "mul_unit", &[x, s], &[row_of, width]);
+                let [row_of, _, width] = self.groups(&c, 0, c.ty(c.operand(1)));
+                self.produce(&c, "mul_unit", &self.first::<2>(&c), &[row_of, width]);
             }
             Op::AddScaled => {
-                let (row_of, width) = self.groups(&c, 0, c.ty(c.operand(2)));
-                let operands = [0, 1, 2].map(|n| self.real(c.operand(n)).arg());
-                self.produce(&c, "add_scaled", &operands, &[row_of, width]);
+                let [row_of, _, width] = self.groups(&c, 0, c.ty(c.operand(2)));
+                self.produce(&c, "add_scaled", &self.first::<3>(&c), &[row_of, width]);
             }
             Op::DotUnit => self.dot_unit(&c),
 
@@ -164,8 +158,7 @@ impl<T: Element> Executor<T> {
                 self.ratio(&c, &sum, &count);
             }
             Op::AverageGrad => {
-                let dy = self.real(c.operand(0)).arg();
-                self.produce(&c, "average_grad", &[dy], &[]);
+                self.produce(&c, "average_grad", &self.first::<1>(&c), &[]);
             }
 
             Op::Recur | Op::Chunks | Op::Fold | Op::Beam | Op::Part | Op::Unwind => loops::run(self, step, place)?,
@@ -190,11 +183,16 @@ impl<T: Element> Executor<T> {
 
     /// A new array for the n-th result.
     pub(super) fn fresh(&self, c: &NodeContext<'_>, n: usize) -> Array {
-        self.pool.take::<T>(c.env.extent(c.ty(c.node.results[n])))
+        self.pool.take::<T>(c.view.extent(c.ty(c.node.results[n])))
     }
 
     pub(super) fn put(&mut self, c: &NodeContext<'_>, n: usize, array: Array) {
         self.set(c.node.results[n], Val::Real(array));
+    }
+
+    /// Puts all results.
+    pub(super) fn put_all<const N: usize>(&mut self, c: &NodeContext<'_>, arrays: [Array; N]) {
+        arrays.into_iter().enumerate().for_each(|(n, array)| self.put(c, n, array));
     }
 
     /// Where the n-th result goes, and whether it is added to what is there: the gradient of a parameter, or an array of its own.
@@ -211,17 +209,25 @@ impl<T: Element> Executor<T> {
 
     /// A kernel with a thread per number of its one result: operands, the result, sizes, the count.
     pub(super) fn produce(&mut self, c: &NodeContext<'_>, kernel: &str, operands: &[Arg], sizes: &[Arg]) {
+        let count = numbers(c);
+        self.produce_by(c, kernel, count, operands, &[sizes, &[whole(count)]].concat());
+    }
+
+    /// A kernel with so many threads and one result: operands, the result, sizes.
+    fn produce_by(&mut self, c: &NodeContext<'_>, kernel: &str, threads: usize, operands: &[Arg], sizes: &[Arg]) {
         let y = self.fresh(c, 0);
-        let value = [Arg::Real(c.get(attribute::VALUE))];
-        let sizes = if kernel == "fill" { &value } else { sizes };
-        let args = [operands, &[y.arg()], sizes, &[whole(y.len())]].concat();
-        self.pool.each(kernel, y.len(), &args);
+        self.pool.each(kernel, threads, &[operands, &[y.arg()], sizes].concat());
         self.put(c, 0, y);
+    }
+
+    /// The addresses of the first operands, which are real.
+    pub(super) fn first<const N: usize>(&self, c: &NodeContext<'_>) -> [Arg; N] {
+        std::array::from_fn(|n| self.real(c.operand(n)).arg())
     }
 
     /// A kernel with a thread per row and a truth value as its result.
     pub(super) fn per_row(&mut self, c: &NodeContext<'_>, kernel: &str, operands: &[Arg], sizes: &[Arg]) {
-        let y = self.pool.take::<u8>(c.env.rows());
+        let y = self.pool.take::<u8>(c.view.rows());
         let args = [operands, &[y.arg()], sizes, &[whole(y.len())]].concat();
         self.pool.each(kernel, y.len(), &args);
         self.set(c.node.results[0], Val::Truth(y));
@@ -230,64 +236,52 @@ impl<T: Element> Executor<T> {
     /// From rows of positions to one vector per row.
     fn pooled(&mut self, c: &NodeContext<'_>, kernel: &str, more: &[Arg]) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(0)), &self.pool), channels(c, c.operand(0)));
-        let x = self.real(c.operand(0)).arg();
-        self.produce(c, kernel, &[x], &[&[axis.offsets.arg(), int(d)], more].concat());
-    }
-
-    fn pooled_at(&mut self, c: &NodeContext<'_>) {
-        let (axis, d) = (c.place.axis_of(c.ty(c.operand(0)), &self.pool), channels(c, c.operand(0)));
-        let x = self.real(c.operand(0)).arg();
-        self.produce(c, "position", &[x], &[axis.offsets.arg(), back(c), int(d)]);
+        self.produce(c, kernel, &self.first::<1>(c), &[&[axis.offsets.arg(), int(d)], more].concat());
     }
 
     /// Along the positions of every row, a thread per row and channel.
     fn along(&mut self, c: &NodeContext<'_>, kernel: &str) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(0)), &self.pool), channels(c, c.operand(0)));
-        let y = self.fresh(c, 0);
-        let count = c.env.rows() * d;
-        let args = [self.real(c.operand(0)).arg(), y.arg(), axis.offsets.arg(), int(d), whole(count)];
-        self.pool.each(kernel, count, &args);
-        self.put(c, 0, y);
+        let count = c.view.rows() * d;
+        self.produce_by(c, kernel, count, &self.first::<1>(c), &[axis.offsets.arg(), int(d), whole(count)]);
     }
 
     fn broadcast_rows(&mut self, c: &NodeContext<'_>, mean: bool) {
         let axis = c.place.axis_of(c.ty(c.operand(1)), &self.pool);
         let d = if c.ty(c.operand(0)).dims().len() > 1 { c.last(0) } else { 1 };
-        let x = self.real(c.operand(0)).arg();
-        self.produce(c, "broadcast_rows", &[x], &[axis.row_of.arg(), axis.offsets.arg(), int(d), flag(mean)]);
+        let sizes = [axis.row_of.arg(), axis.offsets.arg(), int(d), flag(mean)];
+        self.produce(c, "broadcast_rows", &self.first::<1>(c), &sizes);
     }
 
     fn position_grad(&mut self, c: &NodeContext<'_>) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(1)), &self.pool), channels(c, c.operand(1)));
-        let dy = self.real(c.operand(0)).arg();
-        self.produce(c, "position_grad", &[dy], &[axis.row_of.arg(), axis.offsets.arg(), back(c), int(d)]);
+        let sizes = [axis.row_of.arg(), axis.offsets.arg(), int(d), back(c)];
+        self.produce(c, "position_grad", &self.first::<1>(c), &sizes);
     }
 
     fn max_grad(&mut self, c: &NodeContext<'_>) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(1)), &self.pool), channels(c, c.operand(1)));
-        let (dx, count) = (self.fresh(c, 0), c.env.rows() * d);
-        let [dy, x] = [0, 1].map(|n| self.real(c.operand(n)).arg());
-        self.pool.each("max_pool_grad", count, &[x, dy, dx.arg(), axis.offsets.arg(), int(d), whole(count)]);
-        self.put(c, 0, dx);
+        let ([dy, x], count) = (self.first(c), c.view.rows() * d);
+        self.produce_by(c, "max_pool_grad", count, &[x, dy], &[axis.offsets.arg(), int(d), whole(count)]);
     }
 
-    /// How the numbers of operand `x` belong to units: `row_of, width`.
-    fn groups(&self, c: &NodeContext<'_>, x: usize, units: &Type) -> (Arg, Arg) {
+    /// How the numbers of operand `x` belong to units: `row_of, offsets, width`.
+    fn groups(&self, c: &NodeContext<'_>, x: usize, units: &Type) -> [Arg; 3] {
         let (dims, unit) = (c.ty(c.operand(x)).dims(), units.dims());
-        let width = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).product::<usize>();
+        let width = |dims: &[Dim]| whole(dims.iter().filter_map(Dim::fixed).product::<usize>());
         match dims.get(unit.len()) {
             Some(Dim::Sym(axis)) if unit.len() == 1 => {
                 let axis = c.place.axis(&Name::Ragged(axis.as_str().into()), &self.pool);
-                (axis.row_of.arg(), whole(width(&dims[unit.len() + 1..])))
+                [axis.row_of.arg(), axis.offsets.arg(), width(&dims[unit.len() + 1..])]
             }
-            _ => (Arg::Address(0), whole(width(&dims[unit.len()..]))),
+            _ => [Arg::Address(0), Arg::Address(0), width(&dims[unit.len()..])],
         }
     }
 
     fn select(&mut self, c: &NodeContext<'_>) {
         let condition = self.truth(c.operand(0)).arg();
         if c.ty(c.operand(1)).elem() == Some(Elem::Real) {
-            let (row_of, width) = self.groups(c, 1, c.ty(c.operand(0)));
+            let [row_of, _, width] = self.groups(c, 1, c.ty(c.operand(0)));
             let [a, b] = [1, 2].map(|n| self.real(c.operand(n)).arg());
             return self.produce(c, "select", &[condition, a, b], &[row_of, width]);
         }
@@ -299,33 +293,20 @@ impl<T: Element> Executor<T> {
 
     fn dot_unit(&mut self, c: &NodeContext<'_>) {
         let y = self.fresh(c, 0);
-        let (dims, unit) = (c.ty(c.operand(0)).dims(), c.ty(c.node.results[0]).dims());
-        let width = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).product::<usize>();
-        let (offsets, width) = match dims.get(unit.len()) {
-            Some(Dim::Sym(axis)) if unit.len() == 1 => {
-                let axis = c.place.axis(&Name::Ragged(axis.as_str().into()), &self.pool);
-                (axis.offsets.arg(), width(&dims[unit.len() + 1..]))
-            }
-            _ => (Arg::Address(0), width(&dims[unit.len()..])),
-        };
-        let [a, b] = [0, 1].map(|n| self.real(c.operand(n)).arg());
-        self.pool.each_warp("dot_unit", y.len(), &[a, b, y.arg(), offsets, whole(width), whole(y.len())]);
+        let [_, offsets, width] = self.groups(c, 0, c.ty(c.node.results[0]));
+        let [a, b] = self.first(c);
+        self.pool.each_warp("dot_unit", y.len(), &[a, b, y.arg(), offsets, width, whole(y.len())]);
         self.put(c, 0, y);
     }
 
     fn input(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let name = c.get(attribute::NAME);
-        let val = self.inputs.iter().find(|(n, _)| *n == name).map(|(_, val)| val.clone());
-        let val = val.ok_or_else(|| Fault::Batch(format!("the batch has no `{name}`")))?;
-        let len = match &val {
+        let len = |val: &Val<T>| match val {
             Val::Real(x) => x.len(),
             Val::Index(ids) => ids.host.len(),
             Val::Truth(_) | Val::Tape(_) => 0,
         };
-        let expected = c.env.extent(c.ty(c.node.results[0]));
-        if len != expected {
-            return Err(Fault::Batch(format!("the batch has {len} `{name}`, the model takes {expected}")));
-        }
+        let val = given_input(&self.inputs, name, numbers(c), len)?;
         self.set(c.node.results[0], val);
         Ok(())
     }
@@ -397,6 +378,11 @@ impl<T: Element> Executor<T> {
         let b = Matrix { at: x.at(), rows: k, columns: 1 };
         self.pool.multiply::<T>(Product { a, b, y: y.at(), m: n, n: k, k: dy.len() / n.max(1), add });
     }
+}
+
+/// The numbers of the first result.
+fn numbers(c: &NodeContext<'_>) -> usize {
+    c.view.extent(c.ty(c.node.results[0]))
 }
 
 /// Channels of a value with positions; 1 where it has one number for each.

@@ -1,21 +1,16 @@
-//! What stands before, behind and beside tokens on a device: embeddings, frames, fillings, codes of positions.
+//! Ops around tokens on a device: embeddings, frames, fillings, codes of positions.
 
 use rtc_compiler::ir::attribute;
-use std::collections::btree_map::Entry;
+use std::collections::BTreeMap;
 
 use super::active_rows::{Name, Ragged};
 use super::device::Arg;
 use super::dispatch::NodeContext;
 use super::exec::Executor;
-use super::memory::{Array, blocks, flag, int, whole};
+use super::group::rows_per_block;
+use super::memory::{Array, flag, int, whole};
 use crate::exec::storage::Element;
 use crate::exec::{Fault, too_few_positions};
-
-/// Rows of one block of a sum.
-const SUM_ROWS: usize = 128;
-
-/// Most blocks of a sum, by the second axis of a launch.
-const MOST_BLOCKS: usize = 60_000;
 
 impl<T: Element> Executor<T> {
     pub(super) fn embed_grad(&mut self, c: &NodeContext<'_>) {
@@ -25,7 +20,6 @@ impl<T: Element> Executor<T> {
         }
         let ids = self.index(c.operand(0));
         let sorted = ids.sorted(table.len() / c.last(1).max(1), &self.pool);
-        let threads = self.pool.device().threads();
         let args = [
             sorted.order.arg(),
             sorted.ids.arg(),
@@ -34,16 +28,13 @@ impl<T: Element> Executor<T> {
             table.arg(),
             int(c.last(1)),
         ];
-        self.pool.start("embed_grad", [sorted.ids.len() as u32, 1, 1], threads, &args);
+        self.pool.launch("embed_grad", [sorted.ids.len() as u32, 1, 1], &args);
     }
 
     pub(super) fn frame(&mut self, c: &NodeContext<'_>) {
         let axis = c.place.axis_of(c.ty(c.node.results[0]), &self.pool);
-        let [x, start, end] = [0, 1, 2].map(|n| self.real(c.operand(n)).arg());
-        let y = self.fresh(c, 0);
-        let args = [x, start, end, y.arg(), axis.row_of.arg(), axis.offsets.arg(), int(c.last(0)), whole(y.len())];
-        self.pool.each("frame", y.len(), &args);
-        self.put(c, 0, y);
+        let places = [axis.row_of.arg(), axis.offsets.arg(), int(c.last(0))];
+        self.produce(c, "frame", &self.first::<3>(c), &places);
     }
 
     pub(super) fn frame_grad(&mut self, c: &NodeContext<'_>) {
@@ -55,7 +46,7 @@ impl<T: Element> Executor<T> {
         self.put_or_add(c, 0, dx);
         for n in [1, 2] {
             let (y, add) = self.target(c, n);
-            let (last, rows) = (flag(n == 2), int(c.env.rows()));
+            let (last, rows) = (flag(n == 2), int(c.view.rows()));
             self.pool.each("frame_ends", d, &[dy.arg(), y.arg(), framed.offsets.arg(), last, int(d), rows, flag(add)]);
         }
     }
@@ -81,7 +72,7 @@ impl<T: Element> Executor<T> {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let dy = self.real(c.operand(0)).arg();
         let (codes, add) = self.target(c, 0);
-        let sizes = [int(c.last(0)), whole(c.env.rows()), flag(add), whole(codes.len())];
+        let sizes = [int(c.last(0)), whole(c.view.rows()), flag(add), whole(codes.len())];
         self.pool.each(
             "add_position_grad",
             codes.len(),
@@ -91,19 +82,10 @@ impl<T: Element> Executor<T> {
 
     /// Sines and cosines for so many positions. Tables grow to powers of two, and seldom.
     pub(super) fn waves(&mut self, width: usize, positions: usize) -> Array {
-        let count = positions.next_power_of_two();
-        let upload = |codes: &mut crate::kernel::position::Codes<T>, pool: &super::memory::Pool| {
-            codes.extend_to(width, count);
-            (count, pool.keep(codes.of(width)))
-        };
-        match self.waves.entry(width) {
-            Entry::Occupied(old) if old.get().0 >= positions => old.get().1.clone(),
-            Entry::Occupied(mut old) => {
-                old.insert(upload(&mut self.codes, &self.pool));
-                old.get().1.clone()
-            }
-            Entry::Vacant(new) => new.insert(upload(&mut self.codes, &self.pool)).1.clone(),
-        }
+        grown(&mut self.waves, width, positions, |count| {
+            self.codes.extend_to(width, count);
+            self.pool.keep(self.codes.of(width))
+        })
     }
 
     /// The axis of the rows as they are, and the one to which they are filled.
@@ -113,27 +95,41 @@ impl<T: Element> Executor<T> {
 
     pub(super) fn pad_ragged(&mut self, c: &NodeContext<'_>) {
         let [from, to] = self.filled(c, (0, c.get(attribute::AXIS)));
-        let [x, pad] = [0, 1].map(|n| self.real(c.operand(n)).arg());
         let sizes = [to.row_of.arg(), to.offsets.arg(), from.offsets.arg(), int(c.last(0))];
-        self.produce(c, "pad_ragged", &[x, pad], &sizes);
+        self.produce(c, "pad_ragged", &self.first::<2>(c), &sizes);
     }
 
     pub(super) fn pad_ragged_grad(&mut self, c: &NodeContext<'_>) {
         let full = c.ty(c.operand(0)).ragged().unwrap_or_default();
         let [from, to] = self.filled(c, (1, full));
-        let (dy, d, rows) = (self.real(c.operand(0)), c.last(0), c.env.rows());
+        let (dy, d, rows) = (self.real(c.operand(0)), c.last(0), c.view.rows());
         let dx = self.fresh(c, 0);
         let tables = [to.offsets.arg(), from.offsets.arg(), int(d)];
         let args = [&[dy.arg(), dx.arg(), from.row_of.arg()][..], &tables, &[whole(dx.len())]].concat();
         self.pool.each("pad_ragged_grad", dx.len(), &args);
         self.put_or_add(c, 0, dx);
-        let per = SUM_ROWS.max(rows.div_ceil(MOST_BLOCKS));
+        let per = rows_per_block(rows);
         let count = rows.div_ceil(per).max(1);
         let sums = self.pool.take::<T>(count * d);
-        let threads = self.pool.device().threads();
         let args: Vec<Arg> = [&[dy.arg(), sums.arg()][..], &tables, &[whole(rows), int(per)]].concat();
-        self.pool.start("pad_ragged_pad_grad", [blocks(d, threads as usize), count as u32, 1], threads, &args);
+        self.pool.launch("pad_ragged_pad_grad", [self.pool.thread_blocks(d), count as u32, 1], &args);
         let (pad, add) = self.target(c, 1);
         self.sum_rows(&sums, &pad, count, d, add);
     }
+}
+
+/// What was made for so many positions. Where that is too short, it is made anew for the next power of two.
+pub(super) fn grown<K: Ord, V: Clone>(
+    known: &mut BTreeMap<K, (usize, V)>,
+    key: K,
+    positions: usize,
+    make: impl FnOnce(usize) -> V,
+) -> V {
+    if let Some((_, found)) = known.get(&key).filter(|(count, _)| *count >= positions) {
+        return found.clone();
+    }
+    let count = positions.next_power_of_two();
+    let made = make(count);
+    known.insert(key, (count, made.clone()));
+    made
 }

@@ -12,8 +12,8 @@ use rtc_compiler::plan::Plan;
 use super::active_rows::ActiveRows;
 use super::device::Device;
 use super::fusion::{self, Part};
-use super::listed::{self, Seen};
 use super::memory::{Array, Pool};
+use super::offset_lists::{self, Seen};
 use super::value::{Ids, OnDevice, Val};
 use crate::batch::Batch;
 use crate::exec::arena::Arena;
@@ -22,7 +22,7 @@ use crate::exec::mask::{self, Exprs};
 use crate::exec::region::{inputs, ranges_by_value, run_region, whole_batch};
 use crate::exec::resume::Resume;
 use crate::exec::storage::Element;
-use crate::exec::{Fault, Halting, Inference, Outputs, Records, axis_names, output_names, parameter_ranges};
+use crate::exec::{Fault, Outputs, Records, Settings, axis_names, output_names, parameter_ranges};
 use crate::kernel::position::{Codes, PositionKind, PositionTables};
 use crate::rng::Key;
 
@@ -44,7 +44,7 @@ pub struct Executor<T: Element> {
     pub(super) lists: BTreeMap<Seen, Array>,
     pub(super) tables: PositionTables<T>,
     /// Cosines and sines on the device, and how many positions they have.
-    pub(super) rotations: BTreeMap<(PositionKind, usize), (usize, Array, Array)>,
+    pub(super) rotations: BTreeMap<(PositionKind, usize), (usize, (Array, Array))>,
     /// Codes of positions, and on the device how many positions they have, by width.
     pub(super) codes: Codes<T>,
     pub(super) waves: BTreeMap<usize, (usize, Array)>,
@@ -54,20 +54,14 @@ pub struct Executor<T: Element> {
     pub(super) exprs: Rc<Exprs>,
     /// Where what the host keeps of a run lies.
     pub(super) arena: Arena,
-    /// What halted rows cost.
-    pub halting: Halting,
+    /// How it runs.
+    pub settings: Settings,
     /// Searches that are not running.
     pub(super) searches: Searches,
-    /// Steps of every row in place of those that come with the examples.
-    pub depth: Option<usize>,
     /// The recurrence that goes on in the next run, while a batch is run for one number of steps after the other.
     pub(super) resume: Option<Resume<OnDevice<T>>>,
     /// What runs record besides their results.
     pub records: Records,
-    /// Whether the outer recursion is left out.
-    pub inference: Inference,
-    /// When set, every node's results are checked, and the first one that is not finite is named.
-    pub check_finite: bool,
 }
 
 impl<T: Element> fmt::Debug for Executor<T> {
@@ -96,7 +90,7 @@ impl<T: Element> Executor<T> {
             ranges: ranges_by_value(&plan),
             by_index,
             parts: plan.regions.iter().map(|own| fusion::parts(&plan, own)).collect(),
-            rules: listed::names(&plan),
+            rules: offset_lists::names(&plan),
             lists: BTreeMap::new(),
             tables: PositionTables::new(),
             rotations: BTreeMap::new(),
@@ -107,13 +101,10 @@ impl<T: Element> Executor<T> {
             axes: axis_names(&plan),
             exprs: Rc::new(mask::exprs(&plan.graph)),
             arena: Arena::default(),
-            halting: Halting::default(),
+            settings: Settings::default(),
             searches: Searches::default(),
-            depth: None,
             resume: None,
             records: Records::default(),
-            inference: Inference::default(),
-            check_finite: false,
             pool,
             plan,
         }
@@ -157,7 +148,7 @@ impl<T: Element> Executor<T> {
         key: Key,
         meanwhile: &mut dyn FnMut(),
     ) -> Result<Outputs<T>, Fault> {
-        let view = whole_batch(self, batch, key, self.depth)?;
+        let view = whole_batch(self, batch, key, self.settings.depth)?;
         self.pool.begin();
         let inputs = inputs(self, batch);
         self.inputs.extend(inputs);

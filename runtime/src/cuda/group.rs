@@ -1,8 +1,6 @@
 //! Steps that work unit by unit: chains, products, norms, channels, rotations.
 
 use rtc_compiler::ir::attribute::{self, Origin};
-use std::collections::btree_map::Entry;
-
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::plan::group::{Group, units};
@@ -11,9 +9,10 @@ use rtc_compiler::plan::{Plan, Step};
 use super::active_rows::ActiveRows;
 use super::device::{Arg, Matrix, Product};
 use super::dispatch::NodeContext;
+use super::embed::grown;
 use super::exec::Executor;
 use super::fusion::Chain;
-use super::memory::{Array, blocks, flag, int, whole};
+use super::memory::{Array, MOST_BLOCKS, blocks, flag, int, whole};
 use super::value::Val;
 use crate::exec::storage::Element;
 use crate::kernel::position::PositionKind;
@@ -21,13 +20,10 @@ use crate::kernel::position::PositionKind;
 /// Rows of one block of a sum over rows.
 const SUM_ROWS: usize = 128;
 
-/// Most blocks along the second axis of a launch.
-const MOST_BLOCKS: usize = 60_000;
-
 impl<T: Element> Executor<T> {
     /// Some steps in one kernel.
     pub(super) fn run_chain(&mut self, plan: &Plan, chain: &Chain, group: &Group, place: &ActiveRows) {
-        let count = place.env.extent(plan.graph.ty(chain.like));
+        let count = place.view.extent(plan.graph.ty(chain.like));
         let mut args: Vec<Arg> = chain.inputs.iter().map(|v| self.real(*v).arg()).collect();
         // Operands stay alive while the kernel is started: the table holds them.
         for output in &chain.outputs {
@@ -38,7 +34,7 @@ impl<T: Element> Executor<T> {
         if !chain.streams.is_empty() {
             args.push(place.ids(&self.pool).arg());
             args.extend(place.units(&group.units, &self.pool).args());
-            let keys: Vec<u64> = chain.streams.iter().map(|stream| place.env.key.at(*stream).value()).collect();
+            let keys: Vec<u64> = chain.streams.iter().map(|stream| place.view.key.at(*stream).value()).collect();
             args.push(self.pool.upload(&keys).arg());
         }
         args.push(whole(count));
@@ -48,7 +44,7 @@ impl<T: Element> Executor<T> {
     /// A step of a group by itself.
     pub(super) fn by_unit(&mut self, plan: &Plan, step: &Step, group: &Group, place: &ActiveRows) {
         let c = NodeContext::new(plan, step, place);
-        let rows = place.env.units(&group.units);
+        let rows = place.view.units(&group.units);
         let channels = |v: Value| units(plan.graph.ty(v)).1;
         let [x, result] = [c.operand(0), c.node.results[0]];
         match c.node.op {
@@ -82,24 +78,22 @@ impl<T: Element> Executor<T> {
             }
             Op::Concat => {
                 let (m, n) = (channels(x), channels(c.operand(1)));
-                let [a, b] = [0, 1].map(|n| self.real(c.operand(n)).arg());
-                self.produce(&c, "concat", &[a, b], &[int(m), int(n)]);
+                self.produce(&c, "concat", &self.first::<2>(&c), &[int(m), int(n)]);
             }
             Op::Slice | Op::Pad => {
                 let kernel = if c.node.op == Op::Slice { "slice" } else { "pad" };
-                let from = self.real(x).arg();
                 let sizes = [int(channels(x)), int(c.get(attribute::START)), int(channels(result))];
-                self.produce(&c, kernel, &[from], &sizes);
+                self.produce(&c, kernel, &self.first::<1>(&c), &sizes);
             }
             Op::Rotate => self.rotate(&c, group, channels(x)),
             other => unreachable!("`{other}` works unit by unit and needs a kernel here"),
         }
     }
 
-    /// A linear map; `biased` unless whoever reads the result adds the bias.
+    /// A linear map; `biased` unless the reader of the result adds the bias.
     pub(super) fn linear(&mut self, plan: &Plan, step: &Step, group: &Group, place: &ActiveRows, biased: bool) {
         let c = &NodeContext::new(plan, step, place);
-        let rows = place.env.units(&group.units);
+        let rows = place.view.units(&group.units);
         let y = self.fresh(c, 0);
         let (k, n) = (units(c.ty(c.operand(0))).1, units(c.ty(c.node.results[0])).1);
         let bias = c.node.operands.get(2).filter(|_| biased);
@@ -124,10 +118,9 @@ impl<T: Element> Executor<T> {
         let per = rows_per_block(rows);
         let count = rows.div_ceil(per);
         let sums = [self.pool.take::<T>(count * d), self.pool.take::<T>(count * d)];
-        let threads = self.pool.device().threads();
         let [gains, biases] = [sums[0].arg(), sums[1].arg()];
         let args = [x.arg(), dy.arg(), means.arg(), scales.arg(), gains, biases, size, whole(rows), int(per)];
-        self.pool.start("norm_columns", [blocks(d, threads as usize), count as u32, 1], threads, &args);
+        self.pool.launch("norm_columns", [self.pool.thread_blocks(d), count as u32, 1], &args);
         for (n, sums) in sums.iter().enumerate() {
             let (y, add) = self.target(c, n + 1);
             self.sum_rows(sums, &y, count, d, add);
@@ -136,11 +129,10 @@ impl<T: Element> Executor<T> {
 
     /// `y (+)=` the sum over the rows of `x[rows, d]`: over blocks of rows, then over the blocks.
     pub(super) fn sum_rows(&self, x: &Array, y: &Array, rows: usize, d: usize, add: bool) {
-        let threads = self.pool.device().threads();
-        let across = blocks(d, threads as usize);
+        let across = self.pool.thread_blocks(d);
         let start = |x: &Array, y: &Array, rows: usize, per: usize, add: bool| {
             let args = [x.arg(), y.arg(), int(d), whole(rows), int(per), flag(add)];
-            self.pool.start("columns", [across, blocks(rows, per).max(1), 1], threads, &args);
+            self.pool.launch("columns", [across, blocks(rows, per).max(1), 1], &args);
         };
         let per = rows_per_block(rows);
         if rows <= 2 * per {
@@ -160,9 +152,9 @@ impl<T: Element> Executor<T> {
         let longest = match &at.axis {
             Some(axis) => {
                 let rtc_compiler::ir::types::Dim::Sym(name) = &group.units[1] else { unreachable!("a ragged axis") };
-                let host = c.place.env.axis(name);
+                let host = c.place.view.axis(name);
                 let origin = |row: usize| if from_row { host.origin[row] } else { 0 };
-                (0..c.place.env.rows()).map(|row| origin(row) + host.len(row)).fold(axis.longest, usize::max)
+                (0..c.place.view.rows()).map(|row| origin(row) + host.len(row)).fold(axis.longest, usize::max)
             }
             None => at.per,
         };
@@ -180,23 +172,14 @@ impl<T: Element> Executor<T> {
 
     /// Cosines and sines for so many positions. Tables grow to powers of two, and seldom.
     fn rotation(&mut self, kind: PositionKind, e: usize, positions: usize) -> (Array, Array) {
-        let upload = |tables: &mut crate::kernel::position::PositionTables<T>, pool: &super::memory::Pool| {
-            let count = positions.next_power_of_two();
-            let (cosines, sines) = tables.upto(kind, e, count).numbers();
-            (count, pool.keep(cosines), pool.keep(sines))
-        };
-        let found = match self.rotations.entry((kind, e)) {
-            Entry::Occupied(old) if old.get().0 >= positions => old.get().clone(),
-            Entry::Occupied(mut old) => {
-                old.insert(upload(&mut self.tables, &self.pool));
-                old.get().clone()
-            }
-            Entry::Vacant(new) => new.insert(upload(&mut self.tables, &self.pool)).clone(),
-        };
-        (found.1, found.2)
+        grown(&mut self.rotations, (kind, e), positions, |count| {
+            let (cosines, sines) = self.tables.upto(kind, e, count).numbers();
+            (self.pool.keep(cosines), self.pool.keep(sines))
+        })
     }
 }
 
-fn rows_per_block(rows: usize) -> usize {
+/// Rows of one block of a sum over many rows.
+pub(super) fn rows_per_block(rows: usize) -> usize {
     SUM_ROWS.max(rows.div_ceil(MOST_BLOCKS))
 }

@@ -49,11 +49,11 @@ impl<T: Element> Machine for Executor<T> {
             arena: &self.arena,
             axes: &self.axes,
             exprs: &self.exprs,
-            halting: self.halting,
-            inference: self.inference,
+            halting: self.settings.halting,
+            inference: self.settings.inference,
             searches: &self.searches,
             noise: None,
-            check_finite: self.check_finite,
+            check_finite: self.settings.check_finite,
         }
     }
 
@@ -260,10 +260,9 @@ impl<T: Element> Executor<T> {
         width: usize,
         args: &[super::device::Arg],
     ) {
-        let threads = self.pool.device().threads();
         let longest = pieces.list.iter().map(|(_, len)| len * width).max().unwrap_or(0);
-        let grid = [blocks(count, 1), blocks(longest, threads as usize * 4).min(64), 1];
-        self.pool.start(kernel, grid, threads, args);
+        let grid = [blocks(count, 1), self.pool.thread_blocks(longest.div_ceil(4)).min(64), 1];
+        self.pool.launch(kernel, grid, args);
     }
 
     /// An array to write, copied first if it has other handles.
@@ -289,7 +288,7 @@ impl<T: Element> Executor<T> {
         let sorted = ids.sorted(0, &self.pool);
         let lists = [sorted.order.arg(), sorted.ids.arg(), sorted.ends.arg()];
         let args = [&lists[..], &[dy.arg(), table.arg(), int(width)]].concat();
-        self.pool.start("embed_grad", [sorted.ids.len() as u32, 1, 1], self.pool.device().threads(), &args);
+        self.pool.launch("embed_grad", [sorted.ids.len() as u32, 1, 1], &args);
     }
 
     fn mix(&self, blends: Blends<'_>) -> Mix {

@@ -22,7 +22,7 @@ const SMALLEST: usize = 256;
 const UPLOADS: usize = 1 << 20;
 
 /// Most blocks along the second axis of a launch.
-const MOST_BLOCKS: usize = 60_000;
+pub(super) const MOST_BLOCKS: usize = 60_000;
 
 /// Numbers of one block of a sum.
 const SUM_NUMBERS: usize = 1 << 14;
@@ -169,14 +169,27 @@ impl Pool {
 
     /// Starts a kernel with a thread for each of `count` things.
     pub fn each(&self, kernel: &str, count: usize, args: &[Arg]) {
-        let threads = self.device().threads();
-        self.start(kernel, [blocks(count, threads as usize), 1, 1], threads, args);
+        self.launch(kernel, [self.thread_blocks(count), 1, 1], args);
     }
 
     /// Starts a kernel with a warp for each of `count` things.
     pub fn each_warp(&self, kernel: &str, count: usize, args: &[Arg]) {
-        let threads = self.device().threads();
-        self.start(kernel, [blocks(count, (threads / WARP) as usize), 1, 1], threads, args);
+        self.launch(kernel, [self.warp_blocks(count), 1, 1], args);
+    }
+
+    /// Blocks that have a thread for each of `count` things.
+    pub(super) fn thread_blocks(&self, count: usize) -> u32 {
+        blocks(count, self.device().threads() as usize)
+    }
+
+    /// Blocks that have a warp for each of `count` things.
+    pub(super) fn warp_blocks(&self, count: usize) -> u32 {
+        blocks(count, (self.device().threads() / WARP) as usize)
+    }
+
+    /// Starts a kernel with blocks of the usual size, unless it has none.
+    pub(super) fn launch(&self, kernel: &str, grid: [u32; 3], args: &[Arg]) {
+        self.start(kernel, grid, self.device().threads(), args);
     }
 
     /// Starts a kernel, unless it has no blocks.
@@ -218,16 +231,15 @@ impl Pool {
     pub(super) fn sum(&self, x: &Array, squares: bool) -> Array {
         let count = x.len().div_ceil(SUM_NUMBERS).max(1);
         let sums = self.take::<f64>(count);
-        let threads = self.device().threads();
         let args = [x.arg(), sums.arg(), flag(squares), whole(x.len()), whole(SUM_NUMBERS)];
-        self.start("sum_blocks", [count as u32, 1, 1], threads, &args);
+        self.launch("sum_blocks", [count as u32, 1, 1], &args);
         self.sum_doubles(&sums)
     }
 
     /// The sum of some doubles.
     pub(super) fn sum_doubles(&self, x: &Array) -> Array {
         let y = self.take::<f64>(1);
-        self.start("sum_doubles", [1, 1, 1], self.device().threads(), &[x.arg(), y.arg(), whole(x.len())]);
+        self.launch("sum_doubles", [1, 1, 1], &[x.arg(), y.arg(), whole(x.len())]);
         y
     }
 }
@@ -286,7 +298,7 @@ impl Array {
         Self { block: self.block.clone(), at: self.at + (start * size_of::<E>()) as u64, len }
     }
 
-    /// Whether nobody else has a handle to its memory.
+    /// Whether this is the only handle to its memory.
     pub fn is_alone(&self) -> bool {
         Rc::strong_count(&self.block) == 1
     }

@@ -21,12 +21,12 @@ mod embed;
 mod exec;
 mod fusion;
 mod group;
-mod listed;
 mod machine;
+mod mask_codegen;
 pub mod memory;
+mod offset_lists;
 pub mod queue;
 mod relative;
-mod rule;
 pub mod saved;
 mod scan;
 mod value;
@@ -47,8 +47,8 @@ const BASE: &str =
 
 /// All kernels that a plan needs made.
 pub fn generated(plan: &Plan) -> BTreeSet<Generated> {
-    let rules = rule::written(plan).into_iter().flat_map(|(_, written)| written.kernels);
-    fusion::generated(plan).into_iter().chain(rules).chain(rule::forms(plan)).collect()
+    let rules = mask_codegen::written(plan).into_iter().flat_map(|(_, written)| written.kernels);
+    fusion::generated(plan).into_iter().chain(rules).chain(mask_codegen::forms(plan)).collect()
 }
 
 /// How exactly matrix products are computed. All else, and what is kept, is single precision.

@@ -71,7 +71,7 @@ struct Recorded {
     used: u64,
 }
 
-/// A hash that is quick, and the same everywhere. Who finds something by it compares the thing itself.
+/// A fast hash, equal on every machine. A match is confirmed by comparing the content.
 #[derive(Clone, Default)]
 struct Mix(u64);
 

@@ -7,7 +7,7 @@ use super::active_rows::Ragged;
 use super::device::Arg;
 use super::dispatch::NodeContext;
 use super::exec::Executor;
-use super::memory::{Array, WARP, blocks, flag, int, whole};
+use super::memory::{Array, flag, int, whole};
 use crate::exec::storage::Element;
 
 /// A scan with everything that its kernels read.
@@ -40,17 +40,20 @@ impl<T: Element> Executor<T> {
             lag: c.get(attribute::LAG),
             modes,
             channels,
-            rows: c.env.rows(),
+            rows: c.view.rows(),
             kernel,
         }
     }
 
     fn run_scan(&self, s: &Scan, x: &Array, y: &Array, right: bool) {
-        let threads = self.pool.device().threads();
-        let grid = [s.rows as u32, blocks(s.channels, (threads / WARP) as usize), 1];
-        let sizes = [flag(right), int(s.lag), int(s.modes), int(s.channels)];
-        let args = [&[x.arg(), s.kernel.arg(), y.arg(), s.axis.offsets.arg()][..], &sizes].concat();
-        self.pool.start("scan", grid, threads, &args);
+        self.start_scan("scan", s, &[x.arg(), s.kernel.arg(), y.arg()], right);
+    }
+
+    /// Starts a kernel with a warp for every row and channel.
+    fn start_scan(&self, kernel: &str, s: &Scan, arrays: &[Arg], right: bool) {
+        let sizes = [s.axis.offsets.arg(), flag(right), int(s.lag), int(s.modes), int(s.channels)];
+        let grid = [s.rows as u32, self.pool.warp_blocks(s.channels), 1];
+        self.pool.launch(kernel, grid, &[arrays, &sizes].concat());
     }
 
     /// `s4d` and `ema`.
@@ -68,11 +71,7 @@ impl<T: Element> Executor<T> {
         self.run_scan(&s, &dy, &dx, !s.right);
         let numbers = 4 * s.channels * s.modes;
         let by_row = self.pool.take::<f64>(s.rows * numbers);
-        let threads = self.pool.device().threads();
-        let grid = [s.rows as u32, blocks(s.channels, (threads / WARP) as usize), 1];
-        let sizes = [flag(s.right), int(s.lag), int(s.modes), int(s.channels)];
-        let arrays = [x.arg(), dy.arg(), s.kernel.arg(), by_row.arg(), s.axis.offsets.arg()];
-        self.pool.start("scan_grad", grid, threads, &[&arrays[..], &sizes].concat());
+        self.start_scan("scan_grad", &s, &[x.arg(), dy.arg(), s.kernel.arg(), by_row.arg()], s.right);
         let d = self.pool.take::<f64>(numbers);
         self.pool.each("scan_rows", numbers, &[by_row.arg(), d.arg(), whole(s.rows), whole(numbers)]);
         let grads: Vec<Array> = parameters(c).map(|n| self.fresh(c, n)).collect();

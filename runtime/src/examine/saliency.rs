@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use rtc_compiler::plan::Plan;
 
-use crate::batching::collect;
+use crate::batching::pack;
 use crate::exec::parameter_ranges;
 use crate::kernel::Real;
 use crate::learner::LearnError;
@@ -62,7 +62,7 @@ impl<B: Backend> Saliency<B> {
     }
 
     /// For every position the share of the slopes that lies at it and behind it: 1 at the first token, falling to the last.
-    /// Nothing where the answer leans on no token, and for an example of another length.
+    /// `None` where the gradient is zero for every token, and for an example of another length.
     ///
     /// The slope of a token is the length of the gradient of a loss by its vector. For one class per row the loss is that of a
     /// class that is not the answer: at a model that is sure the loss of the answer itself is flat, and the slopes of both are
@@ -90,7 +90,7 @@ impl<B: Backend> Saliency<B> {
         let ((weights, gradients), all) = (self.executor.arrays(), 0..self.weights.len());
         self.memory.each(&Assign {}, [weights], [&self.memory.keep(self.weights.clone())], &all);
         self.memory.each(&Set { value: 0.0 }, [gradients], [], &all);
-        let batch = collect(&[&asked], self.length);
+        let batch = pack(&[&asked]);
         self.executor.execute(&batch, Key::new(0), &mut || {}).map_err(|fault| as_learn_error(fault, 0))?;
         let gradients = self.memory.numbers(self.executor.arrays().1);
         let slopes = gradients[table].chunks(width);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::batching::collect;
+use crate::batching::pack;
 use crate::exec::{Owners, StateTrace};
 use crate::learner::LearnError;
 use crate::rng::Key;
@@ -48,7 +48,7 @@ pub fn states<M: Examined + ?Sized>(
     let mut found: Vec<States> = vec![];
     let mut known = Known::new();
     for (n, example) in examples.iter().enumerate() {
-        let stepped = model.states(&collect(&[example], example.length()))?;
+        let stepped = model.states(&pack(&[example]))?;
         // The steps of one recurrence may lie between those of another one.
         let mut places: Vec<(&str, Vec<&StateTrace>)> = vec![];
         for one in &stepped {

@@ -55,7 +55,7 @@ impl Span {
     fn longest(c: &NodeContext<'_>) -> Self {
         let of = |n: usize| {
             let axis = c.axis(n);
-            (0..c.env.rows()).map(|row| axis.len(row)).max().unwrap_or(0)
+            (0..c.view.rows()).map(|row| axis.len(row)).max().unwrap_or(0)
         };
         Self { queries: of(0), keys: of(1), listed: true }
     }
@@ -118,7 +118,7 @@ impl<T: Element> Executor<T> {
         self.with_attention(c, 3, Span::longest(c), &mut None, |m, spec, bias, _| {
             let inputs = [0, 1, 2].map(|n| m.real(c.operand(n)));
             let (queries, keys) = (c.axis(0), c.axis(1));
-            let relative = codes.as_ref().map(|codes| codes.relative(codes.shifts().map(|v| m.real(v))));
+            let relative = codes.as_ref().map(|codes| codes.relative(m));
             let scores = Scores { bias: *bias, relative };
             attention_with(spec, &scores, inputs, &queries.offsets, &keys.offsets, &mut out);
         })?;
@@ -135,10 +135,10 @@ impl<T: Element> Executor<T> {
         self.with_attention(c, 4, Span::longest(c), &mut None, |m, spec, bias, scored| {
             let inputs = [0, 1, 2, 3].map(|n| m.real(c.operand(n)));
             let (queries, keys) = (c.axis(0), c.axis(1));
-            let relative = codes.as_ref().map(|codes| codes.relative(codes.shifts().map(|v| m.real(v))));
+            let relative = codes.as_ref().map(|codes| codes.relative(m));
             let scores = Scores { bias: *bias, relative };
             let width = scores.gradients(spec.head_width);
-            let mut partial = arena.take(c.env.rows() * spec.heads * width);
+            let mut partial = arena.take(c.view.rows() * spec.heads * width);
             let out = [dq.as_mut_slice(), dk.as_mut_slice(), dv.as_mut_slice()];
             attention_grad_with(spec, &scores, inputs, &queries.offsets, &keys.offsets, out, &mut partial);
             if width == 0 {
@@ -156,7 +156,7 @@ impl<T: Element> Executor<T> {
         }
         let (mut from, mut n) = (0, 3);
         while from < sums.len() {
-            let len = c.env.extent(c.ty(c.node.results[n]));
+            let len = c.view.extent(c.ty(c.node.results[n]));
             let table = self.arena.copy(&sums[from..from + len]);
             self.put(c, n, table);
             (from, n) = (from + len, n + 1);
@@ -180,7 +180,7 @@ impl<T: Element> Executor<T> {
         let heads = c.get(attribute::HEADS);
         let head_width = c.last(0) / heads;
         let p = c.get(attribute::DROPOUT);
-        let keys = if p > 0.0 { c.env.row_keys(c.get(attribute::STREAM) as u64) } else { self.arena.list([]) };
+        let keys = if p > 0.0 { c.view.row_keys(c.get(attribute::STREAM) as u64) } else { self.arena.list([]) };
         let dropout = (p > 0.0).then_some(ProbabilityDropout { p, row_keys: &keys });
         let scale = 1.0 / (head_width as f64).sqrt();
         let with = |mask| Attention { heads, head_width, scale, mask, dropout };
@@ -253,7 +253,7 @@ impl<T: Element> Executor<T> {
             let at = MaskRow { row, head: 0, query: 0, queries: queries.len(row), first: 0 };
             (0..at.queries).map(move |query| range(expr, step, MaskRow { query, ..at }))
         };
-        Some(self.arena.list((0..c.env.rows()).flat_map(row)))
+        Some(self.arena.list((0..c.view.rows()).flat_map(row)))
     }
 
     /// Mask and bias at every distance that occurs. A distance whose bias has no value for some head is hidden.

@@ -26,12 +26,12 @@ fn axis_name(axes: &[Rc<str>], name: &str) -> Rc<str> {
 }
 
 /// Sets an axis, and those with START and END around it.
-pub(crate) fn set_axis(axes: &[Rc<str>], env: &mut BatchView, name: &str, axis: Axis) {
-    let arena = env.arena().clone();
+pub(crate) fn set_axis(axes: &[Rc<str>], view: &mut BatchView, name: &str, axis: Axis) {
+    let arena = view.arena().clone();
     for framed in axes.iter().filter(|n| n.len() > name.len() && unframed(n).0 == name) {
-        let lengths = (0..env.rows()).map(|row| axis.len(row) + unframed(framed).1);
+        let lengths = (0..view.rows()).map(|row| axis.len(row) + unframed(framed).1);
         let around = Axis { origin: arena.copy(&axis.origin), ..Axis::of_lengths(lengths, &arena) };
-        env.set_axis(framed.clone(), around);
+        view.set_axis(framed.clone(), around);
     }
-    env.set_axis(axis_name(axes, name), axis);
+    view.set_axis(axis_name(axes, name), axis);
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use rtc_compiler::plan::Plan;
 
 use super::storage::Element;
-use super::{Executor, Fault, Outputs};
+use super::{Executor, Fault, Outputs, Settings};
 use crate::batch::Batch;
 use crate::kernel::array_update::ArrayUpdate;
 use crate::kernel::muon::{Matrix, Scratch, muon};
 use crate::kernel::optimiser::squared_norm;
 use crate::learner::UpdateRule;
-use crate::model::{Backend, Memory, Settings};
+use crate::model::{Backend, Memory};
 use crate::rng::Key;
 
 /// The memory of the processor, with what updates matrix by matrix keep there from one to the next.
@@ -64,13 +64,8 @@ impl<T: Element> Backend for Executor<T> {
         Self::within(Arc::new(plan), self.arena.clone())
     }
 
-    fn settings(&mut self) -> Settings<'_> {
-        Settings {
-            halting: &mut self.halting,
-            depth: &mut self.depth,
-            inference: &mut self.inference,
-            check_finite: &mut self.check_finite,
-        }
+    fn settings(&mut self) -> &mut Settings {
+        &mut self.settings
     }
 
     fn execute(&mut self, batch: &Batch, key: Key, _: &mut dyn FnMut()) -> Result<Outputs<T>, Fault> {

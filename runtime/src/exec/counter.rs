@@ -1,4 +1,4 @@
-//! What runs really did, for those who want to compare it with what was planned. Nothing is counted unless asked for.
+//! Counters of a run, for comparison with the plan: steps, operations, rows. Nothing is counted unless asked for.
 
 use rtc_compiler::ir::cost::{Extent, Seen, node_cost};
 use rtc_compiler::ir::types::{Dim, Type};
@@ -26,8 +26,8 @@ impl Counted {
     }
 
     /// Adds the operations of these steps.
-    pub(super) fn add(&mut self, plan: &Plan, steps: &[Step], env: &BatchView) {
-        self.flops += steps.iter().map(|step| node_cost::<f64>(&plan.graph, step.node, env)).sum::<f64>();
+    pub(super) fn add(&mut self, plan: &Plan, steps: &[Step], view: &BatchView) {
+        self.flops += steps.iter().map(|step| node_cost::<f64>(&plan.graph, step.node, view)).sum::<f64>();
     }
 }
 

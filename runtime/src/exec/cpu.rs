@@ -24,11 +24,11 @@ impl<T: Element> Machine for Executor<T> {
             arena: &self.arena,
             axes: &self.axes,
             exprs: &self.exprs,
-            halting: self.halting,
-            inference: self.inference,
+            halting: self.settings.halting,
+            inference: self.settings.inference,
             searches: &self.searches,
             noise: self.noise.as_deref(),
-            check_finite: self.check_finite,
+            check_finite: self.settings.check_finite,
         }
     }
 

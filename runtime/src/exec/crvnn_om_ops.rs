@@ -1,4 +1,4 @@
-//! What continuous composition and ordered memory do between their layers.
+//! The ops of continuous recursion (CRvNN) and ordered memory.
 
 use rtc_compiler::ir::attribute;
 
@@ -24,20 +24,10 @@ impl<T: Element> Executor<T> {
 
     pub(super) fn neighbours_grad(&mut self, c: &NodeContext<'_>) {
         let axis = c.axis(0);
-        let [x, existence, dy] = [0, 1, 2].map(|n| self.memory.real(c.operand(n)));
-        let (mut dx, mut de) = (self.fresh(c, 0), self.fresh(c, 1));
-        continuous::neighbours_grad(
-            c.get(attribute::SIDE),
-            existence,
-            &axis.offsets,
-            x,
-            channels(c),
-            dy,
-            &mut dx,
-            &mut de,
-        );
-        self.put(c, 0, dx);
-        self.put(c, 1, de);
+        self.produce_all(c, |e, [dx, de]| {
+            let [x, existence, dy] = [0, 1, 2].map(|n| e.memory.real(c.operand(n)));
+            continuous::neighbours_grad(c.get(attribute::SIDE), existence, &axis.offsets, x, channels(c), dy, dx, de);
+        });
     }
 
     pub(super) fn merge_probability(&mut self, c: &NodeContext<'_>) {
@@ -50,29 +40,24 @@ impl<T: Element> Executor<T> {
 
     pub(super) fn merge_probability_grad(&mut self, c: &NodeContext<'_>) {
         let axis = c.axis(0);
-        let [s, existence, dc] = [0, 1, 2].map(|n| self.memory.real(c.operand(n)));
-        let (mut ds, mut de) = (self.fresh(c, 0), self.fresh(c, 1));
-        continuous::merge_probability_grad(s, existence, &axis.offsets, dc, &mut ds, &mut de);
-        self.put(c, 0, ds);
-        self.put(c, 1, de);
+        self.produce_all(c, |e, [ds, de]| {
+            let [s, existence, dc] = [0, 1, 2].map(|n| e.memory.real(c.operand(n)));
+            continuous::merge_probability_grad(s, existence, &axis.offsets, dc, ds, de);
+        });
     }
 
     pub(super) fn slot_softmax(&mut self, c: &NodeContext<'_>) {
-        let [beta, before] = [0, 1].map(|n| self.memory.real(c.operand(n)));
-        let (mut p, mut below, mut above) = (self.fresh(c, 0), self.fresh(c, 1), self.fresh(c, 2));
-        let out = Division { p: &mut p, below: &mut below, above: &mut above };
-        ordered_memory::slot_softmax(beta, before, c.last(0), out);
-        self.put(c, 0, p);
-        self.put(c, 1, below);
-        self.put(c, 2, above);
+        self.produce_all(c, |e, [p, below, above]| {
+            let [beta, before] = [0, 1].map(|n| e.memory.real(c.operand(n)));
+            ordered_memory::slot_softmax(beta, before, c.last(0), Division { p, below, above });
+        });
     }
 
     pub(super) fn slot_softmax_grad(&mut self, c: &NodeContext<'_>) {
-        let [beta, before, dp, dbelow, dabove] = [0, 1, 2, 3, 4].map(|n| self.memory.real(c.operand(n)));
-        let (mut dbeta, mut dbefore) = (self.fresh(c, 0), self.fresh(c, 1));
-        ordered_memory::slot_softmax_grad(beta, before, c.last(0), [dp, dbelow, dabove], &mut dbeta, &mut dbefore);
-        self.put(c, 0, dbeta);
-        self.put(c, 1, dbefore);
+        self.produce_all(c, |e, [dbeta, dbefore]| {
+            let [beta, before, dp, dbelow, dabove] = [0, 1, 2, 3, 4].map(|n| e.memory.real(c.operand(n)));
+            ordered_memory::slot_softmax_grad(beta, before, c.last(0), [dp, dbelow, dabove], dbeta, dbefore);
+        });
     }
 
     pub(super) fn slot_get(&mut self, c: &NodeContext<'_>) {
@@ -83,7 +68,7 @@ impl<T: Element> Executor<T> {
         });
     }
 
-    /// Works in place of its first operand where the plan says so and nobody else holds that.
+    /// Works in place of its first operand where the plan says so and there is no other handle to the operand.
     pub(super) fn put_slot(&mut self, c: &NodeContext<'_>) {
         let slot = self.memory.index(c.operand(2))[0] as usize;
         let own = c.step.in_place.and_then(|n| self.memory.take_unique(c.operand(n)));

@@ -10,16 +10,16 @@ use super::node_context::NodeContext;
 use super::rows::BatchView;
 use super::storage::{Buffer, Element, List};
 use super::value::Val;
-use super::{Executor, Fault, loops, too_few_positions};
+use super::{Executor, Fault, given_input, loops, too_few_positions};
 use crate::kernel::{
     Write, channels, continuous, elementwise, embedding, linear, loss, ordered_memory, pool, product, unit,
 };
 
 impl<T: Element> Executor<T> {
     /// Runs one step and puts its results into the table.
-    pub(super) fn execute(&mut self, plan: &Plan, step: &Step, env: &BatchView) -> Result<(), Fault> {
+    pub(super) fn execute(&mut self, plan: &Plan, step: &Step, view: &BatchView) -> Result<(), Fault> {
         let node = plan.graph.node(step.node);
-        let c = NodeContext { plan, step, node, env };
+        let c = NodeContext { plan, step, node, view };
         if self.extend_along(&c)? {
             return Ok(());
         }
@@ -27,7 +27,7 @@ impl<T: Element> Executor<T> {
             Op::Param => {}
             Op::Input => self.input(&c)?,
             Op::Full => self.produce(&c, |_, c, y| y.fill(T::from_f64(c.get(attribute::VALUE)))),
-            Op::True => self.put_truth(&c, self.arena.filled(env.extent(c.ty(node.results[0])), 1)),
+            Op::True => self.put_truth(&c, self.arena.filled(view.extent(c.ty(node.results[0])), 1)),
 
             Op::Embed => self.produce(&c, |e, c, y| {
                 let width = c.last(1);
@@ -46,11 +46,11 @@ impl<T: Element> Executor<T> {
             }),
             Op::PadRagged => self.produce(&c, |e, c, y| {
                 let m = &e.memory;
-                let (from, to) = (c.axis(0), c.env.axis(c.get(attribute::AXIS)));
+                let (from, to) = (c.axis(0), c.view.axis(c.get(attribute::AXIS)));
                 embedding::pad_ragged(m.real(c.operand(0)), &from.offsets, m.real(c.operand(1)), &to.offsets, y);
             }),
             Op::BroadcastBatch => {
-                self.produce(&c, |e, c, y| embedding::broadcast_batch(e.memory.real(c.operand(0)), c.env.rows(), y))
+                self.produce(&c, |e, c, y| embedding::broadcast_batch(e.memory.real(c.operand(0)), c.view.rows(), y))
             }
             Op::Mean => self.pooled(&c, |x, offsets, d, y| pool::mean(x, offsets, d, y)),
             Op::Sum => self.pooled(&c, |x, offsets, d, y| pool::sum(x, offsets, d, y)),
@@ -63,7 +63,7 @@ impl<T: Element> Executor<T> {
                 self.pooled(&c, |x, offsets, d, y| pool::take_position(x, offsets, d, c.get(attribute::AT), y));
             }
             Op::Max => {
-                let mut place = self.arena.take(env.extent(c.ty(node.results[0])));
+                let mut place = self.arena.take(view.extent(c.ty(node.results[0])));
                 self.pooled(&c, |x, offsets, d, y| pool::max_pool(x, offsets, d, y, &mut place));
             }
             Op::Squeeze | Op::Unsqueeze | Op::Detach => {
@@ -126,15 +126,15 @@ impl<T: Element> Executor<T> {
                 self.put_truth(&c, both);
             }
             Op::Any => {
-                let bounds = env.bounds(c.ty(c.operand(0)));
+                let bounds = view.bounds(c.ty(c.operand(0)));
                 let x = self.memory.truth(c.operand(0));
-                let any = self.arena.list((0..env.rows()).map(|r| u8::from(x[bounds.row(r)].contains(&1))));
+                let any = self.arena.list((0..view.rows()).map(|r| u8::from(x[bounds.row(r)].contains(&1))));
                 self.put_truth(&c, any);
             }
 
             Op::LongerThanOne => {
                 let axis = c.axis(0);
-                let longer = self.arena.list((0..env.rows()).map(|r| u8::from(axis.len(r) > 1)));
+                let longer = self.arena.list((0..view.rows()).map(|r| u8::from(axis.len(r) > 1)));
                 self.put_truth(&c, longer);
             }
 
@@ -146,7 +146,7 @@ impl<T: Element> Executor<T> {
                 y[0] = T::from_f64(sum / x.len().max(1) as f64);
             }),
 
-            Op::Recur | Op::Chunks | Op::Fold | Op::Beam | Op::Part | Op::Unwind => loops::run(self, step, env)?,
+            Op::Recur | Op::Chunks | Op::Fold | Op::Beam | Op::Part | Op::Unwind => loops::run(self, step, view)?,
             Op::Yield | Op::Save | Op::Return => {}
 
             Op::LinearGradWeight => self.reduce(&c, |e, c, y, write| {
@@ -188,7 +188,7 @@ impl<T: Element> Executor<T> {
                 });
             }
             Op::MaxGrad => self.pooled_grad(&c, |x, dy, offsets, d, dx| {
-                let (mut largest, mut place) = (env.arena().take(dy.len()), env.arena().take(dy.len()));
+                let (mut largest, mut place) = (view.arena().take(dy.len()), view.arena().take(dy.len()));
                 pool::max_pool(x, offsets, d, &mut largest, &mut place);
                 pool::max_pool_grad(dy, &place, offsets, d, dx);
             }),
@@ -208,7 +208,7 @@ impl<T: Element> Executor<T> {
 
     /// A new buffer for the n-th result.
     pub(super) fn fresh(&self, c: &NodeContext<'_>, n: usize) -> Buffer<T> {
-        self.arena.take(c.env.extent(c.ty(c.node.results[n])))
+        self.arena.take(c.view.extent(c.ty(c.node.results[n])))
     }
 
     pub(super) fn put(&mut self, c: &NodeContext<'_>, n: usize, buffer: Buffer<T>) {
@@ -258,17 +258,12 @@ impl<T: Element> Executor<T> {
 
     fn input(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let name = c.get(attribute::NAME);
-        let val = self.inputs.iter().find(|(n, _)| *n == name).map(|(_, val)| val.clone());
-        let val = val.ok_or_else(|| Fault::Batch(format!("the batch has no `{name}`")))?;
-        let len = match &val {
-            Val::Real(x) => x.as_slice().len(),
+        let len = |val: &Val<T>| match val {
+            Val::Real(x) => x.len(),
             Val::Index(x) => x.len(),
             Val::Truth(_) | Val::Tape(_) => 0,
         };
-        let expected = c.env.extent(c.ty(c.node.results[0]));
-        if len != expected {
-            return Err(Fault::Batch(format!("the batch has {len} `{name}`, the model takes {expected}")));
-        }
+        let val = given_input(&self.inputs, name, c.view.extent(c.ty(c.node.results[0])), len)?;
         self.memory.set(c.node.results[0], val);
         Ok(())
     }
@@ -291,7 +286,7 @@ impl<T: Element> Executor<T> {
         }
     }
 
-    /// Works in place of its first operand where the plan says so and nobody else holds that.
+    /// Works in place of its first operand where the plan says so and there is no other handle to the operand.
     fn add_scaled(&mut self, c: &NodeContext<'_>) {
         let groups = c.groups(0, c.ty(c.operand(2)));
         match c.step.in_place.and_then(|n| self.memory.take_unique(c.operand(n))) {
@@ -309,13 +304,13 @@ impl<T: Element> Executor<T> {
 
     fn halt_test(&mut self, c: &NodeContext<'_>) {
         let ty = c.ty(c.operand(0));
-        let bounds = c.env.bounds(ty);
+        let bounds = c.view.bounds(ty);
         let threshold = T::from_f64(c.get(attribute::THRESHOLD));
         let step = self.memory.index(c.operand(1))[0] as usize;
-        let cap = c.node.find(attribute::CAP).map(|axis| c.env.axis(axis).clone());
+        let cap = c.node.find(attribute::CAP).map(|axis| c.view.axis(axis).clone());
         let t = self.memory.real(c.operand(0));
         let mut go = List::with_capacity_in(t.len(), self.arena.clone());
-        for row in 0..c.env.rows() {
+        for row in 0..c.view.rows() {
             let open = cap.as_ref().is_none_or(|axis| step <= axis.len(row));
             go.extend(t[bounds.row(row)].iter().map(|t| u8::from(open && T::ONE - *t < threshold)));
         }
@@ -339,6 +334,15 @@ impl<T: Element> Executor<T> {
         });
     }
 
+    /// An op with several real results.
+    pub(super) fn produce_all<const N: usize>(&mut self, c: &NodeContext<'_>, f: impl FnOnce(&Self, [&mut [T]; N])) {
+        let mut out: [Buffer<T>; N] = std::array::from_fn(|n| self.fresh(c, n));
+        f(self, out.each_mut().map(|buffer| buffer.as_mut_slice()));
+        for (n, buffer) in out.into_iter().enumerate() {
+            self.put_or_add(c, n, buffer);
+        }
+    }
+
     /// The n-th result: added to its parameter's gradient where the plan says so, else put into the table.
     pub(super) fn put_or_add(&mut self, c: &NodeContext<'_>, n: usize, buffer: Buffer<T>) {
         match c.step.accumulates_into[n] {
@@ -353,7 +357,7 @@ impl<T: Element> Executor<T> {
     /// Codes of positions: learned ones, as far as their table reaches, or sines and cosines.
     fn add_position(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let axis = c.axis(0);
-        let longest = axis.before + (0..c.env.rows()).map(|row| axis.len(row)).max().unwrap_or(0);
+        let longest = axis.before + (0..c.view.rows()).map(|row| axis.len(row)).max().unwrap_or(0);
         let width = c.last(0);
         let learned = c.node.operands.get(1).copied();
         match learned {
@@ -369,26 +373,19 @@ impl<T: Element> Executor<T> {
     }
 
     fn frame_grad(&mut self, c: &NodeContext<'_>) {
-        let axis = c.axis(1);
-        let (mut dx, mut dstart, mut dend) = (self.fresh(c, 0), self.fresh(c, 1), self.fresh(c, 2));
-        let dy = self.memory.real(c.operand(0));
-        let out = (dx.as_mut_slice(), dstart.as_mut_slice(), dend.as_mut_slice());
-        out.1.fill(T::ZERO);
-        out.2.fill(T::ZERO);
-        embedding::frame_grad(dy, &axis.offsets, out.0, out.1, out.2);
-        self.put_or_add(c, 0, dx);
-        self.put_or_add(c, 1, dstart);
-        self.put_or_add(c, 2, dend);
+        self.produce_all(c, |e, [dx, dstart, dend]| {
+            dstart.fill(T::ZERO);
+            dend.fill(T::ZERO);
+            embedding::frame_grad(e.memory.real(c.operand(0)), &c.axis(1).offsets, dx, dstart, dend);
+        });
     }
 
     fn pad_ragged_grad(&mut self, c: &NodeContext<'_>) {
         let (to, from) = (c.axis(0), c.axis(1));
-        let (mut dx, mut dpad) = (self.fresh(c, 0), self.fresh(c, 1));
-        dpad.as_mut_slice().fill(T::ZERO);
-        let dy = self.memory.real(c.operand(0));
-        embedding::pad_ragged_grad(dy, &from.offsets, &to.offsets, dx.as_mut_slice(), dpad.as_mut_slice());
-        self.put_or_add(c, 0, dx);
-        self.put_or_add(c, 1, dpad);
+        self.produce_all(c, |e, [dx, dpad]| {
+            dpad.fill(T::ZERO);
+            embedding::pad_ragged_grad(e.memory.real(c.operand(0)), &from.offsets, &to.offsets, dx, dpad);
+        });
     }
 
     fn accumulate(&mut self, c: &NodeContext<'_>) {

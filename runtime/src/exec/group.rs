@@ -26,13 +26,6 @@ use crate::kernel::product::{Orientation, Packed, product};
 use crate::kernel::{Real, Write, channels, linear, norm};
 use crate::rng::Key;
 
-/// Numbers that the steps of a block read and write, each counted as often as it is used: the values themselves are about a
-/// quarter of it, and stay in the second-level cache.
-const BLOCK_NUMBERS: usize = 1 << 18;
-
-/// Blocks that a group should have at least, so that threads get equal shares.
-const SHARES: usize = 16;
-
 /// A step, with everything found that it needs.
 #[derive(Debug)]
 pub(super) struct Task<T> {
@@ -166,10 +159,10 @@ impl Rows<'_> {
     }
 }
 
-fn rows_of<'e>(env: &'e BatchView, units: &[Dim]) -> Rows<'e> {
+fn rows_of<'e>(view: &'e BatchView, units: &[Dim]) -> Rows<'e> {
     match units {
         [Dim::Sym(b), Dim::Sym(axis)] if b == BATCH => {
-            let axis = env.axis(axis);
+            let axis = view.axis(axis);
             Rows::Ragged { offsets: &axis.offsets, origin: &axis.origin, before: axis.before }
         }
         [Dim::Sym(_), rest @ ..] => Rows::Even(rest.iter().filter_map(Dim::fixed).product()),
@@ -179,29 +172,27 @@ fn rows_of<'e>(env: &'e BatchView, units: &[Dim]) -> Rows<'e> {
 
 impl<T: Element> Executor<T> {
     /// Runs the steps of a group and puts their results into the table.
-    pub(super) fn group(&mut self, plan: &Plan, own: &RegionPlan, group: &Group, env: &BatchView) {
+    pub(super) fn group(&mut self, plan: &Plan, own: &RegionPlan, group: &Group, view: &BatchView) {
         let steps = &own.steps[group.steps.clone()];
-        let units = env.units(&group.units);
+        let units = view.units(&group.units);
         let mut tasks = std::mem::take(&mut self.tasks);
         let mut partials = std::mem::take(&mut self.partials);
-        let (mut width, mut work) = (group.scratch, 0);
+        let mut work = 0;
         for step in steps {
-            let c = NodeContext { plan, step, node: plan.graph.node(step.node), env };
+            let c = NodeContext { plan, step, node: plan.graph.node(step.node), view };
             self.prepare(&c);
-            let channels = |v: &Value| self::units(plan.graph.ty(*v)).1;
-            width += c.node.operands.iter().chain(&c.node.results).map(channels).sum::<usize>();
             work += units * self.unit_work(&c);
         }
-        let by_cache = BLOCK_NUMBERS / width.max(1);
-        let size = by_cache.min(units / SHARES).next_multiple_of(8).clamp(16, 64);
+        let size = group.block(units);
         let blocks = units.div_ceil(size);
         for step in steps {
-            let c = NodeContext { plan, step, node: plan.graph.node(step.node), env };
+            let c = NodeContext { plan, step, node: plan.graph.node(step.node), view };
             let task = self.task(&c, group, blocks, &mut partials);
             tasks.push(task);
         }
         let registers = tasks.iter().map(|task| task.kernel.registers()).max().unwrap_or(0);
-        let shared = Shared { tasks: &tasks, rows: rows_of(env, &group.units), ids: &env.ids, size, units, registers };
+        let shared =
+            Shared { tasks: &tasks, rows: rows_of(view, &group.units), ids: &view.ids, size, units, registers };
         each(blocks, work, |n| shared.run(n, group.scratch));
         tasks.clear();
         for partial in partials.drain(..) {
@@ -218,7 +209,8 @@ impl<T: Element> Executor<T> {
             Op::Rotate => {
                 let axis = c.axis(0);
                 let origin = |row: usize| if c.get(attribute::ORIGIN) == Origin::Row { axis.origin[row] } else { 0 };
-                let longest = (0..c.env.rows()).map(|row| origin(row) + axis.before + axis.len(row)).max().unwrap_or(0);
+                let longest =
+                    (0..c.view.rows()).map(|row| origin(row) + axis.before + axis.len(row)).max().unwrap_or(0);
                 self.tables.upto(c.get(attribute::KIND), c.last(0) / c.get(attribute::HEADS), longest);
             }
             _ => {}
@@ -298,7 +290,7 @@ impl<T: Element> Executor<T> {
             Op::Pad => Kernel::Pad(c.get(attribute::START)),
             Op::Dropout => Kernel::Dropout {
                 keep: Keep::new(c.get(attribute::P)),
-                key: c.env.key.at(c.get(attribute::STREAM) as u64),
+                key: c.view.key.at(c.get(attribute::STREAM) as u64),
                 tied: c.get(attribute::TIED),
             },
             Op::Rotate => {

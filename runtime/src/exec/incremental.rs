@@ -86,13 +86,6 @@ impl<T: Element> Default for Scope<T> {
     }
 }
 
-impl<T: Element> Scope<T> {
-    /// Forgets what is inside of a loop.
-    pub(super) fn clear(&mut self, of: NodeId) {
-        self.inner.remove(&of);
-    }
-}
-
 impl<T: Element> Past<T> {
     /// A row without positions.
     pub fn new(how: Arc<Incremental>) -> Self {
@@ -113,12 +106,12 @@ impl<T: Element> Executor<T> {
     pub fn extend(&mut self, past: &mut Past<T>, tokens: &[u32], key: Key) -> Result<List<T>, Fault> {
         check_tokens(&self.plan, tokens)?;
         let total = past.positions + tokens.len();
-        let mut env = BatchView::new(1, key, total, &self.arena);
+        let mut view = BatchView::new(1, key, total, &self.arena);
         let new = Axis { before: past.positions, ..Axis::of_lengths([tokens.len()], &self.arena) };
-        self.set_axis(&mut env, LENGTH, new);
+        self.set_axis(&mut view, LENGTH, new);
         self.inputs.push(("tokens", Val::index(self.arena.copy(tokens))));
         self.extending = Some(Extending { how: past.how.clone(), scope: std::mem::take(&mut past.scope) });
-        let outcome = run_region(self, MAIN, &env);
+        let outcome = run_region(self, MAIN, &view);
         past.scope = self.extending.take().map(|extending| extending.scope).unwrap_or_default();
         past.positions = total;
         let logits = self.plan.graph.output("logits").expect("a model gives logits");
@@ -170,7 +163,7 @@ impl<T: Element> Executor<T> {
     /// Forgets what is inside of a loop.
     pub(super) fn forget_inside(&mut self, of: NodeId) {
         if let Some(extending) = &mut self.extending {
-            extending.scope.clear(of);
+            extending.scope.inner.remove(&of);
         }
     }
 
@@ -235,15 +228,14 @@ impl<T: Element> Executor<T> {
         let span = Span { queries: own.cache.room(), keys: 1, listed: false };
         if own.codes.as_ref().is_none_or(|(codes, _)| codes.queries() < span.queries) {
             own.codes = self.codes(c, span).map(|codes| {
-                let relative = codes.relative(codes.shifts().map(|v| self.memory.real(v)));
-                let turned = TurnedCodes::new(&relative, heads, head_width);
+                let turned = TurnedCodes::new(&codes.relative(&self.memory), heads, head_width);
                 (codes, turned)
             });
         }
         let mut out = self.fresh(c, 0);
         let Attended { cache, distances, codes } = &mut *own;
         self.with_attention(c, 3, span, distances, |m, spec, bias, _| {
-            let relative = codes.as_ref().map(|(codes, _)| codes.relative(codes.shifts().map(|v| m.real(v))));
+            let relative = codes.as_ref().map(|(codes, _)| codes.relative(m));
             let scores = Scores { bias: *bias, relative };
             let turned = codes.as_ref().map(|(_, turned)| turned);
             cache::attend(spec, &scores, turned, cache, m.real(c.operand(0)), &mut out);

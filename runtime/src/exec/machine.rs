@@ -1,4 +1,4 @@
-//! What the loops ask of an executor: a table of values, steps of a region, and how rows move between arrays. Nothing here is about
+//! The interface between the loops and an executor: a table of values, steps of a region, and how rows move between arrays. Nothing here is about
 //! an op.
 
 use std::fmt::Debug;

@@ -58,7 +58,7 @@ pub use backend::Host;
 use group::{Pack, Partial, Task};
 use incremental::Extending;
 use loops::search::Searches;
-use machine::Machine;
+use machine::{Arrays, Machine};
 use mask::Exprs;
 pub(crate) use memory::Memory;
 pub(crate) use outputs::output_names;
@@ -98,6 +98,19 @@ impl Inference {
     pub(crate) fn is_recursive(&self) -> bool {
         *self == Self::Recursive
     }
+}
+
+/// How an executor runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    /// What halted rows cost.
+    pub halting: Halting,
+    /// Steps of every row in place of those that come with the examples.
+    pub depth: Option<usize>,
+    /// Whether the outer recursion is left out.
+    pub inference: Inference,
+    /// Whether every node's results are checked, and the first one that is not finite is named.
+    pub check_finite: bool,
 }
 
 /// Why a plan can't run on a batch.
@@ -143,20 +156,14 @@ pub struct Executor<T: Element> {
     exprs: Rc<Exprs>,
     /// The loops of maps.
     programs: Rc<BTreeMap<NodeId, Program>>,
-    /// What halted rows cost.
-    pub halting: Halting,
-    /// Steps of every row in place of those that come with the examples.
-    pub depth: Option<usize>,
+    /// How it runs.
+    pub settings: Settings,
     /// The recurrence that goes on in the next run, while a batch is run for one number of steps after the other.
     resume: Option<Resume<T>>,
     /// What earlier positions have left, in an incremental run.
     extending: Option<Extending<T>>,
-    /// Whether the outer recursion is left out.
-    pub inference: Inference,
     /// When set, searches take these draws instead of their own.
     pub noise: Option<Rc<dyn NoiseSource>>,
-    /// When set, every node's results are checked, and the first one that is not finite is named.
-    pub check_finite: bool,
     /// What runs record besides their results.
     pub records: Records,
 }
@@ -201,13 +208,10 @@ impl<T: Element> Executor<T> {
             axes: axis_names(&plan),
             exprs: Rc::new(mask::exprs(&plan.graph)),
             programs: Rc::new(group::programs(&plan.graph)),
-            halting: Halting::default(),
-            depth: None,
+            settings: Settings::default(),
             resume: None,
             extending: None,
-            inference: Inference::default(),
             noise: None,
-            check_finite: false,
             records: Records::default(),
             plan,
         }
@@ -249,7 +253,7 @@ impl<T: Element> Executor<T> {
     /// # Errors
     /// A batch that does not fit; with `check_finite`, the first value that is not finite.
     pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, Fault> {
-        let view = whole_batch(self, batch, key, self.depth)?;
+        let view = whole_batch(self, batch, key, self.settings.depth)?;
         let inputs = inputs(self, batch);
         self.inputs.extend(inputs);
         let outcome = run_region(self, MAIN, &view);
@@ -260,8 +264,8 @@ impl<T: Element> Executor<T> {
         Ok(Outputs { names: self.outputs.clone(), values: values? })
     }
 
-    fn set_axis(&self, env: &mut BatchView, name: &str, axis: Axis) {
-        set_axis(&self.axes, env, name, axis);
+    fn set_axis(&self, view: &mut BatchView, name: &str, axis: Axis) {
+        set_axis(&self.axes, view, name, axis);
     }
 }
 
@@ -275,6 +279,21 @@ pub(crate) fn check_batch(plan: &Plan, batch: &Batch) -> Result<(), Fault> {
     match batch.labels.classes().iter().find(|l| **l as usize >= classes) {
         Some(label) => Err(Fault::Batch(format!("label {label} is outside the {classes} classes"))),
         None => Ok(()),
+    }
+}
+
+/// What a batch gives under a name, if it has as many numbers as the model takes.
+pub(crate) fn given_input<A: Arrays>(
+    inputs: &[(&'static str, Val<A>)],
+    name: &str,
+    expected: usize,
+    len: impl FnOnce(&Val<A>) -> usize,
+) -> Result<Val<A>, Fault> {
+    let found = inputs.iter().find(|(known, _)| *known == name);
+    let (_, val) = found.ok_or_else(|| Fault::Batch(format!("the batch has no `{name}`")))?;
+    match len(val) {
+        len if len == expected => Ok(val.clone()),
+        len => Err(Fault::Batch(format!("the batch has {len} `{name}`, the model takes {expected}"))),
     }
 }
 

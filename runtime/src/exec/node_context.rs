@@ -1,4 +1,4 @@
-//! What an arm of the dispatch asks about its node: attributes, sizes, axes, units.
+//! A node that is computed, as an arm of the dispatch sees it: attributes, sizes, axes, units.
 
 use rtc_compiler::ir::attribute::{Key, Kind};
 use rtc_compiler::ir::graph::{Node, Value};
@@ -15,7 +15,7 @@ pub(crate) struct NodeContext<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) step: &'a Step,
     pub(crate) node: &'a Node,
-    pub(crate) env: &'a BatchView,
+    pub(crate) view: &'a BatchView,
 }
 
 impl<'a> NodeContext<'a> {
@@ -44,11 +44,11 @@ impl<'a> NodeContext<'a> {
     /// The second axis of a batched value, ragged or fixed, as offsets.
     pub(crate) fn axis(&self, n: usize) -> Shared<Axis> {
         let even = |size| {
-            let arena = self.env.arena();
-            arena.share(Axis::of_lengths(std::iter::repeat_n(size, self.env.rows()), arena))
+            let arena = self.view.arena();
+            arena.share(Axis::of_lengths(std::iter::repeat_n(size, self.view.rows()), arena))
         };
         match self.ty(self.operand(n)).dims().get(1) {
-            Some(Dim::Sym(axis)) => self.env.axis(axis).clone(),
+            Some(Dim::Sym(axis)) => self.view.axis(axis).clone(),
             Some(Dim::Fixed(size)) => even(*size),
             None => even(1),
         }
@@ -60,7 +60,7 @@ impl<'a> NodeContext<'a> {
         let width = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).product::<usize>();
         match whole.get(unit.len()) {
             Some(Dim::Sym(axis)) if unit.len() == 1 => {
-                Groups::Rows(self.env.axis(axis).clone(), width(&whole[unit.len() + 1..]))
+                Groups::Rows(self.view.axis(axis).clone(), width(&whole[unit.len() + 1..]))
             }
             _ => Groups::Even(width(&whole[unit.len()..])),
         }

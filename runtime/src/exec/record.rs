@@ -1,10 +1,10 @@
-//! What a run can be asked to record besides its results: how units halt, trees of searches, states step by step.
+//! The optional records of a run: how units halt, trees of searches, states step by step.
 
 use std::ops::Range;
 
 use super::counter::Counted;
 
-/// What a run records besides its results; nothing unless it is asked for.
+/// The records of a run besides its results; empty unless asked for.
 #[derive(Debug, Default)]
 pub struct Records {
     /// The runs of halting recurrences, in the order in which they end.
@@ -42,14 +42,14 @@ pub struct HaltingTrace {
     /// For each row that entered: its index in the batch.
     pub rows: Vec<u64>,
     /// Accepted steps of every unit.
-    pub used: Vec<f64>,
+    pub steps: Vec<f64>,
     /// Runs of the whole body, summed over rows: what the recurrence cost.
     pub ran: u64,
-    /// How every unit halted, in the order of `used`.
+    /// How every unit halted, in the order of `steps`.
     pub units: Vec<Unit>,
 }
 
-/// How one unit of a halting recurrence halted: a row, a position of it, or a chunk of it.
+/// The halting of one unit of a recurrence: a row, a position of it, or a chunk of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Unit {
     /// Its row, by its index in the batch.
@@ -62,7 +62,7 @@ pub struct Unit {
     pub survival: Vec<f64>,
 }
 
-/// What a beam search made of one row.
+/// The trees that a beam search found for one row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ParseTrees {
     /// The slot of the spec.
@@ -75,13 +75,15 @@ pub struct ParseTrees {
     pub beams: Vec<Beam>,
 }
 
-/// One tree of a beam search.
+/// One tree over the positions of a sequence.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Beam {
-    /// The sum of the logarithms of the probabilities of its choices, in nats.
-    pub score: f64,
+    /// The sum of the logarithms of the probabilities of its choices, in nats; of a tree that no search found, nothing.
+    pub score: Option<f64>,
     /// What its root weighs in the output.
     pub weight: f64,
+    /// How many beams of a search are this tree.
+    pub count: usize,
     /// First leaf and number of leaves of everything that was joined, parts before the whole. Of a softened beam it is the
     /// tree that counts most in it.
     pub spans: Vec<(usize, usize)>,
@@ -104,7 +106,7 @@ pub struct StateTrace {
     pub states: Vec<f32>,
 }
 
-/// What the states of a row belong to; START counts as a position.
+/// The owners of the states of a row; START counts as a position.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Owners {
     /// Positions, from this one on.

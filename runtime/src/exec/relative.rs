@@ -3,10 +3,10 @@
 use rtc_compiler::ir::attribute::{self, Mask};
 use rtc_compiler::ir::graph::Value;
 
-use super::Executor;
 use super::attention::Span;
 use super::node_context::NodeContext;
 use super::storage::{Buffer, Element};
+use super::{Executor, Memory};
 use crate::kernel::Write;
 use crate::kernel::attention::{Attention, Relative};
 use crate::kernel::parallel::{Parts, block, each};
@@ -63,18 +63,14 @@ impl<T: Element> Executor<T> {
 
 impl<T: Element> Codes<T> {
     /// What the kernel takes.
-    pub(super) fn relative<'a>(&'a self, shifts: [&'a [T]; 2]) -> Relative<'a, T> {
+    pub(super) fn relative<'a>(&'a self, memory: &'a Memory<T>) -> Relative<'a, T> {
+        let shifts = [0, 1].map(|n| memory.real(self.operands[n]));
         Relative { shifts, codes: &self.mapped, last: self.last }
     }
 
     /// How many queries they reach.
     pub(super) fn queries(&self) -> usize {
         self.last.unsigned_abs() + 1
-    }
-
-    /// The operands that are the shifts.
-    pub(super) fn shifts(&self) -> [Value; 2] {
-        [self.operands[0], self.operands[1]]
     }
 
     /// The gradients of `u`, `v` and the map, from those of each head, which follow one another every `width` numbers.

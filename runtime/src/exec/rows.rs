@@ -199,24 +199,3 @@ impl Bounds {
         first..first + count * self.inner
     }
 }
-
-/// Copies the given rows of `from` (laid out as `source`) to consecutive rows.
-pub fn gather<E: Copy>(from: &[E], source: &Bounds, rows: &[usize], to: &mut [E]) {
-    let mut at = 0;
-    for &row in rows {
-        let range = source.row(row);
-        to[at..at + range.len()].copy_from_slice(&from[range.clone()]);
-        at += range.len();
-    }
-}
-
-/// Copies consecutive rows of `from` to the given rows of `to` (laid out as `target`).
-pub fn scatter<E: Copy>(from: &[E], rows: &[usize], to: &mut [E], target: &Bounds) {
-    let mut at = 0;
-    for &row in rows {
-        let range = target.row(row);
-        let len = range.len();
-        to[range].copy_from_slice(&from[at..at + len]);
-        at += len;
-    }
-}

@@ -6,7 +6,7 @@ use rtc_compiler::ir::ops::Op;
 use super::Executor;
 use super::incremental::Kept;
 use super::node_context::NodeContext;
-use super::storage::{Buffer, Element};
+use super::storage::Element;
 use crate::kernel::offset_attention::{Cache, OffsetAttention, partial_len};
 use crate::kernel::scan::ema::{Ema, EmaGrad};
 use crate::kernel::scan::s4d::{S4d, S4dGrad};
@@ -62,23 +62,26 @@ impl<T: Element> Executor<T> {
         self.keep(c.step.node, Kept::Offsets(cache));
     }
 
+    /// The input of a scan, and the gradient of its result.
+    fn scanned(&self, c: &NodeContext<'_>) -> [&[T]; 2] {
+        [0, c.node.operands.len() - 1].map(|n| self.memory.real(c.operand(n)))
+    }
+
     /// `s4d_grad` and `ema_grad`: x, the parameters, and the upstream gradient come in, gradients of all but the last go out.
     pub(super) fn scan_grad(&mut self, c: &NodeContext<'_>) {
         let axis = c.axis(0);
-        let dy = self.memory.real(c.operand(c.node.operands.len() - 1));
-        let x = self.memory.real(c.operand(0));
         if c.node.op == Op::S4dGrad {
-            let mut grads: [Buffer<T>; 6] = std::array::from_fn(|n| self.fresh(c, n));
-            let [dx, log_dt, log_decay, frequency, b, read] = grads.each_mut().map(|grad| grad.as_mut_slice());
-            let family = S4dGrad::new(self.s4d_parameters(c), [log_dt, log_decay, frequency, b, read]);
-            scan_grad(&family, how(c), x, dy, &axis.offsets, dx);
-            self.hand_out(c, grads);
+            self.produce_all(c, |e, [dx, log_dt, log_decay, frequency, b, read]| {
+                let family = S4dGrad::new(e.s4d_parameters(c), [log_dt, log_decay, frequency, b, read]);
+                let [x, dy] = e.scanned(c);
+                scan_grad(&family, how(c), x, dy, &axis.offsets, dx);
+            });
         } else {
-            let mut grads: [Buffer<T>; 5] = std::array::from_fn(|n| self.fresh(c, n));
-            let [dx, delta, alpha, beta, gamma] = grads.each_mut().map(|grad| grad.as_mut_slice());
-            let family = EmaGrad::new(self.ema_parameters(c), [delta, alpha, beta, gamma]);
-            scan_grad(&family, how(c), x, dy, &axis.offsets, dx);
-            self.hand_out(c, grads);
+            self.produce_all(c, |e, [dx, delta, alpha, beta, gamma]| {
+                let family = EmaGrad::new(e.ema_parameters(c), [delta, alpha, beta, gamma]);
+                let [x, dy] = e.scanned(c);
+                scan_grad(&family, how(c), x, dy, &axis.offsets, dx);
+            });
         }
     }
 
@@ -92,18 +95,11 @@ impl<T: Element> Executor<T> {
 
     pub(super) fn offset_attention_grad(&mut self, c: &NodeContext<'_>) {
         let axis = c.axis(0);
-        let [q, k, v, bias, dy] = [0, 1, 2, 3, 4].map(|n| self.memory.real(c.operand(n)));
-        let mut grads: [Buffer<T>; 4] = std::array::from_fn(|n| self.fresh(c, n));
-        let mut partial = self.arena.take(partial_len(&axis.offsets));
-        let places = grads.each_mut().map(|grad| grad.as_mut_slice());
-        described(c, &axis.offsets).backward([q, k, v, bias, dy], places, &mut partial);
-        self.hand_out(c, grads);
-    }
-
-    fn hand_out<const N: usize>(&mut self, c: &NodeContext<'_>, grads: [Buffer<T>; N]) {
-        for (n, grad) in grads.into_iter().enumerate() {
-            self.put_or_add(c, n, grad);
-        }
+        self.produce_all(c, |e, grads| {
+            let mut partial = e.arena.take(partial_len(&axis.offsets));
+            let inputs = [0, 1, 2, 3, 4].map(|n| e.memory.real(c.operand(n)));
+            described(c, &axis.offsets).backward(inputs, grads, &mut partial);
+        });
     }
 }
 

@@ -23,18 +23,15 @@ pub type Buffer<T> = List<T>;
 /// It has no padding and no invariant.
 pub unsafe trait Plain: Copy + 'static {}
 
-// SAFETY: plain numbers.
-unsafe impl Plain for u8 {}
-// SAFETY: plain numbers.
-unsafe impl Plain for u32 {}
-// SAFETY: plain numbers.
-unsafe impl Plain for u64 {}
-// SAFETY: plain numbers.
-unsafe impl Plain for usize {}
-// SAFETY: plain numbers.
-unsafe impl Plain for f32 {}
-// SAFETY: plain numbers.
-unsafe impl Plain for f64 {}
+macro_rules! plain {
+    ($($number:ty),*) => {
+        $(
+            // SAFETY: plain numbers.
+            unsafe impl Plain for $number {}
+        )*
+    };
+}
+plain!(u8, u32, u64, usize, f32, f64);
 
 /// A number type that the executor computes in: `f32`, or `f64` for parity.
 pub trait Element: Real + Plain {}
@@ -67,7 +64,9 @@ impl Arena {
 
     /// A list of the items.
     pub fn list<E>(&self, items: impl IntoIterator<Item = E>) -> List<E> {
-        let mut out = List::new_in(self.clone());
+        let items = items.into_iter();
+        // No more room than for the items, where their number is known.
+        let mut out = List::with_capacity_in(items.size_hint().0, self.clone());
         out.extend(items);
         out
     }

@@ -1,11 +1,11 @@
-//! What a grid compares: the list `compare` of an experiment.
+//! The models that a grid compares: the list `compare` of an experiment.
 
 use serde::Deserialize;
 use serde_yaml::Value;
 
 use super::layers::Layers;
 use super::place::word;
-use crate::error::{ExperimentError, suggest, unknown};
+use crate::error::{ExperimentError, hint, unknown};
 
 /// One model of a comparison: a row of the table.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,10 +103,10 @@ pub(super) fn read(layers: &Layers, list: &Value) -> Result<Vec<Entry>, Experime
 /// Reads `baseline`: the name of an entry.
 pub(super) fn baseline(row: &Value, entries: &[Entry]) -> Result<String, String> {
     let name = row.as_str().ok_or("`baseline` is the name of an entry of `compare`")?;
-    let known: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
-    match known.contains(&name) {
+    let known = entries.iter().map(|entry| &entry.name);
+    match known.clone().any(|entry| entry == name) {
         true => Ok(name.to_owned()),
-        false => Err(format!("`baseline`: {}", unknown("entry of `compare`", name, &known))),
+        false => Err(format!("`baseline`: {}", unknown("entry of `compare`", name, known))),
     }
 }
 
@@ -123,8 +123,8 @@ fn block(item: &Value) -> Result<Block, (Option<String>, String)> {
     };
     for field in fields.keys().map(|key| key.as_str().unwrap_or_default()) {
         if !FIELDS.contains(&field) {
-            let hint = suggest(field, FIELDS).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            let message = format!("an entry has no field `{field}`{hint} (known: {})", FIELDS.join(", "));
+            let message =
+                format!("an entry has no field `{field}`{} (known: {})", hint(field, &FIELDS), FIELDS.join(", "));
             return Err((Some(format!("{field}:")), message));
         }
     }

@@ -16,7 +16,7 @@ use super::layers::{Layers, ReadFile, merge};
 use super::place::Written;
 use super::sweep::Sweep;
 use super::{EMBEDDED, Experiment, Known, TaskSettings, check};
-use crate::error::{ExperimentError, suggest, unknown};
+use crate::error::{self, ExperimentError, unknown};
 
 /// An experiment file: the settings, what is different for some models, and which models are compared.
 #[derive(Clone, Debug)]
@@ -91,10 +91,7 @@ impl ExperimentFile {
         let (_, text) = found.ok_or_else(|| ExperimentError {
             file: name.into(),
             line: None,
-            message: {
-                let names: Vec<&str> = EMBEDDED.iter().map(|(name, _)| *name).collect();
-                unknown("experiment", name, &names)
-            },
+            message: unknown("experiment", name, EMBEDDED.iter().map(|(name, _)| name)),
         })?;
         Self::parse(name, text)
     }
@@ -238,9 +235,7 @@ impl ExperimentFile {
         let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
         let mut hint = String::new();
         if let (Some((name, known)), true) = (quoted.split_first(), message.contains("unknown ")) {
-            if let Some(near) = suggest(name, known.iter().copied()) {
-                hint = format!("; did you mean `{near}`?");
-            }
+            hint = error::hint(name, known);
             if message.contains("unknown field") {
                 keys.push(name);
             }

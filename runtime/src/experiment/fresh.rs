@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::number;
+
 /// Training on strings that are drawn for every update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -13,7 +15,7 @@ pub struct Fresh {
     #[serde(default)]
     pub curriculum: Option<Curriculum>,
     /// Updates that count as a pass.
-    #[serde(default = "thousand")]
+    #[serde(default = "number::<1000>")]
     pub pass: u64,
 }
 
@@ -33,7 +35,7 @@ pub enum Lengths {
 #[serde(deny_unknown_fields)]
 pub struct Curriculum {
     /// The longest length at first.
-    #[serde(default = "unit")]
+    #[serde(default = "number::<1>")]
     pub from: u64,
     /// After so many updates it grows by one.
     pub every: u64,
@@ -85,12 +87,4 @@ impl Choice {
             Self::Last => format!("last checkpoint: {score} on {dev} after update {update}"),
         }
     }
-}
-
-fn thousand() -> u64 {
-    1_000
-}
-
-fn unit() -> u64 {
-    1
 }

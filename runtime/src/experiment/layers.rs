@@ -95,8 +95,7 @@ impl Layer {
         let file = if has_ending { name.to_owned() } else { format!("{name}.yaml") };
         let beside = beside.map(|(folder, read)| (folder.join(file), read));
         let Some((file, read)) = beside.filter(|(file, _)| has_ending || file.is_file()) else {
-            let known: Vec<&str> = EMBEDDED.iter().map(|(name, _)| *name).collect();
-            return Err(self.refuse(&unknown("experiment", name, &known)));
+            return Err(self.refuse(&unknown("experiment", name, EMBEDDED.iter().map(|(name, _)| name))));
         };
         let text = read(&file).map_err(|message| self.refuse(&message))?;
         Self::parse(file.display().to_string(), text).map(Some)

@@ -5,7 +5,7 @@ use serde_yaml::{Mapping, Value};
 
 use super::compare::Entry;
 use super::layers::Layers;
-use crate::error::{ExperimentError, suggest};
+use crate::error::{ExperimentError, hint};
 use crate::rng::Key;
 
 /// The most rows of a grid: more are a mistake.
@@ -245,8 +245,7 @@ fn range(fields: &Mapping, drawn: bool) -> Result<Range, String> {
     const KNOWN: [&str; 4] = ["from", "to", "steps", "scale"];
     for name in fields.keys().map(|name| name.as_str().unwrap_or_default()) {
         if !KNOWN.contains(&name) {
-            let hint = suggest(name, KNOWN).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            return Err(format!("a range has no field `{name}`{hint} (known: {})", KNOWN.join(", ")));
+            return Err(format!("a range has no field `{name}`{} (known: {})", hint(name, &KNOWN), KNOWN.join(", ")));
         }
     }
     let end = |name: &str| fields.get(name).and_then(Value::as_f64).filter(|end| end.is_finite());

@@ -1,4 +1,4 @@
-//! Which rows of a grid successive halving stops: a function of what their runs have recorded, so that every command, resumed or
+//! The rows of a grid that successive halving stops: a function of the records of their runs, so that every command, resumed or
 //! not, decides alike.
 //!
 //! All rows that are left are compared at the same update, by the mean over their seeds of what counts on dev there, and the

@@ -1,6 +1,6 @@
 //! `grid.json`: which rows a grid has, in which order, and which runs are theirs.
 //!
-//! `rtc ablate` writes it before it trains, so that whoever finds the folder of a grid knows its rows by name.
+//! `rtc ablate` writes it before it trains, so that the folder of a grid names its rows.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What the reader of a table should know of its rows: cells that failed, and runs that are not like the others.
+//! The notes below a table: cells that failed, and runs that are not like the others.
 
 use super::sheet::finished;
 use super::{Measured, Row, State, Stop};

@@ -1,11 +1,11 @@
-//! What the numbers of a table are worth: their intervals, and whether rows differ from a baseline row.
+//! The statistics of a table: intervals of its numbers, and whether rows differ from a baseline row.
 //!
 //! Over seeds the question is whether a training with another seed would show the same, over examples whether these
 //! trained models would show it on other examples. Both tests are paired: equal seeds, equal examples.
 
 use super::{Measured, Row};
 use crate::record::Kept;
-use crate::statistics::examples::{self, Answered, Way};
+use crate::statistics::examples::{self, Answered, Method};
 use crate::statistics::{Interval, holm, mean, seeds};
 
 /// Below this p-value a difference is marked.
@@ -48,11 +48,11 @@ impl By {
     }
 }
 
-impl From<Way> for By {
-    fn from(way: Way) -> Self {
-        match way {
-            Way::Counts => Self::Counts,
-            Way::Bootstrap => Self::Bootstrap,
+impl From<Method> for By {
+    fn from(method: Method) -> Self {
+        match method {
+            Method::Counts => Self::Counts,
+            Method::Bootstrap => Self::Bootstrap,
         }
     }
 }
@@ -84,11 +84,11 @@ pub(super) struct Asked<'a> {
 /// What the means of all rows are worth, and by which tests over examples that was found. The baseline is a row by its index.
 pub(super) fn worth(rows: &[Row], baseline: usize, asked: Asked<'_>) -> (Vec<Worth>, Vec<By>) {
     let mut found: Vec<Worth> = vec![];
-    let mut ways = vec![];
+    let mut methods = vec![];
     for (index, row) in rows.iter().enumerate() {
         let mut worth = Worth { interval: interval(row, asked), ..Worth::default() };
         if let Some(base) = rows.get(baseline).filter(|_| index != baseline) {
-            against(row, base, asked, &mut worth, &mut ways);
+            against(row, base, asked, &mut worth, &mut methods);
         }
         found.push(worth);
     }
@@ -98,7 +98,7 @@ pub(super) fn worth(rows: &[Row], baseline: usize, asked: Asked<'_>) -> (Vec<Wor
     for (at, p) in holm(&found.iter().map(|worth| worth.examples).collect::<Vec<_>>()).into_iter().enumerate() {
         found[at].examples = p;
     }
-    (found, ways)
+    (found, methods)
 }
 
 /// Over seeds where there are several; over examples where there is one.
@@ -106,7 +106,7 @@ fn interval(row: &Row, asked: Asked<'_>) -> Option<(Interval, By)> {
     let found: Vec<(&Measured, f64)> =
         row.finished().filter_map(|(_, run)| Some((run, run.get(asked.split, asked.metric)?))).collect();
     match found.as_slice() {
-        [(run, _)] => examples::interval(&answers(run, asked)?).map(|(interval, way)| (interval, way.into())),
+        [(run, _)] => examples::interval(&answers(run, asked)?).map(|(interval, method)| (interval, method.into())),
         _ => {
             let numbers: Vec<f64> = found.iter().map(|(_, number)| *number).collect();
             seeds::interval(&numbers).map(|interval| (interval, By::Seeds))
@@ -115,7 +115,7 @@ fn interval(row: &Row, asked: Asked<'_>) -> Option<(Interval, By)> {
 }
 
 /// Compares a row with the baseline.
-fn against(row: &Row, base: &Row, asked: Asked<'_>, worth: &mut Worth, ways: &mut Vec<By>) {
+fn against(row: &Row, base: &Row, asked: Asked<'_>, worth: &mut Worth, methods: &mut Vec<By>) {
     let pairs = pairs(row, base, asked);
     let numbers: Vec<(f64, f64)> = pairs.iter().map(|(_, _, numbers)| *numbers).collect();
     worth.difference = mean(&numbers.iter().map(|(own, other)| own - other).collect::<Vec<_>>());
@@ -123,7 +123,7 @@ fn against(row: &Row, base: &Row, asked: Asked<'_>, worth: &mut Worth, ways: &mu
     if let Some(found) = &by_examples {
         worth.examples = Some(found.p);
         worth.difference_interval = Some((found.interval, By::Bootstrap));
-        ways.push(found.way.into());
+        methods.push(found.method.into());
     }
     if let Some(found) = seeds::paired(&numbers) {
         worth.seeds = Some(found.p);
@@ -176,7 +176,7 @@ fn together(runs: impl Iterator<Item = Option<Vec<Answered>>>) -> Option<Vec<Ans
 }
 
 /// Sentences on how the intervals and p-values of a table were found.
-pub(super) fn remarks(rows: &[Row], baseline: &str, found: &[Worth], ways: &[By]) -> Vec<String> {
+pub(super) fn remarks(rows: &[Row], baseline: &str, found: &[Worth], methods: &[By]) -> Vec<String> {
     let mut out = vec![];
     let by = |wanted: By| found.iter().any(|worth| worth.interval.is_some_and(|(_, by)| by == wanted));
     let named = [
@@ -184,7 +184,7 @@ pub(super) fn remarks(rows: &[Row], baseline: &str, found: &[Worth], ways: &[By]
         (By::Counts, "over examples by Wilson's formula, where there is one seed"),
         (By::Bootstrap, "over examples by the bootstrap, where there is one seed"),
     ];
-    let used: Vec<&str> = named.into_iter().filter(|(way, _)| by(*way)).map(|(_, name)| name).collect();
+    let used: Vec<&str> = named.into_iter().filter(|(method, _)| by(*method)).map(|(_, name)| name).collect();
     if !used.is_empty() {
         out.push(format!("intervals of 95 %: {}", used.join("; ")));
     }
@@ -200,21 +200,21 @@ pub(super) fn remarks(rows: &[Row], baseline: &str, found: &[Worth], ways: &[By]
         let interval = if rests.is_empty() { String::new() } else { format!(", its interval {}", rests.join(" or ")) };
         out.push(format!("difference: mean less that of {baseline} with the same seeds{interval}"));
     }
-    out.extend(tests(found, ways));
+    out.extend(tests(found, methods));
     out.extend(missing(rows));
     out
 }
 
 /// How the p-values were found.
-fn tests(found: &[Worth], ways: &[By]) -> Option<String> {
+fn tests(found: &[Worth], methods: &[By]) -> Option<String> {
     let mut names = vec![];
     if found.iter().any(|worth| worth.seeds.is_some()) {
         names.push("over seeds by the paired t-test");
     }
-    if ways.contains(&By::Counts) {
+    if methods.contains(&By::Counts) {
         names.push("over examples by McNemar's exact test");
     }
-    if ways.contains(&By::Bootstrap) {
+    if methods.contains(&By::Bootstrap) {
         names.push("over examples by the paired bootstrap");
     }
     let sure = format!("two-sided, corrected for the rows of the table by Holm's method; * below {MARKED}");

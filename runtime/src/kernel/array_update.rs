@@ -70,14 +70,11 @@ macro_rules! array_updates {
                             // SAFETY: the blocks are disjoint.
                             $(let $w = unsafe { $w.part(range.clone()) };)*
                             $(let $r = &$r[range.clone()];)*
-                            vectorised(
-                                #[inline(always)]
-                                || {
+                            vectorised!({
                                     for i in 0..range.len() {
                                         [$($w[i]),*] = number($($w[i],)* $($r[i],)* $($c),*);
                                     }
-                                },
-                            );
+                                });
                         });
                     }
                 }

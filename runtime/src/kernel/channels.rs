@@ -16,21 +16,18 @@ pub fn concat<T: Real>(a: &[T], b: &[T], m: usize, n: usize, y: &mut [T]) {
 /// `y = gain x + bias`, with one number of each per channel.
 pub fn affine<T: Real>(x: &[T], gain: &[T], bias: Option<&[T]>, y: &mut [T]) {
     let d = gain.len();
-    vectorised(
-        #[inline(always)]
-        || {
-            for (y, x) in y.chunks_exact_mut(d).zip(x.chunks_exact(d)) {
-                match bias {
-                    Some(bias) => {
-                        for (((y, &x), &gain), &bias) in y.iter_mut().zip(x).zip(gain).zip(bias) {
-                            *y = gain.mul_add(x, bias);
-                        }
+    vectorised!({
+        for (y, x) in y.chunks_exact_mut(d).zip(x.chunks_exact(d)) {
+            match bias {
+                Some(bias) => {
+                    for (((y, &x), &gain), &bias) in y.iter_mut().zip(x).zip(gain).zip(bias) {
+                        *y = gain.mul_add(x, bias);
                     }
-                    None => y.iter_mut().zip(x).zip(gain).for_each(|((y, &x), &gain)| *y = gain * x),
                 }
+                None => y.iter_mut().zip(x).zip(gain).for_each(|((y, &x), &gain)| *y = gain * x),
             }
-        },
-    );
+        }
+    });
 }
 
 /// `y[., width]`: the channels of `x[., d]` from `start` on.

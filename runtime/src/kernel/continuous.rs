@@ -17,11 +17,9 @@
 //!
 //! Source: Ray Chowdhury and Caragea 2021 (CRvNN), arXiv:2106.06038.
 
-pub use rtc_compiler::ir::attribute::Side;
-use std::ops::Range;
-
 use super::Real;
-use super::parallel::{Parts, add_to, each, lane_sum, vectorised};
+use super::parallel::{Parts, add_to, each_row, lane_dot, vectorised};
+pub use rtc_compiler::ir::attribute::Side;
 
 /// Added to the denominator of [`merge_probability`].
 const TINY: f64 = 4e-8;
@@ -58,7 +56,7 @@ fn shares<T: Real>(side: Side, e: &[T], at: usize) -> impl Iterator<Item = Share
 pub fn neighbours<T: Real>(side: Side, e: &[T], offsets: &[usize], x: &[T], d: usize, y: &mut [T]) {
     debug_assert!(x.len() == e.len() * d && y.len() == x.len());
     let out = Parts::new(y);
-    each_row(offsets, d, |row| {
+    each_row(offsets, d, |_, row| {
         // SAFETY: rows are disjoint.
         let y = unsafe { out.part(row.start * d..row.end * d) };
         one_row(side, &e[row.clone()], &x[row.start * d..row.end * d], d, y);
@@ -70,10 +68,7 @@ fn one_row<T: Real>(side: Side, e: &[T], x: &[T], d: usize, y: &mut [T]) {
     for (at, y) in y.chunks_exact_mut(d).enumerate() {
         for share in shares(side, e, at).filter(|share| share.weight != T::ZERO) {
             let x = &x[share.position * d..][..d];
-            vectorised(
-                #[inline(always)]
-                || y.iter_mut().zip(x).for_each(|(y, &x)| *y = share.weight.mul_add(x, *y)),
-            );
+            vectorised!(y.iter_mut().zip(x).for_each(|(y, &x)| *y = share.weight.mul_add(x, *y)));
         }
     }
 }
@@ -93,7 +88,7 @@ pub fn neighbours_grad<T: Real>(
 ) {
     debug_assert!(dy.len() == x.len() && dx.len() == x.len() && de.len() == e.len());
     let (all_dx, all_de) = (Parts::new(dx), Parts::new(de));
-    each_row(offsets, 2 * d, |row| {
+    each_row(offsets, 2 * d, |_, row| {
         let wide = row.start * d..row.end * d;
         // SAFETY: rows are disjoint.
         let (dx, de) = unsafe { (all_dx.part(wide.clone()), all_de.part(row.clone())) };
@@ -107,18 +102,10 @@ fn one_row_grad<T: Real>(side: Side, e: &[T], x: &[T], d: usize, dy: &[T], dx: &
     for (at, dy) in dy.chunks_exact(d).enumerate() {
         for share in shares(side, e, at) {
             let wide = share.position * d..(share.position + 1) * d;
-            let slope = vectorised(
-                #[inline(always)]
-                || {
-                    dx[wide.clone()].iter_mut().zip(dy).for_each(|(dx, &dy)| *dx = share.weight.mul_add(dy, *dx));
-                    lane_sum(
-                        dy,
-                        &x[wide],
-                        #[inline(always)]
-                        |dy, x| dy * x,
-                    )
-                },
-            );
+            let slope = vectorised!({
+                dx[wide.clone()].iter_mut().zip(dy).for_each(|(dx, &dy)| *dx = share.weight.mul_add(dy, *dx));
+                lane_dot(dy, &x[wide])
+            });
             if share.rest {
                 // All that exists in between takes from the rest.
                 let between = if share.position < at { share.position + 1..at } else { at + 1..share.position };
@@ -137,7 +124,7 @@ fn one_row_grad<T: Real>(side: Side, e: &[T], x: &[T], d: usize, dy: &[T], dx: &
 pub fn merge_probability<T: Real>(s: &[T], e: &[T], offsets: &[usize], c: &mut [T]) {
     debug_assert!(s.len() == e.len() && c.len() == e.len());
     let out = Parts::new(c);
-    each_row(offsets, 16, |row| {
+    each_row(offsets, 16, |_, row| {
         let len = row.len();
         // SAFETY: rows are disjoint.
         let c = unsafe { out.part(row.clone()) };
@@ -170,7 +157,7 @@ fn forces<T: Real>(s: &[T], e: &[T], force: &mut [T], total: &mut [T], memory: &
 pub fn merge_probability_grad<T: Real>(s: &[T], e: &[T], offsets: &[usize], dc: &[T], ds: &mut [T], de: &mut [T]) {
     debug_assert!(dc.len() == s.len() && ds.len() == s.len() && de.len() == e.len());
     let (all_ds, all_de) = (Parts::new(ds), Parts::new(de));
-    each_row(offsets, 32, |row| {
+    each_row(offsets, 32, |_, row| {
         let len = row.len();
         if len == 0 {
             return;
@@ -211,10 +198,4 @@ pub fn merge_probability_grad<T: Real>(s: &[T], e: &[T], offsets: &[usize], dc: 
 /// Whether a row continues: START, END and more than one other position exist.
 pub fn is_unmerged<T: Real>(e: &[T]) -> bool {
     e.iter().filter(|&&e| e > T::from_f64(EXISTS)).count() > 3
-}
-
-/// Runs `task(positions)` for every row.
-fn each_row(offsets: &[usize], cost: usize, task: impl Fn(Range<usize>) + Sync + Send) {
-    let rows = offsets.len() - 1;
-    each(rows, (offsets[rows] - offsets[0]) * cost, |row| task(offsets[row]..offsets[row + 1]));
 }

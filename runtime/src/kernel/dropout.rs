@@ -51,14 +51,11 @@ impl<T: Real> Keep<T> {
     #[inline(never)]
     pub(super) fn factors(self, key: Key, start: usize, out: &mut [T]) {
         debug_assert!(start.is_multiple_of(PER_DRAW));
-        vectorised(
-            #[inline(always)]
-            || {
-                for (i, out) in out.chunks_mut(DRAWN).enumerate() {
-                    self.some_factors(key, ((start + i * DRAWN) / PER_DRAW) as u64, out);
-                }
-            },
-        );
+        vectorised!({
+            for (i, out) in out.chunks_mut(DRAWN).enumerate() {
+                self.some_factors(key, ((start + i * DRAWN) / PER_DRAW) as u64, out);
+            }
+        });
     }
 
     /// At most [`DRAWN`] factors from draw `first` on.
@@ -87,10 +84,7 @@ pub fn dropout<T: Real>(x: &[T], keep: Keep<T>, key: Key, start: usize, y: &mut 
         let count = (BUFFER - skip).min(y.len() - done);
         keep.factors(key, start + done - skip, &mut factors[..count + skip]);
         let (y, x, factors) = (&mut y[done..done + count], &x[done..done + count], &factors[skip..count + skip]);
-        vectorised(
-            #[inline(always)]
-            || y.iter_mut().zip(x).zip(factors).for_each(|((y, &x), &f)| *y = x * f),
-        );
+        vectorised!(y.iter_mut().zip(x).zip(factors).for_each(|((y, &x), &f)| *y = x * f));
         done += count;
         skip = 0;
     }
@@ -104,14 +98,11 @@ pub fn tied_dropout<T: Real>(x: &[T], keep: Keep<T>, key: Key, width: usize, y: 
     for start in (0..width).step_by(BUFFER) {
         let count = BUFFER.min(width - start);
         keep.factors(key, start, &mut factors[..count]);
-        vectorised(
-            #[inline(always)]
-            || {
-                for (y, x) in y.chunks_exact_mut(width).zip(x.chunks_exact(width)) {
-                    let part = start..start + count;
-                    y[part.clone()].iter_mut().zip(&x[part]).zip(&factors).for_each(|((y, &x), &f)| *y = x * f);
-                }
-            },
-        );
+        vectorised!({
+            for (y, x) in y.chunks_exact_mut(width).zip(x.chunks_exact(width)) {
+                let part = start..start + count;
+                y[part.clone()].iter_mut().zip(&x[part]).zip(&factors).for_each(|((y, &x), &f)| *y = x * f);
+            }
+        });
     }
 }

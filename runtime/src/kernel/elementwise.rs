@@ -12,10 +12,7 @@ pub fn add_assign<T: Real>(y: &mut [T], x: &[T]) {
     each_block(x.len(), 1, |range| {
         // SAFETY: the blocks are disjoint.
         let y = unsafe { out.part(range.clone()) };
-        vectorised(
-            #[inline(always)]
-            || y.iter_mut().zip(&x[range]).for_each(|(y, &x)| *y += x),
-        );
+        vectorised!(y.iter_mut().zip(&x[range]).for_each(|(y, &x)| *y += x));
     });
 }
 
@@ -26,9 +23,6 @@ pub fn scale_assign<T: Real>(y: &mut [T], c: T) {
     each_block(len, 1, |range| {
         // SAFETY: the blocks are disjoint.
         let y = unsafe { out.part(range) };
-        vectorised(
-            #[inline(always)]
-            || y.iter_mut().for_each(|y| *y *= c),
-        );
+        vectorised!(y.iter_mut().for_each(|y| *y *= c));
     });
 }

@@ -4,48 +4,19 @@
 
 use rtc_compiler::ir::pointwise::Pointwise;
 
-use super::parallel::{LANES, Parts, add_to, block, each, vectorised};
+use super::beam::nodes::{self, Part};
+use super::parallel::add_to;
 use super::pointwise::{Arg, apply};
 use super::{Real, elementwise};
 
-/// Tokens copied by one task.
-const TOKENS: usize = 256;
-
 /// `y[tokens, d]` = row `ids[t]` of `table[vocabulary, d]`.
 pub fn gather<T: Real>(table: &[T], ids: &[u32], d: usize, y: &mut [T]) {
-    debug_assert!(y.len() == ids.len() * d && table.len().is_multiple_of(d));
-    let out = Parts::new(y);
-    each(ids.len().div_ceil(TOKENS), ids.len() * d, |i| {
-        let range = block(i, TOKENS, ids.len());
-        // SAFETY: the blocks of tokens are disjoint.
-        let y = unsafe { out.part(range.start * d..range.end * d) };
-        for (&id, y) in ids[range].iter().zip(y.chunks_exact_mut(d)) {
-            y.copy_from_slice(&table[id as usize * d..][..d]);
-        }
-    });
+    nodes::gather(table, d, ids, Part::alone(d), y);
 }
 
 /// Adds `dy[t]` to row `ids[t]` of `dtable`, in the order of the tokens: the gradient of [`gather`].
-///
-/// Tasks own columns of the table, so no order of threads can change a sum.
 pub fn scatter_add<T: Real>(dy: &[T], ids: &[u32], d: usize, dtable: &mut [T]) {
-    debug_assert!(dy.len() == ids.len() * d && dtable.len().is_multiple_of(d));
-    let out = Parts::new(dtable);
-    let columns = 2 * LANES;
-    each(d.div_ceil(columns), ids.len() * d, |i| {
-        let range = block(i, columns, d);
-        vectorised(
-            #[inline(always)]
-            || {
-                for (&id, dy) in ids.iter().zip(dy.chunks_exact(d)) {
-                    let start = id as usize * d;
-                    // SAFETY: tasks own disjoint columns.
-                    let sum = unsafe { out.part(start + range.start..start + range.end) };
-                    sum.iter_mut().zip(&dy[range.clone()]).for_each(|(sum, &dy)| *sum += dy);
-                }
-            },
-        );
-    });
+    nodes::scatter_add(dy, Part::alone(d), ids, d, dtable);
 }
 
 /// `y = x + table[position]`, where positions count from the start of each row; the table reaches as far as the rows.

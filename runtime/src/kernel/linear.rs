@@ -2,7 +2,7 @@
 //!
 //! Source: rtc.
 
-use super::parallel::{add_to, block, lane_sum, sum_blocks, vectorised};
+use super::parallel::{add_to, block, lane_dot, sum_blocks, vectorised};
 use super::product::{Packed, product};
 use super::{Real, Write};
 
@@ -22,34 +22,23 @@ pub fn linear<T: Real>(x: &[T], w: &Packed<T>, bias: Option<&[T]>, y: &mut [T]) 
 pub fn narrow<T: Real>(x: &[T], w: &[T], k: usize, bias: Option<&[T]>, y: &mut [T]) {
     let write = begin(bias, y);
     let n = w.len() / k;
-    vectorised(
-        #[inline(always)]
-        || {
-            for (x, y) in x.chunks_exact(k).zip(y.chunks_exact_mut(n)) {
-                for (w, y) in w.chunks_exact(k).zip(y) {
-                    let dot = lane_sum(
-                        x,
-                        w,
-                        #[inline(always)]
-                        |a, b| a * b,
-                    );
-                    *y = if write == Write::Add { *y + dot } else { dot };
-                }
+    vectorised!({
+        for (x, y) in x.chunks_exact(k).zip(y.chunks_exact_mut(n)) {
+            for (w, y) in w.chunks_exact(k).zip(y) {
+                let dot = lane_dot(x, w);
+                *y = if write == Write::Add { *y + dot } else { dot };
             }
-        },
-    );
+        }
+    });
 }
 
 /// `out[n] += ` the sum over the rows of `dy[m, n]`, on the calling thread.
 pub fn add_rows<T: Real>(dy: &[T], out: &mut [T]) {
-    vectorised(
-        #[inline(always)]
-        || {
-            for row in dy.chunks_exact(out.len()) {
-                out.iter_mut().zip(row).for_each(|(o, &v)| *o += v);
-            }
-        },
-    );
+    vectorised!({
+        for row in dy.chunks_exact(out.len()) {
+            out.iter_mut().zip(row).for_each(|(o, &v)| *o += v);
+        }
+    });
 }
 
 /// `out[n] (+)=` the sum over the rows of `dy[m, n]`: the gradient of a bias.
@@ -66,9 +55,6 @@ pub fn column_sum<T: Real>(dy: &[T], out: &mut [T], m: usize, n: usize, write: W
 /// Puts the bias into every row of `y`; tells how the product is to be written then.
 fn begin<T: Real>(bias: Option<&[T]>, y: &mut [T]) -> Write {
     let Some(bias) = bias else { return Write::Replace };
-    vectorised(
-        #[inline(always)]
-        || y.chunks_exact_mut(bias.len()).for_each(|y| y.iter_mut().zip(bias).for_each(|(y, &b)| *y = b)),
-    );
+    vectorised!(y.chunks_exact_mut(bias.len()).for_each(|y| y.iter_mut().zip(bias).for_each(|(y, &b)| *y = b)));
     Write::Add
 }

@@ -3,7 +3,7 @@
 //! Source: rtc.
 
 use super::Real;
-use super::parallel::{Parts, block, each, lane_sum, sum_scalars, vectorised};
+use super::parallel::{Parts, block, each, lane_total, sum_scalars, vectorised};
 
 /// Items of one block: the sums are per block.
 const ITEMS: usize = 64;
@@ -68,10 +68,7 @@ pub fn cross_entropy_grad<T: Real>(
             let (_, sum) = exponentials(&logits[item * c..(item + 1) * c], d);
             let share = share(weights, item, weight_sum, upstream);
             let factor = share / sum;
-            vectorised(
-                #[inline(always)]
-                || d.iter_mut().for_each(|d| *d *= factor),
-            );
+            vectorised!(d.iter_mut().for_each(|d| *d *= factor));
             d[labels[item] as usize] -= share;
         }
     });
@@ -156,19 +153,11 @@ fn share<T: Real>(weights: Option<&[T]>, item: usize, weight_sum: f64, upstream:
 /// Writes `exp(x - max)`; returns the maximum and the sum.
 fn exponentials<T: Real>(x: &[T], exps: &mut [T]) -> (T, T) {
     let largest = x.iter().fold(T::NEG_INFINITY, |largest, &x| x.or_larger(largest));
-    let sum = vectorised(
-        #[inline(always)]
-        || {
-            for (e, &x) in exps.iter_mut().zip(x) {
-                *e = (x - largest).exp_below_one();
-            }
-            lane_sum(
-                exps,
-                exps,
-                #[inline(always)]
-                |e, _| e,
-            )
-        },
-    );
+    let sum = vectorised!({
+        for (e, &x) in exps.iter_mut().zip(x) {
+            *e = (x - largest).exp_below_one();
+        }
+        lane_total(exps)
+    });
     (largest, sum)
 }

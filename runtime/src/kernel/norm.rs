@@ -3,23 +3,20 @@
 //! Source: Ba et al. 2016 (layer normalization), arXiv:1607.06450.
 
 use super::Real;
-use super::parallel::{LANES, fold_lanes, lane_sum, vectorised};
+use super::parallel::{LANES, lane_sum, lane_total, sum_lanes, vectorised};
 
 /// `y = (x - mean) / sqrt(variance + eps) * gain + bias` for every row of `x[m, d]`, with the biased variance.
 pub fn layer_norm<T: Real>(x: &[T], gain: &[T], bias: &[T], eps: f64, y: &mut [T]) {
     let d = gain.len();
     debug_assert!(x.len() == y.len() && bias.len() == d && x.len().is_multiple_of(d));
-    vectorised(
-        #[inline(always)]
-        || {
-            for (x, y) in x.chunks_exact(d).zip(y.chunks_exact_mut(d)) {
-                let (mean, scale) = statistics(x, eps);
-                for (((y, &x), &g), &b) in y.iter_mut().zip(x).zip(gain).zip(bias) {
-                    *y = ((x - mean) * scale).mul_add(g, b);
-                }
+    vectorised!({
+        for (x, y) in x.chunks_exact(d).zip(y.chunks_exact_mut(d)) {
+            let (mean, scale) = statistics(x, eps);
+            for (((y, &x), &g), &b) in y.iter_mut().zip(x).zip(gain).zip(bias) {
+                *y = ((x - mean) * scale).mul_add(g, b);
             }
-        },
-    );
+        }
+    });
 }
 
 /// Gradients of [`layer_norm`]: overwrites `dx`, adds to `dgain` and `dbias`.
@@ -37,27 +34,19 @@ pub fn layer_norm_grad<T: Real>(
     let d = gain.len();
     debug_assert!(x.len() == dy.len() && x.len() == dx.len() && dgain.len() == d && dbias.len() == d);
     debug_assert!(x.len().is_multiple_of(d));
-    vectorised(
-        #[inline(always)]
-        || {
-            let rows = x.chunks_exact(d).zip(dy.chunks_exact(d));
-            for ((x, dy), dx) in rows.zip(dx.chunks_exact_mut(d)) {
-                row_grad(x, gain, dy, eps, dx, dgain, dbias);
-            }
-        },
-    );
+    vectorised!({
+        let rows = x.chunks_exact(d).zip(dy.chunks_exact(d));
+        for ((x, dy), dx) in rows.zip(dx.chunks_exact_mut(d)) {
+            row_grad(x, gain, dy, eps, dx, dgain, dbias);
+        }
+    });
 }
 
 /// Mean and 1 / standard deviation of one row, in two passes.
 #[inline(always)]
 fn statistics<T: Real>(x: &[T], eps: f64) -> (T, T) {
     let count = T::from_f64(1.0 / x.len() as f64);
-    let mean = lane_sum(
-        x,
-        x,
-        #[inline(always)]
-        |x, _| x,
-    ) * count;
+    let mean = lane_total(x) * count;
     let variance = lane_sum(
         x,
         x,
@@ -87,16 +76,8 @@ fn row_grad<T: Real>(x: &[T], gain: &[T], dy: &[T], eps: f64, dx: &mut [T], dgai
             along[l] = g.mul_add(normal, along[l]);
         }
     }
-    let plain = fold_lanes(
-        plain,
-        #[inline(always)]
-        |a, b| a + b,
-    ) * count;
-    let along = fold_lanes(
-        along,
-        #[inline(always)]
-        |a, b| a + b,
-    ) * count;
+    let plain = sum_lanes(plain) * count;
+    let along = sum_lanes(along) * count;
     for (dx, &x) in dx.iter_mut().zip(x) {
         *dx = (*dx - plain - (x - mean) * scale * along) * scale;
     }

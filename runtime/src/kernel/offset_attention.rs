@@ -284,27 +284,21 @@ fn turn<T: Real>(x: &[T], width: usize, out: &mut [T]) {
 /// Copies rows, times a factor, each filled up to whole vectors with zeros.
 fn pad<T: Real>(x: &[T], width: usize, factor: T, out: &mut [T]) {
     let stride = width.next_multiple_of(LANES);
-    vectorised(
-        #[inline(always)]
-        || {
-            for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(stride)) {
-                out[..width].iter_mut().zip(x).for_each(|(out, &x)| *out = x * factor);
-                out[width..].fill(T::ZERO);
-            }
-        },
-    );
+    vectorised!({
+        for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(stride)) {
+            out[..width].iter_mut().zip(x).for_each(|(out, &x)| *out = x * factor);
+            out[width..].fill(T::ZERO);
+        }
+    });
 }
 
 /// The inverse of [`pad`].
 fn unpad<T: Real>(x: &[T], stride: usize, width: usize, factor: T, out: &mut [T]) {
-    vectorised(
-        #[inline(always)]
-        || {
-            for (x, out) in x.chunks_exact(stride).zip(out.chunks_exact_mut(width)) {
-                out.iter_mut().zip(x).for_each(|(out, &x)| *out = x * factor);
-            }
-        },
-    );
+    vectorised!({
+        for (x, out) in x.chunks_exact(stride).zip(out.chunks_exact_mut(width)) {
+            out.iter_mut().zip(x).for_each(|(out, &x)| *out = x * factor);
+        }
+    });
 }
 
 /// Keys and values of one row, for queries that come one after the other and see what is before them.

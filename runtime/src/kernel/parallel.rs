@@ -1,4 +1,4 @@
-//! How work is cut, vectorised and spread over threads.
+//! Cutting of work into blocks, vectorisation, and threads.
 //!
 //! The number of threads determines which thread runs a block, never where a block begins.
 //!
@@ -23,9 +23,21 @@ const WORTH: usize = 1 << 16;
 /// Work that one stolen piece should hold at least.
 const GRAIN: usize = 1 << 14;
 
-/// Runs `op` compiled for the widest vectors of this machine. Mark the closure `#[inline(always)]`.
+/// Evaluates an expression that is compiled for the widest vectors of this machine; `return` leaves the expression.
+macro_rules! vectorised {
+    ($body:expr) => {
+        $crate::kernel::parallel::dispatch(
+            // What is not inlined is compiled for the vectors that every machine has.
+            #[inline(always)]
+            || $body,
+        )
+    };
+}
+pub(crate) use vectorised;
+
+/// Runs `op` for the widest vectors of this machine: what [`vectorised!`] calls.
 #[inline(always)]
-pub fn vectorised<R>(op: impl FnOnce() -> R) -> R {
+pub(crate) fn dispatch<R>(op: impl FnOnce() -> R) -> R {
     Arch::new().dispatch(op)
 }
 
@@ -49,6 +61,12 @@ pub fn block(index: usize, size: usize, len: usize) -> Range<usize> {
 /// Elementwise work over `len` elements: `task(range)` for blocks of [`BLOCK`], each element costing `cost` operations.
 pub fn each_block(len: usize, cost: usize, task: impl Fn(Range<usize>) + Sync + Send) {
     each(len.div_ceil(BLOCK), len * cost, |i| task(block(i, BLOCK, len)));
+}
+
+/// Runs `task(row, positions)` for every row, each position costing `cost` operations.
+pub fn each_row(offsets: &[usize], cost: usize, task: impl Fn(usize, Range<usize>) + Sync + Send) {
+    let rows = offsets.len() - 1;
+    each(rows, (offsets[rows] - offsets[0]) * cost, |row| task(row, offsets[row]..offsets[row + 1]));
 }
 
 /// A mutable slice that tasks write disjoint parts of.
@@ -133,17 +151,14 @@ pub fn sum_scalars(blocks: usize, work: usize, part: impl Fn(usize) -> f64 + Syn
 
 /// `out += x`, on the calling thread.
 pub fn add_to<T: Real>(out: &mut [T], x: &[T]) {
-    vectorised(
-        #[inline(always)]
-        || {
-            for (o, &v) in out.iter_mut().zip(x) {
-                *o += v;
-            }
-        },
-    );
+    vectorised!({
+        for (o, &v) in out.iter_mut().zip(x) {
+            *o += v;
+        }
+    });
 }
 
-/// The sum of `f(i)` over a slice pair with [`LANES`] partial sums in fixed order. Call it inside [`vectorised`].
+/// The sum of `f(i)` over a slice pair with [`LANES`] partial sums in fixed order. Call it inside [`vectorised!`].
 #[inline(always)]
 pub fn lane_sum<T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> T) -> T {
     let mut lanes = [T::ZERO; LANES];
@@ -157,6 +172,34 @@ pub fn lane_sum<T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> T) -> T {
     for (l, (&x, &y)) in a_rest.iter().zip(b_rest).enumerate() {
         lanes[l] += f(x, y);
     }
+    sum_lanes(lanes)
+}
+
+/// [`lane_sum`] of the products: the scalar product.
+#[inline(always)]
+pub fn lane_dot<T: Real>(a: &[T], b: &[T]) -> T {
+    lane_sum(
+        a,
+        b,
+        #[inline(always)]
+        |a, b| a * b,
+    )
+}
+
+/// [`lane_sum`] of the numbers themselves.
+#[inline(always)]
+pub fn lane_total<T: Real>(x: &[T]) -> T {
+    lane_sum(
+        x,
+        x,
+        #[inline(always)]
+        |x, _| x,
+    )
+}
+
+/// The sum of the lanes.
+#[inline(always)]
+pub fn sum_lanes<T: Real>(lanes: [T; LANES]) -> T {
     fold_lanes(lanes, |x, y| x + y)
 }
 

@@ -90,62 +90,53 @@ impl<T: Copy> Arg<'_, T> {
 /// for the vectors of this machine.
 #[inline(always)]
 fn unary<T: Real>([a, ..]: [Arg<'_, T>; 3], y: &mut [T], f: impl Fn(T) -> T) {
-    vectorised(
-        #[inline(always)]
-        || match a {
-            Arg::Each(a) => {
-                for (y, &a) in y.iter_mut().zip(a) {
-                    *y = f(a);
-                }
+    vectorised!(match a {
+        Arg::Each(a) => {
+            for (y, &a) in y.iter_mut().zip(a) {
+                *y = f(a);
             }
-            Arg::All(a) => y.fill(f(a)),
-        },
-    );
+        }
+        Arg::All(a) => y.fill(f(a)),
+    });
 }
 
 /// `y = f(a, b)` place by place.
 #[inline(always)]
 fn binary<T: Real>([a, b, _]: [Arg<'_, T>; 3], y: &mut [T], f: impl Fn(T, T) -> T) {
-    vectorised(
-        #[inline(always)]
-        || match (a, b) {
-            (Arg::Each(a), Arg::Each(b)) => {
-                for ((y, &a), &b) in y.iter_mut().zip(a).zip(b) {
-                    *y = f(a, b);
-                }
+    vectorised!(match (a, b) {
+        (Arg::Each(a), Arg::Each(b)) => {
+            for ((y, &a), &b) in y.iter_mut().zip(a).zip(b) {
+                *y = f(a, b);
             }
-            (Arg::Each(a), Arg::All(b)) => {
-                for (y, &a) in y.iter_mut().zip(a) {
-                    *y = f(a, b);
-                }
+        }
+        (Arg::Each(a), Arg::All(b)) => {
+            for (y, &a) in y.iter_mut().zip(a) {
+                *y = f(a, b);
             }
-            (Arg::All(a), Arg::Each(b)) => {
-                for (y, &b) in y.iter_mut().zip(b) {
-                    *y = f(a, b);
-                }
+        }
+        (Arg::All(a), Arg::Each(b)) => {
+            for (y, &b) in y.iter_mut().zip(b) {
+                *y = f(a, b);
             }
-            (Arg::All(a), Arg::All(b)) => y.fill(f(a, b)),
-        },
-    );
+        }
+        (Arg::All(a), Arg::All(b)) => y.fill(f(a, b)),
+    });
 }
 
 /// `y = f(a, b, c)` place by place; with constants it takes longer.
 #[inline(always)]
 fn ternary<T: Real>([a, b, c]: [Arg<'_, T>; 3], y: &mut [T], f: impl Fn(T, T, T) -> T) {
-    vectorised(
-        #[inline(always)]
-        || {
-            if let (Arg::Each(a), Arg::Each(b), Arg::Each(c)) = (a, b, c) {
-                for (((y, &a), &b), &c) in y.iter_mut().zip(a).zip(b).zip(c) {
-                    *y = f(a, b, c);
-                }
-            } else {
-                for (n, y) in y.iter_mut().enumerate() {
-                    *y = f(a.at(n), b.at(n), c.at(n));
-                }
+    vectorised!({
+        if let (Arg::Each(a), Arg::Each(b), Arg::Each(c)) = (a, b, c) {
+            for (((y, &a), &b), &c) in y.iter_mut().zip(a).zip(b).zip(c) {
+                *y = f(a, b, c);
             }
-        },
-    );
+        } else {
+            for (n, y) in y.iter_mut().enumerate() {
+                *y = f(a.at(n), b.at(n), c.at(n));
+            }
+        }
+    });
 }
 
 macro_rules! each_place {

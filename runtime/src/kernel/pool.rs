@@ -7,7 +7,7 @@
 pub use rtc_compiler::ir::attribute::At;
 
 use super::Real;
-use super::parallel::{Parts, add_to, each, vectorised};
+use super::parallel::{Parts, add_to, each_row, vectorised};
 
 /// `y[rows, d]` = the mean over the positions of each row of `x[positions, d]`.
 pub fn mean<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T]) {
@@ -28,15 +28,12 @@ fn scaled_sum<T: Real>(x: &[T], offsets: &[usize], d: usize, factor: impl Fn(usi
         let y = unsafe { out.part(row * d..(row + 1) * d) };
         let factor = T::from_f64(factor(positions.len()));
         y.fill(T::ZERO);
-        vectorised(
-            #[inline(always)]
-            || {
-                for x in x[positions.start * d..positions.end * d].chunks_exact(d) {
-                    y.iter_mut().zip(x).for_each(|(y, &x)| *y += x);
-                }
-                y.iter_mut().for_each(|y| *y *= factor);
-            },
-        );
+        vectorised!({
+            for x in x[positions.start * d..positions.end * d].chunks_exact(d) {
+                y.iter_mut().zip(x).for_each(|(y, &x)| *y += x);
+            }
+            y.iter_mut().for_each(|y| *y *= factor);
+        });
     });
 }
 
@@ -49,16 +46,13 @@ pub fn mean_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dx: &mut [T]) {
         // SAFETY: rows are disjoint.
         let dx = unsafe { out.part(positions.start * d..positions.end * d) };
         let dy = &dy[row * d..(row + 1) * d];
-        vectorised(
-            #[inline(always)]
-            || {
-                for dx in dx.chunks_exact_mut(d) {
-                    for (dx, &dy) in dx.iter_mut().zip(dy) {
-                        *dx = share * dy;
-                    }
+        vectorised!({
+            for dx in dx.chunks_exact_mut(d) {
+                for (dx, &dy) in dx.iter_mut().zip(dy) {
+                    *dx = share * dy;
                 }
-            },
-        );
+            }
+        });
     });
 }
 
@@ -91,36 +85,30 @@ pub fn cumulative_mean<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T
 /// [`cumulative_mean`] of one row, or of its positions behind the first `before`, whose sum `sum[d]` becomes that of all.
 pub fn running_mean<T: Real>(x: &[T], before: usize, sum: &mut [T], y: &mut [T]) {
     let d = sum.len();
-    vectorised(
-        #[inline(always)]
-        || {
-            for (t, (x, y)) in x.chunks_exact(d).zip(y.chunks_exact_mut(d)).enumerate() {
-                let share = T::from_f64(1.0 / (before + t + 1) as f64);
-                for ((y, &x), sum) in y.iter_mut().zip(x).zip(&mut *sum) {
-                    *sum += x;
-                    *y = *sum * share;
-                }
+    vectorised!({
+        for (t, (x, y)) in x.chunks_exact(d).zip(y.chunks_exact_mut(d)).enumerate() {
+            let share = T::from_f64(1.0 / (before + t + 1) as f64);
+            for ((y, &x), sum) in y.iter_mut().zip(x).zip(&mut *sum) {
+                *sum += x;
+                *y = *sum * share;
             }
-        },
-    );
+        }
+    });
 }
 
 /// One row of [`cumulative_mean_grad`], with memory for the sums.
 fn running_mean_grad<T: Real>(dy: &[T], sum: &mut [T], dx: &mut [T]) {
     let d = sum.len();
     sum.fill(T::ZERO);
-    vectorised(
-        #[inline(always)]
-        || {
-            for (t, (dy, dx)) in dy.chunks_exact(d).zip(dx.chunks_exact_mut(d)).enumerate().rev() {
-                let share = T::from_f64(1.0 / (t + 1) as f64);
-                for ((dx, &dy), sum) in dx.iter_mut().zip(dy).zip(&mut *sum) {
-                    *sum = share.mul_add(dy, *sum);
-                    *dx = *sum;
-                }
+    vectorised!({
+        for (t, (dy, dx)) in dy.chunks_exact(d).zip(dx.chunks_exact_mut(d)).enumerate().rev() {
+            let share = T::from_f64(1.0 / (t + 1) as f64);
+            for ((dx, &dy), sum) in dx.iter_mut().zip(dy).zip(&mut *sum) {
+                *sum = share.mul_add(dy, *sum);
+                *dx = *sum;
             }
-        },
-    );
+        }
+    });
 }
 
 /// `dx[t] =` the sum of `dy[s] / (s + 1)` over `s >= t`: the gradient of [`cumulative_mean`].
@@ -199,10 +187,4 @@ fn position_of(row: &[usize], end: At) -> Option<usize> {
         At::BeforeLast => 2,
     };
     (row[1] > row[0] && row[1] - row[0] >= back).then(|| row[1] - back)
-}
-
-/// Runs `task(row, positions)` for every row.
-fn each_row(offsets: &[usize], d: usize, task: impl Fn(usize, std::ops::Range<usize>) + Sync + Send) {
-    let rows = offsets.len() - 1;
-    each(rows, (offsets[rows] - offsets[0]) * d, |row| task(row, offsets[row]..offsets[row + 1]));
 }

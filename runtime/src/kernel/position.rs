@@ -138,25 +138,22 @@ pub fn rotate<T: Real>(
     debug_assert!(x.len() == y.len() && x.len().is_multiple_of(width) && e.is_multiple_of(2));
     let sign = if direction == Direction::Transposed { -T::ONE } else { T::ONE };
     let angles = table.cosines[first * e..].chunks_exact(e).zip(table.sines[first * e..].chunks_exact(e));
-    vectorised(
-        #[inline(always)]
-        || {
-            for ((x, y), (cosines, sines)) in x.chunks_exact(width).zip(y.chunks_exact_mut(width)).zip(angles) {
-                for (x, y) in x.chunks_exact(e).zip(y.chunks_exact_mut(e)) {
-                    let (whole, rest) = x.as_chunks::<PIECE>();
-                    let done = whole.len() * PIECE;
-                    for (n, x) in whole.iter().enumerate() {
-                        let at = n * PIECE..(n + 1) * PIECE;
-                        turn(x, &cosines[at.clone()], &sines[at.clone()], sign, &mut y[at]);
-                    }
-                    for (n, x) in rest.as_chunks::<2>().0.iter().enumerate() {
-                        let at = done + 2 * n..done + 2 * n + 2;
-                        turn(x, &cosines[at.clone()], &sines[at.clone()], sign, &mut y[at]);
-                    }
+    vectorised!({
+        for ((x, y), (cosines, sines)) in x.chunks_exact(width).zip(y.chunks_exact_mut(width)).zip(angles) {
+            for (x, y) in x.chunks_exact(e).zip(y.chunks_exact_mut(e)) {
+                let (whole, rest) = x.as_chunks::<PIECE>();
+                let done = whole.len() * PIECE;
+                for (n, x) in whole.iter().enumerate() {
+                    let at = n * PIECE..(n + 1) * PIECE;
+                    turn(x, &cosines[at.clone()], &sines[at.clone()], sign, &mut y[at]);
+                }
+                for (n, x) in rest.as_chunks::<2>().0.iter().enumerate() {
+                    let at = done + 2 * n..done + 2 * n + 2;
+                    turn(x, &cosines[at.clone()], &sines[at.clone()], sign, &mut y[at]);
                 }
             }
-        },
-    );
+        }
+    });
 }
 
 /// `y[c] = x[c] cos + x[the other of the pair] sin`.

@@ -61,19 +61,16 @@ pub(super) fn product<T: Real>(
     // Two vectors side by side halve the loads of `a`; twice as many doubles would not fit the registers.
     let wide = if size_of::<T>() == 4 { columns / (2 * LANES) * (2 * LANES) } else { 0 };
     let at = |column: usize| Tile { c: whole.c.wrapping_add(column), b: whole.b.wrapping_add(column), ..whole };
-    vectorised(
-        #[inline(always)]
-        || {
-            for column in (0..wide).step_by(2 * LANES) {
-                // SAFETY: the sizes were checked above; `c` is borrowed exclusively.
-                unsafe { strip::<T, 2>(at(column), rows, write) };
-            }
-            for column in (wide..columns).step_by(LANES) {
-                // SAFETY: as above.
-                unsafe { strip::<T, 1>(at(column), rows, write) };
-            }
-        },
-    );
+    vectorised!({
+        for column in (0..wide).step_by(2 * LANES) {
+            // SAFETY: the sizes were checked above; `c` is borrowed exclusively.
+            unsafe { strip::<T, 2>(at(column), rows, write) };
+        }
+        for column in (wide..columns).step_by(LANES) {
+            // SAFETY: as above.
+            unsafe { strip::<T, 1>(at(column), rows, write) };
+        }
+    });
 }
 
 /// Addresses and strides of one tile of a product.

@@ -4,8 +4,10 @@
 //!
 //! Source: Ray Chowdhury and Caragea 2024, Algorithm 1, arXiv:2402.00976.
 
+use std::ops::Range;
+
 use super::Real;
-use super::parallel::{BLOCK, Parts, block, each, lane_sum, vectorised};
+use super::parallel::{BLOCK, Parts, block, each, lane_dot, vectorised};
 
 /// Which values belong to which unit.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +29,7 @@ impl Groups<'_> {
 
     /// The values of one unit.
     #[inline(always)]
-    pub fn range(self, unit: usize) -> std::ops::Range<usize> {
+    pub fn range(self, unit: usize) -> Range<usize> {
         match self {
             Groups::Uniform(width) => unit * width..(unit + 1) * width,
             Groups::Offsets(offsets, width) => offsets[unit] * width..offsets[unit + 1] * width,
@@ -35,30 +37,37 @@ impl Groups<'_> {
     }
 
     /// Runs `task` over blocks of units, together about [`BLOCK`] values.
-    fn each(self, len: usize, task: impl Fn(std::ops::Range<usize>) + Sync + Send) {
+    fn each(self, len: usize, task: impl Fn(Range<usize>) + Sync + Send) {
         let units = self.units(len);
         let size = (BLOCK * units / len.max(1)).clamp(1, units.max(1));
         each(units.div_ceil(size), len, |i| task(block(i, size, units)));
     }
 }
 
+/// Writes the values of every unit: `task(u, range, y)`, where `range` says which values of an array those of unit u are.
+fn write_units<T: Real>(y: &mut [T], groups: Groups, task: impl Fn(usize, Range<usize>, &mut [T]) + Sync + Send) {
+    let len = y.len();
+    let out = Parts::new(y);
+    groups.each(len, |units| {
+        vectorised!({
+            for u in units {
+                let range = groups.range(u);
+                // SAFETY: units are disjoint.
+                task(u, range.clone(), unsafe { out.part(range) });
+            }
+        });
+    });
+}
+
 /// `y = s[u] x` for the values x of every unit u.
 pub fn mul_unit<T: Real>(x: &[T], s: &[T], groups: Groups, y: &mut [T]) {
     debug_assert!(x.len() == y.len() && s.len() == groups.units(x.len()));
-    let out = Parts::new(y);
-    groups.each(x.len(), |units| {
-        vectorised(
-            #[inline(always)]
-            || {
-                for u in units {
-                    let range = groups.range(u);
-                    // SAFETY: units are disjoint.
-                    let y = unsafe { out.part(range.clone()) };
-                    y.iter_mut().zip(&x[range]).for_each(|(y, &x)| *y = s[u] * x);
-                }
-            },
-        );
-    });
+    write_units(
+        y,
+        groups,
+        #[inline(always)]
+        |u, range, y| y.iter_mut().zip(&x[range]).for_each(|(y, &x)| *y = s[u] * x),
+    );
 }
 
 /// `out[u]` = the sum of `a b` over the values of unit u: the gradient of the scalar in [`mul_unit`].
@@ -66,65 +75,40 @@ pub fn dot_unit<T: Real>(a: &[T], b: &[T], groups: Groups, out: &mut [T]) {
     debug_assert!(a.len() == b.len() && out.len() == groups.units(a.len()));
     let out = Parts::new(out);
     groups.each(a.len(), |units| {
-        vectorised(
-            #[inline(always)]
-            || {
-                for u in units {
-                    let range = groups.range(u);
-                    let sum = lane_sum(
-                        &a[range.clone()],
-                        &b[range],
-                        #[inline(always)]
-                        |a, b| a * b,
-                    );
-                    // SAFETY: every unit has an element of its own.
-                    unsafe { *out.at(u) = sum };
-                }
-            },
-        );
+        vectorised!({
+            for u in units {
+                let range = groups.range(u);
+                let sum = lane_dot(&a[range.clone()], &b[range]);
+                // SAFETY: every unit has an element of its own.
+                unsafe { *out.at(u) = sum };
+            }
+        });
     });
 }
 
 /// `y = q + s[u] h`: the mixture with one more state.
 pub fn add_scaled<T: Real>(q: &[T], h: &[T], s: &[T], groups: Groups, y: &mut [T]) {
     debug_assert!(q.len() == y.len() && h.len() == y.len() && s.len() == groups.units(y.len()));
-    let len = y.len();
-    let out = Parts::new(y);
-    groups.each(len, |units| {
-        vectorised(
-            #[inline(always)]
-            || {
-                for u in units {
-                    let range = groups.range(u);
-                    // SAFETY: units are disjoint.
-                    let y = unsafe { out.part(range.clone()) };
-                    for ((y, &q), &h) in y.iter_mut().zip(&q[range.clone()]).zip(&h[range]) {
-                        *y = s[u].mul_add(h, q);
-                    }
-                }
-            },
-        );
-    });
+    write_units(
+        y,
+        groups,
+        #[inline(always)]
+        |u, range, y| {
+            let operands = q[range.clone()].iter().zip(&h[range]);
+            y.iter_mut().zip(operands).for_each(|(y, (&q, &h))| *y = s[u].mul_add(h, q));
+        },
+    );
 }
 
 /// `y += s[u] x`: [`mul_unit`] that adds.
 pub fn add_scaled_assign<T: Real>(y: &mut [T], x: &[T], s: &[T], groups: Groups) {
     debug_assert!(x.len() == y.len() && s.len() == groups.units(y.len()));
-    let len = y.len();
-    let out = Parts::new(y);
-    groups.each(len, |units| {
-        vectorised(
-            #[inline(always)]
-            || {
-                for u in units {
-                    let range = groups.range(u);
-                    // SAFETY: units are disjoint.
-                    let y = unsafe { out.part(range.clone()) };
-                    y.iter_mut().zip(&x[range]).for_each(|(y, &x)| *y = s[u].mul_add(x, *y));
-                }
-            },
-        );
-    });
+    write_units(
+        y,
+        groups,
+        #[inline(always)]
+        |u, range, y| y.iter_mut().zip(&x[range]).for_each(|(y, &x)| *y = s[u].mul_add(x, *y)),
+    );
 }
 
 /// The values of the units whose condition equals `when`, 0 elsewhere.

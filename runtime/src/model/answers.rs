@@ -1,4 +1,4 @@
-//! What a model answers: predictions, how many are right, and losses, from the results of a run.
+//! The answers of a model: predictions, how many are right, and losses, from the results of a run.
 
 use std::ops::Range;
 
@@ -96,34 +96,6 @@ pub(super) fn report<T: Element>(outputs: &Outputs<T>, correct: Option<u64>, sco
     }
 }
 
-/// The summed task loss of some of the predictions.
-fn task_loss<T: Element>(binding: &Binding, outputs: &Outputs<T>, batch: &Batch, items: Range<usize>) -> f64 {
-    let logits = outputs.real("logits").unwrap_or_default();
-    if let Labels::Number(numbers) = &batch.labels {
-        let error = |(x, y): (&T, &f32)| (x.to_f64() - f64::from(*y)).powi(2);
-        return logits[items.clone()].iter().zip(&numbers[items]).map(error).sum();
-    }
-    let labels = batch.labels.classes();
-    let counts = scored(batch).map(|(_, counts)| if counts { T::ONE } else { T::ZERO });
-    let weights: Vec<T> = counts.skip(items.start).take(items.len()).collect();
-    let each = logits_per_item(binding);
-    let measure = if each == 1 { loss::binary_cross_entropy } else { loss::cross_entropy };
-    measure(&logits[items.start * each..items.end * each], &labels[items], Some(&weights)).sum
-}
-
-/// The summed task loss of every row, or of every pair.
-fn losses<T: Element>(binding: &Binding, outputs: &Outputs<T>, batch: &Batch) -> Vec<f64> {
-    let loss = |items| task_loss(binding, outputs, batch, items);
-    match &batch.labels {
-        Labels::Each { .. } => batch.offsets.windows(2).map(|ends| loss(ends[0]..ends[1])).collect(),
-        Labels::Several(labels) => {
-            let each = labels.len() / batch.rows();
-            (0..batch.rows()).map(|row| loss(row * each..(row + 1) * each)).collect()
-        }
-        labels => (0..labels.answers()).map(|row| loss(row..row + 1)).collect(),
-    }
-}
-
 /// What a model answers after some number of steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AfterSteps {
@@ -133,49 +105,71 @@ pub struct AfterSteps {
     pub losses: Vec<f64>,
 }
 
-/// What a model answered after some steps, from the results of a run.
-pub(super) fn after_steps<T: Element>(
-    binding: &Binding,
-    outputs: &Outputs<T>,
-    batch: &Batch,
-    updates: u64,
-) -> Result<AfterSteps, LearnError> {
-    let evaluation = evaluation(binding, outputs, batch, updates)?;
-    Ok(AfterSteps { evaluation, losses: losses(binding, outputs, batch) })
+/// The results of a forward pass of update `updates`.
+pub(super) struct Pass<'a, T: Element> {
+    pub(super) binding: &'a Binding,
+    pub(super) outputs: &'a Outputs<T>,
+    pub(super) batch: &'a Batch,
+    pub(super) updates: u64,
 }
 
-/// The numbers and predictions of a forward pass, from the results of its run.
-pub(super) fn evaluation<T: Element>(
-    binding: &Binding,
-    outputs: &Outputs<T>,
-    batch: &Batch,
-    updates: u64,
-) -> Result<Evaluation, LearnError> {
-    let mut predicted = Predictions::default();
-    predict(binding, outputs, &mut predicted);
-    let (correct, scored) = count(&predicted, batch);
-    let loss_sum = task_loss(binding, outputs, batch, 0..batch.labels.answers());
-    if !loss_sum.is_finite() {
-        return Err(LearnError::NonFinite { step: updates, node: "the logits".to_owned() });
+impl<T: Element> Pass<'_, T> {
+    /// The summed task loss of some of the predictions.
+    fn task_loss(&self, items: Range<usize>) -> f64 {
+        let logits = self.outputs.real("logits").unwrap_or_default();
+        if let Labels::Number(numbers) = &self.batch.labels {
+            let error = |(x, y): (&T, &f32)| (x.to_f64() - f64::from(*y)).powi(2);
+            return logits[items.clone()].iter().zip(&numbers[items]).map(error).sum();
+        }
+        let labels = self.batch.labels.classes();
+        let counts = scored(self.batch).map(|(_, counts)| if counts { T::ONE } else { T::ZERO });
+        let weights: Vec<T> = counts.skip(items.start).take(items.len()).collect();
+        let each = logits_per_item(self.binding);
+        let measure = if each == 1 { loss::binary_cross_entropy } else { loss::cross_entropy };
+        measure(&logits[items.start * each..items.end * each], &labels[items], Some(&weights)).sum
     }
-    let depth = outputs.real("depth").map(|d| Depths::of(d.iter().map(|x| x.to_f64())));
-    let Predictions { class: predictions, probability: confidence, number: numbers } = predicted;
-    Ok(Evaluation { loss_sum, scored, correct, predictions, confidence, numbers, depth })
-}
 
-/// All that a forward pass says, from the results of its run.
-pub(super) fn answered<T: Element>(
-    binding: &Binding,
-    outputs: &Outputs<T>,
-    batch: &Batch,
-    updates: u64,
-) -> Result<Answers, LearnError> {
-    let evaluation = evaluation(binding, outputs, batch, updates)?;
-    let numbers = |name| outputs.real(name).map(|x| x.iter().map(|x| x.to_f64()).collect::<Vec<f64>>());
-    let (each, logits) = (logits_per_item(binding), numbers("logits").unwrap_or_default());
-    if binding.objective == Objective::Number {
-        return Ok(Answers { evaluation, classes: 0, logits: vec![], depths: numbers("depth") });
+    /// The summed task loss of every row, or of every pair.
+    fn losses(&self) -> Vec<f64> {
+        let (batch, loss) = (self.batch, |items| self.task_loss(items));
+        match &batch.labels {
+            Labels::Each { .. } => batch.offsets.windows(2).map(|ends| loss(ends[0]..ends[1])).collect(),
+            Labels::Several(labels) => {
+                let each = labels.len() / batch.rows();
+                (0..batch.rows()).map(|row| loss(row * each..(row + 1) * each)).collect()
+            }
+            labels => (0..labels.answers()).map(|row| loss(row..row + 1)).collect(),
+        }
     }
-    let logits = if each == 1 { logits.into_iter().flat_map(|x| [0.0, x]).collect() } else { logits };
-    Ok(Answers { evaluation, classes: each.max(2), logits, depths: numbers("depth") })
+
+    /// What a model answered after some steps.
+    pub(super) fn after_steps(&self) -> Result<AfterSteps, LearnError> {
+        Ok(AfterSteps { evaluation: self.evaluation()?, losses: self.losses() })
+    }
+
+    /// Its numbers and predictions.
+    pub(super) fn evaluation(&self) -> Result<Evaluation, LearnError> {
+        let mut predicted = Predictions::default();
+        predict(self.binding, self.outputs, &mut predicted);
+        let (correct, scored) = count(&predicted, self.batch);
+        let loss_sum = self.task_loss(0..self.batch.labels.answers());
+        if !loss_sum.is_finite() {
+            return Err(LearnError::NonFinite { step: self.updates, node: "the logits".to_owned() });
+        }
+        let depth = self.outputs.real("depth").map(|d| Depths::of(d.iter().map(|x| x.to_f64())));
+        let Predictions { class: predictions, probability: confidence, number: numbers } = predicted;
+        Ok(Evaluation { loss_sum, scored, correct, predictions, confidence, numbers, depth })
+    }
+
+    /// All that it says.
+    pub(super) fn answers(&self) -> Result<Answers, LearnError> {
+        let evaluation = self.evaluation()?;
+        let numbers = |name| self.outputs.real(name).map(|x| x.iter().map(|x| x.to_f64()).collect::<Vec<f64>>());
+        let (each, logits) = (logits_per_item(self.binding), numbers("logits").unwrap_or_default());
+        if self.binding.objective == Objective::Number {
+            return Ok(Answers { evaluation, classes: 0, logits: vec![], depths: numbers("depth") });
+        }
+        let logits = if each == 1 { logits.into_iter().flat_map(|x| [0.0, x]).collect() } else { logits };
+        Ok(Answers { evaluation, classes: each.max(2), logits, depths: numbers("depth") })
+    }
 }

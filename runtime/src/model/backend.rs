@@ -1,4 +1,4 @@
-//! What a model needs of the machine that computes it: an executor of its plans, and arrays of a number for each parameter.
+//! The interface between a model and a machine: an executor of its plans, and arrays of a number for each parameter.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use crate::batch::Batch;
 use crate::exec::machine::Machine;
 use crate::exec::resume::{given, resumable};
 use crate::exec::storage::Element;
-use crate::exec::{Fault, Halting, Inference, Outputs};
+use crate::exec::{Fault, Outputs, Settings};
 use crate::kernel::array_update::ArrayUpdate;
 use crate::kernel::muon::Matrix;
 use crate::optimiser::{Assign, UpdateRule};
@@ -70,7 +70,7 @@ pub trait Backend: Machine + Debug {
     /// An executor of another plan, with memory for weights of its own.
     fn beside(&self, plan: Plan) -> Self;
     /// How it runs from now on.
-    fn settings(&mut self) -> Settings<'_>;
+    fn settings(&mut self) -> &mut Settings;
     /// Runs the plan on a batch; `key` is the random key of this update. Gradients are added to what is there. A machine that is
     /// waited for calls `meanwhile` once it has been given all work.
     ///
@@ -99,14 +99,14 @@ pub trait Backend: Machine + Debug {
     /// # Errors
     /// As [`Self::execute`].
     fn each_step(&mut self, batch: &Batch, key: Key, most: usize) -> Result<Vec<Outputs<Self::Number>>, Fault> {
-        let before = *self.settings().depth;
+        let before = self.settings().depth;
         *self.resume() = resumable(self.common().plan, self.common().exprs);
         let after = |steps| {
-            *self.settings().depth = Some(steps);
+            self.settings().depth = Some(steps);
             self.execute(batch, key, &mut || {})
         };
         let results = (1..=most).map(after).collect();
-        *self.settings().depth = before;
+        self.settings().depth = before;
         *self.resume() = None;
         results
     }
@@ -114,16 +114,3 @@ pub trait Backend: Machine + Debug {
 
 /// An array in the memory of a backend.
 pub(crate) type Array<B> = <<B as Backend>::Memory as Memory<<B as Backend>::Number>>::Array;
-
-/// How an executor runs.
-#[derive(Debug)]
-pub struct Settings<'a> {
-    /// What halted rows cost.
-    pub halting: &'a mut Halting,
-    /// Steps of every row in place of those that come with the examples.
-    pub depth: &'a mut Option<usize>,
-    /// Whether the outer recursion is left out.
-    pub inference: &'a mut Inference,
-    /// Whether every node's results are checked, and the first one that is not finite is named.
-    pub check_finite: &'a mut bool,
-}

@@ -1,4 +1,4 @@
-//! What parameters are before the first update.
+//! The initial values of parameters.
 
 use rtc_compiler::ir::graph::Parameter;
 use rtc_compiler::ir::types::{Attr, Dim};

@@ -1,4 +1,4 @@
-//! What a run is: which settings decide its numbers, and what two runs differ in, field by field.
+//! The identity of a run: the settings that decide its numbers, and the differences of two runs, field by field.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! How a run went: the lines of `metrics.jsonl` and `timing.jsonl`, as they are written and read back, also while another process
+//! The history of a run: the lines of `metrics.jsonl` and `timing.jsonl`, as they are written and read back, also while another process
 //! writes to them.
 
 use std::collections::BTreeMap;

@@ -25,7 +25,7 @@ pub struct Answered {
 
 /// How a number was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Method {
     /// From the counts of right and wrong examples alone: Wilson's interval, McNemar's exact test.
     Counts,
     /// By drawing examples again, with replacement.
@@ -42,21 +42,21 @@ pub struct Paired {
     /// The p-value.
     pub p: f64,
     /// How the p-value was found.
-    pub way: Way,
+    pub method: Method,
 }
 
 /// Where the share of right answers on all examples lies: Wilson's interval where every example has one answer, by the bootstrap
 /// where it has several. Nothing where no answer counts.
-pub fn interval(examples: &[Answered]) -> Option<(Interval, Way)> {
+pub fn interval(examples: &[Answered]) -> Option<(Interval, Method)> {
     let counted = counted(examples.iter().map(|one| (one.right, one.all)));
     if counted.is_empty() {
         return None;
     }
     if counted.iter().all(|(right, all)| *all == 1.0 && (*right == 0.0 || *right == 1.0)) {
         let right = counted.iter().filter(|(right, _)| *right == 1.0).count();
-        return Some((wilson(right, counted.len()), Way::Counts));
+        return Some((wilson(right, counted.len()), Method::Counts));
     }
-    Some((middle(&drawn(&counted)), Way::Bootstrap))
+    Some((middle(&drawn(&counted)), Method::Bootstrap))
 }
 
 /// Compares two models, example by example: McNemar's exact test where every example has one answer that is right or
@@ -72,13 +72,13 @@ pub fn paired(own: &[Answered], other: &[Answered]) -> Option<Paired> {
     }
     let drawn = drawn(&differences);
     let single = |one: &Answered| one.all == 0.0 || one.all == 1.0 && (one.right == 0.0 || one.right == 1.0);
-    let (p, way) = if own.iter().chain(other).all(single) {
+    let (p, method) = if own.iter().chain(other).all(single) {
         let count = |sign: f64| differences.iter().filter(|(difference, _)| *difference == sign).count() as u64;
-        (mcnemar(count(1.0), count(-1.0)), Way::Counts)
+        (mcnemar(count(1.0), count(-1.0)), Method::Counts)
     } else {
-        (either_way(&drawn), Way::Bootstrap)
+        (either_way(&drawn), Method::Bootstrap)
     };
-    Some(Paired { difference: ratio(&differences), interval: middle(&drawn), p, way })
+    Some(Paired { difference: ratio(&differences), interval: middle(&drawn), p, method })
 }
 
 /// Where the probability lies of which `right` of `all` cases are known (Wilson 1927, "Probable inference, the law of
@@ -190,13 +190,13 @@ mod tests {
     #[test]
     fn examples_with_one_answer_are_counted() {
         let own = single((0..400).map(|n| n % 4 != 0));
-        let (found, way) = interval(&own).expect("there are answers");
-        assert_eq!((found, way), (wilson(300, 400), Way::Counts));
+        let (found, method) = interval(&own).expect("there are answers");
+        assert_eq!((found, method), (wilson(300, 400), Method::Counts));
         // The other one is wrong on the same examples, and on 40 of the others.
         let other = single((0..400).map(|n| n % 4 != 0 && n % 10 != 1 || n == 0));
         let found = paired(&own, &other).expect("the same examples");
         let alone = own.iter().zip(&other).filter(|(own, other)| own.right > other.right).count() as u64;
-        assert_eq!((found.p, found.way), (mcnemar(alone, 1), Way::Counts));
+        assert_eq!((found.p, found.method), (mcnemar(alone, 1), Method::Counts));
         close(found.difference, (alone as f64 - 1.0) / 400.0);
         assert!(0.0 < found.interval.low && found.interval.low < found.difference, "{found:?}");
         assert_eq!(paired(&own, &own).map(|same| (same.difference, same.p)), Some((0.0, 1.0)));
@@ -211,14 +211,14 @@ mod tests {
             (0..500).map(|n| Answered { right: answers(n, share), all: 8.0 }).collect()
         };
         let (own, other) = (model(0.6), model(0.5));
-        let (found, way) = interval(&own).expect("there are answers");
+        let (found, method) = interval(&own).expect("there are answers");
         let half = NORMAL * (0.6_f64 * 0.4 / 4000.0).sqrt();
         let share = ratio(&own.iter().map(|one| (one.right, one.all)).collect::<Vec<_>>());
-        assert_eq!(way, Way::Bootstrap);
+        assert_eq!(method, Method::Bootstrap);
         assert!(((found.high - found.low) / (2.0 * half) - 1.0).abs() < 0.15, "{found:?}");
         assert!(found.low < share && share < found.high);
         let found = paired(&own, &other).expect("the same examples");
-        assert_eq!((found.way, found.p), (Way::Bootstrap, 0.001), "no draw is on the other side");
+        assert_eq!((found.method, found.p), (Method::Bootstrap, 0.001), "no draw is on the other side");
         let same = paired(&own, &own).expect("the same examples");
         assert_eq!((same.p, same.interval), (1.0, Interval { low: 0.0, high: 0.0 }));
     }

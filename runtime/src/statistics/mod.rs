@@ -1,4 +1,4 @@
-//! What a difference is worth: deviations, 95 % intervals, paired tests, and the correction for several tests at once.
+//! The significance of differences: deviations, 95 % intervals, paired tests, and the correction for several tests at once.
 //!
 //! [`seeds`] asks whether other seeds would show it too, [`examples`] whether other examples would. All p-values are two-sided:
 //! the probability of a difference at least as large, either way, if there were none.

@@ -8,9 +8,11 @@ use std::io::Read;
 use std::path::Path;
 
 use super::load::{find, nothing_published, open, unreadable};
-use super::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task};
+use super::{
+    About, Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task, option, split, splits,
+};
 use crate::error::DataError;
-use crate::rng::{Draws, Key};
+use crate::rng::{Draws, Key, spread};
 
 /// The task.
 pub struct Characters;
@@ -32,35 +34,22 @@ const GENERATED: usize = 200_000;
 /// Made-up words that a generated text is made of.
 const WORDS: usize = 500;
 
-const fn split(name: &'static str, doc: &'static str, count: usize) -> Split {
-    Split { name, doc, count, files: FILES }
-}
-
 /// Every split with the part of the text that it comes from, and how often the length of training its windows are long; nothing
 /// where every character counts.
 #[rustfmt::skip]
-const TABLE: [(Split, (f64, f64), Option<usize>); 7] = [
-    (split("train", "consecutive windows, every character is scored", 100_000), (0.0, 0.9), None),
-    (split("dev", "the same on another part of the text", 1_000), (0.9, 0.95), None),
-    (split("1x", "the last character of windows of the length of training", 1_000), (0.95, 1.0), Some(1)),
-    (split("2x", "of twice that length", 1_000), (0.95, 1.0), Some(2)),
-    (split("4x", "of four times that length", 1_000), (0.95, 1.0), Some(4)),
-    (split("8x", "of eight times that length", 1_000), (0.95, 1.0), Some(8)),
-    (split("16x", "of sixteen times that length", 1_000), (0.95, 1.0), Some(16)),
+const TABLE: [(Split, ((f64, f64), Option<usize>)); 7] = [
+    (split("train", "consecutive windows, every character is scored", 100_000, FILES), ((0.0, 0.9), None)),
+    (split("dev", "the same on another part of the text", 1_000, FILES), ((0.9, 0.95), None)),
+    (split("1x", "the last character of windows of the length of training", 1_000, FILES), ((0.95, 1.0), Some(1))),
+    (split("2x", "of twice that length", 1_000, FILES), ((0.95, 1.0), Some(2))),
+    (split("4x", "of four times that length", 1_000, FILES), ((0.95, 1.0), Some(4))),
+    (split("8x", "of eight times that length", 1_000, FILES), ((0.95, 1.0), Some(8))),
+    (split("16x", "of sixteen times that length", 1_000, FILES), ((0.95, 1.0), Some(16))),
 ];
 
-const SPLITS: [Split; TABLE.len()] = {
-    let mut splits = [TABLE[0].0; TABLE.len()];
-    let mut index = 0;
-    while index < TABLE.len() {
-        splits[index] = TABLE[index].0;
-        index += 1;
-    }
-    splits
-};
+const SPLITS: [Split; TABLE.len()] = splits(&TABLE);
 
-const OPTIONS: [OptionField; 1] =
-    [OptionField { name: "length", default: 512, least: 2, most: 100_000, doc: "characters of a window of training" }];
+const OPTIONS: [OptionField; 1] = [option("length", 512, 2, 100_000, "characters of a window of training")];
 
 fn id(byte: u8) -> u32 {
     match byte {
@@ -80,7 +69,8 @@ fn window(text: &[u32], start: usize, length: usize, last: bool) -> Example {
 
 /// The windows of a split of a text, `most` of them at most.
 fn windows(text: &[u32], name: &str, most: usize, options: &Options) -> Result<Vec<Example>, String> {
-    let (_, (from, to), times) = TABLE.iter().find(|(split, ..)| split.name == name).ok_or("there is no such split")?;
+    let (_, ((from, to), times)) =
+        TABLE.iter().find(|(split, _)| split.name == name).ok_or("there is no such split")?;
     let at = |share: f64| (share * text.len() as f64) as usize;
     let part = &text[at(*from)..at(*to)];
     let length = options.get("length") as usize * times.unwrap_or(1);
@@ -92,14 +82,12 @@ fn windows(text: &[u32], name: &str, most: usize, options: &Options) -> Result<V
     };
     Ok(match times {
         None => (0..=room).step_by(length).take(most).map(|start| window(part, start, length, false)).collect(),
-        Some(_) => (0..most).map(|n| window(part, spread(n, room), length, true)).collect(),
+        // A smaller split is a prefix of a larger one.
+        Some(_) => {
+            let start = |n: usize| spread(n as u64, room as u64 + 1) as usize;
+            (0..most).map(|n| window(part, start(n), length, true)).collect()
+        }
     })
-}
-
-/// Place `n` of a sequence that fills `0..=room` evenly however far it goes: a smaller split is a prefix of a larger one.
-fn spread(n: usize, room: usize) -> usize {
-    const GOLDEN: f64 = 0.618_033_988_749_894_9;
-    (((n as f64 + 0.5) * GOLDEN).fract() * (room + 1) as f64) as usize
 }
 
 /// Lines of made-up words; the more often a word has been taken to be, the earlier it stands in the list.

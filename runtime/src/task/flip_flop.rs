@@ -8,10 +8,12 @@
 
 use std::path::Path;
 
-use super::load::{Lines, broken};
+use super::load::lines;
 use super::metric::last_scored;
 use super::pool::{Share, fill, place, within};
-use super::{About, Example, Metric, Objective, OptionField, Options, Request, Split, Target, Task};
+use super::{
+    About, Example, Metric, Objective, OptionField, Options, Request, Split, Target, Task, option, split, splits,
+};
 use crate::error::DataError;
 use crate::rng::{Draws, Key};
 
@@ -101,37 +103,21 @@ const LONG_MEDIUM: Setting = setting(LONG, 80);
 const LONG_SPARSE: Setting = setting(LONG, 98);
 const MIXED: &[Setting] = &[TRAINED, MEDIUM, DENSE, SPARSE, LONG_MEDIUM, LONG_DENSE, LONG_SPARSE];
 
-const fn split(name: &'static str, doc: &'static str, count: usize, files: &'static [&'static str]) -> Split {
-    Split { name, doc, count, files }
-}
-
 /// Every split with its share of all sequences, and the settings that take turns in it.
 #[rustfmt::skip]
-const TABLE: [(Split, Share, &[Setting]); 9] = [
-    (split("train", "80 % of the instructions are ignored", 160_000, &["train.txt"]), (0.0, 0.2), &[TRAINED]),
-    (split("dev", "the setting of training and the six others in turn", 7_000, &["dev.txt"]), (0.2, 0.3), MIXED),
-    (split("test", "near-IID: as training", 10_000, &["test.txt"]), (0.3, 0.4), &[TRAINED]),
-    (split("dense", "10 % ignored", 10_000, &["dense.txt"]), (0.4, 0.5), &[DENSE]),
-    (split("medium", "80 % ignored", 10_000, &["medium.txt"]), (0.5, 0.6), &[MEDIUM]),
-    (split("sparse", "98 % ignored", 10_000, &["sparse.txt"]), (0.6, 0.7), &[SPARSE]),
-    (split("long-dense", "long, 10 % ignored", 10_000, &["long-dense.txt"]), (0.7, 0.8), &[LONG_DENSE]),
-    (split("long-medium", "long, 80 % ignored", 10_000, &["long-medium.txt"]), (0.8, 0.9), &[LONG_MEDIUM]),
-    (split("long-sparse", "long, 98 % ignored", 10_000, &["long-sparse.txt"]), (0.9, 1.0), &[LONG_SPARSE]),
+const TABLE: [(Split, (Share, &[Setting])); 9] = [
+    (split("train", "80 % of the instructions are ignored", 160_000, &["train.txt"]), ((0.0, 0.2), &[TRAINED])),
+    (split("dev", "the setting of training and the six others in turn", 7_000, &["dev.txt"]), ((0.2, 0.3), MIXED)),
+    (split("test", "near-IID: as training", 10_000, &["test.txt"]), ((0.3, 0.4), &[TRAINED])),
+    (split("dense", "10 % ignored", 10_000, &["dense.txt"]), ((0.4, 0.5), &[DENSE])),
+    (split("medium", "80 % ignored", 10_000, &["medium.txt"]), ((0.5, 0.6), &[MEDIUM])),
+    (split("sparse", "98 % ignored", 10_000, &["sparse.txt"]), ((0.6, 0.7), &[SPARSE])),
+    (split("long-dense", "long, 10 % ignored", 10_000, &["long-dense.txt"]), ((0.7, 0.8), &[LONG_DENSE])),
+    (split("long-medium", "long, 80 % ignored", 10_000, &["long-medium.txt"]), ((0.8, 0.9), &[LONG_MEDIUM])),
+    (split("long-sparse", "long, 98 % ignored", 10_000, &["long-sparse.txt"]), ((0.9, 1.0), &[LONG_SPARSE])),
 ];
 
-const SPLITS: [Split; TABLE.len()] = {
-    let mut splits = [TABLE[0].0; TABLE.len()];
-    let mut index = 0;
-    while index < TABLE.len() {
-        splits[index] = TABLE[index].0;
-        index += 1;
-    }
-    splits
-};
-
-const fn option(name: &'static str, default: u64, least: u64, most: u64, doc: &'static str) -> OptionField {
-    OptionField { name, default, least, most, doc }
-}
+const SPLITS: [Split; TABLE.len()] = splits(&TABLE);
 
 #[rustfmt::skip]
 const OPTIONS: [OptionField; 3] = [
@@ -196,8 +182,8 @@ impl Task for FlipFlop {
     fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
         let fail = |message| DataError { file: self.name().into(), line: None, message };
         let row = self.split(request.split).map_err(fail)?;
-        let (_, share, settings) =
-            TABLE.iter().find(|(known, ..)| known.name == row.name).expect("splits are its rows");
+        let (_, (share, settings)) =
+            TABLE.iter().find(|(known, _)| known.name == row.name).expect("splits are its rows");
         let key = Key::new(request.seed).stream("flip_flop").stream(row.name);
         let candidate = |index: u64| {
             let Setting { pairs, ignored } = settings[index as usize % settings.len()];
@@ -211,13 +197,7 @@ impl Task for FlipFlop {
     }
 
     fn read(&self, path: &Path, _options: &Options) -> Result<Vec<Example>, DataError> {
-        let mut examples = Vec::new();
-        for line in Lines::open(path)? {
-            let (number, text) = line?;
-            let found = parse(&text).and_then(|ids| example(&ids));
-            examples.push(found.map_err(|message| broken(path, number, message))?);
-        }
-        Ok(examples)
+        lines(path, |_, text| parse(text).and_then(|ids| example(&ids)).map(Some))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use zstd::stream::read::Decoder;
 
 use super::files::paths::matching;
+use super::files::records::{Record, Records};
 use super::pool::place;
 use super::share::{Place, TRAIN, ranges, shares};
 use super::{Example, Files, Folder, Objective, Options, Request, Stream, Target, Task, open_task};
@@ -352,6 +353,27 @@ pub(super) fn find(folder: &Path, files: &[&str]) -> Option<PathBuf> {
     paths.into_iter().find(|path| path.is_file())
 }
 
+/// The rows of the files of a folder, each also with `.gz`, that are training together.
+pub(super) fn joined<N: AsRef<str>>(
+    folder: &Path,
+    names: impl IntoIterator<Item = N>,
+    mut read: impl FnMut(&Path) -> Result<Vec<Example>, DataError>,
+) -> Result<Vec<Example>, DataError> {
+    let mut rows = vec![];
+    for name in names {
+        let name = name.as_ref();
+        let missing = || unreadable(folder, format!("there is no file {name}, which is a part of training"));
+        rows.extend(read(&find(folder, &[name]).ok_or_else(missing)?)?);
+    }
+    Ok(rows)
+}
+
+/// What lies in a folder, in any order.
+pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let entries = folder.read_dir().and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect());
+    entries.map_err(|error| unreadable(folder, error))
+}
+
 /// The error of a folder without any file of the task.
 pub(super) fn nothing_published(folder: &Path, wanted: &str) -> DataError {
     unreadable(folder, format!("this folder holds no published file of the task, as {wanted}"))
@@ -370,17 +392,17 @@ pub(super) fn broken(path: &Path, line: usize, message: String) -> DataError {
 /// The most bytes of a line: what has no end, as a device, is an error so.
 pub(super) const MAX_LINE: u64 = 1 << 24;
 
-/// The lines of a text file, unpacked if its name ends in `.gz` or `.zst`, with their numbers from 1.
-pub(super) struct Lines {
-    path: PathBuf,
-    reader: Box<dyn BufRead>,
-    number: usize,
-}
-
-impl Lines {
-    pub(super) fn open(path: &Path) -> Result<Self, DataError> {
-        Ok(Self { path: path.to_path_buf(), reader: open(path)?, number: 0 })
-    }
+/// What `read` makes of the lines of a text file, each with its number from 1; nothing for a line that it leaves out. The file is
+/// unpacked if its name ends in `.gz` or `.zst`.
+pub(super) fn lines<T>(
+    path: &Path,
+    mut read: impl FnMut(usize, &str) -> Result<Option<T>, String>,
+) -> Result<Vec<T>, DataError> {
+    let mut row = |record: Record| {
+        let read = record.text().and_then(|text| read(record.line, text));
+        read.map_err(|message| broken(path, record.line, message))
+    };
+    Records::open(path, None)?.filter_map(|record| record.and_then(&mut row).transpose()).collect()
 }
 
 /// The bytes of a file, unpacked if its name ends in `.gz` or `.zst`.
@@ -394,27 +416,4 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>, DataError> {
         }
         _ => Box::new(file),
     })
-}
-
-impl Iterator for Lines {
-    type Item = Result<(usize, String), DataError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let mut text = String::new();
-        self.number += 1;
-        match self.reader.by_ref().take(MAX_LINE).read_line(&mut text) {
-            Ok(0) => None,
-            Ok(read) if read as u64 == MAX_LINE && !text.ends_with('\n') => {
-                Some(Err(broken(&self.path, self.number, "the line is longer than 16 MiB".into())))
-            }
-            Ok(_) => {
-                text.truncate(text.trim_end_matches(['\n', '\r']).len());
-                Some(Ok((self.number, text)))
-            }
-            Err(error) if error.kind() == ErrorKind::InvalidData => {
-                Some(Err(broken(&self.path, self.number, "this line is not UTF-8 text".to_owned())))
-            }
-            Err(error) => Some(Err(broken(&self.path, self.number, error.to_string()))),
-        }
-    }
 }

@@ -8,6 +8,7 @@ pub mod characters;
 mod files;
 pub mod flip_flop;
 pub mod formal;
+mod line;
 pub mod listops;
 mod load;
 pub mod logic;
@@ -37,6 +38,7 @@ pub(crate) use files::paths::there;
 pub use files::{Column, ColumnLook, FileLook, Format, look};
 pub use load::{Dataset, Wanted, load, load_split, load_wanted};
 pub use metric::{Metric, SEVERAL, Tally, scored};
+use options::option;
 pub use options::{OptionField, OptionValue, Options, resolve_options};
 pub use own::NAMES as OWN_TASKS;
 pub(crate) use own::check as check_own;
@@ -148,6 +150,28 @@ pub struct Split {
     pub count: usize,
     /// File names under which a data folder may hold this split (each also with `.gz`).
     pub files: &'static [&'static str],
+}
+
+/// A row of a table of splits.
+const fn split(name: &'static str, doc: &'static str, count: usize, files: &'static [&'static str]) -> Split {
+    Split { name, doc, count, files }
+}
+
+/// The splits of a table that says more of each.
+const fn splits<X: Copy, const N: usize>(table: &[(Split, X); N]) -> [Split; N] {
+    let mut splits = [table[0].0; N];
+    let mut index = 0;
+    while index < N {
+        splits[index] = table[index].0;
+        index += 1;
+    }
+    splits
+}
+
+/// The ids of words, which are their places among the symbols; `what` says what each of them should be.
+fn ids<'w>(words: impl Iterator<Item = &'w str>, symbols: &[impl AsRef<str>], what: &str) -> Result<Vec<u32>, String> {
+    let id = |word: &str| symbols.iter().position(|symbol| symbol.as_ref() == word).map(|id| id as u32);
+    words.map(|word| id(word).ok_or_else(|| format!("`{word}` is no {what}"))).collect()
 }
 
 /// What a split should be generated from.
@@ -307,11 +331,7 @@ pub trait Task: Send + Sync {
 
     /// The tokens of a sequence as a person writes it: names of tokens with blanks between them.
     fn encode(&self, text: &str, options: &Options) -> Result<Vec<u32>, String> {
-        let names = self.vocabulary(options);
-        let id = |word: &str| names.iter().position(|name| name == word).map(|id| id as u32);
-        text.split_whitespace()
-            .map(|word| id(word).ok_or_else(|| format!("`{word}` is no token of {}", self.name())))
-            .collect()
+        ids(text.split_whitespace(), &self.vocabulary(options), &format!("token of {}", self.name()))
     }
 
     /// A sequence as a person reads it, and as [`Task::encode`] takes it.
@@ -340,9 +360,9 @@ pub trait Task: Send + Sync {
     fn split(&self, name: &str) -> Result<Split, String> {
         let range = || self.formal().and_then(|_| formal::range_split(name));
         self.about().splits.iter().find(|split| split.name == name).copied().or_else(range).ok_or_else(|| {
-            let names: Vec<&str> = self.about().splits.iter().map(|split| split.name).collect();
+            let names = self.about().splits.iter().map(|split| split.name);
             let lengths = self.formal().map_or("", |_| formal::RANGES);
-            unknown(&format!("split of {}", self.name()), name, &names) + lengths
+            unknown(&format!("split of {}", self.name()), name, names) + lengths
         })
     }
 }
@@ -432,10 +452,10 @@ pub fn open_task(settings: &TaskSettings) -> Result<(TaskHandle, Options), DataE
 /// The task of this name, or a sentence that lists the tasks.
 pub fn task_named(name: &str) -> Result<&'static dyn Task, String> {
     TASKS.iter().copied().find(|task| task.name() == name).ok_or_else(|| {
-        let names: Vec<&str> = TASKS.iter().map(|task| task.name()).chain(OWN_TASKS.map(|(name, _)| name)).collect();
+        let names = TASKS.iter().map(|task| task.name()).chain(OWN_TASKS.map(|(name, _)| name));
         match OWN_TASKS.iter().find(|(own, _)| *own == name) {
             Some(_) => format!("`{name}` is a task on files of your own: only an experiment says which they are"),
-            None => unknown("task", name, &names),
+            None => unknown("task", name, names),
         }
     })
 }

@@ -22,6 +22,11 @@ pub struct OptionField {
     pub doc: &'static str,
 }
 
+/// A field of a table of options.
+pub(super) const fn option(name: &'static str, default: u64, least: u64, most: u64, doc: &'static str) -> OptionField {
+    OptionField { name, default, least, most, doc }
+}
+
 /// A value as written in the experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -60,9 +65,8 @@ pub fn resolve_options(
     schema: &'static [OptionField],
     given: &BTreeMap<String, OptionValue>,
 ) -> Result<Options, String> {
-    let names: Vec<&str> = schema.iter().map(|field| field.name).collect();
-    if let Some(name) = given.keys().find(|name| !names.contains(&name.as_str())) {
-        return Err(unknown("task option", name, &names));
+    if let Some(name) = given.keys().find(|name| schema.iter().all(|field| field.name != **name)) {
+        return Err(unknown("task option", name, schema.iter().map(|field| field.name)));
     }
     let mut options = BTreeMap::new();
     for field in schema {

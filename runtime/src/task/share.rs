@@ -1,4 +1,4 @@
-//! Where the rows of a split come from, as `task.data` says it: a file, a share of the training file, or a generator.
+//! The source of the rows of a split, as `task.data` names it: a file, a share of the training file, or a generator.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How far predicted numbers are from those that were asked for.
+//! The errors of predicted numbers.
 
 use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::errors::Errors;
 use super::{Event, LengthRow, Observer, Row};
-use crate::batching::collect;
+use crate::batching::pack;
 use crate::error::Error;
 use crate::learner::{Depths, Evaluation, Learner};
 use crate::record::SplitAnswers;
@@ -41,7 +41,7 @@ pub fn evaluate(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<Option<Row>, Error> {
-    evaluate_seen(learner, measurement, stop, observer, &mut |_, _| {})
+    Ok(evaluate_each(learner, measurement, stop, observer)?.map(|(row, _)| row))
 }
 
 /// The same, with what is right of every example.
@@ -51,37 +51,21 @@ pub(super) fn evaluate_each(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<Option<(Row, Each)>, Error> {
-    let mut each = Each::default();
-    let mut see =
-        |examples: &[&Example], result: &Evaluation| each.add(measurement.metrics, examples, &result.predictions);
-    let row = evaluate_seen(learner, measurement, stop, observer, &mut see)?;
-    Ok(row.map(|row| (row, each)))
-}
-
-/// The same; `see` is shown every batch and what was predicted.
-fn evaluate_seen(
-    learner: &mut dyn Learner,
-    measurement: Measurement<'_>,
-    stop: &AtomicBool,
-    observer: &mut dyn Observer,
-    see: &mut dyn FnMut(&[&Example], &Evaluation),
-) -> Result<Option<Row>, Error> {
     let Measurement { split, examples, batch: size, .. } = measurement;
-    let mut sum = Sum::new(measurement.metrics);
+    let (mut sum, mut each) = (Sum::new(measurement.metrics), Each::default());
     let mut done = 0;
     for chunk in examples.chunks(size.max(1)) {
         if stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
         let chunk: Vec<&Example> = chunk.iter().collect();
-        let width = chunk.iter().map(|example| example.length()).max().unwrap_or(0);
-        let result = learner.evaluate(&collect(&chunk, width)).map_err(|error| error.at(split))?;
+        let result = learner.evaluate(&pack(&chunk)).map_err(|error| error.at(split))?;
         sum.add(&chunk, &result);
-        see(&chunk, &result);
+        each.add(measurement.metrics, &chunk, &result.predictions);
         done += chunk.len();
         observer.event(&Event::Evaluating { split, done, total: examples.len() });
     }
-    Ok(Some(sum.row(measurement)))
+    Ok(Some((sum.row(measurement), each)))
 }
 
 /// The numbers of a split, summed over its batches.

@@ -1,4 +1,4 @@
-//! Where the examples of an update come from: a stored split, pass by pass, or strings that are drawn for it.
+//! The source of the examples of an update: a stored split, pass by pass, or strings that are drawn for it.
 
 use std::borrow::Cow;
 

@@ -1,13 +1,14 @@
-//! How long a training will take: a few updates and evaluated batches, timed.
+//! A forecast of the time of a training: a few updates and evaluated batches, timed.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use super::{Feed, refuse_empty};
-use crate::batching::{Cursor, collect, split};
+use crate::batching::{Cursor, pack, split};
 use crate::error::{DataError, Error};
 use crate::experiment::Experiment;
 use crate::learner::{Learner, UpdateRule};
+use crate::rng::spread;
 use crate::schedule::Plateau;
 use crate::task::{Dataset, Example, Stream};
 
@@ -119,20 +120,13 @@ fn step(
     Ok(Made { tokens: count(examples.into_iter()), seconds: start.elapsed().as_secs_f64(), depth })
 }
 
-/// The `n`-th of numbers that lie evenly in `0..total`, however many of them are taken: multiples of the golden ratio.
-fn spread(n: u64, total: u64) -> u64 {
-    const GOLDEN: f64 = 0.618_033_988_749_894_9;
-    (((n as f64 + 0.5) * GOLDEN).fract() * total as f64) as u64
-}
-
 /// Seconds in which a split is measured, judged by its first batch.
 fn measured(learner: &mut dyn Learner, data: &Dataset, experiment: &Experiment, split: &str) -> Result<f64, Error> {
     let examples = data.split(split);
     let rows = experiment.batch.size.div_ceil(experiment.batch.accumulate.max(1)).max(1);
     let first: Vec<&Example> = examples.iter().take(rows).collect();
-    let width = first.iter().map(|example| example.length()).max().unwrap_or(0);
     let start = Instant::now();
-    learner.evaluate(&collect(&first, width))?;
+    learner.evaluate(&pack(&first))?;
     let share = count(examples.iter()) as f64 / count(first.into_iter()).max(1) as f64;
     Ok(start.elapsed().as_secs_f64() * share)
 }

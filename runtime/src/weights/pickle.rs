@@ -12,7 +12,7 @@ const MOST: usize = 20_000_000;
 /// The most bytes of a pickle.
 const LONGEST: usize = 16 << 20;
 
-/// What a `state_dict` may name; everything else would be code of somebody.
+/// The globals that a `state_dict` may name; any other one would be foreign code.
 const NAMED: &[(&str, &str)] = &[
     ("collections", "OrderedDict"),
     ("torch._utils", "_rebuild_tensor_v2"),

@@ -1,7 +1,7 @@
 //! Searches that can be followed with a pencil: the cell is `l + 2 r`, scores are logarithms of small integers.
 
 use rtc_compiler::ir::loops::Cut;
-use rtc_compiler::ir::search::{Beams, Count, live_after};
+use rtc_compiler::ir::schedule::beam::{Beams, Count, live_after};
 use rtc_runtime::kernel::beam::align::{Align, Draws, Slots, align, join_grad};
 use rtc_runtime::kernel::beam::marginal::weighed;
 use rtc_runtime::kernel::beam::nodes::blend;

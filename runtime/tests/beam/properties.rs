@@ -1,7 +1,7 @@
 //! What holds for every search: trees, numbers of beams, carried scores, and the same bits in any company.
 
 use rtc_compiler::ir::loops::Cut;
-use rtc_compiler::ir::search::{Beams, Count, live_after};
+use rtc_compiler::ir::schedule::beam::{Beams, Count, live_after};
 use rtc_runtime::kernel::Real;
 use rtc_runtime::kernel::beam::align::Align;
 use rtc_runtime::kernel::beam::{Compose, Overflow, Pairs, Rules};

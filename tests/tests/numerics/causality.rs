@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use rtc_compiler::causality::{analyse, leaks};
-use rtc_compiler::check::{Loader, check_form, names};
+use rtc_compiler::check::{NoFiles, check_form, names};
 use rtc_compiler::expr::{BinaryOp, Env, Expr, Func, Value as Truth, Var, eval};
 use rtc_compiler::ir::attr;
 use rtc_compiler::ir::graph::{Graph, MAIN};
@@ -138,14 +138,6 @@ fn every_halting_rule_is_causal_where_it_is_proved() {
                 assert!(agree(&format!("{name} with {edit}"), &model.spec));
             }
         }
-    }
-}
-
-struct NoFiles;
-
-impl Loader for NoFiles {
-    fn load(&self, _: &str) -> Result<String, String> {
-        Err("not found".to_owned())
     }
 }
 

@@ -241,7 +241,7 @@ fn flat_inference_composes_the_whole_row() {
             let binding = Binding { vocab: Some(9), classes: Some(3), objective: Objective::Classify };
             let graph = pipeline::inference(&models::parse(&source), &binding).expect("the model lowers");
             let mut executor = executor::<f64>(&graph, &weights(&graph, 7, 0.6), Halting::Compact);
-            executor.inference = inference;
+            executor.settings.inference = inference;
             let outputs = executor.run(&batch(&[17, 1, 5, 30], 9, 3, 2), Key::new(0)).expect("the batch fits");
             outputs.real("logits").expect("logits").to_vec()
         };

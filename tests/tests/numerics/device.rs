@@ -54,7 +54,7 @@ fn emulated(kernels: &Arc<Kernels>) -> Rc<dyn Device> {
 fn loaded<T: Element>(case: &Case, device: Rc<dyn Device>) -> cuda::Executor<T> {
     let plan = Arc::new(plan(case.graph.clone()));
     let mut executor = cuda::Executor::<T>::new(plan.clone(), device);
-    executor.halting = case.halting;
+    executor.settings.halting = case.halting;
     let mut flat = vec![];
     for parameter in &plan.parameters {
         flat.extend(case.weights[&parameter.name].iter().map(|w| T::from_f64(*w)));
@@ -364,7 +364,7 @@ fn what_is_recorded_agrees_with_the_cpu() {
         assert_eq!((ours.halting.len(), ours.trees.len()), (halting, trees), "{name}");
         for (ours, theirs) in ours.halting.iter().zip(&theirs.halting) {
             assert_eq!((&ours.label, &ours.rows, ours.ran), (&theirs.label, &theirs.rows, theirs.ran), "{name}");
-            assert!(all(&ours.used, &theirs.used) && ours.units.len() == theirs.units.len(), "{name}");
+            assert!(all(&ours.steps, &theirs.steps) && ours.units.len() == theirs.units.len(), "{name}");
             for (ours, theirs) in ours.units.iter().zip(&theirs.units) {
                 assert_eq!((ours.row, ours.start, ours.length), (theirs.row, theirs.start, theirs.length), "{name}");
                 assert!(all(&ours.survival, &theirs.survival), "{name}: {ours:?} {theirs:?}");

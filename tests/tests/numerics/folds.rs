@@ -100,7 +100,7 @@ fn a_flat_fold_takes_the_row_as_one_chunk() {
     let table: Arrays = [("table".to_owned(), (0..100).map(f64::from).collect())].into();
     let mut executor = executor::<f64>(&graph, &table, Halting::Compact);
     let mut roots = |inference: Inference| {
-        executor.inference = inference;
+        executor.settings.inference = inference;
         let outputs = executor.run(&counting(&[7, 1, 3], 7), Key::new(0)).expect("the batch fits");
         outputs.real("root").expect("a root").to_vec()
     };

@@ -110,8 +110,8 @@ fn runs_and_steps(model: &Model, lengths: &[usize], seed: u64) -> (u64, Vec<f64>
     executor.records.halting = Some(vec![]);
     executor.run(&example(lengths, Objective::Classify, seed), Key::new(seed)).expect("the batch fits");
     let watched = executor.records.halting.take().and_then(|mut list| list.pop()).expect("the recurrence halts");
-    let mut units = watched.used.iter().copied();
-    let of_row = |length: &usize| if watched.used.len() == lengths.len() { 1 } else { length + 2 };
+    let mut units = watched.steps.iter().copied();
+    let of_row = |length: &usize| if watched.steps.len() == lengths.len() { 1 } else { length + 2 };
     let steps = lengths.iter().map(|n| units.by_ref().take(of_row(n)).fold(0.0, f64::max)).collect();
     (watched.ran, steps)
 }
@@ -137,7 +137,7 @@ fn a_rejected_step_runs_no_block() {
 }
 
 /// What is watched of a recurrence adds up to what it gives: the units of a row cover its positions, they took as many steps
-/// as `used` says, and the survival before every step is what the row pays for.
+/// as `steps` says, and the survival before every step is what the row pays for.
 #[test]
 fn watched_survival_is_the_cost() {
     let lengths = [7, 1, 4, 12, 2];
@@ -172,7 +172,7 @@ fn watched_survival_is_the_cost() {
                 // folded it is the mean over all chunks of all levels, or nothing where there is none.
                 let mut paid = vec![];
                 for run in watched.iter() {
-                    let own: Vec<_> = run.units.iter().zip(&run.used).filter(|(unit, _)| unit.row == row).collect();
+                    let own: Vec<_> = run.units.iter().zip(&run.steps).filter(|(unit, _)| unit.row == row).collect();
                     let cost = |unit: &Unit| {
                         let before = std::iter::once(1.0).chain(unit.survival.iter().copied());
                         before.take(unit.steps()).sum::<f64>()
@@ -182,8 +182,8 @@ fn watched_survival_is_the_cost() {
                     } else if !own.is_empty() {
                         paid.push(own.iter().map(|(unit, _)| cost(unit)).sum::<f64>() / own.len() as f64);
                     }
-                    for (unit, used) in own {
-                        assert_eq!(unit.steps() as f64, *used, "{}", model.name);
+                    for (unit, steps) in own {
+                        assert_eq!(unit.steps() as f64, *steps, "{}", model.name);
                         assert!((unit.weights().iter().sum::<f64>() - 1.0).abs() < 1e-12, "{unit:?}");
                         assert!(unit.survival.is_sorted_by(|a, b| a >= b), "{unit:?}");
                         assert!(unit.length >= 1 && unit.start + unit.length <= lengths[row] + 2, "{unit:?}");

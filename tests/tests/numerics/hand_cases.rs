@@ -74,7 +74,7 @@ fn step(axes: &str) -> String {
     STEP.replace("[A", &format!("[{axes}"))
 }
 
-/// The halting recurrence on rows, with the lists `%ps0` and `%hs0` of every row. Results `%out`, `%cost`, `%used`.
+/// The halting recurrence on rows, with the lists `%ps0` and `%hs0` of every row. Results `%out`, `%cost`, `%steps`.
 fn per_row(bound: usize, cap: &str) -> String {
     format!(
         r#"
@@ -82,7 +82,7 @@ fn per_row(bound: usize, cap: &str) -> String {
   %qz = full %hz {{value: 0.0, rank: 2}} : f32[batch, 1]
   %tz = full %hz {{value: 1.0, rank: 1}} : f32[batch]
   %nz = full %hz {{value: 0.0, rank: 1}} : f32[batch]
-  %hn, %qn, %tn, %cost, %used, %psn, %hsn = recur %hz, %qz, %tz, %nz, %nz, %ps0, %hs0 {{bound: {bound}}} : f32[batch, 1], f32[batch, 1], f32[batch], f32[batch], f32[batch], f32[batch, 6], f32[batch, 7] (%h: f32[batch, 1], %q: f32[batch, 1], %t: f32[batch], %c: f32[batch], %n: f32[batch], %ps: f32[batch, 6], %hs: f32[batch, 7], %step: u32[]) {{
+  %hn, %qn, %tn, %cost, %steps, %psn, %hsn = recur %hz, %qz, %tz, %nz, %nz, %ps0, %hs0 {{bound: {bound}}} : f32[batch, 1], f32[batch, 1], f32[batch], f32[batch], f32[batch], f32[batch, 6], f32[batch, 7] (%h: f32[batch, 1], %q: f32[batch, 1], %t: f32[batch], %c: f32[batch], %n: f32[batch], %ps: f32[batch, 6], %hs: f32[batch, 7], %step: u32[]) {{
     {}
     %go = halt_test %t1, %step {{threshold: 0.999{cap}}} : bool[batch]
     yield %h1, %q1, %t1, %c1, %n1, %ps1, %hs1, %go
@@ -97,7 +97,7 @@ fn per_row(bound: usize, cap: &str) -> String {
 fn global(units: usize, bound: usize) -> Graph {
     let lists = "%ps0 = position %ep {at: first} : f32[batch, 6]\n  %hs0 = position %eh {at: first} : f32[batch, 7]";
     graph(&format!(
-        "graph \"global\" {{\n  {}\n  {lists}{}\n  %loss = average %cost : f32[]\n  return %out, %cost, %used, %loss {{names: \"out, cost, used, loss\"}}\n}}\n",
+        "graph \"global\" {{\n  {}\n  {lists}{}\n  %loss = average %cost : f32[]\n  return %out, %cost, %steps, %loss {{names: \"out, cost, steps, loss\"}}\n}}\n",
         tables_text(units),
         per_row(bound, ", cap: length")
     ))
@@ -124,7 +124,7 @@ fn by_token(units: usize, bound: usize) -> Graph {
   %lz = slice %qz {{start: 0, width: 1}} : f32[batch, length, 1]
   %empty = pad %lz {{start: 0, width: 3}} : f32[batch, length, 3]
   %all = true %hz {{rank: 2}} : bool[batch, length]
-  %hn, %qn, %tn, %paid, %used, %psn, %hsn, %keys, %ln = recur %hz, %qz, %tz, %nz, %nz, %ep, %eh, %empty, %all {{bound: {bound}}} : f32[batch, length, 1], f32[batch, length, 1], f32[batch, length], f32[batch, length], f32[batch, length], f32[batch, length, 6], f32[batch, length, 7], f32[batch, length, 3], bool[batch, length] (%h: f32[batch, length, 1], %q: f32[batch, length, 1], %t: f32[batch, length], %c: f32[batch, length], %n: f32[batch, length], %ps: f32[batch, length, 6], %hs: f32[batch, length, 7], %log: f32[batch, length, 3], %live: bool[batch, length], %step: u32[]) {{
+  %hn, %qn, %tn, %paid, %steps, %psn, %hsn, %keys, %ln = recur %hz, %qz, %tz, %nz, %nz, %ep, %eh, %empty, %all {{bound: {bound}}} : f32[batch, length, 1], f32[batch, length, 1], f32[batch, length], f32[batch, length], f32[batch, length], f32[batch, length, 6], f32[batch, length, 7], f32[batch, length, 3], bool[batch, length] (%h: f32[batch, length, 1], %q: f32[batch, length, 1], %t: f32[batch, length], %c: f32[batch, length], %n: f32[batch, length], %ps: f32[batch, length, 6], %hs: f32[batch, length, 7], %log: f32[batch, length, 3], %live: bool[batch, length], %step: u32[]) {{
     {}{log}
     %test = halt_test %t1, %step {{threshold: 0.999}} : bool[batch, length]
     %go = and %live, %test : bool[batch, length]
@@ -137,7 +137,7 @@ fn by_token(units: usize, bound: usize) -> Graph {
   %out = squeeze %mixture : f32[batch, length]
   %cost = mean %paid : f32[batch]
   %loss = average %cost : f32[]
-  return %out, %paid, %cost, %used, %keys, %loss {{names: "out, paid, cost, used, keys, loss"}}
+  return %out, %paid, %cost, %steps, %keys, %loss {{names: "out, paid, cost, steps, keys, loss"}}
 }}
 "#,
         tables_text(units),
@@ -161,10 +161,10 @@ fn single(p: Unit<'_>, bound: usize, states: &[f64], halting: Halting) -> Run {
     run::<f64>(&global(1, bound), &tables(&[p], states), &rows(&[&[0; 9]]), halting)
 }
 
-fn check(run: &Run, out: f64, cost: f64, used: f64, block_runs: f64) {
+fn check(run: &Run, out: f64, cost: f64, steps: f64, block_runs: f64) {
     near("output", &run.outputs["out"], &[out]);
     near("cost", &run.outputs["cost"], &[cost]);
-    near("accepted steps", &run.outputs["used"], &[used]);
+    near("accepted steps", &run.outputs["steps"], &[steps]);
     near("block runs", &[runs(run)], &[block_runs]);
 }
 
@@ -201,7 +201,7 @@ fn case_04_positions_halt_by_themselves() {
         near("outputs", &out.outputs["out"][..2], &[1.9, 527.5]);
         near("costs", &out.outputs["paid"][..2], &[1.0, 2.62]);
         near("row cost", &out.outputs["cost"][..1], &[1.81]);
-        near("accepted steps", &out.outputs["used"][..2], &[1.0, 3.0]);
+        near("accepted steps", &out.outputs["steps"][..2], &[1.0, 3.0]);
         near("block runs", &[runs(&out)], &[3.0]);
         near("keys of A", &out.outputs["keys"][..3], &[1.0, 1.9, 1.9]);
         near("keys of B", &out.outputs["keys"][3..6], &[1.0, 0.1 + 9.0, 0.1 + 1.8 + 72.0]);

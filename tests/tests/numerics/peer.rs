@@ -71,7 +71,7 @@ impl NoiseSource for Places {
 
     fn beam(&self, level: u64, chunk: usize, slot: usize) -> usize {
         let width = self.levels[level as usize].1;
-        let beams = rtc_compiler::ir::search::Beams {
+        let beams = rtc_compiler::ir::schedule::beam::Beams {
             cut: rtc_compiler::ir::loops::Cut::whole(),
             size: self.beam,
             every: false,

@@ -3,12 +3,12 @@
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::exec::Halting;
+use rtc_runtime::exec::{Executor, Halting};
 use rtc_runtime::learner::{Learner, UpdateRule};
 use rtc_runtime::model::Model as Trained;
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
-use rtc_tests::numeric::{Arrays, asking, batch, executor, weights};
+use rtc_tests::numeric::{asking, batch, executor, weights};
 
 /// Lengths of the rows of the batch.
 const LENGTHS: [usize; 16] = [1, 60, 7, 33, 2, 19, 48, 5, 12, 1, 27, 3, 55, 9, 16, 41];
@@ -43,17 +43,16 @@ fn alone(whole: &Batch, row: usize, width: usize) -> Batch {
     Batch { offsets: vec![0, range.len()], tokens: whole.tokens[range].to_vec(), labels, width, depths }
 }
 
-/// The logits of a batch as the model predicts them, bit by bit.
-fn logits(model: &Model, objective: Objective, weights: &Arrays, batch: &Batch) -> Vec<u32> {
+/// The executor of a model as it predicts, with random weights.
+fn predicting(model: &Model, objective: Objective) -> Executor<f32> {
     let graph = pipeline::inference(&model.spec, &binding(objective)).unwrap_or_else(|e| panic!("{}: {e}", model.name));
-    let mut executor = executor::<f32>(&graph, weights, Halting::Compact);
-    let outputs = executor.run(batch, Key::new(0)).unwrap_or_else(|f| panic!("{}: {f}", model.name));
-    outputs.real("logits").expect("a model gives logits").iter().map(|x| x.to_bits()).collect()
+    executor(&graph, &weights(&graph, 2, 0.4), Halting::Compact)
 }
 
-fn random_weights(model: &Model, objective: Objective) -> Arrays {
-    let graph = pipeline::inference(&model.spec, &binding(objective)).unwrap_or_else(|e| panic!("{}: {e}", model.name));
-    weights(&graph, 2, 0.4)
+/// The logits of a batch, bit by bit.
+fn logits(executor: &mut Executor<f32>, batch: &Batch) -> Vec<u32> {
+    let outputs = executor.run(batch, Key::new(0)).expect("the batch fits");
+    outputs.real("logits").expect("a model gives logits").iter().map(|x| x.to_bits()).collect()
 }
 
 fn rows(objective: Objective, lengths: &[usize]) -> Batch {
@@ -65,9 +64,9 @@ fn rows(objective: Objective, lengths: &[usize]) -> Batch {
 fn a_row_gives_the_same_bits_alone_and_among_others() {
     for objective in OBJECTIVES {
         for model in [BY_POSITION, WIDE].into_iter().flat_map(|edits| models::all(objective, edits)) {
-            let weights = random_weights(&model, objective);
+            let mut executor = predicting(&model, objective);
             let whole = rows(objective, &LENGTHS);
-            let together = logits(&model, objective, &weights, &whole);
+            let together = logits(&mut executor, &whole);
             let unit = together.len() / if objective == Objective::Each { whole.tokens.len() } else { whole.rows() };
             for (row, length) in LENGTHS.into_iter().enumerate() {
                 let span = if objective == Objective::Each {
@@ -77,12 +76,12 @@ fn a_row_gives_the_same_bits_alone_and_among_others() {
                 };
                 let expected = &together[span.start * unit..span.end * unit];
                 for width in [length, 60, 77] {
-                    let one = logits(&model, objective, &weights, &alone(&whole, row, width));
+                    let one = logits(&mut executor, &alone(&whole, row, width));
                     assert_eq!(one, expected, "{}: row {row} of length {length} alone, width {width}", model.name);
                 }
             }
             let wider = Batch { width: 100, ..whole };
-            assert_eq!(logits(&model, objective, &weights, &wider), together, "{}: padded to 100", model.name);
+            assert_eq!(logits(&mut executor, &wider), together, "{}: padded to 100", model.name);
         }
     }
 }
@@ -90,10 +89,10 @@ fn a_row_gives_the_same_bits_alone_and_among_others() {
 #[test]
 fn folds_planned_by_the_batch_are_the_other_exception() {
     let model = models::one("rir_grc.rt", "rir_grc:padded", Objective::Classify, &["balanced.arity: 3"]);
-    let weights = random_weights(&model, Objective::Classify);
+    let mut executor = predicting(&model, Objective::Classify);
     let row = rows(Objective::Classify, &[3]);
-    let alone = logits(&model, Objective::Classify, &weights, &row);
-    let padded = logits(&model, Objective::Classify, &weights, &Batch { width: 5, ..row });
+    let alone = logits(&mut executor, &row);
+    let padded = logits(&mut executor, &Batch { width: 5, ..row });
     assert_ne!(alone, padded, "one level alone, two in a batch of width 5");
 }
 
@@ -107,10 +106,10 @@ fn balanced_chunks_are_the_exception() {
             continue;
         }
         seen += 1;
-        let weights = random_weights(&model, Objective::Classify);
+        let mut executor = predicting(&model, Objective::Classify);
         let row = rows(Objective::Classify, &[13]);
-        let alone = logits(&model, Objective::Classify, &weights, &row);
-        let padded = logits(&model, Objective::Classify, &weights, &Batch { width: 18, ..row });
+        let alone = logits(&mut executor, &row);
+        let padded = logits(&mut executor, &Batch { width: 18, ..row });
         assert_ne!(alone, padded, "{}: 5 + 5 + 3 alone, 6 + 6 + 1 in a batch of width 18", model.name);
     }
     assert!(seen >= 2, "tlb and gutlb are cut this way");
@@ -119,7 +118,7 @@ fn balanced_chunks_are_the_exception() {
 /// Loss, gradients and parameters, bit by bit.
 type Bits = (Vec<u64>, Vec<u32>, Vec<u32>);
 
-/// Five updates on `threads` threads; the gradients are those of the last.
+/// Two updates on `threads` threads; the gradients are those of the last.
 fn trained(model: &Model, objective: Objective, threads: usize) -> Bits {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool starts");
     pool.install(|| {
@@ -137,7 +136,7 @@ fn trained(model: &Model, objective: Objective, threads: usize) -> Bits {
             ..UpdateRule::ADAMW
         };
         let (mut losses, mut gradients) = (vec![], vec![]);
-        for step in 0..5 {
+        for step in 0..2 {
             let mut lengths = LENGTHS;
             lengths.rotate_left(step);
             let report = trained.accumulate(&rows(objective, &lengths), 1.0).expect("the batch fits");

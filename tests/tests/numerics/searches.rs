@@ -96,7 +96,7 @@ fn a_flat_search_is_a_search_of_the_whole_row() {
     let rows = batch(&[13, 1, 4, 22], VOCAB as u64, CLASSES as u64, 3);
     let logits = |graph: &Graph, weights, inference| {
         let mut executor = executor::<f64>(graph, weights, Halting::Compact);
-        executor.inference = inference;
+        executor.settings.inference = inference;
         executor.run(&rows, Key::new(0)).expect("the batch fits").real("logits").expect("logits").to_vec()
     };
     let whole = logits(&graphs[0], &renamed, Inference::Recursive);

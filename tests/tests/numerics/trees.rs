@@ -37,7 +37,7 @@ fn searched(around: &str, rows: &Batch, inference: Inference) -> (Arrays, Vec<f6
     let graph = pipeline::inference(&spec, &binding(Objective::Classify)).expect("the model lowers");
     let weights = weights(&graph, 3, 0.8);
     let mut executor = executor::<f64>(&graph, &weights, Halting::Compact);
-    executor.inference = inference;
+    executor.settings.inference = inference;
     let plain = executor.run(rows, Key::new(1)).expect("the batch fits").real("logits").expect("logits").to_vec();
     executor.records.trees = Some(vec![]);
     let watched = executor.run(rows, Key::new(1)).expect("the batch fits").real("logits").expect("logits").to_vec();
@@ -70,7 +70,8 @@ fn the_trees_of_a_search_make_its_answer() {
             assert!(one.beams.windows(2).all(|two| two[0].weight >= two[1].weight));
             let mut root = [0.0; WIDTH];
             for beam in &one.beams {
-                let apart = (beam.score - one.beams[0].score).exp();
+                let score = |beam: &Beam| beam.score.expect("a search scores its trees");
+                let apart = (score(beam) - score(&one.beams[0])).exp();
                 assert!((beam.weight / one.beams[0].weight - apart).abs() < 1e-9, "weights follow the scores");
                 root.iter_mut().zip(value(beam, &leaves)).for_each(|(sum, x)| *sum += beam.weight * x);
             }

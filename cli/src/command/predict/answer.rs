@@ -1,4 +1,4 @@
-//! What a model says of one sequence, as numbers.
+//! The answer of a model to one sequence, as numbers.
 
 use rtc_report::data::Tree;
 use rtc_runtime::examine::TracedUnit;
@@ -7,7 +7,7 @@ use rtc_runtime::task::{Example, SIDES, Target};
 
 use super::source::Line;
 
-/// What a model says of one sequence.
+/// The answer to one sequence.
 pub(super) struct Answer {
     pub(super) text: String,
     /// The tokens; of a pair those of its first side.
@@ -18,7 +18,7 @@ pub(super) struct Answer {
     pub(super) number: Option<f64>,
     /// Accepted steps of the halting recurrence.
     pub(super) steps: Option<f64>,
-    pub(super) closer: Closer,
+    pub(super) explanation: Explanation,
 }
 
 /// One answer.
@@ -32,9 +32,9 @@ pub(super) struct Item {
     pub(super) logits: Vec<f64>,
 }
 
-/// How the model came to it, where that was asked.
+/// How the model came to its answer, where that was asked for.
 #[derive(Default)]
-pub(super) struct Closer {
+pub(super) struct Explanation {
     pub(super) halting: Option<Vec<TracedUnit>>,
     pub(super) trees: Option<Vec<Tree>>,
 }
@@ -94,7 +94,7 @@ pub(super) fn answers(lines: &[Line], examples: &[Example], found: &Answers) -> 
             items: if matches!(example.label, Target::Several(_)) { vec![together(own)] } else { own },
             number: found.evaluation.numbers.get(n).copied(),
             steps: found.steps(n, examples.len()),
-            closer: Closer::default(),
+            explanation: Explanation::default(),
         }
     };
     lines.iter().zip(examples).enumerate().map(one).collect()

@@ -16,7 +16,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::saved::{ModelOptions, Trained};
 use crate::terminal::Terminal;
 use crate::trees::trees;
-use answer::{Answer, Closer, answers};
+use answer::{Answer, Explanation, answers};
 use output::Output;
 use source::{Line, Source};
 
@@ -181,8 +181,8 @@ fn predict(trained: &mut Trained, lines: &[Line], source: &Source, options: &Opt
             let traced = trace(&mut *trained.model, example)?;
             let trees = if options.trees { trees(trained, example, &traced.trees) } else { vec![] };
             let units = if options.show_halting { traced.units } else { vec![] };
-            answer.closer =
-                Closer { halting: options.show_halting.then_some(units), trees: options.trees.then_some(trees) };
+            answer.explanation =
+                Explanation { halting: options.show_halting.then_some(units), trees: options.trees.then_some(trees) };
         }
     }
     Ok(answers)

@@ -1,4 +1,4 @@
-//! How results are written: lines for people, JSON lines, CSV; to standard output or to a file.
+//! The output of predictions: lines for people, JSON lines, CSV; to standard output or to a file.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -148,8 +148,8 @@ impl<'a> Output<'a> {
         let least = answer.items.iter().map(|item| item.confidence).reduce(f64::min);
         let sure = least.map_or("-".to_owned(), |least| format!("{:.1} %", 100.0 * least));
         let numbers: String = answer.items.iter().enumerate().map(|(n, item)| self.numbers(answer, n, item)).collect();
-        let halting: String = answer.closer.halting.iter().flatten().map(unit_text).collect();
-        let trees: String = answer.closer.trees.iter().flatten().map(tree_text).collect();
+        let halting: String = answer.explanation.halting.iter().flatten().map(unit_text).collect();
+        let trees: String = answer.explanation.trees.iter().flatten().map(tree_text).collect();
         format!("{written}\t{sure}\t{steps}\t{}\n{numbers}{halting}{trees}", answer.text)
     }
 
@@ -204,10 +204,10 @@ impl<'a> Output<'a> {
             let one = |(class, p): (usize, f64)| json!({ "class": self.class(class), "probability": p });
             row["top"] = self.of_items(answer, |item| item.top(count).into_iter().map(&one).collect());
         }
-        if let Some(units) = &answer.closer.halting {
+        if let Some(units) = &answer.explanation.halting {
             row["halting"] = units.iter().map(unit_json).collect();
         }
-        if let Some(trees) = &answer.closer.trees {
+        if let Some(trees) = &answer.explanation.trees {
             row["trees"] = trees.iter().map(tree_json).collect();
         }
         row
@@ -308,7 +308,7 @@ fn tree_json(tree: &Tree) -> Value {
 
 /// `    beam: 87.2 %, score -0.35  ( ( [MAX 2 ) ( 9 ] ) )`, a line per tree.
 fn tree_text(tree: &Tree) -> String {
-    let line = |beam: &Beam| format!("    {}{}  {}\n", tree.place, beam.describe(), tree.bracketed(beam));
+    let line = |beam: &Beam| format!("    {}  {}\n", tree.describe(beam), tree.bracketed(beam));
     tree.beams.iter().map(line).collect()
 }
 

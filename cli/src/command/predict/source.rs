@@ -1,4 +1,4 @@
-//! Where sequences come from: the arguments, a file, or standard input; one per line.
+//! The sequences of a prediction: the arguments, a file, or standard input; one per line.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, IsTerminal};

@@ -5,18 +5,15 @@ use super::{
 };
 use crate::diag::Problems;
 use crate::feature::{Feature, Lowering, Site};
-use crate::schema::Schema;
 
 /// The feature.
 pub(super) const CHUNK: Feature = Feature {
-    schema: Schema {
-        slot: "attend",
-        variant: "chunk",
-        doc: "The slots of the memory attend to the tokens of the chunk just read; in mask and bias `i` is the slot.",
-        source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, Algorithm 4, arXiv:2402.00976",
-        fields: &[HEADS, HEAD_WIDTH, SLOT_MASK, BIAS, BIAS_INIT, PROJECTION_BIAS, ATTENTION_DROPOUT],
-        children: &[],
-    },
+    slot: "attend",
+    variant: "chunk",
+    doc: "The slots of the memory attend to the tokens of the chunk just read; in mask and bias `i` is the slot.",
+    source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, Algorithm 4, arXiv:2402.00976",
+    fields: &[HEADS, HEAD_WIDTH, SLOT_MASK, BIAS, BIAS_INIT, PROJECTION_BIAS, ATTENTION_DROPOUT],
+    children: &[],
     check,
     lower: Lowering::Layer(|l, block, place| across(l, block, place, place.chunk)),
 };

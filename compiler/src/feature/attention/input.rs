@@ -3,18 +3,15 @@
 use super::{ATTENTION_DROPOUT, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, MASK, PROJECTION_BIAS, across, bias};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site};
-use crate::schema::Schema;
 
 /// The feature.
 pub(super) const INPUT: Feature = Feature {
-    schema: Schema {
-        slot: "attend",
-        variant: "input",
-        doc: "Tokens attend to the input of the depth-wise recurrence.",
-        source: "Vaswani et al. 2017, Section 3.2.3, arXiv:1706.03762",
-        fields: &[HEADS, HEAD_WIDTH, MASK, BIAS, BIAS_INIT, PROJECTION_BIAS, ATTENTION_DROPOUT],
-        children: &[],
-    },
+    slot: "attend",
+    variant: "input",
+    doc: "Tokens attend to the input of the depth-wise recurrence.",
+    source: "Vaswani et al. 2017, Section 3.2.3, arXiv:1706.03762",
+    fields: &[HEADS, HEAD_WIDTH, MASK, BIAS, BIAS_INIT, PROJECTION_BIAS, ATTENTION_DROPOUT],
+    children: &[],
     check,
     lower: Lowering::Layer(|l, block, place| across(l, block, place, place.input)),
 };

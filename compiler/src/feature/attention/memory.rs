@@ -5,18 +5,15 @@ use super::{
 };
 use crate::diag::Problems;
 use crate::feature::{Feature, Lowering, Site};
-use crate::schema::Schema;
 
 /// The feature.
 pub(super) const MEMORY: Feature = Feature {
-    schema: Schema {
-        slot: "attend",
-        variant: "memory",
-        doc: "The tokens of a chunk attend to all slots of the memory; in mask and bias `j` is the slot.",
-        source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, Algorithm 4, arXiv:2402.00976",
-        fields: &[HEADS, HEAD_WIDTH, SLOT_MASK, BIAS, BIAS_INIT, PROJECTION_BIAS, ATTENTION_DROPOUT],
-        children: &[],
-    },
+    slot: "attend",
+    variant: "memory",
+    doc: "The tokens of a chunk attend to all slots of the memory; in mask and bias `j` is the slot.",
+    source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, Algorithm 4, arXiv:2402.00976",
+    fields: &[HEADS, HEAD_WIDTH, SLOT_MASK, BIAS, BIAS_INIT, PROJECTION_BIAS, ATTENTION_DROPOUT],
+    children: &[],
     check,
     lower: Lowering::Layer(|l, block, place| across(l, block, place, place.memory)),
 };

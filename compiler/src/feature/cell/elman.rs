@@ -2,25 +2,19 @@
 
 use super::wide;
 use crate::feature::lowering::Cell;
-use crate::feature::{Feature, Lowering, nothing_more};
+use crate::feature::{Feature, Lowering};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::pointwise::Pointwise;
 use crate::lower::Lower;
-use crate::schema::Schema;
 use crate::spec::Block;
 
 /// The feature.
 pub(super) const ELMAN: Feature = Feature {
-    schema: Schema {
-        slot: "cell",
-        variant: "elman",
-        doc: "One layer with tanh; a baseline.",
-        source: "Elman 1990, Cognitive Science 14(2)",
-        fields: &[],
-        children: &[],
-    },
-    check: nothing_more,
-    lower: Lowering::Cell(Cell { memories: 0, step }),
+    slot: "cell",
+    variant: "elman",
+    doc: "One layer with tanh; a baseline.",
+    source: "Elman 1990, Cognitive Science 14(2)",
+    ..Feature::plain(Lowering::Cell(Cell { memories: 0, step }))
 };
 
 /// `tanh(W x + U h)`, biases in both products.

@@ -2,32 +2,28 @@
 
 use super::{block, wide};
 use crate::feature::lowering::Cell;
-use crate::feature::{Feature, Lowering, nothing_more};
+use crate::feature::{Feature, Lowering};
 use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::Dim;
 use crate::lower::{LinearInit, Lower, need};
-use crate::schema::{DROPOUT, Default, Derived, SIZE, Schema, float, int};
+use crate::schema::{DROPOUT, Default, Derived, SIZE, float, int};
 use crate::spec::Block;
 
 /// The feature.
 pub(super) const GRC: Feature = Feature {
-    schema: Schema {
-        slot: "cell",
-        variant: "grc",
-        doc: "Gated recursive cell: left, right and a new vector, each with its own gate, summed and normed.",
-        source: "Shen et al. 2019 (ordered memory), arXiv:1910.13466; Ray Chowdhury and Caragea 2023, Appendix J, arXiv:2311.04449",
-        fields: &[
-            int("hidden", Default::Derived(Derived::FourWidths), SIZE, "width between its two layers"),
-            float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout between its two layers"),
-            float("input_dropout", Default::Float(0.0), DROPOUT, "dropout on the two vectors before its layers"),
-        ],
-        children: &[],
-    },
-    check: nothing_more,
-    lower: Lowering::Cell(Cell { memories: 0, step }),
+    slot: "cell",
+    variant: "grc",
+    doc: "Gated recursive cell: left, right and a new vector, each with its own gate, summed and normed.",
+    source: "Shen et al. 2019 (ordered memory), arXiv:1910.13466; Ray Chowdhury and Caragea 2023, Appendix J, arXiv:2311.04449",
+    fields: &[
+        int("hidden", Default::Derived(Derived::FourWidths), SIZE, "width between its two layers"),
+        float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout between its two layers"),
+        float("input_dropout", Default::Float(0.0), DROPOUT, "dropout on the two vectors before its layers"),
+    ],
+    ..Feature::plain(Lowering::Cell(Cell { memories: 0, step }))
 };
 
 /// `LN(sigmoid(a) l + sigmoid(b) r + sigmoid(c) n)` with `[a; b; c; n] = W_2 drop(GELU(W_1 drop([l; r]) + b_1)) + b_2`.

@@ -2,25 +2,19 @@
 
 use super::{block, wide};
 use crate::feature::lowering::Cell;
-use crate::feature::{Feature, Lowering, nothing_more};
+use crate::feature::{Feature, Lowering};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::pointwise::Pointwise;
 use crate::lower::Lower;
-use crate::schema::Schema;
 use crate::spec::Block;
 
 /// The feature.
 pub(super) const GRU: Feature = Feature {
-    schema: Schema {
-        slot: "cell",
-        variant: "gru",
-        doc: "Gated recurrent unit with the reset gate after the product; a baseline.",
-        source: "Cho et al. 2014, arXiv:1406.1078",
-        fields: &[],
-        children: &[],
-    },
-    check: nothing_more,
-    lower: Lowering::Cell(Cell { memories: 0, step }),
+    slot: "cell",
+    variant: "gru",
+    doc: "Gated recurrent unit with the reset gate after the product; a baseline.",
+    source: "Cho et al. 2014, arXiv:1406.1078",
+    ..Feature::plain(Lowering::Cell(Cell { memories: 0, step }))
 };
 
 /// `z h + (1 - z) n` with `r, z = sigmoid(W x + U h)`, `n = tanh(W_n x + r U_n h)`, biases in both products.

@@ -2,25 +2,19 @@
 
 use super::{block, wide};
 use crate::feature::lowering::Cell;
-use crate::feature::{Feature, Lowering, nothing_more};
+use crate::feature::{Feature, Lowering};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::pointwise::Pointwise;
 use crate::lower::Lower;
-use crate::schema::Schema;
 use crate::spec::Block;
 
 /// The feature.
 pub(super) const LSTM: Feature = Feature {
-    schema: Schema {
-        slot: "cell",
-        variant: "lstm",
-        doc: "Long short-term memory with a forget gate; only in a chain, which carries its memory. A baseline.",
-        source: "Hochreiter and Schmidhuber 1997, Neural Computation 9(8); forget gate: Gers et al. 2000, Neural Computation 12(10)",
-        fields: &[],
-        children: &[],
-    },
-    check: nothing_more,
-    lower: Lowering::Cell(Cell { memories: 1, step }),
+    slot: "cell",
+    variant: "lstm",
+    doc: "Long short-term memory with a forget gate; only in a chain, which carries its memory. A baseline.",
+    source: "Hochreiter and Schmidhuber 1997, Neural Computation 9(8); forget gate: Gers et al. 2000, Neural Computation 12(10)",
+    ..Feature::plain(Lowering::Cell(Cell { memories: 1, step }))
 };
 
 /// `c' = sigmoid(f) c + sigmoid(i) tanh(n)` and `h' = sigmoid(o) tanh(c')` with `[i; f; o; n] = W x + U h`, biases in both.

@@ -1,35 +1,31 @@
 //! A gate from a two-layer network.
 
 use crate::feature::feedforward::two_layers;
-use crate::feature::{Feature, Lowering, Mix, nothing_more};
+use crate::feature::{Feature, Lowering, Mix};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::pointwise::Pointwise;
 use crate::lower::{Lower, need};
-use crate::schema::{DROPOUT, Default, Derived, SIZE, Schema, float, int, word};
+use crate::schema::{DROPOUT, Default, Derived, SIZE, float, int, word};
 use crate::spec::Block;
 
 /// The feature.
 pub(super) const MLP: Feature = Feature {
-    schema: Schema {
-        slot: "gate",
-        variant: "mlp",
-        doc: "`g * result + (1 - g) * input`, channel by channel, with g the sigmoid of a two-layer network on the \
-              normed input of the closing feedforward.",
-        source: "Ray Chowdhury and Caragea 2024, Eq. 9 to 11, arXiv:2402.00976",
-        fields: &[
-            int("hidden", Default::Required, SIZE, "width between the two layers"),
-            word(
-                "init",
-                &["xavier", "fan_in"],
-                "xavier",
-                "how the weights start: Xavier-uniform, or uniform in 1/sqrt(inputs)",
-            ),
-            float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout after each of the two layers"),
-        ],
-        children: &[],
-    },
-    check: nothing_more,
-    lower: Lowering::Gate(lower),
+    slot: "gate",
+    variant: "mlp",
+    doc: "`g * result + (1 - g) * input`, channel by channel, with g the sigmoid of a two-layer network on the \
+          normed input of the closing feedforward.",
+    source: "Ray Chowdhury and Caragea 2024, Eq. 9 to 11, arXiv:2402.00976",
+    fields: &[
+        int("hidden", Default::Required, SIZE, "width between the two layers"),
+        word(
+            "init",
+            &["xavier", "fan_in"],
+            "xavier",
+            "how the weights start: Xavier-uniform, or uniform in 1/sqrt(inputs)",
+        ),
+        float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout after each of the two layers"),
+    ],
+    ..Feature::plain(Lowering::Gate(lower))
 };
 
 /// `g u + (1 - g) h` with `g = sigmoid(MLP(z))`: u is the result of the group, h its input, z the normed input of its

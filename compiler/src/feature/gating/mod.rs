@@ -1,4 +1,4 @@
-//! How the result of a step is combined with its input.
+//! Gates: the combination of the result of a step with its input.
 
 mod mlp;
 mod none;

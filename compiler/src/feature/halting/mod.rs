@@ -1,4 +1,4 @@
-//! When a depth-wise recurrence stops.
+//! Halting rules of a depth-wise recurrence.
 
 mod global;
 mod none;

@@ -1,25 +1,20 @@
 //! Halting of every token by itself.
 
 use super::{BIAS, COST, KEYS, Keys, Rule, SEES, THRESHOLD, Transition, Units, head, mass_is_left};
-use crate::feature::{Feature, Lowering, nothing_more};
+use crate::feature::{Feature, Lowering};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::lower::{Lower, need};
-use crate::schema::Schema;
 use crate::spec::Block;
 
 /// The feature.
 pub(super) const TOKEN: Feature = Feature {
-    schema: Schema {
-        slot: "halt",
-        variant: "token",
-        doc: "Every token has its own halting probability; the result is the mixture of its states, weighted by them \
-            (Universal Transformer).",
-        source: "Graves 2016 (adaptive computation time), arXiv:1603.08983; Dehghani et al. 2019, Section 2.2, arXiv:1807.03819; halting process: Banino et al. 2021 (PonderNet), arXiv:2107.05407; as computed here: Ray Chowdhury and Caragea 2024, Algorithm 1, Eq. 5 to 8, arXiv:2402.00976",
-        fields: &[SEES, KEYS, THRESHOLD, COST, BIAS],
-        children: &[],
-    },
-    check: nothing_more,
-    lower: Lowering::Halt(rule),
+    slot: "halt",
+    variant: "token",
+    doc: "Every token has its own halting probability; the result is the mixture of its states, weighted by them \
+        (Universal Transformer).",
+    source: "Graves 2016 (adaptive computation time), arXiv:1603.08983; Dehghani et al. 2019, Section 2.2, arXiv:1807.03819; halting process: Banino et al. 2021 (PonderNet), arXiv:2107.05407; as computed here: Ray Chowdhury and Caragea 2024, Algorithm 1, Eq. 5 to 8, arXiv:2402.00976",
+    fields: &[SEES, KEYS, THRESHOLD, COST, BIAS],
+    ..Feature::plain(Lowering::Halt(rule))
 };
 
 fn rule(_: &Lower<'_>, block: &Block) -> Result<Option<Rule>, InvalidNode> {

@@ -1,20 +1,14 @@
 //! The input is added in every step.
 
-use crate::feature::{Feature, Lowering, nothing_more};
+use crate::feature::{Feature, Lowering};
 use crate::ir::pointwise::Pointwise;
-use crate::schema::Schema;
 
 /// The feature.
 pub(super) const ADD: Feature = Feature {
-    schema: Schema {
-        slot: "inject",
-        variant: "add",
-        doc: "The input of the recurrence is added to the state before every step.",
-        source: "Fan et al. 2024 (looped Transformers), arXiv:2409.15647",
-        fields: &[],
-        children: &[],
-    },
-    check: nothing_more,
+    slot: "inject",
+    variant: "add",
+    doc: "The input of the recurrence is added to the state before every step.",
+    source: "Fan et al. 2024 (looped Transformers), arXiv:2409.15647",
     // The layers of step t get `h_t + x`.
-    lower: Lowering::Inject(|l, _, state, input| l.map(Pointwise::Add, &[state, input])),
+    ..Feature::plain(Lowering::Inject(|l, _, state, input| l.map(Pointwise::Add, &[state, input])))
 };

@@ -1,4 +1,4 @@
-//! How the input of a recurrence enters its steps.
+//! Injections: the input of a recurrence enters each of its steps.
 
 mod add;
 mod none;

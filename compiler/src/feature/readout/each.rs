@@ -3,24 +3,22 @@
 use super::fits_task;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site};
-use crate::schema::{Schema, word};
+use crate::schema::word;
 
 /// The feature.
 pub(super) const EACH: Feature = Feature {
-    schema: Schema {
-        slot: "readout",
-        variant: "each",
-        doc: "The state of every token, for tasks with an answer per token.",
-        source: "rtc",
-        fields: &[word(
-            "sees",
-            &["past", "all"],
-            "past",
-            "`past`: an answer depends only on the tokens up to its own; the defaults of masks and means follow, \
-                and the compiler proves it. `all`: on any token",
-        )],
-        children: &[],
-    },
+    slot: "readout",
+    variant: "each",
+    doc: "The state of every token, for tasks with an answer per token.",
+    source: "rtc",
+    fields: &[word(
+        "sees",
+        &["past", "all"],
+        "past",
+        "`past`: an answer depends only on the tokens up to its own; the defaults of masks and means follow, \
+            and the compiler proves it. `all`: on any token",
+    )],
+    children: &[],
     check,
     lower: Lowering::Readout(|_, _, states| Ok(states)),
 };
@@ -29,7 +27,7 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
     fits_task(site, problems);
     answers_are_tokens(site, problems);
     if site.catalog.next_token && site.block.word("sees") == Some("all") {
-        let task = site.catalog.task.as_deref().map_or_else(|| "the task".to_owned(), |t| format!("the task `{t}`"));
+        let task = site.task();
         problems.report(
             Diagnostic::new(
                 Kind::NeedsPast,

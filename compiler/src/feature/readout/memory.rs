@@ -7,19 +7,17 @@ use crate::ir::attribute::{self, At, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::lower::{Lower, need};
-use crate::schema::{Schema, word};
+use crate::schema::word;
 use crate::spec::Block;
 
 /// The feature.
 pub(super) const MEMORY: Feature = Feature {
-    schema: Schema {
-        slot: "readout",
-        variant: "memory",
-        doc: "The normed memory slots after the last chunk, of the last chunk-wise recurrence.",
-        source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, arXiv:2402.00976",
-        fields: &[word("pool", &["mean", "last"], "mean", "the mean of the slots, or the last slot alone")],
-        children: &[],
-    },
+    slot: "readout",
+    variant: "memory",
+    doc: "The normed memory slots after the last chunk, of the last chunk-wise recurrence.",
+    source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, arXiv:2402.00976",
+    fields: &[word("pool", &["mean", "last"], "mean", "the mean of the slots, or the last slot alone")],
+    children: &[],
     check,
     lower: Lowering::Readout(lower),
 };

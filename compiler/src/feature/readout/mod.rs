@@ -1,4 +1,4 @@
-//! Which of the final states go to the head.
+//! Readouts: the part of the final states that the head reads.
 
 mod each;
 mod memory;
@@ -25,7 +25,7 @@ fn fits_task(site: &Site<'_>, problems: &mut Problems) {
         return;
     }
     let title = site.block.title();
-    let task = site.catalog.task.as_deref().map_or_else(|| "the task".to_owned(), |t| format!("the task `{t}`"));
+    let task = site.task();
     let wants = match objective {
         Objective::Classify => "one class per row",
         Objective::Pair => "one class per pair of rows",

@@ -3,20 +3,15 @@
 use super::fits_task;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site};
-use crate::schema::Schema;
 
 /// The feature.
 pub(super) const ROOT: Feature = Feature {
-    schema: Schema {
-        slot: "readout",
-        variant: "root",
-        doc: "The root vector of the `recurse` at the end of the model.",
-        source: "rtc",
-        fields: &[],
-        children: &[],
-    },
+    slot: "readout",
+    variant: "root",
+    doc: "The root vector of the `recurse` at the end of the model.",
+    source: "rtc",
     check,
-    lower: Lowering::Readout(|_, _, state| Ok(state)),
+    ..Feature::plain(Lowering::Readout(|_, _, state| Ok(state)))
 };
 
 fn check(site: &Site<'_>, problems: &mut Problems) {

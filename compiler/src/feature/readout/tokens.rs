@@ -7,7 +7,6 @@ use crate::ir::attribute::{self, At, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::lower::Lower;
-use crate::schema::Schema;
 use crate::spec::Block;
 
 /// The mean state.
@@ -35,8 +34,16 @@ const fn of_tokens(
     doc: &'static str,
     lower: fn(&mut Lower<'_>, &Block, Value) -> Result<Value, InvalidNode>,
 ) -> Feature {
-    let schema = Schema { slot: "readout", variant, doc, source: "rtc", fields: &[], children: &[] };
-    Feature { schema, check, lower: Lowering::Readout(lower) }
+    Feature {
+        slot: "readout",
+        variant,
+        doc,
+        source: "rtc",
+        fields: &[],
+        children: &[],
+        check,
+        lower: Lowering::Readout(lower),
+    }
 }
 
 fn check(site: &Site<'_>, problems: &mut Problems) {

@@ -8,41 +8,39 @@ use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::lower::{Halted, Lower, Place, group, need};
-use crate::schema::{Children, Default, FOLDING, SIZE, Schema, int, word};
+use crate::schema::{Children, Default, FOLDING, SIZE, int, word};
 use crate::spec::Block;
 
 /// The feature.
 pub(super) const CHUNKWISE: Feature = Feature {
-    schema: Schema {
-        slot: "recur",
-        variant: "chunkwise",
-        doc: "Cuts the row into chunks and runs its layers on one chunk after the other with the same weights. A \
-            memory of slots is read inside a chunk and updated after it (Temporal Latent Bottleneck).",
-        source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, Section 4.2, arXiv:2402.00976",
-        fields: &[
-            int("size", Default::Absent, SIZE, "tokens of a chunk; either this or `chunks`"),
-            int("chunks", Default::Absent, SIZE, "number of chunks; either this or `size`"),
-            word(
-                "cut",
-                &["position", "balanced"],
-                "position",
-                "`position`: every chunk but the last is full; `balanced`: equal chunks for the width of the \
-                    padded batch, as in the published code",
-            ),
-            word(
-                "positions",
-                &["local", "global"],
-                "local",
-                "`local`: positions start at 0 in every chunk; `global`: they run through the row",
-            ),
-        ],
-        children: &[
-            Children::one(&["memory"]),
-            Children::or(&["gate"], "none"),
-            Children::any(FOLDING),
-            Children::optional(&["update"]),
-        ],
-    },
+    slot: "recur",
+    variant: "chunkwise",
+    doc: "Cuts the row into chunks and runs its layers on one chunk after the other with the same weights. A \
+        memory of slots is read inside a chunk and updated after it (Temporal Latent Bottleneck).",
+    source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, Section 4.2, arXiv:2402.00976",
+    fields: &[
+        int("size", Default::Absent, SIZE, "tokens of a chunk; either this or `chunks`"),
+        int("chunks", Default::Absent, SIZE, "number of chunks; either this or `size`"),
+        word(
+            "cut",
+            &["position", "balanced"],
+            "position",
+            "`position`: every chunk but the last is full; `balanced`: equal chunks for the width of the \
+                padded batch, as in the published code",
+        ),
+        word(
+            "positions",
+            &["local", "global"],
+            "local",
+            "`local`: positions start at 0 in every chunk; `global`: they run through the row",
+        ),
+    ],
+    children: &[
+        Children::one(&["memory"]),
+        Children::or(&["gate"], "none"),
+        Children::any(FOLDING),
+        Children::optional(&["update"]),
+    ],
     check,
     lower: Lowering::Layer(lower),
 };
@@ -179,7 +177,7 @@ fn chunk_attrs(block: &Block, carried: usize, over: &str, axis: &str) -> Result<
     })
 }
 
-/// Sums over the chunks of a row: for every halting recurrence its cost and depth, and the number of chunks.
+/// Sums over the chunks of a row: for every halting recurrence its ponder cost and depth, and the number of chunks.
 struct RowSums {
     inits: Vec<Value>,
     yields: Vec<Value>,
@@ -192,7 +190,7 @@ fn row_sums(l: &mut Lower<'_>, region: RegionId, halted: &[Halted], like: Value)
     }
     let zero = l.full(like, 0.0, 1)?;
     let ty = l.graph().ty(zero).clone();
-    for (value, hint) in halted.iter().flat_map(|h| [(h.cost, "cost"), (h.depth, "depth")]) {
+    for (value, hint) in halted.iter().flat_map(|h| [(h.ponder_cost, "ponder_cost"), (h.depth, "depth")]) {
         let sum = l.graph().add_param(region, ty.clone(), hint);
         let (next, _) = l.inside(region, |l| l.map(Pointwise::Add, &[sum, value]))?;
         sums.inits.push(zero);
@@ -205,13 +203,13 @@ fn row_sums(l: &mut Lower<'_>, region: RegionId, halted: &[Halted], like: Value)
     Ok(sums)
 }
 
-/// A row's cost is the mean over its chunks.
+/// A row's ponder cost is the mean over its chunks.
 fn mean_over_chunks(l: &mut Lower<'_>, halted: &[Halted], out: &[Value]) -> Result<(), InvalidNode> {
     let seen = out[2 * halted.len() + usize::from(!halted.is_empty())];
     for (n, one) in halted.iter().enumerate() {
-        let cost = l.map(Pointwise::Div, &[out[1 + 2 * n], seen])?;
+        let ponder_cost = l.map(Pointwise::Div, &[out[1 + 2 * n], seen])?;
         let depth = l.map(Pointwise::Div, &[out[2 + 2 * n], seen])?;
-        l.halted.push(Halted { cost, depth, weight: one.weight });
+        l.halted.push(Halted { ponder_cost, depth, weight: one.weight });
     }
     Ok(())
 }

@@ -11,45 +11,43 @@ use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attr, Elem, Type};
 use crate::lower::{Halted, Lower, Place, group, need};
-use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, Schema, by_sees, word};
+use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, by_sees, word};
 use crate::spec::{Block, Value as Setting};
 
 /// The feature.
 pub(super) const DEPTHWISE: Feature = Feature {
-    schema: Schema {
-        slot: "recur",
-        variant: "depthwise",
-        doc: "Runs its layers repeatedly on the whole row with the same weights (Universal Transformer).",
-        source: "Dehghani et al. 2019 (Universal Transformer), Section 2.1, arXiv:1807.03819",
-        fields: &[
-            Field {
-                name: "depth",
-                kind: FieldKind::Depth,
-                default: Default::Required,
-                bounds: STEPS,
-                doc: "number of steps, with halting the upper bound; `log(length, 2)` depends on the length, `given` \
-                    comes with each example",
-            },
-            by_sees(
-                "cap",
-                &["length", "none"],
-                ("none", "length"),
-                "`length`: with halting a row takes at most its length + 1 steps",
-            ),
-            word(
-                "start",
-                &["input", "zero"],
-                "input",
-                "the first state: the input, or 0, where the input enters through `inject` alone",
-            ),
-        ],
-        children: &[
-            Children::or(&["halt"], "none"),
-            Children::or(&["gate"], "none"),
-            Children::or(&["inject"], "none"),
-            Children::any(LAYERS),
-        ],
-    },
+    slot: "recur",
+    variant: "depthwise",
+    doc: "Runs its layers repeatedly on the whole row with the same weights (Universal Transformer).",
+    source: "Dehghani et al. 2019 (Universal Transformer), Section 2.1, arXiv:1807.03819",
+    fields: &[
+        Field {
+            name: "depth",
+            kind: FieldKind::Depth,
+            default: Default::Required,
+            bounds: STEPS,
+            doc: "number of steps, with halting the upper bound; `log(length, 2)` depends on the length, `given` \
+                comes with each example",
+        },
+        by_sees(
+            "cap",
+            &["length", "none"],
+            ("none", "length"),
+            "`length`: with halting a row takes at most its length + 1 steps",
+        ),
+        word(
+            "start",
+            &["input", "zero"],
+            "input",
+            "the first state: the input, or 0, where the input enters through `inject` alone",
+        ),
+    ],
+    children: &[
+        Children::or(&["halt"], "none"),
+        Children::or(&["gate"], "none"),
+        Children::or(&["inject"], "none"),
+        Children::any(LAYERS),
+    ],
     check,
     lower: Lowering::Layer(lower),
 };
@@ -127,7 +125,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     l.graph().move_param_last(region, step);
     let out = carried.close(l, bound(block)?, &yields)?;
     for (at, weight) in sums {
-        l.halted.push(Halted { cost: out[at], depth: out[at + 1], weight });
+        l.halted.push(Halted { ponder_cost: out[at], depth: out[at + 1], weight });
     }
     match mixture {
         Some(mixture) => l.scoped("halt", |l| mixture.settle(l, &out)),
@@ -157,7 +155,7 @@ fn inner_place(l: &mut Lower<'_>, block: &Block, place: &Place, h: Value, step: 
     Ok(Place { state, source: None, input: Some(place.state), step: Some(step), ..place.clone() })
 }
 
-/// Carries the costs and depths of recurrences inside the body along as sums, which belong to whole rows: a row that
+/// Carries the ponder costs and depths of recurrences inside the body along as sums, which belong to whole rows: a row that
 /// leaves keeps its sums, also where positions halt one by one. Gives the place of each cost among the carried values,
 /// right before that of its depth, and its weight.
 fn sum_inner(
@@ -171,7 +169,7 @@ fn sum_inner(
     for one in halted {
         let zero = l.full(like, 0.0, 1)?;
         sums.push((carried.inits.len(), one.weight));
-        for (value, hint) in [(one.cost, "cost"), (one.depth, "depth")] {
+        for (value, hint) in [(one.ponder_cost, "ponder_cost"), (one.depth, "depth")] {
             let sum = carried.add(l, zero, hint);
             let (next, _) = l.inside(carried.region, |l| l.map(Pointwise::Add, &[sum, value]))?;
             yields.push(next);

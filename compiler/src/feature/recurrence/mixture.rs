@@ -3,10 +3,10 @@
 //! With `p_l` the probability of stopping at `H_l`, a unit carries
 //!
 //! ```text
-//! t_l    = prod_{k<l} (1 - p_k)         survival: the probability of not having stopped before H_l
-//! q_l    = sum_{k<l} t_k p_k H_k        what the states so far put into the output
-//! cost_l = sum_{k<l} t_k                expected number of steps
-//! used_l = l                            steps taken
+//! t_l           = prod_{k<l} (1 - p_k)     survival: the probability of not having stopped before H_l
+//! q_l           = sum_{k<l} t_k p_k H_k    what the states so far put into the output
+//! ponder_cost_l = sum_{k<l} t_k            expected number of steps
+//! steps_l       = l                        steps taken
 //! ```
 //!
 //! and gives `q_K + t_K H_K` after its last step K: what is left of the mass goes to the last state. The step that the
@@ -28,8 +28,8 @@ pub(super) struct Mixture<'a> {
     h: Value,
     q: Value,
     t: Value,
-    cost: Value,
-    used: Value,
+    ponder_cost: Value,
+    steps: Value,
     /// True for units that have not stopped, where units are positions. A row that stopped leaves the loop instead.
     live: Option<Value>,
 }
@@ -53,8 +53,8 @@ impl<'a> Mixture<'a> {
         let zeros = l.full(state, 0.0, units)?;
         let q = carried.add(l, blend, "q");
         let t = carried.add(l, ones, "t");
-        let cost = carried.add(l, zeros, "cost");
-        let used = carried.add(l, zeros, "used");
+        let ponder_cost = carried.add(l, zeros, "ponder_cost");
+        let steps = carried.add(l, zeros, "steps");
         let live = match rule.units {
             Units::Row => None,
             Units::Position => {
@@ -62,7 +62,7 @@ impl<'a> Mixture<'a> {
                 Some(carried.add(l, all, "live"))
             }
         };
-        Ok(Self { halt, rule, h, q, t, cost, used, live })
+        Ok(Self { halt, rule, h, q, t, ponder_cost, steps, live })
     }
 
     /// Keys and values of self-attention where they are not the state.
@@ -83,19 +83,19 @@ impl<'a> Mixture<'a> {
         step: Value,
         cap: Option<&str>,
     ) -> Result<(Vec<Value>, Value), InvalidNode> {
-        let Self { h, q, t, cost, used, .. } = *self;
+        let Self { h, q, t, ponder_cost, steps, .. } = *self;
         let p = (self.rule.probability)(l, self.halt, &Transition { from: h, to: next })?;
         let alpha = l.map(Pointwise::Mul, &[t, p])?;
         let survival = l.map(Pointwise::Sub, &[t, alpha])?;
         let blend = l.one(Op::AddScaled, &[q, h, alpha], Attrs::new())?;
-        let paid = l.map(Pointwise::Add, &[cost, t])?;
-        let count = l.shifted(used, 1.0)?;
+        let paid = l.map(Pointwise::Add, &[ponder_cost, t])?;
+        let count = l.shifted(steps, 1.0)?;
         let go = (self.rule.go)(l, self.halt, &Test { survival, step, cap })?;
         let mut yields = vec![next, blend, survival, paid, count];
         let Some(live) = self.live else { return Ok((yields, go)) };
         // A unit that stopped stays so, whatever the rule says of later steps.
         let go = l.one(Op::And, &[live, go], Attrs::new())?;
-        for (new, old) in yields.iter_mut().zip([h, q, t, cost, used]) {
+        for (new, old) in yields.iter_mut().zip([h, q, t, ponder_cost, steps]) {
             *new = l.one(Op::Select, &[go, *new, old], Attrs::new())?;
         }
         yields.push(go);
@@ -103,17 +103,17 @@ impl<'a> Mixture<'a> {
         Ok((yields, any))
     }
 
-    /// `q_K + t_K H_K` from the carried values after the loop. Cost and depth of a row are means over its positions
+    /// `q_K + t_K H_K` from the carried values after the loop. Ponder cost and depth of a row are means over its positions
     /// where those are the units.
     pub(super) fn settle(&self, l: &mut Lower<'_>, out: &[Value]) -> Result<Value, InvalidNode> {
-        let &[h, q, t, mut cost, mut depth, ..] = out else {
+        let &[h, q, t, mut ponder_cost, mut depth, ..] = out else {
             return Err(InvalidNode("a halting recurrence lost its carried values".to_owned()));
         };
         if self.rule.units == Units::Position {
-            cost = l.one(Op::Mean, &[cost], Attrs::new())?;
+            ponder_cost = l.one(Op::Mean, &[ponder_cost], Attrs::new())?;
             depth = l.one(Op::Mean, &[depth], Attrs::new())?;
         }
-        l.halted.push(Halted { cost, depth, weight: self.rule.cost });
+        l.halted.push(Halted { ponder_cost, depth, weight: self.rule.cost });
         l.one(Op::AddScaled, &[q, h, t], Attrs::new())
     }
 }

@@ -1,62 +1,56 @@
 //! The balanced fold: chunks of the row, then chunks of their vectors, until one vector is left.
 
-use super::{beam, cell, hands_on_a_memory, leaves, reducer};
+use super::{beam, cell, hands_on_a_memory, leaves, reduce, reducer, yielded};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::lowering::Cell;
 use crate::feature::{Feature, Lowering, Site};
 use crate::ir::attribute::{self, At, Attrs, CutBy, LastChunk, Padding, Short, Single, Word};
-use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
+use crate::ir::graph::{InvalidNode, NewNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attr;
-use crate::lower::{Halted, Lower, Place, group, need};
-use crate::schema::{Bounds, Children, Default, FOLD_BODY, Schema, int, word};
+use crate::lower::{Lower, Place, group, need};
+use crate::schema::{Bounds, Children, Default, FOLD_BODY, int, word};
 use crate::spec::Block;
 
 /// The feature.
 pub(super) const BALANCED: Feature = Feature {
-    schema: Schema {
-        slot: "recurse",
-        variant: "balanced",
-        doc: "A balanced tree: cuts the sequence into chunks, reduces each to a vector, and repeats on these vectors \
-            until one is left. Inside stands what reduces a chunk: layers, then a cell, a pool or another `recurse`.",
-        source: "Ray Chowdhury and Caragea 2023 (recursion in recursion), Eq. 5 to 7, arXiv:2311.04449; `short`, `padding`: Chi et al. 2023 (RegularGPT), arXiv:2305.03796",
-        fields: &[
-            int("arity", Default::Required, ARITY, "elements of a chunk; the last chunk of a row may have fewer"),
-            word(
-                "last_chunk",
-                LastChunk::NAMES,
-                "merge",
-                "`merge`: the last chunk may have up to half a chunk more, which saves a level; `strict`: at most \
-                    `arity` elements",
-            ),
-            word(
-                "plan",
-                CutBy::NAMES,
-                "row",
-                "`row`: every row is cut by its own length; `batch`: all rows are cut by the width of the padded \
-                    batch, as in the published code",
-            ),
-            word("short", Short::NAMES, "last", "which chunk of a row is the short one"),
-            word(
-                "single",
-                Single::NAMES,
-                "pass",
-                "a row of one element: `pass` makes the element its vector, `fold` treats it as a chunk",
-            ),
-            word(
-                "padding",
-                Padding::NAMES,
-                "none",
-                "padding of a short chunk to `arity`: none, or a learned vector in front, at every level \
-                    (`levels`) or at the first level alone (`input`)",
-            ),
-        ],
-        children: &[
-            Children::or_outermost(&["leaf"], "linear"),
-            Children::optional(&["align"]),
-            Children::any(FOLD_BODY),
-        ],
-    },
+    slot: "recurse",
+    variant: "balanced",
+    doc: "A balanced tree: cuts the sequence into chunks, reduces each to a vector, and repeats on these vectors \
+        until one is left. Inside stands what reduces a chunk: layers, then a cell, a pool or another `recurse`.",
+    source: "Ray Chowdhury and Caragea 2023 (recursion in recursion), Eq. 5 to 7, arXiv:2311.04449; `short`, `padding`: Chi et al. 2023 (RegularGPT), arXiv:2305.03796",
+    fields: &[
+        int("arity", Default::Required, ARITY, "elements of a chunk; the last chunk of a row may have fewer"),
+        word(
+            "last_chunk",
+            LastChunk::NAMES,
+            "merge",
+            "`merge`: the last chunk may have up to half a chunk more, which saves a level; `strict`: at most \
+                `arity` elements",
+        ),
+        word(
+            "plan",
+            CutBy::NAMES,
+            "row",
+            "`row`: every row is cut by its own length; `batch`: all rows are cut by the width of the padded \
+                batch, as in the published code",
+        ),
+        word("short", Short::NAMES, "last", "which chunk of a row is the short one"),
+        word(
+            "single",
+            Single::NAMES,
+            "pass",
+            "a row of one element: `pass` makes the element its vector, `fold` treats it as a chunk",
+        ),
+        word(
+            "padding",
+            Padding::NAMES,
+            "none",
+            "padding of a short chunk to `arity`: none, or a learned vector in front, at every level \
+                (`levels`) or at the first level alone (`input`)",
+        ),
+    ],
+    children: &[Children::or_outermost(&["leaf"], "linear"), Children::optional(&["align"]), Children::any(FOLD_BODY)],
     check,
     lower: Lowering::Reduce(lower),
 };
@@ -112,7 +106,13 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     l.folds -= 1;
     let attrs = attrs(block, (&over, &axis), pairs.is_none() && l.folds == 0)?;
     let attrs = attrs.with_some(attribute::FILLED, filled.as_deref());
-    close(l, region, (nodes, vector), &halted, attrs)
+    let (yields, types) = yielded(l, vector, &halted);
+    l.inside(region, |l| l.emit(Op::Yield, &yields, Attrs::new()))?;
+    reduce(
+        l,
+        NewNode { op: Op::Fold, operands: vec![nodes], attrs, types, body: Some(region), label: String::new() },
+        &halted,
+    )
 }
 
 fn attrs(block: &Block, (over, axis): (&str, &str), can_be_flat: bool) -> Result<Attrs, InvalidNode> {
@@ -146,24 +146,4 @@ fn pair(l: &mut Lower<'_>, block: &Block, cell: Cell, states: Value) -> Result<V
     let joined = (cell.step)(l, block, &[left], right)?;
     let two = l.one(Op::LongerThanOne, &[states], Attrs::new())?;
     l.one(Op::Select, &[two, joined[0], left], Attrs::new())
-}
-
-/// Ends the body and emits the fold. Costs and depths of what halts inside are means over the chunks of a row.
-fn close(
-    l: &mut Lower<'_>,
-    region: RegionId,
-    (nodes, vector): (Value, Value),
-    halted: &[Halted],
-    attrs: Attrs,
-) -> Result<Value, InvalidNode> {
-    let yields: Vec<Value> = std::iter::once(vector).chain(halted.iter().flat_map(|h| [h.cost, h.depth])).collect();
-    let types = yields.iter().map(|v| l.graph().ty(*v).clone()).collect();
-    l.inside(region, |l| l.emit(Op::Yield, &yields, Attrs::new()))?;
-    let (operands, body) = (vec![nodes], Some(region));
-    let out = l.emit_loop(NewNode { op: Op::Fold, operands, attrs, types, body, label: String::new() })?;
-    l.graph().set_hint(out[0], "root");
-    for (n, one) in halted.iter().enumerate() {
-        l.halted.push(Halted { cost: out[1 + 2 * n], depth: out[2 + 2 * n], weight: one.weight });
-    }
-    Ok(out[0])
 }

@@ -1,34 +1,32 @@
 //! Beam search over binary trees: every step merges two neighbours, and the best partial trees are kept.
 
-use super::{aligned, cell, hands_on_a_memory, leaves};
+use super::{aligned, cell, hands_on_a_memory, leaves, reduce, yielded};
 use crate::diag::Problems;
 use crate::feature::lowering::Score;
 use crate::feature::{Feature, Lowering, Site, lowering, misplaced};
 use crate::ir::attribute::{self, Align, At, Attrs, Compose, Draws, Overflow, Role, Word};
-use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
+use crate::ir::graph::{InvalidNode, NewNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attr;
 use crate::lower::{Halted, Lower, Place, group, need};
-use crate::schema::{Bounds, Children, Default, FOLD_BODY, Schema, int};
+use crate::schema::{Bounds, Children, Default, FOLD_BODY, int};
 use crate::spec::Block;
 
 /// The feature.
 pub(super) const BEAM: Feature = Feature {
-    schema: Schema {
-        slot: "recurse",
-        variant: "beam",
-        doc: "Beam search over binary trees: every step merges two neighbours, until one node is left. The best `size` \
-            partial trees are kept; the result is the mean of their roots, weighted by the softmax of their scores. \
-            Inside stands what merges two nodes: layers on the two, then a cell, a pool or another `recurse`.",
-        source: "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999; Ray Chowdhury and Caragea 2023 (efficient beam tree), arXiv:2307.10779",
-        fields: &[int("size", Default::Required, SIZE, "number of beams")],
-        children: &[
-            Children::or_outermost(&["leaf"], "linear"),
-            Children::or(&["score"], "mlp"),
-            Children::or(&["select"], "top_k"),
-            Children::any(FOLD_BODY),
-        ],
-    },
+    slot: "recurse",
+    variant: "beam",
+    doc: "Beam search over binary trees: every step merges two neighbours, until one node is left. The best `size` \
+        partial trees are kept; the result is the mean of their roots, weighted by the softmax of their scores. \
+        Inside stands what merges two nodes: layers on the two, then a cell, a pool or another `recurse`.",
+    source: "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999; Ray Chowdhury and Caragea 2023 (efficient beam tree), arXiv:2307.10779",
+    fields: &[int("size", Default::Required, SIZE, "number of beams")],
+    children: &[
+        Children::or_outermost(&["leaf"], "linear"),
+        Children::or(&["score"], "mlp"),
+        Children::or(&["select"], "top_k"),
+        Children::any(FOLD_BODY),
+    ],
     check,
     lower: Lowering::Reduce(|l, block, place| search(l, block, place, None)),
 };
@@ -71,7 +69,9 @@ pub(super) fn search(
         })?;
         debug_assert_eq!(scored.len(), 1);
         l.folds -= 1;
-        close(l, body, nodes, &joined, &numbers, attrs.clone())
+        let types = joined.iter().map(|v| l.graph().ty(*v).clone()).collect();
+        let (operands, attrs, body) = (vec![nodes], attrs.clone(), Some(body));
+        reduce(l, NewNode { op: Op::Beam, operands, attrs, types, body, label: String::new() }, &numbers)
     };
     match name {
         Some(name) => l.scoped(name, emit),
@@ -131,33 +131,13 @@ fn part(
     let ty = l.graph().ty(x).clone();
     let param = l.graph().add_param(region, ty, if role == Role::Join { "pair" } else { "of" });
     let (result, halted) = l.inside(region, |l| body(l, param))?;
-    let yields: Vec<Value> = std::iter::once(result).chain(halted.iter().flat_map(|h| [h.cost, h.depth])).collect();
-    let types = yields.iter().map(|v| l.graph().ty(*v).clone()).collect();
+    let (yields, types) = yielded(l, result, &halted);
     l.inside(region, |l| l.emit(Op::Yield, &yields, Attrs::new()))?;
     let attrs = Attrs::of(attribute::ROLE, role);
     let new = NewNode { op: Op::Part, operands: vec![x], attrs, types, body: Some(region), label: String::new() };
     let out = l.emit_loop(new)?;
     l.graph().set_hint(out[0], if role == Role::Join { "parent" } else { "score" });
     Ok((out, halted))
-}
-
-/// Emits the search. Costs and depths of what halts inside are means over all pairs that a row joins.
-fn close(
-    l: &mut Lower<'_>,
-    body: RegionId,
-    nodes: Value,
-    joined: &[Value],
-    halted: &[Halted],
-    attrs: Attrs,
-) -> Result<Value, InvalidNode> {
-    let types = joined.iter().map(|v| l.graph().ty(*v).clone()).collect();
-    let (operands, body) = (vec![nodes], Some(body));
-    let out = l.emit_loop(NewNode { op: Op::Beam, operands, attrs, types, body, label: String::new() })?;
-    l.graph().set_hint(out[0], "root");
-    for (n, one) in halted.iter().enumerate() {
-        l.halted.push(Halted { cost: out[1 + 2 * n], depth: out[2 + 2 * n], weight: one.weight });
-    }
-    Ok(out[0])
 }
 
 /// Lowers a balanced fold whose searches hand on their beams; `None` for any other one.

@@ -7,20 +7,18 @@ use crate::ir::attribute::{self, At, Attrs, Chunking};
 use crate::ir::graph::{InvalidNode, NewNode, Value};
 use crate::ir::ops::Op;
 use crate::lower::{Lower, Place, group, need};
-use crate::schema::{Children, FOLD_BODY, Schema};
+use crate::schema::{Children, FOLD_BODY};
 use crate::spec::Block;
 
 /// The feature.
 pub(super) const CHAIN: Feature = Feature {
-    schema: Schema {
-        slot: "recurse",
-        variant: "chain",
-        doc: "A recurrent network: starting from zeros, the cell merges the state with one element after the other; \
-            the last state is the result. Layers before the cell run on the whole sequence first.",
-        source: "Ray Chowdhury and Caragea 2023 (recursion in recursion), Eq. 2, arXiv:2311.04449",
-        fields: &[],
-        children: &[Children::or_outermost(&["leaf"], "linear"), Children::any(FOLD_BODY)],
-    },
+    slot: "recurse",
+    variant: "chain",
+    doc: "A recurrent network: starting from zeros, the cell merges the state with one element after the other; \
+        the last state is the result. Layers before the cell run on the whole sequence first.",
+    source: "Ray Chowdhury and Caragea 2023 (recursion in recursion), Eq. 2, arXiv:2311.04449",
+    fields: &[],
+    children: &[Children::or_outermost(&["leaf"], "linear"), Children::any(FOLD_BODY)],
     check,
     lower: Lowering::Reduce(lower),
 };

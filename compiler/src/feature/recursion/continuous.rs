@@ -10,23 +10,21 @@ use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attr, Dim, Elem, Type};
 use crate::lower::{LinearInit, Lower, Place, group, need};
-use crate::schema::{Children, LAYERS, Schema};
+use crate::schema::{Children, LAYERS};
 use crate::spec::Block;
 
 /// The feature.
 pub(super) const CONTINUOUS: Feature = Feature {
-    schema: Schema {
-        slot: "recurse",
-        variant: "continuous",
-        doc: "Continuous recursion (CRvNN): every position has an existence, 1 at first. In every step a position is \
-            merged into its right neighbour with a scored probability, and its existence falls by as much. \
-            Neighbours are means over the nearest positions that still exist. A row ends when one element is left, \
-            or after as many steps as it has elements; the result is its last element. Layers before the cell run on \
-            the whole sequence first.",
-        source: "Ray Chowdhury and Caragea 2021 (CRvNN), arXiv:2106.06038",
-        fields: &[],
-        children: &[Children::or_outermost(&["leaf"], "linear"), Children::any(LAYERS), Children::or(&["cell"], "grc")],
-    },
+    slot: "recurse",
+    variant: "continuous",
+    doc: "Continuous recursion (CRvNN): every position has an existence, 1 at first. In every step a position is \
+        merged into its right neighbour with a scored probability, and its existence falls by as much. \
+        Neighbours are means over the nearest positions that still exist. A row ends when one element is left, \
+        or after as many steps as it has elements; the result is its last element. Layers before the cell run on \
+        the whole sequence first.",
+    source: "Ray Chowdhury and Caragea 2021 (CRvNN), arXiv:2106.06038",
+    fields: &[],
+    children: &[Children::or_outermost(&["leaf"], "linear"), Children::any(LAYERS), Children::or(&["cell"], "grc")],
     check,
     lower: Lowering::Reduce(lower),
 };

@@ -13,8 +13,9 @@ mod ordered_memory;
 use super::lowering::Cell;
 use super::{Lowering, Site, Slot, lowering, misplaced};
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::ir::graph::{InvalidNode, Value};
-use crate::lower::Lower;
+use crate::ir::graph::{InvalidNode, NewNode, Value};
+use crate::ir::types::Type;
+use crate::lower::{Halted, Lower};
 use crate::schema::{LAYERS, Objective};
 use crate::spec::Block;
 
@@ -81,7 +82,7 @@ fn sees_all(site: &Site<'_>, parent: &Block, problems: &mut Problems) {
         return;
     }
     let title = site.block.title();
-    let task = site.catalog.task.as_deref().map_or_else(|| "the task".to_owned(), |t| format!("the task `{t}`"));
+    let task = site.task();
     problems.report(
         Diagnostic::new(Kind::ObjectiveMismatch, site.block.span, format!("`{title}` does not fit {task}"))
             .label("its vector holds tokens that come after the one that answers")
@@ -113,4 +114,23 @@ fn cell(block: &Block) -> Result<Option<(&Block, Cell)>, InvalidNode> {
     let Some(cell) = block.child("cell") else { return Ok(None) };
     let Lowering::Cell(function) = lowering(cell)? else { return Err(misplaced(cell)) };
     Ok(Some((cell, function)))
+}
+
+/// What a body that reduces hands on: its vector, then ponder cost and depth of every recurrence that halts in it.
+fn yielded(l: &mut Lower<'_>, vector: Value, halted: &[Halted]) -> (Vec<Value>, Vec<Type>) {
+    let yields: Vec<Value> =
+        std::iter::once(vector).chain(halted.iter().flat_map(|one| [one.ponder_cost, one.depth])).collect();
+    let types = yields.iter().map(|value| l.graph().ty(*value).clone()).collect();
+    (yields, types)
+}
+
+/// Emits a loop that reduces a sequence, and gives its root. Ponder costs and depths are means over the runs of its body for a
+/// row: its chunks, or the pairs that it joins.
+fn reduce(l: &mut Lower<'_>, new: NewNode, halted: &[Halted]) -> Result<Value, InvalidNode> {
+    let out = l.emit_loop(new)?;
+    l.graph().set_hint(out[0], "root");
+    for (n, one) in halted.iter().enumerate() {
+        l.halted.push(Halted { ponder_cost: out[1 + 2 * n], depth: out[2 + 2 * n], weight: one.weight });
+    }
+    Ok(out[0])
 }

@@ -10,30 +10,28 @@ use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Dim, Elem, Type};
 use crate::lower::{LinearInit, Lower, Place, group, need};
-use crate::schema::{Children, DROPOUT, Default, Derived, LAYERS, SIZE, Schema, float, int};
+use crate::schema::{Children, DROPOUT, Default, Derived, LAYERS, SIZE, float, int};
 use crate::spec::Block;
 
 /// The feature.
 pub(super) const ORDERED_MEMORY: Feature = Feature {
-    schema: Schema {
-        slot: "recurse",
-        variant: "ordered_memory",
-        doc: "Ordered memory: a chain whose state is a stack of slots. Scores say how deep an element goes. Slots \
-            above that depth take the values of the step before; from that depth to the top, the cell merges the \
-            element with one slot after the other. The result is the top slot. The elements are mapped inside, with \
-            the norm of the cell. Layers before the cell run on the whole sequence first.",
-        source: "Shen et al. 2019 (ordered memory), arXiv:1910.13466",
-        fields: &[
-            int("slots", Default::Required, SIZE, "slots of the memory: how deep its stack is"),
-            float(
-                "dropout",
-                Default::Derived(Derived::ModelDropout),
-                DROPOUT,
-                "dropout before the layers that score the slots",
-            ),
-        ],
-        children: &[Children::any(LAYERS), Children::or(&["cell"], "grc")],
-    },
+    slot: "recurse",
+    variant: "ordered_memory",
+    doc: "Ordered memory: a chain whose state is a stack of slots. Scores say how deep an element goes. Slots \
+        above that depth take the values of the step before; from that depth to the top, the cell merges the \
+        element with one slot after the other. The result is the top slot. The elements are mapped inside, with \
+        the norm of the cell. Layers before the cell run on the whole sequence first.",
+    source: "Shen et al. 2019 (ordered memory), arXiv:1910.13466",
+    fields: &[
+        int("slots", Default::Required, SIZE, "slots of the memory: how deep its stack is"),
+        float(
+            "dropout",
+            Default::Derived(Derived::ModelDropout),
+            DROPOUT,
+            "dropout before the layers that score the slots",
+        ),
+    ],
+    children: &[Children::any(LAYERS), Children::or(&["cell"], "grc")],
     check,
     lower: Lowering::Reduce(lower),
 };

@@ -1,28 +1,24 @@
 //! Damped moving averages in several dimensions (MEGA, Ma et al. 2022).
 
 use super::{BEFORE, BEHIND, DIRECTION, DROPPED, NORM, View, both, residual};
-use crate::feature::{Feature, Lowering, nothing_more};
+use crate::feature::{Feature, Lowering};
 use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attr, Dim};
 use crate::lower::{Lower, Place, need};
-use crate::schema::{Bounds, Default, Schema, int};
+use crate::schema::{Bounds, Default, int};
 use crate::spec::Block;
 
 /// The feature.
 pub(super) const EMA: Feature = Feature {
-    schema: Schema {
-        slot: "scan",
-        variant: "ema",
-        doc: "Damped moving averages: scan, SiLU, and a residual connection.",
-        source: "Ma et al. 2022 (MEGA), Section 3.1, arXiv:2209.10655",
-        fields: &[int("dim", Default::Int(16), DIMENSIONS, "averages per channel"), DIRECTION, DROPPED, NORM],
-        children: &[],
-    },
-    check: nothing_more,
-    lower: Lowering::Layer(lower),
+    slot: "scan",
+    variant: "ema",
+    doc: "Damped moving averages: scan, SiLU, and a residual connection.",
+    source: "Ma et al. 2022 (MEGA), Section 3.1, arXiv:2209.10655",
+    fields: &[int("dim", Default::Int(16), DIMENSIONS, "averages per channel"), DIRECTION, DROPPED, NORM],
+    ..Feature::plain(Lowering::Layer(lower))
 };
 
 /// Numbers of averages per channel.

@@ -9,48 +9,41 @@ use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attr, Dim};
 use crate::lower::{LinearInit, Lower, Place, need};
-use crate::schema::{Bounds, DROPOUT, Default, Schema, float, int, optional_word, word};
+use crate::schema::{Bounds, DROPOUT, Default, float, int, optional_word, word};
 use crate::spec::Block;
 
 /// The feature.
 pub(super) const S4D: Feature = Feature {
-    schema: Schema {
-        slot: "scan",
-        variant: "s4d",
-        doc: "Diagonal state spaces: scan, GELU, a linear map with a gate, and a residual connection.",
-        source: "Gu et al. 2022 (S4D), arXiv:2206.11893",
-        fields: &[
-            int(
-                "state",
-                Default::Int(64),
-                STATE,
-                "real numbers of state per channel, an even number: half as many modes",
-            ),
-            optional_word(
-                "discretisation",
-                &["bilinear", "zoh"],
-                "how the continuous system is discretised: `bilinear` (the default) or `zoh` (zero-order hold)",
-            ),
-            DIRECTION,
-            word(
-                "join",
-                &["concat", "sum"],
-                "concat",
-                "`concat`: the directions have separate parameters and are concatenated before the linear map; \
-                    `sum`: they share all parameters but C and are added",
-            ),
-            word(
-                "backward",
-                &["trained", "frozen"],
-                "trained",
-                "`frozen` stops gradients in the backward direction, as in the published code",
-            ),
-            DROPPED,
-            float("output_dropout", Default::Float(0.0), DROPOUT, "dropout after the gate, before the residual sum"),
-            NORM,
-        ],
-        children: &[],
-    },
+    slot: "scan",
+    variant: "s4d",
+    doc: "Diagonal state spaces: scan, GELU, a linear map with a gate, and a residual connection.",
+    source: "Gu et al. 2022 (S4D), arXiv:2206.11893",
+    fields: &[
+        int("state", Default::Int(64), STATE, "real numbers of state per channel, an even number: half as many modes"),
+        optional_word(
+            "discretisation",
+            &["bilinear", "zoh"],
+            "how the continuous system is discretised: `bilinear` (the default) or `zoh` (zero-order hold)",
+        ),
+        DIRECTION,
+        word(
+            "join",
+            &["concat", "sum"],
+            "concat",
+            "`concat`: the directions have separate parameters and are concatenated before the linear map; \
+                `sum`: they share all parameters but C and are added",
+        ),
+        word(
+            "backward",
+            &["trained", "frozen"],
+            "trained",
+            "`frozen` stops gradients in the backward direction, as in the published code",
+        ),
+        DROPPED,
+        float("output_dropout", Default::Float(0.0), DROPOUT, "dropout after the gate, before the residual sum"),
+        NORM,
+    ],
+    children: &[],
     check,
     lower: Lowering::Layer(lower),
 };

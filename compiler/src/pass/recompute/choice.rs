@@ -1,4 +1,4 @@
-//! Which values are kept and which are computed again.
+//! The choice between saving a value for the backward run and rematerialising it.
 
 use crate::ir::attribute::Attrs;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ const NOMINAL: usize = 128;
 /// Most nodes that are computed again for one value. Longer chains end at values that are kept.
 const CHAIN: usize = 24;
 
-/// How a value is computed again.
+/// The node that rematerialises a value.
 pub(super) struct Recipe {
     /// The node that computed it first.
     pub(super) node: NodeId,
@@ -45,7 +45,7 @@ pub(super) fn recipe(graph: &Graph, value: Value) -> Option<Recipe> {
     Some(Recipe { node: id, op: node.op, operands: node.operands.clone(), attrs: node.attrs.clone(), result })
 }
 
-/// What may be computed again.
+/// Which ops may be rematerialised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     /// What takes few operations per element.
@@ -60,7 +60,7 @@ impl Level {
     }
 }
 
-/// One value that is no longer kept, and what that takes.
+/// A step of the choice: one value that is no longer kept, with its saving and its cost.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Move {
     /// Values that are computed again: the value, and what lies between it and kept ones.

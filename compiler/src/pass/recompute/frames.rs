@@ -1,4 +1,4 @@
-//! Which part of the graph is the backward run of which.
+//! Frames: pairs of a forward region and its backward region.
 
 use std::collections::{BTreeMap, BTreeSet};
 

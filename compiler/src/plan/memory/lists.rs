@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ir::search::{Beams, Count, Stretch, live_after};
+use crate::ir::schedule::beam::{Beams, Count, Stretch, live_after};
 
 /// Bytes of the entries, as the runtime keeps them in `kernel/beam`; `tests/tests/memory.rs` compares.
 const INDEX: u64 = 4;
@@ -54,33 +54,23 @@ fn running(beams: &Beams, length: usize) -> u64 {
 }
 
 /// What is recorded of a row.
-fn record(beams: &Beams, mut length: usize) -> u64 {
+fn record(beams: &Beams, length: usize) -> u64 {
     let count = |what: Count| beams.count(length, what).ceil() as u64;
-    let mut sum = PAIR * (count(Count::Scored) + if beams.every { 0 } else { count(Count::Joined) });
-    let mut live = 1;
-    while length > 1 {
-        let width = beams.cut.width(length);
-        let full = length.div_ceil(width) - 1;
-        let chunks = [(full, width), (1, length - full * width)];
-        let done = chunks.map(|(n, nodes)| (n as u64, chunk(beams, nodes, live)));
-        sum = done.iter().fold(sum, |sum, (n, (bytes, _))| sum.saturating_add(n.saturating_mul(*bytes)));
-        live = done.iter().filter(|(n, _)| *n > 0).map(|(_, (_, live))| *live).max().unwrap_or(1);
-        length = full + 1;
-    }
-    sum
+    let pairs = PAIR * (count(Count::Scored) + if beams.every { 0 } else { count(Count::Joined) });
+    let chunks = beams.chunks(length).map(|(n, nodes, live)| (n as u64).saturating_mul(chunk(beams, nodes, live)));
+    chunks.fold(pairs, u64::saturating_add)
 }
 
-/// What is recorded of a chunk that begins with `live` beams, and its beams at the end.
-fn chunk(beams: &Beams, nodes: usize, mut live: usize) -> (u64, usize) {
+/// What is recorded of a chunk that begins with `live` beams.
+fn chunk(beams: &Beams, nodes: usize, live: usize) -> u64 {
     let mut sum: u128 = 0;
     for stretch in beams.stretches(nodes, live) {
         let Stretch { high, low, live: before } = stretch;
         // Bytes go along with the nodes, so that the first and the last step give the mean.
         let ends = u128::from(step(beams, high, before)) + u128::from(step(beams, low, before));
         sum += ends * stretch.steps() as u128 / 2;
-        live = live_after(before, low, beams.size);
     }
-    (u64::try_from(sum).unwrap_or(u64::MAX), live)
+    u64::try_from(sum).unwrap_or(u64::MAX)
 }
 
 /// What is recorded of a step with so many nodes and beams before it.

@@ -1,19 +1,18 @@
 //! Loops. Steps that see the same rows and lengths take the same memory, so three of them are walked, and those in between
 //! hold what the second one left behind.
 
-use crate::ir::attribute::{self, Bound};
 use std::rc::Rc;
 
 use super::pool::{Amount, Block};
+use super::rows::Seen;
 use super::walk::{Env, SizedValue, TapeEntry, Walk};
-use crate::expr::{Env as Names, Expr, Value as Number, eval};
-use crate::ir::cost::{cap, turns};
+use crate::ir::cost::turns;
 use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, NodeId, RegionId, Value};
 use crate::ir::loops::{self, Cut};
 use crate::ir::number::Number as _;
-use crate::ir::schedule::Widths;
-use crate::ir::types::Type;
+use crate::ir::schedule::{Axes, Chunk, Chunks, Depth, Depths, Levels, Schedule, Widths};
+use crate::ir::types::{BATCH, Dim, Type};
 use crate::plan::Step;
 
 /// Steps of a group that are walked.
@@ -67,6 +66,25 @@ impl SavedCaptures {
     }
 }
 
+/// A loop that runs forwards.
+struct Forward<'a> {
+    node: &'a Node,
+    body: RegionId,
+    /// How many values are carried.
+    carried: usize,
+    /// The rows that entered.
+    env: &'a Env,
+    tape: Vec<TapeEntry>,
+    captures: SavedCaptures,
+}
+
+impl<'a> Forward<'a> {
+    fn new(node: &'a Node, carried: usize, env: &'a Env) -> Option<Self> {
+        let body = node.body?;
+        Some(Self { node, body, carried, env, tape: vec![], captures: SavedCaptures::new(body, env) })
+    }
+}
+
 impl Walk<'_> {
     /// Runs `step` for a group, and leaves behind what all its steps leave behind.
     pub(super) fn repeat(
@@ -83,74 +101,107 @@ impl Walk<'_> {
                 let formula = group.formula.as_ref().map(|times| times.minus(&Formula::of(WALKED as f64)));
                 let more = Amount { number: (group.times - WALKED) as u64, formula };
                 let pools = [&self.pool, &self.lists].into_iter().zip(&before);
-                let left =
-                    pools.map(|(pool, before)| pool.take_bytes(pool.held().minus(before).times(&more))).collect();
+                let left = pools.map(|(pool, before)| pool.take_bytes(pool.held().minus(before).times(&more)));
                 if let Some(last) = tape.last_mut() {
-                    last.more = left;
+                    last.more.extend(left);
                 }
             }
         }
     }
 
+    /// Runs the turns of a group: `params` makes what the body gets of the carried values, which are then those that it yields.
+    fn turns(
+        &mut self,
+        at: &mut Forward<'_>,
+        group: &Group,
+        values: &mut Vec<SizedValue>,
+        params: impl Fn(&mut Self, &mut Vec<SizedValue>) -> Vec<SizedValue>,
+    ) {
+        let (body, carried, taped) = (at.body, at.carried, self.is_taped(at.node));
+        at.captures.narrow(self, &group.rows, &group.env);
+        let saves = self.plan.regions[body.index()].saves.len();
+        let kept = self.turn(&group.env, at.env, Seen::of(at.node, group, at.env), saves);
+        self.repeat(group, &mut at.tape, |walk, tape| {
+            let lists = walk.pool.take_bytes(kept.clone());
+            let params = params(walk, values);
+            let mut out = walk.body(body, params, &group.env);
+            if taped {
+                let (env, rows) = (group.env.clone(), group.rows.clone());
+                tape.push(TapeEntry { env, rows, saved: out.saved, more: vec![lists] });
+            }
+            out.yields.truncate(carried);
+            *values = out.yields;
+        });
+    }
+
+    fn end(&mut self, mut at: Forward<'_>, values: Vec<SizedValue>) {
+        at.captures.restore(self);
+        self.finish(at.node, values, at.tape);
+    }
+
     pub(super) fn recur(&mut self, id: NodeId, env: &Env) {
         let node = self.plan.graph.node(id);
-        let Some(body) = node.body else { return };
-        let own = &self.plan.regions[body.index()];
+        let Some(mut at) = Forward::new(node, node.operands.len(), env) else { return };
+        let (body, own) = (at.body, &self.plan.regions[at.body.index()]);
         // At an early exit the rows that reject the step leave, and the others need their values from before it no more.
         let keeps = own.yields.len() > node.operands.len() && own.early_exit.is_none_or(|steps| steps == 0);
         let types = self.types(&node.operands);
-        let ends = self.ends(id, env);
+        let rule = Depth::of(&self.plan.graph, id);
+        let row_steps = |row: usize| {
+            let length = |axis: &str| env.axis(axis).get(row).map_or(0.0, |length| *length as f64);
+            let mean = self.load.depth.map(|mean| meant(mean, row));
+            (rule.bound(&length) as usize, rule.steps(&length, mean.as_ref()) as usize)
+        };
+        let (bounds, ends): (Vec<usize>, Vec<usize>) = (0..env.rows).map(row_steps).unzip();
+        let mut groups = groups(Depths::new(&ends[..], 0), node, env);
+        if let ([group], Some(sizes)) = (&mut groups[..], &env.symbols) {
+            group.formula = turns(&self.plan.graph, id, sizes).first().map(|turns| turns.steps.clone());
+        }
         let mut values: Vec<SizedValue> = node.operands.iter().map(|v| self.value(*v, env)).collect();
         // What rows that leave are written over.
         let mut done = values.clone();
-        let (mut tape, mut captures) = (vec![], SavedCaptures::new(body, env));
-        let last = self.bounds(id, env);
-        let rejects = |walk: &mut Self,
-                       values: &[SizedValue],
-                       (from, here): (&[usize], &Env),
-                       taken: usize,
-                       done: &mut [SizedValue]| {
+        let reject = |walk: &mut Self,
+                      values: &[SizedValue],
+                      done: &mut Vec<SizedValue>,
+                      from: &[usize],
+                      here: &Env,
+                      taken: usize| {
             // Rows that stop before the bound have tried the step after their last one.
-            let leaving: Vec<usize> = from.iter().copied().filter(|r| ends[*r] == taken && taken < last[*r]).collect();
-            if !leaving.is_empty() {
-                let out = walk.tried(body, values, here, env);
-                // Rows that leave together are handed over as they are.
-                let part = match leaving.len() == from.len() {
-                    true => values.to_vec(),
-                    false => walk.blocks(&types, &env.select(&leaving)),
-                };
-                if leaving.len() == env.rows {
-                    done.clone_from_slice(&part);
-                } else {
-                    walk.own(done, &types, env);
-                }
-                drop((out, part));
+            let rejects = |row: &&usize| ends[**row] == taken && taken < bounds[**row];
+            let leaving: Vec<usize> = from.iter().filter(rejects).copied().collect();
+            if leaving.is_empty() {
+                return;
             }
+            let out = walk.tried(body, values, here, env);
+            // Rows that leave together are handed over as they are.
+            let part = match leaving.len() == from.len() {
+                true => values.to_vec(),
+                false => walk.blocks(&types, &env.select(&leaving)),
+            };
+            match leaving.len() == env.rows {
+                true => done.clone_from(&part),
+                false => walk.own(done, &types, env),
+            }
+            drop((out, part));
         };
         let everyone: Vec<usize> = (0..env.rows).collect();
-        rejects(self, &values, (&everyone, env), 0, &mut done);
+        reject(self, &values, &mut done, &everyone, env, 0);
         let mut taken = 0;
-        for group in self.depths(id, env) {
+        for group in &groups {
             if group.rows.len() < env.rows {
                 self.own(&mut done, &types, env);
                 values = self.blocks(&types, &group.env);
             }
-            captures.narrow(self, &group.rows, &group.env);
-            self.repeat(&group, &mut tape, |walk, tape| {
-                let mut params = if keeps { values.clone() } else { std::mem::take(&mut values) };
+            self.turns(&mut at, group, &mut values, |walk, values| {
+                let mut params = if keeps { values.clone() } else { std::mem::take(values) };
                 params.extend(walk.plan.graph.params(body).last().map(|step| walk.value(*step, env)));
-                let mut out = walk.body(body, params, &group.env);
-                out.yields.truncate(types.len());
-                let (here, rows) = (group.env.clone(), group.rows.clone());
-                tape.push(TapeEntry { env: here, rows, saved: out.saved, more: vec![] });
-                values = out.yields;
+                params
             });
             taken += group.times;
-            rejects(self, &values, (&group.rows, &group.env), taken, &mut done);
+            reject(self, &values, &mut done, &group.rows, &group.env, taken);
         }
-        captures.restore(self);
-        let all = tape.last().is_none_or(|last| last.rows.len() == env.rows);
-        self.finish(node, if all { values } else { done }, tape);
+        let all = groups.last().is_none_or(|last| last.rows.len() == env.rows);
+        self.end(at, if all { values } else { done });
     }
 
     /// Runs the body as far as a step runs that all rows reject; gives what is left when they leave.
@@ -171,33 +222,58 @@ impl Walk<'_> {
 
     pub(super) fn chunks(&mut self, id: NodeId, env: &Env) {
         let node = self.plan.graph.node(id);
-        let Some(body) = node.body else { return };
-        let carried = loops::layout(&self.plan.graph, self.owner(body)).carried;
+        let carried = loops::layout(&self.plan.graph, id).carried;
+        let Some(mut at) = Forward::new(node, carried, env) else { return };
         let types = self.types(&node.operands);
+        let (types, slices) = (&types[..carried], slices(node, &types[carried..]));
         let mut state: Vec<SizedValue> = node.operands[..carried].iter().map(|v| self.value(*v, env)).collect();
-        let outputs = self.types(&node.results[carried..]);
-        let outputs = outputs.iter().filter(|t| **t != Type::Tape).cloned().collect::<Vec<_>>();
-        let outputs = self.blocks(&outputs, env);
-        let (mut tape, mut captures) = (vec![], SavedCaptures::new(body, env));
-        for group in self.widths(id, env) {
-            let all = group.rows.len() == env.rows;
-            captures.narrow(self, &group.rows, &group.env);
-            self.repeat(&group, &mut tape, |walk, tape| {
-                let own = &types[..carried];
-                let mut params = if all { std::mem::take(&mut state) } else { walk.blocks(own, &group.env) };
-                params.extend(walk.blocks(&slices(node, &types[carried..]), &group.env));
-                let mut out = walk.body(body, params, &group.env);
-                let (here, rows) = (group.env.clone(), group.rows.clone());
-                tape.push(TapeEntry { env: here, rows, saved: out.saved, more: vec![] });
-                out.yields.truncate(carried);
-                if all {
-                    state = out.yields;
+        let outputs = self.blocks(&self.given(&node.results[carried..]), env);
+        let whole = env.axis(Axes::of(node).over).into_owned();
+        let longest = whole.iter().copied().max().unwrap_or(0);
+        let even = whole.iter().all(|length| *length == longest);
+        let mut groups = groups(Chunks::new(Widths::of(node), whole, longest), node, env);
+        if let Some(sizes) = env.symbols.as_ref().filter(|_| even) {
+            // Even rows have full chunks and a last one; where there is but one, it is the last.
+            for (group, turns) in groups.iter_mut().rev().zip(turns(&self.plan.graph, id, sizes).into_iter().rev()) {
+                group.formula = Some(turns.steps);
+                group.env.symbols = Some(Rc::new(turns.sizes));
+            }
+        }
+        for group in &groups {
+            let (all, mut part) = (group.rows.len() == env.rows, vec![]);
+            self.turns(&mut at, group, if all { &mut state } else { &mut part }, |walk, values| {
+                let mut params = std::mem::take(values);
+                if !all {
+                    params = walk.blocks(types, &group.env);
                 }
+                params.extend(walk.blocks(&slices, &group.env));
+                params
             });
         }
-        captures.restore(self);
         state.extend(outputs);
-        self.finish(node, state, tape);
+        self.end(at, state);
+    }
+
+    pub(super) fn fold(&mut self, id: NodeId, env: &Env) {
+        let node = self.plan.graph.node(id);
+        let (Some(mut at), Some(cut)) = (Forward::new(node, 1, env), Cut::of(node)) else { return };
+        let results = self.blocks(&self.given(&node.results), env);
+        let (mut nodes, axes) = (vec![self.value(node.operands[0], env)], Axes::of(node));
+        let lengths = env.axis(axes.over).into_owned();
+        let mut count = lengths.iter().sum();
+        let mut groups = groups(Levels::new(cut, lengths, 0), node, env);
+        symbols_of_levels(&mut groups, cut, axes, env);
+        let ty = self.plan.graph.ty(self.plan.graph.params(at.body)[0]).clone();
+        for group in &groups {
+            // Where rows have left, the nodes of the others close up.
+            if group.env.axis(axes.chunk).iter().sum::<usize>() < count {
+                nodes = vec![self.block(&ty, &group.env)];
+            }
+            count = group.rows.len();
+            self.turns(&mut at, group, &mut nodes, |_, nodes| std::mem::take(nodes));
+        }
+        drop(nodes);
+        self.end(at, results);
     }
 
     /// The backward run of a loop over its tape.
@@ -267,78 +343,21 @@ impl Walk<'_> {
         self.plan.graph.owner(body).expect("a body belongs to a loop")
     }
 
-    /// The steps of a depth recurrence: rows leave at their ends.
-    fn depths(&self, id: NodeId, env: &Env) -> Vec<Group> {
-        let own = self.ends(id, env);
-        let mut ends = own.clone();
-        ends.sort_unstable();
-        ends.dedup();
-        let mut from = 0;
-        let mut groups: Vec<Group> = vec![];
-        for end in ends.into_iter().filter(|end| *end > 0) {
-            let rows: Vec<usize> = (0..env.rows).filter(|r| own[*r] >= end).collect();
-            let formula = env.symbols.as_ref().map(|_| Formula::of((end - from) as f64));
-            groups.push(Group { env: env.part(&rows), rows, times: end - from, formula });
-            from = end;
-        }
-        if let ([group], Some(sizes)) = (&mut groups[..], &env.symbols) {
-            group.formula = turns(&self.plan.graph, id, sizes).first().map(|turns| turns.steps.clone());
-        }
-        groups
+    /// Whether what the turns of a loop save is read by a backward run.
+    pub(super) fn is_taped(&self, node: &Node) -> bool {
+        node.results.last().is_some_and(|v| *self.plan.graph.ty(*v) == Type::Tape)
     }
 
-    /// The steps of a chunk recurrence: every row by its own chunks.
-    fn widths(&self, id: NodeId, env: &Env) -> Vec<Group> {
-        let mut groups = widths(self.plan.graph.node(id), env);
-        let Some(sizes) = &env.symbols else { return groups };
-        let over = self.plan.graph.node(id).get(attribute::OVER);
-        if env.axis(over).windows(2).any(|pair| pair[0] != pair[1]) {
-            return groups;
-        }
-        // Even rows have full chunks and a last one; where there is but one, it is the last.
-        for (group, turns) in groups.iter_mut().rev().zip(turns(&self.plan.graph, id, sizes).into_iter().rev()) {
-            group.formula = Some(turns.steps);
-            group.env.symbols = Some(Rc::new(turns.sizes));
-        }
-        groups
+    /// Types of results besides a tape.
+    pub(super) fn given(&self, results: &[Value]) -> Vec<Type> {
+        self.types(results).into_iter().filter(|ty| *ty != Type::Tape).collect()
     }
+}
 
-    /// The steps that every row takes: at most its bound, where it halts its cap, and the mean depth.
-    ///
-    /// Under a mean depth that is no whole number some rows take a step more than the others.
-    fn ends(&self, id: NodeId, env: &Env) -> Vec<usize> {
-        let (graph, bounds) = (&self.plan.graph, self.bounds(id, env));
-        if loops::layout(graph, id).go == 0 {
-            return bounds;
-        }
-        let lengths = cap(graph, graph.node(id)).map(|axis| env.axis(axis));
-        let capped = |row: usize| lengths.as_ref().and_then(|lengths| lengths.get(row)).map_or(usize::MAX, |n| n + 1);
-        let upto = |mean: f64, n: usize| (mean * n as f64).round() as usize;
-        let meant =
-            |row: usize| self.load.depth.map_or(usize::MAX, |mean| upto(mean, row + 1).saturating_sub(upto(mean, row)));
-        bounds.iter().enumerate().map(|(row, bound)| (*bound).min(capped(row)).min(meant(row))).collect()
-    }
-
-    /// The bound of every row. A bound that has no value counts as 0: the executor refuses it.
-    fn bounds(&self, id: NodeId, env: &Env) -> Vec<usize> {
-        let node = self.plan.graph.node(id);
-        let whole = |n: i64| usize::try_from(n).unwrap_or(0);
-        let rule = match node.find(attribute::BOUND) {
-            Some(Bound::Steps(steps)) => return vec![steps; env.rows],
-            bound => bound.and_then(Bound::rule),
-        };
-        let expr = rule.and_then(|rule| Expr::try_from(rule).ok());
-        let axis = node.operands.iter().find_map(|v| self.plan.graph.ty(*v).ragged().map(str::to_owned));
-        let lengths = env.axis(axis.as_deref().unwrap_or_default());
-        let of = |row: usize| {
-            let length = lengths.get(row).map_or(0, |n| i64::try_from(*n).unwrap_or(i64::MAX));
-            match expr.as_ref().map(|e| eval(e, &Names { length, ..Names::default() })) {
-                Some(Ok(Number::Int(n))) => whole(n),
-                _ => 0,
-            }
-        };
-        (0..env.rows).map(of).collect()
-    }
+/// The steps that a row takes under a mean depth: where that is no whole number, some rows take a step more than the others.
+fn meant(mean: f64, row: usize) -> f64 {
+    let upto = |rows: usize| (mean * rows as f64).round();
+    upto(row + 1) - upto(row)
 }
 
 /// What a step of a tape saved, and what else it held.
@@ -351,11 +370,11 @@ pub(super) fn used_up(step: Rc<TapeEntry>) -> (Vec<SizedValue>, Vec<Block>) {
 
 /// Types of what a body receives slice by slice: the chunk's axis in place of the whole one.
 fn slices(node: &Node, types: &[Type]) -> Vec<Type> {
-    let axis = node.find(attribute::AXIS).unwrap_or_default();
+    let axis = Axes::of(node).chunk;
     let cut = |ty: &Type| match ty {
         Type::Tensor(elem, dims) if dims.len() > 1 => {
             let mut dims = dims.clone();
-            dims[1] = crate::ir::types::Dim::sym(axis);
+            dims[1] = Dim::sym(axis);
             Type::Tensor(*elem, dims)
         }
         other => other.clone(),
@@ -363,25 +382,41 @@ fn slices(node: &Node, types: &[Type]) -> Vec<Type> {
     types.iter().map(cut).collect()
 }
 
-/// The steps of a chunk recurrence: every row by its own chunks.
-fn widths(node: &Node, env: &Env) -> Vec<Group> {
-    let axis = node.get(attribute::AXIS);
-    let (rule, whole) = (Widths::of(node), env.axis(node.get(attribute::OVER)));
-    let longest = whole.iter().copied().max().unwrap_or(0);
-    let widths: Vec<usize> = whole.iter().map(|n| rule.width(*n, longest)).collect();
-    let counts: Vec<usize> = whole.iter().zip(&widths).map(|(n, w)| n.div_ceil(*w)).collect();
-    // Between these steps no row ends and no row's last, shorter chunk comes.
-    let mut marks: Vec<usize> = counts.iter().flat_map(|n| [n.saturating_sub(1), *n]).chain([0]).collect();
-    marks.sort_unstable();
-    marks.dedup();
-    let group = |pair: &[usize]| {
-        let rows: Vec<usize> = (0..whole.len()).filter(|r| counts[*r] > pair[0]).collect();
-        let part = |r: &usize| widths[*r].min(whole[*r] - pair[0] * widths[*r]);
+/// The turns of a schedule over the rows of `env`, those that are alike together.
+fn groups(mut schedule: impl Schedule, node: &Node, env: &Env) -> Vec<Group> {
+    let (axes, mut groups) = (Axes::of(node), vec![]);
+    let lengths: [(&str, fn(&Chunk) -> usize); 2] =
+        [(axes.filled, |chunk| chunk.filled), (axes.chunk, |chunk| chunk.length)];
+    loop {
+        let times = schedule.alike();
+        if times == 0 {
+            return groups;
+        }
+        let chunks: Vec<Chunk> = schedule.chunks().collect();
+        let rows: Vec<usize> = chunks.iter().map(|chunk| chunk.row).collect();
         let mut here = env.part(&rows);
-        here.set_axis(axis, rows.iter().map(part).collect());
-        here.even_out(axis);
-        let times = pair[1] - pair[0];
-        Group { rows, formula: here.symbols.as_ref().map(|_| Formula::of(times as f64)), env: here, times }
-    };
-    marks.windows(2).map(group).collect()
+        for (axis, length) in lengths.into_iter().filter(|(axis, _)| !axis.is_empty()) {
+            here.set_axis(axis, chunks.iter().map(length).collect());
+            here.even_out(axis);
+        }
+        let formula = here.symbols.as_ref().map(|_| Formula::of(times as f64));
+        groups.push(Group { rows, env: here, times, formula });
+        schedule.advance(times);
+    }
+}
+
+/// Gives the levels of a fold over even rows their sizes in symbols.
+fn symbols_of_levels(groups: &mut [Group], cut: Cut, axes: Axes<'_>, env: &Env) {
+    let lengths = env.axis(axes.over);
+    let even = lengths.windows(2).all(|pair| pair[0] == pair[1]);
+    let Some(sizes) = env.symbols.as_ref().filter(|_| even) else { return };
+    let (arity, mut length) = (Formula::of(cut.arity as f64), sizes.dim(&Dim::sym(axes.over)));
+    for group in groups {
+        let last = group.rows.first() != group.rows.get(1);
+        let chunks = if last { Formula::of(1.0) } else { length.pieces(&arity) };
+        let width = std::mem::replace(&mut length, chunks.clone()).per(&chunks);
+        let batch = sizes.dim(&Dim::sym(BATCH)).times(&chunks);
+        let sizes = sizes.with(BATCH, batch).with(axes.filled, arity.clone()).with(axes.chunk, width);
+        group.env.symbols = Some(Rc::new(sizes));
+    }
 }

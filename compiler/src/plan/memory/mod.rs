@@ -2,8 +2,9 @@
 //!
 //! The plan is walked as the executor walks it, with sizes in place of numbers: a value lives from its step to its
 //! `frees`, a tape holds what every step saved, loops nest, an `unwind` holds its tape to the end, and an op works in
-//! place where the plan says so and the buffer has no other handle. Values inside of a group of steps take nothing. Recurrences run to their bound unless a mean depth is
-//! given, so the result is an upper bound for models that halt.
+//! place where the plan says so and the buffer has no other handle. Values inside of a group of steps take nothing; what
+//! the blocks of a group sum up does. Lists of rows and tapes count, too. Recurrences run to their bound unless
+//! a mean depth is given, so the result is an upper bound for models that halt.
 //!
 //! Buffers come from an arena that joins what is free, as in the executor, so what counts is the most that is held at one
 //! time.
@@ -11,10 +12,10 @@
 //! Not counted is the scratch of kernels, per thread: a few blocks, some 100 KiB, and copies of one head of the longest row.
 
 mod distances;
-mod folds;
 mod lists;
 mod loops;
 mod pool;
+mod rows;
 mod searches;
 mod walk;
 

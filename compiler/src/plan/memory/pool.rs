@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use super::rows::HANDLE;
 use crate::ir::formula::Formula;
 use crate::ir::number::Number;
 
@@ -37,6 +38,11 @@ pub(super) struct Block {
 }
 
 impl Amount {
+    /// A constant, with a formula or without.
+    pub(super) fn of(number: u64, formula: bool) -> Self {
+        Self { number, formula: formula.then(|| Formula::of(number as f64)) }
+    }
+
     fn with(self, other: &Self, number: fn(u64, u64) -> u64, formula: fn(&Formula, &Formula) -> Formula) -> Self {
         let both = |known: &Formula| other.formula.as_ref().map(|other| formula(known, other));
         Self { number: number(self.number, other.number), formula: self.formula.as_ref().and_then(both) }
@@ -56,6 +62,11 @@ impl Amount {
     }
 }
 
+/// The bytes of a block that holds this many.
+pub(super) fn filled(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(ALIGN).unwrap_or(bytes)
+}
+
 impl Pool {
     /// An empty pool, which keeps formulas or does not.
     pub(super) fn new(formulas: bool) -> Rc<Self> {
@@ -65,9 +76,17 @@ impl Pool {
 
     /// A buffer of `len` numbers. Formulas leave out what fills blocks up.
     pub(super) fn take(self: &Rc<Self>, len: Amount) -> Block {
-        let bytes = len.number.max(1).saturating_mul(BYTES);
-        let number = bytes.checked_next_multiple_of(ALIGN).unwrap_or(bytes);
-        let formula = len.formula.map(|len| len.times(&Formula::of(BYTES as f64)));
+        self.take_with(len, 0)
+    }
+
+    /// A buffer of `len` numbers with a counted handle.
+    pub(super) fn take_shared(self: &Rc<Self>, len: Amount) -> Block {
+        self.take_with(len, HANDLE)
+    }
+
+    fn take_with(self: &Rc<Self>, len: Amount, more: u64) -> Block {
+        let number = filled(len.number.max(1).saturating_mul(BYTES)).saturating_add(more);
+        let formula = len.formula.map(|len| len.times(&Formula::of(BYTES as f64)).plus(&Formula::of(more as f64)));
         self.take_bytes(Amount { number, formula })
     }
 

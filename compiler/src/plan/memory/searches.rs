@@ -7,75 +7,16 @@ use std::rc::Rc;
 use super::loops::{Group, SavedCaptures, used_up};
 use super::pool::{Amount, Block};
 use super::walk::{Env, SizedValue, TapeEntry, Walk};
+use crate::ir::cost::Extent as _;
 use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, NodeId, RegionId};
 use crate::ir::loops::{self, Cut};
 use crate::ir::number::Number;
 use crate::ir::ops::Op;
-use crate::ir::schedule::Levels;
-use crate::ir::search::{Beams, Count, live_after};
+use crate::ir::schedule::Axes;
+use crate::ir::schedule::beam::{Beams, Count, Turn};
 use crate::ir::types::{BATCH, Dim, Type};
 use crate::plan::Step;
-
-/// Pairs of every row: those that a step joins, and those that are scored after it.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Turn {
-    joined: Vec<usize>,
-    scored: Vec<usize>,
-}
-
-/// A chunk of a row.
-struct Chunk {
-    row: usize,
-    size: usize,
-    live: usize,
-}
-
-impl Turn {
-    fn new(rows: usize) -> Self {
-        Self { joined: vec![0; rows], scored: vec![0; rows] }
-    }
-}
-
-/// The turns of a level; the first one joins nothing.
-fn level(beams: &Beams, chunks: &mut [Chunk], rows: usize) -> Vec<Turn> {
-    let mut first = Turn::new(rows);
-    for chunk in chunks.iter().filter(|chunk| beams.scores(chunk.size)) {
-        first.scored[chunk.row] += chunk.live * (chunk.size - 1);
-    }
-    let mut turns = vec![first];
-    while chunks.iter().any(|chunk| chunk.size > 1) {
-        let mut turn = Turn::new(rows);
-        for chunk in chunks.iter_mut().filter(|chunk| chunk.size > 1) {
-            turn.scored[chunk.row] += beams.fresh(chunk.live, chunk.size).ceil() as usize;
-            chunk.live = live_after(chunk.live, chunk.size, beams.size);
-            chunk.size -= 1;
-            turn.joined[chunk.row] += chunk.live;
-        }
-        turns.push(turn);
-    }
-    if beams.every {
-        turns.iter_mut().for_each(|turn| turn.joined.clone_from(&turn.scored));
-    }
-    turns
-}
-
-/// The turns of all levels for rows of these lengths.
-fn turns(beams: &Beams, lengths: &[usize]) -> Vec<Turn> {
-    let cut = Cut { first: false, single: false, ..beams.cut };
-    let (mut levels, mut live, mut out) = (Levels::new(cut, lengths.to_vec(), 0), vec![1; lengths.len()], vec![]);
-    loop {
-        levels.leave();
-        if levels.is_over() {
-            return out;
-        }
-        let mut chunks = vec![];
-        levels.cut(|chunk| chunks.push(Chunk { row: chunk.row, size: chunk.length, live: live[chunk.row] }));
-        out.extend(level(beams, &mut chunks, lengths.len()));
-        live.fill(1);
-        chunks.iter().for_each(|chunk| live[chunk.row] = live[chunk.row].max(chunk.live));
-    }
-}
 
 /// The pairs of every row as rows of their own.
 fn pairs(env: &Env, axis: &str, counts: &[usize]) -> (Vec<usize>, Env) {
@@ -91,46 +32,49 @@ impl Walk<'_> {
         let Some(body) = node.body else { return };
         let params: Vec<SizedValue> = node.operands.iter().map(|v| self.value(*v, env)).collect();
         let out = self.body(body, params, env);
-        let tape = TapeEntry { env: env.clone(), rows: (0..env.rows).collect(), saved: out.saved, more: vec![] };
+        let lists = self.pool.take_bytes(self.part_tape(env, out.saved.len()));
+        let tape = TapeEntry { env: env.clone(), rows: (0..env.rows).collect(), saved: out.saved, more: vec![lists] };
         self.finish(node, out.yields, vec![tape]);
     }
 
     pub(super) fn beam(&mut self, id: NodeId, env: &Env) {
         let node = self.plan.graph.node(id);
         let (Some(body), Some(beams)) = (node.body, Beams::of(node)) else { return };
-        let taped = node.results.last().is_some_and(|v| *self.plan.graph.ty(*v) == Type::Tape);
-        let lengths = env.axis(node.get(attribute::OVER)).to_vec();
+        let taped = self.is_taped(node);
+        let lengths = env.axis(Axes::of(node).over).to_vec();
         let lists = Amount { number: super::lists::bytes(&beams, &lengths, taped), formula: None };
         let lists = self.lists.take_bytes(lists);
         let table = self.table(node, &beams, env);
-        let all = turns(&beams, &lengths);
+        // The row of every node.
+        let rows = self.pool.take(self.nodes(node, &beams, env).times(&Amount::of(2, env.symbols.is_some())));
+        let all = beams.turns(&lengths);
         let (mut tape, mut captures) = (vec![], SavedCaptures::new(body, env));
         for alike in all.chunk_by(|a, b| a == b) {
             let formula = self.times(node, &beams, env, &all, alike.len());
             let group = Group { rows: vec![], env: env.clone(), times: alike.len(), formula };
             self.repeat(&group, &mut tape, |walk, tape| {
                 for (role, param, counts) in [(Role::Join, 0, &alike[0].joined), (Role::Score, 1, &alike[0].scored)] {
-                    let (rows, here) = pairs(env, node.get(attribute::AXIS), counts);
+                    let (rows, here) = pairs(env, Axes::of(node).chunk, counts);
                     if rows.is_empty() {
                         continue;
                     }
                     captures.narrow(walk, &rows, &here);
+                    let kept = walk.pairs(&here, env, walk.plan.regions[body.index()].saves.len());
                     let saved = walk.part_of(body, role, param, &here);
                     if taped {
-                        let more = vec![walk.pool.take_bytes(here.lists(3))];
+                        let more = vec![walk.pool.take_bytes(kept)];
                         tape.push(TapeEntry { env: here, rows, saved, more });
                     }
                 }
             });
         }
         captures.restore(self);
-        let given: Vec<Type> = self.types(&node.results).into_iter().filter(|ty| *ty != Type::Tape).collect();
-        let results = self.blocks(&given, env);
-        if let Some(last) = tape.last_mut() {
-            last.more.extend(table);
-            if taped {
-                last.more.push(lists);
-            }
+        drop(rows);
+        let results = self.blocks(&self.given(&node.results), env);
+        // The backward run reads the tables and the record to its end.
+        if let Some(first) = tape.first_mut() {
+            first.more.extend(table);
+            first.more.push(lists);
         }
         self.finish(node, results, tape);
     }
@@ -142,26 +86,36 @@ impl Walk<'_> {
         if beams.cut != Cut::whole() || longest != Some(times) || times <= 3 {
             return Some(Formula::of(times as f64));
         }
-        let length = sizes.dim(&Dim::sym(node.get(attribute::OVER)));
-        let own = env.axis(node.get(attribute::OVER)).first().copied().unwrap_or(0);
+        let length = sizes.dim(&Dim::sym(Axes::of(node).over));
+        let own = env.axis(Axes::of(node).over).first().copied().unwrap_or(0);
         Some(length.minus(&Formula::of(own as f64 - times as f64)))
+    }
+
+    /// The nodes of a search, with those that it makes.
+    fn nodes(&self, node: &Node, beams: &Beams, env: &Env) -> Amount {
+        let own = env.axis(Axes::of(node).over).iter().sum::<usize>() as u64;
+        self.count(node, beams, env, Count::Made).plus(&Amount {
+            number: own,
+            formula: env.symbols.as_ref().map(|sizes| sizes.elements(&Type::real([Dim::sym(BATCH), over(node)]))),
+        })
+    }
+
+    /// What is counted of a search over all rows.
+    fn count(&self, node: &Node, beams: &Beams, env: &Env, count: Count) -> Amount {
+        let lengths = env.axis(Axes::of(node).over);
+        let number = lengths.iter().map(|n| beams.count(*n, count)).sum::<f64>().round() as u64;
+        let rows = Dim::sym(BATCH);
+        let formula = env.symbols.as_ref();
+        let formula = formula.map(|s| s.dim(&rows).times(&Formula::search(*beams, count, &s.dim(&over(node)))));
+        Amount { number, formula }
     }
 
     /// The tables of nodes and of pair scores.
     fn table(&self, node: &Node, beams: &Beams, env: &Env) -> Vec<Block> {
         let ty = self.plan.graph.ty(node.operands[0]);
-        let width = ty.dims().get(2).and_then(Dim::fixed).unwrap_or(1) as f64;
-        let lengths = env.axis(node.get(attribute::OVER));
-        let count = |count: Count| lengths.iter().map(|n| beams.count(*n, count)).sum::<f64>();
-        let nodes = lengths.iter().sum::<usize>() as f64 + count(Count::Made);
-        let symbols = |sizes: &Rc<crate::ir::cost::Sizes<Formula>>| {
-            let length = sizes.dim(&Dim::sym(node.get(attribute::OVER)));
-            let of = |count: Count| Formula::search(*beams, count, &length);
-            let nodes = length.plus(&of(Count::Made)).times(&Formula::of(width));
-            sizes.dim(&Dim::sym(BATCH)).times(&nodes.plus(&of(Count::Scored)))
-        };
-        let number = (nodes * width + count(Count::Scored)).round() as u64;
-        vec![self.pool.take(Amount { number, formula: env.symbols.as_ref().map(symbols) })]
+        let width = ty.dims().get(2).and_then(Dim::fixed).unwrap_or(1) as u64;
+        let nodes = self.nodes(node, beams, env).times(&Amount::of(width, env.symbols.is_some()));
+        vec![self.pool.take(nodes.plus(&self.count(node, beams, env, Count::Scored)))]
     }
 
     /// Runs a part on the pairs of `here`; gives what is saved of it.
@@ -247,6 +201,11 @@ impl Walk<'_> {
     fn forward_body(&self, forward: &Node) -> RegionId {
         forward.body.expect("a search has a body")
     }
+}
+
+/// The axis over which a search runs.
+fn over(node: &Node) -> Dim {
+    Dim::sym(Axes::of(node).over)
 }
 
 /// Whether a node is the part of this role, or its backward run.

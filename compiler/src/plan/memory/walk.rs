@@ -13,6 +13,7 @@ use crate::ir::graph::{MAIN, Node, RegionId, Value};
 use crate::ir::number::Number;
 use crate::ir::ops::{Flag, Op};
 use crate::ir::types::{BATCH, Dim, Elem, LENGTH, PAIRS, Type, unframed};
+use crate::plan::group::{Group as Together, units as units_of};
 use crate::plan::{Plan, Step};
 
 /// A value of the graph. Clones share the buffer.
@@ -88,11 +89,9 @@ impl Env {
         self.symbols = self.symbols.take().map(|sizes| Rc::new(sizes.with(axis, Formula::of(mean))));
     }
 
-    /// Bytes of the lists of these rows: their ids, where they lie on every axis, and `more` such lists.
-    pub(super) fn lists(&self, more: usize) -> Amount {
-        let bytes = 8 * (1 + 2 * self.axes.len() + more);
-        let formula = |sizes: &Rc<Sizes<Formula>>| sizes.dim(&Dim::sym(BATCH)).times(&Formula::of(bytes as f64));
-        Amount { number: (self.rows * bytes) as u64, formula: self.symbols.as_ref().map(formula) }
+    /// The names of the axes.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.axes.iter().map(|(name, _)| name.as_str())
     }
 
     /// Size of a tensor in numbers of four bytes.
@@ -125,6 +124,8 @@ pub(super) struct Walk<'p> {
     formulas: bool,
     /// Values that live in the scratch of a group.
     inner: BTreeSet<Value>,
+    /// Names of axes with STARTs and ENDs around them.
+    pub(super) framed: BTreeSet<&'p str>,
 }
 
 /// The most bytes that a walk held.
@@ -144,6 +145,8 @@ pub(super) struct BodyResult {
 impl<'p> Walk<'p> {
     pub(super) fn new(plan: &'p Plan, load: &'p BatchShape, formulas: bool) -> Self {
         let values = vec![None; plan.graph.value_count()];
+        let nodes = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id));
+        let axes = nodes.flat_map(|node| &node.results).filter_map(|value| plan.graph.ty(*value).ragged());
         Self {
             plan,
             values,
@@ -152,6 +155,7 @@ impl<'p> Walk<'p> {
             load,
             formulas,
             inner: BTreeSet::new(),
+            framed: axes.filter(|axis| unframed(axis).1 > 0).collect(),
         }
     }
 
@@ -163,7 +167,7 @@ impl<'p> Walk<'p> {
     }
 
     pub(super) fn block(&self, ty: &Type, env: &Env) -> SizedValue {
-        SizedValue::Block(Rc::new(self.pool.take(env.numbers(ty))))
+        SizedValue::Block(Rc::new(self.pool.take_shared(env.numbers(ty))))
     }
 
     pub(super) fn blocks(&self, types: &[Type], env: &Env) -> Vec<SizedValue> {
@@ -228,12 +232,35 @@ impl<'p> Walk<'p> {
             self.values[value.index()] = None;
         }
         self.inner.extend(own.groups.iter().flat_map(|g| g.inner.iter().map(|i| i.value)));
-        for step in &own.steps[..count] {
-            self.step(step, env);
-            for value in &step.frees {
+        let mut next = 0;
+        while next < count {
+            let group = own.groups.binary_search_by_key(&next, |group| group.steps.start).ok().map(|n| &own.groups[n]);
+            let steps = group.map_or(next..next + 1, |group| group.steps.clone());
+            next = steps.end;
+            let steps = &own.steps[steps];
+            let sums = group.map(|group| self.sums(group, steps, env));
+            steps.iter().for_each(|step| self.step(step, env));
+            drop(sums);
+            for value in steps.iter().flat_map(|step| &step.frees) {
                 self.values[value.index()] = None;
             }
         }
+    }
+
+    /// What the blocks of a group sum up, block by block, until it is added.
+    fn sums(&self, group: &Together, steps: &[Step], env: &Env) -> Vec<Block> {
+        let units = env.numbers(&Type::real(group.units.clone()));
+        let blocks = units.number.div_ceil(group.block(units.number as usize) as u64);
+        let share = Formula::of((blocks as f64).per(&(units.number as f64)));
+        let blocks = Amount { number: blocks, formula: units.formula.map(|units| units.times(&share)) };
+        let nodes = steps.iter().map(|step| self.plan.graph.node(step.node));
+        let sums = nodes.flat_map(|node| {
+            let roles = node.op.def().by_unit.map_or(&[][..], |roles| roles.sums);
+            roles.iter().filter_map(move |n| node.results.get(*n))
+        });
+        let width = |sum: &Value| units_of(self.plan.graph.ty(*sum)).1;
+        let width = |sum: &Value| Amount::of(width(sum) as u64, blocks.formula.is_some());
+        sums.map(|sum| self.pool.take(blocks.clone().times(&width(sum)))).collect()
     }
 
     pub(super) fn step(&mut self, step: &Step, env: &Env) {
@@ -242,7 +269,7 @@ impl<'p> Walk<'p> {
             Op::Param | Op::Accumulate => {}
             Op::Recur => self.recur(step.node, env),
             Op::Chunks => self.chunks(step.node, env),
-            Op::Fold => self.fold(node, env),
+            Op::Fold => self.fold(step.node, env),
             Op::Beam => self.beam(step.node, env),
             Op::Part => self.part(node, env),
             Op::Unwind if node.has(attribute::BEAMS) => self.beam_backward(step, node, env),
@@ -262,6 +289,10 @@ impl<'p> Walk<'p> {
         let dying = step.in_place.and_then(|n| self.take_unique(node.operands[n]));
         if let Some(buffer) = dying {
             self.set(node.results[0], buffer);
+            return;
+        }
+        if let [Some(_)] = step.accumulates_into[..] {
+            // A single result is added straight into its gradient.
             return;
         }
         let types = self.types(&node.results);

@@ -36,13 +36,13 @@ KERNEL(running_mean_grad)(const real *dy, real *dx, const u32 *offsets, int d, w
 }
 // One position of every row: the first (`back` is 0), or the one `back` before its end; 0 where it has none.
 __device__ inline whole taken_position(whole first, whole end, int back) { return back ? end - back : first; }
-KERNEL(position)(const real *x, real *y, const u32 *offsets, int back, int d, whole n) {
+KERNEL(position)(const real *x, real *y, const u32 *offsets, int d, int back, whole n) {
     EACH(i, n)
     whole row = i / d, c = i % d, first = offsets[row], end = offsets[row + 1];
     whole taken = taken_position(first, end, back);
     y[i] = end > first && taken >= first ? x[taken * d + c] : (real)0;
 }
-KERNEL(position_grad)(const real *dy, real *dx, const u32 *row_of, const u32 *offsets, int back, int d, whole n) {
+KERNEL(position_grad)(const real *dy, real *dx, const u32 *row_of, const u32 *offsets, int d, int back, whole n) {
     EACH(i, n)
     whole t = i / d, row = row_of[t];
     whole taken = taken_position(offsets[row], offsets[row + 1], back);

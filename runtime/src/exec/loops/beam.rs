@@ -8,7 +8,7 @@ use rtc_compiler::ir::attribute::{self, Role};
 use rtc_compiler::ir::graph::{Node, RegionId, Value};
 use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::ops::{Flag, Op};
-use rtc_compiler::ir::search::{Beams, Count};
+use rtc_compiler::ir::schedule::beam::{Beams, Count};
 use rtc_compiler::ir::types::{FRAMED, LENGTH};
 use rtc_compiler::plan::Plan;
 
@@ -97,8 +97,10 @@ impl<'a, M: Machine> Run<'a, M> {
         let whole = view.axis(over).clone();
         let width = view.bounds(plan.graph.ty(node.operands[0])).inner;
         let expected = |count: Count| expected(node, cut, &whole, count);
-        let mut scores = arena.list([]);
+        let (mut scores, made) = (arena.list([]), expected(Count::Made));
         scores.reserve_exact(expected(Count::Scored));
+        let mut rows = arena.list((0..view.rows()).flat_map(|row| std::iter::repeat_n(row, whole.len(row))));
+        rows.reserve_exact(made);
         // The leaves of a tree that is recorded are positions of whole rows, and not nodes of a fold around the search.
         let watched = m.records().trees.is_some() && [LENGTH, FRAMED].contains(&over);
         Self {
@@ -108,8 +110,8 @@ impl<'a, M: Machine> Run<'a, M> {
             width,
             rules: rules(node, &plan, body, cut),
             lists: m.common().searches.acquire(),
-            nodes: m.table(&m.value(node.operands[0]), expected(Count::Made) * width),
-            rows: arena.list((0..view.rows()).flat_map(|row| std::iter::repeat_n(row, whole.len(row)))),
+            nodes: m.table(&m.value(node.operands[0]), made * width),
+            rows,
             scores,
             means: Means::new(m, given(&plan, &node.results[1..]).len(), view.rows()),
             captures: SavedCaptures::new(body, view),

@@ -99,7 +99,7 @@ impl<T: Element> Executor<T> {
         let (plan, id, node) = (self.plan.clone(), c.step.node, c.node);
         let body = node.body.expect("the verifier gives every loop a body");
         let own = &plan.regions[body.index()];
-        let whole = c.env.axis(axis).clone();
+        let whole = c.view.axis(axis).clone();
         let (new, count) = (whole.before, whole.before + whole.total());
         let mut settled = match self.kept(id) {
             Some(Kept::Settled(settled)) => settled,
@@ -110,7 +110,7 @@ impl<T: Element> Executor<T> {
             all.put(val, new, count);
         }
         let mut values = super::values(self, &node.operands);
-        let (mut here, mut first) = (c.env.clone(), new);
+        let (mut here, mut first) = (c.view.clone(), new);
         for step in 0..settled.taken.len() {
             let from = settled.taken[step];
             if from < first {
@@ -125,7 +125,7 @@ impl<T: Element> Executor<T> {
                 let origin = self.arena.copy(&whole.origin);
                 self.set_axis(&mut here, axis, Axis { origin, before: first, ..lengths });
             }
-            here.key = c.env.key.at(step as u64);
+            here.key = c.view.key.at(step as u64);
             values.push(Val::index(self.arena.list([u32::try_from(step).unwrap_or(u32::MAX)])));
             enter(self, &plan, body, values);
             self.inside(id, step, |e| run_region(e, body, &here))?;

@@ -2,7 +2,7 @@
 
 use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::Node;
-use rtc_compiler::ir::schedule::Widths;
+use rtc_compiler::ir::schedule::{Axes, Chunks, Schedule as _, Widths};
 
 use super::{SavedCaptures, State, arena, body_of, finish, given, is_taped, plan, run_body, set_axis, tape_of, values};
 use crate::exec::Fault;
@@ -14,29 +14,29 @@ use crate::exec::value::TapeStep;
 /// `chunks`: every row runs through its chunks from left to right.
 pub(super) fn chunks<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -> Result<(), Fault> {
     let (plan, arena, view, body) = (plan(m), arena(m), entered.view(), body_of(node));
-    let (carried, axis) = (node.get(attribute::CARRIED), node.get(attribute::AXIS));
-    let whole = view.axis(node.get(attribute::OVER)).clone();
-    let rule = Widths::of(node);
-    let widths = arena.list((0..view.rows()).map(|row| rule.width(whole.len(row), view.width)));
+    let (carried, axes) = (node.get(attribute::CARRIED), Axes::of(node));
+    let whole = view.axis(axes.over).clone();
+    let lengths = arena.list((0..view.rows()).map(|row| whole.len(row)));
+    let mut schedule = Chunks::new(Widths::of(node), lengths, view.width);
     let (start, sequences) = node.operands.split_at(carried);
     let mut state = State { values: values(m, start), of: start };
     let outputs = given(&plan, &node.results[carried..]);
     let mut done = arena.list(outputs.iter().map(|v| m.take(view.extent(plan.graph.ty(*v)))));
     let given = values(m, sequences);
     let (mut tape, mut captures) = (arena.list([]), SavedCaptures::new(body, view));
-    let steps = (0..view.rows()).map(|r| whole.len(r).div_ceil(widths[r])).max().unwrap_or(0);
-    for t in 0..steps {
-        let rows = arena.list((0..view.rows()).filter(|r| t * widths[*r] < whole.len(*r)));
-        let starts = arena.list(rows.iter().map(|r| t * widths[*r]));
+    while schedule.alike() > 0 {
+        let chunks = arena.list(schedule.chunks());
+        let rows = arena.list(chunks.iter().map(|chunk| chunk.row));
+        let starts = arena.list(chunks.iter().map(|chunk| chunk.start));
         let part = Part::rows(view, &rows);
         captures.narrow(m, &plan, &part);
         let mut here = if part.all { view.clone() } else { view.select(&rows) };
-        let chunks = rows.iter().zip(&starts);
-        let lengths = chunks.clone().map(|(r, start)| widths[*r].min(whole.len(*r) - start));
-        let origin = arena.list(chunks.map(|(r, start)| whole.origin[*r] + start));
-        set_axis(m, &mut here, axis, Axis { origin, ..Axis::of_lengths(lengths, &arena) });
-        here.key = view.key.at(t as u64);
-        let slices = Part::chunks(view, &rows, &starts, here.axis(axis));
+        let origin = arena.list(chunks.iter().map(|chunk| whole.origin[chunk.row] + chunk.start));
+        let lengths = Axis::of_lengths(chunks.iter().map(|chunk| chunk.length), &arena);
+        set_axis(m, &mut here, axes.chunk, Axis { origin, ..lengths });
+        here.key = view.key.at(schedule.turn() as u64);
+        drop(chunks);
+        let slices = Part::chunks(view, &rows, &starts, here.axis(axes.chunk));
         let mut params = state.rows(m, &part);
         params.extend(given.iter().zip(sequences).map(|(val, of)| {
             let ty = plan.graph.ty(*of);
@@ -54,9 +54,10 @@ pub(super) fn chunks<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) 
             drop(slices);
             tape.push(TapeStep { here: own, rows: taken, starts, saved: out.saved });
         }
+        schedule.advance(1);
     }
     captures.restore(m);
-    m.records().count_steps(steps);
+    m.records().count_steps(schedule.turn());
     finish(m, node, state.values.into_iter().chain(done), tape_of::<M>(body, tape));
     Ok(())
 }

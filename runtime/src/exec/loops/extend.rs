@@ -40,9 +40,9 @@ impl<T: Element> Executor<T> {
             return self.extend_halting(c, axis);
         }
         let mut values = super::values(self, &node.operands);
-        let mut here = c.env.clone();
+        let mut here = c.view.clone();
         for step in 0..node.get(attribute::BOUND).steps().unwrap_or(0) {
-            here.key = c.env.key.at(step as u64);
+            here.key = c.view.key.at(step as u64);
             values.push(Val::index(self.arena.list([u32::try_from(step).unwrap_or(u32::MAX)])));
             enter(self, &plan, body, values);
             self.inside(id, step, |e| run_region(e, body, &here))?;
@@ -55,16 +55,16 @@ impl<T: Element> Executor<T> {
 
     /// `chunks` of new positions. A chunk that they complete runs whole, once, for what it hands on.
     pub(in crate::exec) fn extend_chunks(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
-        let (plan, id, node, env) = (self.plan.clone(), c.step.node, c.node, c.env);
+        let (plan, id, node, view) = (self.plan.clone(), c.step.node, c.node, c.view);
         let body = node.body.expect("the verifier gives every loop a body");
         let (carried, size) = (node.get(attribute::CARRIED), node.find(attribute::SIZE).unwrap_or(1));
-        let count = env.axis(node.get(attribute::OVER)).total();
+        let count = view.axis(node.get(attribute::OVER)).total();
         let mut chunk = match self.kept(id) {
             Some(Kept::Chunk(chunk)) => chunk,
             _ => self.first_chunk(node, carried),
         };
         let given = node.results[carried..].iter().take_while(|v| *plan.graph.ty(**v) != Type::Tape);
-        let buffer = |v| self.arena.take(env.extent(plan.graph.ty(v)));
+        let buffer = |v| self.arena.take(view.extent(plan.graph.ty(v)));
         let mut outputs: List<Buffer<T>> = self.arena.list(given.map(|v| buffer(*v)));
         let mut from = 0;
         while from < count {
@@ -72,7 +72,7 @@ impl<T: Element> Executor<T> {
             let complete = chunk.filled + new.len() == size;
             let before = if complete { 0 } else { chunk.filled };
             let params = self.take_in(node, &mut chunk, new.clone(), before);
-            let here = self.chunk_env(node, &chunk, before, env);
+            let here = self.chunk_view(node, &chunk, before, view);
             enter(self, &plan, body, params);
             match complete {
                 true => self.wholly(|e| run_region(e, body, &here))?,
@@ -120,17 +120,17 @@ impl<T: Element> Executor<T> {
     }
 
     /// The chunk as its body sees it, from position `before` on.
-    fn chunk_env(&self, node: &Node, chunk: &Chunk<T>, before: usize, env: &BatchView) -> BatchView {
+    fn chunk_view(&self, node: &Node, chunk: &Chunk<T>, before: usize, view: &BatchView) -> BatchView {
         let start =
-            env.axis(node.get(attribute::OVER)).origin[0] + chunk.number * node.find(attribute::SIZE).unwrap_or(1);
+            view.axis(node.get(attribute::OVER)).origin[0] + chunk.number * node.find(attribute::SIZE).unwrap_or(1);
         let lengths = Axis::of_lengths([chunk.filled - before], &self.arena);
-        let mut here = env.clone();
+        let mut here = view.clone();
         self.set_axis(
             &mut here,
             node.get(attribute::AXIS),
             Axis { origin: self.arena.list([start]), before, ..lengths },
         );
-        here.key = env.key.at(chunk.number as u64);
+        here.key = view.key.at(chunk.number as u64);
         here
     }
 

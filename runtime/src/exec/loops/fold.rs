@@ -6,7 +6,7 @@
 use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::loops::Cut;
-use rtc_compiler::ir::schedule::Levels;
+use rtc_compiler::ir::schedule::{Axes, Levels, Schedule as _};
 use rtc_compiler::ir::types::{LENGTH, unframed};
 use rtc_compiler::plan::{Plan, Step};
 
@@ -26,25 +26,24 @@ use crate::exec::{Fault, Inference};
 /// `fold`: every row is cut into chunks, and their vectors again, until one is left.
 pub(super) fn fold<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -> Result<(), Fault> {
     let (plan, arena, view, body) = (plan(m), arena(m), entered.view(), body_of(node));
-    let over = node.get(attribute::OVER);
-    let whole = view.axis(over).clone();
+    let axes = Axes::of(node);
+    let whole = view.axis(axes.over).clone();
     let width = view.bounds(plan.graph.ty(node.operands[0])).inner;
     let lengths = arena.list((0..view.rows()).map(|row| whole.len(row)));
-    let watched = m.records().states.is_some() && unframed(over).0 == LENGTH;
+    let watched = m.records().states.is_some() && unframed(axes.over).0 == LENGTH;
     let mut joined = watched.then(|| SpanRecorder::leaves(&lengths));
-    let mut levels = Levels::new(cut(m, node), lengths, padded(view, over));
+    let mut levels = Levels::new(cut(m, node), lengths, padded(view, axes.over));
     let mut nodes = m.value(node.operands[0]);
     let mut root = m.take(view.rows() * width);
     let mut means = Means::new(m, given(&plan, &node.results[1..]).len(), view.rows());
     let (mut tape, mut captures) = (arena.list([]), SavedCaptures::new(body, view));
     loop {
-        settle(m, &mut levels, &mut nodes, &mut root, width);
-        if levels.is_over() {
+        settle(m, &levels, &mut nodes, &mut root, width);
+        if levels.alike() == 0 {
             break;
         }
         let level = levels.level();
-        let mut chunks = arena.list([]);
-        levels.cut(|chunk| chunks.push(chunk));
+        let chunks = arena.list(levels.chunks());
         if let Some(joined) = &mut joined {
             joined.join(&chunks);
         }
@@ -52,11 +51,12 @@ pub(super) fn fold<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) ->
         let starts = arena.list(chunks.iter().map(|chunk| chunk.start));
         let mut here = view.split(&rows);
         here.key = view.key.at(level as u64);
-        if let Some(filled) = node.find(attribute::FILLED) {
-            set_axis(m, &mut here, filled, Axis::of_lengths(chunks.iter().map(|chunk| chunk.filled), &arena));
+        if !axes.filled.is_empty() {
+            set_axis(m, &mut here, axes.filled, Axis::of_lengths(chunks.iter().map(|chunk| chunk.filled), &arena));
         }
         let lengths = Axis::of_lengths(chunks.iter().map(|chunk| chunk.length), &arena);
-        set_axis(m, &mut here, node.get(attribute::AXIS), Axis { origin: arena.copy(&starts), ..lengths });
+        set_axis(m, &mut here, axes.chunk, Axis { origin: arena.copy(&starts), ..lengths });
+        drop(chunks);
         let here = here.into();
         captures.narrow(m, &plan, &Part::rows(view, &rows));
         let mut out = run_body(m, &plan, body, arena.list([nodes]), &here)?;
@@ -69,6 +69,7 @@ pub(super) fn fold<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) ->
         if is_taped(m, node) {
             tape.push(TapeStep { here, rows: Some(arena.share(rows)), starts, saved: out.saved });
         }
+        levels.advance(1);
     }
     captures.restore(m);
     let done = std::iter::once(root).chain(means.done(m));
@@ -82,17 +83,11 @@ fn cut<M: Machine>(m: &M, node: &Node) -> Cut {
     if m.common().inference == Inference::Flat && node.get(attribute::FLAT) { cut.flat() } else { cut }
 }
 
-/// Rows that are done leave: their vectors go to `root`, and the nodes of the others close up.
-fn settle<M: Machine>(
-    m: &M,
-    levels: &mut Levels<List<usize>>,
-    nodes: &mut ValOf<M>,
-    root: &mut ValOf<M>,
-    width: usize,
-) {
+/// The rows that are done leave: their vectors go to `root`, and the nodes of the others close up.
+fn settle<M: Machine>(m: &M, levels: &Levels<List<usize>>, nodes: &mut ValOf<M>, root: &mut ValOf<M>, width: usize) {
     let arena = m.common().arena;
     let (mut done, mut own, mut rest, mut from) = (arena.list([]), arena.list([]), arena.list([]), 0);
-    for (row, left) in levels.going() {
+    for (row, left) in levels.rows() {
         if levels.is_done(left) {
             done.push((from, left));
             own.push((row, left));
@@ -101,7 +96,7 @@ fn settle<M: Machine>(
         }
         from += left;
     }
-    if levels.leave() {
+    if !own.is_empty() {
         let vectors = m.gather(nodes, &Pieces::new(done, arena), width);
         m.scatter(&vectors, root, &Pieces::new(own, arena), width);
         *nodes = m.gather(nodes, &Pieces::new(rest, arena), width);
@@ -132,7 +127,7 @@ pub(super) fn fold_backward<M: Machine>(
     let (plan, arena, view) = (plan(m), arena(m), entered.view());
     let tape = taped(m, step, node.operands[0]).0;
     let (root, means) = node.operands[1..].split_at(node.get(attribute::CARRIED));
-    let axis = view.axis(node.get(attribute::OVER));
+    let axis = view.axis(Axes::of(node).over);
     let kind = Unfold {
         width: root.first().map_or(0, |v| view.bounds(plan.graph.ty(*v)).inner),
         root: root.first().map(|v| m.value(*v)),
@@ -147,9 +142,11 @@ pub(super) fn fold_backward<M: Machine>(
 impl<M: Machine> Unfold<M> {
     /// The cotangents of the vectors of the level below, of which `rows` names the row of each: those of a row that went on are
     /// nodes of the level above, those of a row that was done are its result.
-    fn below(&self, m: &M, rows: &[usize]) -> Option<ValOf<M>> {
-        let (root, arena) = (self.root.as_ref()?, m.common().arena);
-        let (went, nodes) = &self.above;
+    fn below(&mut self, m: &M, rows: &[usize]) -> Option<ValOf<M>> {
+        let arena = m.common().arena;
+        // No other handle to the cotangents stays, so that the body can use them up.
+        let (went, nodes) = std::mem::replace(&mut self.above, (arena.list([]), None));
+        let root = self.root.as_ref()?;
         let (mut went_on, mut done, mut own) = (arena.list([]), arena.list([]), arena.list([]));
         let (mut next, mut at) = (0, 0);
         for vectors in rows.chunk_by(|a, b| a == b) {
@@ -163,12 +160,12 @@ impl<M: Machine> Unfold<M> {
             }
             at += len;
         }
-        if let Some(nodes) = nodes.as_ref().filter(|_| done.is_empty()) {
-            return Some(nodes.clone());
+        if nodes.is_some() && done.is_empty() {
+            return nodes;
         }
         let mut out = m.take(rows.len() * self.width);
         if let Some(nodes) = nodes {
-            m.scatter(nodes, &mut out, &Pieces::new(went_on, arena), self.width);
+            m.scatter(&nodes, &mut out, &Pieces::new(went_on, arena), self.width);
         }
         let results = m.gather(root, &Pieces::new(own, arena), self.width);
         m.scatter(&results, &mut out, &Pieces::new(done, arena), self.width);
@@ -187,7 +184,8 @@ impl<M: Machine> Backward<M> for Unfold<M> {
         self.above = (m.common().arena.copy(part.rows), yields.pop());
     }
 
-    fn done(self, m: &M) -> List<ValOf<M>> {
-        m.common().arena.list(self.below(m, &self.elements))
+    fn done(mut self, m: &M) -> List<ValOf<M>> {
+        let elements = std::mem::replace(&mut self.elements, m.common().arena.list([]));
+        m.common().arena.list(self.below(m, &elements))
     }
 }

@@ -1,6 +1,6 @@
 //! The recorder of a recurrence: the states of its positions, and if it halts the survival of every unit, step by step.
 //!
-//! It is read off the carried values, which every halting rule has under the same names: `t` is the survival, `used` the
+//! It is read off the carried values, which every halting rule has under the same names: `t` is the survival, `steps` the
 //! number of accepted steps. A step that a unit rejects changes neither, so nothing has to be known of the rule.
 
 use rtc_compiler::ir::graph::{Graph, Node, Value};
@@ -23,7 +23,7 @@ pub(super) struct RecurrenceRecorder {
 struct HaltingRecorder {
     /// Among the carried values: the survival, and the number of accepted steps.
     survival: (usize, Value),
-    used: usize,
+    steps: usize,
     /// Where the units of every row that entered begin in `units`.
     first: Vec<usize>,
     units: Vec<Unit>,
@@ -47,8 +47,8 @@ impl RecurrenceRecorder {
         values: &[ValOf<M>],
     ) {
         self.ran += rows.len() as u64;
-        if let Some(watch) = &mut self.halting {
-            watch.accepted(m, &plan.graph, here, (rows, keep), values);
+        if let Some(recorder) = &mut self.halting {
+            recorder.accepted(m, &plan.graph, here, (rows, keep), values);
         }
         let state = node.operands.first().map(|value| plan.graph.ty(*value)).filter(|ty| ty.ragged().is_some());
         if let (Some(ty), Some(state), true) = (state, values.first(), m.records().states.is_some()) {
@@ -67,34 +67,34 @@ impl RecurrenceRecorder {
 
     /// Adds the record, from the values that the recurrence gives.
     pub(super) fn finish<M: Machine>(self, m: &mut M, node: &Node, view: &BatchView, done: &[ValOf<M>]) {
-        let Some(HaltingRecorder { used, units, .. }) = self.halting else { return };
-        let used = m.numbers(&done[used]).iter().map(|x| x.to_f64()).collect();
+        let Some(HaltingRecorder { steps, units, .. }) = self.halting else { return };
+        let steps = m.numbers(&done[steps]).iter().map(|x| x.to_f64()).collect();
         let rows = view.ids.iter().map(|id| row_of(*id)).collect();
-        let watched = HaltingTrace { label: node.label.clone(), rows, used, ran: self.ran, units };
-        m.records().halting.iter_mut().for_each(|list| list.push(watched.clone()));
+        let trace = HaltingTrace { label: node.label.clone(), rows, steps, ran: self.ran, units };
+        m.records().halting.iter_mut().for_each(|list| list.push(trace.clone()));
     }
 }
 
 impl HaltingRecorder {
-    /// Of a recurrence that the rows of `env` enter; `None` if it does not halt.
-    fn new(graph: &Graph, node: &Node, env: &BatchView) -> Option<Self> {
+    /// Of a recurrence that the rows of `view` enter; `None` if it does not halt.
+    fn new(graph: &Graph, node: &Node, view: &BatchView) -> Option<Self> {
         let place = |hint: &str| node.results.iter().position(|v| graph.hint(*v) == hint);
-        let (survival, used) = (place("t")?, place("used")?);
+        let (survival, steps) = (place("t")?, place("steps")?);
         let survival = (survival, node.results[survival]);
         // A unit per position where the survival has an axis of positions, else one for the whole row.
         let each = graph.ty(survival.1).dims().len() > 1;
         let state = graph.ty(*node.operands.first()?);
         let (mut first, mut units) = (vec![], vec![]);
-        for row in 0..env.rows() {
+        for row in 0..view.rows() {
             first.push(units.len());
-            let (start, length) = span(state, env, row);
-            let unit = |start, length| Unit { row: row_of(env.ids[row]) as usize, start, length, survival: vec![] };
+            let (start, length) = span(state, view, row);
+            let unit = |start, length| Unit { row: row_of(view.ids[row]) as usize, start, length, survival: vec![] };
             match each {
                 true => units.extend((start..start + length).map(|position| unit(position, 1))),
                 false => units.push(unit(start, length)),
             }
         }
-        Some(Self { survival, used, first, units })
+        Some(Self { survival, steps, first, units })
     }
 
     fn accepted<M: Machine>(
@@ -105,13 +105,13 @@ impl HaltingRecorder {
         (rows, keep): (&[usize], &[usize]),
         values: &[ValOf<M>],
     ) {
-        let (survival, used) = (m.numbers(&values[self.survival.0]), m.numbers(&values[self.used]));
+        let (survival, steps) = (m.numbers(&values[self.survival.0]), m.numbers(&values[self.steps]));
         let bounds = here.bounds(graph.ty(self.survival.1));
         for &n in keep {
             let first = self.first[rows[n]];
             for (unit, at) in self.units[first..].iter_mut().zip(bounds.row(n)) {
                 // A position that stopped before stays as it was while its row goes on.
-                if used[at].to_f64() as usize > unit.survival.len() {
+                if steps[at].to_f64() as usize > unit.survival.len() {
                     unit.survival.push(survival[at].to_f64());
                 }
             }
@@ -120,10 +120,10 @@ impl HaltingRecorder {
 }
 
 /// The positions of a row that a state holds: where they begin in the whole row, and how many they are.
-fn span(state: &Type, env: &BatchView, row: usize) -> (usize, usize) {
+fn span(state: &Type, view: &BatchView, row: usize) -> (usize, usize) {
     match (state.ragged(), state.dims().get(1)) {
         (Some(axis), _) => {
-            let axis = env.axis(axis);
+            let axis = view.axis(axis);
             (axis.origin[row], axis.len(row))
         }
         (None, Some(Dim::Fixed(slots))) => (0, *slots),

@@ -1,8 +1,9 @@
 //! The depth recurrence. Where it halts, one truth value per row comes to the host in a step.
 
-use rtc_compiler::expr::{Env as Names, Value as Number, eval};
 use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Node, NodeId, RegionId};
+use rtc_compiler::ir::schedule::Schedule as _;
+use rtc_compiler::ir::schedule::recur::{Depths, bound};
 use rtc_compiler::plan::Plan;
 
 use super::halting_recorder::RecurrenceRecorder;
@@ -60,9 +61,10 @@ pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -
     let mut live = arena.list(std::iter::repeat_n(true, view.rows()));
     let (mut tape, mut taken, mut accepting) = (arena.list([]), 0, 0);
     let mut recorder = RecurrenceRecorder::new(m, &plan, node, view);
-    let most = bounds.iter().copied().max().unwrap_or(0);
-    for step in first..most {
-        let keep = arena.list((0..at.rows.len()).filter(|n| bounds[at.rows[*n]] > step));
+    let mut depths = Depths::new(bounds, first);
+    while depths.alike() > 0 {
+        let step = depths.step();
+        let keep = arena.list((0..at.rows.len()).filter(|n| depths.takes(at.rows[*n])));
         at.leave(m, &plan, &keep);
         at.narrow(m, &plan, &keep);
         let Some(out) = at.step(m, &plan, step, halts)? else { break };
@@ -81,6 +83,7 @@ pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -
         if keep.is_empty() && m.common().halting != Halting::Never {
             break;
         }
+        depths.advance(1);
     }
     if at.rows.len() == view.rows() {
         at.done.values = at.values;
@@ -94,7 +97,7 @@ pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -
     }
     recorder.finish(m, node, view, &at.done.values);
     if let Some(resume) = m.resume() {
-        resume.keep(id, &at.done.values, most);
+        resume.keep(id, &at.done.values, depths.longest());
     }
     finish(m, node, at.done.values, tape_of::<M>(body, tape));
     Ok(())
@@ -241,13 +244,8 @@ fn step_bounds<M: Machine>(
     let axis = axis.ok_or_else(|| Fault::Batch("a depth over the length needs a sequence".to_owned()))?;
     let axis = view.axis(axis);
     let mut bounds = view.arena().take(view.rows());
-    for (row, bound) in bounds.iter_mut().enumerate() {
-        let names = Names { length: axis.len(row) as i64, given: view.given(row), ..Names::default() };
-        *bound = match eval(expr, &names) {
-            Ok(Number::Int(n)) => usize::try_from(n).unwrap_or(0),
-            Ok(other) => return Err(Fault::Batch(format!("a depth must be a whole number, not {other:?}"))),
-            Err(e) => return Err(Fault::Batch(format!("the depth of a row has no value: {e}"))),
-        };
+    for (row, steps) in bounds.iter_mut().enumerate() {
+        *steps = bound(expr, axis.len(row), view.given(row)).map_err(Fault::Batch)?;
     }
     Ok(bounds)
 }

@@ -1,4 +1,4 @@
-//! What a beam search keeps besides the numbers of its region: lists of nodes, pairs and choices, which are used again.
+//! The state of a beam search beside the values of its region: lists of nodes, pairs and choices, which are used again.
 
 use rtc_compiler::ir::attribute::{self, Draws};
 use std::cell::RefCell;
@@ -113,19 +113,18 @@ impl Lists {
         for row in outer.windows(2) {
             let length = row[1] - row[0];
             let width = cut.width(if cut.by_batch { longest } else { length });
-            let ends = (1..=length.div_ceil(width)).map(|n| row[1].min(row[0] + n.saturating_mul(width)));
-            self.chunks.extend(ends);
+            self.chunks.extend(cut.chunks(length, width).map(|(start, nodes)| row[0] + start + nodes));
             self.rows.push(self.chunks.len() - 1);
         }
     }
 
     /// One key for every chunk of a level: draws belong to the row, so that no other row changes them. Those of evaluation belong
     /// to the place in the row alone: they are the same in every batch.
-    pub(crate) fn set_keys(&mut self, node: &Node, env: &BatchView, level: u64) {
+    pub(crate) fn set_keys(&mut self, node: &Node, view: &BatchView, level: u64) {
         self.keys.clear();
         for (row, chunks) in self.rows.windows(2).enumerate() {
             let key = match node.get(attribute::DRAWS) {
-                Draws::Row => env.key.at(env.ids[row]),
+                Draws::Row => view.key.at(view.ids[row]),
                 Draws::Level => Key::new(0),
             };
             let key = key.stream("beams").at(level);

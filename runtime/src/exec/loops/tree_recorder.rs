@@ -50,8 +50,9 @@ impl TreeRecorder {
         weights: &[f64],
     ) -> ParseTrees {
         let beam = |(beam, weight): (usize, &f64)| Beam {
-            score: search.scores(row)[beam],
+            score: Some(search.scores(row)[beam]),
             weight: *weight,
+            count: 1,
             spans: self.spans(search.root(row, beam), leaves.start),
         };
         let mut beams: Vec<Beam> = weights.iter().enumerate().map(beam).collect();

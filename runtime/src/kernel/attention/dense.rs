@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::relative::{Sizes, Turned};
 use super::{LANES, Left, MaskKind, MaskRow, Panel, Place, ScoreBias, Scores, Shape, product};
 use crate::kernel::dropout::Keep;
-use crate::kernel::parallel::{Parts, fold_lanes, lane_sum, vectorised};
+use crate::kernel::parallel::{Parts, fold_lanes, lane_dot, lane_total, vectorised};
 use crate::kernel::{Real, Write};
 
 /// Scores of one block of queries, in elements: half of a second-level cache for forward and backward together.
@@ -328,40 +328,32 @@ pub(in crate::kernel) fn softmax<T: Real>(scores: &mut [T], columns: usize, scal
     for (n, scores) in scores.chunks_mut((ROWS * columns).max(1)).enumerate() {
         let mut largest = [T::ZERO; ROWS];
         let mut inverse = [T::ZERO; ROWS];
-        vectorised(
-            #[inline(always)]
-            || {
-                for (row, largest) in scores.chunks_exact(columns).zip(&mut largest) {
-                    *largest = lane_max(row);
+        vectorised!({
+            for (row, largest) in scores.chunks_exact(columns).zip(&mut largest) {
+                *largest = lane_max(row);
+            }
+            for (row, &largest) in scores.chunks_exact_mut(columns).zip(&largest) {
+                // Without any key, 0 in place of the largest score makes every exponential 0.
+                let shift = if largest == T::NEG_INFINITY { T::ZERO } else { largest };
+                for score in row {
+                    *score = ((*score - shift) * scale).exp_below_one();
                 }
-                for (row, &largest) in scores.chunks_exact_mut(columns).zip(&largest) {
-                    // Without any key, 0 in place of the largest score makes every exponential 0.
-                    let shift = if largest == T::NEG_INFINITY { T::ZERO } else { largest };
-                    for score in row {
-                        *score = ((*score - shift) * scale).exp_below_one();
-                    }
+            }
+            for (row, inverse) in scores.chunks_exact(columns).zip(&mut inverse) {
+                let sum = lane_total(row);
+                *inverse = if sum == T::ZERO { T::ZERO } else { T::ONE / sum };
+            }
+            let Some(factors) = factors else {
+                for (row, &inverse) in scores.chunks_exact_mut(columns).zip(&inverse) {
+                    row.iter_mut().for_each(|p| *p *= inverse);
                 }
-                for (row, inverse) in scores.chunks_exact(columns).zip(&mut inverse) {
-                    let sum = lane_sum(
-                        row,
-                        row,
-                        #[inline(always)]
-                        |p, _| p,
-                    );
-                    *inverse = if sum == T::ZERO { T::ZERO } else { T::ONE / sum };
-                }
-                let Some(factors) = factors else {
-                    for (row, &inverse) in scores.chunks_exact_mut(columns).zip(&inverse) {
-                        row.iter_mut().for_each(|p| *p *= inverse);
-                    }
-                    return;
-                };
-                let factors = factors[n * ROWS * columns..].chunks_exact(columns);
-                for ((row, &inverse), factors) in scores.chunks_exact_mut(columns).zip(&inverse).zip(factors) {
-                    row.iter_mut().zip(factors).for_each(|(p, &f)| *p = *p * inverse * f);
-                }
-            },
-        );
+                return;
+            };
+            let factors = factors[n * ROWS * columns..].chunks_exact(columns);
+            for ((row, &inverse), factors) in scores.chunks_exact_mut(columns).zip(&inverse).zip(factors) {
+                row.iter_mut().zip(factors).for_each(|(p, &f)| *p = *p * inverse * f);
+            }
+        });
     }
 }
 
@@ -512,27 +504,19 @@ pub(in crate::kernel) fn softmax_grad<T: Real>(
     factors: Option<&[T]>,
 ) {
     let columns = columns.max(1);
-    vectorised(
-        #[inline(always)]
-        || {
-            for (n, (p, d)) in p.chunks_exact_mut(columns).zip(d.chunks_exact_mut(columns)).enumerate() {
-                let factors = factors.map(|factors| &factors[n * columns..(n + 1) * columns]);
-                if let Some(factors) = factors {
-                    d.iter_mut().zip(factors).for_each(|(d, &f)| *d *= f);
-                }
-                let mean = lane_sum(
-                    p,
-                    d,
-                    #[inline(always)]
-                    |p, d| p * d,
-                );
-                for (d, &p) in d.iter_mut().zip(&*p) {
-                    *d = p * (*d - mean) * scale;
-                }
-                if let Some(factors) = factors {
-                    p.iter_mut().zip(factors).for_each(|(p, &f)| *p *= f);
-                }
+    vectorised!({
+        for (n, (p, d)) in p.chunks_exact_mut(columns).zip(d.chunks_exact_mut(columns)).enumerate() {
+            let factors = factors.map(|factors| &factors[n * columns..(n + 1) * columns]);
+            if let Some(factors) = factors {
+                d.iter_mut().zip(factors).for_each(|(d, &f)| *d *= f);
             }
-        },
-    );
+            let mean = lane_dot(p, d);
+            for (d, &p) in d.iter_mut().zip(&*p) {
+                *d = p * (*d - mean) * scale;
+            }
+            if let Some(factors) = factors {
+                p.iter_mut().zip(factors).for_each(|(p, &f)| *p *= f);
+            }
+        }
+    });
 }

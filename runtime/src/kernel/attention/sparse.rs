@@ -178,23 +178,20 @@ pub(super) unsafe fn forward<T: Real>(
     let head = Head::new(shape, scores, place, extent, offsets, first);
     T::with_scratch(head.distances.len() + head.shifted(), |scratch| {
         let (scratch, shifted) = scratch.split_at_mut(head.distances.len());
-        vectorised(
-            #[inline(always)]
-            || {
-                for query in first..extent.0 {
-                    let distances = head.seen(query);
-                    let scores = &mut scratch[..distances.len()];
-                    let mut seen = Seen { distances, scores, slopes: &mut [] };
-                    head.softmax(query, &head.met(query, q, shifted), k, &mut seen);
-                    // SAFETY: the caller's promise.
-                    let y = unsafe { out.part(head.query(query)) };
-                    y.fill(T::ZERO);
-                    for (&p, &distance) in seen.scores.iter().zip(distances) {
-                        add_scaled(y, p * head.factor(query, distance), &v[head.key(query, distance)]);
-                    }
+        vectorised!({
+            for query in first..extent.0 {
+                let distances = head.seen(query);
+                let scores = &mut scratch[..distances.len()];
+                let mut seen = Seen { distances, scores, slopes: &mut [] };
+                head.softmax(query, &head.met(query, q, shifted), k, &mut seen);
+                // SAFETY: the caller's promise.
+                let y = unsafe { out.part(head.query(query)) };
+                y.fill(T::ZERO);
+                for (&p, &distance) in seen.scores.iter().zip(distances) {
+                    add_scaled(y, p * head.factor(query, distance), &v[head.key(query, distance)]);
                 }
-            },
-        );
+            }
+        });
     });
 }
 
@@ -226,46 +223,43 @@ pub(super) unsafe fn backward<T: Real>(
     T::with_scratch(2 * most + head.shifted(), |scratch| {
         let (p, rest) = scratch.split_at_mut(most);
         let (d_scores, shifted) = rest.split_at_mut(most);
-        vectorised(
-            #[inline(always)]
-            || {
-                for query in 0..extent.0 {
-                    let distances = head.seen(query);
-                    let count = distances.len();
-                    let mut seen = Seen { distances, scores: &mut p[..count], slopes: &mut d_scores[..count] };
-                    let own = head.met(query, q, shifted);
-                    head.softmax(query, &own, k, &mut seen);
-                    let dy = &dout[head.query(query)];
-                    let mut mean = T::ZERO;
-                    for ((d, &p), &distance) in seen.slopes.iter_mut().zip(&*seen.scores).zip(distances) {
-                        *d = dot(dy, &v[head.key(query, distance)]) * head.factor(query, distance);
-                        mean = p.mul_add(*d, mean);
-                    }
-                    // SAFETY: the caller's promise.
-                    let dq = unsafe { dq.part(head.query(query)) };
-                    dq.fill(T::ZERO);
-                    for ((d, &p), &distance) in seen.slopes.iter_mut().zip(&*seen.scores).zip(distances) {
-                        let slope = p * (*d - mean);
-                        if let Some(sum) = scores.bias.index(distance).and_then(|at| slopes.get_mut(at)) {
-                            *sum += slope;
-                        }
-                        let (slope, at) = (slope * head.scale, head.key(query, distance));
-                        add_scaled(dq, slope, &k[at.clone()]);
-                        if let Some(r) = &scores.relative {
-                            let code = head.code(r, distance);
-                            add_scaled(dq, slope, code);
-                            let [d_code, d_u, d_v] = r.slopes(distance, code.len(), more_slopes);
-                            add_scaled(d_code, slope, own.codes);
-                            add_scaled(d_u, slope, &k[at.clone()]);
-                            add_scaled(d_v, slope, code);
-                        }
-                        // SAFETY: the caller's promise; no other reference to these parts is live.
-                        let (dk, dv) = unsafe { (dk.part(at.clone()), dv.part(at)) };
-                        add_scaled(dk, slope, own.keys);
-                        add_scaled(dv, p * head.factor(query, distance), dy);
-                    }
+        vectorised!({
+            for query in 0..extent.0 {
+                let distances = head.seen(query);
+                let count = distances.len();
+                let mut seen = Seen { distances, scores: &mut p[..count], slopes: &mut d_scores[..count] };
+                let own = head.met(query, q, shifted);
+                head.softmax(query, &own, k, &mut seen);
+                let dy = &dout[head.query(query)];
+                let mut mean = T::ZERO;
+                for ((d, &p), &distance) in seen.slopes.iter_mut().zip(&*seen.scores).zip(distances) {
+                    *d = dot(dy, &v[head.key(query, distance)]) * head.factor(query, distance);
+                    mean = p.mul_add(*d, mean);
                 }
-            },
-        );
+                // SAFETY: the caller's promise.
+                let dq = unsafe { dq.part(head.query(query)) };
+                dq.fill(T::ZERO);
+                for ((d, &p), &distance) in seen.slopes.iter_mut().zip(&*seen.scores).zip(distances) {
+                    let slope = p * (*d - mean);
+                    if let Some(sum) = scores.bias.index(distance).and_then(|at| slopes.get_mut(at)) {
+                        *sum += slope;
+                    }
+                    let (slope, at) = (slope * head.scale, head.key(query, distance));
+                    add_scaled(dq, slope, &k[at.clone()]);
+                    if let Some(r) = &scores.relative {
+                        let code = head.code(r, distance);
+                        add_scaled(dq, slope, code);
+                        let [d_code, d_u, d_v] = r.slopes(distance, code.len(), more_slopes);
+                        add_scaled(d_code, slope, own.codes);
+                        add_scaled(d_u, slope, &k[at.clone()]);
+                        add_scaled(d_v, slope, code);
+                    }
+                    // SAFETY: the caller's promise; no other reference to these parts is live.
+                    let (dk, dv) = unsafe { (dk.part(at.clone()), dv.part(at)) };
+                    add_scaled(dk, slope, own.keys);
+                    add_scaled(dv, p * head.factor(query, distance), dy);
+                }
+            }
+        });
     });
 }

@@ -52,17 +52,14 @@ pub(super) struct Chosen {
 /// ln of the sum of the exponentials, in double precision from sums in `T`.
 pub fn log_sum_exp<T: Real>(x: &[T]) -> f64 {
     let largest = x.iter().fold(T::NEG_INFINITY, |largest, &x| x.or_larger(largest));
-    let sum = vectorised(
-        #[inline(always)]
-        || {
-            lane_sum(
-                x,
-                x,
-                #[inline(always)]
-                |x, _| (x - largest).exp_below_one(),
-            )
-        },
-    );
+    let sum = vectorised!({
+        lane_sum(
+            x,
+            x,
+            #[inline(always)]
+            |x, _| (x - largest).exp_below_one(),
+        )
+    });
     largest.to_f64() + sum.to_f64().ln()
 }
 

@@ -4,7 +4,7 @@
 
 use super::soft::Blends;
 use crate::kernel::Real;
-use crate::kernel::parallel::{LANES, Parts, add_to, block, each, vectorised};
+use crate::kernel::parallel::{LANES, Parts, add_to, block, each, lane_dot, vectorised};
 
 /// Rows copied by one task.
 const ROWS: usize = 256;
@@ -55,17 +55,14 @@ pub fn scatter_add<T: Real>(dy: &[T], part: Part, ids: &[u32], d: usize, dtable:
     let columns = 2 * LANES;
     each(part.width.div_ceil(columns), ids.len() * part.width, |i| {
         let range = block(i, columns, part.width);
-        vectorised(
-            #[inline(always)]
-            || {
-                for (&id, dy) in ids.iter().zip(dy.chunks_exact(part.stride)) {
-                    let start = id as usize * d;
-                    // SAFETY: tasks own disjoint columns.
-                    let sum = unsafe { table.part(start + range.start..start + range.end) };
-                    sum.iter_mut().zip(&dy[part.at..][range.clone()]).for_each(|(sum, &dy)| *sum += dy);
-                }
-            },
-        );
+        vectorised!({
+            for (&id, dy) in ids.iter().zip(dy.chunks_exact(part.stride)) {
+                let start = id as usize * d;
+                // SAFETY: tasks own disjoint columns.
+                let sum = unsafe { table.part(start + range.start..start + range.end) };
+                sum.iter_mut().zip(&dy[part.at..][range.clone()]).for_each(|(sum, &dy)| *sum += dy);
+            }
+        });
     });
 }
 
@@ -107,25 +104,10 @@ pub(super) fn add_scaled<T: Real>(out: &mut [T], x: &[T], c: T) {
     if c == T::ONE {
         return add_to(out, x);
     }
-    vectorised(
-        #[inline(always)]
-        || out.iter_mut().zip(x).for_each(|(out, &x)| *out = c.mul_add(x, *out)),
-    );
+    vectorised!(out.iter_mut().zip(x).for_each(|(out, &x)| *out = c.mul_add(x, *out)));
 }
 
 /// The inner product.
 pub(super) fn dot<T: Real>(a: &[T], b: &[T]) -> f64 {
-    use crate::kernel::parallel::lane_sum;
-    vectorised(
-        #[inline(always)]
-        || {
-            lane_sum(
-                a,
-                b,
-                #[inline(always)]
-                |a, b| a * b,
-            )
-        },
-    )
-    .to_f64()
+    vectorised!(lane_dot(a, b)).to_f64()
 }

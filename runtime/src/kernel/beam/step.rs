@@ -136,14 +136,9 @@ impl Search {
     fn rewrite(&mut self) {
         let width = self.rules.width;
         let work: usize = self.busy.iter().map(|&r| self.rows[r as usize].size * width / 2).sum();
-        let [nodes, pairs] = [&mut self.nodes, &mut self.pairs].map(|lists| {
-            let [a, b] = lists;
-            [Parts::new(a), Parts::new(b)]
-        });
-        let scores = {
-            let [a, b] = &mut self.scores;
-            [Parts::new(a), Parts::new(b)]
-        };
+        let [nodes, pairs] =
+            [&mut self.nodes, &mut self.pairs].map(|lists| lists.each_mut().map(|list| Parts::new(list)));
+        let scores = self.scores.each_mut().map(|list| Parts::new(list));
         each(self.busy.len(), work, |i| {
             let index = self.busy[i] as usize;
             let row = self.rows[index];

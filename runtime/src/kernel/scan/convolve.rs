@@ -8,7 +8,7 @@
 use realfft::num_complex::Complex;
 
 use super::super::Real;
-use super::super::parallel::{lane_sum, vectorised};
+use super::super::parallel::{lane_dot, vectorised};
 use super::modes::{Powers, RUN, columns, factors};
 use super::{Family, Pair, Scan, Side, fourier};
 
@@ -313,73 +313,53 @@ fn kernel_spectrum<T: Real>(
 
 /// `x *= k`, number by number.
 fn multiply<T: Real>(x: &mut [Complex<T>], k: &[Complex<T>]) {
-    vectorised(
-        #[inline(always)]
-        || {
-            for (x, k) in x.iter_mut().zip(k) {
-                *x = Complex { re: x.re * k.re - x.im * k.im, im: x.re * k.im + x.im * k.re };
-            }
-        },
-    );
+    vectorised!({
+        for (x, k) in x.iter_mut().zip(k) {
+            *x = Complex { re: x.re * k.re - x.im * k.im, im: x.re * k.im + x.im * k.re };
+        }
+    });
 }
 
 /// `sum += dy conj(x)`, then `dy *= conj(k)`.
 fn correlate<T: Real>(dy: &mut [Complex<T>], x: &[Complex<T>], k: &[Complex<T>], sum: &mut [Complex<T>]) {
-    vectorised(
-        #[inline(always)]
-        || {
-            for (((d, x), k), sum) in dy.iter_mut().zip(x).zip(k).zip(sum) {
-                sum.re += d.re * x.re + d.im * x.im;
-                sum.im += d.im * x.re - d.re * x.im;
-                *d = Complex { re: d.re * k.re + d.im * k.im, im: d.im * k.re - d.re * k.im };
-            }
-        },
-    );
+    vectorised!({
+        for (((d, x), k), sum) in dy.iter_mut().zip(x).zip(k).zip(sum) {
+            sum.re += d.re * x.re + d.im * x.im;
+            sum.im += d.im * x.re - d.re * x.im;
+            *d = Complex { re: d.re * k.re + d.im * k.im, im: d.im * k.re - d.re * k.im };
+        }
+    });
 }
 
 /// `y[t] = sum over l of taps[l] x[t - l]`.
 fn direct<T: Real>(taps: &[T], x: &[T], y: &mut [T]) {
-    vectorised(
-        #[inline(always)]
-        || {
-            y.fill(T::ZERO);
-            for (l, &tap) in taps[..x.len()].iter().enumerate() {
-                for (y, &x) in y[l..].iter_mut().zip(x) {
-                    *y = tap.mul_add(x, *y);
-                }
+    vectorised!({
+        y.fill(T::ZERO);
+        for (l, &tap) in taps[..x.len()].iter().enumerate() {
+            for (y, &x) in y[l..].iter_mut().zip(x) {
+                *y = tap.mul_add(x, *y);
             }
-        },
-    );
+        }
+    });
 }
 
 /// `dx[s] = sum over l of taps[l] dy[s + l]`.
 fn direct_back<T: Real>(taps: &[T], dy: &[T], dx: &mut [T]) {
-    vectorised(
-        #[inline(always)]
-        || {
-            dx.fill(T::ZERO);
-            for (l, &tap) in taps[..dy.len()].iter().enumerate() {
-                for (dx, &dy) in dx.iter_mut().zip(&dy[l..]) {
-                    *dx = tap.mul_add(dy, *dx);
-                }
+    vectorised!({
+        dx.fill(T::ZERO);
+        for (l, &tap) in taps[..dy.len()].iter().enumerate() {
+            for (dx, &dy) in dx.iter_mut().zip(&dy[l..]) {
+                *dx = tap.mul_add(dy, *dx);
             }
-        },
-    );
+        }
+    });
 }
 
 /// `d_taps[l] += sum over t of dy[t] x[t - l]`.
 fn direct_taps<T: Real>(x: &[T], dy: &[T], d_taps: &mut [T]) {
-    vectorised(
-        #[inline(always)]
-        || {
-            for (l, d) in d_taps[..x.len()].iter_mut().enumerate() {
-                *d += lane_sum(
-                    &dy[l..],
-                    x,
-                    #[inline(always)]
-                    |dy, x| dy * x,
-                );
-            }
-        },
-    );
+    vectorised!({
+        for (l, d) in d_taps[..x.len()].iter_mut().enumerate() {
+            *d += lane_dot(&dy[l..], x);
+        }
+    });
 }

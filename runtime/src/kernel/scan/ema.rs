@@ -6,8 +6,7 @@
 //! Source: Ma et al. 2022 (MEGA), Section 3.1, arXiv:2209.10655.
 
 use super::super::Real;
-use super::super::parallel::Parts;
-use super::{Family, Learned, Pair};
+use super::{Family, Gradients, Learned, Pair};
 
 /// The parameters of all channels, each `[channels, dimensions]`.
 #[derive(Clone, Copy, Debug)]
@@ -24,18 +23,8 @@ pub struct Ema<'a, T> {
     pub gamma: &'a [T],
 }
 
-/// The parameters with places for their gradients, which have the same shapes.
-pub struct EmaGrad<'a, T> {
-    parameters: Ema<'a, T>,
-    grads: [Parts<'a, T>; 4],
-}
-
-impl<'a, T: Real> EmaGrad<'a, T> {
-    /// Gradients go to `grads`, in the order of the fields.
-    pub fn new(parameters: Ema<'a, T>, grads: [&'a mut [T]; 4]) -> Self {
-        Self { parameters, grads: grads.map(Parts::new) }
-    }
-}
+/// The parameters with places for their gradients.
+pub type EmaGrad<'a, T> = Gradients<'a, T, Ema<'a, T>, 4>;
 
 /// One dimension, activated.
 struct Dimension {
@@ -78,20 +67,6 @@ impl<T: Real> Family<T> for Ema<'_, T> {
             *pole = Pair::new(1.0 - one.taken * one.forgotten, 0.0);
             *weight = Pair::new(one.taken * one.through / 2.0, 0.0);
         }
-    }
-}
-
-impl<T: Real> Family<T> for EmaGrad<'_, T> {
-    fn channels(&self) -> usize {
-        self.parameters.channels
-    }
-
-    fn modes(&self) -> usize {
-        Family::<T>::modes(&self.parameters)
-    }
-
-    fn write(&self, channel: usize, poles: &mut [Pair], weights: &mut [Pair]) {
-        self.parameters.write(channel, poles, weights);
     }
 }
 

@@ -66,6 +66,33 @@ pub trait Learned<T: Real>: Family<T> {
     unsafe fn pull(&self, channel: usize, poles: &[Pair], weights: &[Pair]);
 }
 
+/// The parameters of a family with places for their gradients, which have the same shapes.
+pub struct Gradients<'a, T, P, const N: usize> {
+    parameters: P,
+    grads: [Parts<'a, T>; N],
+}
+
+impl<'a, T: Real, P: Family<T>, const N: usize> Gradients<'a, T, P, N> {
+    /// Gradients go to `grads`, in the order of the fields.
+    pub fn new(parameters: P, grads: [&'a mut [T]; N]) -> Self {
+        Self { parameters, grads: grads.map(Parts::new) }
+    }
+}
+
+impl<T: Real, P: Family<T>, const N: usize> Family<T> for Gradients<'_, T, P, N> {
+    fn channels(&self) -> usize {
+        self.parameters.channels()
+    }
+
+    fn modes(&self) -> usize {
+        self.parameters.modes()
+    }
+
+    fn write(&self, channel: usize, poles: &mut [Pair], weights: &mut [Pair]) {
+        self.parameters.write(channel, poles, weights);
+    }
+}
+
 /// `y` = the scan of `x[positions, channels]`, row by row.
 pub fn scan<T: Real>(family: &impl Family<T>, how: Scan, x: &[T], offsets: &[usize], y: &mut [T]) {
     let rows = Rows::new(offsets, how);

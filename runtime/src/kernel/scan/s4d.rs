@@ -9,8 +9,7 @@
 pub use rtc_compiler::ir::attribute::Discretisation;
 
 use super::super::Real;
-use super::super::parallel::Parts;
-use super::{Family, Learned, Pair};
+use super::{Family, Gradients, Learned, Pair};
 
 /// The parameters of all channels.
 #[derive(Clone, Copy, Debug)]
@@ -29,18 +28,8 @@ pub struct S4d<'a, T> {
     pub c: &'a [T],
 }
 
-/// The parameters with places for their gradients, which have the same shapes.
-pub struct S4dGrad<'a, T> {
-    parameters: S4d<'a, T>,
-    grads: [Parts<'a, T>; 5],
-}
-
-impl<'a, T: Real> S4dGrad<'a, T> {
-    /// Gradients go to `grads`, in the order of the fields.
-    pub fn new(parameters: S4d<'a, T>, grads: [&'a mut [T]; 5]) -> Self {
-        Self { parameters, grads: grads.map(Parts::new) }
-    }
-}
+/// The parameters with places for their gradients.
+pub type S4dGrad<'a, T> = Gradients<'a, T, S4d<'a, T>, 5>;
 
 /// What a mode is made of.
 struct Mode {
@@ -147,20 +136,6 @@ impl<T: Real> Family<T> for S4d<'_, T> {
             let mode = self.mode(channel, m);
             (*pole, *weight) = (mode.pole(), mode.weight());
         }
-    }
-}
-
-impl<T: Real> Family<T> for S4dGrad<'_, T> {
-    fn channels(&self) -> usize {
-        Family::<T>::channels(&self.parameters)
-    }
-
-    fn modes(&self) -> usize {
-        Family::<T>::modes(&self.parameters)
-    }
-
-    fn write(&self, channel: usize, poles: &mut [Pair], weights: &mut [Pair]) {
-        self.parameters.write(channel, poles, weights);
     }
 }
 

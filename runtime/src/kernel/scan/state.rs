@@ -47,10 +47,7 @@ impl State {
     pub fn extend<T: Real>(&mut self, x: &[T], y: &mut [T]) {
         for (x, y) in x.chunks_exact(self.channels).zip(y.chunks_exact_mut(self.channels)) {
             self.waiting.extend(x.iter().map(|x| x.to_f64()));
-            vectorised(
-                #[inline(always)]
-                || self.step(y),
-            );
+            vectorised!(self.step(y));
             self.waiting.drain(..self.channels);
         }
     }

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row as ParquetRow};
@@ -28,33 +29,36 @@ pub(super) struct Rows {
 /// # Errors
 /// What is no Parquet file, and a column that is not there.
 pub(super) fn rows(path: &Path, columns: &[Column]) -> Result<Rows, DataError> {
-    let file = File::open(path).map_err(|error| unreadable(path, error))?;
-    let no_file = |why: String| unreadable(path, format!("this is no whole Parquet file: {why}"));
-    let rows = guarded(|| {
-        let reader = SerializedFileReader::new(file).map_err(|error| no_file(error.to_string()))?;
-        let projection = projection(reader.metadata().file_metadata().schema(), columns);
-        let projection = projection.map_err(|message| unreadable(path, message))?;
-        RowIter::from_file_into(Box::new(reader)).project(Some(projection)).map_err(|error| no_file(error.to_string()))
-    });
-    let rows = rows.unwrap_or_else(|| Err(no_file(PARTS.to_owned())))?;
+    let reader = reader(path)?;
+    let projection = guarded(|| Ok(projection(reader.metadata().file_metadata().schema(), columns)));
+    let projection = projection.map_err(|why| no_file(path, &why))?.map_err(|why| unreadable(path, why))?;
+    let rows = guarded(|| RowIter::from_file_into(Box::new(reader)).project(Some(projection)));
+    let rows = rows.map_err(|why| no_file(path, &why))?;
     Ok(Rows { path: path.to_owned(), rows, columns: columns.to_vec(), number: 0, broken: false })
 }
 
 /// The names of the columns of a file.
 pub(super) fn names(path: &Path) -> Result<Vec<String>, DataError> {
-    let file = File::open(path).map_err(|error| unreadable(path, error))?;
-    let reader = guarded(|| SerializedFileReader::new(file).map_err(|error| error.to_string()));
-    let reader = reader.unwrap_or_else(|| Err(PARTS.to_owned()));
-    let reader = reader.map_err(|why| unreadable(path, format!("this is no whole Parquet file: {why}")))?;
+    let reader = reader(path)?;
     let schema = reader.metadata().file_metadata().schema();
     Ok(schema.get_fields().iter().map(|field| field.name().to_owned()).collect())
+}
+
+fn reader(path: &Path) -> Result<SerializedFileReader<File>, DataError> {
+    let file = File::open(path).map_err(|error| unreadable(path, error))?;
+    guarded(|| SerializedFileReader::new(file)).map_err(|why| no_file(path, &why))
+}
+
+fn no_file(path: &Path, why: &str) -> DataError {
+    unreadable(path, format!("this is no whole Parquet file: {why}"))
 }
 
 const PARTS: &str = "its parts do not fit together";
 
 /// The decoder's own checks are not complete: what it would end the program for is an error of the file here.
-fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(work)).ok()
+fn guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
+    let found = catch_unwind(AssertUnwindSafe(work)).map_err(|_| PARTS.to_owned())?;
+    found.map_err(|error| error.to_string())
 }
 
 /// The schema of the columns alone, in the order in which the file has them.
@@ -94,9 +98,8 @@ impl Iterator for Rows {
             return None;
         }
         self.number += 1;
-        let next = guarded(|| self.rows.next())
-            .unwrap_or_else(|| Some(Err(parquet::errors::ParquetError::General(PARTS.to_owned()))));
-        let row = next?.map_err(|error| error.to_string()).and_then(|row| self.row(row));
+        let next = guarded(|| self.rows.next().transpose()).transpose()?;
+        let row = next.and_then(|row| self.row(row));
         self.broken = row.is_err();
         Some(row.map_err(|why| unreadable(&self.path, format!("row {}: {why}", self.number))))
     }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{DataError, unknown};
 use crate::task::load::{broken, unreadable};
-use records::{Delimited, Record, Records};
+use records::{Delimited, NO_TEXT, Record, Records};
 
 pub use look::{ColumnLook, FileLook, look};
 
@@ -192,11 +192,10 @@ fn is_blank(record: &[u8]) -> bool {
 /// The columns by the names in the header.
 fn named(shape: Delimited, header: &Record, columns: &[Column]) -> Result<Parser, Fault> {
     let names = texts(shape, &header.bytes)?;
-    let known: Vec<&str> = names.iter().map(String::as_str).collect();
     let place = |column: &Column| {
         let wanted = column.to_string();
         let mut found = names.iter().enumerate().filter(|(_, name)| **name == wanted).map(|(place, _)| place);
-        let place = found.next().ok_or_else(|| Fault::from(unknown("column", &wanted, &known)))?;
+        let place = found.next().ok_or_else(|| Fault::from(unknown("column", &wanted, &names)))?;
         match found.next() {
             Some(_) => Err(Fault::from(format!("the header names the column `{wanted}` twice"))),
             None => Ok(place),
@@ -228,7 +227,7 @@ impl Fault {
 fn text(bytes: &[u8]) -> Result<&str, Fault> {
     str::from_utf8(bytes).map_err(|error| {
         let below = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-        Fault { below, message: "this line is not UTF-8 text".to_owned() }
+        Fault { below, message: NO_TEXT.to_owned() }
     })
 }
 

@@ -1,10 +1,9 @@
 //! Files by patterns: `*` and `?` in the last part of a path.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::DataError;
-use crate::task::load::unreadable;
+use crate::task::load::{entries, unreadable};
 
 /// Whether a path is a pattern.
 pub(crate) fn is_pattern(path: &str) -> bool {
@@ -16,7 +15,6 @@ pub(crate) fn is_pattern(path: &str) -> bool {
 /// # Errors
 /// No file has such a name, or a folder has one.
 pub(crate) fn matching(path: &Path) -> Result<Vec<PathBuf>, DataError> {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     if !is_pattern(&path.to_string_lossy()) {
         return if path.is_dir() { Err(unreadable(path, FOLDER)) } else { Ok(vec![path.to_owned()]) };
     }
@@ -24,15 +22,10 @@ pub(crate) fn matching(path: &Path) -> Result<Vec<PathBuf>, DataError> {
     if is_pattern(&folder.to_string_lossy()) {
         return Err(unreadable(path, "`*` and `?` can stand in the name of a file, not in that of a folder"));
     }
-    let entries = fs::read_dir(folder).map_err(|error| unreadable(folder, error))?;
-    let mut found = vec![];
-    for entry in entries {
-        let entry = entry.map_err(|error| unreadable(folder, error))?;
-        let own = entry.file_name().to_string_lossy().into_owned();
-        if fits(&name, &own) && entry.path().is_file() {
-            found.push(entry.path());
-        }
-    }
+    let own = |path: &Path| path.file_name().map(|own| own.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = own(path);
+    let mut found = entries(folder)?;
+    found.retain(|path| fits(&name, &own(path)) && path.is_file());
     found.sort();
     if found.is_empty() { Err(unreadable(path, "no file has such a name")) } else { Ok(found) }
 }

@@ -126,7 +126,15 @@ impl Record {
         }
         Self { line, offset, bytes, length }
     }
+
+    /// The record as text.
+    pub(crate) fn text(&self) -> Result<&str, String> {
+        str::from_utf8(&self.bytes).map_err(|_| NO_TEXT.to_owned())
+    }
 }
+
+/// What is wrong with bytes that are no text.
+pub(crate) const NO_TEXT: &str = "this line is not UTF-8 text";
 
 /// The records of a file, unpacked if its name ends in `.gz` or `.zst`. Ends of lines are `\n` or `\r\n`.
 pub(crate) struct Records {

@@ -3,9 +3,9 @@
 //! Half of the strings of a length are in the language and half are not, where both exist. Strings outside are drawn fairly and
 //! drawn again while they are inside; how strings inside are drawn is part of each language.
 
-use super::{Draw, Formal, check, classified, fair, names, option, test_length, train_length};
+use super::{Draw, Formal, check, classified, classify, fair, names, option, test_length, train_length};
 use crate::rng::Draws;
-use crate::task::{Example, Objective, OptionField};
+use crate::task::{Example, OptionField};
 
 /// One of Tomita's languages over the bits.
 struct Language {
@@ -13,52 +13,33 @@ struct Language {
     accepts: fn(&[u32]) -> bool,
     /// Draws a string of the language, of a length that has some.
     inside: fn(usize, &mut Draws) -> Vec<u32>,
-    /// What kinds of strings there are of a length.
-    kinds: fn(usize) -> Kinds,
-}
-
-/// Which strings of a length are drawn.
-enum Kinds {
-    Both,
-    Inside,
-    Outside,
-}
-
-fn only(inside: bool, outside: bool) -> Kinds {
-    match (inside, outside) {
-        (true, false) => Kinds::Inside,
-        (false, true) => Kinds::Outside,
-        _ => Kinds::Both,
-    }
+    /// Whether all strings that are drawn of a length are inside (or outside); nothing where there are both.
+    only: fn(usize) -> Option<bool>,
 }
 
 /// The languages in Tomita's order, as the released code of RegularGPT has them.
 const LANGUAGES: [Language; 7] = [
-    Language {
-        accepts: |s| s.iter().all(|bit| *bit == 0),
-        inside: |length, _| vec![0; length],
-        kinds: |_| Kinds::Both,
-    },
+    Language { accepts: |s| s.iter().all(|bit| *bit == 0), inside: |length, _| vec![0; length], only: |_| None },
     Language {
         accepts: |s| s.chunks(2).all(|pair| pair == [1, 0]),
         inside: |length, _| (0..length).map(|at| 1 - at as u32 % 2).collect(),
-        kinds: |length| only(false, length % 2 == 1),
+        only: |length| (length % 2 == 1).then_some(false),
     },
-    Language { accepts: third, inside: inside_third, kinds: |length| only(length == 1, false) },
+    Language { accepts: third, inside: inside_third, only: |length| (length == 1).then_some(true) },
     Language {
         accepts: |s| !s.windows(3).any(|three| three == [0, 0, 0]),
         inside: inside_fourth,
-        kinds: |length| only(length < 3, false),
+        only: |length| (length < 3).then_some(true),
     },
     Language {
         accepts: |s| s.len().is_multiple_of(2) && ones(s).is_multiple_of(2),
         inside: |length, draws| until(length, draws, |s| ones(s).is_multiple_of(2)),
-        kinds: |length| only(false, length % 2 == 1),
+        only: |length| (length % 2 == 1).then_some(false),
     },
     Language {
         accepts: sixth,
         inside: |length, draws| until(length, draws, sixth),
-        kinds: |length| only(false, length == 1),
+        only: |length| (length == 1).then_some(false),
     },
     // Only 1010 of the strings of length 4 is outside; the published code counts it as a length without any.
     Language {
@@ -66,7 +47,7 @@ const LANGUAGES: [Language; 7] = [
             s.iter().skip_while(|b| **b == 0).collect::<Vec<_>>().windows(2).filter(|w| w[0] != w[1]).count() <= 2
         },
         inside: inside_seventh,
-        kinds: |length| only(length <= 4, false),
+        only: |length| (length <= 4).then_some(true),
     },
 ];
 
@@ -140,11 +121,7 @@ fn inside_seventh(length: usize, draws: &mut Draws) -> Vec<u32> {
 
 fn draw(language: &Language, request: &Draw<'_>, draws: &mut Draws) -> Vec<u32> {
     let length = request.length;
-    let inside = match (language.kinds)(length) {
-        Kinds::Both => request.index.is_multiple_of(2),
-        Kinds::Inside => true,
-        Kinds::Outside => false,
-    };
+    let inside = (language.only)(length).unwrap_or_else(|| request.index.is_multiple_of(2));
     if inside { (language.inside)(length, draws) } else { until(length, draws, |s| !(language.accepts)(s)) }
 }
 
@@ -162,16 +139,15 @@ fn language(number: u64) -> &'static Language {
 
 /// Whether a string of bits belongs to one of Tomita's languages.
 pub static TOMITA: Formal = Formal {
-    name: "tomita",
-    doc: "whether a string of bits belongs to one of Tomita's seven regular languages",
     source: "Tomita 1982; Bhattamishra et al. 2020, arXiv:2009.11264",
-    objective: Objective::Classify,
     vocabulary: |_| names(&["0", "1"]),
     classes: |_| names(&["out", "in"]),
     options: &TOMITA_OPTIONS,
-    shortest: 1,
-    draw: |request, draws| draw(language(request.options.get("language")), request, draws),
-    example: |options, tokens| member(tokens, (language(options.get("language")).accepts)(tokens)),
+    ..classify(
+        ("tomita", "whether a string of bits belongs to one of Tomita's seven regular languages"),
+        |request, draws| draw(language(request.options.get("language")), request, draws),
+        |options, tokens| member(tokens, (language(options.get("language")).accepts)(tokens)),
+    )
 };
 
 #[rustfmt::skip]
@@ -183,24 +159,23 @@ const DYCK_OPTIONS: [OptionField; 3] = [
 
 /// Whether a string of brackets is balanced and nests no deeper than an option says.
 pub static DYCK: Formal = Formal {
-    name: "dyck",
-    doc: "whether brackets, 0 to open and 1 to close, are balanced and nest no deeper than some depth (D_n)",
     source: "Bhattamishra et al. 2020, arXiv:2009.11264",
-    objective: Objective::Classify,
     vocabulary: |_| names(&["0", "1"]),
     classes: |_| names(&["out", "in"]),
     options: &DYCK_OPTIONS,
-    shortest: 1,
-    draw: |request, draws| {
-        let depth = request.options.get("depth");
-        if request.length % 2 == 1 || !request.index.is_multiple_of(2) {
-            return until(request.length, draws, |s| !balanced(s, depth));
-        }
-        let mut s = Vec::with_capacity(request.length);
-        nest(depth, request.length, &mut s, draws);
-        s
-    },
-    example: |options, tokens| member(tokens, balanced(tokens, options.get("depth"))),
+    ..classify(
+        ("dyck", "whether brackets, 0 to open and 1 to close, are balanced and nest no deeper than some depth (D_n)"),
+        |request, draws| {
+            let depth = request.options.get("depth");
+            if request.length % 2 == 1 || !request.index.is_multiple_of(2) {
+                return until(request.length, draws, |s| !balanced(s, depth));
+            }
+            let mut s = Vec::with_capacity(request.length);
+            nest(depth, request.length, &mut s, draws);
+            s
+        },
+        |options, tokens| member(tokens, balanced(tokens, options.get("depth"))),
+    )
 };
 
 fn member(tokens: &[u32], inside: bool) -> Result<Example, String> {

@@ -1,10 +1,5 @@
 //! The value of expressions modulo a number: flat ones by precedence, and fully bracketed ones.
 
-/// The names of the digits below a modulus.
-pub(super) fn digits(modulus: u64) -> Vec<String> {
-    super::numbers(modulus)
-}
-
 /// The value of digits with `+`, `-` and `*` between them; `*` binds tighter, everything else goes from left to right.
 ///
 /// # Errors

@@ -17,18 +17,22 @@ pub struct Automaton {
 impl Automaton {
     /// The automaton of a task; nothing if the answer needs infinitely many states, or if no automaton is defined.
     pub fn of(task: &Formal, options: &Options) -> Option<Self> {
-        let rules: Rules = match task.name {
-            name if name == EVEN_PAIRS.name => Rules::of(&[[1, 2], [1, 3], [4, 2], [1, 3], [4, 2]], &[0, 0, 0, 1, 1]),
-            name if name == PARITY_CHECK.name => Rules::of(&[[0, 1], [1, 0]], &[0, 1]),
+        Some(match task.name {
+            name if name == EVEN_PAIRS.name => Self::table(&[[1, 2], [1, 3], [4, 2], [1, 3], [4, 2]], &[0, 0, 0, 1, 1]),
+            name if name == PARITY_CHECK.name => Self::table(&[[0, 1], [1, 0]], &[0, 1]),
             // Token 0 is a step back.
             name if name == CYCLE_NAVIGATION.name => {
-                Rules::of(&[[4, 0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 0]], &[0, 1, 2, 3, 4])
+                Self::table(&[[4, 0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 0]], &[0, 1, 2, 3, 4])
             }
             name if name == TOMITA.name => tomita(options.get("language"))?,
             name if name == DYCK.name => brackets(options.get("depth")),
             _ => return None,
-        };
-        Some(Self { steps: rules.steps, classes: rules.classes })
+        })
+    }
+
+    /// The automaton of these steps and classes.
+    fn table<const TOKENS: usize>(steps: &[[u32; TOKENS]], classes: &[u32]) -> Self {
+        Self { steps: steps.iter().map(|step| step.to_vec()).collect(), classes: classes.to_vec() }
     }
 
     /// The state behind some tokens, for each state before them.
@@ -38,40 +42,28 @@ impl Automaton {
     }
 }
 
-/// Steps and classes before they are an automaton.
-struct Rules {
-    steps: Vec<Vec<u32>>,
-    classes: Vec<u32>,
-}
-
-impl Rules {
-    fn of<const TOKENS: usize>(steps: &[[u32; TOKENS]], classes: &[u32]) -> Self {
-        Self { steps: steps.iter().map(|step| step.to_vec()).collect(), classes: classes.to_vec() }
-    }
-}
-
 /// Tomita's languages 1 to 7; class 1 is inside.
 #[rustfmt::skip]
-fn tomita(language: u64) -> Option<Rules> {
+fn tomita(language: u64) -> Option<Automaton> {
     Some(match language {
-        1 => Rules::of(&[[0, 1], [1, 1]], &[1, 0]),
-        2 => Rules::of(&[[2, 1], [0, 2], [2, 2]], &[1, 0, 0]),
-        3 => Rules::of(&[[0, 1], [3, 0], [3, 1], [2, 4], [4, 4]], &[1, 1, 1, 0, 0]),
-        4 => Rules::of(&[[1, 0], [2, 0], [3, 0], [3, 3]], &[1, 1, 1, 0]),
+        1 => Automaton::table(&[[0, 1], [1, 1]], &[1, 0]),
+        2 => Automaton::table(&[[2, 1], [0, 2], [2, 2]], &[1, 0, 0]),
+        3 => Automaton::table(&[[0, 1], [3, 0], [3, 1], [2, 4], [4, 4]], &[1, 1, 1, 0, 0]),
+        4 => Automaton::table(&[[1, 0], [2, 0], [3, 0], [3, 3]], &[1, 1, 1, 0]),
         // Zeros modulo 2, and two times ones modulo 2.
-        5 => Rules::of(&[[1, 2], [0, 3], [3, 0], [2, 1]], &[1, 0, 0, 0]),
-        6 => Rules::of(&[[1, 2], [2, 0], [0, 1]], &[1, 0, 0]),
-        7 => Rules::of(&[[0, 1], [2, 1], [2, 3], [4, 3], [4, 4]], &[1, 1, 1, 1, 0]),
+        5 => Automaton::table(&[[1, 2], [0, 3], [3, 0], [2, 1]], &[1, 0, 0, 0]),
+        6 => Automaton::table(&[[1, 2], [2, 0], [0, 1]], &[1, 0, 0]),
+        7 => Automaton::table(&[[0, 1], [2, 1], [2, 3], [4, 3], [4, 4]], &[1, 1, 1, 1, 0]),
         _ => return None,
     })
 }
 
 /// How many brackets are open, and behind all of them one state for what no bracket mends.
-fn brackets(depth: u64) -> Rules {
+fn brackets(depth: u64) -> Automaton {
     let (depth, lost) = (depth as u32, depth as u32 + 1);
     let open = |open: u32| vec![open + 1, open.checked_sub(1).unwrap_or(lost)];
     let steps = (0..=depth).map(open).chain([vec![lost, lost]]).collect();
-    Rules { steps, classes: (0..=lost).map(|state| u32::from(state == 0)).collect() }
+    Automaton { steps, classes: (0..=lost).map(|state| u32::from(state == 0)).collect() }
 }
 
 #[cfg(test)]

@@ -122,18 +122,9 @@ const fn looped(
     draw: fn(&Draw<'_>, &mut Draws) -> Vec<u32>,
     example: fn(&Options, &[u32]) -> Result<Example, String>,
 ) -> Formal {
-    Formal {
-        name,
-        doc,
-        source: "Fan et al. 2024 (looped Transformers), arXiv:2409.15647",
-        objective: Objective::Each,
-        vocabulary,
-        classes: vocabulary,
-        options,
-        shortest: 1,
-        draw,
-        example,
-    }
+    let source = "Fan et al. 2024 (looped Transformers), arXiv:2409.15647";
+    let (objective, classes) = (Objective::Each, vocabulary);
+    Formal { name, doc, source, objective, vocabulary, classes, options, shortest: 1, draw, example }
 }
 
 /// The options that choose the form of a row.

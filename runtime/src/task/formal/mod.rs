@@ -17,8 +17,8 @@ pub use accept::{DYCK, TOMITA};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use super::load::{Lines, broken};
-use super::{About, Example, Metric, Objective, OptionField, Options, Request, Split, Target, Task};
+use super::load::lines;
+use super::{About, Example, Metric, Objective, OptionField, Options, Request, Split, Target, Task, option, split};
 use crate::error::DataError;
 use crate::rng::{Draws, Key};
 
@@ -67,6 +67,26 @@ pub struct Formal {
     pub draw: fn(&Draw<'_>, &mut Draws) -> Vec<u32>,
     /// The example of some tokens, or why they are none.
     pub example: fn(&Options, &[u32]) -> Result<Example, String>,
+}
+
+/// A task of the Chomsky hierarchy that asks for a bit about a string of bits, from length 1 on.
+const fn classify(
+    (name, doc): (&'static str, &'static str),
+    draw: fn(&Draw<'_>, &mut Draws) -> Vec<u32>,
+    example: fn(&Options, &[u32]) -> Result<Example, String>,
+) -> Formal {
+    Formal {
+        name,
+        doc,
+        source: CHOMSKY,
+        objective: Objective::Classify,
+        vocabulary: |_| numbers(2),
+        classes: |_| numbers(2),
+        options: const { &[train_length(40), test_length(500)] },
+        shortest: 1,
+        draw,
+        example,
+    }
 }
 
 impl Formal {
@@ -119,10 +139,6 @@ pub(super) fn range_split(name: &str) -> Option<Split> {
     Some(Split { name: "FROM-TO", doc: "strings of these lengths, in turn", count, files: &[] })
 }
 
-const fn option(name: &'static str, default: u64, least: u64, most: u64, doc: &'static str) -> OptionField {
-    OptionField { name, default, least, most, doc }
-}
-
 /// The option with the longest length of training.
 const fn train_length(default: u64) -> OptionField {
     option(TRAIN, default, 1, MAX_LENGTH, "longest length of training, of dev and of test")
@@ -133,15 +149,11 @@ const fn test_length(default: u64) -> OptionField {
     option(TEST, default, 1, MAX_LENGTH, "longest length of the split `long`, which begins above `train_length`")
 }
 
-const fn split(name: &'static str, doc: &'static str, count: usize) -> Split {
-    Split { name, doc, count, files: &[] }
-}
-
 const SPLITS: [Split; 4] = [
-    split("train", "lengths up to `train_length`, each as likely as any other", 100_000),
-    split("dev", "the lengths of training in turn, drawn as in training", 2_560),
-    split("test", "the lengths of training in turn", 10_240),
-    split("long", "the lengths above those of training, up to `test_length`, in turn", 23_000),
+    split("train", "lengths up to `train_length`, each as likely as any other", 100_000, &[]),
+    split("dev", "the lengths of training in turn, drawn as in training", 2_560, &[]),
+    split("test", "the lengths of training in turn", 10_240, &[]),
+    split("long", "the lengths above those of training, up to `test_length`, in turn", 23_000, &[]),
 ];
 
 /// What is reported for answers of several tokens.
@@ -246,13 +258,7 @@ impl Task for Formal {
 
     /// A string per line, its tokens as [`Task::encode`] takes them; the answer is worked out.
     fn read(&self, path: &Path, options: &Options) -> Result<Vec<Example>, DataError> {
-        let mut examples = Vec::new();
-        for line in Lines::open(path)? {
-            let (number, text) = line?;
-            let found = self.encode(&text, options).and_then(|tokens| (self.example)(options, &tokens));
-            examples.push(found.map_err(|message| broken(path, number, message))?);
-        }
-        Ok(examples)
+        lines(path, |_, text| (self.example)(options, &self.encode(text, options)?).map(Some))
     }
 }
 

@@ -1,28 +1,19 @@
 //! Regular tasks of Delétang et al. 2023: even pairs, parity, cycle navigation, modular arithmetic.
 
-use super::arithmetic::{digits, flat};
-use super::{CHOMSKY, Draw, Formal, check, classified, fair, names, numbers, option, test_length, train_length};
-use crate::task::{Example, Objective, OptionField, Options};
-
-const LENGTHS: [OptionField; 2] = [train_length(40), test_length(500)];
+use super::arithmetic::flat;
+use super::{Draw, Formal, check, classified, classify, fair, names, numbers, option, test_length, train_length};
+use crate::task::{Example, OptionField, Options};
 
 /// Whether a string of bits has an odd number of unequal neighbours.
-pub static EVEN_PAIRS: Formal = Formal {
-    name: "even_pairs",
-    doc: "whether the number of unequal neighbours in a string of bits is odd",
-    source: CHOMSKY,
-    objective: Objective::Classify,
-    vocabulary: |_| numbers(2),
-    classes: |_| numbers(2),
-    options: &LENGTHS,
-    shortest: 1,
-    draw: |draw, draws| fair(draw.length, draws),
-    example: |_, tokens| {
+pub static EVEN_PAIRS: Formal = classify(
+    ("even_pairs", "whether the number of unequal neighbours in a string of bits is odd"),
+    |draw, draws| fair(draw.length, draws),
+    |_, tokens| {
         check(tokens, 2)?;
         let unequal = tokens.windows(2).filter(|pair| pair[0] != pair[1]).count();
         Ok(classified(tokens, unequal as u32 % 2))
     },
-};
+);
 
 #[rustfmt::skip]
 const PARITY: [OptionField; 4] = [
@@ -34,41 +25,34 @@ const PARITY: [OptionField; 4] = [
 
 /// The number of ones in a string of bits modulo 2.
 pub static PARITY_CHECK: Formal = Formal {
-    name: "parity_check",
-    doc: "whether the number of ones in a string of bits is odd",
-    source: CHOMSKY,
-    objective: Objective::Classify,
-    vocabulary: |_| numbers(2),
-    classes: |_| numbers(2),
     options: &PARITY,
-    shortest: 1,
-    draw: |draw, draws| {
-        let percent = draw.options.get(if draw.longest.is_some() { "ones" } else { "test_ones" });
-        (0..draw.length).map(|_| u32::from(draws.below(100) < percent)).collect()
-    },
-    example: |_, tokens| {
-        check(tokens, 2)?;
-        Ok(classified(tokens, tokens.iter().sum::<u32>() % 2))
-    },
+    ..classify(
+        ("parity_check", "whether the number of ones in a string of bits is odd"),
+        |draw, draws| {
+            let percent = draw.options.get(if draw.longest.is_some() { "ones" } else { "test_ones" });
+            (0..draw.length).map(|_| u32::from(draws.below(100) < percent)).collect()
+        },
+        |_, tokens| {
+            check(tokens, 2)?;
+            Ok(classified(tokens, tokens.iter().sum::<u32>() % 2))
+        },
+    )
 };
 
 /// Where a walk on a cycle of five places ends.
 pub static CYCLE_NAVIGATION: Formal = Formal {
-    name: "cycle_navigation",
-    doc: "where a walk of steps -1, 0 and +1 on a cycle of five places ends",
-    source: CHOMSKY,
-    objective: Objective::Classify,
     vocabulary: |_| names(&["-1", "0", "+1"]),
     classes: |_| numbers(5),
-    options: &LENGTHS,
-    shortest: 1,
-    draw: |draw, draws| (0..draw.length).map(|_| draws.below(3) as u32).collect(),
-    example: |_, tokens| {
-        check(tokens, 3)?;
-        // A step is one less than its id, and -1 is 4 modulo 5.
-        let place = tokens.iter().fold(0, |place, token| (place + token + 4) % 5);
-        Ok(classified(tokens, place))
-    },
+    ..classify(
+        ("cycle_navigation", "where a walk of steps -1, 0 and +1 on a cycle of five places ends"),
+        |draw, draws| (0..draw.length).map(|_| draws.below(3) as u32).collect(),
+        |_, tokens| {
+            check(tokens, 3)?;
+            // A step is one less than its id, and -1 is 4 modulo 5.
+            let place = tokens.iter().fold(0, |place, token| (place + token + 4) % 5);
+            Ok(classified(tokens, place))
+        },
+    )
 };
 
 #[rustfmt::skip]
@@ -81,16 +65,15 @@ const MODULAR: [OptionField; 4] = [
 
 /// The value of an expression without brackets modulo a number.
 pub static MODULAR_ARITHMETIC: Formal = Formal {
-    name: "modular_arithmetic",
-    doc: "the value modulo 5 of digits with `+`, `-` and `*` between them",
     source: "Delétang et al. 2023 (Chomsky hierarchy), arXiv:2207.02098; with a leading `+`: Chi et al. 2023 (RegularGPT), arXiv:2305.03796",
-    objective: Objective::Classify,
-    vocabulary: |options| [digits(options.get("modulus")), names(&["+", "-", "*", "_"])].concat(),
+    vocabulary: |options| [numbers(options.get("modulus")), names(&["+", "-", "*", "_"])].concat(),
     classes: |options| numbers(options.get("modulus")),
     options: &MODULAR,
-    shortest: 1,
-    draw: expression,
-    example: |options, tokens| modular(options, tokens),
+    ..classify(
+        ("modular_arithmetic", "the value modulo 5 of digits with `+`, `-` and `*` between them"),
+        expression,
+        |options, tokens| modular(options, tokens),
+    )
 };
 
 /// Digits with operators between them: an odd number of tokens, one less than an even length, not counting the first `+`.

@@ -5,11 +5,9 @@
 
 use super::arithmetic::bracketed;
 use super::bits::{add, multiply, root, trimmed};
-use super::{CHOMSKY, Draw, Formal, classified, fair, names, numbers, positive, test_length, train_length, written};
+use super::{Draw, Formal, classified, classify, fair, names, numbers, positive, written};
 use crate::rng::Draws;
-use crate::task::{Example, Objective, OptionField, Options};
-
-const LENGTHS: [OptionField; 2] = [train_length(40), test_length(500)];
+use crate::task::{Example, Objective, Options};
 
 const ZERO: &str = "0";
 const ONE: &str = "1";
@@ -29,25 +27,14 @@ const END: u32 = 2;
 
 /// A row whose answer is a string.
 const fn string(
-    (name, doc): (&'static str, &'static str),
+    called: (&'static str, &'static str),
     vocabulary: fn(&Options) -> Vec<String>,
     classes: fn(&Options) -> Vec<String>,
     shortest: usize,
     draw: fn(&Draw<'_>, &mut Draws) -> Vec<u32>,
     example: fn(&Options, &[u32]) -> Result<Example, String>,
 ) -> Formal {
-    Formal {
-        name,
-        doc,
-        source: CHOMSKY,
-        objective: Objective::Each,
-        vocabulary,
-        classes,
-        options: &LENGTHS,
-        shortest,
-        draw,
-        example,
-    }
+    Formal { objective: Objective::Each, vocabulary, classes, shortest, ..classify(called, draw, example) }
 }
 
 /// The input of a string that ends with blanks, which are `blank` and no fewer than one.
@@ -230,28 +217,25 @@ pub static COMPUTE_SQRT: Formal = string(
 );
 
 /// The hidden symbol of a string that occurs twice.
-pub static MISSING_DUPLICATE: Formal = Formal {
-    name: "missing_duplicate",
-    doc: "the bit that is hidden in a string of bits written twice",
-    source: CHOMSKY,
-    objective: Objective::Classify,
-    vocabulary: |_| names(HIDDEN),
-    classes: |_| numbers(2),
-    options: &LENGTHS,
-    shortest: 2,
-    draw: |draw, draws| {
-        let mut tokens = fair(draw.length / 2, draws).repeat(2);
-        let hidden = draws.below(tokens.len() as u64) as usize;
-        tokens[hidden] = 2;
-        tokens.extend((!draw.length.is_multiple_of(2)).then_some(3));
-        tokens
-    },
-    example: |_, tokens| {
-        let own = tokens.strip_suffix(&[3]).unwrap_or(tokens);
-        let (first, second) = own.split_at(own.len() / 2);
-        let hidden = own.iter().position(|token| *token == 2);
-        let fits = |(a, b): (&u32, &u32)| a == b && *a < 2 || (*a == 2 && *b < 2) || (*b == 2 && *a < 2);
-        match hidden {
+pub static MISSING_DUPLICATE: Formal =
+    Formal {
+        vocabulary: |_| names(HIDDEN),
+        shortest: 2,
+        ..classify(
+            ("missing_duplicate", "the bit that is hidden in a string of bits written twice"),
+            |draw, draws| {
+                let mut tokens = fair(draw.length / 2, draws).repeat(2);
+                let hidden = draws.below(tokens.len() as u64) as usize;
+                tokens[hidden] = 2;
+                tokens.extend((!draw.length.is_multiple_of(2)).then_some(3));
+                tokens
+            },
+            |_, tokens| {
+                let own = tokens.strip_suffix(&[3]).unwrap_or(tokens);
+                let (first, second) = own.split_at(own.len() / 2);
+                let hidden = own.iter().position(|token| *token == 2);
+                let fits = |(a, b): (&u32, &u32)| a == b && *a < 2 || (*a == 2 && *b < 2) || (*b == 2 && *a < 2);
+                match hidden {
             Some(at)
                 if own.len() % 2 == 0
                     && first.iter().zip(second).filter(|(a, b)| a != b).count() == 1
@@ -262,61 +246,64 @@ pub static MISSING_DUPLICATE: Formal = Formal {
             _ => Err("a string is two equal halves with one bit hidden by `?`, and `pad` if that makes an odd length"
                 .to_owned()),
         }
-    },
-};
+            },
+        )
+    };
 
 /// Modular arithmetic with brackets.
 pub static MODULAR_ARITHMETIC_BRACKETS: Formal = Formal {
-    name: "modular_arithmetic_brackets",
-    doc: "the value modulo 5 of an expression in which brackets stand around everything",
-    source: CHOMSKY,
-    objective: Objective::Classify,
     vocabulary: |_| names(BRACKETS),
     classes: |_| numbers(5),
-    options: &LENGTHS,
-    shortest: 1,
-    draw: |draw, draws| {
-        let mut text = String::new();
-        expression(draw.length, &['+', '-', '*'], &mut text, draws);
-        ids(BRACKETS, &text)
-    },
-    example: |_, tokens| Ok(classified(tokens, bracketed(chars(BRACKETS, tokens)?.into_iter(), 5)? as u32)),
+    ..classify(
+        (
+            "modular_arithmetic_brackets",
+            "the value modulo 5 of an expression in which brackets stand around everything",
+        ),
+        |draw, draws| {
+            let mut text = String::new();
+            expression(draw.length, &['+', '-', '*'], &mut text, draws);
+            ids(BRACKETS, &text)
+        },
+        |_, tokens| Ok(classified(tokens, bracketed(chars(BRACKETS, tokens)?.into_iter(), 5)? as u32)),
+    )
 };
 
 /// The unknown digit of an equation.
 pub static SOLVE_EQUATION: Formal = Formal {
-    name: "solve_equation",
-    doc: "the digit for which an equation of sums and brackets holds modulo 5",
-    source: CHOMSKY,
-    objective: Objective::Classify,
     vocabulary: |_| names(EQUATION),
     classes: |_| numbers(5),
-    options: &LENGTHS,
     shortest: 3,
-    draw: |draw, draws| {
-        let mut text = String::new();
-        expression(draw.length - 2, &['+', '-'], &mut text, draws);
-        let digits: Vec<usize> = text.char_indices().filter(|(_, c)| c.is_ascii_digit()).map(|(at, _)| at).collect();
-        let value = bracketed(text.chars(), 5).expect("it was made of what an expression is made of");
-        let hidden = digits[draws.below(digits.len() as u64) as usize];
-        text.replace_range(hidden..=hidden, "x");
-        ids(EQUATION, &format!("{text}={value}"))
-    },
-    example: |_, tokens| {
-        let text = chars(EQUATION, tokens)?;
-        let one_x = text.iter().filter(|c| **c == 'x').count() == 1;
-        let [expression @ .., '=', value] = &text[..] else {
-            return Err("an equation ends with `=` and a digit".to_owned());
-        };
-        let value = i64::from(value.to_digit(10).ok_or("an equation ends with `=` and a digit")?);
-        let put = |x: u32| {
-            let x = char::from_digit(x, 10).unwrap_or('0');
-            bracketed(expression.iter().map(move |c| if *c == 'x' { x } else { *c }), 5)
-        };
-        put(0)?;
-        let solution = (0..5).find(|x| put(*x) == Ok(value));
-        solution.filter(|_| one_x).map(|x| classified(tokens, x)).ok_or_else(|| "an equation has one `x`".to_owned())
-    },
+    ..classify(
+        ("solve_equation", "the digit for which an equation of sums and brackets holds modulo 5"),
+        |draw, draws| {
+            let mut text = String::new();
+            expression(draw.length - 2, &['+', '-'], &mut text, draws);
+            let digits: Vec<usize> =
+                text.char_indices().filter(|(_, c)| c.is_ascii_digit()).map(|(at, _)| at).collect();
+            let value = bracketed(text.chars(), 5).expect("it was made of what an expression is made of");
+            let hidden = digits[draws.below(digits.len() as u64) as usize];
+            text.replace_range(hidden..=hidden, "x");
+            ids(EQUATION, &format!("{text}={value}"))
+        },
+        |_, tokens| {
+            let text = chars(EQUATION, tokens)?;
+            let one_x = text.iter().filter(|c| **c == 'x').count() == 1;
+            let [expression @ .., '=', value] = &text[..] else {
+                return Err("an equation ends with `=` and a digit".to_owned());
+            };
+            let value = i64::from(value.to_digit(10).ok_or("an equation ends with `=` and a digit")?);
+            let put = |x: u32| {
+                let x = char::from_digit(x, 10).unwrap_or('0');
+                bracketed(expression.iter().map(move |c| if *c == 'x' { x } else { *c }), 5)
+            };
+            put(0)?;
+            let solution = (0..5).find(|x| put(*x) == Ok(value));
+            solution
+                .filter(|_| one_x)
+                .map(|x| classified(tokens, x))
+                .ok_or_else(|| "an equation has one `x`".to_owned())
+        },
+    )
 };
 
 /// Writes an expression of exactly `length` characters.

@@ -21,6 +21,7 @@ use std::path::Path;
 use super::load::by_name;
 use super::pool::{ALL, Share, fill, place, within};
 use super::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task};
+use super::{ids, option, split, splits};
 use crate::error::DataError;
 use crate::rng::{Draws, Key};
 use generate::{Shape, Writer};
@@ -82,10 +83,6 @@ const fn lra(from: f64, to: f64) -> Source {
     Source::Window { shape: LRA, shortest: 501, longest: 1999, share: (from, to) }
 }
 
-const fn split(name: &'static str, doc: &'static str, count: usize, files: &'static [&'static str]) -> Split {
-    Split { name, doc, count, files }
-}
-
 #[rustfmt::skip]
 const TABLE: [(Split, Source); 17] = [
     (split("train", "short expressions", 79_400, &["train_d20s.tsv", "train.tsv"]), Source::Pool { share: TRAIN, limit: "train_length" }),
@@ -107,19 +104,7 @@ const TABLE: [(Split, Source); 17] = [
     (split("lra-train", "Long Range Arena training", 96_000, &["basic_train.tsv"]), lra(0.0, 0.8)),
 ];
 
-const SPLITS: [Split; TABLE.len()] = {
-    let mut splits = [TABLE[0].0; TABLE.len()];
-    let mut index = 0;
-    while index < TABLE.len() {
-        splits[index] = TABLE[index].0;
-        index += 1;
-    }
-    splits
-};
-
-const fn option(name: &'static str, default: u64, least: u64, most: u64, doc: &'static str) -> OptionField {
-    OptionField { name, default, least, most, doc }
-}
+const SPLITS: [Split; TABLE.len()] = splits(&TABLE);
 
 #[rustfmt::skip]
 const OPTIONS: [OptionField; 5] = [
@@ -178,10 +163,7 @@ impl Task for ListOps {
     /// Round brackets are dropped, as in files, and `3]` is two symbols. The expression must be complete.
     fn encode(&self, text: &str, _options: &Options) -> Result<Vec<u32>, String> {
         let spaced = text.replace(['(', ')'], " ").replace(']', " ] ").replace('[', " [");
-        let id = |word: &str| SYMBOLS.iter().position(|symbol| *symbol == word).map(|id| id as u32);
-        let ids =
-            spaced.split_whitespace().map(|word| id(word).ok_or_else(|| format!("`{word}` is no symbol of ListOps")));
-        let tokens = ids.collect::<Result<Vec<_>, _>>()?;
+        let tokens = ids(spaced.split_whitespace(), &SYMBOLS, "symbol of ListOps")?;
         evaluate(&tokens).map(|_| tokens)
     }
 

@@ -4,23 +4,20 @@ use std::path::Path;
 
 use super::{SYMBOLS, evaluate};
 use crate::error::DataError;
-use crate::task::Example;
-use crate::task::load::{Lines, broken};
+use crate::task::load::lines;
+use crate::task::{Example, ids};
 
 /// Reads `label TAB expression`, or the Long Range Arena's format: header `Source TAB Target`, then
 /// `expression TAB label`. Round brackets are dropped; blanks separate symbols.
 pub(super) fn read(path: &Path) -> Result<Vec<Example>, DataError> {
-    let mut examples = Vec::new();
     let mut label_first = true;
-    for line in Lines::open(path)? {
-        let (number, text) = line?;
+    lines(path, |number, text| {
         if number == 1 && text == "Source\tTarget" {
             label_first = false;
-            continue;
+            return Ok(None);
         }
-        examples.push(row(&text, label_first).map_err(|message| broken(path, number, message))?);
-    }
-    Ok(examples)
+        row(text, label_first).map(Some)
+    })
 }
 
 fn row(text: &str, label_first: bool) -> Result<Example, String> {
@@ -33,11 +30,8 @@ fn row(text: &str, label_first: bool) -> Result<Example, String> {
         Ok(label) if label < 10 => label,
         _ => return Err(format!("the label `{label}` is no digit")),
     };
-    let mut tokens = Vec::new();
-    for word in expression.split_whitespace().filter(|word| *word != "(" && *word != ")") {
-        let id = SYMBOLS.iter().position(|symbol| *symbol == word);
-        tokens.push(id.ok_or_else(|| format!("`{word}` is no symbol of ListOps"))? as u32);
-    }
+    let words = expression.split_whitespace().filter(|word| *word != "(" && *word != ")");
+    let tokens = ids(words, &SYMBOLS, "symbol of ListOps")?;
     match evaluate(&tokens)? {
         value if value == label => Ok(Example::classified(tokens, label)),
         value => Err(format!("the label is {label}, but the expression has the value {value}")),

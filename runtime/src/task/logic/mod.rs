@@ -10,7 +10,7 @@ mod read;
 
 use std::path::Path;
 
-use super::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task};
+use super::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task, option, split};
 use crate::error::DataError;
 use crate::rng::Key;
 use generate::Pair;
@@ -35,36 +35,28 @@ const TRAINING_BUCKETS: &[usize] = &[0, 1, 2, 3, 4, 5, 6];
 /// The task.
 pub struct Logic;
 
-const fn split(name: &'static str, doc: &'static str, count: usize) -> Split {
-    Split { name, doc, count, files: &[] }
-}
-
 #[rustfmt::skip]
 const SPLITS: [Split; 15] = [
-    split("train", "at most 6 operators on a side", 121_977),
-    split("dev", "the same, for early stopping", 13_552),
-    split("ops-0", "no operator", 6),
-    split("ops-1", "1 operator on the side with more", 410),
-    split("ops-2", "2 operators", 2_198),
-    split("ops-3", "3 operators", 4_104),
-    split("ops-4", "4 operators", 5_361),
-    split("ops-5", "5 operators", 6_027),
-    split("ops-6", "6 operators", 5_816),
-    split("ops-7", "7 operators", 4_707),
-    split("ops-8", "8 operators", 3_347),
-    split("ops-9", "9 operators", 2_230),
-    split("ops-10", "10 operators", 1_444),
-    split("ops-11", "11 operators", 864),
-    split("ops-12", "12 operators or more", 853),
+    split("train", "at most 6 operators on a side", 121_977, &[]),
+    split("dev", "the same, for early stopping", 13_552, &[]),
+    split("ops-0", "no operator", 6, &[]),
+    split("ops-1", "1 operator on the side with more", 410, &[]),
+    split("ops-2", "2 operators", 2_198, &[]),
+    split("ops-3", "3 operators", 4_104, &[]),
+    split("ops-4", "4 operators", 5_361, &[]),
+    split("ops-5", "5 operators", 6_027, &[]),
+    split("ops-6", "6 operators", 5_816, &[]),
+    split("ops-7", "7 operators", 4_707, &[]),
+    split("ops-8", "8 operators", 3_347, &[]),
+    split("ops-9", "9 operators", 2_230, &[]),
+    split("ops-10", "10 operators", 1_444, &[]),
+    split("ops-11", "11 operators", 864, &[]),
+    split("ops-12", "12 operators or more", 853, &[]),
 ];
 
-const OPTIONS: [OptionField; 1] = [OptionField {
-    name: "pairs",
-    default: 500_000,
-    least: 1_000,
-    most: 10_000_000,
-    doc: "drawn pairs; the number of distinct pairs decides the size of every split",
-}];
+#[rustfmt::skip]
+const OPTIONS: [OptionField; 1] =
+    [option("pairs", 500_000, 1_000, 10_000_000, "drawn pairs; the number of distinct pairs decides the size of every split")];
 
 /// The bucket of a test split.
 fn bucket_of(split: &str) -> Option<usize> {

@@ -5,20 +5,15 @@ use std::path::Path;
 use super::formula::{Relation, parse, relation};
 use super::{SYMBOLS, TRAINING_BUCKETS, example};
 use crate::error::DataError;
-use crate::task::load::{Lines, broken, find, nothing_published, unreadable};
-use crate::task::{Example, Folder};
+use crate::task::load::{find, joined, lines, nothing_published};
+use crate::task::{Example, Folder, ids};
 
 /// Every so manieth row of training is one of dev.
 pub(super) const DEV_EVERY: usize = 10;
 
 /// Reads `relation TAB formula TAB formula`; the relation is worked out again.
 pub(super) fn read(path: &Path) -> Result<Vec<Example>, DataError> {
-    let mut examples = Vec::new();
-    for line in Lines::open(path)? {
-        let (number, text) = line?;
-        examples.push(row(&text).map_err(|message| broken(path, number, message))?);
-    }
-    Ok(examples)
+    lines(path, |_, text| row(text).map(Some))
 }
 
 fn row(text: &str) -> Result<Example, String> {
@@ -36,8 +31,7 @@ fn row(text: &str) -> Result<Example, String> {
 
 /// The ids of symbols with blanks between them.
 pub(super) fn tokens(text: &str) -> Result<Vec<u32>, String> {
-    let id = |word: &str| SYMBOLS.iter().position(|symbol| *symbol == word).map(|id| id as u32);
-    text.split_whitespace().map(|word| id(word).ok_or_else(|| format!("`{word}` is no symbol of a formula"))).collect()
+    ids(text.split_whitespace(), &SYMBOLS, "symbol of a formula")
 }
 
 /// Reads a split from the folder with the files `train0` to `train12` and `test0` to `test12`: training is `train0` to
@@ -54,12 +48,7 @@ pub(super) fn read_folder(folder: &Folder<'_>) -> Result<Option<Vec<Example>>, D
     if !some("train") {
         return Ok(None);
     }
-    let mut rows = Vec::new();
-    for bucket in TRAINING_BUCKETS {
-        let missing =
-            || unreadable(folder.path, format!("there is no file train{bucket}, which is a part of training"));
-        rows.extend(read(&file("train", *bucket).ok_or_else(missing)?)?);
-    }
+    let rows = joined(folder.path, TRAINING_BUCKETS.iter().map(|bucket| format!("train{bucket}")), read)?;
     let dev = folder.split == "dev";
     let kept = rows.into_iter().enumerate().filter(|(n, _)| ((n + 1) % DEV_EVERY == 0) == dev);
     Ok(Some(kept.map(|(_, row)| row).collect()))

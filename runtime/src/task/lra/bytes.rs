@@ -1,12 +1,10 @@
 //! Texts as bytes: every byte is a token, and its own id.
 
+use crate::task::line;
+
 /// The names of the 256 bytes.
 pub(in crate::task) fn names() -> Vec<String> {
-    (0..=255_u8).map(|byte| if byte.is_ascii_graphic() { char::from(byte).into() } else { hex(byte) }).collect()
-}
-
-fn hex(byte: u8) -> String {
-    format!("\\x{byte:02x}")
+    (0..=255_u8).map(|byte| if byte.is_ascii_graphic() { char::from(byte).into() } else { line::hex(byte) }).collect()
 }
 
 /// The first `length` bytes as tokens.
@@ -14,23 +12,14 @@ pub(in crate::task) fn tokens(text: &[u8], length: usize) -> Vec<u32> {
     text.iter().take(length).map(|byte| u32::from(*byte)).collect()
 }
 
-/// The text on one line: `\n`, `\t`, `\\`, and `\x..` for other control characters, `|`, and what is no UTF-8.
+/// The text on one line, as [`line::written`] has it with `|` escaped, too; so is what is no UTF-8.
 pub(in crate::task) fn decode(tokens: &[u32]) -> String {
     let bytes: Vec<u8> = tokens.iter().map(|token| *token as u8).collect();
-    let mut line = String::new();
-    for chunk in bytes.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            match c {
-                '\n' => line.push_str("\\n"),
-                '\t' => line.push_str("\\t"),
-                '\\' => line.push_str("\\\\"),
-                c if c.is_ascii_control() || c == '|' => line.push_str(&hex(c as u8)),
-                c => line.push(c),
-            }
-        }
-        chunk.invalid().iter().for_each(|byte| line.push_str(&hex(*byte)));
-    }
-    line
+    let shown = |chunk: std::str::Utf8Chunk<'_>| {
+        let invalid: String = chunk.invalid().iter().map(|byte| line::hex(*byte)).collect();
+        line::written(chunk.valid(), true) + &invalid
+    };
+    bytes.utf8_chunks().map(shown).collect()
 }
 
 /// The tokens of a line that [`decode`] wrote, or of plain text without a backslash.
@@ -38,25 +27,7 @@ pub(in crate::task) fn decode(tokens: &[u32]) -> String {
 /// # Errors
 /// A backslash that begins no escape.
 pub(in crate::task) fn encode(line: &str, length: usize) -> Result<Vec<u32>, String> {
-    let mut bytes = Vec::with_capacity(line.len());
-    let mut rest = line;
-    while let Some((plain, escape)) = rest.split_once('\\') {
-        bytes.extend_from_slice(plain.as_bytes());
-        let (byte, used) = match escape.as_bytes().first() {
-            Some(b'n') => (b'\n', 1),
-            Some(b't') => (b'\t', 1),
-            Some(b'\\') => (b'\\', 1),
-            Some(b'x') => {
-                let digits = escape.get(1..3).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-                (digits.ok_or("after `\\x` two hexadecimal digits are wanted")?, 3)
-            }
-            _ => return Err("a backslash begins `\\n`, `\\t`, `\\x..`, or is written `\\\\`".to_owned()),
-        };
-        bytes.push(byte);
-        rest = &escape[used..];
-    }
-    bytes.extend_from_slice(rest.as_bytes());
-    Ok(tokens(&bytes, length))
+    Ok(tokens(&line::bytes(line, false)?, length))
 }
 
 #[cfg(test)]

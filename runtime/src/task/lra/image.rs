@@ -7,12 +7,12 @@ use std::path::Path;
 
 use super::canvas::{Canvas, Point};
 use super::picture::{self, grey};
-use super::{Belongs, generate, option, split};
+use super::{Belongs, generate};
 use crate::error::DataError;
 use crate::rng::Draws;
-use crate::task::load::{find, nothing_published, open, unreadable};
+use crate::task::load::{find, joined, nothing_published, open, unreadable};
 use crate::task::pool::Share;
-use crate::task::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task};
+use crate::task::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task, option, split};
 
 /// The task.
 pub struct Image;
@@ -149,22 +149,17 @@ impl Task for Image {
     }
 
     fn read_folder(&self, folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {
-        let files: Vec<_> = CIFAR_FILES.iter().map(|file| find(folder.path, &[file])).collect();
         let test = find(folder.path, SPLITS[2].files);
         if folder.split == "test" && test.is_some() {
             return test.map(|path| self.read(&path, folder.options)).transpose();
         }
-        if files.iter().all(Option::is_none) {
+        if CIFAR_FILES.iter().all(|file| find(folder.path, &[file]).is_none()) {
             return if test.is_some() { Ok(None) } else { Err(nothing_published(folder.path, "data_batch_1.bin")) };
         }
         if folder.split == "test" {
             return Ok(None);
         }
-        let mut rows = Vec::new();
-        for (name, path) in CIFAR_FILES.iter().zip(files) {
-            let missing = || unreadable(folder.path, format!("there is no file {name}, which is a part of training"));
-            rows.extend(self.read(&path.ok_or_else(missing)?, folder.options)?);
-        }
+        let mut rows = joined(folder.path, CIFAR_FILES, |path| self.read(path, folder.options))?;
         let dev = rows.split_off(rows.len() - rows.len() / 10);
         Ok(Some(if folder.split == "dev" { dev } else { rows }))
     }

@@ -19,20 +19,12 @@ pub use retrieval::{Retrieval, subject};
 pub use text::{Text, sentiment};
 
 use super::pool::{Share, fill, place, within};
-use super::{Example, OptionField, Request, Split, Task};
+use super::{Example, Request, Task};
 use crate::error::DataError;
 use crate::rng::{Draws, Key};
 
 /// So many candidates in a row without a new example mean that there are no more.
 const PATIENCE: u64 = 20_000;
-
-const fn split(name: &'static str, doc: &'static str, count: usize, files: &'static [&'static str]) -> Split {
-    Split { name, doc, count, files }
-}
-
-const fn option(name: &'static str, default: u64, least: u64, most: u64, doc: &'static str) -> OptionField {
-    OptionField { name, default, least, most, doc }
-}
 
 /// Whether tokens lie in the share of a split.
 type Belongs<'a> = &'a dyn Fn(&[u32]) -> bool;

@@ -4,16 +4,15 @@
 //! Without files pictures are drawn with two long paths and short ones between them; the dots stand at both ends of one
 //! long path, or at an end of each.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::paths::{Layout, paint, scene};
-use super::{Belongs, generate, option, picture, split};
+use super::{Belongs, generate, picture};
 use crate::error::DataError;
 use crate::rng::{Draws, Key};
-use crate::task::load::{Lines, broken, nothing_published, unreadable};
+use crate::task::load::{entries, lines, nothing_published};
 use crate::task::pool::Share;
-use crate::task::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task};
+use crate::task::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task, option, split};
 
 /// The task.
 pub struct Pathfinder;
@@ -80,16 +79,13 @@ fn listed(root: &Path, list: &Path) -> Result<Vec<Listed>, DataError> {
         }
         Ok(Listed { path: root.join(folder).join(file), class })
     };
-    let lines = Lines::open(list)?.filter(|line| line.as_ref().map_or(true, |(_, text)| !text.trim().is_empty()));
-    lines.map(|line| line.and_then(|(number, text)| row(&text).map_err(|why| broken(list, number, why)))).collect()
+    lines(list, |_, text| if text.trim().is_empty() { Ok(None) } else { row(text).map(Some) })
 }
 
 /// The lists of the folder by the numbers that are their names.
 fn lists(root: &Path) -> Result<Vec<PathBuf>, DataError> {
     let folder = root.join("metadata");
-    let entries = fs::read_dir(&folder).map_err(|error| unreadable(&folder, error))?;
-    let paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>();
-    let mut paths = paths.map_err(|error| unreadable(&folder, error))?;
+    let mut paths = entries(&folder)?;
     paths.retain(|path| path.is_file());
     paths.sort_by_cached_key(|path| {
         let number = path.file_stem().and_then(|stem| stem.to_string_lossy().parse::<u64>().ok());

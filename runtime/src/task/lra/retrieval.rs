@@ -6,13 +6,13 @@
 
 use std::path::Path;
 
-use super::{bytes, generate, option, split};
+use super::{bytes, generate};
 use crate::error::DataError;
 use crate::rng::{Draws, Key};
 use crate::task::files::records::rows;
 use crate::task::load::broken;
 use crate::task::pool::Share;
-use crate::task::{About, Example, Objective, OptionField, Options, Request, Split, Task};
+use crate::task::{About, Example, Objective, OptionField, Options, Request, Split, Task, option, split};
 
 /// The task.
 pub struct Retrieval;

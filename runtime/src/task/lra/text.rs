@@ -3,17 +3,17 @@
 //! Without files reviews are generated: simple sentences with opinions, negated or not, between sentences without any;
 //! the review is positive if more opinions are. It is a task of counting words and seeing `not`, and no natural language.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::{bytes, generate, option, split};
+use super::{bytes, generate};
 use crate::error::DataError;
 use crate::rng::Draws;
 use crate::task::files::records::rows;
-use crate::task::load::{broken, by_name, unreadable};
+use crate::task::load::{broken, by_name, entries, unreadable};
 use crate::task::pool::Share;
-use crate::task::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task};
+use crate::task::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task, option, split};
 
 /// The task.
 pub struct Text;
@@ -90,13 +90,8 @@ fn review(length: usize, draws: &mut Draws) -> Option<Example> {
     }
     let class = match balance {
         0 => return None,
-        balance => {
-            if balance > 0 {
-                POSITIVE
-            } else {
-                NEGATIVE
-            }
-        }
+        1.. => POSITIVE,
+        _ => NEGATIVE,
     };
     Some(Example::classified(bytes::tokens(text.trim_end().as_bytes(), length), class))
 }
@@ -230,9 +225,7 @@ fn reviews(part: &Path, folder: &Folder<'_>) -> Result<Vec<Example>, DataError> 
 
 /// The text files of a folder by the number before `_` in their names, then by name.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
-    let entries = fs::read_dir(folder).map_err(|error| unreadable(folder, error))?;
-    let paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>();
-    let mut paths = paths.map_err(|error| unreadable(folder, error))?;
+    let mut paths = entries(folder)?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));
     paths.sort_by_cached_key(|path| {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

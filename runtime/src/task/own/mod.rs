@@ -6,7 +6,6 @@
 
 mod language;
 mod learn;
-mod line;
 pub(crate) mod plan;
 mod rows;
 mod tokens;
@@ -379,10 +378,9 @@ pub(crate) fn split(task: &str, splits: &[String], name: &str) -> Result<Split, 
     if splits.iter().any(|split| split == name) {
         return Ok(Split { name: "NAME", doc: "the rows of a file", count: usize::MAX, files: &[] });
     }
-    let known: Vec<&str> = splits.iter().map(String::as_str).collect();
     Err(format!(
         "{}: name its file under `task.data`, or a share of `train` as `10%`",
-        unknown(&format!("split of {task}"), name, &known)
+        unknown(&format!("split of {task}"), name, splits)
     ))
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokenizers::Tokenizer;
 
-use super::line;
+use crate::task::line;
 use crate::task::lra::bytes;
 
 /// How texts are cut into tokens.

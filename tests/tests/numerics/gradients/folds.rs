@@ -128,11 +128,11 @@ pub(super) const FOLDS: &[Loop] = &[
     ),
     (
         "a halting loop in a fold in a fold in a loop that halts",
-        "used",
+        "steps",
         ROW,
         "%ones = full %a {value: 1.0, rank: 1} : f32[batch]
          %none = full %a {value: 0.0, rank: 1} : f32[batch]
-         %y, %t9, %used, %a9 = recur %rb, %ones, %none, %a {bound: 6} : f32[batch, 4], f32[batch], f32[batch], f32[batch, length, 4] (%h: f32[batch, 4], %t: f32[batch], %n: f32[batch], %x: f32[batch, length, 4], %step: u32[]) {
+         %y, %t9, %steps, %a9 = recur %rb, %ones, %none, %a {bound: 6} : f32[batch, 4], f32[batch], f32[batch], f32[batch, length, 4] (%h: f32[batch, 4], %t: f32[batch], %n: f32[batch], %x: f32[batch, length, 4], %step: u32[]) {
            %root, %deep = fold %x {arity: 3, last: merge, plan: row, over: length, axis: node} : f32[batch, 4], f32[batch] (%k: f32[batch, node, 4]) {
              %io = full %k {value: 1.0, rank: 1} : f32[batch]
              %g9, %u9 = recur %k, %io {bound: 3} : f32[batch, node, 4], f32[batch] (%g: f32[batch, node, 4], %u: f32[batch], %inner: u32[]) {

@@ -61,12 +61,12 @@ pub(super) const LOOPS: &[Loop] = &[
     ),
     (
         "halting row by row",
-        "used",
+        "steps",
         SEQUENCE,
         "%ones = full %a {value: 1.0, rank: 1} : f32[batch]
          %none = full %a {value: 0.0, rank: 1} : f32[batch]
          %blend = full %a {value: 0.0, rank: 3} : f32[batch, length, 4]
-         %h0, %q0, %t0, %used = recur %a, %blend, %ones, %none {bound: 7} : f32[batch, length, 4], f32[batch, length, 4], f32[batch], f32[batch] (%h: f32[batch, length, 4], %q: f32[batch, length, 4], %t: f32[batch], %n: f32[batch], %step: u32[]) {
+         %h0, %q0, %t0, %steps = recur %a, %blend, %ones, %none {bound: 7} : f32[batch, length, 4], f32[batch, length, 4], f32[batch], f32[batch] (%h: f32[batch, length, 4], %q: f32[batch, length, 4], %t: f32[batch], %n: f32[batch], %step: u32[]) {
            %z = linear %h, %w, %bias : f32[batch, length, 4]
            %next = gelu %z : f32[batch, length, 4]
            %pool = mean %h : f32[batch, 4]
@@ -85,12 +85,12 @@ pub(super) const LOOPS: &[Loop] = &[
     ),
     (
         "halting position by position",
-        "used",
+        "steps",
         SEQUENCE,
         "%ones = full %a {value: 1.0, rank: 2} : f32[batch, length]
          %none = full %a {value: 0.0, rank: 2} : f32[batch, length]
          %all = true %a {rank: 2} : bool[batch, length]
-         %h0, %t0, %used, %l0 = recur %a, %ones, %none, %all {bound: 6} : f32[batch, length, 4], f32[batch, length], f32[batch, length], bool[batch, length] (%h: f32[batch, length, 4], %t: f32[batch, length], %n: f32[batch, length], %live: bool[batch, length], %step: u32[]) {
+         %h0, %t0, %steps, %l0 = recur %a, %ones, %none, %all {bound: 6} : f32[batch, length, 4], f32[batch, length], f32[batch, length], bool[batch, length] (%h: f32[batch, length, 4], %t: f32[batch, length], %n: f32[batch, length], %live: bool[batch, length], %step: u32[]) {
            %att = attention %h, %h, %b {heads: 2, mask: causal} : f32[batch, length, 4]
            %next = map %h, %att, %c {f: lerp(sigmoid(a), b, c)} : f32[batch, length, 4]
            %l1 = linear %next, %to_one : f32[batch, length, 1]
@@ -111,7 +111,7 @@ pub(super) const LOOPS: &[Loop] = &[
     ),
     (
         "scans in a loop in which rows leave",
-        "used",
+        "steps",
         SEQUENCE,
         "%delta = param {name: \"delta\", init: zeros} : f32[4, 2]
          %alpha = param {name: \"alpha\", init: zeros} : f32[4, 2]
@@ -120,7 +120,7 @@ pub(super) const LOOPS: &[Loop] = &[
          %near = param {name: \"near\", init: zeros} : f32[5]
          %ones = full %a {value: 1.0, rank: 1} : f32[batch]
          %none = full %a {value: 0.0, rank: 1} : f32[batch]
-         %y, %t0, %used = recur %a, %ones, %none {bound: 6} : f32[batch, length, 4], f32[batch], f32[batch] (%h: f32[batch, length, 4], %t: f32[batch], %n: f32[batch], %step: u32[]) {
+         %y, %t0, %steps = recur %a, %ones, %none {bound: 6} : f32[batch, length, 4], f32[batch], f32[batch] (%h: f32[batch, length, 4], %t: f32[batch], %n: f32[batch], %step: u32[]) {
            %seen = ema %h, %delta, %alpha, %beta, %gamma {side: left, lag: 0} : f32[batch, length, 4]
            %d = dropout %seen {p: 0.3, stream: 2, tied: true} : f32[batch, length, 4]
            %att = offset_attention %h, %d, %h, %near {mask: all} : f32[batch, length, 4]
@@ -167,12 +167,12 @@ pub(super) const LOOPS: &[Loop] = &[
     ),
     (
         "a halting loop in chunks",
-        "used",
+        "steps",
         SEQUENCE,
         "%none = full %a {value: 0.0, rank: 1} : f32[batch]
-         %m1, %used, %y = chunks %m, %none, %a {carried: 2, size: 3, cut: position, over: length, axis: chunk} : f32[batch, 3, 4], f32[batch], f32[batch, length, 4] (%mem: f32[batch, 3, 4], %sum: f32[batch], %x: f32[batch, chunk, 4]) {
+         %m1, %steps, %y = chunks %m, %none, %a {carried: 2, size: 3, cut: position, over: length, axis: chunk} : f32[batch, 3, 4], f32[batch], f32[batch, length, 4] (%mem: f32[batch, 3, 4], %sum: f32[batch], %x: f32[batch, chunk, 4]) {
            %ones = full %x {value: 1.0, rank: 1} : f32[batch]
-           %h0, %t0, %steps = recur %x, %ones, %sum {bound: 5} : f32[batch, chunk, 4], f32[batch], f32[batch] (%h: f32[batch, chunk, 4], %t: f32[batch], %n: f32[batch], %step: u32[]) {
+           %h0, %t0, %accepted = recur %x, %ones, %sum {bound: 5} : f32[batch, chunk, 4], f32[batch], f32[batch] (%h: f32[batch, chunk, 4], %t: f32[batch], %n: f32[batch], %step: u32[]) {
              %seen = attention %h, %mem, %mem {heads: 2} : f32[batch, chunk, 4]
              %z = linear %seen, %w, %bias : f32[batch, chunk, 4]
              %d = dropout %z {p: 0.2, stream: 9} : f32[batch, chunk, 4]
@@ -190,16 +190,16 @@ pub(super) const LOOPS: &[Loop] = &[
            %out = mul_unit %h0, %t0 : f32[batch, chunk, 4]
            %read = attention %mem, %out, %h0 {heads: 1} : f32[batch, 3, 4]
            %grown = add %mem, %read : f32[batch, 3, 4]
-           yield %grown, %steps, %out
+           yield %grown, %accepted, %out
          }",
     ),
     (
         "a loop in a loop, the inner one with fewer rows at every step",
-        "used",
+        "steps",
         SEQUENCE,
         "%ones = full %a {value: 1.0, rank: 1} : f32[batch]
          %none = full %a {value: 0.0, rank: 1} : f32[batch]
-         %y, %t9, %used = recur %a, %ones, %none {bound: 4} : f32[batch, length, 4], f32[batch], f32[batch] (%h: f32[batch, length, 4], %t: f32[batch], %n: f32[batch], %step: u32[]) {
+         %y, %t9, %steps = recur %a, %ones, %none {bound: 4} : f32[batch, length, 4], f32[batch], f32[batch] (%h: f32[batch, length, 4], %t: f32[batch], %n: f32[batch], %step: u32[]) {
            %h5, %r5 = recur %h, %rb {bound: 2} : f32[batch, length, 4], f32[batch, 4] (%g: f32[batch, length, 4], %r: f32[batch, 4], %inner: u32[]) {
              %z = linear %g, %w : f32[batch, length, 4]
              %e = map %z, %b, %g {f: lerp(sigmoid(a), b, c)} : f32[batch, length, 4]

@@ -1,6 +1,6 @@
 //! Masks and biases that are expressions: CUDA C for those of a plan, as chains are made for its arithmetic.
 //!
-//! Where mask and bias see positions only through their distance, attention goes through a list of distances ([`super::listed`]), and
+//! Where mask and bias see positions only through their distance, attention goes through a list of distances ([`super::offset_lists`]), and
 //! only the numbers of the bias need a kernel. Elsewhere the expressions become part of the attention itself, which asks them
 //! for every query and key: nothing as large as all pairs is kept, but for the gradients of learned numbers.
 
@@ -73,28 +73,35 @@ pub(super) fn ending(listed: bool, relative: bool) -> String {
     ["", "_listed"][usize::from(listed)].to_owned() + ["", "_relative"][usize::from(relative)]
 }
 
-/// The kernels of one form: through a list of distances or not, with codes of distances or not.
-fn form(listed: bool, relative: bool, backward: bool) -> Vec<Generated> {
-    let (end, rule) = (ending(listed, relative), if listed { "Listed()" } else { "Plain()" });
-    let kernel = |name: &str, parameters: &str, call: &str, passed: &str| {
-        let name = format!("{name}{end}");
-        let source = format!("TEAM({name})(ATTEND, {parameters}) {{ GIVEN {call}<{relative}>(a, {passed}); }}\n");
-        Generated { name, source }
-    };
+/// A kernel of an attention: its name, its parameters, the function that it calls, and what that is given.
+type Shared = [&'static str; 4];
+
+/// The kernels that every attention has.
+fn shared(backward: bool, relative: bool) -> Vec<Shared> {
     if !backward {
-        return vec![kernel("attention", "real *y", "attend", &format!("{rule}, y"))];
+        return vec![["attention", "real *y", "attend", "y"]];
     }
-    let of_queries = format!("{rule}, dy, dq, stats, by_keys, by_codes");
     let mut out = vec![
-        kernel("attention_queries", "OF_QUERIES", "attend_queries", &of_queries),
-        kernel("attention_keys", "OF_KEYS", "attend_keys", &format!("{rule}, dy, stats, dk, dv")),
+        ["attention_queries", "OF_QUERIES", "attend_queries", "dy, dq, stats, by_keys, by_codes"],
+        ["attention_keys", "OF_KEYS", "attend_keys", "dy, stats, dk, dv"],
     ];
     if relative {
-        let passed = format!("{rule}, dy, stats, d_codes, distances, rows");
-        out.push(kernel("attention_codes", "OF_CODES", "attend_codes", &passed));
+        out.push(["attention_codes", "OF_CODES", "attend_codes", "dy, stats, d_codes, distances, rows"]);
     }
-    if listed {
-        out.push(kernel("attention_values", "OF_VALUES", "attend_values", "dy, stats, d_values, rows"));
+    out
+}
+
+/// The kernels of one form: through a list of distances or not, with codes of distances or not.
+fn form(listed: bool, relative: bool, backward: bool) -> Vec<Generated> {
+    let (end, rule) = (ending(listed, relative), if listed { "Listed(), " } else { "Plain(), " });
+    let kernel = |[name, parameters, call, passed]: Shared, rule: &str| {
+        let name = format!("{name}{end}");
+        let source = format!("TEAM({name})(ATTEND, {parameters}) {{ GIVEN {call}<{relative}>(a, {rule}{passed}); }}\n");
+        Generated { name, source }
+    };
+    let mut out: Vec<Generated> = shared(backward, relative).into_iter().map(|one| kernel(one, rule)).collect();
+    if backward && listed {
+        out.push(kernel(["attention_values", "OF_VALUES", "attend_values", "dy, stats, d_values, rows"], ""));
     }
     out
 }
@@ -151,26 +158,17 @@ fn by_distance(hash: &str, tables: usize, biased: bool, needs: Needs) -> Vec<(St
 fn by_pair(hash: &str, tables: usize, needs: Needs) -> Vec<(String, String)> {
     let (parameters, object) = given(hash, tables);
     let relative = needs.relative;
-    let kernel = |name: &str, more: &str, call: &str, passed: &str| {
+    let kernel = |[name, more, call, passed]: Shared| {
         let body = format!(
             "(ATTEND, {parameters}, {more}) {{\n    GIVEN\n    {object}\n    Evaluated<Rule_{hash}> rule = {{own}};\n    \
              {call}<{relative}>(a, rule, {passed});\n}}"
         );
         (format!("{name}_{hash}"), body)
     };
-    if !needs.backward {
-        return vec![kernel("attention", "real *y", "attend", "y")];
-    }
-    let mut out = vec![
-        kernel("attention_queries", "OF_QUERIES", "attend_queries", "dy, dq, stats, by_keys, by_codes"),
-        kernel("attention_keys", "OF_KEYS", "attend_keys", "dy, stats, dk, dv"),
-    ];
-    if relative {
-        out.push(kernel("attention_codes", "OF_CODES", "attend_codes", "dy, stats, d_codes, distances, rows"));
-    }
-    if needs.learned {
+    let mut out: Vec<_> = shared(needs.backward, relative).into_iter().map(kernel).collect();
+    if needs.backward && needs.learned {
         let more = "const real *dy, const real *stats, real *slopes, const u64 *starts";
-        out.push(kernel("attention_slopes", more, "attend_slopes", "dy, stats, slopes, starts"));
+        out.push(kernel(["attention_slopes", more, "attend_slopes", "dy, stats, slopes, starts"]));
         let body = format!(
             "({parameters}, const real *slopes, const u64 *starts, const u32 *q_offsets, const u32 *k_offsets, int rows, \
              int heads, real *y, int table, int add) {{\n    {object}\n    \

@@ -82,5 +82,5 @@ impl<T: Element> Executor<T> {
 
 /// What the names of the kernels of expressions end with, by node.
 pub(super) fn names(plan: &rtc_compiler::plan::Plan) -> std::collections::BTreeMap<NodeId, String> {
-    super::rule::written(plan).into_iter().map(|(id, written)| (id, written.name)).collect()
+    super::mask_codegen::written(plan).into_iter().map(|(id, written)| (id, written.name)).collect()
 }

@@ -9,11 +9,16 @@ pub(super) fn written(text: &str, sides: bool) -> String {
             '\n' => line.push_str("\\n"),
             '\t' => line.push_str("\\t"),
             '\\' => line.push_str("\\\\"),
-            c if c.is_ascii_control() || (sides && c == '|') => line.push_str(&format!("\\x{:02x}", c as u8)),
+            c if c.is_ascii_control() || (sides && c == '|') => line.push_str(&hex(c as u8)),
             c => line.push(c),
         }
     }
     line
+}
+
+/// A byte as an escape.
+pub(super) fn hex(byte: u8) -> String {
+    format!("\\x{byte:02x}")
 }
 
 /// The text of a line that [`written`] wrote, or of plain text without a backslash.
@@ -21,27 +26,36 @@ pub(super) fn written(text: &str, sides: bool) -> String {
 /// # Errors
 /// A backslash that begins no escape.
 pub(super) fn read(line: &str) -> Result<String, String> {
-    let mut text = String::with_capacity(line.len());
+    let bytes = bytes(line, true)?;
+    Ok(String::from_utf8(bytes).expect("the parts of a text with ASCII between them are a text"))
+}
+
+/// The same as bytes; without `ascii` escapes stand for any of them.
+///
+/// # Errors
+/// A backslash that begins no escape.
+pub(super) fn bytes(line: &str, ascii: bool) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::with_capacity(line.len());
     let mut rest = line;
     while let Some((plain, escape)) = rest.split_once('\\') {
-        text.push_str(plain);
-        let (c, used) = match escape.as_bytes().first() {
-            Some(b'n') => ('\n', 1),
-            Some(b't') => ('\t', 1),
-            Some(b'\\') => ('\\', 1),
+        bytes.extend_from_slice(plain.as_bytes());
+        let (byte, used) = match escape.as_bytes().first() {
+            Some(b'n') => (b'\n', 1),
+            Some(b't') => (b'\t', 1),
+            Some(b'\\') => (b'\\', 1),
             Some(b'x') => {
                 let digits = escape.get(1..3).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-                let byte =
-                    digits.filter(u8::is_ascii).ok_or("after `\\x` two hexadecimal digits below 80 are wanted")?;
-                (char::from(byte), 3)
+                let below = if ascii { " below 80" } else { "" };
+                let byte = digits.filter(|byte| !ascii || byte.is_ascii());
+                (byte.ok_or_else(|| format!("after `\\x` two hexadecimal digits{below} are wanted"))?, 3)
             }
             _ => return Err("a backslash begins `\\n`, `\\t`, `\\x..`, or is written `\\\\`".to_owned()),
         };
-        text.push(c);
+        bytes.push(byte);
         rest = &escape[used..];
     }
-    text.push_str(rest);
-    Ok(text)
+    bytes.extend_from_slice(rest.as_bytes());
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -1,11 +1,16 @@
 //! How much a beam search does: merges, scored pairs and steps of a row, from its length alone.
+//!
+//! Which pairs are joined follows from their scores, so an executor shares the cut of a level, and asks its search for the pairs of a
+//! turn; how many there are is the same for all choices, but for beams that share pairs.
 
-use super::attribute::{self, Compose, Overflow};
 use std::iter;
 
-use super::graph::Node;
-use super::loops::Cut;
-use super::ops::Op;
+use super::fold::row_levels;
+use super::{Chunk, Levels, Schedule as _};
+use crate::ir::attribute::{self, Compose, Overflow};
+use crate::ir::graph::Node;
+use crate::ir::loops::Cut;
+use crate::ir::ops::Op;
 
 /// The rules of a search that decide how much it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,13 +91,24 @@ pub fn live_after(live: usize, size: usize, beams: usize) -> usize {
     if size <= 2 { live } else { live.saturating_mul(beams.min(size - 1)).min(beams) }
 }
 
+/// Pairs of every row in a turn: those that it joins, and those that are scored after it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// Pairs that are joined, by row.
+    pub joined: Vec<usize>,
+    /// Pairs that are scored, by row.
+    pub scored: Vec<usize>,
+}
+
 impl Beams {
     /// The rules of a `beam`; `None` for any other node.
     pub fn of(node: &Node) -> Option<Self> {
         let size = node.find(attribute::BEAMS).filter(|_| node.op == Op::Beam)?;
         let every = node.get(attribute::COMPOSE) == Compose::Every;
         let soft = node.get(attribute::OVERFLOW) == Overflow::Soften;
-        Some(Self { cut: Cut::of(node).unwrap_or(Cut::whole()), size, every, soft })
+        // Levels of a search cut from the left, and a row of one node is done.
+        let cut = Cut::of(node).map_or(Cut::whole(), |cut| Cut { first: false, single: false, ..cut });
+        Some(Self { cut, size, every, soft })
     }
 
     /// Pairs that are new after a step in which a chunk with `live` beams had `size` nodes: those beside the merges, where any
@@ -168,25 +184,69 @@ impl Beams {
         done
     }
 
-    /// The count of a row of so many nodes.
-    pub fn count(&self, mut length: usize, count: Count) -> f64 {
-        let (mut sum, mut live) = (0.0, 1);
-        while length > 1 {
-            let width = self.cut.width(length);
-            let full = length.div_ceil(width) - 1;
-            let chunks = [(full, width), (1, length - full * width)];
-            let done = chunks.map(|(n, nodes)| (n as f64, self.chunk(nodes, live)));
-            let total = |part: fn(&Done) -> f64| done.iter().map(|(n, done)| n * part(done)).sum::<f64>();
-            sum += match count {
-                Count::Steps => (width.min(length) - 1) as f64,
-                Count::Joined => total(|done| done.joined),
-                Count::Scored => total(|done| done.scored),
-                Count::Made => total(|done| done.joined + done.mixed),
-            };
-            live = done.iter().filter(|(n, _)| *n > 0.0).map(|(_, done)| done.live).max().unwrap_or(1);
-            length = full + 1;
+    /// The chunks of all levels of a row of so many nodes, those that are alike together: how many, their nodes, and the beams with
+    /// which they begin.
+    pub fn chunks(&self, length: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+        let mut live = 1;
+        row_levels(self.cut, length as f64).flat_map(move |level| {
+            let before = live;
+            let ends = level.chunks().map(|(_, nodes)| self.chunk(nodes as usize, before).live);
+            live = ends.max().unwrap_or(1);
+            level.chunks().map(move |(count, nodes)| (count as usize, nodes as usize, before))
+        })
+    }
+
+    /// The turns of all levels of a search over rows of these lengths.
+    pub fn turns(&self, lengths: &[usize]) -> Vec<Turn> {
+        let (mut levels, mut live) = (Levels::new(self.cut, lengths.to_vec(), 0), vec![1; lengths.len()]);
+        let mut turns = vec![];
+        while levels.alike() > 0 {
+            let chunk = |chunk: Chunk| (chunk.row, chunk.length, live[chunk.row]);
+            let mut chunks: Vec<_> = levels.chunks().map(chunk).collect();
+            self.level(&mut chunks, lengths.len(), &mut turns);
+            live.fill(1);
+            chunks.iter().for_each(|(row, _, beams)| live[*row] = live[*row].max(*beams));
+            levels.advance(1);
         }
-        sum
+        turns
+    }
+
+    /// The turns of a level, of which the first one joins nothing; a chunk is its row, its nodes and its beams.
+    fn level(&self, chunks: &mut [(usize, usize, usize)], rows: usize, turns: &mut Vec<Turn>) {
+        let nothing = Turn { joined: vec![0; rows], scored: vec![0; rows] };
+        let (first, mut turn) = (turns.len(), nothing.clone());
+        for (row, size, live) in chunks.iter().filter(|(_, size, _)| self.scores(*size)) {
+            turn.scored[*row] += live * (size - 1);
+        }
+        turns.push(turn);
+        while chunks.iter().any(|(_, size, _)| *size > 1) {
+            let (mut turn, mut scored) = (nothing.clone(), vec![0.0; rows]);
+            for (row, size, live) in chunks.iter_mut().filter(|(_, size, _)| *size > 1) {
+                scored[*row] += self.fresh(*live, *size);
+                *live = live_after(*live, *size, self.size);
+                *size -= 1;
+                turn.joined[*row] += *live;
+            }
+            turn.scored = scored.into_iter().map(|mean| mean.round() as usize).collect();
+            turns.push(turn);
+        }
+        if self.every {
+            turns[first..].iter_mut().for_each(|turn| turn.joined.clone_from(&turn.scored));
+        }
+    }
+
+    /// The count of a row of so many nodes.
+    pub fn count(&self, length: usize, count: Count) -> f64 {
+        let total = |part: fn(&Done) -> f64| {
+            self.chunks(length).map(|(n, nodes, live)| n as f64 * part(&self.chunk(nodes, live))).sum::<f64>()
+        };
+        match count {
+            // The chunks of a level take their steps together.
+            Count::Steps => row_levels(self.cut, length as f64).map(|level| level.longest() - 1.0).sum(),
+            Count::Joined => total(|done| done.joined),
+            Count::Scored => total(|done| done.scored),
+            Count::Made => total(|done| done.joined + done.mixed),
+        }
     }
 }
 
@@ -224,6 +284,16 @@ mod tests {
             done.joined = done.scored;
         }
         done
+    }
+
+    #[test]
+    fn turns_have_the_pairs_of_all_levels() {
+        let beams = Beams { cut: Cut::plain(3), size: 2, every: false, soft: false };
+        let turns = beams.turns(&[7, 1]);
+        let joined: Vec<usize> = turns.iter().map(|turn| turn.joined[0]).collect();
+        // Two chunks of three nodes and one of a single node, then three roots; a level begins with a turn that joins nothing.
+        assert_eq!(joined, [0, 4, 4, 0, 2, 2]);
+        assert_eq!(turns.iter().map(|turn| turn.joined[1] + turn.scored[1]).sum::<usize>(), 0);
     }
 
     #[test]
