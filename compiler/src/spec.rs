@@ -4,7 +4,6 @@
 
 mod text;
 
-use crate::ir::attribute::Word;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -142,11 +141,6 @@ impl Block {
             Value::Word(v) => Some(v),
             _ => None,
         }
-    }
-
-    /// A word field whose words are those of an attribute.
-    pub fn choice<W: Word>(&self, field: &str) -> Option<W> {
-        W::of_name(self.word(field)?)
     }
 
     /// An expression field.

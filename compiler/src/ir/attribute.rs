@@ -11,7 +11,6 @@ use std::marker::PhantomData;
 use super::attr;
 use super::ops::{Entry, Op, Takes};
 use super::types::Attr;
-use crate::diag::list;
 
 /// What the value of an attribute is.
 pub trait Kind {
@@ -287,6 +286,15 @@ impl<'a> Bound<'a> {
     }
 }
 
+/// The words in quotes, with `or` before the last one.
+fn either(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => quoted.concat(),
+    }
+}
+
 /// A word of a list.
 pub trait Word: Copy + Default + PartialEq {
     /// The value of this word.
@@ -336,7 +344,7 @@ macro_rules! words {
             type Of<'a> = Self;
 
             fn expected() -> String {
-                list(Self::NAMES.iter().copied(), "or")
+                either(Self::NAMES)
             }
 
             fn read(attr: &Attr) -> Option<Self> {

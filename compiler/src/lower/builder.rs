@@ -1,6 +1,6 @@
 //! The context of lowering: where nodes go, what they are called, what the task is.
 
-use crate::ir::attribute::{self, Attrs};
+use crate::ir::attribute::{self, Attrs, Word};
 use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, RegionId, Value};
 use crate::ir::ops::{Flag, Op};
 use crate::ir::pointwise::{self, Pointwise, Scalar};
@@ -394,6 +394,11 @@ impl LinearInit {
 
 fn fan_in(inputs: &Dim) -> Attr {
     Attr::call("fan_in", [inputs.fixed().unwrap_or(1).into()])
+}
+
+/// A field whose words are those of an attribute, and that `check` guarantees.
+pub(crate) fn choice<W: Word>(block: &Block, field: &str) -> Result<W, InvalidNode> {
+    need(block.word(field).and_then(W::of_name), block, field)
 }
 
 /// A field that `check` guarantees.

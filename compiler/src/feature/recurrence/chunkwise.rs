@@ -7,7 +7,7 @@ use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::lower::{Halted, Lower, Place, group, need};
+use crate::lower::{Halted, Lower, Place, choice, group, need};
 use crate::schema::{Children, Default, FOLDING, SIZE, int, word};
 use crate::spec::Block;
 
@@ -168,7 +168,7 @@ fn updated(
 
 fn chunk_attrs(block: &Block, carried: usize, over: &str, axis: &str) -> Result<Attrs, InvalidNode> {
     let attrs = Attrs::of(attribute::CARRIED, carried)
-        .with(attribute::CUT, need(block.choice("cut"), block, "cut")?)
+        .with(attribute::CUT, choice(block, "cut")?)
         .with(attribute::OVER, over)
         .with(attribute::AXIS, axis);
     Ok(match block.int("chunks") {

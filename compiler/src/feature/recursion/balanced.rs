@@ -8,7 +8,7 @@ use crate::ir::attribute::{self, At, Attrs, CutBy, LastChunk, Padding, Short, Si
 use crate::ir::graph::{InvalidNode, NewNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attr;
-use crate::lower::{Lower, Place, group, need};
+use crate::lower::{Lower, Place, choice, group, need};
 use crate::schema::{Bounds, Children, Default, FOLD_BODY, int, word};
 use crate::spec::Block;
 
@@ -117,8 +117,8 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
 
 fn attrs(block: &Block, (over, axis): (&str, &str), can_be_flat: bool) -> Result<Attrs, InvalidNode> {
     Ok(Attrs::of(attribute::ARITY, need(block.int("arity"), block, "arity")?)
-        .with(attribute::LAST, need(block.choice("last_chunk"), block, "last_chunk")?)
-        .with(attribute::PLAN, need(block.choice("plan"), block, "plan")?)
+        .with(attribute::LAST, choice(block, "last_chunk")?)
+        .with(attribute::PLAN, choice(block, "plan")?)
         .with(attribute::OVER, over)
         .with(attribute::AXIS, axis)
         .with_some(attribute::SHORT, unusual(block, "short"))
@@ -129,7 +129,7 @@ fn attrs(block: &Block, (over, axis): (&str, &str), can_be_flat: bool) -> Result
 
 /// The word of a field, unless it is what the absence of its attribute says.
 fn unusual<W: Word>(block: &Block, field: &str) -> Option<W> {
-    block.choice(field).filter(|word| *word != W::default())
+    block.word(field).and_then(W::of_name).filter(|word| *word != W::default())
 }
 
 /// The learned vector before what is short.

@@ -8,7 +8,7 @@ use crate::ir::attribute::{self, Align, At, Attrs, Compose, Draws, Overflow, Rol
 use crate::ir::graph::{InvalidNode, NewNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attr;
-use crate::lower::{Halted, Lower, Place, group, need};
+use crate::lower::{Halted, Lower, Place, choice, group, need};
 use crate::schema::{Bounds, Children, Default, FOLD_BODY, int};
 use crate::spec::Block;
 
@@ -91,7 +91,7 @@ fn attrs(
     let attrs = Attrs::of(attribute::BEAMS, need(block.int("size"), block, "size")?)
         .with(attribute::COMPOSE, if scorer.of_parent { Compose::Every } else { Compose::Chosen })
         .with(attribute::OVERFLOW, if soft { Overflow::Soften } else { Overflow::Prune })
-        .with(attribute::NOISE, need(select.choice("noise"), select, "noise")?)
+        .with(attribute::NOISE, choice(select, "noise")?)
         .with(attribute::DRAWS, Draws::Row)
         .with(attribute::OVER, over)
         .with(attribute::AXIS, axis);
