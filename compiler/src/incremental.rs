@@ -8,14 +8,15 @@
 //! **What always holds.** A value with positions depends on the positions up to each one. A value without positions (slots of
 //! a memory, products of parameters) is the same for all new positions of its chunk and step, and is computed once there.
 
+use crate::ir::attribute::{self, Chunking, Mask, Side};
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::causality::{Analysis, analyse};
 use crate::ir::dependence::Dependence;
 use crate::ir::graph::{Def, Graph, MAIN, Node, NodeId, Value};
 use crate::ir::loops;
-use crate::ir::ops::Op;
-use crate::ir::types::{Attr, Type};
+use crate::ir::ops::{Flag, Op};
+use crate::ir::types::Type;
 use crate::plan::{Plan, captured};
 
 /// What an incremental run does with a step.
@@ -146,7 +147,7 @@ impl Rules<'_> {
         let must = |holds: bool, why: &str| if holds { Ok(()) } else { Err(why.to_owned()) };
         match node.op.def().dependence {
             Dependence::Nothing | Dependence::Effect => Ok(()),
-            Dependence::Input => must(word(node, "name") == "tokens", "is no token"),
+            Dependence::Input => must(node.get(attribute::NAME) == "tokens", "is no token"),
             Dependence::Units => self.by_position(node, &node.operands),
             Dependence::First => self.by_position(node, &node.operands[..1]),
             Dependence::Channels => {
@@ -154,15 +155,17 @@ impl Rules<'_> {
                 must(!node.operands.iter().any(along), "goes along the row")?;
                 self.by_position(node, &node.operands)
             }
-            Dependence::Prefix => must(goes_on(node.op) || x.is_none(), "reads the row before its position"),
+            Dependence::Prefix => {
+                must(node.op.has(Flag::Continues) || x.is_none(), "reads the row before its position")
+            }
             Dependence::Scan => {
-                let past = goes_on(node.op) && word(node, "side") == "left";
+                let past = node.op.has(Flag::Continues) && node.get(attribute::SIDE) == Side::Left;
                 must(past || x.is_none(), "reads positions behind its own")
             }
             // Whether any position goes on: those that do are among the new ones.
             Dependence::Pool if node.op == Op::Any => Ok(()),
             Dependence::Pool | Dependence::Position => must(x.is_none(), "reads the whole row"),
-            Dependence::HaltTest => must(!node.attrs.contains_key("cap"), "reads the length of the row"),
+            Dependence::HaltTest => must(!node.has(attribute::CAP), "reads the length of the row"),
             Dependence::Attention => self.attention(id),
             Dependence::Recur => self.recur(id),
             Dependence::Chunks => self.chunks(id),
@@ -188,15 +191,18 @@ impl Rules<'_> {
     fn attention(&self, id: NodeId) -> Result<(), String> {
         let node = self.graph.node(id);
         let (queries, keys) = (self.ragged(node.operands[0]), self.ragged(node.operands[1]));
-        let placed =
-            node.attrs.get("mask").is_some_and(|mask| mask.text() != Some("all")) || node.attrs.contains_key("bias");
+        let placed = node.get(attribute::MASK) != Mask::All || node.has(attribute::BIAS);
         match (queries, keys) {
             (None, None) => Ok(()),
-            (Some(_), None) if placed || word(node, "position") == "relative_xl" => {
+            (Some(_), None) if placed || node.has(attribute::POSITION) => {
                 Err("places positions among keys that have none".to_owned())
             }
             (Some(_), None) => Ok(()),
-            (Some(queries), Some(keys)) if queries == keys && goes_on(node.op) && self.analysis.sees_past(id) => Ok(()),
+            (Some(queries), Some(keys))
+                if queries == keys && node.op.has(Flag::Continues) && self.analysis.sees_past(id) =>
+            {
+                Ok(())
+            }
             _ => Err("sees positions behind its own".to_owned()),
         }
     }
@@ -205,7 +211,7 @@ impl Rules<'_> {
     fn recur(&self, id: NodeId) -> Result<(), String> {
         let node = self.graph.node(id);
         let moves = |n: usize| !self.graph.is_unused(node.results[n]) && !self.analysis.stays(id, n);
-        if node.attrs.get("bound").and_then(Attr::int).is_none() {
+        if node.get(attribute::BOUND).steps().is_none() {
             return Err("takes as many steps as the row or the example says".to_owned());
         }
         if loops::layout(self.graph, id).go > 0 && (0..node.operands.len()).any(moves) {
@@ -220,7 +226,7 @@ impl Rules<'_> {
         let carried = loops::layout(self.graph, id).carried;
         let (before, sliced) = node.operands.split_at(carried);
         let body = node.body.into_iter().flat_map(|body| captured(self.graph, body));
-        if word(node, "cut") != "position" || !node.attrs.contains_key("size") {
+        if node.get(attribute::CUT) != Chunking::Position || !node.has(attribute::SIZE) {
             return Err("cuts the row by its length".to_owned());
         }
         if before.iter().copied().chain(body).any(|v| self.ragged(v).is_some() || *self.graph.ty(v) == Type::Tape) {
@@ -231,13 +237,4 @@ impl Rules<'_> {
             false => Err("takes chunks of something other than states".to_owned()),
         }
     }
-}
-
-/// Whether the runtime can take up an op that looks along the row where earlier positions have left it.
-fn goes_on(op: Op) -> bool {
-    matches!(op, Op::Attention | Op::OffsetAttention | Op::S4d | Op::Ema | Op::CumulativeMean)
-}
-
-fn word<'a>(node: &'a Node, name: &str) -> &'a str {
-    node.word(name).unwrap_or_default()
 }

@@ -126,6 +126,8 @@ const BROKEN: &[(&str, &str)] = &[
     ("accumulate %x {param: \"v\"}", "`accumulate` adds a value of the type of a parameter of this graph"),
     ("%v = input {name: \"v\"} : f32[batch, chunk]", "no axis is called `chunk` here"),
     ("%v = dropout %x {p: 1.5, stream: 1} : f32[batch, 8]", "attribute `p` is not a probability below 1"),
+    ("%v = rotate %s {kind: rop, heads: 2} : f32[batch, length, 8]", "attribute `kind` is not `rope`, `xpos_query` or `xpos_key`"),
+    ("%v = rotate %s {kind: rope, heads: 0} : f32[batch, length, 8]", "attribute `heads` is not a positive count"),
     ("%v = position %s {at: middle} : f32[batch, 8]", "attribute `at` is not `first`, `last` or `before_last`"),
     ("%v = full %x {rank: 2} : f32[batch, 8]", "attribute `value` is missing"),
 ];
@@ -210,6 +212,6 @@ fn graphs_broken_by_hand_are_refused() {
     assert!(count.contains("a map has 1 to 8 operands"), "{count}");
     let rows = broken(&|g| g.retain_results(last, |n| n < 2));
     assert!(rows.contains("the row gives f32[batch, 8], f32[batch, 8], f32[batch, 8]"), "{rows}");
-    let attrs = broken(&|g| g.set_attr(gelu, "by", 1.0.into()));
-    assert!(attrs.contains("`map` has no attribute `by`"), "{attrs}");
+    let attrs = broken(&|g| g.set_attr(gelu, rtc_compiler::ir::attribute::RANK, 1));
+    assert!(attrs.contains("`map` has no attribute `rank`"), "{attrs}");
 }

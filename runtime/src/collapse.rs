@@ -4,9 +4,9 @@
 //! deviation over the examples of a split say whether they depend on the example at all, and the bounds of the recurrences where
 //! they got stuck.
 
+use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Graph, MAIN, Node, RegionId};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::Attr;
 
 use crate::train::Row;
 
@@ -42,8 +42,7 @@ impl Bounds {
 fn collect(graph: &Graph, region: RegionId, nested: bool, found: &mut Vec<(bool, Option<usize>)>) {
     for node in graph.nodes(region).iter().map(|id| graph.node(*id)) {
         if node.op == Op::Recur && halts(graph, node) {
-            let bound = node.attrs.get("bound").and_then(Attr::int);
-            found.push((nested, bound.and_then(|bound| usize::try_from(bound).ok())));
+            found.push((nested, node.get(attribute::BOUND).steps()));
         }
         if let Some(body) = node.body {
             collect(graph, body, nested || node.op != Op::Chunks, found);

@@ -6,6 +6,7 @@ mod backend;
 mod initial;
 mod named;
 
+use rtc_compiler::ir::attribute;
 use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{Graph, MAIN};
@@ -114,7 +115,7 @@ impl<B: Backend> ModelOn<B> {
     /// [`Inference::Flat`] for a model that has none, or none that it can do without.
     pub fn set_inference(&mut self, inference: Inference) -> Result<(), LearnError> {
         let graph = &self.inference.plan().graph;
-        let flat = |node| graph.node(node).attrs.contains_key("flat");
+        let flat = |node| graph.node(node).has(attribute::FLAT);
         if inference == Inference::Flat && !graph.walk(MAIN).into_iter().any(flat) {
             return Err(LearnError::Mismatch("it has no outer recursion that can be left out".to_owned()));
         }

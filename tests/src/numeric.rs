@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Graph, MAIN, Parameter};
-use rtc_compiler::ir::types::{Attr, Dim};
+use rtc_compiler::ir::types::Dim;
 use rtc_compiler::ir::{text, verify};
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pass;
@@ -72,7 +73,7 @@ pub fn differentiated(graph: &Graph) -> Graph {
 /// Names of the results of a graph.
 pub fn results(graph: &Graph) -> Vec<String> {
     let end = graph.terminator(MAIN).map(|n| graph.node(n));
-    let names = end.and_then(|n| n.attrs.get("names")).and_then(Attr::text).unwrap_or_default();
+    let names = end.map(|end| end.get(attribute::NAMES)).unwrap_or_default();
     names.split(',').map(|n| n.trim().to_owned()).collect()
 }
 

@@ -223,7 +223,10 @@ fn an_outer_recursion_that_is_left_out_is_left_out_there_too() {
     let mut flat: Vec<Case> = cases(Objective::Classify);
     let has = |case: &Case| {
         let graph = &case.graph;
-        graph.walk(rtc_compiler::ir::graph::MAIN).iter().any(|id| graph.node(*id).word("flat") == Some("true"))
+        graph
+            .walk(rtc_compiler::ir::graph::MAIN)
+            .iter()
+            .any(|id| graph.node(*id).get(rtc_compiler::ir::attribute::FLAT))
     };
     flat.retain(has);
     assert!(!flat.is_empty(), "some models can do without");

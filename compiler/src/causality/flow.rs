@@ -3,9 +3,10 @@
 use super::mask::{self, Steps};
 use super::path::Cause;
 use super::{Analysis, Reach, Why};
+use crate::ir::attribute::{self, At, Side, Sight};
 use crate::ir::graph::{NodeId, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::{Attr, Elem};
+use crate::ir::types::Elem;
 
 impl Analysis<'_> {
     /// Raises all results.
@@ -68,7 +69,7 @@ impl Analysis<'_> {
         self.units(id, usize::MAX);
         let node = self.graph.node(id);
         let x = node.operands[0];
-        let past = node.attrs.get("side").and_then(Attr::text) == Some("left");
+        let past = node.find(attribute::SIDE) == Some(Side::Left);
         if let Some(depth) = self.axis_depth(x).filter(|_| !past) {
             self.raise_leaking(id, Reach::whole(depth), Some(x), &Why::Pool(node.op));
         }
@@ -76,12 +77,12 @@ impl Analysis<'_> {
 
     /// The first position depends on the first position alone; the last one stands where the row ends.
     pub(super) fn position(&mut self, id: NodeId) {
-        match self.graph.node(id).attrs.get("at").and_then(Attr::text) {
-            Some("first") => {
+        match self.graph.node(id).get(attribute::AT) {
+            At::First => {
                 let x = self.graph.node(id).operands[0];
                 self.raise_results(id, self.reach(x), Some(x), &Why::Flows);
             }
-            _ => self.pool(id),
+            At::Last | At::BeforeLast => self.pool(id),
         }
     }
 
@@ -94,8 +95,7 @@ impl Analysis<'_> {
 
     pub(super) fn input(&mut self, id: NodeId) {
         let node = self.graph.node(id);
-        let name = node.attrs.get("name").and_then(Attr::text).unwrap_or_default();
-        match name {
+        match node.get(attribute::NAME) {
             "tokens" => self.raise_results(id, Reach::Own, None, &Why::Flows),
             other => self.raise_leaking(id, Reach::whole(0), None, &Why::Input(other.to_owned())),
         }
@@ -103,7 +103,7 @@ impl Analysis<'_> {
 
     pub(super) fn halt_test(&mut self, id: NodeId) {
         self.units(id, usize::MAX);
-        let cap = self.graph.node(id).attrs.get("cap").and_then(Attr::text);
+        let cap = self.graph.node(id).find(attribute::CAP);
         if let Some(axis) = cap {
             let depth = self.depth_of(axis, self.graph.node(id).region);
             let from = self.graph.node(id).operands.first().copied();
@@ -143,10 +143,10 @@ impl Analysis<'_> {
         let (queries, keys) = (self.axis_depth(query), self.axis_depth(key));
         match (keys, queries) {
             // Slots have no positions. What tells how many queries there are tells the length.
-            (_, Some(depth)) if mask::reads_length(node.attrs.get("bias")) => {
+            (_, Some(depth)) if mask::reads_length(node.find(attribute::BIAS)) => {
                 self.raise_leaking(id, Reach::whole(depth), Some(query), &Why::Bias);
             }
-            (None, Some(depth)) if mask::reads_length(node.attrs.get("mask")) => {
+            (None, Some(depth)) if mask::reads_length(node.get(attribute::MASK).rule()) => {
                 self.raise_leaking(id, Reach::whole(depth), Some(query), &Why::Mask(mask::Sight::Length));
             }
             (None, _) => {}
@@ -164,27 +164,27 @@ impl Analysis<'_> {
     pub fn sees_past(&self, id: NodeId) -> bool {
         let node = self.graph.node(id);
         let causal = match node.op {
-            Op::OffsetAttention => node.word("mask") == Some("causal"),
+            Op::OffsetAttention => node.get(attribute::SIGHT) == Sight::Causal,
             _ => self.sight(id) == mask::Sight::Past,
         };
-        causal && !mask::reads_length(node.attrs.get("bias"))
+        causal && !mask::reads_length(node.find(attribute::BIAS))
     }
 
     /// What the mask of an attention lets a query see.
     fn sight(&self, id: NodeId) -> mask::Sight {
         let node = self.graph.node(id);
-        let heads = node.attrs.get("heads").and_then(Attr::int).unwrap_or(1);
+        let heads = node.find(attribute::HEADS).unwrap_or(1);
         let is_step = |v: &&Value| self.graph.ty(**v).elem() == Some(Elem::Index);
         let steps = match node.operands.get(3).filter(is_step) {
             None => Steps::Below(1),
             Some(step) => self.counts_steps(*step).map_or(Steps::Any, |recur| self.steps(recur)),
         };
-        mask::sight(node.attrs.get("mask"), heads, steps)
+        mask::sight(node.get(attribute::MASK), heads, steps)
     }
 
     /// How many steps a recurrence takes at most.
     fn steps(&self, recur: NodeId) -> Steps {
-        self.graph.node(recur).attrs.get("bound").and_then(Attr::int).map_or(Steps::Any, Steps::Below)
+        self.graph.node(recur).get(attribute::BOUND).steps().map_or(Steps::Any, Steps::Below)
     }
 
     /// What a body yields, its loop passes on.

@@ -3,10 +3,10 @@
 use super::path::Cause;
 use super::{Analysis, Reach, Why};
 use crate::expr::{Expr, Var};
+use crate::ir::attribute::{self, Chunking};
 use crate::ir::graph::{NodeId, RegionId, Value};
 use crate::ir::loops;
 use crate::ir::ops::Op;
-use crate::ir::types::Attr;
 
 impl Analysis<'_> {
     /// Raises a value to the reach of another one, which the loop passes on.
@@ -40,7 +40,7 @@ impl Analysis<'_> {
     /// What the bound of a recurrence tells: a number nothing, an expression the length of the row.
     fn bound_reach(&self, id: NodeId) -> Option<Reach> {
         let node = self.graph.node(id);
-        let bound = node.attrs.get("bound").filter(|bound| bound.int().is_none())?;
+        let bound = node.get(attribute::BOUND).rule()?;
         let fixed = Expr::try_from(bound).is_ok_and(|e| !e.uses(Var::Length) && !e.holds_given());
         let depth = node.operands.iter().find_map(|v| self.axis_depth(*v)).unwrap_or(0);
         (!fixed).then(|| Reach::whole(depth))
@@ -135,10 +135,10 @@ impl Analysis<'_> {
     /// Where the length decides how chunks are cut, every value inside depends on it, if only through its position there.
     fn cut(&mut self, id: NodeId, body: RegionId) {
         let node = self.graph.node(id);
-        let reach = match node.attrs.get("cut").and_then(Attr::text) {
-            Some("position") if !node.attrs.contains_key("count") => return,
-            Some("position") => Reach::whole(self.depths[body.index()] - 1),
-            _ => Reach::Rows,
+        let reach = match node.get(attribute::CUT) {
+            Chunking::Position if !node.has(attribute::COUNT) => return,
+            Chunking::Position => Reach::whole(self.depths[body.index()] - 1),
+            Chunking::Balanced => Reach::Rows,
         };
         let done = self.graph.params(body).first().is_none_or(|param| self.reach(*param) >= reach);
         if done || self.forgiven.contains(&id) {

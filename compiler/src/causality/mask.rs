@@ -5,6 +5,7 @@
 
 use super::linear::Refuter;
 use crate::expr::{Env, Expr, Value, Var, eval};
+use crate::ir::attribute::Mask;
 use crate::ir::types::Attr;
 
 /// What a query at position `i` sees.
@@ -33,7 +34,7 @@ pub enum Sight {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Steps {
     /// Fewer than some number: the last step is one less.
-    Below(i64),
+    Below(usize),
     /// Unknown.
     Any,
 }
@@ -58,16 +59,14 @@ impl Sight {
 }
 
 /// What the `mask` of an attention with so many heads lets a query see.
-pub(super) fn sight(mask: Option<&Attr>, heads: i64, steps: Steps) -> Sight {
-    let expr = match mask {
-        None => return Sight::All,
-        Some(mask) => match mask.text() {
-            Some("causal") => return Sight::Past,
-            Some("all") => return Sight::All,
-            _ => Expr::try_from(mask),
-        },
+pub(super) fn sight(mask: Mask<'_>, heads: usize, steps: Steps) -> Sight {
+    let rule = match mask {
+        Mask::All => return Sight::All,
+        Mask::Causal => return Sight::Past,
+        Mask::Rule(rule) => rule,
     };
-    let Ok(expr) = expr else { return Sight::Unproved };
+    let Ok(expr) = Expr::try_from(rule) else { return Sight::Unproved };
+    let heads = i64::try_from(heads).unwrap_or(i64::MAX);
     if !hides_later(&expr, heads, steps) {
         return later(&expr, heads, steps).unwrap_or(Sight::Unproved);
     }
@@ -90,14 +89,15 @@ fn hides_later(expr: &Expr, heads: i64, steps: Steps) -> bool {
     refuter.less(Var::J, Var::Length);
     refuter.at_most(Var::Head, heads - 1);
     if let Steps::Below(steps) = steps {
-        refuter.at_most(Var::Step, steps - 1);
+        refuter.at_most(Var::Step, i64::try_from(steps).unwrap_or(i64::MAX) - 1);
     }
     refuter.refutes(expr)
 }
 
 /// A later key that is seen in a short row.
 fn later(expr: &Expr, heads: i64, steps: Steps) -> Option<Sight> {
-    let steps = if let Steps::Below(steps) = steps { steps.min(REPEATS) } else { REPEATS };
+    let repeats = |steps: usize| i64::try_from(steps).map_or(REPEATS, |steps| steps.min(REPEATS));
+    let steps = if let Steps::Below(steps) = steps { repeats(steps) } else { REPEATS };
     for step in 0..steps {
         for (i, j) in (0..SEARCHED).flat_map(|i| (i + 1..SEARCHED).map(move |j| (i, j))) {
             let seen = |head| eval(expr, &Env { i, j, step, head, length: SEARCHED, given: None });
@@ -119,7 +119,7 @@ mod tests {
     }
 
     fn of_steps(mask: &str, steps: Steps) -> Sight {
-        sight(Some(&attr::parse(mask).expect("a mask")), 2, steps)
+        sight(Mask::read(&attr::parse(mask).expect("a mask")), 2, steps)
     }
 
     #[test]

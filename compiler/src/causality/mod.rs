@@ -17,6 +17,7 @@ mod mask;
 mod path;
 mod text;
 
+use crate::ir::attribute;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +28,7 @@ pub use text::text;
 use crate::ir::dependence::Dependence;
 use crate::ir::graph::{Def, Graph, MAIN, NodeId, RegionId, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::{Attr, CLASSES, VOCAB, unframed};
+use crate::ir::types::{CLASSES, VOCAB, unframed};
 use path::{Cause, Raised};
 
 /// How far into its row, and beyond, a value depends on tokens: each kind includes those before it.
@@ -205,7 +206,7 @@ impl Analysis<'_> {
         let mut around = Some(region);
         while let Some(region) = around {
             let owner = self.graph.owner(region).map(|id| self.graph.node(id)).filter(|node| node.op == Op::Chunks);
-            if owner.is_some_and(|node| node.attrs.get("axis").and_then(Attr::text) == Some(base)) {
+            if owner.is_some_and(|node| node.get(attribute::AXIS) == base) {
                 return self.depths[region.index()];
             }
             around = self.graph.parent(region);

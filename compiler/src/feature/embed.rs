@@ -2,9 +2,10 @@
 
 use super::{Feature, Lowering, Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
+use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::{Attr, Attrs, BATCH, Dim, Elem, LENGTH, Type, VOCAB};
+use crate::ir::types::{Attr, BATCH, Dim, Elem, LENGTH, Type, VOCAB};
 use crate::lower::{Lower, need};
 use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, POSITIVE, SIZE, float, int, word};
 use crate::spec::Block;

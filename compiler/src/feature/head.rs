@@ -1,10 +1,11 @@
 //! From the readout to class scores, or to a number.
 
 use super::{Feature, Lowering, Slot};
+use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::ir::types::{Attrs, CLASSES, Dim};
+use crate::ir::types::{CLASSES, Dim};
 use crate::lower::{LinearInit, Lower, need};
 use crate::schema::{DROPOUT, Default, Derived, Objective, SIZE, float, int, word};
 use crate::spec::Block;

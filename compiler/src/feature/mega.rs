@@ -2,10 +2,11 @@
 
 use super::scan::{DIRECTION, average};
 use super::{Feature, Lowering, Slot};
+use crate::ir::attribute::{self, Attrs, Sight};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::ir::types::{Attr, Attrs, Dim};
+use crate::ir::types::{Attr, Dim};
 use crate::lower::{LinearInit, Lower, Place, need};
 use crate::schema::{Bounds, DROPOUT, Default, Derived, SIZE, float, int};
 use crate::spec::Block;
@@ -110,6 +111,6 @@ fn attend(l: &mut Lower<'_>, block: &Block, z: Value, values: Value, both: bool)
     };
     let (queries, keys) = (scaled(l, "query")?, scaled(l, "key")?);
     let offsets = l.param("offsets", [Dim::Fixed(2 * reach - 1)], Attr::call("normal", [STD.into()]))?;
-    let mask = if both { "all" } else { "causal" };
-    l.one(Op::OffsetAttention, &[queries, keys, values, offsets], Attrs::from([("mask", mask.into())]))
+    let sight = if both { Sight::All } else { Sight::Causal };
+    l.one(Op::OffsetAttention, &[queries, keys, values, offsets], Attrs::of(attribute::SIGHT, sight))
 }

@@ -1,9 +1,10 @@
 //! The memory that is carried from chunk to chunk.
 
 use super::{Feature, Lowering, Slot};
+use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::{Attr, Attrs, Dim};
+use crate::ir::types::{Attr, Dim};
 use crate::lower::{Lower, need};
 use crate::schema::{Bounds, Default, POSITIVE, SIZE, float, int, word};
 use crate::spec::Block;

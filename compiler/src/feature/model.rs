@@ -1,10 +1,10 @@
 //! The model itself.
 
 use super::{Feature, Lowering, Slot, lowering, misplaced, nothing_more};
+use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::ir::types::Attrs;
 use crate::lower::{Lower, Place, group, need, return_named};
 use crate::schema::{Children, DROPOUT, Default, FOLDING, float};
 use crate::spec::Block;

@@ -1,9 +1,9 @@
 //! One vector of a sequence without parameters.
 
 use super::{Feature, Lowering, Slot, nothing_more};
+use crate::ir::attribute::{self, At, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::Attrs;
 use crate::lower::{Lower, Place};
 use crate::spec::Block;
 
@@ -13,8 +13,8 @@ pub(super) const SLOT: Slot = Slot {
     doc: "Reduces states to one vector, without parameters.",
     features: &[
         of_states("mean", "The mean of the states.", |l, _, place| l.one(Op::Mean, &[place.state], Attrs::new())),
-        of_states("first", "The first state.", |l, _, place| at(l, place, "first")),
-        of_states("last", "The last state.", |l, _, place| at(l, place, "last")),
+        of_states("first", "The first state.", |l, _, place| at(l, place, At::First)),
+        of_states("last", "The last state.", |l, _, place| at(l, place, At::Last)),
         of_states("max", "The largest value of every channel.", |l, _, place| {
             l.one(Op::Max, &[place.state], Attrs::new())
         }),
@@ -39,6 +39,6 @@ const fn of_states(
     }
 }
 
-fn at(l: &mut Lower<'_>, place: &Place, end: &str) -> Result<Value, InvalidNode> {
-    l.one(Op::Position, &[place.state], Attrs::from([("at", end.into())]))
+fn at(l: &mut Lower<'_>, place: &Place, end: At) -> Result<Value, InvalidNode> {
+    l.one(Op::Position, &[place.state], Attrs::of(attribute::AT, end))
 }

@@ -2,10 +2,11 @@
 
 use super::lowering::Score;
 use super::{Feature, Lowering, Slot};
+use crate::ir::attribute::{self, At, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::ir::types::{Attrs, Dim};
+use crate::ir::types::Dim;
 use crate::lower::{LinearInit, Lower, need};
 use crate::schema::{Default, SIZE, int};
 use crate::spec::Block;
@@ -43,11 +44,11 @@ const PARENT: Feature = Feature {
 /// `w_2 GELU(W_1 [l; r] + b_1) + b_2` on the first channels `l` and `r` of the two nodes of a pair.
 fn mlp(l: &mut Lower<'_>, block: &Block, pair: Value) -> Result<Value, InvalidNode> {
     let slice = need(block.int("slice"), block, "slice")?.min(l.width);
-    let mut end = |at: &str| {
-        let node = l.one(Op::Position, &[pair], Attrs::from([("at", at.into())]))?;
+    let mut end = |at: At| {
+        let node = l.one(Op::Position, &[pair], Attrs::of(attribute::AT, at))?;
         if slice < l.width { l.channels(node, 0, slice) } else { Ok(node) }
     };
-    let (left, right) = (end("first")?, end("last")?);
+    let (left, right) = (end(At::First)?, end(At::Last)?);
     let both = l.one(Op::Concat, &[left, right], Attrs::new())?;
     let x = l.linear(both, "hidden", Dim::Fixed(slice), &LinearInit::FanIn)?;
     let x = l.map(Pointwise::Gelu, &[x])?;

@@ -4,17 +4,18 @@
 //! ones. What a type measures is the business of an [`Extent`]: even rows here ([`Sizes`]), the real rows of a
 //! batch in the executor.
 
+use super::attribute::{self, Attrs, Mask, Padding, Role};
 use std::collections::BTreeMap;
 
 use super::formula::Formula;
 use super::graph::{Graph, Node, NodeId, RegionId};
-use super::loops::{self, Cut, Padding};
+use super::loops::{self, Cut};
 use super::number::Number;
 use super::ops::Op;
 use super::pointwise::{self, Steps};
 use super::schedule::beam::{Beams, Count};
 use super::schedule::{Axes, Depth, Widths};
-use super::types::{Attr, Attrs, BATCH, Dim, Type, unframed};
+use super::types::{BATCH, Dim, Type, unframed};
 use crate::expr::{Expr, keys};
 
 /// Sizes of the symbolic axes for which a cost is asked. All rows are alike.
@@ -48,14 +49,14 @@ pub enum Seen {
 
 impl Seen {
     /// What the mask of an attention says.
-    fn of(mask: Option<&Attr>) -> Self {
-        match mask.map(|mask| (mask.text(), mask)) {
-            Some((Some("causal"), _)) => Self::Past,
-            Some((None, mask)) => {
-                let most = Expr::try_from(mask).ok().and_then(|mask| keys(&mask));
+    fn of(mask: Mask<'_>) -> Self {
+        match mask {
+            Mask::All => Self::All,
+            Mask::Causal => Self::Past,
+            Mask::Rule(rule) => {
+                let most = Expr::try_from(rule).ok().and_then(|rule| keys(&rule));
                 most.map_or(Self::All, |keys| Self::Most(keys.most))
             }
-            _ => Self::All,
         }
     }
 }
@@ -248,8 +249,8 @@ pub fn linear_weight<N: Number>(c: &Costed<'_, N>) -> N {
 /// Scores and mixture: four operations per query, key that it may see, and channel. The softmax is part of it. Relative
 /// positions take two more; the map of their codes, which all rows share, is not counted.
 pub fn attention<N: Number>(c: &Costed<'_, N>) -> N {
-    let pairs = c.sizes.pairs(c.operands[0], c.operands[1], Seen::of(c.attrs.get("mask")));
-    let products = if c.attrs.contains_key("position") { 6.0 } else { 4.0 };
+    let pairs = c.sizes.pairs(c.operands[0], c.operands[1], Seen::of(c.attrs.get(attribute::MASK)));
+    let products = if c.attrs.has(attribute::POSITION) { 6.0 } else { 4.0 };
     pairs.times(&c.last(0)).times(&N::of(products))
 }
 
@@ -261,7 +262,10 @@ pub fn attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
 /// As `attention`, with values of a width of their own.
 pub fn offset_attention<N: Number>(c: &Costed<'_, N>) -> N {
     let widths = c.last(0).plus(&c.last(2));
-    c.sizes.pairs(c.operands[0], c.operands[1], Seen::of(c.attrs.get("mask"))).times(&widths).times(&N::of(2.0))
+    c.sizes
+        .pairs(c.operands[0], c.operands[1], Seen::of(c.attrs.get(attribute::MASK)))
+        .times(&widths)
+        .times(&N::of(2.0))
 }
 
 /// Scores again, and four products.
@@ -390,7 +394,7 @@ fn fold<N: Number>(node: &Node, sizes: &Sizes<N>) -> Vec<Turns<N>> {
 fn part<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Vec<Turns<N>> {
     let node = graph.node(id);
     let Some(search) = graph.owner(node.region).map(|owner| graph.node(owner)) else { return vec![] };
-    let joins = node.attrs.get("role").and_then(Attr::text) == Some("join");
+    let joins = node.get(attribute::ROLE) == Role::Join;
     let pairs = searched(search, if joins { Count::Joined } else { Count::Scored }, sizes);
     let rows = sizes.dim(&Dim::sym(BATCH)).times(&pairs);
     let sizes = sizes.with(BATCH, rows).with(Axes::of(search).chunk, N::of(2.0));

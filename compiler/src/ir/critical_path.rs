@@ -5,6 +5,7 @@
 //! What runs beside the path adds nothing, however many rows, positions and heads it has; neither does the decision whether
 //! a row goes on. A recurrence counts its body as often as it runs it.
 
+use super::attribute::Role;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cost::{Sizes, sequence, turns};
@@ -89,7 +90,7 @@ const WALKED: usize = 3;
 /// The path to what the pairs that a part scores are made of: what the same step has joined.
 fn parents<N: Number + PartialEq>(graph: &Graph, part: NodeId, paths: &Paths<N>) -> Path<N> {
     let node = graph.node(part);
-    let joined = loops::part(graph, node.region, "join").filter(|joined| *joined != part);
+    let joined = loops::part(graph, node.region, Role::Join).filter(|joined| *joined != part);
     let parent = joined.and_then(|joined| paths.get(graph.node(joined).results.first()?));
     parent.map_or(Path::new(N::of(0.0)), |path| Path::new(path.layers.clone()))
 }

@@ -7,12 +7,12 @@
 //!
 //! Graphs are compared as they are; run the same passes on both before.
 
+use super::attribute;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use super::attr;
 use super::cost::{self, Sizes};
 use super::graph::{Def, Graph, MAIN, NodeId, Value};
 use super::ops::Op;
@@ -214,8 +214,8 @@ impl Slots {
 /// in others; they do not count.
 fn describe(graph: &Graph, id: NodeId) -> String {
     let node = graph.node(id);
-    let attrs = node.attrs.iter().filter(|(k, _)| **k != "stream");
-    let attrs: Vec<String> = attrs.map(|(k, v)| format!("{k}: {}", attr::print(v))).collect();
+    let attrs = node.attrs.texts().filter(|(name, _)| *name != attribute::STREAM.row.name);
+    let attrs: Vec<String> = attrs.map(|(name, value)| format!("{name}: {value}")).collect();
     let types: Vec<String> = node.results.iter().map(|v| graph.ty(*v).to_string()).collect();
     let attrs = if attrs.is_empty() { String::new() } else { format!(" {{{}}}", attrs.join(", ")) };
     let types = if types.is_empty() { String::new() } else { format!(" : {}", types.join(", ")) };

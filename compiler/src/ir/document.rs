@@ -4,6 +4,7 @@
 //! building a graph needs (ops, arity, attributes, names, types by the shape rules) and reports all problems; it
 //! does not replace [`verify`](super::verify).
 
+use super::attribute::Attrs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -13,7 +14,7 @@ use super::attr;
 use super::graph::{Graph, MAIN, NewNode, NodeId, RegionId, Value};
 use super::ops::{Flag, Op};
 use super::pointwise::{self, Pointwise};
-use super::types::{Attrs, Dim, Type};
+use super::types::{Dim, Type};
 use crate::source::Position;
 
 /// How deep loops may nest in a document.
@@ -181,12 +182,12 @@ pub fn node_doc(graph: &Graph, id: NodeId, names: &[String]) -> NodeDoc {
     let node = graph.node(id);
     // A map of one function is written as that function.
     let function = pointwise::function(node);
-    let attrs = node.attrs.iter().filter(|_| function.is_none());
+    let attrs = node.attrs.texts().filter(|_| function.is_none());
     NodeDoc {
         results: node.results.iter().map(|v| named(graph, *v, names)).collect(),
         op: function.map_or_else(|| node.op.to_string(), |func| func.def().name.to_owned()),
         operands: node.operands.iter().map(|v| names[v.index()].clone()).collect(),
-        attrs: attrs.map(|(k, v)| ((*k).to_owned(), attr::print(v))).collect(),
+        attrs: attrs.map(|(name, value)| (name.to_owned(), value)).collect(),
         label: node.label.clone(),
         body: None,
         at: None,
@@ -317,8 +318,8 @@ impl Builder {
     fn attrs(&mut self, doc: &NodeDoc, op: Op) -> Attrs {
         let mut out = Attrs::new();
         for (name, text) in &doc.attrs {
-            let known = op.def().attrs;
-            match (known.iter().find(|a| *a == name), attr::parse(text)) {
+            let known: Vec<&str> = op.def().attrs().map(|takes| takes.attribute.name).collect();
+            match (op.def().attribute(name), attr::parse(text)) {
                 (None, _) if known.is_empty() => {
                     self.problem(doc, format!("`{op}` has no attributes, `{name}` is one"))
                 }
@@ -326,9 +327,7 @@ impl Builder {
                     self.problem(doc, format!("`{op}` has no attribute `{name}`; it has {}", known.join(", ")));
                 }
                 (Some(_), Err(message)) => self.problem(doc, format!("attribute `{name}`: {message}")),
-                (Some(name), Ok(value)) => {
-                    out.insert(name, value);
-                }
+                (Some(attribute), Ok(value)) => out.insert(attribute, value),
             }
         }
         out

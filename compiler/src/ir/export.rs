@@ -3,13 +3,14 @@
 //! In the drawings a loop is a cluster, parameters are small shaded boxes beside their only use, and an edge says which
 //! of several values flows. Boxes are numbered in print order, so equal graphs give equal drawings.
 
+use super::attribute;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::document::{Document, Problem};
 use super::graph::{Def, Graph, MAIN, NodeId, RegionId, Value};
 use super::ops::{Flag, Op};
-use super::types::{Attr, Type};
+use super::types::Type;
 
 /// The document as YAML.
 pub fn yaml(graph: &Graph) -> String {
@@ -124,7 +125,7 @@ fn caption(graph: &Graph, id: NodeId) -> String {
     let node = graph.node(id);
     let types: Vec<String> = node.results.iter().map(|v| graph.ty(*v).to_string()).collect();
     if node.op.has(Flag::Leaf) {
-        let name = node.attrs.get("name").and_then(Attr::text).unwrap_or_default();
+        let name = node.find(attribute::NAME).unwrap_or_default();
         return format!("{name}\n{}", types.join(", "));
     }
     let attrs: Vec<String> = node.attrs.iter().map(|(k, v)| format!("{k} {v}")).collect();

@@ -377,7 +377,7 @@ pub fn thousands(digits: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::loops::Padding;
+    use crate::ir::attribute::Padding;
 
     fn n() -> Formula {
         Formula::symbol("n")

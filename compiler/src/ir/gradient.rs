@@ -4,10 +4,11 @@
 //! such uses into saved values. Unneeded nodes that a rule emits are removed afterwards, so rules need not ask
 //! which operands want a gradient.
 
+use super::attribute::{self, Attrs};
 use super::graph::{Node, Value};
 use super::ops::Op;
 use super::pointwise::{self, Pointwise, Scalar};
-use super::types::{Attr, Attrs, Dim, Type};
+use super::types::{Dim, Type};
 
 /// Where a rule puts its nodes.
 pub trait Backward {
@@ -33,10 +34,6 @@ fn with(b: B<'_>, op: Op, operands: &[Value], attrs: Attrs) -> Option<Value> {
 
 fn several(b: B<'_>, op: Op, operands: &[Value], attrs: &Attrs) -> Out {
     b.emit(op, operands, attrs.clone()).into_iter().map(Some).collect()
-}
-
-fn attr(name: &'static str, value: impl Into<Attr>) -> Attrs {
-    Attrs::from([(name, value.into())])
 }
 
 /// The cotangent of the only result, or an early return without gradients.
@@ -107,7 +104,7 @@ fn last_size(b: B<'_>, value: Value) -> usize {
 }
 
 fn channels(start: usize, width: usize) -> Attrs {
-    Attrs::from([("start", start.into()), ("width", width.into())])
+    Attrs::of(attribute::START, start).with(attribute::WIDTH, width)
 }
 
 /// Each side gets its channels.
@@ -121,7 +118,7 @@ pub fn concat(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
 pub fn slice(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     let width = last_size(b, node.operands[0]);
-    let start = node.attrs["start"].int().unwrap_or_default() as usize;
+    let start = node.get(attribute::START);
     vec![with(b, Op::Pad, &[dy], channels(start, width))]
 }
 
@@ -129,7 +126,7 @@ pub fn slice(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
 pub fn pad(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     let width = last_size(b, node.operands[0]);
-    let start = node.attrs["start"].int().unwrap_or_default() as usize;
+    let start = node.get(attribute::START);
     vec![with(b, Op::Slice, &[dy], channels(start, width))]
 }
 
@@ -195,8 +192,8 @@ pub fn select(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let c = node.operands[0];
     vec![
         None,
-        with(b, Op::MaskUnit, &[dy, c], attr("when", "true")),
-        with(b, Op::MaskUnit, &[dy, c], attr("when", "false")),
+        with(b, Op::MaskUnit, &[dy, c], Attrs::of(attribute::WHEN, true)),
+        with(b, Op::MaskUnit, &[dy, c], Attrs::of(attribute::WHEN, false)),
     ]
 }
 
@@ -211,7 +208,7 @@ pub fn mul_unit(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     let (x, s) = (node.operands[0], node.operands[1]);
     let rank = b.ty(s).dims().len();
-    vec![one(b, Op::MulUnit, &[dy, s]), with(b, Op::DotUnit, &[dy, x], attr("rank", rank))]
+    vec![one(b, Op::MulUnit, &[dy, s]), with(b, Op::DotUnit, &[dy, x], Attrs::of(attribute::RANK, rank))]
 }
 
 /// `dy`, `s dy`, and the scalar product of `dy` and h per unit.
@@ -219,7 +216,7 @@ pub fn add_scaled(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     let (h, s) = (node.operands[1], node.operands[2]);
     let rank = b.ty(s).dims().len();
-    vec![Some(dy), one(b, Op::MulUnit, &[dy, s]), with(b, Op::DotUnit, &[dy, h], attr("rank", rank))]
+    vec![Some(dy), one(b, Op::MulUnit, &[dy, s]), with(b, Op::DotUnit, &[dy, h], Attrs::of(attribute::RANK, rank))]
 }
 
 rules! {
@@ -230,9 +227,7 @@ rules! {
 /// The transposed map.
 pub fn rotate(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
-    let turned = node.attrs.get("transpose").and_then(Attr::text) == Some("true");
-    let mut attrs = node.attrs.clone();
-    attrs.insert("transpose", if turned { "false" } else { "true" }.into());
+    let attrs = node.attrs.clone().with(attribute::TRANSPOSE, !node.get(attribute::TRANSPOSE));
     vec![with(b, Op::Rotate, &[dy], attrs)]
 }
 
@@ -273,7 +268,7 @@ rules! {
 /// Through all three results at once; those without a cotangent count as 0.
 pub fn slot_softmax(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let [beta, before] = node.operands[..] else { return vec![] };
-    let zeros = |b: B<'_>| b.emit(Op::Full, &[beta], Attrs::from([("value", 0.0.into()), ("rank", 2_usize.into())]))[0];
+    let zeros = |b: B<'_>| b.emit(Op::Full, &[beta], Attrs::of(attribute::VALUE, 0.0).with(attribute::RANK, 2))[0];
     let mut operands = vec![beta, before];
     for dy in dy {
         operands.push(dy.unwrap_or_else(|| zeros(b)));
@@ -286,7 +281,7 @@ pub fn slot_get(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     let (x, step) = (node.operands[0], node.operands[1]);
     let rank = b.ty(x).dims().len();
-    let zeros = b.emit(Op::Full, &[x], Attrs::from([("value", 0.0.into()), ("rank", rank.into())]))[0];
+    let zeros = b.emit(Op::Full, &[x], Attrs::of(attribute::VALUE, 0.0).with(attribute::RANK, rank))[0];
     vec![one(b, Op::SlotSet, &[zeros, dy, step]), None]
 }
 
@@ -295,7 +290,7 @@ pub fn slot_set(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     let (y, step) = (node.operands[1], node.operands[2]);
     let rank = b.ty(y).dims().len();
-    let zeros = b.emit(Op::Full, &[y], Attrs::from([("value", 0.0.into()), ("rank", rank.into())]))[0];
+    let zeros = b.emit(Op::Full, &[y], Attrs::of(attribute::VALUE, 0.0).with(attribute::RANK, rank))[0];
     vec![one(b, Op::SlotSet, &[dy, zeros, step]), one(b, Op::SlotGet, &[dy, step]), None]
 }
 

@@ -4,6 +4,7 @@
 //! a parameter of a region. A body may use values of the regions around it. Edges of the petgraph lead from the
 //! node that defines a value (or that owns the region whose parameter it is) to each node that uses it.
 
+use super::attribute::{self, Attrs, Key, Kind};
 use std::fmt;
 
 use petgraph::Direction;
@@ -13,7 +14,7 @@ use petgraph::visit::EdgeRef;
 use super::ops::Op;
 use super::pointwise;
 use super::shape::Signature;
-use super::types::{Attr, Attrs, Type};
+use super::types::{Attr, Type};
 
 /// A node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,9 +77,19 @@ impl Node {
         pointwise::outermost(self).map_or(self.op.def().name, |func| func.def().name)
     }
 
-    /// The text of an attribute: a word or a name; nothing where there is none of this name.
-    pub fn word(&self, name: &str) -> Option<&str> {
-        self.attrs.get(name).and_then(Attr::text)
+    /// The value of an attribute, or what its absence says.
+    pub fn get<K: Kind>(&self, key: Key<K>) -> K::Of<'_> {
+        self.attrs.get(key)
+    }
+
+    /// The value of an attribute that the node may do without.
+    pub fn find<K: Kind>(&self, key: Key<K>) -> Option<K::Of<'_>> {
+        self.attrs.find(key)
+    }
+
+    /// Whether the node has an attribute.
+    pub fn has<K: Kind>(&self, key: Key<K>) -> bool {
+        self.attrs.has(key)
     }
 }
 
@@ -333,7 +344,7 @@ impl Graph {
         if !new.op.has(super::ops::Flag::Variadic) && !(def.operands.len()..=most).contains(&count) {
             return Err(InvalidNode(format!("`{}` takes {} operands, not {count}", new.op, def.operands.len())));
         }
-        if let Some(name) = new.attrs.keys().find(|a| !def.attrs.contains(a)) {
+        if let Some((name, _)) = new.attrs.iter().find(|(name, _)| def.attribute(name).is_none()) {
             return Err(InvalidNode(format!("`{}` has no attribute `{name}`", new.op)));
         }
         let operands: Vec<Type> = new.operands.iter().map(|v| self.ty(*v).clone()).collect();
@@ -413,8 +424,8 @@ impl Graph {
     }
 
     /// Sets an attribute.
-    pub fn set_attr(&mut self, node: NodeId, name: &'static str, attr: Attr) {
-        self.nodes[at(node)].attrs.insert(name, attr);
+    pub fn set_attr<K: Kind>(&mut self, node: NodeId, key: Key<K>, value: K::Of<'_>) {
+        self.nodes[at(node)].attrs.set(key, value);
     }
 
     /// Appends a result to a node.
@@ -475,10 +486,10 @@ impl Graph {
         let params = self.nodes(MAIN).iter().map(|n| self.node(*n)).filter(|n| n.op == Op::Param);
         params
             .map(|n| Parameter {
-                name: n.attrs.get("name").and_then(Attr::text).unwrap_or_default().to_owned(),
+                name: n.find(attribute::NAME).unwrap_or_default().to_owned(),
                 ty: self.ty(n.results[0]).clone(),
-                init: n.attrs.get("init").cloned().unwrap_or(Attr::Word("zeros".to_owned())),
-                group: n.attrs.get("group").and_then(Attr::text).map(str::to_owned),
+                init: n.find(attribute::INIT).cloned().unwrap_or(Attr::Word("zeros".to_owned())),
+                group: n.find(attribute::GROUP).map(str::to_owned),
             })
             .collect()
     }
@@ -486,7 +497,7 @@ impl Graph {
     /// The value returned under a name.
     pub fn output(&self, name: &str) -> Option<Value> {
         let end = self.node(self.terminator(MAIN)?);
-        let names = end.attrs.get("names").and_then(Attr::text)?;
+        let names = end.find(attribute::NAMES)?;
         let n = names.split(',').position(|n| n.trim() == name)?;
         end.operands.get(n).copied()
     }

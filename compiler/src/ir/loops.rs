@@ -3,9 +3,10 @@
 //! A body has at most one `save`; its operands are, in order, the saved values that the `unwind` of the same tape
 //! receives as its last region parameters.
 
+use super::attribute::{self, CutBy, LastChunk, Padding, Role, Short, Single};
 use super::graph::{Def, Graph, Node, NodeId, RegionId, Value};
-use super::ops::Op;
-use super::types::{Attr, Type};
+use super::ops::{Flag, Op};
+use super::types::Type;
 
 /// Counts of the parts of a loop's interface. Parts that an op does not have are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,12 +34,6 @@ impl Layout {
     }
 }
 
-/// The attribute as a count; 0 when it is absent or no count.
-fn count(graph: &Graph, node: NodeId, name: &str) -> usize {
-    let attr = graph.node(node).attrs.get(name).and_then(Attr::int);
-    attr.and_then(|n| usize::try_from(n).ok()).unwrap_or(0)
-}
-
 /// The interface of a loop, from its attributes, operands and body.
 pub fn layout(graph: &Graph, node: NodeId) -> Layout {
     let n = graph.node(node);
@@ -58,14 +53,14 @@ pub fn layout(graph: &Graph, node: NodeId) -> Layout {
             Layout { carried: 1.min(operands), given: yields.saturating_sub(2), step: 1, go: 1, ..Layout::default() }
         }
         Op::Chunks => {
-            let carried = count(graph, node, "carried");
+            let carried = n.get(attribute::CARRIED);
             let (sliced, given) = (operands.saturating_sub(carried), yields.saturating_sub(carried));
             Layout { carried, sliced, given, ..Layout::default() }
         }
         _ => {
-            let (carried, sliced) = (count(graph, node, "carried"), count(graph, node, "outputs"));
+            let (carried, sliced) = (n.get(attribute::CARRIED), n.get(attribute::OUTPUTS));
             // Of a beam, the cotangent of the score comes besides, and that of the scored pair goes.
-            let pair = usize::from(n.attrs.contains_key("beams"));
+            let pair = usize::from(n.has(attribute::BEAMS));
             let (given, saved) =
                 (yields.saturating_sub(carried + pair), params.saturating_sub(carried + sliced + pair));
             Layout { tape: 1, carried, sliced, given, saved, step: pair, go: pair }
@@ -91,14 +86,14 @@ pub fn tape(graph: &Graph, node: NodeId) -> Option<Value> {
 
 /// Whether a loop can be differentiated: it saves, and an `unwind` runs backwards what it did.
 pub fn is_forward(op: Op) -> bool {
-    matches!(op, Op::Recur | Op::Chunks | Op::Fold | Op::Beam | Op::Part)
+    op.has(Flag::Loop) && op != Op::Unwind
 }
 
 /// The part of a beam's region with this role.
-pub fn part(graph: &Graph, region: RegionId, role: &str) -> Option<NodeId> {
+pub fn part(graph: &Graph, region: RegionId, role: Role) -> Option<NodeId> {
     let is_part = |n: &NodeId| {
         let node = graph.node(*n);
-        node.op == Op::Part && node.attrs.get("role").and_then(Attr::text) == Some(role)
+        node.op == Op::Part && node.find(attribute::ROLE) == Some(role)
     };
     graph.nodes(region).iter().copied().find(is_part)
 }
@@ -144,36 +139,16 @@ pub struct Cut {
     pub padding: Padding,
 }
 
-/// Which short chunks of a fold are filled up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Padding {
-    /// None.
-    None,
-    /// Those of the sequence itself.
-    Input,
-    /// Those of every level.
-    Levels,
-}
-
 impl Cut {
     /// The rule of a `fold`, or of the `unwind` of one; `None` for any other node.
     pub fn of(node: &Node) -> Option<Self> {
-        let word = |name: &str| node.attrs.get(name).and_then(Attr::text).unwrap_or_default();
-        let arity = node.attrs.get("arity").and_then(Attr::int)?;
-        // The verifier asks for at least 2; a chunk of one element would never end.
-        let arity = usize::try_from(arity).unwrap_or(0).max(2);
-        let padding = match word("padding") {
-            "levels" => Padding::Levels,
-            "input" => Padding::Input,
-            _ => Padding::None,
-        };
         Some(Self {
-            arity,
-            strict: word("last") == "strict",
-            by_batch: word("plan") == "batch",
-            first: word("short") == "first",
-            single: word("single") == "fold",
-            padding,
+            arity: node.find(attribute::ARITY)?,
+            strict: node.get(attribute::LAST) == LastChunk::Strict,
+            by_batch: node.get(attribute::PLAN) == CutBy::Batch,
+            first: node.get(attribute::SHORT) == Short::First,
+            single: node.get(attribute::SINGLE) == Single::Fold,
+            padding: node.get(attribute::PADDING),
         })
     }
 

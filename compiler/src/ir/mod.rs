@@ -27,6 +27,7 @@
 //! The text form ([`text`]) prints and reads back; YAML, DOT and Mermaid come from the same document ([`document`]).
 
 pub mod attr;
+pub mod attribute;
 pub mod cost;
 pub mod critical_path;
 pub mod dependence;

@@ -1,10 +1,11 @@
 //! The op table: one row per op.
 //!
-//! A row gives the name, the operands (those after `;` are optional), the attributes, the shape rule, the gradient
+//! A row gives the name, the operands (those after `;` are optional), the attributes (those with `?` are optional), the shape rule, the gradient
 //! rule, the cost rule, the dependence rule, flags, its roles in a group, and one line of documentation. The printer, the parser, the verifier,
 //! the builder, the `grad` pass, the cost model, the proof of causality and the generated page `docs/ops.md` read the row;
 //! the runtime executes ops in one exhaustive match, so a new row does not compile until it can run.
 
+use super::attribute::{self, Attribute};
 use std::fmt;
 
 use super::cost::{self, CostRule};
@@ -25,8 +26,8 @@ pub struct OpDef {
     pub operands: &'static [&'static str],
     /// Operands that may follow.
     pub optional: &'static [&'static str],
-    /// Attributes.
-    pub attrs: &'static [&'static str],
+    /// Attributes and groups of them, in the order of the text form.
+    attrs: &'static [Entry],
     /// Result types from operand types and attributes.
     pub shape: ShapeRule,
     /// How cotangents of the results become cotangents of the operands.
@@ -39,6 +40,39 @@ pub struct OpDef {
     pub flags: &'static [Flag],
     /// What operands and results are to an op that works unit by unit; `None` for any other.
     pub by_unit: Option<&'static Roles>,
+}
+
+impl OpDef {
+    /// The attributes, in the order of the text form.
+    pub fn attrs(&self) -> impl Iterator<Item = &'static Takes> + use<> {
+        self.attrs.iter().flat_map(|entry| match entry {
+            Entry::One(takes) => std::slice::from_ref(takes),
+            Entry::Group(group) => group,
+        })
+    }
+
+    /// The attribute of this name, if the op takes it.
+    pub fn attribute(&self, name: &str) -> Option<&'static Attribute> {
+        self.attrs().map(|takes| &takes.attribute).find(|attribute| attribute.name == name)
+    }
+}
+
+/// An attribute of an op.
+#[derive(Clone, Copy, Debug)]
+pub struct Takes {
+    /// Its row.
+    pub attribute: Attribute,
+    /// Whether the op can do without it.
+    pub optional: bool,
+}
+
+/// An attribute in the row of an op, or a group of attributes that several ops have.
+#[derive(Clone, Copy, Debug)]
+pub enum Entry {
+    /// One attribute.
+    One(Takes),
+    /// A group.
+    Group(&'static [Takes]),
 }
 
 /// What operands and results are to an op that works unit by unit: position by position, slot by slot, row by row.
@@ -78,6 +112,8 @@ pub enum Flag {
     Alias,
     /// Can add its results to what is there, such as the gradient of a parameter.
     Accumulates,
+    /// Looks along the row, and the runtime can take it up where earlier positions have left it.
+    Continues,
     /// Reads each number of its first operand before it writes it, and can write its result there.
     InPlace,
 }
@@ -85,7 +121,7 @@ pub enum Flag {
 macro_rules! ops {
     ($(
         #[doc = $doc:literal]
-        $name:ident = $text:literal ($($operand:ident),* $(; $($optional:ident),*)?) {$($attr:ident),*}
+        $name:ident = $text:literal ($($operand:ident),* $(; $($optional:ident),*)?) {$($attr:ident $(? $($never:lifetime)?)?),*}
             => $shape:ident, $gradient:ident, $cost:ident, $dependence:ident $([$($flag:ident),*])?
             $(by_unit [$($whole:literal),*] [$($sum:literal),*])?;
     )*) => {
@@ -106,7 +142,7 @@ macro_rules! ops {
                             doc: $doc.trim_ascii(),
                             operands: &[$(stringify!($operand)),*],
                             optional: &[$($(stringify!($optional)),*)?],
-                            attrs: &[$(stringify!($attr)),*],
+                            attrs: &[$(attribute::$attr.entry(false $(|| true $($never)?)?)),*],
                             shape: shape::$shape,
                             gradient: gradient::$gradient,
                             dependence: Dependence::$dependence,
@@ -124,13 +160,13 @@ macro_rules! ops {
 
 ops! {
     /// A value of the batch: token ids, labels, weights.
-    Input = "input" () {name} => declared, none, free, Input [Leaf];
+    Input = "input" () {NAME} => declared, none, free, Input [Leaf];
     /// A trainable array, how it starts, and the group of parameters to which it belongs, where it is in one.
-    Param = "param" () {name, init, group} => declared, none, free, Nothing [Leaf];
+    Param = "param" () {NAME, INIT, GROUP?} => declared, none, free, Nothing [Leaf];
     /// `value` everywhere, with the first `rank` axes of `like`.
-    Full = "full" (like) {value, rank} => full, none, free, Nothing;
+    Full = "full" (like) {VALUE, RANK} => full, none, free, Nothing;
     /// True everywhere, with the first `rank` axes of `like`.
-    True = "true" (like) {rank} => all_true, none, free, Nothing;
+    True = "true" (like) {RANK} => all_true, none, free, Nothing;
 
     /// Rows of the table, one per id: `y[t] = table[ids[t]]`.
     Embed = "embed" (ids, table) {} => embed, embed, free, Units;
@@ -147,23 +183,23 @@ ops! {
     /// The row's value of `x` at every position of the second axis of `like`.
     BroadcastRows = "broadcast_rows" (x, like) {} => broadcast_rows, broadcast_rows, free, First;
     /// Mean over the positions up to and including each one.
-    CumulativeMean = "cumulative_mean" (x) {} => same, cumulative_mean, elementwise, Prefix;
+    CumulativeMean = "cumulative_mean" (x) {} => same, cumulative_mean, elementwise, Prefix [Continues];
     /// The `first`, the `last` or the `before_last` position of every row.
-    Position = "position" (x) {at} => pool, position, free, Position;
+    Position = "position" (x) {AT} => pool, position, free, Position;
     /// Largest value over the second axis, channel by channel.
     Max = "max" (x) {} => pool, max, elementwise, Pool;
     /// `a` and `b` side by side on the last axis.
     Concat = "concat" (a, b) {} => concat, concat, free, Units by_unit [] [];
     /// `width` channels from `start` on the last axis.
-    Slice = "slice" (x) {start, width} => slice, slice, free, Units by_unit [] [];
+    Slice = "slice" (x) {START, WIDTH} => slice, slice, free, Units by_unit [] [];
     /// Channels of `x` placed at `start` of a last axis of `width`, zeros elsewhere.
-    Pad = "pad" (x) {start, width} => pad, pad, free, Units by_unit [] [];
+    Pad = "pad" (x) {START, WIDTH} => pad, pad, free, Units by_unit [] [];
     /// Without the last axis of size 1.
     Squeeze = "squeeze" (x) {} => squeeze, squeeze, free, Units [Alias];
     /// With a last axis of size 1.
     Unsqueeze = "unsqueeze" (x) {} => unsqueeze, unsqueeze, free, Units [Alias];
     /// The row's `x`, `count` times on a second axis of its own.
-    Repeat = "repeat" (x) {count} => repeat, repeat, free, Units;
+    Repeat = "repeat" (x) {COUNT} => repeat, repeat, free, Units;
     /// Slot number `step` of the second axis.
     SlotGet = "slot_get" (x, step) {} => slot_get, slot_get, free, Units;
     /// `x` with `y` in the place of slot number `step` of the second axis.
@@ -174,39 +210,39 @@ ops! {
     /// `y = x w^T + bias`, with `w` of shape [outputs, inputs].
     Linear = "linear" (x, w; bias) {} => linear, linear, linear, Channels [Heavy] by_unit [1, 2] [];
     /// `(x - mean) / sqrt(var + eps) gain + bias` over the last axis.
-    LayerNorm = "layer_norm" (x, gain, bias) {eps} => same, layer_norm, norm, Channels by_unit [1, 2] [];
+    LayerNorm = "layer_norm" (x, gain, bias) {EPS} => same, layer_norm, norm, Channels by_unit [1, 2] [];
     /// `gain x`, plus `bias` where one is given, with a number of each per channel.
     Affine = "affine" (x, gain; bias) {} => affine, affine, elementwise, Channels by_unit [1, 2] [];
     /// The expression `f` of the numbers `a`, `b`, `c`, ... that the operands, all of one type, have in one place; `tuple(..)` gives several results.
-    Map = "map" () {f} => map, map, map, Units [Variadic] by_unit [] [];
+    Map = "map" () {F} => map, map, map, Units [Variadic] by_unit [] [];
     /// `x`, through which no gradient goes back.
     Detach = "detach" (x) {} => same, none, free, Units [Alias];
     /// `a` where the unit's condition holds, else `b`; a unit is a row, or a position of a row.
     Select = "select" (c, a, b) {} => select, select, elementwise, Units;
     /// `x` where the unit's condition equals `when`, else 0.
-    MaskUnit = "mask_unit" (x, c) {when} => same, mask_unit, elementwise, Units;
+    MaskUnit = "mask_unit" (x, c) {WHEN} => same, mask_unit, elementwise, Units;
     /// Every unit of `x` times its own number `s`.
     MulUnit = "mul_unit" (x, s) {} => same, mul_unit, elementwise, Units;
     /// Scalar product of `a` and `b` unit by unit; a unit is an index into the first `rank` axes.
-    DotUnit = "dot_unit" (a, b) {rank} => prefix, none, elementwise, Units;
+    DotUnit = "dot_unit" (a, b) {RANK} => prefix, none, elementwise, Units;
     /// `q + s h` with one number `s` per unit.
     AddScaled = "add_scaled" (q, h, s) {} => same, add_scaled, elementwise, Units [InPlace];
     /// Inverted dropout: 0 with probability `p`, else `x / (1 - p)`. The mask is a function of seed, update, loop counters, `stream`, row and index; where it is `tied`, the positions of a row share that of the first.
-    Dropout = "dropout" (x) {p, stream, tied} => same, dropout, elementwise, Units [Random] by_unit [] [];
+    Dropout = "dropout" (x) {P, STREAM, TIED?} => same, dropout, elementwise, Units [Random] by_unit [] [];
     /// Rotary position code on channel pairs of every head: `rope`, `xpos_query` or `xpos_key`. `transpose` gives the transposed map.
-    Rotate = "rotate" (x) {kind, heads, transpose, origin} => same, rotate, elementwise, Channels [Heavy] by_unit [] [];
+    Rotate = "rotate" (x) {KIND, HEADS, TRANSPOSE?, ORIGIN?} => same, rotate, elementwise, Channels [Heavy] by_unit [] [];
     /// The row behind as many copies of `pad` as its length on `axis`, which is the axis of the result, takes.
-    PadRagged = "pad_ragged" (x, pad) {axis} => pad_ragged, pad_ragged, free, Units;
+    PadRagged = "pad_ragged" (x, pad) {AXIS} => pad_ragged, pad_ragged, free, Units;
     /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; scores times `head_width^-1/2`, plus the `bias`. Its learned tables follow, one for each `learn` in it. With `position: relative_xl` the last operands are `u`, `v` and `W`, and scores are `(q + u) k + (q + v) W s`, where `s` are sines and cosines of the distance.
-    Attention = "attention" (q, k, v; step) {heads, mask, bias, position, dropout, stream} => attention, attention, attention, Attention [Random, Variadic, Heavy];
+    Attention = "attention" (q, k, v; step) {HEADS, MASK?, BIAS?, POSITION?, DROPOUT?, STREAM?} => attention, attention, attention, Attention [Random, Variadic, Heavy, Continues];
     /// Softmax attention with one head and a learned number per distance: `softmax(q k^T / sqrt(width of q) + bias[reach - 1 + j - i]) v`, with `bias` of shape [2 reach - 1]. Positions further apart count as `reach - 1` apart.
-    OffsetAttention = "offset_attention" (q, k, v, bias) {mask} => offset_attention, offset_attention, offset_attention, Attention [Heavy];
+    OffsetAttention = "offset_attention" (q, k, v, bias) {SIGHT?} => offset_attention, offset_attention, offset_attention, Attention [Heavy, Continues];
     /// Every channel of every row convolved with a kernel of its own, made by the diagonal state space of S4D. `side: left` sees the positions before, `right` those behind, from a distance of `lag` on. `discretisation: zoh` holds the input between positions; without it the rule is bilinear.
-    S4d = "s4d" (x, log_dt, log_decay, frequency, b, c) {side, lag, discretisation} => s4d, s4d, scan, Scan [Heavy];
+    S4d = "s4d" (x, log_dt, log_decay, frequency, b, c) {SIDE, LAG, DISCRETISATION?} => s4d, s4d, scan, Scan [Heavy, Continues];
     /// As `s4d`, with the kernels of a damped moving average in several dimensions.
-    Ema = "ema" (x, delta, alpha, beta, gamma) {side, lag} => ema, ema, scan, Scan [Heavy];
+    Ema = "ema" (x, delta, alpha, beta, gamma) {SIDE, LAG} => ema, ema, scan, Scan [Heavy, Continues];
     /// The neighbour of every position on one `side` among `x`, by the existence `e` of the positions: going away from position i, position j gets the weight `min(e_j, what is left of 1)`.
-    Neighbours = "neighbours" (x, e) {side} => neighbours, neighbours, neighbours, Scan;
+    Neighbours = "neighbours" (x, e) {SIDE} => neighbours, neighbours, neighbours, Scan;
     /// How probable it is that a position goes into its right neighbour, from scores `s` and existences `e`: `c = E / (E + Z + L + R + 4e-8)` with `E = exp(s - m)`, `Z = exp(-m)`, m the largest score of the row or 0, and L and R the neighbours of E. The first and the last two positions of a row have `E = 0`.
     MergeProbability = "merge_probability" (s, e) {} => merge_probability, merge_probability, merge_probability, Scan;
     /// Divides a step among the slots of a memory, the last of which is its top, from scores `beta` and the probabilities of the step `before`. Gives `p = exp(beta - max) allowed`, made to sum to 1, and its sums from both ends, `below` and `above`. Slot i is allowed as far as the step before went up to slot i + 1, the top always. Where `before` is negative no step went before: p and `below` are 0, `above` is 1.
@@ -215,7 +251,7 @@ ops! {
     /// True while more than three positions of a row exist, START and END among them: `e > 0.1`.
     AnyUnmerged = "any_unmerged" (e) {} => any_unmerged, none, elementwise, Pool;
     /// True while a unit with survival `t` after this step goes on: `1 - t < threshold`, and `step` at most the row's length on the axis `cap`, where one is given.
-    HaltTest = "halt_test" (t, step) {threshold, cap} => test, none, elementwise, HaltTest;
+    HaltTest = "halt_test" (t, step) {THRESHOLD, CAP?} => test, none, elementwise, HaltTest;
     /// Both conditions.
     And = "and" (a, b) {} => alike, none, elementwise, Units;
     /// True for a row with at least one true position.
@@ -231,21 +267,21 @@ ops! {
     Average = "average" (x) {} => scalar, average, elementwise, Rows;
 
     /// Depth recurrence: runs its region on the carried values until a row's `go` is false (that step is rejected, the row keeps what it had) or `bound` steps are done.
-    Recur = "recur" () {bound} => declared, none, region, Recur [Variadic, Loop];
+    Recur = "recur" () {BOUND} => declared, none, region, Recur [Variadic, Loop];
     /// Chunk recurrence: runs its region once per chunk of every row, from left to right; rows without a token in the chunk take no part.
-    Chunks = "chunks" () {carried, size, count, cut, over, axis} => declared, none, region, Chunks [Variadic, Loop];
+    Chunks = "chunks" () {CARRIED, SIZE?, COUNT?, CUT?, OVER, AXIS} => declared, none, region, Chunks [Variadic, Loop];
     /// Balanced fold: cuts every row into chunks of `arity`, runs its region on all chunks of all rows at once (inside, a row is a chunk), and goes on with the vectors that it yields, until one is left. Further results are means of further yielded numbers over the chunks of a row.
-    Fold = "fold" () {arity, last, plan, short, single, padding, flat, over, axis, filled} => declared, none, region, Fold [Variadic, Loop];
+    Fold = "fold" () {ARITY, FOLDING, FLAT?, OVER, AXIS, FILLED?} => declared, none, region, Fold [Variadic, Loop];
     /// Beam search over binary trees: joins neighbours of a row until one node is left, keeps the best `beams` ways of doing so, and gives the mean of their roots by the softmax of their scores. Its region has a `part` that joins two nodes and one that scores a pair. With an `arity` the search runs on chunks, and then on chunks of their roots, whose beams `align` brings together.
-    Beam = "beam" () {beams, compose, overflow, noise, draws, align, keep_best, arity, last, plan, flat, over, axis} => declared, none, region, Fold [Variadic, Loop];
+    Beam = "beam" () {BEAMS, COMPOSE?, OVERFLOW?, NOISE?, DRAWS?, ALIGN?, KEEP_BEST?, ARITY?, LAST?, PLAN?, FLAT?, OVER, AXIS} => declared, none, region, Fold [Variadic, Loop];
     /// Part of the region of a `beam`, on rows of its own: with `role: join` the pairs of nodes that are joined, with `role: score` those that are scored.
-    Part = "part" () {role} => declared, none, region, Part [Variadic, Loop];
+    Part = "part" () {ROLE} => declared, none, region, Part [Variadic, Loop];
     /// What a region hands to the next step; for `recur` a last boolean says which rows accept the step.
     Yield = "yield" () {} => nothing, none, free, Effect [Variadic, Terminator, Effect];
     /// Values of this step that the backward loop reads.
     Save = "save" () {} => nothing, none, free, Effect [Variadic, Effect];
     /// The results of the graph, named.
-    Return = "return" () {names} => nothing, none, free, Effect [Variadic, Terminator, Effect];
+    Return = "return" () {NAMES} => nothing, none, free, Effect [Variadic, Terminator, Effect];
 
     /// Gradient of `linear` for its input: `dy w`.
     LinearGradInput = "linear_grad_input" (dy, w) {} => linear_grad_input, none, linear, Backward by_unit [1] [];
@@ -254,19 +290,19 @@ ops! {
     /// Sum over all axes but the last.
     ColumnSum = "column_sum" (dy) {} => last_axis, none, reduction, Backward by_unit [] [0];
     /// Gradients of `layer_norm` for input, gain and bias.
-    LayerNormGrad = "layer_norm_grad" (x, gain, dy) {eps} => layer_norm_grad, none, norm, Backward by_unit [1] [1, 2];
+    LayerNormGrad = "layer_norm_grad" (x, gain, dy) {EPS} => layer_norm_grad, none, norm, Backward by_unit [1] [1, 2];
     /// Gradients of `attention` for `q`, `k`, `v` and the tables of the bias; the probabilities are computed again.
-    AttentionGrad = "attention_grad" (q, k, v, dy; step) {heads, mask, bias, position, dropout, stream} => attention_grad, none, attention_grad, Backward [Random, Variadic];
+    AttentionGrad = "attention_grad" (q, k, v, dy; step) {HEADS, MASK?, BIAS?, POSITION?, DROPOUT?, STREAM?} => attention_grad, none, attention_grad, Backward [Random, Variadic];
     /// Gradient of `add_position` for the table.
     AddPositionGrad = "add_position_grad" (dy, table) {} => second, none, reduction, Backward [Accumulates];
     /// Gradients of `offset_attention` for `q`, `k`, `v` and `bias`; the probabilities are computed again.
-    OffsetAttentionGrad = "offset_attention_grad" (q, k, v, bias, dy) {mask} => all_but_last, none, offset_attention_grad, Backward [Accumulates];
+    OffsetAttentionGrad = "offset_attention_grad" (q, k, v, bias, dy) {SIGHT?} => all_but_last, none, offset_attention_grad, Backward [Accumulates];
     /// Gradients of `s4d` for all its operands; the kernels are made again.
-    S4dGrad = "s4d_grad" (x, log_dt, log_decay, frequency, b, c, dy) {side, lag, discretisation} => all_but_last, none, scan_grad, Backward [Accumulates];
+    S4dGrad = "s4d_grad" (x, log_dt, log_decay, frequency, b, c, dy) {SIDE, LAG, DISCRETISATION?} => all_but_last, none, scan_grad, Backward [Accumulates];
     /// Gradients of `ema` for all its operands; the kernels are made again.
-    EmaGrad = "ema_grad" (x, delta, alpha, beta, gamma, dy) {side, lag} => all_but_last, none, scan_grad, Backward [Accumulates];
+    EmaGrad = "ema_grad" (x, delta, alpha, beta, gamma, dy) {SIDE, LAG} => all_but_last, none, scan_grad, Backward [Accumulates];
     /// Gradients of `neighbours` for `x` and `e`. Where existence and what is left are equal, the existence has the slope.
-    NeighboursGrad = "neighbours_grad" (x, e, dy) {side} => all_but_last, none, neighbours_grad, Backward;
+    NeighboursGrad = "neighbours_grad" (x, e, dy) {SIDE} => all_but_last, none, neighbours_grad, Backward;
     /// Gradients of `merge_probability` for `s` and `e`.
     MergeProbabilityGrad = "merge_probability_grad" (s, e, dc) {} => all_but_last, none, merge_probability_grad, Backward;
     /// Gradients of `slot_softmax` for `beta` and `before`.
@@ -284,7 +320,7 @@ ops! {
     /// Gradient of `cumulative_mean`.
     CumulativeMeanGrad = "cumulative_mean_grad" (dy) {} => same, none, elementwise, Backward;
     /// Gradient of `position`.
-    PositionGrad = "position_grad" (dy, x) {at} => second, none, free, Backward;
+    PositionGrad = "position_grad" (dy, x) {AT} => second, none, free, Backward;
     /// Gradient of `max`: to the first position that holds the largest value.
     MaxGrad = "max_grad" (dy, x) {} => second, none, elementwise, Backward;
     /// Gradient of `pair`.
@@ -296,9 +332,9 @@ ops! {
     /// Gradient of `average`: `dy / count` everywhere.
     AverageGrad = "average_grad" (dy, x) {} => second, none, elementwise, Backward;
     /// The backward loop of a `recur`, `chunks`, `fold`, `beam` or `part`: runs its region over the taped steps from the last to the first. Region parameters: cotangents of the carried values after the step, of the step's outputs, then the saved values. It yields cotangents of the carried values before the step, of the step's slices, then contributions to captured values, which are summed.
-    Unwind = "unwind" () {carried, outputs, slices, axis, over, bound, size, count, arity, last, plan, short, single, padding, filled, beams, role} => declared, none, region, Backward [Variadic, Loop];
+    Unwind = "unwind" () {CARRIED?, OUTPUTS?, SLICES?, AXIS?, OVER?, BOUND?, SIZE?, COUNT?, ARITY?, FOLDING, FILLED?, BEAMS?, ROLE?} => declared, none, region, Backward [Variadic, Loop];
     /// Adds `x` to the gradient of the parameter `param`.
-    Accumulate = "accumulate" (x) {param} => nothing, none, elementwise, Effect [Effect];
+    Accumulate = "accumulate" (x) {PARAM} => nothing, none, elementwise, Effect [Effect];
 }
 
 impl Op {
@@ -319,7 +355,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// The tables of all ops and of the functions of `map` as Markdown, for `docs/ops.md`.
+/// The tables of all ops, of their attributes and of the functions of `map` as Markdown, for `docs/ops.md`.
 pub fn markdown() -> String {
     let mut out = String::from("| op | operands | attributes | what it computes |\n|---|---|---|---|\n");
     for op in Op::ALL {
@@ -329,11 +365,14 @@ pub fn markdown() -> String {
         if op.has(Flag::Variadic) {
             operands.push("...".to_owned());
         }
+        let attr = |takes: &Takes| format!("{}{}", takes.attribute.name, if takes.optional { "?" } else { "" });
+        let attrs: Vec<String> = def.attrs().map(attr).collect();
         let doc = def.doc.replace('|', "\\|");
-        out += &format!("| `{}` | {} | {} | {doc} |\n", def.name, operands.join(", "), def.attrs.join(", "));
+        out += &format!("| `{}` | {} | {} | {doc} |\n", def.name, operands.join(", "), attrs.join(", "));
     }
     format!(
-        "{out}\nFunctions of `map`. A map of one function is written as that function: `add %x, %y`.\n\n{}",
+        "{out}\nThe attributes:\n\n{}\nFunctions of `map`. A map of one function is written as that function: `add %x, %y`.\n\n{}",
+        attribute::markdown(),
         pointwise::markdown()
     )
 }

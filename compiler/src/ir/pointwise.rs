@@ -7,9 +7,10 @@
 //! expression `tuple(..)`. Expressions are evaluated step by step, equal parts once ([`Steps`]).
 
 use super::attr;
+use super::attribute::{self, Attrs};
 use super::graph::{Node, Value};
 use super::ops::Op;
-use super::types::{Attr, Attrs};
+use super::types::Attr;
 
 /// The table, as an argument for the macro `$with`. A row gives the name in the text form and in Rust, the operands, the
 /// operations that it counts for, its slopes, its value on the CPU (numbers of a type `T: Real`), in CUDA C, in PyTorch, and
@@ -282,7 +283,7 @@ impl From<&Scalar> for Attr {
 /// # Errors
 /// One sentence where there is none, or where it is no expression over the names of operands.
 pub fn results(attrs: &Attrs) -> Result<Vec<Scalar>, String> {
-    read(attrs.get("f").ok_or("a map needs an expression")?)
+    read(attrs.find(attribute::F).ok_or("a map needs an expression")?)
 }
 
 /// The expressions that a text gives, as in the text form.
@@ -304,8 +305,10 @@ fn read(attr: &Attr) -> Result<Vec<Scalar>, String> {
 /// The attributes of a map with these results.
 pub fn attrs(results: &[Scalar]) -> Attrs {
     let parts: Vec<Attr> = results.iter().map(Attr::from).collect();
-    let [only] = &parts[..] else { return Attrs::from([("f", Attr::call("tuple", parts))]) };
-    Attrs::from([("f", only.clone())])
+    match &parts[..] {
+        [only] => Attrs::of(attribute::F, only),
+        _ => Attrs::of(attribute::F, &Attr::call("tuple", parts)),
+    }
 }
 
 /// Operands and attributes of a map with these results over `values`: the operands in the order of their first use, each
@@ -333,7 +336,7 @@ pub fn map(results: &[Scalar], values: &[Value]) -> (Vec<Value>, Attrs) {
 
 /// The function that a node applies to its operands, if it does nothing else.
 pub fn function(node: &Node) -> Option<Pointwise> {
-    let Attr::Call(name, _) = node.attrs.get("f")? else { return None };
+    let Attr::Call(name, _) = node.find(attribute::F)? else { return None };
     Pointwise::named(name).filter(|func| node.attrs == attrs(&[func.of_operands()]))
 }
 

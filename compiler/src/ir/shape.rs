@@ -1,10 +1,11 @@
 //! Shape rules: the result types of an op from its operand types and attributes.
 
+use super::attribute::{self, Attrs, Key, Kind, Relative};
 use std::collections::BTreeSet;
 
 use super::ops::Op;
 use super::pointwise;
-use super::types::{Attr, Attrs, Dim, Elem, PAIRS, Type};
+use super::types::{Dim, Elem, PAIRS, Type};
 use crate::expr::{self, Expr};
 
 /// What a shape rule sees of a node.
@@ -25,9 +26,11 @@ impl Signature<'_> {
         self.operands[n].dims()
     }
 
-    fn int(&self, name: &str) -> Result<usize, String> {
-        let value = self.attrs.get(name).and_then(|a| a.int());
-        value.and_then(|v| usize::try_from(v).ok()).ok_or(format!("`{}` needs a whole number `{name}`", self.op))
+    fn size<K>(&self, key: Key<K>) -> Result<usize, String>
+    where
+        K: for<'a> Kind<Of<'a> = usize>,
+    {
+        self.attrs.find(key).ok_or(format!("`{}` needs a whole number `{}`", self.op, key.row.name))
     }
 
     fn mismatch(&self) -> String {
@@ -78,18 +81,18 @@ fn attended<'s>(s: &'s Signature<'_>, before: usize) -> Result<&'s [Type], Strin
     let rest = s.operands.get(before..).ok_or_else(|| s.mismatch())?;
     let is_step = |ty: &Type| *ty == Type::Tensor(Elem::Index, vec![]);
     let more = if rest.first().is_some_and(is_step) { &rest[1..] } else { rest };
-    let tables = match s.attrs.get("position").and_then(Attr::text) {
-        Some("relative_xl") => {
+    let tables = match s.attrs.find(attribute::POSITION) {
+        Some(Relative::RelativeXl) => {
             let width = s.dims(0).last().and_then(Dim::fixed);
             let (tables, own) = more.split_last_chunk::<3>().ok_or_else(|| s.mismatch())?;
             let fits = own.iter().all(|ty| ty.dims().first().and_then(Dim::fixed) == width && ty.is_real())
                 && own.each_ref().map(|ty| ty.dims().len()) == [1, 1, 2];
             if fits && width.is_some() { tables } else { return Err(s.mismatch()) }
         }
-        _ => more,
+        None => more,
     };
     let sized = |ty: &Type| ty.is_real() && ty.dims().iter().all(|d| d.fixed().is_some_and(|n| n > 0));
-    let bias = s.attrs.get("bias").map(Expr::try_from).transpose()?;
+    let bias = s.attrs.find(attribute::BIAS).map(Expr::try_from).transpose()?;
     let learned = bias.as_ref().map(expr::tables);
     let (names, uses) = learned.map_or_else(Default::default, |learned| (learned.names, learned.uses));
     let fits = names.len() == tables.len()
@@ -192,7 +195,7 @@ pub fn scalar(_: &Signature<'_>) -> Result<Vec<Type>, String> {
 
 /// The first `rank` axes of the first operand.
 pub fn prefix(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    let rank = s.int("rank")?;
+    let rank = s.size(attribute::RANK)?;
     let dims = s.dims(0).get(..rank).ok_or_else(|| s.mismatch())?;
     Ok(vec![Type::real(dims)])
 }
@@ -231,7 +234,7 @@ pub fn frame(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 
 /// The ragged axis is that of the attribute.
 pub fn pad_ragged(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    let axis = s.attrs.get("axis").and_then(Attr::text);
+    let axis = s.attrs.find(attribute::AXIS);
     let ([batch, Dim::Sym(_), width @ Dim::Fixed(_)], Some(axis)) = (s.dims(0), axis) else { return Err(s.mismatch()) };
     if s.dims(1) != std::slice::from_ref(width) {
         return Err(s.mismatch());
@@ -275,7 +278,7 @@ pub fn pool(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 pub fn repeat(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     match s.dims(0) {
         [batch, rest @ ..] if s.operands[0].is_batched() && s.operands[0].ragged().is_none() => {
-            let dims = [batch.clone(), Dim::Fixed(s.int("count")?)].into_iter().chain(rest.iter().cloned());
+            let dims = [batch.clone(), Dim::Fixed(s.size(attribute::COUNT)?)].into_iter().chain(rest.iter().cloned());
             Ok(vec![Type::real(dims.collect::<Vec<_>>())])
         }
         _ => Err(s.mismatch()),
@@ -345,7 +348,7 @@ pub fn concat(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 
 /// Some channels.
 pub fn slice(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    let (start, width) = (s.int("start")?, s.int("width")?);
+    let (start, width) = (s.size(attribute::START)?, s.size(attribute::WIDTH)?);
     match s.dims(0).last() {
         Some(Dim::Fixed(n)) if start + width <= *n => Ok(vec![s.with_last(0, Dim::Fixed(width))?]),
         _ => Err(s.mismatch()),
@@ -354,7 +357,7 @@ pub fn slice(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 
 /// More channels.
 pub fn pad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    let (start, width) = (s.int("start")?, s.int("width")?);
+    let (start, width) = (s.size(attribute::START)?, s.size(attribute::WIDTH)?);
     match s.dims(0).last() {
         Some(Dim::Fixed(n)) if start + n <= width => Ok(vec![s.with_last(0, Dim::Fixed(width))?]),
         _ => Err(s.mismatch()),

@@ -54,9 +54,10 @@ pub fn node_line(node: &NodeDoc) -> String {
     }
     if !node.attrs.is_empty() {
         // In the order of the op's row, so that a parameter's name comes before its initialiser.
-        let row = Op::named(&node.op).map_or(&[][..], |op| op.def().attrs);
+        let row: Vec<&str> = Op::named(&node.op)
+            .map_or_else(Vec::new, |op| op.def().attrs().map(|takes| takes.attribute.name).collect());
         let mut attrs: Vec<_> = node.attrs.iter().collect();
-        attrs.sort_by_key(|(name, _)| row.iter().position(|a| a == name));
+        attrs.sort_by_key(|(name, _)| row.iter().position(|known| known == name));
         let attrs: Vec<String> = attrs.iter().map(|(k, v)| format!("{k}: {v}")).collect();
         out += &format!(" {{{}}}", attrs.join(", "));
     }

@@ -1,6 +1,5 @@
 //! Types and attributes of the IR: what a value is, symbolically.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::expr::{BinaryOp, Expr, Func, Var, learned};
@@ -181,9 +180,6 @@ pub enum Attr {
     /// A call: an initialiser `normal(0.02)` or an expression in prefix form `le(j, i)`.
     Call(String, Vec<Attr>),
 }
-
-/// The attributes of a node, by name.
-pub type Attrs = BTreeMap<&'static str, Attr>;
 
 impl From<i64> for Attr {
     fn from(v: i64) -> Self {

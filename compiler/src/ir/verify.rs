@@ -19,19 +19,18 @@
 //! A graph without violations runs through every pass and the cost rules without panic. Not checked: element kinds of
 //! operands beyond what shape rules ask, and whether a stream is meant to be shared.
 
-mod attributes;
 mod interface;
 
+use super::attribute;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::document;
 use super::graph::{Graph, MAIN, NewNode, NodeId, RegionId, Value};
 use super::loops;
-use super::ops::{Flag, Op};
+use super::ops::{Flag, Op, Takes};
 use super::text;
 use super::types::{BATCH, CLASSES, Dim, FRAMED, LENGTH, PAIRS, Type, VOCAB, unframed};
-use attributes::{required, wrong_kind};
 
 /// A broken invariant. Always a fault of the compiler, never of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,14 +198,14 @@ impl Checker<'_> {
 
     fn attributes(&mut self, id: NodeId) {
         let node = self.graph.node(id);
-        for name in required(node.op) {
-            if !node.attrs.contains_key(name) {
-                self.say(id, format!("attribute `{name}` is missing"));
-            }
-        }
-        for (name, attr) in &node.attrs {
-            if let Some(expected) = wrong_kind(name, attr) {
-                self.say(id, format!("attribute `{name}` is not {expected}"));
+        for Takes { attribute, optional } in node.op.def().attrs() {
+            let name = attribute.name;
+            match node.attrs.iter().find(|(given, _)| *given == name) {
+                None if !optional => self.say(id, format!("attribute `{name}` is missing")),
+                Some((_, value)) if !(attribute.fits)(value) => {
+                    self.say(id, format!("attribute `{name}` is not {}", (attribute.expected)()));
+                }
+                _ => {}
             }
         }
     }
@@ -219,7 +218,12 @@ impl Checker<'_> {
             self.axes(id, &node.results, known);
             if let Some(body) = node.body {
                 let mut inner = known.clone();
-                inner.extend(["axis", "filled"].into_iter().filter_map(|name| node.word(name)).map(str::to_owned));
+                inner.extend(
+                    [attribute::AXIS, attribute::FILLED]
+                        .into_iter()
+                        .filter_map(|key| node.find(key))
+                        .map(str::to_owned),
+                );
                 self.axes(id, graph.params(body), &inner);
                 self.symbols(body, &inner);
             }
@@ -257,7 +261,7 @@ impl Checker<'_> {
         let (mut inputs, mut params) = (BTreeSet::new(), BTreeMap::new());
         for &id in self.graph.nodes(MAIN) {
             let node = self.graph.node(id);
-            let name = node.word("name").unwrap_or_default().to_owned();
+            let name = node.find(attribute::NAME).unwrap_or_default().to_owned();
             let fresh = match node.op {
                 Op::Input => inputs.insert(name.clone()),
                 Op::Param => params.insert(name.clone(), node.results[0]).is_none(),
@@ -270,7 +274,8 @@ impl Checker<'_> {
         for id in self.graph.walk(MAIN) {
             let node = self.graph.node(id);
             if node.op == Op::Return {
-                let names: Vec<&str> = node.word("names").unwrap_or_default().split(',').map(str::trim).collect();
+                let names: Vec<&str> =
+                    node.find(attribute::NAMES).unwrap_or_default().split(',').map(str::trim).collect();
                 let count = names.iter().filter(|n| !n.is_empty()).count();
                 let distinct = names.iter().collect::<BTreeSet<_>>().len();
                 if count != node.operands.len() || (count > 0 && distinct != count) {
@@ -278,7 +283,7 @@ impl Checker<'_> {
                 }
             }
             if node.op == Op::Accumulate {
-                let param = node.word("param").and_then(|p| params.get(p)).map(|p| self.graph.ty(*p));
+                let param = node.find(attribute::PARAM).and_then(|p| params.get(p)).map(|p| self.graph.ty(*p));
                 if param != node.operands.first().map(|x| self.graph.ty(*x)) {
                     self.say(id, "`accumulate` adds a value of the type of a parameter of this graph");
                 }

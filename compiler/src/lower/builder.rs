@@ -1,9 +1,10 @@
 //! The context of lowering: where nodes go, what they are called, what the task is.
 
+use crate::ir::attribute::{self, Attrs, Word};
 use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, RegionId, Value};
 use crate::ir::ops::{Flag, Op};
 use crate::ir::pointwise::{self, Pointwise, Scalar};
-use crate::ir::types::{Attr, Attrs, Dim, Type};
+use crate::ir::types::{Attr, Dim, Type};
 use crate::schema::{Catalog, Objective};
 use crate::spec::Block;
 
@@ -79,7 +80,7 @@ pub(crate) struct Lower<'a> {
     region: RegionId,
     path: Vec<String>,
     binding: &'a Binding,
-    streams: i64,
+    streams: usize,
     axes: usize,
     /// Balanced folds around the current place.
     pub(crate) folds: usize,
@@ -175,7 +176,7 @@ impl<'a> Lower<'a> {
 
     /// An input of the graph. Leaves live in the main region, before everything else.
     pub(crate) fn leaf(&mut self, op: Op, name: &str, mut attrs: Attrs, ty: Type) -> Result<Value, InvalidNode> {
-        attrs.insert("name", Attr::Text(name.to_owned()));
+        attrs.set(attribute::NAME, name);
         let label = self.path.join(".");
         let new = NewNode { op, operands: vec![], attrs, types: vec![ty], body: None, label };
         let leaves = self.graph.nodes(MAIN).iter();
@@ -195,14 +196,14 @@ impl<'a> Lower<'a> {
         if let Some(known) = self.known(&full) {
             return Ok(known);
         }
-        self.leaf(Op::Param, &full, Attrs::from([("init", init)]), Type::real(dims))
+        self.leaf(Op::Param, &full, Attrs::of(attribute::INIT, &init), Type::real(dims))
     }
 
     /// The parameter of this name.
     fn known(&self, full: &str) -> Option<Value> {
         let leaves = self.graph.nodes(MAIN).iter().map(|id| self.graph.node(*id));
         let mut params = leaves.take_while(|node| node.op.has(Flag::Leaf)).filter(|node| node.op == Op::Param);
-        let found = params.find(|node| node.attrs.get("name").and_then(Attr::text) == Some(full));
+        let found = params.find(|node| node.get(attribute::NAME) == full);
         found.map(|node| node.results[0])
     }
 
@@ -215,31 +216,31 @@ impl<'a> Lower<'a> {
         init: Attr,
     ) -> Result<Value, InvalidNode> {
         let full = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
-        self.leaf(Op::Param, &full, Attrs::from([("init", init), ("group", group.into())]), Type::real(dims))
+        self.leaf(Op::Param, &full, Attrs::of(attribute::INIT, &init).with(attribute::GROUP, group), Type::real(dims))
     }
 
     /// Dropout with probability `p`; nothing when that is 0.
     pub(crate) fn dropout(&mut self, x: Value, p: f64) -> Result<Value, InvalidNode> {
-        self.dropout_with(x, p, &[])
+        self.dropout_with(x, p, None)
     }
 
     /// Dropout that falls on whole channels of a row.
     pub(crate) fn tied_dropout(&mut self, x: Value, p: f64) -> Result<Value, InvalidNode> {
-        self.dropout_with(x, p, &[("tied", "true")])
+        self.dropout_with(x, p, Some(true))
     }
 
-    fn dropout_with(&mut self, x: Value, p: f64, more: &[(&'static str, &str)]) -> Result<Value, InvalidNode> {
+    fn dropout_with(&mut self, x: Value, p: f64, tied: Option<bool>) -> Result<Value, InvalidNode> {
         if p == 0.0 {
             return Ok(x);
         }
-        let mut attrs = Attrs::from([("p", p.into()), ("stream", self.stream())]);
-        attrs.extend(more.iter().map(|(name, word)| (*name, Attr::from(*word))));
+        let attrs = Attrs::of(attribute::P, p).with(attribute::STREAM, self.stream());
+        let attrs = attrs.with_some(attribute::TIED, tied);
         self.one(Op::Dropout, &[x], attrs)
     }
 
     /// `width` channels from `start` on.
     pub(crate) fn channels(&mut self, x: Value, start: usize, width: usize) -> Result<Value, InvalidNode> {
-        self.one(Op::Slice, &[x], Attrs::from([("start", start.into()), ("width", width.into())]))
+        self.one(Op::Slice, &[x], Attrs::of(attribute::START, start).with(attribute::WIDTH, width))
     }
 
     /// A function of values of one type, number by number.
@@ -269,9 +270,9 @@ impl<'a> Lower<'a> {
     }
 
     /// A stream of random numbers that no other node has.
-    pub(crate) fn stream(&mut self) -> Attr {
+    pub(crate) fn stream(&mut self) -> usize {
         self.streams += 1;
-        Attr::Int(self.streams)
+        self.streams
     }
 
     /// A name for the ragged axis inside a loop over pieces of a row: `chunk`, then `chunk.2`, ...
@@ -328,7 +329,7 @@ impl<'a> Lower<'a> {
 
     /// Layer norm with given parameters; eps is 1e-5.
     pub(crate) fn norm_with(&mut self, x: Value, gain: Value, bias: Value) -> Result<Value, InvalidNode> {
-        self.one(Op::LayerNorm, &[x, gain, bias], Attrs::from([("eps", 1e-5.into())]))
+        self.one(Op::LayerNorm, &[x, gain, bias], Attrs::of(attribute::EPS, 1e-5))
     }
 
     /// The size of the last axis.
@@ -343,7 +344,7 @@ impl<'a> Lower<'a> {
 
     /// `value` everywhere, over the first `rank` axes of `like`.
     pub(crate) fn full(&mut self, like: Value, value: f64, rank: usize) -> Result<Value, InvalidNode> {
-        self.one(Op::Full, &[like], Attrs::from([("value", value.into()), ("rank", rank.into())]))
+        self.one(Op::Full, &[like], Attrs::of(attribute::VALUE, value).with(attribute::RANK, rank))
     }
 }
 
@@ -393,6 +394,11 @@ impl LinearInit {
 
 fn fan_in(inputs: &Dim) -> Attr {
     Attr::call("fan_in", [inputs.fixed().unwrap_or(1).into()])
+}
+
+/// A field whose words are those of an attribute, and that `check` guarantees.
+pub(crate) fn choice<W: Word>(block: &Block, field: &str) -> Result<W, InvalidNode> {
+    need(block.word(field).and_then(W::of_name), block, field)
 }
 
 /// A field that `check` guarantees.

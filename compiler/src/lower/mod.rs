@@ -10,7 +10,7 @@ mod objective;
 
 pub use crate::schema::Objective;
 pub use builder::Binding;
-pub(crate) use builder::{Halted, LinearInit, Lower, Place, need};
+pub(crate) use builder::{Halted, LinearInit, Lower, Place, choice, need};
 pub(crate) use group::group;
 pub use group::statements;
 pub use objective::attach_loss;

@@ -1,16 +1,17 @@
 //! The loss on top of a forward graph.
 
 use super::builder::Binding;
+use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::{self, Pointwise};
-use crate::ir::types::{Attr, Attrs, BATCH, Dim, Elem, LENGTH, PAIRS, Type};
+use crate::ir::types::{BATCH, Dim, Elem, LENGTH, PAIRS, Type};
 use crate::schema::Objective;
 
 /// Ends the main region with named results.
 pub(crate) fn return_named(graph: &mut Graph, results: &[(&str, Value)]) -> Result<(), InvalidNode> {
     let names: Vec<&str> = results.iter().map(|(name, _)| *name).collect();
-    let attrs = Attrs::from([("names", Attr::Text(names.join(", ")))]);
+    let attrs = Attrs::of(attribute::NAMES, &names.join(", "));
     let operands = results.iter().map(|(_, value)| *value).collect();
     let new = NewNode { op: Op::Return, operands, attrs, types: vec![], body: None, label: String::new() };
     graph.push(MAIN, new).map(|_| ())
@@ -26,7 +27,7 @@ pub fn attach_loss(graph: &mut Graph, binding: &Binding) -> Result<(), InvalidNo
     let end = graph.terminator(MAIN).ok_or_else(|| InvalidNode("the graph returns nothing".to_owned()))?;
     let logits = graph.output("logits").ok_or_else(|| InvalidNode("the graph has no logits".to_owned()))?;
     let penalty = graph.output("penalty");
-    let names = graph.node(end).attrs.get("names").and_then(Attr::text).unwrap_or_default().to_owned();
+    let names = graph.node(end).get(attribute::NAMES).to_owned();
     let mut results: Vec<(String, Value)> =
         names.split(", ").map(str::to_owned).zip(graph.node(end).operands.clone()).collect();
     graph.remove(end);
@@ -68,7 +69,7 @@ fn squared_error(graph: &mut Graph, numbers: Value) -> Result<Value, InvalidNode
 }
 
 fn input(graph: &mut Graph, name: &str, ty: Type) -> Result<Value, InvalidNode> {
-    let attrs = Attrs::from([("name", Attr::Text(name.to_owned()))]);
+    let attrs = Attrs::of(attribute::NAME, name);
     let new = NewNode { op: Op::Input, operands: vec![], attrs, types: vec![ty], body: None, label: "loss".to_owned() };
     let node = match graph.nodes(MAIN).first() {
         Some(&first) => graph.insert_before(first, new)?,

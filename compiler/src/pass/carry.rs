@@ -4,7 +4,6 @@
 //! state before a step and after it, which a halting head that looks ahead compares), the second result goes round as a
 //! carried value of its own, and the first is computed once, before the loop. A row that rejects a step keeps both.
 
-use crate::ir::attr;
 use crate::ir::graph::{Def, Graph, MAIN, NewNode, NodeId, Value};
 use crate::ir::loops;
 use crate::ir::ops::{Flag, Op};
@@ -51,9 +50,7 @@ fn can_go_round(graph: &Graph, id: NodeId) -> bool {
 
 fn alike(graph: &Graph, a: NodeId, b: NodeId) -> bool {
     let (a, b) = (graph.node(a), graph.node(b));
-    a.op == b.op
-        && a.attrs.len() == b.attrs.len()
-        && a.attrs.iter().zip(&b.attrs).all(|((k, v), (l, w))| k == l && attr::print(v) == attr::print(w))
+    a.op == b.op && a.attrs.texts().eq(b.attrs.texts())
 }
 
 /// What stands in the place of a value one step on: what is yielded for a carried value, a value from outside itself.

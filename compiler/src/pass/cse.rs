@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::ir::attr;
 use crate::ir::graph::{Graph, MAIN, NodeId, RegionId, Value};
 use crate::ir::loops;
 use crate::ir::ops::{Flag, Op};
@@ -77,7 +76,7 @@ fn visit(
             continue;
         }
         let operands = node.operands.iter().map(|v| same.get(v).copied().unwrap_or(*v)).collect();
-        let attrs = node.attrs.iter().map(|(k, v)| (*k, attr::print(v))).collect();
+        let attrs = node.attrs.texts().collect();
         let bound = (node.op.has(Flag::Random) || graph.mixes_rows(id)).then_some(region);
         match seen.entry((node.op, operands, attrs, bound)) {
             std::collections::btree_map::Entry::Vacant(entry) => {

@@ -6,6 +6,7 @@
 //! how many rows and tokens there are stays: one carried value of a `recur`, one sequence of a `chunks`, the nodes of a
 //! `fold`, `beam` or `part`, the tape of an `unwind`. A map keeps the results that something reads.
 
+use crate::ir::attribute;
 use std::collections::BTreeSet;
 
 use crate::ir::graph::{Def, Graph, MAIN, NodeId, RegionId, Value};
@@ -46,7 +47,7 @@ pub(super) fn narrow(graph: &mut Graph, id: NodeId) -> bool {
     let (operands, attrs) = pointwise::map(&kept, &node.operands);
     graph.retain_results(id, |n| used[n]);
     graph.set_operands(id, operands);
-    attrs.into_iter().for_each(|(name, attr)| graph.set_attr(id, name, attr));
+    graph.set_attr(id, attribute::F, attrs.get(attribute::F));
     true
 }
 
@@ -98,7 +99,7 @@ impl Marks<'_> {
             self.need(owner);
         }
         match n.op {
-            Op::Recur | Op::Chunks | Op::Fold | Op::Beam | Op::Part | Op::Unwind => self.need_loop(node),
+            op if op.has(Flag::Loop) => self.need_loop(node),
             Op::Yield | Op::Save => {}
             _ => n.operands.iter().for_each(|v| self.want(*v)),
         }
@@ -254,13 +255,14 @@ impl Shrunk {
         let count = |list: &[bool]| list.iter().filter(|k| **k).count();
         let carried = count(&self.params[..parts.carried]);
         if matches!(op, Op::Chunks | Op::Unwind) {
-            graph.set_attr(node, "carried", carried.into());
+            graph.set_attr(node, attribute::CARRIED, carried);
         }
         if op == Op::Unwind {
-            let slices = graph.node(node).attrs.get("slices").and_then(|a| a.int()).unwrap_or(0) as usize;
+            let slices = graph.node(node).get(attribute::SLICES);
             let outputs = count(&self.params[parts.carried..parts.carried + parts.sliced]);
-            graph.set_attr(node, "outputs", outputs.into());
-            graph.set_attr(node, "slices", count(&self.results[parts.carried..parts.carried + slices]).into());
+            graph.set_attr(node, attribute::OUTPUTS, outputs);
+            let slices = count(&self.results[parts.carried..parts.carried + slices]);
+            graph.set_attr(node, attribute::SLICES, slices);
         }
     }
 }

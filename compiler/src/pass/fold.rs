@@ -4,10 +4,11 @@
 //! each other (`squeeze` and `unsqueeze`, `pad` and `slice`, `rope` and its transpose), choices between equal values, and
 //! channels taken out of what was put side by side.
 
+use crate::ir::attribute::{self, Attrs, PositionKind};
 use crate::ir::graph::{Graph, MAIN, NewNode, Node, NodeId, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::{self, Pointwise, Scalar};
-use crate::ir::types::{Attr, Attrs, Dim};
+use crate::ir::types::Dim;
 
 /// Folds every node that a rule fits. True when one did.
 pub fn run(graph: &mut Graph) -> bool {
@@ -50,7 +51,7 @@ fn rule(graph: &Graph, id: NodeId) -> Option<Rewrite> {
     let node = graph.node(id);
     let operand = |n: usize| node.operands[n];
     match node.op {
-        Op::Dropout => (number(node, "p")? == 0.0).then(|| Use(operand(0))),
+        Op::Dropout => (node.get(attribute::P) == 0.0).then(|| Use(operand(0))),
         Op::Map => map(graph, node),
         Op::MulUnit => is_full(graph, operand(1), 1.0).then(|| Use(operand(0))),
         Op::AddScaled if is_full(graph, operand(2), 0.0) => Some(Use(operand(0))),
@@ -62,7 +63,7 @@ fn rule(graph: &Graph, id: NodeId) -> Option<Rewrite> {
         Op::Squeeze => undo(graph, node, Op::Unsqueeze),
         Op::Unsqueeze => undo(graph, node, Op::Squeeze),
         Op::Slice => slice(graph, node),
-        Op::Pad => (width(graph, operand(0))? == count(node, "width")?).then(|| Use(operand(0))),
+        Op::Pad => (width(graph, operand(0))? == node.get(attribute::WIDTH)).then(|| Use(operand(0))),
         Op::Concat => concat(graph, node),
         Op::Select => select(graph, node),
         Op::MaskUnit => mask_unit(graph, node),
@@ -79,24 +80,16 @@ fn made_by(graph: &Graph, value: Value, op: Op) -> Option<&Node> {
     producer(graph, value).filter(|n| n.op == op)
 }
 
-fn number(node: &Node, name: &str) -> Option<f64> {
-    node.attrs.get(name).and_then(Attr::float)
-}
-
-fn count(node: &Node, name: &str) -> Option<usize> {
-    node.attrs.get(name).and_then(Attr::int).and_then(|n| usize::try_from(n).ok())
-}
-
 fn width(graph: &Graph, value: Value) -> Option<usize> {
     graph.ty(value).dims().last().and_then(Dim::fixed)
 }
 
 fn is_full(graph: &Graph, value: Value, of: f64) -> bool {
-    made_by(graph, value, Op::Full).and_then(|n| number(n, "value")) == Some(of)
+    made_by(graph, value, Op::Full).is_some_and(|full| full.get(attribute::VALUE) == of)
 }
 
 fn channels(start: usize, width: usize) -> Attrs {
-    Attrs::from([("start", start.into()), ("width", width.into())])
+    Attrs::of(attribute::START, start).with(attribute::WIDTH, width)
 }
 
 /// The operand of a node that undoes `other`.
@@ -113,7 +106,7 @@ fn map(graph: &Graph, node: &Node) -> Option<Rewrite> {
     }
     let exprs = pointwise::results(&node.attrs).ok()?;
     let [expr] = &exprs[..] else { return None };
-    let value = |n: usize| made_by(graph, node.operands[n], Op::Full).and_then(|full| number(full, "value"));
+    let value = |n: usize| made_by(graph, node.operands[n], Op::Full).map(|full| full.get(attribute::VALUE));
     let constant = |n: usize| value(n).filter(|x| !x.is_nan());
     let first = |n: usize| node.operands.iter().position(|v| *v == node.operands[n]).unwrap_or(n);
     let simple = expr.with(&|n| constant(n).map_or(Scalar::Operand(first(n)), Scalar::Number));
@@ -121,7 +114,7 @@ fn map(graph: &Graph, node: &Node) -> Option<Rewrite> {
         Scalar::Operand(n) => Some(Use(node.operands[n])),
         Scalar::Number(value) => {
             let full = made_by(graph, node.operands[0], Op::Full)?;
-            let attrs = Attrs::from([("value", value.into()), ("rank", full.attrs["rank"].clone())]);
+            let attrs = Attrs::of(attribute::VALUE, value).with(attribute::RANK, full.get(attribute::RANK));
             Some(Rewrite::Node(Op::Full, full.operands.clone(), attrs))
         }
         Scalar::Call(..) => {
@@ -136,11 +129,11 @@ fn map(graph: &Graph, node: &Node) -> Option<Rewrite> {
 /// The value of which `a` keeps the units where a condition holds and `b` the others.
 fn both_sides(graph: &Graph, a: Value, b: Value) -> Option<Value> {
     let (a, b) = (made_by(graph, a, Op::MaskUnit)?, made_by(graph, b, Op::MaskUnit)?);
-    (a.operands == b.operands && a.word("when")? != b.word("when")?).then(|| a.operands[0])
+    (a.operands == b.operands && a.get(attribute::WHEN) != b.get(attribute::WHEN)).then(|| a.operands[0])
 }
 
 fn slice(graph: &Graph, node: &Node) -> Option<Rewrite> {
-    let (start, wide) = (count(node, "start")?, count(node, "width")?);
+    let (start, wide) = (node.get(attribute::START), node.get(attribute::WIDTH));
     let x = node.operands[0];
     if width(graph, x)? == wide {
         return Some(Use(x));
@@ -148,7 +141,7 @@ fn slice(graph: &Graph, node: &Node) -> Option<Rewrite> {
     let inner = producer(graph, x)?;
     let cut = |value: Value, start: usize| Some(Rewrite::Node(Op::Slice, vec![value], channels(start, wide)));
     match inner.op {
-        Op::Slice => cut(inner.operands[0], start + count(inner, "start")?),
+        Op::Slice => cut(inner.operands[0], start + inner.get(attribute::START)),
         Op::Concat => {
             let left = width(graph, inner.operands[0])?;
             if start + wide <= left {
@@ -160,7 +153,7 @@ fn slice(graph: &Graph, node: &Node) -> Option<Rewrite> {
             }
         }
         Op::Pad => {
-            let (first, size) = (count(inner, "start")?, width(graph, inner.operands[0])?);
+            let (first, size) = (inner.get(attribute::START), width(graph, inner.operands[0])?);
             (start >= first && start + wide <= first + size).then(|| cut(inner.operands[0], start - first)).flatten()
         }
         _ => None,
@@ -170,8 +163,8 @@ fn slice(graph: &Graph, node: &Node) -> Option<Rewrite> {
 /// Neighbouring slices of one value side by side are one slice.
 fn concat(graph: &Graph, node: &Node) -> Option<Rewrite> {
     let (a, b) = (made_by(graph, node.operands[0], Op::Slice)?, made_by(graph, node.operands[1], Op::Slice)?);
-    let (start, left, right) = (count(a, "start")?, count(a, "width")?, count(b, "width")?);
-    let joined = a.operands == b.operands && start + left == count(b, "start")?;
+    let (start, left, right) = (a.get(attribute::START), a.get(attribute::WIDTH), b.get(attribute::WIDTH));
+    let joined = a.operands == b.operands && start + left == b.get(attribute::START);
     joined.then(|| Rewrite::Node(Op::Slice, a.operands.clone(), channels(start, left + right)))
 }
 
@@ -180,11 +173,11 @@ fn select(graph: &Graph, node: &Node) -> Option<Rewrite> {
     if a == b {
         return Some(Use(a));
     }
-    let inside = |value: Value, when: &str| {
+    let inside = |value: Value, when: bool| {
         let inner = made_by(graph, value, Op::MaskUnit)?;
-        (inner.operands[1] == c && inner.word("when") == Some(when)).then(|| inner.operands[0])
+        (inner.operands[1] == c && inner.get(attribute::WHEN) == when).then(|| inner.operands[0])
     };
-    let kept = (inside(a, "true"), inside(b, "false"));
+    let kept = (inside(a, true), inside(b, false));
     match kept {
         (None, None) => None,
         (x, y) => Some(Rewrite::Node(Op::Select, vec![c, x.unwrap_or(a), y.unwrap_or(b)], Attrs::new())),
@@ -200,7 +193,7 @@ fn mask_unit(graph: &Graph, node: &Node) -> Option<Rewrite> {
     match inner.op {
         Op::MaskUnit if inner.operands[1] == c && inner.attrs == node.attrs => Some(Use(x)),
         Op::Select if inner.operands[0] == c => {
-            let side = if node.word("when")? == "true" { inner.operands[1] } else { inner.operands[2] };
+            let side = if node.get(attribute::WHEN) { inner.operands[1] } else { inner.operands[2] };
             Some(Rewrite::Node(Op::MaskUnit, vec![side, c], node.attrs.clone()))
         }
         _ => None,
@@ -210,12 +203,8 @@ fn mask_unit(graph: &Graph, node: &Node) -> Option<Rewrite> {
 /// Rotary codes are orthogonal: the transposed map undoes them. The scaled `xpos` codes are not.
 fn rotate(graph: &Graph, node: &Node) -> Option<Rewrite> {
     let inner = made_by(graph, node.operands[0], Op::Rotate)?;
-    let turned = |n: &Node| n.word("transpose") == Some("true");
-    let rest = |n: &Node| {
-        let mut attrs = n.attrs.clone();
-        attrs.remove("transpose");
-        attrs
-    };
-    let same = turned(node) != turned(inner) && rest(node) == rest(inner) && node.word("kind") == Some("rope");
+    let turned = node.attrs.clone().with(attribute::TRANSPOSE, !node.get(attribute::TRANSPOSE));
+    let back = inner.attrs.clone().with(attribute::TRANSPOSE, inner.get(attribute::TRANSPOSE));
+    let same = turned == back && node.get(attribute::KIND) == PositionKind::Rope;
     same.then(|| Use(inner.operands[0]))
 }

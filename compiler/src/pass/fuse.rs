@@ -3,10 +3,10 @@
 //! - `map` into `map`: the expression of one takes the place of the operand of the other.
 //! - `mul_unit`, then `add`: `add_scaled`.
 
+use crate::ir::attribute::Attrs;
 use crate::ir::graph::{Graph, MAIN, NewNode, NodeId, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::{self, Pointwise, Scalar, Steps};
-use crate::ir::types::Attrs;
 
 /// Most functions in an expression that was put together.
 const MOST_STEPS: usize = 12;

@@ -5,6 +5,7 @@
 //! forward loop that saves, step by step, the values of its body that the backward body reads, and an `unwind` that
 //! runs the backward body over the taped steps from the last to the first.
 
+use crate::ir::attribute::{self, Attrs};
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ir::gradient::Backward;
@@ -12,7 +13,7 @@ use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, Node, NodeId, RegionId
 use crate::ir::loops::{Layout, layout, yielded};
 use crate::ir::ops::{Flag, Op};
 use crate::ir::pointwise::{self, Pointwise};
-use crate::ir::types::{Attrs, Type};
+use crate::ir::types::Type;
 use crate::pass::dce;
 
 /// Cotangents of values: how the loss changes with them.
@@ -29,7 +30,7 @@ pub fn run(graph: &mut Graph) -> Result<(), InvalidNode> {
     let mut d = Differentiator { graph, active, fault: None };
     let forward: Vec<NodeId> = d.graph.nodes(MAIN).iter().copied().filter(|n| *n != end).collect();
     let at = InsertPoint { region: MAIN, before: Some(end) };
-    let seed = d.emit(at, "loss", Op::Full, &[loss], Attrs::from([("value", 1.0.into()), ("rank", 0_usize.into())]));
+    let seed = d.emit(at, "loss", Op::Full, &[loss], Attrs::of(attribute::VALUE, 1.0).with(attribute::RANK, 0));
     let mut cotangents = Cotangents::new();
     d.add(loss, Some(seed[0]), at, "loss", &mut cotangents);
     d.backward(&forward, at, &mut cotangents);
@@ -157,8 +158,7 @@ impl Differentiator<'_> {
     }
 
     fn accumulate(&mut self, param: &Node, gradient: Value, at: InsertPoint) {
-        let Some(name) = param.attrs.get("name") else { return };
-        let attrs = Attrs::from([("param", name.clone())]);
+        let attrs = Attrs::of(attribute::PARAM, param.get(attribute::NAME));
         self.emit(at, &param.label, Op::Accumulate, &[gradient], attrs);
     }
 
@@ -185,7 +185,7 @@ impl Differentiator<'_> {
 
     fn zeros(&mut self, at: InsertPoint, label: &str, like: Value) -> Value {
         let rank = self.graph.ty(like).dims().len();
-        let attrs = Attrs::from([("value", 0.0.into()), ("rank", rank.into())]);
+        let attrs = Attrs::of(attribute::VALUE, 0.0).with(attribute::RANK, rank);
         self.emit(at, label, Op::Full, &[like], attrs)[0]
     }
 
@@ -313,17 +313,11 @@ impl Differentiator<'_> {
             operands.push(dy[n].unwrap_or_else(|| self.zeros(at, &node.label, node.results[n])));
         }
         operands.extend(outputs.iter().filter_map(|n| dy[*n]));
-        let mut attrs = Attrs::from([
-            ("carried", carried.len().into()),
-            ("outputs", outputs.len().into()),
-            ("slices", slices.into()),
-        ]);
-        for name in [
-            "axis", "over", "bound", "size", "count", "arity", "last", "plan", "short", "single", "padding", "filled",
-            "beams", "role",
-        ] {
-            attrs.extend(node.attrs.get(name).map(|a| (name, a.clone())));
-        }
+        let mut attrs = node.attrs;
+        attrs.retain(Op::Unwind);
+        attrs.set(attribute::CARRIED, carried.len());
+        attrs.set(attribute::OUTPUTS, outputs.len());
+        attrs.set(attribute::SLICES, slices);
         NewNode { op: Op::Unwind, operands, attrs, types, body: Some(back), label: node.label }
     }
 

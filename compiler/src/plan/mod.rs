@@ -7,12 +7,13 @@ pub mod memory;
 mod order;
 mod text;
 
+use crate::ir::attribute;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::ir::graph::{Graph, MAIN, NodeId, Parameter, RegionId, Value};
 use crate::ir::ops::{Flag, Op};
-use crate::ir::types::{Attr, Type};
+use crate::ir::types::Type;
 
 use group::Group;
 pub use text::text;
@@ -156,7 +157,7 @@ fn direct(graph: &Graph, accumulate: NodeId, parameters: &BTreeMap<String, usize
         None => producer.op.has(Flag::Accumulates),
     };
     let alone = graph.users(value) == [accumulate] && producer.region == node.region;
-    let param = parameters.get(node.attrs.get("param").and_then(Attr::text)?)?;
+    let param = parameters.get(node.find(attribute::PARAM)?)?;
     (adds && alone).then_some((value, *param))
 }
 

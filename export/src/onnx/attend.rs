@@ -1,11 +1,12 @@
 //! Attention: scores, what hides and what biases them, and positions relative to one another.
 
 use rtc_compiler::expr::{Expr, tables};
+use rtc_compiler::ir::attribute::{self, Mask, Relative, Sight};
 use rtc_compiler::ir::graph::{Node, Value};
-use rtc_compiler::ir::types::{Attr, Dim, Elem};
+use rtc_compiler::ir::types::{Dim, Elem};
 
 use super::Refused;
-use super::build::{Builder, Size, count};
+use super::build::{Builder, Size};
 use super::expr::{Places, Reads, Table};
 use super::nodes::LOWEST;
 use super::proto::{Attribute, Kind};
@@ -16,12 +17,12 @@ const RELATIVE: usize = 3;
 impl Builder<'_> {
     /// Softmax attention, head by head.
     pub(super) fn attention(&mut self, node: &Node, x: &[&str]) -> Result<String, Refused> {
-        let heads = count(node, "heads").unwrap_or(1);
+        let heads = node.get(attribute::HEADS);
         let width = self.channels(node.operands[0]);
         let e = width / heads;
         let [q, k, v] = [x[0], x[1], x[2]].map(|x| self.by_head(x, heads, e));
         let places = self.places(node, x)?;
-        let relative = node.word("position") == Some("relative_xl");
+        let relative = node.find(attribute::POSITION) == Some(Relative::RelativeXl);
         let behind = if relative { RELATIVE } else { 0 };
         let own = &x[x.len() - behind..];
         let query = if relative { self.shifted(&q, own[0], heads, e) } else { q.clone() };
@@ -35,7 +36,7 @@ impl Builder<'_> {
         let scale = self.float(1.0 / (e as f64).sqrt());
         let mut scores = self.op("Mul", &[&scores, &scale]);
         let mut seen = self.seen(node, &places)?;
-        if let Some(bias) = node.attrs.get("bias") {
+        if let Some(bias) = node.find(attribute::BIAS) {
             let expr = Expr::try_from(bias).map_err(Refused)?;
             let tables = self.tables(node, &expr, x, behind);
             let bias = self.expression(&expr, &mut Reads::new(places, tables))?;
@@ -81,7 +82,7 @@ impl Builder<'_> {
 
     /// The variables of masks and biases, with axes for rows, heads, queries and keys.
     fn places(&mut self, node: &Node, x: &[&str]) -> Result<Places, Refused> {
-        let heads = count(node, "heads").unwrap_or(1);
+        let heads = node.get(attribute::HEADS);
         let (queries, keys) = (self.positions_of(node.operands[0]), self.positions_of(node.operands[1]));
         let (i, j) = (self.range(&queries), self.range(&keys));
         let numbers = self.ints(&(0..heads as i64).collect::<Vec<_>>());
@@ -104,15 +105,14 @@ impl Builder<'_> {
             Some(axis) => self.unsqueeze(&axis.mask, &[1, 2]),
             None => self.truth(true),
         };
-        let shown = match node.attrs.get("mask") {
-            None => return Ok(exists),
-            Some(attr) if attr.text() == Some("all") => return Ok(exists),
-            Some(attr) if attr.text() == Some("causal") => {
+        let shown = match node.get(attribute::MASK) {
+            Mask::All => return Ok(exists),
+            Mask::Causal => {
                 let (i, j) = (places.i.clone().unwrap_or_default(), places.j.clone().unwrap_or_default());
                 self.op("LessOrEqual", &[&j, &i])
             }
-            Some(attr) => {
-                let expr = Expr::try_from(attr).map_err(Refused)?;
+            Mask::Rule(rule) => {
+                let expr = Expr::try_from(rule).map_err(Refused)?;
                 let found = self.expression(&expr, &mut Reads::new(places.clone(), vec![]))?;
                 self.holds(&found)
             }
@@ -186,7 +186,7 @@ impl Builder<'_> {
             Some(axis) => self.unsqueeze(&axis.mask, &[1]),
             None => self.truth(true),
         };
-        if node.attrs.get("mask").and_then(Attr::text) == Some("causal") {
+        if node.get(attribute::SIGHT) == Sight::Causal {
             let causal = self.op("LessOrEqual", &[&j, &i]);
             seen = self.op("And", &[&seen, &causal]);
         }

@@ -9,10 +9,11 @@
 //! Rows that have halted, and rows without a chunk, stay where they are and keep their values by `Where`. In the body of a fold every chunk of
 //! every row is a row; what it reads from outside is repeated for the chunks of its row.
 
+use rtc_compiler::ir::attribute;
 use std::collections::BTreeMap;
 
 use rtc_compiler::ir::graph::{Graph, Node, NodeId, Value};
-use rtc_compiler::ir::types::{Attr, BATCH, Dim, Elem, Type, unframed};
+use rtc_compiler::ir::types::{BATCH, Dim, Elem, Type, unframed};
 
 use super::proto::{self, Attribute, Kind, Tensor};
 use super::{Arrays, Refused};
@@ -291,7 +292,8 @@ impl<'a> Builder<'a> {
 
     /// The numbers of a parameter.
     pub(super) fn numbers(&self, value: Value) -> Result<&'a [f32], Refused> {
-        let name = self.graph.producer(value).and_then(|node| self.graph.node(node).word("name")).unwrap_or_default();
+        let name =
+            self.graph.producer(value).and_then(|node| self.graph.node(node).find(attribute::NAME)).unwrap_or_default();
         let found = self.weights.get(name).map(|(_, numbers)| numbers.as_slice());
         found.ok_or_else(|| Refused(format!("there are no weights for `{name}`")))
     }
@@ -299,7 +301,7 @@ impl<'a> Builder<'a> {
     /// Puts a parameter among the constants, under its own name.
     pub(super) fn parameter(&mut self, node: &Node) -> Result<(), Refused> {
         let numbers = self.numbers(node.results[0])?;
-        let name = node.word("name").unwrap_or_default();
+        let name = node.get(attribute::NAME);
         let dims: Vec<usize> = self.graph.ty(node.results[0]).dims().iter().filter_map(Dim::fixed).collect();
         let bytes = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
         self.constants.push(Tensor::new(name, Kind::Float, &dims, bytes));
@@ -485,14 +487,4 @@ pub(super) fn kind(ty: &Type) -> Kind {
         Some(Elem::Bool) => Kind::Bool,
         _ => Kind::Float,
     }
-}
-
-/// An attribute that counts something.
-pub(super) fn count(node: &Node, name: &str) -> Option<usize> {
-    node.attrs.get(name).and_then(Attr::int).and_then(|n| usize::try_from(n).ok())
-}
-
-/// An attribute that is a number.
-pub(super) fn number(node: &Node, name: &str) -> f64 {
-    node.attrs.get(name).and_then(Attr::float).unwrap_or(0.0)
 }

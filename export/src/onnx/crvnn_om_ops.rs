@@ -1,5 +1,6 @@
 //! The ops of continuous recursion (CRvNN) and ordered memory.
 
+use rtc_compiler::ir::attribute::{self, Side};
 use rtc_compiler::ir::graph::{Node, Value};
 
 use super::build::Builder;
@@ -16,14 +17,14 @@ const CLOSED: f64 = 1e-5;
 
 impl Builder<'_> {
     /// What every position takes from every other on one side, `[rows, i, j]`: `min(e_j, 1 - what exists in between)`.
-    fn shares(&mut self, existence: Value, e: &str, side: Option<&str>) -> String {
+    fn shares(&mut self, existence: Value, e: &str, side: Side) -> String {
         let e = self.existing(existence, e, 0.0);
         let one = self.int(1);
         let precise = self.cast(&e, Kind::Double);
         // Sums up to and with every position, in double precision, since differences of them follow.
         let sums = self.op("CumSum", &[&precise, &one]);
         let before = self.op("Sub", &[&sums, &precise]);
-        let right = side == Some("right");
+        let right = side == Side::Right;
         // Between j and i on the left: before_i - sums_j; between i and j on the right: before_j - sums_i.
         let (of_i, of_j) = if right { (&sums, &before) } else { (&before, &sums) };
         let (of_i, of_j) = (self.unsqueeze(of_i, &[2]), self.unsqueeze(of_j, &[1]));
@@ -55,7 +56,7 @@ impl Builder<'_> {
 
     /// The neighbour of every position on one side.
     pub(super) fn neighbours(&mut self, node: &Node, x: &[&str]) -> String {
-        let shares = self.shares(node.operands[1], x[1], node.word("side"));
+        let shares = self.shares(node.operands[1], x[1], node.get(attribute::SIDE));
         let existing = self.existing(node.operands[0], x[0], 0.0);
         self.shared(&shares, &existing, self.rank(node.operands[0]))
     }
@@ -81,8 +82,8 @@ impl Builder<'_> {
         let alone = self.op("Exp", &[&negative]);
         let mut total = self.op("Add", &[&alone, &tiny]);
         total = self.op("Add", &[&force, &total]);
-        for side in ["left", "right"] {
-            let shares = self.shares(node.operands[1], x[1], Some(side));
+        for side in Side::ALL {
+            let shares = self.shares(node.operands[1], x[1], *side);
             let taken = self.shared(&shares, &force, 2);
             total = self.op("Add", &[&total, &taken]);
         }

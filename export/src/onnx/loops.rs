@@ -4,12 +4,13 @@
 //! is computed for it meanwhile is lost without a trace.
 
 use rtc_compiler::expr::Expr;
+use rtc_compiler::ir::attribute::{self, Bound, Chunking, Padding};
 use rtc_compiler::ir::graph::{Node, RegionId, Value};
-use rtc_compiler::ir::loops::{Cut, Padding};
-use rtc_compiler::ir::types::{Attr, LENGTH, Type, unframed};
+use rtc_compiler::ir::loops::Cut;
+use rtc_compiler::ir::types::{LENGTH, Type, unframed};
 
 use super::Refused;
-use super::build::{Builder, Size, count, kind};
+use super::build::{Builder, Size, kind};
 use super::expr::{Places, Reads};
 use super::nodes::refused;
 use super::proto::{Attribute, Kind, ValueInfo};
@@ -130,12 +131,14 @@ impl Builder<'_> {
     /// The most steps of every row, `int64[rows]`, and of all, `int64[]`.
     fn bounds(&mut self, node: &Node) -> Result<(String, String), Refused> {
         let rows = self.rows();
-        let bound = node.attrs.get("bound").ok_or_else(|| refused(node, "a loop without a bound"))?;
-        if let Attr::Int(bound) = bound {
-            let bounds = self.filled(&[Size::Of(rows)], Kind::Int, *bound as f64);
-            return Ok((bounds, self.int(*bound)));
-        }
-        let expr = Expr::try_from(bound).map_err(Refused)?;
+        let rule = match node.get(attribute::BOUND) {
+            Bound::Steps(steps) => {
+                let bounds = self.filled(&[Size::Of(rows)], Kind::Int, steps as f64);
+                return Ok((bounds, self.int(steps as i64)));
+            }
+            Bound::Rule(rule) => rule,
+        };
+        let expr = Expr::try_from(rule).map_err(Refused)?;
         let axis = node.operands.iter().find_map(|value| self.graph.ty(*value).ragged()).map(str::to_owned);
         let length = axis.map(|axis| self.axis(&axis).lengths);
         let given = if expr.holds_given() { Some(self.given()?) } else { None };
@@ -152,8 +155,8 @@ impl Builder<'_> {
     /// `chunks`.
     pub(super) fn chunks(&mut self, node: &Node) -> Result<(), Refused> {
         let body = node.body.ok_or_else(|| refused(node, "a loop without a body"))?;
-        let carried = count(node, "carried").unwrap_or(0);
-        let (over, axis) = (node.word("over").unwrap_or(LENGTH), node.word("axis").unwrap_or_default());
+        let carried = node.get(attribute::CARRIED);
+        let (over, axis) = (node.get(attribute::OVER), node.get(attribute::AXIS));
         let whole = self.axis(over);
         let widths = self.chunk_widths(node, &whole.lengths);
         let numbers = self.div_ceil(&whole.lengths, &widths);
@@ -208,10 +211,10 @@ impl Builder<'_> {
 
     /// The width of the chunks of every row.
     fn chunk_widths(&mut self, node: &Node, lengths: &str) -> String {
-        let balanced = node.word("cut") == Some("balanced");
+        let balanced = node.get(attribute::CUT) == Chunking::Balanced;
         let length = if balanced { self.op("Max", &[lengths, &self.longest.clone()]) } else { lengths.to_owned() };
         let one = self.int(1);
-        let width = match (count(node, "count"), count(node, "size")) {
+        let width = match (node.find(attribute::COUNT), node.find(attribute::SIZE)) {
             (Some(count), _) => {
                 let count = self.int(count.max(1) as i64);
                 self.div_ceil(&length, &count)
@@ -261,8 +264,8 @@ impl Builder<'_> {
     pub(super) fn fold(&mut self, node: &Node) -> Result<(), Refused> {
         let body = node.body.ok_or_else(|| refused(node, "a loop without a body"))?;
         let cut = Cut::of(node).ok_or_else(|| refused(node, "a fold without an arity"))?;
-        let cut = if self.flat && node.word("flat") == Some("true") { cut.flat() } else { cut };
-        let over = node.word("over").unwrap_or(LENGTH);
+        let cut = if self.flat && node.get(attribute::FLAT) { cut.flat() } else { cut };
+        let over = node.get(attribute::OVER);
         let whole = self.axis(over);
         let rows = self.rows();
         let nodes = self.value(node.operands[0]);
@@ -377,12 +380,12 @@ impl Builder<'_> {
         self.open_chunks(inside, most.clone());
         let flat = [&starts, &lengths].map(|x| self.reshape(x, &[-1]));
         let [starts, lengths] = flat;
-        if let Some(filled) = node.word("filled") {
+        if let Some(filled) = node.find(attribute::FILLED) {
             let filled_lengths = self.filled_lengths(cut, &lengths, step);
             let width = self.largest(&filled_lengths);
             self.set_axis(filled, filled_lengths, width, None);
         }
-        let axis = node.word("axis").unwrap_or_default();
+        let axis = node.get(attribute::AXIS);
         self.set_axis(axis, lengths, size.clone(), Some(starts.clone()));
         // Every chunk takes its nodes from its row.
         let shape = self.op("Shape", &[&nodes]);

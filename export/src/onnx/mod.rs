@@ -14,13 +14,14 @@ mod position;
 pub mod proto;
 mod scan;
 
+use rtc_compiler::ir::attribute;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use prost::Message;
 use rtc_compiler::ir::graph::{Graph, MAIN, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::{Attr, BATCH, Dim, LENGTH, PAIRS};
+use rtc_compiler::ir::types::{BATCH, Dim, LENGTH, PAIRS};
 use rtc_compiler::pass;
 
 use crate::torch::takes_depths;
@@ -108,7 +109,7 @@ fn answering(graph: &Graph) -> Result<Graph, Refused> {
     let mut graph = graph.clone();
     let (logits, end) = graph.output(LOGITS).zip(graph.terminator(MAIN)).ok_or_else(no_logits)?;
     graph.set_operands(end, vec![logits]);
-    graph.set_attr(end, "names", Attr::Text(LOGITS.to_owned()));
+    graph.set_attr(end, attribute::NAMES, LOGITS);
     while pass::dce::run(&mut graph) {}
     Ok(graph)
 }

@@ -1,13 +1,14 @@
 //! From a node of the IR to operators of ONNX: the one match over the ops. What is not in it is refused.
 
 use rtc_compiler::ir::attr;
+use rtc_compiler::ir::attribute::{self, At};
 use rtc_compiler::ir::graph::{Node, NodeId, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::pointwise::{self, Source, Steps};
 use rtc_compiler::ir::types::{Attr, Dim};
 
 use super::Refused;
-use super::build::{Axis, Builder, Size, count, number};
+use super::build::{Axis, Builder, Size};
 use super::proto::{Attribute, Kind};
 
 /// Smaller than every number that a model has: where the largest is looked for, and in place of scores that are hidden.
@@ -40,7 +41,7 @@ impl Builder<'_> {
     fn single(&mut self, node: &Node, x: &[String]) -> Result<String, Refused> {
         let names: Vec<&str> = x.iter().map(String::as_str).collect();
         Ok(match node.op {
-            Op::Full => self.full(node, Kind::Float, number(node, "value")),
+            Op::Full => self.full(node, Kind::Float, node.get(attribute::VALUE)),
             Op::True => self.full(node, Kind::Bool, 1.0),
             Op::Embed => self.op("Gather", &[&x[1], &x[0]]),
             Op::AddPosition => self.add_position(node, &names),
@@ -65,21 +66,22 @@ impl Builder<'_> {
             Op::Position => self.position(node, &x[0]),
             Op::Concat => self.concat(&names, -1),
             Op::Slice => {
-                let (start, width) = (count(node, "start").unwrap_or(0), count(node, "width").unwrap_or(0));
+                let (start, width) = (node.get(attribute::START), node.get(attribute::WIDTH));
                 self.slice(&x[0], -1, start as i64, (start + width) as i64)
             }
             Op::Pad => self.padded(node, &x[0]),
             Op::Squeeze => self.squeeze(&x[0], &[-1]),
             Op::Unsqueeze => self.unsqueeze(&x[0], &[-1]),
             Op::Detach => x[0].clone(),
-            Op::Dropout if number(node, "p") == 0.0 => x[0].clone(),
+            Op::Dropout if node.get(attribute::P) == 0.0 => x[0].clone(),
             Op::SlotGet => self.op_with("Gather", &[&x[0], &x[1]], vec![Attribute::int("axis", 1)]),
             Op::SlotSet => self.put(node, &names),
             Op::Pair => self.pair(&x[0]),
 
             Op::Linear => self.linear(&names),
             Op::LayerNorm => {
-                let attributes = vec![Attribute::int("axis", -1), Attribute::float("epsilon", number(node, "eps"))];
+                let attributes =
+                    vec![Attribute::int("axis", -1), Attribute::float("epsilon", node.get(attribute::EPS))];
                 self.op_with("LayerNormalization", &names, attributes)
             }
             Op::Affine => {
@@ -230,13 +232,12 @@ impl Builder<'_> {
     /// One position of every row; 0 where a row has none.
     fn position(&mut self, node: &Node, x: &str) -> String {
         let (lengths, zero) = (self.lengths(node.operands[0]), self.int(0));
-        let at = match node.word("at") {
-            Some("first") => self.op("Sub", &[&lengths, &lengths]),
-            at => {
-                let back = self.int(if at == Some("before_last") { 2 } else { 1 });
-                self.op("Sub", &[&lengths, &back])
-            }
+        let back = match node.get(attribute::AT) {
+            At::First => lengths.clone(),
+            At::Last => self.int(1),
+            At::BeforeLast => self.int(2),
         };
+        let at = self.op("Sub", &[&lengths, &back]);
         let inside = self.op("Less", &[&at, &lengths]);
         let behind = self.op("GreaterOrEqual", &[&at, &zero]);
         let is_there = self.op("And", &[&inside, &behind]);
@@ -299,7 +300,7 @@ impl Builder<'_> {
     fn padded(&mut self, node: &Node, x: &str) -> String {
         let rank = self.rank(node.operands[0]);
         let own = self.graph.ty(node.operands[0]).dims().last().and_then(Dim::fixed).unwrap_or(0);
-        let (start, width) = (count(node, "start").unwrap_or(0), count(node, "width").unwrap_or(own));
+        let (start, width) = (node.get(attribute::START), node.get(attribute::WIDTH));
         let mut pads = vec![0; 2 * rank];
         (pads[rank - 1], pads[2 * rank - 1]) = (start as i64, (width - start - own) as i64);
         let (pads, zero) = (self.ints(&pads), self.float(0.0));
@@ -378,18 +379,16 @@ impl Builder<'_> {
     fn mask_unit(&mut self, node: &Node, x: &[&str]) -> String {
         let condition = self.wide(x[1], node.operands[1], node.operands[0]);
         let zero = self.float(0.0);
-        match node.word("when") {
-            Some("true") => self.op("Where", &[&condition, x[0], &zero]),
-            _ => self.op("Where", &[&condition, &zero, x[0]]),
-        }
+        let (held, other) = if node.get(attribute::WHEN) { (x[0], &*zero) } else { (&*zero, x[0]) };
+        self.op("Where", &[&condition, held, other])
     }
 
     /// Whether units with survival `t` go on.
     fn halt_test(&mut self, node: &Node, x: &[&str]) -> String {
-        let (one, threshold) = (self.float(1.0), self.float(number(node, "threshold")));
+        let (one, threshold) = (self.float(1.0), self.float(node.get(attribute::THRESHOLD)));
         let halted = self.op("Sub", &[&one, x[0]]);
         let goes = self.op("Less", &[&halted, &threshold]);
-        let Some(axis) = node.word("cap").map(str::to_owned) else { return goes };
+        let Some(axis) = node.find(attribute::CAP).map(str::to_owned) else { return goes };
         let lengths = self.axis(&axis).lengths;
         let open = self.op("LessOrEqual", &[x[1], &lengths]);
         let open = if self.rank(node.operands[0]) > 1 { self.unsqueeze(&open, &[1]) } else { open };

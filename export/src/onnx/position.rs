@@ -1,9 +1,10 @@
 //! Codes of positions: sines and cosines, learned ones, rotations. Angles are double precision, as in the runtime.
 
+use rtc_compiler::ir::attribute::{self, Origin, PositionKind};
 use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::types::Dim;
 
-use super::build::{Axis, Builder, Size, count};
+use super::build::{Axis, Builder, Size};
 use super::proto::{Attribute, Kind};
 
 /// The distance over which xPos applies its base once.
@@ -56,7 +57,7 @@ impl Builder<'_> {
 
     /// Pairs of channels turned by their position: `(a cos - b sin, b cos + a sin)`.
     pub(super) fn rotate(&mut self, node: &Node, x: &str) -> String {
-        let heads = count(node, "heads").unwrap_or(1);
+        let heads = node.get(attribute::HEADS);
         let dims = self.graph.ty(node.operands[0]).dims();
         let width = dims.last().and_then(Dim::fixed).unwrap_or(1);
         let e = width / heads;
@@ -65,10 +66,10 @@ impl Builder<'_> {
         let frequencies: Vec<f64> = (0..e / 2).map(|pair| 10_000_f64.powf(-part(pair))).collect();
         let angles = self.angles(&positions, &frequencies);
         let (mut sine, mut cosine) = (self.op("Sin", &[&angles]), self.op("Cos", &[&angles]));
-        let sign = match node.word("kind") {
-            Some("xpos_query") => 1.0,
-            Some("xpos_key") => -1.0,
-            _ => 0.0,
+        let sign = match node.get(attribute::KIND) {
+            PositionKind::Rope => 0.0,
+            PositionKind::XposQuery => 1.0,
+            PositionKind::XposKey => -1.0,
         };
         if sign != 0.0 {
             let powers: Vec<f64> = (0..e / 2).map(|pair| sign * ((part(pair) + 0.4) / 1.4).ln() / SCALE_BASE).collect();
@@ -90,7 +91,7 @@ impl Builder<'_> {
         let across = |b: &mut Self, x: &str| b.op("Mul", &[x, &sine]);
         let (ac, bs) = (straight(self, &first), across(self, &second));
         let (bc, as_) = (straight(self, &second), across(self, &first));
-        let transposed = node.word("transpose") == Some("true");
+        let transposed = node.get(attribute::TRANSPOSE);
         let (minus, plus) = if transposed { ("Add", "Sub") } else { ("Sub", "Add") };
         let (a, b) = (self.op(minus, &[&ac, &bs]), self.op(plus, &[&bc, &as_]));
         let [a, b] = [a, b].map(|half| self.unsqueeze(&half, &[-1]));
@@ -107,7 +108,7 @@ impl Builder<'_> {
         };
         let positions = self.range(&size);
         let mut positions = self.unsqueeze(&positions, &[0]);
-        let origin = axis.and_then(|axis| axis.origin).filter(|_| node.word("origin") == Some("row"));
+        let origin = axis.and_then(|axis| axis.origin).filter(|_| node.get(attribute::ORIGIN) == Origin::Row);
         if let Some(origin) = origin {
             let origin = self.unsqueeze(&origin, &[1]);
             positions = self.op("Add", &[&positions, &origin]);

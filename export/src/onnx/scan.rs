@@ -2,12 +2,13 @@
 //! out here, since a model that is exported has its numbers; their powers depend on the length, and are part of the graph.
 //! Memory grows with the square of the length, times channels.
 
+use rtc_compiler::ir::attribute::{self, Discretisation, Side};
 use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Dim;
 
 use super::Refused;
-use super::build::{Builder, count};
+use super::build::Builder;
 use super::proto::{Attribute, Kind};
 
 /// A complex number.
@@ -62,11 +63,11 @@ impl Builder<'_> {
         let kernel = self.kernel(&modes, channels, &axis.width);
         let positions = self.range(&axis.width);
         let apart = self.unsqueeze(&positions, &[1]);
-        let distance = match node.word("side") {
-            Some("right") => self.op("Sub", &[&positions, &apart]),
-            _ => self.op("Sub", &[&apart, &positions]),
+        let distance = match node.get(attribute::SIDE) {
+            Side::Left => self.op("Sub", &[&apart, &positions]),
+            Side::Right => self.op("Sub", &[&positions, &apart]),
         };
-        let (lag, zero, nothing) = (self.int(count(node, "lag").unwrap_or(0) as i64), self.int(0), self.float(0.0));
+        let (lag, zero, nothing) = (self.int(node.get(attribute::LAG) as i64), self.int(0), self.float(0.0));
         let place = self.op("Sub", &[&distance, &lag]);
         let is_seen = self.op("GreaterOrEqual", &[&place, &zero]);
         let place = self.op("Max", &[&place, &zero]);
@@ -110,7 +111,7 @@ impl Builder<'_> {
         let (log_dt, log_decay, frequency, b, c) = (numbers(1)?, numbers(2)?, numbers(3)?, numbers(4)?, numbers(5)?);
         let modes = log_decay.len() / log_dt.len().max(1);
         let pair = |x: &[f32], at: usize| (f64::from(x[2 * at]), f64::from(x[2 * at + 1]));
-        let holds = node.word("discretisation") == Some("zoh");
+        let holds = node.get(attribute::DISCRETISATION) == Discretisation::Held;
         let mode = |at: usize| {
             let dt = f64::from(log_dt[at / modes]).exp();
             let half = dt / 2.0;

@@ -1,10 +1,10 @@
 //! Copies of the same layers, one after the other, as a loop over a list of modules.
 
+use rtc_compiler::ir::attribute;
 use std::collections::BTreeMap;
 
 use rtc_compiler::ir::graph::{Graph, NodeId, Value};
 use rtc_compiler::ir::ops::Flag;
-use rtc_compiler::ir::types::Attr;
 
 use super::parts::Parts;
 
@@ -133,8 +133,11 @@ fn carried(graph: &Graph, parts: &Parts, slot: &str, copies: &[Vec<NodeId>]) -> 
     let mut found: Vec<(Value, (usize, usize))> = vec![];
     for n in 0..copies[0].len() {
         let nodes: Vec<_> = copies.iter().map(|copy| graph.node(copy[n])).collect();
-        let attrs =
-            |k: usize| nodes[k].attrs.iter().filter(|(name, _)| **name != "stream").collect::<Vec<(_, &Attr)>>();
+        let attrs = |k: usize| {
+            let mut attrs = nodes[k].attrs.clone();
+            attrs.remove(attribute::STREAM);
+            attrs
+        };
         let alike = |k: usize| {
             nodes[k].op == nodes[0].op && attrs(k) == attrs(0) && nodes[k].operands.len() == nodes[0].operands.len()
         };

@@ -1,14 +1,14 @@
 //! Loops of the IR as loops of Python around the method of their body.
 
 use rtc_compiler::expr::Expr;
+use rtc_compiler::ir::attribute::{self, Bound, Chunking, Compose, Noise, Overflow, Padding, Role};
 use rtc_compiler::ir::graph::{Node, NodeId, RegionId, Value};
-use rtc_compiler::ir::loops::{self, Cut, Padding};
+use rtc_compiler::ir::loops::{self, Cut};
 use rtc_compiler::ir::ops::{Flag, Op};
 use rtc_compiler::ir::types::Attr;
 
 use super::expression::{self, Place};
 use super::layers::Layers;
-use super::ops::{int, word};
 use super::region::{Body, Method, Writer};
 use crate::Refused;
 
@@ -173,16 +173,16 @@ impl Writer<'_> {
         let own: Vec<Value> = step.iter().filter(|_| counts).chain(state).copied().collect();
         let named = self.params(body, &own, &captured);
         let method = self.method(node, region, "step", "One step.", &named)?;
-        let bound = node.attrs.get("bound").and_then(Attr::int);
-        if let (Some(bound), 0) = (bound, layout.go) {
+        let bound = node.get(attribute::BOUND);
+        if let (Bound::Steps(bound), 0) = (bound, layout.go) {
             return self.plain_recur(body, node, (bound, counts), &method, &captured);
         }
         self.sections.push("recur");
         let mut args = vec!["rows".to_owned(), self.pairs(body, &node.operands)?];
         args.extend(self.captured(body, &captured)?);
         let bound = match bound {
-            Some(bound) => bound.to_string(),
-            None => self.row_bound(node)?,
+            Bound::Steps(steps) => steps.to_string(),
+            Bound::Rule(rule) => self.row_bound(node, rule)?,
         };
         let step = if counts { body.scope.fresh("step", body.at, body.at) } else { "_".to_owned() };
         body.lines.extend(call("loop = Recurrence", &args));
@@ -208,7 +208,7 @@ impl Writer<'_> {
         &mut self,
         body: &mut Body,
         node: &Node,
-        (bound, counts): (i64, bool),
+        (bound, counts): (usize, bool),
         method: &str,
         captured: &[Value],
     ) -> Result<(), Refused> {
@@ -230,9 +230,8 @@ impl Writer<'_> {
     }
 
     /// The bound of every row.
-    fn row_bound(&mut self, node: &Node) -> Result<String, Refused> {
-        let attr = node.attrs.get("bound").ok_or_else(|| Refused("a recurrence without a bound".to_owned()))?;
-        let expr = Expr::try_from(attr).map_err(Refused)?;
+    fn row_bound(&mut self, node: &Node, rule: &Attr) -> Result<String, Refused> {
+        let expr = Expr::try_from(rule).map_err(Refused)?;
         if expr == Expr::Given {
             return Ok("rows.depths".to_owned());
         }
@@ -259,7 +258,7 @@ impl Writer<'_> {
         let method = self.method(node, region, "chunk", "One chunk of every row that has one.", &named)?;
         self.sections.push("chunks");
         let (state, sequences) = node.operands.split_at(layout.carried);
-        let (over, axis) = (word(node, "over"), word(node, "axis"));
+        let (over, axis) = (node.get(attribute::OVER), node.get(attribute::AXIS));
         let mut args = vec!["rows".to_owned(), format!("\"{over}\""), format!("\"{axis}\""), self.widths(node)];
         args.extend([self.pairs(body, state)?, self.pairs(body, sequences)?]);
         args.extend(self.captured(body, &captured)?);
@@ -274,8 +273,9 @@ impl Writer<'_> {
 
     /// The widths of the chunks of all rows.
     fn widths(&mut self, node: &Node) -> String {
-        let (axis, balanced) = (format!("rows[\"{}\"]", word(node, "over")), word(node, "cut") == "balanced");
-        match (int(node, "count"), int(node, "size").unwrap_or(1)) {
+        let (axis, balanced) =
+            (format!("rows[\"{}\"]", node.get(attribute::OVER)), node.get(attribute::CUT) == Chunking::Balanced);
+        match (node.find(attribute::COUNT), node.find(attribute::SIZE).unwrap_or(1)) {
             (Some(count), _) if balanced => format!("[-(-max(n, rows.width) // {count}) for n in {axis}.lengths]"),
             (Some(count), _) => format!("[-(-n // {count}) for n in {axis}.lengths]"),
             (None, size) if balanced => {
@@ -297,9 +297,9 @@ impl Writer<'_> {
             self.method(node, region, "level", "One level: a vector for every chunk, which is a row here.", &named)?;
         self.sections.push("fold");
         let nodes = self.operand(body, node.operands[0])?.text;
-        let mut args = vec!["rows".to_owned(), nodes, format!("\"{}\"", word(node, "over"))];
-        args.extend([format!("\"{}\"", word(node, "axis")), self.cut(node)?]);
-        args.extend(node.attrs.get("filled").and_then(Attr::text).map(|axis| format!("filled=\"{axis}\"")));
+        let mut args = vec!["rows".to_owned(), nodes, format!("\"{}\"", node.get(attribute::OVER))];
+        args.extend([format!("\"{}\"", node.get(attribute::AXIS)), self.cut(node)?]);
+        args.extend(node.find(attribute::FILLED).map(|axis| format!("filled=\"{axis}\"")));
         args.extend(self.captured(body, &captured)?);
         body.lines.extend(call("loop = Fold", &args));
         body.lines.push("for part in loop.levels():".to_owned());
@@ -323,7 +323,7 @@ impl Writer<'_> {
             Padding::Levels => args.push("padding=\"levels\"".to_owned()),
         }
         let text = format!("Cut({})", args.join(", "));
-        if node.op == Op::Fold && word(node, "flat") == "true" {
+        if node.op == Op::Fold && node.get(attribute::FLAT) {
             self.flat = true;
             return Ok(format!("self.cut({text})"));
         }
@@ -336,18 +336,19 @@ impl Writer<'_> {
         let region = node.body.ok_or_else(|| Refused("a loop without a body".to_owned()))?;
         let captured = self.captures(region);
         let mut methods = vec![];
-        for (role, doc) in
-            [("join", "What two nodes become; a pair is a row here."), ("score", "How good it is to join a pair.")]
-        {
+        for (role, doc) in [
+            (Role::Join, "What two nodes become; a pair is a row here."),
+            (Role::Score, "How good it is to join a pair."),
+        ] {
             let part = loops::part(graph, region, role).and_then(|part| graph.node(part).body);
             let part = part.ok_or_else(|| Refused("a search without its parts".to_owned()))?;
             let named = self.params(body, graph.params(part), &captured);
-            methods.push(self.method(node, part, role, doc, &named)?);
+            methods.push(self.method(node, part, role.name(), doc, &named)?);
         }
         self.sections.push("beam");
         let mut args = vec!["rows".to_owned(), self.operand(body, node.operands[0])?.text];
-        args.extend([word(node, "over"), word(node, "axis")].map(|name| format!("\"{name}\"")));
-        args.push(int(node, "beams").unwrap_or(1).to_string());
+        args.extend([node.get(attribute::OVER), node.get(attribute::AXIS)].map(|name| format!("\"{name}\"")));
+        args.push(node.get(attribute::BEAMS).to_string());
         let single = loops::layout(graph, id).given == 0;
         args.push(if single {
             format!("lambda *pair: [self.{}(*pair)]", methods[0])
@@ -358,19 +359,19 @@ impl Writer<'_> {
         args.push("self.training".to_owned());
         let fresh = is_random(self, region);
         let flags = [
-            ("every", word(node, "compose") == "every"),
-            ("soften", word(node, "overflow") == "soften"),
-            ("noise", word(node, "noise") == "gumbel"),
+            ("every", node.get(attribute::COMPOSE) == Compose::Every),
+            ("soften", node.get(attribute::OVERFLOW) == Overflow::Soften),
+            ("noise", node.get(attribute::NOISE) == Noise::Gumbel),
             ("fresh", fresh),
         ];
         args.extend(flags.iter().filter(|(_, set)| *set).map(|(name, _)| format!("{name}=True")));
         if Cut::of(node).is_some() {
             let cut = self.cut(node)?;
-            let flat = word(node, "flat") == "true";
+            let flat = node.get(attribute::FLAT);
             self.flat |= flat;
             args.push(if flat { format!("cut=None if self.is_flat() else {cut}") } else { format!("cut={cut}") });
-            args.push(format!("align=\"{}\"", word(node, "align")));
-            args.extend((word(node, "keep_best") != "true").then(|| "keep_best=False".to_owned()));
+            args.push(format!("align=\"{}\"", node.get(attribute::ALIGN)));
+            args.extend((!node.get(attribute::KEEP_BEST)).then(|| "keep_best=False".to_owned()));
         }
         args.extend(self.captured(body, &captured)?);
         body.lines.extend(call("loop = Beam", &args));
@@ -394,8 +395,7 @@ fn targets(names: &[String]) -> String {
 fn is_random(writer: &Writer<'_>, region: RegionId) -> bool {
     let graph = writer.graph;
     graph.walk(region).into_iter().map(|id| graph.node(id)).any(|node| {
-        let rate =
-            ["p", "dropout"].iter().any(|name| node.attrs.get(name).and_then(Attr::float).is_some_and(|p| p > 0.0));
+        let rate = [attribute::P, attribute::DROPOUT].into_iter().any(|key| node.find(key).is_some_and(|p| p > 0.0));
         node.op.has(Flag::Random) && rate
     })
 }

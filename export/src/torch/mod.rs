@@ -14,9 +14,9 @@ mod region;
 mod scope;
 mod support;
 
+use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Graph, MAIN, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::Attr;
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::spec::{Spec, text};
 
@@ -42,7 +42,7 @@ pub fn module(spec: &Spec, graph: &Graph, binding: &Binding) -> Result<String, R
     let main = writer.body(MAIN, &tokens)?;
     let end =
         graph.terminator(MAIN).map(|id| graph.node(id)).ok_or_else(|| Refused("a graph without results".to_owned()))?;
-    let names = end.attrs.get("names").and_then(Attr::text).unwrap_or_default();
+    let names = end.get(attribute::NAMES);
     let results = names.split(',').map(str::trim).zip(&end.operands);
     let results = results.map(|(name, v)| Ok((name.to_owned(), writer.operand(&main, *v)?.text)));
     let results = results.collect::<Result<Vec<_>, Refused>>()?;
@@ -71,8 +71,8 @@ pub fn module(spec: &Spec, graph: &Graph, binding: &Binding) -> Result<String, R
 
 /// Whether the number of steps comes with the examples.
 pub fn takes_depths(graph: &Graph) -> bool {
-    let bounds = graph.walk(MAIN).into_iter().filter_map(|id| graph.node(id).attrs.get("bound"));
-    bounds.filter_map(|bound| rtc_compiler::expr::Expr::try_from(bound).ok()).any(|expr| expr.holds_given())
+    let bounds = graph.walk(MAIN).into_iter().filter_map(|id| graph.node(id).find(attribute::BOUND)?.rule());
+    bounds.filter_map(|rule| rtc_compiler::expr::Expr::try_from(rule).ok()).any(|expr| expr.holds_given())
 }
 
 const FLAT: &str = "

@@ -1,6 +1,7 @@
 //! The expression of every op in PyTorch.
 
 use rtc_compiler::expr::Expr;
+use rtc_compiler::ir::attribute::{self, At, Attribute, Discretisation, Mask, Origin, PositionKind, Relative, Sight};
 use rtc_compiler::ir::graph::{Graph, Node, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::pointwise::{self, Pointwise, Scalar};
@@ -58,61 +59,61 @@ pub(super) struct Call<'a> {
 }
 
 /// The attributes that the translations know. With another one an op may mean something else.
-const KNOWN: &[&str] = &[
-    "align",
-    "arity",
-    "at",
-    "axis",
-    "beams",
-    "bias",
-    "bound",
-    "cap",
-    "carried",
-    "compose",
-    "count",
-    "cut",
-    "discretisation",
-    "draws",
-    "dropout",
-    "eps",
-    "f",
-    "filled",
-    "flat",
-    "heads",
-    "keep_best",
-    "kind",
-    "lag",
-    "last",
-    "mask",
-    "names",
-    "noise",
-    "origin",
-    "over",
-    "overflow",
-    "p",
-    "padding",
-    "plan",
-    "position",
-    "rank",
-    "role",
-    "short",
-    "side",
-    "single",
-    "size",
-    "start",
-    "stream",
-    "threshold",
-    "tied",
-    "transpose",
-    "value",
-    "when",
-    "width",
+const KNOWN: &[Attribute] = &[
+    attribute::ALIGN.row,
+    attribute::ARITY.row,
+    attribute::AT.row,
+    attribute::AXIS.row,
+    attribute::BEAMS.row,
+    attribute::BIAS.row,
+    attribute::BOUND.row,
+    attribute::CAP.row,
+    attribute::CARRIED.row,
+    attribute::COMPOSE.row,
+    attribute::COUNT.row,
+    attribute::CUT.row,
+    attribute::DISCRETISATION.row,
+    attribute::DRAWS.row,
+    attribute::DROPOUT.row,
+    attribute::EPS.row,
+    attribute::F.row,
+    attribute::FILLED.row,
+    attribute::FLAT.row,
+    attribute::HEADS.row,
+    attribute::KEEP_BEST.row,
+    attribute::KIND.row,
+    attribute::LAG.row,
+    attribute::LAST.row,
+    attribute::MASK.row,
+    attribute::NAMES.row,
+    attribute::NOISE.row,
+    attribute::ORIGIN.row,
+    attribute::OVER.row,
+    attribute::OVERFLOW.row,
+    attribute::P.row,
+    attribute::PADDING.row,
+    attribute::PLAN.row,
+    attribute::POSITION.row,
+    attribute::RANK.row,
+    attribute::ROLE.row,
+    attribute::SHORT.row,
+    attribute::SIDE.row,
+    attribute::SINGLE.row,
+    attribute::SIZE.row,
+    attribute::START.row,
+    attribute::STREAM.row,
+    attribute::THRESHOLD.row,
+    attribute::TIED.row,
+    attribute::TRANSPOSE.row,
+    attribute::VALUE.row,
+    attribute::WHEN.row,
+    attribute::WIDTH.row,
 ];
 
 /// Refuses a node with an attribute that no translation knows.
 pub(super) fn known(node: &Node) -> Result<(), Refused> {
-    match node.attrs.keys().find(|name| !KNOWN.contains(name)) {
-        Some(name) => Err(Refused(format!("`{name}` of the op `{}`", node.op))),
+    match node.attrs.iter().find(|(name, _)| KNOWN.iter().all(|known| known.name != *name)) {
+        Some((name, _)) => Err(Refused(format!("`{name}` of the op `{}`", node.op))),
         None => Ok(()),
     }
 }
@@ -138,16 +139,6 @@ fn call(function: &str, operands: &[Code]) -> String {
     };
     let arguments: Vec<String> = arguments.trim_end_matches(')').split(", ").map(argument).collect();
     format!("{name}({})", arguments.join(", "))
-}
-
-/// An attribute that names something.
-pub(super) fn word<'n>(node: &'n Node, name: &str) -> &'n str {
-    node.attrs.get(name).and_then(Attr::text).unwrap_or_default()
-}
-
-/// An attribute that counts something.
-pub(super) fn int(node: &Node, name: &str) -> Option<usize> {
-    node.attrs.get(name).and_then(Attr::int).and_then(|v| usize::try_from(v).ok())
 }
 
 /// A number as Python writes it.
@@ -183,10 +174,6 @@ impl Call<'_> {
     fn support(&mut self, section: &'static str, text: String) -> Code {
         self.need(section);
         Code::atom(text)
-    }
-
-    fn float(&self, name: &str) -> f64 {
-        self.node.attrs.get(name).and_then(Attr::float).unwrap_or(0.0)
     }
 
     /// The axis of operand `n`, which is ragged.
@@ -270,7 +257,7 @@ impl Call<'_> {
             }
             Op::MaskUnit => {
                 let unit = self.lifted(1, self.ty(0));
-                let kept = if word(node, "when") == "true" { (self.x(0), "0.0") } else { ("0.0", self.x(0)) };
+                let kept = if node.get(attribute::WHEN) { (self.x(0), "0.0") } else { ("0.0", self.x(0)) };
                 Code::atom(format!("torch.where({unit}, {}, {})", kept.0, kept.1))
             }
             Op::And => {
@@ -279,17 +266,17 @@ impl Call<'_> {
             }
             Op::Concat => self.concat(),
             Op::Slice => {
-                let start = int(node, "start").unwrap_or(0);
-                let end = start + int(node, "width").unwrap_or(0);
+                let start = node.get(attribute::START);
+                let end = start + node.get(attribute::WIDTH);
                 Code::atom(format!("{}[..., {start}:{end}]", self.dot(0)))
             }
             Op::Squeeze => Code::atom(format!("{}.squeeze(-1)", self.dot(0))),
             Op::Unsqueeze => Code::atom(format!("{}.unsqueeze(-1)", self.dot(0))),
-            Op::Full => self.full(&number(self.float("value")), ""),
+            Op::Full => self.full(&number(node.get(attribute::VALUE)), ""),
             Op::True => self.full("True", ", dtype=torch.bool"),
             Op::BroadcastBatch => Code::atom(format!("{}.expand(rows.count, {})", self.dot(0), self.minus_ones())),
             Op::Repeat => {
-                let count = int(node, "count").unwrap_or(0);
+                let count = node.get(attribute::COUNT);
                 Code::atom(format!("torch.stack([{}] * {count}, 1)", self.x(0)))
             }
             Op::SlotGet => Code::atom(format!("{}[:, {}]", self.dot(0), self.x(1))),
@@ -344,7 +331,7 @@ impl Call<'_> {
                 self.support("frame", text)
             }
             Op::PadRagged => {
-                let filled = word(node, "axis");
+                let filled = node.get(attribute::AXIS);
                 let text = format!("pad_ragged({}, {}, {}, rows[\"{filled}\"])", self.x(0), self.x(1), self.along(0)?);
                 self.support("pad_ragged", text)
             }
@@ -352,7 +339,10 @@ impl Call<'_> {
             Op::Rotate => self.rotate()?,
             Op::Attention => self.attention()?,
             Op::OffsetAttention => {
-                let causal = if word(node, "mask") == "causal" { "True" } else { "False" };
+                let causal = match node.get(attribute::SIGHT) {
+                    Sight::All => "False",
+                    Sight::Causal => "True",
+                };
                 let inputs = self.operands.iter().map(|x| x.text.clone()).collect::<Vec<_>>().join(", ");
                 let text = format!("offset_attention({inputs}, {}, causal={causal})", self.along(0)?);
                 self.support("offset_attention", text)
@@ -360,18 +350,22 @@ impl Call<'_> {
             Op::S4d | Op::Ema => {
                 let name = node.op.def().name;
                 let inputs = self.operands.iter().map(|x| x.text.clone()).collect::<Vec<_>>().join(", ");
-                let (side, lag) = (word(node, "side"), int(node, "lag").unwrap_or(0));
-                let held = match word(node, "discretisation") {
-                    "" => "",
-                    "zoh" => ", held=True",
-                    other => return Err(Refused(format!("the discretisation `{other}`"))),
+                let (side, lag) = (node.get(attribute::SIDE), node.get(attribute::LAG));
+                let held = match node.get(attribute::DISCRETISATION) {
+                    Discretisation::Bilinear => "",
+                    Discretisation::Held => ", held=True",
                 };
                 let text = format!("{name}({inputs}, {}, \"{side}\", lag={lag}{held})", self.along(0)?);
                 self.support(name, text)
             }
             Op::Neighbours => {
-                let text =
-                    format!("neighbours({}, {}, {}, \"{}\")", self.x(0), self.x(1), self.along(0)?, word(node, "side"));
+                let text = format!(
+                    "neighbours({}, {}, {}, \"{}\")",
+                    self.x(0),
+                    self.x(1),
+                    self.along(0)?,
+                    node.get(attribute::SIDE)
+                );
                 self.support("neighbours", text)
             }
             Op::MergeProbability => {
@@ -397,7 +391,11 @@ impl Call<'_> {
             return Code::atom(format!("F.linear({}, {inputs})", self.x(0)));
         }
         let width = self.ty(0).dims().last().and_then(Dim::fixed).unwrap_or(1);
-        Code::atom(format!("F.layer_norm({}, ({width},), {inputs}, {})", self.x(0), number(self.float("eps"))))
+        Code::atom(format!(
+            "F.layer_norm({}, ({width},), {inputs}, {})",
+            self.x(0),
+            number(self.node.get(attribute::EPS))
+        ))
     }
 
     fn affine(&self) -> Code {
@@ -423,7 +421,7 @@ impl Call<'_> {
     }
 
     fn full(&self, value: &str, dtype: &str) -> Code {
-        let (ty, rank) = (self.ty(0), int(self.node, "rank").unwrap_or(0));
+        let (ty, rank) = (self.ty(0), self.node.get(attribute::RANK));
         if rank == ty.dims().len() && dtype.is_empty() {
             return Code::atom(match value {
                 "0.0" => format!("torch.zeros_like({})", self.x(0)),
@@ -445,16 +443,16 @@ impl Call<'_> {
     }
 
     fn position(&mut self) -> Code {
-        let at = word(self.node, "at");
+        let at = self.node.get(attribute::AT);
         match (axis(self.ty(0)), at) {
-            (Some(axis), "before_last") => {
+            (Some(axis), At::BeforeLast) => {
                 let text = format!("before_last({}, {axis})", self.x(0));
                 self.support("before_last", text)
             }
-            (Some(axis), at) => Code::atom(format!("{axis}.{at}({})", self.x(0))),
-            (None, "first") => Code::atom(format!("{}[:, 0]", self.dot(0))),
-            (None, "before_last") => Code::atom(format!("{}[:, -2]", self.dot(0))),
-            (None, _) => Code::atom(format!("{}[:, -1]", self.dot(0))),
+            (Some(axis), At::First | At::Last) => Code::atom(format!("{axis}.{at}({})", self.x(0))),
+            (None, At::First) => Code::atom(format!("{}[:, 0]", self.dot(0))),
+            (None, At::BeforeLast) => Code::atom(format!("{}[:, -2]", self.dot(0))),
+            (None, At::Last) => Code::atom(format!("{}[:, -1]", self.dot(0))),
         }
     }
 
@@ -472,8 +470,8 @@ impl Call<'_> {
     }
 
     fn dropout(&mut self) -> Result<Code, Refused> {
-        let p = number(self.float("p"));
-        if word(self.node, "tied") == "true" {
+        let p = number(self.node.get(attribute::P));
+        if self.node.get(attribute::TIED) {
             let text = format!("tied_dropout({}, {p} * self.training, {})", self.x(0), self.along(0)?);
             return Ok(self.support("tied_dropout", text));
         }
@@ -482,21 +480,26 @@ impl Call<'_> {
 
     fn rotate(&mut self) -> Result<Code, Refused> {
         let node = self.node;
-        if word(node, "transpose") == "true" {
+        if node.get(attribute::TRANSPOSE) {
             return Err(Refused("a transposed rotation".to_owned()));
         }
-        let kind = word(node, "kind");
-        let kind = if kind == "rope" { String::new() } else { format!(", \"{kind}\"") };
-        let whole = if word(node, "origin") == "row" { ", whole_row=True" } else { "" };
-        let heads = int(node, "heads").unwrap_or(1);
+        let kind = match node.get(attribute::KIND) {
+            PositionKind::Rope => String::new(),
+            scaled @ (PositionKind::XposQuery | PositionKind::XposKey) => format!(", \"{scaled}\""),
+        };
+        let whole = match node.get(attribute::ORIGIN) {
+            Origin::Axis => "",
+            Origin::Row => ", whole_row=True",
+        };
+        let heads = node.get(attribute::HEADS);
         let text = format!("rotate({}, {heads}, {}{kind}{whole})", self.x(0), self.along(0)?);
         Ok(self.support("rotate", text))
     }
 
     fn halt_test(&self) -> Code {
         let survival = self.operands[0].inside(Binds::Product);
-        let test = format!("1 - {survival} < {}", number(self.float("threshold")));
-        let Some(cap) = self.node.attrs.get("cap").and_then(Attr::text) else { return Code::of(Binds::Logic, test) };
+        let test = format!("1 - {survival} < {}", number(self.node.get(attribute::THRESHOLD)));
+        let Some(cap) = self.node.find(attribute::CAP) else { return Code::of(Binds::Logic, test) };
         let row = self.ty(0).ragged().map_or_else(String::new, |axis| format!("[rows[\"{axis}\"].row]"));
         Code::of(Binds::Logic, format!("({test}) & ({} <= rows[\"{cap}\"].length{row})", self.x(1)))
     }
@@ -509,22 +512,22 @@ impl Call<'_> {
         let mut more: Vec<String> = self.operands[3 + usize::from(has_step)..].iter().map(|x| x.text.clone()).collect();
         let mut text = format!("attention({}, {}, {}", self.x(0), self.x(1), self.x(2));
         let axes = [0, 1].map(|n| axis(self.ty(n)).unwrap_or_else(|| "None".to_owned()));
-        text += &format!(", heads={}, axes=({}, {})", int(node, "heads").unwrap_or(1), axes[0], axes[1]);
-        if word(node, "position") == "relative_xl" {
+        text += &format!(", heads={}, axes=({}, {})", node.get(attribute::HEADS), axes[0], axes[1]);
+        if let Some(Relative::RelativeXl) = node.find(attribute::POSITION) {
             let own = more.split_off(more.len() - 3);
             text += &format!(", relative=relative_xl({})", own.join(", "));
             self.need("relative");
         }
         let place = Place::Pairs { step: &step, tables: &more };
-        match node.attrs.get("mask") {
-            Some(mask) if mask.text() == Some("causal") => text += ", mask=lambda i, j, head, length: j <= i",
-            Some(mask) if mask.text() != Some("all") => text += &format!(", mask={}", self.rule(mask, place)?),
-            _ => {}
+        match node.get(attribute::MASK) {
+            Mask::All => {}
+            Mask::Causal => text += ", mask=lambda i, j, head, length: j <= i",
+            Mask::Rule(rule) => text += &format!(", mask={}", self.rule(rule, place)?),
         }
-        if let Some(bias) = node.attrs.get("bias") {
+        if let Some(bias) = node.find(attribute::BIAS) {
             text += &format!(", bias={}", self.rule(bias, place)?);
         }
-        let dropout = self.float("dropout");
+        let dropout = node.get(attribute::DROPOUT);
         if dropout > 0.0 {
             text += &format!(", dropout={} * self.training", number(dropout));
         }

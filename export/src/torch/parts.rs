@@ -1,10 +1,11 @@
 //! The parameters of a model as a tree of PyTorch modules, under the names that they have in the spec.
 
+use rtc_compiler::ir::attribute;
 use std::collections::BTreeMap;
 
 use rtc_compiler::ir::graph::{Graph, MAIN, NodeId, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::{Attr, Dim};
+use rtc_compiler::ir::types::Dim;
 
 /// Names that PyTorch's modules use themselves.
 const TAKEN: &[&str] = &[
@@ -64,7 +65,7 @@ impl Parts {
         let modules = modules(graph);
         for &id in graph.nodes(MAIN) {
             let node = graph.node(id);
-            let (Op::Param, Some(name)) = (node.op, node.attrs.get("name").and_then(Attr::text)) else { continue };
+            let (Op::Param, Some(name)) = (node.op, node.find(attribute::NAME)) else { continue };
             parts.names.insert(node.results[0], name.to_owned());
             let shape: Vec<usize> = graph.ty(node.results[0]).dims().iter().filter_map(Dim::fixed).collect();
             let (path, last) = name.rsplit_once('.').unwrap_or(("", name));
@@ -151,7 +152,7 @@ impl Module {
 fn modules(graph: &Graph) -> BTreeMap<String, Module> {
     let name = |value: Value| {
         let node = graph.node(graph.producer(value)?);
-        (node.op == Op::Param).then(|| node.attrs.get("name").and_then(Attr::text)).flatten()
+        (node.op == Op::Param).then(|| node.find(attribute::NAME)).flatten()
     };
     let mut found: BTreeMap<String, Option<Module>> = BTreeMap::new();
     for id in graph.walk(MAIN) {
@@ -175,7 +176,7 @@ fn kind<'g>(graph: &'g Graph, id: NodeId, name: &impl Fn(Value) -> Option<&'g st
     let node = graph.node(id);
     let eps = match node.op {
         Op::Linear => None,
-        Op::LayerNorm => Some(node.attrs.get("eps").and_then(Attr::float)?),
+        Op::LayerNorm => Some(node.get(attribute::EPS)),
         _ => return None,
     };
     let path = name(node.operands[1])?.strip_suffix(".weight")?;

@@ -1,11 +1,11 @@
 //! Regions as methods: the nodes of a region in order, a statement each, and a loop around the method of its body.
 
+use rtc_compiler::ir::attribute;
 use std::collections::BTreeMap;
 
 use rtc_compiler::ir::graph::{Graph, MAIN, Node, NodeId, RegionId, Value};
 use rtc_compiler::ir::ops::{Flag, Op};
 use rtc_compiler::ir::pointwise::{self, Pointwise};
-use rtc_compiler::ir::types::Attr;
 
 use super::layers::{Item, Layers, items};
 use super::ops::{Call, Code, known};
@@ -288,9 +288,9 @@ impl<'a> Writer<'a> {
                 Some(Pointwise::Sigmoid) => "gate".to_owned(),
                 _ => node.hint().to_owned(),
             },
-            Op::Full => match node.attrs.get("value").and_then(Attr::float) {
-                Some(0.0) => "zeros".to_owned(),
-                Some(1.0) => "ones".to_owned(),
+            Op::Full => match node.get(attribute::VALUE) {
+                0.0 => "zeros".to_owned(),
+                1.0 => "ones".to_owned(),
                 _ => "start".to_owned(),
             },
             Op::Dropout | Op::Rotate | Op::Frame | Op::AddPosition | Op::PadRagged | Op::Detach => {
@@ -316,7 +316,7 @@ impl<'a> Writer<'a> {
     fn returned_name(&self, value: Value) -> Option<String> {
         let end = self.graph.node(self.graph.terminator(MAIN)?);
         let at = end.operands.iter().position(|v| *v == value)?;
-        let names = end.attrs.get("names").and_then(Attr::text)?;
+        let names = end.find(attribute::NAMES)?;
         names.split(',').nth(at).map(|name| name.trim().to_owned())
     }
 

@@ -3,6 +3,7 @@
 //! A mask of all or of the past costs nothing. Where mask and bias see positions only through their distance, queries go through the
 //! distances that the mask shows, so few keys cost little. Other expressions are part of the kernels ([`super::mask_codegen`]).
 
+use rtc_compiler::ir::attribute::{self, Mask, Sight};
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::Elem;
 
@@ -62,8 +63,8 @@ struct Scored<'a> {
 impl<T: Element> Executor<T> {
     /// The attention of a node; its step and tables follow the first `fixed` operands.
     fn describe(&mut self, c: &NodeContext<'_>, fixed: usize) -> Result<Attention, Fault> {
-        let (keep, key) = (Keep::<T>::new(c.float("dropout")), c.view.key.at(c.int("stream") as u64));
-        let dropped = c.float("dropout") > 0.0;
+        let (keep, key) = (Keep::<T>::new(c.get(attribute::DROPOUT)), c.view.key.at(c.get(attribute::STREAM) as u64));
+        let dropped = c.get(attribute::DROPOUT) > 0.0;
         let (threshold, factor) = if dropped { (keep.threshold(), keep.factor().to_f64()) } else { (0, 1.0) };
         let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);
         let step = c.node.operands.get(fixed).filter(is_step);
@@ -71,9 +72,12 @@ impl<T: Element> Executor<T> {
         let axes = [0, 1].map(|n| c.place.axis_of(c.ty(c.operand(n)), &self.pool));
         let rule = self.ruled(c, step, [axes[0].longest, axes[1].longest])?;
         let codes = self.relative_codes(c, [axes[0].longest, axes[1].longest]);
-        let scored =
-            Scored { causal: c.word("mask") == "causal", bias: None, dropout: (threshold, factor, key.value()) };
-        Ok(self.attend(c, c.int("heads"), axes, scored, rule, codes))
+        let scored = Scored {
+            causal: c.get(attribute::MASK) == Mask::Causal,
+            bias: None,
+            dropout: (threshold, factor, key.value()),
+        };
+        Ok(self.attend(c, c.get(attribute::HEADS), axes, scored, rule, codes))
     }
 
     fn attend(
@@ -248,7 +252,8 @@ impl<T: Element> Executor<T> {
     fn describe_offsets(&mut self, c: &NodeContext<'_>) -> Attention {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let bias = self.real(c.operand(3));
-        let scored = Scored { causal: c.word("mask") == "causal", bias: Some(&bias), dropout: (0, 1.0, 0) };
+        let scored =
+            Scored { causal: c.get(attribute::SIGHT) == Sight::Causal, bias: Some(&bias), dropout: (0, 1.0, 0) };
         self.attend(c, 1, [axis.clone(), axis], scored, None, None)
     }
 

@@ -1,5 +1,7 @@
 //! The ops of continuous recursion (CRvNN) and ordered memory on a device.
 
+use rtc_compiler::ir::attribute::{self, Side};
+
 use super::device::Arg;
 use super::dispatch::{NodeContext, channels};
 use super::exec::Executor;
@@ -19,7 +21,7 @@ impl<T: Element> Executor<T> {
     fn positions(&self, c: &NodeContext<'_>) -> ([Arg; 5], usize, usize) {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let (d, count) = (channels(c, c.operand(0)), axis.row_of.len());
-        let right = flag(c.word("side") == "right");
+        let right = flag(c.get(attribute::SIDE) == Side::Right);
         ([axis.row_of.arg(), axis.offsets.arg(), right, int(d), whole(count)], d, count)
     }
 
@@ -93,7 +95,7 @@ impl<T: Element> Executor<T> {
     }
 
     pub(super) fn repeat(&mut self, c: &NodeContext<'_>) {
-        self.produce(c, "repeat_slots", &self.first::<1>(c), &[int(c.int("count")), whole(c.width(0))]);
+        self.produce(c, "repeat_slots", &self.first::<1>(c), &[int(c.get(attribute::COUNT)), whole(c.width(0))]);
     }
 
     pub(super) fn slot_get(&mut self, c: &NodeContext<'_>) {

@@ -1,10 +1,11 @@
 //! From a node to a kernel of the device: the one exhaustive match over the op table.
 
+use rtc_compiler::ir::attribute::{self, At};
 use std::ops::Deref;
 
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::ops::{Flag, Op};
-use rtc_compiler::ir::types::{Attr, Dim, Elem, Type};
+use rtc_compiler::ir::types::{Dim, Elem, Type};
 use rtc_compiler::plan::{Plan, Step};
 
 use super::active_rows::{ActiveRows, Name};
@@ -45,7 +46,7 @@ impl<T: Element> Executor<T> {
         match node.op {
             Op::Param | Op::Yield | Op::Save | Op::Return => {}
             Op::Input => self.input(&c)?,
-            Op::Full => self.produce(&c, "fill", &[], &[Arg::Real(c.float("value"))]),
+            Op::Full => self.produce(&c, "fill", &[], &[Arg::Real(c.get(attribute::VALUE))]),
             Op::True => {
                 let y = self.pool.take::<u8>(place.view.extent(c.ty(node.results[0])));
                 self.pool.each("fill_truth", y.len(), &[y.arg(), Arg::Int(1), whole(y.len())]);
@@ -99,7 +100,7 @@ impl<T: Element> Executor<T> {
             Op::Select => self.select(&c),
             Op::MaskUnit => {
                 let [row_of, _, width] = self.groups(&c, 0, c.ty(c.operand(1)));
-                let when = flag(c.word("when") == "true");
+                let when = flag(c.get(attribute::WHEN));
                 let (x, condition) = (self.real(c.operand(0)).arg(), self.truth(c.operand(1)).arg());
                 self.produce(&c, "mask_unit", &[x, condition, when], &[row_of, width]);
             }
@@ -168,7 +169,7 @@ impl<T: Element> Executor<T> {
                 self.sum_rows(&x, &y, x.len() / y.len().max(1), y.len(), add);
             }
             Op::Accumulate => {
-                let name = c.word("param");
+                let name = c.get(attribute::PARAM);
                 if let Some(n) = plan.parameters.iter().position(|p| p.name == name) {
                     self.pool.add(&self.real(c.operand(0)), &self.gradient(n));
                 }
@@ -299,7 +300,7 @@ impl<T: Element> Executor<T> {
     }
 
     fn input(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
-        let name = c.word("name");
+        let name = c.get(attribute::NAME);
         let len = |val: &Val<T>| match val {
             Val::Real(x) => x.len(),
             Val::Index(ids) => ids.host.len(),
@@ -313,13 +314,13 @@ impl<T: Element> Executor<T> {
     fn halt_test(&mut self, c: &NodeContext<'_>) {
         let t = self.real(c.operand(0));
         let units = c.place.units(c.ty(c.operand(0)).dims(), &self.pool);
-        let cap = c.node.attrs.get("cap").and_then(Attr::text);
+        let cap = c.node.find(attribute::CAP);
         let cap = cap.map(|axis| c.place.axis(&Name::Ragged(axis.into()), &self.pool));
         let step = self.index(c.operand(1)).host[0] as usize;
         let go = self.pool.take::<u8>(t.len());
         let [row_of, _, per] = units.args();
         let cap = address(cap.as_ref().map(|axis| &axis.offsets));
-        let threshold = Arg::Real(c.float("threshold"));
+        let threshold = Arg::Real(c.get(attribute::THRESHOLD));
         self.pool.each(
             "halt_test",
             go.len(),
@@ -392,7 +393,11 @@ pub(super) fn channels(c: &NodeContext<'_>, value: Value) -> usize {
 
 /// How far before the end of a row the position is that `at` names; 0 for the first one.
 fn back(c: &NodeContext<'_>) -> Arg {
-    int(["first", "last", "before_last"].iter().position(|word| *word == c.word("at")).unwrap_or(1))
+    int(match c.get(attribute::AT) {
+        At::First => 0,
+        At::Last => 1,
+        At::BeforeLast => 2,
+    })
 }
 
 fn in_group() {

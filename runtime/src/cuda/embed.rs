@@ -1,5 +1,6 @@
 //! Ops around tokens on a device: embeddings, frames, fillings, codes of positions.
 
+use rtc_compiler::ir::attribute;
 use std::collections::BTreeMap;
 
 use super::active_rows::{Name, Ragged};
@@ -93,7 +94,7 @@ impl<T: Element> Executor<T> {
     }
 
     pub(super) fn pad_ragged(&mut self, c: &NodeContext<'_>) {
-        let [from, to] = self.filled(c, (0, c.word("axis")));
+        let [from, to] = self.filled(c, (0, c.get(attribute::AXIS)));
         let sizes = [to.row_of.arg(), to.offsets.arg(), from.offsets.arg(), int(c.last(0))];
         self.produce(c, "pad_ragged", &self.first::<2>(c), &sizes);
     }

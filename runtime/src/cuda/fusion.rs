@@ -2,19 +2,18 @@
 //! writes only what somebody else reads. It also adds the bias of a linear map that it alone reads. Launches are the cost of
 //! small models, and such steps are most of them.
 
+use rtc_compiler::ir::attribute;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use rtc_compiler::ir::graph::{Graph, Node, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::pointwise::{Source, Steps, results};
-use rtc_compiler::ir::types::Attr;
 use rtc_compiler::plan::group::{Group, units};
 use rtc_compiler::plan::{Plan, RegionPlan, Step};
 use sha2::{Digest, Sha256};
 
 use super::device::Generated;
-use super::device_kernels::{KernelKind, kernel_kind};
 use crate::kernel::dropout::Keep;
 
 /// What runs next in a group.
@@ -80,7 +79,7 @@ fn cut(graph: &Graph, steps: &[Step], group: &Group) -> Vec<Part> {
 /// Channels of a step that can be part of a chain.
 fn chained_width(graph: &Graph, step: &Step) -> Option<usize> {
     let node = graph.node(step.node);
-    let able = matches!(kernel_kind(node.op), KernelKind::Arithmetic(_)) || node.op == Op::Dropout;
+    let able = matches!(node.op, Op::Map | Op::Affine | Op::Dropout);
     able.then(|| units(graph.ty(node.results[0])).1)
 }
 
@@ -205,15 +204,14 @@ fn expressions(node: &Node, operands: &[String], first: usize) -> String {
 }
 
 fn stream(node: &Node) -> u64 {
-    node.attrs.get("stream").and_then(Attr::int).map_or(0, |n| n as u64)
+    node.get(attribute::STREAM) as u64
 }
 
 /// Dropout number `n` of a chain.
 fn dropout(node: &Node, x: &str, n: usize) -> String {
-    let keep = Keep::<f64>::new(node.attrs.get("p").and_then(Attr::float).unwrap_or(0.0));
-    let tied = node.attrs.get("tied").and_then(Attr::text) == Some("true");
+    let keep = Keep::<f64>::new(node.get(attribute::P));
     let (threshold, factor) = (keep.threshold(), keep.factor());
-    let at = if tied { "channel" } else { "place" };
+    let at = if node.get(attribute::TIED) { "channel" } else { "place" };
     format!("kept(key_at(keys[{n}], ids[unit.row]), {at}, {threshold}) ? {x} * (real){factor:?} : (real)0")
 }
 

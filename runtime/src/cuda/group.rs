@@ -1,5 +1,6 @@
 //! Steps that work unit by unit: chains, products, norms, channels, rotations.
 
+use rtc_compiler::ir::attribute::{self, Origin};
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::plan::group::{Group, units};
@@ -63,7 +64,7 @@ impl<T: Element> Executor<T> {
                     self.real(c.operand(1)).arg(),
                     self.real(c.operand(2)).arg(),
                     y.arg(),
-                    Arg::Real(c.float("eps")),
+                    Arg::Real(c.get(attribute::EPS)),
                     int(channels(x)),
                     whole(rows),
                 ];
@@ -81,7 +82,7 @@ impl<T: Element> Executor<T> {
             }
             Op::Slice | Op::Pad => {
                 let kernel = if c.node.op == Op::Slice { "slice" } else { "pad" };
-                let sizes = [int(channels(x)), int(c.int("start")), int(channels(result))];
+                let sizes = [int(channels(x)), int(c.get(attribute::START)), int(channels(result))];
                 self.produce(&c, kernel, &self.first::<1>(&c), &sizes);
             }
             Op::Rotate => self.rotate(&c, group, channels(x)),
@@ -110,7 +111,7 @@ impl<T: Element> Executor<T> {
         let [x, gain, dy] = [0, 1, 2].map(|n| self.real(c.operand(n)));
         let dx = self.fresh(c, 0);
         let (means, scales) = (self.pool.take::<T>(rows), self.pool.take::<T>(rows));
-        let (eps, size) = (Arg::Real(c.float("eps")), int(d));
+        let (eps, size) = (Arg::Real(c.get(attribute::EPS)), int(d));
         let args = [x.arg(), gain.arg(), dy.arg(), dx.arg(), means.arg(), scales.arg(), eps, size, whole(rows)];
         self.pool.each_warp("layer_norm_grad", rows, &args);
         self.put(c, 0, dx);
@@ -144,14 +145,10 @@ impl<T: Element> Executor<T> {
     }
 
     fn rotate(&mut self, c: &NodeContext<'_>, group: &Group, width: usize) {
-        let e = width / c.int("heads").max(1);
-        let kind = match c.word("kind") {
-            "xpos_query" => PositionKind::XposQuery,
-            "xpos_key" => PositionKind::XposKey,
-            _ => PositionKind::Rope,
-        };
+        let e = width / c.get(attribute::HEADS);
+        let kind = c.get(attribute::KIND);
         let at = c.place.units(&group.units, &self.pool);
-        let from_row = c.word("origin") == "row";
+        let from_row = c.get(attribute::ORIGIN) == Origin::Row;
         let longest = match &at.axis {
             Some(axis) => {
                 let rtc_compiler::ir::types::Dim::Sym(name) = &group.units[1] else { unreachable!("a ragged axis") };
@@ -164,7 +161,7 @@ impl<T: Element> Executor<T> {
         let (cosines, sines) = self.rotation(kind, e, longest);
         let origin = at.axis.as_ref().filter(|_| from_row).map(|axis| &axis.origin);
         let y = self.fresh(c, 0);
-        let turn = if c.word("transpose") == "true" { -1.0 } else { 1.0 };
+        let turn = if c.get(attribute::TRANSPOSE) { -1.0 } else { 1.0 };
         let [row_of, offsets, per] = at.args();
         let origin = super::memory::address(origin);
         let mut args = vec![self.real(c.operand(0)).arg(), y.arg(), cosines.arg(), sines.arg(), Arg::Real(turn)];

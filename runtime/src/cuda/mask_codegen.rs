@@ -4,12 +4,12 @@
 //! only the numbers of the bias need a kernel. Elsewhere the expressions become part of the attention itself, which asks them
 //! for every query and key: nothing as large as all pairs is kept, but for the gradients of learned numbers.
 
+use rtc_compiler::ir::attribute;
 use std::fmt::Write as _;
 
 use rtc_compiler::expr::{BinaryOp, Expr, Func, Var};
 use rtc_compiler::ir::graph::{MAIN, Node, NodeId};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::Attr;
 use rtc_compiler::plan::Plan;
 use sha2::{Digest, Sha256};
 
@@ -65,7 +65,7 @@ fn is_attention(op: Op) -> bool {
 }
 
 fn is_relative(node: &Node) -> bool {
-    node.attrs.get("position").and_then(Attr::text) == Some("relative_xl")
+    node.has(attribute::POSITION)
 }
 
 /// What the names of the kernels of a form end with.

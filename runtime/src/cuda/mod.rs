@@ -14,7 +14,6 @@ mod attend;
 mod backend;
 mod crvnn_om_ops;
 pub mod device;
-mod device_kernels;
 mod dispatch;
 #[cfg(feature = "cuda")]
 pub mod driver;
@@ -39,7 +38,6 @@ use rtc_compiler::plan::Plan;
 use crate::optimiser;
 pub use backend::Model;
 use device::Generated;
-pub use device_kernels::check;
 pub use exec::Executor;
 
 /// What the kernels share: in front of any text of kernels.

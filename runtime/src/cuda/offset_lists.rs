@@ -2,6 +2,7 @@
 //! and a number for each, which the device works out.
 
 use rtc_compiler::expr::{Value as Number, Var, eval};
+use rtc_compiler::ir::attribute::{self, Mask};
 use rtc_compiler::ir::graph::NodeId;
 
 use super::attend::Ruled;
@@ -46,7 +47,7 @@ impl<T: Element> Executor<T> {
         let list = rule.by_distance.then(|| {
             let distances = self.distances(c, rule, step, longest);
             let values = name.as_ref().filter(|_| rule.bias.is_some()).map(|name| {
-                let (heads, count) = (c.int("heads"), distances.len());
+                let (heads, count) = (c.get(attribute::HEADS), distances.len());
                 let values = self.pool.take::<T>(heads * count);
                 let args = [distances.arg(), int(count), int(heads), values.arg(), whole(count)];
                 self.pool.each(&format!("values_{name}"), count, &[&given[..], &args].concat());
@@ -65,7 +66,7 @@ impl<T: Element> Executor<T> {
         if let Some(known) = self.lists.get(&seen) {
             return known.clone();
         }
-        let causal = c.word("mask") == "causal";
+        let causal = c.get(attribute::MASK) == Mask::Causal;
         let sees = |distance: &isize| match &rule.expr {
             Some(expr) => eval(expr, &apart(*distance, step, 0)) == Ok(Number::Bool(true)),
             None => !causal || *distance >= 0,

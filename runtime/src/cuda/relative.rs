@@ -1,5 +1,6 @@
 //! Positions relative to one another on a device: the code of every distance of a batch, and the gradient of what maps them.
 
+use rtc_compiler::ir::attribute::{self, Mask, Relative};
 use rtc_compiler::ir::graph::Value;
 
 use super::device::{Matrix, Product};
@@ -26,12 +27,10 @@ pub(super) struct Codes {
 impl<T: Element> Executor<T> {
     /// The codes of all distances between queries and keys of a batch, for an attention that takes them.
     pub(super) fn relative_codes(&mut self, c: &NodeContext<'_>, [queries, keys]: [usize; 2]) -> Option<Codes> {
-        if c.word("position") != "relative_xl" {
-            return None;
-        }
+        let Relative::RelativeXl = c.node.find(attribute::POSITION)?;
         let [u, v, map] = *c.node.operands.last_chunk::<3>()?;
         let (width, channels) = (c.last(0), c.last(c.node.operands.len() - 1));
-        let ahead = if c.word("mask") == "causal" { 1 } else { keys };
+        let ahead = if c.get(attribute::MASK) == Mask::Causal { 1 } else { keys };
         let (last, count) = (queries.saturating_sub(1), (queries + ahead).saturating_sub(1));
         let codes = self.waves(channels, queries.max(ahead));
         let waves = self.pool.take::<T>(count * channels);

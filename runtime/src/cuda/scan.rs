@@ -1,5 +1,6 @@
 //! Scans on a device: kernels from parameters, convolutions as recurrences, and the way back.
 
+use rtc_compiler::ir::attribute::{self, Discretisation, Side};
 use rtc_compiler::ir::ops::Op;
 
 use super::active_rows::Ragged;
@@ -35,8 +36,8 @@ impl<T: Element> Executor<T> {
         self.pool.each(if s4d { "s4d_modes" } else { "ema_modes" }, channels * modes, &args);
         Scan {
             axis: c.place.axis_of(c.ty(c.operand(0)), &self.pool),
-            right: c.word("side") == "right",
-            lag: c.int("lag"),
+            right: c.get(attribute::SIDE) == Side::Right,
+            lag: c.get(attribute::LAG),
             modes,
             channels,
             rows: c.view.rows(),
@@ -90,7 +91,7 @@ impl<T: Element> Executor<T> {
 
 /// What the kernels of S4D alone are told: whether the input is held between two positions.
 fn rule(c: &NodeContext<'_>) -> Option<Arg> {
-    matches!(c.node.op, Op::S4d | Op::S4dGrad).then(|| flag(c.word("discretisation") == "zoh"))
+    matches!(c.node.op, Op::S4d | Op::S4dGrad).then(|| flag(c.get(attribute::DISCRETISATION) == Discretisation::Held))
 }
 
 /// Which operands are parameters.

@@ -1,5 +1,6 @@
 //! The receptive field of the states of a depth recurrence, step by step: the positions that the masks of its attention let through.
 
+use rtc_compiler::ir::attribute::{self, Mask};
 use std::ops::Range;
 
 use rtc_compiler::expr::{Env, Expr, Value, Var, eval};
@@ -50,14 +51,13 @@ fn after(node: &Node, step: usize, now: &ReceptiveField) -> Option<ReceptiveFiel
 
 /// The receptive field behind an attention.
 fn through(node: &Node, step: usize, now: &ReceptiveField) -> Option<ReceptiveField> {
-    let mask = node.attrs.get("mask")?;
-    let (causal, expr) = match mask.text() {
-        Some("all") => return None,
-        Some("causal") => (true, None),
-        _ => (false, Expr::try_from(mask).ok()),
+    let (causal, expr) = match node.get(attribute::MASK) {
+        Mask::All => return None,
+        Mask::Causal => (true, None),
+        Mask::Rule(rule) => (false, Expr::try_from(rule).ok()),
     };
     let heads = match &expr {
-        Some(expr) if expr.uses(Var::Head) => node.attrs.get("heads")?.int()?.max(1),
+        Some(expr) if expr.uses(Var::Head) => i64::try_from(node.get(attribute::HEADS)).ok()?,
         _ => 1,
     };
     let length = now.len();

@@ -3,6 +3,7 @@
 //! Where mask and bias see positions only through their distance, they are evaluated once per distance. Else the bias is evaluated
 //! for every pair of a query and a key.
 
+use rtc_compiler::ir::attribute::{self, Mask};
 use std::ops::Range;
 
 use rtc_compiler::expr::{Env, EvalError, Expr, Reach, Value as Number, Var, eval, flat, reach, slope};
@@ -176,16 +177,16 @@ impl<T: Element> Executor<T> {
         known: &mut Option<ByDistance<T>>,
         f: impl FnOnce(&Memory<T>, &Attention<'_>, &ScoreBias<'_, T>, Option<&Scored<'_, T>>),
     ) -> Result<(), Fault> {
-        let heads = c.int("heads");
+        let heads = c.get(attribute::HEADS);
         let head_width = c.last(0) / heads;
-        let p = c.float("dropout");
-        let keys = if p > 0.0 { c.view.row_keys(c.int("stream") as u64) } else { self.arena.list([]) };
+        let p = c.get(attribute::DROPOUT);
+        let keys = if p > 0.0 { c.view.row_keys(c.get(attribute::STREAM) as u64) } else { self.arena.list([]) };
         let dropout = (p > 0.0).then_some(ProbabilityDropout { p, row_keys: &keys });
         let scale = 1.0 / (head_width as f64).sqrt();
         let with = |mask| Attention { heads, head_width, scale, mask, dropout };
         let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);
         let step = c.node.operands.get(fixed).filter(is_step).map_or(0, |v| i64::from(self.memory.index(*v)[0]));
-        let named = if c.word("mask") == "causal" { MaskKind::Causal } else { MaskKind::All };
+        let named = if c.get(attribute::MASK) == Mask::Causal { MaskKind::Causal } else { MaskKind::All };
         let Some(rule) = self.exprs.get(&c.step.node) else {
             f(&self.memory, &with(named), &ScoreBias::None, None);
             return Ok(());
@@ -263,8 +264,8 @@ impl<T: Element> Executor<T> {
         scored: Option<&Scored<'_, T>>,
         (step, span): (i64, Span),
     ) -> ByDistance<T> {
-        let heads = c.int("heads");
-        let causal = c.word("mask") == "causal";
+        let heads = c.get(attribute::HEADS);
+        let causal = c.get(attribute::MASK) == Mask::Causal;
         let sees = |distance: isize| match &rule.expr {
             Some(expr) => eval(expr, &apart(distance, step, 0)) == Ok(Number::Bool(true)),
             None => !causal || distance >= 0,

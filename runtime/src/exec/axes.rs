@@ -1,10 +1,11 @@
 //! The ragged axes of a graph by their names, and those with START and END around them.
 
+use rtc_compiler::ir::attribute;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use rtc_compiler::ir::graph::MAIN;
-use rtc_compiler::ir::types::{Attr, LENGTH, unframed};
+use rtc_compiler::ir::types::{LENGTH, unframed};
 use rtc_compiler::plan::Plan;
 
 use super::rows::{Axis, BatchView, GIVEN};
@@ -12,8 +13,8 @@ use super::rows::{Axis, BatchView, GIVEN};
 /// The names of all ragged axes, each once: that of a batch, those over which chunks run, and those of all values.
 pub(crate) fn axis_names(plan: &Plan) -> Vec<Rc<str>> {
     let nodes = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id));
-    let named = nodes.clone().flat_map(|node| ["axis", "filled"].map(|name| node.attrs.get(name)));
-    let cut = named.flatten().filter_map(Attr::text);
+    let named = nodes.clone().flat_map(|node| [attribute::AXIS, attribute::FILLED].map(|key| node.find(key)));
+    let cut = named.flatten();
     let used = nodes.flat_map(|node| &node.results).filter_map(|value| plan.graph.ty(*value).ragged());
     let names: BTreeSet<&str> = cut.chain(used).chain([LENGTH, GIVEN]).collect();
     names.into_iter().map(Rc::from).collect()

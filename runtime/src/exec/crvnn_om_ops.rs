@@ -1,14 +1,12 @@
 //! The ops of continuous recursion (CRvNN) and ordered memory.
 
+use rtc_compiler::ir::attribute;
+
 use super::Executor;
 use super::node_context::NodeContext;
 use super::storage::Element;
-use crate::kernel::continuous::{self, Side};
+use crate::kernel::continuous;
 use crate::kernel::ordered_memory::{self, Division};
-
-fn side(c: &NodeContext<'_>) -> Side {
-    if c.word("side") == "right" { Side::Right } else { Side::Left }
-}
 
 /// Channels of positions; a number for each of them is one.
 fn channels(c: &NodeContext<'_>) -> usize {
@@ -20,7 +18,7 @@ impl<T: Element> Executor<T> {
         let axis = c.axis(0);
         self.produce(c, |e, c, y| {
             let [x, existence] = [0, 1].map(|n| e.memory.real(c.operand(n)));
-            continuous::neighbours(side(c), existence, &axis.offsets, x, channels(c), y);
+            continuous::neighbours(c.get(attribute::SIDE), existence, &axis.offsets, x, channels(c), y);
         });
     }
 
@@ -28,7 +26,7 @@ impl<T: Element> Executor<T> {
         let axis = c.axis(0);
         self.produce_all(c, |e, [dx, de]| {
             let [x, existence, dy] = [0, 1, 2].map(|n| e.memory.real(c.operand(n)));
-            continuous::neighbours_grad(side(c), existence, &axis.offsets, x, channels(c), dy, dx, de);
+            continuous::neighbours_grad(c.get(attribute::SIDE), existence, &axis.offsets, x, channels(c), dy, dx, de);
         });
     }
 

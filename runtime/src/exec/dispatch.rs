@@ -1,7 +1,8 @@
 //! From a node to a kernel: the one exhaustive match over the op table.
 
+use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::ops::{Flag, Op};
-use rtc_compiler::ir::types::{Attr, Elem};
+use rtc_compiler::ir::types::Elem;
 use rtc_compiler::plan::{Plan, Step};
 
 use super::machine::Machine;
@@ -25,7 +26,7 @@ impl<T: Element> Executor<T> {
         match node.op {
             Op::Param => {}
             Op::Input => self.input(&c)?,
-            Op::Full => self.produce(&c, |_, c, y| y.fill(T::from_f64(c.float("value")))),
+            Op::Full => self.produce(&c, |_, c, y| y.fill(T::from_f64(c.get(attribute::VALUE)))),
             Op::True => self.put_truth(&c, self.arena.filled(view.extent(c.ty(node.results[0])), 1)),
 
             Op::Embed => self.produce(&c, |e, c, y| {
@@ -45,7 +46,7 @@ impl<T: Element> Executor<T> {
             }),
             Op::PadRagged => self.produce(&c, |e, c, y| {
                 let m = &e.memory;
-                let (from, to) = (c.axis(0), c.view.axis(c.word("axis")));
+                let (from, to) = (c.axis(0), c.view.axis(c.get(attribute::AXIS)));
                 embedding::pad_ragged(m.real(c.operand(0)), &from.offsets, m.real(c.operand(1)), &to.offsets, y);
             }),
             Op::BroadcastBatch => {
@@ -59,7 +60,7 @@ impl<T: Element> Executor<T> {
             }
             Op::CumulativeMean => self.pooled(&c, |x, offsets, d, y| pool::cumulative_mean(x, offsets, d, y)),
             Op::Position => {
-                self.pooled(&c, |x, offsets, d, y| pool::take_position(x, offsets, d, end(&c), y));
+                self.pooled(&c, |x, offsets, d, y| pool::take_position(x, offsets, d, c.get(attribute::AT), y));
             }
             Op::Max => {
                 let mut place = self.arena.take(view.extent(c.ty(node.results[0])));
@@ -87,7 +88,7 @@ impl<T: Element> Executor<T> {
             Op::Select => self.select(&c),
             Op::MaskUnit => self.produce(&c, |e, c, y| {
                 let groups = c.groups(0, c.ty(c.operand(1)));
-                let when = c.word("when") == "true";
+                let when = c.get(attribute::WHEN);
                 unit::mask_unit(e.memory.real(c.operand(0)), e.memory.truth(c.operand(1)), when, groups.view(), y);
             }),
             Op::MulUnit => self.produce(&c, |e, c, y| {
@@ -106,7 +107,7 @@ impl<T: Element> Executor<T> {
             Op::MergeProbability => self.merge_probability(&c),
             Op::SlotSoftmax => self.slot_softmax(&c),
             Op::Repeat => self.produce(&c, |e, c, y| {
-                ordered_memory::repeat(e.memory.real(c.operand(0)), c.int("count"), c.width(0), y);
+                ordered_memory::repeat(e.memory.real(c.operand(0)), c.get(attribute::COUNT), c.width(0), y);
             }),
             Op::SlotGet => self.slot_get(&c),
             Op::SlotSet => self.put_slot(&c),
@@ -182,7 +183,9 @@ impl<T: Element> Executor<T> {
                 self.pooled(&c, |dy, offsets, d, dx| pool::cumulative_mean_grad(dy, offsets, d, dx));
             }
             Op::PositionGrad => {
-                self.pooled_grad(&c, |_, dy, offsets, d, dx| pool::take_position_grad(dy, offsets, d, end(&c), dx));
+                self.pooled_grad(&c, |_, dy, offsets, d, dx| {
+                    pool::take_position_grad(dy, offsets, d, c.get(attribute::AT), dx)
+                });
             }
             Op::MaxGrad => self.pooled_grad(&c, |x, dy, offsets, d, dx| {
                 let (mut largest, mut place) = (view.arena().take(dy.len()), view.arena().take(dy.len()));
@@ -254,7 +257,7 @@ impl<T: Element> Executor<T> {
     }
 
     fn input(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
-        let name = c.word("name");
+        let name = c.get(attribute::NAME);
         let len = |val: &Val<T>| match val {
             Val::Real(x) => x.len(),
             Val::Index(x) => x.len(),
@@ -302,9 +305,9 @@ impl<T: Element> Executor<T> {
     fn halt_test(&mut self, c: &NodeContext<'_>) {
         let ty = c.ty(c.operand(0));
         let bounds = c.view.bounds(ty);
-        let threshold = T::from_f64(c.float("threshold"));
+        let threshold = T::from_f64(c.get(attribute::THRESHOLD));
         let step = self.memory.index(c.operand(1))[0] as usize;
-        let cap = c.node.attrs.get("cap").and_then(Attr::text).map(|axis| c.view.axis(axis).clone());
+        let cap = c.node.find(attribute::CAP).map(|axis| c.view.axis(axis).clone());
         let t = self.memory.real(c.operand(0));
         let mut go = List::with_capacity_in(t.len(), self.arena.clone());
         for row in 0..c.view.rows() {
@@ -386,19 +389,10 @@ impl<T: Element> Executor<T> {
     }
 
     fn accumulate(&mut self, c: &NodeContext<'_>) {
-        let name = c.word("param");
+        let name = c.get(attribute::PARAM);
         if let Some(n) = c.plan.parameters.iter().position(|p| p.name == name) {
             let range = self.by_index[n].clone();
             elementwise::add_assign(&mut self.gradients[range], self.memory.real(c.operand(0)));
         }
-    }
-}
-
-/// The position that `at` names.
-fn end(c: &NodeContext<'_>) -> pool::End {
-    match c.word("at") {
-        "first" => pool::End::First,
-        "before_last" => pool::End::BeforeLast,
-        _ => pool::End::Last,
     }
 }

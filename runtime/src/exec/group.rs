@@ -3,6 +3,7 @@
 //! Blocks are cut by the sizes of the values alone. Sums over units are made per block and added up in the order of the
 //! blocks, so the results do not depend on the number of threads.
 
+use rtc_compiler::ir::attribute::{self, Origin};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -20,7 +21,7 @@ use super::storage::{Buffer, Element};
 use crate::kernel::dropout::{Keep, dropout, tied_dropout};
 use crate::kernel::parallel::{block, each};
 use crate::kernel::pointwise::Program;
-use crate::kernel::position::{Direction, PositionKind, Table, rotate};
+use crate::kernel::position::{Direction, Table, rotate};
 use crate::kernel::product::{Orientation, Packed, product};
 use crate::kernel::{Real, Write, channels, linear, norm};
 use crate::rng::Key;
@@ -207,10 +208,10 @@ impl<T: Element> Executor<T> {
             Op::LinearGradInput => self.pack(c.operand(1), Orientation::Straight, c.last(1)),
             Op::Rotate => {
                 let axis = c.axis(0);
-                let origin = |row: usize| if c.word("origin") == "row" { axis.origin[row] } else { 0 };
+                let origin = |row: usize| if c.get(attribute::ORIGIN) == Origin::Row { axis.origin[row] } else { 0 };
                 let longest =
                     (0..c.view.rows()).map(|row| origin(row) + axis.before + axis.len(row)).max().unwrap_or(0);
-                self.tables.upto(rotation(c), c.last(0) / c.int("heads"), longest);
+                self.tables.upto(c.get(attribute::KIND), c.last(0) / c.get(attribute::HEADS), longest);
             }
             _ => {}
         }
@@ -279,26 +280,26 @@ impl<T: Element> Executor<T> {
             }
             Op::Linear => Kernel::Narrow { w: whole(1), bias: bias() },
             Op::LinearGradInput => Kernel::GradInput { w: packed(Orientation::Straight) },
-            Op::LayerNorm => Kernel::LayerNorm { gain: whole(1), bias: whole(2), eps: c.float("eps") },
-            Op::LayerNormGrad => Kernel::LayerNormGrad { gain: whole(1), eps: c.float("eps") },
+            Op::LayerNorm => Kernel::LayerNorm { gain: whole(1), bias: whole(2), eps: c.get(attribute::EPS) },
+            Op::LayerNormGrad => Kernel::LayerNormGrad { gain: whole(1), eps: c.get(attribute::EPS) },
             Op::ColumnSum => Kernel::ColumnSum,
             Op::Affine => Kernel::Affine { gain: whole(1), bias: c.node.operands.get(2).map(|_| whole(2)) },
             Op::Map => Kernel::Map(&raw const self.programs[&c.step.node]),
             Op::Concat => Kernel::Concat,
-            Op::Slice => Kernel::Slice(c.int("start")),
-            Op::Pad => Kernel::Pad(c.int("start")),
+            Op::Slice => Kernel::Slice(c.get(attribute::START)),
+            Op::Pad => Kernel::Pad(c.get(attribute::START)),
             Op::Dropout => Kernel::Dropout {
-                keep: Keep::new(c.float("p")),
-                key: c.view.key.at(c.int("stream") as u64),
-                tied: c.word("tied") == "true",
+                keep: Keep::new(c.get(attribute::P)),
+                key: c.view.key.at(c.get(attribute::STREAM) as u64),
+                tied: c.get(attribute::TIED),
             },
             Op::Rotate => {
-                let transposed = c.word("transpose") == "true";
+                let transposed = c.get(attribute::TRANSPOSE);
                 Kernel::Rotate {
-                    table: self.tables.get(rotation(c), c.last(0) / c.int("heads")),
-                    heads: c.int("heads"),
+                    table: self.tables.get(c.get(attribute::KIND), c.last(0) / c.get(attribute::HEADS)),
+                    heads: c.get(attribute::HEADS),
                     direction: if transposed { Direction::Transposed } else { Direction::Forward },
-                    from_row: c.word("origin") == "row",
+                    from_row: c.get(attribute::ORIGIN) == Origin::Row,
                 }
             }
             other => unreachable!("`{other}` has roles in a group and needs a kernel here"),
@@ -323,14 +324,6 @@ impl<T: Element> Executor<T> {
 
 fn inner(group: &Group, value: Value) -> Option<usize> {
     group.inner.iter().find(|i| i.value == value).map(|i| i.offset)
-}
-
-fn rotation(c: &NodeContext<'_>) -> PositionKind {
-    match c.word("kind") {
-        "xpos_query" => PositionKind::XposQuery,
-        "xpos_key" => PositionKind::XposKey,
-        _ => PositionKind::Rope,
-    }
 }
 
 impl<T: Real> Shared<'_, T> {

@@ -5,6 +5,7 @@
 //! place of the execution, by the loops around it and their counters. Which steps run is decided beforehand
 //! ([`rtc_compiler::incremental`]).
 
+use rtc_compiler::ir::attribute;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -214,7 +215,7 @@ impl<T: Element> Executor<T> {
 
     /// `attention` of new positions, which see those before them.
     fn extend_attention(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
-        let (id, heads, head_width) = (c.step.node, c.int("heads"), c.last(0) / c.int("heads"));
+        let (id, heads, head_width) = (c.step.node, c.get(attribute::HEADS), c.last(0) / c.get(attribute::HEADS));
         let by_key = matches!(self.exprs.get(&id), Some(Ok(rule)) if rule.by_distance && rule.few);
         let mut own = match self.kept(id) {
             Some(Kept::Attention(own)) => own,

@@ -1,5 +1,6 @@
 //! Expressions that the executor evaluates: attention masks and biases, and depths of rows.
 
+use rtc_compiler::ir::attribute::{self, Bound};
 use std::collections::BTreeMap;
 
 use rtc_compiler::expr::{Env, Expr, Uses, Value, Var, by_distance, eval, keys, tables};
@@ -51,11 +52,10 @@ const FEW: usize = 4;
 /// The masks, biases and bounds of a graph that are expressions.
 pub(crate) fn exprs(graph: &Graph) -> Exprs {
     let of = |id: NodeId| {
-        let attrs = &graph.node(id).attrs;
-        let attr = attrs.get("mask").or_else(|| attrs.get("bound"));
-        let named = |attr: &&Attr| matches!(attr.text(), Some("all" | "causal")) || matches!(attr, Attr::Int(_));
-        let expr = attr.filter(|attr| !named(attr));
-        let bias = attrs.get("bias");
+        let node = graph.node(id);
+        let bound = || node.find(attribute::BOUND).and_then(Bound::rule);
+        let expr = node.get(attribute::MASK).rule().or_else(bound);
+        let bias = node.find(attribute::BIAS);
         (expr.is_some() || bias.is_some()).then(|| (id, rule(graph, id, expr, bias)))
     };
     graph.walk(MAIN).into_iter().filter_map(of).collect()
@@ -76,7 +76,7 @@ fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
     let before = if node.op == Op::AttentionGrad { 4 } else { 3 };
     let step = node.operands.get(before).is_some_and(|v| graph.ty(*v).elem() == Some(Elem::Index));
     let first = before + usize::from(step);
-    let behind = if node.attrs.get("position").and_then(Attr::text) == Some("relative_xl") { 3 } else { 0 };
+    let behind = if node.has(attribute::POSITION) { 3 } else { 0 };
     let table = |v| graph.ty(v).dims().iter().filter_map(Dim::fixed).collect();
     let end = node.operands.len().saturating_sub(behind).max(first);
     let sizes: Vec<Vec<usize>> = node.operands[first..end].iter().map(|v| table(*v)).collect();

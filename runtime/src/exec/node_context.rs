@@ -1,7 +1,8 @@
 //! A node that is computed, as an arm of the dispatch sees it: attributes, sizes, axes, units.
 
+use rtc_compiler::ir::attribute::{Key, Kind};
 use rtc_compiler::ir::graph::{Node, Value};
-use rtc_compiler::ir::types::{Attr, Dim, Type};
+use rtc_compiler::ir::types::{Dim, Type};
 use rtc_compiler::plan::{Plan, Step};
 
 use super::rows::{Axis, BatchView};
@@ -26,16 +27,8 @@ impl<'a> NodeContext<'a> {
         self.node.operands[n]
     }
 
-    pub(crate) fn float(&self, name: &str) -> f64 {
-        self.node.attrs.get(name).and_then(Attr::float).unwrap_or(0.0)
-    }
-
-    pub(crate) fn int(&self, name: &str) -> usize {
-        self.node.attrs.get(name).and_then(Attr::int).and_then(|v| usize::try_from(v).ok()).unwrap_or(0)
-    }
-
-    pub(crate) fn word(&self, name: &str) -> &'a str {
-        self.node.attrs.get(name).and_then(Attr::text).unwrap_or("")
+    pub(crate) fn get<K: Kind>(&self, key: Key<K>) -> K::Of<'a> {
+        self.node.get(key)
     }
 
     /// Size of the last axis of an operand.

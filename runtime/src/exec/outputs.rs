@@ -1,9 +1,9 @@
 //! The results of a run, by name.
 
+use rtc_compiler::ir::attribute;
 use std::rc::Rc;
 
 use rtc_compiler::ir::graph::MAIN;
-use rtc_compiler::ir::types::Attr;
 use rtc_compiler::plan::Plan;
 
 use super::arena::Arena;
@@ -13,7 +13,7 @@ use super::value::Val;
 /// The names of the results of a graph, in the order in which it returns them.
 pub(crate) fn output_names(plan: &Plan) -> Rc<[String]> {
     let end = plan.graph.terminator(MAIN).map(|n| plan.graph.node(n));
-    let names = end.and_then(|n| n.attrs.get("names")).and_then(Attr::text).unwrap_or_default();
+    let names = end.and_then(|end| end.find(attribute::NAMES)).unwrap_or_default();
     names.split(',').map(|n| n.trim().to_owned()).collect()
 }
 

@@ -1,5 +1,6 @@
 //! The walk over a region: its steps in order, those of a group together; and what a run begins with.
 
+use rtc_compiler::ir::attribute;
 use std::ops::Range;
 
 use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
@@ -114,7 +115,7 @@ pub(crate) fn ranges_by_value(plan: &Plan) -> Vec<Option<Range<usize>>> {
     let by_index = parameter_ranges(plan);
     let mut ranges = vec![None; plan.graph.value_count()];
     for node in plan.graph.nodes(MAIN).iter().map(|id| plan.graph.node(*id)).filter(|node| node.op == Op::Param) {
-        let index = plan.parameters.iter().position(|p| Some(p.name.as_str()) == node.word("name"));
+        let index = plan.parameters.iter().position(|p| node.find(attribute::NAME) == Some(p.name.as_str()));
         ranges[node.results[0].index()] = index.map(|n| by_index[n].clone());
     }
     ranges

@@ -1,5 +1,6 @@
 //! Positions relative to one another: the code of every distance of a batch, and what their gradients become.
 
+use rtc_compiler::ir::attribute::{self, Mask};
 use rtc_compiler::ir::graph::Value;
 
 use super::attention::Span;
@@ -30,12 +31,10 @@ pub(super) struct Codes<T: Element> {
 impl<T: Element> Executor<T> {
     /// The codes of all distances between so many queries and keys, for an attention that takes them.
     pub(super) fn codes(&mut self, c: &NodeContext<'_>, span: Span) -> Option<Codes<T>> {
-        if c.word("position") != "relative_xl" {
-            return None;
-        }
+        let attribute::Relative::RelativeXl = c.node.find(attribute::POSITION)?;
         let operands = *c.node.operands.last_chunk::<3>()?;
         let (map, channels) = (operands[2], c.last(c.node.operands.len() - 1));
-        let ahead = if c.word("mask") == "causal" { 1 } else { span.keys };
+        let ahead = if c.get(attribute::MASK) == Mask::Causal { 1 } else { span.keys };
         let (last, count) = (span.queries as isize - 1, (span.queries + ahead).saturating_sub(1));
         self.waves.extend_to(channels, span.queries.max(ahead));
         self.pack(map, Orientation::Transposed, channels);

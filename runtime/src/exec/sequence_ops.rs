@@ -1,5 +1,6 @@
 //! Ops that work along whole rows with parameters of their own: scans, and attention with a number per distance.
 
+use rtc_compiler::ir::attribute::{self, Sight};
 use rtc_compiler::ir::ops::Op;
 
 use super::Executor;
@@ -8,17 +9,17 @@ use super::node_context::NodeContext;
 use super::storage::Element;
 use crate::kernel::offset_attention::{Cache, OffsetAttention, partial_len};
 use crate::kernel::scan::ema::{Ema, EmaGrad};
-use crate::kernel::scan::s4d::{Discretisation, S4d, S4dGrad};
+use crate::kernel::scan::s4d::{S4d, S4dGrad};
 use crate::kernel::scan::state::State;
-use crate::kernel::scan::{Scan, Side, scan, scan_grad};
+use crate::kernel::scan::{Scan, scan, scan_grad};
 
 fn how(c: &NodeContext<'_>) -> Scan {
-    Scan { side: if c.word("side") == "right" { Side::Right } else { Side::Left }, lag: c.int("lag") }
+    Scan { side: c.get(attribute::SIDE), lag: c.get(attribute::LAG) }
 }
 
 impl<T: Element> Executor<T> {
     fn s4d_parameters(&self, c: &NodeContext<'_>) -> S4d<'_, T> {
-        let rule = if c.word("discretisation") == "zoh" { Discretisation::Held } else { Discretisation::Bilinear };
+        let rule = c.get(attribute::DISCRETISATION);
         let [log_dt, log_decay, frequency, b, c] = [1, 2, 3, 4, 5].map(|n| self.memory.real(c.operand(n)));
         S4d { rule, log_dt, log_decay, frequency, b, c }
     }
@@ -103,5 +104,5 @@ impl<T: Element> Executor<T> {
 }
 
 fn described<'a>(c: &NodeContext<'_>, offsets: &'a [usize]) -> OffsetAttention<'a> {
-    OffsetAttention { offsets, width: c.last(0), values: c.last(2), causal: c.word("mask") == "causal" }
+    OffsetAttention { offsets, width: c.last(0), values: c.last(2), causal: c.get(attribute::SIGHT) == Sight::Causal }
 }

@@ -19,15 +19,7 @@
 
 use super::Real;
 use super::parallel::{Parts, add_to, each_row, lane_dot, vectorised};
-
-/// A side of a position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// The positions before it.
-    Left,
-    /// The positions behind it.
-    Right,
-}
+pub use rtc_compiler::ir::attribute::Side;
 
 /// Added to the denominator of [`merge_probability`].
 const TINY: f64 = 4e-8;

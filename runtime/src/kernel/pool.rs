@@ -4,19 +4,10 @@
 //!
 //! Source: rtc.
 
+pub use rtc_compiler::ir::attribute::At;
+
 use super::Real;
 use super::parallel::{Parts, add_to, each_row, vectorised};
-
-/// Which position stands for its row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The first one.
-    First,
-    /// The last one.
-    Last,
-    /// The one before the last one; a row with one position has none.
-    BeforeLast,
-}
 
 /// `y[rows, d]` = the mean over the positions of each row of `x[positions, d]`.
 pub fn mean<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T]) {
@@ -167,7 +158,7 @@ pub fn max_pool_grad<T: Real>(dy: &[T], position: &[u32], offsets: &[usize], d: 
 }
 
 /// `y[rows, d]` = the position of each row that `end` names; 0 where there is none.
-pub fn take_position<T: Real>(x: &[T], offsets: &[usize], d: usize, end: End, y: &mut [T]) {
+pub fn take_position<T: Real>(x: &[T], offsets: &[usize], d: usize, end: At, y: &mut [T]) {
     debug_assert_eq!(y.len(), (offsets.len() - 1) * d);
     for (row, y) in offsets.windows(2).zip(y.chunks_exact_mut(d)) {
         match position_of(row, end) {
@@ -178,7 +169,7 @@ pub fn take_position<T: Real>(x: &[T], offsets: &[usize], d: usize, end: End, y:
 }
 
 /// `dx` gets `dy[row]` at the taken position, and 0 elsewhere: the gradient of [`take_position`].
-pub fn take_position_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, end: End, dx: &mut [T]) {
+pub fn take_position_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, end: At, dx: &mut [T]) {
     debug_assert_eq!(dy.len(), (offsets.len() - 1) * d);
     dx.fill(T::ZERO);
     for (row, dy) in offsets.windows(2).zip(dy.chunks_exact(d)) {
@@ -189,11 +180,11 @@ pub fn take_position_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, end: E
 }
 
 /// The position that stands for the row `[start, end]`, unless it is empty.
-fn position_of(row: &[usize], end: End) -> Option<usize> {
+fn position_of(row: &[usize], end: At) -> Option<usize> {
     let back = match end {
-        End::First => row[1] - row[0],
-        End::Last => 1,
-        End::BeforeLast => 2,
+        At::First => row[1] - row[0],
+        At::Last => 1,
+        At::BeforeLast => 2,
     };
     (row[1] > row[0] && row[1] - row[0] >= back).then(|| row[1] - back)
 }

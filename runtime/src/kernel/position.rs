@@ -6,6 +6,7 @@
 //!
 //! Source: Su et al. 2021 (RoPE), arXiv:2104.09864; Sun et al. 2022 (xPos), arXiv:2212.10554.
 
+pub use rtc_compiler::ir::attribute::PositionKind;
 use std::collections::BTreeMap;
 
 use super::Real;
@@ -16,17 +17,6 @@ const SCALE_BASE: f64 = 512.0;
 
 /// Channels turned at a time.
 const PIECE: usize = 8;
-
-/// What a rotation does besides turning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PositionKind {
-    /// Nothing: RoPE, for queries and keys alike.
-    Rope,
-    /// The xPos factor of queries.
-    XposQuery,
-    /// The xPos factor of keys.
-    XposKey,
-}
 
 /// A linear map or its transpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

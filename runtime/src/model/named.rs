@@ -1,11 +1,12 @@
 //! The flat array of all parameters, by their names and by the rules that update them.
 
+use rtc_compiler::ir::attribute;
 use std::collections::HashSet;
 use std::ops::Range;
 
 use rtc_compiler::ir::graph::{Graph, MAIN, Parameter};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::{Attr, Dim};
+use rtc_compiler::ir::types::Dim;
 use rtc_compiler::plan::Plan;
 
 use crate::exec::parameter_ranges;
@@ -67,7 +68,7 @@ fn hidden(graph: &Graph) -> HashSet<&str> {
     let weights: HashSet<_> = linear.map(|node| node.operands[1]).collect();
     let parameters = graph.nodes(MAIN).iter().map(|node| graph.node(*node)).filter(|node| node.op == Op::Param);
     let own = parameters.filter(|node| weights.contains(&node.results[0]));
-    own.filter_map(|node| node.attrs.get("name").and_then(Attr::text)).filter(|name| *name != LAST).collect()
+    own.map(|node| node.get(attribute::NAME)).filter(|name| *name != LAST).collect()
 }
 
 /// The columns of a parameter that Muon takes as a matrix: a hidden weight with several inputs and outputs.

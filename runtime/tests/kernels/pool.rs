@@ -1,7 +1,7 @@
 //! Pooling over ragged rows, and positions.
 
 use rtc_runtime::kernel::pool::{
-    End, broadcast_rows, cumulative_mean, cumulative_mean_grad, max_pool, max_pool_grad, mean, mean_grad, sum,
+    At, broadcast_rows, cumulative_mean, cumulative_mean_grad, max_pool, max_pool_grad, mean, mean_grad, sum,
     take_position, take_position_grad,
 };
 use rtc_runtime::kernel::position::{Direction, PositionKind, PositionTables, rotate};
@@ -78,7 +78,7 @@ fn maxima() {
 #[test]
 fn ends() {
     let (starts, x) = (offsets(&LENGTHS), numbers("x", POSITIONS * D));
-    for (end, taken) in [(End::First, 4), (End::Last, 10)] {
+    for (end, taken) in [(At::First, 4), (At::Last, 10)] {
         let y = check(
             &x,
             |x| filled(4 * D, |y| take_position(x, &starts, D, end, y)),

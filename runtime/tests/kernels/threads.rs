@@ -6,7 +6,7 @@ use rtc_runtime::kernel::linear::column_sum;
 use rtc_runtime::kernel::muon::{Matrix, muon};
 use rtc_runtime::kernel::product::{Orientation, Packed, outer, product};
 use rtc_runtime::kernel::scan::ema::{Ema, EmaGrad};
-use rtc_runtime::kernel::scan::{self, Scan, scan, scan_grad};
+use rtc_runtime::kernel::scan::{Scan, scan, scan_grad};
 use rtc_runtime::kernel::unit::{Groups, dot_unit};
 use rtc_runtime::kernel::{Write, embedding, loss, optimiser, pool};
 use rtc_runtime::learner::UpdateRule;
@@ -116,7 +116,7 @@ fn scans() {
     let [delta, alpha, beta, gamma] = ["delta", "alpha", "beta", "gamma"].map(|name| singles(name, channels * modes));
     let (x, dy) = (singles("x", starts[5] * channels), singles("dy", starts[5] * channels));
     let parameters = Ema { channels, delta: &delta, alpha: &alpha, beta: &beta, gamma: &gamma };
-    let how = Scan { side: scan::Side::Right, lag: 1 };
+    let how = Scan { side: Side::Right, lag: 1 };
     same_bits(|| filled(x.len(), |y| scan(&parameters, how, &x, &starts, y)));
     same_bits(|| {
         let mut grads = [(); 4].map(|()| vec![0.0; channels * modes]);

@@ -1,5 +1,6 @@
 //! What is examined of a trained model: what its states have seen, and which tokens its answers lean on.
 
+use rtc_compiler::ir::attribute;
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline::{plans, slopes};
 use rtc_compiler::spec::Spec;
@@ -196,8 +197,8 @@ fn slopes_have_no_dropout() {
         let plan =
             slopes(&spec, &Binding { vocab: Some(4), ..binding(Objective::Classify) }).expect("the spec is right");
         assert!(plan.graph.walk(rtc_compiler::ir::graph::MAIN).iter().all(|id| {
-            let attrs = &plan.graph.node(*id).attrs;
-            attrs.get("dropout").is_none_or(|p| p.float() == Some(0.0)) && attrs.get("p").is_none()
+            let node = plan.graph.node(*id);
+            node.get(attribute::DROPOUT) == 0.0 && !node.has(attribute::P)
         }));
         let mut saliency = Saliency::new(&model, plan, 4, 3).expect("the plan is that of the model");
         saliency.shares(&Example::classified(vec![1, 2, 1, 3], 0)).expect("the row fits").expect("some token counts")

@@ -4,8 +4,9 @@ use super::MASK;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::expr::{BinaryOp, Expr, Facts, Unbounded, Uses, Var, sizes, tables};
 use crate::feature::Site;
+use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
-use crate::ir::types::{Attr, Attrs, Dim};
+use crate::ir::types::{Attr, Dim};
 use crate::lower::{Lower, need};
 use crate::schema::{Bounds, Default, Field, FieldKind, word};
 use crate::spec::Block;
@@ -74,7 +75,7 @@ pub(super) fn parameters(
     attrs: &mut Attrs,
 ) -> Result<Vec<Value>, InvalidNode> {
     let Some(bias) = block.expr("bias") else { return Ok(vec![]) };
-    attrs.insert("bias", Attr::from(bias));
+    attrs.set(attribute::BIAS, &Attr::from(bias));
     let init = match need(block.word("bias_init"), block, "bias_init")? {
         "zeros" => "zeros".into(),
         "uniform" => Attr::call("unit", []),

@@ -8,10 +8,11 @@ mod this;
 
 use super::{Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
+use crate::ir::attribute::{self, Attrs, Mask, Relative};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::ir::types::{Attr, Attrs, Dim};
+use crate::ir::types::{Attr, Dim};
 use crate::lower::{LinearInit, Lower, Place, need};
 use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, SIZE, float, int, optional_word};
 use crate::spec::Block;
@@ -95,12 +96,11 @@ fn project(l: &mut Lower<'_>, block: &Block, x: Value, y: Value) -> Result<Proje
     Ok(Projected { queries, keys, values, heads })
 }
 
-/// The mask of a block.
-fn mask(block: &Block) -> Result<Attr, InvalidNode> {
-    Ok(match (block.expr("mask"), block.word("mask")) {
-        (Some(expr), _) => Attr::from(expr),
-        (_, Some("past")) => "causal".into(),
-        (_, word) => need(word, block, "mask")?.into(),
+/// Adds the mask of a block.
+fn mask(attrs: Attrs, block: &Block) -> Result<Attrs, InvalidNode> {
+    Ok(match (block.expr("mask"), need(block.word("mask"), block, "mask")) {
+        (Some(expr), _) => attrs.with(attribute::MASK, Mask::Rule(&Attr::from(expr))),
+        (None, word) => attrs.with(attribute::MASK, if word? == "past" { Mask::Causal } else { Mask::All }),
     })
 }
 
@@ -112,17 +112,17 @@ fn attention(
     p: Projected,
     relative: Option<[Value; 3]>,
 ) -> Result<Value, InvalidNode> {
-    let mut attrs = Attrs::from([("heads", p.heads.into()), ("mask", mask(block)?)]);
+    let mut attrs = mask(Attrs::of(attribute::HEADS, p.heads), block)?;
     let dropout = need(block.float("dropout"), block, "dropout")?;
     if dropout > 0.0 {
-        attrs.extend([("dropout", dropout.into()), ("stream", l.stream())]);
+        attrs = attrs.with(attribute::DROPOUT, dropout).with(attribute::STREAM, l.stream());
     }
     let mut operands = vec![p.queries, p.keys, p.values];
     let counts = |field| block.expr(field).is_some();
     operands.extend(place.step.filter(|_| counts("mask") || counts("bias")));
     operands.extend(bias::parameters(l, block, p.heads, &mut attrs)?);
     if let Some(relative) = relative {
-        attrs.insert("position", "relative_xl".into());
+        attrs.set(attribute::POSITION, Relative::RelativeXl);
         operands.extend(relative);
     }
     let mixed = l.one(Op::Attention, &operands, attrs)?;

@@ -5,9 +5,10 @@ use super::{
 };
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site, norm};
+use crate::ir::attribute::{self, Attrs, Origin, PositionKind};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::{Attr, Attrs, Dim};
+use crate::ir::types::{Attr, Dim};
 use crate::lower::{LinearInit, Lower, Place};
 use crate::schema::{Bounds, Default, Field, FieldKind};
 use crate::spec::Block;
@@ -66,8 +67,8 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     let y = place.source.map_or(Ok(x), |source| normed(l, source))?;
     let mut p = project(l, block, x, y)?;
     match block.word("position") {
-        Some("xpos") => turn(l, place, &mut p, ["xpos_query", "xpos_key"])?,
-        Some("rope") => turn(l, place, &mut p, ["rope", "rope"])?,
+        Some("xpos") => turn(l, place, &mut p, [PositionKind::XposQuery, PositionKind::XposKey])?,
+        Some("rope") => turn(l, place, &mut p, [PositionKind::Rope, PositionKind::Rope])?,
         _ => {}
     }
     let relative = match block.word("position") {
@@ -92,15 +93,11 @@ fn relative(l: &mut Lower<'_>, queries: Value) -> Result<[Value; 3], InvalidNode
 
 /// Turns the channel pairs of queries and keys by angles that grow with the position, so that scores depend on
 /// distances; xPos also scales them by `zeta^(p/512)` and `zeta^(-p/512)`.
-fn turn(l: &mut Lower<'_>, place: &Place, p: &mut Projected, kinds: [&'static str; 2]) -> Result<(), InvalidNode> {
-    let origin = if place.global_positions { "row" } else { "axis" };
+fn turn(l: &mut Lower<'_>, place: &Place, p: &mut Projected, kinds: [PositionKind; 2]) -> Result<(), InvalidNode> {
+    let origin = if place.global_positions { Origin::Row } else { Origin::Axis };
     for (x, kind) in [&mut p.queries, &mut p.keys].into_iter().zip(kinds) {
-        let attrs = Attrs::from([
-            ("kind", kind.into()),
-            ("heads", p.heads.into()),
-            ("transpose", "false".into()),
-            ("origin", origin.into()),
-        ]);
+        let attrs = Attrs::of(attribute::KIND, kind).with(attribute::HEADS, p.heads);
+        let attrs = attrs.with(attribute::TRANSPOSE, false).with(attribute::ORIGIN, origin);
         *x = l.one(Op::Rotate, &[*x], attrs)?;
     }
     Ok(())

@@ -3,10 +3,11 @@
 use super::{block, wide};
 use crate::feature::lowering::Cell;
 use crate::feature::{Feature, Lowering};
+use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::ir::types::{Attrs, Dim};
+use crate::ir::types::Dim;
 use crate::lower::{LinearInit, Lower, need};
 use crate::schema::{DROPOUT, Default, Derived, SIZE, float, int};
 use crate::spec::Block;

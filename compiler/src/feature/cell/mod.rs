@@ -7,9 +7,10 @@ mod gru;
 mod lstm;
 
 use super::Slot;
+use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::{Attrs, Dim};
+use crate::ir::types::Dim;
 use crate::lower::{LinearInit, Lower};
 
 /// The keyword and its variants.
@@ -28,6 +29,6 @@ fn wide(l: &mut Lower<'_>, x: Value, name: &str, blocks: usize) -> Result<Value,
 
 /// Block `n` of a value that is several times as wide as the model.
 fn block(l: &mut Lower<'_>, x: Value, n: usize, blocks: usize) -> Result<Value, InvalidNode> {
-    let attrs = Attrs::from([("start", (n * l.width).into()), ("width", (blocks * l.width).into())]);
+    let attrs = Attrs::of(attribute::START, n * l.width).with(attribute::WIDTH, blocks * l.width);
     l.one(Op::Slice, &[x], attrs)
 }

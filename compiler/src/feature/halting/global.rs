@@ -2,9 +2,9 @@
 
 use super::{BIAS, COST, KEYS, Keys, Rule, SEES, THRESHOLD, Transition, Units, head, mass_is_left};
 use crate::feature::{Feature, Lowering};
+use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::Attrs;
 use crate::lower::{Lower, need};
 use crate::schema::by_sees;
 use crate::spec::Block;

@@ -5,10 +5,11 @@ mod none;
 mod token;
 
 use super::Slot;
+use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::ir::types::{Attr, Attrs, Dim};
+use crate::ir::types::Dim;
 use crate::lower::{LinearInit, Lower, need};
 use crate::schema::{Bounds, Default, Field, INSIDE_UNIT, POSITIVE, float, word};
 use crate::spec::Block;
@@ -138,7 +139,6 @@ fn head(
 /// `A_l < threshold` with the halting mass `A_l = sum_{k <= l} alpha_k`, which is 1 minus the survival.
 fn mass_is_left(l: &mut Lower<'_>, block: &Block, test: &Test<'_>) -> Result<Value, InvalidNode> {
     let threshold = need(block.float("threshold"), block, "threshold")?;
-    let mut attrs = Attrs::from([("threshold", threshold.into())]);
-    attrs.extend(test.cap.map(|axis| ("cap", Attr::Text(axis.to_owned()))));
+    let attrs = Attrs::of(attribute::THRESHOLD, threshold).with_some(attribute::CAP, test.cap);
     l.one(Op::HaltTest, &[test.survival, test.step], attrs)
 }

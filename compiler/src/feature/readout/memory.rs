@@ -3,9 +3,9 @@
 use super::{fits_task, needs_sequence};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site};
+use crate::ir::attribute::{self, At, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::Attrs;
 use crate::lower::{Lower, need};
 use crate::schema::word;
 use crate::spec::Block;
@@ -47,7 +47,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, _: Value) -> Result<Value, InvalidNod
     let memory = need(l.memory, block, "memory")?;
     let normed = l.norm(memory, "norm")?;
     match block.word("pool") {
-        Some("last") => l.one(Op::Position, &[normed], Attrs::from([("at", "last".into())])),
+        Some("last") => l.one(Op::Position, &[normed], Attrs::of(attribute::AT, At::Last)),
         _ => l.one(Op::Mean, &[normed], Attrs::new()),
     }
 }

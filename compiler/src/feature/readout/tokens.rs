@@ -3,9 +3,9 @@
 use super::{fits_task, needs_sequence};
 use crate::diag::Problems;
 use crate::feature::{Feature, Lowering, Site};
+use crate::ir::attribute::{self, At, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::Attrs;
 use crate::lower::Lower;
 use crate::spec::Block;
 
@@ -17,12 +17,12 @@ pub(super) const MEAN: Feature =
 /// The last state.
 pub(super) const END: Feature =
     of_tokens("end", "The state of END, or of the last token without `tokens: start_end`.", |l, _, states| {
-        l.one(Op::Position, &[states], Attrs::from([("at", "last".into())]))
+        l.one(Op::Position, &[states], Attrs::of(attribute::AT, At::Last))
     });
 /// The first state.
 pub(super) const FIRST: Feature =
     of_tokens("first", "The state of START, or of the first token without `tokens: start_end`.", |l, _, states| {
-        l.one(Op::Position, &[states], Attrs::from([("at", "first".into())]))
+        l.one(Op::Position, &[states], Attrs::of(attribute::AT, At::First))
     });
 /// The largest value of each channel.
 pub(super) const MAX: Feature = of_tokens("max", "The largest value of every channel over the row.", |l, _, states| {

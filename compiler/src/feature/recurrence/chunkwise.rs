@@ -3,11 +3,11 @@
 use super::{gate_has_feedforward, has_layers};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site, lowering, misplaced};
+use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::ir::types::Attrs;
-use crate::lower::{Halted, Lower, Place, group, need};
+use crate::lower::{Halted, Lower, Place, choice, group, need};
 use crate::schema::{Children, Default, FOLDING, SIZE, int, word};
 use crate::spec::Block;
 
@@ -167,14 +167,14 @@ fn updated(
 }
 
 fn chunk_attrs(block: &Block, carried: usize, over: &str, axis: &str) -> Result<Attrs, InvalidNode> {
-    let cut = need(block.word("cut"), block, "cut")?;
-    let mut attrs =
-        Attrs::from([("carried", carried.into()), ("cut", cut.into()), ("over", over.into()), ("axis", axis.into())]);
-    match block.int("chunks") {
-        Some(count) => attrs.insert("count", count.into()),
-        None => attrs.insert("size", need(block.int("size"), block, "size")?.into()),
-    };
-    Ok(attrs)
+    let attrs = Attrs::of(attribute::CARRIED, carried)
+        .with(attribute::CUT, choice(block, "cut")?)
+        .with(attribute::OVER, over)
+        .with(attribute::AXIS, axis);
+    Ok(match block.int("chunks") {
+        Some(count) => attrs.with(attribute::COUNT, count),
+        None => attrs.with(attribute::SIZE, need(block.int("size"), block, "size")?),
+    })
 }
 
 /// Sums over the chunks of a row: for every halting recurrence its ponder cost and depth, and the number of chunks.

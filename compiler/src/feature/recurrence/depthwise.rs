@@ -5,10 +5,11 @@ use super::{gate_has_feedforward, has_layers};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::expr::Expr;
 use crate::feature::{Feature, Lowering, Site, lowering, misplaced};
+use crate::ir::attribute::{self, Attrs, Bound};
 use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::ir::types::{Attr, Attrs, Elem, Type};
+use crate::ir::types::{Attr, Elem, Type};
 use crate::lower::{Halted, Lower, Place, group, need};
 use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, by_sees, word};
 use crate::spec::{Block, Value as Setting};
@@ -133,12 +134,14 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
 }
 
 /// The bound of a recurrence: a number, or an expression over the length of the row.
-fn bound(block: &Block) -> Result<Attr, InvalidNode> {
+fn bound(block: &Block) -> Result<Attrs, InvalidNode> {
+    if let Some(steps) = block.int("depth") {
+        return Ok(Attrs::of(attribute::BOUND, Bound::Steps(steps)));
+    }
     let depth = block.fields.get("depth").map(|s| &s.value);
     match need(depth, block, "depth")? {
-        Setting::Int(n) => Ok(Attr::Int(*n)),
         Setting::Expr(e @ (Expr::Int(_) | Expr::Var(_) | Expr::Given | Expr::Call(..) | Expr::Binary(..))) => {
-            Ok(Attr::from(e))
+            Ok(Attrs::of(attribute::BOUND, Bound::Rule(&Attr::from(e))))
         }
         other => Err(InvalidNode(format!("a depth of `{other}` can't run yet"))),
     }
@@ -200,10 +203,10 @@ impl Carried {
     }
 
     /// Ends the body and emits the loop; gives the carried values after it.
-    fn close(self, l: &mut Lower<'_>, bound: Attr, yields: &[Value]) -> Result<Vec<Value>, InvalidNode> {
+    fn close(self, l: &mut Lower<'_>, bound: Attrs, yields: &[Value]) -> Result<Vec<Value>, InvalidNode> {
         l.inside(self.region, |l| l.emit(Op::Yield, yields, Attrs::new()))?;
         let types = self.inits.iter().map(|v| l.graph().ty(*v).clone()).collect();
-        let (operands, attrs, body) = (self.inits, Attrs::from([("bound", bound)]), Some(self.region));
+        let (operands, attrs, body) = (self.inits, bound, Some(self.region));
         let out = l.emit_loop(NewNode { op: Op::Recur, operands, attrs, types, body, label: String::new() })?;
         for (value, param) in out.iter().zip(&self.params) {
             let hint = l.graph().hint(*param).to_owned();

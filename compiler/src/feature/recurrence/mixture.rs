@@ -14,10 +14,10 @@
 
 use super::depthwise::Carried;
 use crate::feature::halting::{Keys, Rule, Test, Transition, Units};
+use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::ir::types::Attrs;
 use crate::lower::{Halted, Lower};
 use crate::spec::Block;
 
@@ -58,7 +58,7 @@ impl<'a> Mixture<'a> {
         let live = match rule.units {
             Units::Row => None,
             Units::Position => {
-                let all = l.one(Op::True, &[state], Attrs::from([("rank", units.into())]))?;
+                let all = l.one(Op::True, &[state], Attrs::of(attribute::RANK, units))?;
                 Some(carried.add(l, all, "live"))
             }
         };

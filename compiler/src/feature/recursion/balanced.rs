@@ -4,10 +4,11 @@ use super::{beam, cell, hands_on_a_memory, leaves, reduce, reducer, yielded};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::lowering::Cell;
 use crate::feature::{Feature, Lowering, Site};
+use crate::ir::attribute::{self, At, Attrs, CutBy, LastChunk, Padding, Short, Single, Word};
 use crate::ir::graph::{InvalidNode, NewNode, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::{Attr, Attrs};
-use crate::lower::{Lower, Place, group, need};
+use crate::ir::types::Attr;
+use crate::lower::{Lower, Place, choice, group, need};
 use crate::schema::{Bounds, Children, Default, FOLD_BODY, int, word};
 use crate::spec::Block;
 
@@ -22,28 +23,28 @@ pub(super) const BALANCED: Feature = Feature {
         int("arity", Default::Required, ARITY, "elements of a chunk; the last chunk of a row may have fewer"),
         word(
             "last_chunk",
-            &["merge", "strict"],
+            LastChunk::NAMES,
             "merge",
             "`merge`: the last chunk may have up to half a chunk more, which saves a level; `strict`: at most \
                 `arity` elements",
         ),
         word(
             "plan",
-            &["row", "batch"],
+            CutBy::NAMES,
             "row",
             "`row`: every row is cut by its own length; `batch`: all rows are cut by the width of the padded \
                 batch, as in the published code",
         ),
-        word("short", &["last", "first"], "last", "which chunk of a row is the short one"),
+        word("short", Short::NAMES, "last", "which chunk of a row is the short one"),
         word(
             "single",
-            &["pass", "fold"],
+            Single::NAMES,
             "pass",
             "a row of one element: `pass` makes the element its vector, `fold` treats it as a chunk",
         ),
         word(
             "padding",
-            &["none", "input", "levels"],
+            Padding::NAMES,
             "none",
             "padding of a short chunk to `arity`: none, or a learned vector in front, at every level \
                 (`levels`) or at the first level alone (`input`)",
@@ -103,8 +104,8 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
         }
     })?;
     l.folds -= 1;
-    let mut attrs = attrs(block, (&over, &axis), pairs.is_none() && l.folds == 0)?;
-    attrs.extend(filled.map(|axis| ("filled", Attr::from(axis.as_str()))));
+    let attrs = attrs(block, (&over, &axis), pairs.is_none() && l.folds == 0)?;
+    let attrs = attrs.with_some(attribute::FILLED, filled.as_deref());
     let (yields, types) = yielded(l, vector, &halted);
     l.inside(region, |l| l.emit(Op::Yield, &yields, Attrs::new()))?;
     reduce(
@@ -115,32 +116,33 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
 }
 
 fn attrs(block: &Block, (over, axis): (&str, &str), can_be_flat: bool) -> Result<Attrs, InvalidNode> {
-    let mut attrs = Attrs::from([
-        ("arity", need(block.int("arity"), block, "arity")?.into()),
-        ("last", need(block.word("last_chunk"), block, "last_chunk")?.into()),
-        ("plan", need(block.word("plan"), block, "plan")?.into()),
-        ("over", over.into()),
-        ("axis", axis.into()),
-    ]);
-    for (name, usual) in [("short", "last"), ("single", "pass"), ("padding", "none")] {
-        attrs.extend(block.word(name).filter(|word| *word != usual).map(|word| (name, word.into())));
-    }
-    attrs.extend(can_be_flat.then(|| ("flat", Attr::from("true"))));
-    Ok(attrs)
+    Ok(Attrs::of(attribute::ARITY, need(block.int("arity"), block, "arity")?)
+        .with(attribute::LAST, choice(block, "last_chunk")?)
+        .with(attribute::PLAN, choice(block, "plan")?)
+        .with(attribute::OVER, over)
+        .with(attribute::AXIS, axis)
+        .with_some(attribute::SHORT, unusual(block, "short"))
+        .with_some(attribute::SINGLE, unusual(block, "single"))
+        .with_some(attribute::PADDING, unusual(block, "padding"))
+        .with_some(attribute::FLAT, can_be_flat.then_some(true)))
+}
+
+/// The word of a field, unless it is what the absence of its attribute says.
+fn unusual<W: Word>(block: &Block, field: &str) -> Option<W> {
+    block.word(field).and_then(W::of_name).filter(|word| *word != W::default())
 }
 
 /// The learned vector before what is short.
 fn fill(l: &mut Lower<'_>, x: Value, axis: &str) -> Result<Value, InvalidNode> {
     let width = l.last(x)?;
     let pad = l.param("pad", [width], Attr::call("normal", [0.02.into()]))?;
-    l.one(Op::PadRagged, &[x, pad], Attrs::from([("axis", axis.into())]))
+    l.one(Op::PadRagged, &[x, pad], Attrs::of(attribute::AXIS, axis))
 }
 
 /// The cell on the two elements of a chunk; one element alone is handed on as it is.
 fn pair(l: &mut Lower<'_>, block: &Block, cell: Cell, states: Value) -> Result<Value, InvalidNode> {
-    let at = |end: &str| Attrs::from([("at", end.into())]);
-    let left = l.one(Op::Position, &[states], at("first"))?;
-    let right = l.one(Op::Position, &[states], at("last"))?;
+    let left = l.one(Op::Position, &[states], Attrs::of(attribute::AT, At::First))?;
+    let right = l.one(Op::Position, &[states], Attrs::of(attribute::AT, At::Last))?;
     let joined = (cell.step)(l, block, &[left], right)?;
     let two = l.one(Op::LongerThanOne, &[states], Attrs::new())?;
     l.one(Op::Select, &[two, joined[0], left], Attrs::new())

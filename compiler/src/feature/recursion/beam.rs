@@ -4,10 +4,11 @@ use super::{aligned, cell, hands_on_a_memory, leaves, reduce, yielded};
 use crate::diag::Problems;
 use crate::feature::lowering::Score;
 use crate::feature::{Feature, Lowering, Site, lowering, misplaced};
+use crate::ir::attribute::{self, Align, At, Attrs, Compose, Draws, Overflow, Role, Word};
 use crate::ir::graph::{InvalidNode, NewNode, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::{Attr, Attrs};
-use crate::lower::{Halted, Lower, Place, group, need};
+use crate::ir::types::Attr;
+use crate::lower::{Halted, Lower, Place, choice, group, need};
 use crate::schema::{Bounds, Children, Default, FOLD_BODY, int};
 use crate::spec::Block;
 
@@ -58,10 +59,10 @@ pub(super) fn search(
         let x = l.graph().add_param(body, pair, "nodes");
         l.folds += 1;
         let ((joined, numbers, scored), _) = l.inside(body, |l| {
-            let (joined, halted) = part(l, "join", x, |l, x| join(l, block, place, x))?;
+            let (joined, halted) = part(l, Role::Join, x, |l, x| join(l, block, place, x))?;
             let ty = l.graph().ty(if scorer.of_parent { joined[0] } else { x }).clone();
             let y = l.graph().add_param(body, ty, "scored");
-            let (scored, _) = part(l, "score", y, |l, y| l.scoped("score", |l| (scorer.function)(l, score, y)))?;
+            let (scored, _) = part(l, Role::Score, y, |l, y| l.scoped("score", |l| (scorer.function)(l, score, y)))?;
             let yields: Vec<Value> = joined.iter().chain(&scored).copied().collect();
             l.emit(Op::Yield, &yields, Attrs::new())?;
             Ok((joined, halted, scored))
@@ -87,27 +88,25 @@ fn attrs(
 ) -> Result<Attrs, InvalidNode> {
     let select = need(block.child("select"), block, "select")?;
     let soft = select.variant == "one_soft";
-    let mut attrs = Attrs::from([
-        ("beams", need(block.int("size"), block, "size")?.into()),
-        ("compose", if scorer.of_parent { "every" } else { "chosen" }.into()),
-        ("overflow", if soft { "soften" } else { "prune" }.into()),
-        ("noise", need(select.word("noise"), select, "noise")?.into()),
-        ("draws", "row".into()),
-        ("over", over.into()),
-        ("axis", axis.into()),
-    ]);
+    let attrs = Attrs::of(attribute::BEAMS, need(block.int("size"), block, "size")?)
+        .with(attribute::COMPOSE, if scorer.of_parent { Compose::Every } else { Compose::Chosen })
+        .with(attribute::OVERFLOW, if soft { Overflow::Soften } else { Overflow::Prune })
+        .with(attribute::NOISE, choice(select, "noise")?)
+        .with(attribute::DRAWS, Draws::Row)
+        .with(attribute::OVER, over)
+        .with(attribute::AXIS, axis);
     let Some(fold) = fold else { return Ok(attrs) };
     let align = fold.child("align");
     let draws_all = align.and_then(|align| align.word("first")) == Some("drawn");
-    let text = |name: &str| fold.word(name).unwrap_or_default().to_owned();
-    attrs.extend([
-        ("arity", need(fold.int("arity"), fold, "arity")?.into()),
-        ("last", Attr::Text(text("last_chunk"))),
-        ("plan", Attr::Text(text("plan"))),
-        ("align", align.map_or("sampled", |align| align.variant).into()),
-        ("keep_best", if draws_all { "false" } else { "true" }.into()),
-    ]);
-    attrs.extend((l.folds == 0).then(|| ("flat", Attr::from("true"))));
+    let mut attrs = attrs
+        .with(attribute::ARITY, need(fold.int("arity"), fold, "arity")?)
+        .with(attribute::ALIGN, align.and_then(|align| Align::of_name(align.variant)).unwrap_or_default())
+        .with(attribute::KEEP_BEST, !draws_all)
+        .with_some(attribute::FLAT, (l.folds == 0).then_some(true));
+    // The text form of a search has these words in quotes.
+    for (attribute, field) in [(attribute::LAST.row, "last_chunk"), (attribute::PLAN.row, "plan")] {
+        attrs.insert(&attribute, Attr::Text(need(fold.word(field), fold, field)?.to_owned()));
+    }
     Ok(attrs)
 }
 
@@ -116,28 +115,28 @@ fn join(l: &mut Lower<'_>, block: &Block, place: &Place, pair: Value) -> Result<
     let here = Place { memory: place.memory, step: place.step, ..Place::at(pair) };
     let states = group(l, block, &here)?;
     let Some((cell, function)) = cell(block)? else { return Ok(states) };
-    let left = l.one(Op::Position, &[states], Attrs::from([("at", "first".into())]))?;
-    let right = l.one(Op::Position, &[states], Attrs::from([("at", "last".into())]))?;
+    let left = l.one(Op::Position, &[states], Attrs::of(attribute::AT, At::First))?;
+    let right = l.one(Op::Position, &[states], Attrs::of(attribute::AT, At::Last))?;
     l.scoped(cell.variant, |l| Ok((function.step)(l, cell, &[left], right)?[0]))
 }
 
 /// A part of the region: its results, and what halts in it.
 fn part(
     l: &mut Lower<'_>,
-    role: &str,
+    role: Role,
     x: Value,
     body: impl FnOnce(&mut Lower<'_>, Value) -> Result<Value, InvalidNode>,
 ) -> Result<(Vec<Value>, Vec<Halted>), InvalidNode> {
     let region = l.graph().add_region();
     let ty = l.graph().ty(x).clone();
-    let param = l.graph().add_param(region, ty, if role == "join" { "pair" } else { "of" });
+    let param = l.graph().add_param(region, ty, if role == Role::Join { "pair" } else { "of" });
     let (result, halted) = l.inside(region, |l| body(l, param))?;
     let (yields, types) = yielded(l, result, &halted);
     l.inside(region, |l| l.emit(Op::Yield, &yields, Attrs::new()))?;
-    let attrs = Attrs::from([("role", role.into())]);
+    let attrs = Attrs::of(attribute::ROLE, role);
     let new = NewNode { op: Op::Part, operands: vec![x], attrs, types, body: Some(region), label: String::new() };
     let out = l.emit_loop(new)?;
-    l.graph().set_hint(out[0], if role == "join" { "parent" } else { "score" });
+    l.graph().set_hint(out[0], if role == Role::Join { "parent" } else { "score" });
     Ok((out, halted))
 }
 

@@ -3,9 +3,9 @@
 use super::{cell, leaves, reducer};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site};
+use crate::ir::attribute::{self, At, Attrs, Chunking};
 use crate::ir::graph::{InvalidNode, NewNode, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::Attrs;
 use crate::lower::{Lower, Place, group, need};
 use crate::schema::{Children, FOLD_BODY};
 use crate::spec::Block;
@@ -42,7 +42,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     let elements = group(l, block, &Place { state: elements, ..place.clone() })?;
     let over = l.ragged(elements)?;
     let axis = l.new_axis("item");
-    let first = l.one(Op::Position, &[elements], Attrs::from([("at", "first".into())]))?;
+    let first = l.one(Op::Position, &[elements], Attrs::of(attribute::AT, At::First))?;
     let zeros = l.full(first, 0.0, 2)?;
     let region = l.graph().add_region();
     let carried = 1 + function.memories;
@@ -51,18 +51,16 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     let inside = l.with_axis(elements, &axis);
     let item = l.graph().add_param(region, inside, "item");
     l.inside(region, |l| {
-        let x = l.one(Op::Position, &[item], Attrs::from([("at", "last".into())]))?;
+        let x = l.one(Op::Position, &[item], Attrs::of(attribute::AT, At::Last))?;
         let next = l.scoped(cell.variant, |l| (function.step)(l, cell, &state, x))?;
         l.emit(Op::Yield, &next, Attrs::new())
     })?;
     let operands: Vec<Value> = std::iter::repeat_n(zeros, carried).chain([elements]).collect();
-    let attrs = Attrs::from([
-        ("carried", carried.into()),
-        ("size", 1_usize.into()),
-        ("cut", "position".into()),
-        ("over", over.as_str().into()),
-        ("axis", axis.as_str().into()),
-    ]);
+    let attrs = Attrs::of(attribute::CARRIED, carried)
+        .with(attribute::SIZE, 1)
+        .with(attribute::CUT, Chunking::Position)
+        .with(attribute::OVER, &over)
+        .with(attribute::AXIS, &axis);
     let (types, body) = (vec![ty; carried], Some(region));
     let out = l.emit_loop(NewNode { op: Op::Chunks, operands, attrs, types, body, label: String::new() })?;
     l.graph().set_hint(out[0], "h");

@@ -4,10 +4,11 @@ use super::{cell, hands_on_a_memory, leaves};
 use crate::diag::Problems;
 use crate::expr::{BinaryOp, Expr, Func, Var};
 use crate::feature::{Feature, Lowering, Site};
+use crate::ir::attribute::{self, At, Attrs, Bound, Side};
 use crate::ir::graph::{InvalidNode, NewNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::ir::types::{Attr, Attrs, Dim, Elem, Type};
+use crate::ir::types::{Attr, Dim, Elem, Type};
 use crate::lower::{LinearInit, Lower, Place, group, need};
 use crate::schema::{Children, LAYERS};
 use crate::spec::Block;
@@ -52,14 +53,14 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     })?;
     let operands = vec![elements, all];
     let types = operands.iter().map(|v| l.graph().ty(*v).clone()).collect();
-    let attrs = Attrs::from([("bound", most())]);
+    let attrs = Attrs::of(attribute::BOUND, Bound::Rule(&most()));
     let out =
         l.emit_loop(NewNode { op: Op::Recur, operands, attrs, types, body: Some(region), label: String::new() })?;
     for (value, hint) in out.iter().zip(["h", "e"]) {
         l.graph().set_hint(*value, hint);
     }
     // The last position is END.
-    l.one(Op::Position, &[out[0]], Attrs::from([("at", "before_last".into())]))
+    l.one(Op::Position, &[out[0]], Attrs::of(attribute::AT, At::BeforeLast))
 }
 
 /// START before and END behind the elements, N(0, 1) each.
@@ -82,17 +83,17 @@ fn most() -> Attr {
 /// With `l` and `r` the left and right neighbours among the states, `ll` and `rr` theirs, and c the probability of going into
 /// the right neighbour: `h + u (Cell(l, h) - h)`, where u is the c of the left neighbour, and `e (1 - c)`.
 fn step(l: &mut Lower<'_>, block: &Block, h: Value, e: Value) -> Result<[Value; 2], InvalidNode> {
-    let beside = |l: &mut Lower<'_>, x: Value, side: &str, hint: &str| {
-        let found = l.one(Op::Neighbours, &[x, e], Attrs::from([("side", side.into())]));
+    let beside = |l: &mut Lower<'_>, x: Value, side: Side, hint: &str| {
+        let found = l.one(Op::Neighbours, &[x, e], Attrs::of(attribute::SIDE, side));
         found.inspect(|value| l.graph().set_hint(*value, hint))
     };
-    let left = beside(l, h, "left", "left")?;
-    let right = beside(l, h, "right", "right")?;
-    let around = [beside(l, left, "left", "left_2")?, left, h, right, beside(l, right, "right", "right_2")?];
+    let left = beside(l, h, Side::Left, "left")?;
+    let right = beside(l, h, Side::Right, "right")?;
+    let around = [beside(l, left, Side::Left, "left_2")?, left, h, right, beside(l, right, Side::Right, "right_2")?];
     let scores = l.scoped("score", |l| score(l, &around))?;
     let c = l.one(Op::MergeProbability, &[scores, e], Attrs::new())?;
     l.graph().set_hint(c, "c");
-    let u = beside(l, c, "left", "u")?;
+    let u = beside(l, c, Side::Left, "u")?;
     let (cell, function) = need(cell(block)?, block, "cell")?;
     let joined = l.scoped(cell.variant, |l| (function.step)(l, cell, &[left], h))?[0];
     let change = l.map(Pointwise::Sub, &[joined, h])?;

@@ -4,10 +4,11 @@ use super::{cell, hands_on_a_memory};
 use crate::diag::Problems;
 use crate::feature::lowering::Cell;
 use crate::feature::{Feature, Lowering, Site};
+use crate::ir::attribute::{self, At, Attrs, Bound, Chunking};
 use crate::ir::graph::{InvalidNode, NewNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::ir::types::{Attrs, Dim, Elem, Type};
+use crate::ir::types::{Dim, Elem, Type};
 use crate::lower::{LinearInit, Lower, Place, group, need};
 use crate::schema::{Children, DROPOUT, Default, Derived, LAYERS, SIZE, float, int};
 use crate::spec::Block;
@@ -58,10 +59,10 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     let query = l.scoped("query", |l| projected(l, block, x))?;
     let over = l.ragged(x)?;
     let axis = l.new_axis("item");
-    let first = l.one(Op::Position, &[x], Attrs::from([("at", "first".into())]))?;
+    let first = l.one(Op::Position, &[x], Attrs::of(attribute::AT, At::First))?;
     let empty = l.full(first, 0.0, 2)?;
     let slots: usize = need(block.int("slots"), block, "slots")?;
-    let empty = l.one(Op::Repeat, &[empty], Attrs::from([("count", slots.into())]))?;
+    let empty = l.one(Op::Repeat, &[empty], Attrs::of(attribute::COUNT, slots))?;
     // No step went before the first one.
     let before = l.full(empty, -1.0, 2)?;
     let region = l.graph().add_region();
@@ -73,26 +74,24 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     let inside = l.with_axis(x, &axis);
     let [item, question] = ["item", "query"].map(|hint| l.graph().add_param(region, inside.clone(), hint));
     l.inside(region, |l| {
-        let at = |l: &mut Lower<'_>, item| l.one(Op::Position, &[item], Attrs::from([("at", "last".into())]));
+        let at = |l: &mut Lower<'_>, item| l.one(Op::Position, &[item], Attrs::of(attribute::AT, At::Last));
         let (x, query) = (at(l, item)?, at(l, question)?);
         let next = step(l, block, Step { x, query, memory, candidates, before: before_step })?;
         l.emit(Op::Yield, &next, Attrs::new())
     })?;
     let operands = vec![empty, empty, before, x, query];
     let types = operands[..3].iter().map(|v| l.graph().ty(*v).clone()).collect();
-    let attrs = Attrs::from([
-        ("carried", 3_usize.into()),
-        ("size", 1_usize.into()),
-        ("cut", "position".into()),
-        ("over", over.as_str().into()),
-        ("axis", axis.as_str().into()),
-    ]);
+    let attrs = Attrs::of(attribute::CARRIED, carried.len())
+        .with(attribute::SIZE, 1)
+        .with(attribute::CUT, Chunking::Position)
+        .with(attribute::OVER, &over)
+        .with(attribute::AXIS, &axis);
     let out =
         l.emit_loop(NewNode { op: Op::Chunks, operands, attrs, types, body: Some(region), label: String::new() })?;
     for (value, (_, hint)) in out.iter().zip(carried) {
         l.graph().set_hint(*value, hint);
     }
-    l.one(Op::Position, &[out[1]], Attrs::from([("at", "last".into())]))
+    l.one(Op::Position, &[out[1]], Attrs::of(attribute::AT, At::Last))
 }
 
 /// `LN(W x + b)`; the norm is that of the cell.
@@ -165,7 +164,7 @@ fn composed(l: &mut Lower<'_>, block: &Block, x: Value, (memory, below): (Value,
     })?;
     let slots: usize = need(block.int("slots"), block, "slots")?;
     let types = carried.map(|(value, _)| l.graph().ty(value).clone()).to_vec();
-    let (operands, attrs) = (vec![x, empty], Attrs::from([("bound", slots.into())]));
+    let (operands, attrs) = (vec![x, empty], Attrs::of(attribute::BOUND, Bound::Steps(slots)));
     let out =
         l.emit_loop(NewNode { op: Op::Recur, operands, attrs, types, body: Some(region), label: String::new() })?;
     for (value, (_, hint)) in out.iter().zip(carried) {

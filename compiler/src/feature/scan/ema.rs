@@ -2,10 +2,11 @@
 
 use super::{BEFORE, BEHIND, DIRECTION, DROPPED, NORM, View, both, residual};
 use crate::feature::{Feature, Lowering};
+use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::ir::types::{Attr, Attrs, Dim};
+use crate::ir::types::{Attr, Dim};
 use crate::lower::{Lower, Place, need};
 use crate::schema::{Bounds, Default, int};
 use crate::spec::Block;

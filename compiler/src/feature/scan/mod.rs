@@ -5,9 +5,9 @@ mod s4d;
 
 use super::{Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
+use crate::ir::attribute::{self, Attrs, Side};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::pointwise::Pointwise;
-use crate::ir::types::Attrs;
 use crate::lower::{Lower, Place, need};
 use crate::schema::{DROPOUT, Default, Derived, Field, float, word};
 use crate::spec::Block;
@@ -36,22 +36,22 @@ const NORM: Field =
 /// How a scan looks at the row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
-    /// `left` or `right`.
-    side: &'static str,
+    /// The side that is seen.
+    side: Side,
     /// Distance of the nearest position that is seen.
     lag: usize,
 }
 
 /// The positions up to the own one.
-pub(super) const BEFORE: View = View { side: "left", lag: 0 };
+pub(super) const BEFORE: View = View { side: Side::Left, lag: 0 };
 /// The positions from the own one on.
-pub(super) const BEHIND: View = View { side: "right", lag: 0 };
+pub(super) const BEHIND: View = View { side: Side::Right, lag: 0 };
 /// The positions behind the own one.
-pub(super) const STRICTLY_BEHIND: View = View { side: "right", lag: 1 };
+pub(super) const STRICTLY_BEHIND: View = View { side: Side::Right, lag: 1 };
 
 impl View {
     fn attrs(self) -> Attrs {
-        Attrs::from([("side", self.side.into()), ("lag", self.lag.into())])
+        Attrs::of(attribute::SIDE, self.side).with(attribute::LAG, self.lag)
     }
 }
 

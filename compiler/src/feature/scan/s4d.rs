@@ -3,10 +3,11 @@
 use super::{BEFORE, BEHIND, DIRECTION, DROPPED, NORM, STRICTLY_BEHIND, View, both, needs_both, residual};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site};
+use crate::ir::attribute::{self, Attrs, Discretisation};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::ir::types::{Attr, Attrs, Dim};
+use crate::ir::types::{Attr, Dim};
 use crate::lower::{LinearInit, Lower, Place, need};
 use crate::schema::{Bounds, DROPOUT, Default, float, int, optional_word, word};
 use crate::spec::Block;
@@ -152,8 +153,8 @@ impl System {
     }
 
     fn scan(&self, l: &mut Lower<'_>, x: Value, c: Value, view: View) -> Result<Value, InvalidNode> {
-        let mut attrs = view.attrs();
-        attrs.extend(self.held.then(|| ("discretisation", "zoh".into())));
+        let held = self.held.then_some(Discretisation::Held);
+        let attrs = view.attrs().with_some(attribute::DISCRETISATION, held);
         l.one(Op::S4d, &[x, self.log_dt, self.log_decay, self.frequency, self.b, c], attrs)
     }
 }

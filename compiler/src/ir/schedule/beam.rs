@@ -7,10 +7,10 @@ use std::iter;
 
 use super::fold::row_levels;
 use super::{Chunk, Levels, Schedule as _};
+use crate::ir::attribute::{self, Compose, Overflow};
 use crate::ir::graph::Node;
 use crate::ir::loops::Cut;
 use crate::ir::ops::Op;
-use crate::ir::types::Attr;
 
 /// The rules of a search that decide how much it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,10 +103,9 @@ pub struct Turn {
 impl Beams {
     /// The rules of a `beam`; `None` for any other node.
     pub fn of(node: &Node) -> Option<Self> {
-        let size = node.attrs.get("beams").and_then(Attr::int).filter(|_| node.op == Op::Beam)?;
-        let every = node.attrs.get("compose").and_then(Attr::text) == Some("every");
-        let soft = node.attrs.get("overflow").and_then(Attr::text) == Some("soften");
-        let size = usize::try_from(size).unwrap_or(1).max(1);
+        let size = node.find(attribute::BEAMS).filter(|_| node.op == Op::Beam)?;
+        let every = node.get(attribute::COMPOSE) == Compose::Every;
+        let soft = node.get(attribute::OVERFLOW) == Overflow::Soften;
         // Levels of a search cut from the left, and a row of one node is done.
         let cut = Cut::of(node).map_or(Cut::whole(), |cut| Cut { first: false, single: false, ..cut });
         Some(Self { cut, size, every, soft })

@@ -3,9 +3,9 @@
 use std::ops::Deref;
 
 use super::{Chunk, Schedule};
+use crate::ir::attribute::{self, Chunking};
 use crate::ir::graph::Node;
 use crate::ir::number::Number;
-use crate::ir::types::Attr;
 
 /// The turns of a chunk recurrence: the n-th turn takes the n-th chunk of every row that has one.
 #[derive(Clone, Debug)]
@@ -66,8 +66,11 @@ pub struct Widths {
 impl Widths {
     /// The rule of a `chunks`.
     pub fn of(node: &Node) -> Self {
-        let int = |name: &str| node.attrs.get(name).and_then(Attr::int).and_then(|n| usize::try_from(n).ok());
-        Self { balanced: node.word("cut") == Some("balanced"), count: int("count"), size: int("size") }
+        let balanced = match node.get(attribute::CUT) {
+            Chunking::Position => false,
+            Chunking::Balanced => true,
+        };
+        Self { balanced, count: node.find(attribute::COUNT), size: node.find(attribute::SIZE) }
     }
 
     /// The width for a row of `length` elements in a batch of `padded` ones.

@@ -13,6 +13,7 @@ pub mod chunks;
 pub mod fold;
 pub mod recur;
 
+use super::attribute;
 use super::graph::Node;
 pub use chunks::{Chunks, Widths};
 pub use fold::Levels;
@@ -57,7 +58,7 @@ pub struct Axes<'a> {
 impl<'a> Axes<'a> {
     /// The axes of a loop.
     pub fn of(node: &'a Node) -> Self {
-        let word = |name| node.word(name).unwrap_or_default();
-        Self { over: word("over"), chunk: word("axis"), filled: word("filled") }
+        let name = |key| node.find(key).unwrap_or_default();
+        Self { over: name(attribute::OVER), chunk: name(attribute::AXIS), filled: name(attribute::FILLED) }
     }
 }

@@ -4,11 +4,11 @@ use std::ops::Deref;
 
 use super::{Chunk, Schedule};
 use crate::expr::{Env, Expr, Value, eval};
+use crate::ir::attribute;
 use crate::ir::graph::{Graph, NodeId};
 use crate::ir::loops;
 use crate::ir::number::Number;
 use crate::ir::ops::Op;
-use crate::ir::types::Attr;
 
 /// The steps of a depth recurrence.
 #[derive(Clone, Debug)]
@@ -77,18 +77,17 @@ impl<'a> Depth<'a> {
     /// The rule of a `recur`. A bound that is no expression counts as 0: the executor refuses it.
     pub fn of(graph: &'a Graph, id: NodeId) -> Self {
         let node = graph.node(id);
-        let bound = node.attrs.get("bound");
-        let bound = match (bound.and_then(Attr::int), bound) {
-            (Some(steps), _) => Bound::Steps(usize::try_from(steps).unwrap_or(0)),
-            (None, Some(rule)) => Expr::try_from(rule).map_or(Bound::Steps(0), Bound::Rule),
-            (None, None) => Bound::Steps(1),
+        let bound = match node.find(attribute::BOUND) {
+            Some(attribute::Bound::Steps(steps)) => Bound::Steps(steps),
+            Some(attribute::Bound::Rule(rule)) => Expr::try_from(rule).map_or(Bound::Steps(0), Bound::Rule),
+            None => Bound::Steps(1),
         };
         let body = node.body.map_or(&[][..], |body| graph.nodes(body));
         let mut tests = body.iter().map(|id| graph.node(*id)).filter(|test| test.op == Op::HaltTest);
         Self {
             bound,
             axis: node.operands.iter().find_map(|v| graph.ty(*v).ragged()),
-            cap: tests.find_map(|test| test.attrs.get("cap").and_then(Attr::text)),
+            cap: tests.find_map(|test| test.find(attribute::CAP)),
             halts: node.op == Op::Recur && loops::layout(graph, id).go > 0,
         }
     }

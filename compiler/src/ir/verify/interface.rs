@@ -26,10 +26,11 @@
 //! pair. Of a `part`, cotangents of its results give one of its operand.
 
 use super::{Checker, list};
+use crate::ir::attribute::{self, Compose, Role};
 use crate::ir::graph::NodeId;
 use crate::ir::loops;
 use crate::ir::ops::Op;
-use crate::ir::types::{Attr, BATCH, Dim, Elem, Type};
+use crate::ir::types::{BATCH, Dim, Elem, Type};
 
 impl Checker<'_> {
     fn expect(&mut self, id: NodeId, what: &str, found: &[Type], expected: &[Type]) {
@@ -60,7 +61,7 @@ impl Checker<'_> {
 
     pub(super) fn chunks(&mut self, id: NodeId) {
         let node = self.graph.node(id);
-        let (Some(over), Some(axis)) = (node.word("over"), node.word("axis")) else { return };
+        let (Some(over), Some(axis)) = (node.find(attribute::OVER), node.find(attribute::AXIS)) else { return };
         let operands = self.types(&node.operands);
         let parts = loops::layout(self.graph, id);
         if parts.carried > operands.len() {
@@ -79,7 +80,7 @@ impl Checker<'_> {
 
     pub(super) fn fold(&mut self, id: NodeId) {
         let node = self.graph.node(id);
-        let (Some(over), Some(axis)) = (node.word("over"), node.word("axis")) else { return };
+        let (Some(over), Some(axis)) = (node.find(attribute::OVER), node.find(attribute::AXIS)) else { return };
         let [nodes] = &self.types(&node.operands)[..] else { return self.say(id, "a fold has one operand") };
         let (params, yields) = self.bodies(id);
         let inside = replace_axis(nodes, over, axis).filter(Type::is_real);
@@ -96,13 +97,13 @@ impl Checker<'_> {
 
     pub(super) fn beam(&mut self, id: NodeId) {
         let node = self.graph.node(id);
-        let (Some(over), Some(axis)) = (node.word("over"), node.word("axis")) else { return };
+        let (Some(over), Some(axis)) = (node.find(attribute::OVER), node.find(attribute::AXIS)) else { return };
         let [nodes] = &self.types(&node.operands)[..] else { return self.say(id, "a search has one operand") };
         let (params, yields) = self.bodies(id);
         let Some(pair) = replace_axis(nodes, over, axis).filter(Type::is_real) else {
             return self.say(id, format!("a search takes f32[batch, {over}, ..], not {nodes}"));
         };
-        let scored = if node.word("compose") == Some("every") { without_axis(nodes) } else { pair.clone() };
+        let scored = if node.get(attribute::COMPOSE) == Compose::Every { without_axis(nodes) } else { pair.clone() };
         self.expect(id, "region parameters", &params, &[pair, scored]);
         let number = Type::real([Dim::sym(BATCH)]);
         let numbers = vec![number.clone(); yields.len().saturating_sub(2)];
@@ -111,7 +112,7 @@ impl Checker<'_> {
         let tape: Vec<Type> = self.tape_type(id).into_iter().collect();
         self.expect(id, "results", &self.types(&node.results), &[given, tape].concat());
         let Some(body) = node.body else { return };
-        if ["join", "score"].iter().any(|role| loops::part(self.graph, body, role).is_none()) {
+        if Role::ALL.iter().any(|role| loops::part(self.graph, body, *role).is_none()) {
             self.say(id, "the body of a search has a part that joins and one that scores");
         }
     }
@@ -164,7 +165,8 @@ impl Checker<'_> {
         let (params, yields) = self.bodies(id);
         let number: Vec<Type> = (0..parts.step).map(|_| Type::real([Dim::sym(BATCH)])).collect();
         self.expect(id, "region parameters", &params, &[seeds, saved, number].concat());
-        let (over, axis) = (node.word("over").unwrap_or_default(), node.word("axis").unwrap_or_default());
+        let (over, axis) =
+            (node.find(attribute::OVER).unwrap_or_default(), node.find(attribute::AXIS).unwrap_or_default());
         let Some(inside) = replace_axis(&nodes, over, axis) else {
             return self.say(id, format!("the nodes of the fold have no axis {over}"));
         };
@@ -179,15 +181,15 @@ impl Checker<'_> {
 
     pub(super) fn unwind(&mut self, id: NodeId) {
         let node = self.graph.node(id);
-        let (over, axis) = (node.word("over").unwrap_or_default(), node.word("axis").unwrap_or_default());
+        let (over, axis) =
+            (node.find(attribute::OVER).unwrap_or_default(), node.find(attribute::AXIS).unwrap_or_default());
         let operands = self.types(&node.operands);
         let Some(forward) = node.operands.first().and_then(|t| loops::forward(self.graph, *t)) else {
             return self.say(id, "the first operand is not the tape of a forward loop");
         };
         let of = self.graph.node(forward).op;
-        let has = |name: &str| node.attrs.contains_key(name);
-        let folds = of == Op::Beam || (of == Op::Fold) == has("arity");
-        if !folds || (of == Op::Beam) != has("beams") || (of == Op::Part) != has("role") {
+        let folds = of == Op::Beam || (of == Op::Fold) == node.has(attribute::ARITY);
+        if !folds || (of == Op::Beam) != node.has(attribute::BEAMS) || (of == Op::Part) != node.has(attribute::ROLE) {
             return self.say(id, "an `unwind` has the `arity`, `beams` or `role` of its forward loop");
         }
         match of {
@@ -206,7 +208,7 @@ impl Checker<'_> {
         let (params, yields) = self.bodies(id);
         let Some(outputs) = self.sliced(id, "output", outputs, over, axis) else { return };
         self.expect(id, "region parameters", &params, &[carried, &outputs, &saved].concat());
-        let slices = node.attrs.get("slices").and_then(Attr::int).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+        let slices = node.get(attribute::SLICES);
         let (kept, rest) = yields.split_at(parts.carried.min(yields.len()));
         self.expect(id, "yielded carried values", kept, carried);
         if slices > rest.len() {

@@ -1,5 +1,6 @@
 //! The choice between saving a value for the backward run and rematerialising it.
 
+use crate::ir::attribute::Attrs;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::frames::Frames;
@@ -8,7 +9,7 @@ use crate::ir::cost::{Costed, Extent, Sizes, turns};
 use crate::ir::graph::{Graph, MAIN, NodeId, RegionId, Value};
 use crate::ir::loops;
 use crate::ir::ops::{Flag, Op};
-use crate::ir::types::{Attrs, Elem, Type};
+use crate::ir::types::{Elem, Type};
 use crate::pass::dce;
 
 /// Operations per byte saved up to which a value is nearly free: an activation takes about ten operations for the four

@@ -3,6 +3,7 @@
 
 use super::pool::{Amount, Block};
 use super::walk::{Env, Walk};
+use crate::ir::attribute::{self, Mask};
 use crate::ir::cost::Sizes;
 use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, Value};
@@ -12,7 +13,7 @@ use crate::ir::types::{BATCH, Dim};
 
 /// The map that makes codes of sines and cosines, for an attention that has one: the last operand.
 pub(super) fn map_of_codes(node: &Node) -> Option<Value> {
-    let relative = node.attrs.get("position").and_then(|attr| attr.text()) == Some("relative_xl");
+    let relative = node.has(attribute::POSITION);
     node.operands.last().copied().filter(|_| relative && matches!(node.op, Op::Attention | Op::AttentionGrad))
 }
 
@@ -41,7 +42,7 @@ impl Walk<'_> {
         let dims = |value: Value| self.plan.graph.ty(value).dims();
         let last = |value: Value| env.fixed(dims(value).last().and_then(Dim::fixed).unwrap_or(1));
         let longest = |n: usize| dims(node.operands[n]).get(1).map_or_else(|| env.fixed(1), |dim| env.longest(dim));
-        let causal = node.attrs.get("mask").and_then(|attr| attr.text()) == Some("causal");
+        let causal = node.get(attribute::MASK) == Mask::Causal;
         // From the longest row of queries down to 0, or to the longest row of keys ahead.
         let count = if causal { longest(0) } else { longest(0).plus(&longest(1)).minus(&env.fixed(1)) };
         let (channels, width) = (last(map), last(node.operands[0]));

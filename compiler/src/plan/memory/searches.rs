@@ -1,6 +1,7 @@
 //! Beam searches: how many pairs a row joins and scores in a step follows from its length, so steps that are alike are walked
 //! together.
 
+use crate::ir::attribute::{self, Role};
 use std::rc::Rc;
 
 use super::loops::{Group, SavedCaptures, used_up};
@@ -14,7 +15,7 @@ use crate::ir::number::Number;
 use crate::ir::ops::Op;
 use crate::ir::schedule::Axes;
 use crate::ir::schedule::beam::{Beams, Count, Turn};
-use crate::ir::types::{Attr, BATCH, Dim, Type};
+use crate::ir::types::{BATCH, Dim, Type};
 use crate::plan::Step;
 
 /// The pairs of every row as rows of their own.
@@ -52,7 +53,7 @@ impl Walk<'_> {
             let formula = self.times(node, &beams, env, &all, alike.len());
             let group = Group { rows: vec![], env: env.clone(), times: alike.len(), formula };
             self.repeat(&group, &mut tape, |walk, tape| {
-                for (role, param, counts) in [("join", 0, &alike[0].joined), ("score", 1, &alike[0].scored)] {
+                for (role, param, counts) in [(Role::Join, 0, &alike[0].joined), (Role::Score, 1, &alike[0].scored)] {
                     let (rows, here) = pairs(env, Axes::of(node).chunk, counts);
                     if rows.is_empty() {
                         continue;
@@ -118,7 +119,7 @@ impl Walk<'_> {
     }
 
     /// Runs a part on the pairs of `here`; gives what is saved of it.
-    fn part_of(&mut self, body: RegionId, role: &str, param: usize, here: &Env) -> Vec<SizedValue> {
+    fn part_of(&mut self, body: RegionId, role: Role, param: usize, here: &Env) -> Vec<SizedValue> {
         let plan = self.plan;
         let own = &plan.regions[body.index()];
         let param = plan.graph.params(body)[param];
@@ -169,7 +170,7 @@ impl Walk<'_> {
             let (saved, lists) = used_up(step);
             let joins = saved.iter().zip(&plan.regions[self.forward_body(forward).index()].saves).any(|(held, v)| {
                 let ran = matches!(held, SizedValue::Tape(tape) if !tape.is_empty());
-                ran && plan.graph.producer(*v).is_some_and(|id| has_role(plan.graph.node(id), Op::Part, "join"))
+                ran && plan.graph.producer(*v).is_some_and(|id| has_role(plan.graph.node(id), Op::Part, Role::Join))
             });
             for (param, held) in params[1 + outputs..].iter().zip(saved) {
                 self.set(*param, held);
@@ -180,7 +181,7 @@ impl Walk<'_> {
                 self.set(*seed, held);
             }
             captures.narrow(self, &rows, &here);
-            let role = if joins { "join" } else { "score" };
+            let role = if joins { Role::Join } else { Role::Score };
             if let Some(step) = own.steps.iter().find(|step| has_role(plan.graph.node(step.node), Op::Unwind, role)) {
                 self.step_of(step, &here);
             }
@@ -208,6 +209,6 @@ fn over(node: &Node) -> Dim {
 }
 
 /// Whether a node is the part of this role, or its backward run.
-fn has_role(node: &Node, op: Op, role: &str) -> bool {
-    node.op == op && node.attrs.get("role").and_then(Attr::text) == Some(role)
+fn has_role(node: &Node, op: Op, role: Role) -> bool {
+    node.op == op && node.find(attribute::ROLE) == Some(role)
 }

@@ -1,5 +1,6 @@
 //! The walk over a plan with sizes in place of numbers.
 
+use crate::ir::attribute;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -271,8 +272,8 @@ impl<'p> Walk<'p> {
             Op::Fold => self.fold(step.node, env),
             Op::Beam => self.beam(step.node, env),
             Op::Part => self.part(node, env),
-            Op::Unwind if node.attrs.contains_key("beams") => self.beam_backward(step, node, env),
-            Op::Unwind if node.attrs.contains_key("role") => self.part_backward(step, node, env),
+            Op::Unwind if node.has(attribute::BEAMS) => self.beam_backward(step, node, env),
+            Op::Unwind if node.has(attribute::ROLE) => self.part_backward(step, node, env),
             Op::Unwind => self.backward(step, node, env),
             op if op.has(Flag::Alias) => {
                 let same = self.value(node.operands[0], env);

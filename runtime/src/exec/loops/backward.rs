@@ -1,10 +1,11 @@
 //! The backward run of a loop: its taped steps, last to first. What a step saved goes as soon as its backward run is over.
 
+use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Node, Value};
 use rtc_compiler::plan::{Plan, Step};
 
 use super::search::Traced;
-use super::{SavedCaptures, State, add_rows, arena, body_of, int, plan, run_body, values, word, zeros_of};
+use super::{SavedCaptures, State, add_rows, arena, body_of, plan, run_body, values, zeros_of};
 use crate::exec::Fault;
 use crate::exec::machine::{Active, ActiveOf, Machine, ValOf};
 use crate::exec::pieces::Part;
@@ -39,7 +40,7 @@ pub(super) fn backward<M: Machine>(
     mut kind: impl Backward<M>,
 ) -> Result<(), Fault> {
     let (plan, arena, view, body) = (plan(m), arena(m), entered.view(), body_of(node));
-    let [carried, slices] = ["carried", "slices"].map(|name| int(node, name).unwrap_or(0));
+    let (carried, slices) = (node.get(attribute::CARRIED), node.get(attribute::SLICES));
     let results = &node.results[carried..];
     let mut sums = zeros_of(m, results, view);
     let everyone = arena.list(0..view.rows());
@@ -47,9 +48,9 @@ pub(super) fn backward<M: Machine>(
     while let Some(TapeStep { here, rows, starts, saved }) = tape.pop() {
         let part = Part::rows(view, rows.as_deref().unwrap_or(&everyone));
         captures.narrow(m, &plan, &part);
-        let chunks = match word(node, "axis") {
-            "" => Part::rows(view, part.rows),
-            axis => Part::chunks(view, part.rows, &starts, here.view().axis(axis)),
+        let chunks = match node.find(attribute::AXIS) {
+            None => Part::rows(view, part.rows),
+            Some(axis) => Part::chunks(view, part.rows, &starts, here.view().axis(axis)),
         };
         let mut params = kind.params(m, &plan, &part, &chunks);
         params.extend(saved);
@@ -82,7 +83,7 @@ struct Unwind<'a, M: Machine> {
 /// `unwind` of a `recur` or a `chunks`.
 pub(super) fn unwind<M: Machine>(m: &mut M, step: &Step, node: &Node, entered: &ActiveOf<M>) -> Result<(), Fault> {
     let tape = taped(m, step, node.operands[0]).0;
-    let (before, of) = node.operands[1..].split_at(int(node, "carried").unwrap_or(0));
+    let (before, of) = node.operands[1..].split_at(node.get(attribute::CARRIED));
     let state = State { values: values(m, before), of: before };
     let seeds = values(m, of);
     backward(m, node, entered, tape, Unwind { state, seeds, of })

@@ -4,18 +4,19 @@
 //! chosen are joined in one run of the other. Inside a part, a row is a pair. Of the numbers of a step only the scores of new pairs
 //! come to the host.
 
+use rtc_compiler::ir::attribute::{self, Role};
 use rtc_compiler::ir::graph::{Node, RegionId, Value};
 use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::ops::{Flag, Op};
 use rtc_compiler::ir::schedule::beam::{Beams, Count};
-use rtc_compiler::ir::types::{Attr, FRAMED, LENGTH};
+use rtc_compiler::ir::types::{FRAMED, LENGTH};
 use rtc_compiler::plan::Plan;
 
 use super::search::{PooledSearch, Trace, Traced};
 use super::tree_recorder::TreeRecorder;
 use super::{
-    Means, SavedCaptures, arena, body_of, finish, given, int, is_taped, padded, plan, run_body, run_steps, set_axis,
-    tape_of, values, word,
+    Means, SavedCaptures, arena, body_of, finish, given, is_taped, padded, plan, run_body, run_steps, set_axis,
+    tape_of, values,
 };
 use crate::exec::machine::{Active, ActiveOf, Machine, Nodes, NumberOf, ValOf};
 use crate::exec::pieces::{Part, Pieces};
@@ -25,7 +26,7 @@ use crate::exec::value::{Tape, TapeStep, Val};
 use crate::exec::{Fault, Inference, ParseTrees};
 use crate::kernel::beam::align::{Align, Draws, align};
 use crate::kernel::beam::marginal::weighed;
-use crate::kernel::beam::{Blends, Compose, Noise, Overflow, Pairs, Rules};
+use crate::kernel::beam::{Blends, Compose, Noise, Pairs, Rules};
 
 /// A search while it runs.
 struct Run<'a, M: Machine> {
@@ -66,9 +67,9 @@ pub(super) fn part<M: Machine>(m: &mut M, node: &Node, here: &ActiveOf<M>) -> Re
 /// `beam`: every row is searched until one node is left; the result is the mean of the roots of its beams.
 pub(super) fn beam<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -> Result<(), Fault> {
     let view = entered.view();
-    let flat = m.common().inference == Inference::Flat && word(node, "flat") == "true";
+    let flat = m.common().inference == Inference::Flat && node.get(attribute::FLAT);
     let cut = Cut::of(node).filter(|_| !flat);
-    let over = word(node, "over");
+    let over = node.get(attribute::OVER);
     let whole = view.axis(over).clone();
     let mut longest = (0..view.rows()).map(|row| whole.len(row)).fold(padded(view, over), usize::max);
     let mut run = Run::new(m, node, view, cut);
@@ -92,7 +93,7 @@ pub(super) fn beam<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) ->
 impl<'a, M: Machine> Run<'a, M> {
     fn new(m: &mut M, node: &'a Node, view: &'a BatchView, cut: Option<Cut>) -> Self {
         let (plan, arena, body) = (plan(m), arena(m), body_of(node));
-        let over = word(node, "over");
+        let over = node.get(attribute::OVER);
         let whole = view.axis(over).clone();
         let width = view.bounds(plan.graph.ty(node.operands[0])).inner;
         let expected = |count: Count| expected(node, cut, &whole, count);
@@ -137,10 +138,10 @@ impl<'a, M: Machine> Run<'a, M> {
             let lists = &mut *self.lists;
             let chance = m.common().noise;
             let given = |site| chance.map_or(0.0, |chance| chance.noise(level, site));
-            let noise = match (word(self.node, "noise"), chance) {
-                ("gumbel", None) => Noise::Gumbel(&lists.keys),
-                ("gumbel", _) => Noise::Given(&given),
-                _ => Noise::None,
+            let noise = match (self.node.get(attribute::NOISE), chance) {
+                (attribute::Noise::Gumbel, None) => Noise::Gumbel(&lists.keys),
+                (attribute::Noise::Gumbel, Some(_)) => Noise::Given(&given),
+                (attribute::Noise::None, _) => Noise::None,
             };
             let record = self.tape.is_some().then_some(&mut lists.record);
             lists.search.step(&self.scores, noise, record);
@@ -191,7 +192,7 @@ impl<'a, M: Machine> Run<'a, M> {
             }
         };
         let rows = arena.list(left.iter().map(|node| self.rows[*node as usize]));
-        let out = self.run_part(m, "score", 1, scored, rows)?;
+        let out = self.run_part(m, Role::Score, 1, scored, rows)?;
         if let Some(scores) = out.last() {
             self.scores.extend_from_slice(&m.numbers(scores));
         }
@@ -209,7 +210,7 @@ impl<'a, M: Machine> Run<'a, M> {
         let arena = self.view.arena();
         let rows = arena.list(left.iter().map(|node| self.rows[*node as usize]));
         let pairs = m.nodes(&self.nodes, Nodes::Pairs(left, right), self.width);
-        let mut out = self.run_part(m, "join", 0, pairs, arena.copy(&rows))?.into_iter();
+        let mut out = self.run_part(m, Role::Join, 0, pairs, arena.copy(&rows))?.into_iter();
         if let Some(parents) = out.next() {
             self.append(m, &parents, &rows);
         }
@@ -221,7 +222,7 @@ impl<'a, M: Machine> Run<'a, M> {
     fn run_part(
         &mut self,
         m: &mut M,
-        role: &str,
+        role: Role,
         param: usize,
         x: ValOf<M>,
         rows: List<usize>,
@@ -234,7 +235,7 @@ impl<'a, M: Machine> Run<'a, M> {
         let at = at.expect("the verifier asks for both parts");
         let mut here = self.view.split(&rows);
         here.key = self.view.key.stream("search").at(self.level).at(self.turn).at(param as u64);
-        set_axis(m, &mut here, word(self.node, "axis"), Axis::of_lengths(rows.iter().map(|_| 2), &arena));
+        set_axis(m, &mut here, self.node.get(attribute::AXIS), Axis::of_lengths(rows.iter().map(|_| 2), &arena));
         let here = here.into();
         self.captures.narrow(m, &plan, &Part::rows(self.view, &rows));
         *m.slot(plan.graph.params(self.body)[param]) = Some(x);
@@ -273,7 +274,7 @@ impl<'a, M: Machine> Run<'a, M> {
             offsets.push(roots.len());
         }
         let root = m.blend(Blends::new(&offsets, &roots), &self.nodes, self.width);
-        let leaves = arena.copy(&self.view.axis(word(self.node, "over")).offsets);
+        let leaves = arena.copy(&self.view.axis(self.node.get(attribute::OVER)).offsets);
         if let Some(recorder) = &self.recorder {
             let of_row = |row: usize| {
                 let weights: Vec<f64> = roots[offsets[row]..offsets[row + 1]].iter().map(|root| root.share).collect();
@@ -304,16 +305,16 @@ fn take_tape<M: Machine>(m: &mut M, plan: &Plan, value: Value) -> ValOf<M> {
 /// Where the step of the record begins in what the tape says of a pair.
 pub(super) const STEP_BITS: u32 = 32;
 
-fn is_part(node: &Node, role: &str) -> bool {
-    node.op == Op::Part && word(node, "role") == role
+fn is_part(node: &Node, role: Role) -> bool {
+    node.op == Op::Part && node.find(attribute::ROLE) == Some(role)
 }
 
 /// How a search goes: over the chunks of a fold around it, where it has one.
 fn rules(node: &Node, plan: &Plan, body: RegionId, cut: Option<Cut>) -> Rules {
     Rules {
-        width: int(node, "beams").unwrap_or(1),
-        compose: if word(node, "compose") == "every" { Compose::Every } else { Compose::Chosen },
-        overflow: if word(node, "overflow") == "soften" { Overflow::Soften } else { Overflow::Prune },
+        width: node.get(attribute::BEAMS),
+        compose: node.get(attribute::COMPOSE),
+        overflow: node.get(attribute::OVERFLOW),
         share: !is_random(plan, body),
         chunk: cut.map_or(0, |cut| cut.arity),
     }
@@ -327,11 +328,11 @@ fn expected(node: &Node, cut: Option<Cut>, whole: &Axis, count: Count) -> usize 
 
 /// Which beams stand in which slots of the next level.
 fn alignment(node: &Node) -> Align {
-    let keep_best = word(node, "keep_best") == "true";
-    match word(node, "align") {
-        "string" => Align::String,
-        "uniform" => Align::Uniform { keep_best },
-        _ => Align::Sampled { keep_best },
+    let keep_best = node.get(attribute::KEEP_BEST);
+    match node.get(attribute::ALIGN) {
+        attribute::Align::Sampled => Align::Sampled { keep_best },
+        attribute::Align::Uniform => Align::Uniform { keep_best },
+        attribute::Align::String => Align::String,
     }
 }
 
@@ -339,8 +340,7 @@ fn alignment(node: &Node) -> Align {
 fn is_random(plan: &Plan, region: RegionId) -> bool {
     plan.regions[region.index()].steps.iter().any(|step| {
         let node = plan.graph.node(step.node);
-        let rate =
-            ["p", "dropout"].iter().any(|name| node.attrs.get(name).and_then(Attr::float).is_some_and(|p| p > 0.0));
+        let rate = [attribute::P, attribute::DROPOUT].into_iter().any(|key| node.find(key).is_some_and(|p| p > 0.0));
         (node.op.has(Flag::Random) && rate) || node.body.is_some_and(|body| is_random(plan, body))
     })
 }

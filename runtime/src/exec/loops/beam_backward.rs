@@ -1,6 +1,7 @@
 //! The backward run of a beam search: its steps from the last to the first, with a table of gradients beside that of the nodes.
 //! Gradients of scores stay on the host, as the choices do.
 
+use rtc_compiler::ir::attribute::{self, Role};
 use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::plan::{Plan, Step};
@@ -9,8 +10,7 @@ use super::backward::taped;
 use super::beam::STEP_BITS;
 use super::search::{Trace, Traced};
 use super::{
-    SavedCaptures, add_rows, arena, body_of, counts, forget, int, plan, run_body, run_steps, shares, values, word,
-    zeros_of,
+    SavedCaptures, add_rows, arena, body_of, counts, forget, plan, run_body, run_steps, shares, values, zeros_of,
 };
 use crate::exec::Fault;
 use crate::exec::machine::{Active, ActiveOf, Arrays, Machine, Nodes, NumberOf, ValOf};
@@ -139,7 +139,7 @@ impl<'a, M: Machine> Back<'a, M> {
             pairs: arena.filled(trace.scores.len(), NumberOf::<M>::ZERO),
             scores,
             means: values(m, &node.operands[2..]),
-            counts: counts(tape.iter().filter(|step| role(&plan, step) == Some("join")), view),
+            counts: counts(tape.iter().filter(|step| role(&plan, step) == Some(Role::Join)), view),
             sums: zeros_of(m, &node.results[1..], view),
             captures: SavedCaptures::new(body_of(node), view),
         }
@@ -148,7 +148,7 @@ impl<'a, M: Machine> Back<'a, M> {
     /// Runs a part backwards for the pairs that one run of it had.
     fn part(&mut self, m: &mut M, taped: TapeStep<M::Arrays>) -> Result<(), Fault> {
         let (plan, arena, width) = (plan(m), arena(m), self.trace.width);
-        let joins = role(&plan, &taped) == Some("join");
+        let joins = role(&plan, &taped) == Some(Role::Join);
         let TapeStep { here, rows, starts, saved } = taped;
         let body = body_of(self.node);
         let (own, params) = (&plan.regions[body.index()], plan.graph.params(body));
@@ -160,7 +160,7 @@ impl<'a, M: Machine> Back<'a, M> {
         let [left, right] = [left, right].map(|nodes| arena.list(places.iter().map(|k| nodes[*k])));
         let first = made.first_node + made.blends.len();
         let parents = arena.list(places.iter().map(|k| (first + k) as u32));
-        let outputs = int(self.node, "outputs").unwrap_or(0);
+        let outputs = self.node.get(attribute::OUTPUTS);
         let (seeds, tapes) = params.split_at(1 + outputs);
         let (score, tapes) = tapes.split_last().expect("the last parameter is the cotangent of the score");
         for (param, val) in tapes.iter().zip(saved) {
@@ -178,7 +178,7 @@ impl<'a, M: Machine> Back<'a, M> {
         }
         let part = Part::rows(self.view, &rows);
         self.captures.narrow(m, &plan, &part);
-        let role = if joins { "join" } else { "score" };
+        let role = if joins { Role::Join } else { Role::Score };
         let at = own.steps.iter().position(|step| is_backward(plan.graph.node(step.node), role));
         if let Some(at) = at {
             run_steps(m, &plan, body, at..at + 1, &here)?;
@@ -200,15 +200,15 @@ impl<'a, M: Machine> Back<'a, M> {
 }
 
 /// The role of the part that a step of the tape is a run of.
-fn role<'p, A: Arrays>(plan: &'p Plan, step: &TapeStep<A>) -> Option<&'p str> {
+fn role<A: Arrays>(plan: &Plan, step: &TapeStep<A>) -> Option<Role> {
     let ran = step.saved.iter().find_map(|val| match val {
         Val::Tape(tape) if !tape.steps.is_empty() => Some(tape.body),
         _ => None,
     });
-    plan.graph.node(plan.graph.owner(ran?)?).word("role")
+    plan.graph.node(plan.graph.owner(ran?)?).find(attribute::ROLE)
 }
 
 /// Whether a node is the backward run of the part with this role.
-fn is_backward(node: &Node, role: &str) -> bool {
-    node.op == Op::Unwind && word(node, "role") == role
+fn is_backward(node: &Node, role: Role) -> bool {
+    node.op == Op::Unwind && node.find(attribute::ROLE) == Some(role)
 }

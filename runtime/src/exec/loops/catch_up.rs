@@ -4,6 +4,7 @@
 //! new ones look at its keys in every step that they take; so it takes those steps with them that it has not taken yet. No
 //! position takes a step twice, and later steps have been taken by fewer positions.
 
+use rtc_compiler::ir::attribute;
 use std::ops::Range;
 
 use rtc_compiler::ir::graph::{NodeId, RegionId, Value};
@@ -19,7 +20,7 @@ use crate::exec::storage::{Element, List, Plain};
 use crate::exec::value::Val;
 use crate::exec::{Executor, Fault};
 
-use super::{enter, finish, int, tape_of};
+use super::{enter, finish, tape_of};
 
 /// What a recurrence has made of the positions so far.
 #[derive(Clone, Debug)]
@@ -161,7 +162,7 @@ impl<T: Element> Executor<T> {
         let here = |v: &&Value| plan.graph.ty(**v).ragged().is_some() && self.memory.values[v.index()].is_some();
         let captured = plan.regions[body.index()].captures.iter().filter(here);
         Settled {
-            taken: vec![0; int(node, "bound").unwrap_or(0)],
+            taken: vec![0; node.get(attribute::BOUND).steps().unwrap_or(0)],
             carried: node.operands.iter().map(of).collect(),
             captured: captured.map(|v| (*v, of(v))).collect(),
         }

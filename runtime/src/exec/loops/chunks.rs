@@ -1,11 +1,10 @@
 //! The chunk recurrence.
 
+use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::schedule::{Axes, Chunks, Schedule as _, Widths};
 
-use super::{
-    SavedCaptures, State, arena, body_of, finish, given, int, is_taped, plan, run_body, set_axis, tape_of, values,
-};
+use super::{SavedCaptures, State, arena, body_of, finish, given, is_taped, plan, run_body, set_axis, tape_of, values};
 use crate::exec::Fault;
 use crate::exec::machine::{Active, ActiveOf, Machine};
 use crate::exec::pieces::Part;
@@ -15,7 +14,7 @@ use crate::exec::value::TapeStep;
 /// `chunks`: every row runs through its chunks from left to right.
 pub(super) fn chunks<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -> Result<(), Fault> {
     let (plan, arena, view, body) = (plan(m), arena(m), entered.view(), body_of(node));
-    let (carried, axes) = (int(node, "carried").unwrap_or(0), Axes::of(node));
+    let (carried, axes) = (node.get(attribute::CARRIED), Axes::of(node));
     let whole = view.axis(axes.over).clone();
     let lengths = arena.list((0..view.rows()).map(|row| whole.len(row)));
     let mut schedule = Chunks::new(Widths::of(node), lengths, view.width);

@@ -1,12 +1,13 @@
 //! Loops over new positions alone: every step of a recurrence has a past of its own, and so has the chunk that is not complete yet.
 
+use rtc_compiler::ir::attribute;
 use std::ops::Range;
 
 use rtc_compiler::ir::graph::{Node, RegionId};
 use rtc_compiler::ir::types::{Dim, Type};
 use rtc_compiler::plan::Plan;
 
-use super::{enter, finish, int, tape_of, word};
+use super::{enter, finish, tape_of};
 use crate::exec::incremental::Kept;
 use crate::exec::machine::Machine;
 use crate::exec::node_context::NodeContext;
@@ -40,7 +41,7 @@ impl<T: Element> Executor<T> {
         }
         let mut values = super::values(self, &node.operands);
         let mut here = c.view.clone();
-        for step in 0..int(node, "bound").unwrap_or(0) {
+        for step in 0..node.get(attribute::BOUND).steps().unwrap_or(0) {
             here.key = c.view.key.at(step as u64);
             values.push(Val::index(self.arena.list([u32::try_from(step).unwrap_or(u32::MAX)])));
             enter(self, &plan, body, values);
@@ -56,8 +57,8 @@ impl<T: Element> Executor<T> {
     pub(in crate::exec) fn extend_chunks(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let (plan, id, node, view) = (self.plan.clone(), c.step.node, c.node, c.view);
         let body = node.body.expect("the verifier gives every loop a body");
-        let (carried, size) = (int(node, "carried").unwrap_or(0), int(node, "size").unwrap_or(1));
-        let count = view.axis(word(node, "over")).total();
+        let (carried, size) = (node.get(attribute::CARRIED), node.find(attribute::SIZE).unwrap_or(1));
+        let count = view.axis(node.get(attribute::OVER)).total();
         let mut chunk = match self.kept(id) {
             Some(Kept::Chunk(chunk)) => chunk,
             _ => self.first_chunk(node, carried),
@@ -120,10 +121,15 @@ impl<T: Element> Executor<T> {
 
     /// The chunk as its body sees it, from position `before` on.
     fn chunk_view(&self, node: &Node, chunk: &Chunk<T>, before: usize, view: &BatchView) -> BatchView {
-        let start = view.axis(word(node, "over")).origin[0] + chunk.number * int(node, "size").unwrap_or(1);
+        let start =
+            view.axis(node.get(attribute::OVER)).origin[0] + chunk.number * node.find(attribute::SIZE).unwrap_or(1);
         let lengths = Axis::of_lengths([chunk.filled - before], &self.arena);
         let mut here = view.clone();
-        self.set_axis(&mut here, word(node, "axis"), Axis { origin: self.arena.list([start]), before, ..lengths });
+        self.set_axis(
+            &mut here,
+            node.get(attribute::AXIS),
+            Axis { origin: self.arena.list([start]), before, ..lengths },
+        );
         here.key = view.key.at(chunk.number as u64);
         here
     }

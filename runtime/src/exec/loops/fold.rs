@@ -3,6 +3,7 @@
 //! Rows lie packed end to end, and so do their chunks: a level reads the nodes of the level below again with other
 //! offsets, and the vectors that its body gives for all chunks of all rows are the nodes of the next level.
 
+use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::schedule::{Axes, Levels, Schedule as _};
@@ -12,8 +13,8 @@ use rtc_compiler::plan::{Plan, Step};
 use super::backward::{Backward, backward, taped};
 use super::span_recorder::SpanRecorder;
 use super::{
-    Means, SavedCaptures, arena, body_of, counts, finish, given, int, is_taped, padded, plan, run_body, set_axis,
-    shares, tape_of, values, word,
+    Means, SavedCaptures, arena, body_of, counts, finish, given, is_taped, padded, plan, run_body, set_axis, shares,
+    tape_of, values,
 };
 use crate::exec::machine::{Active, ActiveOf, Machine, ValOf};
 use crate::exec::pieces::{Part, Pieces};
@@ -79,7 +80,7 @@ pub(super) fn fold<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) ->
 /// How the rows are cut: where the outer recursion is left out, into one chunk each.
 fn cut<M: Machine>(m: &M, node: &Node) -> Cut {
     let cut = Cut::of(node).expect("the verifier asks for an arity");
-    if m.common().inference == Inference::Flat && word(node, "flat") == "true" { cut.flat() } else { cut }
+    if m.common().inference == Inference::Flat && node.get(attribute::FLAT) { cut.flat() } else { cut }
 }
 
 /// The rows that are done leave: their vectors go to `root`, and the nodes of the others close up.
@@ -125,7 +126,7 @@ pub(super) fn fold_backward<M: Machine>(
 ) -> Result<(), Fault> {
     let (plan, arena, view) = (plan(m), arena(m), entered.view());
     let tape = taped(m, step, node.operands[0]).0;
-    let (root, means) = node.operands[1..].split_at(int(node, "carried").unwrap_or(0));
+    let (root, means) = node.operands[1..].split_at(node.get(attribute::CARRIED));
     let axis = view.axis(Axes::of(node).over);
     let kind = Unfold {
         width: root.first().map_or(0, |v| view.bounds(plan.graph.ty(*v)).inner),

@@ -17,12 +17,13 @@ pub(crate) mod search;
 mod span_recorder;
 mod tree_recorder;
 
+use rtc_compiler::ir::attribute;
 use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{Node, RegionId, Value};
 use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::{Attr, LENGTH, Type, unframed};
+use rtc_compiler::ir::types::{LENGTH, Type, unframed};
 use rtc_compiler::plan::{Plan, Step};
 
 use super::Fault;
@@ -49,8 +50,8 @@ pub(crate) fn run<M: Machine>(m: &mut M, step: &Step, entered: &ActiveOf<M>) -> 
         Op::Fold => fold::fold(m, node, entered),
         Op::Beam => beam::beam(m, node, entered),
         Op::Part => beam::part(m, node, entered),
-        Op::Unwind if node.attrs.contains_key("beams") => beam_backward::beam_backward(m, step, node, entered),
-        Op::Unwind if node.attrs.contains_key("role") => beam_backward::part_backward(m, step, node),
+        Op::Unwind if node.has(attribute::BEAMS) => beam_backward::beam_backward(m, step, node, entered),
+        Op::Unwind if node.has(attribute::ROLE) => beam_backward::part_backward(m, step, node),
         Op::Unwind if Cut::of(node).is_some() => fold::fold_backward(m, step, node, entered),
         Op::Unwind => backward::unwind(m, step, node, entered),
         other => unreachable!("`{other}` is no loop"),
@@ -120,16 +121,6 @@ fn narrowed<'v, M: Machine>(
         }
     }
     full
-}
-
-/// An attribute that counts something.
-pub(crate) fn int(node: &Node, name: &str) -> Option<usize> {
-    node.attrs.get(name).and_then(Attr::int).and_then(|v| usize::try_from(v).ok())
-}
-
-/// An attribute that names something.
-pub(crate) fn word<'a>(node: &'a Node, name: &str) -> &'a str {
-    node.word(name).unwrap_or_default()
 }
 
 fn body_of(node: &Node) -> RegionId {

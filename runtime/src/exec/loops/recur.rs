@@ -1,5 +1,6 @@
 //! The depth recurrence. Where it halts, one truth value per row comes to the host in a step.
 
+use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Node, NodeId, RegionId};
 use rtc_compiler::ir::schedule::Schedule as _;
 use rtc_compiler::ir::schedule::recur::{Depths, bound};
@@ -7,7 +8,7 @@ use rtc_compiler::plan::Plan;
 
 use super::halting_recorder::RecurrenceRecorder;
 use super::{
-    BodyResult, SavedCaptures, State, arena, body_of, enter, finish, forget, int, is_taped, leave_body, narrowed, plan,
+    BodyResult, SavedCaptures, State, arena, body_of, enter, finish, forget, is_taped, leave_body, narrowed, plan,
     run_steps, tape_of, values,
 };
 use crate::exec::machine::{Active, ActiveOf, Machine, ValOf};
@@ -236,7 +237,7 @@ fn step_bounds<M: Machine>(
     let read = id.and_then(|id| m.common().exprs.get(&id));
     let read = read.map(|read| read.as_ref().map_err(|e| Fault::Batch(e.clone())));
     let Some(expr) = read.transpose()?.and_then(|rule| rule.expr.as_ref()) else {
-        let bound = int(node, "bound").unwrap_or(0);
+        let bound = node.get(attribute::BOUND).steps().unwrap_or(0);
         return Ok(view.arena().list(std::iter::repeat_n(bound, view.rows())));
     };
     let axis = node.operands.iter().find_map(|v| plan.graph.ty(*v).ragged());

@@ -1,5 +1,6 @@
 //! The state of a beam search beside the values of its region: lists of nodes, pairs and choices, which are used again.
 
+use rtc_compiler::ir::attribute::{self, Draws};
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -8,7 +9,6 @@ use std::rc::Rc;
 use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::loops::Cut;
 
-use super::word;
 use crate::exec::arena::Arena;
 use crate::exec::machine::Arrays;
 use crate::exec::rows::BatchView;
@@ -121,10 +121,12 @@ impl Lists {
     /// One key for every chunk of a level: draws belong to the row, so that no other row changes them. Those of evaluation belong
     /// to the place in the row alone: they are the same in every batch.
     pub(crate) fn set_keys(&mut self, node: &Node, view: &BatchView, level: u64) {
-        let by_row = word(node, "draws") != "level";
         self.keys.clear();
         for (row, chunks) in self.rows.windows(2).enumerate() {
-            let key = if by_row { view.key.at(view.ids[row]) } else { Key::new(0) };
+            let key = match node.get(attribute::DRAWS) {
+                Draws::Row => view.key.at(view.ids[row]),
+                Draws::Level => Key::new(0),
+            };
             let key = key.stream("beams").at(level);
             self.keys.extend((0..chunks[1] - chunks[0]).map(|chunk| key.at(chunk as u64)));
         }

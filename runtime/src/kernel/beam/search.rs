@@ -2,6 +2,7 @@
 //!
 //! Source: Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999, and (efficient beam tree), arXiv:2307.10779.
 
+pub use rtc_compiler::ir::attribute::{Compose, Overflow};
 use std::ops::Range;
 
 use super::align::Slots;
@@ -9,26 +10,6 @@ use super::choose::{Candidate, Chosen};
 use super::pairs::{Made, Pairs, UNSCORED};
 use super::record::Record;
 use super::soft::{BlendTable, Blends, Softener};
-
-/// Which pairs the cell merges.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Compose {
-    /// Those that were chosen; a pair is scored from its two nodes.
-    #[default]
-    Chosen,
-    /// Every pair, as soon as it exists; it is scored from its parent.
-    Every,
-}
-
-/// The fate of candidates without a beam.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Overflow {
-    /// They are dropped.
-    #[default]
-    Prune,
-    /// The last beam is the mean of what it and they would be, by the softmax of their scores. Needs [`Compose::Every`].
-    Soften,
-}
 
 /// The rules of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

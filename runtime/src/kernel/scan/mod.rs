@@ -21,6 +21,7 @@ mod modes;
 pub mod s4d;
 pub mod state;
 
+pub use rtc_compiler::ir::attribute::Side;
 use std::ops::Range;
 
 use realfft::num_complex::Complex;
@@ -34,15 +35,6 @@ pub type Pair = Complex<f64>;
 
 /// Channels of one task: those that share a cache line.
 const CHANNELS: usize = 16;
-
-/// From which side a row is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// `y[t]` sees the positions up to t: causal.
-    Left,
-    /// `y[t]` sees the positions from t on.
-    Right,
-}
 
 /// What a scan does with its kernel: `y[t] = sum over s of K[|t - s| - lag] x[s]`, over the positions of one side that are at
 /// least `lag` away.

@@ -6,18 +6,10 @@
 //!
 //! Source: Gu et al. 2022 (S4D), arXiv:2206.11893.
 
+pub use rtc_compiler::ir::attribute::Discretisation;
+
 use super::super::Real;
 use super::{Family, Gradients, Learned, Pair};
-
-/// How the continuous system becomes one of steps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Discretisation {
-    /// By the bilinear rule.
-    #[default]
-    Bilinear,
-    /// With the input held between two positions.
-    Held,
-}
 
 /// The parameters of all channels.
 #[derive(Clone, Copy, Debug)]
