@@ -377,7 +377,6 @@ pub fn thousands(digits: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::attribute::Padding;
 
     fn n() -> Formula {
         Formula::symbol("n")
@@ -400,8 +399,7 @@ mod tests {
 
     #[test]
     fn folds_have_symbols_for_their_chunks() {
-        let (first, single, padding) = (false, false, Padding::None);
-        let cut = Cut { arity: 4, strict: false, by_batch: false, first, single, padding };
+        let cut = Cut::plain(4);
         let sum = |chunks: Vec<(Formula, Formula)>| {
             chunks.iter().fold(Formula::default(), |sum, (count, width)| sum.plus(&count.times(width)))
         };
