@@ -2,7 +2,7 @@
 
 use super::{Feature, Lowering, Slot, norm};
 use crate::ir::graph::{InvalidNode, Value};
-use crate::ir::pointwise::Pointwise;
+use crate::ir::pointwise::{ACTIVATIONS, Pointwise};
 use crate::ir::types::Dim;
 use crate::lower::{LinearInit, Lower, Place, need};
 use crate::schema::{DROPOUT, Default, Derived, SIZE, float, int, word};
@@ -21,7 +21,7 @@ const FEEDFORWARD: Feature = Feature {
         int("hidden", Default::Required, SIZE, "width between the two layers"),
         word(
             "activation",
-            &["gelu", "gelu_tanh", "relu"],
+            &ACTIVATIONS,
             "gelu",
             "the function between the two layers; `gelu` is exact, `gelu_tanh` its common approximation",
         ),
@@ -59,11 +59,7 @@ pub(super) fn two_layers(l: &mut Lower<'_>, block: &Block, z: Value) -> Result<V
     let init = LinearInit::of(block);
     let x = l.linear(z, "up", hidden, &init)?;
     let x = l.dropout(x, dropout)?;
-    let act = match block.word("activation") {
-        Some("relu") => Pointwise::Relu,
-        Some("gelu_tanh") => Pointwise::GeluTanh,
-        _ => Pointwise::Gelu,
-    };
+    let act = block.word("activation").and_then(Pointwise::named).unwrap_or(Pointwise::Gelu);
     let x = l.map(act, &[x])?;
     let width = Dim::Fixed(l.width);
     let x = l.linear(x, "down", width, &init)?;

@@ -98,6 +98,9 @@ macro_rules! functions {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Pointwise { $(#[doc = $doc] $name,)* }
 
+        /// Name, number of operands and PyTorch text of every function.
+        const ROWS: &[(&str, usize, &str)] = &[$((stringify!($text), [$(stringify!($operand)),*].len(), $torch)),*];
+
         impl Pointwise {
             /// Every function, in the order of the table.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
@@ -125,6 +128,34 @@ macro_rules! functions {
 }
 
 pointwise_functions!(functions);
+
+/// Whether a function can stand between two layers: it has one operand, and forward runs use it.
+const fn activates(row: usize) -> bool {
+    let (_, arity, torch) = ROWS[row];
+    arity == 1 && !torch.is_empty()
+}
+
+const fn activation_count() -> usize {
+    let (mut row, mut count) = (0, 0);
+    while row < ROWS.len() {
+        count += activates(row) as usize;
+        row += 1;
+    }
+    count
+}
+
+/// The names of the functions that can stand between two layers.
+pub const ACTIVATIONS: [&str; activation_count()] = {
+    let (mut names, mut row, mut n) = ([""; activation_count()], 0, 0);
+    while row < ROWS.len() {
+        if activates(row) {
+            names[n] = ROWS[row].0;
+            n += 1;
+        }
+        row += 1;
+    }
+    names
+};
 
 impl Pointwise {
     /// The function of this name.
