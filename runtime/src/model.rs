@@ -18,7 +18,9 @@ use crate::collapse::Bounds;
 use crate::examine::saliency::Saliency;
 use crate::examine::{Examination, Examined};
 use crate::exec::storage::Element;
-use crate::exec::{Executor, Fault, Halting, Inference, Outputs, Records, Settings, StateTrace};
+use crate::exec::{
+    Executor, Fault, Halting, HaltingRecorder, Inference, Outputs, Records, Settings, StateRecorder, StateTrace,
+};
 use crate::generate::Generator;
 use crate::kernel::Real;
 use crate::kernel::optimiser::clip_factor;
@@ -335,20 +337,22 @@ impl<B: Backend> Examined for ModelOn<B> {
     type Number = B::Number;
 
     fn examine(&mut self, batch: &Batch) -> Result<Examination, LearnError> {
-        *self.inference.records() = Records { halting: Some(vec![]), trees: Some(vec![]), ..Records::default() };
+        let records = self.inference.records();
+        let halting = records.attach::<HaltingRecorder>();
+        records.trees = Some(vec![]);
         let outputs = self.forward(batch);
-        let Records { halting, trees, .. } = std::mem::take(self.inference.records());
-        let (outputs, halting, trees) = (outputs?, halting.unwrap_or_default(), trees.unwrap_or_default());
+        let trees = std::mem::take(self.inference.records()).trees.unwrap_or_default();
+        let (outputs, halting) = (outputs?, halting.take());
         let evaluation = self.pass(&outputs, batch).evaluation()?;
         let depths = outputs.real("depth").map(|depths| depths.iter().map(|x| x.to_f64()).collect());
         Ok(Examination { evaluation, depths, halting, trees })
     }
 
     fn states(&mut self, batch: &Batch) -> Result<Vec<StateTrace>, LearnError> {
-        *self.inference.records() = Records { states: Some(vec![]), ..Records::default() };
+        let states = self.inference.records().attach::<StateRecorder>();
         let evaluation = self.evaluate(batch);
-        let states = std::mem::take(self.inference.records()).states.unwrap_or_default();
-        evaluation.map(|_| states)
+        *self.inference.records() = Records::default();
+        evaluation.map(|_| states.take())
     }
 
     fn takes_depth(&self) -> bool {

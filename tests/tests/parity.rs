@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use rtc_compiler::pipeline;
 use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::exec::Halting;
 use rtc_runtime::exec::storage::Element;
+use rtc_runtime::exec::{Halting, HaltingRecorder, HaltingTrace};
 use rtc_runtime::kernel::Real;
 use rtc_runtime::learner::{Learner, UpdateRule};
 use rtc_runtime::model::Model;
@@ -132,7 +132,7 @@ fn model<T: Element>(case: &Case, halting: Halting) -> Model<T> {
 /// Compares one case in one precision with one halting policy; gives a line per difference that is too large.
 fn compare<T: Element>(case: &Case, halting: Halting, tolerance: Tolerance, faults: &mut Vec<String>) {
     let mut model = model::<T>(case, halting);
-    model.executor().records.halting = Some(vec![]);
+    let traces = model.executor().records.attach::<HaltingRecorder>();
     let batch = case.batch();
     let outputs = model.forward_backward(&batch).unwrap_or_else(|e| panic!("{}: {e}", case.name));
     let mut check = |what: &str, ours: &[f64], reference: &[f64], floor: f64, limit: f64| {
@@ -161,7 +161,7 @@ fn compare<T: Element>(case: &Case, halting: Halting, tolerance: Tolerance, faul
             tolerance.outputs,
         );
     }
-    used(case, &mut model, &mut check);
+    used(case, &traces.take(), &mut check);
 
     let plan = model.executor().plan().clone();
     let ranges = rtc_runtime::exec::parameter_ranges(&plan);
@@ -179,8 +179,7 @@ fn compare<T: Element>(case: &Case, halting: Halting, tolerance: Tolerance, faul
 }
 
 /// Accepted steps of every unit, chunk by chunk. Rows without a token in a chunk take no part in it.
-fn used<T: Element>(case: &Case, model: &mut Model<T>, check: &mut impl FnMut(&str, &[f64], &[f64], f64, f64)) {
-    let watched = model.executor().records.halting.take().unwrap_or_default();
+fn used(case: &Case, watched: &[HaltingTrace], check: &mut impl FnMut(&str, &[f64], &[f64], f64, f64)) {
     let keep = &case.io["keep"];
     let width = keep.shape[1];
     let mut start = 0;

@@ -23,6 +23,7 @@ pub(crate) mod node_context;
 mod outputs;
 pub(crate) mod pieces;
 mod record;
+mod recorder;
 pub(crate) mod region;
 mod relative;
 pub(crate) mod resume;
@@ -49,7 +50,8 @@ use crate::rng::Key;
 pub use incremental::Past;
 pub use loops::NoiseSource;
 pub use outputs::Outputs;
-pub use record::{Beam, HaltingTrace, Owners, ParseTrees, Records, StateTrace, Unit};
+pub use record::{Beam, ParseTrees, Records};
+pub use recorder::{HaltingRecorder, HaltingTrace, Owners, StateRecorder, StateTrace, Unit};
 use region::{inputs, ranges_by_value, run_region, whole_batch};
 
 use arena::Arena;

@@ -5,7 +5,7 @@ use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_compiler::spec::Block;
 use rtc_runtime::batch::Batch;
-use rtc_runtime::exec::{Halting, Unit};
+use rtc_runtime::exec::{Halting, HaltingRecorder, Unit};
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, asking, assert_same, batch, executor, run, weights};
@@ -107,9 +107,9 @@ fn policies_agree_when_no_row_halts() {
 fn runs_and_steps(model: &Model, lengths: &[usize], seed: u64) -> (u64, Vec<f64>) {
     let graph = training(model, Objective::Classify);
     let mut executor = executor::<f32>(&graph, &scaled(&graph, seed, 8.0, 0.0), Halting::Compact);
-    executor.records.halting = Some(vec![]);
+    let halting = executor.records.attach::<HaltingRecorder>();
     executor.run(&example(lengths, Objective::Classify, seed), Key::new(seed)).expect("the batch fits");
-    let watched = executor.records.halting.take().and_then(|mut list| list.pop()).expect("the recurrence halts");
+    let watched = halting.take().pop().expect("the recurrence halts");
     let mut units = watched.steps.iter().copied();
     let of_row = |length: &usize| if watched.steps.len() == lengths.len() { 1 } else { length + 2 };
     let steps = lengths.iter().map(|n| units.by_ref().take(of_row(n)).fold(0.0, f64::max)).collect();
@@ -148,10 +148,10 @@ fn watched_survival_is_the_cost() {
             let weights = scaled(&graph, 5, 4.0, 1.0);
             let mut seen = [Halting::Compact, Halting::Batch, Halting::Never].map(|halting| {
                 let mut executor = executor::<f64>(&graph, &weights, halting);
-                executor.records.halting = Some(vec![]);
+                let halting = executor.records.attach::<HaltingRecorder>();
                 let outputs = executor.run(&example(&lengths, objective, 5), Key::new(5)).expect("the batch fits");
                 let cost = outputs.real("halting_cost").expect("the model halts").to_vec();
-                (executor.records.halting.take().expect("it was watched"), cost)
+                (halting.take(), cost)
             });
             let [(watched, cost), others @ ..] = &mut seen;
             assert!(!watched.is_empty(), "{}", model.name);

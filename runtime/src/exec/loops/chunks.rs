@@ -8,6 +8,7 @@ use super::{SavedCaptures, State, arena, body_of, finish, given, is_taped, plan,
 use crate::exec::Fault;
 use crate::exec::machine::{Active, ActiveOf, Machine};
 use crate::exec::pieces::Part;
+use crate::exec::record::{Observers, Turn};
 use crate::exec::rows::Axis;
 use crate::exec::value::TapeStep;
 
@@ -24,6 +25,7 @@ pub(super) fn chunks<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) 
     let mut done = arena.list(outputs.iter().map(|v| m.take(view.extent(plan.graph.ty(*v)))));
     let given = values(m, sequences);
     let (mut tape, mut captures) = (arena.list([]), SavedCaptures::new(body, view));
+    let mut observers = Observers::begin(m, &plan.graph, node, view);
     while schedule.alike() > 0 {
         let chunks = arena.list(schedule.chunks());
         let rows = arena.list(chunks.iter().map(|chunk| chunk.row));
@@ -35,7 +37,6 @@ pub(super) fn chunks<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) 
         let lengths = Axis::of_lengths(chunks.iter().map(|chunk| chunk.length), &arena);
         set_axis(m, &mut here, axes.chunk, Axis { origin, ..lengths });
         here.key = view.key.at(schedule.turn() as u64);
-        drop(chunks);
         let slices = Part::chunks(view, &rows, &starts, here.axis(axes.chunk));
         let mut params = state.rows(m, &part);
         params.extend(given.iter().zip(sequences).map(|(val, of)| {
@@ -44,6 +45,10 @@ pub(super) fn chunks<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) 
         }));
         let own = here.clone().into();
         let mut out = run_body(m, &plan, body, params, &own)?;
+        let (graph, step) = (&plan.graph, schedule.turn());
+        let turn = Turn { graph, node, entered: view, here: &here, step, rows: &rows, kept: &[], chunks: &chunks };
+        observers.turn(m, &turn, &out.yields);
+        drop(chunks);
         for ((output, whole), of) in out.yields.drain(carried..).zip(&mut done).zip(outputs) {
             let ty = plan.graph.ty(*of);
             m.scatter(&output, whole, &slices.pieces(ty), slices.width(ty));
@@ -58,6 +63,8 @@ pub(super) fn chunks<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) 
     }
     captures.restore(m);
     m.records().count_steps(schedule.turn());
-    finish(m, node, state.values.into_iter().chain(done), tape_of::<M>(body, tape));
+    let done = arena.list(state.values.into_iter().chain(done));
+    observers.end(m, node, view, &done);
+    finish(m, node, done, tape_of::<M>(body, tape));
     Ok(())
 }

@@ -7,17 +7,16 @@ use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::schedule::{Axes, Levels, Schedule as _};
-use rtc_compiler::ir::types::{LENGTH, unframed};
 use rtc_compiler::plan::{Plan, Step};
 
 use super::backward::{Backward, backward, taped};
-use super::span_recorder::SpanRecorder;
 use super::{
     Means, SavedCaptures, arena, body_of, counts, finish, given, is_taped, padded, plan, run_body, set_axis, shares,
     tape_of, values,
 };
 use crate::exec::machine::{Active, ActiveOf, Machine, ValOf};
 use crate::exec::pieces::{Part, Pieces};
+use crate::exec::record::{Observers, Turn};
 use crate::exec::rows::Axis;
 use crate::exec::storage::List;
 use crate::exec::value::TapeStep;
@@ -30,8 +29,7 @@ pub(super) fn fold<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) ->
     let whole = view.axis(axes.over).clone();
     let width = view.bounds(plan.graph.ty(node.operands[0])).inner;
     let lengths = arena.list((0..view.rows()).map(|row| whole.len(row)));
-    let watched = m.records().states.is_some() && unframed(axes.over).0 == LENGTH;
-    let mut joined = watched.then(|| SpanRecorder::leaves(&lengths));
+    let mut observers = Observers::begin(m, &plan.graph, node, view);
     let mut levels = Levels::new(cut(m, node), lengths, padded(view, axes.over));
     let mut nodes = m.value(node.operands[0]);
     let mut root = m.take(view.rows() * width);
@@ -44,9 +42,6 @@ pub(super) fn fold<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) ->
         }
         let level = levels.level();
         let chunks = arena.list(levels.chunks());
-        if let Some(joined) = &mut joined {
-            joined.join(&chunks);
-        }
         let rows = arena.list(chunks.iter().map(|chunk| chunk.row));
         let starts = arena.list(chunks.iter().map(|chunk| chunk.start));
         let mut here = view.split(&rows);
@@ -56,16 +51,17 @@ pub(super) fn fold<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) ->
         }
         let lengths = Axis::of_lengths(chunks.iter().map(|chunk| chunk.length), &arena);
         set_axis(m, &mut here, axes.chunk, Axis { origin: arena.copy(&starts), ..lengths });
-        drop(chunks);
-        let here = here.into();
+        let here: ActiveOf<M> = here.into();
         captures.narrow(m, &plan, &Part::rows(view, &rows));
         let mut out = run_body(m, &plan, body, arena.list([nodes]), &here)?;
         m.records().count_steps(1);
         means.add(m, &rows, out.yields.drain(1..));
         nodes = out.yields.pop().expect("a fold yields a vector");
-        if let Some(joined) = &joined {
-            joined.record(m, node, view, level, (&rows, &nodes, width));
-        }
+        let (graph, of_body) = (&plan.graph, ActiveOf::<M>::view(&here));
+        let turn =
+            Turn { graph, node, entered: view, here: of_body, step: level, rows: &rows, kept: &[], chunks: &chunks };
+        observers.turn(m, &turn, std::slice::from_ref(&nodes));
+        drop(chunks);
         if is_taped(m, node) {
             tape.push(TapeStep { here, rows: Some(arena.share(rows)), starts, saved: out.saved });
         }
@@ -73,6 +69,8 @@ pub(super) fn fold<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) ->
     }
     captures.restore(m);
     let done = std::iter::once(root).chain(means.done(m));
+    let done = arena.list(done);
+    observers.end(m, node, view, &done);
     finish(m, node, done, tape_of::<M>(body, tape));
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The loops: depth recurrence (`recur`), chunk recurrence (`chunks`), balanced fold (`fold`), beam search (`beam`, which uses
-//! `search` and goes backwards in `beam_backward`), and the backward run of the others (`backward`); their recorders
-//! (`halting_recorder`, `span_recorder`, `tree_recorder`); and loops over new positions alone (`extend`, `catch_up`).
+//! `search` and goes backwards in `beam_backward` and records its trees in `tree_recorder`), and the backward run of the others (`backward`);
+//! and loops over new positions alone (`extend`, `catch_up`).
 //!
 //! They are written once, for every [`Machine`]: the host decides which rows take part in a step, and the machine moves them.
 
@@ -11,10 +11,8 @@ mod catch_up;
 mod chunks;
 mod extend;
 mod fold;
-mod halting_recorder;
 mod recur;
 pub(crate) mod search;
-mod span_recorder;
 mod tree_recorder;
 
 use rtc_compiler::ir::attribute;

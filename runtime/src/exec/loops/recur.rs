@@ -6,13 +6,13 @@ use rtc_compiler::ir::schedule::Schedule as _;
 use rtc_compiler::ir::schedule::recur::{Depths, bound};
 use rtc_compiler::plan::Plan;
 
-use super::halting_recorder::RecurrenceRecorder;
 use super::{
     BodyResult, SavedCaptures, State, arena, body_of, enter, finish, forget, is_taped, leave_body, narrowed, plan,
     run_steps, tape_of, values,
 };
 use crate::exec::machine::{Active, ActiveOf, Machine, ValOf};
 use crate::exec::pieces::Part;
+use crate::exec::record::{Observers, Turn};
 use crate::exec::rows::BatchView;
 use crate::exec::storage::List;
 use crate::exec::value::{TapeStep, places};
@@ -60,7 +60,7 @@ pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -
     // Where rows that have halted stay, they take no part in the tape.
     let mut live = arena.list(std::iter::repeat_n(true, view.rows()));
     let (mut tape, mut taken, mut accepting) = (arena.list([]), 0, 0);
-    let mut recorder = RecurrenceRecorder::new(m, &plan, node, view);
+    let mut observers = Observers::begin(m, &plan.graph, node, view);
     let mut depths = Depths::new(bounds, first);
     while depths.alike() > 0 {
         let step = depths.step();
@@ -75,7 +75,9 @@ pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -
         let keep = arena.list((0..at.rows.len()).filter(|n| live[at.rows[*n]]));
         accepting += keep.len();
         let BodyResult { yields, saved } = out.result;
-        recorder.accepted(m, &plan, node, at.here.view(), (step, &at.rows, &keep), &yields);
+        let (graph, here) = (&plan.graph, at.here.view());
+        let turn = Turn { graph, node, entered: view, here, step, rows: &at.rows, kept: &keep, chunks: &[] };
+        observers.turn(m, &turn, &yields);
         if !keep.is_empty() && is_taped(m, node) {
             tape.push(at.accepted(m, &plan, &keep, saved));
         }
@@ -95,7 +97,7 @@ pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -
     if halts {
         m.records().count_rows(view.rows(), accepting);
     }
-    recorder.finish(m, node, view, &at.done.values);
+    observers.end(m, node, view, &at.done.values);
     if let Some(resume) = m.resume() {
         resume.keep(id, &at.done.values, depths.longest());
     }
