@@ -101,7 +101,7 @@ impl SpecArg {
         let name = self.name();
         if !self.built_in && !name.contains(['/', '\\', '.']) && !self.file.exists() {
             let name = name.split(':').next().unwrap_or_default();
-            return Err(Failure::Usage(rtc_runtime::error::unknown("spec", name, &Self::built_in_names())));
+            return Err(Failure::Usage(rtc_runtime::error::unknown("spec", name, Self::built_in_names())));
         }
         let text = if self.built_in { None } else { Some(read_spec(&self.file)?) };
         let text = text.or_else(|| built_in_text(&self.name()).map(str::to_owned));

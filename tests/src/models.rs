@@ -112,9 +112,12 @@ impl Form<'_> {
     }
 }
 
+/// What was found before, by what was asked.
+type Known<K, V> = Mutex<BTreeMap<K, V>>;
+
 /// The common edits that a model has a place for: most of the time of a test would go into finding them again. Its key is the file,
 /// the name, whether the model answers for every token, and whether its promises are kept.
-static FITTING: Mutex<BTreeMap<(String, String, bool, bool), Vec<String>>> = Mutex::new(BTreeMap::new());
+static FITTING: Known<(String, String, bool, bool), Vec<String>> = Mutex::new(BTreeMap::new());
 
 /// Every model and variant of `specs/` and of the cases in `cases/models` that can answer what is asked, with those of the
 /// given further edits that it has a place for, each once: two that are the same after all edits are one. What folds the
@@ -135,7 +138,7 @@ pub fn promising(edits: &[&str]) -> Vec<Model> {
 }
 
 /// The models of a form that a test has asked for.
-static MODELS: Mutex<BTreeMap<(bool, bool, Vec<String>), Vec<Model>>> = Mutex::new(BTreeMap::new());
+static MODELS: Known<(bool, bool, Vec<String>), Vec<Model>> = Mutex::new(BTreeMap::new());
 
 fn every(form: Form<'_>) -> Vec<Model> {
     let key = (form.each, form.proved, form.edits.iter().map(|edit| (*edit).to_owned()).collect());

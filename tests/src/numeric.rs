@@ -17,9 +17,12 @@ use rtc_runtime::rng::Key;
 
 use crate::models::CLASSES;
 
+/// How an executor runs a batch.
+type RunBatch<T> = fn(&mut Executor<T>, &Batch, Key) -> Result<Outputs<T>, Fault>;
+
 /// Compiles the executor for `f64` once, here: every test program would compile it again.
 #[used]
-static DOUBLE: fn(&mut Executor<f64>, &Batch, Key) -> Result<Outputs<f64>, Fault> = Executor::run;
+static DOUBLE: RunBatch<f64> = Executor::run;
 
 /// Named arrays: weights, gradients or results.
 pub type Arrays = BTreeMap<String, Vec<f64>>;

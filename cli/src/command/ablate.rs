@@ -282,7 +282,7 @@ fn going(rows: &[Row], terminal: &Terminal) -> Result<(), Failure> {
 
 fn sheet(options: &Options, grid: &Grid, rows: &[Row]) -> Result<Sheet, Failure> {
     let Options { parameters, max: best, depth, mixed, .. } = *options;
-    let baseline = (!options.plain).then(|| grid.baseline);
+    let baseline = (!options.plain).then_some(grid.baseline);
     let show = Show { metrics: options.metric.clone(), parameters, best, depth, mixed, baseline };
     Sheet::new(rows, &show).map_err(|mixture| different(&mixture.0))
 }

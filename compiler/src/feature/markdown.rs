@@ -48,7 +48,7 @@ pub fn linked(source: &str) -> String {
 pub fn explain(title: &str) -> Option<String> {
     let features = SLOTS.iter().flat_map(|slot| slot.features);
     let asked = features.filter(|feature| feature.title() == title || feature.slot == title);
-    let found: Vec<String> = asked.map(|feature| explained(feature)).collect();
+    let found: Vec<String> = asked.map(explained).collect();
     (!found.is_empty()).then(|| found.join("\n"))
 }
 

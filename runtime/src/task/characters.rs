@@ -34,10 +34,13 @@ const GENERATED: usize = 200_000;
 /// Made-up words that a generated text is made of.
 const WORDS: usize = 500;
 
+/// A part of a text, and how often the length of training its windows are long.
+type Windows = ((f64, f64), Option<usize>);
+
 /// Every split with the part of the text that it comes from, and how often the length of training its windows are long; nothing
 /// where every character counts.
 #[rustfmt::skip]
-const TABLE: [(Split, ((f64, f64), Option<usize>)); 7] = [
+const TABLE: [(Split, Windows); 7] = [
     (split("train", "consecutive windows, every character is scored", 100_000, FILES), ((0.0, 0.9), None)),
     (split("dev", "the same on another part of the text", 1_000, FILES), ((0.9, 0.95), None)),
     (split("1x", "the last character of windows of the length of training", 1_000, FILES), ((0.95, 1.0), Some(1))),

@@ -382,11 +382,13 @@ fn slices(node: &Node, types: &[Type]) -> Vec<Type> {
     types.iter().map(cut).collect()
 }
 
+/// A length of a chunk.
+type LengthOf = fn(&Chunk) -> usize;
+
 /// The turns of a schedule over the rows of `env`, those that are alike together.
 fn groups(mut schedule: impl Schedule, node: &Node, env: &Env) -> Vec<Group> {
     let (axes, mut groups) = (Axes::of(node), vec![]);
-    let lengths: [(&str, fn(&Chunk) -> usize); 2] =
-        [(axes.filled, |chunk| chunk.filled), (axes.chunk, |chunk| chunk.length)];
+    let lengths: [(&str, LengthOf); 2] = [(axes.filled, |chunk| chunk.filled), (axes.chunk, |chunk| chunk.length)];
     loop {
         let times = schedule.alike();
         if times == 0 {

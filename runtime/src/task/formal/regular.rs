@@ -72,7 +72,7 @@ pub static MODULAR_ARITHMETIC: Formal = Formal {
     ..classify(
         ("modular_arithmetic", "the value modulo 5 of digits with `+`, `-` and `*` between them"),
         expression,
-        |options, tokens| modular(options, tokens),
+        modular,
     )
 };
 
