@@ -2,7 +2,7 @@
 //! batch, and for the backward run what every row and head adds to their gradients.
 
 use super::pool::{Amount, Block};
-use super::walk::{Env, Walk};
+use super::walk::{BatchSizes, Walk};
 use crate::ir::attribute::{self, Mask};
 use crate::ir::cost::Sizes;
 use crate::ir::formula::Formula;
@@ -17,7 +17,7 @@ pub(super) fn map_of_codes(node: &Node) -> Option<Value> {
     node.operands.last().copied().filter(|_| relative && matches!(node.op, Op::Attention | Op::AttentionGrad))
 }
 
-impl Env {
+impl BatchSizes {
     fn amount(&self, number: usize, formula: impl FnOnce(&Sizes<Formula>) -> Formula) -> Amount {
         Amount { number: number as u64, formula: self.symbols.as_deref().map(formula) }
     }
@@ -37,7 +37,7 @@ impl Env {
 
 impl Walk<'_> {
     /// Takes these buffers; nothing for other nodes.
-    pub(super) fn distances(&self, node: &Node, env: &Env) -> Vec<Block> {
+    pub(super) fn distances(&self, node: &Node, env: &BatchSizes) -> Vec<Block> {
         let Some(map) = map_of_codes(node) else { return vec![] };
         let dims = |value: Value| self.plan.graph.ty(value).dims();
         let last = |value: Value| env.fixed(dims(value).last().and_then(Dim::fixed).unwrap_or(1));

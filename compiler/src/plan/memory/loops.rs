@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::pool::{Amount, Block};
 use super::rows::Seen;
-use super::walk::{Env, SizedValue, TapeEntry, Walk};
+use super::walk::{BatchSizes, SizedValue, TapeEntry, Walk};
 use crate::ir::cost::turns;
 use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, NodeId, RegionId, Value};
@@ -22,7 +22,7 @@ const WALKED: usize = 3;
 pub(super) struct Group {
     /// The rows that take part, of those that entered the loop.
     pub(super) rows: Vec<usize>,
-    pub(super) env: Env,
+    pub(super) env: BatchSizes,
     pub(super) times: usize,
     /// The same in symbols.
     pub(super) formula: Option<Formula>,
@@ -37,12 +37,12 @@ pub(super) struct SavedCaptures {
 }
 
 impl SavedCaptures {
-    pub(super) fn new(body: RegionId, env: &Env) -> Self {
+    pub(super) fn new(body: RegionId, env: &BatchSizes) -> Self {
         Self { body, full: vec![], present: (0..env.rows).collect() }
     }
 
     /// Narrows what the body captures to these rows, which are those of `here`.
-    pub(super) fn narrow(&mut self, walk: &mut Walk<'_>, rows: &[usize], here: &Env) {
+    pub(super) fn narrow(&mut self, walk: &mut Walk<'_>, rows: &[usize], here: &BatchSizes) {
         if self.present == rows {
             return;
         }
@@ -73,13 +73,13 @@ struct Forward<'a> {
     /// How many values are carried.
     carried: usize,
     /// The rows that entered.
-    env: &'a Env,
+    env: &'a BatchSizes,
     tape: Vec<TapeEntry>,
     captures: SavedCaptures,
 }
 
 impl<'a> Forward<'a> {
-    fn new(node: &'a Node, carried: usize, env: &'a Env) -> Option<Self> {
+    fn new(node: &'a Node, carried: usize, env: &'a BatchSizes) -> Option<Self> {
         let body = node.body?;
         Some(Self { node, body, carried, env, tape: vec![], captures: SavedCaptures::new(body, env) })
     }
@@ -139,7 +139,7 @@ impl Walk<'_> {
         self.finish(at.node, values, at.tape);
     }
 
-    pub(super) fn recur(&mut self, id: NodeId, env: &Env) {
+    pub(super) fn recur(&mut self, id: NodeId, env: &BatchSizes) {
         let node = self.plan.graph.node(id);
         let Some(mut at) = Forward::new(node, node.operands.len(), env) else { return };
         let (body, own) = (at.body, &self.plan.regions[at.body.index()]);
@@ -164,7 +164,7 @@ impl Walk<'_> {
                       values: &[SizedValue],
                       done: &mut Vec<SizedValue>,
                       from: &[usize],
-                      here: &Env,
+                      here: &BatchSizes,
                       taken: usize| {
             // Rows that stop before the bound have tried the step after their last one.
             let rejects = |row: &&usize| ends[**row] == taken && taken < bounds[**row];
@@ -205,7 +205,7 @@ impl Walk<'_> {
     }
 
     /// Runs the body as far as a step runs that all rows reject; gives what is left when they leave.
-    fn tried(&mut self, body: RegionId, values: &[SizedValue], here: &Env, env: &Env) -> Vec<SizedValue> {
+    fn tried(&mut self, body: RegionId, values: &[SizedValue], here: &BatchSizes, env: &BatchSizes) -> Vec<SizedValue> {
         let mut params = values.to_vec();
         params.extend(self.plan.graph.params(body).last().map(|step| self.value(*step, env)));
         match self.plan.regions[body.index()].early_exit {
@@ -220,7 +220,7 @@ impl Walk<'_> {
         }
     }
 
-    pub(super) fn chunks(&mut self, id: NodeId, env: &Env) {
+    pub(super) fn chunks(&mut self, id: NodeId, env: &BatchSizes) {
         let node = self.plan.graph.node(id);
         let carried = loops::layout(&self.plan.graph, id).carried;
         let Some(mut at) = Forward::new(node, carried, env) else { return };
@@ -254,7 +254,7 @@ impl Walk<'_> {
         self.end(at, state);
     }
 
-    pub(super) fn fold(&mut self, id: NodeId, env: &Env) {
+    pub(super) fn fold(&mut self, id: NodeId, env: &BatchSizes) {
         let node = self.plan.graph.node(id);
         let (Some(mut at), Some(cut)) = (Forward::new(node, 1, env), Cut::of(node)) else { return };
         let results = self.blocks(&self.given(&node.results), env);
@@ -277,7 +277,7 @@ impl Walk<'_> {
     }
 
     /// The backward run of a loop over its tape.
-    pub(super) fn backward(&mut self, at: &Step, node: &Node, env: &Env) {
+    pub(super) fn backward(&mut self, at: &Step, node: &Node, env: &BatchSizes) {
         let (Some(body), Some(mut tape)) = (node.body, self.taped(at, node.operands[0])) else { return };
         let carried = loops::layout(&self.plan.graph, self.owner(body)).carried;
         let is_fold = Cut::of(node).is_some();
@@ -322,7 +322,7 @@ impl Walk<'_> {
     }
 
     /// Room to write over these values: those without other handles stay where they are.
-    fn own(&mut self, values: &mut [SizedValue], types: &[Type], env: &Env) {
+    fn own(&mut self, values: &mut [SizedValue], types: &[Type], env: &BatchSizes) {
         for (value, ty) in values.iter_mut().zip(types) {
             if !matches!(value, SizedValue::Block(block) if Rc::strong_count(block) == 1) {
                 *value = self.block(ty, env);
@@ -386,7 +386,7 @@ fn slices(node: &Node, types: &[Type]) -> Vec<Type> {
 type LengthOf = fn(&Chunk) -> usize;
 
 /// The turns of a schedule over the rows of `env`, those that are alike together.
-fn groups(mut schedule: impl Schedule, node: &Node, env: &Env) -> Vec<Group> {
+fn groups(mut schedule: impl Schedule, node: &Node, env: &BatchSizes) -> Vec<Group> {
     let (axes, mut groups) = (Axes::of(node), vec![]);
     let lengths: [(&str, LengthOf); 2] = [(axes.filled, |chunk| chunk.filled), (axes.chunk, |chunk| chunk.length)];
     loop {
@@ -408,7 +408,7 @@ fn groups(mut schedule: impl Schedule, node: &Node, env: &Env) -> Vec<Group> {
 }
 
 /// Gives the levels of a fold over even rows their sizes in symbols.
-fn symbols_of_levels(groups: &mut [Group], cut: Cut, axes: Axes<'_>, env: &Env) {
+fn symbols_of_levels(groups: &mut [Group], cut: Cut, axes: Axes<'_>, env: &BatchSizes) {
     let lengths = env.axis(axes.over);
     let even = lengths.windows(2).all(|pair| pair[0] == pair[1]);
     let Some(sizes) = env.symbols.as_ref().filter(|_| even) else { return };

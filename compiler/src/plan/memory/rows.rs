@@ -3,7 +3,7 @@
 
 use super::loops::Group;
 use super::pool::{Amount, filled};
-use super::walk::{Env, Walk};
+use super::walk::{BatchSizes, Walk};
 use crate::ir::formula::Formula;
 use crate::ir::graph::Node;
 use crate::ir::number::Number;
@@ -36,7 +36,7 @@ pub(super) struct Seen {
 
 impl Seen {
     /// How the turns of a group of a loop see the rows of `env`.
-    pub(super) fn of(node: &Node, group: &Group, env: &Env) -> Self {
+    pub(super) fn of(node: &Node, group: &Group, env: &BatchSizes) -> Self {
         let own = node.op == Op::Fold || group.rows.len() < env.rows;
         Self { own, cut: !Axes::of(node).chunk.is_empty() }
     }
@@ -44,7 +44,7 @@ impl Seen {
 
 impl Walk<'_> {
     /// Bytes of what is kept of a turn that saves so many values.
-    pub(super) fn turn(&self, here: &Env, env: &Env, seen: Seen, saves: usize) -> Amount {
+    pub(super) fn turn(&self, here: &BatchSizes, env: &BatchSizes, seen: Seen, saves: usize) -> Amount {
         let (axes, before) = (self.axes(here), self.axes(env));
         // Axes that are new here; the others are shared with the rows that entered.
         let new = if seen.own { axes } else { axes.saturating_sub(before) };
@@ -64,18 +64,18 @@ impl Walk<'_> {
     }
 
     /// Bytes of what is kept of a part of a search that saves so many values: a tape of one step.
-    pub(super) fn part_tape(&self, env: &Env, saves: usize) -> Amount {
+    pub(super) fn part_tape(&self, env: &BatchSizes, saves: usize) -> Amount {
         self.turn(env, env, Seen { own: false, cut: false }, saves).plus(&Amount::of(TAPE, env.symbols.is_some()))
     }
 
     /// The same of a turn of a search over these pairs: the parts of it that do not run leave tapes without steps.
-    pub(super) fn pairs(&self, pairs: &Env, env: &Env, parts: usize) -> Amount {
+    pub(super) fn pairs(&self, pairs: &BatchSizes, env: &BatchSizes, parts: usize) -> Amount {
         let empty = Amount::of(TAPE * (parts as u64).saturating_sub(1), env.symbols.is_some());
         self.turn(pairs, env, Seen { own: true, cut: true }, parts).plus(&empty)
     }
 
     /// How many axes the executor keeps for these rows: those with STARTs and ENDs around them are axes, too.
-    fn axes(&self, env: &Env) -> u64 {
+    fn axes(&self, env: &BatchSizes) -> u64 {
         let framed = |name: &str| self.framed.iter().filter(|framed| unframed(framed).0 == name).count();
         env.names().map(|name| 1 + framed(name) as u64).sum()
     }

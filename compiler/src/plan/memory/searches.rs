@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::loops::{Group, SavedCaptures, used_up};
 use super::pool::{Amount, Block};
-use super::walk::{Env, SizedValue, TapeEntry, Walk};
+use super::walk::{BatchSizes, SizedValue, TapeEntry, Walk};
 use crate::ir::cost::Extent as _;
 use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, NodeId, RegionId};
@@ -19,7 +19,7 @@ use crate::ir::types::{BATCH, Dim, Type};
 use crate::plan::Step;
 
 /// The pairs of every row as rows of their own.
-fn pairs(env: &Env, axis: &str, counts: &[usize]) -> (Vec<usize>, Env) {
+fn pairs(env: &BatchSizes, axis: &str, counts: &[usize]) -> (Vec<usize>, BatchSizes) {
     let rows: Vec<usize> = counts.iter().enumerate().flat_map(|(row, n)| std::iter::repeat_n(row, *n)).collect();
     let mut here = env.part(&rows);
     here.set_axis(axis, vec![2; rows.len()]);
@@ -28,7 +28,7 @@ fn pairs(env: &Env, axis: &str, counts: &[usize]) -> (Vec<usize>, Env) {
 }
 
 impl Walk<'_> {
-    pub(super) fn part(&mut self, node: &Node, env: &Env) {
+    pub(super) fn part(&mut self, node: &Node, env: &BatchSizes) {
         let Some(body) = node.body else { return };
         let params: Vec<SizedValue> = node.operands.iter().map(|v| self.value(*v, env)).collect();
         let out = self.body(body, params, env);
@@ -37,7 +37,7 @@ impl Walk<'_> {
         self.finish(node, out.yields, vec![tape]);
     }
 
-    pub(super) fn beam(&mut self, id: NodeId, env: &Env) {
+    pub(super) fn beam(&mut self, id: NodeId, env: &BatchSizes) {
         let node = self.plan.graph.node(id);
         let (Some(body), Some(beams)) = (node.body, Beams::of(node)) else { return };
         let taped = self.is_taped(node);
@@ -80,7 +80,7 @@ impl Walk<'_> {
     }
 
     /// How often steps are repeated, in symbols: those of the longest stretch of a search over whole rows follow the length.
-    fn times(&self, node: &Node, beams: &Beams, env: &Env, all: &[Turn], times: usize) -> Option<Formula> {
+    fn times(&self, node: &Node, beams: &Beams, env: &BatchSizes, all: &[Turn], times: usize) -> Option<Formula> {
         let sizes = env.symbols.as_ref()?;
         let longest = all.chunk_by(|a, b| a == b).map(<[Turn]>::len).max();
         if beams.cut != Cut::whole() || longest != Some(times) || times <= 3 {
@@ -92,7 +92,7 @@ impl Walk<'_> {
     }
 
     /// The nodes of a search, with those that it makes.
-    fn nodes(&self, node: &Node, beams: &Beams, env: &Env) -> Amount {
+    fn nodes(&self, node: &Node, beams: &Beams, env: &BatchSizes) -> Amount {
         let own = env.axis(Axes::of(node).over).iter().sum::<usize>() as u64;
         self.count(node, beams, env, Count::Made).plus(&Amount {
             number: own,
@@ -101,7 +101,7 @@ impl Walk<'_> {
     }
 
     /// What is counted of a search over all rows.
-    fn count(&self, node: &Node, beams: &Beams, env: &Env, count: Count) -> Amount {
+    fn count(&self, node: &Node, beams: &Beams, env: &BatchSizes, count: Count) -> Amount {
         let lengths = env.axis(Axes::of(node).over);
         let number = lengths.iter().map(|n| beams.count(*n, count)).sum::<f64>().round() as u64;
         let rows = Dim::sym(BATCH);
@@ -111,7 +111,7 @@ impl Walk<'_> {
     }
 
     /// The tables of nodes and of pair scores.
-    fn table(&self, node: &Node, beams: &Beams, env: &Env) -> Vec<Block> {
+    fn table(&self, node: &Node, beams: &Beams, env: &BatchSizes) -> Vec<Block> {
         let ty = self.plan.graph.ty(node.operands[0]);
         let width = ty.dims().get(2).and_then(Dim::fixed).unwrap_or(1) as u64;
         let nodes = self.nodes(node, beams, env).times(&Amount::of(width, env.symbols.is_some()));
@@ -119,7 +119,7 @@ impl Walk<'_> {
     }
 
     /// Runs a part on the pairs of `here`; gives what is saved of it.
-    fn part_of(&mut self, body: RegionId, role: Role, param: usize, here: &Env) -> Vec<SizedValue> {
+    fn part_of(&mut self, body: RegionId, role: Role, param: usize, here: &BatchSizes) -> Vec<SizedValue> {
         let plan = self.plan;
         let own = &plan.regions[body.index()];
         let param = plan.graph.params(body)[param];
@@ -136,14 +136,14 @@ impl Walk<'_> {
         saved
     }
 
-    fn step_of(&mut self, step: &Step, env: &Env) {
+    fn step_of(&mut self, step: &Step, env: &BatchSizes) {
         self.step(step, env);
         for value in &step.frees {
             self.values[value.index()] = None;
         }
     }
 
-    pub(super) fn part_backward(&mut self, at: &Step, node: &Node, env: &Env) {
+    pub(super) fn part_backward(&mut self, at: &Step, node: &Node, env: &BatchSizes) {
         let (Some(body), Some(mut tape)) = (node.body, self.taped(at, node.operands[0])) else { return };
         let mut params: Vec<SizedValue> = node.operands[1..].iter().map(|v| self.value(*v, env)).collect();
         params.extend(tape.pop().into_iter().flat_map(|step| used_up(step).0));
@@ -153,7 +153,7 @@ impl Walk<'_> {
         }
     }
 
-    pub(super) fn beam_backward(&mut self, at: &Step, node: &Node, env: &Env) {
+    pub(super) fn beam_backward(&mut self, at: &Step, node: &Node, env: &BatchSizes) {
         let (Some(body), Some(mut tape)) = (node.body, self.taped(at, node.operands[0])) else { return };
         let forward = loops::forward(&self.plan.graph, node.operands[0]).map(|id| self.plan.graph.node(id));
         let Some((forward, beams)) = forward.and_then(|node| Some((node, Beams::of(node)?))) else { return };

@@ -27,7 +27,7 @@ pub(super) enum SizedValue {
 #[derive(Debug)]
 pub(super) struct TapeEntry {
     /// The batch as the step saw it.
-    pub(super) env: Env,
+    pub(super) env: BatchSizes,
     /// The rows that took part, of those that entered the loop.
     pub(super) rows: Vec<usize>,
     pub(super) saved: Vec<SizedValue>,
@@ -37,14 +37,14 @@ pub(super) struct TapeEntry {
 
 /// Rows and the lengths of their ragged axes.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Env {
+pub(super) struct BatchSizes {
     pub(super) rows: usize,
     axes: Vec<(String, Vec<usize>)>,
     /// The same in symbols, for even rows, where formulas are kept.
     pub(super) symbols: Option<Rc<Sizes<Formula>>>,
 }
 
-impl Env {
+impl BatchSizes {
     fn new(lengths: &[usize], formulas: bool) -> Self {
         let axes = vec![(LENGTH.to_owned(), lengths.to_vec())];
         Self { rows: lengths.len(), axes, symbols: formulas.then(|| Rc::new(Sizes::symbols())) }
@@ -161,16 +161,16 @@ impl<'p> Walk<'p> {
 
     /// The most bytes that are held at one time.
     pub(super) fn most(mut self) -> Peak {
-        let env = Env::new(&self.load.lengths, self.formulas);
+        let env = BatchSizes::new(&self.load.lengths, self.formulas);
         self.region(MAIN, &env);
         Peak { values: self.pool.most(), lists: self.lists.most() }
     }
 
-    pub(super) fn block(&self, ty: &Type, env: &Env) -> SizedValue {
+    pub(super) fn block(&self, ty: &Type, env: &BatchSizes) -> SizedValue {
         SizedValue::Block(Rc::new(self.pool.take_shared(env.numbers(ty))))
     }
 
-    pub(super) fn blocks(&self, types: &[Type], env: &Env) -> Vec<SizedValue> {
+    pub(super) fn blocks(&self, types: &[Type], env: &BatchSizes) -> Vec<SizedValue> {
         types.iter().map(|ty| self.block(ty, env)).collect()
     }
 
@@ -179,7 +179,7 @@ impl<'p> Walk<'p> {
     }
 
     /// A handle to a value; parameters are copied, as in the executor.
-    pub(super) fn value(&self, value: Value, env: &Env) -> SizedValue {
+    pub(super) fn value(&self, value: Value, env: &BatchSizes) -> SizedValue {
         self.values[value.index()].clone().unwrap_or_else(|| self.block(self.plan.graph.ty(value), env))
     }
 
@@ -187,7 +187,7 @@ impl<'p> Walk<'p> {
         self.values[value.index()] = Some(held);
     }
 
-    pub(super) fn body(&mut self, body: RegionId, params: Vec<SizedValue>, env: &Env) -> BodyResult {
+    pub(super) fn body(&mut self, body: RegionId, params: Vec<SizedValue>, env: &BatchSizes) -> BodyResult {
         let plan = self.plan;
         self.enter(body, params);
         self.region(body, env);
@@ -209,7 +209,7 @@ impl<'p> Walk<'p> {
     }
 
     /// Runs the first steps of a body, and forgets what they made.
-    pub(super) fn upto(&mut self, body: RegionId, steps: usize, params: Vec<SizedValue>, env: &Env) {
+    pub(super) fn upto(&mut self, body: RegionId, steps: usize, params: Vec<SizedValue>, env: &BatchSizes) {
         let plan = self.plan;
         self.enter(body, params);
         self.steps(body, steps, env);
@@ -220,12 +220,12 @@ impl<'p> Walk<'p> {
         }
     }
 
-    fn region(&mut self, region: RegionId, env: &Env) {
+    fn region(&mut self, region: RegionId, env: &BatchSizes) {
         self.steps(region, self.plan.regions[region.index()].steps.len(), env);
     }
 
     /// The first steps of a region.
-    fn steps(&mut self, region: RegionId, count: usize, env: &Env) {
+    fn steps(&mut self, region: RegionId, count: usize, env: &BatchSizes) {
         let plan = self.plan;
         let own = &plan.regions[region.index()];
         for value in &own.unused {
@@ -248,7 +248,7 @@ impl<'p> Walk<'p> {
     }
 
     /// What the blocks of a group sum up, block by block, until it is added.
-    fn sums(&self, group: &Together, steps: &[Step], env: &Env) -> Vec<Block> {
+    fn sums(&self, group: &Together, steps: &[Step], env: &BatchSizes) -> Vec<Block> {
         let units = env.numbers(&Type::real(group.units.clone()));
         let blocks = units.number.div_ceil(group.block(units.number as usize) as u64);
         let share = Formula::of((blocks as f64).per(&(units.number as f64)));
@@ -263,7 +263,7 @@ impl<'p> Walk<'p> {
         sums.map(|sum| self.pool.take(blocks.clone().times(&width(sum)))).collect()
     }
 
-    pub(super) fn step(&mut self, step: &Step, env: &Env) {
+    pub(super) fn step(&mut self, step: &Step, env: &BatchSizes) {
         let node = self.plan.graph.node(step.node);
         match node.op {
             Op::Param | Op::Accumulate => {}
@@ -285,7 +285,7 @@ impl<'p> Walk<'p> {
 
     /// New buffers for the results, except for one that takes the place of a dying operand, and for those that are added
     /// to gradients.
-    fn results(&mut self, node: &Node, step: &Step, env: &Env) {
+    fn results(&mut self, node: &Node, step: &Step, env: &BatchSizes) {
         let dying = step.in_place.and_then(|n| self.take_unique(node.operands[n]));
         if let Some(buffer) = dying {
             self.set(node.results[0], buffer);

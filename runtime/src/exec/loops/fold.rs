@@ -102,7 +102,7 @@ fn settle<M: Machine>(m: &M, levels: &Levels<List<usize>>, nodes: &mut ValOf<M>,
 }
 
 /// The backward run of a `fold`.
-struct Unfold<M: Machine> {
+struct FoldBackward<M: Machine> {
     /// Cotangents of the results of all rows, `width` numbers each; nothing where none are asked for.
     root: Option<ValOf<M>>,
     width: usize,
@@ -126,7 +126,7 @@ pub(super) fn fold_backward<M: Machine>(
     let tape = taped(m, step, node.operands[0]).0;
     let (root, means) = node.operands[1..].split_at(node.get(attribute::CARRIED));
     let axis = view.axis(Axes::of(node).over);
-    let kind = Unfold {
+    let kind = FoldBackward {
         width: root.first().map_or(0, |v| view.bounds(plan.graph.ty(*v)).inner),
         root: root.first().map(|v| m.value(*v)),
         means: values(m, means),
@@ -137,7 +137,7 @@ pub(super) fn fold_backward<M: Machine>(
     backward(m, node, entered, tape, kind)
 }
 
-impl<M: Machine> Unfold<M> {
+impl<M: Machine> FoldBackward<M> {
     /// The cotangents of the vectors of the level below, of which `rows` names the row of each: those of a row that went on are
     /// nodes of the level above, those of a row that was done are its result.
     fn below(&mut self, m: &M, rows: &[usize]) -> Option<ValOf<M>> {
@@ -171,7 +171,7 @@ impl<M: Machine> Unfold<M> {
     }
 }
 
-impl<M: Machine> Backward<M> for Unfold<M> {
+impl<M: Machine> Backward<M> for FoldBackward<M> {
     fn params(&mut self, m: &M, _: &Plan, part: &Part<'_, M::Arrays>, _: &Part<'_, M::Arrays>) -> List<ValOf<M>> {
         let mut params = m.common().arena.list(self.below(m, part.rows));
         params.extend(shares(m, &self.means, part.rows, &self.counts));
