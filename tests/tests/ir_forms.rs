@@ -1,14 +1,22 @@
 //! The IR: text form, exports, identity, differences, passes and generated pages, on graphs written by hand.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use rtc_compiler::causality::{analyse, leaks};
+use rtc_compiler::incremental::incremental;
 use rtc_compiler::ir::cost::Sizes;
-use rtc_compiler::ir::document::Document;
+use rtc_compiler::ir::document::{Document, NodeDoc};
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::hash::hash;
 use rtc_compiler::ir::ops::{self, Op};
 use rtc_compiler::ir::{diff, export, text, verify};
-use rtc_compiler::pass;
+use rtc_compiler::lower::Objective;
+use rtc_compiler::plan::cost::flops;
+use rtc_compiler::plan::memory::{BatchShape, estimate};
+use rtc_compiler::plan::plan;
+use rtc_compiler::{pass, pipeline};
+use rtc_tests::models;
 
 fn root(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
@@ -274,6 +282,77 @@ fn drawings_show_loops_as_clusters() {
     assert_eq!(dot.matches('{').count(), dot.matches('}').count());
     assert_eq!(mermaid.matches(":::param").count(), 3);
     assert!(dot.contains("fillcolor=gray92") && dot.contains("feedforward.w"), "{dot}");
+}
+
+/// Calls `f` with every node of a document, in the order of the text.
+fn each_node(nodes: &mut [NodeDoc], f: &mut impl FnMut(&mut NodeDoc)) {
+    for node in nodes {
+        f(node);
+        if let Some(body) = &mut node.body {
+            each_node(&mut body.nodes, f);
+        }
+    }
+}
+
+/// What the compiler does with a graph that the verifier accepts.
+fn use_up(graph: &Graph) {
+    assert_eq!(text::print(&text::parse(&text::print(graph)).unwrap()), text::print(graph));
+    let _ = (analyse(graph), leaks(graph, "logits"), hash(graph), export::dot(graph));
+    let planned = plan(graph.clone());
+    let _ = flops(&planned, &Sizes::row(7));
+    let _ = (estimate(&planned, &BatchShape::even(3, 7)), incremental(&planned, "logits"));
+    let mut optimised = graph.clone();
+    pass::optimise(&mut optimised);
+    pass::finish(&mut optimised);
+    let _ = plan(optimised);
+}
+
+/// The graphs of all models: an attribute that a node does not have, or that has a value of another kind, is refused with a message,
+/// or the graph means something without it.
+#[test]
+fn a_missing_or_wrong_attribute_never_stops_the_compiler() {
+    let (mut tried, mut refused) = (BTreeSet::new(), 0);
+    for objective in [Objective::Classify, Objective::Each] {
+        for model in models::all(objective, &[]) {
+            let stages =
+                [pipeline::forward, pipeline::training].map(|stage| stage(&model.spec, &models::binding(objective)));
+            for graph in stages.map(|graph| graph.expect("the spec lowers")) {
+                let document = Document::from(&graph);
+                let mut edits = vec![];
+                let (mut all, mut at) = (document.clone(), 0);
+                each_node(&mut all.nodes, &mut |node| {
+                    for name in node.attrs.keys() {
+                        let others: Vec<_> = node
+                            .attrs
+                            .iter()
+                            .filter(|(n, _)| ["role", "beams", "arity"].contains(&n.as_str()))
+                            .collect();
+                        if tried.insert(format!("{} {name} {others:?}", node.op)) {
+                            edits.push((at, name.clone()));
+                        }
+                    }
+                    at += 1;
+                });
+                for (place, name) in edits {
+                    for value in [None, Some("nothing"), Some("-1"), Some("0.5"), Some("f(x)")] {
+                        let (mut edited, mut at) = (document.clone(), 0);
+                        each_node(&mut edited.nodes, &mut |node| {
+                            if at == place {
+                                node.attrs.remove(&name);
+                                node.attrs.extend(value.map(|value| (name.clone(), value.to_owned())));
+                            }
+                            at += 1;
+                        });
+                        match edited.to_graph().ok().filter(|graph| verify::verify(graph).is_ok()) {
+                            Some(graph) => use_up(&graph),
+                            None => refused += 1,
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(tried.len() > 80 && refused > tried.len(), "{} attributes, {refused} refused", tried.len());
 }
 
 #[test]

@@ -71,7 +71,7 @@ const MEANINGS: &[(&str, &[&str])] = &[
     ("relative_xl", &["relative", "transformer_xl", "xl"]),
     ("sinusoidal", &["sin", "sine", "sinusoid", "sincos", "fourier", "fixed"]),
     ("learned", &["absolute", "embedding", "trained", "learnable"]),
-    ("gelu_tanh", &["gelu_new", "gelu_approx", "gelu_fast", "tanh"]),
+    ("gelu_tanh", &["gelu_new", "gelu_approx", "gelu_fast"]),
     ("pre", &["first", "before", "prenorm"]),
     ("post", &["last", "after", "postnorm"]),
     ("sqrt_width", &["sqrt", "sqrt_d", "true", "sqrt_dim"]),

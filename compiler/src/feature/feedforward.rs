@@ -52,6 +52,11 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     l.map(Pointwise::Add, &[y, place.state])
 }
 
+/// The function between two layers: that of the field `activation`, and GELU for a feature without the field.
+pub(super) fn activation(block: &Block) -> Pointwise {
+    block.word("activation").and_then(Pointwise::named).unwrap_or(Pointwise::Gelu)
+}
+
 /// Linear, dropout, activation, linear, dropout: the first dropout stands before the activation, as in the papers' code.
 pub(super) fn two_layers(l: &mut Lower<'_>, block: &Block, z: Value) -> Result<Value, InvalidNode> {
     let hidden = Dim::Fixed(need(block.int("hidden"), block, "hidden")?);
@@ -59,8 +64,7 @@ pub(super) fn two_layers(l: &mut Lower<'_>, block: &Block, z: Value) -> Result<V
     let init = LinearInit::of(block);
     let x = l.linear(z, "up", hidden, &init)?;
     let x = l.dropout(x, dropout)?;
-    let act = block.word("activation").and_then(Pointwise::named).unwrap_or(Pointwise::Gelu);
-    let x = l.map(act, &[x])?;
+    let x = l.map(activation(block), &[x])?;
     let width = Dim::Fixed(l.width);
     let x = l.linear(x, "down", width, &init)?;
     l.dropout(x, dropout)

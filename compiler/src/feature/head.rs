@@ -1,10 +1,11 @@
 //! From the readout to class scores, or to a number.
 
+use super::feedforward::activation;
 use super::{Feature, Lowering, Slot};
 use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
-use crate::ir::pointwise::Pointwise;
+use crate::ir::pointwise::ACTIVATIONS;
 use crate::ir::types::{CLASSES, Dim};
 use crate::lower::{LinearInit, Lower, need};
 use crate::schema::{DROPOUT, Default, Derived, Objective, SIZE, float, int, word};
@@ -25,7 +26,7 @@ const CLASSIFIER: Feature = Feature {
     source: "Ray Chowdhury and Caragea 2023 (recursion in recursion), arXiv:2311.04449; pairs: Conneau et al. 2017, arXiv:1705.02364",
     fields: &[
         int("hidden", Default::Derived(Derived::Width), SIZE, "width between the two layers"),
-        word("activation", &["relu", "gelu"], "relu", "the function between the two layers"),
+        word("activation", &ACTIVATIONS, "relu", "the function between the two layers"),
         float("dropout", Default::Absent, DROPOUT, "dropout before each of the two layers; none if left out"),
     ],
     ..Feature::plain(Lowering::Head(lower))
@@ -49,8 +50,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, read: Value) -> Result<Value, Invalid
     let x = l.dropout(x, dropout)?;
     let hidden = need(block.int("hidden"), block, "hidden")?;
     let x = l.linear(x, "hidden", Dim::Fixed(hidden), &LinearInit::FanIn)?;
-    let act = if block.word("activation") == Some("gelu") { Pointwise::Gelu } else { Pointwise::Relu };
-    let x = l.map(act, &[x])?;
+    let x = l.map(activation(block), &[x])?;
     let x = l.dropout(x, dropout)?;
     scores(l, x)
 }

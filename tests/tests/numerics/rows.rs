@@ -118,7 +118,7 @@ fn balanced_chunks_are_the_exception() {
 /// Loss, gradients and parameters, bit by bit.
 type Bits = (Vec<u64>, Vec<u32>, Vec<u32>);
 
-/// Two updates on `threads` threads; the gradients are those of the last.
+/// Five updates on `threads` threads; the gradients are those of the last.
 fn trained(model: &Model, objective: Objective, threads: usize) -> Bits {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool starts");
     pool.install(|| {
@@ -136,7 +136,7 @@ fn trained(model: &Model, objective: Objective, threads: usize) -> Bits {
             ..UpdateRule::ADAMW
         };
         let (mut losses, mut gradients) = (vec![], vec![]);
-        for step in 0..2 {
+        for step in 0..5 {
             let mut lengths = LENGTHS;
             lengths.rotate_left(step);
             let report = trained.accumulate(&rows(objective, &lengths), 1.0).expect("the batch fits");
