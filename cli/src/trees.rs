@@ -69,13 +69,13 @@ fn given(fold: &Block, leaves: usize, inference: Inference) -> Tree {
     let mut spans = vec![];
     join(fold, &elements, inference == Inference::Flat, &mut spans);
     let beam = Beam { weight: 1.0, score: None, count: 1, spans };
-    Tree { place: fold.variant.to_owned(), positions: vec![], beams: vec![beam] }
+    Tree { place: fold.variant.to_string(), positions: vec![], beams: vec![beam] }
 }
 
 /// Notes what a fold joins on its way from its elements to one vector; gives what that vector holds.
 fn join(fold: &Block, elements: &[Span], flat: bool, spans: &mut Vec<Span>) -> Span {
     let mut nodes = elements.to_vec();
-    match fold.variant {
+    match &*fold.variant {
         "chain" => (2..=nodes.len()).for_each(|n| spans.push(whole(&nodes[..n]))),
         "balanced" => {
             let arity = if flat { nodes.len() } else { fold.int("arity").unwrap_or(2) };

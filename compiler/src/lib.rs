@@ -7,6 +7,7 @@
 
 pub mod causality;
 pub mod check;
+pub mod define;
 pub mod diag;
 pub mod expr;
 pub mod feature;

@@ -2,6 +2,15 @@
 //!
 //! Parsing, checking, defaults, `rtc show`, the reference pages and completion read the same rows.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::feature::Feature;
+use crate::syntax::ast;
+
+/// A text of a table in this program, or of a definition in a file.
+pub type Text = Cow<'static, str>;
+
 /// A group of slots that may stand inside a statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Children {
@@ -18,6 +27,12 @@ pub struct Children {
 }
 
 impl Children {
+    /// Whether the feature may stand here: it has one of the keywords, or it is a layer of a name of its own where any
+    /// network may stand.
+    pub fn takes(&self, feature: &Feature) -> bool {
+        self.slots.contains(&&*feature.slot) || self.slots.contains(&"feedforward") && feature.is_named_layer()
+    }
+
     /// Exactly one statement of the slot.
     pub const fn one(slots: &'static [&'static str]) -> Self {
         Self { slots, min: 1, max: 1, absent: None, outermost: false }
@@ -53,9 +68,9 @@ pub const FOLD_BODY: &[&str] =
     &["attend", "feedforward", "norm", "scan", "mega", "stack", "recur", "recurse", "cell", "pool"];
 
 /// One field of a statement.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Field {
-    pub name: &'static str,
+    pub name: Text,
     /// What it takes.
     pub kind: FieldKind,
     /// What it is when not written.
@@ -63,11 +78,36 @@ pub struct Field {
     /// The range of a number.
     pub bounds: Bounds,
     /// What it means, with its unit.
-    pub doc: &'static str,
+    pub doc: Text,
+}
+
+/// The words of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Words {
+    /// Those of a row of a table.
+    Fixed(&'static [&'static str]),
+    /// Those that a definition lists.
+    Written(Arc<[String]>),
+}
+
+impl Words {
+    /// The words in order.
+    pub fn iter(&self) -> impl Iterator<Item = &str> + Clone {
+        let (fixed, written): (&[&str], &[String]) = match self {
+            Self::Fixed(words) => (words, &[]),
+            Self::Written(words) => (&[], words),
+        };
+        fixed.iter().copied().chain(written.iter().map(String::as_str))
+    }
+
+    /// Whether it is one of them.
+    pub fn contains(&self, word: &str) -> bool {
+        self.iter().any(|w| w == word)
+    }
 }
 
 /// What a field takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldKind {
     /// A whole number.
     Int,
@@ -75,8 +115,12 @@ pub enum FieldKind {
     Float,
     /// A real number, or one of some words that stand for one.
     FloatOr(&'static [&'static str]),
-    /// One of some words; the second list holds words that are kept for later.
-    Word(&'static [&'static str], &'static [&'static str]),
+    /// One of some words.
+    Word(Words),
+    /// `true` or `false`.
+    Truth,
+    /// A function of one value: a pointwise function, a definition, or a word of equations, with its settings.
+    Function,
     /// A boolean expression, `past` or `all`.
     Mask,
     /// A number expression or `none`.
@@ -87,12 +131,14 @@ pub enum FieldKind {
 
 impl FieldKind {
     /// What is expected, for messages and tables.
-    pub fn describe(self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Self::Int => "a whole number".to_owned(),
             Self::Float => "a number".to_owned(),
             Self::FloatOr(words) => format!("a number, or {}", crate::diag::list(words.iter().copied(), "or")),
-            Self::Word(choices, _) => crate::diag::list(choices.iter().copied(), "or"),
+            Self::Word(choices) => crate::diag::list(choices.iter(), "or"),
+            Self::Truth => "true or false".to_owned(),
+            Self::Function => "a function of one value, as `gelu` or `mlp { hidden: 64 }`".to_owned(),
             Self::Mask => "a mask: a true-or-false expression, the name of a mask, `past`, or `all`".to_owned(),
             Self::Bias => "a bias: a number expression, the name of a bias, or `none`".to_owned(),
             Self::Depth => "a whole number, an expression of `length`, or `given`".to_owned(),
@@ -101,7 +147,7 @@ impl FieldKind {
 }
 
 /// What a field is when it is not written.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Default {
     /// It must be written.
     Required,
@@ -112,13 +158,15 @@ pub enum Default {
     /// A real number.
     Float(f64),
     /// A word.
-    Word(&'static str),
+    Word(Text),
+    /// `true` or `false`.
+    Truth(bool),
     /// Worked out from other fields.
     Derived(Derived),
 }
 
 /// A rule that works a field out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Derived {
     /// The dropout of the model.
     ModelDropout,
@@ -126,24 +174,24 @@ pub enum Derived {
     ModelAttentionDropout,
     /// The width of the embedding.
     Width,
-    /// Four times the width of the embedding.
-    FourWidths,
     /// The width shared evenly by the heads of this statement.
     WidthPerHead,
     /// The first word in a model that sees only the past, the second one in all others.
     Sees(&'static str, &'static str),
+    /// An expression over `width` and the settings before it, and its text.
+    Written(Arc<ast::Expr>, Arc<str>),
 }
 
 impl Derived {
     /// The rule as shown to users.
-    pub fn text(self) -> &'static str {
+    pub fn text(&self) -> &str {
         match self {
             Self::ModelDropout => "model.dropout",
             Self::ModelAttentionDropout => "model.attention_dropout",
             Self::Width => "embed.width",
-            Self::FourWidths => "4 embed.width",
             Self::WidthPerHead => "embed.width / heads",
             Self::Sees(..) => "readout.sees",
+            Self::Written(_, text) => text,
         }
     }
 }
@@ -207,12 +255,12 @@ pub const INSIDE_UNIT: Bounds = Bounds { low: 0.0, high: 1.0, open_low: true, op
 
 /// A whole-number field.
 pub const fn int(name: &'static str, default: Default, bounds: Bounds, doc: &'static str) -> Field {
-    Field { name, kind: FieldKind::Int, default, bounds, doc }
+    Field { name: Text::Borrowed(name), kind: FieldKind::Int, default, bounds, doc: Text::Borrowed(doc) }
 }
 
 /// A real-number field.
 pub const fn float(name: &'static str, default: Default, bounds: Bounds, doc: &'static str) -> Field {
-    Field { name, kind: FieldKind::Float, default, bounds, doc }
+    Field { name: Text::Borrowed(name), kind: FieldKind::Float, default, bounds, doc: Text::Borrowed(doc) }
 }
 
 /// A word field with its choices and default.
@@ -222,12 +270,12 @@ pub const fn word(
     default: &'static str,
     doc: &'static str,
 ) -> Field {
-    Field { name, kind: FieldKind::Word(choices, &[]), default: Default::Word(default), bounds: Bounds::ANY, doc }
+    words(name, choices, Default::Word(Text::Borrowed(default)), doc)
 }
 
 /// A word field that is left out of specs which do not write it, so that these stay what they were before it existed.
 pub const fn optional_word(name: &'static str, choices: &'static [&'static str], doc: &'static str) -> Field {
-    Field { name, kind: FieldKind::Word(choices, &[]), default: Default::Absent, bounds: Bounds::ANY, doc }
+    words(name, choices, Default::Absent, doc)
 }
 
 /// A word field with two defaults: one in a model that sees only the past, the other in all others.
@@ -237,8 +285,17 @@ pub const fn by_sees(
     (past, all): (&'static str, &'static str),
     doc: &'static str,
 ) -> Field {
-    let default = Default::Derived(Derived::Sees(past, all));
-    Field { name, kind: FieldKind::Word(choices, &[]), default, bounds: Bounds::ANY, doc }
+    words(name, choices, Default::Derived(Derived::Sees(past, all)), doc)
+}
+
+/// A field of one of some words.
+pub const fn words(name: &'static str, choices: &'static [&'static str], default: Default, doc: &'static str) -> Field {
+    of_kind(name, FieldKind::Word(Words::Fixed(choices)), default, doc)
+}
+
+/// A field of any kind, without bounds.
+pub const fn of_kind(name: &'static str, kind: FieldKind, default: Default, doc: &'static str) -> Field {
+    Field { name: Text::Borrowed(name), kind, default, bounds: Bounds::ANY, doc: Text::Borrowed(doc) }
 }
 
 /// What the compiler knows of the task that a spec is checked for.

@@ -9,7 +9,11 @@ use std::fmt;
 
 pub use text::{hash, text, text_with_origins};
 
+use std::sync::Arc;
+
 use crate::expr::Expr;
+use crate::feature::Feature;
+use crate::schema::Text;
 use crate::source::Span;
 
 /// A complete, checked model.
@@ -26,12 +30,14 @@ pub struct Spec {
 /// One statement of the spec with all its fields filled in.
 #[derive(Clone, Debug)]
 pub struct Block {
+    /// What it is: a row of the table of features, or a definition.
+    pub feature: Arc<Feature>,
     /// The keyword: `embed`, `recur`, `halt`, `attend`, `stack`, ...
-    pub slot: &'static str,
+    pub slot: Text,
     /// The variant's name (`depthwise`, `global`, `self`, ...), empty for slots that have only one.
-    pub variant: &'static str,
+    pub variant: Text,
     /// Every field that the schema of the variant declares.
-    pub fields: BTreeMap<&'static str, Setting>,
+    pub fields: BTreeMap<Text, Setting>,
     /// Statements inside the braces, in order.
     pub children: Vec<Block>,
     /// The place of the keyword and variant in the source; that of the surrounding statement if filled in by default.
@@ -72,8 +78,12 @@ pub enum Value {
     Float(f64),
     /// A bare word: one of the choices of the field.
     Word(String),
+    /// `true` or `false`.
+    Truth(bool),
     /// An expression over `i`, `j`, `step`, `length`, `head` with all names resolved (masks, biases, depths).
     Expr(Expr),
+    /// A definition, or a word of equations, with its settings.
+    Function(Box<Block>),
 }
 
 impl fmt::Display for Value {
@@ -82,15 +92,38 @@ impl fmt::Display for Value {
             Self::Int(v) => write!(f, "{v}"),
             Self::Float(v) => write!(f, "{v:?}"),
             Self::Word(v) => write!(f, "{v}"),
+            Self::Truth(v) => write!(f, "{v}"),
             Self::Expr(v) => write!(f, "{v}"),
+            Self::Function(block) => {
+                write!(f, "{}", block.title())?;
+                let fields: Vec<String> = block.fields.iter().map(|(name, s)| format!("{name}: {}", s.value)).collect();
+                if fields.is_empty() { Ok(()) } else { write!(f, " {{ {} }}", fields.join(", ")) }
+            }
         }
+    }
+}
+
+impl PartialEq for Block {
+    /// Whether both say the same, wherever they were written.
+    fn eq(&self, other: &Self) -> bool {
+        self.same(other)
     }
 }
 
 impl Block {
     /// Keyword and variant as written: `attend self`.
     pub fn title(&self) -> String {
-        if self.variant.is_empty() { self.slot.to_owned() } else { format!("{} {}", self.slot, self.variant) }
+        self.feature.title()
+    }
+
+    /// The variant, or the keyword of a statement without variants: what its nodes and parameters are called by.
+    pub fn name(&self) -> &str {
+        if self.variant.is_empty() { &self.slot } else { &self.variant }
+    }
+
+    /// Whether it is a layer: a statement that makes new states of the states before it.
+    pub fn is_layer(&self) -> bool {
+        self.feature.is_layer()
     }
 
     /// Whether this is a model whose answers may depend only on the tokens up to them.
@@ -105,9 +138,10 @@ impl Block {
 
     /// Whether both say the same, wherever they were written.
     pub fn same(&self, other: &Block) -> bool {
-        let values = |b: &Block| b.fields.iter().map(|(name, s)| (*name, s.value.clone())).collect::<Vec<_>>();
+        let values = |b: &Block| b.fields.iter().map(|(name, s)| (name.clone(), s.value.clone())).collect::<Vec<_>>();
         self.slot == other.slot
             && self.variant == other.variant
+            && self.feature.text() == other.feature.text()
             && values(self) == values(other)
             && self.children.len() == other.children.len()
             && self.children.iter().zip(&other.children).all(|(a, b)| a.same(b))

@@ -47,8 +47,8 @@ pub(crate) fn structure(model: &Model) -> Picture {
 
 /// The layers of the states, in order.
 fn flow(block: &Block) -> Vec<&Block> {
-    let says = |child: &&Block| child.variant != "none" && !BESIDE.contains(&child.slot);
-    let (after, layers): (Vec<_>, Vec<_>) = block.children.iter().filter(says).partition(|c| AFTER.contains(&c.slot));
+    let says = |child: &&Block| child.variant != "none" && !BESIDE.contains(&&*child.slot);
+    let (after, layers): (Vec<_>, Vec<_>) = block.children.iter().filter(says).partition(|c| AFTER.contains(&&*c.slot));
     let mut all = layers;
     // The gate mixes before the memory is updated.
     all.extend(AFTER.iter().flat_map(|slot| after.iter().copied().filter(move |c| c.slot == *slot)));
@@ -57,11 +57,11 @@ fn flow(block: &Block) -> Vec<&Block> {
 
 /// What stands beside the flow.
 fn beside(block: &Block) -> Vec<&Block> {
-    block.children.iter().filter(|child| child.variant != "none" && BESIDE.contains(&child.slot)).collect()
+    block.children.iter().filter(|child| child.variant != "none" && BESIDE.contains(&&*child.slot)).collect()
 }
 
 fn is_loop(block: &Block) -> bool {
-    ["recur", "recurse"].contains(&block.slot)
+    ["recur", "recurse"].contains(&&*block.slot)
 }
 
 fn is_leaf(block: &Block) -> bool {
@@ -70,7 +70,7 @@ fn is_leaf(block: &Block) -> bool {
 
 fn natural_width(block: &Block) -> f64 {
     let inner = flow(block).into_iter().map(natural_width).fold(LAYER, f64::max);
-    match (is_leaf(block), is_loop(block), block.slot) {
+    match (is_leaf(block), is_loop(block), &*block.slot) {
         (true, ..) => LAYER,
         (_, _, "model") => inner,
         (_, back, _) => inner + 2.0 * PADDING + if back { BACK } else { 0.0 },
@@ -80,7 +80,7 @@ fn natural_width(block: &Block) -> f64 {
 /// Draws a statement and all in it; gives its height.
 fn draw(svg: &mut Svg, block: &Block, (x, y): (f64, f64), width: f64) -> f64 {
     let height = height(block);
-    let class = match (is_loop(block), BESIDE.contains(&block.slot)) {
+    let class = match (is_loop(block), BESIDE.contains(&&*block.slot)) {
         (true, _) => "loop",
         (_, true) => "side",
         _ => "box",
@@ -144,7 +144,7 @@ fn heading(block: &Block) -> String {
 
 /// The fields that matter most, on one line.
 fn details(block: &Block) -> String {
-    let shown = block.fields.iter().map(|(name, setting)| (*name, setting.value.to_string()));
+    let shown = block.fields.iter().map(|(name, setting)| (&**name, setting.value.to_string()));
     let shown = shown.filter(|(name, value)| !MINOR.contains(name) && value != "none");
     shown.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
 }

@@ -97,7 +97,7 @@ impl Verdict {
 /// A slot that neither model has is a slip of the pen, not a finding.
 fn known_slot(slot: &str, models: [&Compiled; 2]) -> Result<(), Failure> {
     fn collect<'s>(block: &'s Block, names: &mut BTreeSet<&'s str>) {
-        names.extend([block.slot, block.variant].into_iter().filter(|name| !name.is_empty()));
+        names.extend([&*block.slot, &*block.variant].into_iter().filter(|name| !name.is_empty()));
         block.children.iter().for_each(|child| collect(child, names));
     }
     let mut names = BTreeSet::new();

@@ -41,7 +41,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         (None, Some(text)) if options.json => terminal.json(&json!({ "statement": code, "doc": text }))?,
         (_, Some(text)) => terminal.result(&text)?,
         _ => {
-            let slots = feature::SLOTS.iter().map(|slot| slot.name);
+            let slots = feature::slots().iter().map(|slot| &*slot.name);
             let near = did_you_mean(code, Kind::ALL.iter().map(|kind| kind.code()).chain(slots));
             let hint = if near.is_empty() { "`rtc explain` lists all codes".to_owned() } else { near };
             return Err(Failure::Usage(format!("there is no code or statement `{code}`; {hint}")));

@@ -4,7 +4,7 @@ use clap::Args;
 use rtc_compiler::check::Override;
 use rtc_compiler::ir::graph::Parameter;
 use rtc_compiler::ir::types::Dim;
-use rtc_compiler::schema::Catalog;
+use rtc_compiler::schema::{Catalog, Text};
 use rtc_compiler::source::{Sources, Span};
 use rtc_compiler::spec::{self, Block, Origin, Setting, hash, text_with_origins};
 use rtc_runtime::experiment::Setting as Given;
@@ -146,9 +146,9 @@ fn count(dims: &[Dim]) -> String {
 
 /// A block with everything inside it.
 fn tree(block: &Block, sources: &Sources) -> Value {
-    let field = |(name, setting): (&&'static str, &Setting)| {
+    let field = |(name, setting): (&Text, &Setting)| {
         let entry = json!({ "value": value(&setting.value), "origin": origin(&setting.origin, sources) });
-        ((*name).to_owned(), entry)
+        (name.to_string(), entry)
     };
     json!({
         "slot": block.slot, "variant": block.variant, "origin": origin(&block.origin, sources),
@@ -162,7 +162,8 @@ fn value(value: &spec::Value) -> Value {
     match value {
         spec::Value::Int(number) => json!(number),
         spec::Value::Float(number) => json!(number),
-        spec::Value::Word(_) | spec::Value::Expr(_) => json!(value.to_string()),
+        spec::Value::Truth(truth) => json!(truth),
+        spec::Value::Word(_) | spec::Value::Expr(_) | spec::Value::Function(_) => json!(value.to_string()),
     }
 }
 

@@ -161,9 +161,8 @@ fn collect_fields(path: &str, block: &Block, found: &mut BTreeMap<String, String
         found.insert(under(path, name), setting.value.to_string());
     }
     for (n, child) in block.children.iter().enumerate() {
-        let name = |block: &Block| if block.variant.is_empty() { block.slot } else { block.variant };
-        let before = block.children[..n].iter().filter(|other| name(other) == name(child)).count();
-        let own = if before == 0 { name(child).to_owned() } else { format!("{}[{}]", name(child), before + 1) };
+        let before = block.children[..n].iter().filter(|other| other.name() == child.name()).count();
+        let own = if before == 0 { child.name().to_owned() } else { format!("{}[{}]", child.name(), before + 1) };
         collect_fields(&under(path, &own), child, found);
     }
 }

@@ -1,6 +1,7 @@
 //! From the tree of statements to the spec: every statement finds its feature.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::derive::{Base, derive};
 use super::expand::{Author, Tree};
@@ -23,12 +24,12 @@ pub(super) fn build(
     problems: &mut Problems,
 ) -> Option<Block> {
     let mut builder = Builder { items, scopes, problems, broken: BTreeSet::new() };
-    let feature = tree.feature()?;
+    let feature = tree.feature()?.clone();
     let broken_definitions = builder.problems.has_errors();
     if broken_definitions {
         builder.broken.insert(tree.span);
     }
-    let mut root = builder.block(tree, feature);
+    let mut root = builder.block(tree, &feature);
     let base = Base::of(&root);
     let mut broken = builder.broken;
     derive(&mut root, &base, overrides, &mut broken, problems);
@@ -47,11 +48,12 @@ pub(super) struct Builder<'b, 'a> {
 }
 
 impl Builder<'_, '_> {
-    fn block(&mut self, tree: &Tree, feature: &'static Feature) -> Block {
+    pub(super) fn block(&mut self, tree: &Tree, feature: &Arc<Feature>) -> Block {
         let before = self.problems.len();
         let mut block = Block {
-            slot: feature.slot,
-            variant: feature.variant,
+            feature: feature.clone(),
+            slot: feature.slot.clone(),
+            variant: feature.variant.clone(),
             fields: self.fields(tree, feature),
             children: Vec::new(),
             span: tree.span,
@@ -70,13 +72,13 @@ impl Builder<'_, '_> {
         let mut seen: BTreeMap<usize, Vec<Span>> = BTreeMap::new();
         for child in &tree.children {
             let Some(feature) = self.feature(child, parent) else { continue };
-            let rule = parent.children.iter().position(|r| r.slots.contains(&feature.slot));
+            let rule = parent.children.iter().position(|r| r.takes(&feature));
             let Some(rule) = rule else {
                 self.misplaced(child, parent);
                 continue;
             };
             seen.entry(rule).or_default().push(child.span);
-            sorted.push((rule, self.block(child, feature)));
+            sorted.push((rule, self.block(child, &feature)));
         }
         for (n, rule) in parent.children.iter().enumerate() {
             self.count(tree, rule, seen.get(&n).map_or(&[][..], Vec::as_slice));
@@ -96,17 +98,21 @@ impl Builder<'_, '_> {
         let written = tree.children.iter().filter(|c| rule.slots.contains(&c.keyword.text.as_str())).count();
         if written < rule.min {
             let message = format!("`{}` needs `{slot}`", tree.title());
-            let doc = feature::slot(slot).map_or("", |s| s.doc);
+            let doc = feature::slot(slot).map_or("", |s| &s.doc);
             self.problems
                 .report(Diagnostic::new(Kind::MissingStatement, tree.span, message).help(format!("{slot}: {doc}")));
         }
     }
 
     fn misplaced(&mut self, child: &Tree, parent: &Feature) {
-        let parents: Vec<String> = feature::SLOTS
+        let takes = |r: &Children| match child.feature() {
+            Some(feature) => r.takes(feature),
+            None => r.slots.contains(&child.keyword.text.as_str()),
+        };
+        let parents: Vec<String> = feature::slots()
             .iter()
-            .flat_map(|s| s.features)
-            .filter(|f| f.children.iter().any(|r| r.slots.contains(&child.keyword.text.as_str())))
+            .flat_map(|s| &s.features)
+            .filter(|f| f.children.iter().any(takes))
             .map(|f| f.title())
             .collect();
         let message = format!("`{}` can't stand in `{}`", child.keyword.text, parent.title());
@@ -118,32 +124,35 @@ impl Builder<'_, '_> {
     }
 
     /// The feature that a statement names.
-    fn feature(&mut self, tree: &Tree, parent: &Feature) -> Option<&'static Feature> {
+    fn feature(&mut self, tree: &Tree, parent: &Feature) -> Option<Arc<Feature>> {
         let keyword = &tree.keyword.text;
+        if let Some(feature) = tree.feature() {
+            return Some(feature.clone());
+        }
+        let own = self.items.features().find(|f| f.slot == *keyword && f.variant.is_empty());
+        if let (Some(_), Some(word)) = (own, &tree.word) {
+            let message = format!("`{keyword}` takes no word");
+            return self.problems.fail(Diagnostic::new(Kind::UnknownVariant, word.span, message));
+        }
         let Some(slot) = feature::slot(keyword) else {
             self.unknown_statement(tree, parent);
             return None;
         };
+        let own: Vec<Arc<Feature>> = self.items.features().filter(|f| f.slot == *keyword).cloned().collect();
+        let choices = || slot.features.iter().chain(&own).map(|f| &*f.variant);
         let Some(word) = &tree.word else {
             if slot.has_variants() {
-                let choices = slot.features.iter().map(|f| f.variant);
                 let message = format!("`{keyword}` needs a variant");
-                let label = format!("one of {}", list(choices, "and"));
+                let label = format!("one of {}", list(choices(), "and"));
                 self.problems.report(Diagnostic::new(Kind::UnknownVariant, tree.span, message).label(label));
             }
-            return slot.feature("");
+            return None;
         };
-        if let Some(feature) = slot.feature(&word.text) {
-            return Some(feature);
-        }
         let diagnostic = if !slot.has_variants() {
             Diagnostic::new(Kind::UnknownVariant, word.span, format!("`{keyword}` takes no word"))
-        } else if slot.planned.contains(&word.text.as_str()) {
-            not_yet(&format!("{keyword} {}", word.text), word.span)
         } else {
-            let choices = || slot.features.iter().map(|f| f.variant);
-            let elsewhere =
-                feature::SLOTS.iter().find(|s| closest(keyword, [s.name]).is_some() && s.feature(&word.text).is_some());
+            let near = |s: &&feature::Slot| closest(keyword, [&*s.name]).is_some() && s.feature(&word.text).is_some();
+            let elsewhere = feature::slots().iter().find(near);
             let hint = match elsewhere {
                 Some(other) => format!("did you mean `{} {}`?", other.name, word.text),
                 None => did_you_mean(&word.text, choices()),
@@ -158,17 +167,17 @@ impl Builder<'_, '_> {
 
     fn unknown_statement(&mut self, tree: &Tree, parent: &Feature) {
         let keyword = &tree.keyword.text;
-        if feature::PLANNED.contains(&keyword.as_str()) {
-            self.problems.report(not_yet(keyword, tree.keyword.span));
-            return;
-        }
+        let own: Vec<Arc<Feature>> = self.items.features().filter(|f| f.variant.is_empty()).cloned().collect();
         let here = || parent.children.iter().flat_map(|r| r.slots.iter().copied());
         let message = format!("no statement begins with `{keyword}`");
         let mut diagnostic = Diagnostic::new(Kind::UnknownStatement, tree.keyword.span, message);
-        diagnostic = diagnostic.label(did_you_mean(keyword, here().chain(feature::SLOTS.iter().map(|s| s.name))));
+        diagnostic = diagnostic.label(did_you_mean(
+            keyword,
+            here().chain(feature::slots().iter().map(|s| &*s.name)).chain(own.iter().map(|f| &*f.slot)),
+        ));
         if self.items.block(keyword).is_some() {
             diagnostic = diagnostic.help(format!("a block is inserted with parentheses: `{keyword}()`"));
-        } else if parent.fields.iter().any(|f| f.name == keyword) {
+        } else if parent.fields.iter().any(|f| f.name == *keyword) {
             diagnostic = diagnostic.help(format!("a field has a colon: `{keyword}: value`"));
         } else if here().next().is_some() {
             diagnostic = diagnostic.help(format!("here can stand {}", list(here(), "and")));
@@ -177,11 +186,6 @@ impl Builder<'_, '_> {
         }
         self.problems.report(diagnostic);
     }
-}
-
-pub(super) fn not_yet(words: &str, span: Span) -> Diagnostic {
-    Diagnostic::new(Kind::NotSupportedYet, span, format!("`{words}` is not supported yet"))
-        .label("the word is kept for a later version")
 }
 
 pub(super) fn origin(author: &Author, span: Span) -> Origin {
@@ -210,12 +214,10 @@ fn check<'a>(block: &'a Block, ancestors: &mut Vec<&'a Block>, context: &Context
     let root = ancestors.first().copied().unwrap_or(block);
     let looks_around = block.slot == "readout" || context.broken_definitions;
     let broken = context.broken.contains(&block.span) || looks_around && context.broken.contains(&root.span);
-    if let Some(feature) = feature::feature(block.slot, block.variant) {
-        let site = Site { block, ancestors, catalog: context.catalog, overrides: context.overrides };
-        let mut found = Problems::default();
-        (feature.check)(&site, &mut found);
-        found.iter().filter(|d| !broken || LOCAL.contains(&d.kind)).for_each(|d| problems.report(d.clone()));
-    }
+    let site = Site { block, ancestors, catalog: context.catalog, overrides: context.overrides };
+    let mut found = Problems::default();
+    (block.feature.check)(&site, &mut found);
+    found.iter().filter(|d| !broken || LOCAL.contains(&d.kind)).for_each(|d| problems.report(d.clone()));
     ancestors.push(block);
     for child in &block.children {
         check(child, ancestors, context, problems);

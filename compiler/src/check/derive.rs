@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::feature::{self, Site};
-use crate::schema::{Catalog, Default, Derived};
+use crate::feature::Site;
+use crate::schema::{Catalog, Default, Derived, Field, FieldKind};
 use crate::source::Span;
 use crate::spec::{Block, Origin, Setting, Value};
 
@@ -36,26 +37,51 @@ pub(super) fn derive(
     broken: &mut BTreeSet<Span>,
     problems: &mut Problems,
 ) {
-    let feature = feature::feature(block.slot, block.variant);
-    for field in feature.map_or(&[][..], |s| s.fields) {
-        let Default::Derived(rule) = field.default else { continue };
-        if block.fields.contains_key(field.name) {
+    let feature = block.feature.clone();
+    for field in &feature.fields {
+        let Default::Derived(rule) = &field.default else { continue };
+        if block.fields.contains_key(&field.name) {
             continue;
         }
         let value = match rule {
             Derived::ModelDropout => base.dropout.map(Value::Float),
             Derived::ModelAttentionDropout => base.attention_dropout.map(Value::Float),
             Derived::Width => base.width.map(Value::Int),
-            Derived::FourWidths => base.width.map(|width| Value::Int(width.saturating_mul(4))),
             Derived::WidthPerHead => width_per_head(block, base, overrides, broken, problems),
-            Derived::Sees(past, all) => Some(Value::Word(if base.sees_past { past } else { all }.to_owned())),
+            Derived::Sees(past, all) => Some(Value::Word(if base.sees_past { past } else { all }.to_string())),
+            Derived::Written(..) => written(block, field, rule, base, broken, problems),
         };
         if let Some(value) = value {
-            block.fields.insert(field.name, Setting { value, origin: Origin::Derived(rule.text().to_owned()) });
+            block.fields.insert(field.name.clone(), Setting { value, origin: Origin::Derived(rule.text().to_owned()) });
         }
     }
     for child in &mut block.children {
         derive(child, base, overrides, broken, problems);
+    }
+}
+
+/// What an expression over the width and other settings gives.
+fn written(
+    block: &Block,
+    field: &Field,
+    rule: &Derived,
+    base: &Base,
+    broken: &mut BTreeSet<Span>,
+    problems: &mut Problems,
+) -> Option<Value> {
+    let width = usize::try_from(base.width?).ok()?;
+    let [dropout, attention] = [base.dropout, base.attention_dropout].map(Option::unwrap_or_default);
+    let found = define::derived(rule, width, dropout, attention, block);
+    let fits = |v: &f64| if field.bounds.hold(*v) { Ok(*v) } else { Err(format!("works `{}` out as {v}", field.name)) };
+    match found.and_then(|v| fits(&v)) {
+        Ok(v) if field.kind == FieldKind::Int => Some(Value::Int(v as i64)),
+        Ok(v) => Some(Value::Float(v)),
+        Err(why) => {
+            broken.insert(block.span);
+            let help = format!("write `{}: ...`, which must be {}", field.name, field.bounds.describe());
+            let message = format!("`{}` {why}", block.title());
+            problems.fail(Diagnostic::new(Kind::OutOfRange, block.span, message).help(help))
+        }
     }
 }
 

@@ -29,7 +29,7 @@ impl Editor<'_, '_> {
             ast::EditKind::Add(element, path) => self.add(tree, element, path, author),
             ast::EditKind::Let(binding) => self.rebind(tree, binding),
         }
-        expand::fill(tree);
+        expand::fill(self.items, tree);
     }
 
     /// `path: value` sets a field, or replaces the statement that the path names.
@@ -37,7 +37,7 @@ impl Editor<'_, '_> {
         let Some((last, outer)) = path.components.split_last() else { return };
         let Some(place) = self.find(tree, outer) else { return };
         let node = at_mut(tree, &place);
-        let known = node.feature().map_or(&[][..], |f| f.fields);
+        let known = node.feature().map_or(&[][..], |f| &f.fields);
         let is_field = last.index.is_none() && known.iter().any(|f| f.name == last.name.text);
         if is_field {
             let scope = node.scope;
@@ -59,13 +59,13 @@ impl Editor<'_, '_> {
         let node = at(tree, place);
         let title = node.title();
         let message = format!("`{title}` has no field or statement `{}`", name.text);
-        let own = node.feature().map_or(&[][..], |f| f.fields);
+        let own = node.feature().map_or(&[][..], |f| &f.fields);
         let mut diagnostic = Diagnostic::new(Kind::PathNotFound, name.span, message);
         let inside: Vec<String> = all(tree)
             .filter(|(_, t)| t.feature().is_some_and(|f| f.fields.iter().any(|f| f.name == name.text)))
             .map(|(place, _)| format!("`{}.{}`", path_of(tree, &place), name.text))
             .collect();
-        if let Some(near) = closest(&name.text, own.iter().map(|f| f.name)) {
+        if let Some(near) = closest(&name.text, own.iter().map(|f| &*f.name)) {
             diagnostic = diagnostic.label(format!("did you mean `{near}`?"));
         } else if !inside.is_empty() {
             diagnostic = diagnostic.label(format!("did you mean {}?", inside.join(" or ")));
@@ -114,7 +114,7 @@ impl Editor<'_, '_> {
     fn replace(&mut self, tree: &mut Tree, statement: &ast::Statement, author: &Author) {
         let keyword = &statement.keyword;
         let mut places = written_first(all(tree).filter(|(_, t)| t.keyword.text == keyword.text).collect());
-        let is_layer = FOLDING.contains(&keyword.text.as_str());
+        let is_layer = places.iter().any(|place| at(tree, place).is_layer());
         if places.len() > 1 && is_layer {
             let word = match &statement.word {
                 Some(ast::Word::Name(name)) => Some(&name.text),
@@ -158,7 +158,8 @@ impl Editor<'_, '_> {
                 let message = format!("the model has no `{}` to replace", keyword.text);
                 let mut diagnostic = Diagnostic::new(Kind::PathNotFound, keyword.span, message);
                 if feature::slot(&keyword.text).is_none() {
-                    diagnostic = diagnostic.label(did_you_mean(&keyword.text, feature::SLOTS.iter().map(|s| s.name)));
+                    diagnostic =
+                        diagnostic.label(did_you_mean(&keyword.text, feature::slots().iter().map(|s| &*s.name)));
                 } else {
                     diagnostic = diagnostic.help("put it in with `add ... after PATH`");
                 }
@@ -349,7 +350,7 @@ fn path_of(tree: &Tree, place: &[usize]) -> String {
     let mut parts = Vec::new();
     for &n in place {
         node = &node.children[n];
-        let by_word = FOLDING.contains(&node.keyword.text.as_str());
+        let by_word = node.is_layer();
         let word = node.word.as_ref().filter(|_| by_word);
         parts.push(word.map_or(node.keyword.text.as_str(), |w| w.text.as_str()));
     }

@@ -3,13 +3,14 @@
 //! Values stay as written, each with the scope that it is read in.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::items::{Items, Model, refuse_reserved};
 use super::resolve::wrong_arity;
 use super::scope::{Bound, ScopeId, Scopes};
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean};
-use crate::feature;
-use crate::schema::Children;
+use crate::feature::{self, Feature};
+use crate::schema::{Children, FOLDING};
 use crate::source::Span;
 use crate::syntax::{MAX_NESTING, ast};
 
@@ -44,6 +45,8 @@ pub(super) struct Tree {
     pub(super) scope: ScopeId,
     /// The constants of the braces.
     pub(super) lets: BTreeMap<String, ScopeId>,
+    /// The feature that it names, if there is one.
+    feature: Option<Arc<Feature>>,
 }
 
 /// A field.
@@ -57,9 +60,16 @@ pub(super) struct TreeField {
 
 impl Tree {
     /// A statement without content.
-    fn new(keyword: ast::Name, word: Option<ast::Name>, author: Author, span: Span) -> Self {
+    fn new(items: &Items<'_>, keyword: ast::Name, word: Option<ast::Name>, author: Author, span: Span) -> Self {
         let (fields, children, lets) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Self { keyword, word, fields, children, author, span, scope: None, lets }
+        let feature = items.feature(&keyword.text, word.as_ref().map_or("", |w| w.text.as_str())).cloned();
+        Self { keyword, word, fields, children, author, span, scope: None, lets, feature }
+    }
+
+    /// Whether it is a layer.
+    pub(super) fn is_layer(&self) -> bool {
+        let named = || FOLDING.contains(&self.keyword.text.as_str());
+        self.feature.as_ref().map_or_else(named, |feature| feature.is_layer())
     }
 
     /// Keyword and word: `attend self`.
@@ -71,9 +81,8 @@ impl Tree {
     }
 
     /// The feature that it names, if there is one.
-    pub(super) fn feature(&self) -> Option<&'static feature::Feature> {
-        let word = self.word.as_ref().map_or("", |w| w.text.as_str());
-        feature::feature(&self.keyword.text, word)
+    pub(super) fn feature(&self) -> Option<&Arc<Feature>> {
+        self.feature.as_ref()
     }
 }
 
@@ -84,12 +93,12 @@ pub(super) fn model(items: &Items<'_>, model: Model<'_>, scopes: &mut Scopes, pr
     let mut expander = Expander::new(items, Author::File, scopes, problems);
     let name = ast::Name { text: "model".to_owned(), span: model.name.span() };
     let span = name.span;
-    let mut tree = Tree::new(name, None, Author::File, span);
+    let mut tree = Tree::new(items, name, None, Author::File, span);
     expander.elements(&mut tree, &model.body.elements, None);
     if expander.count > MAX_ELEMENTS && problems.len() > before {
         return None;
     }
-    fill(&mut tree);
+    fill(items, &mut tree);
     Some(tree)
 }
 
@@ -105,7 +114,7 @@ pub(super) fn element(
 ) -> Vec<Tree> {
     let mut expander = Expander::new(items, author.clone(), scopes, problems);
     let span = element.span();
-    let mut holder = Tree::new(ast::Name { text: String::new(), span }, None, author.clone(), span);
+    let mut holder = Tree::new(items, ast::Name { text: String::new(), span }, None, author.clone(), span);
     expander.elements(&mut holder, std::slice::from_ref(element), scope);
     if expander.count > MAX_ELEMENTS {
         return Vec::new();
@@ -114,13 +123,13 @@ pub(super) fn element(
 }
 
 /// Fills in the default variant of every optional statement that is not written, at any depth.
-pub(super) fn fill(tree: &mut Tree) {
-    fill_below(tree, &mut vec![]);
+pub(super) fn fill(items: &Items<'_>, tree: &mut Tree) {
+    fill_below(items, tree, &mut vec![]);
 }
 
 /// The same for a statement in those with the keywords `around`.
-fn fill_below(tree: &mut Tree, around: &mut Vec<String>) {
-    let rules: &[Children] = tree.feature().map_or(&[], |f| f.children);
+fn fill_below(items: &Items<'_>, tree: &mut Tree, around: &mut Vec<String>) {
+    let rules: &'static [Children] = tree.feature().map_or(&[], |f| f.children);
     for rule in rules {
         let Some(absent) = rule.absent else { continue };
         let Some(slot) = rule.slots.first() else { continue };
@@ -129,13 +138,13 @@ fn fill_below(tree: &mut Tree, around: &mut Vec<String>) {
         }
         if !tree.children.iter().any(|c| c.keyword.text == *slot) {
             let name = |text: &str| ast::Name { text: text.to_owned(), span: tree.span };
-            let mut child = Tree::new(name(slot), Some(name(absent)), Author::Default, tree.span);
+            let mut child = Tree::new(items, name(slot), Some(name(absent)), Author::Default, tree.span);
             child.scope = tree.scope;
             tree.children.push(child);
         }
     }
     around.push(tree.keyword.text.clone());
-    tree.children.iter_mut().for_each(|child| fill_below(child, around));
+    tree.children.iter_mut().for_each(|child| fill_below(items, child, around));
     around.pop();
 }
 
@@ -211,8 +220,13 @@ impl<'e, 'a> Expander<'e, 'a> {
             self.problems.report(Diagnostic::new(Kind::TooDeep, place, message));
             None
         } else {
-            let mut tree = Tree::new(statement.keyword.clone(), None, self.author.clone(), statement.head());
-            self.word(&mut tree, statement.word.as_ref(), scope);
+            let variant = match &statement.word {
+                Some(ast::Word::Name(name)) if !is_counted(&statement.keyword.text) => Some(name.clone()),
+                _ => None,
+            };
+            let (keyword, author) = (statement.keyword.clone(), self.author.clone());
+            let mut tree = Tree::new(self.items, keyword, variant, author, statement.head());
+            self.count(&mut tree, statement.word.as_ref(), scope);
             let elements = statement.body.as_ref().map_or(&[][..], |b| &b.elements);
             self.elements(&mut tree, elements, scope);
             Some(tree)
@@ -221,15 +235,12 @@ impl<'e, 'a> Expander<'e, 'a> {
         result
     }
 
-    /// The word behind the keyword: a variant, or for `stack` the number of copies, which may be a constant's name.
-    fn word(&self, tree: &mut Tree, word: Option<&ast::Word>, scope: ScopeId) {
+    /// The number behind the keyword: for `stack` that of copies, which may be a constant's name.
+    fn count(&self, tree: &mut Tree, word: Option<&ast::Word>, scope: ScopeId) {
         let counted = is_counted(&tree.keyword.text);
         let value = match word {
             None => return,
-            Some(ast::Word::Name(name)) if !counted => {
-                tree.word = Some(name.clone());
-                return;
-            }
+            Some(ast::Word::Name(_)) if !counted => return,
             Some(ast::Word::Name(name)) => ast::ExprKind::Name(name.text.clone()),
             Some(ast::Word::Int(n, _)) => ast::ExprKind::Int(*n),
         };

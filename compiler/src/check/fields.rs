@@ -2,21 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use super::build::{Builder, not_yet, origin};
-use super::expand::{COPIES, Tree, TreeField, is_counted};
+use super::build::{Builder, origin};
+use super::expand::{self, Author, COPIES, Tree, TreeField, is_counted};
 use super::resolve::{Allowed, BIAS, CONSTANT, DEPTH, MASK, Resolver, Type, Typed};
 use super::scope::{Bound, ScopeId};
+use crate::define;
 use crate::diag::{Diagnostic, Kind, closest, did_you_mean, list};
 use crate::expr::Expr;
-use crate::feature::Feature;
-use crate::schema::{Default, Field, FieldKind};
+use crate::feature::{self, Feature};
+use crate::ir::pointwise::{ACTIVATIONS, Pointwise};
+use crate::schema::{Default, Field, FieldKind, Text, Words};
 use crate::source::Span;
 use crate::spec::{Origin, Setting, Value};
 use crate::syntax::ast;
 
 impl Builder<'_, '_> {
     /// The values of all fields: written ones and plain defaults. Derived ones follow later.
-    pub(super) fn fields(&mut self, tree: &Tree, feature: &'static Feature) -> BTreeMap<&'static str, Setting> {
+    pub(super) fn fields(&mut self, tree: &Tree, feature: &Feature) -> BTreeMap<Text, Setting> {
         let mut values = BTreeMap::new();
         let mut seen: BTreeMap<&str, Span> = BTreeMap::new();
         for written in &tree.fields {
@@ -24,28 +26,30 @@ impl Builder<'_, '_> {
                 self.unknown_field(written, feature);
                 continue;
             };
-            if let Some(first) = seen.insert(field.name, written.name.span) {
+            if let Some(first) = seen.insert(&field.name, written.name.span) {
                 let message = format!("`{}` is given twice", field.name);
                 let diagnostic = Diagnostic::new(Kind::DuplicateField, written.name.span, message);
                 self.problems.report(diagnostic.label("the second one").note(first, "the first one"));
                 continue;
             }
             if let Some(value) = self.value(field, &written.value, written.scope) {
-                values.insert(field.name, Setting { value, origin: origin(&written.author, written.value.span()) });
+                let origin = origin(&written.author, written.value.span());
+                values.insert(field.name.clone(), Setting { value, origin });
             }
         }
-        for field in feature.fields.iter().filter(|f| !seen.contains_key(f.name)) {
-            let value = match field.default {
+        for field in feature.fields.iter().filter(|f| !seen.contains_key(&*f.name)) {
+            let value = match &field.default {
                 Default::Required => {
                     self.missing_field(tree, field);
                     continue;
                 }
                 Default::Absent | Default::Derived(_) => continue,
-                Default::Int(v) => Value::Int(v),
-                Default::Float(v) => Value::Float(v),
-                Default::Word(v) => Value::Word(v.to_owned()),
+                Default::Int(v) => Value::Int(*v),
+                Default::Float(v) => Value::Float(*v),
+                Default::Word(v) => Value::Word(v.to_string()),
+                Default::Truth(v) => Value::Truth(*v),
             };
-            values.insert(field.name, Setting { value, origin: Origin::Default });
+            values.insert(field.name.clone(), Setting { value, origin: Origin::Default });
         }
         values
     }
@@ -69,7 +73,7 @@ impl Builder<'_, '_> {
             self.problems.report(Diagnostic::new(Kind::UnknownVariant, written.name.span, message));
             return;
         }
-        let fields = || feature.fields.iter().map(|f| f.name).filter(|n| *n != COPIES || !is_counted(feature.slot));
+        let fields = || feature.fields.iter().map(|f| &*f.name).filter(|n| *n != COPIES || !is_counted(&feature.slot));
         let message = format!("`{title}` has no field `{name}`");
         let mut diagnostic = Diagnostic::new(Kind::UnknownField, written.name.span, message);
         diagnostic = diagnostic.label(did_you_mean(name, fields()));
@@ -86,10 +90,18 @@ impl Builder<'_, '_> {
 
     /// The value of a field, of the right kind and in range; `None` if a problem was reported.
     fn value(&mut self, field: &Field, value: &ast::Value, scope: ScopeId) -> Option<Value> {
+        if field.kind == FieldKind::Function {
+            return self.function(field, value, scope);
+        }
         let ast::Value::Expr(expr) = value else {
             return self.wrong(field, value.span(), "this has fields of its own");
         };
-        match field.kind {
+        match &field.kind {
+            FieldKind::Function => None,
+            FieldKind::Truth => match self.resolve(expr, scope, CONSTANT)?.expr {
+                Expr::Bool(v) => Some(Value::Truth(v)),
+                _ => self.wrong(field, expr.span, "this is a number"),
+            },
             FieldKind::Int => {
                 let typed = self.constant(field, expr, scope)?;
                 let Expr::Int(v) = typed.expr else {
@@ -106,7 +118,7 @@ impl Builder<'_, '_> {
                 }
                 _ => self.real(field, expr, scope),
             },
-            FieldKind::Word(choices, planned) => self.word(field, expr, scope, choices, planned),
+            FieldKind::Word(choices) => self.word(field, expr, scope, choices),
             FieldKind::Mask | FieldKind::Bias => self.attention(field, expr, scope),
             FieldKind::Depth => self.depth(field, expr, scope),
         }
@@ -138,26 +150,17 @@ impl Builder<'_, '_> {
     }
 
     /// One of the words; a constant or a parameter may stand for it.
-    fn word(
-        &mut self,
-        field: &Field,
-        expr: &ast::Expr,
-        scope: ScopeId,
-        choices: &[&str],
-        planned: &[&str],
-    ) -> Option<Value> {
-        let name = match self.stands_for(expr, scope, choices) {
+    fn word(&mut self, field: &Field, expr: &ast::Expr, scope: ScopeId, choices: &Words) -> Option<Value> {
+        let words: Vec<&str> = choices.iter().collect();
+        let name = match self.stands_for(expr, scope, &words) {
             Ok(name) => name,
             Err(span) => return self.wrong(field, span, "this is not a word"),
         };
-        if choices.contains(&name.text.as_str()) {
+        if choices.contains(&name.text) {
             return Some(Value::Word(name.text));
         }
-        if planned.contains(&name.text.as_str()) {
-            return self.problems.fail(not_yet(&format!("{}: {}", field.name, name.text), name.span));
-        }
         let message = format!("`{}` takes {}", field.name, field.kind.describe());
-        let hint = did_you_mean(&name.text, choices.iter().copied());
+        let hint = did_you_mean(&name.text, choices.iter());
         let label = if hint.is_empty() { format!("not `{}`", name.text) } else { hint };
         self.problems.fail(Diagnostic::new(Kind::WrongType, name.span, message).label(label))
     }
@@ -176,6 +179,43 @@ impl Builder<'_, '_> {
             }
         }
         Ok(name)
+    }
+
+    /// A function of one value: of single numbers by its name, or a definition or a word of equations with its settings.
+    fn function(&mut self, field: &Field, value: &ast::Value, scope: ScopeId) -> Option<Value> {
+        let (name, body, scope) = match value {
+            ast::Value::Structured(name, body) => (name.clone(), Some(body), scope),
+            ast::Value::Expr(expr) => match self.stands_for(expr, scope, &[]) {
+                Ok(name) => (name, None, scope),
+                Err(span) => return self.wrong(field, span, "this is no function"),
+            },
+        };
+        if Pointwise::named(&name.text).is_some_and(Pointwise::is_activation) {
+            if let Some(body) = body {
+                let message = format!("`{}` has no settings", name.text);
+                return self.problems.fail(Diagnostic::new(Kind::UnknownField, body.span, message));
+            }
+            return Some(Value::Word(name.text));
+        }
+        let found = self.items.feature(&name.text, "").or_else(|| define::words().iter().find(|w| w.slot == name.text));
+        let Some(feature) = found.filter(|feature| feature.is_named_layer()).cloned() else {
+            let own = self.items.features().filter(|f| f.is_named_layer()).map(|f| f.slot.to_string());
+            let library = feature::slots().iter().flat_map(|s| &s.features).filter(|f| f.is_named_layer());
+            let known: Vec<String> = own.chain(library.map(|f| f.slot.to_string())).collect();
+            let hint = did_you_mean(&name.text, known.iter().map(String::as_str).chain(ACTIVATIONS));
+            let label = if hint.is_empty() { format!("there is no function `{}`", name.text) } else { hint };
+            return self.wrong(field, name.span, &label);
+        };
+        let element = ast::Element::Statement(ast::Statement {
+            keyword: name.clone(),
+            word: None,
+            body: body.cloned(),
+            span: value.span(),
+        });
+        let author = Author::File;
+        let trees = expand::element(self.items, &element, scope, &author, self.scopes, self.problems);
+        let block = self.block(trees.first()?, &feature);
+        Some(Value::Function(Box::new(block)))
     }
 
     fn attention(&mut self, field: &Field, expr: &ast::Expr, scope: ScopeId) -> Option<Value> {

@@ -1,10 +1,13 @@
 //! The definitions of the files, by name.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use crate::define::Features;
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean};
 use crate::expr::{Func, Var};
-use crate::source::Span;
+use crate::feature::{self, Feature};
+use crate::source::{Sources, Span};
 use crate::syntax::ast;
 
 /// All definitions of the loaded files.
@@ -15,6 +18,8 @@ pub(super) struct Items<'a> {
     variants: BTreeMap<(String, String), Variant<'a>>,
     blocks: BTreeMap<&'a str, Block<'a>>,
     definitions: BTreeMap<&'a str, Definition<'a>>,
+    /// The definitions with equations.
+    features: Features,
 }
 
 /// A model as written.
@@ -87,8 +92,11 @@ pub(super) fn refuse_reserved(name: &ast::Name, problems: &mut Problems) {
 
 impl<'a> Items<'a> {
     /// Lists the items of all files; reports names that are taken twice and variants without a base.
-    pub(super) fn index(files: &'a [ast::File], problems: &mut Problems) -> Self {
-        let mut items = Items::default();
+    pub(super) fn index(files: &'a [ast::File], sources: &Sources, problems: &mut Problems) -> Self {
+        let text = |item: &ast::Item| sources.get(item.span.source).map_or("", |source| source.text.as_str());
+        let defs = files.iter().flat_map(|f| &f.items).map(|item| (item, text(item)));
+        let features = Features::new(feature::slots(), defs, false, problems);
+        let mut items = Items { features, ..Items::default() };
         for item in files.iter().flat_map(|f| &f.items) {
             items.add(item, problems);
         }
@@ -98,7 +106,7 @@ impl<'a> Items<'a> {
 
     fn add(&mut self, item: &'a ast::Item, problems: &mut Problems) {
         match &item.kind {
-            ast::ItemKind::Use { .. } => {}
+            ast::ItemKind::Use { .. } | ast::ItemKind::Def(_) => {}
             ast::ItemKind::Let(binding) => self.define(Definition::Let(binding), problems),
             ast::ItemKind::Function(function) => {
                 function.params.iter().flatten().for_each(|p| refuse_reserved(p, problems));
@@ -241,6 +249,16 @@ impl<'a> Items<'a> {
     /// The names of all blocks.
     pub(super) fn block_names(&self) -> impl Iterator<Item = &str> {
         self.blocks.keys().copied()
+    }
+
+    /// The feature that a keyword and the word behind it name.
+    pub(super) fn feature(&self, keyword: &str, word: &str) -> Option<&Arc<Feature>> {
+        self.features.find(keyword, word).or_else(|| feature::feature(keyword, word))
+    }
+
+    /// The definitions of the files.
+    pub(super) fn features(&self) -> impl Iterator<Item = &Arc<Feature>> {
+        self.features.iter()
     }
 
     /// What a name in an expression stands for.

@@ -22,6 +22,7 @@ pub use load::{Loader, NoFiles};
 use std::ops::Range;
 
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
+use crate::lower::{self, Binding};
 use crate::schema::Catalog;
 use crate::source::{Source, SourceId, Sources, Span};
 use crate::spec::Spec;
@@ -84,7 +85,7 @@ fn form(
     let loaded = load::load(loader, root, &mut sources, &mut problems);
     let edits = parse_overrides(overrides, &mut sources, &mut problems);
     let spec = loaded.and_then(|loaded| {
-        let items = Items::index(&loaded.files, &mut problems);
+        let items = Items::index(&loaded.files, &sources, &mut problems);
         let target = find_target(&items, &loaded, target, &name, &mut problems);
         check_definitions(&items, &mut problems);
         target.and_then(|target| one(&items, &target, &edits, catalog, &mut problems))
@@ -102,7 +103,7 @@ pub fn resolve_name(loader: &dyn Loader, root: Source, target: Option<&str>) -> 
     let (mut problems, mut sources) = (Problems::default(), Sources::default());
     let file = root.name.clone();
     let name = load::load(loader, root, &mut sources, &mut problems).and_then(|loaded| {
-        let items = Items::index(&loaded.files, &mut problems);
+        let items = Items::index(&loaded.files, &sources, &mut problems);
         find_target(&items, &loaded, target, &file, &mut problems).map(|target| target.name)
     });
     problems.sort();
@@ -114,7 +115,7 @@ pub fn check_all(loader: &dyn Loader, root: Source, catalog: &Catalog) -> (Vec<S
     let (mut problems, mut sources) = (Problems::default(), Sources::default());
     let mut specs = Vec::new();
     if let Some(loaded) = load::load(loader, root, &mut sources, &mut problems) {
-        let items = Items::index(&loaded.files, &mut problems);
+        let items = Items::index(&loaded.files, &sources, &mut problems);
         check_definitions(&items, &mut problems);
         for target in items.targets(&loaded.root().items) {
             let mut own = Problems::default();
@@ -231,7 +232,12 @@ fn one(
     }
     let spans: Vec<Span> = overrides.iter().map(|o| o.span).collect();
     let root = build::build(items, &mut scopes, &tree, catalog, &spans, problems)?;
-    Some(Spec { name: target.name.clone(), doc: target.doc.clone(), root })
+    let spec = Spec { name: target.name.clone(), doc: target.doc.clone(), root };
+    let complete = items.features().next().is_some() || spec.root.any(&|block| block.feature.definition().is_some());
+    if complete && !problems.has_errors() {
+        problems.extend(lower::check(&spec, &Binding::from(catalog)));
+    }
+    Some(spec)
 }
 
 /// Checks the definitions that have no parameters, used or not.

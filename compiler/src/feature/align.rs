@@ -6,39 +6,37 @@ use crate::feature::Site;
 use crate::schema::{Field, word};
 
 /// The keyword and its variants.
-pub(super) const SLOT: Slot = Slot {
-    name: "align",
-    doc: "How the beams of neighbouring chunks are combined on the next level of a fold.",
-    features: &[SAMPLED, UNIFORM, STRING, NONE],
-    planned: &[],
-};
+pub(super) fn slot() -> Slot {
+    let first = || {
+        let doc = "the first slot of a chunk: its best beam, or a draw like the others";
+        vec![word("first", &["best", "drawn"], "best", doc)]
+    };
+    let features = vec![
+        align(
+            "sampled",
+            "Every chunk fills its slots with draws from its beams, with replacement, in proportion to the softmax of their scores.",
+            "Ray Chowdhury and Caragea 2023 (recursion in recursion), Eq. 8 and 9, arXiv:2311.04449",
+            first(),
+        ),
+        align(
+            "uniform",
+            "Every chunk fills its slots with uniform draws from its beams.",
+            "Ray Chowdhury and Caragea 2023 (recursion in recursion), Appendix C, arXiv:2311.04449",
+            first(),
+        ),
+        align(
+            "string",
+            "Beams of equal rank belong together; a rank that some chunk lacks ends.",
+            "Ray Chowdhury and Caragea 2023 (recursion in recursion), Section 3.1, arXiv:2311.04449",
+            vec![],
+        ),
+        align("none", "No alignment: every chunk gives the mean of its roots, like a single search.", "rtc", vec![]),
+    ];
+    Slot::new("align", "How the beams of neighbouring chunks are combined on the next level of a fold.", features)
+}
 
-const FIRST: Field =
-    word("first", &["best", "drawn"], "best", "the first slot of a chunk: its best beam, or a draw like the others");
-
-const SAMPLED: Feature = align(
-    "sampled",
-    "Every chunk fills its slots with draws from its beams, with replacement, in proportion to the softmax of their scores.",
-    "Ray Chowdhury and Caragea 2023 (recursion in recursion), Eq. 8 and 9, arXiv:2311.04449",
-    &[FIRST],
-);
-const UNIFORM: Feature = align(
-    "uniform",
-    "Every chunk fills its slots with uniform draws from its beams.",
-    "Ray Chowdhury and Caragea 2023 (recursion in recursion), Appendix C, arXiv:2311.04449",
-    &[FIRST],
-);
-const STRING: Feature = align(
-    "string",
-    "Beams of equal rank belong together; a rank that some chunk lacks ends.",
-    "Ray Chowdhury and Caragea 2023 (recursion in recursion), Section 3.1, arXiv:2311.04449",
-    &[],
-);
-const NONE: Feature =
-    align("none", "No alignment: every chunk gives the mean of its roots, like a single search.", "rtc", &[]);
-
-const fn align(variant: &'static str, doc: &'static str, source: &'static str, fields: &'static [Field]) -> Feature {
-    Feature { slot: "align", variant, doc, source, fields, children: &[], check, lower: Lowering::Setting }
+fn align(variant: &'static str, doc: &'static str, source: &'static str, fields: Vec<Field>) -> Feature {
+    Feature { fields, check, ..Feature::row("align", variant, doc, source, Lowering::Setting) }
 }
 
 fn check(site: &Site<'_>, problems: &mut Problems) {

@@ -7,48 +7,58 @@ use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, BATCH, Dim, Elem, LENGTH, Type, VOCAB};
 use crate::lower::{Lower, need};
-use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, POSITIVE, SIZE, float, int, word};
+use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, POSITIVE, SIZE, float, int, of_kind, word};
 use crate::spec::Block;
 
 /// The keyword and its only form.
-pub(super) const SLOT: Slot =
-    Slot { name: "embed", doc: "How tokens become vectors.", features: &[EMBED], planned: &[] };
+pub(super) fn slot() -> Slot {
+    Slot::new("embed", "How tokens become vectors.", vec![embed()])
+}
 
-const EMBED: Feature = Feature {
-    slot: "embed",
-    variant: "",
-    doc: "A learned vector per token. Order enters through masks, the positions of attention, or `position`.",
-    source: "Vaswani et al. 2017, Sections 3.4 (scale) and 3.5 (sinusoidal positions), arXiv:1706.03762",
-    fields: &[
-        int("width", Default::Required, SIZE, "channels of every state of the model"),
-        word(
-            "tokens",
-            &["none", "start_end"],
-            "none",
-            "`start_end` puts a learned START before and a learned END after every row",
-        ),
-        word(
-            "position",
-            &["none", "sinusoidal", "learned"],
-            "none",
-            "vectors added to the tokens by position: sines and cosines, or a learned vector per position",
-        ),
-        int("positions", Default::Absent, SIZE, "with `position: learned`, the number of positions: the longest row"),
-        Field {
-            name: "scale",
-            kind: FieldKind::FloatOr(&["sqrt_width"]),
-            default: Default::Absent,
-            bounds: SCALE,
-            doc: "factor on token vectors before positions are added: a number, or the root of the width; 1 if \
-                left out",
-        },
-        float("init", Default::Float(0.02), INIT, "standard deviation of the token vectors at the start"),
-        float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout on the token vectors"),
-    ],
-    children: &[],
-    check,
-    lower: Lowering::Embed(lower),
-};
+fn embed() -> Feature {
+    Feature {
+        fields: vec![
+            int("width", Default::Required, SIZE, "channels of every state of the model"),
+            word(
+                "tokens",
+                &["none", "start_end"],
+                "none",
+                "`start_end` puts a learned START before and a learned END after every row",
+            ),
+            word(
+                "position",
+                &["none", "sinusoidal", "learned"],
+                "none",
+                "vectors added to the tokens by position: sines and cosines, or a learned vector per position",
+            ),
+            int(
+                "positions",
+                Default::Absent,
+                SIZE,
+                "with `position: learned`, the number of positions: the longest row",
+            ),
+            Field {
+                bounds: SCALE,
+                ..of_kind(
+                    "scale",
+                    FieldKind::FloatOr(&["sqrt_width"]),
+                    Default::Absent,
+                    "factor on token vectors before positions are added: a number, or the root of the width; 1 if left out",
+                )
+            },
+            float("init", Default::Float(0.02), INIT, "standard deviation of the token vectors at the start"),
+            float("dropout", Default::Derived(Derived::ModelDropout), DROPOUT, "dropout on the token vectors"),
+        ],
+        check,
+        ..Feature::row(
+            "embed",
+            "",
+            "A learned vector per token. Order enters through masks, the positions of attention, or `position`.",
+            "Vaswani et al. 2017, Sections 3.4 (scale) and 3.5 (sinusoidal positions), arXiv:1706.03762",
+            Lowering::Embed(lower),
+        )
+    }
+}
 
 const INIT: Bounds = Bounds { high: 1000.0, ..POSITIVE };
 const SCALE: Bounds = Bounds { low: 0.0, high: 1_000_000.0, open_low: true, open_high: false };

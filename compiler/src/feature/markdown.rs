@@ -2,15 +2,16 @@
 
 use std::fmt::Write;
 
-use super::{Feature, SLOTS};
+use super::{Feature, slots};
+use crate::define;
 use crate::schema::{Children, Default, Derived, Field};
 
 /// The reference: one section per slot, one table per variant with fields.
 pub fn markdown() -> String {
     let mut page = String::new();
-    for slot in SLOTS {
+    for slot in slots() {
         let _ = write!(page, "\n### `{}`\n\n{}\n", slot.name, slot.doc);
-        for feature in slot.features {
+        for feature in &slot.features {
             variant(&mut page, feature);
         }
     }
@@ -19,14 +20,14 @@ pub fn markdown() -> String {
 
 fn variant(page: &mut String, feature: &Feature) {
     let title = feature.title();
-    let _ = write!(page, "\n**`{title}`** {}\n\nSource: {}.\n", feature.doc, linked(feature.source));
+    let _ = write!(page, "\n**`{title}`** {}\n\nSource: {}.\n", feature.doc, linked(&feature.source));
     if !feature.children.is_empty() {
         let inside: Vec<String> = feature.children.iter().map(children).collect();
         let _ = write!(page, "\nInside: {}.\n", inside.join("; "));
     }
     if !feature.fields.is_empty() {
         page.push_str("\n| field | takes | default | meaning |\n|---|---|---|---|\n");
-        for field in feature.fields {
+        for field in &feature.fields {
             let _ = writeln!(page, "| `{}` | {} | {} | {} |", field.name, takes(field), default(field), field.doc);
         }
     }
@@ -46,9 +47,9 @@ pub fn linked(source: &str) -> String {
 
 /// What a statement is, for `rtc explain`: `halt global`, or a keyword with all of its variants.
 pub fn explain(title: &str) -> Option<String> {
-    let features = SLOTS.iter().flat_map(|slot| slot.features);
+    let features = slots().iter().flat_map(|slot| &slot.features).chain(define::words());
     let asked = features.filter(|feature| feature.title() == title || feature.slot == title);
-    let found: Vec<String> = asked.map(explained).collect();
+    let found: Vec<String> = asked.map(|feature| explained(feature)).collect();
     (!found.is_empty()).then(|| found.join("\n"))
 }
 
@@ -57,7 +58,7 @@ fn explained(feature: &Feature) -> String {
     for rule in feature.children {
         let _ = writeln!(out, "  inside: {}", children(rule));
     }
-    for field in feature.fields {
+    for field in &feature.fields {
         let _ = writeln!(out, "  {}: {} ({}; default {})", field.name, field.doc, takes(field), default(field));
     }
     out
@@ -83,12 +84,13 @@ fn takes(field: &Field) -> String {
 }
 
 fn default(field: &Field) -> String {
-    match field.default {
+    match &field.default {
         Default::Required => "required".to_owned(),
         Default::Absent => "none".to_owned(),
         Default::Int(v) => format!("`{v}`"),
         Default::Float(v) => format!("`{v:?}`"),
         Default::Word(v) => format!("`{v}`"),
+        Default::Truth(v) => format!("`{v}`"),
         Default::Derived(rule @ Derived::Sees(past, all)) => format!("`{past}` or `{all}`, from `{}`", rule.text()),
         Default::Derived(rule) => format!("from `{}`", rule.text()),
     }

@@ -12,40 +12,41 @@ use crate::schema::{Bounds, DROPOUT, Default, Derived, SIZE, float, int};
 use crate::spec::Block;
 
 /// The keyword and its only form.
-pub(super) const SLOT: Slot = Slot {
-    name: "mega",
-    doc: "The layer of MEGA: moving averages, then gated attention with one head.",
-    features: &[MEGA],
-    planned: &[],
-};
+pub(super) fn slot() -> Slot {
+    Slot::new("mega", "The layer of MEGA: moving averages, then gated attention with one head.", vec![mega()])
+}
 
-const MEGA: Feature = Feature {
-    slot: "mega",
-    variant: "",
-    doc: "Moving averages of the row, attention with one head over them, gates around it, and a feed-forward network; \
+fn mega() -> Feature {
+    Feature {
+        fields: vec![
+            int("shared", Default::Required, SIZE, "width of the queries and keys, which share one projection"),
+            int("hidden", Default::Required, SIZE, "width of the values"),
+            int("feedforward", Default::Required, SIZE, "width between the two layers of the feed-forward network"),
+            int("dim", Default::Int(16), super::scan::DIMENSIONS, "averages per channel"),
+            int(
+                "reach",
+                Default::Int(5000),
+                REACH,
+                "number of distances with a learned bias; longer distances share the last",
+            ),
+            DIRECTION,
+            float(
+                "dropout",
+                Default::Derived(Derived::ModelDropout),
+                DROPOUT,
+                "dropout after averages, attention and network",
+            ),
+        ],
+        ..Feature::row(
+            "mega",
+            "",
+            "Moving averages of the row, attention with one head over them, gates around it, and a feed-forward network; \
           each with a residual connection and a layer norm on the sum.",
-    source: "Ma et al. 2022 (MEGA), Section 3, arXiv:2209.10655",
-    fields: &[
-        int("shared", Default::Required, SIZE, "width of the queries and keys, which share one projection"),
-        int("hidden", Default::Required, SIZE, "width of the values"),
-        int("feedforward", Default::Required, SIZE, "width between the two layers of the feed-forward network"),
-        int("dim", Default::Int(16), super::scan::DIMENSIONS, "averages per channel"),
-        int(
-            "reach",
-            Default::Int(5000),
-            REACH,
-            "number of distances with a learned bias; longer distances share the last",
-        ),
-        DIRECTION,
-        float(
-            "dropout",
-            Default::Derived(Derived::ModelDropout),
-            DROPOUT,
-            "dropout after averages, attention and network",
-        ),
-    ],
-    ..Feature::plain(Lowering::Layer(lower))
-};
+            "Ma et al. 2022 (MEGA), Section 3, arXiv:2209.10655",
+            Lowering::Layer(lower),
+        )
+    }
+}
 
 /// Numbers of distances.
 const REACH: Bounds = Bounds::closed(1.0, 1_000_000.0);

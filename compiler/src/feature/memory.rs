@@ -10,25 +10,31 @@ use crate::schema::{Bounds, Default, POSITIVE, SIZE, float, int, word};
 use crate::spec::Block;
 
 /// The keyword and its only form.
-pub(super) const SLOT: Slot = Slot {
-    name: "memory",
-    doc: "The state that a chunk-wise recurrence carries from chunk to chunk.",
-    features: &[MEMORY],
-    planned: &[],
-};
+pub(super) fn slot() -> Slot {
+    Slot::new("memory", "The state that a chunk-wise recurrence carries from chunk to chunk.", vec![memory()])
+}
 
-const MEMORY: Feature = Feature {
-    slot: "memory",
-    variant: "",
-    doc: "Slots as wide as the model; every row starts with the same trainable slots.",
-    source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794",
-    fields: &[
-        int("slots", Default::Required, SIZE, "number of slots"),
-        word("init", &["zeros", "normal"], "zeros", "how the slots start; zeros make all slots equal but for dropout"),
-        float("std", Default::Float(0.02), STD, "standard deviation of `init: normal`"),
-    ],
-    ..Feature::plain(Lowering::Memory(lower))
-};
+fn memory() -> Feature {
+    Feature {
+        fields: vec![
+            int("slots", Default::Required, SIZE, "number of slots"),
+            word(
+                "init",
+                &["zeros", "normal"],
+                "zeros",
+                "how the slots start; zeros make all slots equal but for dropout",
+            ),
+            float("std", Default::Float(0.02), STD, "standard deviation of `init: normal`"),
+        ],
+        ..Feature::row(
+            "memory",
+            "",
+            "Slots as wide as the model; every row starts with the same trainable slots.",
+            "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794",
+            Lowering::Memory(lower),
+        )
+    }
+}
 
 const STD: Bounds = Bounds { high: 1000.0, ..POSITIVE };
 

@@ -1,58 +1,57 @@
-//! The table of features: one row per variant of every slot, one file per row.
+//! The table of features: one row per variant of every slot.
 //!
-//! A feature is the form of a statement with its check and its lowering. A new variant is a new file and an entry in the list of its
-//! slot; grammar, defaults, messages, graphs and reference pages follow. A case in `tests/cases/lower` pins its graph.
+//! A feature is the form of a statement with its check and its lowering. What equations can say is a definition of the library
+//! (`specs/lib/*.rt`, see [`crate::define`]); what they cannot is a row here, one file each: loops, kernels, searches. A new
+//! variant of either sort needs nothing else: grammar, defaults, messages, graphs and reference pages follow. A case in
+//! `tests/cases/lower` pins its graph.
 //!
 //! Features emit into the context of `lower`, and `lower` finds them in this table; `ir`, `pass` and `plan` know nothing
 //! of either.
 
 mod align;
 mod attention;
-mod cell;
 mod embed;
-mod feedforward;
-mod gating;
 mod halting;
-mod head;
-mod inject;
-mod leaf;
 mod lowering;
 mod markdown;
 mod mega;
 mod memory;
 mod model;
 mod norm;
-mod pool;
 mod readout;
 mod recurrence;
 mod recursion;
 mod scan;
-mod score;
 mod select;
 mod stack;
 mod update;
 
-pub(crate) use lowering::{Lowering, Mix, lowering, misplaced};
+use std::sync::{Arc, LazyLock};
+
+pub(crate) use lowering::{Lowering, misplaced};
 pub use markdown::{explain, linked, markdown};
 
+use crate::define::{self, Definition};
 use crate::diag::Problems;
-use crate::schema::{Catalog, Children, Field};
+use crate::schema::{Catalog, Children, FOLDING, Field, Text};
 use crate::source::Span;
 use crate::spec::{Block, Origin};
 
 /// One variant of one slot: its form, its check and its lowering.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Feature {
     /// The keyword: `halt`.
-    pub slot: &'static str,
+    pub slot: Text,
     /// The word behind it: `global`; empty for slots that have one form.
-    pub variant: &'static str,
+    pub variant: Text,
     /// What it does, in a sentence or two.
-    pub doc: &'static str,
+    pub doc: Text,
     /// Where it is defined: paper, section or equation, arXiv id; `rtc` where this project defines it.
-    pub source: &'static str,
+    pub source: Text,
+    /// What it is applied to in equations, by name; empty for what only statements can say.
+    pub values: Vec<Text>,
     /// Its fields in the order of documentation and printing.
-    pub fields: &'static [Field],
+    pub fields: Vec<Field>,
     /// What may stand inside its braces, in the canonical order.
     pub children: &'static [Children],
     /// Reports violations of rules over several fields or statements. Runs when all fields are filled.
@@ -61,35 +60,88 @@ pub struct Feature {
     pub(crate) lower: Lowering,
 }
 
+impl std::fmt::Debug for Feature {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Feature({})", self.title())
+    }
+}
+
 impl Feature {
-    /// A row of this lowering that leaves out the rest: no fields, nothing inside, no rules over several fields.
-    const fn plain(lower: Lowering) -> Self {
-        let (slot, variant, doc, source) = ("", "", "", "");
-        Self { slot, variant, doc, source, fields: &[], children: &[], check: nothing_more, lower }
+    /// A row without fields, without anything inside, and without rules over several fields.
+    pub(crate) fn row(
+        slot: &'static str,
+        variant: &'static str,
+        doc: &'static str,
+        source: &'static str,
+        lower: Lowering,
+    ) -> Self {
+        let [slot, variant, doc, source] = [slot, variant, doc, source].map(Text::Borrowed);
+        Self { slot, variant, doc, source, values: vec![], fields: vec![], children: &[], check: nothing_more, lower }
     }
 
     /// Keyword and variant as written: `attend self`.
     pub fn title(&self) -> String {
-        if self.variant.is_empty() { self.slot.to_owned() } else { format!("{} {}", self.slot, self.variant) }
+        if self.variant.is_empty() { self.slot.to_string() } else { format!("{} {}", self.slot, self.variant) }
+    }
+
+    /// Its equations, where it has some.
+    pub fn definition(&self) -> Option<&Definition> {
+        match &self.lower {
+            Lowering::Definition(definition) => Some(definition),
+            _ => None,
+        }
+    }
+
+    /// The text of a definition that is not in the library.
+    pub fn text(&self) -> Option<&str> {
+        self.definition().filter(|d| !d.library).map(|d| d.text.as_str())
+    }
+
+    /// Whether it is a layer: a statement that makes new states of the states before it.
+    pub fn is_layer(&self) -> bool {
+        FOLDING.contains(&&*self.slot) || self.is_named_layer()
+    }
+
+    /// Whether it is a layer that is called by its own name alone.
+    pub fn is_named_layer(&self) -> bool {
+        self.variant.is_empty() && self.values.len() == 1
+    }
+
+    /// The names of values that it shows to what stands behind it.
+    pub fn shows(&self) -> impl Iterator<Item = &str> {
+        self.definition().into_iter().flat_map(Definition::shown)
     }
 }
 
 /// A keyword and its variants.
-#[derive(Clone, Copy)]
 pub struct Slot {
     /// The keyword.
-    pub name: &'static str,
+    pub name: Text,
     /// What the slot decides.
-    pub doc: &'static str,
-    /// The variants that are built.
-    pub features: &'static [Feature],
-    /// Variants whose words are kept for later.
-    pub planned: &'static [&'static str],
+    pub doc: Text,
+    /// What a definition of the slot is applied to; empty where definitions cannot be variants of it.
+    pub takes: &'static [&'static str],
+    /// What holds for every definition in the slot.
+    pub check: fn(&Site<'_>, &mut Problems),
+    /// The variants.
+    pub features: Vec<Arc<Feature>>,
 }
 
 impl Slot {
+    /// A slot of these rows.
+    fn new(name: &'static str, doc: &'static str, features: Vec<Feature>) -> Self {
+        let features = features.into_iter().map(Arc::new).collect();
+        let [name, doc] = [name, doc].map(Text::Borrowed);
+        Self { name, doc, takes: &[], check: nothing_more, features }
+    }
+
+    /// A slot whose variants may be definitions of these values.
+    fn open(name: &'static str, doc: &'static str, takes: &'static [&'static str]) -> Self {
+        Self { takes, ..Self::new(name, doc, vec![]) }
+    }
+
     /// The variant of a name; the empty name stands for the only form of a slot without variants.
-    pub fn feature(&self, variant: &str) -> Option<&'static Feature> {
+    pub fn feature(&self, variant: &str) -> Option<&Arc<Feature>> {
         self.features.iter().find(|f| f.variant == variant)
     }
 
@@ -99,43 +151,58 @@ impl Slot {
     }
 }
 
-/// All slots, in the order of the reference.
-pub const SLOTS: &[Slot] = &[
-    model::SLOT,
-    embed::SLOT,
-    recurrence::SLOT,
-    halting::SLOT,
-    gating::SLOT,
-    inject::SLOT,
-    attention::SLOT,
-    feedforward::SLOT,
-    norm::SLOT,
-    scan::SLOT,
-    mega::SLOT,
-    stack::SLOT,
-    memory::SLOT,
-    update::SLOT,
-    recursion::SLOT,
-    leaf::SLOT,
-    score::SLOT,
-    select::SLOT,
-    align::SLOT,
-    cell::SLOT,
-    pool::SLOT,
-    readout::SLOT,
-    head::SLOT,
-];
+/// The slots that the library's definitions fill, or that have rows of their own, in the order of the reference.
+pub(crate) fn rows() -> Vec<Slot> {
+    let gate = "How much of a step's result replaces its input.";
+    let inject = "How the input of a recurrence enters its later steps.";
+    let leaf = "A map of every element before the outermost fold.";
+    let score = "The score of merging two neighbours in a search.";
+    let cell =
+        "A function from two vectors to one: of neighbours in a balanced fold, of state and next element in a chain.";
+    let pool = "Reduces states to one vector, without parameters.";
+    let head = "From the readout to class scores, or to the number that a task asks for.";
+    vec![
+        model::slot(),
+        embed::slot(),
+        recurrence::slot(),
+        halting::slot(),
+        Slot::open("gate", gate, &["result", "input", "normed"]),
+        Slot::open("inject", inject, &["state", "input"]),
+        attention::slot(),
+        Slot::open("feedforward", "A network applied to every token.", &[]),
+        norm::slot(),
+        scan::slot(),
+        mega::slot(),
+        stack::slot(),
+        memory::slot(),
+        update::slot(),
+        recursion::slot(),
+        Slot::open("leaf", leaf, &["x"]),
+        Slot::open("score", score, &["left", "right"]),
+        select::slot(),
+        align::slot(),
+        Slot::open("cell", cell, &["left", "right"]),
+        Slot::open("pool", pool, &["x"]),
+        readout::slot(),
+        Slot::open("head", head, &["x"]),
+    ]
+}
 
-/// Keywords that are kept for features to come.
-pub const PLANNED: &[&str] = &["confidence"];
+static SLOTS: LazyLock<Vec<Slot>> = LazyLock::new(define::library);
+
+/// All slots, in the order of the reference. Definitions of the library that are no variant of a slot come last, each a
+/// slot of its own.
+pub fn slots() -> &'static [Slot] {
+    &SLOTS
+}
 
 /// The slot of a keyword.
 pub fn slot(keyword: &str) -> Option<&'static Slot> {
-    SLOTS.iter().find(|s| s.name == keyword)
+    slots().iter().find(|s| s.name == keyword)
 }
 
 /// The feature of a slot and variant.
-pub fn feature(keyword: &str, variant: &str) -> Option<&'static Feature> {
+pub fn feature(keyword: &str, variant: &str) -> Option<&'static Arc<Feature>> {
     slot(keyword)?.feature(variant)
 }
 
@@ -179,7 +246,7 @@ impl<'a> Site<'a> {
 
     /// The layers of this statement.
     pub fn layers(&self) -> impl Iterator<Item = &'a Block> {
-        self.block.children.iter().filter(|c| crate::schema::FOLDING.contains(&c.slot))
+        self.block.children.iter().filter(|c| c.is_layer())
     }
 }
 

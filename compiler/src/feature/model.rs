@@ -1,50 +1,71 @@
 //! The model itself.
 
-use super::{Feature, Lowering, Slot, lowering, misplaced, nothing_more};
+use super::{Feature, Lowering, Slot, misplaced};
+use crate::define;
 use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::lower::{Lower, Place, group, need, return_named};
-use crate::schema::{Children, DROPOUT, Default, FOLDING, float};
+use crate::schema::{Children, DROPOUT, Default, FOLDING, Objective, float};
 use crate::spec::Block;
 
 /// The keyword and its only form.
-pub(super) const SLOT: Slot =
-    Slot { name: "model", doc: "The whole model: from tokens to class scores.", features: &[MODEL], planned: &[] };
+pub(super) fn slot() -> Slot {
+    Slot::new("model", "The whole model: from tokens to class scores.", vec![model()])
+}
 
-const MODEL: Feature = Feature {
-    slot: "model",
-    variant: "",
-    doc: "Embeds the tokens, runs its layers in order, reads out one vector (or one per token) and classifies it.",
-    source: "rtc",
-    fields: &[
-        float("dropout", Default::Float(0.0), DROPOUT, "default of every dropout"),
-        float("attention_dropout", Default::Float(0.0), DROPOUT, "default of the dropout on attention weights"),
-    ],
-    children: &[
-        Children::one(&["embed"]),
-        Children::any(FOLDING),
-        Children::one(&["readout"]),
-        Children::or(&["head"], "classifier"),
-    ],
-    check: nothing_more,
-    lower: Lowering::Model(lower),
-};
+fn model() -> Feature {
+    Feature {
+        fields: vec![
+            float("dropout", Default::Float(0.0), DROPOUT, "default of every dropout"),
+            float("attention_dropout", Default::Float(0.0), DROPOUT, "default of the dropout on attention weights"),
+        ],
+        children: const {
+            &[
+                Children::one(&["embed"]),
+                Children::any(FOLDING),
+                Children::one(&["readout"]),
+                Children::or(&["head"], "classifier"),
+            ]
+        },
+        ..Feature::row(
+            "model",
+            "",
+            "Embeds the tokens, runs its layers in order, reads out one vector (or one per token) and classifies it.",
+            "rtc",
+            Lowering::Model(lower),
+        )
+    }
+}
 
 /// `head(readout(layers(embed(tokens))))`.
 fn lower(l: &mut Lower<'_>, model: &Block) -> Result<(), InvalidNode> {
     l.residual_dropout = need(model.float("dropout"), model, "dropout")?;
+    l.attention_dropout = need(model.float("attention_dropout"), model, "attention_dropout")?;
+    l.sees_past = model.sees_past();
     let child = |slot| need(model.child(slot), model, slot);
     let (embed, readout, head) = (child("embed")?, child("readout")?, child("head")?);
-    let Lowering::Embed(first) = lowering(embed)? else { return Err(misplaced(embed)) };
-    let Lowering::Readout(read) = lowering(readout)? else { return Err(misplaced(readout)) };
-    let Lowering::Head(classify) = lowering(head)? else { return Err(misplaced(head)) };
+    let Lowering::Embed(first) = embed.feature.lower else { return Err(misplaced(embed)) };
     let states = l.scoped("embed", |l| first(l, embed))?;
     let states = group(l, model, &Place::at(states))?;
-    let pooled = l.scoped("readout", |l| read(l, readout, states))?;
-    let logits = l.scoped("head", |l| classify(l, head, pooled))?;
+    let read = l.scoped("readout", |l| match &readout.feature.lower {
+        Lowering::Readout(read) => read(l, readout, states),
+        _ => define::call(l, readout, &[states]),
+    })?;
+    let logits = l.scoped("head", |l| {
+        let read = features(l, read)?;
+        define::call(l, head, &[read])
+    })?;
     results(l, logits)
+}
+
+/// What is classified: the vector that was read out, for pairs `[u; v; u v; |u - v|]`.
+fn features(l: &mut Lower<'_>, read: Value) -> Result<Value, InvalidNode> {
+    match l.binding().objective {
+        Objective::Pair => l.one(Op::Pair, &[read], Attrs::new()),
+        Objective::Classify | Objective::Each | Objective::Number | Objective::Several => Ok(read),
+    }
 }
 
 /// The logits and, where something halts, the penalty `sum of weight * mean ponder cost`, and ponder cost and depth per row, each

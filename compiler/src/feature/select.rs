@@ -6,8 +6,9 @@ use crate::feature::Site;
 use crate::schema::{Field, word};
 
 /// The keyword and its variants.
-pub(super) const SLOT: Slot =
-    Slot { name: "select", doc: "Which partial trees a search keeps.", features: &[TOP_K, ONE_SOFT], planned: &[] };
+pub(super) fn slot() -> Slot {
+    Slot::new("select", "Which partial trees a search keeps.", vec![top_k(), one_soft()])
+}
 
 const NOISE: Field = word(
     "noise",
@@ -16,31 +17,38 @@ const NOISE: Field = word(
     "`gumbel`: in training, draws from the softmax of the scores; `none`: always the best",
 );
 
-const TOP_K: Feature = Feature {
-    slot: "select",
-    variant: "top_k",
-    doc: "The best by the sum of log-probabilities.",
-    source: "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999",
-    fields: &[NOISE],
-    ..Feature::plain(Lowering::Setting)
-};
+fn top_k() -> Feature {
+    Feature {
+        fields: vec![NOISE],
+        ..Feature::row(
+            "select",
+            "top_k",
+            "The best by the sum of log-probabilities.",
+            "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999",
+            Lowering::Setting,
+        )
+    }
+}
 
-const ONE_SOFT: Feature = Feature {
-    slot: "select",
-    variant: "one_soft",
-    doc: "As `top_k`, but the last beam is the weighted mean of all candidates without a beam. Needs `score \
+fn one_soft() -> Feature {
+    Feature {
+        fields: vec![NOISE],
+        check: check_soft,
+        ..Feature::row(
+            "select",
+            "one_soft",
+            "As `top_k`, but the last beam is the weighted mean of all candidates without a beam. Needs `score \
         parent`.",
-    source: "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999",
-    fields: &[NOISE],
-    children: &[],
-    check: check_soft,
-    lower: Lowering::Setting,
-};
+            "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999",
+            Lowering::Setting,
+        )
+    }
+}
 
 /// A mean of beams needs all their parents.
 fn check_soft(site: &Site<'_>, problems: &mut Problems) {
     let Some(score) = site.parent().and_then(|search| search.child("score")) else { return };
-    if score.variant == "parent" {
+    if score.feature.values.len() == 1 {
         return;
     }
     problems.report(

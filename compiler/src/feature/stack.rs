@@ -7,19 +7,24 @@ use crate::schema::{COPIES, Children, Default, LAYERS, int};
 use crate::spec::Block;
 
 /// The keyword and its only form.
-pub(super) const SLOT: Slot =
-    Slot { name: "stack", doc: "Layers with weights of their own.", features: &[STACK], planned: &[] };
+pub(super) fn slot() -> Slot {
+    Slot::new("stack", "Layers with weights of their own.", vec![stack()])
+}
 
-const STACK: Feature = Feature {
-    slot: "stack",
-    variant: "",
-    doc: "`stack 4 { ... }`: the layers inside, 4 times in a row, each copy with weights of its own.",
-    source: "Vaswani et al. 2017, Section 3.1, arXiv:1706.03762",
-    fields: &[int("copies", Default::Required, COPIES, "number of copies; written behind the keyword")],
-    children: &[Children::any(LAYERS)],
-    check: recurrence::has_layers,
-    lower: Lowering::Layer(lower),
-};
+fn stack() -> Feature {
+    Feature {
+        fields: vec![int("copies", Default::Required, COPIES, "number of copies; written behind the keyword")],
+        children: const { &[Children::any(LAYERS)] },
+        check: recurrence::has_layers,
+        ..Feature::row(
+            "stack",
+            "",
+            "`stack 4 { ... }`: the layers inside, 4 times in a row, each copy with weights of its own.",
+            "Vaswani et al. 2017, Section 3.1, arXiv:1706.03762",
+            Lowering::Layer(lower),
+        )
+    }
+}
 
 /// `copies` groups one after another, each with its own parameters.
 fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {

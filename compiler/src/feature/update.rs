@@ -8,19 +8,29 @@ use crate::schema::{COPIES, Children, Default, int};
 use crate::spec::Block;
 
 /// The keyword and its variants.
-pub(super) const SLOT: Slot =
-    Slot { name: "update", doc: "How the memory changes after every chunk.", features: &[MEMORY], planned: &[] };
+pub(super) fn slot() -> Slot {
+    Slot::new("update", "How the memory changes after every chunk.", vec![memory()])
+}
 
-const MEMORY: Feature = Feature {
-    slot: "update",
-    variant: "memory",
-    doc: "After every chunk these layers update the slots; `attend chunk` reads the result of the chunk.",
-    source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, Algorithm 4, arXiv:2402.00976",
-    fields: &[int("layers", Default::Int(1), COPIES, "number of copies of the layers, each with its own weights")],
-    children: &[Children::any(&["attend", "feedforward"])],
-    check,
-    lower: Lowering::Update(lower),
-};
+fn memory() -> Feature {
+    Feature {
+        fields: vec![int(
+            "layers",
+            Default::Int(1),
+            COPIES,
+            "number of copies of the layers, each with its own weights",
+        )],
+        children: const { &[Children::any(&["attend", "feedforward"])] },
+        check,
+        ..Feature::row(
+            "update",
+            "memory",
+            "After every chunk these layers update the slots; `attend chunk` reads the result of the chunk.",
+            "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, Algorithm 4, arXiv:2402.00976",
+            Lowering::Update(lower),
+        )
+    }
+}
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
     recurrence::has_layers(site, problems);

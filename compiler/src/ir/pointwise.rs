@@ -163,6 +163,11 @@ impl Pointwise {
         Self::ALL.iter().copied().find(|func| func.def().name == name)
     }
 
+    /// Whether it can stand between two layers: it has one operand, and forward runs use it.
+    pub fn is_activation(self) -> bool {
+        ACTIVATIONS.contains(&self.def().name)
+    }
+
     /// The function of the first operands of a map.
     pub fn of_operands(self) -> Scalar {
         Call(self, (0..self.def().arity).map(Operand).collect())

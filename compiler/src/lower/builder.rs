@@ -1,10 +1,13 @@
 //! The context of lowering: where nodes go, what they are called, what the task is.
 
+use std::collections::BTreeMap;
+
+use crate::diag::Problems;
 use crate::ir::attribute::{self, Attrs, Word};
 use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, RegionId, Value};
 use crate::ir::ops::{Flag, Op};
 use crate::ir::pointwise::{self, Pointwise, Scalar};
-use crate::ir::types::{Attr, Dim, Type};
+use crate::ir::types::{Attr, CLASSES, Dim, Type};
 use crate::schema::{Catalog, Objective};
 use crate::spec::Block;
 
@@ -92,8 +95,16 @@ pub(crate) struct Lower<'a> {
     pub(crate) halted: Vec<Halted>,
     /// The final memory of the last chunk recurrence.
     pub(crate) memory: Option<Value>,
-    /// The normed input of the last feed-forward. A gate shares that of the feed-forward that closes its group.
-    pub(crate) normed: Option<Value>,
+    /// The values that layers have shown, by name; a gate reads those of the layer that closes its group.
+    pub(crate) shown: BTreeMap<String, Value>,
+    /// Dropout on attention weights, where a statement says nothing else.
+    pub(crate) attention_dropout: f64,
+    /// Whether answers may depend only on the tokens up to them.
+    pub(crate) sees_past: bool,
+    /// What is wrong with the equations of definitions.
+    pub(crate) problems: Problems,
+    /// How many expressions of definitions have been worked out.
+    pub(crate) equations: usize,
 }
 
 impl<'a> Lower<'a> {
@@ -111,7 +122,11 @@ impl<'a> Lower<'a> {
             residual_dropout: 0.0,
             halted: vec![],
             memory: None,
-            normed: None,
+            shown: BTreeMap::new(),
+            attention_dropout: 0.0,
+            sees_past: false,
+            problems: Problems::default(),
+            equations: 0,
         }
     }
 
@@ -136,6 +151,26 @@ impl<'a> Lower<'a> {
         let out = body(self);
         self.path.pop();
         out
+    }
+
+    /// Appends a name to the path of labels and parameter names, until `leave`.
+    pub(crate) fn enter(&mut self, name: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    /// Takes the last name off the path.
+    pub(crate) fn leave(&mut self) {
+        self.path.pop();
+    }
+
+    /// The path of labels and parameter names.
+    pub(crate) fn place(&self) -> String {
+        self.path.join(".")
+    }
+
+    /// Number of outputs of the head; symbolic while the number of classes is unknown.
+    pub(crate) fn outputs(&self) -> Dim {
+        self.binding.outputs().map_or_else(|| Dim::sym(CLASSES), Dim::Fixed)
     }
 
     /// Runs `body` with new nodes going to `region`; halting recurrences met inside are returned with its result. A memory
@@ -245,22 +280,23 @@ impl<'a> Lower<'a> {
 
     /// A function of values of one type, number by number.
     pub(crate) fn map(&mut self, func: Pointwise, operands: &[Value]) -> Result<Value, InvalidNode> {
-        self.expr(&func.of_operands(), operands)
+        self.formula(&func.of_operands(), operands)
     }
 
-    fn expr(&mut self, expr: &Scalar, operands: &[Value]) -> Result<Value, InvalidNode> {
+    /// An expression of values of one type, number by number.
+    pub(crate) fn formula(&mut self, expr: &Scalar, operands: &[Value]) -> Result<Value, InvalidNode> {
         let (operands, attrs) = pointwise::map(std::slice::from_ref(expr), operands);
         self.one(Op::Map, &operands, attrs)
     }
 
     /// `by x`.
     pub(crate) fn scaled(&mut self, x: Value, by: f64) -> Result<Value, InvalidNode> {
-        self.expr(&Scalar::Call(Pointwise::Mul, vec![Scalar::Number(by), Scalar::Operand(0)]), &[x])
+        self.formula(&Scalar::Call(Pointwise::Mul, vec![Scalar::Number(by), Scalar::Operand(0)]), &[x])
     }
 
     /// `x + by`.
     pub(crate) fn shifted(&mut self, x: Value, by: f64) -> Result<Value, InvalidNode> {
-        self.expr(&Scalar::Call(Pointwise::Add, vec![Scalar::Operand(0), Scalar::Number(by)]), &[x])
+        self.formula(&Scalar::Call(Pointwise::Add, vec![Scalar::Operand(0), Scalar::Number(by)]), &[x])
     }
 
     /// `x sigmoid(x)`.
@@ -302,10 +338,24 @@ impl<'a> Lower<'a> {
         outputs: Dim,
         init: &LinearInit,
     ) -> Result<Value, InvalidNode> {
+        self.linear_with(x, name, outputs, init, true)
+    }
+
+    /// The same, without a bias unless `biased`.
+    pub(crate) fn linear_with(
+        &mut self,
+        x: Value,
+        name: &str,
+        outputs: Dim,
+        init: &LinearInit,
+        biased: bool,
+    ) -> Result<Value, InvalidNode> {
         let inputs = self.last(x)?;
         self.scoped(name, |l| {
             let w = l.param("weight", [outputs.clone(), inputs.clone()], init.weight(&inputs))?;
-            let Some(bias) = init.bias(&inputs) else { return l.one(Op::Linear, &[x, w], Attrs::new()) };
+            let Some(bias) = init.bias(&inputs).filter(|_| biased) else {
+                return l.one(Op::Linear, &[x, w], Attrs::new());
+            };
             let b = l.param("bias", [outputs], bias)?;
             l.one(Op::Linear, &[x, w, b], Attrs::new())
         })
@@ -319,7 +369,11 @@ impl<'a> Lower<'a> {
 
     /// The parameters of a layer norm, for norms that are applied to two values.
     pub(crate) fn norm_params(&mut self, name: &str) -> Result<(Value, Value), InvalidNode> {
-        let width = Dim::Fixed(self.width);
+        self.norm_params_of(name, Dim::Fixed(self.width))
+    }
+
+    /// The parameters of a layer norm of so many channels.
+    pub(crate) fn norm_params_of(&mut self, name: &str, width: Dim) -> Result<(Value, Value), InvalidNode> {
         self.scoped(name, |l| {
             let gain = l.param("weight", [width.clone()], "ones".into())?;
             let bias = l.param("bias", [width], "zeros".into())?;
@@ -366,11 +420,6 @@ pub(crate) enum LinearInit {
 }
 
 impl LinearInit {
-    /// The choice of a block's `init` field.
-    pub(crate) fn of(block: &Block) -> Self {
-        if block.word("init") == Some("fan_in") { Self::FanIn } else { Self::Xavier }
-    }
-
     /// The start of the weight.
     pub(crate) fn weight(&self, inputs: &Dim) -> Attr {
         match self {

@@ -1,9 +1,9 @@
 //! Groups of statements: layers one after another, and the gate around them.
 
-use super::builder::{Lower, Place};
-use crate::feature::{Lowering, Mix, lowering, misplaced};
+use super::builder::{Lower, Place, need};
+use crate::define;
+use crate::feature::Lowering;
 use crate::ir::graph::{InvalidNode, Value};
-use crate::schema::FOLDING;
 use crate::spec::Block;
 
 /// Runs the layers of a block in order, each on the state of the one before it; what makes one vector of a sequence comes
@@ -11,14 +11,20 @@ use crate::spec::Block;
 pub(crate) fn group(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let mut here = place.clone();
     for (child, name) in block.children.iter().zip(&names(block)) {
-        if let Lowering::Layer(layer) | Lowering::Reduce(layer) = lowering(child)? {
-            here.state = l.scoped(name, |l| layer(l, child, &here))?;
-        }
+        here.state = match &child.feature.lower {
+            Lowering::Layer(layer) | Lowering::Reduce(layer) => l.scoped(name, |l| layer(l, child, &here))?,
+            Lowering::Definition(_) | Lowering::Word(_) if child.is_layer() || child.slot == "pool" => {
+                l.scoped(name, |l| define::call(l, child, &[here.state]))?
+            }
+            _ => here.state,
+        };
     }
     let Some(gate) = block.child("gate") else { return Ok(here.state) };
-    let Lowering::Gate(combine) = lowering(gate)? else { return Err(misplaced(gate)) };
-    let mix = Mix { result: here.state, input: place.state, normed: l.normed };
-    l.scoped("gate", |l| combine(l, gate, &mix))
+    let mut values = vec![here.state, place.state];
+    for name in gate.feature.values.iter().skip(values.len()) {
+        values.push(need(l.shown.get(&**name).copied(), gate, name)?);
+    }
+    l.scoped("gate", |l| define::call(l, gate, &values))
 }
 
 /// The statements that the nodes of a label come from: the model, then each inside the one before.
@@ -26,11 +32,10 @@ pub fn statements<'s>(root: &'s Block, label: &str) -> Vec<&'s Block> {
     let mut around = vec![root];
     for part in label.split('.') {
         let here = around[around.len() - 1];
-        let is_layer = |c: &Block| FOLDING.contains(&c.slot);
         let named = here.children.iter().zip(names(here));
         // Layers are called by their variant, all other statements by their slot.
-        let found = named.filter(|(c, name)| if is_layer(c) { name == part } else { c.slot == part });
-        match found.map(|(child, _)| child).max_by_key(|c| is_layer(c)) {
+        let found = named.filter(|(c, name)| if c.is_layer() { name == part } else { c.slot == part });
+        match found.map(|(child, _)| child).max_by_key(|c| c.is_layer()) {
             Some(child) => around.push(child),
             // A copy of what is inside.
             None if part.parse::<usize>().is_ok() => {}
@@ -42,14 +47,13 @@ pub fn statements<'s>(root: &'s Block, label: &str) -> Vec<&'s Block> {
 
 /// Names of the statements of a group: the variant or the slot; a layer that occurs again is numbered.
 fn names(block: &Block) -> Vec<String> {
-    let own = |c: &Block| if c.variant.is_empty() { c.slot } else { c.variant };
-    let layers: Vec<&Block> = block.children.iter().filter(|c| FOLDING.contains(&c.slot)).collect();
+    let layers: Vec<&Block> = block.children.iter().filter(|c| c.is_layer()).collect();
     let before = |child: &Block| {
-        layers.iter().take_while(|c| !std::ptr::eq(**c, child)).filter(|c| own(c) == own(child)).count()
+        layers.iter().take_while(|c| !std::ptr::eq(**c, child)).filter(|c| c.name() == child.name()).count()
     };
     let name = |child: &Block| match before(child) {
-        n if n > 0 && FOLDING.contains(&child.slot) => format!("{}_{}", own(child), n + 1),
-        _ => own(child).to_owned(),
+        n if n > 0 && child.is_layer() => format!("{}_{}", child.name(), n + 1),
+        _ => child.name().to_owned(),
     };
     block.children.iter().map(name).collect()
 }

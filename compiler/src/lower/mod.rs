@@ -16,7 +16,8 @@ pub use group::statements;
 pub use objective::attach_loss;
 pub(crate) use objective::return_named;
 
-use crate::feature::{Lowering, lowering, misplaced};
+use crate::diag::Problems;
+use crate::feature::{Lowering, misplaced};
 use crate::ir::graph::{Graph, InvalidNode};
 use crate::spec::Spec;
 
@@ -26,8 +27,19 @@ use crate::spec::Spec;
 /// # Errors
 /// A spec that `check` accepted lowers without errors; a `InvalidNode` is a fault of a lowering rule.
 pub fn lower(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
+    lowered(spec, binding).1
+}
+
+/// What is wrong with the equations of the definitions that a spec uses: they are worked out where they are used.
+pub(crate) fn check(spec: &Spec, binding: &Binding) -> Problems {
+    lowered(spec, binding).0
+}
+
+fn lowered(spec: &Spec, binding: &Binding) -> (Problems, Result<Graph, InvalidNode>) {
     let mut l = Lower::new(&spec.name, binding);
-    let Lowering::Model(model) = lowering(&spec.root)? else { return Err(misplaced(&spec.root)) };
-    model(&mut l, &spec.root)?;
-    Ok(l.into_graph())
+    let result = match spec.root.feature.lower {
+        Lowering::Model(model) => model(&mut l, &spec.root),
+        _ => Err(misplaced(&spec.root)),
+    };
+    (std::mem::take(&mut l.problems), result.map(|()| l.into_graph()))
 }

@@ -2,7 +2,11 @@
 
 use sha2::{Digest, Sha256};
 
-use super::{Block, Origin, Setting, Spec};
+use super::{Block, Origin, Setting, Spec, Value};
+use std::sync::Arc;
+
+use crate::define;
+use crate::feature::Feature;
 
 /// The longest line that braces are kept on, as in the formatter.
 const WIDTH: usize = 100;
@@ -18,16 +22,34 @@ pub fn text_with_origins(spec: &Spec) -> String {
 }
 
 fn written(spec: &Spec, origins: bool) -> String {
-    let mut out = format!("{}model {} ", docs(spec), spec.name);
+    let mut out = definitions(spec);
+    out += &format!("{}model {} ", docs(spec), spec.name);
     Writer { out: &mut out, origins }.braces(&spec.root, 0);
     out + "\n"
 }
 
 /// SHA-256 of what the model is: its text without name and docs, in hexadecimal.
 pub fn hash(spec: &Spec) -> String {
-    let mut out = String::new();
+    let mut out = definitions(spec);
     Writer { out: &mut out, origins: false }.braces(&spec.root, 0);
     Sha256::digest(out.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The definitions that the model uses and that are not in the library, each behind those that it applies.
+fn definitions(spec: &Spec) -> String {
+    let mut found = vec![];
+    used(&spec.root, &mut found);
+    found.iter().filter_map(|feature| feature.text()).map(|text| format!("{text}\n\n")).collect()
+}
+
+fn used(block: &Block, found: &mut Vec<Arc<Feature>>) {
+    define::collect(&block.feature, found);
+    for setting in block.fields.values() {
+        if let Value::Function(inner) = &setting.value {
+            used(inner, found);
+        }
+    }
+    block.children.iter().for_each(|child| used(child, found));
 }
 
 fn docs(spec: &Spec) -> String {
@@ -43,7 +65,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn block(&mut self, block: &Block, indent: usize) {
         self.pad(indent);
-        self.out.push_str(block.slot);
+        self.out.push_str(&block.slot);
         let word = block.fields.get("copies").filter(|_| block.variant.is_empty());
         match word {
             Some(copies) => self.out.push_str(&format!(" {}", copies.value)),
@@ -106,7 +128,7 @@ impl Writer<'_> {
 }
 
 /// The fields inside the braces: all but the number behind the keyword.
-fn fields(block: &Block) -> impl Iterator<Item = (&'static str, &Setting)> {
+fn fields(block: &Block) -> impl Iterator<Item = (&str, &Setting)> {
     let behind = |name: &str| name == "copies" && block.variant.is_empty();
-    block.fields.iter().map(|(name, setting)| (*name, setting)).filter(move |(name, _)| !behind(name))
+    block.fields.iter().map(|(name, setting)| (&**name, setting)).filter(move |(name, _)| !behind(name))
 }

@@ -73,6 +73,81 @@ pub enum ItemKind {
     },
     /// `mask name(params) = expr` or `bias name(params) = expr`
     Function(Function),
+    /// `def slot name(values) { ... }`
+    Def(Def),
+}
+
+/// A definition: a layer, a variant of a slot, or a function, by its equations.
+#[derive(Clone, Debug)]
+pub struct Def {
+    /// The slot that it is a variant of; none for a layer or a function.
+    pub slot: Option<Name>,
+    pub name: Name,
+    /// What it is applied to.
+    pub values: Vec<Name>,
+    /// Settings and equations, in order.
+    pub elements: Vec<DefElement>,
+    /// From `{` to `}`.
+    pub braces: Span,
+}
+
+/// What stands between the braces of a definition.
+#[derive(Clone, Debug)]
+pub enum DefElement {
+    /// A constant, known to the elements below it.
+    Let(Let),
+    /// `name: kind = default`
+    Setting(Declaration),
+    /// `a, b = expr`, `show a = expr`, `carry a = expr`
+    Equation(Equation),
+    /// `out expr`
+    Out(Expr, Span),
+}
+
+impl DefElement {
+    pub fn span(&self) -> Span {
+        match self {
+            Self::Let(x) => x.span,
+            Self::Setting(x) => x.span,
+            Self::Equation(x) => x.span,
+            Self::Out(_, span) => *span,
+        }
+    }
+}
+
+/// `name: kind = default`
+#[derive(Clone, Debug)]
+pub struct Declaration {
+    /// The text of the `///` lines right above.
+    pub doc: String,
+    pub name: Name,
+    /// `int`, `number`, `word`, ...
+    pub kind: Name,
+    /// What is in the parentheses behind the kind: bounds or words.
+    pub args: Vec<Expr>,
+    pub default: Option<Value>,
+    pub span: Span,
+}
+
+/// `names = value`
+#[derive(Clone, Debug)]
+pub struct Equation {
+    pub form: Form,
+    /// One name, or one for each of several results.
+    pub names: Vec<Name>,
+    pub value: Expr,
+    pub span: Span,
+}
+
+/// The forms of an equation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `name = value`
+    Plain,
+    /// `show name = value`: what stands behind may read it.
+    Show,
+    /// `carry name = value`: a value handed on from step to step, and its start.
+    Carry,
 }
 
 /// A mask or a bias with a name.
@@ -295,10 +370,10 @@ pub enum ExprKind {
     Not(Box<Expr>),
     /// `a op b`
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
-    /// `name(args)`
-    Call(Name, Vec<Expr>),
-    /// `learn[args]`
-    Learn(String, Vec<Expr>),
+    /// `name(args)`, in equations also `name(args) { settings }`
+    Call(Name, Vec<Expr>, Option<Body>),
+    /// `learn[args]`, in equations also `learn[args] { settings }`
+    Learn(String, Vec<Expr>, Option<Body>),
     /// `(x)`
     Group(Box<Expr>),
 }

@@ -8,10 +8,10 @@ use crate::diag::{Diagnostic, Kind, Problems, did_you_mean};
 use crate::source::{SourceId, Span};
 
 /// The words that begin an item.
-const ITEM_WORDS: [&str; 7] = ["use", "let", "model", "variant", "block", "mask", "bias"];
+const ITEM_WORDS: [&str; 8] = ["use", "let", "model", "variant", "block", "mask", "bias", "def"];
 
 /// The same for messages.
-const ITEMS: &str = "`use`, `let`, `model`, `variant`, `block`, `mask` or `bias`";
+const ITEMS: &str = "`use`, `let`, `model`, `variant`, `block`, `mask`, `bias` or `def`";
 
 /// The text that was parsed.
 pub(super) struct Place<'a> {
@@ -112,6 +112,8 @@ fn human(rule: Rule) -> Option<&'static str> {
         | Rule::block_item
         | Rule::mask_item
         | Rule::bias_item
+        | Rule::def_item
+        | Rule::kw_def
         | Rule::kw_use
         | Rule::kw_model
         | Rule::kw_variant
@@ -120,7 +122,9 @@ fn human(rule: Rule) -> Option<&'static str> {
         | Rule::kw_bias => ITEMS,
         Rule::field | Rule::statement | Rule::insert => "a field or a statement",
         Rule::set | Rule::override_set | Rule::remove | Rule::add | Rule::r#override => "an edit",
-        Rule::edits | Rule::body | Rule::open => "`{`",
+        Rule::setting | Rule::equation | Rule::show | Rule::carry | Rule::out => "a setting or an equation",
+        Rule::kind => "a kind",
+        Rule::edits | Rule::body | Rule::def_body | Rule::open => "`{`",
         Rule::full_name | Rule::name | Rule::component | Rule::path => "a name",
         Rule::params | Rule::open_paren | Rule::arguments => "`(`",
         Rule::value | Rule::expr | Rule::primary | Rule::number | Rule::reference | Rule::call | Rule::group => {

@@ -10,8 +10,8 @@ use pest::pratt_parser::{Assoc, Op, PrattParser};
 use pest_derive::Parser;
 
 use super::ast::{
-    Body, Component, Edit, EditKind, Element, Expr, ExprKind, Field, File, FullName, Function, Insert, Item, ItemKind,
-    Let, Name, Path, Role, Statement, Value, Word,
+    Body, Component, Declaration, Def, DefElement, Edit, EditKind, Element, Equation, Expr, ExprKind, Field, File,
+    Form, FullName, Function, Insert, Item, ItemKind, Let, Name, Path, Role, Statement, Value, Word,
 };
 use super::message::{self, Place};
 use super::scan::{self, Scan};
@@ -152,6 +152,10 @@ fn is_token(rule: Rule) -> bool {
             | Rule::kw_block
             | Rule::kw_mask
             | Rule::kw_bias
+            | Rule::kw_def
+            | Rule::kw_show
+            | Rule::kw_carry
+            | Rule::kw_out
             | Rule::kw_remove
             | Rule::kw_add
             | Rule::kw_after
@@ -217,6 +221,7 @@ impl Reader<'_> {
                 let params = self.params(parts.need());
                 ItemKind::Block { name, params, body: self.body(parts.need()) }
             }
+            Rule::def_item => ItemKind::Def(self.def(parts)),
             rule => {
                 let role = if rule == Rule::mask_item { Role::Mask } else { Role::Bias };
                 let name = self.name(&parts.need());
@@ -253,6 +258,46 @@ impl Reader<'_> {
 
     fn params(&self, pair: Pair<'_, Rule>) -> Vec<Name> {
         Parts::of(pair).map(|p| self.name(&p)).collect()
+    }
+
+    fn def(&mut self, mut parts: Parts<'_>) -> Def {
+        let first = self.name(&parts.need());
+        let second = (parts.peek() == Some(Rule::name)).then(|| parts.need()).map(|p| self.name(&p));
+        let (slot, name) = match second {
+            Some(name) => (Some(first), name),
+            None => (None, first),
+        };
+        let values = self.params(parts.need());
+        let body = parts.need();
+        let braces = self.span(&body);
+        Def { slot, name, values, elements: Parts::of(body).map(|p| self.def_element(p)).collect(), braces }
+    }
+
+    fn def_element(&mut self, pair: Pair<'_, Rule>) -> DefElement {
+        let span = self.span(&pair);
+        let rule = pair.as_rule();
+        let mut parts = Parts::of(pair);
+        let form = match rule {
+            Rule::let_item => return DefElement::Let(self.binding(parts, span)),
+            Rule::out => return DefElement::Out(self.expr(parts.need()), span),
+            Rule::setting => return DefElement::Setting(self.declaration(parts, span)),
+            Rule::show => Form::Show,
+            Rule::carry => Form::Carry,
+            _ => Form::Plain,
+        };
+        let mut names = vec![];
+        while parts.peek() == Some(Rule::name) {
+            names.push(self.name(&parts.need()));
+        }
+        DefElement::Equation(Equation { form, names, value: self.expr(parts.need()), span })
+    }
+
+    fn declaration(&mut self, mut parts: Parts<'_>, span: Span) -> Declaration {
+        let name = self.name(&parts.need());
+        let mut kind = Parts::of(parts.need());
+        let (of, args) = (self.name(&kind.need()), kind.next().map(|p| self.arguments(p)).unwrap_or_default());
+        let default = parts.next().map(|p| self.value(p));
+        Declaration { doc: self.doc(span), name, kind: of, args, default, span }
     }
 
     fn binding(&mut self, mut parts: Parts<'_>, span: Span) -> Let {
@@ -397,14 +442,18 @@ impl Reader<'_> {
             Rule::learn => {
                 let table = pair.as_str().split('[').next().unwrap_or_default().trim().strip_prefix("learn_");
                 let table = table.unwrap_or_default().to_owned();
-                let indices = Parts::of(pair).map(|p| self.climb(p)).collect();
-                ExprKind::Learn(table, indices)
+                let mut parts = Parts::of(pair);
+                let mut indices = vec![];
+                while parts.peek() == Some(Rule::expr) {
+                    indices.push(self.climb(parts.need()));
+                }
+                ExprKind::Learn(table, indices, parts.next().map(|p| self.body(p)))
             }
             Rule::call => {
                 let mut parts = Parts::of(pair);
                 let name = self.name(&parts.need());
                 let args = Parts::of(parts.need()).map(|p| self.climb(p)).collect();
-                ExprKind::Call(name, args)
+                ExprKind::Call(name, args, parts.next().map(|p| self.body(p)))
             }
             Rule::group => ExprKind::Group(Box::new(self.climb(Parts::of(pair).need()))),
             _ => ExprKind::Name(self.name(&pair).text),

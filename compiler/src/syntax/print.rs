@@ -4,8 +4,8 @@
 //! Runs of empty lines become one. Formatting what was formatted changes nothing.
 
 use super::ast::{
-    Body, Comment, Component, Edit, EditKind, Element, Expr, ExprKind, File, Insert, Item, ItemKind, Let, Name, Path,
-    Role, Statement, Value, Word,
+    Body, Comment, Component, Declaration, Def, DefElement, Edit, EditKind, Element, Equation, Expr, ExprKind, File,
+    Form, Insert, Item, ItemKind, Let, Name, Path, Role, Statement, Value, Word,
 };
 use super::parse::parse_any;
 use crate::diag::Problems;
@@ -22,6 +22,15 @@ pub fn format(text: &str) -> Result<String, Problems> {
         Some(file) => Ok(print(&file, text)),
         None => Err(problems),
     }
+}
+
+/// A definition alone, in canonical layout and without its comments; `text` is that of its file.
+pub fn definition(def: &Def, text: &str) -> String {
+    let mut printer = Printer { text, comments: &[], out: String::new(), indent: 0, last: def.braces.start };
+    printer.word(&def_head(def));
+    let parts: Vec<Part<'_>> = def.elements.iter().map(Part::Def).collect();
+    printer.braces(&parts, def.braces);
+    printer.out
 }
 
 fn print(file: &File, text: &str) -> String {
@@ -124,6 +133,11 @@ impl<'a> Printer<'a> {
                 self.word(&format!("block {}({}) ", name.text, names(params)));
                 self.body(body);
             }
+            ItemKind::Def(def) => {
+                self.word(&def_head(def));
+                let parts: Vec<Part<'_>> = def.elements.iter().map(Part::Def).collect();
+                self.braces(&parts, def.braces);
+            }
             ItemKind::Function(function) => {
                 let role = if function.role == Role::Mask { "mask" } else { "bias" };
                 let params = function.params.as_ref().map_or_else(String::new, |p| format!("({})", names(p)));
@@ -202,7 +216,43 @@ impl<'a> Printer<'a> {
         match part {
             Part::Element(element) => (self.lead(element), body_of(element), String::new()),
             Part::Edit(edit) => self.edit(edit),
+            Part::Def(element) => (self.def_element(element), None, String::new()),
         }
+    }
+
+    fn def_element(&self, element: &DefElement) -> String {
+        match element {
+            DefElement::Let(binding) => self.binding(binding),
+            DefElement::Setting(setting) => self.declaration(setting),
+            DefElement::Equation(Equation { form, names: bound, value, .. }) => {
+                let form = match form {
+                    Form::Plain => "",
+                    Form::Show => "show ",
+                    Form::Carry => "carry ",
+                };
+                format!("{form}{} = {}", names(bound), self.expr(value))
+            }
+            DefElement::Out(value, _) => format!("out {}", self.expr(value)),
+        }
+    }
+
+    fn declaration(&self, setting: &Declaration) -> String {
+        let args = if setting.args.is_empty() { String::new() } else { format!("({})", self.list(&setting.args)) };
+        let default = setting.default.as_ref().map_or_else(String::new, |value| format!(" = {}", self.value(value)));
+        format!("{}: {}{args}{default}", setting.name.text, setting.kind.text)
+    }
+
+    /// A value on one line.
+    fn value(&self, value: &Value) -> String {
+        match value {
+            Value::Expr(expr) => self.expr(expr),
+            Value::Structured(name, body) => format!("{}{}", name.text, self.settings(Some(body))),
+        }
+    }
+
+    /// The braces behind a call, on the same line.
+    fn settings(&self, body: Option<&Body>) -> String {
+        body.map_or_else(String::new, |body| format!(" {}", self.one_line(&elements(body))))
     }
 
     /// The text of an element before its braces.
@@ -268,19 +318,23 @@ impl<'a> Printer<'a> {
             ExprKind::Not(x) => format!("not {}", self.expr(x)),
             ExprKind::Binary(BinaryOp::Pow, a, b) => format!("{}^{}", self.expr(a), self.expr(b)),
             ExprKind::Binary(op, a, b) => format!("{} {} {}", self.expr(a), op.symbol(), self.expr(b)),
-            ExprKind::Call(name, args) => format!("{}({})", name.text, self.list(args)),
-            ExprKind::Learn(table, args) => {
-                format!("learn{}{table}[{}]", if table.is_empty() { "" } else { "_" }, self.list(args))
+            ExprKind::Call(name, args, body) => {
+                format!("{}({}){}", name.text, self.list(args), self.settings(body.as_ref()))
+            }
+            ExprKind::Learn(table, args, body) => {
+                let name = if table.is_empty() { "learn".to_owned() } else { format!("learn_{table}") };
+                format!("{name}[{}]{}", self.list(args), self.settings(body.as_ref()))
             }
             ExprKind::Group(x) => format!("({})", self.expr(x)),
         }
     }
 }
 
-/// An element or an edit: what stands between braces.
+/// An element, an edit or a part of a definition: what stands between braces.
 enum Part<'a> {
     Element(&'a Element),
     Edit(&'a Edit),
+    Def(&'a DefElement),
 }
 
 impl Part<'_> {
@@ -288,6 +342,7 @@ impl Part<'_> {
         match self {
             Self::Element(element) => element.span(),
             Self::Edit(edit) => edit.span,
+            Self::Def(element) => element.span(),
         }
     }
 }
@@ -314,6 +369,12 @@ fn head(statement: &Statement) -> String {
         Some(Word::Name(name)) => format!("{} {}", statement.keyword.text, name.text),
         Some(Word::Int(n, _)) => format!("{} {n}", statement.keyword.text),
     }
+}
+
+/// `def gate mlp(result, input, normed) `
+fn def_head(def: &Def) -> String {
+    let slot = def.slot.as_ref().map_or_else(String::new, |slot| format!("{} ", slot.text));
+    format!("def {slot}{}({}) ", def.name.text, names(&def.values))
 }
 
 fn names(params: &[Name]) -> String {

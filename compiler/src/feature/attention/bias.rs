@@ -1,6 +1,5 @@
 //! Biases of attention: fields, the sizes of their learned tables, and their parameters.
 
-use super::MASK;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::expr::{BinaryOp, Expr, Facts, Unbounded, Uses, Var, sizes, tables};
 use crate::feature::Site;
@@ -8,17 +7,16 @@ use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::types::{Attr, Dim};
 use crate::lower::{Lower, need};
-use crate::schema::{Bounds, Default, Field, FieldKind, word};
+use crate::schema::{Default, Field, FieldKind, Text, of_kind, word};
 use crate::spec::Block;
 
 /// The expression.
-pub(super) const BIAS: Field = Field {
-    name: "bias",
-    kind: FieldKind::Bias,
-    default: Default::Word("none"),
-    bounds: Bounds::ANY,
-    doc: "number added to the scaled score of query `i` and key `j`; every `learn[...]` in it is a table of learned numbers",
-};
+pub(super) const BIAS: Field = of_kind(
+    "bias",
+    FieldKind::Bias,
+    Default::Word(Text::Borrowed("none")),
+    "number added to the scaled score of query `i` and key `j`; every `learn[...]` in it is a table of learned numbers",
+);
 
 /// How the tables start.
 pub(super) const BIAS_INIT: Field = word(
@@ -62,8 +60,8 @@ fn one_shape(site: &Site<'_>, bias: &Expr, problems: &mut Problems) {
 /// The sizes of the tables of a bias, by what the mask of the block lets through.
 fn table_sizes(block: &Block, bias: &Expr, heads: usize) -> Result<Vec<Vec<usize>>, Unbounded> {
     let past = || Expr::Binary(BinaryOp::Le, Box::new(Expr::Var(Var::J)), Box::new(Expr::Var(Var::I)));
-    let past = (block.word(MASK.name) == Some("past")).then(past);
-    sizes(bias, &Facts { heads, mask: block.expr(MASK.name).or(past.as_ref()) })
+    let past = (block.word("mask") == Some("past")).then(past);
+    sizes(bias, &Facts { heads, mask: block.expr("mask").or(past.as_ref()) })
 }
 
 /// Adds the bias of a block to an attention; gives the parameters that are its tables: `bias`, `bias_2`, ..., and `bias_name`

@@ -7,16 +7,19 @@ use crate::diag::Problems;
 use crate::feature::{Feature, Lowering, Site};
 
 /// The feature.
-pub(super) const CHUNK: Feature = Feature {
-    slot: "attend",
-    variant: "chunk",
-    doc: "The slots of the memory attend to the tokens of the chunk just read; in mask and bias `i` is the slot.",
-    source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, Algorithm 4, arXiv:2402.00976",
-    fields: &[HEADS, HEAD_WIDTH, SLOT_MASK, BIAS, BIAS_INIT, PROJECTION_BIAS, ATTENTION_DROPOUT],
-    children: &[],
-    check,
-    lower: Lowering::Layer(|l, block, place| across(l, block, place, place.chunk)),
-};
+pub(super) fn chunk() -> Feature {
+    Feature {
+        fields: vec![HEADS, HEAD_WIDTH, SLOT_MASK, BIAS, BIAS_INIT, PROJECTION_BIAS, ATTENTION_DROPOUT],
+        check,
+        ..Feature::row(
+            "attend",
+            "chunk",
+            "The slots of the memory attend to the tokens of the chunk just read; in mask and bias `i` is the slot.",
+            "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, Algorithm 4, arXiv:2402.00976",
+            Lowering::Layer(|l, block, place| across(l, block, place, place.chunk)),
+        )
+    }
+}
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
     bias::check(site, problems);

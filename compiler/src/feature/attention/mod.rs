@@ -14,17 +14,18 @@ use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attr, Dim};
 use crate::lower::{LinearInit, Lower, Place, need};
-use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, SIZE, float, int, optional_word};
+use crate::schema::{DROPOUT, Default, Derived, Field, FieldKind, SIZE, Text, float, int, of_kind, optional_word};
 use crate::spec::Block;
 use bias::{BIAS, BIAS_INIT};
 
 /// The keyword and its variants.
-pub(super) const SLOT: Slot = Slot {
-    name: "attend",
-    doc: "Multi-head attention with a residual connection, pre-norm by default; the variant says what the keys are.",
-    features: &[this::SELF, memory::MEMORY, chunk::CHUNK, input::INPUT],
-    planned: &[],
-};
+pub(super) fn slot() -> Slot {
+    Slot::new(
+        "attend",
+        "Multi-head attention with a residual connection, pre-norm by default; the variant says what the keys are.",
+        vec![this::this(), memory::memory(), chunk::chunk(), input::input()],
+    )
+}
 
 const HEADS: Field = int("heads", Default::Required, SIZE, "number of heads");
 const HEAD_WIDTH: Field = int(
@@ -33,15 +34,13 @@ const HEAD_WIDTH: Field = int(
     SIZE,
     "channels of each head's queries, keys and values",
 );
-const MASK: Field = Field {
-    name: "mask",
-    kind: FieldKind::Mask,
-    default: Default::Derived(Derived::Sees("past", "all")),
-    bounds: Bounds::ANY,
-    doc: "which keys `j` a query `i` may see; `past` is `j <= i`",
-};
+const MASK: Field = mask_field(Default::Derived(Derived::Sees("past", "all")));
 /// The mask between tokens and slots, which have no order in common.
-const SLOT_MASK: Field = Field { default: Default::Word("all"), ..MASK };
+const SLOT_MASK: Field = mask_field(Default::Word(Text::Borrowed("all")));
+
+const fn mask_field(default: Default) -> Field {
+    of_kind("mask", FieldKind::Mask, default, "which keys `j` a query `i` may see; `past` is `j <= i`")
+}
 const ATTENTION_DROPOUT: Field =
     float("dropout", Default::Derived(Derived::ModelAttentionDropout), DROPOUT, "dropout on the attention weights");
 
@@ -79,7 +78,7 @@ struct Projected {
 
 /// How a projection starts: the bias of `inputs` is there with that of the output, and alone.
 fn projection(block: &Block, gain: f64, biased: &[&str]) -> LinearInit {
-    match block.word(PROJECTION_BIAS.name) {
+    match block.word("projection_bias") {
         Some(word) if biased.contains(&word) => LinearInit::BiasedProjection(gain),
         _ => LinearInit::Projection(gain),
     }

@@ -10,37 +10,39 @@ use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Dim};
 use crate::lower::{LinearInit, Lower, Place};
-use crate::schema::{Bounds, Default, Field, FieldKind};
+use crate::schema::word;
 use crate::spec::Block;
 
 /// The feature.
-pub(super) const SELF: Feature = Feature {
-    slot: "attend",
-    variant: "self",
-    doc: "Tokens attend to the tokens of their row, inside a chunk-wise recurrence to those of their chunk.",
-    source: "Vaswani et al. 2017, Section 3.2, arXiv:1706.03762; pre-norm: Xiong et al. 2020, arXiv:2002.04745; `rope`: Su et al. 2021, arXiv:2104.09864; `xpos`: Sun et al. 2022, arXiv:2212.10554; `relative_xl`: Dai et al. 2019, Section 3.3, arXiv:1901.02860",
-    fields: &[
-        HEADS,
-        HEAD_WIDTH,
-        Field {
-            name: "position",
-            kind: FieldKind::Word(&["none", "xpos", "rope", "relative_xl"], &[]),
-            default: Default::Word("none"),
-            bounds: Bounds::ANY,
-            doc: "`rope` rotates queries and keys by their positions; `xpos` also decays scores with the distance; \
+pub(super) fn this() -> Feature {
+    Feature {
+        fields: vec![
+            HEADS,
+            HEAD_WIDTH,
+            word(
+                "position",
+                &["none", "xpos", "rope", "relative_xl"],
+                "none",
+                "`rope` rotates queries and keys by their positions; `xpos` also decays scores with the distance; \
                 `relative_xl` adds learned products with sines and cosines of the distance (Transformer-XL)",
-        },
-        MASK,
-        BIAS,
-        BIAS_INIT,
-        PROJECTION_BIAS,
-        norm::PLACE,
-        ATTENTION_DROPOUT,
-    ],
-    children: &[],
-    check,
-    lower: Lowering::Layer(lower),
-};
+            ),
+            MASK,
+            BIAS,
+            BIAS_INIT,
+            PROJECTION_BIAS,
+            norm::PLACE,
+            ATTENTION_DROPOUT,
+        ],
+        check,
+        ..Feature::row(
+            "attend",
+            "self",
+            "Tokens attend to the tokens of their row, inside a chunk-wise recurrence to those of their chunk.",
+            "Vaswani et al. 2017, Section 3.2, arXiv:1706.03762; pre-norm: Xiong et al. 2020, arXiv:2002.04745; `rope`: Su et al. 2021, arXiv:2104.09864; `xpos`: Sun et al. 2022, arXiv:2212.10554; `relative_xl`: Dai et al. 2019, Section 3.3, arXiv:1901.02860",
+            Lowering::Layer(lower),
+        )
+    }
+}
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
     bias::check(site, problems);
@@ -61,7 +63,7 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 /// `LN(h + drop(MHA(h, s)))`.
 fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let (gain, bias) = l.norm_params("norm")?;
-    let post = block.word(norm::PLACE.name) == Some("post");
+    let post = block.word("norm") == Some("post");
     let normed = |l: &mut Lower<'_>, x: Value| if post { Ok(x) } else { l.norm_with(x, gain, bias) };
     let x = normed(l, place.state)?;
     let y = place.source.map_or(Ok(x), |source| normed(l, source))?;

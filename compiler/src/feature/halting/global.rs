@@ -10,28 +10,32 @@ use crate::schema::by_sees;
 use crate::spec::Block;
 
 /// The feature.
-pub(super) const GLOBAL: Feature = Feature {
-    slot: "halt",
-    variant: "global",
-    doc: "Halting probabilities from the mean of the states: one per row, or one per token from the mean up to \
-        that token.",
-    source: "Ray Chowdhury and Caragea 2024, Algorithm 3, Eq. 13 to 17, arXiv:2402.00976; ponder cost: Graves 2016 (adaptive computation time), arXiv:1603.08983; halting process: Banino et al. 2021 (PonderNet), arXiv:2107.05407",
-    fields: &[
-        SEES,
-        by_sees(
-            "mean",
-            &["past", "all"],
-            ("past", "all"),
-            "`all`: the row halts as a whole, by the mean of its states; `past`: every token halts by the \
+pub(super) fn global() -> Feature {
+    Feature {
+        fields: vec![
+            SEES,
+            by_sees(
+                "mean",
+                &["past", "all"],
+                ("past", "all"),
+                "`all`: the row halts as a whole, by the mean of its states; `past`: every token halts by the \
                 mean up to it",
-        ),
-        KEYS,
-        THRESHOLD,
-        COST,
-        BIAS,
-    ],
-    ..Feature::plain(Lowering::Halt(rule))
-};
+            ),
+            KEYS,
+            THRESHOLD,
+            COST,
+            BIAS,
+        ],
+        ..Feature::row(
+            "halt",
+            "global",
+            "Halting probabilities from the mean of the states: one per row, or one per token from the mean up to \
+        that token.",
+            "Ray Chowdhury and Caragea 2024, Algorithm 3, Eq. 13 to 17, arXiv:2402.00976; ponder cost: Graves 2016 (adaptive computation time), arXiv:1603.08983; halting process: Banino et al. 2021 (PonderNet), arXiv:2107.05407",
+            Lowering::Halt(rule),
+        )
+    }
+}
 
 /// A row is one unit. Where its mean would look ahead, every position is a unit with the mean so far.
 fn rule(_: &Lower<'_>, block: &Block) -> Result<Option<Rule>, InvalidNode> {

@@ -15,12 +15,13 @@ use crate::schema::{Bounds, Default, Field, INSIDE_UNIT, POSITIVE, float, word};
 use crate::spec::Block;
 
 /// The keyword and its variants.
-pub(super) const SLOT: Slot = Slot {
-    name: "halt",
-    doc: "When a depth-wise recurrence stops, for every row or every token.",
-    features: &[none::NONE, token::TOKEN, global::GLOBAL],
-    planned: &["confidence", "act", "ponder", "converged", "q_head", "routed"],
-};
+pub(super) fn slot() -> Slot {
+    Slot::new(
+        "halt",
+        "When a depth-wise recurrence stops, for every row or every token.",
+        vec![none::none(), token::token(), global::global()],
+    )
+}
 
 const SEES: Field = word(
     "sees",
@@ -130,7 +131,7 @@ fn head(
     let width = Dim::Fixed(l.width);
     let x = l.linear(x, "hidden", width, &LinearInit::FanIn)?;
     let x = l.map(Pointwise::Gelu, &[x])?;
-    let init = block.float(BIAS.name).map_or(LinearInit::FanIn, LinearInit::FanInFrom);
+    let init = block.float("bias").map_or(LinearInit::FanIn, LinearInit::FanInFrom);
     let x = l.linear(x, "output", Dim::Fixed(1), &init)?;
     let x = l.one(Op::Squeeze, &[x], Attrs::new())?;
     l.map(Pointwise::Sigmoid, &[x])

@@ -3,10 +3,12 @@
 use crate::feature::{Feature, Lowering};
 
 /// The feature.
-pub(super) const NONE: Feature = Feature {
-    slot: "halt",
-    variant: "none",
-    doc: "Every row takes all steps; the result is the last state.",
-    source: "Ray Chowdhury and Caragea 2024 (UT - Halt), arXiv:2402.00976",
-    ..Feature::plain(Lowering::Halt(|_, _| Ok(None)))
-};
+pub(super) fn none() -> Feature {
+    Feature::row(
+        "halt",
+        "none",
+        "Every row takes all steps; the result is the last state.",
+        "Ray Chowdhury and Caragea 2024 (UT - Halt), arXiv:2402.00976",
+        Lowering::Halt(|_, _| Ok(None)),
+    )
+}

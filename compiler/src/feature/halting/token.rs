@@ -7,15 +7,19 @@ use crate::lower::{Lower, need};
 use crate::spec::Block;
 
 /// The feature.
-pub(super) const TOKEN: Feature = Feature {
-    slot: "halt",
-    variant: "token",
-    doc: "Every token has its own halting probability; the result is the mixture of its states, weighted by them \
+pub(super) fn token() -> Feature {
+    Feature {
+        fields: vec![SEES, KEYS, THRESHOLD, COST, BIAS],
+        ..Feature::row(
+            "halt",
+            "token",
+            "Every token has its own halting probability; the result is the mixture of its states, weighted by them \
         (Universal Transformer).",
-    source: "Graves 2016 (adaptive computation time), arXiv:1603.08983; Dehghani et al. 2019, Section 2.2, arXiv:1807.03819; halting process: Banino et al. 2021 (PonderNet), arXiv:2107.05407; as computed here: Ray Chowdhury and Caragea 2024, Algorithm 1, Eq. 5 to 8, arXiv:2402.00976",
-    fields: &[SEES, KEYS, THRESHOLD, COST, BIAS],
-    ..Feature::plain(Lowering::Halt(rule))
-};
+            "Graves 2016 (adaptive computation time), arXiv:1603.08983; Dehghani et al. 2019, Section 2.2, arXiv:1807.03819; halting process: Banino et al. 2021 (PonderNet), arXiv:2107.05407; as computed here: Ray Chowdhury and Caragea 2024, Algorithm 1, Eq. 5 to 8, arXiv:2402.00976",
+            Lowering::Halt(rule),
+        )
+    }
+}
 
 fn rule(_: &Lower<'_>, block: &Block) -> Result<Option<Rule>, InvalidNode> {
     Ok(Some(Rule {

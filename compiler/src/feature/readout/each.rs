@@ -6,22 +6,25 @@ use crate::feature::{Feature, Lowering, Site};
 use crate::schema::word;
 
 /// The feature.
-pub(super) const EACH: Feature = Feature {
-    slot: "readout",
-    variant: "each",
-    doc: "The state of every token, for tasks with an answer per token.",
-    source: "rtc",
-    fields: &[word(
-        "sees",
-        &["past", "all"],
-        "past",
-        "`past`: an answer depends only on the tokens up to its own; the defaults of masks and means follow, \
+pub(super) fn each() -> Feature {
+    Feature {
+        fields: vec![word(
+            "sees",
+            &["past", "all"],
+            "past",
+            "`past`: an answer depends only on the tokens up to its own; the defaults of masks and means follow, \
             and the compiler proves it. `all`: on any token",
-    )],
-    children: &[],
-    check,
-    lower: Lowering::Readout(|_, _, states| Ok(states)),
-};
+        )],
+        check,
+        ..Feature::row(
+            "readout",
+            "each",
+            "The state of every token, for tasks with an answer per token.",
+            "rtc",
+            Lowering::Readout(|_, _, states| Ok(states)),
+        )
+    }
+}
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
     fits_task(site, problems);

@@ -11,16 +11,19 @@ use crate::schema::word;
 use crate::spec::Block;
 
 /// The feature.
-pub(super) const MEMORY: Feature = Feature {
-    slot: "readout",
-    variant: "memory",
-    doc: "The normed memory slots after the last chunk, of the last chunk-wise recurrence.",
-    source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, arXiv:2402.00976",
-    fields: &[word("pool", &["mean", "last"], "mean", "the mean of the slots, or the last slot alone")],
-    children: &[],
-    check,
-    lower: Lowering::Readout(lower),
-};
+pub(super) fn memory() -> Feature {
+    Feature {
+        fields: vec![word("pool", &["mean", "last"], "mean", "the mean of the slots, or the last slot alone")],
+        check,
+        ..Feature::row(
+            "readout",
+            "memory",
+            "The normed memory slots after the last chunk, of the last chunk-wise recurrence.",
+            "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, arXiv:2402.00976",
+            Lowering::Readout(lower),
+        )
+    }
+}
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
     fits_task(site, problems);

@@ -3,19 +3,22 @@
 mod each;
 mod memory;
 mod root;
-mod tokens;
 
 use super::{Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::schema::Objective;
 
-/// The keyword and its variants.
-pub(super) const SLOT: Slot = Slot {
-    name: "readout",
-    doc: "Which of the final states go to the head.",
-    features: &[tokens::MEAN, tokens::END, tokens::FIRST, tokens::MAX, each::EACH, memory::MEMORY, root::ROOT],
-    planned: &[],
-};
+/// The keyword and its variants. Those of the library read one vector of the states.
+pub(super) fn slot() -> Slot {
+    let features = vec![each::each(), memory::memory(), root::root()];
+    Slot { takes: &["x"], check, ..Slot::new("readout", "Which of the final states go to the head.", features) }
+}
+
+/// What a definition makes of the states is one vector of a sequence.
+fn check(site: &Site<'_>, problems: &mut Problems) {
+    fits_task(site, problems);
+    needs_sequence(site, problems);
+}
 
 /// A task with an answer per token needs `each`, any other one vector per row.
 fn fits_task(site: &Site<'_>, problems: &mut Problems) {
@@ -33,7 +36,7 @@ fn fits_task(site: &Site<'_>, problems: &mut Problems) {
         Objective::Number => "one number per row",
         Objective::Several => "any of some labels per row",
     };
-    let help = match site.block.variant {
+    let help = match &*site.block.variant {
         "each" => "use `readout mean`, `end`, `first` or `max`",
         "root" => "a fold has no answer for every token: take the `recurse` out, and use `readout each`",
         _ => "use `readout each`",

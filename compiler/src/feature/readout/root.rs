@@ -5,14 +5,18 @@ use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site};
 
 /// The feature.
-pub(super) const ROOT: Feature = Feature {
-    slot: "readout",
-    variant: "root",
-    doc: "The root vector of the `recurse` at the end of the model.",
-    source: "rtc",
-    check,
-    ..Feature::plain(Lowering::Readout(|_, _, state| Ok(state)))
-};
+pub(super) fn root() -> Feature {
+    Feature {
+        check,
+        ..Feature::row(
+            "readout",
+            "root",
+            "The root vector of the `recurse` at the end of the model.",
+            "rtc",
+            Lowering::Readout(|_, _, state| Ok(state)),
+        )
+    }
+}
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
     fits_task(site, problems);

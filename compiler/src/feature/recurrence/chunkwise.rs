@@ -2,7 +2,7 @@
 
 use super::{gate_has_feedforward, has_layers};
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::feature::{Feature, Lowering, Site, lowering, misplaced};
+use crate::feature::{Feature, Lowering, Site, misplaced};
 use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
@@ -12,38 +12,44 @@ use crate::schema::{Children, Default, FOLDING, SIZE, int, word};
 use crate::spec::Block;
 
 /// The feature.
-pub(super) const CHUNKWISE: Feature = Feature {
-    slot: "recur",
-    variant: "chunkwise",
-    doc: "Cuts the row into chunks and runs its layers on one chunk after the other with the same weights. A \
-        memory of slots is read inside a chunk and updated after it (Temporal Latent Bottleneck).",
-    source: "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, Section 4.2, arXiv:2402.00976",
-    fields: &[
-        int("size", Default::Absent, SIZE, "tokens of a chunk; either this or `chunks`"),
-        int("chunks", Default::Absent, SIZE, "number of chunks; either this or `size`"),
-        word(
-            "cut",
-            &["position", "balanced"],
-            "position",
-            "`position`: every chunk but the last is full; `balanced`: equal chunks for the width of the \
+pub(super) fn chunkwise() -> Feature {
+    Feature {
+        fields: vec![
+            int("size", Default::Absent, SIZE, "tokens of a chunk; either this or `chunks`"),
+            int("chunks", Default::Absent, SIZE, "number of chunks; either this or `size`"),
+            word(
+                "cut",
+                &["position", "balanced"],
+                "position",
+                "`position`: every chunk but the last is full; `balanced`: equal chunks for the width of the \
                 padded batch, as in the published code",
-        ),
-        word(
-            "positions",
-            &["local", "global"],
-            "local",
-            "`local`: positions start at 0 in every chunk; `global`: they run through the row",
-        ),
-    ],
-    children: &[
-        Children::one(&["memory"]),
-        Children::or(&["gate"], "none"),
-        Children::any(FOLDING),
-        Children::optional(&["update"]),
-    ],
-    check,
-    lower: Lowering::Layer(lower),
-};
+            ),
+            word(
+                "positions",
+                &["local", "global"],
+                "local",
+                "`local`: positions start at 0 in every chunk; `global`: they run through the row",
+            ),
+        ],
+        children: const {
+            &[
+                Children::one(&["memory"]),
+                Children::or(&["gate"], "none"),
+                Children::any(FOLDING),
+                Children::optional(&["update"]),
+            ]
+        },
+        check,
+        ..Feature::row(
+            "recur",
+            "chunkwise",
+            "Cuts the row into chunks and runs its layers on one chunk after the other with the same weights. A \
+        memory of slots is read inside a chunk and updated after it (Temporal Latent Bottleneck).",
+            "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, Section 4.2, arXiv:2402.00976",
+            Lowering::Layer(lower),
+        )
+    }
+}
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
     has_layers(site, problems);
@@ -97,7 +103,7 @@ fn memory_is_read(site: &Site<'_>, memory: &Block, problems: &mut Problems) {
 /// Equal slots stay equal unless dropout falls on them differently.
 fn slots_can_differ(site: &Site<'_>, memory: &Block, problems: &mut Problems) {
     let several = memory.int("slots").is_some_and(|n| n > 1);
-    let acts_on_slots = |b: &Block| b.slot == "attend" && matches!(b.variant, "memory" | "chunk");
+    let acts_on_slots = |b: &Block| b.slot == "attend" && ["memory", "chunk"].contains(&&*b.variant);
     let update = site.block.child("update");
     let noisy = |b: &Block| b.float("dropout").is_none_or(|p| p > 0.0);
     // The model's dropout also falls on the output of the update's attention.
@@ -118,7 +124,7 @@ fn slots_can_differ(site: &Site<'_>, memory: &Block, problems: &mut Problems) {
 /// of the row and leaves the final memory behind.
 fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let memory = need(block.child("memory"), block, "memory")?;
-    let Lowering::Memory(slots) = lowering(memory)? else { return Err(misplaced(memory)) };
+    let Lowering::Memory(slots) = memory.feature.lower else { return Err(misplaced(memory)) };
     let start = l.scoped("memory", |l| slots(l, memory, place.state))?;
     let over = l.ragged(place.state)?;
     let axis = l.new_axis("chunk");
@@ -161,7 +167,7 @@ fn updated(
     step: Option<Value>,
 ) -> Result<Value, InvalidNode> {
     let Some(update) = block.child("update") else { return Ok(memory) };
-    let Lowering::Update(change) = lowering(update)? else { return Err(misplaced(update)) };
+    let Lowering::Update(change) = update.feature.lower else { return Err(misplaced(update)) };
     let here = Place { chunk: Some(states), step, ..Place::at(memory) };
     l.scoped("update", |l| change(l, update, &here))
 }

@@ -2,55 +2,64 @@
 
 use super::mixture::Mixture;
 use super::{gate_has_feedforward, has_layers};
+use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::expr::Expr;
-use crate::feature::{Feature, Lowering, Site, lowering, misplaced};
+use crate::feature::{Feature, Lowering, Site, misplaced};
 use crate::ir::attribute::{self, Attrs, Bound};
 use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attr, Elem, Type};
 use crate::lower::{Halted, Lower, Place, group, need};
-use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, by_sees, word};
+use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, by_sees, of_kind, word};
 use crate::spec::{Block, Value as Setting};
 
 /// The feature.
-pub(super) const DEPTHWISE: Feature = Feature {
-    slot: "recur",
-    variant: "depthwise",
-    doc: "Runs its layers repeatedly on the whole row with the same weights (Universal Transformer).",
-    source: "Dehghani et al. 2019 (Universal Transformer), Section 2.1, arXiv:1807.03819",
-    fields: &[
-        Field {
-            name: "depth",
-            kind: FieldKind::Depth,
-            default: Default::Required,
-            bounds: STEPS,
-            doc: "number of steps, with halting the upper bound; `log(length, 2)` depends on the length, `given` \
-                comes with each example",
+pub(super) fn depthwise() -> Feature {
+    Feature {
+        fields: vec![
+            Field {
+                bounds: STEPS,
+                ..of_kind(
+                    "depth",
+                    FieldKind::Depth,
+                    Default::Required,
+                    "number of steps, with halting the upper bound; `log(length, 2)` depends on the length, `given` comes with \
+                each example",
+                )
+            },
+            by_sees(
+                "cap",
+                &["length", "none"],
+                ("none", "length"),
+                "`length`: with halting a row takes at most its length + 1 steps",
+            ),
+            word(
+                "start",
+                &["input", "zero"],
+                "input",
+                "the first state: the input, or 0, where the input enters through `inject` alone",
+            ),
+        ],
+        children: const {
+            &[
+                Children::or(&["halt"], "none"),
+                Children::or(&["gate"], "none"),
+                Children::or(&["inject"], "none"),
+                Children::any(LAYERS),
+            ]
         },
-        by_sees(
-            "cap",
-            &["length", "none"],
-            ("none", "length"),
-            "`length`: with halting a row takes at most its length + 1 steps",
-        ),
-        word(
-            "start",
-            &["input", "zero"],
-            "input",
-            "the first state: the input, or 0, where the input enters through `inject` alone",
-        ),
-    ],
-    children: &[
-        Children::or(&["halt"], "none"),
-        Children::or(&["gate"], "none"),
-        Children::or(&["inject"], "none"),
-        Children::any(LAYERS),
-    ],
-    check,
-    lower: Lowering::Layer(lower),
-};
+        check,
+        ..Feature::row(
+            "recur",
+            "depthwise",
+            "Runs its layers repeatedly on the whole row with the same weights (Universal Transformer).",
+            "Dehghani et al. 2019 (Universal Transformer), Section 2.1, arXiv:1807.03819",
+            Lowering::Layer(lower),
+        )
+    }
+}
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
     has_layers(site, problems);
@@ -99,7 +108,7 @@ fn halting_can_decide(site: &Site<'_>, problems: &mut Problems) {
 /// `H_{l+1} = Block(H_l)` for `l < depth`; with halting, see [`Mixture`].
 fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let halt = need(block.child("halt"), block, "halt")?;
-    let Lowering::Halt(rule) = lowering(halt)? else { return Err(misplaced(halt)) };
+    let Lowering::Halt(rule) = halt.feature.lower else { return Err(misplaced(halt)) };
     let rule = rule(l, halt)?;
     let start = match block.word("start") {
         Some("zero") => l.full(place.state, 0.0, l.rank(place.state))?,
@@ -150,8 +159,7 @@ fn bound(block: &Block) -> Result<Attrs, InvalidNode> {
 /// The place of the layers inside the loop.
 fn inner_place(l: &mut Lower<'_>, block: &Block, place: &Place, h: Value, step: Value) -> Result<Place, InvalidNode> {
     let inject = need(block.child("inject"), block, "inject")?;
-    let Lowering::Inject(enter) = lowering(inject)? else { return Err(misplaced(inject)) };
-    let state = l.scoped("inject", |l| enter(l, inject, h, place.state))?;
+    let state = l.scoped("inject", |l| define::call(l, inject, &[h, place.state]))?;
     Ok(Place { state, source: None, input: Some(place.state), step: Some(step), ..place.clone() })
 }
 

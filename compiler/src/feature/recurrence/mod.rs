@@ -8,12 +8,13 @@ use super::{Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
 
 /// The keyword and its variants.
-pub(super) const SLOT: Slot = Slot {
-    name: "recur",
-    doc: "Runs the same layers repeatedly: on their own output, or on the next chunk of the row.",
-    features: &[depthwise::DEPTHWISE, chunkwise::CHUNKWISE],
-    planned: &[],
-};
+pub(super) fn slot() -> Slot {
+    Slot::new(
+        "recur",
+        "Runs the same layers repeatedly: on their own output, or on the next chunk of the row.",
+        vec![depthwise::depthwise(), chunkwise::chunkwise()],
+    )
+}
 
 /// A statement that repeats layers needs one.
 pub(super) fn has_layers(site: &Site<'_>, problems: &mut Problems) {

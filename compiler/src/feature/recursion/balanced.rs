@@ -1,8 +1,8 @@
 //! The balanced fold: chunks of the row, then chunks of their vectors, until one vector is left.
 
-use super::{beam, cell, hands_on_a_memory, leaves, reduce, reducer, yielded};
+use super::{beam, hands_on_a_memory, leaves, reduce, reducer, yielded};
+use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::feature::lowering::Cell;
 use crate::feature::{Feature, Lowering, Site};
 use crate::ir::attribute::{self, At, Attrs, CutBy, LastChunk, Padding, Short, Single, Word};
 use crate::ir::graph::{InvalidNode, NewNode, Value};
@@ -13,47 +13,53 @@ use crate::schema::{Bounds, Children, Default, FOLD_BODY, int, word};
 use crate::spec::Block;
 
 /// The feature.
-pub(super) const BALANCED: Feature = Feature {
-    slot: "recurse",
-    variant: "balanced",
-    doc: "A balanced tree: cuts the sequence into chunks, reduces each to a vector, and repeats on these vectors \
-        until one is left. Inside stands what reduces a chunk: layers, then a cell, a pool or another `recurse`.",
-    source: "Ray Chowdhury and Caragea 2023 (recursion in recursion), Eq. 5 to 7, arXiv:2311.04449; `short`, `padding`: Chi et al. 2023 (RegularGPT), arXiv:2305.03796",
-    fields: &[
-        int("arity", Default::Required, ARITY, "elements of a chunk; the last chunk of a row may have fewer"),
-        word(
-            "last_chunk",
-            LastChunk::NAMES,
-            "merge",
-            "`merge`: the last chunk may have up to half a chunk more, which saves a level; `strict`: at most \
+pub(super) fn balanced() -> Feature {
+    Feature {
+        fields: vec![
+            int("arity", Default::Required, ARITY, "elements of a chunk; the last chunk of a row may have fewer"),
+            word(
+                "last_chunk",
+                LastChunk::NAMES,
+                "merge",
+                "`merge`: the last chunk may have up to half a chunk more, which saves a level; `strict`: at most \
                 `arity` elements",
-        ),
-        word(
-            "plan",
-            CutBy::NAMES,
-            "row",
-            "`row`: every row is cut by its own length; `batch`: all rows are cut by the width of the padded \
+            ),
+            word(
+                "plan",
+                CutBy::NAMES,
+                "row",
+                "`row`: every row is cut by its own length; `batch`: all rows are cut by the width of the padded \
                 batch, as in the published code",
-        ),
-        word("short", Short::NAMES, "last", "which chunk of a row is the short one"),
-        word(
-            "single",
-            Single::NAMES,
-            "pass",
-            "a row of one element: `pass` makes the element its vector, `fold` treats it as a chunk",
-        ),
-        word(
-            "padding",
-            Padding::NAMES,
-            "none",
-            "padding of a short chunk to `arity`: none, or a learned vector in front, at every level \
+            ),
+            word("short", Short::NAMES, "last", "which chunk of a row is the short one"),
+            word(
+                "single",
+                Single::NAMES,
+                "pass",
+                "a row of one element: `pass` makes the element its vector, `fold` treats it as a chunk",
+            ),
+            word(
+                "padding",
+                Padding::NAMES,
+                "none",
+                "padding of a short chunk to `arity`: none, or a learned vector in front, at every level \
                 (`levels`) or at the first level alone (`input`)",
-        ),
-    ],
-    children: &[Children::or_outermost(&["leaf"], "linear"), Children::optional(&["align"]), Children::any(FOLD_BODY)],
-    check,
-    lower: Lowering::Reduce(lower),
-};
+            ),
+        ],
+        children: const {
+            &[Children::or_outermost(&["leaf"], "linear"), Children::optional(&["align"]), Children::any(FOLD_BODY)]
+        },
+        check,
+        ..Feature::row(
+            "recurse",
+            "balanced",
+            "A balanced tree: cuts the sequence into chunks, reduces each to a vector, and repeats on these vectors \
+        until one is left. Inside stands what reduces a chunk: layers, then a cell, a pool or another `recurse`.",
+            "Ray Chowdhury and Caragea 2023 (recursion in recursion), Eq. 5 to 7, arXiv:2311.04449; `short`, `padding`: Chi et al. 2023 (RegularGPT), arXiv:2305.03796",
+            Lowering::Reduce(lower),
+        )
+    }
+}
 
 const ARITY: Bounds = Bounds::closed(2.0, 1_048_576.0);
 
@@ -88,7 +94,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     let region = l.graph().add_region();
     let inside = l.with_axis(nodes, &axis);
     let x = l.graph().add_param(region, inside, "nodes");
-    let pairs = cell(block)?;
+    let pairs = block.child("cell");
     let filled = (block.word("padding") != Some("none")).then(|| l.new_axis("filled"));
     l.folds += 1;
     let (vector, halted) = l.inside(region, |l| {
@@ -99,7 +105,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
         let here = Place { memory: place.memory, step: place.step, ..Place::at(state) };
         let states = group(l, block, &here)?;
         match pairs {
-            Some((cell, function)) => l.scoped(cell.variant, |l| pair(l, cell, function, states)),
+            Some(cell) => l.scoped(&cell.variant, |l| pair(l, cell, states)),
             None => Ok(states),
         }
     })?;
@@ -140,10 +146,10 @@ fn fill(l: &mut Lower<'_>, x: Value, axis: &str) -> Result<Value, InvalidNode> {
 }
 
 /// The cell on the two elements of a chunk; one element alone is handed on as it is.
-fn pair(l: &mut Lower<'_>, block: &Block, cell: Cell, states: Value) -> Result<Value, InvalidNode> {
+fn pair(l: &mut Lower<'_>, cell: &Block, states: Value) -> Result<Value, InvalidNode> {
     let left = l.one(Op::Position, &[states], Attrs::of(attribute::AT, At::First))?;
     let right = l.one(Op::Position, &[states], Attrs::of(attribute::AT, At::Last))?;
-    let joined = (cell.step)(l, block, &[left], right)?;
+    let joined = define::call(l, cell, &[left, right])?;
     let two = l.one(Op::LongerThanOne, &[states], Attrs::new())?;
-    l.one(Op::Select, &[two, joined[0], left], Attrs::new())
+    l.one(Op::Select, &[two, joined, left], Attrs::new())
 }

@@ -1,9 +1,9 @@
 //! Beam search over binary trees: every step merges two neighbours, and the best partial trees are kept.
 
-use super::{aligned, cell, hands_on_a_memory, leaves, reduce, yielded};
+use super::{aligned, hands_on_a_memory, joined, leaves, reduce, yielded};
+use crate::define;
 use crate::diag::Problems;
-use crate::feature::lowering::Score;
-use crate::feature::{Feature, Lowering, Site, lowering, misplaced};
+use crate::feature::{Feature, Lowering, Site};
 use crate::ir::attribute::{self, Align, At, Attrs, Compose, Draws, Overflow, Role, Word};
 use crate::ir::graph::{InvalidNode, NewNode, Value};
 use crate::ir::ops::Op;
@@ -13,23 +13,29 @@ use crate::schema::{Bounds, Children, Default, FOLD_BODY, int};
 use crate::spec::Block;
 
 /// The feature.
-pub(super) const BEAM: Feature = Feature {
-    slot: "recurse",
-    variant: "beam",
-    doc: "Beam search over binary trees: every step merges two neighbours, until one node is left. The best `size` \
+pub(super) fn beam() -> Feature {
+    Feature {
+        fields: vec![int("size", Default::Required, SIZE, "number of beams")],
+        children: const {
+            &[
+                Children::or_outermost(&["leaf"], "linear"),
+                Children::or(&["score"], "mlp"),
+                Children::or(&["select"], "top_k"),
+                Children::any(FOLD_BODY),
+            ]
+        },
+        check,
+        ..Feature::row(
+            "recurse",
+            "beam",
+            "Beam search over binary trees: every step merges two neighbours, until one node is left. The best `size` \
         partial trees are kept; the result is the mean of their roots, weighted by the softmax of their scores. \
         Inside stands what merges two nodes: layers on the two, then a cell, a pool or another `recurse`.",
-    source: "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999; Ray Chowdhury and Caragea 2023 (efficient beam tree), arXiv:2307.10779",
-    fields: &[int("size", Default::Required, SIZE, "number of beams")],
-    children: &[
-        Children::or_outermost(&["leaf"], "linear"),
-        Children::or(&["score"], "mlp"),
-        Children::or(&["select"], "top_k"),
-        Children::any(FOLD_BODY),
-    ],
-    check,
-    lower: Lowering::Reduce(|l, block, place| search(l, block, place, None)),
-};
+            "Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999; Ray Chowdhury and Caragea 2023 (efficient beam tree), arXiv:2307.10779",
+            Lowering::Reduce(|l, block, place| search(l, block, place, None)),
+        )
+    }
+}
 
 /// A step looks at the square of so many candidates.
 const SIZE: Bounds = Bounds::closed(1.0, 1024.0);
@@ -50,8 +56,8 @@ pub(super) fn search(
     let over = l.ragged(nodes)?;
     let axis = l.new_axis("pair");
     let score = need(block.child("score"), block, "score")?;
-    let Lowering::Score(scorer) = lowering(score)? else { return Err(misplaced(score)) };
-    let attrs = attrs(l, block, scorer, fold, (&over, &axis))?;
+    let of_parent = reads_parent(score);
+    let attrs = attrs(l, block, of_parent, fold, (&over, &axis))?;
     let name = if fold.is_some() { Some("beam") } else { None };
     let emit = |l: &mut Lower<'_>| {
         let body = l.graph().add_region();
@@ -60,9 +66,9 @@ pub(super) fn search(
         l.folds += 1;
         let ((joined, numbers, scored), _) = l.inside(body, |l| {
             let (joined, halted) = part(l, Role::Join, x, |l, x| join(l, block, place, x))?;
-            let ty = l.graph().ty(if scorer.of_parent { joined[0] } else { x }).clone();
+            let ty = l.graph().ty(if of_parent { joined[0] } else { x }).clone();
             let y = l.graph().add_param(body, ty, "scored");
-            let (scored, _) = part(l, Role::Score, y, |l, y| l.scoped("score", |l| (scorer.function)(l, score, y)))?;
+            let (scored, _) = part(l, Role::Score, y, |l, y| l.scoped("score", |l| scored_by(l, score, y)))?;
             let yields: Vec<Value> = joined.iter().chain(&scored).copied().collect();
             l.emit(Op::Yield, &yields, Attrs::new())?;
             Ok((joined, halted, scored))
@@ -82,14 +88,14 @@ pub(super) fn search(
 fn attrs(
     l: &Lower<'_>,
     block: &Block,
-    scorer: Score,
+    of_parent: bool,
     fold: Option<&Block>,
     (over, axis): (&str, &str),
 ) -> Result<Attrs, InvalidNode> {
     let select = need(block.child("select"), block, "select")?;
     let soft = select.variant == "one_soft";
     let attrs = Attrs::of(attribute::BEAMS, need(block.int("size"), block, "size")?)
-        .with(attribute::COMPOSE, if scorer.of_parent { Compose::Every } else { Compose::Chosen })
+        .with(attribute::COMPOSE, if of_parent { Compose::Every } else { Compose::Chosen })
         .with(attribute::OVERFLOW, if soft { Overflow::Soften } else { Overflow::Prune })
         .with(attribute::NOISE, choice(select, "noise")?)
         .with(attribute::DRAWS, Draws::Row)
@@ -100,7 +106,7 @@ fn attrs(
     let draws_all = align.and_then(|align| align.word("first")) == Some("drawn");
     let mut attrs = attrs
         .with(attribute::ARITY, need(fold.int("arity"), fold, "arity")?)
-        .with(attribute::ALIGN, align.and_then(|align| Align::of_name(align.variant)).unwrap_or_default())
+        .with(attribute::ALIGN, align.and_then(|align| Align::of_name(&align.variant)).unwrap_or_default())
         .with(attribute::KEEP_BEST, !draws_all)
         .with_some(attribute::FLAT, (l.folds == 0).then_some(true));
     // The text form of a search has these words in quotes.
@@ -110,14 +116,24 @@ fn attrs(
     Ok(attrs)
 }
 
+/// Whether a score is one of the merged node, and not of the pair.
+fn reads_parent(score: &Block) -> bool {
+    score.feature.values.len() == 1
+}
+
+/// The score `f32[batch]` of a pair `f32[batch, pair, width]`, or of a merged node.
+fn scored_by(l: &mut Lower<'_>, score: &Block, of: Value) -> Result<Value, InvalidNode> {
+    if reads_parent(score) { define::call(l, score, &[of]) } else { define::call_on_ends(l, score, of) }
+}
+
 /// What two nodes become.
 fn join(l: &mut Lower<'_>, block: &Block, place: &Place, pair: Value) -> Result<Value, InvalidNode> {
     let here = Place { memory: place.memory, step: place.step, ..Place::at(pair) };
     let states = group(l, block, &here)?;
-    let Some((cell, function)) = cell(block)? else { return Ok(states) };
+    let Some(cell) = block.child("cell") else { return Ok(states) };
     let left = l.one(Op::Position, &[states], Attrs::of(attribute::AT, At::First))?;
     let right = l.one(Op::Position, &[states], Attrs::of(attribute::AT, At::Last))?;
-    l.scoped(cell.variant, |l| Ok((function.step)(l, cell, &[left], right)?[0]))
+    joined(l, cell, left, right)
 }
 
 /// A part of the region: its results, and what halts in it.

@@ -1,6 +1,7 @@
 //! The chain: a cell runs along the sequence from left to right.
 
-use super::{cell, leaves, reducer};
+use super::{leaves, reducer};
+use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site};
 use crate::ir::attribute::{self, At, Attrs, Chunking};
@@ -11,17 +12,20 @@ use crate::schema::{Children, FOLD_BODY};
 use crate::spec::Block;
 
 /// The feature.
-pub(super) const CHAIN: Feature = Feature {
-    slot: "recurse",
-    variant: "chain",
-    doc: "A recurrent network: starting from zeros, the cell merges the state with one element after the other; \
+pub(super) fn chain() -> Feature {
+    Feature {
+        children: const { &[Children::or_outermost(&["leaf"], "linear"), Children::any(FOLD_BODY)] },
+        check,
+        ..Feature::row(
+            "recurse",
+            "chain",
+            "A recurrent network: starting from zeros, the cell merges the state with one element after the other; \
         the last state is the result. Layers before the cell run on the whole sequence first.",
-    source: "Ray Chowdhury and Caragea 2023 (recursion in recursion), Eq. 2, arXiv:2311.04449",
-    fields: &[],
-    children: &[Children::or_outermost(&["leaf"], "linear"), Children::any(FOLD_BODY)],
-    check,
-    lower: Lowering::Reduce(lower),
-};
+            "Ray Chowdhury and Caragea 2023 (recursion in recursion), Eq. 2, arXiv:2311.04449",
+            Lowering::Reduce(lower),
+        )
+    }
+}
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
     super::check(site, problems);
@@ -37,7 +41,7 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 
 /// `h_t = Cell(h_{t-1}, x_t)` with `h_0 = 0`: a chunk recurrence with chunks of one element.
 fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
-    let (cell, function) = need(cell(block)?, block, "cell")?;
+    let cell = need(block.child("cell"), block, "cell")?;
     let elements = leaves(l, block, place.state)?;
     let elements = group(l, block, &Place { state: elements, ..place.clone() })?;
     let over = l.ragged(elements)?;
@@ -45,14 +49,15 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     let first = l.one(Op::Position, &[elements], Attrs::of(attribute::AT, At::First))?;
     let zeros = l.full(first, 0.0, 2)?;
     let region = l.graph().add_region();
-    let carried = 1 + function.memories;
+    let carried = 1 + super::carried(cell);
     let ty = l.graph().ty(zeros).clone();
     let state: Vec<Value> = (0..carried).map(|_| l.graph().add_param(region, ty.clone(), "h")).collect();
     let inside = l.with_axis(elements, &axis);
     let item = l.graph().add_param(region, inside, "item");
     l.inside(region, |l| {
         let x = l.one(Op::Position, &[item], Attrs::of(attribute::AT, At::Last))?;
-        let next = l.scoped(cell.variant, |l| (function.step)(l, cell, &state, x))?;
+        let values: Vec<Value> = [state[0], x].into_iter().chain(state[1..].iter().copied()).collect();
+        let next = l.scoped(&cell.variant, |l| define::results(l, cell, &values))?;
         l.emit(Op::Yield, &next, Attrs::new())
     })?;
     let operands: Vec<Value> = std::iter::repeat_n(zeros, carried).chain([elements]).collect();

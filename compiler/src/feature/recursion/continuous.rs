@@ -1,6 +1,6 @@
 //! Continuous recursion: all neighbours are merged at once, weighted by merge probabilities, and merged positions lose existence.
 
-use super::{cell, hands_on_a_memory, leaves};
+use super::{hands_on_a_memory, joined, leaves};
 use crate::diag::Problems;
 use crate::expr::{BinaryOp, Expr, Func, Var};
 use crate::feature::{Feature, Lowering, Site};
@@ -14,20 +14,25 @@ use crate::schema::{Children, LAYERS};
 use crate::spec::Block;
 
 /// The feature.
-pub(super) const CONTINUOUS: Feature = Feature {
-    slot: "recurse",
-    variant: "continuous",
-    doc: "Continuous recursion (CRvNN): every position has an existence, 1 at first. In every step a position is \
+pub(super) fn continuous() -> Feature {
+    Feature {
+        children: const {
+            &[Children::or_outermost(&["leaf"], "linear"), Children::any(LAYERS), Children::or(&["cell"], "grc")]
+        },
+        check,
+        ..Feature::row(
+            "recurse",
+            "continuous",
+            "Continuous recursion (CRvNN): every position has an existence, 1 at first. In every step a position is \
         merged into its right neighbour with a scored probability, and its existence falls by as much. \
         Neighbours are means over the nearest positions that still exist. A row ends when one element is left, \
         or after as many steps as it has elements; the result is its last element. Layers before the cell run on \
         the whole sequence first.",
-    source: "Ray Chowdhury and Caragea 2021 (CRvNN), arXiv:2106.06038",
-    fields: &[],
-    children: &[Children::or_outermost(&["leaf"], "linear"), Children::any(LAYERS), Children::or(&["cell"], "grc")],
-    check,
-    lower: Lowering::Reduce(lower),
-};
+            "Ray Chowdhury and Caragea 2021 (CRvNN), arXiv:2106.06038",
+            Lowering::Reduce(lower),
+        )
+    }
+}
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
     super::check(site, problems);
@@ -94,8 +99,8 @@ fn step(l: &mut Lower<'_>, block: &Block, h: Value, e: Value) -> Result<[Value; 
     let c = l.one(Op::MergeProbability, &[scores, e], Attrs::new())?;
     l.graph().set_hint(c, "c");
     let u = beside(l, c, Side::Left, "u")?;
-    let (cell, function) = need(cell(block)?, block, "cell")?;
-    let joined = l.scoped(cell.variant, |l| (function.step)(l, cell, &[left], h))?[0];
+    let cell = need(block.child("cell"), block, "cell")?;
+    let joined = joined(l, cell, left, h)?;
     let change = l.map(Pointwise::Sub, &[joined, h])?;
     let next = l.one(Op::AddScaled, &[h, change, u], Attrs::new())?;
     let gone = l.map(Pointwise::Mul, &[e, c])?;

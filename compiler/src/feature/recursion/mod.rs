@@ -10,36 +10,48 @@ mod chain;
 mod continuous;
 mod ordered_memory;
 
-use super::lowering::Cell;
-use super::{Lowering, Site, Slot, lowering, misplaced};
+use super::{Site, Slot};
+use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::ir::graph::{InvalidNode, NewNode, Value};
 use crate::ir::types::Type;
 use crate::lower::{Halted, Lower};
-use crate::schema::{LAYERS, Objective};
+use crate::schema::Objective;
 use crate::spec::Block;
 
 /// The keyword and its variants.
-pub(super) const SLOT: Slot = Slot {
-    name: "recurse",
-    doc: "Folds (reduces) a sequence to one vector.",
-    features: &[balanced::BALANCED, chain::CHAIN, beam::BEAM, continuous::CONTINUOUS, ordered_memory::ORDERED_MEMORY],
-    planned: &[],
-};
+pub(super) fn slot() -> Slot {
+    Slot::new(
+        "recurse",
+        "Folds (reduces) a sequence to one vector.",
+        vec![
+            balanced::balanced(),
+            chain::chain(),
+            beam::beam(),
+            continuous::continuous(),
+            ordered_memory::ordered_memory(),
+        ],
+    )
+}
 
 /// Statements that make one vector of a sequence.
 const REDUCERS: &[&str] = &["cell", "pool", "recurse"];
 
+/// Whether a statement is a layer that keeps the sequence.
+fn is_sequence_layer(block: &Block) -> bool {
+    block.is_layer() && block.slot != "recurse"
+}
+
 /// The statement of a fold that makes one vector of its sequence.
 fn reducer(block: &Block) -> Option<&Block> {
-    block.children.iter().find(|child| REDUCERS.contains(&child.slot))
+    block.children.iter().find(|child| REDUCERS.contains(&&*child.slot))
 }
 
 /// The search in a balanced fold whose beams live on from level to level: it is all that stands there, and maps no leaves of
 /// its own.
 pub(super) fn aligned(fold: &Block) -> Option<&Block> {
     let beam = reducer(fold).filter(|b| b.slot == "recurse" && b.variant == "beam")?;
-    let alone = !fold.children.iter().any(|b| LAYERS.contains(&b.slot));
+    let alone = !fold.children.iter().any(is_sequence_layer);
     let kept = fold.child("align").is_none_or(|align| align.variant != "none");
     let own_leaves = beam.child("leaf").is_some_and(|leaf| leaf.variant != "none");
     (alone && kept && !own_leaves).then_some(beam)
@@ -66,7 +78,7 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 
 /// Whether the cell of a fold needs a chain, which alone hands a memory on; that is reported.
 fn hands_on_a_memory(site: &Site<'_>, problems: &mut Problems) -> bool {
-    let Ok(Some((cell, Cell { memories: 1.., .. }))) = cell(site.block) else { return false };
+    let Some(cell) = site.block.child("cell").filter(|cell| carried(cell) > 0) else { return false };
     problems.report(
         Diagnostic::new(Kind::CellNeedsChain, cell.span, format!("`{}` can't join two neighbours", cell.title()))
             .label("it hands on a memory besides its vector")
@@ -92,7 +104,7 @@ fn sees_all(site: &Site<'_>, parent: &Block, problems: &mut Problems) {
 
 /// What makes one vector of the sequence comes last: those after it would have no sequence.
 fn nothing_after(reducer: &Block, siblings: &[Block], problems: &mut Problems) {
-    let needs_sequence = |b: &&Block| LAYERS.contains(&b.slot) || REDUCERS.contains(&b.slot);
+    let needs_sequence = |b: &&Block| is_sequence_layer(b) || REDUCERS.contains(&&*b.slot);
     let behind = siblings.iter().skip_while(|b| !std::ptr::eq(*b, reducer)).skip(1).find(needs_sequence);
     let Some(next) = behind else { return };
     problems.report(
@@ -105,15 +117,17 @@ fn nothing_after(reducer: &Block, siblings: &[Block], problems: &mut Problems) {
 /// The elements of a fold: the states through its `leaf`, where it has one.
 fn leaves(l: &mut Lower<'_>, block: &Block, states: Value) -> Result<Value, InvalidNode> {
     let Some(leaf) = block.child("leaf") else { return Ok(states) };
-    let Lowering::Leaf(map) = lowering(leaf)? else { return Err(misplaced(leaf)) };
-    l.scoped("leaf", |l| map(l, leaf, states))
+    l.scoped("leaf", |l| define::call(l, leaf, &[states]))
 }
 
-/// The cell of a fold, where that is what makes one vector.
-fn cell(block: &Block) -> Result<Option<(&Block, Cell)>, InvalidNode> {
-    let Some(cell) = block.child("cell") else { return Ok(None) };
-    let Lowering::Cell(function) = lowering(cell)? else { return Err(misplaced(cell)) };
-    Ok(Some((cell, function)))
+/// Number of further vectors that a cell hands on. They start as zeros and exist in chains only.
+fn carried(cell: &Block) -> usize {
+    cell.feature.definition().map_or(0, |definition| definition.carried().count())
+}
+
+/// One vector of two, under the name of the cell.
+fn joined(l: &mut Lower<'_>, cell: &Block, left: Value, right: Value) -> Result<Value, InvalidNode> {
+    l.scoped(&cell.variant, |l| define::call(l, cell, &[left, right]))
 }
 
 /// What a body that reduces hands on: its vector, then ponder cost and depth of every recurrence that halts in it.

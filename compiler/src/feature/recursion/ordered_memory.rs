@@ -1,8 +1,7 @@
 //! Ordered memory: a chain whose state is a stack of slots.
 
-use super::{cell, hands_on_a_memory};
+use super::{hands_on_a_memory, joined};
 use crate::diag::Problems;
-use crate::feature::lowering::Cell;
 use crate::feature::{Feature, Lowering, Site};
 use crate::ir::attribute::{self, At, Attrs, Bound, Chunking};
 use crate::ir::graph::{InvalidNode, NewNode, Value};
@@ -14,27 +13,31 @@ use crate::schema::{Children, DROPOUT, Default, Derived, LAYERS, SIZE, float, in
 use crate::spec::Block;
 
 /// The feature.
-pub(super) const ORDERED_MEMORY: Feature = Feature {
-    slot: "recurse",
-    variant: "ordered_memory",
-    doc: "Ordered memory: a chain whose state is a stack of slots. Scores say how deep an element goes. Slots \
+pub(super) fn ordered_memory() -> Feature {
+    Feature {
+        fields: vec![
+            int("slots", Default::Required, SIZE, "slots of the memory: how deep its stack is"),
+            float(
+                "dropout",
+                Default::Derived(Derived::ModelDropout),
+                DROPOUT,
+                "dropout before the layers that score the slots",
+            ),
+        ],
+        children: const { &[Children::any(LAYERS), Children::or(&["cell"], "grc")] },
+        check,
+        ..Feature::row(
+            "recurse",
+            "ordered_memory",
+            "Ordered memory: a chain whose state is a stack of slots. Scores say how deep an element goes. Slots \
         above that depth take the values of the step before; from that depth to the top, the cell merges the \
         element with one slot after the other. The result is the top slot. The elements are mapped inside, with \
         the norm of the cell. Layers before the cell run on the whole sequence first.",
-    source: "Shen et al. 2019 (ordered memory), arXiv:1910.13466",
-    fields: &[
-        int("slots", Default::Required, SIZE, "slots of the memory: how deep its stack is"),
-        float(
-            "dropout",
-            Default::Derived(Derived::ModelDropout),
-            DROPOUT,
-            "dropout before the layers that score the slots",
-        ),
-    ],
-    children: &[Children::any(LAYERS), Children::or(&["cell"], "grc")],
-    check,
-    lower: Lowering::Reduce(lower),
-};
+            "Shen et al. 2019 (ordered memory), arXiv:1910.13466",
+            Lowering::Reduce(lower),
+        )
+    }
+}
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
     super::check(site, problems);
@@ -96,10 +99,10 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
 
 /// `LN(W x + b)`; the norm is that of the cell.
 fn input(l: &mut Lower<'_>, block: &Block, elements: Value) -> Result<Value, InvalidNode> {
-    let (cell, _) = need(cell(block)?, block, "cell")?;
+    let cell = need(block.child("cell"), block, "cell")?;
     let width = Dim::Fixed(l.width);
     let x = l.linear(elements, "input", width, &LinearInit::FanIn)?;
-    l.scoped(cell.variant, |l| l.norm(x, "norm"))
+    l.scoped(&cell.variant, |l| l.norm(x, "norm"))
 }
 
 /// `LN(W drop(x) + b)`.
@@ -143,7 +146,7 @@ fn scores(l: &mut Lower<'_>, block: &Block, at: Step) -> Result<Value, InvalidNo
 
 /// The new candidates, from the deepest slot to the top: `h_i = x + below_i (Cell(h_{i-1}, memory_i) - x)`, from x on.
 fn composed(l: &mut Lower<'_>, block: &Block, x: Value, (memory, below): (Value, Value)) -> Result<Value, InvalidNode> {
-    let (cell, function): (&Block, Cell) = need(cell(block)?, block, "cell")?;
+    let cell = need(block.child("cell"), block, "cell")?;
     let rank = l.graph().ty(memory).dims().len();
     let empty = l.full(memory, 0.0, rank)?;
     let region = l.graph().add_region();
@@ -156,7 +159,7 @@ fn composed(l: &mut Lower<'_>, block: &Block, x: Value, (memory, below): (Value,
     l.inside(region, |l| {
         let held = l.one(Op::SlotGet, &[memory, slot], Attrs::new())?;
         let share = l.one(Op::SlotGet, &[below, slot], Attrs::new())?;
-        let joined = l.scoped(cell.variant, |l| (function.step)(l, cell, &[h], held))?[0];
+        let joined = joined(l, cell, h, held)?;
         let change = l.map(Pointwise::Sub, &[joined, x])?;
         let next = l.one(Op::AddScaled, &[x, change, share], Attrs::new())?;
         let candidates = l.one(Op::SlotSet, &[candidates, next, slot], Attrs::new())?;

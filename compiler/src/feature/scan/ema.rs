@@ -12,14 +12,18 @@ use crate::schema::{Bounds, Default, int};
 use crate::spec::Block;
 
 /// The feature.
-pub(super) const EMA: Feature = Feature {
-    slot: "scan",
-    variant: "ema",
-    doc: "Damped moving averages: scan, SiLU, and a residual connection.",
-    source: "Ma et al. 2022 (MEGA), Section 3.1, arXiv:2209.10655",
-    fields: &[int("dim", Default::Int(16), DIMENSIONS, "averages per channel"), DIRECTION, DROPPED, NORM],
-    ..Feature::plain(Lowering::Layer(lower))
-};
+pub(super) fn ema() -> Feature {
+    Feature {
+        fields: vec![int("dim", Default::Int(16), DIMENSIONS, "averages per channel"), DIRECTION, DROPPED, NORM],
+        ..Feature::row(
+            "scan",
+            "ema",
+            "Damped moving averages: scan, SiLU, and a residual connection.",
+            "Ma et al. 2022 (MEGA), Section 3.1, arXiv:2209.10655",
+            Lowering::Layer(lower),
+        )
+    }
+}
 
 /// Numbers of averages per channel.
 pub(in crate::feature) const DIMENSIONS: Bounds = Bounds::closed(1.0, 4096.0);

@@ -15,12 +15,13 @@ use crate::spec::Block;
 pub(super) use ema::{DIMENSIONS, average};
 
 /// The keyword and its variants.
-pub(super) const SLOT: Slot = Slot {
-    name: "scan",
-    doc: "A linear recurrence along the row: a convolution of every channel with a long kernel of its own.",
-    features: &[s4d::S4D, ema::EMA],
-    planned: &["linear"],
-};
+pub(super) fn slot() -> Slot {
+    Slot::new(
+        "scan",
+        "A linear recurrence along the row: a convolution of every channel with a long kernel of its own.",
+        vec![s4d::s4d(), ema::ema()],
+    )
+}
 
 pub(super) const DIRECTION: Field = word(
     "direction",

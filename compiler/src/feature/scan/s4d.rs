@@ -13,40 +13,48 @@ use crate::schema::{Bounds, DROPOUT, Default, float, int, optional_word, word};
 use crate::spec::Block;
 
 /// The feature.
-pub(super) const S4D: Feature = Feature {
-    slot: "scan",
-    variant: "s4d",
-    doc: "Diagonal state spaces: scan, GELU, a linear map with a gate, and a residual connection.",
-    source: "Gu et al. 2022 (S4D), arXiv:2206.11893",
-    fields: &[
-        int("state", Default::Int(64), STATE, "real numbers of state per channel, an even number: half as many modes"),
-        optional_word(
-            "discretisation",
-            &["bilinear", "zoh"],
-            "how the continuous system is discretised: `bilinear` (the default) or `zoh` (zero-order hold)",
-        ),
-        DIRECTION,
-        word(
-            "join",
-            &["concat", "sum"],
-            "concat",
-            "`concat`: the directions have separate parameters and are concatenated before the linear map; \
+pub(super) fn s4d() -> Feature {
+    Feature {
+        fields: vec![
+            int(
+                "state",
+                Default::Int(64),
+                STATE,
+                "real numbers of state per channel, an even number: half as many modes",
+            ),
+            optional_word(
+                "discretisation",
+                &["bilinear", "zoh"],
+                "how the continuous system is discretised: `bilinear` (the default) or `zoh` (zero-order hold)",
+            ),
+            DIRECTION,
+            word(
+                "join",
+                &["concat", "sum"],
+                "concat",
+                "`concat`: the directions have separate parameters and are concatenated before the linear map; \
                 `sum`: they share all parameters but C and are added",
-        ),
-        word(
-            "backward",
-            &["trained", "frozen"],
-            "trained",
-            "`frozen` stops gradients in the backward direction, as in the published code",
-        ),
-        DROPPED,
-        float("output_dropout", Default::Float(0.0), DROPOUT, "dropout after the gate, before the residual sum"),
-        NORM,
-    ],
-    children: &[],
-    check,
-    lower: Lowering::Layer(lower),
-};
+            ),
+            word(
+                "backward",
+                &["trained", "frozen"],
+                "trained",
+                "`frozen` stops gradients in the backward direction, as in the published code",
+            ),
+            DROPPED,
+            float("output_dropout", Default::Float(0.0), DROPOUT, "dropout after the gate, before the residual sum"),
+            NORM,
+        ],
+        check,
+        ..Feature::row(
+            "scan",
+            "s4d",
+            "Diagonal state spaces: scan, GELU, a linear map with a gate, and a residual connection.",
+            "Gu et al. 2022 (S4D), arXiv:2206.11893",
+            Lowering::Layer(lower),
+        )
+    }
+}
 
 /// Far more than kernels of any length need, and few enough for one product.
 const STATE: Bounds = Bounds::closed(2.0, 4096.0);

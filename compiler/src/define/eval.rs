@@ -1,0 +1,992 @@
+//! Equations to nodes: a definition is applied by working its equations out in order.
+//!
+//! The rows of a batch have no axis here, so no equation can mix them. Axes are matched by what they are: an array without the
+//! positions, or without the channels, of another is the same at each of them. What does not fit is reported at its place
+//! with both types, and what depends on it is left out.
+//!
+//! Weights are named after the binding that they stand in (`up = linear(x)`), else after the word (`linear`), behind the place
+//! of the statement; a name that is taken gets a number. A definition that is applied in a binding is a place of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::constant::{self, Constant};
+use super::item::{Array, Axis, Function, Item, describe};
+use super::{Definition, words};
+use crate::diag::{Diagnostic, Kind, did_you_mean, list};
+use crate::expr::BinaryOp;
+use crate::feature::{Feature, Lowering, feature};
+use crate::ir::attribute::{self, At, Attrs};
+use crate::ir::graph::{InvalidNode, Value};
+use crate::ir::ops::Op;
+use crate::ir::pointwise::{Pointwise, Scalar};
+use crate::ir::types::Dim;
+use crate::lower::Lower;
+use crate::schema::{Default, Derived, Field, FieldKind};
+use crate::source::Span;
+use crate::spec::{Block, Origin, Setting, Value as Given};
+use crate::syntax::ast::{self, DefElement, Element, Expr, ExprKind, Form};
+
+/// The most expressions that the equations of one model may be, counted wherever they are applied.
+const MOST: usize = 200_000;
+
+/// What a definition or a word gives for values: the first result of [`results`].
+///
+/// # Errors
+/// As `results`.
+pub(crate) fn call(l: &mut Lower<'_>, block: &Block, values: &[Value]) -> Result<Value, InvalidNode> {
+    results(l, block, values).map(|all| all[0])
+}
+
+/// What a definition or a word gives for values, then what it hands on to the next step.
+///
+/// # Errors
+/// Where an equation is wrong; the context has the report.
+pub(crate) fn results(l: &mut Lower<'_>, block: &Block, values: &[Value]) -> Result<Vec<Value>, InvalidNode> {
+    let args = values.iter().map(|value| Item::Array(Array::of(l.graph(), *value))).collect();
+    applied(l, block, args)
+}
+
+/// What a definition gives for the first and the last of the elements of a sequence, each taken where it is first read.
+///
+/// # Errors
+/// As `results`.
+pub(crate) fn call_on_ends(l: &mut Lower<'_>, block: &Block, sequence: Value) -> Result<Value, InvalidNode> {
+    let of = Array::of(l.graph(), sequence);
+    let args = [At::First, At::Last].map(|at| Item::Position(of.clone(), at));
+    applied(l, block, args.into()).map(|all| all[0])
+}
+
+fn applied(l: &mut Lower<'_>, block: &Block, args: Vec<Item>) -> Result<Vec<Value>, InvalidNode> {
+    let arrays: Vec<Array> = args.iter().filter_map(Item::known).collect();
+    let mut eval = Eval { l, outer: block.span, taken: BTreeSet::new(), frame: Frame::default() };
+    let reported = || InvalidNode(format!("`{}` has an error", block.title()));
+    let block = Rc::new(block.clone());
+    let (out, carried) = eval.enter(&block, args, block.span).ok_or_else(reported)?;
+    let place = eval.frame.out.unwrap_or(block.span);
+    let out = eval.array(out, place).ok_or_else(reported)?;
+    eval.fits(&block.feature, &arrays, &out, place).ok_or_else(reported)?;
+    let mut all = vec![out.value];
+    for item in carried {
+        all.push(eval.array(item, place).ok_or_else(reported)?.value);
+    }
+    Ok(all)
+}
+
+/// The names of a definition that is being applied.
+#[derive(Default)]
+struct Frame {
+    /// The block that it is applied as: its settings.
+    block: Option<Rc<Block>>,
+    names: BTreeMap<String, Item>,
+    /// Where its result stands.
+    out: Option<Span>,
+}
+
+/// One application and those inside it.
+pub(crate) struct Eval<'e, 'l> {
+    pub(crate) l: &'e mut Lower<'l>,
+    /// The place in the user's text that an error in the library belongs to.
+    outer: Span,
+    /// The names of weights that are taken.
+    taken: BTreeSet<String>,
+    frame: Frame,
+}
+
+/// A word or a definition that is applied.
+pub(crate) struct Call<'c> {
+    /// What it is applied to.
+    pub(crate) args: Vec<Item>,
+    /// Its settings.
+    pub(crate) block: Rc<Block>,
+    /// The name of the binding that it stands in alone.
+    pub(crate) name: Option<&'c str>,
+    pub(crate) span: Span,
+}
+
+impl<'l> Eval<'_, 'l> {
+    /// Reports a problem that leaves no value. One of the library belongs to the statement that uses it.
+    pub(crate) fn fail<T>(
+        &mut self,
+        kind: Kind,
+        span: Span,
+        message: impl Into<String>,
+        label: impl Into<String>,
+    ) -> Option<T> {
+        self.report(Diagnostic::new(kind, span, message).label(label))
+    }
+
+    fn report<T>(&mut self, mut diagnostic: Diagnostic) -> Option<T> {
+        if self.in_library() {
+            let name = self.frame.block.as_ref().map(|block| block.title()).unwrap_or_default();
+            diagnostic.message = format!("in `{name}`: {}", diagnostic.message);
+            diagnostic.span = Some(self.outer);
+        }
+        self.l.problems.fail(diagnostic)
+    }
+
+    fn wrong<T>(&mut self, span: Span, message: impl Into<String>, label: impl Into<String>) -> Option<T> {
+        self.fail(Kind::WrongType, span, message, label)
+    }
+
+    fn in_library(&self) -> bool {
+        self.frame.block.as_ref().is_some_and(|b| b.feature.definition().is_some_and(|d| d.library))
+    }
+
+    /// A step of lowering; what it refuses is reported here.
+    pub(crate) fn node<R>(
+        &mut self,
+        span: Span,
+        step: impl FnOnce(&mut Lower<'l>) -> Result<R, InvalidNode>,
+    ) -> Option<R> {
+        match step(self.l) {
+            Ok(value) => Some(value),
+            Err(InvalidNode(why)) => self.wrong(span, why, ""),
+        }
+    }
+
+    /// The result of a block for values, and what it carries on.
+    fn enter(&mut self, block: &Rc<Block>, args: Vec<Item>, span: Span) -> Option<(Item, Vec<Item>)> {
+        match &block.feature.lower {
+            Lowering::Definition(definition) => {
+                let definition = definition.clone();
+                self.define(&definition, block, args)
+            }
+            Lowering::Word(word) => {
+                let call = Call { args, block: block.clone(), name: None, span };
+                Some(((word.0)(self, &call)?, vec![]))
+            }
+            _ => self.wrong(span, format!("`{}` can't be applied to values", block.title()), ""),
+        }
+    }
+
+    /// Works the equations of a definition out.
+    fn define(
+        &mut self,
+        definition: &Arc<Definition>,
+        block: &Rc<Block>,
+        args: Vec<Item>,
+    ) -> Option<(Item, Vec<Item>)> {
+        let mut frame = Frame { block: Some(block.clone()), ..Frame::default() };
+        let carried = definition.carried().count();
+        let own = definition.def.values.len();
+        let handed = args.len().saturating_sub(own);
+        debug_assert!(handed == 0 || handed == carried, "a step hands on all that it carries");
+        let mut args = args.into_iter();
+        for (name, arg) in definition.def.values.iter().zip(args.by_ref()) {
+            frame.names.insert(name.text.clone(), arg);
+        }
+        let mut starts = args;
+        let outer = std::mem::replace(&mut self.frame, frame);
+        let before = self.l.problems.len();
+        let mut out = None;
+        for element in &definition.def.elements {
+            match element {
+                DefElement::Let(binding) => {
+                    let value = self.expr(&binding.value, None);
+                    self.bind(&binding.name, value);
+                }
+                DefElement::Setting(_) => {}
+                DefElement::Equation(equation) if equation.form == Form::Carry => {
+                    let start = starts.next().or_else(|| self.expr(&equation.value, None));
+                    self.bind(&equation.names[0], start);
+                }
+                DefElement::Equation(equation) => self.equation(equation),
+                DefElement::Out(value, span) => {
+                    self.frame.out = Some(*span);
+                    out = self.expr(value, None);
+                }
+            }
+        }
+        let carried = definition.carried().map(|name| self.frame.names.get(name).cloned()).collect::<Option<Vec<_>>>();
+        let done = std::mem::replace(&mut self.frame, outer);
+        self.frame.out = self.frame.out.or(done.out.filter(|_| !definition.library));
+        if self.l.problems.len() > before {
+            return None;
+        }
+        Some((out?, carried?))
+    }
+
+    fn bind(&mut self, name: &ast::Name, value: Option<Item>) {
+        match value {
+            Some(value) => {
+                self.frame.names.insert(name.text.clone(), value);
+            }
+            // What has no value was reported; so is nothing that reads it.
+            None => {
+                self.frame.names.remove(&name.text);
+            }
+        }
+    }
+
+    fn equation(&mut self, equation: &ast::Equation) {
+        let [name] = &equation.names[..] else { return self.several(equation) };
+        let value = self.expr(&equation.value, (equation.form == Form::Plain).then_some(name.text.as_str()));
+        let value = if equation.form == Form::Show {
+            value.and_then(|value| self.array(value, equation.value.span)).map(|array| {
+                self.l.shown.insert(name.text.clone(), array.value);
+                Item::Array(array)
+            })
+        } else {
+            value
+        };
+        self.bind(name, value);
+    }
+
+    fn several(&mut self, equation: &ast::Equation) {
+        let value = self.expr(&equation.value, None);
+        let items = match value {
+            Some(Item::Several(items)) if items.len() == equation.names.len() => items.into_iter().map(Some).collect(),
+            Some(other) => {
+                let message = format!("{} names for {}", equation.names.len(), other.describe());
+                let _: Option<()> = self.wrong(equation.value.span, message, "");
+                vec![]
+            }
+            None => vec![],
+        };
+        for (n, name) in equation.names.iter().enumerate() {
+            self.bind(name, items.get(n).cloned().flatten());
+        }
+    }
+
+    /// The value of an expression; `name` is that of the binding in which it stands alone.
+    pub(crate) fn expr(&mut self, expr: &Expr, name: Option<&str>) -> Option<Item> {
+        self.l.equations += 1;
+        if self.l.equations > MOST {
+            let message = format!("the definitions of the model are more than {MOST} expressions");
+            return self.fail(Kind::TooLong, self.outer, message, "");
+        }
+        match &expr.kind {
+            ExprKind::Int(v) => Some(Item::Constant(Constant::Int(*v))),
+            ExprKind::Float(v) => Some(Item::Constant(Constant::Float(*v))),
+            ExprKind::Bool(v) => Some(Item::Constant(Constant::Truth(*v))),
+            ExprKind::Group(x) => self.expr(x, name),
+            ExprKind::Name(text) => self.name(text, expr.span),
+            ExprKind::Neg(x) => match self.expr(x, None)? {
+                Item::Constant(constant) => self.folded(constant::negative(constant), expr.span),
+                item => self.pointwise(Pointwise::Neg, vec![item], expr.span),
+            },
+            ExprKind::Not(x) => match self.expr(x, None)? {
+                Item::Constant(constant) => self.folded(constant::negated(constant), expr.span),
+                item => self.wrong(expr.span, "`not` needs a condition", format!("this is {}", item.describe())),
+            },
+            ExprKind::Binary(op, a, b) => self.binary(*op, a, b, expr.span),
+            ExprKind::Call(word, args, body) => self.apply(word, args, body.as_ref(), name, expr.span),
+            ExprKind::Learn(table, sizes, body) => self.learn(table, sizes, body.as_ref(), name, expr.span),
+        }
+    }
+
+    fn folded(&mut self, result: Result<Constant, String>, span: Span) -> Option<Item> {
+        match result {
+            Ok(constant) => Some(Item::Constant(constant)),
+            Err(why) => self.fail(Kind::OutOfRange, span, why, ""),
+        }
+    }
+
+    /// The value of a name.
+    fn name(&mut self, text: &str, span: Span) -> Option<Item> {
+        if let Some(item) = self.frame.names.get(text).cloned() {
+            if !matches!(item, Item::Part(..) | Item::Position(..)) {
+                return Some(item);
+            }
+            // Taken once, however often it is read.
+            let item = Item::Array(self.array(item, span)?);
+            self.frame.names.insert(text.to_owned(), item.clone());
+            return Some(item);
+        }
+        if let Some(item) = self.setting(text) {
+            return Some(item);
+        }
+        match text {
+            "width" => return Some(Item::Constant(Constant::Int(self.l.width as i64))),
+            "classes" => return Some(Item::Size(self.l.outputs())),
+            _ => {}
+        }
+        if let Some(function) = self.function(text, span) {
+            return Some(Item::Function(function));
+        }
+        let bound = self.equations().iter().any(|equation| equation.names.iter().any(|name| name.text == *text));
+        // A binding without a value was reported.
+        if bound { None } else { self.unknown(text, span) }
+    }
+
+    fn equations(&self) -> Vec<ast::Equation> {
+        let definition = self.frame.block.as_ref().and_then(|block| block.feature.definition());
+        definition.into_iter().flat_map(Definition::equations).cloned().collect()
+    }
+
+    fn unknown<T>(&mut self, text: &str, span: Span) -> Option<T> {
+        let mut known: Vec<String> = self.frame.names.keys().cloned().collect();
+        known.extend(words::names().map(str::to_owned));
+        known.extend(Pointwise::ALL.iter().map(|func| func.def().name.to_owned()));
+        let hint = did_you_mean(text, known.iter().map(String::as_str));
+        self.fail(Kind::UnknownName, span, format!("`{text}` is not defined"), hint)
+    }
+
+    /// The value of a setting of the definition that is being applied.
+    fn setting(&self, name: &str) -> Option<Item> {
+        let block = self.frame.block.as_ref()?;
+        let field = block.feature.fields.iter().find(|f| f.name == name)?;
+        Some(match block.fields.get(name).map(|setting| &setting.value) {
+            None => Item::Constant(Constant::None),
+            Some(Given::Int(v)) => Item::Constant(Constant::Int(*v)),
+            Some(Given::Float(v)) => Item::Constant(Constant::Float(*v)),
+            Some(Given::Truth(v)) => Item::Constant(Constant::Truth(*v)),
+            Some(Given::Function(inner)) => Item::Function(Function::Block(Rc::new((**inner).clone()))),
+            Some(value @ Given::Expr(_)) => Item::Mask(value.clone()),
+            Some(value @ Given::Word(word)) => match &field.kind {
+                FieldKind::Word(words) => Item::Constant(Constant::Word(word.clone(), words.clone())),
+                FieldKind::Function => Item::Function(Function::Pointwise(Pointwise::named(word)?)),
+                FieldKind::Int => Item::Size(Dim::sym(word)),
+                _ => Item::Mask(value.clone()),
+            },
+        })
+    }
+
+    /// The function of a name, with all of its settings left out.
+    fn function(&mut self, text: &str, span: Span) -> Option<Function> {
+        if let Some(func) = pointwise(text) {
+            return Some(Function::Pointwise(func));
+        }
+        let feature = self.find(text)?;
+        let block = self.settings(&feature, None, span)?;
+        Some(Function::Block(Rc::new(block)))
+    }
+
+    /// The definition or word of a name.
+    fn find(&self, text: &str) -> Option<Arc<Feature>> {
+        let definition = self.frame.block.as_ref().and_then(|block| block.feature.definition());
+        let own = definition.and_then(|d| d.uses.get(text)).cloned();
+        own.or_else(|| words::named(text).cloned())
+            .or_else(|| feature(text, "").filter(|f| !f.values.is_empty()).cloned())
+    }
+
+    fn binary(&mut self, op: BinaryOp, a: &Expr, b: &Expr, span: Span) -> Option<Item> {
+        // A bare word is compared with a setting of words.
+        if let (BinaryOp::Eq | BinaryOp::Ne, Some((setting, other))) = (op, self.comparison(a, b)) {
+            let Item::Constant(Constant::Word(word, words)) = setting else { return None };
+            let given = other.as_name().map(|name| name.text).filter(|name| words.contains(name));
+            let Some(given) = given else {
+                let choices = list(words.iter(), "or");
+                let hint = other.as_name().map(|name| did_you_mean(&name.text, words.iter())).unwrap_or_default();
+                return self.wrong(other.span, format!("this is compared with {choices}"), hint);
+            };
+            return Some(Item::Constant(Constant::Truth((word == given) == (op == BinaryOp::Eq))));
+        }
+        let (left, right) = (self.expr(a, None), self.expr(b, None));
+        let (left, right) = (left?, right?);
+        match (left, right) {
+            (Item::Constant(a), Item::Constant(b)) => self.folded(constant::binary(op, a, b), span),
+            (left, right) => self.arithmetic(op, left, right, span),
+        }
+    }
+
+    /// The setting of words among two operands, and the other operand.
+    fn comparison<'x>(&self, a: &'x Expr, b: &'x Expr) -> Option<(Item, &'x Expr)> {
+        let of = |x: &Expr| {
+            let name = x.as_name().filter(|name| !self.frame.names.contains_key(&name.text))?;
+            let item = self.setting(&name.text)?;
+            matches!(item, Item::Constant(Constant::Word(..))).then_some(item)
+        };
+        of(a).map(|item| (item, b)).or_else(|| of(b).map(|item| (item, a)))
+    }
+
+    fn arithmetic(&mut self, op: BinaryOp, a: Item, b: Item, span: Span) -> Option<Item> {
+        let func = match op {
+            BinaryOp::Add => Pointwise::Add,
+            BinaryOp::Sub => Pointwise::Sub,
+            BinaryOp::Mul => Pointwise::Mul,
+            BinaryOp::Div => Pointwise::Div,
+            BinaryOp::Pow => return self.power(a, b, span),
+            _ => {
+                let message = format!("`{}` can't join {} and {}", op.symbol(), a.describe(), b.describe());
+                return self.wrong(span, message, "");
+            }
+        };
+        match (func, a, b) {
+            // One op adds what is scaled, unit by unit or channel by channel.
+            (Pointwise::Add, Item::Array(q), Item::Scaled(x, s))
+            | (Pointwise::Add, Item::Scaled(x, s), Item::Array(q))
+                if q.axes == x.axes && q.rows =>
+            {
+                let value = self.node(span, |l| l.one(Op::AddScaled, &[q.value, x.value, s.value], Attrs::new()))?;
+                Some(Item::Array(Array { value, ..q }))
+            }
+            (Pointwise::Add, Item::Gained(x, gain), Item::Array(bias))
+            | (Pointwise::Add, Item::Array(bias), Item::Gained(x, gain))
+                if !bias.rows && bias.axes == gain.axes =>
+            {
+                let operands = [x.value, gain.value, bias.value];
+                let value = self.node(span, |l| l.one(Op::Affine, &operands, Attrs::new()))?;
+                Some(Item::Array(Array { value, ..x }))
+            }
+            (Pointwise::Mul, a, b) => self.product(a, b, span),
+            (func, a, b) => self.pointwise(func, vec![a, b], span),
+        }
+    }
+
+    /// `a b`, where one of them may have a number per unit or per channel of the other.
+    fn product(&mut self, a: Item, b: Item, span: Span) -> Option<Item> {
+        if matches!(a, Item::Constant(_)) || matches!(b, Item::Constant(_)) {
+            return self.pointwise(Pointwise::Mul, vec![a, b], span);
+        }
+        let (a, b) = (self.array(a, span)?, self.array(b, span)?);
+        let scales = |s: &Array, x: &Array| {
+            s.rows && x.rows && s.axes.len() < x.axes.len() && x.axes.starts_with(&s.axes) && s.channels().is_none()
+        };
+        let gains = |g: &Array, x: &Array| {
+            !g.rows && x.rows && g.axes.len() == 1 && g.channels().is_some() && g.channels() == x.channels()
+        };
+        Some(match () {
+            () if scales(&b, &a) => Item::Scaled(a, b),
+            () if scales(&a, &b) => Item::Scaled(b, a),
+            () if gains(&b, &a) => Item::Gained(a, b),
+            () if gains(&a, &b) => Item::Gained(b, a),
+            () => return self.pointwise(Pointwise::Mul, vec![Item::Array(a), Item::Array(b)], span),
+        })
+    }
+
+    /// `a^n` for a small whole number.
+    fn power(&mut self, a: Item, b: Item, span: Span) -> Option<Item> {
+        let Item::Constant(Constant::Int(n @ 1..=8)) = b else {
+            return self.wrong(span, "a power is a whole number from 1 to 8", format!("this is {}", b.describe()));
+        };
+        let base = Item::Array(self.array(a, span)?);
+        let mut out = base.clone();
+        for _ in 1..n {
+            out = self.pointwise(Pointwise::Mul, vec![out, base.clone()], span)?;
+        }
+        Some(out)
+    }
+
+    /// A function of single numbers, at every place of arrays that fit each other.
+    pub(crate) fn pointwise(&mut self, func: Pointwise, items: Vec<Item>, span: Span) -> Option<Item> {
+        let arity = func.def().arity;
+        if items.len() != arity {
+            let message = format!("`{}` takes {arity} values, and here are {}", func.def().name, items.len());
+            return self.fail(Kind::WrongArity, span, message, "");
+        }
+        let constants: Vec<Option<f64>> = items
+            .iter()
+            .map(|item| match item {
+                Item::Constant(constant) => constant.number(),
+                _ => None,
+            })
+            .collect();
+        let mut arrays = vec![];
+        for (item, constant) in items.into_iter().zip(&constants) {
+            if constant.is_none() {
+                arrays.push(self.array(item, span)?);
+            }
+        }
+        let arrays = self.together(arrays, span)?;
+        let Some(first) = arrays.first().cloned() else {
+            let message = format!("`{}` needs a value that is computed", func.def().name);
+            return self.wrong(span, message, "these are constants");
+        };
+        let values: Vec<Value> = arrays.iter().map(|array| array.value).collect();
+        let mut next = 0..;
+        let args = constants.into_iter().map(|constant| match constant {
+            Some(number) => Scalar::Number(number),
+            None => Scalar::Operand(next.next().unwrap_or_default()),
+        });
+        let expr = Scalar::Call(func, args.collect());
+        let value = self.node(span, |l| l.formula(&expr, &values))?;
+        Some(Item::Array(Array { value, ..first }))
+    }
+
+    /// The arrays over all of their axes: one without an axis is the same along it.
+    pub(crate) fn together(&mut self, arrays: Vec<Array>, span: Span) -> Option<Vec<Array>> {
+        let Some(first) = arrays.first() else { return Some(arrays) };
+        if arrays.iter().all(|array| array.axes == first.axes && array.rows == first.rows) {
+            return Some(arrays);
+        }
+        let units: Vec<Axis> = {
+            let mut longest: Vec<Axis> = vec![];
+            for array in &arrays {
+                let units = array.units();
+                if units.iter().all(|axis| longest.contains(axis)) {
+                    continue;
+                }
+                if !longest.iter().all(|axis| units.contains(axis)) {
+                    return self.differ(&arrays, span);
+                }
+                longest = units.to_vec();
+            }
+            longest
+        };
+        let mut channels: Option<Dim> = None;
+        for array in &arrays {
+            match (&channels, array.channels()) {
+                (Some(known), Some(own)) if known != own => return self.differ(&arrays, span),
+                (None, Some(own)) => channels = Some(own.clone()),
+                _ => {}
+            }
+        }
+        let rows = arrays.iter().any(|array| array.rows);
+        let like = arrays.clone();
+        arrays.into_iter().map(|array| self.spread(array, &units, channels.as_ref(), rows, &like, span)).collect()
+    }
+
+    fn differ<T>(&mut self, arrays: &[Array], span: Span) -> Option<T> {
+        let types: Vec<String> = arrays.iter().map(Array::describe).collect();
+        self.wrong(span, format!("{} don't fit each other", list(types.iter().map(String::as_str), "and")), "")
+    }
+
+    /// An array over the axes `units` and `channels`, along which it is the same where it has them not.
+    fn spread(
+        &mut self,
+        array: Array,
+        units: &[Axis],
+        channels: Option<&Dim>,
+        rows: bool,
+        like: &[Array],
+        span: Span,
+    ) -> Option<Array> {
+        let mut x = array;
+        if rows && !x.rows {
+            let row = like.iter().find(|other| other.rows)?.value;
+            x.value = self.node(span, |l| l.one(Op::BroadcastBatch, &[x.value, row], Attrs::new()))?;
+            x.rows = true;
+        }
+        if x.units() != units {
+            let Some(along) = like.iter().find(|other| other.rows && other.units() == units).map(|other| other.value)
+            else {
+                return self.differ(like, span);
+            };
+            x.value = self.node(span, |l| l.one(Op::BroadcastRows, &[x.value, along], Attrs::new()))?;
+            x.axes = units.iter().cloned().chain(x.channels().cloned().map(Axis::Channels)).collect();
+        }
+        if let (Some(dim), None) = (channels, x.channels()) {
+            // Ones of the whole type, times the number of each unit.
+            let wide = like.iter().find(|other| other.channels() == Some(dim))?.clone();
+            let wide = self.spread(wide, units, channels, rows, like, span)?;
+            let ones = self.node(span, |l| l.full(wide.value, 1.0, wide.rank()))?;
+            x.value = self.node(span, |l| l.one(Op::MulUnit, &[ones, x.value], Attrs::new()))?;
+            x.axes = wide.axes;
+        }
+        Some(x)
+    }
+
+    /// The array that an item is.
+    pub(crate) fn array(&mut self, item: Item, span: Span) -> Option<Array> {
+        match item {
+            Item::Array(array) => Some(array),
+            Item::Scaled(x, s) => {
+                let value = self.node(span, |l| l.one(Op::MulUnit, &[x.value, s.value], Attrs::new()))?;
+                Some(Array { value, ..x })
+            }
+            Item::Gained(x, gain) => {
+                let value = self.node(span, |l| l.one(Op::Affine, &[x.value, gain.value], Attrs::new()))?;
+                Some(Array { value, ..x })
+            }
+            Item::Part(x, start, width) => {
+                let Item::Array(array) = self.part(&x, start, width, span)? else { return None };
+                Some(array)
+            }
+            Item::Position(x, at) => {
+                let attrs = Attrs::of(attribute::AT, at);
+                let value = self.node(span, |l| l.one(Op::Position, &[x.value], attrs))?;
+                Some(Array { value, axes: x.axes[1..].to_vec(), rows: true })
+            }
+            other => {
+                self.wrong(span, "a value that is computed is needed here", format!("this is {}", other.describe()))
+            }
+        }
+    }
+
+    /// Channels of an array.
+    pub(crate) fn part(&mut self, x: &Array, start: usize, width: usize, span: Span) -> Option<Item> {
+        let value = self.node(span, |l| l.channels(x.value, start, width))?;
+        let axes = x.units().iter().cloned().chain([Axis::Channels(Dim::Fixed(width))]).collect();
+        Some(Item::Array(Array { value, axes, rows: x.rows }))
+    }
+
+    /// `word(args) { settings }`
+    fn apply(
+        &mut self,
+        word: &ast::Name,
+        args: &[Expr],
+        body: Option<&ast::Body>,
+        name: Option<&str>,
+        span: Span,
+    ) -> Option<Item> {
+        let local = self.frame.names.get(&word.text).cloned().or_else(|| self.setting(&word.text));
+        if let Some(Item::Function(function)) = local {
+            if let Some(body) = body {
+                let message = format!("`{}` has its settings where it is given", word.text);
+                return self.wrong(body.span, message, "");
+            }
+            let args = self.args(args)?;
+            return self.applied(&function, args, name, span);
+        }
+        if word.text == "when" {
+            return self.when(args, span);
+        }
+        if word.text == "at" {
+            return words::at(self, args, span);
+        }
+        if let Some(func) = pointwise(&word.text).filter(|func| func.def().arity == args.len() && body.is_none()) {
+            let args = self.args(args)?;
+            if let Some(constants) = constants(&args) {
+                if let Some(result) = constant::function(&word.text, &constants) {
+                    return self.folded(result, span);
+                }
+            }
+            return self.pointwise(func, args, span);
+        }
+        let Some(feature) = self.find(&word.text) else {
+            let args = self.args(args)?;
+            if let Some(result) = constants(&args).and_then(|c| constant::function(&word.text, &c)) {
+                return self.folded(result, span);
+            }
+            return self.unknown(&word.text, word.span);
+        };
+        let block = self.settings(&feature, body, span);
+        let args = self.args(args);
+        let (block, args) = (block?, args?);
+        self.applied(&Function::Block(Rc::new(block)), args, name, span)
+    }
+
+    fn args(&mut self, args: &[Expr]) -> Option<Vec<Item>> {
+        let items: Vec<Option<Item>> = args.iter().map(|arg| self.expr(arg, None)).collect();
+        items.into_iter().collect()
+    }
+
+    /// A function applied to values.
+    pub(crate) fn applied(
+        &mut self,
+        function: &Function,
+        args: Vec<Item>,
+        name: Option<&str>,
+        span: Span,
+    ) -> Option<Item> {
+        let block = match function {
+            Function::Pointwise(func) => return self.pointwise(*func, args, span),
+            Function::Block(block) => block,
+        };
+        let takes = block.feature.values.len();
+        let any = words::takes_any(&block.feature);
+        if args.len() != takes && !any {
+            let title = block.title();
+            let message = format!("`{title}` takes {takes} {}, and here {}", plural("value", takes), are(args.len()));
+            return self.fail(Kind::WrongArity, span, message, "");
+        }
+        match &block.feature.lower {
+            Lowering::Word(word) => {
+                let call = Call { args, block: block.clone(), name, span };
+                (word.0)(self, &call)
+            }
+            Lowering::Definition(_) => match name {
+                // A binding is a place of its own.
+                Some(name) => {
+                    let place = self.fresh(name, "");
+                    self.l.enter(&place);
+                    let result = self.enter(block, args, span);
+                    self.l.leave();
+                    result
+                }
+                None => self.enter(block, args, span),
+            }
+            .map(|(out, _)| out),
+            _ => self.wrong(span, format!("`{}` can't be applied to values", block.title()), ""),
+        }
+    }
+
+    /// `when(condition, a, b)`: of a constant condition, only what it chooses is worked out.
+    fn when(&mut self, args: &[Expr], span: Span) -> Option<Item> {
+        let [condition, a, b] = args else {
+            return self.fail(Kind::WrongArity, span, "`when` takes a condition and two values", "");
+        };
+        match self.expr(condition, None)? {
+            Item::Constant(Constant::Truth(true)) => self.expr(a, None),
+            Item::Constant(Constant::Truth(false)) => self.expr(b, None),
+            other => {
+                let label = format!("this is {}", other.describe());
+                self.wrong(condition.span, "`when` needs a condition", label)
+            }
+        }
+    }
+
+    /// `learn[sizes]`: an array of weights.
+    fn learn(
+        &mut self,
+        table: &str,
+        sizes: &[Expr],
+        body: Option<&ast::Body>,
+        name: Option<&str>,
+        span: Span,
+    ) -> Option<Item> {
+        if !table.is_empty() {
+            return self.wrong(span, "weights of equations have the name of their binding", "write `name = learn[..]`");
+        }
+        let feature = words::learn().clone();
+        let block = self.settings(&feature, body, span)?;
+        let mut dims = vec![];
+        for size in sizes {
+            dims.push(self.size(size)?);
+        }
+        let axes: Vec<Axis> = dims
+            .iter()
+            .enumerate()
+            .map(|(n, dim)| if n + 1 == dims.len() { Axis::Channels(dim.clone()) } else { Axis::Slots })
+            .collect();
+        if axes.len() > 2 {
+            return self.wrong(span, format!("weights have one or two axes, not {}", describe(&axes)), "");
+        }
+        let name = self.fresh(name.unwrap_or("learn"), "");
+        let init = words::init(&block, &dims);
+        let value = self.node(span, |l| l.param(&name, dims, init))?;
+        Some(Item::Array(Array { value, axes, rows: false }))
+    }
+
+    /// A number of channels.
+    fn size(&mut self, expr: &Expr) -> Option<Dim> {
+        match self.expr(expr, None)? {
+            Item::Constant(Constant::Int(n)) if n > 0 => Some(Dim::Fixed(n as usize)),
+            Item::Size(dim) => Some(dim),
+            other => self.wrong(expr.span, "a size is a whole number above 0", format!("this is {}", other.describe())),
+        }
+    }
+
+    /// A name for weights that no others have, by the binding or the word.
+    pub(crate) fn fresh(&mut self, name: &str, inside: &str) -> String {
+        let place = self.l.place();
+        let mut found = name.to_owned();
+        let mut n = 1;
+        while !self.taken.insert(format!("{place}.{found}{inside}")) {
+            n += 1;
+            found = format!("{name}_{n}");
+        }
+        found
+    }
+
+    /// The settings of a definition or a word that is applied, each of the kind that its field takes.
+    pub(crate) fn settings(&mut self, feature: &Arc<Feature>, body: Option<&ast::Body>, span: Span) -> Option<Block> {
+        let mut block = Block {
+            feature: feature.clone(),
+            slot: feature.slot.clone(),
+            variant: feature.variant.clone(),
+            fields: BTreeMap::new(),
+            children: vec![],
+            span,
+            origin: Origin::Written(span),
+        };
+        let title = feature.title();
+        let mut complete = true;
+        for element in body.map_or(&[][..], |body| &body.elements) {
+            let Element::Field(written) = element else {
+                let message = format!("`{title}` has settings only: `name: value`");
+                complete = self.wrong::<()>(element.span(), message, "").is_some();
+                continue;
+            };
+            let name = &written.name.text;
+            let Some(field) = feature.fields.iter().find(|f| f.name == *name) else {
+                let names = || feature.fields.iter().map(|f| &*f.name);
+                let mut diagnostic = Diagnostic::new(
+                    Kind::UnknownField,
+                    written.name.span,
+                    format!("`{title}` has no setting `{name}`"),
+                );
+                diagnostic = diagnostic.label(did_you_mean(name, names()));
+                diagnostic = match names().next() {
+                    None => diagnostic.help(format!("`{title}` has no settings")),
+                    Some(_) => diagnostic.help(format!("its settings are {}", list(names(), "and"))),
+                };
+                complete = self.report::<()>(diagnostic).is_some();
+                continue;
+            };
+            match self.given(field, &written.value) {
+                Some(Some(value)) => {
+                    let origin = Origin::Written(written.value.span());
+                    block.fields.insert(field.name.clone(), Setting { value, origin });
+                }
+                Some(None) => {}
+                None => complete = false,
+            }
+        }
+        let written = |name: &str| {
+            body.is_some_and(|b| b.elements.iter().any(|e| matches!(e, Element::Field(f) if f.name.text == name)))
+        };
+        for field in feature.fields.iter().filter(|f| !written(&f.name)) {
+            match self.filled(field, &block) {
+                Ok(Some(value)) => {
+                    block.fields.insert(field.name.clone(), Setting { value, origin: Origin::Default });
+                }
+                Ok(None) => {}
+                Err(why) => {
+                    complete = self.fail::<()>(Kind::MissingField, span, format!("`{title}` {why}"), "").is_some()
+                }
+            }
+        }
+        complete.then_some(block)
+    }
+
+    /// A setting that is written: `None` was reported, `Some(None)` leaves it out.
+    fn given(&mut self, field: &Field, value: &ast::Value) -> Option<Option<Given>> {
+        let span = value.span();
+        let takes = format!("`{}` takes {}", field.name, field.kind.describe());
+        let expr = match value {
+            ast::Value::Expr(expr) => expr,
+            ast::Value::Structured(name, body) if field.kind == FieldKind::Function => {
+                let Some(feature) = self.find(&name.text) else { return self.unknown(&name.text, name.span) };
+                let block = self.settings(&feature, Some(body), span)?;
+                return Some(Some(Given::Function(Box::new(block))));
+            }
+            ast::Value::Structured(..) => return self.wrong(span, takes, "this has settings of its own"),
+        };
+        let word = expr.as_name().map(|name| name.text);
+        if let (FieldKind::Word(words), Some(word)) = (&field.kind, &word) {
+            if words.contains(word) && !self.frame.names.contains_key(word) {
+                return Some(Some(Given::Word(word.clone())));
+            }
+        }
+        if let (FieldKind::Mask, Some("past" | "all")) = (&field.kind, word.as_deref()) {
+            return Some(word.map(Given::Word));
+        }
+        if word.as_deref() == Some("none") && matches!(field.default, Default::Absent) {
+            return Some(None);
+        }
+        let item = self.expr(expr, None)?;
+        let described = item.describe();
+        let value = match (&field.kind, item) {
+            (_, Item::Constant(Constant::None)) if matches!(field.default, Default::Absent) => return Some(None),
+            (FieldKind::Int, Item::Constant(Constant::Int(v))) => Given::Int(v),
+            (FieldKind::Int, Item::Size(Dim::Fixed(n))) => Given::Int(n as i64),
+            (FieldKind::Int, Item::Size(dim)) => Given::Word(dim.to_string()),
+            (FieldKind::Float | FieldKind::FloatOr(_), Item::Constant(constant)) if constant.number().is_some() => {
+                Given::Float(constant.number().unwrap_or_default())
+            }
+            (FieldKind::Truth, Item::Constant(Constant::Truth(v))) => Given::Truth(v),
+            (FieldKind::Word(words), Item::Constant(Constant::Word(word, _))) if words.contains(&word) => {
+                Given::Word(word)
+            }
+            (FieldKind::Mask, Item::Mask(value)) => value,
+            (FieldKind::Function, Item::Function(Function::Pointwise(func))) => Given::Word(func.def().name.to_owned()),
+            (FieldKind::Function, Item::Function(Function::Block(block))) => {
+                Given::Function(Box::new((*block).clone()))
+            }
+            _ => {
+                let hint = match (&field.kind, word) {
+                    (FieldKind::Word(words), Some(word)) => did_you_mean(&word, words.iter()),
+                    _ => String::new(),
+                };
+                let label = if hint.is_empty() { format!("this is {described}") } else { hint };
+                return self.wrong(span, takes, label);
+            }
+        };
+        let number = match value {
+            Given::Int(v) => Some(v as f64),
+            Given::Float(v) => Some(v),
+            _ => None,
+        };
+        if let Some(v) = number.filter(|v| !field.bounds.hold(*v)) {
+            let message = format!("`{}` must be {}", field.name, field.bounds.describe());
+            return self.fail(Kind::OutOfRange, span, message, format!("this is {v}"));
+        }
+        Some(Some(value))
+    }
+
+    /// A setting that is not written; the error ends a sentence.
+    fn filled(&self, field: &Field, block: &Block) -> Result<Option<Given>, String> {
+        Ok(Some(match &field.default {
+            Default::Required => return Err(format!("needs `{}`", field.name)),
+            Default::Absent => return Ok(None),
+            Default::Int(v) => Given::Int(*v),
+            Default::Float(v) => Given::Float(*v),
+            Default::Truth(v) => Given::Truth(*v),
+            Default::Word(word) => Given::Word(word.to_string()),
+            Default::Derived(Derived::Sees(past, all)) => {
+                Given::Word(if self.l.sees_past { past } else { all }.to_string())
+            }
+            Default::Derived(rule) => {
+                let value = derived(rule, self.l.width, self.l.residual_dropout, self.l.attention_dropout, block)?;
+                if field.kind == FieldKind::Int { Given::Int(value as i64) } else { Given::Float(value) }
+            }
+        }))
+    }
+
+    /// Whether the result of a block is what its slot gives.
+    fn fits(&mut self, feature: &Arc<Feature>, args: &[Array], out: &Array, place: Span) -> Option<()> {
+        let first = args.first();
+        let width = Axis::Channels(Dim::Fixed(self.l.width));
+        let (wanted, why) = match &*feature.slot {
+            "score" => (vec![], "a score is one number"),
+            "pool" | "readout" => (vec![width], "one vector is read of the states"),
+            "head" => return Some(()),
+            "gate" => (args[1].axes.clone(), "a gate gives the next state"),
+            "cell" => (first.map_or(vec![], |x| x.axes.clone()), "a cell gives a vector like those that it gets"),
+            _ => (first.map_or(vec![], |x| x.axes.clone()), "a layer gives states like those that it gets"),
+        };
+        if out.axes == wanted && out.rows {
+            return Some(());
+        }
+        let message = format!("`{}` gives {}, not {}", feature.title(), out.describe(), describe(&wanted));
+        let span = if feature.definition().is_some_and(|d| d.library) { self.outer } else { place };
+        self.l.problems.fail(Diagnostic::new(Kind::WrongType, span, message).label(why))
+    }
+}
+
+/// The value of a derived setting; the error ends a sentence.
+pub(crate) fn derived(
+    rule: &Derived,
+    width: usize,
+    dropout: f64,
+    attention_dropout: f64,
+    block: &Block,
+) -> Result<f64, String> {
+    Ok(match rule {
+        Derived::ModelDropout => dropout,
+        Derived::ModelAttentionDropout => attention_dropout,
+        Derived::Width => width as f64,
+        Derived::WidthPerHead => {
+            let heads = block.int("heads").unwrap_or(1).max(1);
+            if width % heads != 0 {
+                return Err(format!("has {heads} heads, which can't share a width of {width} evenly"));
+            }
+            (width / heads) as f64
+        }
+        Derived::Sees(..) => return Err("has a word that is no number".to_owned()),
+        Derived::Written(expr, text) => {
+            let known = |name: &str| match name {
+                "width" => Some(Constant::Int(width as i64)),
+                "dropout" => Some(Constant::Float(dropout)),
+                "attention_dropout" => Some(Constant::Float(attention_dropout)),
+                name => match block.fields.get(name)?.value {
+                    Given::Int(v) => Some(Constant::Int(v)),
+                    Given::Float(v) => Some(Constant::Float(v)),
+                    _ => None,
+                },
+            };
+            let value = constant::constant(expr, &known).map_err(|(_, why)| format!("needs `{text}`: {why}"))?;
+            value.number().ok_or_else(|| format!("needs a number, and `{text}` is {}", value.describe()))?
+        }
+    })
+}
+
+/// The function of single numbers that equations call by this name.
+fn pointwise(name: &str) -> Option<Pointwise> {
+    let name = match name {
+        "min" => "minimum",
+        "max" => "maximum",
+        name => name,
+    };
+    Pointwise::named(name).filter(|func| !func.def().torch.is_empty())
+}
+
+fn constants(items: &[Item]) -> Option<Vec<Constant>> {
+    let constant = |item: &Item| match item {
+        Item::Constant(constant) => Some(constant.clone()),
+        _ => None,
+    };
+    items.iter().map(constant).collect()
+}
+
+fn plural(word: &str, n: usize) -> String {
+    if n == 1 { word.to_owned() } else { format!("{word}s") }
+}
+
+fn are(n: usize) -> String {
+    if n == 1 { "is 1".to_owned() } else { format!("are {n}") }
+}

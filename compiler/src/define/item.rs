@@ -1,0 +1,141 @@
+//! The values of equations: arrays with named axes, constants and functions.
+
+use std::rc::Rc;
+
+use super::constant::Constant;
+use crate::ir::attribute::At;
+use crate::ir::graph::{Graph, Value};
+use crate::ir::pointwise::Pointwise;
+use crate::ir::types::{BATCH, CLASSES, Dim, PAIRS, VOCAB};
+use crate::spec::Block;
+
+/// An axis besides that of the rows, which equations do not see: no equation can mix rows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Axis {
+    /// The positions of the row, or of a chunk of it.
+    Positions,
+    /// The slots of a memory.
+    Slots,
+    /// Channels, so many.
+    Channels(Dim),
+}
+
+/// An array of numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Array {
+    pub(crate) value: Value,
+    /// The axes, in order.
+    pub(crate) axes: Vec<Axis>,
+    /// Whether every row has its own; a weight is the same for all.
+    pub(crate) rows: bool,
+}
+
+impl Array {
+    /// The array of a value of the graph whose first axis is that of the rows.
+    pub(crate) fn of(graph: &Graph, value: Value) -> Self {
+        let dims = graph.ty(value).dims();
+        let rows = dims.first().is_some_and(|dim| [BATCH, PAIRS].map(Dim::sym).contains(dim));
+        let own = if rows { &dims[1..] } else { dims };
+        let axis = |(n, dim): (usize, &Dim)| match dim {
+            Dim::Fixed(_) if n + 1 < own.len() => Axis::Slots,
+            Dim::Sym(name) if ![CLASSES, VOCAB].contains(&name.as_str()) => Axis::Positions,
+            _ => Axis::Channels(dim.clone()),
+        };
+        Self { value, axes: own.iter().enumerate().map(axis).collect(), rows }
+    }
+
+    /// The number of channels.
+    pub(crate) fn channels(&self) -> Option<&Dim> {
+        match self.axes.last() {
+            Some(Axis::Channels(dim)) => Some(dim),
+            _ => None,
+        }
+    }
+
+    /// The axes without the channels.
+    pub(crate) fn units(&self) -> &[Axis] {
+        match self.axes.split_last() {
+            Some((Axis::Channels(_), units)) => units,
+            _ => &self.axes,
+        }
+    }
+
+    /// The type in words: `real[pos, 64]`.
+    pub(crate) fn describe(&self) -> String {
+        describe(&self.axes)
+    }
+
+    /// The number of axes in the graph.
+    pub(crate) fn rank(&self) -> usize {
+        self.axes.len() + usize::from(self.rows)
+    }
+}
+
+/// `real[pos, 64]`
+pub(crate) fn describe(axes: &[Axis]) -> String {
+    let axis = |axis: &Axis| match axis {
+        Axis::Positions => "pos".to_owned(),
+        Axis::Slots => "slot".to_owned(),
+        Axis::Channels(dim) => dim.to_string(),
+    };
+    format!("real[{}]", axes.iter().map(axis).collect::<Vec<_>>().join(", "))
+}
+
+/// A function of values.
+#[derive(Clone, Debug)]
+pub(crate) enum Function {
+    /// One of single numbers.
+    Pointwise(Pointwise),
+    /// A definition or a word with its settings.
+    Block(Rc<Block>),
+}
+
+/// The value of an expression.
+#[derive(Clone, Debug)]
+pub(crate) enum Item {
+    Array(Array),
+    /// `x s`, not computed yet: with what is added to it, it is one op. `s` has a number for every unit of `x`.
+    Scaled(Array, Array),
+    /// `gain x`, not computed yet: with a bias it is one op. `gain` has a number for every channel.
+    Gained(Array, Array),
+    /// Channels of an array from a place on, not taken yet: those that nothing reads are never taken.
+    Part(Array, usize, usize),
+    /// One position of an array, not taken yet.
+    Position(Array, At),
+    Constant(Constant),
+    /// A number of channels that may not be known yet.
+    Size(Dim),
+    /// The value of a `mask` setting.
+    Mask(crate::spec::Value),
+    Function(Function),
+    /// Several results.
+    Several(Vec<Item>),
+}
+
+impl Item {
+    /// The array that it is, if it is computed already.
+    pub(crate) fn known(&self) -> Option<Array> {
+        match self {
+            Self::Array(array) => Some(array.clone()),
+            _ => None,
+        }
+    }
+
+    /// What it is, for messages.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Array(x) | Self::Scaled(x, _) | Self::Gained(x, _) => x.describe(),
+            Self::Part(x, _, width) => {
+                let mut axes = x.units().to_vec();
+                axes.push(Axis::Channels(Dim::Fixed(*width)));
+                describe(&axes)
+            }
+            Self::Position(x, _) => describe(&x.axes[1..]),
+            Self::Constant(constant) => constant.describe(),
+            Self::Size(_) => "a whole number".to_owned(),
+            Self::Mask(_) => "a mask".to_owned(),
+            Self::Function(_) => "a function".to_owned(),
+            Self::Several(items) => format!("{} values", items.len()),
+        }
+    }
+}

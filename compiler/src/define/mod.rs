@@ -1,0 +1,428 @@
+//! Definitions: layers, variants of slots, and functions that are written as equations (`def`).
+//!
+//! A definition is a [`Feature`] like any other: its settings are its fields, its equations its lowering ([`eval`]). Those of
+//! `specs/lib` are part of the program; a file may add its own. What equations are made of besides definitions are the words
+//! of [`words`] and the pointwise functions of the IR.
+
+mod constant;
+mod eval;
+mod item;
+mod names;
+mod words;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(crate) use constant::{Constant, constant};
+pub(crate) use eval::{call, call_on_ends, derived, results};
+pub(crate) use words::{Word, all as words, norm_row as norm};
+
+use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
+use crate::feature::{Feature, Lowering, Slot, nothing_more, rows};
+use crate::ir::pointwise::Pointwise;
+use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, SIZE, Text, Words};
+use crate::source::SourceId;
+use crate::syntax::ast::{Declaration, DefElement, ExprKind, Form, Item, ItemKind, Value};
+use crate::syntax::{self, ast};
+
+/// A definition as written, with what it calls.
+#[derive(Debug)]
+pub struct Definition {
+    /// The equations.
+    pub(crate) def: ast::Def,
+    /// The whole definition as text, its documentation before it.
+    pub text: String,
+    /// Whether it is part of the program.
+    pub library: bool,
+    /// The definitions of its own file that it applies, by name. Those of the library are found by their names.
+    pub(crate) uses: BTreeMap<String, Arc<Feature>>,
+}
+
+impl Definition {
+    /// The equations in order.
+    fn equations(&self) -> impl Iterator<Item = &ast::Equation> {
+        self.def.elements.iter().filter_map(|element| match element {
+            DefElement::Equation(equation) => Some(equation),
+            _ => None,
+        })
+    }
+
+    /// The names of the values that it shows.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = &str> {
+        let shown = self.equations().filter(|e| e.form == Form::Show);
+        shown.flat_map(|e| &e.names).map(|name| name.text.as_str())
+    }
+
+    /// The names of the values that it hands on from step to step.
+    pub(crate) fn carried(&self) -> impl Iterator<Item = &str> {
+        let carried = self.equations().filter(|e| e.form == Form::Carry);
+        carried.flat_map(|e| &e.names).map(|name| name.text.as_str())
+    }
+
+    /// The definitions of the file that it applies, directly or through others, each behind those that it applies itself.
+    pub fn collect(&self, found: &mut Vec<Arc<Feature>>) {
+        for feature in self.uses.values() {
+            collect(feature, found);
+        }
+    }
+}
+
+/// Adds a definition of a file behind those that it applies.
+pub(crate) fn collect(feature: &Arc<Feature>, found: &mut Vec<Arc<Feature>>) {
+    let Some(definition) = feature.definition().filter(|d| !d.library) else { return };
+    if found.iter().any(|known| known.title() == feature.title()) {
+        return;
+    }
+    definition.collect(found);
+    found.push(feature.clone());
+}
+
+/// The texts of the library.
+const LIBRARY: &[(&str, &str)] = &[
+    ("lib/recurrence.rt", include_str!("../../../specs/lib/recurrence.rt")),
+    ("lib/layers.rt", include_str!("../../../specs/lib/layers.rt")),
+    ("lib/recursion.rt", include_str!("../../../specs/lib/recursion.rt")),
+    ("lib/readout.rt", include_str!("../../../specs/lib/readout.rt")),
+];
+
+/// All slots, with the definitions of the library in their places.
+///
+/// # Panics
+/// The texts are part of the program; one with an error can't be built into it, which every test would show.
+pub(crate) fn library() -> Vec<Slot> {
+    let mut slots = rows();
+    let mut problems = Problems::default();
+    let parsed = LIBRARY.iter().enumerate().flat_map(|(n, (_, text))| {
+        let file = syntax::parse(SourceId(u32::MAX - n as u32), text, &mut problems);
+        file.map(|file| file.items).unwrap_or_default().into_iter().map(move |item| (item, *text))
+    });
+    let items: Vec<(Item, &str)> = parsed.collect();
+    let written = items.iter().map(|(item, text)| (item, *text));
+    let features = Features::new(&slots, written, true, &mut problems).features;
+    assert!(!problems.has_errors(), "in the library: {:?}", problems.iter().next());
+    for feature in features {
+        match slots.iter_mut().find(|slot| slot.name == feature.slot) {
+            // Rows that equations can't say stand behind those that they can.
+            Some(slot) => {
+                let at = slot.features.iter().take_while(|f| f.definition().is_some()).count();
+                slot.features.insert(at, feature);
+            }
+            None => {
+                let (name, doc) = (feature.slot.clone(), feature.doc.clone());
+                slots.push(Slot { name, doc, takes: &[], check: nothing_more, features: vec![feature] });
+            }
+        }
+    }
+    slots
+}
+
+/// The definitions of files, by what they are called.
+#[derive(Default)]
+pub(crate) struct Features {
+    features: Vec<Arc<Feature>>,
+}
+
+impl Features {
+    /// The definitions among items, each with the text of its file; reports what is wrong with them.
+    pub(crate) fn new<'i>(
+        slots: &[Slot],
+        items: impl Iterator<Item = (&'i Item, &'i str)>,
+        library: bool,
+        problems: &mut Problems,
+    ) -> Self {
+        let mut builder = Builder { slots, library, defs: vec![], problems, built: Self::default(), active: vec![] };
+        for (item, text) in items {
+            if let ItemKind::Def(def) = &item.kind {
+                builder.add(item, def, text);
+            }
+        }
+        for n in 0..builder.defs.len() {
+            builder.build(n);
+        }
+        builder.built
+    }
+
+    /// The definition of a keyword and the word behind it.
+    pub(crate) fn find(&self, keyword: &str, word: &str) -> Option<&Arc<Feature>> {
+        self.features.iter().find(|f| f.slot == keyword && f.variant == word)
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Feature>> {
+        self.features.iter()
+    }
+}
+
+struct Written<'i> {
+    item: &'i Item,
+    def: &'i ast::Def,
+    text: &'i str,
+}
+
+struct Builder<'b, 'i> {
+    slots: &'b [Slot],
+    library: bool,
+    defs: Vec<Written<'i>>,
+    problems: &'b mut Problems,
+    built: Features,
+    /// The definitions being built, each applied by the one before it.
+    active: Vec<usize>,
+}
+
+impl<'i> Builder<'_, 'i> {
+    /// Lists a definition whose name is free.
+    fn add(&mut self, item: &'i Item, def: &'i ast::Def, text: &'i str) {
+        let (keyword, word) = called(def);
+        let same = |other: &&Written<'_>| called(other.def) == (keyword, word);
+        if let Some(first) = self.defs.iter().find(same) {
+            let message = format!("`{}` is defined twice", title(def));
+            let diagnostic = Diagnostic::new(Kind::DuplicateName, def.name.span, message).label("the second one");
+            self.problems.report(diagnostic.note(first.def.name.span, "the first one"));
+            return;
+        }
+        let slot = self.slots.iter().find(|s| s.name == keyword);
+        match (&def.slot, slot) {
+            (Some(name), None) => {
+                let open = || self.slots.iter().filter(|s| !s.takes.is_empty()).map(|s| &*s.name);
+                let message = format!("there is no slot `{}`", name.text);
+                let diagnostic = Diagnostic::new(Kind::UnknownStatement, name.span, message);
+                let help = format!(
+                    "definitions can be variants of {}; a layer has one name: `def {}(x)`",
+                    list(open(), "and"),
+                    def.name.text
+                );
+                self.problems.report(diagnostic.label(did_you_mean(&name.text, open())).help(help));
+                return;
+            }
+            (Some(name), Some(slot)) if slot.takes.is_empty() => {
+                let open = self.slots.iter().filter(|s| !s.takes.is_empty()).map(|s| &*s.name);
+                let message = format!("no definition can be a variant of `{}`", name.text);
+                let help = format!("definitions can be variants of {}", list(open, "and"));
+                self.problems.report(Diagnostic::new(Kind::UnknownStatement, name.span, message).help(help));
+                return;
+            }
+            (_, Some(slot)) if slot.feature(word).is_some() => {
+                let message = format!("`{}` is in the library", title(def));
+                let diagnostic = Diagnostic::new(Kind::DuplicateName, def.name.span, message);
+                self.problems.report(diagnostic.label("choose another name"));
+                return;
+            }
+            (None, _) if names::is_taken(&def.name.text) => {
+                let message = format!("`{}` is a name of the language", def.name.text);
+                let diagnostic = Diagnostic::new(Kind::DuplicateName, def.name.span, message);
+                self.problems.report(diagnostic.label("choose another name"));
+                return;
+            }
+            _ => {}
+        }
+        self.defs.push(Written { item, def, text });
+    }
+
+    /// The feature of a definition, built behind those that it applies.
+    fn build(&mut self, n: usize) -> Option<Arc<Feature>> {
+        let (item, def) = (self.defs[n].item, self.defs[n].def);
+        let (keyword, word) = called(def);
+        if let Some(known) = self.built.find(keyword, word) {
+            return Some(known.clone());
+        }
+        if self.active.contains(&n) {
+            let chain = self.active.iter().map(|n| title(self.defs[*n].def)).collect::<Vec<_>>().join(" -> ");
+            let message = format!("`{}` is defined through itself", title(def));
+            let help = format!("the chain: {chain} -> {}", title(def));
+            return self.problems.fail(Diagnostic::new(Kind::CyclicBlock, def.name.span, message).help(help));
+        }
+        self.active.push(n);
+        let mut uses = BTreeMap::new();
+        for name in names::applied(def) {
+            let own = |w: &Written<'_>| w.def.slot.is_none() && w.def.name.text == name;
+            if let Some(feature) = self.defs.iter().position(own).and_then(|n| self.build(n)) {
+                uses.insert(name, feature);
+            }
+        }
+        self.active.pop();
+        let slot = self.slots.iter().find(|s| s.name == keyword);
+        let fields = self.fields(def);
+        names::check(def, slot, &uses, self.slots, self.problems);
+        let (doc, source) = documented(&item.doc);
+        let text = docs(&item.doc) + &syntax::definition(def, self.defs[n].text);
+        let definition = Definition { def: def.clone(), text, library: self.library, uses };
+        let feature = Arc::new(Feature {
+            slot: keyword.to_owned().into(),
+            variant: word.to_owned().into(),
+            doc,
+            source,
+            values: def.values.iter().map(|v| v.text.clone().into()).collect(),
+            fields,
+            children: &[],
+            check: slot.map_or(nothing_more, |slot| slot.check),
+            lower: Lowering::Definition(Arc::new(definition)),
+        });
+        // One with an error is known all the same, so that what applies it is not reported, too.
+        self.built.features.push(feature.clone());
+        Some(feature)
+    }
+
+    /// The settings as fields.
+    fn fields(&mut self, def: &ast::Def) -> Vec<Field> {
+        let settings = def.elements.iter().filter_map(|element| match element {
+            DefElement::Setting(setting) => Some(setting),
+            _ => None,
+        });
+        settings.filter_map(|setting| self.field(setting)).collect()
+    }
+
+    fn field(&mut self, setting: &Declaration) -> Option<Field> {
+        let (kind, bounds) = self.kind(setting)?;
+        let default = match &setting.default {
+            None => Default::Required,
+            Some(value) => self.default(setting, value, &kind)?,
+        };
+        let doc = setting.doc.lines().collect::<Vec<_>>().join(" ");
+        Some(Field { name: setting.name.text.clone().into(), kind, default, bounds, doc: doc.into() })
+    }
+
+    /// What a setting takes, and its range.
+    fn kind(&mut self, setting: &Declaration) -> Option<(FieldKind, Bounds)> {
+        let kind = &setting.kind;
+        let wrong = |this: &mut Self, message: String, help: &str| {
+            this.problems.fail(Diagnostic::new(Kind::WrongType, kind.span, message).help(help))
+        };
+        let plain = |kind: FieldKind, bounds: Bounds| Some((kind, bounds));
+        match (kind.text.as_str(), &setting.args[..]) {
+            ("int", []) => plain(FieldKind::Int, SIZE),
+            ("number", []) => plain(FieldKind::Float, Bounds::ANY),
+            ("int" | "number", [low, high]) => {
+                let ends = [low, high].map(|end| constant(end, &|_| None).ok().and_then(|c| c.number()));
+                let [Some(low), Some(high)] = ends else {
+                    return wrong(self, format!("the bounds of `{}` are two numbers", kind.text), "as in `int(1, 64)`");
+                };
+                let of = if kind.text == "int" { FieldKind::Int } else { FieldKind::Float };
+                plain(of, Bounds::closed(low, high))
+            }
+            ("int" | "number", _) => {
+                wrong(self, format!("`{}` has two bounds or none", kind.text), "as in `int` or `int(1, 64)`")
+            }
+            ("probability", []) => plain(FieldKind::Float, DROPOUT),
+            ("bool", []) => plain(FieldKind::Truth, Bounds::ANY),
+            ("fn", []) => plain(FieldKind::Function, Bounds::ANY),
+            ("mask", []) => plain(FieldKind::Mask, Bounds::ANY),
+            ("word", []) => wrong(self, "`word` needs its words".to_owned(), "as in `word(pre, post)`"),
+            ("word", words) => {
+                let names: Option<Vec<String>> = words.iter().map(|w| w.as_name().map(|n| n.text)).collect();
+                let Some(names) = names else {
+                    return wrong(self, "`word` takes names".to_owned(), "as in `word(pre, post)`");
+                };
+                plain(FieldKind::Word(Words::Written(names.into())), Bounds::ANY)
+            }
+            (name, _) => {
+                const KINDS: [&str; 7] = ["int", "number", "probability", "bool", "word", "fn", "mask"];
+                let message = match KINDS.contains(&name) {
+                    true => format!("`{name}` takes nothing in parentheses"),
+                    false => format!("there is no kind `{name}`"),
+                };
+                let label = if KINDS.contains(&name) { String::new() } else { did_you_mean(name, KINDS) };
+                let help = format!("a setting is {}", list(KINDS, "or"));
+                self.problems.fail(Diagnostic::new(Kind::WrongType, kind.span, message).label(label).help(help))
+            }
+        }
+    }
+
+    /// What a setting is where it is not written.
+    fn default(&mut self, setting: &Declaration, value: &Value, kind: &FieldKind) -> Option<Default> {
+        let wrong = |this: &mut Self, label: &str| {
+            let message = format!("`{}` takes {}", setting.name.text, kind.describe());
+            this.problems.fail(Diagnostic::new(Kind::WrongType, value.span(), message).label(label))
+        };
+        let Value::Expr(expr) = value else { return wrong(self, "a default has no settings of its own") };
+        let name = expr.as_name().map(|name| name.text);
+        if name.as_deref() == Some("none") {
+            return Some(Default::Absent);
+        }
+        match (kind, name) {
+            (FieldKind::Word(words), Some(name)) if words.contains(&name) => Some(Default::Word(name.into())),
+            (FieldKind::Word(_), _) => wrong(self, "this is none of the words"),
+            (FieldKind::Mask, Some(name)) if ["past", "all"].contains(&&*name) => Some(Default::Word(name.into())),
+            (FieldKind::Mask, _) => wrong(self, "a default is `past` or `all`"),
+            (FieldKind::Function, Some(name)) if Pointwise::named(&name).is_some_and(Pointwise::is_activation) => {
+                Some(Default::Word(name.into()))
+            }
+            (FieldKind::Function, _) => wrong(self, "a default is a pointwise function, as `gelu`"),
+            (_, Some(name)) if name == "dropout" => Some(Default::Derived(Derived::ModelDropout)),
+            (_, Some(name)) if name == "attention_dropout" => Some(Default::Derived(Derived::ModelAttentionDropout)),
+            (_, Some(name)) if name == "width" => Some(Default::Derived(Derived::Width)),
+            _ => match constant(expr, &|_| None) {
+                Ok(Constant::Truth(v)) if *kind == FieldKind::Truth => Some(Default::Truth(v)),
+                Ok(Constant::Int(v)) if *kind == FieldKind::Int => Some(Default::Int(v)),
+                Ok(Constant::Int(v)) if *kind == FieldKind::Float => Some(Default::Float(v as f64)),
+                Ok(Constant::Float(v)) if *kind == FieldKind::Float => Some(Default::Float(v)),
+                Ok(_) => wrong(self, "this is not"),
+                // Worked out where the definition is used: from the width and the settings before it.
+                Err(_) if matches!(kind, FieldKind::Int | FieldKind::Float) => {
+                    let text: Arc<str> = written(expr).into();
+                    Some(Default::Derived(Derived::Written(Arc::new(expr.clone()), text)))
+                }
+                Err(_) => wrong(self, "this is not"),
+            },
+        }
+    }
+}
+
+/// An expression of constants, in words: `4 * embed.width`.
+fn written(expr: &ast::Expr) -> String {
+    match &expr.kind {
+        ExprKind::Int(v) => v.to_string(),
+        ExprKind::Float(v) => v.to_string(),
+        ExprKind::Bool(v) => v.to_string(),
+        ExprKind::Name(name) if name == "width" => "embed.width".to_owned(),
+        ExprKind::Name(name) => name.clone(),
+        ExprKind::Neg(x) => format!("-{}", written(x)),
+        ExprKind::Not(x) => format!("not {}", written(x)),
+        ExprKind::Binary(op, a, b) => format!("{} {} {}", written(a), op.symbol(), written(b)),
+        ExprKind::Call(name, args, _) => {
+            format!("{}({})", name.text, args.iter().map(written).collect::<Vec<_>>().join(", "))
+        }
+        ExprKind::Learn(..) => "learn".to_owned(),
+        ExprKind::Group(x) => format!("({})", written(x)),
+    }
+}
+
+/// The keyword and the word behind it that statements call a definition by.
+fn called(def: &ast::Def) -> (&str, &str) {
+    match &def.slot {
+        Some(slot) => (&slot.text, &def.name.text),
+        None => (&def.name.text, ""),
+    }
+}
+
+fn title(def: &ast::Def) -> String {
+    let (keyword, word) = called(def);
+    format!("{keyword} {word}").trim_end().to_owned()
+}
+
+/// What the documentation of a definition says, and the source that it names in its last part.
+fn documented(doc: &str) -> (Text, Text) {
+    let line = doc.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    match line.split_once("Source: ") {
+        Some((doc, source)) => (doc.trim().to_owned().into(), source.trim_end_matches('.').to_owned().into()),
+        None => (line.into(), Text::Borrowed("")),
+    }
+}
+
+fn docs(doc: &str) -> String {
+    doc.lines().map(|line| format!("{}\n", format!("/// {line}").trim_end())).collect()
+}
+
+/// The definitions of a file, for tests of the library alone.
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_has_no_error() {
+        assert!(library().iter().flat_map(|slot| &slot.features).any(|f| f.definition().is_some()));
+        for (name, text) in LIBRARY {
+            let formatted = syntax::format(text).unwrap_or_else(|p| panic!("{name}: {:?}", p.iter().next()));
+            assert!(formatted == **text, "{name} is not in canonical layout");
+        }
+    }
+}
