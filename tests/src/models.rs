@@ -85,6 +85,11 @@ fn folder() -> PathBuf {
     root().join("specs")
 }
 
+/// The files that a spec of a test can use.
+pub fn library() -> Folder {
+    Folder(folder())
+}
+
 /// What a model that answers for every token has instead.
 const EACH: &[&str] = &["embed.tokens: none", "readout each { sees: all }"];
 
@@ -190,8 +195,7 @@ fn of_file(file: &Path, form: Form<'_>) -> Vec<Model> {
 /// # Panics
 /// When it has errors.
 pub fn parse(text: &str) -> Spec {
-    let (spec, problems, sources) =
-        check(&Folder(folder()), Source::new("text.rt", text), None, &[], &Catalog::default());
+    let (spec, problems, sources) = check(&library(), Source::new("text.rt", text), None, &[], &Catalog::default());
     spec.unwrap_or_else(|| panic!("{}", render(&problems, &sources, Style::Plain)))
 }
 
@@ -205,14 +209,14 @@ pub fn one(file: &str, name: &str, objective: Objective, edits: &[&str]) -> Mode
 }
 
 fn answers_each(source: &Source, name: &str) -> bool {
-    let (spec, ..) = check(&Folder(folder()), source.clone(), Some(name), &[], &Catalog::default());
+    let (spec, ..) = check(&library(), source.clone(), Some(name), &[], &Catalog::default());
     spec.is_some_and(|spec| spec.root.child("readout").is_some_and(|readout| readout.variant == "each"))
 }
 
 fn small(source: &Source, name: &str, form: Form<'_>) -> Model {
     let catalog = Catalog { vocabulary: Some(VOCAB), ..Catalog::default() };
     let checked = if form.proved { check } else { check_form };
-    let attempt = |edits: &[String]| checked(&Folder(folder()), source.clone(), Some(name), edits, &catalog);
+    let attempt = |edits: &[String]| checked(&library(), source.clone(), Some(name), edits, &catalog);
     let fit = |kept: &mut Vec<String>, edit: &str| {
         kept.push(edit.to_owned());
         if attempt(kept).0.is_none() {

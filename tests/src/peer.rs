@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rtc_compiler::lower::{Binding, Objective};
+use rtc_compiler::plan::Plan;
 use rtc_runtime::exec::parameter_ranges;
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::model::Model;
@@ -224,25 +225,58 @@ impl Description {
     /// # Errors
     /// An unknown name, a size that differs, or a parameter of the model that got no value.
     pub fn fill<T: Element>(&self, model: &mut Model<T>, weights: &Tensors) -> Result<Vec<String>, String> {
-        let plan = model.executor().plan().clone();
-        let ranges = parameter_ranges(&plan);
-        let mut missing: Vec<&str> = plan.parameters.iter().map(|p| p.name.as_str()).collect();
-        let mut idle = vec![];
-        for (name, tensor) in weights {
-            let ours = self.rename(name).ok_or_else(|| format!("unknown parameter `{name}`"))?;
-            let Some(index) = plan.parameters.iter().position(|p| p.name == ours) else {
-                idle.push(name.clone());
-                continue;
-            };
-            missing.retain(|m| *m != ours);
-            let target = &mut model.executor().parameters_mut()[ranges[index].clone()];
+        if let Some(name) = weights.keys().find(|name| self.rename(name).is_none()) {
+            return Err(format!("unknown parameter `{name}`"));
+        }
+        let Filled { idle, empty } = fill(model, weights, &|name| self.rename(name).into_iter().collect())?;
+        if empty.is_empty() { Ok(idle) } else { Err(format!("no values for {empty:?}")) }
+    }
+}
+
+/// What [`fill`] could not do.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Filled {
+    /// Tensors that the model has no parameter for, by their own names.
+    pub idle: Vec<String>,
+    /// Parameters of the model that no tensor is for.
+    pub empty: Vec<String>,
+}
+
+/// Gives the model the weights of a file; `names` are the names that the parameters with a tensor may have.
+///
+/// # Errors
+/// A size that differs.
+pub fn fill<T: Element>(
+    model: &mut Model<T>,
+    weights: &Tensors,
+    names: &dyn Fn(&str) -> Vec<String>,
+) -> Result<Filled, String> {
+    let plan = model.executor().plan().clone();
+    let ranges = parameter_ranges(&plan);
+    let mut filled = Filled { idle: vec![], empty: plan.parameters.iter().map(|p| p.name.clone()).collect() };
+    for (name, tensor) in weights {
+        let names = names(name);
+        let holders = holders(&plan, &names);
+        if holders.is_empty() {
+            filled.idle.push(name.clone());
+        }
+        filled.empty.retain(|empty| !names.contains(empty));
+        for n in holders {
+            let target = &mut model.executor().parameters_mut()[ranges[n].clone()];
             if target.len() != tensor.data.len() {
+                let ours = &plan.parameters[n].name;
                 return Err(format!("`{ours}` has {} numbers, `{name}` {}", target.len(), tensor.data.len()));
             }
             for (to, from) in target.iter_mut().zip(&tensor.data) {
                 *to = T::from_f64(*from);
             }
         }
-        if missing.is_empty() { Ok(idle) } else { Err(format!("no values for {missing:?}")) }
     }
+    Ok(filled)
+}
+
+/// The parameters that have one of these names.
+pub(crate) fn holders(plan: &Plan, names: &[String]) -> Vec<usize> {
+    let all = plan.parameters.iter().enumerate();
+    all.filter(|(_, parameter)| names.contains(&parameter.name)).map(|(n, _)| n).collect()
 }
