@@ -806,10 +806,10 @@ impl<'l> Eval<'_, 'l> {
                 None => complete = false,
             }
         }
-        let written = |name: &str| {
-            body.is_some_and(|b| b.elements.iter().any(|e| matches!(e, Element::Field(f) if f.name.text == name)))
-        };
-        for field in feature.fields.iter().filter(|f| !written(&f.name)) {
+        for field in feature.fields.iter().filter(|_| complete).collect::<Vec<_>>() {
+            if block.fields.contains_key(&field.name) {
+                continue;
+            }
             match self.filled(field, &block) {
                 Ok(Some(value)) => {
                     block.fields.insert(field.name.clone(), Setting { value, origin: Origin::Default });
@@ -851,7 +851,8 @@ impl<'l> Eval<'_, 'l> {
         let item = self.expr(expr, None)?;
         let described = item.describe();
         let value = match (&field.kind, item) {
-            (_, Item::Constant(Constant::None)) if matches!(field.default, Default::Absent) => return Some(None),
+            // What was left out by the caller is left out here.
+            (_, Item::Constant(Constant::None)) => return Some(None),
             (FieldKind::Int, Item::Constant(Constant::Int(v))) => Given::Int(v),
             (FieldKind::Int, Item::Size(Dim::Fixed(n))) => Given::Int(n as i64),
             (FieldKind::Int, Item::Size(dim)) => Given::Word(dim.to_string()),

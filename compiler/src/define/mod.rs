@@ -30,8 +30,10 @@ use crate::syntax::{self, ast};
 pub struct Definition {
     /// The equations.
     pub(crate) def: ast::Def,
-    /// The whole definition as text, its documentation before it.
+    /// The whole definition as text, without its documentation.
     pub text: String,
+    /// The same with its documentation.
+    pub documented: String,
     /// Whether it is part of the program.
     pub library: bool,
     /// The definitions of its own file that it applies, by name. Those of the library are found by their names.
@@ -243,9 +245,10 @@ impl<'i> Builder<'_, 'i> {
         let slot = self.slots.iter().find(|s| s.name == keyword);
         let fields = self.fields(def);
         names::check(def, slot, &uses, self.slots, self.problems);
-        let (doc, source) = documented(&item.doc);
-        let text = docs(&item.doc) + &syntax::definition(def, self.defs[n].text);
-        let definition = Definition { def: def.clone(), text, library: self.library, uses };
+        let (doc, source) = doc_and_source(&item.doc);
+        let text = syntax::definition(def, self.defs[n].text, false);
+        let documented = docs(&item.doc) + &syntax::definition(def, self.defs[n].text, true);
+        let definition = Definition { def: def.clone(), text, documented, library: self.library, uses };
         let feature = Arc::new(Feature {
             slot: keyword.to_owned().into(),
             variant: word.to_owned().into(),
@@ -400,7 +403,7 @@ fn title(def: &ast::Def) -> String {
 }
 
 /// What the documentation of a definition says, and the source that it names in its last part.
-fn documented(doc: &str) -> (Text, Text) {
+fn doc_and_source(doc: &str) -> (Text, Text) {
     let line = doc.lines().map(str::trim).collect::<Vec<_>>().join(" ");
     match line.split_once("Source: ") {
         Some((doc, source)) => (doc.trim().to_owned().into(), source.trim_end_matches('.').to_owned().into()),

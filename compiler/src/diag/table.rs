@@ -208,12 +208,6 @@ declare! {
             "readout mean"
         }];
 
-    /// The language has a word for this, but this version does not build it yet.
-    NotSupportedYet = "not-supported-yet", Error,
-        doc: "The word is kept for the feature that will use it; the table of features lists what can be built.",
-        bad: [{ "scan linear" "feedforward { hidden: 16 }" "readout mean" }],
-        good: [{ "feedforward { hidden: 16 }" "readout mean" }];
-
     /// The statement can't stand here.
     MisplacedStatement = "misplaced-statement", Error,
         doc: "`attend memory` needs a chunk-wise recurrence around it, `attend chunk` stands in `update memory`, `halt` in `recur depthwise`.",

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 use super::{Block, Origin, Setting, Spec, Value};
 use std::sync::Arc;
 
-use crate::define;
+use crate::define::{self, Definition};
 use crate::feature::Feature;
 
 /// The longest line that braces are kept on, as in the formatter.
@@ -22,7 +22,7 @@ pub fn text_with_origins(spec: &Spec) -> String {
 }
 
 fn written(spec: &Spec, origins: bool) -> String {
-    let mut out = definitions(spec);
+    let mut out = definitions(spec, |definition| &definition.documented);
     out += &format!("{}model {} ", docs(spec), spec.name);
     Writer { out: &mut out, origins }.braces(&spec.root, 0);
     out + "\n"
@@ -30,16 +30,20 @@ fn written(spec: &Spec, origins: bool) -> String {
 
 /// SHA-256 of what the model is: its text without name and docs, in hexadecimal.
 pub fn hash(spec: &Spec) -> String {
-    let mut out = definitions(spec);
+    let mut out = definitions(spec, |definition| &definition.text);
     Writer { out: &mut out, origins: false }.braces(&spec.root, 0);
     Sha256::digest(out.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The definitions that the model uses and that are not in the library, each behind those that it applies.
-fn definitions(spec: &Spec) -> String {
+fn definitions(spec: &Spec, text: fn(&Definition) -> &str) -> String {
     let mut found = vec![];
     used(&spec.root, &mut found);
-    found.iter().filter_map(|feature| feature.text()).map(|text| format!("{text}\n\n")).collect()
+    found
+        .iter()
+        .filter_map(|feature| feature.definition())
+        .map(|definition| format!("{}\n\n", text(definition)))
+        .collect()
 }
 
 fn used(block: &Block, found: &mut Vec<Arc<Feature>>) {

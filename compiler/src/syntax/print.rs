@@ -24,13 +24,18 @@ pub fn format(text: &str) -> Result<String, Problems> {
     }
 }
 
-/// A definition alone, in canonical layout and without its comments; `text` is that of its file.
-pub fn definition(def: &Def, text: &str) -> String {
-    let mut printer = Printer { text, comments: &[], out: String::new(), indent: 0, last: def.braces.start };
-    printer.word(&def_head(def));
-    let parts: Vec<Part<'_>> = def.elements.iter().map(Part::Def).collect();
-    printer.braces(&parts, def.braces);
-    printer.out
+/// A definition alone, one element per line, with the documentation of its settings where `docs` says so; `text` is that of
+/// its file.
+pub fn definition(def: &Def, text: &str, docs: bool) -> String {
+    let printer = Printer { text, comments: &[], out: String::new(), indent: 0, last: 0 };
+    let mut out = def_head(def) + "{\n";
+    for element in &def.elements {
+        if let (DefElement::Setting(setting), true) = (element, docs) {
+            setting.doc.lines().for_each(|line| out += &format!("    {}\n", format!("/// {line}").trim_end()));
+        }
+        out += &format!("    {}\n", printer.def_element(element));
+    }
+    out + "}"
 }
 
 fn print(file: &File, text: &str) -> String {

@@ -1,6 +1,6 @@
 //! Chunk-wise recurrence: the row is cut into chunks, read from left to right, with a memory of slots between them.
 
-use super::{gate_has_feedforward, has_layers};
+use super::{gate_reads_shown, has_layers};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site, misplaced};
 use crate::ir::attribute::{self, Attrs};
@@ -53,7 +53,7 @@ pub(super) fn chunkwise() -> Feature {
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
     has_layers(site, problems);
-    gate_has_feedforward(site, problems);
+    gate_reads_shown(site, problems);
     one_length(site, problems);
     not_nested(site, problems);
     if let Some(memory) = site.block.child("memory") {

@@ -1,7 +1,7 @@
 //! Depth-wise recurrence: the layers run on their own output, with or without halting.
 
 use super::mixture::Mixture;
-use super::{gate_has_feedforward, has_layers};
+use super::{gate_reads_shown, has_layers};
 use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::expr::Expr;
@@ -63,7 +63,7 @@ pub(super) fn depthwise() -> Feature {
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
     has_layers(site, problems);
-    gate_has_feedforward(site, problems);
+    gate_reads_shown(site, problems);
     halting_can_decide(site, problems);
     input_enters(site, problems);
 }

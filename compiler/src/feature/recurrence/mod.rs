@@ -28,18 +28,21 @@ pub(super) fn has_layers(site: &Site<'_>, problems: &mut Problems) {
     }
 }
 
-/// A gate combines the result of a closing feedforward with the input of the recurrence.
-pub(super) fn gate_has_feedforward(site: &Site<'_>, problems: &mut Problems) {
-    let Some(gate) = site.block.child("gate").filter(|g| g.variant != "none") else { return };
-    let Some(last) = site.layers().last().filter(|last| last.slot != "feedforward") else { return };
-    let title = site.block.title();
-    problems.report(
-        Diagnostic::new(
-            Kind::GateWithoutFeedforward,
-            gate.span,
-            format!("the gate of `{title}` needs a `feedforward` as the last layer"),
-        )
-        .note(last.span, "the last layer")
-        .help("the gate is computed from the normed input of the closing feedforward"),
-    );
+/// A gate may read values that the layer before it shows: the normed input of a closing feed-forward.
+pub(super) fn gate_reads_shown(site: &Site<'_>, problems: &mut Problems) {
+    let Some(gate) = site.block.child("gate") else { return };
+    let Some(last) = site.layers().last() else { return };
+    for name in gate.feature.values.iter().skip(2).filter(|name| last.feature.shows().all(|shown| shown != **name)) {
+        let title = site.block.title();
+        let message = match &**name {
+            "normed" => format!("the gate of `{title}` needs a `feedforward` as the last layer"),
+            name => format!("the gate of `{title}` reads `{name}`, which its last layer does not show"),
+        };
+        let help = match &**name {
+            "normed" => "the gate is computed from the normed input of the closing feedforward".to_owned(),
+            name => format!("a definition shows a value to what stands behind it: `show {name} = ...`"),
+        };
+        let diagnostic = Diagnostic::new(Kind::GateWithoutFeedforward, gate.span, message);
+        problems.report(diagnostic.note(last.span, "the last layer").help(help));
+    }
 }
