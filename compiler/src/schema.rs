@@ -30,7 +30,8 @@ impl Children {
     /// Whether the feature may stand here: it has one of the keywords, or it is a layer of a name of its own where any
     /// network may stand.
     pub fn takes(&self, feature: &Feature) -> bool {
-        self.slots.contains(&&*feature.slot) || self.slots.contains(&"feedforward") && feature.is_named_layer()
+        self.slots.contains(&&*feature.slot)
+            || self.slots.contains(&"feedforward") && (feature.is_named_layer() || feature.is_equations())
     }
 
     /// Exactly one statement of the slot.

@@ -5,14 +5,18 @@ use std::sync::Arc;
 
 use super::derive::{Base, derive};
 use super::expand::{Author, Tree};
-use super::items::Items;
-use super::scope::Scopes;
+use super::items::{Definition, Items};
+use super::resolve::{CONSTANT, Resolver};
+use super::scope::{Bound, ScopeId, Scopes};
 use super::size;
+use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems, closest, did_you_mean, list};
+use crate::expr::Expr as Resolved;
 use crate::feature::{self, Feature, Site};
 use crate::schema::{Catalog, Children};
 use crate::source::Span;
 use crate::spec::{Block, Origin};
+use crate::syntax::ast::{self, ExprKind};
 
 /// The checked model; `None` if its root can't be built. Problems may have been reported in either case.
 pub(super) fn build(
@@ -125,6 +129,9 @@ impl Builder<'_, '_> {
 
     /// The feature that a statement names.
     fn feature(&mut self, tree: &Tree, parent: &Feature) -> Option<Arc<Feature>> {
+        if !tree.equations.is_empty() {
+            return Some(self.equations(tree));
+        }
         let keyword = &tree.keyword.text;
         if let Some(feature) = tree.feature() {
             return Some(feature.clone());
@@ -163,6 +170,73 @@ impl Builder<'_, '_> {
         };
         self.problems.report(diagnostic);
         None
+    }
+
+    /// A run of equations, the constants of the file put in.
+    fn equations(&mut self, tree: &Tree) -> Arc<Feature> {
+        let mut bound: BTreeSet<String> = BTreeSet::new();
+        let mut equations = vec![];
+        for (equation, scope) in &tree.equations {
+            let mut equation = equation.clone();
+            self.constants(&mut equation.value, *scope, &bound);
+            bound.extend(equation.names.iter().map(|name| name.text.clone()));
+            equations.push(equation);
+        }
+        Arc::new(define::equations(equations, self.items.all_features(), tree.span, self.problems))
+    }
+
+    /// Puts the values of constants and parameters in the place of their names, but for names that equations bind.
+    fn constants(&mut self, expr: &mut ast::Expr, scope: ScopeId, bound: &BTreeSet<String>) {
+        let settings = |this: &mut Self, body: &mut ast::Body| {
+            for element in &mut body.elements {
+                match element {
+                    ast::Element::Field(ast::Field { value: ast::Value::Expr(x), .. }) => {
+                        this.constants(x, scope, bound)
+                    }
+                    ast::Element::Field(ast::Field { value: ast::Value::Structured(_, body), .. }) => {
+                        for element in &mut body.elements {
+                            if let ast::Element::Field(ast::Field { value: ast::Value::Expr(x), .. }) = element {
+                                this.constants(x, scope, bound);
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        };
+        match &mut expr.kind {
+            ExprKind::Name(name) if !bound.contains(name) => {
+                let constant = matches!(self.items.definition(name), Some(Definition::Let(_)));
+                match self.scopes.find(scope, name).cloned() {
+                    Some(Bound::Written(value, outer)) if value.as_name().is_some() => {
+                        let mut value = value;
+                        self.constants(&mut value, outer, &BTreeSet::new());
+                        expr.kind = value.kind;
+                    }
+                    None if !constant => {}
+                    _ => {
+                        let mut resolver = Resolver::new(self.items, self.scopes, self.problems, CONSTANT);
+                        match resolver.expression(expr, scope).map(|typed| typed.expr) {
+                            Some(Resolved::Int(v)) => expr.kind = ExprKind::Int(v),
+                            Some(Resolved::Float(v)) => expr.kind = ExprKind::Float(v),
+                            Some(Resolved::Bool(v)) => expr.kind = ExprKind::Bool(v),
+                            _ => {}
+                        }
+                    }
+                }
+            }
+            ExprKind::Neg(x) | ExprKind::Not(x) | ExprKind::Group(x) => self.constants(x, scope, bound),
+            ExprKind::Binary(_, a, b) => {
+                self.constants(a, scope, bound);
+                self.constants(b, scope, bound);
+            }
+            ExprKind::Call(_, args, body) | ExprKind::Learn(_, args, body) => {
+                args.iter_mut().for_each(|arg| self.constants(arg, scope, bound));
+                body.iter_mut().for_each(|body| settings(self, body));
+            }
+            ExprKind::Function(_, body) => settings(self, body),
+            _ => {}
+        }
     }
 
     fn unknown_statement(&mut self, tree: &Tree, parent: &Feature) {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::items::{Items, Model, refuse_reserved};
 use super::resolve::wrong_arity;
 use super::scope::{Bound, ScopeId, Scopes};
+use crate::define::EQUATIONS;
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean};
 use crate::feature::{self, Feature};
 use crate::schema::{Children, FOLDING};
@@ -47,6 +48,8 @@ pub(super) struct Tree {
     pub(super) lets: BTreeMap<String, ScopeId>,
     /// The feature that it names, if there is one.
     feature: Option<Arc<Feature>>,
+    /// For a run of equations, these, each with the scope that it is read in.
+    pub(super) equations: Vec<(ast::Equation, ScopeId)>,
 }
 
 /// A field.
@@ -63,12 +66,12 @@ impl Tree {
     fn new(items: &Items<'_>, keyword: ast::Name, word: Option<ast::Name>, author: Author, span: Span) -> Self {
         let (fields, children, lets) = (Vec::new(), Vec::new(), BTreeMap::new());
         let feature = items.feature(&keyword.text, word.as_ref().map_or("", |w| w.text.as_str())).cloned();
-        Self { keyword, word, fields, children, author, span, scope: None, lets, feature }
+        Self { keyword, word, fields, children, author, span, scope: None, lets, feature, equations: vec![] }
     }
 
     /// Whether it is a layer.
     pub(super) fn is_layer(&self) -> bool {
-        let named = || FOLDING.contains(&self.keyword.text.as_str());
+        let named = || FOLDING.contains(&self.keyword.text.as_str()) || !self.equations.is_empty();
         self.feature.as_ref().map_or_else(named, |feature| feature.is_layer())
     }
 
@@ -200,9 +203,24 @@ impl<'e, 'a> Expander<'e, 'a> {
                     }
                 }
                 ast::Element::Insert(insert) => self.insert(tree, insert, scope),
+                ast::Element::Equation(equation) => self.equation(tree, equation, scope),
             }
         }
         tree.scope = scope;
+    }
+
+    /// Adds an equation to the run that it continues, or begins one.
+    fn equation(&mut self, tree: &mut Tree, equation: &ast::Equation, scope: ScopeId) {
+        let run = tree.children.last_mut().filter(|last| !last.equations.is_empty() && last.author == self.author);
+        if let Some(run) = run {
+            run.span = if run.span.source == equation.span.source { run.span.to(equation.span) } else { run.span };
+            run.equations.push((equation.clone(), scope));
+            return;
+        }
+        let keyword = ast::Name { text: EQUATIONS.to_owned(), span: equation.span };
+        let mut run = Tree::new(self.items, keyword, None, self.author.clone(), equation.span);
+        (run.scope, run.equations) = (scope, vec![(equation.clone(), scope)]);
+        tree.children.push(run);
     }
 
     fn too_long(&mut self, span: Span) {

@@ -7,7 +7,7 @@ use crate::define::Features;
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean};
 use crate::expr::{Func, Var};
 use crate::feature::{self, Feature};
-use crate::source::{Sources, Span};
+use crate::source::Span;
 use crate::syntax::ast;
 
 /// All definitions of the loaded files.
@@ -92,10 +92,8 @@ pub(super) fn refuse_reserved(name: &ast::Name, problems: &mut Problems) {
 
 impl<'a> Items<'a> {
     /// Lists the items of all files; reports names that are taken twice and variants without a base.
-    pub(super) fn index(files: &'a [ast::File], sources: &Sources, problems: &mut Problems) -> Self {
-        let text = |item: &ast::Item| sources.get(item.span.source).map_or("", |source| source.text.as_str());
-        let defs = files.iter().flat_map(|f| &f.items).map(|item| (item, text(item)));
-        let features = Features::new(feature::slots(), defs, false, problems);
+    pub(super) fn index(files: &'a [ast::File], problems: &mut Problems) -> Self {
+        let features = Features::new(feature::slots(), files.iter().flat_map(|f| &f.items), false, problems);
         let mut items = Items { features, ..Items::default() };
         for item in files.iter().flat_map(|f| &f.items) {
             items.add(item, problems);
@@ -254,6 +252,11 @@ impl<'a> Items<'a> {
     /// The feature that a keyword and the word behind it name.
     pub(super) fn feature(&self, keyword: &str, word: &str) -> Option<&Arc<Feature>> {
         self.features.find(keyword, word).or_else(|| feature::feature(keyword, word))
+    }
+
+    /// The definitions of the files, to be looked up.
+    pub(super) fn all_features(&self) -> &Features {
+        &self.features
     }
 
     /// The definitions of the files.

@@ -85,7 +85,7 @@ fn form(
     let loaded = load::load(loader, root, &mut sources, &mut problems);
     let edits = parse_overrides(overrides, &mut sources, &mut problems);
     let spec = loaded.and_then(|loaded| {
-        let items = Items::index(&loaded.files, &sources, &mut problems);
+        let items = Items::index(&loaded.files, &mut problems);
         let target = find_target(&items, &loaded, target, &name, &mut problems);
         check_definitions(&items, &mut problems);
         target.and_then(|target| one(&items, &target, &edits, catalog, &mut problems))
@@ -103,7 +103,7 @@ pub fn resolve_name(loader: &dyn Loader, root: Source, target: Option<&str>) -> 
     let (mut problems, mut sources) = (Problems::default(), Sources::default());
     let file = root.name.clone();
     let name = load::load(loader, root, &mut sources, &mut problems).and_then(|loaded| {
-        let items = Items::index(&loaded.files, &sources, &mut problems);
+        let items = Items::index(&loaded.files, &mut problems);
         find_target(&items, &loaded, target, &file, &mut problems).map(|target| target.name)
     });
     problems.sort();
@@ -115,7 +115,7 @@ pub fn check_all(loader: &dyn Loader, root: Source, catalog: &Catalog) -> (Vec<S
     let (mut problems, mut sources) = (Problems::default(), Sources::default());
     let mut specs = Vec::new();
     if let Some(loaded) = load::load(loader, root, &mut sources, &mut problems) {
-        let items = Items::index(&loaded.files, &sources, &mut problems);
+        let items = Items::index(&loaded.files, &mut problems);
         check_definitions(&items, &mut problems);
         for target in items.targets(&loaded.root().items) {
             let mut own = Problems::default();

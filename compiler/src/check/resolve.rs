@@ -161,7 +161,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
                 self.join(vec![operand], Type::Bool, expr.span, |mut xs| Expr::Not(Box::new(xs.remove(0))))
             }
             ExprKind::Binary(op, a, b) => self.binary(*op, a, b, expr.span, scope),
-            ExprKind::Call(_, _, Some(body)) | ExprKind::Learn(_, _, Some(body)) => {
+            ExprKind::Function(_, body) | ExprKind::Call(_, _, Some(body)) | ExprKind::Learn(_, _, Some(body)) => {
                 let message = format!("nothing in braces has a meaning in {}", self.allowed.place);
                 self.problems.fail(Diagnostic::new(Kind::Syntax, body.span, message).help("only equations have it"))
             }

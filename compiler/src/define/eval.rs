@@ -74,6 +74,39 @@ fn applied(l: &mut Lower<'_>, block: &Block, args: Vec<Item>) -> Result<Vec<Valu
     Ok(all)
 }
 
+/// What the equations of a body have bound so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    items: BTreeMap<String, Item>,
+    taken: BTreeSet<String>,
+}
+
+/// Works a run of equations out: `state` is what the layers before it made, and what the layers behind it get.
+///
+/// # Errors
+/// Where an equation is wrong; the context has the report.
+pub(crate) fn run(l: &mut Lower<'_>, block: &Block, state: Value, names: &mut Names) -> Result<Value, InvalidNode> {
+    let reported = || InvalidNode(format!("`{}` have an error", block.title()));
+    let Lowering::Equations(definition) = &block.feature.lower else { return Err(reported()) };
+    let before = Array::of(l.graph(), state);
+    names.items.insert("state".to_owned(), Item::Array(before.clone()));
+    let frame = Frame { block: Some(Rc::new(block.clone())), names: std::mem::take(&mut names.items), out: None };
+    let taken = std::mem::take(&mut names.taken);
+    let mut eval = Eval { l, outer: block.span, taken, frame };
+    let found = eval.l.problems.len();
+    definition.equations().for_each(|equation| eval.equation(equation));
+    let after = eval.frame.names.get("state").cloned().and_then(|item| eval.array(item, block.span));
+    if let Some(after) = after.as_ref().filter(|after| after.axes != before.axes || !after.rows) {
+        let message = format!("`state` is {}, and these equations make it {}", before.describe(), after.describe());
+        let _: Option<()> = eval.wrong(block.span, message, "the layers behind get it");
+    }
+    if eval.l.problems.len() > found {
+        return Err(reported());
+    }
+    (names.items, names.taken) = (eval.frame.names, eval.taken);
+    after.map(|after| after.value).ok_or_else(reported)
+}
+
 /// The names of a definition that is being applied.
 #[derive(Default)]
 struct Frame {
@@ -222,6 +255,10 @@ impl<'l> Eval<'_, 'l> {
 
     fn equation(&mut self, equation: &ast::Equation) {
         let [name] = &equation.names[..] else { return self.several(equation) };
+        if equation.form == Form::Share {
+            let shared = self.shared(&equation.value, &name.text);
+            return self.bind(name, shared);
+        }
         let value = self.expr(&equation.value, (equation.form == Form::Plain).then_some(name.text.as_str()));
         let value = if equation.form == Form::Show {
             value.and_then(|value| self.array(value, equation.value.span)).map(|array| {
@@ -232,6 +269,27 @@ impl<'l> Eval<'_, 'l> {
             value
         };
         self.bind(name, value);
+    }
+
+    /// A function whose weights are the same wherever it is applied.
+    fn shared(&mut self, value: &Expr, name: &str) -> Option<Item> {
+        let item = match &value.kind {
+            ExprKind::Function(word, body) => {
+                let Some(feature) = self.find(&word.text) else { return self.unknown(&word.text, word.span) };
+                Item::Function(Function::Block(Rc::new(self.settings(&feature, Some(body), value.span)?)))
+            }
+            _ => self.expr(value, None)?,
+        };
+        match item {
+            Item::Function(Function::Block(block)) => {
+                let place = self.fresh(name, "");
+                Some(Item::Function(Function::Shared(block, self.l.place(), place)))
+            }
+            other => {
+                let label = format!("this is {}", other.describe());
+                self.wrong(value.span, "`share` takes a function with weights, as `mlp { hidden: 64 }`", label)
+            }
+        }
     }
 
     fn several(&mut self, equation: &ast::Equation) {
@@ -273,6 +331,9 @@ impl<'l> Eval<'_, 'l> {
             },
             ExprKind::Binary(op, a, b) => self.binary(*op, a, b, expr.span),
             ExprKind::Call(word, args, body) => self.apply(word, args, body.as_ref(), name, expr.span),
+            ExprKind::Function(_, body) => {
+                self.wrong(body.span, "a function is applied to values: `name(x) { .. }`", "")
+            }
             ExprKind::Learn(table, sizes, body) => self.learn(table, sizes, body.as_ref(), name, expr.span),
         }
     }
@@ -312,8 +373,11 @@ impl<'l> Eval<'_, 'l> {
     }
 
     fn equations(&self) -> Vec<ast::Equation> {
-        let definition = self.frame.block.as_ref().and_then(|block| block.feature.definition());
-        definition.into_iter().flat_map(Definition::equations).cloned().collect()
+        let definition = self.frame.block.as_ref().and_then(|block| match &block.feature.lower {
+            Lowering::Definition(definition) | Lowering::Equations(definition) => Some(definition.clone()),
+            _ => None,
+        });
+        definition.iter().flat_map(|definition| definition.equations()).cloned().collect()
     }
 
     fn unknown<T>(&mut self, text: &str, span: Span) -> Option<T> {
@@ -356,8 +420,10 @@ impl<'l> Eval<'_, 'l> {
 
     /// The definition or word of a name.
     fn find(&self, text: &str) -> Option<Arc<Feature>> {
-        let definition = self.frame.block.as_ref().and_then(|block| block.feature.definition());
-        let own = definition.and_then(|d| d.uses.get(text)).cloned();
+        let own = self.frame.block.as_ref().and_then(|block| match &block.feature.lower {
+            Lowering::Definition(definition) | Lowering::Equations(definition) => definition.uses.get(text).cloned(),
+            _ => None,
+        });
         own.or_else(|| words::named(text).cloned())
             .or_else(|| feature(text, "").filter(|f| !f.values.is_empty()).cloned())
     }
@@ -662,9 +728,18 @@ impl<'l> Eval<'_, 'l> {
         name: Option<&str>,
         span: Span,
     ) -> Option<Item> {
-        let block = match function {
+        let (block, name) = match function {
             Function::Pointwise(func) => return self.pointwise(*func, args, span),
-            Function::Block(block) => block,
+            Function::Block(block) => (block, name),
+            Function::Shared(block, place, name) => {
+                // The weights are those of the place where it is shared, whoever applies it.
+                let path = self.l.at_place(place);
+                let taken = std::mem::take(&mut self.taken);
+                let result = self.applied(&Function::Block(block.clone()), args, Some(name), span);
+                self.taken = taken;
+                self.l.back_to(path);
+                return result;
+            }
         };
         let takes = block.feature.values.len();
         let any = words::takes_any(&block.feature);

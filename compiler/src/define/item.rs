@@ -88,6 +88,8 @@ pub(crate) enum Function {
     Pointwise(Pointwise),
     /// A definition or a word with its settings.
     Block(Rc<Block>),
+    /// The same with the weights of this name at this place, wherever it is applied.
+    Shared(Rc<Block>, String, String),
 }
 
 /// The value of an expression.

@@ -14,15 +14,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) use constant::{Constant, constant};
-pub(crate) use eval::{call, call_on_ends, derived, results};
+pub(crate) use eval::{Names, call, call_on_ends, derived, results, run};
 pub(crate) use words::{Word, all as words, norm_row as norm};
 
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
 use crate::feature::{Feature, Lowering, Slot, nothing_more, rows};
 use crate::ir::pointwise::Pointwise;
 use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, SIZE, Text, Words};
-use crate::source::SourceId;
-use crate::syntax::ast::{Declaration, DefElement, ExprKind, Form, Item, ItemKind, Value};
+use crate::source::{SourceId, Span};
+use crate::syntax::ast::{Declaration, DefElement, Form, Item, ItemKind, Value};
 use crate::syntax::{self, ast};
 
 /// A definition as written, with what it calls.
@@ -69,8 +69,38 @@ impl Definition {
     }
 }
 
+/// A run of equations in the body of a model, as a feature: what it binds stays known to the statements behind it.
+pub(crate) fn equations(
+    equations: Vec<ast::Equation>,
+    features: &Features,
+    span: Span,
+    problems: &mut Problems,
+) -> Feature {
+    let name = |text: &str| ast::Name { text: text.to_owned(), span };
+    let elements = equations.into_iter().map(DefElement::Equation).collect();
+    let def = ast::Def { slot: None, name: name(EQUATIONS), values: vec![], elements, braces: span };
+    let used =
+        names::applied(&def).into_iter().filter_map(|name| Some((name.clone(), features.find(&name, "")?.clone())));
+    let uses = used.collect();
+    names::check_run(&def, problems);
+    let lines = def.elements.iter().filter_map(|element| match element {
+        DefElement::Equation(equation) => Some(syntax::equation(equation)),
+        _ => None,
+    });
+    let text = lines.collect::<Vec<_>>().join("\n");
+    let definition = Definition { def, documented: text.clone(), text, library: false, uses };
+    let lower = Lowering::Equations(Arc::new(definition));
+    Feature::row(EQUATIONS, "", "Equations on the values of the place.", "", lower)
+}
+
+/// How messages call a run of equations.
+pub(crate) const EQUATIONS: &str = "equations";
+
 /// Adds a definition of a file behind those that it applies.
 pub(crate) fn collect(feature: &Arc<Feature>, found: &mut Vec<Arc<Feature>>) {
+    if let Lowering::Equations(definition) = &feature.lower {
+        definition.collect(found);
+    }
     let Some(definition) = feature.definition().filter(|d| !d.library) else { return };
     if found.iter().any(|known| known.title() == feature.title()) {
         return;
@@ -96,11 +126,10 @@ pub(crate) fn library() -> Vec<Slot> {
     let mut problems = Problems::default();
     let parsed = LIBRARY.iter().enumerate().flat_map(|(n, (_, text))| {
         let file = syntax::parse(SourceId(u32::MAX - n as u32), text, &mut problems);
-        file.map(|file| file.items).unwrap_or_default().into_iter().map(move |item| (item, *text))
+        file.map(|file| file.items).unwrap_or_default()
     });
-    let items: Vec<(Item, &str)> = parsed.collect();
-    let written = items.iter().map(|(item, text)| (item, *text));
-    let features = Features::new(&slots, written, true, &mut problems).features;
+    let items: Vec<Item> = parsed.collect();
+    let features = Features::new(&slots, items.iter(), true, &mut problems).features;
     assert!(!problems.has_errors(), "in the library: {:?}", problems.iter().next());
     for feature in features {
         match slots.iter_mut().find(|slot| slot.name == feature.slot) {
@@ -125,17 +154,17 @@ pub(crate) struct Features {
 }
 
 impl Features {
-    /// The definitions among items, each with the text of its file; reports what is wrong with them.
+    /// The definitions among items; reports what is wrong with them.
     pub(crate) fn new<'i>(
         slots: &[Slot],
-        items: impl Iterator<Item = (&'i Item, &'i str)>,
+        items: impl Iterator<Item = &'i Item>,
         library: bool,
         problems: &mut Problems,
     ) -> Self {
         let mut builder = Builder { slots, library, defs: vec![], problems, built: Self::default(), active: vec![] };
-        for (item, text) in items {
+        for item in items {
             if let ItemKind::Def(def) = &item.kind {
-                builder.add(item, def, text);
+                builder.add(item, def);
             }
         }
         for n in 0..builder.defs.len() {
@@ -158,7 +187,6 @@ impl Features {
 struct Written<'i> {
     item: &'i Item,
     def: &'i ast::Def,
-    text: &'i str,
 }
 
 struct Builder<'b, 'i> {
@@ -173,7 +201,7 @@ struct Builder<'b, 'i> {
 
 impl<'i> Builder<'_, 'i> {
     /// Lists a definition whose name is free.
-    fn add(&mut self, item: &'i Item, def: &'i ast::Def, text: &'i str) {
+    fn add(&mut self, item: &'i Item, def: &'i ast::Def) {
         let (keyword, word) = called(def);
         let same = |other: &&Written<'_>| called(other.def) == (keyword, word);
         if let Some(first) = self.defs.iter().find(same) {
@@ -217,7 +245,7 @@ impl<'i> Builder<'_, 'i> {
             }
             _ => {}
         }
-        self.defs.push(Written { item, def, text });
+        self.defs.push(Written { item, def });
     }
 
     /// The feature of a definition, built behind those that it applies.
@@ -246,8 +274,8 @@ impl<'i> Builder<'_, 'i> {
         let fields = self.fields(def);
         names::check(def, slot, &uses, self.slots, self.problems);
         let (doc, source) = doc_and_source(&item.doc);
-        let text = syntax::definition(def, self.defs[n].text, false);
-        let documented = docs(&item.doc) + &syntax::definition(def, self.defs[n].text, true);
+        let text = syntax::definition(def, false);
+        let documented = docs(&item.doc) + &syntax::definition(def, true);
         let definition = Definition { def: def.clone(), text, documented, library: self.library, uses };
         let feature = Arc::new(Feature {
             slot: keyword.to_owned().into(),
@@ -361,31 +389,12 @@ impl<'i> Builder<'_, 'i> {
                 Ok(_) => wrong(self, "this is not"),
                 // Worked out where the definition is used: from the width and the settings before it.
                 Err(_) if matches!(kind, FieldKind::Int | FieldKind::Float) => {
-                    let text: Arc<str> = written(expr).into();
+                    let text: Arc<str> = syntax::expression(expr).into();
                     Some(Default::Derived(Derived::Written(Arc::new(expr.clone()), text)))
                 }
                 Err(_) => wrong(self, "this is not"),
             },
         }
-    }
-}
-
-/// An expression of constants, in words: `4 * embed.width`.
-fn written(expr: &ast::Expr) -> String {
-    match &expr.kind {
-        ExprKind::Int(v) => v.to_string(),
-        ExprKind::Float(v) => v.to_string(),
-        ExprKind::Bool(v) => v.to_string(),
-        ExprKind::Name(name) if name == "width" => "embed.width".to_owned(),
-        ExprKind::Name(name) => name.clone(),
-        ExprKind::Neg(x) => format!("-{}", written(x)),
-        ExprKind::Not(x) => format!("not {}", written(x)),
-        ExprKind::Binary(op, a, b) => format!("{} {} {}", written(a), op.symbol(), written(b)),
-        ExprKind::Call(name, args, _) => {
-            format!("{}({})", name.text, args.iter().map(written).collect::<Vec<_>>().join(", "))
-        }
-        ExprKind::Learn(..) => "learn".to_owned(),
-        ExprKind::Group(x) => format!("({})", written(x)),
     }
 }
 

@@ -16,7 +16,8 @@ const MODEL: [&str; 2] = ["width", "classes"];
 /// Whether a name belongs to the language, so that no definition, value or binding may take it.
 pub(super) fn is_taken(name: &str) -> bool {
     MODEL.contains(&name)
-        || ["none", "true", "false", "and", "or", "not", "learn", "out", "show", "carry", "when"].contains(&name)
+        || ["none", "true", "false", "and", "or", "not", "learn", "out", "show", "carry", "share", "when"]
+            .contains(&name)
 }
 
 /// The names that a definition applies or hands over as functions: every name in it that is not bound.
@@ -72,6 +73,10 @@ fn read(expr: &Expr, how: Read, found: &mut impl FnMut(&Name, Read)) {
                 read(arg, how, found);
             }
             body.iter().for_each(|body| settings(body, found));
+        }
+        ExprKind::Function(name, body) => {
+            found(name, Read::Function);
+            settings(body, found);
         }
         ExprKind::Learn(_, sizes, body) => {
             sizes.iter().for_each(|size| read(size, Read::Value, found));
@@ -141,6 +146,22 @@ pub(super) fn check(
         let message = format!("`{}` has no result", def.name.text);
         let diagnostic = Diagnostic::new(Kind::MissingStatement, def.name.span, message);
         checker.problems.report(diagnostic.help("end it with `out` and what it gives"));
+    }
+}
+
+/// Reports names that the equations of a body may not bind. What they read is known where they are worked out.
+pub(super) fn check_run(def: &Def, problems: &mut Problems) {
+    for element in &def.elements {
+        let DefElement::Equation(equation) = element else { continue };
+        if let Form::Show | Form::Carry = equation.form {
+            let message = "`show` and `carry` have no meaning in a body";
+            problems.report(Diagnostic::new(Kind::MisplacedStatement, equation.span, message));
+        }
+        for name in equation.names.iter().filter(|name| is_taken(&name.text)) {
+            let message = format!("`{}` is a name of the language", name.text);
+            let diagnostic = Diagnostic::new(Kind::DuplicateName, name.span, message);
+            problems.report(diagnostic.label("choose another name"));
+        }
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) enum Lowering {
     Readout(fn(&mut Lower<'_>, &Block, Value) -> Result<Value, InvalidNode>),
     /// Equations of a file or of the library.
     Definition(Arc<Definition>),
+    /// Equations of the body that they stand in.
+    Equations(Arc<Definition>),
     /// A word of equations: a layer where it stands as a statement.
     Word(Word),
 }

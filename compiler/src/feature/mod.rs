@@ -94,12 +94,20 @@ impl Feature {
 
     /// The text of a definition that is not in the library.
     pub fn text(&self) -> Option<&str> {
-        self.definition().filter(|d| !d.library).map(|d| d.text.as_str())
+        match &self.lower {
+            Lowering::Equations(run) => Some(&run.text),
+            _ => self.definition().filter(|d| !d.library).map(|d| d.text.as_str()),
+        }
     }
 
     /// Whether it is a layer: a statement that makes new states of the states before it.
     pub fn is_layer(&self) -> bool {
-        FOLDING.contains(&&*self.slot) || self.is_named_layer()
+        FOLDING.contains(&&*self.slot) || self.is_named_layer() || self.is_equations()
+    }
+
+    /// Whether it is a run of equations in a body.
+    pub fn is_equations(&self) -> bool {
+        matches!(self.lower, Lowering::Equations(_))
     }
 
     /// Whether it is a layer that is called by its own name alone.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::define::Names;
 use crate::diag::Problems;
 use crate::ir::attribute::{self, Attrs, Word};
 use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, RegionId, Value};
@@ -67,12 +68,23 @@ pub(crate) struct Place {
     pub(crate) step: Option<Value>,
     /// True where positions count from the start of the row and not of the chunk.
     pub(crate) global_positions: bool,
+    /// What equations of the bodies around have bound.
+    pub(crate) names: Names,
 }
 
 impl Place {
     /// A place that sees only its state.
     pub(crate) fn at(state: Value) -> Self {
-        Self { state, source: None, memory: None, chunk: None, input: None, step: None, global_positions: false }
+        Self {
+            state,
+            source: None,
+            memory: None,
+            chunk: None,
+            input: None,
+            step: None,
+            global_positions: false,
+            names: Names::default(),
+        }
     }
 }
 
@@ -161,6 +173,17 @@ impl<'a> Lower<'a> {
     /// Takes the last name off the path.
     pub(crate) fn leave(&mut self) {
         self.path.pop();
+    }
+
+    /// Goes to another place; gives the path to come back to.
+    pub(crate) fn at_place(&mut self, place: &str) -> Vec<String> {
+        let path = place.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect();
+        std::mem::replace(&mut self.path, path)
+    }
+
+    /// Comes back from another place.
+    pub(crate) fn back_to(&mut self, path: Vec<String>) {
+        self.path = path;
     }
 
     /// The path of labels and parameter names.

@@ -16,6 +16,7 @@ pub(crate) fn group(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<V
             Lowering::Definition(_) | Lowering::Word(_) if child.is_layer() || child.slot == "pool" => {
                 l.scoped(name, |l| define::call(l, child, &[here.state]))?
             }
+            Lowering::Equations(_) => define::run(l, child, here.state, &mut here.names)?,
             _ => here.state,
         };
     }

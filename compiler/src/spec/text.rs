@@ -68,6 +68,12 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn block(&mut self, block: &Block, indent: usize) {
+        if block.feature.is_equations() {
+            let pad = "    ".repeat(indent);
+            let lines = block.feature.text().unwrap_or_default().lines().map(|line| format!("{pad}{line}"));
+            self.out.push_str(&lines.collect::<Vec<_>>().join("\n"));
+            return;
+        }
         self.pad(indent);
         self.out.push_str(&block.slot);
         let word = block.fields.get("copies").filter(|_| block.variant.is_empty());

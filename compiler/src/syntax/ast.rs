@@ -148,6 +148,8 @@ pub enum Form {
     Show,
     /// `carry name = value`: a value handed on from step to step, and its start.
     Carry,
+    /// `share name = function`: a function with the same weights wherever it is applied.
+    Share,
 }
 
 /// A mask or a bias with a name.
@@ -220,6 +222,8 @@ pub enum Element {
     Field(Field),
     /// `name(args)`
     Insert(Insert),
+    /// `name = value`, on the values of the place
+    Equation(Equation),
     /// `keyword [word] [{ ... }]`
     Statement(Statement),
 }
@@ -230,6 +234,7 @@ impl Element {
             Self::Let(x) => x.span,
             Self::Field(x) => x.span,
             Self::Insert(x) => x.span,
+            Self::Equation(x) => x.span,
             Self::Statement(x) => x.span,
         }
     }
@@ -374,6 +379,8 @@ pub enum ExprKind {
     Call(Name, Vec<Expr>, Option<Body>),
     /// `learn[args]`, in equations also `learn[args] { settings }`
     Learn(String, Vec<Expr>, Option<Body>),
+    /// `name { settings }`: a function, not applied; only behind `share`.
+    Function(Name, Body),
     /// `(x)`
     Group(Box<Expr>),
 }

@@ -120,9 +120,9 @@ fn human(rule: Rule) -> Option<&'static str> {
         | Rule::kw_block
         | Rule::kw_mask
         | Rule::kw_bias => ITEMS,
-        Rule::field | Rule::statement | Rule::insert => "a field or a statement",
+        Rule::field | Rule::statement | Rule::insert | Rule::equation | Rule::share => "a field or a statement",
         Rule::set | Rule::override_set | Rule::remove | Rule::add | Rule::r#override => "an edit",
-        Rule::setting | Rule::equation | Rule::show | Rule::carry | Rule::out => "a setting or an equation",
+        Rule::setting | Rule::show | Rule::carry | Rule::out => "a setting or an equation",
         Rule::kind => "a kind",
         Rule::edits | Rule::body | Rule::def_body | Rule::open => "`{`",
         Rule::full_name | Rule::name | Rule::component | Rule::path => "a name",

@@ -155,6 +155,7 @@ fn is_token(rule: Rule) -> bool {
             | Rule::kw_def
             | Rule::kw_show
             | Rule::kw_carry
+            | Rule::kw_share
             | Rule::kw_out
             | Rule::kw_remove
             | Rule::kw_add
@@ -275,21 +276,40 @@ impl Reader<'_> {
 
     fn def_element(&mut self, pair: Pair<'_, Rule>) -> DefElement {
         let span = self.span(&pair);
-        let rule = pair.as_rule();
-        let mut parts = Parts::of(pair);
-        let form = match rule {
-            Rule::let_item => return DefElement::Let(self.binding(parts, span)),
-            Rule::out => return DefElement::Out(self.expr(parts.need()), span),
-            Rule::setting => return DefElement::Setting(self.declaration(parts, span)),
+        match pair.as_rule() {
+            Rule::let_item => DefElement::Let(self.binding(Parts::of(pair), span)),
+            Rule::out => DefElement::Out(self.expr(Parts::of(pair).need()), span),
+            Rule::setting => DefElement::Setting(self.declaration(Parts::of(pair), span)),
+            _ => DefElement::Equation(self.equation(pair)),
+        }
+    }
+
+    fn equation(&mut self, pair: Pair<'_, Rule>) -> Equation {
+        let span = self.span(&pair);
+        let form = match pair.as_rule() {
             Rule::show => Form::Show,
             Rule::carry => Form::Carry,
+            Rule::share => Form::Share,
             _ => Form::Plain,
         };
+        let mut parts = Parts::of(pair);
         let mut names = vec![];
         while parts.peek() == Some(Rule::name) {
             names.push(self.name(&parts.need()));
         }
-        DefElement::Equation(Equation { form, names, value: self.expr(parts.need()), span })
+        let right = parts.need();
+        let value = if right.as_rule() == Rule::value {
+            match self.value(right) {
+                Value::Expr(expr) => expr,
+                Value::Structured(name, body) => {
+                    let span = name.span.to(body.span);
+                    Expr { kind: ExprKind::Function(name, body), span }
+                }
+            }
+        } else {
+            self.expr(right)
+        };
+        Equation { form, names, value, span }
     }
 
     fn declaration(&mut self, mut parts: Parts<'_>, span: Span) -> Declaration {
@@ -324,6 +344,7 @@ impl Reader<'_> {
                 let name = self.name(&parts.need());
                 Element::Insert(Insert { name, args: self.arguments(parts.need()), span })
             }
+            Rule::equation | Rule::share => Element::Equation(self.equation(pair)),
             _ => Element::Statement(self.statement(pair)),
         }
     }

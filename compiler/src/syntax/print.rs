@@ -24,10 +24,10 @@ pub fn format(text: &str) -> Result<String, Problems> {
     }
 }
 
-/// A definition alone, one element per line, with the documentation of its settings where `docs` says so; `text` is that of
-/// its file.
-pub fn definition(def: &Def, text: &str, docs: bool) -> String {
-    let printer = Printer { text, comments: &[], out: String::new(), indent: 0, last: 0 };
+/// A definition alone, one element per line, with the documentation of its settings where `docs` says so. Numbers are
+/// written in their shortest form.
+pub fn definition(def: &Def, docs: bool) -> String {
+    let printer = Printer { text: "", comments: &[], out: String::new(), indent: 0, last: 0 };
     let mut out = def_head(def) + "{\n";
     for element in &def.elements {
         if let (DefElement::Setting(setting), true) = (element, docs) {
@@ -36,6 +36,16 @@ pub fn definition(def: &Def, text: &str, docs: bool) -> String {
         out += &format!("    {}\n", printer.def_element(element));
     }
     out + "}"
+}
+
+/// An equation alone, numbers in their shortest form.
+pub fn equation(equation: &Equation) -> String {
+    Printer { text: "", comments: &[], out: String::new(), indent: 0, last: 0 }.equation(equation)
+}
+
+/// An expression alone, numbers in their shortest form.
+pub fn expression(expr: &Expr) -> String {
+    Printer { text: "", comments: &[], out: String::new(), indent: 0, last: 0 }.expr(expr)
 }
 
 fn print(file: &File, text: &str) -> String {
@@ -229,16 +239,19 @@ impl<'a> Printer<'a> {
         match element {
             DefElement::Let(binding) => self.binding(binding),
             DefElement::Setting(setting) => self.declaration(setting),
-            DefElement::Equation(Equation { form, names: bound, value, .. }) => {
-                let form = match form {
-                    Form::Plain => "",
-                    Form::Show => "show ",
-                    Form::Carry => "carry ",
-                };
-                format!("{form}{} = {}", names(bound), self.expr(value))
-            }
+            DefElement::Equation(equation) => self.equation(equation),
             DefElement::Out(value, _) => format!("out {}", self.expr(value)),
         }
+    }
+
+    fn equation(&self, equation: &Equation) -> String {
+        let form = match equation.form {
+            Form::Plain => "",
+            Form::Show => "show ",
+            Form::Carry => "carry ",
+            Form::Share => "share ",
+        };
+        format!("{form}{} = {}", names(&equation.names), self.expr(&equation.value))
     }
 
     fn declaration(&self, setting: &Declaration) -> String {
@@ -265,6 +278,7 @@ impl<'a> Printer<'a> {
         match element {
             Element::Let(binding) => self.binding(binding),
             Element::Insert(insert) => self.insert(insert),
+            Element::Equation(equation) => self.equation(equation),
             Element::Field(field) => match &field.value {
                 Value::Expr(expr) => format!("{}: {}", field.name.text, self.expr(expr)),
                 Value::Structured(name, _) => format!("{}: {} ", field.name.text, name.text),
@@ -295,6 +309,11 @@ impl<'a> Printer<'a> {
         }
     }
 
+    /// The text of a number; none where only the tree is known.
+    fn as_written(&self, span: Span) -> Option<String> {
+        self.text.get(span.start as usize..span.end as usize).map(str::to_owned)
+    }
+
     fn binding(&self, binding: &Let) -> String {
         format!("let {} = {}", binding.name.text, self.expr(&binding.value))
     }
@@ -315,9 +334,9 @@ impl<'a> Printer<'a> {
     /// An expression with blanks around operators; parentheses and numbers stay as written.
     fn expr(&self, expr: &Expr) -> String {
         match &expr.kind {
-            ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) => {
-                self.text[expr.span.start as usize..expr.span.end as usize].to_owned()
-            }
+            ExprKind::Int(v) => self.as_written(expr.span).unwrap_or_else(|| v.to_string()),
+            ExprKind::Float(v) => self.as_written(expr.span).unwrap_or_else(|| format!("{v:?}")),
+            ExprKind::Bool(v) => v.to_string(),
             ExprKind::Name(name) => name.clone(),
             ExprKind::Neg(x) => format!("-{}", self.expr(x)),
             ExprKind::Not(x) => format!("not {}", self.expr(x)),
@@ -330,6 +349,7 @@ impl<'a> Printer<'a> {
                 let name = if table.is_empty() { "learn".to_owned() } else { format!("learn_{table}") };
                 format!("{name}[{}]{}", self.list(args), self.settings(body.as_ref()))
             }
+            ExprKind::Function(name, body) => format!("{}{}", name.text, self.settings(Some(body))),
             ExprKind::Group(x) => format!("({})", self.expr(x)),
         }
     }
@@ -363,7 +383,7 @@ fn body_of(element: &Element) -> Option<&Body> {
             Value::Expr(_) => None,
         },
         Element::Statement(statement) => statement.body.as_ref(),
-        Element::Let(_) | Element::Insert(_) => None,
+        Element::Let(_) | Element::Insert(_) | Element::Equation(_) => None,
     }
 }
 

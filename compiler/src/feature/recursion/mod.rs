@@ -39,7 +39,7 @@ const REDUCERS: &[&str] = &["cell", "pool", "recurse"];
 
 /// Whether a statement is a layer that keeps the sequence.
 fn is_sequence_layer(block: &Block) -> bool {
-    block.is_layer() && block.slot != "recurse"
+    block.is_layer() && block.slot != "recurse" && !block.feature.is_equations()
 }
 
 /// The statement of a fold that makes one vector of its sequence.
