@@ -262,7 +262,7 @@ mod attention {
 
         fn rule(&self, (_, heads, _, e): Size, mask: MaskKind<'static>, p: f64) -> Attention<'_> {
             let dropout = (p > 0.0).then_some(ProbabilityDropout { p, row_keys: &self.row_keys });
-            Attention { heads, head_width: e, scale: (e as f64).powf(-0.5), mask, dropout }
+            Attention { dropout, ..Attention::new(heads, e, mask) }
         }
     }
 

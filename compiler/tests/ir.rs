@@ -128,12 +128,40 @@ const BROKEN: &[(&str, &str)] = &[
     ("%v = dropout %x {p: 1.5, stream: 1} : f32[batch, 8]", "attribute `p` is not a probability below 1"),
     ("%v = rotate %s {kind: rop, heads: 2} : f32[batch, length, 8]", "attribute `kind` is not `rope`, `xpos_query` or `xpos_key`"),
     ("%v = rotate %s {kind: rope, heads: 0} : f32[batch, length, 8]", "attribute `heads` is not a positive count"),
+    ("%v = rotate %s {kind: rope, heads: 2, base: 0} : f32[batch, length, 8]", "attribute `base` is not a positive number"),
+    ("%v = rotate %s {kind: rope, heads: 2, layout: whole} : f32[batch, length, 8]", "attribute `layout` is not `pairs` or `half`"),
+    ("%v = attention %s, %s, %s {heads: 2, key_heads: 0} : f32[batch, length, 8]", "attribute `key_heads` is not a positive count"),
+    ("%v = attention %s, %s, %s {heads: 2, scale: 0.0} : f32[batch, length, 8]", "attribute `scale` is not a positive number"),
+    ("%v = attention %s, %s, %s {heads: 2, softcap: inf} : f32[batch, length, 8]", "attribute `softcap` is not a positive number"),
+    ("%v = attention %s, %s, %s {mask: all} : f32[batch, length, 8]", "attribute `heads` is missing"),
     ("%v = position %s {at: middle} : f32[batch, 8]", "attribute `at` is not `first`, `last` or `before_last`"),
     ("%v = full %x {rank: 2} : f32[batch, 8]", "attribute `value` is missing"),
 ];
 
-fn graph(nodes: &str, end: &str) -> Graph {
-    let source = format!(
+/// As `BROKEN`, with types that do not fit: what the reader says.
+const UNFIT: &[(&str, &str)] = &[
+    (
+        "%v = rotate %s {kind: rope, heads: 2, part: 3} : f32[batch, length, 8]",
+        "3 channels of a head of 4 cannot be turned in pairs",
+    ),
+    (
+        "%v = rotate %s {kind: rope, heads: 2, part: 6} : f32[batch, length, 8]",
+        "6 channels of a head of 4 cannot be turned in pairs",
+    ),
+    (
+        "%v = rotate %s {kind: rope, heads: 3} : f32[batch, length, 8]",
+        "`rotate` does not take operands of types f32[batch, length, 8]",
+    ),
+    ("%v = attention %s, %s, %s {heads: 4, key_heads: 3} : f32[batch, length, 8]", "4 heads cannot share 3 key heads"),
+    (
+        "%v = attention %s, %s, %s {heads: 4, key_heads: 2} : f32[batch, length, 8]",
+        "`attention` does not take operands of types",
+    ),
+    ("%v = attention %s, %s, %s {heads: 3} : f32[batch, length, 8]", "`attention` does not take operands of types"),
+];
+
+fn source(nodes: &str, end: &str) -> String {
+    format!(
         "graph \"g\" {{
            %x = input {{name: \"x\"}} : f32[batch, 8]
            %s = input {{name: \"s\"}} : f32[batch, length, 8]
@@ -141,7 +169,11 @@ fn graph(nodes: &str, end: &str) -> Graph {
            {nodes}
            {end}
          }}"
-    );
+    )
+}
+
+fn graph(nodes: &str, end: &str) -> Graph {
+    let source = source(nodes, end);
     text::parse(&source).unwrap_or_else(|p| panic!("{source}\n{p:?}"))
 }
 
@@ -170,6 +202,17 @@ fn every_broken_graph_is_refused() {
     assert!(said(&graph("", "")).contains("the graph does not end with `return`"));
     assert!(said(&graph("", "return %x {names: \"x, y\"}")).contains("`return` names each of its operands, once"));
     assert!(said(&graph("", "return %x, %x {names: \"x, x\"}")).contains("`return` names each of its operands, once"));
+}
+
+#[test]
+fn every_graph_with_types_that_do_not_fit_is_refused() {
+    for (nodes, expected) in UNFIT {
+        let problems = text::parse(&source(nodes, RETURN)).expect_err(nodes);
+        assert!(
+            problems.iter().any(|p| p.to_string().contains(expected)),
+            "{nodes} gives {problems:?}, not {expected}"
+        );
+    }
 }
 
 #[test]

@@ -6,11 +6,16 @@ use std::sync::Mutex;
 
 use rtc_compiler::check::{Loader, check, check_form, names};
 use rtc_compiler::diag::{Style, render};
-use rtc_compiler::ir::graph::Graph;
+use rtc_compiler::ir::attribute::{self, Attrs, Layout};
+use rtc_compiler::ir::graph::{Graph, MAIN, NewNode};
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::Dim;
 use rtc_compiler::lower::{Binding, Objective, attach_loss, lower};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::{self, Spec};
+
+use crate::numeric;
 
 /// Number of tokens of the small models.
 pub const VOCAB: usize = 9;
@@ -240,6 +245,45 @@ fn small(source: &Source, name: &str, form: Form<'_>) -> Model {
     let model = Model { name: name.to_owned(), spec };
     assert!(each == form.each || model.folds(), "{name} answers what is asked for after {kept:?}");
     model
+}
+
+/// A graph whose attentions share the first half of their keys, with scores of another scale that are capped, and whose rotations turn
+/// the first channels of heads by halves.
+///
+/// # Panics
+/// Where the heads of an attention are odd in number.
+pub fn with_shared_keys(graph: &Graph) -> Graph {
+    let mut graph = graph.clone();
+    for id in graph.walk(MAIN) {
+        let node = graph.node(id).clone();
+        let width = |n: usize| graph.ty(node.operands[n]).dims().last().and_then(Dim::fixed).expect("a width");
+        match node.op {
+            Op::Attention => {
+                let (heads, kept) = (node.get(attribute::HEADS), width(1) / 2);
+                let mut operands = node.operands.clone();
+                for operand in &mut operands[1..3] {
+                    let attrs = Attrs::of(attribute::START, 0).with(attribute::WIDTH, kept);
+                    let (operands, label) = (vec![*operand], node.label.clone());
+                    let slice = NewNode { op: Op::Slice, operands, attrs, types: vec![], body: None, label };
+                    let slice = graph.insert_before(id, slice).expect("the first half of the channels");
+                    *operand = graph.node(slice).results[0];
+                }
+                graph.set_operands(id, operands);
+                graph.set_attr(id, attribute::KEY_HEADS, heads / 2);
+                graph.set_attr(id, attribute::SCALE, 0.7);
+                graph.set_attr(id, attribute::SOFTCAP, 0.9);
+            }
+            Op::Rotate => {
+                let part = width(0) / node.get(attribute::HEADS) / 4 * 2;
+                graph.set_attr(id, attribute::LAYOUT, Layout::Half);
+                graph.set_attr(id, attribute::BASE, 300.0);
+                graph.set_attr(id, attribute::PART, part.max(2));
+            }
+            _ => {}
+        }
+    }
+    numeric::checked(&graph, "a graph with shared keys");
+    graph
 }
 
 impl Model {

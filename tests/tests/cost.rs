@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, reason = "the figures are worth seeing with --nocapture")]
 
 use rtc_compiler::ir::graph::Graph;
-use rtc_compiler::lower::{Binding, Objective};
+use rtc_compiler::lower::{Binding, Objective, attach_loss};
 use rtc_compiler::pipeline::{self, cost::Cost};
 use rtc_compiler::plan::memory::{BatchShape, estimate};
 use rtc_compiler::plan::plan;
@@ -12,7 +12,7 @@ use rtc_runtime::exec::Halting;
 use rtc_runtime::exec::counter::Counted;
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
-use rtc_tests::numeric::{Arrays, batch, executor, labelled_tokens, weights};
+use rtc_tests::numeric::{Arrays, batch, differentiated, executor, labelled_tokens, weights};
 
 /// How far counted operations may be from those that are asked for.
 const FLOPS: f64 = 0.05;
@@ -209,6 +209,24 @@ fn a_transformer_costs_what_the_textbook_says() {
     let parameters = layers * (4.0 * d * d + 2.0 * d * h + h + d + 4.0 * d);
     let head = d * d + d + (d + 1.0) * CLASSES as f64;
     assert_eq!((figures.parameters, figures.embedding), (parameters + head, d * (VOCAB as f64 + 2.0)));
+}
+
+/// Heads that share keys have scores of their own, so the operations stay; the estimate of memory sees how wide keys are.
+#[test]
+fn shared_keys_cost_the_same_operations_and_their_own_memory() {
+    let (model, bound) =
+        (models::one("transformer.rt", "transformer", Objective::Classify, SIZES), binding(Objective::Classify));
+    let mut graph = pipeline::forward(&model.spec, &bound).expect("the spec lowers");
+    attach_loss(&mut graph, &bound).expect("the spec has a loss");
+    let rows = batch(&[LENGTH; ROWS], VOCAB as u64, CLASSES as u64, 5);
+    let both = [graph.clone(), models::with_shared_keys(&graph)].map(|graph| {
+        let graph = differentiated(&graph);
+        let ran = ran(&graph, &weights(&graph, 1, 0.5), &rows);
+        let guess = estimate(&plan(graph), &BatchShape::even(ROWS, LENGTH)).activations as f64;
+        assert!((guess / ran.peak as f64 - 1.0).abs() < MEMORY, "{guess} estimated, {} taken", ran.peak);
+        ran.counted.flops
+    });
+    assert_eq!(both[0], both[1]);
 }
 
 #[test]

@@ -39,6 +39,9 @@ struct Case {
     expected: Run,
 }
 
+/// A model, for a kind of answers, and what becomes of its graph before it is exported.
+type Tried = (Model, Objective, fn(&Graph) -> Graph);
+
 fn example(objective: Objective) -> Batch {
     let rows = batch(&LENGTHS, VOCAB as u64, CLASSES as u64, 5);
     // Both sides of a pair take as many steps.
@@ -63,13 +66,14 @@ fn described(graph: &Graph, model: &Model, objective: Objective, batch: &Batch, 
 }
 
 /// Writes the export of a model, and runs the model on a batch.
-fn case(number: usize, model: &Model, objective: Objective, double: bool, root: &Path) -> Case {
+fn case(number: usize, (model, objective, change): &Tried, double: bool, root: &Path) -> Case {
+    let objective = *objective;
     let name = format!("{}_{objective:?}{}", model.name.replace(':', "_"), if double { "_double" } else { "" });
     let folder = root.join(format!("{number}_{name}"));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("a folder for an export");
     let bound = binding(objective);
-    let forward = pipeline::forward(&model.spec, &bound).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let forward = change(&pipeline::forward(&model.spec, &bound).unwrap_or_else(|e| panic!("{name}: {e}")));
     let module = torch::module(&model.spec, &forward, &bound).unwrap_or_else(|e| panic!("{name}: {e}"));
     let batch = example(objective);
     let case = described(&forward, model, objective, &batch, double);
@@ -142,13 +146,25 @@ fn differences(case: &Case, (results, gradients): (f64, f64)) -> Vec<String> {
     all.into_iter().map(|line| format!("{}: {line}", case.name)).collect()
 }
 
-#[test]
-fn exported_modules_give_the_logits_and_gradients_of_rtc() {
+/// Compares exports with rtc, in both precisions.
+fn compare(tried: &[Tried], folder: &str) {
     let Ok(python) = std::env::var("RTC_TORCH_PYTHON") else {
         eprintln!("skipped: RTC_TORCH_PYTHON names no Python with torch and safetensors");
         return;
     };
-    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("exports");
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
+    let mut faults = vec![];
+    for (double, limits) in [(false, (RESULTS, GRADIENTS)), (true, (DOUBLE, DOUBLE))] {
+        let cases: Vec<Case> = tried.iter().enumerate().map(|(n, tried)| case(n, tried, double, &root)).collect();
+        faults.extend(in_python(&python, &cases));
+        faults.extend(cases.iter().flat_map(|case| differences(case, limits)));
+        eprintln!("{} models, {} precision", cases.len(), if double { "double" } else { "single" });
+    }
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn exported_modules_give_the_logits_and_gradients_of_rtc() {
     let mut all: Vec<(Model, Objective)> = vec![];
     for objective in [Objective::Classify, Objective::Each] {
         all.extend(models::all(objective, &[]).into_iter().map(|model| (model, objective)));
@@ -161,15 +177,20 @@ fn exported_modules_give_the_logits_and_gradients_of_rtc() {
     for objective in [Objective::Pair, Objective::Number, Objective::Several] {
         all.extend(few.map(|(file, name)| (models::one(file, name, objective, &[]), objective)));
     }
-    let mut faults = vec![];
-    for (double, limits) in [(false, (RESULTS, GRADIENTS)), (true, (DOUBLE, DOUBLE))] {
-        let case = |(n, (model, objective)): (usize, &(Model, Objective))| case(n, model, *objective, double, &root);
-        let cases: Vec<Case> = all.iter().enumerate().map(case).collect();
-        faults.extend(in_python(&python, &cases));
-        faults.extend(cases.iter().flat_map(|case| differences(case, limits)));
-        eprintln!("{} models, {} precision", cases.len(), if double { "double" } else { "single" });
+    let tried: Vec<Tried> = all.into_iter().map(|(model, objective)| (model, objective, Graph::clone as _)).collect();
+    compare(&tried, "exports");
+}
+
+#[test]
+fn shared_keys_capped_scores_and_rotated_halves_are_those_of_rtc() {
+    let mut tried: Vec<Tried> = vec![];
+    for (file, name) in [("transformer.rt", "transformer"), ("gut.rt", "gut"), ("tlb.rt", "tlb")] {
+        for edit in ["self.position: rope", "self.position: xpos", "self.position: relative_xl"] {
+            let model = models::one(file, name, Objective::Classify, &[edit]);
+            tried.push((model, Objective::Classify, models::with_shared_keys));
+        }
     }
-    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+    compare(&tried, "exports_with_shared_keys");
 }
 
 /// What a reader of an export sees.

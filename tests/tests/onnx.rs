@@ -235,6 +235,22 @@ fn an_outer_recursion_that_is_left_out_is_left_out_there_too() {
 }
 
 #[test]
+fn shared_keys_capped_scores_and_rotated_halves_are_the_same() {
+    let mut cases = vec![];
+    for (file, name) in [("transformer.rt", "transformer"), ("gut.rt", "gut"), ("tlb.rt", "tlb")] {
+        for edits in [&["self.position: rope"], &["self.position: xpos"], &["self.position: relative_xl"]] {
+            let model = models::one(file, name, Objective::Classify, edits);
+            let case = Case::new(&model, Objective::Classify);
+            let graph = models::with_shared_keys(&case.graph);
+            let name = format!("{} {}", case.name, edits[0].replace([':', '.'], ""));
+            cases.push(Case { name, weights: weights(&graph, 2, 0.4), graph, ..case });
+        }
+    }
+    cases.iter().for_each(|case| assert!(case.exported().is_ok(), "{}", case.name));
+    compare(&cases);
+}
+
+#[test]
 fn searches_are_refused_by_name() {
     let all = models::all(Objective::Classify, &[]);
     let searching: Vec<&Model> = all.iter().filter(|model| searches(model)).collect();

@@ -139,6 +139,11 @@ impl Attrs {
         self.find(key).or_else(absent).unwrap_or_else(|| panic!("a verified node has its `{}`", key.row.name))
     }
 
+    /// The factor on the scores of an attention with heads of a width.
+    pub fn scale(&self, head_width: usize) -> f64 {
+        self.find(SCALE).unwrap_or_else(|| 1.0 / (head_width as f64).sqrt())
+    }
+
     /// Keeps the attributes that another op has, too.
     pub fn retain(&mut self, of: Op) {
         self.0.retain(|name, _| of.def().attribute(name).is_some());
@@ -203,6 +208,8 @@ kinds! {
     Several: usize, "a count above 1", |attr| count(attr, 2), |n| n.into();
     /// A number.
     Number: f64, "a number", |attr| attr.float(), |x| x.into();
+    /// A number above 0.
+    PositiveNumber: f64, "a positive number", |attr| attr.float().filter(|x| *x > 0.0 && x.is_finite()), |x| x.into();
     /// A number from 0 to below 1.
     Probability: f64, "a probability below 1", |attr| attr.float().filter(|p| (0.0..1.0).contains(p)), |p| p.into();
     /// A truth value.
@@ -387,6 +394,14 @@ words! {
         XposKey = "xpos_key",
     }
 
+    /// Which channels of a head a rotation turns together.
+    Layout {
+        /// Neighbours: the first with the second, the third with the fourth.
+        Pairs = "pairs",
+        /// Each of the first half of the turned channels with that of the second half in the same place.
+        Half = "half",
+    }
+
     /// Where positions are counted from.
     Origin {
         /// The start of the slice that the loop around has cut.
@@ -522,13 +537,16 @@ macro_rules! absent {
     () => {
         None
     };
+    (or $other:ident) => {
+        Some(|attrs| attrs.get($other))
+    };
     ($value:expr) => {
         Some(|_| $value)
     };
 }
 
 macro_rules! attributes {
-    ($(#[doc = $doc:literal] $key:ident = $name:literal: $kind:ty $(= $absent:expr)?;)*) => {
+    ($(#[doc = $doc:literal] $key:ident = $name:literal: $kind:ident $(= $absent:expr)? $(, or $other:ident)?;)*) => {
         $(
             #[doc = $doc]
             pub const $key: Key<$kind> = Key {
@@ -538,7 +556,7 @@ macro_rules! attributes {
                     expected: <$kind as Kind>::expected,
                     fits: |attr| <$kind as Kind>::read(attr).is_some(),
                 },
-                absent: absent!($($absent)?),
+                absent: absent!($($absent)? $(or $other)?),
                 kind: PhantomData,
             };
         )*
@@ -583,10 +601,22 @@ attributes! {
     KIND = "kind": PositionKind;
     /// Heads among which the channels are divided.
     HEADS = "heads": Positive;
+    /// Heads of keys and values, each of which as many neighbouring heads of queries read.
+    KEY_HEADS = "key_heads": Positive, or HEADS;
+    /// The factor on the scores.
+    SCALE = "scale": PositiveNumber;
+    /// What scores stay below: `c tanh(score / c)`.
+    SOFTCAP = "softcap": PositiveNumber;
     /// Whether the transposed map is applied.
     TRANSPOSE = "transpose": Flag = false;
     /// Where positions are counted from.
     ORIGIN = "origin": Origin = Origin::Axis;
+    /// Which channels are turned together.
+    LAYOUT = "layout": Layout = Layout::Pairs;
+    /// What the angles fall with from pair to pair.
+    BASE = "base": PositiveNumber = 10_000.0;
+    /// How many channels of each head are turned, from its first one on.
+    PART = "part": Positive;
     /// Which keys a query sees: `all`, `causal` or an expression.
     MASK = "mask": MaskOf = Mask::All;
     /// Which keys a query of an `offset_attention` sees.

@@ -229,12 +229,12 @@ ops! {
     AddScaled = "add_scaled" (q, h, s) {} => same, add_scaled, elementwise, Units [InPlace];
     /// Inverted dropout: 0 with probability `p`, else `x / (1 - p)`. The mask is a function of seed, update, loop counters, `stream`, row and index; where it is `tied`, the positions of a row share that of the first.
     Dropout = "dropout" (x) {P, STREAM, TIED?} => same, dropout, elementwise, Units [Random] by_unit [] [];
-    /// Rotary position code on channel pairs of every head: `rope`, `xpos_query` or `xpos_key`. `transpose` gives the transposed map.
-    Rotate = "rotate" (x) {KIND, HEADS, TRANSPOSE?, ORIGIN?} => same, rotate, elementwise, Channels [Heavy] by_unit [] [];
+    /// Rotary position code on channel pairs of every head: `rope`, `xpos_query` or `xpos_key`. Pair i of the r channels that are turned, all or the first `part` of a head, turns by `base^(-2i/r)` a position. `transpose` gives the transposed map.
+    Rotate = "rotate" (x) {KIND, HEADS, TRANSPOSE?, ORIGIN?, LAYOUT?, BASE?, PART?} => rotate, rotate, elementwise, Channels [Heavy] by_unit [] [];
     /// The row behind as many copies of `pad` as its length on `axis`, which is the axis of the result, takes.
     PadRagged = "pad_ragged" (x, pad) {AXIS} => pad_ragged, pad_ragged, free, Units;
-    /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; scores times `head_width^-1/2`, plus the `bias`. Its learned tables follow, one for each `learn` in it. With `position: relative_xl` the last operands are `u`, `v` and `W`, and scores are `(q + u) k + (q + v) W s`, where `s` are sines and cosines of the distance.
-    Attention = "attention" (q, k, v; step) {HEADS, MASK?, BIAS?, POSITION?, DROPOUT?, STREAM?} => attention, attention, attention, Attention [Random, Variadic, Heavy, Continues];
+    /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; scores times `scale` or `head_width^-1/2`, kept below a `softcap`, plus the `bias`. Where there are fewer `key_heads`, neighbouring heads share keys and values: head i reads key head `i key_heads / heads`, rounded down. Its learned tables follow, one for each `learn` in it. With `position: relative_xl` the last operands are `u`, `v` and `W`, and scores are `(q + u) k + (q + v) W s`, where `s` are sines and cosines of the distance.
+    Attention = "attention" (q, k, v; step) {HEADS, KEY_HEADS?, SCALE?, SOFTCAP?, MASK?, BIAS?, POSITION?, DROPOUT?, STREAM?} => attention, attention, attention, Attention [Random, Variadic, Heavy, Continues];
     /// Softmax attention with one head and a learned number per distance: `softmax(q k^T / sqrt(width of q) + bias[reach - 1 + j - i]) v`, with `bias` of shape [2 reach - 1]. Positions further apart count as `reach - 1` apart.
     OffsetAttention = "offset_attention" (q, k, v, bias) {SIGHT?} => offset_attention, offset_attention, offset_attention, Attention [Heavy, Continues];
     /// Every channel of every row convolved with a kernel of its own, made by the diagonal state space of S4D. `side: left` sees the positions before, `right` those behind, from a distance of `lag` on. `discretisation: zoh` holds the input between positions; without it the rule is bilinear.
@@ -292,7 +292,7 @@ ops! {
     /// Gradients of `layer_norm` for input, gain and bias.
     LayerNormGrad = "layer_norm_grad" (x, gain, dy) {EPS} => layer_norm_grad, none, norm, Backward by_unit [1] [1, 2];
     /// Gradients of `attention` for `q`, `k`, `v` and the tables of the bias; the probabilities are computed again.
-    AttentionGrad = "attention_grad" (q, k, v, dy; step) {HEADS, MASK?, BIAS?, POSITION?, DROPOUT?, STREAM?} => attention_grad, none, attention_grad, Backward [Random, Variadic];
+    AttentionGrad = "attention_grad" (q, k, v, dy; step) {HEADS, KEY_HEADS?, SCALE?, SOFTCAP?, MASK?, BIAS?, POSITION?, DROPOUT?, STREAM?} => attention_grad, none, attention_grad, Backward [Random, Variadic];
     /// Gradient of `add_position` for the table.
     AddPositionGrad = "add_position_grad" (dy, table) {} => second, none, reduction, Backward [Accumulates];
     /// Gradients of `offset_attention` for `q`, `k`, `v` and `bias`; the probabilities are computed again.

@@ -65,6 +65,18 @@ pub fn same(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![s.operands[0].clone()])
 }
 
+/// The type of the operand, whose heads have the channels that are turned, in pairs. The verifier names attributes that are missing.
+pub fn rotate(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let Some(heads) = s.attrs.find(attribute::HEADS) else { return same(s) };
+    let width = s.dims(0).last().and_then(Dim::fixed);
+    let head_width = width.filter(|width| width.is_multiple_of(heads)).ok_or_else(|| s.mismatch())? / heads;
+    let part = s.attrs.find(attribute::PART).unwrap_or(head_width);
+    match part.is_multiple_of(2) && part <= head_width {
+        true => same(s),
+        false => Err(format!("{part} channels of a head of {head_width} cannot be turned in pairs")),
+    }
+}
+
 /// The type of the second operand.
 pub fn second(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![s.operands[1].clone()])
@@ -101,15 +113,30 @@ fn attended<'s>(s: &'s Signature<'_>, before: usize) -> Result<&'s [Type], Strin
     if fits { Ok(more) } else { Err(s.mismatch()) }
 }
 
+/// Demands that queries divide into the heads, and keys and values into as wide key heads, of which each serves as many heads.
+/// The verifier names attributes that are missing.
+fn heads(s: &Signature<'_>) -> Result<(), String> {
+    let Some(heads) = s.attrs.find(attribute::HEADS) else { return Ok(()) };
+    let key_heads = s.attrs.find(attribute::KEY_HEADS).unwrap_or(heads);
+    if !heads.is_multiple_of(key_heads) {
+        return Err(format!("{heads} heads cannot share {key_heads} key heads"));
+    }
+    let width = |n: usize| s.dims(n).last().and_then(Dim::fixed).ok_or_else(|| s.mismatch());
+    let fits = width(0)?.is_multiple_of(heads) && width(1)? == width(0)? / heads * key_heads && width(2)? == width(1)?;
+    s.demand(fits)
+}
+
 /// The type of the queries.
 pub fn attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     attended(s, 3)?;
+    heads(s)?;
     same(s)
 }
 
 /// The types of queries, keys, values, tables and what relative positions have.
 pub fn attention_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let more = attended(s, 4)?;
+    heads(s)?;
     Ok([&s.operands[..3], more].concat())
 }
 

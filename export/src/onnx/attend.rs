@@ -20,7 +20,12 @@ impl Builder<'_> {
         let heads = node.get(attribute::HEADS);
         let width = self.channels(node.operands[0]);
         let e = width / heads;
-        let [q, k, v] = [x[0], x[1], x[2]].map(|x| self.by_head(x, heads, e));
+        let key_heads = node.get(attribute::KEY_HEADS);
+        let q = self.by_head(x[0], heads, e);
+        let [k, v] = [x[1], x[2]].map(|x| {
+            let own = self.by_head(x, key_heads, e);
+            self.for_heads(own, heads / key_heads, heads)
+        });
         let places = self.places(node, x)?;
         let relative = node.find(attribute::POSITION) == Some(Relative::RelativeXl);
         let behind = if relative { RELATIVE } else { 0 };
@@ -33,8 +38,14 @@ impl Builder<'_> {
             let more = self.relative(node, &shifted, own[2], (heads, e));
             scores = self.op("Add", &[&scores, &more]);
         }
-        let scale = self.float(1.0 / (e as f64).sqrt());
-        let mut scores = self.op("Mul", &[&scores, &scale]);
+        let scale = self.float(node.attrs.scale(e));
+        scores = self.op("Mul", &[&scores, &scale]);
+        if let Some(most) = node.find(attribute::SOFTCAP) {
+            let most = self.float(most);
+            let part = self.op("Div", &[&scores, &most]);
+            let bounded = self.op("Tanh", &[&part]);
+            scores = self.op("Mul", &[&bounded, &most]);
+        }
         let mut seen = self.seen(node, &places)?;
         if let Some(bias) = node.find(attribute::BIAS) {
             let expr = Expr::try_from(bias).map_err(Refused)?;
@@ -61,6 +72,15 @@ impl Builder<'_> {
     fn by_head(&mut self, x: &str, heads: usize, e: usize) -> String {
         let apart = self.reshape(x, &[0, 0, heads as i64, e as i64]);
         self.transpose(&apart, &[0, 2, 1, 3])
+    }
+
+    /// Key heads `[rows, key heads, positions, e]`, each as often as heads share it.
+    fn for_heads(&mut self, x: String, sharing: usize, heads: usize) -> String {
+        if sharing == 1 {
+            return x;
+        }
+        let read = self.ints(&(0..heads).map(|head| (head / sharing) as i64).collect::<Vec<_>>());
+        self.op_with("Gather", &[&x, &read], vec![Attribute::int("axis", 1)])
     }
 
     /// Probabilities; 0 for what is hidden, and everywhere where all is.

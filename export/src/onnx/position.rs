@@ -1,6 +1,6 @@
 //! Codes of positions: sines and cosines, learned ones, rotations. Angles are double precision, as in the runtime.
 
-use rtc_compiler::ir::attribute::{self, Origin, PositionKind};
+use rtc_compiler::ir::attribute::{self, Layout, Origin, PositionKind};
 use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::types::Dim;
 
@@ -61,9 +61,10 @@ impl Builder<'_> {
         let dims = self.graph.ty(node.operands[0]).dims();
         let width = dims.last().and_then(Dim::fixed).unwrap_or(1);
         let e = width / heads;
+        let (turning, base) = (node.find(attribute::PART).unwrap_or(e), node.get(attribute::BASE));
         let positions = self.positions(node);
-        let part = |pair: usize| 2.0 * pair as f64 / e as f64;
-        let frequencies: Vec<f64> = (0..e / 2).map(|pair| 10_000_f64.powf(-part(pair))).collect();
+        let part = |pair: usize| 2.0 * pair as f64 / turning as f64;
+        let frequencies: Vec<f64> = (0..turning / 2).map(|pair| base.powf(-part(pair))).collect();
         let angles = self.angles(&positions, &frequencies);
         let (mut sine, mut cosine) = (self.op("Sin", &[&angles]), self.op("Cos", &[&angles]));
         let sign = match node.get(attribute::KIND) {
@@ -72,7 +73,8 @@ impl Builder<'_> {
             PositionKind::XposKey => -1.0,
         };
         if sign != 0.0 {
-            let powers: Vec<f64> = (0..e / 2).map(|pair| sign * ((part(pair) + 0.4) / 1.4).ln() / SCALE_BASE).collect();
+            let powers: Vec<f64> =
+                (0..turning / 2).map(|pair| sign * ((part(pair) + 0.4) / 1.4).ln() / SCALE_BASE).collect();
             let powers = self.angles(&positions, &powers);
             let factors = self.op("Exp", &[&powers]);
             (sine, cosine) = (self.op("Mul", &[&sine, &factors]), self.op("Mul", &[&cosine, &factors]));
@@ -82,10 +84,18 @@ impl Builder<'_> {
             let wave = self.cast(&wave, Kind::Float);
             self.unsqueeze(&wave, &[-2])
         });
-        let pairs = self.reshape(x, &[0, 0, heads as i64, (e / 2) as i64, 2]);
+        let (count, rest) = ((turning / 2) as i64, turning < e);
+        let apart = if rest { self.reshape(x, &[0, 0, heads as i64, e as i64]) } else { x.to_owned() };
+        let own = if rest { self.slice(&apart, -1, 0, turning as i64) } else { x.to_owned() };
+        // The axis of the two channels of a pair.
+        let (axis, shape) = match node.get(attribute::LAYOUT) {
+            Layout::Pairs => (-1, [0, 0, heads as i64, count, 2]),
+            Layout::Half => (-2, [0, 0, heads as i64, 2, count]),
+        };
+        let pairs = self.reshape(&own, &shape);
         let [first, second] = [0, 1].map(|n| {
             let at = self.int(n);
-            self.op_with("Gather", &[&pairs, &at], vec![Attribute::int("axis", -1)])
+            self.op_with("Gather", &[&pairs, &at], vec![Attribute::int("axis", axis)])
         });
         let straight = |b: &mut Self, x: &str| b.op("Mul", &[x, &cosine]);
         let across = |b: &mut Self, x: &str| b.op("Mul", &[x, &sine]);
@@ -94,8 +104,13 @@ impl Builder<'_> {
         let transposed = node.get(attribute::TRANSPOSE);
         let (minus, plus) = if transposed { ("Add", "Sub") } else { ("Sub", "Add") };
         let (a, b) = (self.op(minus, &[&ac, &bs]), self.op(plus, &[&bc, &as_]));
-        let [a, b] = [a, b].map(|half| self.unsqueeze(&half, &[-1]));
-        let turned = self.concat(&[&a, &b], -1);
+        let [a, b] = [a, b].map(|half| self.unsqueeze(&half, &[axis]));
+        let mut turned = self.concat(&[&a, &b], axis);
+        if rest {
+            let whole = self.reshape(&turned, &[0, 0, heads as i64, turning as i64]);
+            let still = self.slice(&apart, -1, turning as i64, e as i64);
+            turned = self.concat(&[&whole, &still], -1);
+        }
         self.reshape(&turned, &[0, 0, width as i64])
     }
 

@@ -1,7 +1,9 @@
 //! The expression of every op in PyTorch.
 
 use rtc_compiler::expr::Expr;
-use rtc_compiler::ir::attribute::{self, At, Attribute, Discretisation, Mask, Origin, PositionKind, Relative, Sight};
+use rtc_compiler::ir::attribute::{
+    self, At, Attribute, Discretisation, Layout, Mask, Origin, PositionKind, Relative, Sight,
+};
 use rtc_compiler::ir::graph::{Graph, Node, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::pointwise::{self, Pointwise, Scalar};
@@ -64,6 +66,7 @@ const KNOWN: &[Attribute] = &[
     attribute::ARITY.row,
     attribute::AT.row,
     attribute::AXIS.row,
+    attribute::BASE.row,
     attribute::BEAMS.row,
     attribute::BIAS.row,
     attribute::BOUND.row,
@@ -81,9 +84,11 @@ const KNOWN: &[Attribute] = &[
     attribute::FLAT.row,
     attribute::HEADS.row,
     attribute::KEEP_BEST.row,
+    attribute::KEY_HEADS.row,
     attribute::KIND.row,
     attribute::LAG.row,
     attribute::LAST.row,
+    attribute::LAYOUT.row,
     attribute::MASK.row,
     attribute::NAMES.row,
     attribute::NOISE.row,
@@ -92,14 +97,17 @@ const KNOWN: &[Attribute] = &[
     attribute::OVERFLOW.row,
     attribute::P.row,
     attribute::PADDING.row,
+    attribute::PART.row,
     attribute::PLAN.row,
     attribute::POSITION.row,
     attribute::RANK.row,
     attribute::ROLE.row,
+    attribute::SCALE.row,
     attribute::SHORT.row,
     attribute::SIDE.row,
     attribute::SINGLE.row,
     attribute::SIZE.row,
+    attribute::SOFTCAP.row,
     attribute::START.row,
     attribute::STREAM.row,
     attribute::THRESHOLD.row,
@@ -492,7 +500,17 @@ impl Call<'_> {
             Origin::Row => ", whole_row=True",
         };
         let heads = node.get(attribute::HEADS);
-        let text = format!("rotate({}, {heads}, {}{kind}{whole})", self.x(0), self.along(0)?);
+        let mut text = format!("rotate({}, {heads}, {}{kind}{whole}", self.x(0), self.along(0)?);
+        if node.get(attribute::LAYOUT) == Layout::Half {
+            text += ", half=True";
+        }
+        if let Some(base) = node.find(attribute::BASE) {
+            text += &format!(", base={}", number(base));
+        }
+        if let Some(part) = node.find(attribute::PART) {
+            text += &format!(", part={part}");
+        }
+        text += ")";
         Ok(self.support("rotate", text))
     }
 
@@ -517,6 +535,14 @@ impl Call<'_> {
             let own = more.split_off(more.len() - 3);
             text += &format!(", relative=relative_xl({})", own.join(", "));
             self.need("relative");
+        }
+        if let Some(key_heads) = node.find(attribute::KEY_HEADS) {
+            text += &format!(", key_heads={key_heads}");
+        }
+        for (name, value) in [("scale", attribute::SCALE), ("softcap", attribute::SOFTCAP)] {
+            if let Some(value) = node.find(value) {
+                text += &format!(", {name}={}", number(value));
+            }
         }
         let place = Place::Pairs { step: &step, tables: &more };
         match node.get(attribute::MASK) {

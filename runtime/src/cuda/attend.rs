@@ -28,6 +28,8 @@ pub(super) struct Attention {
     pub(super) queries: Ragged,
     pub(super) keys: Ragged,
     pub(super) heads: usize,
+    /// Heads of keys and values.
+    key_heads: usize,
     /// Channels of a head: of queries and keys, of values.
     pub(super) widths: [usize; 2],
     pub(super) rows: usize,
@@ -53,9 +55,14 @@ pub(super) struct Ruled {
     pub(super) list: Option<List>,
 }
 
-/// What an attention with one head and numbers per distance has besides.
+/// How heads share keys, and what their products become.
 struct Scored<'a> {
+    heads: usize,
+    key_heads: usize,
+    scale: f64,
+    softcap: Option<f64>,
     causal: bool,
+    /// Numbers per distance of an attention with one head.
     bias: Option<&'a Array>,
     dropout: (u32, f64, u64),
 }
@@ -72,24 +79,28 @@ impl<T: Element> Executor<T> {
         let axes = [0, 1].map(|n| c.place.axis_of(c.ty(c.operand(n)), &self.pool));
         let rule = self.ruled(c, step, [axes[0].longest, axes[1].longest])?;
         let codes = self.relative_codes(c, [axes[0].longest, axes[1].longest]);
+        let heads = c.get(attribute::HEADS);
         let scored = Scored {
+            heads,
+            key_heads: c.get(attribute::KEY_HEADS),
+            scale: c.node.attrs.scale(c.last(0) / heads),
+            softcap: c.node.find(attribute::SOFTCAP),
             causal: c.get(attribute::MASK) == Mask::Causal,
             bias: None,
             dropout: (threshold, factor, key.value()),
         };
-        Ok(self.attend(c, c.get(attribute::HEADS), axes, scored, rule, codes))
+        Ok(self.attend(c, axes, scored, rule, codes))
     }
 
     fn attend(
         &mut self,
         c: &NodeContext<'_>,
-        heads: usize,
         [queries, keys]: [Ragged; 2],
-        Scored { causal, bias, dropout: (threshold, factor, key) }: Scored<'_>,
+        Scored { heads, key_heads, scale, softcap, causal, bias, dropout: (threshold, factor, key) }: Scored<'_>,
         rule: Option<Ruled>,
         codes: Option<Codes>,
     ) -> Attention {
-        let widths = [c.last(0) / heads.max(1), c.last(2) / heads.max(1)];
+        let widths = [c.last(0) / heads, c.last(2) / key_heads];
         let ids = c.place.ids(&self.pool);
         let [q, k, v] = [0, 1, 2].map(|n| self.real(c.operand(n)).arg());
         let list = rule.as_ref().and_then(|rule| rule.list.as_ref());
@@ -104,9 +115,11 @@ impl<T: Element> Executor<T> {
             queries.offsets.arg(),
             keys.offsets.arg(),
             int(heads),
+            int(key_heads),
             int(widths[0]),
             int(widths[1]),
-            Arg::Real(1.0 / (widths[0] as f64).sqrt()),
+            Arg::Real(scale),
+            Arg::Real(softcap.unwrap_or(0.0)),
             flag(causal),
             address(list.map(|list| &list.distances)),
             int(list.map_or(0, |list| list.distances.len())),
@@ -126,7 +139,8 @@ impl<T: Element> Executor<T> {
             _ => (ending(listed, relative), vec![]),
         };
         let _kept = shifts.into_iter().flatten().chain([ids]).collect();
-        Attention { args, queries, keys, heads, widths, rows: c.view.rows(), kernels, given, rule, codes, _kept }
+        let rows = c.view.rows();
+        Attention { args, queries, keys, heads, key_heads, widths, rows, kernels, given, rule, codes, _kept }
     }
 
     /// Starts a kernel of an attention.
@@ -189,7 +203,7 @@ impl<T: Element> Executor<T> {
         let more = [dy.arg(), dq.arg(), stats.arg(), by_keys, by_codes];
         self.start_attention("attention_queries", a, a.queries.longest, e, &more);
         let more = [dy.arg(), stats.arg(), dk.arg(), dv.arg()];
-        self.start_attention("attention_keys", a, a.keys.longest, e.max(ev), &more);
+        self.start_warps("attention_keys", a, [a.rows * a.key_heads, a.keys.longest], e.max(ev), &more);
         let width = a.heads * e;
         let tables = a.rule.as_ref().map_or(0, |rule| rule.tables.len());
         for (n, part) in parts.iter().flatten().enumerate() {
@@ -252,9 +266,16 @@ impl<T: Element> Executor<T> {
     fn describe_offsets(&mut self, c: &NodeContext<'_>) -> Attention {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let bias = self.real(c.operand(3));
-        let scored =
-            Scored { causal: c.get(attribute::SIGHT) == Sight::Causal, bias: Some(&bias), dropout: (0, 1.0, 0) };
-        self.attend(c, 1, [axis.clone(), axis], scored, None, None)
+        let scored = Scored {
+            heads: 1,
+            key_heads: 1,
+            scale: c.node.attrs.scale(c.last(0)),
+            softcap: None,
+            causal: c.get(attribute::SIGHT) == Sight::Causal,
+            bias: Some(&bias),
+            dropout: (0, 1.0, 0),
+        };
+        self.attend(c, [axis.clone(), axis], scored, None, None)
     }
 
     pub(super) fn offset_attention(&mut self, c: &NodeContext<'_>) {

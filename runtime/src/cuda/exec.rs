@@ -23,7 +23,7 @@ use crate::exec::region::{inputs, ranges_by_value, run_region, whole_batch};
 use crate::exec::resume::Resume;
 use crate::exec::storage::Element;
 use crate::exec::{Fault, Outputs, Records, Settings, axis_names, output_names, parameter_ranges};
-use crate::kernel::position::{Codes, PositionKind, PositionTables};
+use crate::kernel::position::{Codes, PositionTables, Rotation};
 use crate::rng::Key;
 
 /// Runs one plan on a device.
@@ -44,7 +44,7 @@ pub struct Executor<T: Element> {
     pub(super) lists: BTreeMap<Seen, Array>,
     pub(super) tables: PositionTables<T>,
     /// Cosines and sines on the device, and how many positions they have.
-    pub(super) rotations: BTreeMap<(PositionKind, usize), (usize, (Array, Array))>,
+    pub(super) rotations: BTreeMap<Rotation, (usize, (Array, Array))>,
     /// Codes of positions, and on the device how many positions they have, by width.
     pub(super) codes: Codes<T>,
     pub(super) waves: BTreeMap<usize, (usize, Array)>,

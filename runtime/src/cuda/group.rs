@@ -15,7 +15,7 @@ use super::fusion::Chain;
 use super::memory::{Array, MOST_BLOCKS, blocks, flag, int, whole};
 use super::value::Val;
 use crate::exec::storage::Element;
-use crate::kernel::position::PositionKind;
+use crate::kernel::position::Rotation;
 
 /// Rows of one block of a sum over rows.
 const SUM_ROWS: usize = 128;
@@ -146,7 +146,7 @@ impl<T: Element> Executor<T> {
 
     fn rotate(&mut self, c: &NodeContext<'_>, group: &Group, width: usize) {
         let e = width / c.get(attribute::HEADS);
-        let kind = c.get(attribute::KIND);
+        let rotation = Rotation::of(&c.node.attrs, e);
         let at = c.place.units(&group.units, &self.pool);
         let from_row = c.get(attribute::ORIGIN) == Origin::Row;
         let longest = match &at.axis {
@@ -158,22 +158,23 @@ impl<T: Element> Executor<T> {
             }
             None => at.per,
         };
-        let (cosines, sines) = self.rotation(kind, e, longest);
+        let (cosines, sines) = self.rotation(rotation, longest);
         let origin = at.axis.as_ref().filter(|_| from_row).map(|axis| &axis.origin);
         let y = self.fresh(c, 0);
         let turn = if c.get(attribute::TRANSPOSE) { -1.0 } else { 1.0 };
         let [row_of, offsets, per] = at.args();
         let origin = super::memory::address(origin);
         let mut args = vec![self.real(c.operand(0)).arg(), y.arg(), cosines.arg(), sines.arg(), Arg::Real(turn)];
-        args.extend([int(e), row_of, offsets, origin, per, int(width), whole(y.len())]);
+        args.extend([int(e), int(rotation.part), int(rotation.across())]);
+        args.extend([row_of, offsets, origin, per, int(width), whole(y.len())]);
         self.pool.each("rotate", y.len(), &args);
         self.put(c, 0, y);
     }
 
     /// Cosines and sines for so many positions. Tables grow to powers of two, and seldom.
-    fn rotation(&mut self, kind: PositionKind, e: usize, positions: usize) -> (Array, Array) {
-        grown(&mut self.rotations, (kind, e), positions, |count| {
-            let (cosines, sines) = self.tables.upto(kind, e, count).numbers();
+    fn rotation(&mut self, rotation: Rotation, positions: usize) -> (Array, Array) {
+        grown(&mut self.rotations, rotation, positions, |count| {
+            let (cosines, sines) = self.tables.upto(rotation, count).numbers();
             (self.pool.keep(cosines), self.pool.keep(sines))
         })
     }

@@ -182,8 +182,9 @@ impl<T: Element> Executor<T> {
         let p = c.get(attribute::DROPOUT);
         let keys = if p > 0.0 { c.view.row_keys(c.get(attribute::STREAM) as u64) } else { self.arena.list([]) };
         let dropout = (p > 0.0).then_some(ProbabilityDropout { p, row_keys: &keys });
-        let scale = 1.0 / (head_width as f64).sqrt();
-        let with = |mask| Attention { heads, head_width, scale, mask, dropout };
+        let (scale, softcap) = (c.node.attrs.scale(head_width), c.node.find(attribute::SOFTCAP));
+        let key_heads = c.get(attribute::KEY_HEADS);
+        let with = |mask| Attention { heads, key_heads, head_width, scale, softcap, mask, dropout };
         let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);
         let step = c.node.operands.get(fixed).filter(is_step).map_or(0, |v| i64::from(self.memory.index(*v)[0]));
         let named = if c.get(attribute::MASK) == Mask::Causal { MaskKind::Causal } else { MaskKind::All };

@@ -21,7 +21,7 @@ use super::storage::{Buffer, Element};
 use crate::kernel::dropout::{Keep, dropout, tied_dropout};
 use crate::kernel::parallel::{block, each};
 use crate::kernel::pointwise::Program;
-use crate::kernel::position::{Direction, Table, rotate};
+use crate::kernel::position::{Direction, Rotation, Table, rotate};
 use crate::kernel::product::{Orientation, Packed, product};
 use crate::kernel::{Real, Write, channels, linear, norm};
 use crate::rng::Key;
@@ -211,7 +211,7 @@ impl<T: Element> Executor<T> {
                 let origin = |row: usize| if c.get(attribute::ORIGIN) == Origin::Row { axis.origin[row] } else { 0 };
                 let longest =
                     (0..c.view.rows()).map(|row| origin(row) + axis.before + axis.len(row)).max().unwrap_or(0);
-                self.tables.upto(c.get(attribute::KIND), c.last(0) / c.get(attribute::HEADS), longest);
+                self.tables.upto(Rotation::of(&c.node.attrs, c.last(0) / c.get(attribute::HEADS)), longest);
             }
             _ => {}
         }
@@ -296,7 +296,7 @@ impl<T: Element> Executor<T> {
             Op::Rotate => {
                 let transposed = c.get(attribute::TRANSPOSE);
                 Kernel::Rotate {
-                    table: self.tables.get(c.get(attribute::KIND), c.last(0) / c.get(attribute::HEADS)),
+                    table: self.tables.get(Rotation::of(&c.node.attrs, c.last(0) / c.get(attribute::HEADS))),
                     heads: c.get(attribute::HEADS),
                     direction: if transposed { Direction::Transposed } else { Direction::Forward },
                     from_row: c.get(attribute::ORIGIN) == Origin::Row,

@@ -220,7 +220,7 @@ impl<T: Element> Executor<T> {
         let mut own = match self.kept(id) {
             Some(Kept::Attention(own)) => own,
             _ => {
-                let cache = cache::Cache::new(heads, head_width, by_key);
+                let cache = cache::Cache::new(c.get(attribute::KEY_HEADS), head_width, by_key);
                 Box::new(Attended { cache, distances: None, codes: None })
             }
         };

@@ -1,8 +1,10 @@
 //! Multi-head attention over packed rows: forward, and backward with the probabilities recomputed.
 //!
-//! Every (row, head) is one task, done block by block ([`dense`]), or key by key where queries see few ([`sparse`]).
+//! Every (row, head) is done by itself, block by block ([`dense`]), or key by key where queries see few ([`sparse`]). Where heads
+//! share keys and values, gradients add up in the order of the heads.
 //!
-//! Source: Vaswani et al. 2017, Section 3.2, arXiv:1706.03762; recomputed probabilities: Dao et al. 2022, arXiv:2205.14135.
+//! Source: Vaswani et al. 2017, Section 3.2, arXiv:1706.03762; recomputed probabilities: Dao et al. 2022, arXiv:2205.14135; shared
+//! keys and values: Ainslie et al. 2023, arXiv:2305.13245; capped scores: Gemma Team 2024 (Gemma 2), arXiv:2408.00118.
 
 pub mod cache;
 mod dense;
@@ -13,6 +15,7 @@ use std::ops::Range;
 
 use super::Real;
 use super::parallel::{LANES, Parts, each};
+use super::pointwise::tanh_of;
 use super::tile::{Left, Panel, product};
 use crate::rng::Key;
 pub(super) use dense::{cut, softmax, softmax_grad};
@@ -176,22 +179,56 @@ pub struct ProbabilityDropout<'a> {
     pub row_keys: &'a [Key],
 }
 
-/// What an attention computes: `softmax(scale q k^T) v` per row and head.
+/// What an attention computes: `softmax(scale q k^T) v` per row and head, or `softmax(c tanh(scale q k^T / c)) v`.
 #[derive(Clone, Copy)]
 pub struct Attention<'a> {
     /// Number of heads.
     pub heads: usize,
+    /// Number of heads of keys and values, which divides `heads`: neighbouring heads share one.
+    pub key_heads: usize,
     /// Width of one head.
     pub head_width: usize,
     /// Factor on the scores; positive.
     pub scale: f64,
+    /// What scores stay below, if anything: `c`; positive.
+    pub softcap: Option<f64>,
     /// Which keys a query sees.
     pub mask: MaskKind<'a>,
     /// Dropout on the probabilities.
     pub dropout: Option<ProbabilityDropout<'a>>,
 }
 
-/// `out[tq, heads e] = softmax(scale q k^T) v` with `q[tq, heads e]` and `k, v[tk, heads e]`, row by row.
+impl<'a> Attention<'a> {
+    /// Heads with keys of their own and the usual scale, without dropout.
+    pub fn new(heads: usize, head_width: usize, mask: MaskKind<'a>) -> Self {
+        let scale = 1.0 / (head_width as f64).sqrt();
+        Self { heads, key_heads: heads, head_width, scale, softcap: None, mask, dropout: None }
+    }
+}
+
+/// How scores are capped: `c tanh(scale s / c)` for a product `s`.
+#[derive(Clone, Copy)]
+struct Cap<T> {
+    most: T,
+    scale: T,
+    part: T,
+}
+
+impl<T: Real> Cap<T> {
+    fn of(spec: &Attention<'_>) -> Option<Self> {
+        let most = spec.softcap?;
+        Some(Self { most: T::from_f64(most), scale: T::from_f64(spec.scale), part: T::from_f64(spec.scale / most) })
+    }
+
+    /// The score of a product, and its derivative.
+    #[inline(always)]
+    fn score(self, product: T) -> (T, T) {
+        let t = tanh_of(self.part * product);
+        (self.most * t, self.scale * (T::ONE - t * t))
+    }
+}
+
+/// `out[tq, heads e] = softmax(scale q k^T) v` with `q[tq, heads e]` and `k, v[tk, key_heads e]`, row by row.
 pub fn attention<T: Real>(
     spec: &Attention,
     q: &[T],
@@ -204,7 +241,7 @@ pub fn attention<T: Real>(
     attention_with(spec, &Scores::PLAIN, [q, k, v], q_offsets, k_offsets, out);
 }
 
-/// As [`attention`], with more in the scores: `softmax(scale (q k^T + relative) + bias) v`.
+/// As [`attention`], with more in the scores: `softmax(scale (q k^T + relative) + bias) v`; a cap comes before the bias.
 pub fn attention_with<T: Real>(
     spec: &Attention,
     scores: &Scores<'_, T>,
@@ -216,7 +253,7 @@ pub fn attention_with<T: Real>(
     let shape = Shape::new(spec, q, k, v, q_offsets, k_offsets);
     debug_assert_eq!(out.len(), q.len());
     let out = Parts::new(out);
-    shape.each_head(2, |place, extent| {
+    shape.each_head(1, 2, |place, extent| {
         // SAFETY: the (row, head) pairs own disjoint strided parts of `out`, all inside it.
         match shape.sparse() {
             Some(offsets) => unsafe { sparse::forward(&shape, scores, offsets, place, extent, 0, [q, k, v], &out) },
@@ -260,17 +297,20 @@ pub fn attention_grad_with<T: Real>(
     let partial = Parts::new(partial);
     debug_assert!(dout.len() == q.len() && dq.len() == q.len() && dk.len() == k.len() && dv.len() == v.len());
     let grads = [Parts::new(dq), Parts::new(dk), Parts::new(dv)];
-    shape.each_head(5, |place, extent| {
-        let at = (place.row * spec.heads + place.head) * width;
-        // SAFETY: every row and head has a range of its own.
-        let slopes = unsafe { partial.part(at..at + width) };
-        let inputs = [q, k, v, dout];
-        // SAFETY: the (row, head) pairs own disjoint strided parts of the gradients, all inside them.
-        match shape.sparse() {
-            Some(offsets) => unsafe {
-                sparse::backward(&shape, scores, offsets, place, extent, inputs, &grads, slopes);
-            },
-            None => unsafe { dense::backward(&shape, scores, place, extent, inputs, &grads, slopes) },
+    shape.each_head(shape.sharing, 5, |first, extent| {
+        for head in first.head..first.head + shape.sharing {
+            let place = Place { head, ..first };
+            let at = (place.row * spec.heads + head) * width;
+            // SAFETY: every row and head has a range of its own.
+            let slopes = unsafe { partial.part(at..at + width) };
+            let inputs = [q, k, v, dout];
+            // SAFETY: the heads that share keys are one task, so tasks own disjoint strided parts of the gradients, all inside them.
+            match shape.sparse() {
+                Some(offsets) => unsafe {
+                    sparse::backward(&shape, scores, offsets, place, extent, inputs, &grads, slopes);
+                },
+                None => unsafe { dense::backward(&shape, scores, place, extent, inputs, &grads, slopes) },
+            }
         }
     });
 }
@@ -280,8 +320,14 @@ struct Shape<'a> {
     spec: &'a Attention<'a>,
     q_offsets: &'a [usize],
     k_offsets: &'a [usize],
-    /// Elements from one position to the next: all heads.
+    /// Elements from one query to the next: all heads.
     stride: usize,
+    /// Elements from one key to the next: all key heads.
+    key_stride: usize,
+    /// Heads that share a key head.
+    sharing: usize,
+    /// Factor on what the softmax takes: the scale, unless scores have it already because they are capped.
+    scale: f64,
     /// Width of a head, filled up to whole vectors.
     padded: usize,
 }
@@ -311,23 +357,31 @@ impl<'a> Shape<'a> {
         q_offsets: &'a [usize],
         k_offsets: &'a [usize],
     ) -> Self {
-        let stride = spec.heads * spec.head_width;
+        let shape = Self::of(spec, q_offsets, k_offsets);
         debug_assert_eq!(q_offsets.len(), k_offsets.len());
-        debug_assert!(q_offsets.last().is_some_and(|&end| end * stride == q.len()));
-        debug_assert!(k_offsets.last().is_some_and(|&end| end * stride == k.len() && v.len() == k.len()));
+        debug_assert!(q_offsets.last().is_some_and(|&end| end * shape.stride == q.len()));
+        debug_assert!(k_offsets.last().is_some_and(|&end| end * shape.key_stride == k.len() && v.len() == k.len()));
         debug_assert!(spec.dropout.is_none_or(|dropout| dropout.row_keys.len() + 1 == q_offsets.len()));
-        Self { spec, q_offsets, k_offsets, stride, padded: spec.head_width.next_multiple_of(LANES) }
+        shape
     }
 
-    /// Runs `task` for every row and head that has queries or keys; `products` products of scores' size are the cost.
-    fn each_head(&self, products: usize, task: impl Fn(Place, (usize, usize)) + Sync + Send) {
+    fn of(spec: &'a Attention<'a>, q_offsets: &'a [usize], k_offsets: &'a [usize]) -> Self {
+        let [stride, key_stride] = [spec.heads, spec.key_heads].map(|heads| heads * spec.head_width);
+        let (sharing, scale) = (spec.heads / spec.key_heads, if spec.softcap.is_some() { 1.0 } else { spec.scale });
+        let padded = spec.head_width.next_multiple_of(LANES);
+        Self { spec, q_offsets, k_offsets, stride, key_stride, sharing, scale, padded }
+    }
+
+    /// Runs `task` for every row that has queries or keys, and the first of every `together` heads; `products` products of scores'
+    /// size are the cost of a head.
+    fn each_head(&self, together: usize, products: usize, task: impl Fn(Place, (usize, usize)) + Sync + Send) {
         let rows = self.q_offsets.len() - 1;
-        let heads = self.spec.heads;
+        let (heads, tasks) = (self.spec.heads, self.spec.heads / together);
         let pairs: usize =
             self.q_offsets.windows(2).zip(self.k_offsets.windows(2)).map(|(q, k)| (q[1] - q[0]) * (k[1] - k[0])).sum();
         let work = pairs * heads * (products * self.padded / 4 + 4);
-        each(rows * heads, work, |i| {
-            let place = Place { row: i / heads, head: i % heads };
+        each(rows * tasks, work, |i| {
+            let place = Place { row: i / tasks, head: i % tasks * together };
             if let Some(extent) = place.extent(self) {
                 task(place, extent);
             }
@@ -348,6 +402,16 @@ impl<'a> Shape<'a> {
     }
 
     fn key_start(&self, place: Place) -> usize {
-        self.k_offsets[place.row] * self.stride + place.head * self.spec.head_width
+        self.k_offsets[place.row] * self.key_stride + self.key_head(place) * self.spec.head_width
+    }
+
+    /// The key head that the head reads.
+    fn key_head(&self, place: Place) -> usize {
+        place.head / self.sharing
+    }
+
+    /// Whether no head before this one has the same keys.
+    fn is_first_of_key_head(&self, place: Place) -> bool {
+        place.head.is_multiple_of(self.sharing)
     }
 }

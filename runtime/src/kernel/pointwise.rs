@@ -62,7 +62,7 @@ pub(super) fn relu_of<T: Real>(x: T) -> T {
 }
 
 #[inline(always)]
-fn tanh_of<T: Real>(x: T) -> T {
+pub(super) fn tanh_of<T: Real>(x: T) -> T {
     let two = T::from_f64(2.0);
     two * (two * x).sigmoid() - T::ONE
 }

@@ -1,12 +1,15 @@
-//! Rotary positions, plain (RoPE) and with decay (xPos), on interleaved pairs of channels.
+//! Rotary positions, plain (RoPE) and with decay (xPos), on pairs of channels.
 //!
-//! Pair i of a head of width e turns by `p w_i` with `w_i = 10000^(-2i/e)` at position p of its row. xPos besides
-//! multiplies queries by `z_i^(p/512)` and keys by `z_i^(-p/512)` with `z_i = (2i/e + 0.4) / 1.4`, so that a product
-//! of both decays with the distance. Positions count from the start of the row; a common shift cancels in the product.
+//! Of every head the first r channels turn, or all. Pair i turns by `p w_i` with `w_i = base^(-2i/r)` at position p of its row; it is
+//! channels 2i and 2i + 1, or i and i + r/2. xPos besides multiplies queries by `z_i^(p/512)` and keys by `z_i^(-p/512)` with
+//! `z_i = (2i/r + 0.4) / 1.4`, so that a product of both decays with the distance. Positions count from the start of the row; a
+//! common shift cancels in the product.
 //!
-//! Source: Su et al. 2021 (RoPE), arXiv:2104.09864; Sun et al. 2022 (xPos), arXiv:2212.10554.
+//! Source: Su et al. 2021 (RoPE), arXiv:2104.09864; Sun et al. 2022 (xPos), arXiv:2212.10554; a part of the channels, halves: Black et
+//! al. 2022 (GPT-NeoX), arXiv:2204.06745.
 
-pub use rtc_compiler::ir::attribute::PositionKind;
+use rtc_compiler::ir::attribute::{self, Attrs};
+pub use rtc_compiler::ir::attribute::{Layout, PositionKind};
 use std::collections::BTreeMap;
 
 use super::Real;
@@ -27,17 +30,87 @@ pub enum Direction {
     Transposed,
 }
 
+/// How the channels of a head turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rotation {
+    /// What it does besides turning.
+    pub kind: PositionKind,
+    /// Which channels are a pair.
+    pub layout: Layout,
+    /// How many channels turn, from the first on; even.
+    pub part: usize,
+    /// The bits of the base: tables are found by the rotation.
+    base: u64,
+}
+
+impl Rotation {
+    /// Neighbours among so many channels, with the usual base.
+    pub fn new(kind: PositionKind, part: usize) -> Self {
+        Self { kind, layout: Layout::Pairs, part, base: 10_000_f64.to_bits() }
+    }
+
+    /// That of a node, with heads of a width.
+    pub fn of(attrs: &Attrs, head_width: usize) -> Self {
+        let part = attrs.find(attribute::PART).unwrap_or(head_width);
+        let own = Self::new(attrs.get(attribute::KIND), part);
+        own.with_layout(attrs.get(attribute::LAYOUT)).with_base(attrs.get(attribute::BASE))
+    }
+
+    /// The same with other pairs.
+    #[must_use]
+    pub fn with_layout(self, layout: Layout) -> Self {
+        Self { layout, ..self }
+    }
+
+    /// The same with another base.
+    #[must_use]
+    pub fn with_base(self, base: f64) -> Self {
+        Self { base: base.to_bits(), ..self }
+    }
+
+    /// How far the channels of a pair are apart.
+    pub fn across(self) -> usize {
+        match self.layout {
+            Layout::Pairs => 1,
+            Layout::Half => self.part / 2,
+        }
+    }
+
+    /// The pair of a channel, and whether it is the first of it.
+    fn pair(self, channel: usize) -> (usize, bool) {
+        match self.layout {
+            Layout::Pairs => (channel / 2, channel.is_multiple_of(2)),
+            Layout::Half => (channel % (self.part / 2), channel < self.part / 2),
+        }
+    }
+
+    /// Cosine and sine of a pair at a position, times the decay factor.
+    fn wave(self, pair: usize, position: usize) -> (f64, f64) {
+        let part = 2.0 * pair as f64 / self.part as f64;
+        let angle = position as f64 * f64::from_bits(self.base).powf(-part);
+        let power = position as f64 / SCALE_BASE;
+        let base = (part + 0.4) / 1.4;
+        let factor = match self.kind {
+            PositionKind::Rope => 1.0,
+            PositionKind::XposQuery => base.powf(power),
+            PositionKind::XposKey => base.powf(-power),
+        };
+        (factor * angle.cos(), factor * angle.sin())
+    }
+}
+
 /// Cosines and sines by position, times the decay factors, computed in double precision and rounded once.
 ///
 /// Keep one for as long as a model runs: tables only grow.
 #[derive(Clone, Debug, Default)]
 pub struct PositionTables<T> {
-    tables: BTreeMap<(PositionKind, usize), Table<T>>,
+    tables: BTreeMap<Rotation, Table<T>>,
 }
 
-/// One table: `e` numbers per position in each array, one for each channel.
+/// One table: a number per position in each array for each channel that turns.
 #[derive(Clone, Debug)]
 pub struct Table<T> {
+    rotation: Rotation,
     cosines: Vec<T>,
     /// Those of the first channel of a pair with the opposite sign.
     sines: Vec<T>,
@@ -49,20 +122,21 @@ impl<T: Real> PositionTables<T> {
         Self { tables: BTreeMap::new() }
     }
 
-    /// The table of a kind and head width, as long as [`Self::upto`] has made it.
-    pub fn get(&self, kind: PositionKind, e: usize) -> &Table<T> {
-        &self.tables[&(kind, e)]
+    /// The table of a rotation, as long as [`Self::upto`] has made it.
+    pub fn get(&self, rotation: Rotation) -> &Table<T> {
+        &self.tables[&rotation]
     }
 
-    /// The table of a kind and head width, with at least the first `positions` positions.
-    pub fn upto(&mut self, kind: PositionKind, e: usize, positions: usize) -> &Table<T> {
-        let empty = || Table { cosines: Vec::new(), sines: Vec::new() };
-        let table = self.tables.entry((kind, e)).or_insert_with(empty);
-        for position in table.cosines.len().checked_div(e).unwrap_or(positions)..positions {
-            for pair in 0..e / 2 {
-                let (cosine, sine) = entry(kind, e, pair, position);
-                table.cosines.extend([T::from_f64(cosine); 2]);
-                table.sines.extend([T::from_f64(-sine), T::from_f64(sine)]);
+    /// The table of a rotation, with at least the first `positions` positions.
+    pub fn upto(&mut self, rotation: Rotation, positions: usize) -> &Table<T> {
+        let empty = || Table { rotation, cosines: Vec::new(), sines: Vec::new() };
+        let table = self.tables.entry(rotation).or_insert_with(empty);
+        for position in table.cosines.len().checked_div(rotation.part).unwrap_or(positions)..positions {
+            for channel in 0..rotation.part {
+                let (pair, first) = rotation.pair(channel);
+                let (cosine, sine) = rotation.wave(pair, position);
+                table.cosines.push(T::from_f64(cosine));
+                table.sines.push(T::from_f64(if first { -sine } else { sine }));
             }
         }
         table
@@ -109,22 +183,8 @@ impl<T> Table<T> {
     }
 }
 
-/// Cosine and sine of pair `pair` at `position`, times the decay factor.
-fn entry(kind: PositionKind, e: usize, pair: usize, position: usize) -> (f64, f64) {
-    let part = 2.0 * pair as f64 / e as f64;
-    let angle = position as f64 * 10_000_f64.powf(-part);
-    let power = position as f64 / SCALE_BASE;
-    let base = (part + 0.4) / 1.4;
-    let factor = match kind {
-        PositionKind::Rope => 1.0,
-        PositionKind::XposQuery => base.powf(power),
-        PositionKind::XposKey => base.powf(-power),
-    };
-    (factor * angle.cos(), factor * angle.sin())
-}
-
 /// Rotates every pair of the channels of consecutive positions, `x[positions, heads e]`, the first of which is `first`:
-/// `y = (a cos - b sin, b cos + a sin)`. `e` is even; the table reaches as far as the positions.
+/// `y = (a cos - b sin, b cos + a sin)`. Channels behind those that turn stay. The table reaches as far as the positions.
 pub fn rotate<T: Real>(
     x: &[T],
     table: &Table<T>,
@@ -134,26 +194,50 @@ pub fn rotate<T: Real>(
     direction: Direction,
     y: &mut [T],
 ) {
-    let width = heads * e;
-    debug_assert!(x.len() == y.len() && x.len().is_multiple_of(width) && e.is_multiple_of(2));
+    let (width, Rotation { layout, part, .. }) = (heads * e, table.rotation);
+    debug_assert!(x.len() == y.len() && x.len().is_multiple_of(width) && part.is_multiple_of(2) && part <= e);
     let sign = if direction == Direction::Transposed { -T::ONE } else { T::ONE };
-    let angles = table.cosines[first * e..].chunks_exact(e).zip(table.sines[first * e..].chunks_exact(e));
+    let angles = table.cosines[first * part..].chunks_exact(part).zip(table.sines[first * part..].chunks_exact(part));
     vectorised!({
         for ((x, y), (cosines, sines)) in x.chunks_exact(width).zip(y.chunks_exact_mut(width)).zip(angles) {
             for (x, y) in x.chunks_exact(e).zip(y.chunks_exact_mut(e)) {
-                let (whole, rest) = x.as_chunks::<PIECE>();
-                let done = whole.len() * PIECE;
-                for (n, x) in whole.iter().enumerate() {
-                    let at = n * PIECE..(n + 1) * PIECE;
-                    turn(x, &cosines[at.clone()], &sines[at.clone()], sign, &mut y[at]);
+                match layout {
+                    Layout::Pairs => neighbours(&x[..part], cosines, sines, sign, &mut y[..part]),
+                    Layout::Half => halves(&x[..part], cosines, sines, sign, &mut y[..part]),
                 }
-                for (n, x) in rest.as_chunks::<2>().0.iter().enumerate() {
-                    let at = done + 2 * n..done + 2 * n + 2;
-                    turn(x, &cosines[at.clone()], &sines[at.clone()], sign, &mut y[at]);
+                if part < e {
+                    y[part..].copy_from_slice(&x[part..]);
                 }
             }
         }
     });
+}
+
+/// Turns pairs of neighbours.
+#[inline(always)]
+fn neighbours<T: Real>(x: &[T], cosines: &[T], sines: &[T], sign: T, y: &mut [T]) {
+    let (whole, rest) = x.as_chunks::<PIECE>();
+    let done = whole.len() * PIECE;
+    for (n, x) in whole.iter().enumerate() {
+        let at = n * PIECE..(n + 1) * PIECE;
+        turn(x, &cosines[at.clone()], &sines[at.clone()], sign, &mut y[at]);
+    }
+    for (n, x) in rest.as_chunks::<2>().0.iter().enumerate() {
+        let at = done + 2 * n..done + 2 * n + 2;
+        turn(x, &cosines[at.clone()], &sines[at.clone()], sign, &mut y[at]);
+    }
+}
+
+/// Turns pairs of a channel of the first half and one of the second.
+#[inline(always)]
+fn halves<T: Real>(x: &[T], cosines: &[T], sines: &[T], sign: T, y: &mut [T]) {
+    let half = x.len() / 2;
+    let [(a, b), (cos_a, cos_b), (sin_a, sin_b)] = [x, cosines, sines].map(|all| all.split_at(half));
+    let (y_a, y_b) = y.split_at_mut(half);
+    for c in 0..half {
+        y_a[c] = a[c] * cos_a[c] + b[c] * (sign * sin_a[c]);
+        y_b[c] = b[c] * cos_b[c] + a[c] * (sign * sin_b[c]);
+    }
 }
 
 /// `y[c] = x[c] cos + x[the other of the pair] sin`.

@@ -4,7 +4,7 @@ use rtc_runtime::kernel::pool::{
     At, broadcast_rows, cumulative_mean, cumulative_mean_grad, max_pool, max_pool_grad, mean, mean_grad, sum,
     take_position, take_position_grad,
 };
-use rtc_runtime::kernel::position::{Direction, PositionKind, PositionTables, rotate};
+use rtc_runtime::kernel::position::{Direction, Layout, PositionKind, PositionTables, Rotation, rotate};
 
 use crate::support::{check_gradients, close, close32, filled, numbers, offsets, singles};
 
@@ -90,22 +90,27 @@ fn ends() {
 }
 
 /// The definition, pair by pair.
-fn xpos_reference(x: &[f64], positions: &[usize], heads: usize, e: usize, kind: PositionKind) -> Vec<f64> {
-    let mut y = x.to_vec();
+fn xpos_reference(x: &[f64], positions: &[usize], heads: usize, e: usize, rotation: Rotation, base: f64) -> Vec<f64> {
+    let (mut y, r) = (x.to_vec(), rotation.part);
     for (t, &p) in positions.iter().enumerate() {
         for h in 0..heads {
-            for i in 0..e / 2 {
-                let at = (t * heads + h) * e + 2 * i;
-                let angle = p as f64 * 10000_f64.powf(-2.0 * i as f64 / e as f64);
-                let zeta = ((2.0 * i as f64 / e as f64) + 0.4) / 1.4;
-                let sign = match kind {
+            for i in 0..r / 2 {
+                let start = (t * heads + h) * e;
+                let [first, second] = match rotation.layout {
+                    Layout::Pairs => [2 * i, 2 * i + 1],
+                    Layout::Half => [i, i + r / 2],
+                }
+                .map(|c| start + c);
+                let angle = p as f64 * base.powf(-2.0 * i as f64 / r as f64);
+                let zeta = ((2.0 * i as f64 / r as f64) + 0.4) / 1.4;
+                let sign = match rotation.kind {
                     PositionKind::Rope => 0.0,
                     PositionKind::XposQuery => 1.0,
                     PositionKind::XposKey => -1.0,
                 };
                 let factor = zeta.powf(sign * p as f64 / 512.0);
-                y[at] = factor * (x[at] * angle.cos() - x[at + 1] * angle.sin());
-                y[at + 1] = factor * (x[at + 1] * angle.cos() + x[at] * angle.sin());
+                y[first] = factor * (x[first] * angle.cos() - x[second] * angle.sin());
+                y[second] = factor * (x[second] * angle.cos() + x[first] * angle.sin());
             }
         }
     }
@@ -115,13 +120,26 @@ fn xpos_reference(x: &[f64], positions: &[usize], heads: usize, e: usize, kind: 
 #[test]
 fn rotations_equal_the_definition_and_transpose() {
     let mut tables = (PositionTables::new(), PositionTables::new());
-    for (heads, e) in [(1, 2), (3, 6), (2, 16), (1, 20)] {
+    let whole = |heads, e| (heads, e, Layout::Pairs, e, 10_000.0);
+    let others = [
+        (2, 16, Layout::Half, 16, 10_000.0),
+        (3, 6, Layout::Half, 6, 500.0),
+        (2, 20, Layout::Half, 10, 10_000.0),
+        (2, 20, Layout::Pairs, 12, 1e6),
+        (1, 5, Layout::Pairs, 2, 3.0),
+        (3, 7, Layout::Half, 4, 10_000.0),
+    ];
+    for (heads, e, layout, part, base) in
+        [whole(1, 2), whole(3, 6), whole(2, 16), whole(1, 20)].into_iter().chain(others)
+    {
         for kind in [PositionKind::Rope, PositionKind::XposQuery, PositionKind::XposKey] {
+            let rotation = Rotation::new(kind, part).with_layout(layout).with_base(base);
             for (first, positions) in [(0, 70), (900, 2), (5, 1)] {
                 let len = positions * heads * e;
                 let x = numbers("x", len);
-                let expected = xpos_reference(&x, &(first..first + positions).collect::<Vec<_>>(), heads, e, kind);
-                let table = tables.0.upto(kind, e, first + positions);
+                let places: Vec<usize> = (first..first + positions).collect();
+                let expected = xpos_reference(&x, &places, heads, e, rotation, base);
+                let table = tables.0.upto(rotation, first + positions);
                 let y = filled(len, |y| rotate(&x, table, heads, e, first, Direction::Forward, y));
                 close(&y, &expected, 1e-13);
                 // <dy, A x> = <A^T dy, x>
@@ -129,7 +147,7 @@ fn rotations_equal_the_definition_and_transpose() {
                 let dx = filled(len, |dx| rotate(&dy, table, heads, e, first, Direction::Transposed, dx));
                 let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
                 close(&[dot(&dy, &expected)], &[dot(&dx, &x)], 1e-11);
-                let table = tables.1.upto(kind, e, first + positions);
+                let table = tables.1.upto(rotation, first + positions);
                 let y = filled(len, |y| rotate(&singles("x", len), table, heads, e, first, Direction::Forward, y));
                 close32(&y, &expected, 1e-6);
             }

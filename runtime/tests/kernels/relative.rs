@@ -73,7 +73,7 @@ impl Inputs {
 }
 
 fn spec(mask: MaskKind<'_>) -> Attention<'_> {
-    Attention { heads: HEADS, head_width: WIDTH, scale: 0.4, mask, dropout: None }
+    Attention { scale: 0.4, ..Attention::new(HEADS, WIDTH, mask) }
 }
 
 fn near(at: MaskRow, flags: &mut [bool]) {

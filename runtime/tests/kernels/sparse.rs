@@ -11,9 +11,10 @@ use crate::support::{close, numbers, offsets};
 /// Output, gradients of queries, keys and values, and those of what is in the scores besides, summed over the rows.
 fn run(spec: &Attention<'_>, scores: Scores<'_, f64>, lengths: &[usize]) -> Vec<Vec<f64>> {
     let at = offsets(lengths);
-    let len = at[lengths.len()] * spec.heads * spec.head_width;
-    let [q, k, v, dout] = ["q", "k", "v", "dout"].map(|name| numbers(name, len));
-    let [mut out, mut dq, mut dk, mut dv] = [0; 4].map(|_| vec![7.0; len]);
+    let [len, shared] = [spec.heads, spec.key_heads].map(|heads| at[lengths.len()] * heads * spec.head_width);
+    let [q, k, v, dout] =
+        [("q", len), ("k", shared), ("v", shared), ("dout", len)].map(|(name, len)| numbers(name, len));
+    let [mut out, mut dq, mut dk, mut dv] = [len, len, shared, shared].map(|len| vec![7.0; len]);
     attention_with(spec, &scores, [&q, &k, &v], &at, &at, &mut out);
     let width = spec.heads * scores.gradients(spec.head_width);
     let mut partial = vec![7.0; lengths.len() * width];
@@ -44,7 +45,8 @@ fn random_distances_give_what_a_dense_mask_gives() {
         let seen: Vec<bool> = (0..span).map(|n| list.contains(&(first + n as isize))).collect();
         let values = numbers("bias", 2 * span);
         let dropout = (case % 2 == 0).then_some(ProbabilityDropout { p: 0.3, row_keys: &keys });
-        let with = |mask| Attention { heads: 2, head_width: 11, scale: 0.3, mask, dropout };
+        let (key_heads, softcap) = (if case % 5 < 2 { 1 } else { 2 }, (case % 7 < 3).then_some(0.6));
+        let with = |mask| Attention { key_heads, scale: 0.3, softcap, dropout, ..Attention::new(2, 11, mask) };
         let sees = |at: MaskRow, flags: &mut [bool]| {
             for (key, flag) in (at.first..).zip(flags) {
                 *flag = list.contains(&(at.query as isize - key as isize));
@@ -79,13 +81,7 @@ fn random_distances_give_what_a_dense_mask_gives() {
 
 #[test]
 fn where_no_key_is_seen_everything_is_zero() {
-    let none = Attention {
-        heads: 1,
-        head_width: 4,
-        scale: 0.5,
-        mask: MaskKind::Offsets(Offsets { list: &[], seen: &[], few: true }),
-        dropout: None,
-    };
+    let none = Attention::new(1, 4, MaskKind::Offsets(Offsets { list: &[], seen: &[], few: true }));
     for part in run(&none, Scores::PLAIN, &[5, 2]) {
         assert!(part.iter().all(|x| *x == 0.0));
     }

@@ -1,6 +1,6 @@
 //! Every kernel gives the same bits on one, two and three threads.
 
-use rtc_runtime::kernel::attention::{Attention, MaskKind, ProbabilityDropout, attention, attention_grad};
+use rtc_runtime::kernel::attention::{Attention, MaskKind, Offsets, ProbabilityDropout, attention, attention_grad};
 use rtc_runtime::kernel::continuous::{Side, neighbours, neighbours_grad};
 use rtc_runtime::kernel::linear::column_sum;
 use rtc_runtime::kernel::muon::{Matrix, muon};
@@ -72,13 +72,20 @@ fn attentions() {
     let [q, k, v, dout] = ["q", "k", "v", "dout"].map(|name| singles(name, len));
     let row_keys: Vec<Key> = (0..12).map(Key::new).collect();
     let dropout = Some(ProbabilityDropout { p: 0.2, row_keys: &row_keys });
-    let spec = Attention { heads: 4, head_width: 8, scale: 0.3, mask: MaskKind::Causal, dropout };
-    same_bits(|| filled(len, |out| attention(&spec, &q, &k, &v, &starts, &starts, out)));
-    same_bits(|| {
-        let (mut dq, mut dk, mut dv) = (vec![0.0; len], vec![0.0; len], vec![0.0; len]);
-        attention_grad(&spec, &q, &k, &v, &dout, &starts, &starts, &mut dq, &mut dk, &mut dv);
-        [dq, dk, dv].concat()
-    });
+    let few = MaskKind::Offsets(Offsets { list: &[0, 3], seen: &[true, false, false, true], few: true });
+    for (key_heads, softcap, mask) in
+        [(4, None, MaskKind::Causal), (2, Some(0.8), MaskKind::Causal), (1, None, MaskKind::All), (2, Some(0.8), few)]
+    {
+        let spec = Attention { key_heads, scale: 0.3, softcap, dropout, ..Attention::new(4, 8, mask) };
+        let shared = len / 4 * key_heads;
+        let (k, v) = (&k[..shared], &v[..shared]);
+        same_bits(|| filled(len, |out| attention(&spec, &q, k, v, &starts, &starts, out)));
+        same_bits(|| {
+            let (mut dq, mut dk, mut dv) = (vec![0.0; len], vec![0.0; shared], vec![0.0; shared]);
+            attention_grad(&spec, &q, k, v, &dout, &starts, &starts, &mut dq, &mut dk, &mut dv);
+            [dq, dk, dv].concat()
+        });
+    }
 }
 
 #[test]

@@ -214,8 +214,8 @@ fn no_accepted_mask_shows_a_later_key() {
         let expr = mask(&mut Key::new(seed).stream("masks").draws(), 3);
         let source = format!(
             "graph \"mask\" {{\n%tokens = input {{name: \"tokens\"}} : u32[batch, length]\n\
-             %table = param {{name: \"table\", init: zeros}} : f32[9, 4]\n%x = embed %tokens, %table : f32[batch, length, 4]\n\
-             %y = attention %x, %x, %x {{heads: 3, mask: {}}} : f32[batch, length, 4]\nreturn %y {{names: \"logits\"}}\n}}\n",
+             %table = param {{name: \"table\", init: zeros}} : f32[9, 6]\n%x = embed %tokens, %table : f32[batch, length, 6]\n\
+             %y = attention %x, %x, %x {{heads: 3, mask: {}}} : f32[batch, length, 6]\nreturn %y {{names: \"logits\"}}\n}}\n",
             attr::print(&Attr::from(&expr))
         );
         let places = (0..9).flat_map(|i| (i + 1..9).flat_map(move |j| (0..3).map(move |head| (i, j, head))));

@@ -6,9 +6,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rtc_compiler::ir::graph::Graph;
-use rtc_compiler::lower::{Binding, Objective};
+use rtc_compiler::lower::{Binding, Objective, attach_loss};
 use rtc_compiler::pipeline;
 use rtc_compiler::plan::plan;
+use rtc_compiler::spec::Spec;
 use rtc_runtime::batch::Batch;
 use rtc_runtime::cuda::device::Device;
 use rtc_runtime::cuda::{self, generated};
@@ -137,20 +138,37 @@ fn all_specs() -> Vec<Case> {
 /// A training step with each mask and bias of the library, and with some that see more than distances.
 fn all_masks() -> Vec<Case> {
     let case = |(n, fields): (usize, &&str)| {
-        let text = format!(
-            "use \"lib/masks.rt\"\nmask late(w) = i % w <= j and (j <= i or length - j < 2)\n\
-             bias corner = learn_c[head, min(j, 2)] / (1 + i) + 0.25 * max(0.1 * (i - j), learn_d[step % 3])\n\
-             model m {{ embed {{ width: 8 }}\n recur depthwise {{ depth: 4\n\
-             attend self {{ heads: 2, {fields} }}\n feedforward {{ hidden: 6, activation: gelu_tanh }} }}\n readout mean }}"
-        );
-        let graph = pipeline::training(&models::parse(&text), &binding(Objective::Classify))
-            .unwrap_or_else(|e| panic!("{fields}: {e}"));
-        let mut case = Case::new(*fields, graph, example(&[7, 1, 4, 12, 2, [40, 33][n % 2]], Objective::Classify));
-        // Slopes of a power stay in their range.
-        case.weights.values_mut().flatten().for_each(|value| *value = value.clamp(-0.9, 0.9));
-        case
+        let graph = pipeline::training(&masked(fields), &binding(Objective::Classify));
+        masked_case(n, fields, graph.unwrap_or_else(|e| panic!("{fields}: {e}")))
     };
     MASKS.iter().enumerate().map(case).collect()
+}
+
+/// The same with keys that heads share, capped scores, and rotated halves.
+fn all_masks_with_shared_keys() -> Vec<Case> {
+    let case = |(n, fields): (usize, &&str)| {
+        let bound = binding(Objective::Classify);
+        let mut graph = pipeline::forward(&masked(fields), &bound).unwrap_or_else(|e| panic!("{fields}: {e}"));
+        attach_loss(&mut graph, &bound).unwrap_or_else(|e| panic!("{fields}: {e}"));
+        masked_case(n, fields, differentiated(&models::with_shared_keys(&graph)))
+    };
+    MASKS.iter().enumerate().map(case).collect()
+}
+
+fn masked(fields: &str) -> Spec {
+    models::parse(&format!(
+        "use \"lib/masks.rt\"\nmask late(w) = i % w <= j and (j <= i or length - j < 2)\n\
+         bias corner = learn_c[head, min(j, 2)] / (1 + i) + 0.25 * max(0.1 * (i - j), learn_d[step % 3])\n\
+         model m {{ embed {{ width: 8 }}\n recur depthwise {{ depth: 4\n\
+         attend self {{ heads: 2, {fields} }}\n feedforward {{ hidden: 6, activation: gelu_tanh }} }}\n readout mean }}"
+    ))
+}
+
+fn masked_case(n: usize, fields: &str, graph: Graph) -> Case {
+    let mut case = Case::new(fields, graph, example(&[7, 1, 4, 12, 2, [40, 33][n % 2]], Objective::Classify));
+    // Slopes of a power stay in their range.
+    case.weights.values_mut().flatten().for_each(|value| *value = value.clamp(-0.9, 0.9));
+    case
 }
 
 /// Masks, biases and positions of an attention.
@@ -182,6 +200,11 @@ fn ops_and_loops_agree_with_the_cpu() {
 #[test]
 fn masks_and_biases_agree_with_the_cpu() {
     compare(&all_masks());
+}
+
+#[test]
+fn shared_keys_and_capped_scores_agree_with_the_cpu() {
+    compare(&all_masks_with_shared_keys());
 }
 
 /// Answers that are numbers or several labels: a training step, and what a model that is evaluated there says.
@@ -408,7 +431,7 @@ fn the_kernels_of_every_spec_compile_for_a_gpu() {
         let models = models::all(objective, &[]).into_iter();
         models.map(|model| training(&model, objective)).collect::<Vec<_>>()
     });
-    let masks = all_masks().into_iter().map(|case| case.graph);
+    let masks = all_masks().into_iter().chain(all_masks_with_shared_keys()).map(|case| case.graph);
     let made: BTreeSet<_> =
         graphs.into_iter().flatten().chain(masks).flat_map(|graph| generated(&plan(graph))).collect();
     assert!(made.len() > 20, "specs have chains");
@@ -435,7 +458,7 @@ fn a_gpu_agrees_with_the_cpu() {
         }
     };
     let mut far = vec![];
-    for case in all_ops().iter().chain(&all_specs()).chain(&all_masks()) {
+    for case in all_ops().iter().chain(&all_specs()).chain(&all_masks()).chain(&all_masks_with_shared_keys()) {
         let exact = run::<f64>(&case.graph, &case.weights, &case.batch, case.halting);
         let found = on_device::<f32>(case, device.clone());
         assert_eq!(on_device::<f32>(case, device.clone()), found, "{}: twice the same bits", case.name);

@@ -28,6 +28,7 @@ const PRELUDE: &str = r#"
   %tc = param {name: "c", init: zeros} : f32[7, 4]
   %w = param {name: "w", init: zeros} : f32[4, 4]
   %wide = param {name: "wide", init: zeros} : f32[3, 4]
+  %half = param {name: "half", init: zeros} : f32[2, 4]
   %to_one = param {name: "to_one", init: zeros} : f32[1, 4]
   %bias = param {name: "bias", init: zeros} : f32[4]
   %gain = param {name: "gain", init: ones} : f32[4]

@@ -6,7 +6,7 @@
 use rtc_compiler::ir::graph::Graph;
 use rtc_runtime::batch::{Batch, Labels};
 use rtc_runtime::exec::Halting;
-use rtc_runtime::kernel::position::{Direction, PositionKind, PositionTables, rotate};
+use rtc_runtime::kernel::position::{Direction, PositionKind, PositionTables, Rotation, rotate};
 use rtc_runtime::schedule::{Beta1, Schedule, ScheduleKind};
 use rtc_runtime::task::{Target, flip_flop, logic};
 use rtc_tests::numeric::{Arrays, Run, differentiated, graph, run};
@@ -329,7 +329,7 @@ fn case_10_xpos() {
     let mut tables = PositionTables::<f64>::new();
     let mut rotated = |x: [f64; 4], kind: PositionKind, position: usize| {
         let mut y = [0.0; 4];
-        rotate(&x, tables.upto(kind, 4, position + 1), 1, 4, position, Direction::Forward, &mut y);
+        rotate(&x, tables.upto(Rotation::new(kind, 4), position + 1), 1, 4, position, Direction::Forward, &mut y);
         y
     };
     let mut product = |query: usize, key: usize| {

@@ -117,6 +117,23 @@ fn new_positions_give_what_the_whole_row_gives() {
     assert!(other.is_empty(), "not bit by bit: {other:?}");
 }
 
+/// A cache of fewer heads than read it, capped scores, and rotations of a part of the channels.
+#[test]
+fn shared_keys_give_what_the_whole_row_gives() {
+    let mut seen = vec![];
+    for edits in [WAYS[0], WAYS[1], WAYS[4]] {
+        let few = ["regular_gpt", "tlb", "two_memories", "ut"];
+        for (model, graph) in causal(edits).into_iter().filter(|(model, _)| few.contains(&model.name.as_str())) {
+            let graph = models::with_shared_keys(&graph);
+            let mut executor = executor::<f32>(&graph, &strong(&graph, 1), Halting::Compact);
+            let worst = difference(&model.name, &mut executor, 1).unwrap_or_else(|fault| panic!("{fault} {edits:?}"));
+            assert!(worst == 0.0, "{} {edits:?}: {worst:e} and not bit by bit", model.name);
+            seen.push(model.name);
+        }
+    }
+    assert!(seen.len() >= 9, "{seen:?}");
+}
+
 #[test]
 fn what_needs_the_whole_row_is_named() {
     let cases = [

@@ -1,15 +1,24 @@
-def attention(query, key, value, heads, axes, mask=None, bias=None, relative=None, dropout=0.0):
-    """Softmax attention, head by head; a query that sees no key gives 0.
+def attention(
+    query, key, value, heads, axes, mask=None, bias=None, relative=None, dropout=0.0, key_heads=None, scale=None, softcap=None
+):
+    """Softmax attention, head by head; a query that sees no key gives 0. Neighbouring heads share keys and values where there are
+    fewer `key_heads`. Scores are `softcap tanh(score / softcap)` where there is one.
 
     `axes` are those of queries and keys, None for slots [rows, slots, width]. `mask` and `bias` are functions of the positions i of
     a query and j of a key, of the head and of the number of queries of the row; where a bias has no value, the key is hidden.
     """
     along, to = axes
+    key_heads = key_heads or heads
     q, k, v = (
-        (x if axis is None else axis.pad(x)).unflatten(-1, (heads, -1)).transpose(1, 2)
-        for x, axis in ((query, along), (key, to), (value, to))
+        (x if axis is None else axis.pad(x)).unflatten(-1, (count, -1)).transpose(1, 2)
+        for x, axis, count in ((query, along, heads), (key, to, key_heads), (value, to, key_heads))
     )
-    scores = (q @ k.transpose(-1, -2) if relative is None else relative(q, k)) / math.sqrt(q.shape[-1])
+    if key_heads < heads:
+        k, v = (x.repeat_interleave(heads // key_heads, 1) for x in (k, v))
+    scores = q @ k.transpose(-1, -2) if relative is None else relative(q, k)
+    scores = scores / math.sqrt(q.shape[-1]) if scale is None else scores * scale
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
     seen = torch.ones_like(scores, dtype=torch.bool)
     if to is not None:
         seen = seen & to.exists[:, None, None]

@@ -17,8 +17,11 @@ struct Attend {
     const real *q, *k, *v, *bias;
     int reach;
     const u32 *q_offsets, *k_offsets;
-    int heads, e, ev;
+    // Heads of queries, and of keys and values: neighbouring heads share these.
+    int heads, key_heads, e, ev;
     real scale;
+    // What scores stay below; 0 for anything.
+    real softcap;
     int causal;
     // Distances that are seen, rising, and a number for each head and distance, if there are some.
     const int *list;
@@ -33,13 +36,13 @@ struct Attend {
     const u64 *ids;
 };
 #define ATTEND                                                                                                              \
-    const real *q, const real *k, const real *v, const real *bias, int reach, const u32 *q_offsets, const u32 *k_offsets,  \
-        int heads, int e, int ev, real scale, int causal, const int *list, int listed, const real *values,                 \
-        const real *shift_k, const real *shift_r, const real *codes, int last, u32 threshold, real factor, const u64 *key, \
-        const u64 *ids
-#define GIVEN                                                                                                              \
-    Attend a = {q, k, v, bias, reach, q_offsets, k_offsets, heads, e, ev, scale, causal, list, listed, values, shift_k,    \
-                shift_r, codes, last, threshold, factor, key, ids};
+    const real *q, const real *k, const real *v, const real *bias, int reach, const u32 *q_offsets, const u32 *k_offsets,   \
+        int heads, int key_heads, int e, int ev, real scale, real softcap, int causal, const int *list, int listed,         \
+        const real *values, const real *shift_k, const real *shift_r, const real *codes, int last, u32 threshold,           \
+        real factor, const u64 *key, const u64 *ids
+#define GIVEN                                                                                                               \
+    Attend a = {q, k, v, bias, reach, q_offsets, k_offsets, heads, key_heads, e, ev, scale, softcap, causal, list, listed,  \
+                values, shift_k, shift_r, codes, last, threshold, factor, key, ids};
 
 // What the kernels of the gradients are given besides.
 #define OF_QUERIES const real *dy, real *dq, real *stats, real *by_keys, real *by_codes
@@ -62,8 +65,9 @@ __device__ inline Head head_at(const Attend &a, whole row, whole head) {
     h.queries = a.q_offsets[h.row + 1] - h.q_start;
     h.keys = a.k_offsets[h.row + 1] - h.k_start;
     h.q = a.q + (h.q_start * a.heads + h.head) * a.e;
-    h.k = a.k + (h.k_start * a.heads + h.head) * a.e;
-    h.v = a.v + (h.k_start * a.heads + h.head) * a.ev;
+    whole key_head = h.head / (a.heads / a.key_heads);
+    h.k = a.k + (h.k_start * a.key_heads + key_head) * a.e;
+    h.v = a.v + (h.k_start * a.key_heads + key_head) * a.ev;
     h.key = a.threshold ? key_at(key_at(*a.key, a.ids[h.row]), h.head) : 0;
     return h;
 }
@@ -150,16 +154,19 @@ __device__ inline real shifted_dot(const real *a, const real *shift, const real 
 __device__ inline const real *code_at(const Attend &a, const Head &h, whole distance) {
     return a.codes + ((a.last - distance) * a.heads + h.head) * a.e;
 }
-// The score of query i and key j, which the rule numbers n.
+// The score of query i and key j, which the rule numbers n. `slope` is its derivative by the scaled product: below 1 where it is capped.
 template <bool RELATIVE, class Rule>
-__device__ inline real score(const Attend &a, const Rule &rule, const Head &h, whole i, whole j, whole n) {
+__device__ inline real score(const Attend &a, const Rule &rule, const Head &h, whole i, whole j, whole n, real *slope) {
+    *slope = 1;
     real more = rule.added(a, h, i, j, n);
     if (more == minus_infinity()) return more;
-    const real *own = h.q + i * a.heads * a.e, *other = h.k + j * a.heads * a.e;
-    if (!RELATIVE) return dot(own, other, a.e) * a.scale + more;
-    real products = shifted_dot(own, a.shift_k + h.head * a.e, other, a.e);
-    products += shifted_dot(own, a.shift_r + h.head * a.e, code_at(a, h, i - j), a.e);
-    return products * a.scale + more;
+    const real *own = h.q + i * a.heads * a.e, *other = h.k + j * a.key_heads * a.e;
+    real products = RELATIVE ? shifted_dot(own, a.shift_k + h.head * a.e, other, a.e) : dot(own, other, a.e);
+    if (RELATIVE) products += shifted_dot(own, a.shift_r + h.head * a.e, code_at(a, h, i - j), a.e);
+    if (a.softcap == (real)0) return products * a.scale + more;
+    real t = (real)2 * sigmoid((real)2 * (products * a.scale / a.softcap)) - (real)1;
+    *slope = (real)1 - t * t;
+    return a.softcap * t + more;
 }
 __device__ inline real kept_factor(const Attend &a, const Head &h, whole i, whole j) {
     if (!a.threshold) return (real)1;
@@ -187,7 +194,7 @@ template <bool RELATIVE, class Rule> __device__ inline void attend(const Attend 
     Span all = rule.keys(a, h, i);
     for (whole tile = all.first; tile < all.end; tile += WARP) {
         whole n = tile + lane, j = n < all.end ? rule.key(a, i, n) : 0;
-        real s = n < all.end ? score<RELATIVE>(a, rule, h, i, j, n) : minus_infinity();
+        real unused, s = n < all.end ? score<RELATIVE>(a, rule, h, i, j, n, &unused) : minus_infinity();
         if (!__any_sync(EVERYONE, s != minus_infinity())) continue;
         real correction = raise(&most, s);
         real mine = probability(s, most);
@@ -199,7 +206,7 @@ template <bool RELATIVE, class Rule> __device__ inline void attend(const Attend 
             int c = first + m * WARP + lane;
             if (c >= a.ev) break;
             real part = 0;
-            for (whole t = 0; t < count; t++) part += p[t] * h.v[rule.key(a, i, tile + t) * a.heads * a.ev + c];
+            for (whole t = 0; t < count; t++) part += p[t] * h.v[rule.key(a, i, tile + t) * a.key_heads * a.ev + c];
             out[m] = out[m] * correction + part;
         }
         __syncwarp();
@@ -212,14 +219,14 @@ template <bool RELATIVE, class Rule> __device__ inline void attend(const Attend 
     }
 }
 
-// Sums over keys that the gradient of a query is made of, for the channels of a lane: of P x and of P D x.
+// Sums over keys that the gradient of a query is made of, for the channels of a lane: of P S x and of P D S x.
 struct Sums {
     real plain[EACH_LANE], along[EACH_LANE];
 };
 
-// With P the probabilities, F the factors of dropout and D = F (dy v^T): dS = P (D - sum P D), dq = scale dS k. Leaves for every
-// query and head the maximum, 1 / sum and sum P D. With codes of distances dq = scale dS (k + code), whose two parts go to `by_keys`
-// and `by_codes`, too.
+// With P the probabilities, F the factors of dropout, S the slopes of scores and D = F (dy v^T): dS = P (D - sum P D), dq = scale dS S k.
+// Leaves for every query and head the maximum, 1 / sum and sum P D. With codes of distances dq = scale dS S (k + code), whose two parts
+// go to `by_keys` and `by_codes`, too.
 template <bool RELATIVE, class Rule>
 __device__ inline void attend_queries(const Attend &a, const Rule &rule, const real *dy, real *dq, real *stats, real *by_keys, real *by_codes) {
     __shared__ real shared_p[MOST_WARPS][WARP], shared_d[MOST_WARPS][WARP];
@@ -235,15 +242,15 @@ __device__ inline void attend_queries(const Attend &a, const Rule &rule, const r
     Span all = rule.keys(a, h, i);
     for (whole tile = all.first; tile < all.end; tile += WARP) {
         whole n = tile + lane, j = n < all.end ? rule.key(a, i, n) : 0;
-        real s = n < all.end ? score<RELATIVE>(a, rule, h, i, j, n) : minus_infinity();
+        real slope = 1, s = n < all.end ? score<RELATIVE>(a, rule, h, i, j, n, &slope) : minus_infinity();
         if (!__any_sync(EVERYONE, s != minus_infinity())) continue;
         real correction = raise(&most, s);
         real mine = probability(s, most);
-        real slope = mine == (real)0 ? (real)0 : mine * kept_factor(a, h, i, j) * dot(dy + place * a.ev, h.v + j * a.heads * a.ev, a.ev);
+        real along = mine == (real)0 ? (real)0 : mine * kept_factor(a, h, i, j) * dot(dy + place * a.ev, h.v + j * a.key_heads * a.ev, a.ev);
         sum = sum * correction + warp_sum(mine);
-        mean = mean * correction + warp_sum(slope);
-        p[lane] = mine;
-        d[lane] = slope;
+        mean = mean * correction + warp_sum(along);
+        p[lane] = mine * slope;
+        d[lane] = along * slope;
         __syncwarp();
         whole count = all.end - tile < WARP ? all.end - tile : WARP;
         for (int m = 0; m < EACH_LANE; m++) {
@@ -252,7 +259,7 @@ __device__ inline void attend_queries(const Attend &a, const Rule &rule, const r
             real with_p = 0, with_d = 0, code_p = 0, code_d = 0;
             for (whole t = 0; t < count; t++) {
                 whole other = rule.key(a, i, tile + t);
-                real value = h.k[other * a.heads * a.e + c];
+                real value = h.k[other * a.key_heads * a.e + c];
                 with_p += p[t] * value;
                 with_d += d[t] * value;
                 // What is not seen may lie at a distance without a code.
@@ -292,50 +299,59 @@ __device__ inline void attend_queries(const Attend &a, const Rule &rule, const r
     }
 }
 
-// dS of query i and key j, and the probability after dropout.
+// What is known of query i and key j in the gradients: dS, the same times the slope of the score, and the probability after dropout.
+struct Slopes {
+    real d_score, d_product, with_factor;
+};
 template <bool RELATIVE, class Rule>
-__device__ inline real slope_at(const Attend &a, const Rule &rule, const Head &h, whole i, whole j, whole n, const real *dy, const real *stats, real *with_factor) {
+__device__ inline Slopes slopes_at(const Attend &a, const Rule &rule, const Head &h, whole i, whole j, whole n, const real *dy, const real *stats) {
     whole place = (h.q_start + i) * a.heads + h.head;
-    real s = score<RELATIVE>(a, rule, h, i, j, n);
+    Slopes slopes = {0, 0, 0};
+    real slope, s = score<RELATIVE>(a, rule, h, i, j, n, &slope);
     real mine = s == minus_infinity() ? (real)0 : exponential(s - stats[3 * place]) * stats[3 * place + 1];
-    *with_factor = mine == (real)0 ? (real)0 : mine * kept_factor(a, h, i, j);
-    if (mine == (real)0) return (real)0;
-    return *with_factor * dot(dy + place * a.ev, h.v + j * a.heads * a.ev, a.ev) - mine * stats[3 * place + 2];
+    if (mine == (real)0) return slopes;
+    slopes.with_factor = mine * kept_factor(a, h, i, j);
+    slopes.d_score = slopes.with_factor * dot(dy + place * a.ev, h.v + j * a.key_heads * a.ev, a.ev) - mine * stats[3 * place + 2];
+    slopes.d_product = slopes.d_score * slope;
+    return slopes;
 }
 
-// dk = scale dS^T q and dv = (P F)^T dy, one key a warp.
+// dk = scale (dS S)^T q and dv = (P F)^T dy, one key of a key head a warp, which goes through the heads that read it in order.
 template <bool RELATIVE, class Rule>
 __device__ inline void attend_keys(const Attend &a, const Rule &rule, const real *dy, const real *stats, real *dk, real *dv) {
     __shared__ real shared_p[MOST_WARPS][WARP], shared_d[MOST_WARPS][WARP];
-    Head h = head_of(a, blockIdx.x);
+    whole row = blockIdx.x / a.key_heads, key_head = blockIdx.x % a.key_heads, sharing = a.heads / a.key_heads;
     int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
-    whole j = blockIdx.y * (whole)(blockDim.x / WARP) + warp;
-    if (j >= h.keys) return;
+    whole j = blockIdx.y * (whole)(blockDim.x / WARP) + warp, k_start = a.k_offsets[row];
+    if (j >= a.k_offsets[row + 1] - k_start) return;
     int first = blockIdx.z * SLICE;
     real key_sums[EACH_LANE] = {0, 0, 0, 0}, value_sums[EACH_LANE] = {0, 0, 0, 0};
     real *p = shared_p[warp], *d = shared_d[warp];
-    Span all = rule.queries(a, h, j);
-    for (whole tile = all.first; tile < all.end; tile += WARP) {
-        whole n = tile + lane;
-        real with_factor = 0, slope = 0;
-        if (n < all.end) slope = slope_at<RELATIVE>(a, rule, h, rule.query(a, j, n), j, n, dy, stats, &with_factor);
-        if (!__any_sync(EVERYONE, with_factor != (real)0 || slope != (real)0)) continue;
-        p[lane] = with_factor;
-        d[lane] = slope;
-        __syncwarp();
-        whole count = all.end - tile < WARP ? all.end - tile : WARP;
-        for (int m = 0; m < EACH_LANE; m++) {
-            int c = first + m * WARP + lane;
-            real shift = RELATIVE && c < a.e ? a.shift_k[h.head * a.e + c] : (real)0;
-            for (whole t = 0; t < count; t++) {
-                whole at = (h.q_start + rule.query(a, j, tile + t)) * a.heads + h.head;
-                if (c < a.e) key_sums[m] += d[t] * (RELATIVE ? a.q[at * a.e + c] + shift : a.q[at * a.e + c]);
-                if (c < a.ev) value_sums[m] += p[t] * dy[at * a.ev + c];
+    for (whole head = key_head * sharing; head < (key_head + 1) * sharing; head++) {
+        Head h = head_at(a, row, head);
+        Span all = rule.queries(a, h, j);
+        for (whole tile = all.first; tile < all.end; tile += WARP) {
+            whole n = tile + lane;
+            Slopes slopes = {0, 0, 0};
+            if (n < all.end) slopes = slopes_at<RELATIVE>(a, rule, h, rule.query(a, j, n), j, n, dy, stats);
+            if (!__any_sync(EVERYONE, slopes.with_factor != (real)0 || slopes.d_product != (real)0)) continue;
+            p[lane] = slopes.with_factor;
+            d[lane] = slopes.d_product;
+            __syncwarp();
+            whole count = all.end - tile < WARP ? all.end - tile : WARP;
+            for (int m = 0; m < EACH_LANE; m++) {
+                int c = first + m * WARP + lane;
+                real shift = RELATIVE && c < a.e ? a.shift_k[h.head * a.e + c] : (real)0;
+                for (whole t = 0; t < count; t++) {
+                    whole at = (h.q_start + rule.query(a, j, tile + t)) * a.heads + h.head;
+                    if (c < a.e) key_sums[m] += d[t] * (RELATIVE ? a.q[at * a.e + c] + shift : a.q[at * a.e + c]);
+                    if (c < a.ev) value_sums[m] += p[t] * dy[at * a.ev + c];
+                }
             }
+            __syncwarp();
         }
-        __syncwarp();
     }
-    whole place = (h.k_start + j) * a.heads + h.head;
+    whole place = (k_start + j) * a.key_heads + key_head;
     for (int m = 0; m < EACH_LANE; m++) {
         int c = first + m * WARP + lane;
         if (c < a.e) dk[place * a.e + c] = a.scale * key_sums[m];
@@ -359,9 +375,7 @@ __device__ inline void attend_codes(const Attend &a, const Rule &rule, const rea
         whole end = h.queries < h.keys + distance ? h.queries : h.keys + distance;
         for (whole tile = distance > 0 ? distance : 0; tile < end; tile += WARP) {
             whole i = tile + lane;
-            real unused = 0, slope = 0;
-            if (i < end) slope = slope_at<RELATIVE>(a, rule, h, i, i - distance, n, dy, stats, &unused);
-            d[lane] = slope;
+            d[lane] = i < end ? slopes_at<RELATIVE>(a, rule, h, i, i - distance, n, dy, stats).d_product : (real)0;
             __syncwarp();
             whole count = end - tile < WARP ? end - tile : WARP;
             for (int m = 0; m < EACH_LANE; m++) {
@@ -390,8 +404,7 @@ template <bool RELATIVE> __device__ inline void attend_values(const Attend &a, c
         Head h = head_at(a, row, head);
         whole end = h.queries < h.keys + distance ? h.queries : h.keys + distance;
         for (whole i = (distance > 0 ? distance : 0) + lane; i < end; i += WARP) {
-            real unused;
-            sum += slope_at<RELATIVE>(a, Listed(), h, i, i - distance, n, dy, stats, &unused);
+            sum += slopes_at<RELATIVE>(a, Listed(), h, i, i - distance, n, dy, stats).d_score;
         }
     }
     // All lanes have the same rows, so they meet here.
@@ -404,8 +417,7 @@ template <bool RELATIVE, class Rule>
 __device__ inline void attend_slopes(const Attend &a, const Rule &rule, const real *dy, const real *stats, real *slopes, const u64 *starts) {
     Head h = head_of(a, blockIdx.x);
     for (whole at = blockIdx.y * (whole)blockDim.x + threadIdx.x; at < h.queries * h.keys; at += gridDim.y * (whole)blockDim.x) {
-        real unused;
         slopes[starts[h.row] + h.head * h.queries * h.keys + at] =
-            slope_at<RELATIVE>(a, rule, h, at / h.keys, at % h.keys, 0, dy, stats, &unused);
+            slopes_at<RELATIVE>(a, rule, h, at / h.keys, at % h.keys, 0, dy, stats).d_score;
     }
 }

@@ -27,8 +27,7 @@ TEAM(attention_grad_distances)(ATTEND, const real *dy, const real *stats, real *
     for (whole i = lane; i < h.queries; i += WARP) {
         whole j = i + distance;
         if (j < 0 || j >= h.keys) continue;
-        real unused;
-        sum += slope_at<false>(a, Plain(), h, i, j, 0, dy, stats, &unused);
+        sum += slopes_at<false>(a, Plain(), h, i, j, 0, dy, stats).d_score;
     }
     sum = warp_sum(sum);
     if (lane == 0) sums[2 * h.q_start + n] = sum;

@@ -78,12 +78,18 @@ KERNEL(pad)(const real *x, real *y, int d, int start, int width, whole count) {
     y[i] = c >= 0 && c < d ? x[i / width * d + c] : (real)0;
 }
 
-// Turns pairs of channels by the angle of the position. `turn` is 1, or -1 for the transposed map.
-KERNEL(rotate)(const real *x, real *y, const real *cosines, const real *sines, real turn, int e, const u32 *row_of, const u32 *offsets, const u32 *origin, int per, int width, whole count) {
+// Turns pairs of channels by the angle of the position: of every head the first `part`, the channels of a pair `across` apart. `turn`
+// is 1, or -1 for the transposed map.
+KERNEL(rotate)(const real *x, real *y, const real *cosines, const real *sines, real turn, int e, int part, int across, const u32 *row_of, const u32 *offsets, const u32 *origin, int per, int width, whole count) {
     EACH(i, count)
     Unit u = unit_of(i / width, row_of, offsets, per);
-    whole place = (u.at + (origin ? origin[u.row] : 0)) * e + i % width % e;
-    y[i] = x[i] * cosines[place] + x[i ^ 1] * (turn * sines[place]);
+    int c = (int)(i % width) % e;
+    if (c >= part) {
+        y[i] = x[i];
+        return;
+    }
+    whole place = (u.at + (origin ? origin[u.row] : 0)) * part + c;
+    y[i] = x[i] * cosines[place] + x[c / across % 2 ? i - across : i + across] * (turn * sines[place]);
 }
 
 // y[i, j] = (y[i, j] if add) + sum over p of a[i ai + p ap] b[p bp + j bj]. Each thread has one element, tiles are

@@ -14,6 +14,7 @@ use crate::kernel::{Real, Write};
 /// Keys and values of one row.
 #[derive(Clone, Debug)]
 pub struct Cache<T> {
+    /// Heads of keys and values.
     heads: usize,
     head_width: usize,
     /// Whether keys lie one after the other, as [`sparse`](super::sparse) reads them; else each head's are turned.
@@ -57,7 +58,7 @@ impl<T: Real> TurnedCodes<T> {
 }
 
 impl<T: Real> Cache<T> {
-    /// No positions yet.
+    /// No positions yet; `heads` are those of keys and values.
     pub fn new(heads: usize, head_width: usize, by_key: bool) -> Self {
         Self { heads, head_width, by_key, length: 0, capacity: 0, keys: vec![], values: vec![] }
     }
@@ -81,7 +82,7 @@ impl<T: Real> Cache<T> {
         self.head_width.next_multiple_of(LANES)
     }
 
-    /// Adds positions: `k, v[positions, heads e]`.
+    /// Adds positions: `k, v[positions, key_heads e]`.
     pub fn push(&mut self, k: &[T], v: &[T]) {
         let stride = self.heads * self.head_width;
         let count = k.len() / stride;
@@ -140,12 +141,11 @@ pub fn attend<T: Real>(
     out: &mut [T],
 ) {
     let total = [0, cache.length];
-    let stride = cache.heads * cache.head_width;
-    let shape = Shape { spec, q_offsets: &total, k_offsets: &total, stride, padded: cache.padded() };
-    let new = q.len() / stride;
-    let work = new * cache.length * cache.heads * (shape.padded / 2 + 4);
+    let shape = Shape::of(spec, &total, &total);
+    let new = q.len() / shape.stride;
+    let work = new * cache.length * spec.heads * (shape.padded / 2 + 4);
     let out = Parts::new(out);
-    each(cache.heads, work, |head| {
+    each(spec.heads, work, |head| {
         let place = Place { row: 0, head };
         match shape.sparse() {
             // SAFETY: the heads own disjoint strided parts of `out`, all inside it.
@@ -173,12 +173,13 @@ unsafe fn blocks<T: Real>(
     out: &Parts<'_, T>,
 ) {
     let (e, padded, capacity, head) = (cache.head_width, shape.padded, cache.capacity, place.head);
+    let key_head = shape.key_head(place);
     let (total, new) = (cache.length, q.len() / shape.stride);
     let width = total.next_multiple_of(LANES);
     let rows = (SCORES / width / 8 * 8).clamp(8, ROWS).min(new);
-    let scale = T::from_f64(shape.spec.scale);
-    let keys = &cache.keys[head * e * capacity..(head + 1) * e * capacity];
-    let values = &cache.values[head * capacity * padded..(head + 1) * capacity * padded];
+    let scale = T::from_f64(shape.scale);
+    let keys = &cache.keys[key_head * e * capacity..(key_head + 1) * e * capacity];
+    let values = &cache.values[key_head * capacity * padded..(key_head + 1) * capacity * padded];
     let products = if codes.is_some() { width } else { 0 };
     T::with_scratch(3 * rows * padded + rows * width + products, |mut rest| {
         let rest = &mut rest;
@@ -187,7 +188,7 @@ unsafe fn blocks<T: Real>(
         for first in (0..new).step_by(rows) {
             let block = shape.block(place, total - new + first, rows, total, total);
             let (count, columns, from) = (block.count, block.columns, block.from);
-            shape.gather(&q[first * shape.stride..], head * e, &mut queries[..count * padded]);
+            shape.gather(&q[first * shape.stride..], (head * e, shape.stride), &mut queries[..count * padded]);
             if let Some(relative) = &add.relative {
                 shifted.copy_from_slice(queries);
                 for (rows, n) in [(&mut *queries, 0), (&mut *shifted, 1)] {
@@ -207,6 +208,7 @@ unsafe fn blocks<T: Real>(
                     add_to(scores, products);
                 }
             }
+            shape.cap(scores, &mut []);
             shape.hide(block, total, &add.bias, scores);
             softmax(scores, columns, scale, None);
             let (along, panel) = (Left::new(scores, columns, 1), Panel::new(&values[from * padded..], padded));

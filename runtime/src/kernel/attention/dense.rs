@@ -8,9 +8,9 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use super::relative::{Sizes, Turned};
-use super::{LANES, Left, MaskKind, MaskRow, Panel, Place, ScoreBias, Scores, Shape, product};
+use super::{Cap, LANES, Left, MaskKind, MaskRow, Panel, Place, ScoreBias, Scores, Shape, product};
 use crate::kernel::dropout::Keep;
-use crate::kernel::parallel::{Parts, fold_lanes, lane_dot, lane_total, vectorised};
+use crate::kernel::parallel::{Parts, add_to, fold_lanes, lane_dot, lane_total, vectorised};
 use crate::kernel::{Real, Write};
 
 /// Scores of one block of queries, in elements: half of a second-level cache for forward and backward together.
@@ -33,8 +33,9 @@ struct Scratch<'s, T> {
     result: &'s mut [T],
     /// For positions relative to one another.
     turned: Option<Turned<'s, T>>,
-    /// For the gradients: values transposed, gradients of the scores, copy of dout, gradients of k and v.
-    backward: [&'s mut [T]; 5],
+    /// For the gradients: values transposed, gradients of the scores, copy of dout, gradients of k and v, derivatives of capped
+    /// scores.
+    backward: [&'s mut [T]; 6],
 }
 
 /// Cuts the first `len` numbers off.
@@ -57,7 +58,8 @@ impl Shape<'_> {
         let (rows, widest) = self.block_sizes(place, (nq, nk));
         let scores = rows * widest;
         let factors = if self.spec.dropout.is_some() { scores } else { 0 };
-        let more = if backward { [turned, scores, queries, keys, keys] } else { [0; 5] };
+        let capped = if self.spec.softcap.is_some() { scores } else { 0 };
+        let more = if backward { [turned, scores, queries, keys, keys, capped] } else { [0; 6] };
         let sizes = relative.then(|| Sizes::new(self, (nq, nk), (rows, widest), backward));
         let also: usize = sizes.iter().flat_map(|sizes| sizes.parts).sum();
         let total = turned + scores + factors + 2 * queries + 2 * keys + more.iter().sum::<usize>() + also;
@@ -104,13 +106,13 @@ impl Shape<'_> {
         MaskRow { row: place.row, head: place.head, query, queries, first: 0 }
     }
 
-    /// Copies the head of `rows` positions from `start` on together, each filled up to whole vectors.
+    /// Copies the head of positions together that lie `stride` apart from `start` on, each filled up to whole vectors.
     ///
     /// Heads lie a power of two apart: read in place, their lines would fall into few sets of the cache.
-    pub(super) fn gather<T: Real>(&self, x: &[T], start: usize, copy: &mut [T]) {
+    pub(super) fn gather<T: Real>(&self, x: &[T], (start, stride): (usize, usize), copy: &mut [T]) {
         let width = self.spec.head_width;
         for (row, copy) in copy.chunks_exact_mut(self.padded).enumerate() {
-            let at = start + row * self.stride;
+            let at = start + row * stride;
             soon(x, at + width);
             copy_few(&x[at..at + width], &mut copy[..width]);
             copy[width..].fill(T::ZERO);
@@ -121,12 +123,62 @@ impl Shape<'_> {
     ///
     /// # Safety
     /// The task owns these parts of `out`.
-    unsafe fn scatter<T: Real>(&self, copy: &[T], out: &Parts<T>, start: usize) {
+    unsafe fn scatter<T: Real>(&self, copy: &[T], out: &Parts<T>, (start, stride): (usize, usize)) {
         let width = self.spec.head_width;
         for (row, values) in copy.chunks_exact(self.padded).enumerate() {
-            let at = start + row * self.stride;
+            let at = start + row * stride;
             // SAFETY: the caller's promise.
             copy_few(&values[..width], unsafe { out.part(at..at + width) });
+        }
+    }
+
+    /// As `scatter`, added to what is there.
+    ///
+    /// # Safety
+    /// The task owns these parts of `out`.
+    unsafe fn scatter_add<T: Real>(&self, copy: &[T], out: &Parts<T>, (start, stride): (usize, usize)) {
+        let width = self.spec.head_width;
+        for (row, values) in copy.chunks_exact(self.padded).enumerate() {
+            let at = start + row * stride;
+            // SAFETY: the caller's promise.
+            add_to(unsafe { out.part(at..at + width) }, &values[..width]);
+        }
+    }
+
+    /// Where the queries of a head begin, and how far apart they lie.
+    fn query_places(&self, place: Place) -> (usize, usize) {
+        (self.query_start(place), self.stride)
+    }
+
+    /// Where the keys of a head begin, and how far apart they lie.
+    fn key_places(&self, place: Place) -> (usize, usize) {
+        (self.key_start(place), self.key_stride)
+    }
+
+    /// Caps scores, if they are to be, and leaves their derivatives in `slopes`, which may be empty.
+    pub(super) fn cap<T: Real>(&self, scores: &mut [T], slopes: &mut [T]) {
+        let Some(cap) = Cap::of(self.spec) else { return };
+        vectorised!({
+            if slopes.is_empty() {
+                for score in scores {
+                    *score = cap.score(*score).0;
+                }
+                return;
+            }
+            for (score, slope) in scores.iter_mut().zip(slopes) {
+                (*score, *slope) = cap.score(*score);
+            }
+        });
+    }
+
+    /// Turns the gradients of capped scores into those of the products.
+    fn cap_grad<T: Real>(&self, d_scores: &mut [T], slopes: &[T]) {
+        if self.spec.softcap.is_some() {
+            vectorised!({
+                for (d, &slope) in d_scores.iter_mut().zip(slopes) {
+                    *d *= slope;
+                }
+            });
         }
     }
 
@@ -172,9 +224,9 @@ impl Shape<'_> {
         }
     }
 
-    /// Adds the bias to scores that are not scaled yet.
+    /// Adds the bias to scores that the softmax scales.
     fn add_bias<T: Real>(&self, block: Block, nq: usize, bias: &ScoreBias<'_, T>, scores: &mut [T]) {
-        let inverse = T::from_f64(1.0 / self.spec.scale);
+        let inverse = T::from_f64(1.0 / self.scale);
         for (i, scores) in scores.chunks_exact_mut(block.columns.max(1)).enumerate() {
             let query = block.first + i;
             let scores = &mut scores[..block.keys()];
@@ -192,9 +244,9 @@ impl Shape<'_> {
         }
     }
 
-    /// Adds the gradients of the bias to `slopes`, from those of the scores before they were scaled.
+    /// Adds the gradients of the bias to `slopes`, from those of the scores that the softmax scales.
     fn bias_grad<T: Real>(&self, block: Block, nq: usize, bias: &ScoreBias<'_, T>, d_scores: &[T], slopes: &mut [T]) {
-        let inverse = T::from_f64(1.0 / self.spec.scale);
+        let inverse = T::from_f64(1.0 / self.scale);
         for (i, d) in d_scores.chunks_exact(block.columns.max(1)).enumerate() {
             let query = block.first + i;
             let d = &d[..block.keys()];
@@ -385,15 +437,15 @@ pub(super) unsafe fn forward<T: Real>(
     [q, k, v]: [&[T]; 3],
     out: &Parts<'_, T>,
 ) {
-    let (q_start, k_start) = (shape.query_start(place), shape.key_start(place));
+    let (of_queries, of_keys) = (shape.query_places(place), shape.key_places(place));
     let (e, padded) = (shape.spec.head_width, shape.padded);
     let width = nk.next_multiple_of(LANES);
-    let scale = T::from_f64(shape.spec.scale);
+    let scale = T::from_f64(shape.scale);
     shape.with_scratch(place, (nq, nk), (add.relative.is_some(), false), |scratch, rows| {
         let Scratch { keys, scores, factors, operands: [q_copy, k_copy, v_copy], result: sums, turned, .. } = scratch;
-        shape.gather(q, q_start, q_copy);
-        shape.gather(k, k_start, k_copy);
-        shape.gather(v, k_start, v_copy);
+        shape.gather(q, of_queries, q_copy);
+        shape.gather(k, of_keys, k_copy);
+        shape.gather(v, of_keys, v_copy);
         shape.transpose(k_copy, width, keys);
         let mut relative = add.relative.as_ref().zip(turned.as_mut());
         if let Some((r, turned)) = &mut relative {
@@ -408,6 +460,7 @@ pub(super) unsafe fn forward<T: Real>(
             if let Some((_, turned)) = &mut relative {
                 turned.add(shape, block, scores);
             }
+            shape.cap(scores, &mut []);
             shape.hide(block, nq, &add.bias, scores);
             softmax(scores, columns, scale, shape.draw(block, factors));
             let (along, values) = (Left::new(scores, columns, 1), Panel::new(&v_copy[from * padded..], padded));
@@ -415,16 +468,17 @@ pub(super) unsafe fn forward<T: Real>(
             product(sums, padded, along, values, count, block.keys(), padded, Write::Replace);
         }
         // SAFETY: the caller's promise.
-        unsafe { shape.scatter(sums, out, q_start) };
+        unsafe { shape.scatter(sums, out, of_queries) };
     });
 }
 
 /// One row and head of the backward pass. With P the probabilities, F the dropout factors and D = F (dout v^T):
-/// dv = (P F)^T dout, dS = scale P (D - sum(P D)), dq = dS k, dk = dS^T q. The gradients of what is added to the scores go
-/// into `slopes`, those of the bias first.
+/// dv = (P F)^T dout, dS = scale P (D - sum(P D)), dq = dS k, dk = dS^T q; where scores are capped, their derivative stands for the
+/// scale. The gradients of what is added to the scores go into `slopes`, those of the bias first. Those of keys and values are added
+/// to what heads before this one left that have the same.
 ///
 /// # Safety
-/// The task owns the head's part of `grads`.
+/// The task owns the parts of `grads` of all heads that have the same keys.
 pub(super) unsafe fn backward<T: Real>(
     shape: &Shape<'_>,
     add: &Scores<'_, T>,
@@ -434,18 +488,17 @@ pub(super) unsafe fn backward<T: Real>(
     grads: &[Parts<'_, T>; 3],
     slopes: &mut [T],
 ) {
-    let (q_start, k_start) = (shape.query_start(place), shape.key_start(place));
+    let (of_queries, of_keys) = (shape.query_places(place), shape.key_places(place));
     let (e, padded) = (shape.spec.head_width, shape.padded);
     let width = nk.next_multiple_of(LANES);
-    let scale = T::from_f64(shape.spec.scale);
+    let scale = T::from_f64(shape.scale);
     let (slopes, more_slopes) = slopes.split_at_mut(add.bias.gradients());
     shape.with_scratch(place, (nq, nk), (add.relative.is_some(), true), |scratch, rows| {
         let Scratch { keys, scores, factors, operands: [q, k, v], result: dq, backward, turned } = scratch;
-        let [values, d_scores, dout, dk, dv] = backward;
-        for ((x, start), copy) in
-            inputs.into_iter().zip([q_start, k_start, k_start, q_start]).zip([&mut *q, &mut *k, &mut *v, &mut *dout])
-        {
-            shape.gather(x, start, copy);
+        let [values, d_scores, dout, dk, dv, capped] = backward;
+        let places = [of_queries, of_keys, of_keys, of_queries];
+        for ((x, places), copy) in inputs.into_iter().zip(places).zip([&mut *q, &mut *k, &mut *v, &mut *dout]) {
+            shape.gather(x, places, copy);
         }
         shape.transpose(k, width, keys);
         shape.transpose(v, width, values);
@@ -460,6 +513,8 @@ pub(super) unsafe fn backward<T: Real>(
             let Block { count, columns, from, .. } = block;
             let (seen, at, behind) = (block.keys(), first * padded, from * padded);
             let (scores, d_scores) = (&mut scores[..count * columns], &mut d_scores[..count * columns]);
+            let derivatives = capped.len().min(scores.len());
+            let capped = &mut capped[..derivatives];
             let queries = Left::new(&q[at..], padded, 1);
             product(scores, columns, queries, Panel::new(&keys[from..], width), count, e, columns, Write::Replace);
             if let Some((_, turned)) = &mut relative {
@@ -467,16 +522,18 @@ pub(super) unsafe fn backward<T: Real>(
             }
             let upstream = Left::new(&dout[at..], padded, 1);
             product(d_scores, columns, upstream, Panel::new(&values[from..], width), count, e, columns, Write::Replace);
+            shape.cap(scores, capped);
             shape.hide(block, nq, &add.bias, scores);
             softmax(scores, columns, scale, None);
             softmax_grad(scores, d_scores, columns, scale, shape.draw(block, factors));
+            shape.bias_grad(block, nq, &add.bias, d_scores, slopes);
+            shape.cap_grad(d_scores, capped);
             let across = Left::new(scores, 1, columns);
             let upstream = Panel::new(&dout[at..], padded);
             product(&mut dv[behind..], padded, across, upstream, seen, count, padded, Write::Add);
             let along = Left::new(d_scores, columns, 1);
             let own = Panel::new(&k[behind..], padded);
             product(&mut dq[at..], padded, along, own, count, seen, padded, Write::Replace);
-            shape.bias_grad(block, nq, &add.bias, d_scores, slopes);
             let across = Left::new(d_scores, 1, columns);
             product(&mut dk[behind..], padded, across, Panel::new(&q[at..], padded), seen, count, padded, Write::Add);
             if let Some((r, turned)) = &mut relative {
@@ -486,9 +543,14 @@ pub(super) unsafe fn backward<T: Real>(
         if let Some((r, turned)) = &relative {
             turned.finish(shape, r, more_slopes);
         }
-        for ((grad, start), sums) in grads.iter().zip([q_start, k_start, k_start]).zip([dq, dk, dv]) {
+        // SAFETY: the caller's promise.
+        unsafe { shape.scatter(dq, &grads[0], of_queries) };
+        for (grad, sums) in grads[1..].iter().zip([dk, dv]) {
             // SAFETY: the caller's promise.
-            unsafe { shape.scatter(sums, grad, start) };
+            match shape.is_first_of_key_head(place) {
+                true => unsafe { shape.scatter(sums, grad, of_keys) },
+                false => unsafe { shape.scatter_add(sums, grad, of_keys) },
+            }
         }
     });
 }

@@ -2,7 +2,7 @@
 //!
 //! Source: Vaswani et al. 2017, Section 3.2, arXiv:1706.03762; masks by distance: Chi et al. 2023 (RegularGPT), arXiv:2305.03796.
 
-use super::{Offsets, Place, Relative, Scores, Shape};
+use super::{Cap, Offsets, Place, Relative, Scores, Shape};
 use crate::kernel::Real;
 use crate::kernel::dropout::Keep;
 use crate::kernel::parallel::{Parts, add_to, vectorised};
@@ -21,6 +21,8 @@ struct Seen<'s, T> {
     distances: &'s [isize],
     scores: &'s mut [T],
     slopes: &'s mut [T],
+    /// Derivatives of capped scores, where they are needed.
+    capped: &'s mut [T],
 }
 
 /// A query as it meets the keys, and as it meets the codes of distances, if there are any.
@@ -40,6 +42,7 @@ struct Head<'h, 'a, T> {
     /// The query that stands first among the queries at hand; those before it have had their turn.
     first: usize,
     scale: T,
+    cap: Option<Cap<T>>,
 }
 
 impl<'h, 'a, T: Real> Head<'h, 'a, T> {
@@ -60,6 +63,7 @@ impl<'h, 'a, T: Real> Head<'h, 'a, T> {
             starts: (shape.query_start(place), shape.key_start(place)),
             first,
             scale: T::from_f64(shape.spec.scale),
+            cap: Cap::of(shape.spec),
         }
     }
 
@@ -79,7 +83,7 @@ impl<'h, 'a, T: Real> Head<'h, 'a, T> {
 
     fn key(&self, query: usize, distance: isize) -> std::ops::Range<usize> {
         let key = (query as isize - distance) as usize;
-        let at = self.starts.1 + key * self.shape.stride;
+        let at = self.starts.1 + key * self.shape.key_stride;
         at..at + self.shape.spec.head_width
     }
 
@@ -108,12 +112,19 @@ impl<'h, 'a, T: Real> Head<'h, 'a, T> {
     /// Turns the scores of a query into probabilities; all 0 where it sees nothing.
     fn softmax(&self, query: usize, own: &Met<'_, T>, k: &[T], seen: &mut Seen<'_, T>) {
         let mut largest = T::NEG_INFINITY;
-        for (score, &distance) in seen.scores.iter_mut().zip(seen.distances) {
+        for (n, (score, &distance)) in seen.scores.iter_mut().zip(seen.distances).enumerate() {
             let mut products = dot(own.keys, &k[self.key(query, distance)]);
             if let Some(r) = &self.scores.relative {
                 products += dot(own.codes, self.code(r, distance));
             }
-            *score = products * self.scale + self.scores.bias.at(self.place.head, distance);
+            let (scaled, slope) = match self.cap {
+                None => (products * self.scale, self.scale),
+                Some(cap) => cap.score(products),
+            };
+            if let Some(capped) = seen.capped.get_mut(n) {
+                *capped = slope;
+            }
+            *score = scaled + self.scores.bias.at(self.place.head, distance);
             largest = score.or_larger(largest);
         }
         let mut sum = T::ZERO;
@@ -182,7 +193,7 @@ pub(super) unsafe fn forward<T: Real>(
             for query in first..extent.0 {
                 let distances = head.seen(query);
                 let scores = &mut scratch[..distances.len()];
-                let mut seen = Seen { distances, scores, slopes: &mut [] };
+                let mut seen = Seen { distances, scores, slopes: &mut [], capped: &mut [] };
                 head.softmax(query, &head.met(query, q, shifted), k, &mut seen);
                 // SAFETY: the caller's promise.
                 let y = unsafe { out.part(head.query(query)) };
@@ -196,10 +207,10 @@ pub(super) unsafe fn forward<T: Real>(
 }
 
 /// The gradients of one row and head; `slopes` takes those of the bias, distance by distance, then those of the relative
-/// positions.
+/// positions. Those of keys and values are added to what heads before this one left that have the same.
 ///
 /// # Safety
-/// The task owns the head's part of `grads`, and all of `slopes`.
+/// The task owns the parts of `grads` of all heads that have the same keys, and all of `slopes`.
 pub(super) unsafe fn backward<T: Real>(
     shape: &Shape<'_>,
     scores: &Scores<'_, T>,
@@ -212,22 +223,26 @@ pub(super) unsafe fn backward<T: Real>(
 ) {
     let head = Head::new(shape, scores, place, extent, offsets, 0);
     let (slopes, more_slopes) = slopes.split_at_mut(scores.bias.gradients());
-    for key in 0..extent.1 {
-        let at = head.starts.1 + key * shape.stride;
+    let fresh = if shape.is_first_of_key_head(place) { extent.1 } else { 0 };
+    for key in 0..fresh {
+        let at = head.starts.1 + key * shape.key_stride;
         for grad in [dk, dv] {
             // SAFETY: the caller's promise.
             unsafe { grad.part(at..at + shape.spec.head_width) }.fill(T::ZERO);
         }
     }
     let most = head.distances.len();
-    T::with_scratch(2 * most + head.shifted(), |scratch| {
+    let of_caps = if head.cap.is_some() { most } else { 0 };
+    T::with_scratch(2 * most + of_caps + head.shifted(), |scratch| {
         let (p, rest) = scratch.split_at_mut(most);
-        let (d_scores, shifted) = rest.split_at_mut(most);
+        let (d_scores, rest) = rest.split_at_mut(most);
+        let (capped, shifted) = rest.split_at_mut(of_caps);
         vectorised!({
             for query in 0..extent.0 {
                 let distances = head.seen(query);
                 let count = distances.len();
-                let mut seen = Seen { distances, scores: &mut p[..count], slopes: &mut d_scores[..count] };
+                let mut seen =
+                    Seen { distances, scores: &mut p[..count], slopes: &mut d_scores[..count], capped: &mut *capped };
                 let own = head.met(query, q, shifted);
                 head.softmax(query, &own, k, &mut seen);
                 let dy = &dout[head.query(query)];
@@ -239,12 +254,13 @@ pub(super) unsafe fn backward<T: Real>(
                 // SAFETY: the caller's promise.
                 let dq = unsafe { dq.part(head.query(query)) };
                 dq.fill(T::ZERO);
-                for ((d, &p), &distance) in seen.slopes.iter_mut().zip(&*seen.scores).zip(distances) {
+                for (n, ((d, &p), &distance)) in seen.slopes.iter().zip(&*seen.scores).zip(distances).enumerate() {
                     let slope = p * (*d - mean);
                     if let Some(sum) = scores.bias.index(distance).and_then(|at| slopes.get_mut(at)) {
                         *sum += slope;
                     }
-                    let (slope, at) = (slope * head.scale, head.key(query, distance));
+                    let scale = seen.capped.get(n).copied().unwrap_or(head.scale);
+                    let (slope, at) = (slope * scale, head.key(query, distance));
                     add_scaled(dq, slope, &k[at.clone()]);
                     if let Some(r) = &scores.relative {
                         let code = head.code(r, distance);

@@ -29,7 +29,90 @@ pub(super) const ATTENTION: &[Case] = &[
         SEQUENCE,
         "%y = rotate %a {kind: xpos_key, heads: 2, transpose: true, origin: axis} : f32[batch, length, 4]",
     ),
+    (
+        "rope on halves",
+        SEQUENCE,
+        "%y = rotate %a {kind: rope, heads: 1, origin: row, layout: half, base: 7.5} : f32[batch, length, 4]",
+    ),
+    (
+        "rope on a part of the channels",
+        SEQUENCE,
+        "%y = rotate %a {kind: rope, heads: 1, layout: pairs, base: 100.0, part: 2} : f32[batch, length, 4]",
+    ),
+    (
+        "transposed xpos on halves of a part of wider heads",
+        "f32[batch, length, 12]",
+        "%w12 = param {name: \"w12\", init: zeros} : f32[12, 4]
+         %z = linear %a, %w12 : f32[batch, length, 12]
+         %y = rotate %z {kind: xpos_query, heads: 2, transpose: true, layout: half, part: 4} : f32[batch, length, 12]",
+    ),
     ("attention", SEQUENCE, "%y = attention %a, %b, %c {heads: 2, mask: all} : f32[batch, length, 4]"),
+    (
+        "attention with shared keys",
+        SEQUENCE,
+        "%k = linear %b, %half : f32[batch, length, 2]
+         %v = linear %c, %half : f32[batch, length, 2]
+         %y = attention %a, %k, %v {heads: 2, key_heads: 1, scale: 1.3} : f32[batch, length, 4]",
+    ),
+    (
+        "causal attention with one key head and capped scores",
+        SEQUENCE,
+        "%k = linear %b, %to_one : f32[batch, length, 1]
+         %v = linear %c, %to_one : f32[batch, length, 1]
+         %y = attention %a, %k, %v {heads: 4, key_heads: 1, softcap: 0.4, mask: causal, dropout: 0.2, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "attention to few shared keys with capped scores, a learned bias and dropout",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[4, 2]
+         %k = linear %b, %half : f32[batch, length, 2]
+         %v = linear %c, %half : f32[batch, length, 2]
+         %y = attention %a, %k, %v, %t {heads: 4, key_heads: 2, scale: 1.7, softcap: 0.6, mask: and(le(j, i), lt(sub(i, j), 2)), bias: learn(head, sub(i, j)), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with shared keys, capped scores and a bias by distance",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[2, 4]
+         %k = linear %b, %half : f32[batch, length, 2]
+         %v = linear %c, %half : f32[batch, length, 2]
+         %y = attention %a, %k, %v, %t {heads: 2, key_heads: 1, softcap: 0.3, mask: causal, bias: learn(head, min(sub(i, j), 3))} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with shared keys, capped scores and a bias of both positions",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[3, 2]
+         %k = linear %b, %half : f32[batch, length, 2]
+         %v = linear %c, %half : f32[batch, length, 2]
+         %y = attention %a, %k, %v, %t {heads: 2, key_heads: 1, scale: 0.9, softcap: 0.5, mask: and(ge(j, sub(i, add(head, 1))), le(j, add(i, 1))), bias: learn(rem(i, 3), rem(j, 2)), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with relative positions, shared keys and capped scores",
+        SEQUENCE,
+        "%w6 = param {name: \"w6\", init: zeros} : f32[4, 6]
+         %k = linear %b, %half : f32[batch, length, 2]
+         %v = linear %c, %half : f32[batch, length, 2]
+         %y = attention %a, %k, %v, %bias, %gain, %w6 {heads: 2, key_heads: 1, scale: 0.8, softcap: 0.9, position: relative_xl} : f32[batch, length, 4]",
+    ),
+    (
+        "attention to few shared keys with relative positions and capped scores",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[2, 2]
+         %k = linear %b, %half : f32[batch, length, 2]
+         %v = linear %c, %half : f32[batch, length, 2]
+         %y = attention %a, %k, %v, %t, %bias, %gain, %w {heads: 2, key_heads: 1, softcap: 0.9, mask: and(le(j, i), lt(sub(i, j), 2)), bias: learn(head, sub(i, j)), position: relative_xl} : f32[batch, length, 4]",
+    ),
+    (
+        "attention of slots with shared keys",
+        SLOTS,
+        "%k = linear %b, %half : f32[batch, length, 2]
+         %y = attention %m, %k, %k {heads: 4, key_heads: 2} : f32[batch, 3, 4]",
+    ),
+    (
+        "attention to slots with shared keys and capped scores",
+        SEQUENCE,
+        "%k = linear %m, %half : f32[batch, 3, 2]
+         %y = attention %a, %k, %k {heads: 2, key_heads: 1, softcap: 2.0} : f32[batch, length, 4]",
+    ),
     ("attention to itself", SEQUENCE, "%y = attention %a, %a, %a {heads: 1} : f32[batch, length, 4]"),
     ("causal attention", SEQUENCE, "%y = attention %a, %b, %c {heads: 2, mask: causal} : f32[batch, length, 4]"),
     (
