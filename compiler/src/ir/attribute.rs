@@ -569,8 +569,10 @@ attributes! {
     WIDTH = "width": Count;
     /// A number of copies, or of chunks of a row.
     COUNT = "count": Positive;
-    /// What is added to a variance.
+    /// What is added to a variance or a mean square.
     EPS = "eps": Number;
+    /// Equal parts of the last axis that are normed each by itself.
+    PARTS = "parts": Positive = 1;
     /// The condition under which a unit is kept.
     WHEN = "when": Flag;
     /// The probability of 0 instead of the number.

@@ -146,8 +146,18 @@ rules! {
         }
         out
     };
-    /// All three gradients in one pass.
-    layer_norm(b, node, dy) => several(b, Op::LayerNormGrad, &[node.operands[0], node.operands[1], dy], &node.attrs);
+    /// All gradients in one pass; that of a bias that is not there is left out.
+    layer_norm(b, node, dy) => {
+        let mut out = several(b, Op::LayerNormGrad, &[node.operands[0], node.operands[1], dy], &node.attrs);
+        out.truncate(node.operands.len());
+        out
+    };
+    /// Input and gain in one pass.
+    rms_norm(b, node, dy) => {
+        let mut operands = node.operands.clone();
+        operands.insert(1, dy);
+        several(b, Op::RmsNormGrad, &operands, &node.attrs)
+    };
 }
 
 /// The slopes of the expressions: those of all operands in one map, but for cotangents that pass through unchanged.

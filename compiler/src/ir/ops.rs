@@ -209,8 +209,10 @@ ops! {
 
     /// `y = x w^T + bias`, with `w` of shape [outputs, inputs].
     Linear = "linear" (x, w; bias) {} => linear, linear, linear, Channels [Heavy] by_unit [1, 2] [];
-    /// `(x - mean) / sqrt(var + eps) gain + bias` over the last axis.
-    LayerNorm = "layer_norm" (x, gain, bias) {EPS} => same, layer_norm, norm, Channels by_unit [1, 2] [];
+    /// `(x - mean) / sqrt(var + eps) gain`, plus `bias` where one is given, over the last axis.
+    LayerNorm = "layer_norm" (x, gain; bias) {EPS} => affine, layer_norm, norm, Channels by_unit [1, 2] [];
+    /// `x / sqrt(mean(x^2) + eps)`, times `gain` where one is given, over the last axis, or over each of its `parts`, which share the gain.
+    RmsNorm = "rms_norm" (x; gain) {EPS, PARTS?} => rms_norm, rms_norm, norm, Channels by_unit [1] [];
     /// `gain x`, plus `bias` where one is given, with a number of each per channel.
     Affine = "affine" (x, gain; bias) {} => affine, affine, elementwise, Channels by_unit [1, 2] [];
     /// The expression `f` of the numbers `a`, `b`, `c`, ... that the operands, all of one type, have in one place; `tuple(..)` gives several results.
@@ -291,6 +293,8 @@ ops! {
     ColumnSum = "column_sum" (dy) {} => last_axis, none, reduction, Backward by_unit [] [0];
     /// Gradients of `layer_norm` for input, gain and bias.
     LayerNormGrad = "layer_norm_grad" (x, gain, dy) {EPS} => layer_norm_grad, none, norm, Backward by_unit [1] [1, 2];
+    /// Gradients of `rms_norm` for the input and, where one is given, the gain.
+    RmsNormGrad = "rms_norm_grad" (x, dy; gain) {EPS, PARTS?} => rms_norm_grad, none, norm, Backward by_unit [2] [1];
     /// Gradients of `attention` for `q`, `k`, `v` and the tables of the bias; the probabilities are computed again.
     AttentionGrad = "attention_grad" (q, k, v, dy; step) {HEADS, MASK?, BIAS?, POSITION?, DROPOUT?, STREAM?} => attention_grad, none, attention_grad, Backward [Random, Variadic];
     /// Gradient of `add_position` for the table.

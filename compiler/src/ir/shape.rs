@@ -411,6 +411,29 @@ pub fn layer_norm_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![s.operands[0].clone(), s.operands[1].clone(), s.operands[1].clone()])
 }
 
+/// Channels in equal parts, and a gain for the channels of a part.
+pub fn rms_norm(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    normed_parts(s, 1)?;
+    same(s)
+}
+
+/// Input, and gain where there is one.
+pub fn rms_norm_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    normed_parts(s, 2)?;
+    s.demand(s.operands[0] == s.operands[1])?;
+    Ok(s.operands.iter().enumerate().filter(|(n, _)| *n != 1).map(|(_, ty)| ty.clone()).collect())
+}
+
+/// Whether the last axis of the first operand has the parts of the attributes, and the operand `gain` fits them.
+fn normed_parts(s: &Signature<'_>, gain: usize) -> Result<(), String> {
+    let parts = s.attrs.get(attribute::PARTS);
+    let Some(Dim::Fixed(width @ 1..)) = s.dims(0).last() else { return Err(s.mismatch()) };
+    if !width.is_multiple_of(parts) {
+        return Err(format!("`{}` cannot cut {width} channels into {parts} equal parts", s.op));
+    }
+    s.demand(s.operands.get(gain).is_none_or(|gain| gain.is_real() && *gain.dims() == [Dim::Fixed(width / parts)]))
+}
+
 /// `a` and `b` alike, the condition over a prefix of their axes.
 pub fn select(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let prefix = s.dims(1).get(..s.dims(0).len());

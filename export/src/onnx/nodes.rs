@@ -84,6 +84,7 @@ impl Builder<'_> {
                     vec![Attribute::int("axis", -1), Attribute::float("epsilon", node.get(attribute::EPS))];
                 self.op_with("LayerNormalization", &names, attributes)
             }
+            Op::RmsNorm => self.rms_norm(node, &names),
             Op::Affine => {
                 let scaled = self.op("Mul", &[&x[0], &x[1]]);
                 if let [_, _, bias] = &names[..] { self.op("Add", &[&scaled, bias]) } else { scaled }
@@ -339,6 +340,27 @@ impl Builder<'_> {
         let turned = self.transpose(x[1], &[1, 0]);
         let product = self.op("MatMul", &[x[0], &turned]);
         if let [_, _, bias] = x { self.op("Add", &[&product, bias]) } else { product }
+    }
+
+    /// Every part of the last axis over the root of its mean square.
+    fn rms_norm(&mut self, node: &Node, x: &[&str]) -> String {
+        let width = self.graph.ty(node.operands[0]).dims().last().and_then(Dim::fixed).unwrap_or(1) as i64;
+        let (parts, whole) = (node.get(attribute::PARTS) as i64, vec![0; self.rank(node.operands[0]) - 1]);
+        let cut = match parts {
+            1 => x[0].to_owned(),
+            _ => self.reshape(x[0], &[&whole[..], &[parts, width / parts]].concat()),
+        };
+        let squares = self.op("Mul", &[&cut, &cut]);
+        let mean = self.reduce("ReduceMean", &squares, &[-1]);
+        let mean = self.unsqueeze(&mean, &[-1]);
+        let eps = self.float(node.get(attribute::EPS));
+        let mean = self.op("Add", &[&mean, &eps]);
+        let root = self.op("Sqrt", &[&mean]);
+        let mut y = self.op("Div", &[&cut, &root]);
+        if let [_, gain] = x {
+            y = self.op("Mul", &[&y, gain]);
+        }
+        if parts == 1 { y } else { self.reshape(&y, &[&whole[..], &[width]].concat()) }
     }
 
     /// A map, function by function.

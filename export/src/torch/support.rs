@@ -32,6 +32,7 @@ sections! {
     "numbers" (),
     "learned" (),
     "attention" (),
+    "rms_norm" (),
     "relative" ("positions"),
     "offset_attention" (),
     "convolve" (),

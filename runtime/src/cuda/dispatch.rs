@@ -175,8 +175,9 @@ impl<T: Element> Executor<T> {
                 }
             }
 
-            Op::Linear | Op::LayerNorm | Op::Affine | Op::Map | Op::Dropout | Op::Rotate => in_group(),
-            Op::Concat | Op::Slice | Op::Pad | Op::LinearGradInput | Op::ColumnSum | Op::LayerNormGrad => in_group(),
+            Op::Linear | Op::LayerNorm | Op::RmsNorm | Op::Affine | Op::Map | Op::Dropout | Op::Rotate => in_group(),
+            Op::Concat | Op::Slice | Op::Pad | Op::LinearGradInput | Op::ColumnSum => in_group(),
+            Op::LayerNormGrad | Op::RmsNormGrad => in_group(),
         }
         Ok(())
     }

@@ -75,6 +75,7 @@ impl<T: Element> Executor<T> {
 
             Op::Linear
             | Op::LayerNorm
+            | Op::RmsNorm
             | Op::Affine
             | Op::Map
             | Op::Dropout
@@ -84,7 +85,8 @@ impl<T: Element> Executor<T> {
             | Op::Pad
             | Op::LinearGradInput
             | Op::ColumnSum
-            | Op::LayerNormGrad => unreachable!("steps that work unit by unit are in groups"),
+            | Op::LayerNormGrad
+            | Op::RmsNormGrad => unreachable!("steps that work unit by unit are in groups"),
             Op::Select => self.select(&c),
             Op::MaskUnit => self.produce(&c, |e, c, y| {
                 let groups = c.groups(0, c.ty(c.operand(1)));

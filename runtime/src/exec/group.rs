@@ -54,8 +54,10 @@ enum Kernel<T> {
     Linear { w: *const Packed<T>, bias: Option<*const [T]> },
     Narrow { w: *const [T], bias: Option<*const [T]> },
     GradInput { w: *const Packed<T> },
-    LayerNorm { gain: *const [T], bias: *const [T], eps: f64 },
+    LayerNorm { gain: *const [T], bias: Option<*const [T]>, eps: f64 },
     LayerNormGrad { gain: *const [T], eps: f64 },
+    RmsNorm { width: usize, gain: Option<*const [T]>, eps: f64 },
+    RmsNormGrad { width: usize, gain: Option<*const [T]>, eps: f64 },
     ColumnSum,
     Map(*const Program),
     Concat,
@@ -234,7 +236,7 @@ impl<T: Element> Executor<T> {
             Op::Linear | Op::LinearGradInput => c.last(0) * units(c.ty(c.node.results[0])).1 / 4,
             // What a table counts as ten operations are about four simple ones.
             Op::Map => (0.4 * self.programs[&c.step.node].cost()).ceil() as usize * widest,
-            Op::Dropout | Op::LayerNormGrad => 4 * widest,
+            Op::Dropout | Op::LayerNormGrad | Op::RmsNormGrad => 4 * widest,
             _ => widest,
         }
     }
@@ -273,17 +275,21 @@ impl<T: Element> Executor<T> {
     fn kernel(&self, c: &NodeContext<'_>) -> Kernel<T> {
         let whole = |n: usize| std::ptr::from_ref(self.memory.real(c.operand(n)));
         let packed = |orientation| std::ptr::from_ref(&self.packs[&(c.operand(1), orientation)].packed);
-        let bias = || c.node.operands.get(2).map(|_| whole(2));
+        let given = |n: usize| c.node.operands.get(n).map(|_| whole(n));
+        let bias = || given(2);
+        let part = || c.last(0) / c.get(attribute::PARTS);
         match c.node.op {
             Op::Linear if c.out(0) > linear::NARROW => {
                 Kernel::Linear { w: packed(Orientation::Transposed), bias: bias() }
             }
             Op::Linear => Kernel::Narrow { w: whole(1), bias: bias() },
             Op::LinearGradInput => Kernel::GradInput { w: packed(Orientation::Straight) },
-            Op::LayerNorm => Kernel::LayerNorm { gain: whole(1), bias: whole(2), eps: c.get(attribute::EPS) },
+            Op::LayerNorm => Kernel::LayerNorm { gain: whole(1), bias: bias(), eps: c.get(attribute::EPS) },
             Op::LayerNormGrad => Kernel::LayerNormGrad { gain: whole(1), eps: c.get(attribute::EPS) },
+            Op::RmsNorm => Kernel::RmsNorm { width: part(), gain: given(1), eps: c.get(attribute::EPS) },
+            Op::RmsNormGrad => Kernel::RmsNormGrad { width: part(), gain: given(2), eps: c.get(attribute::EPS) },
             Op::ColumnSum => Kernel::ColumnSum,
-            Op::Affine => Kernel::Affine { gain: whole(1), bias: c.node.operands.get(2).map(|_| whole(2)) },
+            Op::Affine => Kernel::Affine { gain: whole(1), bias: bias() },
             Op::Map => Kernel::Map(&raw const self.programs[&c.step.node]),
             Op::Concat => Kernel::Concat,
             Op::Slice => Kernel::Slice(c.get(attribute::START)),
@@ -387,8 +393,12 @@ impl<T: Real> Shared<'_, T> {
                 Kernel::Affine { gain, bias } => channels::affine(a, &**gain, bias.map(|b| &*b), y),
                 Kernel::Narrow { w, bias } => linear::narrow(a, &**w, a.len() / count, bias.map(|b| &*b), y),
                 Kernel::GradInput { w } => product(a, &**w, y, Write::Replace),
-                Kernel::LayerNorm { gain, bias, eps } => norm::layer_norm(a, &**gain, &**bias, *eps, y),
+                Kernel::LayerNorm { gain, bias, eps } => norm::layer_norm(a, &**gain, bias.map(|b| &*b), *eps, y),
                 Kernel::LayerNormGrad { gain, eps } => norm::layer_norm_grad(a, &**gain, c, *eps, y, y1, y2),
+                Kernel::RmsNorm { width, gain, eps } => norm::rms_norm(a, *width, gain.map(|g| &*g), *eps, y),
+                Kernel::RmsNormGrad { width, gain, eps } => {
+                    norm::rms_norm_grad(a, b, *width, gain.map(|g| &*g), *eps, y, y1);
+                }
                 Kernel::ColumnSum => linear::add_rows(a, y),
                 Kernel::Concat => channels::concat(a, b, a.len() / count, b.len() / count, y),
                 Kernel::Slice(start) => channels::slice(a, a.len() / count, *start, y.len() / count, y),
