@@ -64,12 +64,17 @@ fn described(graph: &Graph, model: &Model, objective: Objective, batch: &Batch, 
 
 /// Writes the export of a model, and runs the model on a batch.
 fn case(number: usize, model: &Model, objective: Objective, double: bool, root: &Path) -> Case {
-    let name = format!("{}_{objective:?}{}", model.name.replace(':', "_"), if double { "_double" } else { "" });
-    let folder = root.join(format!("{number}_{name}"));
+    let forward = pipeline::forward(&model.spec, &binding(objective)).unwrap_or_else(|e| panic!("{}: {e}", model.name));
+    of_graph(&format!("{number}_{}", model.name), forward, model, objective, double, root)
+}
+
+/// Writes the export of a graph in the place of that of a model, and runs the graph on a batch.
+fn of_graph(name: &str, forward: Graph, model: &Model, objective: Objective, double: bool, root: &Path) -> Case {
+    let name = format!("{}_{objective:?}{}", name.replace(':', "_"), if double { "_double" } else { "" });
+    let folder = root.join(&name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("a folder for an export");
     let bound = binding(objective);
-    let forward = pipeline::forward(&model.spec, &bound).unwrap_or_else(|e| panic!("{name}: {e}"));
     let module = torch::module(&model.spec, &forward, &bound).unwrap_or_else(|e| panic!("{name}: {e}"));
     let batch = example(objective);
     let case = described(&forward, model, objective, &batch, double);
@@ -165,6 +170,10 @@ fn exported_modules_give_the_logits_and_gradients_of_rtc() {
     for (double, limits) in [(false, (RESULTS, GRADIENTS)), (true, (DOUBLE, DOUBLE))] {
         let case = |(n, (model, objective)): (usize, &(Model, Objective))| case(n, model, *objective, double, &root);
         let cases: Vec<Case> = all.iter().enumerate().map(case).collect();
+        let (model, objective) = &all[0];
+        let equations = numeric::graph(models::EQUATIONS);
+        let cases: Vec<Case> =
+            cases.into_iter().chain([of_graph("equations", equations, model, *objective, double, &root)]).collect();
         faults.extend(in_python(&python, &cases));
         faults.extend(cases.iter().flat_map(|case| differences(case, limits)));
         eprintln!("{} models, {} precision", cases.len(), if double { "double" } else { "single" });
@@ -175,6 +184,11 @@ fn exported_modules_give_the_logits_and_gradients_of_rtc() {
 /// What a reader of an export sees.
 #[test]
 fn modules_are_readable() {
+    let model = models::one("transformer.rt", "transformer", Objective::Classify, &[]);
+    let equations = numeric::graph(models::EQUATIONS);
+    let module = torch::module(&model.spec, &equations, &binding(Objective::Classify)).expect("every op is known");
+    let (_, outputs) = module.split_once("    def outputs(").expect("a module has results");
+    insta::assert_snapshot!("torch_equations", outputs);
     for (file, name) in [("transformer.rt", "transformer"), ("gut.rt", "gut")] {
         let model = models::one(file, name, Objective::Classify, &[]);
         let bound = binding(Objective::Classify);

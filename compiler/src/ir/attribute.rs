@@ -377,6 +377,16 @@ words! {
         Right = "right",
     }
 
+    /// What is made of all numbers of an axis.
+    Reduction {
+        /// Their sum.
+        Sum = "sum",
+        /// Their mean.
+        Mean = "mean",
+        /// The largest one.
+        Max = "max",
+    }
+
     /// What a rotation does besides turning.
     PositionKind {
         /// Nothing: RoPE, for queries and keys alike.
@@ -569,6 +579,8 @@ attributes! {
     WIDTH = "width": Count;
     /// A number of copies, or of chunks of a row.
     COUNT = "count": Positive;
+    /// What is made of the numbers of the last axis.
+    BY = "by": Reduction;
     /// What is added to a variance or a mean square.
     EPS = "eps": Number;
     /// Equal parts of the last axis that are normed each by itself.

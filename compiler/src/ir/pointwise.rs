@@ -32,7 +32,7 @@ macro_rules! pointwise_functions {
             div = Div (a, b) 1, ["div(dy, b)", "neg(mul(div(dy, b), y))"], a / b, "a / b", "a / b", "Div(a, b)";
             /// `-a`
             neg = Neg (a) 1, ["neg(dy)"], -a, "-a", "-a", "Neg(a)";
-            /// `|a|`; NaN stays NaN.
+            /// The absolute value; NaN stays NaN.
             abs = Abs (a) 1, ["mul(dy, sign(a))"], a.abs(), "absolute(a)", "a.abs()", "Abs(a)";
             /// 1, 0 or -1, as `a` is positive, zero or negative; 0 for NaN.
             sign = Sign (a) 1, ["0.0"], sign_of(a), "a > 0 ? (real)1 : a < 0 ? (real)-1 : (real)0", "a.sign()", "Sign(a)";
@@ -66,6 +66,9 @@ macro_rules! pointwise_functions {
             softplus = Softplus (a) 20, ["mul(dy, sigmoid(a))"], softplus_of(a), "softplus(a)", "F.softplus(a)", "Softplus(a)";
             /// `1 / (1 + exp(-a))`
             sigmoid = Sigmoid (a) 10, ["logistic_slope(dy, y)"], a.sigmoid(), "sigmoid(a)", "a.sigmoid()", "Sigmoid(a)";
+            /// `a sigmoid(a)`
+            silu = Silu (a) 10, ["mul(dy, mul(sigmoid(a), add(1.0, mul(a, sub(1.0, sigmoid(a))))))"], a * a.sigmoid(),
+                "a * sigmoid(a)", "F.silu(a)", "Mul(a, Sigmoid(a))";
             /// `a b (1 - b)`
             logistic_slope = LogisticSlope (a, b) 3, [], a * b * (T::ONE - b), "a * b * ((real)1 - b)", "", "";
             /// The hyperbolic tangent, `2 sigmoid(2 a) - 1`.

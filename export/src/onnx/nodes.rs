@@ -1,7 +1,7 @@
 //! From a node of the IR to operators of ONNX: the one match over the ops. What is not in it is refused.
 
 use rtc_compiler::ir::attr;
-use rtc_compiler::ir::attribute::{self, At};
+use rtc_compiler::ir::attribute::{self, At, Reduction, Side};
 use rtc_compiler::ir::graph::{Node, NodeId, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::pointwise::{self, Source, Steps};
@@ -63,6 +63,22 @@ impl Builder<'_> {
             Op::Mean | Op::Sum => self.pooled(node, &x[0]),
             Op::CumulativeMean => self.cumulative_mean(node, &x[0]),
             Op::Max => self.max(node, &x[0]),
+            Op::Shift => self.shift(node, &x[0]),
+            Op::Softmax => {
+                let last = self.rank(node.operands[0]) - 1;
+                let there = if last == 1 { self.existing(node.operands[0], &x[0], LOWEST) } else { x[0].clone() };
+                self.op_with("Softmax", &[&there], vec![Attribute::int("axis", -1)])
+            }
+            Op::Reduce => {
+                let kind = match node.get(attribute::BY) {
+                    Reduction::Sum => "ReduceSum",
+                    Reduction::Mean => "ReduceMean",
+                    Reduction::Max => "ReduceMax",
+                };
+                let one = self.reduce(kind, &x[0], &[-1]);
+                self.unsqueeze(&one, &[-1])
+            }
+            Op::BroadcastChannels => self.expanded(&x[0], node.results[0]),
             Op::Position => self.position(node, &x[0]),
             Op::Concat => self.concat(&names, -1),
             Op::Slice => {
@@ -250,6 +266,30 @@ impl Builder<'_> {
             1 => is_there,
             rank => self.unsqueeze(&is_there, &(1..rank as i64).collect::<Vec<_>>()),
         };
+        let nothing = self.float(0.0);
+        self.op("Where", &[&is_there, &taken, &nothing])
+    }
+
+    /// The value `lag` positions before or behind; 0 where the row has none.
+    fn shift(&mut self, node: &Node, x: &str) -> String {
+        let dims = self.graph.ty(node.operands[0]).dims();
+        let (zero, one) = (self.int(0), self.int(1));
+        let width = match self.size(&dims[1]) {
+            Size::Of(name) => name,
+            Size::Is(n) => self.int(n as i64),
+        };
+        let (positions, last) = (self.range(&width), self.op("Sub", &[&width, &one]));
+        let (lag, lengths) = (self.int(node.get(attribute::LAG) as i64), self.lengths(node.operands[0]));
+        let at = self.op(if node.get(attribute::SIDE) == Side::Left { "Sub" } else { "Add" }, &[&positions, &lag]);
+        let lengths = self.unsqueeze(&lengths, &[1]);
+        let before = self.op("Less", &[&at, &lengths]);
+        let behind = self.op("GreaterOrEqual", &[&at, &zero]);
+        let is_there = self.op("And", &[&before, &behind]);
+        let at = self.op("Max", &[&at, &zero]);
+        let at = self.op("Min", &[&at, &last]);
+        let taken = self.op_with("Gather", &[x, &at], vec![Attribute::int("axis", 1)]);
+        let more: Vec<i64> = (2..dims.len() as i64).collect();
+        let is_there = if more.is_empty() { is_there } else { self.unsqueeze(&is_there, &more) };
         let nothing = self.float(0.0);
         self.op("Where", &[&is_there, &taken, &nothing])
     }

@@ -1,7 +1,9 @@
 //! The expression of every op in PyTorch.
 
 use rtc_compiler::expr::Expr;
-use rtc_compiler::ir::attribute::{self, At, Attribute, Discretisation, Mask, Origin, PositionKind, Relative, Sight};
+use rtc_compiler::ir::attribute::{
+    self, At, Attribute, Discretisation, Mask, Origin, PositionKind, Reduction, Relative, Sight,
+};
 use rtc_compiler::ir::graph::{Graph, Node, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::pointwise::{self, Pointwise, Scalar};
@@ -67,6 +69,7 @@ const KNOWN: &[Attribute] = &[
     attribute::BEAMS.row,
     attribute::BIAS.row,
     attribute::BOUND.row,
+    attribute::BY.row,
     attribute::CAP.row,
     attribute::CARRIED.row,
     attribute::COMPOSE.row,
@@ -293,6 +296,16 @@ impl Call<'_> {
                 let end = start + node.get(attribute::WIDTH);
                 Code::atom(format!("{}[..., {start}:{end}]", self.dot(0)))
             }
+            Op::Reduce => {
+                let method = match node.get(attribute::BY) {
+                    Reduction::Max => "amax",
+                    sum_or_mean => sum_or_mean.name(),
+                };
+                Code::atom(format!("{}.{method}(-1, keepdim=True)", self.dot(0)))
+            }
+            Op::BroadcastChannels => {
+                Code::atom(format!("{}.repeat_interleave({}, -1)", self.dot(0), node.get(attribute::WIDTH)))
+            }
             Op::Squeeze => Code::atom(format!("{}.squeeze(-1)", self.dot(0))),
             Op::Unsqueeze => Code::atom(format!("{}.unsqueeze(-1)", self.dot(0))),
             Op::Full => self.full(&number(node.get(attribute::VALUE)), ""),
@@ -347,6 +360,18 @@ impl Call<'_> {
             Op::CumulativeMean => {
                 let text = format!("cumulative_mean({}, {})", self.x(0), self.along(0)?);
                 self.support("cumulative_mean", text)
+            }
+            Op::Softmax => match axis(self.ty(0)).filter(|_| self.ty(0).dims().len() == 2) {
+                Some(axis) => {
+                    let text = format!("softmax_along({}, {axis})", self.x(0));
+                    self.support("softmax_along", text)
+                }
+                None => Code::atom(format!("{}.softmax(-1)", self.dot(0))),
+            },
+            Op::Shift => {
+                let (side, lag) = (node.get(attribute::SIDE), node.get(attribute::LAG));
+                let text = format!("shift({}, {}, \"{side}\", {lag})", self.x(0), self.along(0)?);
+                self.support("shift", text)
             }
             Op::AddPosition => self.add_position()?,
             Op::Frame => {

@@ -284,7 +284,7 @@ impl<'a> Writer<'a> {
                 Some(Pointwise::Sigmoid) if halts => "p".to_owned(),
                 Some(Pointwise::Mul) if halts => "spent".to_owned(),
                 Some(Pointwise::Add | Pointwise::Lerp) => "x".to_owned(),
-                Some(Pointwise::Gelu | Pointwise::GeluTanh | Pointwise::Relu) => "active".to_owned(),
+                Some(Pointwise::Gelu | Pointwise::GeluTanh | Pointwise::Relu | Pointwise::Silu) => "active".to_owned(),
                 Some(Pointwise::Sigmoid) => "gate".to_owned(),
                 _ => node.hint().to_owned(),
             },

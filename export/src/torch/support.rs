@@ -41,6 +41,8 @@ sections! {
     "tied_dropout" (),
     "cumulative_mean" (),
     "largest" (),
+    "shift" (),
+    "softmax_along" (),
     "before_last" (),
     "pair" (),
     "neighbours" (),

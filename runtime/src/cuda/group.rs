@@ -1,6 +1,6 @@
 //! Steps that work unit by unit: chains, products, norms, channels, rotations.
 
-use rtc_compiler::ir::attribute::{self, Origin};
+use rtc_compiler::ir::attribute::{self, Origin, Reduction};
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::plan::group::{Group, units};
@@ -82,6 +82,31 @@ impl<T: Element> Executor<T> {
             Op::RmsNormGrad => {
                 let parts = c.get(attribute::PARTS);
                 self.rms_norm_grad(&c, rows * parts, channels(x) / parts);
+            }
+            Op::Softmax | Op::SoftmaxGrad => self.softmax(&c, Arg::Address(0), channels(x), rows),
+            Op::Reduce => {
+                let (y, d) = (self.fresh(&c, 0), channels(x));
+                let by = c.get(attribute::BY);
+                let args = [self.real(x).arg(), y.arg(), int(d)];
+                match by {
+                    Reduction::Max => {
+                        self.pool.each("largest_channel", rows, &[&args[..], &[whole(rows)]].concat());
+                    }
+                    Reduction::Sum | Reduction::Mean => {
+                        let mean = flag(by == Reduction::Mean);
+                        self.pool.each_warp("channel_sum", rows, &[&args[..], &[mean, whole(rows)]].concat());
+                    }
+                }
+                self.put(&c, 0, y);
+            }
+            Op::ReduceMaxGrad => {
+                let (dx, d) = (self.fresh(&c, 0), int(channels(result)));
+                let args = [self.real(x).arg(), self.real(c.operand(1)).arg(), dx.arg(), d, whole(rows)];
+                self.pool.each("largest_channel_grad", rows, &args);
+                self.put(&c, 0, dx);
+            }
+            Op::BroadcastChannels => {
+                self.produce(&c, "broadcast_channels", &self.first::<1>(&c), &[int(channels(result))]);
             }
             Op::ColumnSum => {
                 let (y, add) = self.target(&c, 0);

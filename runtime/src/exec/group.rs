@@ -3,7 +3,7 @@
 //! Blocks are cut by the sizes of the values alone. Sums over units are made per block and added up in the order of the
 //! blocks, so the results do not depend on the number of threads.
 
-use rtc_compiler::ir::attribute::{self, Origin};
+use rtc_compiler::ir::attribute::{self, Origin, Reduction};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ use crate::kernel::parallel::{block, each};
 use crate::kernel::pointwise::Program;
 use crate::kernel::position::{Direction, Table, rotate};
 use crate::kernel::product::{Orientation, Packed, product};
-use crate::kernel::{Real, Write, channels, linear, norm};
+use crate::kernel::{Real, Write, channels, linear, norm, softmax};
 use crate::rng::Key;
 
 /// A step, with everything found that it needs.
@@ -60,6 +60,11 @@ enum Kernel<T> {
     RmsNormGrad { width: usize, gain: Option<*const [T]>, eps: f64 },
     ColumnSum,
     Map(*const Program),
+    Softmax,
+    SoftmaxGrad,
+    Reduce(Reduction),
+    ReduceMaxGrad,
+    Broadcast,
     Concat,
     Slice(usize),
     Pad(usize),
@@ -236,7 +241,7 @@ impl<T: Element> Executor<T> {
             Op::Linear | Op::LinearGradInput => c.last(0) * units(c.ty(c.node.results[0])).1 / 4,
             // What a table counts as ten operations are about four simple ones.
             Op::Map => (0.4 * self.programs[&c.step.node].cost()).ceil() as usize * widest,
-            Op::Dropout | Op::LayerNormGrad | Op::RmsNormGrad => 4 * widest,
+            Op::Dropout | Op::LayerNormGrad | Op::RmsNormGrad | Op::Softmax => 4 * widest,
             _ => widest,
         }
     }
@@ -291,6 +296,11 @@ impl<T: Element> Executor<T> {
             Op::ColumnSum => Kernel::ColumnSum,
             Op::Affine => Kernel::Affine { gain: whole(1), bias: bias() },
             Op::Map => Kernel::Map(&raw const self.programs[&c.step.node]),
+            Op::Softmax => Kernel::Softmax,
+            Op::SoftmaxGrad => Kernel::SoftmaxGrad,
+            Op::Reduce => Kernel::Reduce(c.get(attribute::BY)),
+            Op::ReduceMaxGrad => Kernel::ReduceMaxGrad,
+            Op::BroadcastChannels => Kernel::Broadcast,
             Op::Concat => Kernel::Concat,
             Op::Slice => Kernel::Slice(c.get(attribute::START)),
             Op::Pad => Kernel::Pad(c.get(attribute::START)),
@@ -400,6 +410,11 @@ impl<T: Real> Shared<'_, T> {
                     norm::rms_norm_grad(a, b, *width, gain.map(|g| &*g), *eps, y, y1);
                 }
                 Kernel::ColumnSum => linear::add_rows(a, y),
+                Kernel::Softmax => softmax::softmax(a, a.len() / count, y),
+                Kernel::SoftmaxGrad => softmax::softmax_grad(a, b, a.len() / count, y),
+                Kernel::Reduce(by) => channels::reduce(a, a.len() / count, *by, y),
+                Kernel::ReduceMaxGrad => channels::reduce_max_grad(a, b, b.len() / count, y),
+                Kernel::Broadcast => channels::broadcast(a, y.len() / count, y),
                 Kernel::Concat => channels::concat(a, b, a.len() / count, b.len() / count, y),
                 Kernel::Slice(start) => channels::slice(a, a.len() / count, *start, y.len() / count, y),
                 Kernel::Pad(start) => channels::pad(a, a.len() / count, *start, y.len() / count, y),

@@ -17,7 +17,7 @@ fn sigmoid(x: f64) -> f64 {
 
 #[test]
 fn functions_of_one_number_equal_their_definition() {
-    let cases: [(&str, Definition); 12] = [
+    let cases: [(&str, Definition); 13] = [
         ("gelu(a)", |x| 0.5 * x * (1.0 + libm::erf(x / 2_f64.sqrt()))),
         ("gelu_tanh(a)", |x| x * sigmoid((8.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x))),
         ("relu(a)", |x| x.max(0.0)),
@@ -26,6 +26,7 @@ fn functions_of_one_number_equal_their_definition() {
         ("exp(a)", f64::exp),
         ("neg(a)", |x| -x),
         ("abs(a)", f64::abs),
+        ("silu(a)", |x| x * sigmoid(x)),
         ("softplus(a)", |x| x.exp().ln_1p()),
         ("log(add(0.001, mul(a, a)))", |x| (0.001 + x * x).ln()),
         ("sqrt(mul(a, a))", f64::abs),
@@ -95,6 +96,7 @@ fn arithmetic() {
     assert_eq!(mapped("mul(a, b)"), places(&|a, b, _| a * b));
     assert_eq!(mapped("div(a, b)"), places(&|a, b, _| a / b));
     assert_eq!(mapped("maximum(a, b)"), places(&|a, b, _| a.max(b)));
+    assert_eq!(mapped("silu(a)"), mapped("mul(a, sigmoid(a))"));
     assert_eq!(mapped("minimum(a, b)"), places(&|a, b, _| a.min(b)));
     assert_eq!(mapped("less(a, b)"), places(&|a, b, _| f32::from(a < b)));
     assert_eq!(mapped("choose(a, b, c)"), places(&|a, b, c| if a > 0.0 { b } else { c }));

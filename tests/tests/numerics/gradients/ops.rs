@@ -65,6 +65,51 @@ pub(super) const OPS: &[Case] = &[
     ),
     ("max", ROW, "%y = max %a : f32[batch, 4]"),
     ("max of slots", ROW, "%y = max %m : f32[batch, 4]"),
+    ("shift to the right", SEQUENCE, "%y = shift %a {side: left, lag: 2} : f32[batch, length, 4]"),
+    ("shift to the left", SEQUENCE, "%y = shift %b {side: right, lag: 1} : f32[batch, length, 4]"),
+    ("shift of numbers", "f32[batch, length]", "%y = shift %s {side: left, lag: 1} : f32[batch, length]"),
+    ("shift of slots", SLOTS, "%y = shift %m {side: left, lag: 1} : f32[batch, 3, 4]"),
+    (
+        "shift beyond the row",
+        SEQUENCE,
+        "%t = shift %a {side: left, lag: 100} : f32[batch, length, 4]\n%y = add %t, %b : f32[batch, length, 4]",
+    ),
+    (
+        "short convolution",
+        SEQUENCE,
+        "%one = shift %a {side: left, lag: 1} : f32[batch, length, 4]
+         %near = affine %a, %gain : f32[batch, length, 4]
+         %far = affine %one, %bias : f32[batch, length, 4]
+         %y = add %near, %far : f32[batch, length, 4]",
+    ),
+    ("softmax over channels", SEQUENCE, "%y = softmax %a : f32[batch, length, 4]"),
+    ("softmax over channels of rows", ROW, "%y = softmax %ra : f32[batch, 4]"),
+    ("softmax of a parameter", ROW, "%p = softmax %bias : f32[4]\n%y = broadcast_batch %p, %a : f32[batch, 4]"),
+    ("softmax over positions", "f32[batch, length]", "%y = softmax %s : f32[batch, length]"),
+    (
+        "positions weighed by softmax",
+        ROW,
+        "%p = softmax %s : f32[batch, length]\n%x = mul_unit %b, %p : f32[batch, length, 4]\n%y = sum %x : f32[batch, 4]",
+    ),
+    (
+        "softmax over slots",
+        "f32[batch, 3]",
+        "%most = reduce %m {by: max} : f32[batch, 3, 1]\n%number = squeeze %most : f32[batch, 3]\n%y = softmax %number : f32[batch, 3]",
+    ),
+    ("sum over channels", "f32[batch, length, 1]", "%y = reduce %a {by: sum} : f32[batch, length, 1]"),
+    ("mean over channels", "f32[batch, length, 1]", "%y = reduce %a {by: mean} : f32[batch, length, 1]"),
+    ("max over channels", "f32[batch, length, 1]", "%y = reduce %a {by: max} : f32[batch, length, 1]"),
+    (
+        "mean over one channel",
+        "f32[batch, 1]",
+        "%t = reduce %ra {by: max} : f32[batch, 1]\n%y = reduce %t {by: mean} : f32[batch, 1]",
+    ),
+    ("mean over channels of slots", "f32[batch, 3, 1]", "%y = reduce %m {by: mean} : f32[batch, 3, 1]"),
+    (
+        "numbers in all channels",
+        SEQUENCE,
+        "%t = broadcast_channels %s1 {width: 4} : f32[batch, length, 4]\n%y = mul %t, %b : f32[batch, length, 4]",
+    ),
     ("concat", "f32[batch, length, 5]", "%y = concat %a, %s1 : f32[batch, length, 5]"),
     ("concat of rows", "f32[batch, 8]", "%y = concat %ra, %rb : f32[batch, 8]"),
     ("slice", "f32[batch, length, 2]", "%y = slice %a {start: 1, width: 2} : f32[batch, length, 2]"),
@@ -113,6 +158,7 @@ pub(super) const OPS: &[Case] = &[
     ),
     ("relu", SEQUENCE, "%y = relu %a : f32[batch, length, 4]"),
     ("sigmoid", SEQUENCE, "%y = sigmoid %a : f32[batch, length, 4]"),
+    ("silu", SEQUENCE, "%y = silu %a : f32[batch, length, 4]"),
     ("softplus", SEQUENCE, "%y = softplus %a : f32[batch, length, 4]"),
     (
         "log",
