@@ -21,6 +21,8 @@ use crate::numeric;
 pub const VOCAB: usize = 9;
 /// Number of classes of the small models.
 pub const CLASSES: usize = 4;
+/// A graph of ops and functions that no model has, for [`VOCAB`] tokens and [`CLASSES`] classes.
+pub const EQUATIONS: &str = include_str!("equations.rtir");
 
 /// Edits that make a model small, in the order in which they are tried; those that a model has no place for are left out.
 const SMALL: &[&str] = &[

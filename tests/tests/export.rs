@@ -177,7 +177,10 @@ fn exported_modules_give_the_logits_and_gradients_of_rtc() {
     for objective in [Objective::Pair, Objective::Number, Objective::Several] {
         all.extend(few.map(|(file, name)| (models::one(file, name, objective, &[]), objective)));
     }
-    let tried: Vec<Tried> = all.into_iter().map(|(model, objective)| (model, objective, Graph::clone as _)).collect();
+    let mut tried: Vec<Tried> = all.into_iter().map(|(model, objective)| (model, objective, Graph::clone as _)).collect();
+    // Ops of equations, on a graph of their own.
+    let any = models::one("transformer.rt", "transformer", Objective::Classify, &[]);
+    tried.push((any, Objective::Classify, |_| numeric::graph(models::EQUATIONS)));
     compare(&tried, "exports");
 }
 
@@ -196,6 +199,11 @@ fn shared_keys_capped_scores_and_rotated_halves_are_those_of_rtc() {
 /// What a reader of an export sees.
 #[test]
 fn modules_are_readable() {
+    let model = models::one("transformer.rt", "transformer", Objective::Classify, &[]);
+    let equations = numeric::graph(models::EQUATIONS);
+    let module = torch::module(&model.spec, &equations, &binding(Objective::Classify)).expect("every op is known");
+    let (_, outputs) = module.split_once("    def outputs(").expect("a module has results");
+    insta::assert_snapshot!("torch_equations", outputs);
     for (file, name) in [("transformer.rt", "transformer"), ("gut.rt", "gut")] {
         let model = models::one(file, name, Objective::Classify, &[]);
         let bound = binding(Objective::Classify);

@@ -18,7 +18,7 @@ use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::model::Backend;
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
-use rtc_tests::numeric::{Arrays, batch, distance, executor, labelled_tokens, weights};
+use rtc_tests::numeric::{Arrays, batch, distance, executor, graph, labelled_tokens, weights};
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 
@@ -89,8 +89,11 @@ impl Case {
     fn new(model: &Model, objective: Objective) -> Self {
         let graph =
             pipeline::inference(&model.spec, &binding(objective)).unwrap_or_else(|e| panic!("{}: {e}", model.name));
-        let weights = weights(&graph, 2, 0.4);
-        Self { name: format!("{} ({objective:?})", model.name), graph, weights, objective, flat: false }
+        Self::of(format!("{} ({objective:?})", model.name), graph, objective)
+    }
+
+    fn of(name: String, graph: Graph, objective: Objective) -> Self {
+        Self { name, weights: weights(&graph, 2, 0.4), graph, objective, flat: false }
     }
 
     fn exported(&self) -> Result<Vec<u8>, String> {
@@ -211,6 +214,13 @@ fn every_spec_with_every_variant_gives_its_answers_in_onnxruntime() {
 #[test]
 fn answers_for_every_token_are_the_same() {
     compare(&cases(Objective::Each));
+}
+
+#[test]
+fn ops_that_no_model_has_are_the_same() {
+    let case = Case::of("equations".to_owned(), graph(models::EQUATIONS), Objective::Classify);
+    assert!(case.exported().is_ok_and(|bytes| !bytes.is_empty()));
+    compare(&[case]);
 }
 
 #[test]

@@ -72,6 +72,7 @@ const MEANINGS: &[(&str, &[&str])] = &[
     ("sinusoidal", &["sin", "sine", "sinusoid", "sincos", "fourier", "fixed"]),
     ("learned", &["absolute", "embedding", "trained", "learnable"]),
     ("gelu_tanh", &["gelu_new", "gelu_approx", "gelu_fast"]),
+    ("silu", &["swish"]),
     ("pre", &["first", "before", "prenorm"]),
     ("post", &["last", "after", "postnorm"]),
     ("sqrt_width", &["sqrt", "sqrt_d", "true", "sqrt_dim"]),

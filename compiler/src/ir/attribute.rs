@@ -384,6 +384,16 @@ words! {
         Right = "right",
     }
 
+    /// What is made of all numbers of an axis.
+    Reduction {
+        /// Their sum.
+        Sum = "sum",
+        /// Their mean.
+        Mean = "mean",
+        /// The largest one.
+        Max = "max",
+    }
+
     /// What a rotation does besides turning.
     PositionKind {
         /// Nothing: RoPE, for queries and keys alike.
@@ -587,8 +597,12 @@ attributes! {
     WIDTH = "width": Count;
     /// A number of copies, or of chunks of a row.
     COUNT = "count": Positive;
-    /// What is added to a variance.
+    /// What is made of the numbers of the last axis.
+    BY = "by": Reduction;
+    /// What is added to a variance or a mean square.
     EPS = "eps": Number;
+    /// Equal parts of the last axis that are normed each by itself.
+    PARTS = "parts": Positive = 1;
     /// The condition under which a unit is kept.
     WHEN = "when": Flag;
     /// The probability of 0 instead of the number.

@@ -4,7 +4,7 @@
 //! such uses into saved values. Unneeded nodes that a rule emits are removed afterwards, so rules need not ask
 //! which operands want a gradient.
 
-use super::attribute::{self, Attrs};
+use super::attribute::{self, Attrs, Reduction, Side};
 use super::graph::{Node, Value};
 use super::ops::Op;
 use super::pointwise::{self, Pointwise, Scalar};
@@ -99,6 +99,39 @@ rules! {
     max(b, node, dy) => vec![one(b, Op::MaxGrad, &[dy, node.operands[0]])];
 }
 
+/// As far to the other side.
+pub fn shift(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let other = match node.get(attribute::SIDE) {
+        Side::Left => Side::Right,
+        Side::Right => Side::Left,
+    };
+    vec![with(b, Op::Shift, &[dy], node.attrs.clone().with(attribute::SIDE, other))]
+}
+
+/// To all channels, or to the one with the largest number.
+pub fn reduce(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let mut dy = cotangent!(node, dy);
+    let width = last_size(b, node.operands[0]);
+    match node.get(attribute::BY) {
+        Reduction::Max => return vec![one(b, Op::ReduceMaxGrad, &[dy, node.operands[0]])],
+        Reduction::Mean if width > 1 => {
+            let share = Scalar::call(Pointwise::Mul, vec![Scalar::Number(1.0 / width as f64), Scalar::Operand(0)]);
+            let (operands, attrs) = pointwise::map(&[share], &[dy]);
+            dy = b.emit(Op::Map, &operands, attrs)[0];
+        }
+        Reduction::Mean | Reduction::Sum => {}
+    }
+    vec![with(b, Op::BroadcastChannels, &[dy], Attrs::of(attribute::WIDTH, width))]
+}
+
+rules! {
+    /// The sum over the channels.
+    broadcast_channels(b, node, dy) => vec![with(b, Op::Reduce, &[dy], Attrs::of(attribute::BY, Reduction::Sum))];
+    /// From the result.
+    softmax(b, node, dy) => vec![one(b, Op::SoftmaxGrad, &[node.results[0], dy])];
+}
+
 fn last_size(b: B<'_>, value: Value) -> usize {
     b.ty(value).dims().last().and_then(Dim::fixed).expect("channels have a fixed size")
 }
@@ -146,8 +179,18 @@ rules! {
         }
         out
     };
-    /// All three gradients in one pass.
-    layer_norm(b, node, dy) => several(b, Op::LayerNormGrad, &[node.operands[0], node.operands[1], dy], &node.attrs);
+    /// All gradients in one pass; that of a bias that is not there is left out.
+    layer_norm(b, node, dy) => {
+        let mut out = several(b, Op::LayerNormGrad, &[node.operands[0], node.operands[1], dy], &node.attrs);
+        out.truncate(node.operands.len());
+        out
+    };
+    /// Input and gain in one pass.
+    rms_norm(b, node, dy) => {
+        let mut operands = node.operands.clone();
+        operands.insert(1, dy);
+        several(b, Op::RmsNormGrad, &operands, &node.attrs)
+    };
 }
 
 /// The slopes of the expressions: those of all operands in one map, but for cotangents that pass through unchanged.

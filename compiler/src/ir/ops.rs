@@ -114,6 +114,9 @@ pub enum Flag {
     Accumulates,
     /// Looks along the row, and the runtime can take it up where earlier positions have left it.
     Continues,
+    /// Works over the last axis, also where that is the ragged one: then the positions of a row belong together, and the op does not work
+    /// unit by unit.
+    Lengthwise,
     /// Reads each number of its first operand before it writes it, and can write its result there.
     InPlace,
 }
@@ -188,6 +191,14 @@ ops! {
     Position = "position" (x) {AT} => pool, position, free, Position;
     /// Largest value over the second axis, channel by channel.
     Max = "max" (x) {} => pool, max, elementwise, Pool;
+    /// The value `lag` positions before every one (`side: left`) or behind it (`side: right`); 0 where the row has none.
+    Shift = "shift" (x) {SIDE, LAG} => shift, shift, free, Scan [Continues];
+    /// The sum, the mean or the largest number of the last axis, which then has size 1. NaN is larger than any number.
+    Reduce = "reduce" (x) {BY} => reduce, reduce, reduction, Channels by_unit [] [];
+    /// A last axis of size 1 as one of `width` equal channels.
+    BroadcastChannels = "broadcast_channels" (x) {WIDTH} => broadcast_channels, broadcast_channels, free, Units by_unit [] [];
+    /// Softmax over the last axis: the channels of every unit, or the positions of every row where each has one number.
+    Softmax = "softmax" (x) {} => softmax, softmax, transcendental, Channels [Lengthwise] by_unit [] [];
     /// `a` and `b` side by side on the last axis.
     Concat = "concat" (a, b) {} => concat, concat, free, Units by_unit [] [];
     /// `width` channels from `start` on the last axis.
@@ -209,8 +220,10 @@ ops! {
 
     /// `y = x w^T + bias`, with `w` of shape [outputs, inputs].
     Linear = "linear" (x, w; bias) {} => linear, linear, linear, Channels [Heavy] by_unit [1, 2] [];
-    /// `(x - mean) / sqrt(var + eps) gain + bias` over the last axis.
-    LayerNorm = "layer_norm" (x, gain, bias) {EPS} => same, layer_norm, norm, Channels by_unit [1, 2] [];
+    /// `(x - mean) / sqrt(var + eps) gain`, plus `bias` where one is given, over the last axis.
+    LayerNorm = "layer_norm" (x, gain; bias) {EPS} => affine, layer_norm, norm, Channels by_unit [1, 2] [];
+    /// `x / sqrt(mean(x^2) + eps)`, times `gain` where one is given, over the last axis, or over each of its `parts`, which share the gain.
+    RmsNorm = "rms_norm" (x; gain) {EPS, PARTS?} => rms_norm, rms_norm, norm, Channels by_unit [1] [];
     /// `gain x`, plus `bias` where one is given, with a number of each per channel.
     Affine = "affine" (x, gain; bias) {} => affine, affine, elementwise, Channels by_unit [1, 2] [];
     /// The expression `f` of the numbers `a`, `b`, `c`, ... that the operands, all of one type, have in one place; `tuple(..)` gives several results.
@@ -291,6 +304,8 @@ ops! {
     ColumnSum = "column_sum" (dy) {} => last_axis, none, reduction, Backward by_unit [] [0];
     /// Gradients of `layer_norm` for input, gain and bias.
     LayerNormGrad = "layer_norm_grad" (x, gain, dy) {EPS} => layer_norm_grad, none, norm, Backward by_unit [1] [1, 2];
+    /// Gradients of `rms_norm` for the input and, where one is given, the gain.
+    RmsNormGrad = "rms_norm_grad" (x, dy; gain) {EPS, PARTS?} => rms_norm_grad, none, norm, Backward by_unit [2] [1];
     /// Gradients of `attention` for `q`, `k`, `v` and the tables of the bias; the probabilities are computed again.
     AttentionGrad = "attention_grad" (q, k, v, dy; step) {HEADS, KEY_HEADS?, SCALE?, SOFTCAP?, MASK?, BIAS?, POSITION?, DROPOUT?, STREAM?} => attention_grad, none, attention_grad, Backward [Random, Variadic];
     /// Gradient of `add_position` for the table.
@@ -323,6 +338,10 @@ ops! {
     PositionGrad = "position_grad" (dy, x) {AT} => second, none, free, Backward;
     /// Gradient of `max`: to the first position that holds the largest value.
     MaxGrad = "max_grad" (dy, x) {} => second, none, elementwise, Backward;
+    /// Gradient of `reduce` by the largest number: to the first channel that holds it.
+    ReduceMaxGrad = "reduce_max_grad" (dy, x) {} => second, none, elementwise, Backward by_unit [] [];
+    /// Gradient of `softmax`, from its result `y`: `y (dy - sum(y dy))`.
+    SoftmaxGrad = "softmax_grad" (y, dy) {} => alike, none, elementwise, Backward [Lengthwise] by_unit [] [];
     /// Gradient of `pair`.
     PairGrad = "pair_grad" (dy, x) {} => second, none, elementwise, Backward;
     /// Gradient of `cross_entropy` for the logits.

@@ -32,9 +32,22 @@ macro_rules! pointwise_functions {
             div = Div (a, b) 1, ["div(dy, b)", "neg(mul(div(dy, b), y))"], a / b, "a / b", "a / b", "Div(a, b)";
             /// `-a`
             neg = Neg (a) 1, ["neg(dy)"], -a, "-a", "-a", "Neg(a)";
+            /// The absolute value; NaN stays NaN.
+            abs = Abs (a) 1, ["mul(dy, sign(a))"], a.abs(), "absolute(a)", "a.abs()", "Abs(a)";
+            /// 1, 0 or -1, as `a` is positive, zero or negative; 0 for NaN.
+            sign = Sign (a) 1, ["0.0"], sign_of(a), "a > 0 ? (real)1 : a < 0 ? (real)-1 : (real)0", "a.sign()", "Sign(a)";
             /// The larger of two numbers; `b` where either is NaN.
             maximum = Maximum (a, b) 1, ["if_positive(sub(a, b), dy)", "sub(dy, if_positive(sub(a, b), dy))"],
                 a.or_larger(b), "a > b ? a : b", "torch.maximum(a, b)", "Max(a, b)";
+            /// The smaller of two numbers; `b` where either is NaN.
+            minimum = Minimum (a, b) 1, ["if_positive(sub(b, a), dy)", "sub(dy, if_positive(sub(b, a), dy))"],
+                a.or_smaller(b), "a < b ? a : b", "torch.minimum(a, b)", "Min(a, b)";
+            /// 1 where `a < b`, else 0; 0 where either is NaN.
+            less = Less (a, b) 1, ["0.0", "0.0"], if a < b { T::ONE } else { T::ZERO }, "a < b ? (real)1 : (real)0",
+                "torch.lt(a, b).to(torch.result_type(a, b))", "Where(Less(a, b), 1.0, 0.0)";
+            /// `b` where `a > 0`, else `c`; `c` where `a` is NaN.
+            choose = Choose (a, b, c) 1, ["0.0", "if_positive(a, dy)", "choose(a, 0.0, dy)"],
+                if a > T::ZERO { b } else { c }, "a > 0 ? b : c", "torch.where(torch.gt(a, 0.0), b, c)", "Where(Greater(a, 0.0), b, c)";
             /// `max(a, 0)`; NaN stays NaN.
             relu = Relu (a) 1, ["if_positive(a, dy)"], relu_of(a), "a < 0 ? (real)0 : a", "F.relu(a)", "Relu(a)";
             /// `b` where `a > 0`, else 0.
@@ -42,8 +55,20 @@ macro_rules! pointwise_functions {
                 if a > T::ZERO { b } else { T::ZERO }, "a > 0 ? b : (real)0", "", "";
             /// `e^a`
             exp = Exp (a) 10, ["mul(dy, y)"], a.exp(), "exponential(a)", "a.exp()", "Exp(a)";
+            /// The natural logarithm; minus infinity for 0, NaN for negative numbers and NaN.
+            log = Log (a) 10, ["div(dy, a)"], a.log(), "logarithm(a)", "a.log()", "Log(a)";
+            /// The square root; NaN for negative numbers and NaN.
+            sqrt = Sqrt (a) 10, ["div(dy, mul(2.0, y))"], a.sqrt(), "root(a)", "a.sqrt()", "Sqrt(a)";
+            /// `1 / sqrt(a)`; infinity for 0, NaN for negative numbers and NaN.
+            rsqrt = Rsqrt (a) 10, ["mul(mul(-0.5, dy), mul(y, mul(y, y)))"], T::ONE / a.sqrt(), "(real)1 / root(a)",
+                "a.rsqrt()", "Div(1.0, Sqrt(a))";
+            /// `log(1 + exp(a))`, without overflow; NaN stays NaN.
+            softplus = Softplus (a) 20, ["mul(dy, sigmoid(a))"], softplus_of(a), "softplus(a)", "F.softplus(a)", "Softplus(a)";
             /// `1 / (1 + exp(-a))`
             sigmoid = Sigmoid (a) 10, ["logistic_slope(dy, y)"], a.sigmoid(), "sigmoid(a)", "a.sigmoid()", "Sigmoid(a)";
+            /// `a sigmoid(a)`
+            silu = Silu (a) 10, ["mul(dy, mul(sigmoid(a), add(1.0, mul(a, sub(1.0, sigmoid(a))))))"], a * a.sigmoid(),
+                "a * sigmoid(a)", "F.silu(a)", "Mul(a, Sigmoid(a))";
             /// `a b (1 - b)`
             logistic_slope = LogisticSlope (a, b) 3, [], a * b * (T::ONE - b), "a * b * ((real)1 - b)", "", "";
             /// The hyperbolic tangent, `2 sigmoid(2 a) - 1`.
@@ -204,7 +229,7 @@ impl Scalar {
     /// The function of these expressions, in its simplest form. Every rule keeps the bits of the result, but for the sign of
     /// a zero and for products of constants.
     pub fn call(func: Pointwise, args: Vec<Scalar>) -> Self {
-        use Pointwise::{Add, Div, Lerp, Mul, MulDifference, Neg, Sub};
+        use Pointwise::{Abs, Add, Choose, Div, Lerp, Less, Mul, MulDifference, Neg, Sub};
         let is = |x: &Scalar, number: f64| *x == Number(number);
         match (func, &args[..]) {
             (Add, [zero, x]) if is(zero, 0.0) => x.clone(),
@@ -222,6 +247,16 @@ impl Scalar {
                 if number.is_nan() { Call(func, args) } else { Number(number) }
             }
             (Neg, [Number(x)]) => Number(-x),
+            (Abs, [Number(x)]) => Number(x.abs()),
+            (Less, [Number(x), Number(y)]) => Number(if x < y { 1.0 } else { 0.0 }),
+            (Choose, [Number(x), yes, no]) => {
+                if *x > 0.0 {
+                    yes.clone()
+                } else {
+                    no.clone()
+                }
+            }
+            (Choose, [_, x, y]) if x == y => x.clone(),
             (Add, [x, Call(Neg, y)]) | (Add, [Call(Neg, y), x]) => Self::call(Sub, vec![x.clone(), y[0].clone()]),
             (Sub, [x, Call(Neg, y)]) => Self::call(Add, vec![x.clone(), y[0].clone()]),
             (Neg, [Call(Neg, x)]) => x[0].clone(),

@@ -438,6 +438,59 @@ pub fn layer_norm_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![s.operands[0].clone(), s.operands[1].clone(), s.operands[1].clone()])
 }
 
+/// Positions of rows, or slots.
+pub fn shift(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    s.demand(s.operands[0].is_real() && s.operands[0].is_batched() && s.dims(0).len() > 1)?;
+    same(s)
+}
+
+/// One channel for some.
+pub fn reduce(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    s.demand(matches!(s.dims(0).last(), Some(Dim::Fixed(1..))))?;
+    Ok(vec![s.with_last(0, Dim::Fixed(1))?])
+}
+
+/// Some channels for one.
+pub fn broadcast_channels(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let width = s.size(attribute::WIDTH)?;
+    s.demand(s.dims(0).last() == Some(&Dim::Fixed(1)) && width > 0)?;
+    Ok(vec![s.with_last(0, Dim::Fixed(width))?])
+}
+
+/// Channels, or positions with a number each.
+pub fn softmax(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let fits = match s.dims(0) {
+        [.., Dim::Fixed(1..)] => true,
+        [_, Dim::Sym(_)] => s.operands[0].is_batched(),
+        _ => false,
+    };
+    s.demand(fits && s.operands[0].is_real())?;
+    same(s)
+}
+
+/// Channels in equal parts, and a gain for the channels of a part.
+pub fn rms_norm(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    normed_parts(s, 1)?;
+    same(s)
+}
+
+/// Input, and gain where there is one.
+pub fn rms_norm_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    normed_parts(s, 2)?;
+    s.demand(s.operands[0] == s.operands[1])?;
+    Ok(s.operands.iter().enumerate().filter(|(n, _)| *n != 1).map(|(_, ty)| ty.clone()).collect())
+}
+
+/// Whether the last axis of the first operand has the parts of the attributes, and the operand `gain` fits them.
+fn normed_parts(s: &Signature<'_>, gain: usize) -> Result<(), String> {
+    let parts = s.attrs.get(attribute::PARTS);
+    let Some(Dim::Fixed(width @ 1..)) = s.dims(0).last() else { return Err(s.mismatch()) };
+    if !width.is_multiple_of(parts) {
+        return Err(format!("`{}` cannot cut {width} channels into {parts} equal parts", s.op));
+    }
+    s.demand(s.operands.get(gain).is_none_or(|gain| gain.is_real() && *gain.dims() == [Dim::Fixed(width / parts)]))
+}
+
 /// `a` and `b` alike, the condition over a prefix of their axes.
 pub fn select(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let prefix = s.dims(1).get(..s.dims(0).len());

@@ -7,7 +7,7 @@
 //! `fold`, `beam` or `part`, the tape of an `unwind`. A map keeps the results that something reads.
 
 use crate::ir::attribute;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ir::graph::{Def, Graph, MAIN, NodeId, RegionId, Value};
 use crate::ir::loops::{self, Layout};
@@ -61,9 +61,18 @@ struct Marks<'g> {
 
 impl Marks<'_> {
     fn mark(&mut self) {
+        let mut parameters = BTreeMap::new();
         for node in self.graph.walk(MAIN) {
-            if matches!(self.graph.node(node).op, Op::Return | Op::Accumulate) {
-                self.need(node);
+            let n = self.graph.node(node);
+            match n.op {
+                Op::Param => drop(parameters.insert(n.find(attribute::NAME), n.results[0])),
+                Op::Return => self.need(node),
+                // A parameter on which no result depends may still have a gradient, if one of zeros.
+                Op::Accumulate => {
+                    self.need(node);
+                    parameters.get(&n.find(attribute::PARAM)).into_iter().for_each(|param| self.want(*param));
+                }
+                _ => {}
             }
         }
         loop {

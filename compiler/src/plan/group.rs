@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::{Step, reads};
 use crate::ir::graph::{Graph, NodeId, Value};
-use crate::ir::ops::Roles;
+use crate::ir::ops::{Flag, Roles};
 use crate::ir::types::{CLASSES, Dim, Type, VOCAB};
 
 /// Channels of scratch begin at multiples of this, so that blocks begin at whole vectors.
@@ -71,7 +71,11 @@ pub fn units(ty: &Type) -> (&[Dim], usize) {
 fn class(graph: &Graph, id: NodeId) -> Option<&[Dim]> {
     let node = graph.node(id);
     node.op.def().by_unit?;
-    Some(units(graph.ty(node.operands[0])).0)
+    let ty = graph.ty(node.operands[0]);
+    let (axes, _) = units(ty);
+    // Without channels the last axis is that of the positions.
+    let along = node.op.has(Flag::Lengthwise) && axes.len() == ty.dims().len();
+    (!along).then_some(axes)
 }
 
 /// Brings steps that work on the same units together and names the groups. `held` values outlive the region's steps.

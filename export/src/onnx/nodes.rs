@@ -1,7 +1,7 @@
 //! From a node of the IR to operators of ONNX: the one match over the ops. What is not in it is refused.
 
 use rtc_compiler::ir::attr;
-use rtc_compiler::ir::attribute::{self, At};
+use rtc_compiler::ir::attribute::{self, At, Reduction, Side};
 use rtc_compiler::ir::graph::{Node, NodeId, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::pointwise::{self, Source, Steps};
@@ -63,6 +63,22 @@ impl Builder<'_> {
             Op::Mean | Op::Sum => self.pooled(node, &x[0]),
             Op::CumulativeMean => self.cumulative_mean(node, &x[0]),
             Op::Max => self.max(node, &x[0]),
+            Op::Shift => self.shift(node, &x[0]),
+            Op::Softmax => {
+                let last = self.rank(node.operands[0]) - 1;
+                let there = if last == 1 { self.existing(node.operands[0], &x[0], LOWEST) } else { x[0].clone() };
+                self.op_with("Softmax", &[&there], vec![Attribute::int("axis", -1)])
+            }
+            Op::Reduce => {
+                let kind = match node.get(attribute::BY) {
+                    Reduction::Sum => "ReduceSum",
+                    Reduction::Mean => "ReduceMean",
+                    Reduction::Max => "ReduceMax",
+                };
+                let one = self.reduce(kind, &x[0], &[-1]);
+                self.unsqueeze(&one, &[-1])
+            }
+            Op::BroadcastChannels => self.expanded(&x[0], node.results[0]),
             Op::Position => self.position(node, &x[0]),
             Op::Concat => self.concat(&names, -1),
             Op::Slice => {
@@ -84,6 +100,7 @@ impl Builder<'_> {
                     vec![Attribute::int("axis", -1), Attribute::float("epsilon", node.get(attribute::EPS))];
                 self.op_with("LayerNormalization", &names, attributes)
             }
+            Op::RmsNorm => self.rms_norm(node, &names),
             Op::Affine => {
                 let scaled = self.op("Mul", &[&x[0], &x[1]]);
                 if let [_, _, bias] = &names[..] { self.op("Add", &[&scaled, bias]) } else { scaled }
@@ -253,6 +270,30 @@ impl Builder<'_> {
         self.op("Where", &[&is_there, &taken, &nothing])
     }
 
+    /// The value `lag` positions before or behind; 0 where the row has none.
+    fn shift(&mut self, node: &Node, x: &str) -> String {
+        let dims = self.graph.ty(node.operands[0]).dims();
+        let (zero, one) = (self.int(0), self.int(1));
+        let width = match self.size(&dims[1]) {
+            Size::Of(name) => name,
+            Size::Is(n) => self.int(n as i64),
+        };
+        let (positions, last) = (self.range(&width), self.op("Sub", &[&width, &one]));
+        let (lag, lengths) = (self.int(node.get(attribute::LAG) as i64), self.lengths(node.operands[0]));
+        let at = self.op(if node.get(attribute::SIDE) == Side::Left { "Sub" } else { "Add" }, &[&positions, &lag]);
+        let lengths = self.unsqueeze(&lengths, &[1]);
+        let before = self.op("Less", &[&at, &lengths]);
+        let behind = self.op("GreaterOrEqual", &[&at, &zero]);
+        let is_there = self.op("And", &[&before, &behind]);
+        let at = self.op("Max", &[&at, &zero]);
+        let at = self.op("Min", &[&at, &last]);
+        let taken = self.op_with("Gather", &[x, &at], vec![Attribute::int("axis", 1)]);
+        let more: Vec<i64> = (2..dims.len() as i64).collect();
+        let is_there = if more.is_empty() { is_there } else { self.unsqueeze(&is_there, &more) };
+        let nothing = self.float(0.0);
+        self.op("Where", &[&is_there, &taken, &nothing])
+    }
+
     /// START, the row, END.
     fn frame(&mut self, node: &Node, x: &[&str]) -> String {
         let Some(Axis { lengths, .. }) = self.axis_of(node.operands[0]) else { return x[0].to_owned() };
@@ -339,6 +380,27 @@ impl Builder<'_> {
         let turned = self.transpose(x[1], &[1, 0]);
         let product = self.op("MatMul", &[x[0], &turned]);
         if let [_, _, bias] = x { self.op("Add", &[&product, bias]) } else { product }
+    }
+
+    /// Every part of the last axis over the root of its mean square.
+    fn rms_norm(&mut self, node: &Node, x: &[&str]) -> String {
+        let width = self.graph.ty(node.operands[0]).dims().last().and_then(Dim::fixed).unwrap_or(1) as i64;
+        let (parts, whole) = (node.get(attribute::PARTS) as i64, vec![0; self.rank(node.operands[0]) - 1]);
+        let cut = match parts {
+            1 => x[0].to_owned(),
+            _ => self.reshape(x[0], &[&whole[..], &[parts, width / parts]].concat()),
+        };
+        let squares = self.op("Mul", &[&cut, &cut]);
+        let mean = self.reduce("ReduceMean", &squares, &[-1]);
+        let mean = self.unsqueeze(&mean, &[-1]);
+        let eps = self.float(node.get(attribute::EPS));
+        let mean = self.op("Add", &[&mean, &eps]);
+        let root = self.op("Sqrt", &[&mean]);
+        let mut y = self.op("Div", &[&cut, &root]);
+        if let [_, gain] = x {
+            y = self.op("Mul", &[&y, gain]);
+        }
+        if parts == 1 { y } else { self.reshape(&y, &[&whole[..], &[width]].concat()) }
     }
 
     /// A map, function by function.

@@ -2,7 +2,7 @@
 
 use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::attribute::{
-    self, At, Attribute, Discretisation, Layout, Mask, Origin, PositionKind, Relative, Sight,
+    self, At, Attribute, Discretisation, Layout, Mask, Origin, PositionKind, Reduction, Relative, Sight,
 };
 use rtc_compiler::ir::graph::{Graph, Node, Value};
 use rtc_compiler::ir::ops::Op;
@@ -70,6 +70,7 @@ const KNOWN: &[Attribute] = &[
     attribute::BEAMS.row,
     attribute::BIAS.row,
     attribute::BOUND.row,
+    attribute::BY.row,
     attribute::CAP.row,
     attribute::CARRIED.row,
     attribute::COMPOSE.row,
@@ -98,6 +99,7 @@ const KNOWN: &[Attribute] = &[
     attribute::P.row,
     attribute::PADDING.row,
     attribute::PART.row,
+    attribute::PARTS.row,
     attribute::PLAN.row,
     attribute::POSITION.row,
     attribute::RANK.row,
@@ -138,15 +140,15 @@ fn infix(symbol: &str, a: &Code, b: &Code) -> Code {
     Code::of(binds, format!("{} {symbol} {}", a.inside(binds), b.inside(right)))
 }
 
-/// The call of a function with the operands in the place of `a`, `b`, `c`.
-fn call(function: &str, operands: &[Code]) -> String {
-    let (name, arguments) = function.split_once('(').unwrap_or((function, ""));
-    let argument = |text: &str| {
-        let place = ["a", "b", "c"].iter().position(|operand| *operand == text);
-        place.and_then(|n| operands.get(n)).map_or_else(|| text.to_owned(), |code| code.text.clone())
-    };
-    let arguments: Vec<String> = arguments.trim_end_matches(')').split(", ").map(argument).collect();
-    format!("{name}({})", arguments.join(", "))
+/// A call of functions with the operands in the place of the arguments `a`, `b`, `c`.
+fn call(functions: &str, operands: &[Code]) -> String {
+    let delimits = |c: char| !(c.is_alphanumeric() || c == '_');
+    let filled = functions.split_inclusive(delimits).map(|piece| {
+        let (word, end) = piece.split_at(piece.find(delimits).unwrap_or(piece.len()));
+        let place = ["a", "b", "c"].iter().position(|operand| *operand == word);
+        place.and_then(|n| operands.get(n)).map_or_else(|| piece.to_owned(), |code| code.text.clone() + end)
+    });
+    filled.collect()
 }
 
 /// A number as Python writes it.
@@ -222,13 +224,26 @@ impl Call<'_> {
             Scalar::Call(Pointwise::Add, args) if matches!(args[1], Scalar::Number(by) if by < 0.0) => {
                 (Pointwise::Sub.def(), vec![args[0].clone(), Scalar::call(Pointwise::Neg, vec![args[1].clone()])])
             }
+            // The ends of `torch.lerp` are tensors of one type.
+            Scalar::Call(Pointwise::Lerp, args) if args[1..].iter().any(|arg| matches!(arg, Scalar::Number(_))) => {
+                let other = Scalar::call(Pointwise::Sub, vec![Scalar::Number(1.0), args[0].clone()]);
+                let [one, two] = [(&args[0], &args[1]), (&other, &args[2])]
+                    .map(|(by, end)| Scalar::call(Pointwise::Mul, vec![by.clone(), end.clone()]));
+                return self.scalar(&Scalar::call(Pointwise::Add, vec![one, two]));
+            }
             Scalar::Call(func, args) => (func.def(), args.clone()),
         };
-        let codes = args.iter().map(|arg| self.scalar(arg)).collect::<Result<Vec<Code>, Refused>>()?;
+        let mut codes = args.iter().map(|arg| self.scalar(arg)).collect::<Result<Vec<Code>, Refused>>()?;
         if let (Some(symbol), [a, b]) =
             (func.torch.strip_prefix("a ").and_then(|rest| rest.strip_suffix(" b")), &codes[..])
         {
             return Ok(infix(symbol, a, b));
+        }
+        // Functions take tensors. The weight of `torch.lerp` may be a number.
+        for (code, _) in codes.iter_mut().zip(&args).filter(|(_, arg)| matches!(arg, Scalar::Number(_))) {
+            if func.name != Pointwise::Lerp.def().name {
+                *code = Code::atom(format!("torch.tensor({})", code.text));
+            }
         }
         if let Some(method) = func.torch.strip_prefix("a.") {
             return Ok(Code::atom(format!("{}.{method}", codes[0].inside(Binds::Atom))));
@@ -247,6 +262,15 @@ impl Call<'_> {
         Ok(match node.op {
             Op::Embed => Code::atom(format!("F.embedding({}, {})", self.x(0), self.x(1))),
             Op::Linear | Op::LayerNorm => self.module(),
+            Op::RmsNorm => {
+                let gain = self.operands.get(1).map_or_else(String::new, |gain| format!(", {}", gain.text));
+                let parts = match node.get(attribute::PARTS) {
+                    1 => String::new(),
+                    parts => format!(", parts={parts}"),
+                };
+                let text = format!("rms_norm({}{gain}, eps={}{parts})", self.x(0), number(node.get(attribute::EPS)));
+                self.support("rms_norm", text)
+            }
             Op::Map => self.map()?,
             Op::Detach => Code::atom(format!("{}.detach()", self.dot(0))),
             Op::Affine => self.affine(),
@@ -277,6 +301,16 @@ impl Call<'_> {
                 let start = node.get(attribute::START);
                 let end = start + node.get(attribute::WIDTH);
                 Code::atom(format!("{}[..., {start}:{end}]", self.dot(0)))
+            }
+            Op::Reduce => {
+                let method = match node.get(attribute::BY) {
+                    Reduction::Max => "amax",
+                    sum_or_mean => sum_or_mean.name(),
+                };
+                Code::atom(format!("{}.{method}(-1, keepdim=True)", self.dot(0)))
+            }
+            Op::BroadcastChannels => {
+                Code::atom(format!("{}.repeat_interleave({}, -1)", self.dot(0), node.get(attribute::WIDTH)))
             }
             Op::Squeeze => Code::atom(format!("{}.squeeze(-1)", self.dot(0))),
             Op::Unsqueeze => Code::atom(format!("{}.unsqueeze(-1)", self.dot(0))),
@@ -332,6 +366,18 @@ impl Call<'_> {
             Op::CumulativeMean => {
                 let text = format!("cumulative_mean({}, {})", self.x(0), self.along(0)?);
                 self.support("cumulative_mean", text)
+            }
+            Op::Softmax => match axis(self.ty(0)).filter(|_| self.ty(0).dims().len() == 2) {
+                Some(axis) => {
+                    let text = format!("softmax_along({}, {axis})", self.x(0));
+                    self.support("softmax_along", text)
+                }
+                None => Code::atom(format!("{}.softmax(-1)", self.dot(0))),
+            },
+            Op::Shift => {
+                let (side, lag) = (node.get(attribute::SIDE), node.get(attribute::LAG));
+                let text = format!("shift({}, {}, \"{side}\", {lag})", self.x(0), self.along(0)?);
+                self.support("shift", text)
             }
             Op::AddPosition => self.add_position()?,
             Op::Frame => {
@@ -394,9 +440,12 @@ impl Call<'_> {
         if let Some(path) = modules[0] {
             return Code::atom(format!("{}({})", self.parts.path(path, self.copy), self.x(0)));
         }
-        let inputs = self.operands[1..].iter().map(|x| x.text.as_str()).collect::<Vec<_>>().join(", ");
+        let mut inputs = self.operands[1..].iter().map(|x| x.text.as_str()).collect::<Vec<_>>().join(", ");
         if self.node.op == Op::Linear {
             return Code::atom(format!("F.linear({}, {inputs})", self.x(0)));
+        }
+        if self.operands.len() == 2 {
+            inputs += ", None";
         }
         let width = self.ty(0).dims().last().and_then(Dim::fixed).unwrap_or(1);
         Code::atom(format!(

@@ -46,8 +46,8 @@ enum Part {
     Parameter(Vec<usize>),
     /// `nn.Linear`: inputs, outputs, and whether it has a bias.
     Linear(usize, usize, bool),
-    /// `nn.LayerNorm`: width and epsilon.
-    Norm(usize, f64),
+    /// `nn.LayerNorm`: width, epsilon, and whether it has a bias.
+    Norm(usize, f64, bool),
     /// Parts by their names.
     Slots(Vec<(String, Part)>),
 }
@@ -136,12 +136,12 @@ impl Module {
     /// Adds one of its parameters to the tree.
     fn clone_into_tree(&self, top: &mut Vec<(String, Part)>, path: &str, last: &str, shape: &[usize]) {
         let part = match (self, shape) {
-            (Self::Norm(eps), [width]) => Part::Norm(*width, *eps),
+            (Self::Norm(eps), [width]) => Part::Norm(*width, *eps, last == "bias"),
             (Self::Linear, [outputs, inputs]) => Part::Linear(*inputs, *outputs, false),
             _ => Part::Parameter(shape.to_vec()),
         };
         match at(top, path) {
-            Some(Part::Linear(_, _, bias)) if last == "bias" => *bias = true,
+            Some(Part::Linear(_, _, bias) | Part::Norm(_, _, bias)) if last == "bias" => *bias = true,
             Some(_) => {}
             None => insert(top, path, part),
         }
@@ -244,7 +244,8 @@ fn write(part: &Part, depth: usize) -> String {
         }
         Part::Linear(inputs, outputs, true) => format!("nn.Linear({inputs}, {outputs})"),
         Part::Linear(inputs, outputs, false) => format!("nn.Linear({inputs}, {outputs}, bias=False)"),
-        Part::Norm(width, eps) => format!("nn.LayerNorm({width}, eps={eps:?})"),
+        Part::Norm(width, eps, true) => format!("nn.LayerNorm({width}, eps={eps:?})"),
+        Part::Norm(width, eps, false) => format!("nn.LayerNorm({width}, eps={eps:?}, bias=False)"),
         Part::Slots(parts) if is_list(parts) => {
             let alike = parts.iter().all(|(_, part)| *part == parts[0].1);
             if alike {

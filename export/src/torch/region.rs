@@ -284,7 +284,7 @@ impl<'a> Writer<'a> {
                 Some(Pointwise::Sigmoid) if halts => "p".to_owned(),
                 Some(Pointwise::Mul) if halts => "spent".to_owned(),
                 Some(Pointwise::Add | Pointwise::Lerp) => "x".to_owned(),
-                Some(Pointwise::Gelu | Pointwise::GeluTanh | Pointwise::Relu) => "active".to_owned(),
+                Some(Pointwise::Gelu | Pointwise::GeluTanh | Pointwise::Relu | Pointwise::Silu) => "active".to_owned(),
                 Some(Pointwise::Sigmoid) => "gate".to_owned(),
                 _ => node.hint().to_owned(),
             },
@@ -297,7 +297,7 @@ impl<'a> Writer<'a> {
                 operand(0).unwrap_or_else(|| self.wish(body, node.operands[0]))
             }
             Op::Embed | Op::AddScaled => "x".to_owned(),
-            Op::LayerNorm => "normed".to_owned(),
+            Op::LayerNorm | Op::RmsNorm => "normed".to_owned(),
             Op::Linear => {
                 let path = self.parts.module(node.operands[1]).unwrap_or("linear");
                 path.rsplit('.').next().unwrap_or("linear").to_owned()
@@ -361,7 +361,7 @@ fn fits(node: &Node, reader: &Node) -> bool {
     let linear = node.op == Op::Linear
         && !matches!(reader.op, Op::Linear | Op::Select | Op::Rotate)
         && of_reader != Some(Pointwise::Mul);
-    let norm = node.op == Op::LayerNorm && matches!(reader.op, Op::Linear);
+    let norm = matches!(node.op, Op::LayerNorm | Op::RmsNorm) && matches!(reader.op, Op::Linear);
     let product = function == Some(Pointwise::Mul)
         && (of_reader == Some(Pointwise::Add) || matches!(reader.op, Op::Dropout | Op::Linear));
     let constant = matches!(node.op, Op::Position | Op::Mean) && matches!(reader.op, Op::Slice | Op::Concat);

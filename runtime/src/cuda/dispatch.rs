@@ -1,6 +1,6 @@
 //! From a node to a kernel of the device: the one exhaustive match over the op table.
 
-use rtc_compiler::ir::attribute::{self, At};
+use rtc_compiler::ir::attribute::{self, At, Side};
 use std::ops::Deref;
 
 use rtc_compiler::ir::graph::Value;
@@ -90,6 +90,17 @@ impl<T: Element> Executor<T> {
             Op::Sum => self.pooled(&c, "pool", &[flag(false)]),
             Op::Position => self.pooled(&c, "position", &[back(&c)]),
             Op::Max => self.pooled(&c, "max_pool", &[]),
+            Op::Shift => {
+                let axis = place.axis_of(c.ty(c.operand(0)), &self.pool);
+                let behind = flag(c.get(attribute::SIDE) == Side::Right);
+                let (d, lag) = (int(channels(&c, c.operand(0))), whole(c.get(attribute::LAG)));
+                let sizes = [axis.row_of.arg(), axis.offsets.arg(), d, lag, behind];
+                self.produce(&c, "shift", &self.first::<1>(&c), &sizes);
+            }
+            Op::Softmax | Op::SoftmaxGrad => {
+                let axis = place.axis_of(c.ty(c.operand(0)), &self.pool);
+                self.softmax(&c, axis.offsets.arg(), 1, place.view.rows());
+            }
             Op::CumulativeMean => self.along(&c, "running_mean"),
             Op::CumulativeMeanGrad => self.along(&c, "running_mean_grad"),
             Op::BroadcastRows => self.broadcast_rows(&c, false),
@@ -175,8 +186,9 @@ impl<T: Element> Executor<T> {
                 }
             }
 
-            Op::Linear | Op::LayerNorm | Op::Affine | Op::Map | Op::Dropout | Op::Rotate => in_group(),
-            Op::Concat | Op::Slice | Op::Pad | Op::LinearGradInput | Op::ColumnSum | Op::LayerNormGrad => in_group(),
+            Op::Linear | Op::LayerNorm | Op::RmsNorm | Op::Affine | Op::Map | Op::Dropout | Op::Rotate => in_group(),
+            Op::Concat | Op::Slice | Op::Pad | Op::LinearGradInput | Op::ColumnSum => in_group(),
+            Op::LayerNormGrad | Op::RmsNormGrad | Op::Reduce | Op::ReduceMaxGrad | Op::BroadcastChannels => in_group(),
         }
         Ok(())
     }
@@ -289,6 +301,15 @@ impl<T: Element> Executor<T> {
         let y = self.pool.take::<u8>(a.len());
         self.pool.each("select_truth", y.len(), &[condition, a.arg(), b.arg(), y.arg(), whole(y.len())]);
         self.set(c.node.results[0], Val::Truth(y));
+    }
+
+    /// Softmax or its gradient over the numbers of every unit, `width` of them where there are no offsets.
+    pub(super) fn softmax(&mut self, c: &NodeContext<'_>, offsets: Arg, width: usize, units: usize) {
+        let y = self.fresh(c, 0);
+        let operands: Vec<Arg> = c.node.operands.iter().map(|v| self.real(*v).arg()).collect();
+        let args = [&operands[..], &[y.arg(), offsets, whole(width), whole(units)]].concat();
+        self.pool.each_warp(c.node.op.def().name, units, &args);
+        self.put(c, 0, y);
     }
 
     fn dot_unit(&mut self, c: &NodeContext<'_>) {

@@ -1,6 +1,6 @@
 //! Steps that work unit by unit: chains, products, norms, channels, rotations.
 
-use rtc_compiler::ir::attribute::{self, Origin};
+use rtc_compiler::ir::attribute::{self, Origin, Reduction};
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::plan::group::{Group, units};
@@ -12,7 +12,7 @@ use super::dispatch::NodeContext;
 use super::embed::grown;
 use super::exec::Executor;
 use super::fusion::Chain;
-use super::memory::{Array, MOST_BLOCKS, blocks, flag, int, whole};
+use super::memory::{Array, MOST_BLOCKS, address, blocks, flag, int, whole};
 use super::value::Val;
 use crate::exec::storage::Element;
 use crate::kernel::position::Rotation;
@@ -62,7 +62,7 @@ impl<T: Element> Executor<T> {
                 let args = [
                     self.real(x).arg(),
                     self.real(c.operand(1)).arg(),
-                    self.real(c.operand(2)).arg(),
+                    self.given(&c, 2),
                     y.arg(),
                     Arg::Real(c.get(attribute::EPS)),
                     int(channels(x)),
@@ -72,6 +72,42 @@ impl<T: Element> Executor<T> {
                 self.put(&c, 0, y);
             }
             Op::LayerNormGrad => self.layer_norm_grad(&c, rows, channels(x)),
+            Op::RmsNorm => {
+                let (y, parts) = (self.fresh(&c, 0), c.get(attribute::PARTS));
+                let (eps, width) = (Arg::Real(c.get(attribute::EPS)), int(channels(x) / parts));
+                let args = [self.real(x).arg(), self.given(&c, 1), y.arg(), eps, width, whole(rows * parts)];
+                self.pool.each_warp("rms_norm", rows * parts, &args);
+                self.put(&c, 0, y);
+            }
+            Op::RmsNormGrad => {
+                let parts = c.get(attribute::PARTS);
+                self.rms_norm_grad(&c, rows * parts, channels(x) / parts);
+            }
+            Op::Softmax | Op::SoftmaxGrad => self.softmax(&c, Arg::Address(0), channels(x), rows),
+            Op::Reduce => {
+                let (y, d) = (self.fresh(&c, 0), channels(x));
+                let by = c.get(attribute::BY);
+                let args = [self.real(x).arg(), y.arg(), int(d)];
+                match by {
+                    Reduction::Max => {
+                        self.pool.each("largest_channel", rows, &[&args[..], &[whole(rows)]].concat());
+                    }
+                    Reduction::Sum | Reduction::Mean => {
+                        let mean = flag(by == Reduction::Mean);
+                        self.pool.each_warp("channel_sum", rows, &[&args[..], &[mean, whole(rows)]].concat());
+                    }
+                }
+                self.put(&c, 0, y);
+            }
+            Op::ReduceMaxGrad => {
+                let (dx, d) = (self.fresh(&c, 0), int(channels(result)));
+                let args = [self.real(x).arg(), self.real(c.operand(1)).arg(), dx.arg(), d, whole(rows)];
+                self.pool.each("largest_channel_grad", rows, &args);
+                self.put(&c, 0, dx);
+            }
+            Op::BroadcastChannels => {
+                self.produce(&c, "broadcast_channels", &self.first::<1>(&c), &[int(channels(result))]);
+            }
             Op::ColumnSum => {
                 let (y, add) = self.target(&c, 0);
                 self.sum_rows(&self.real(x), &y, rows, channels(x), add);
@@ -88,6 +124,11 @@ impl<T: Element> Executor<T> {
             Op::Rotate => self.rotate(&c, group, channels(x)),
             other => unreachable!("`{other}` works unit by unit and needs a kernel here"),
         }
+    }
+
+    /// The address of an operand that may be left out.
+    fn given(&self, c: &NodeContext<'_>, n: usize) -> Arg {
+        address(c.node.operands.get(n).map(|v| self.real(*v)).as_ref())
     }
 
     /// A linear map; `biased` unless the reader of the result adds the bias.
@@ -115,11 +156,37 @@ impl<T: Element> Executor<T> {
         let args = [x.arg(), gain.arg(), dy.arg(), dx.arg(), means.arg(), scales.arg(), eps, size, whole(rows)];
         self.pool.each_warp("layer_norm_grad", rows, &args);
         self.put(c, 0, dx);
+        self.norm_columns(c, [&x, &dy], Some(&means), &scales, rows, d);
+    }
+
+    fn rms_norm_grad(&mut self, c: &NodeContext<'_>, rows: usize, d: usize) {
+        let [x, dy] = [0, 1].map(|n| self.real(c.operand(n)));
+        let (dx, scales) = (self.fresh(c, 0), self.pool.take::<T>(rows));
+        let (eps, size) = (Arg::Real(c.get(attribute::EPS)), int(d));
+        let args = [x.arg(), self.given(c, 2), dy.arg(), dx.arg(), scales.arg(), eps, size, whole(rows)];
+        self.pool.each_warp("rms_norm_grad", rows, &args);
+        self.put(c, 0, dx);
+        if c.node.results.len() > 1 {
+            self.norm_columns(c, [&x, &dy], None, &scales, rows, d);
+        }
+    }
+
+    /// The gradients of the gain and, where there is such a result, of the bias of a norm. Without means it has none taken off.
+    fn norm_columns(
+        &mut self,
+        c: &NodeContext<'_>,
+        [x, dy]: [&Array; 2],
+        means: Option<&Array>,
+        scales: &Array,
+        rows: usize,
+        d: usize,
+    ) {
         let per = rows_per_block(rows);
         let count = rows.div_ceil(per);
-        let sums = [self.pool.take::<T>(count * d), self.pool.take::<T>(count * d)];
-        let [gains, biases] = [sums[0].arg(), sums[1].arg()];
-        let args = [x.arg(), dy.arg(), means.arg(), scales.arg(), gains, biases, size, whole(rows), int(per)];
+        let sums: Vec<Array> = c.node.results[1..].iter().map(|_| self.pool.take::<T>(count * d)).collect();
+        let (gains, biases) = (sums[0].arg(), address(sums.get(1)));
+        let (size, means) = (int(d), address(means));
+        let args = [x.arg(), dy.arg(), means, scales.arg(), gains, biases, size, whole(rows), int(per)];
         self.pool.launch("norm_columns", [self.pool.thread_blocks(d), count as u32, 1], &args);
         for (n, sums) in sums.iter().enumerate() {
             let (y, add) = self.target(c, n + 1);
@@ -163,7 +230,7 @@ impl<T: Element> Executor<T> {
         let y = self.fresh(c, 0);
         let turn = if c.get(attribute::TRANSPOSE) { -1.0 } else { 1.0 };
         let [row_of, offsets, per] = at.args();
-        let origin = super::memory::address(origin);
+        let origin = address(origin);
         let mut args = vec![self.real(c.operand(0)).arg(), y.arg(), cosines.arg(), sines.arg(), Arg::Real(turn)];
         args.extend([int(e), int(rotation.part), int(rotation.across())]);
         args.extend([row_of, offsets, origin, per, int(width), whole(y.len())]);

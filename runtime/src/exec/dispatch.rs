@@ -12,7 +12,7 @@ use super::storage::{Buffer, Element, List};
 use super::value::Val;
 use super::{Executor, Fault, given_input, loops, too_few_positions};
 use crate::kernel::{
-    Write, channels, continuous, elementwise, embedding, linear, loss, ordered_memory, pool, product, unit,
+    Write, channels, continuous, elementwise, embedding, linear, loss, ordered_memory, pool, product, softmax, unit,
 };
 
 impl<T: Element> Executor<T> {
@@ -62,6 +62,17 @@ impl<T: Element> Executor<T> {
             Op::Position => {
                 self.pooled(&c, |x, offsets, d, y| pool::take_position(x, offsets, d, c.get(attribute::AT), y));
             }
+            Op::Shift => self.pooled(&c, |x, offsets, d, y| {
+                pool::shift(x, offsets, d, c.get(attribute::SIDE), c.get(attribute::LAG), y);
+            }),
+            Op::Softmax => self.pooled(&c, |x, offsets, _, y| softmax::softmax_along(x, offsets, y)),
+            Op::SoftmaxGrad => {
+                let axis = c.axis(0);
+                self.produce(&c, |e, c, dx| {
+                    let m = &e.memory;
+                    softmax::softmax_along_grad(m.real(c.operand(0)), m.real(c.operand(1)), &axis.offsets, dx);
+                });
+            }
             Op::Max => {
                 let mut place = self.arena.take(view.extent(c.ty(node.results[0])));
                 self.pooled(&c, |x, offsets, d, y| pool::max_pool(x, offsets, d, y, &mut place));
@@ -75,16 +86,21 @@ impl<T: Element> Executor<T> {
 
             Op::Linear
             | Op::LayerNorm
+            | Op::RmsNorm
             | Op::Affine
             | Op::Map
             | Op::Dropout
             | Op::Rotate
+            | Op::Reduce
+            | Op::ReduceMaxGrad
+            | Op::BroadcastChannels
             | Op::Concat
             | Op::Slice
             | Op::Pad
             | Op::LinearGradInput
             | Op::ColumnSum
-            | Op::LayerNormGrad => unreachable!("steps that work unit by unit are in groups"),
+            | Op::LayerNormGrad
+            | Op::RmsNormGrad => unreachable!("steps that work unit by unit are in groups"),
             Op::Select => self.select(&c),
             Op::MaskUnit => self.produce(&c, |e, c, y| {
                 let groups = c.groups(0, c.ty(c.operand(1)));

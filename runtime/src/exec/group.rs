@@ -3,7 +3,7 @@
 //! Blocks are cut by the sizes of the values alone. Sums over units are made per block and added up in the order of the
 //! blocks, so the results do not depend on the number of threads.
 
-use rtc_compiler::ir::attribute::{self, Origin};
+use rtc_compiler::ir::attribute::{self, Origin, Reduction};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ use crate::kernel::parallel::{block, each};
 use crate::kernel::pointwise::Program;
 use crate::kernel::position::{Direction, Rotation, Table, rotate};
 use crate::kernel::product::{Orientation, Packed, product};
-use crate::kernel::{Real, Write, channels, linear, norm};
+use crate::kernel::{Real, Write, channels, linear, norm, softmax};
 use crate::rng::Key;
 
 /// A step, with everything found that it needs.
@@ -54,10 +54,17 @@ enum Kernel<T> {
     Linear { w: *const Packed<T>, bias: Option<*const [T]> },
     Narrow { w: *const [T], bias: Option<*const [T]> },
     GradInput { w: *const Packed<T> },
-    LayerNorm { gain: *const [T], bias: *const [T], eps: f64 },
+    LayerNorm { gain: *const [T], bias: Option<*const [T]>, eps: f64 },
     LayerNormGrad { gain: *const [T], eps: f64 },
+    RmsNorm { width: usize, gain: Option<*const [T]>, eps: f64 },
+    RmsNormGrad { width: usize, gain: Option<*const [T]>, eps: f64 },
     ColumnSum,
     Map(*const Program),
+    Softmax,
+    SoftmaxGrad,
+    Reduce(Reduction),
+    ReduceMaxGrad,
+    Broadcast,
     Concat,
     Slice(usize),
     Pad(usize),
@@ -234,7 +241,7 @@ impl<T: Element> Executor<T> {
             Op::Linear | Op::LinearGradInput => c.last(0) * units(c.ty(c.node.results[0])).1 / 4,
             // What a table counts as ten operations are about four simple ones.
             Op::Map => (0.4 * self.programs[&c.step.node].cost()).ceil() as usize * widest,
-            Op::Dropout | Op::LayerNormGrad => 4 * widest,
+            Op::Dropout | Op::LayerNormGrad | Op::RmsNormGrad | Op::Softmax => 4 * widest,
             _ => widest,
         }
     }
@@ -273,18 +280,27 @@ impl<T: Element> Executor<T> {
     fn kernel(&self, c: &NodeContext<'_>) -> Kernel<T> {
         let whole = |n: usize| std::ptr::from_ref(self.memory.real(c.operand(n)));
         let packed = |orientation| std::ptr::from_ref(&self.packs[&(c.operand(1), orientation)].packed);
-        let bias = || c.node.operands.get(2).map(|_| whole(2));
+        let given = |n: usize| c.node.operands.get(n).map(|_| whole(n));
+        let bias = || given(2);
+        let part = || c.last(0) / c.get(attribute::PARTS);
         match c.node.op {
             Op::Linear if c.out(0) > linear::NARROW => {
                 Kernel::Linear { w: packed(Orientation::Transposed), bias: bias() }
             }
             Op::Linear => Kernel::Narrow { w: whole(1), bias: bias() },
             Op::LinearGradInput => Kernel::GradInput { w: packed(Orientation::Straight) },
-            Op::LayerNorm => Kernel::LayerNorm { gain: whole(1), bias: whole(2), eps: c.get(attribute::EPS) },
+            Op::LayerNorm => Kernel::LayerNorm { gain: whole(1), bias: bias(), eps: c.get(attribute::EPS) },
             Op::LayerNormGrad => Kernel::LayerNormGrad { gain: whole(1), eps: c.get(attribute::EPS) },
+            Op::RmsNorm => Kernel::RmsNorm { width: part(), gain: given(1), eps: c.get(attribute::EPS) },
+            Op::RmsNormGrad => Kernel::RmsNormGrad { width: part(), gain: given(2), eps: c.get(attribute::EPS) },
             Op::ColumnSum => Kernel::ColumnSum,
-            Op::Affine => Kernel::Affine { gain: whole(1), bias: c.node.operands.get(2).map(|_| whole(2)) },
+            Op::Affine => Kernel::Affine { gain: whole(1), bias: bias() },
             Op::Map => Kernel::Map(&raw const self.programs[&c.step.node]),
+            Op::Softmax => Kernel::Softmax,
+            Op::SoftmaxGrad => Kernel::SoftmaxGrad,
+            Op::Reduce => Kernel::Reduce(c.get(attribute::BY)),
+            Op::ReduceMaxGrad => Kernel::ReduceMaxGrad,
+            Op::BroadcastChannels => Kernel::Broadcast,
             Op::Concat => Kernel::Concat,
             Op::Slice => Kernel::Slice(c.get(attribute::START)),
             Op::Pad => Kernel::Pad(c.get(attribute::START)),
@@ -387,9 +403,18 @@ impl<T: Real> Shared<'_, T> {
                 Kernel::Affine { gain, bias } => channels::affine(a, &**gain, bias.map(|b| &*b), y),
                 Kernel::Narrow { w, bias } => linear::narrow(a, &**w, a.len() / count, bias.map(|b| &*b), y),
                 Kernel::GradInput { w } => product(a, &**w, y, Write::Replace),
-                Kernel::LayerNorm { gain, bias, eps } => norm::layer_norm(a, &**gain, &**bias, *eps, y),
+                Kernel::LayerNorm { gain, bias, eps } => norm::layer_norm(a, &**gain, bias.map(|b| &*b), *eps, y),
                 Kernel::LayerNormGrad { gain, eps } => norm::layer_norm_grad(a, &**gain, c, *eps, y, y1, y2),
+                Kernel::RmsNorm { width, gain, eps } => norm::rms_norm(a, *width, gain.map(|g| &*g), *eps, y),
+                Kernel::RmsNormGrad { width, gain, eps } => {
+                    norm::rms_norm_grad(a, b, *width, gain.map(|g| &*g), *eps, y, y1);
+                }
                 Kernel::ColumnSum => linear::add_rows(a, y),
+                Kernel::Softmax => softmax::softmax(a, a.len() / count, y),
+                Kernel::SoftmaxGrad => softmax::softmax_grad(a, b, a.len() / count, y),
+                Kernel::Reduce(by) => channels::reduce(a, a.len() / count, *by, y),
+                Kernel::ReduceMaxGrad => channels::reduce_max_grad(a, b, b.len() / count, y),
+                Kernel::Broadcast => channels::broadcast(a, y.len() / count, y),
                 Kernel::Concat => channels::concat(a, b, a.len() / count, b.len() / count, y),
                 Kernel::Slice(start) => channels::slice(a, a.len() / count, *start, y.len() / count, y),
                 Kernel::Pad(start) => channels::pad(a, a.len() / count, *start, y.len() / count, y),

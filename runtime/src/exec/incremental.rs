@@ -59,6 +59,8 @@ pub(super) enum Kept<T: Element> {
     Scan(State),
     /// The sum of a mean over the positions so far.
     Sum(Vec<T>),
+    /// The last positions, as many as later ones still read.
+    Latest(Vec<T>),
     /// The chunk that is not complete yet.
     Chunk(Chunk<T>),
     /// The states of a recurrence that halts.
@@ -208,6 +210,7 @@ impl<T: Element> Executor<T> {
             Op::OffsetAttention if along(1) => self.extend_offset_attention(c),
             Op::S4d | Op::Ema if along(0) => self.extend_scan(c),
             Op::CumulativeMean if along(0) => self.extend_mean(c),
+            Op::Shift if along(0) => self.extend_shift(c),
             _ => return Ok(false),
         }
         Ok(true)
@@ -254,5 +257,24 @@ impl<T: Element> Executor<T> {
         };
         self.produce(c, |e, c, y| pool::running_mean(e.memory.real(c.operand(0)), axis.before, &mut sum, y));
         self.keep(c.step.node, Kept::Sum(sum));
+    }
+
+    /// `shift` of new positions to the right: the last `lag` of those before them, and all new ones, are known.
+    fn extend_shift(&mut self, c: &NodeContext<'_>) {
+        let width = if c.ty(c.operand(0)).dims().len() > 2 { c.last(0) } else { 1 };
+        let lag = c.get(attribute::LAG).saturating_mul(width);
+        let mut known = match self.kept(c.step.node) {
+            Some(Kept::Latest(known)) => known,
+            _ => vec![],
+        };
+        known.extend_from_slice(self.memory.real(c.operand(0)));
+        let end = known.len().saturating_sub(lag);
+        self.produce(c, |_, _, y| {
+            let (none, there) = y.split_at_mut(y.len() - y.len().min(end));
+            none.fill(T::ZERO);
+            there.copy_from_slice(&known[end - there.len()..end]);
+        });
+        known.drain(..end);
+        self.keep(c.step.node, Kept::Latest(known));
     }
 }

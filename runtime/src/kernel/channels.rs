@@ -1,9 +1,11 @@
-//! Moving channels: side by side, cut out, placed among zeros; a factor for each; and the features of pairs of rows.
+//! Channels: side by side, cut out, placed among zeros; a factor for each; all in one number; and the features of pairs of rows.
 //!
 //! Source: rtc; features of pairs: Conneau et al. 2017, arXiv:1705.02364.
 
+use rtc_compiler::ir::attribute::Reduction;
+
 use super::Real;
-use super::parallel::vectorised;
+use super::parallel::{lane_total, vectorised};
 
 /// `y[., m + n]` from `a[., m]` and `b[., n]` side by side.
 pub fn concat<T: Real>(a: &[T], b: &[T], m: usize, n: usize, y: &mut [T]) {
@@ -43,6 +45,45 @@ pub fn pad<T: Real>(x: &[T], d: usize, start: usize, width: usize, y: &mut [T]) 
     for (y, x) in y.chunks_exact_mut(width).zip(x.chunks_exact(d)) {
         y[start..start + d].copy_from_slice(x);
     }
+}
+
+/// `y` has for every unit the sum, the mean or the largest of the channels of `x[., d]`; a NaN is the largest.
+pub fn reduce<T: Real>(x: &[T], d: usize, by: Reduction, y: &mut [T]) {
+    let share = T::from_f64(1.0 / d as f64);
+    vectorised!({
+        for (y, x) in y.iter_mut().zip(x.chunks_exact(d)) {
+            *y = match by {
+                Reduction::Sum => lane_total(x),
+                Reduction::Mean => lane_total(x) * share,
+                Reduction::Max => x[largest(x)],
+            };
+        }
+    });
+}
+
+/// `dx` has `dy` in the first channel that holds the largest number, and 0 in all others.
+pub fn reduce_max_grad<T: Real>(dy: &[T], x: &[T], d: usize, dx: &mut [T]) {
+    dx.fill(T::ZERO);
+    for ((dx, x), &dy) in dx.chunks_exact_mut(d).zip(x.chunks_exact(d)).zip(dy) {
+        dx[largest(x)] = dy;
+    }
+}
+
+/// Where the largest number first stands.
+fn largest<T: Real>(x: &[T]) -> usize {
+    let is_nan = |v: T| v.partial_cmp(&v).is_none();
+    let mut place = 0;
+    for (n, &v) in x.iter().enumerate().skip(1) {
+        if v > x[place] || (is_nan(v) && !is_nan(x[place])) {
+            place = n;
+        }
+    }
+    place
+}
+
+/// `y[., d]`: the number of every unit in all channels.
+pub fn broadcast<T: Real>(x: &[T], d: usize, y: &mut [T]) {
+    y.chunks_exact_mut(d).zip(x).for_each(|(y, &x)| y.fill(x));
 }
 
 /// `y[pairs, 4 d] = [u; v; u v; |u - v|]`, with the rows u in the first half of `x[2 pairs, d]` and v in the second.

@@ -1,4 +1,4 @@
-//! Branch-free `exp`, `erf` and `tanh` in single precision.
+//! Branch-free `exp`, `log` and `erf` in single precision.
 //!
 //! Polynomials are minimax fits (Remez exchange in 40 digits, coefficients rounded to single precision); relative
 //! errors stay below 1.5e-7. NaN and infinities pass through. Everything is arithmetic and selection, so loops over
@@ -12,6 +12,11 @@ const ROUNDER: f32 = 12_582_912.0;
 const LN2_HIGH: f32 = 0.693_359_4;
 /// ln 2 minus the high part.
 const LN2_LOW: f32 = -2.121_944_4e-4;
+
+/// Brings every subnormal number into the normal range.
+const TWO_TO_23: f32 = 8_388_608.0;
+/// The bits of sqrt(1/2).
+const ROOT_OF_HALF: u32 = 0x3f35_04f3;
 
 /// Evaluates a polynomial, highest coefficient first.
 #[inline(always)]
@@ -72,6 +77,37 @@ pub(super) fn exp(x: f32) -> f32 {
     power * two_to(half) * two_to(n.wrapping_sub(half))
 }
 
+/// The natural logarithm; minus infinity for 0, NaN for negative numbers. With `x = 2^n (1 + f)` and `1 + f` from sqrt(1/2) to
+/// sqrt(2) it is `n ln 2 + f - f^2 / 2 + f^3 p(f)`.
+#[inline(always)]
+pub(super) fn log(x: f32) -> f32 {
+    // Subnormal numbers have no exponent of their own.
+    let small = x < f32::MIN_POSITIVE;
+    let bits = if small { x * TWO_TO_23 } else { x }.to_bits();
+    let n = (bits.wrapping_sub(ROOT_OF_HALF) as i32) >> 23;
+    let f = f32::from_bits(bits.wrapping_sub((n as u32) << 23)) - 1.0;
+    let n = (n - if small { 23 } else { 0 }) as f32;
+    let p = horner(
+        f,
+        [
+            -7.634_502e-2,
+            1.276_158e-1,
+            -1.316_018_1e-1,
+            1.420_175_8e-1,
+            -1.662_335_8e-1,
+            2.000_122_7e-1,
+            -2.500_082e-1,
+            3.333_333e-1,
+        ],
+    );
+    let square = f * f;
+    let rest = n.mul_add(LN2_LOW, (p * f).mul_add(square, -0.5 * square));
+    let log = n.mul_add(LN2_HIGH, f + rest);
+    let below = if x == 0.0 { f32::NEG_INFINITY } else { f32::NAN };
+    let log = if x > 0.0 { log } else { below };
+    if x == f32::INFINITY { x } else { log }
+}
+
 /// The error function to an absolute error of 1e-7, with one branch: enough where 1 is added to it.
 #[inline(always)]
 pub(super) fn erf_absolute(x: f32) -> f32 {
@@ -119,6 +155,29 @@ mod tests {
         let below_one = |x: f32| exp_below_one(-x.abs());
         let error = worst(below_one, |x| (-x.abs()).exp(), 86.0);
         assert!(error < 1.5e-7, "exp_below_one {error:e}");
+    }
+
+    #[test]
+    fn the_logarithm_is_accurate() {
+        let positive = |x: f32| log(x.abs());
+        let reference = |x: f64| x.abs().ln();
+        let error = worst(positive, reference, f32::MAX / 2.0);
+        assert!(error < 1.3e-7, "log {error:e}");
+        // Around 1, where the logarithm vanishes.
+        for n in -100_000..100_000 {
+            let x = 1.0 + n as f32 * 6e-8;
+            let expected = f64::from(x).ln();
+            let error = (f64::from(log(x)) - expected).abs() / expected.abs().max(1e-30);
+            assert!(error < 1.3e-7 || expected == 0.0, "{x}: {error:e}");
+        }
+        assert_eq!(
+            [log(0.0), log(-0.0), log(1.0), log(f32::INFINITY)],
+            [-f32::INFINITY, -f32::INFINITY, 0.0, f32::INFINITY]
+        );
+        assert!([-1.0, f32::NEG_INFINITY, f32::NAN, -1e-40].into_iter().all(|x| log(x).is_nan()));
+        for x in [1e-40_f32, f32::from_bits(1), f32::MIN_POSITIVE] {
+            assert!((f64::from(log(x)) / f64::from(x).ln() - 1.0).abs() < 1.3e-7, "{x:e}");
+        }
     }
 
     #[test]

@@ -38,6 +38,7 @@ pub mod position;
 pub mod product;
 pub mod real;
 pub mod scan;
+pub mod softmax;
 mod tile;
 pub mod unit;
 

@@ -61,6 +61,22 @@ pub(super) fn relu_of<T: Real>(x: T) -> T {
     if x < T::ZERO { T::ZERO } else { x }
 }
 
+/// 1, 0 or -1; 0 for NaN.
+#[inline(always)]
+fn sign_of<T: Real>(x: T) -> T {
+    let positive = if x > T::ZERO { T::ONE } else { T::ZERO };
+    if x < T::ZERO { -T::ONE } else { positive }
+}
+
+/// `log(1 + exp(x)) = max(x, 0) + log(1 + t)` with `t = exp(-|x|)`. What `u = 1 + t` rounds off is given back: the logarithm
+/// of a sum near 1 would lose it.
+#[inline(always)]
+fn softplus_of<T: Real>(x: T) -> T {
+    let t = (-x.abs()).exp();
+    let u = T::ONE + t;
+    relu_of(x) + (u.log() + (t - (u - T::ONE)) / u)
+}
+
 #[inline(always)]
 pub(super) fn tanh_of<T: Real>(x: T) -> T {
     let two = T::from_f64(2.0);

@@ -4,7 +4,7 @@
 //!
 //! Source: rtc.
 
-pub use rtc_compiler::ir::attribute::At;
+pub use rtc_compiler::ir::attribute::{At, Side};
 
 use super::Real;
 use super::parallel::{Parts, add_to, each_row, vectorised};
@@ -120,6 +120,30 @@ pub fn cumulative_mean_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dx: 
         // SAFETY: rows are disjoint.
         let dx = unsafe { out.part(range.clone()) };
         T::with_scratch(d, |sum| running_mean_grad(&dy[range], sum, dx));
+    });
+}
+
+/// `y[t]` = the position `lag` before t, or behind it; 0 where the row has none.
+pub fn shift<T: Real>(x: &[T], offsets: &[usize], d: usize, side: Side, lag: usize, y: &mut [T]) {
+    debug_assert_eq!(x.len(), y.len());
+    let out = Parts::new(y);
+    each_row(offsets, d, |_, positions| {
+        let range = positions.start * d..positions.end * d;
+        let x = &x[range.clone()];
+        // SAFETY: rows are disjoint.
+        let y = unsafe { out.part(range) };
+        let by = lag.saturating_mul(d).min(x.len());
+        let kept = x.len() - by;
+        match side {
+            Side::Left => {
+                y[..by].fill(T::ZERO);
+                y[by..].copy_from_slice(&x[..kept]);
+            }
+            Side::Right => {
+                y[..kept].copy_from_slice(&x[by..]);
+                y[kept..].fill(T::ZERO);
+            }
+        }
     });
 }
 

@@ -54,8 +54,10 @@ pub trait Real:
     fn exp(self) -> Self;
     /// e to this power for numbers up to 0; may be exactly 0 where the power is below 2e-38.
     fn exp_below_one(self) -> Self;
-    /// The natural logarithm.
+    /// The natural logarithm, as the standard library has it.
     fn ln(self) -> Self;
+    /// The natural logarithm, for many numbers.
+    fn log(self) -> Self;
     /// The error function, where an absolute error of 1e-7 is enough in single precision.
     fn erf_absolute(self) -> Self;
 
@@ -76,6 +78,12 @@ pub trait Real:
         if self > other { self } else { other }
     }
 
+    /// The smaller of two numbers; `other` where either is NaN.
+    #[inline(always)]
+    fn or_smaller(self, other: Self) -> Self {
+        if self < other { self } else { other }
+    }
+
     /// `1 / (1 + exp(-self))`.
     #[inline(always)]
     fn sigmoid(self) -> Self {
@@ -84,7 +92,7 @@ pub trait Real:
 }
 
 macro_rules! real {
-    ($type:ident, $vector:ident, $splat:ident, $fused:ident, $exp:path, $exp_below_one:path, $erf_absolute:path) => {
+    ($type:ident, $vector:ident, $splat:ident, $fused:ident, $exp:path, $exp_below_one:path, $log:path, $erf_absolute:path) => {
         impl Real for $type {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -121,6 +129,10 @@ macro_rules! real {
             #[inline(always)]
             fn ln(self) -> Self {
                 self.ln()
+            }
+            #[inline(always)]
+            fn log(self) -> Self {
+                $log(self)
             }
             #[inline(always)]
             fn erf_absolute(self) -> Self {
@@ -160,5 +172,5 @@ macro_rules! real {
     };
 }
 
-real!(f32, f32s, splat_f32s, mul_add_f32s, math::exp, math::exp_below_one, math::erf_absolute);
-real!(f64, f64s, splat_f64s, mul_add_f64s, f64::exp, f64::exp, libm::erf);
+real!(f32, f32s, splat_f32s, mul_add_f32s, math::exp, math::exp_below_one, math::log, math::erf_absolute);
+real!(f64, f64s, splat_f64s, mul_add_f64s, f64::exp, f64::exp, f64::ln, libm::erf);

@@ -212,7 +212,7 @@ impl<T: Real> Model<T> {
 
     fn normed(&self, x: &[T], [gain, bias]: &[Vec<T>; 2]) -> Vec<T> {
         let mut y = vec![T::ZERO; x.len()];
-        norm::layer_norm(x, gain, bias, EPS, &mut y);
+        norm::layer_norm(x, gain, Some(bias), EPS, &mut y);
         y
     }
 

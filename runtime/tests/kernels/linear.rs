@@ -1,7 +1,7 @@
-//! Linear maps, layer normalisation, column sums.
+//! Linear maps, norms, column sums.
 
 use rtc_runtime::kernel::linear::column_sum;
-use rtc_runtime::kernel::norm::{layer_norm, layer_norm_grad};
+use rtc_runtime::kernel::norm::{layer_norm, layer_norm_grad, rms_norm, rms_norm_grad};
 use rtc_runtime::kernel::product::outer;
 use rtc_runtime::kernel::{Real, Write};
 
@@ -122,9 +122,9 @@ fn layer_norm_equals_the_definition() {
         for m in [1, 7, 130] {
             let (x, gain, bias) = (numbers("x", m * d), numbers("gain", d), numbers("bias", d));
             let expected = norm_reference(&x, &gain, &bias, 1e-5);
-            close(&filled(m * d, |y| layer_norm(&x, &gain, &bias, 1e-5, y)), &expected, 1e-12);
+            close(&filled(m * d, |y| layer_norm(&x, &gain, Some(&bias), 1e-5, y)), &expected, 1e-12);
             let (x, gain, bias) = (singles("x", m * d), singles("gain", d), singles("bias", d));
-            close32(&filled(m * d, |y| layer_norm(&x, &gain, &bias, 1e-5, y)), &expected, 1e-5);
+            close32(&filled(m * d, |y| layer_norm(&x, &gain, Some(&bias), 1e-5, y)), &expected, 1e-5);
         }
     }
 }
@@ -134,7 +134,7 @@ fn layer_norm_gradients() {
     for (m, d) in [(3, 2), (5, 7), (70, 3), (2, 17), (1, 33)] {
         check_gradients(
             &[numbers("x", m * d), numbers("gain", d), numbers("bias", d)],
-            |v| filled(m * d, |y| layer_norm(&v[0], &v[1], &v[2], 1e-3, y)),
+            |v| filled(m * d, |y| layer_norm(&v[0], &v[1], Some(&v[2]), 1e-3, y)),
             |v, dy| {
                 let (mut dx, mut dgain, mut dbias) = (vec![9.0; m * d], vec![0.0; d], vec![0.0; d]);
                 layer_norm_grad(&v[0], &v[1], dy, 1e-3, &mut dx, &mut dgain, &mut dbias);
@@ -145,7 +145,57 @@ fn layer_norm_gradients() {
 }
 
 #[test]
+fn without_a_bias_none_is_added() {
+    let (m, d) = (9, 17);
+    let (x, gain, nothing) = (singles("x", m * d), singles("gain", d), vec![0.0; d]);
+    let of = |bias| filled(m * d, |y| layer_norm(&x, &gain, bias, 1e-5, y));
+    assert_eq!(of(None), of(Some(&nothing[..])));
+}
+
+fn rms_reference(x: &[f64], d: usize, gain: &[f64], eps: f64) -> Vec<f64> {
+    let rows = x.chunks_exact(d).flat_map(|x| {
+        let mean = x.iter().map(|x| x * x).sum::<f64>() / d as f64;
+        x.iter().zip(gain).map(move |(x, g)| x / (mean + eps).sqrt() * g)
+    });
+    rows.collect()
+}
+
+#[test]
+fn rms_norm_equals_the_definition() {
+    for d in SIZES {
+        for m in [1, 7, 130] {
+            let (x, gain, ones) = (numbers("x", m * d), numbers("gain", d), vec![1.0; d]);
+            let (with, without) = (rms_reference(&x, d, &gain, 1e-5), rms_reference(&x, d, &ones, 1e-5));
+            close(&filled(m * d, |y| rms_norm(&x, d, Some(&gain), 1e-5, y)), &with, 1e-12);
+            close(&filled(m * d, |y| rms_norm(&x, d, None, 1e-5, y)), &without, 1e-12);
+            let (x, gain) = (singles("x", m * d), singles("gain", d));
+            close32(&filled(m * d, |y| rms_norm(&x, d, Some(&gain), 1e-5, y)), &with, 1e-5);
+        }
+    }
+}
+
+#[test]
+fn rms_norm_gradients() {
+    for (m, d) in [(3, 2), (5, 7), (70, 3), (2, 17), (1, 33)] {
+        check_gradients(
+            &[numbers("x", m * d), numbers("gain", d)],
+            |v| filled(m * d, |y| rms_norm(&v[0], d, Some(&v[1]), 1e-3, y)),
+            |v, dy| {
+                let (mut dx, mut dgain) = (vec![9.0; m * d], vec![0.0; d]);
+                rms_norm_grad(&v[0], dy, d, Some(&v[1]), 1e-3, &mut dx, &mut dgain);
+                vec![dx, dgain]
+            },
+        );
+        check_gradients(
+            &[numbers("x", m * d)],
+            |v| filled(m * d, |y| rms_norm(&v[0], d, None, 1e-3, y)),
+            |v, dy| vec![filled(m * d, |dx| rms_norm_grad(&v[0], dy, d, None, 1e-3, dx, &mut []))],
+        );
+    }
+}
+
+#[test]
 fn a_constant_row_normalises_to_the_bias() {
-    let y = filled(4, |y| layer_norm(&[f32::ONE; 4], &[2.0; 4], &[0.5; 4], 1e-5, y));
+    let y = filled(4, |y| layer_norm(&[f32::ONE; 4], &[2.0; 4], Some(&[0.5; 4]), 1e-5, y));
     assert_eq!(y, [0.5; 4]);
 }

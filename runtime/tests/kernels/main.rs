@@ -9,6 +9,7 @@ mod pointwise;
 mod pool;
 mod relative;
 mod scan;
+mod softmax;
 mod sparse;
 mod support;
 mod threads;

@@ -17,7 +17,7 @@ fn sigmoid(x: f64) -> f64 {
 
 #[test]
 fn functions_of_one_number_equal_their_definition() {
-    let cases: [(&str, Definition); 7] = [
+    let cases: [(&str, Definition); 13] = [
         ("gelu(a)", |x| 0.5 * x * (1.0 + libm::erf(x / 2_f64.sqrt()))),
         ("gelu_tanh(a)", |x| x * sigmoid((8.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x))),
         ("relu(a)", |x| x.max(0.0)),
@@ -25,6 +25,12 @@ fn functions_of_one_number_equal_their_definition() {
         ("tanh(a)", f64::tanh),
         ("exp(a)", f64::exp),
         ("neg(a)", |x| -x),
+        ("abs(a)", f64::abs),
+        ("silu(a)", |x| x * sigmoid(x)),
+        ("softplus(a)", |x| x.exp().ln_1p()),
+        ("log(add(0.001, mul(a, a)))", |x| (0.001 + x * x).ln()),
+        ("sqrt(mul(a, a))", f64::abs),
+        ("rsqrt(add(1.0, mul(a, a)))", |x| 1.0 / (1.0 + x * x).sqrt()),
     ];
     for (f, reference) in cases {
         for len in SIZES {
@@ -38,6 +44,49 @@ fn functions_of_one_number_equal_their_definition() {
 }
 
 #[test]
+fn functions_at_the_ends() {
+    let of = |f: &str, x: &[f32]| filled(x.len(), |y| map(f, &[x], y));
+    let infinity = f32::INFINITY;
+    assert_eq!(of("sign(a)", &[-3.0, -1e-40, -0.0, 0.0, 2.0, f32::NAN]), [-1.0, -1.0, 0.0, 0.0, 1.0, 0.0]);
+    assert_eq!(of("log(a)", &[0.0, 1.0, infinity]), [-infinity, 0.0, infinity]);
+    assert_eq!(of("sqrt(a)", &[0.0, 4.0, infinity]), [0.0, 2.0, infinity]);
+    assert_eq!(of("rsqrt(a)", &[0.0, 4.0, infinity]), [infinity, 0.5, 0.0]);
+    for f in ["log(a)", "sqrt(a)", "rsqrt(a)"] {
+        assert!(of(f, &[-1.0, f32::NAN]).iter().all(|y| y.is_nan()), "{f}");
+    }
+    // Far below 0 it is exp, far above the number itself; in between nothing is lost, either.
+    assert_eq!(of("softplus(a)", &[100.0, infinity, -infinity, 0.0]), [100.0, infinity, 0.0, 2_f32.ln()]);
+    for n in -200..40 {
+        let x = n as f32 * 0.37;
+        let (y, exact) = (of("softplus(a)", &[x])[0], f64::from(x).exp().ln_1p());
+        assert!((f64::from(y) / exact - 1.0).abs() < 4e-7, "{x}: {y} instead of {exact}");
+    }
+    // Where a number is NaN, the condition does not hold.
+    let (nan, one, two) = ([f32::NAN; 2], [1.0_f32; 2], [2.0_f32; 2]);
+    let of = |f: &str, a, b, c| filled(2, |y| map(f, &[a, b, c], y));
+    for (f, expected) in [("less(a, b)", 0.0), ("minimum(a, b)", 1.0), ("choose(a, b, c)", 2.0)] {
+        assert_eq!(of(f, &nan, &one, &two), [expected; 2], "{f}");
+    }
+    assert!(of("minimum(a, b)", &one, &nan, &two)[0].is_nan());
+}
+
+/// Constants that are known are counted out; the others stay.
+#[test]
+fn simplest_forms() {
+    let simplest = |f: &str| parse(f).unwrap()[0].with(&Scalar::Operand);
+    for (f, simple) in [
+        ("less(1.0, 2.0)", "1.0"),
+        ("less(2.0, 2.0)", "0.0"),
+        ("choose(0.5, a, b)", "a"),
+        ("choose(-0.0, a, b)", "b"),
+        ("choose(c, mul(1.0, a), a)", "a"),
+        ("abs(-2.5)", "2.5"),
+    ] {
+        assert_eq!(simplest(f), parse(simple).unwrap()[0], "{f}");
+    }
+}
+
+#[test]
 fn arithmetic() {
     let (a, b, c) = (singles("a", 37), singles("b", 37), singles("c", 37));
     let places = |f: &dyn Fn(f32, f32, f32) -> f32| (0..37).map(|n| f(a[n], b[n], c[n])).collect::<Vec<_>>();
@@ -47,6 +96,10 @@ fn arithmetic() {
     assert_eq!(mapped("mul(a, b)"), places(&|a, b, _| a * b));
     assert_eq!(mapped("div(a, b)"), places(&|a, b, _| a / b));
     assert_eq!(mapped("maximum(a, b)"), places(&|a, b, _| a.max(b)));
+    assert_eq!(mapped("silu(a)"), mapped("mul(a, sigmoid(a))"));
+    assert_eq!(mapped("minimum(a, b)"), places(&|a, b, _| a.min(b)));
+    assert_eq!(mapped("less(a, b)"), places(&|a, b, _| f32::from(a < b)));
+    assert_eq!(mapped("choose(a, b, c)"), places(&|a, b, c| if a > 0.0 { b } else { c }));
     assert_eq!(mapped("if_positive(a, b)"), places(&|a, b, _| if a > 0.0 { b } else { 0.0 }));
     assert_eq!(mapped("lerp(a, b, c)"), places(&|a, b, c| a * b + (1.0 - a) * c));
     assert_eq!(mapped("lerp(0.25, b, c)"), places(&|_, b, c| 0.25 * b + 0.75 * c));
@@ -86,6 +139,8 @@ fn slopes_of_every_function() {
     let mut differentiated = 0;
     for func in Pointwise::ALL.iter().filter(|func| !func.def().slopes.is_empty()) {
         let arity = func.def().arity;
+        let positive = matches!(func, Pointwise::Log | Pointwise::Sqrt | Pointwise::Rsqrt);
+        let inputs = inputs.clone().map(|x| if positive { x.iter().map(|x| x.abs() + 0.3).collect() } else { x });
         let expr = [func.of_operands()];
         let forward = |v: &[Vec<f64>]| {
             let operands: Vec<&[f64]> = v.iter().map(Vec::as_slice).collect();

@@ -1,8 +1,8 @@
 //! Pooling over ragged rows, and positions.
 
 use rtc_runtime::kernel::pool::{
-    At, broadcast_rows, cumulative_mean, cumulative_mean_grad, max_pool, max_pool_grad, mean, mean_grad, sum,
-    take_position, take_position_grad,
+    At, Side, broadcast_rows, cumulative_mean, cumulative_mean_grad, max_pool, max_pool_grad, mean, mean_grad, shift,
+    sum, take_position, take_position_grad,
 };
 use rtc_runtime::kernel::position::{Direction, Layout, PositionKind, PositionTables, Rotation, rotate};
 
@@ -40,6 +40,31 @@ fn means() {
     close(&running[D..=D], &[(x[0] + x[D]) / 2.0], 1e-14);
     close(&running[2 * D..3 * D], &pooled[..D], 1e-14);
     assert_eq!(running[3 * D..4 * D], x[3 * D..4 * D], "a mean starts anew in each row");
+}
+
+#[test]
+fn shifts_to_both_sides() {
+    let starts = offsets(&LENGTHS);
+    let x = numbers("x", POSITIONS * D);
+    for lag in [0, 1, 2, 6, 7, 100, usize::MAX] {
+        for (side, other) in [(Side::Left, Side::Right), (Side::Right, Side::Left)] {
+            let moved = check(
+                &x,
+                |x| filled(x.len(), |y| shift(x, &starts, D, side, lag, y)),
+                |_, dy, dx| shift(dy, &starts, D, other, lag, dx),
+            );
+            for row in starts.windows(2) {
+                for t in row[0]..row[1] {
+                    let from = match side {
+                        Side::Left => t.checked_sub(lag).filter(|from| *from >= row[0]),
+                        Side::Right => t.checked_add(lag).filter(|from| *from < row[1]),
+                    };
+                    let expected = from.map_or(vec![0.0; D], |from| x[from * D..(from + 1) * D].to_vec());
+                    assert_eq!(moved[t * D..(t + 1) * D], expected, "{side} by {lag}, position {t}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

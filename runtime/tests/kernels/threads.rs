@@ -8,7 +8,7 @@ use rtc_runtime::kernel::product::{Orientation, Packed, outer, product};
 use rtc_runtime::kernel::scan::ema::{Ema, EmaGrad};
 use rtc_runtime::kernel::scan::{Scan, scan, scan_grad};
 use rtc_runtime::kernel::unit::{Groups, dot_unit};
-use rtc_runtime::kernel::{Write, embedding, loss, optimiser, pool};
+use rtc_runtime::kernel::{Write, embedding, loss, optimiser, pool, softmax};
 use rtc_runtime::learner::UpdateRule;
 use rtc_runtime::rng::Key;
 
@@ -112,6 +112,10 @@ fn everything_else() {
     same_bits(|| filled(4 * d, |y| pool::sum(&x, &starts, d, y)));
     same_bits(|| filled(tokens * d, |y| pool::broadcast_rows(&x[..4 * d], &starts, d, y)));
     same_bits(|| filled(tokens * d, |y| pool::cumulative_mean(&x, &starts, d, y)));
+    same_bits(|| filled(tokens * d, |y| pool::shift(&x, &starts, d, Side::Left, 3, y)));
+    let many = offsets(&[30_000, 0, 7_000, 1, tokens * d - 37_001]);
+    same_bits(|| filled(tokens * d, |y| softmax::softmax_along(&x, &many, y)));
+    same_bits(|| filled(tokens * d, |dx| softmax::softmax_along_grad(&x, &x, &many, dx)));
     same_bits(|| filled(50 * d, |y| embedding::scatter_add(&x, &ids, d, y)));
     same_bits(|| vec![loss::cross_entropy(&x, &ids, None).sum as f32]);
     same_bits(|| filled(tokens * d, |y| loss::cross_entropy_grad(&x, &ids, None, tokens as f64, 1.0, y)));

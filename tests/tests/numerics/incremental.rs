@@ -18,7 +18,7 @@ use rtc_runtime::exec::storage::Element;
 use rtc_runtime::exec::{Executor, Halting, Past};
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, Model, VOCAB};
-use rtc_tests::numeric::{batch, executor, strong};
+use rtc_tests::numeric::{self, batch, executor, strong};
 
 /// Positions of the rows: over the chunks of all models, and over the length from which scans are transformed.
 const LENGTHS: [usize; 4] = [1, 4, 37, 75];
@@ -132,6 +132,59 @@ fn shared_keys_give_what_the_whole_row_gives() {
         }
     }
     assert!(seen.len() >= 9, "{seen:?}");
+}
+
+/// Ops that no spec has, on the states of tokens.
+fn convolution(body: &str) -> Graph {
+    numeric::graph(&format!(
+        "graph \"convolution\" {{
+           %tokens = input {{name: \"tokens\"}} : u32[batch, length]
+           %table = param {{name: \"table\", init: normal(0.5)}} : f32[{VOCAB}, {VOCAB}]
+           %w = param {{name: \"w\", init: normal(0.5)}} : f32[{VOCAB}]
+           %x = embed %tokens, %table : f32[batch, length, {VOCAB}] @ embed
+           {body}
+           return %y {{names: \"logits\"}}
+         }}"
+    ))
+}
+
+#[test]
+fn convolutions_keep_the_positions_that_they_read() {
+    let wide = format!("f32[batch, length, {VOCAB}]");
+    let body = format!(
+        "%one = shift %x {{side: left, lag: 1}} : {wide}
+         %many = shift %one {{side: left, lag: 5}} : {wide}
+         %far = affine %many, %w : {wide}
+         %sum = map %x, %one, %far {{f: add(a, add(b, c))}} : {wide}
+         %n = rms_norm %sum {{eps: 0.001}} : {wide}
+         %p = softmax %n : {wide}
+         %m = reduce %p {{by: max}} : f32[batch, length, 1]
+         %number = squeeze %m : f32[batch, length]
+         %before = shift %number {{side: left, lag: 3}} : f32[batch, length]
+         %y = add_scaled %sum, %n, %before : {wide}"
+    );
+    let graph = convolution(&body);
+    let mut executor = executor::<f32>(&graph, &strong(&graph, 1), Halting::Compact);
+    assert_eq!(difference("convolution", &mut executor, 1), Ok(0.0));
+}
+
+#[test]
+fn ops_along_the_row_are_named() {
+    let wide = format!("f32[batch, length, {VOCAB}]");
+    for (body, why) in [
+        (format!("%y = shift %x {{side: right, lag: 1}} : {wide}"), "`shift` reads positions behind its own"),
+        (
+            format!(
+                "%m = reduce %x {{by: max}} : f32[batch, length, 1]
+                 %s = squeeze %m : f32[batch, length]
+                 %p = softmax %s : f32[batch, length]
+                 %y = mul_unit %x, %p : {wide}"
+            ),
+            "`softmax` goes along the row",
+        ),
+    ] {
+        assert_eq!(incremental(&plan(convolution(&body)), "logits").expect_err(why), why);
+    }
 }
 
 #[test]

@@ -169,7 +169,10 @@ impl Generator {
             8..=10 if x.kind.has_channels() => self.linear(&x),
             11 if x.kind.has_channels() => {
                 let (gain, bias) = (self.param(&[WIDTH], "ones"), self.param(&[WIDTH], "zeros"));
-                self.node("layer_norm", &[&x.name, &gain, &bias], "eps: 1e-3", &[x.kind]);
+                match self.below(2) {
+                    0 => self.node("layer_norm", &[&x.name, &gain, &bias], "eps: 1e-3", &[x.kind]),
+                    _ => self.node("rms_norm", &[&x.name, &gain], "eps: 1e-3", &[x.kind]),
+                };
             }
             12 | 13 => self.pool(&x),
             14 | 15 => self.attention(axis),
@@ -190,13 +193,14 @@ impl Generator {
     }
 
     fn elementwise(&mut self, x: &Known) {
-        match self.below(7) {
+        match self.below(8) {
             0 => self.node("gelu", &[&x.name], "", &[x.kind]),
             1 => self.node("relu", &[&x.name], "", &[x.kind]),
             2 => self.node("sigmoid", &[&x.name], "", &[x.kind]),
             3 => self.node("map", &[&x.name], "f: mul(1.0, a)", &[x.kind]),
             4 => self.node("map", &[&x.name], "f: mul(-0.5, a)", &[x.kind]),
             5 => self.node("map", &[&x.name], "f: add(a, 0.0)", &[x.kind]),
+            6 => self.node("softplus", &[&x.name], "", &[x.kind]),
             _ => self.node("map", &[&x.name], "f: add(a, 0.25)", &[x.kind]),
         };
     }
@@ -255,11 +259,13 @@ impl Generator {
             Kind::Positions(_) => Kind::Rows,
             Kind::Row | Kind::Rows => return self.elementwise(x),
         };
-        match self.below(5) {
+        match self.below(7) {
             0 => self.node("max", &[&x.name], "", &[pooled]),
             1 => self.node("position", &[&x.name], "at: first", &[pooled]),
             2 => self.node("position", &[&x.name], "at: last", &[pooled]),
             3 => self.node("cumulative_mean", &[&x.name], "", &[x.kind]),
+            4 => self.node("shift", &[&x.name], "side: left, lag: 2", &[x.kind]),
+            5 => self.node("shift", &[&x.name], "side: right, lag: 1", &[x.kind]),
             _ => self.node("mean", &[&x.name], "", &[pooled]),
         };
     }

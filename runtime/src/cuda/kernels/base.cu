@@ -35,6 +35,10 @@ __device__ inline float logarithm(float x) { return logf(x); }
 __device__ inline double logarithm(double x) { return log(x); }
 __device__ inline float root(float x) { return sqrtf(x); }
 __device__ inline double root(double x) { return sqrt(x); }
+__device__ inline float logarithm_above_one(float x) { return log1pf(x); }
+__device__ inline double logarithm_above_one(double x) { return log1p(x); }
+__device__ inline float absolute(float x) { return fabsf(x); }
+__device__ inline double absolute(double x) { return fabs(x); }
 __device__ inline float error_function(float x) { return erff(x); }
 __device__ inline double error_function(double x) { return erf(x); }
 
@@ -43,6 +47,11 @@ __device__ inline real larger(real a, real b) { return a > b ? a : b; }
 __device__ inline real minus_infinity() { return -(real)1 / (real)0; }
 
 __device__ inline real sigmoid(real x) { return (real)1 / ((real)1 + exponential(-x)); }
+
+// log(1 + exp(x)).
+__device__ inline real softplus(real x) {
+    return (x < 0 ? (real)0 : x) + logarithm_above_one(exponential(-absolute(x)));
+}
 
 // x Phi(x), and its slope.
 __device__ inline real gelu(real x) {

@@ -69,6 +69,60 @@ KERNEL(max_pool_grad)(const real *x, const real *dy, real *dx, const u32 *offset
     whole place = largest(x, offsets[row], offsets[row + 1], d, c);
     for (whole t = offsets[row]; t < offsets[row + 1]; t++) dx[t * d + c] = t == place ? dy[i] : (real)0;
 }
+// The value `lag` positions before, or behind; 0 where the row has none.
+KERNEL(shift)(const real *x, real *y, const u32 *row_of, const u32 *offsets, int d, whole lag, int behind, whole n) {
+    EACH(i, n)
+    whole t = i / d, row = row_of[t], first = offsets[row], end = offsets[row + 1];
+    bool there = lag < end - first && (behind ? t + lag < end : t - lag >= first);
+    y[i] = there ? x[(behind ? t + lag : t - lag) * d + i % d] : (real)0;
+}
+
+// Over the channels of a unit: the largest number, as over positions that have one channel, and the sum or the mean.
+KERNEL(largest_channel)(const real *x, real *y, int d, whole units) {
+    EACH(u, units)
+    y[u] = x[largest(x, u * d, (u + 1) * d, 1, 0)];
+}
+KERNEL(largest_channel_grad)(const real *dy, const real *x, real *dx, int d, whole units) {
+    EACH(u, units)
+    whole place = largest(x, u * d, (u + 1) * d, 1, 0);
+    for (whole i = u * d; i < (u + 1) * d; i++) dx[i] = i == place ? dy[u] : (real)0;
+}
+TEAM(channel_sum)(const real *x, real *y, int d, int mean, whole units) {
+    EACH_WARP(u, lane, units)
+    real sum = 0;
+    for (int c = lane; c < d; c += WARP) sum += x[u * d + c];
+    sum = warp_sum(sum);
+    if (lane == 0) y[u] = mean ? sum * (real)(1.0 / d) : sum;
+}
+KERNEL(broadcast_channels)(const real *x, real *y, int d, whole n) {
+    EACH(i, n)
+    y[i] = x[i / d];
+}
+
+// Softmax over the numbers of each unit: a warp does one. Units are rows, or even pieces of `width` numbers.
+TEAM(softmax)(const real *x, real *y, const u32 *offsets, whole width, whole units) {
+    EACH_WARP(u, lane, units)
+    whole first = offsets ? offsets[u] * width : u * width;
+    whole end = offsets ? offsets[u + 1] * width : first + width;
+    real top = minus_infinity(), sum = 0;
+    for (whole i = first + lane; i < end; i += WARP) top = larger(x[i], top);
+    top = warp_max(top);
+    for (whole i = first + lane; i < end; i += WARP) {
+        y[i] = exponential(x[i] - top);
+        sum += y[i];
+    }
+    real share = (real)1 / warp_sum(sum);
+    for (whole i = first + lane; i < end; i += WARP) y[i] *= share;
+}
+TEAM(softmax_grad)(const real *y, const real *dy, real *dx, const u32 *offsets, whole width, whole units) {
+    EACH_WARP(u, lane, units)
+    whole first = offsets ? offsets[u] * width : u * width;
+    whole end = offsets ? offsets[u + 1] * width : first + width;
+    real mean = 0;
+    for (whole i = first + lane; i < end; i += WARP) mean += y[i] * dy[i];
+    mean = warp_sum(mean);
+    for (whole i = first + lane; i < end; i += WARP) dx[i] = y[i] * (dy[i] - mean);
+}
 
 // The unit of number i: units are rows, whose positions `row_of` tells, or even pieces of `width` numbers.
 #define UNIT (row_of ? (whole)row_of[i / width] : i / width)

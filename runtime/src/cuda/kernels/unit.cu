@@ -16,7 +16,33 @@ TEAM(layer_norm)(const real *x, const real *gain, const real *bias, real *y, rea
     y += row * d;
     real mean, scale;
     statistics(x, d, eps, lane, &mean, &scale);
-    for (int c = lane; c < d; c += WARP) y[c] = (x[c] - mean) * scale * gain[c] + bias[c];
+    for (int c = lane; c < d; c += WARP) y[c] = (x[c] - mean) * scale * gain[c] + (bias ? bias[c] : (real)0);
+}
+// 1 / root of the mean square of a row, by a warp.
+__device__ inline real rms_scale(const real *x, int d, real eps, int lane) {
+    real squares = 0;
+    for (int c = lane; c < d; c += WARP) squares += x[c] * x[c];
+    return (real)1 / root(warp_sum(squares) * (real)(1.0 / d) + eps);
+}
+TEAM(rms_norm)(const real *x, const real *gain, real *y, real eps, int d, whole rows) {
+    EACH_WARP(row, lane, rows)
+    x += row * d;
+    y += row * d;
+    real scale = rms_scale(x, d, eps, lane);
+    for (int c = lane; c < d; c += WARP) y[c] = x[c] * scale * (gain ? gain[c] : (real)1);
+}
+// dx, and what the sums over the rows need.
+TEAM(rms_norm_grad)(const real *x, const real *gain, const real *dy, real *dx, real *scales, real eps, int d, whole rows) {
+    EACH_WARP(row, lane, rows)
+    x += row * d;
+    dy += row * d;
+    dx += row * d;
+    real scale = rms_scale(x, d, eps, lane);
+    real along = 0;
+    for (int c = lane; c < d; c += WARP) along += dy[c] * (gain ? gain[c] : (real)1) * (x[c] * scale);
+    along = warp_sum(along) * (real)(1.0 / d);
+    for (int c = lane; c < d; c += WARP) dx[c] = (dy[c] * (gain ? gain[c] : (real)1) - x[c] * scale * along) * scale;
+    if (lane == 0) scales[row] = scale;
 }
 // dx, and what the sums over the rows need.
 TEAM(layer_norm_grad)(const real *x, const real *gain, const real *dy, real *dx, real *means, real *scales, real eps, int d, whole rows) {
@@ -40,18 +66,18 @@ TEAM(layer_norm_grad)(const real *x, const real *gain, const real *dy, real *dx,
         scales[row] = scale;
     }
 }
-// Sums over blocks of `per` rows: of dy, and of dy times the normalised x.
+// Sums over blocks of `per` rows: of dy times the normalised x and, where there are `biases`, of dy.
 KERNEL(norm_columns)(const real *x, const real *dy, const real *means, const real *scales, real *gains, real *biases, int d, whole rows, int per) {
     EACH(c, d)
     whole first = blockIdx.y * (whole)per, end = first + per < rows ? first + per : rows;
     real gain = 0, bias = 0;
     for (whole row = first; row < end; row++) {
         real g = dy[row * d + c];
-        gain += g * ((x[row * d + c] - means[row]) * scales[row]);
+        gain += g * ((x[row * d + c] - (means ? means[row] : (real)0)) * scales[row]);
         bias += g;
     }
     gains[blockIdx.y * (whole)d + c] = gain;
-    biases[blockIdx.y * (whole)d + c] = bias;
+    if (biases) biases[blockIdx.y * (whole)d + c] = bias;
 }
 // Sums of columns over blocks of `per` rows; with one block, the whole sum, added to what is there where `add` is set.
 KERNEL(columns)(const real *x, real *y, int d, whole rows, int per, int add) {
