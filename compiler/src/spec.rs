@@ -177,6 +177,14 @@ impl Block {
         }
     }
 
+    /// A field that is true or false.
+    pub fn truth(&self, field: &str) -> Option<bool> {
+        match self.fields.get(field)?.value {
+            Value::Truth(v) => Some(v),
+            _ => None,
+        }
+    }
+
     /// An expression field.
     pub fn expr(&self, field: &str) -> Option<&Expr> {
         match &self.fields.get(field)?.value {

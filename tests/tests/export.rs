@@ -177,7 +177,8 @@ fn exported_modules_give_the_logits_and_gradients_of_rtc() {
     for objective in [Objective::Pair, Objective::Number, Objective::Several] {
         all.extend(few.map(|(file, name)| (models::one(file, name, objective, &[]), objective)));
     }
-    let mut tried: Vec<Tried> = all.into_iter().map(|(model, objective)| (model, objective, Graph::clone as _)).collect();
+    let mut tried: Vec<Tried> =
+        all.into_iter().map(|(model, objective)| (model, objective, Graph::clone as _)).collect();
     // Ops of equations, on a graph of their own.
     let any = models::one("transformer.rt", "transformer", Objective::Classify, &[]);
     tried.push((any, Objective::Classify, |_| numeric::graph(models::EQUATIONS)));

@@ -327,7 +327,7 @@ impl<'l> Eval<'_, 'l> {
             },
             ExprKind::Not(x) => match self.expr(x, None)? {
                 Item::Constant(constant) => self.folded(constant::negated(constant), expr.span),
-                item => self.wrong(expr.span, "`not` needs a condition", format!("this is {}", item.describe())),
+                item => self.opposite(item, expr.span),
             },
             ExprKind::Binary(op, a, b) => self.binary(*op, a, b, expr.span),
             ExprKind::Call(word, args, body) => self.apply(word, args, body.as_ref(), name, expr.span),
@@ -460,6 +460,13 @@ impl<'l> Eval<'_, 'l> {
 
     fn arithmetic(&mut self, op: BinaryOp, a: Item, b: Item, span: Span) -> Option<Item> {
         let func = match op {
+            BinaryOp::Lt => return self.less(a, b, span),
+            BinaryOp::Gt => return self.less(b, a, span),
+            // Neither of two numbers is less than the other where one of them is NaN, so these are true there.
+            BinaryOp::Le => return self.less(b, a, span).and_then(|less| self.opposite(less, span)),
+            BinaryOp::Ge => return self.less(a, b, span).and_then(|less| self.opposite(less, span)),
+            BinaryOp::And => return self.both(Pointwise::Mul, a, b, span),
+            BinaryOp::Or => return self.both(Pointwise::Maximum, a, b, span),
             BinaryOp::Add => Pointwise::Add,
             BinaryOp::Sub => Pointwise::Sub,
             BinaryOp::Mul => Pointwise::Mul,
@@ -489,6 +496,41 @@ impl<'l> Eval<'_, 'l> {
             }
             (Pointwise::Mul, a, b) => self.product(a, b, span),
             (func, a, b) => self.pointwise(func, vec![a, b], span),
+        }
+    }
+
+    /// `a < b`
+    fn less(&mut self, a: Item, b: Item, span: Span) -> Option<Item> {
+        let item = self.pointwise(Pointwise::Less, vec![a, b], span)?;
+        self.truth(item, span)
+    }
+
+    /// What is true where a condition is not.
+    fn opposite(&mut self, condition: Item, span: Span) -> Option<Item> {
+        let x = self.condition(condition, span)?;
+        let numbers = vec![Item::Constant(Constant::Float(1.0)), Item::Array(Array { truth: false, ..x })];
+        let item = self.pointwise(Pointwise::Sub, numbers, span)?;
+        self.truth(item, span)
+    }
+
+    /// Two conditions joined.
+    fn both(&mut self, func: Pointwise, a: Item, b: Item, span: Span) -> Option<Item> {
+        let (a, b) = (self.condition(a, span)?, self.condition(b, span)?);
+        let numbers = [a, b].map(|x| Item::Array(Array { truth: false, ..x }));
+        let item = self.pointwise(func, numbers.into(), span)?;
+        self.truth(item, span)
+    }
+
+    fn truth(&mut self, item: Item, span: Span) -> Option<Item> {
+        self.array(item, span).map(|array| Item::Array(Array { truth: true, ..array }))
+    }
+
+    /// The array of a condition.
+    fn condition(&mut self, item: Item, span: Span) -> Option<Array> {
+        let described = item.describe();
+        match item {
+            Item::Array(array) if array.truth => Some(array),
+            _ => self.wrong(span, "a condition is needed here", format!("this is {described}")),
         }
     }
 
@@ -543,7 +585,12 @@ impl<'l> Eval<'_, 'l> {
         let mut arrays = vec![];
         for (item, constant) in items.into_iter().zip(&constants) {
             if constant.is_none() {
-                arrays.push(self.array(item, span)?);
+                let array = self.array(item, span)?;
+                if array.truth {
+                    let message = format!("`{}` needs numbers", func.def().name);
+                    return self.wrong(span, message, format!("this is {}", array.describe()));
+                }
+                arrays.push(array);
             }
         }
         let arrays = self.together(arrays, span)?;
@@ -654,7 +701,7 @@ impl<'l> Eval<'_, 'l> {
             Item::Position(x, at) => {
                 let attrs = Attrs::of(attribute::AT, at);
                 let value = self.node(span, |l| l.one(Op::Position, &[x.value], attrs))?;
-                Some(Array { value, axes: x.axes[1..].to_vec(), rows: true })
+                Some(Array { value, axes: x.axes[1..].to_vec(), rows: true, truth: x.truth })
             }
             other => {
                 self.wrong(span, "a value that is computed is needed here", format!("this is {}", other.describe()))
@@ -666,7 +713,7 @@ impl<'l> Eval<'_, 'l> {
     pub(crate) fn part(&mut self, x: &Array, start: usize, width: usize, span: Span) -> Option<Item> {
         let value = self.node(span, |l| l.channels(x.value, start, width))?;
         let axes = x.units().iter().cloned().chain([Axis::Channels(Dim::Fixed(width))]).collect();
-        Some(Item::Array(Array { value, axes, rows: x.rows }))
+        Some(Item::Array(Array { value, axes, rows: x.rows, truth: false }))
     }
 
     /// `word(args) { settings }`
@@ -742,8 +789,7 @@ impl<'l> Eval<'_, 'l> {
             }
         };
         let takes = block.feature.values.len();
-        let any = words::takes_any(&block.feature);
-        if args.len() != takes && !any {
+        if args.len() != takes && !words::takes(&block.feature, args.len()) {
             let title = block.title();
             let message = format!("`{title}` takes {takes} {}, and here {}", plural("value", takes), are(args.len()));
             return self.fail(Kind::WrongArity, span, message, "");
@@ -777,6 +823,11 @@ impl<'l> Eval<'_, 'l> {
         match self.expr(condition, None)? {
             Item::Constant(Constant::Truth(true)) => self.expr(a, None),
             Item::Constant(Constant::Truth(false)) => self.expr(b, None),
+            Item::Array(condition) if condition.truth => {
+                let (a, b) = (self.expr(a, None), self.expr(b, None));
+                let condition = Item::Array(Array { truth: false, ..condition });
+                self.pointwise(Pointwise::Choose, vec![condition, a?, b?], span)
+            }
             other => {
                 let label = format!("this is {}", other.describe());
                 self.wrong(condition.span, "`when` needs a condition", label)
@@ -813,7 +864,7 @@ impl<'l> Eval<'_, 'l> {
         let name = self.fresh(name.unwrap_or("learn"), "");
         let init = words::init(&block, &dims);
         let value = self.node(span, |l| l.param(&name, dims, init))?;
-        Some(Item::Array(Array { value, axes, rows: false }))
+        Some(Item::Array(Array { value, axes, rows: false, truth: false }))
     }
 
     /// A number of channels.
@@ -990,7 +1041,14 @@ impl<'l> Eval<'_, 'l> {
         let (wanted, why) = match &*feature.slot {
             "score" => (vec![], "a score is one number"),
             "pool" | "readout" => (vec![width], "one vector is read of the states"),
-            "head" => return Some(()),
+            "head" => {
+                let outputs = self.l.outputs();
+                let known = out.channels().and_then(Dim::fixed).zip(outputs.fixed());
+                let Some((found, wanted)) = known.filter(|(found, wanted)| found != wanted) else { return Some(()) };
+                let message = format!("`{}` gives {found} outputs, and the task takes {wanted}", feature.title());
+                let span = if feature.definition().is_some_and(|d| d.library) { self.outer } else { place };
+                return self.l.problems.fail(Diagnostic::new(Kind::ObjectiveMismatch, span, message));
+            }
             "gate" => (args[1].axes.clone(), "a gate gives the next state"),
             "cell" => (first.map_or(vec![], |x| x.axes.clone()), "a cell gives a vector like those that it gets"),
             _ => (first.map_or(vec![], |x| x.axes.clone()), "a layer gives states like those that it gets"),

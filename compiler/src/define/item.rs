@@ -28,6 +28,8 @@ pub(crate) struct Array {
     pub(crate) axes: Vec<Axis>,
     /// Whether every row has its own; a weight is the same for all.
     pub(crate) rows: bool,
+    /// Whether it says what is true: 1 for true, 0 for false.
+    pub(crate) truth: bool,
 }
 
 impl Array {
@@ -41,7 +43,7 @@ impl Array {
             Dim::Sym(name) if ![CLASSES, VOCAB].contains(&name.as_str()) => Axis::Positions,
             _ => Axis::Channels(dim.clone()),
         };
-        Self { value, axes: own.iter().enumerate().map(axis).collect(), rows }
+        Self { value, axes: own.iter().enumerate().map(axis).collect(), rows, truth: false }
     }
 
     /// The number of channels.
@@ -62,7 +64,8 @@ impl Array {
 
     /// The type in words: `real[pos, 64]`.
     pub(crate) fn describe(&self) -> String {
-        describe(&self.axes)
+        let numbers = describe(&self.axes);
+        if self.truth { numbers.replacen("real", "bool", 1) } else { numbers }
     }
 
     /// The number of axes in the graph.

@@ -8,11 +8,12 @@ use super::constant::Constant;
 use super::eval::{Call, Eval};
 use super::item::{Array, Axis, Item};
 use crate::diag::Kind;
-use crate::feature::{Feature, Lowering};
-use crate::ir::attribute::{self, At, Attrs};
+use crate::feature::{Feature, Lowering, attended, average};
+use crate::ir::attribute::{self, At, Attrs, Reduction, Side, Sight};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Dim};
-use crate::lower::LinearInit;
+use crate::lower::{LinearInit, Lower};
 use crate::schema::{
     Bounds, DROPOUT, Default, Derived, Field, FieldKind, POSITIVE, SIZE, float, int, of_kind, optional_word, word,
 };
@@ -39,11 +40,21 @@ static WORDS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
                 of_kind(
                     "bias",
                     FieldKind::Truth,
-                    Default::Truth(true),
-                    "whether a learned number is added to every channel",
+                    Default::Absent,
+                    "whether `layer` adds a learned number to every channel; true if left out",
                 ),
-                linear_init(),
-                STD,
+                of_kind(
+                    "weight",
+                    FieldKind::Truth,
+                    Default::Absent,
+                    "whether a learned factor stands on every channel; true if left out, and only `rms` can do without",
+                ),
+                int(
+                    "parts",
+                    Default::Absent,
+                    SIZE,
+                    "with `rms`, equal parts of the channels, each normed by itself, with one weight for all",
+                ),
             ],
         ),
         row(
@@ -67,28 +78,52 @@ static WORDS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
         row("cat", &["a", "b"], "Channels side by side, of two values or more.", cat, vec![]),
         row("channels", &["x", "start", "count"], "So many channels from a place on.", channels, vec![]),
         row("parts", &["x", "n"], "The channels in so many equal parts: `a, b = parts(x, 2)`.", parts, vec![]),
-        row(
-            "mean",
-            &["x"],
-            "The mean over the positions, or over the slots of a memory.",
-            |e, c| pool(e, c, Op::Mean),
-            vec![],
-        ),
-        row(
-            "sum",
-            &["x"],
-            "The sum over the positions, or over the slots of a memory.",
-            |e, c| pool(e, c, Op::Sum),
-            vec![],
-        ),
+        row("mean", &["x"], "The mean over an axis.", |e, c| pool(e, c, Op::Mean, Reduction::Mean), vec![over()]),
+        row("sum", &["x"], "The sum over an axis.", |e, c| pool(e, c, Op::Sum, Reduction::Sum), vec![over()]),
         row(
             "max",
             &["x"],
-            "The largest value over the positions, channel by channel; `max(a, b)` is the larger of two.",
-            |e, c| pool(e, c, Op::Max),
-            vec![],
+            "The largest number over an axis; `max(a, b)` is the larger of two.",
+            |e, c| pool(e, c, Op::Max, Reduction::Max),
+            vec![over()],
         ),
         row("running_mean", &["x"], "The mean over the positions up to each one.", running_mean, vec![]),
+        row(
+            "softmax",
+            &["x"],
+            "Softmax over the channels, or over the positions where each has one number.",
+            softmax,
+            vec![],
+        ),
+        row("shift", &["x", "by"], "The value so many positions before, and 0 where the row has none.", shift, vec![]),
+        row(
+            "attention",
+            &["queries", "keys"],
+            "Softmax attention of values to values, or of values to themselves: projections `query`, `key` and `value`, and the map `output` of what is read. Without norm and residual connection.",
+            attention,
+            crate::feature::attention_fields(),
+        ),
+        row(
+            "offset_attention",
+            &["queries", "keys", "values", "offsets"],
+            "Softmax attention with one head and a number per distance, from `2 n - 1` offsets.",
+            offset_attention,
+            vec![direction()],
+        ),
+        row(
+            "ema",
+            &["x"],
+            "Damped moving averages in several dimensions along the row, and SiLU of them.",
+            ema,
+            vec![int("dim", Default::Int(16), Bounds::closed(1.0, 4096.0), "averages per channel"), direction()],
+        ),
+        row(
+            "unembed",
+            &["x"],
+            "A number for every token: the product with its vector in the table of `embed`.",
+            unembed,
+            vec![],
+        ),
         row("zeros", &["x"], "0 everywhere, of the type of a value.", |e, c| full(e, c, 0.0), vec![]),
         row("ones", &["x"], "1 everywhere, of the type of a value.", |e, c| full(e, c, 1.0), vec![]),
         row("stop", &["x"], "The value, through which no gradient goes back.", stop, vec![]),
@@ -135,7 +170,12 @@ pub(crate) fn norm_row() -> Feature {
                     &["layer", "rms"],
                     "`layer` (the default): mean 0 and variance 1; `rms`: root mean square 1",
                 ),
-                float("eps", Default::Absent, eps, "added to the variance, or to the mean square; 1e-5 if left out"),
+                float(
+                    "eps",
+                    Default::Absent,
+                    eps,
+                    "added to the variance, or to the mean square; 1e-5 and 1e-6 if left out",
+                ),
                 of_kind(
                     "bias",
                     FieldKind::Truth,
@@ -174,9 +214,13 @@ pub(crate) fn learn() -> &'static Arc<Feature> {
     named("learn").expect("`learn` is in the table")
 }
 
-/// Whether a word takes as many values as are given.
-pub(crate) fn takes_any(feature: &Feature) -> bool {
-    feature.slot == "cat" && matches!(feature.lower, Lowering::Word(_))
+/// Whether a word takes another number of values than it has names for.
+pub(crate) fn takes(feature: &Feature, values: usize) -> bool {
+    match (&*feature.slot, &feature.lower) {
+        ("cat", Lowering::Word(_)) => true,
+        ("attention", Lowering::Word(_)) => values == 1,
+        _ => false,
+    }
 }
 
 /// How the weights of `learn` start.
@@ -251,12 +295,12 @@ fn linear(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     wide(e, &x, c)?;
     // Without a task the number of classes is a name.
     let to = c.block.int("to").map_or_else(|| Dim::sym(c.block.word("to").unwrap_or_default()), Dim::Fixed);
-    let bias = c.block.fields.get("bias").is_none_or(|s| s.value != crate::spec::Value::Truth(false));
+    let bias = c.block.truth("bias").unwrap_or(true);
     let name = e.fresh(c.name.unwrap_or("linear"), ".weight");
     let init = start(&c.block);
     let value = e.node(c.span, |l| l.linear_with(x.value, &name, to.clone(), &init, bias))?;
     let axes = x.units().iter().cloned().chain([Axis::Channels(to)]).collect();
-    Some(Item::Array(Array { value, axes, rows: x.rows }))
+    Some(Item::Array(Array { value, axes, rows: x.rows, truth: false }))
 }
 
 fn number(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
@@ -268,17 +312,35 @@ fn number(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         let y = l.linear(x.value, &name, Dim::Fixed(1), &init)?;
         l.one(Op::Squeeze, &[y], Attrs::new())
     })?;
-    Some(Item::Array(Array { value, axes: x.units().to_vec(), rows: x.rows }))
+    Some(Item::Array(Array { value, axes: x.units().to_vec(), rows: x.rows, truth: false }))
 }
 
 fn norm(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let x = arg(e, c, 0)?;
-    let channels = Dim::Fixed(wide(e, &x, c)?);
+    let channels = wide(e, &x, c)?;
+    let truth = |name: &str| c.block.truth(name).unwrap_or(true);
+    let (rms, weight, bias) = (c.block.word("kind") == Some("rms"), truth("weight"), truth("bias"));
+    let parts = c.block.int("parts").filter(|n| *n > 1);
+    if let Some(n) = parts.filter(|n| channels % n != 0) {
+        return e.fail(Kind::Indivisible, c.span, format!("{} has no {n} equal parts", x.describe()), "");
+    }
+    if !rms && (!weight || parts.is_some()) {
+        let message = "only `kind: rms` can do without a weight, or norm parts of the channels";
+        return e.fail(Kind::ExclusiveFields, c.span, message, "this is a layer norm");
+    }
     let name = e.fresh(c.name.unwrap_or("norm"), ".weight");
-    let eps = c.block.float("eps").unwrap_or(1e-5);
+    let eps = |default: f64| Attrs::of(attribute::EPS, c.block.float("eps").unwrap_or(default));
     let value = e.node(c.span, |l| {
-        let (gain, bias) = l.norm_params_of(&name, channels)?;
-        l.one(Op::LayerNorm, &[x.value, gain, bias], Attrs::of(attribute::EPS, eps))
+        let dims = [Dim::Fixed(channels / parts.unwrap_or(1))];
+        let operands = l.scoped(&name, |l| {
+            let gain = if weight { Some(l.param("weight", dims.clone(), "ones".into())?) } else { None };
+            let bias = if bias && !rms { Some(l.param("bias", dims, "zeros".into())?) } else { None };
+            Ok([Some(x.value), gain, bias].into_iter().flatten().collect::<Vec<_>>())
+        })?;
+        match rms {
+            true => l.one(Op::RmsNorm, &operands, eps(1e-6).with_some(attribute::PARTS, parts)),
+            false => l.one(Op::LayerNorm, &operands, eps(1e-5)),
+        }
     })?;
     Some(Item::Array(Array { value, ..x }))
 }
@@ -316,7 +378,7 @@ fn cat(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         let total = wide(e, &out, c)? + wide(e, next, c)?;
         let value = e.node(c.span, |l| l.one(Op::Concat, &[out.value, next.value], Attrs::new()))?;
         let axes = out.units().iter().cloned().chain([Axis::Channels(Dim::Fixed(total))]).collect();
-        out = Array { value, axes, rows: out.rows };
+        out = Array { value, axes, rows: out.rows, truth: false };
     }
     Some(Item::Array(out))
 }
@@ -346,10 +408,7 @@ fn along(
     e: &mut Eval<'_, '_>,
     x: Array,
     span: Span,
-    op: impl FnOnce(
-        &mut crate::lower::Lower<'_>,
-        crate::ir::graph::Value,
-    ) -> Result<crate::ir::graph::Value, crate::ir::graph::InvalidNode>,
+    op: impl FnOnce(&mut Lower<'_>, Value) -> Result<Value, InvalidNode>,
 ) -> Option<Item> {
     if x.units().is_empty() || !x.rows {
         let message = format!("{} has no positions", x.describe());
@@ -357,12 +416,111 @@ fn along(
     }
     let value = e.node(span, |l| op(l, x.value))?;
     let axes = x.axes[1..].to_vec();
-    Some(Item::Array(Array { value, axes, rows: true }))
+    Some(Item::Array(Array { value, axes, rows: true, truth: false }))
 }
 
-fn pool(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op) -> Option<Item> {
+fn over() -> Field {
+    let doc = "the axis: `pos`, the positions or the slots of a memory, or `width`, the channels; positions where there are some, if left out";
+    optional_word("over", &["pos", "width"], doc)
+}
+
+fn direction() -> Field {
+    let doc = "whether a position sees the whole row, or only the positions up to itself";
+    word("direction", &["both", "forward"], "both", doc)
+}
+
+fn pool(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, by: Reduction) -> Option<Item> {
     let x = arg(e, c, 0)?;
-    along(e, x, c.span, |l, value| l.one(op, &[value], Attrs::new()))
+    let positions = match c.block.word("over") {
+        Some(word) => word == "pos",
+        None => !x.units().is_empty(),
+    };
+    if positions {
+        return along(e, x, c.span, |l, value| l.one(op, &[value], Attrs::new()));
+    }
+    wide(e, &x, c)?;
+    let value = e.node(c.span, |l| {
+        let y = l.one(Op::Reduce, &[x.value], Attrs::of(attribute::BY, by))?;
+        l.one(Op::Squeeze, &[y], Attrs::new())
+    })?;
+    Some(Item::Array(Array { value, axes: x.units().to_vec(), rows: x.rows, truth: false }))
+}
+
+fn softmax(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let x = arg(e, c, 0)?;
+    if x.axes.is_empty() {
+        return e.fail(Kind::WrongType, c.span, format!("{} has no axis to go along", x.describe()), "");
+    }
+    let value = e.node(c.span, |l| l.one(Op::Softmax, &[x.value], Attrs::new()))?;
+    Some(Item::Array(Array { value, ..x }))
+}
+
+fn shift(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let (x, by) = (arg(e, c, 0)?, count(e, c, 1)?);
+    if x.axes.first() != Some(&Axis::Positions) || !x.rows {
+        return e.fail(Kind::WrongType, c.span, format!("{} has no positions", x.describe()), "");
+    }
+    if by == 0 {
+        return Some(Item::Array(x));
+    }
+    let attrs = Attrs::of(attribute::SIDE, Side::Left).with(attribute::LAG, by);
+    let value = e.node(c.span, |l| l.one(Op::Shift, &[x.value], attrs))?;
+    Some(Item::Array(Array { value, ..x }))
+}
+
+fn attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let x = arg(e, c, 0)?;
+    let y = if c.args.len() > 1 { arg(e, c, 1)? } else { x.clone() };
+    for side in [&x, &y] {
+        wide(e, side, c)?;
+        if side.units().is_empty() || !side.rows {
+            return e.fail(Kind::WrongType, c.span, format!("{} has no positions", side.describe()), "");
+        }
+    }
+    if let Some((field, message)) = crate::feature::broken_attention(&c.block) {
+        return e.fail(Kind::Indivisible, c.span, message, format!("see `{field}`"));
+    }
+    let name = e.fresh(c.name.unwrap_or("attention"), ".query.weight");
+    let around = e.l.around;
+    let value = e.node(c.span, |l| l.scoped(&name, |l| attended(l, &c.block, (x.value, y.value), around)))?;
+    let width = Axis::Channels(Dim::Fixed(e.l.width));
+    let axes = x.units().iter().cloned().chain([width]).collect();
+    Some(Item::Array(Array { value, axes, rows: true, truth: false }))
+}
+
+fn offset_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let mut all = vec![];
+    for n in 0..c.args.len() {
+        all.push(arg(e, c, n)?);
+    }
+    let values = all[2].clone();
+    let sight = if c.block.word("direction") == Some("forward") { Sight::Causal } else { Sight::All };
+    let operands: Vec<Value> = all.iter().map(|x| x.value).collect();
+    let value = e.node(c.span, |l| l.one(Op::OffsetAttention, &operands, Attrs::of(attribute::SIGHT, sight)))?;
+    Some(Item::Array(Array { value, ..values }))
+}
+
+fn ema(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let x = arg(e, c, 0)?;
+    let (dim, both) = (c.block.int("dim").unwrap_or(16), c.block.word("direction") != Some("forward"));
+    if x.axes.first() != Some(&Axis::Positions) || x.channels() != Some(&Dim::Fixed(e.l.width)) {
+        let message = format!("`ema` goes along states, and this is {}", x.describe());
+        return e.fail(Kind::WrongType, c.span, message, "");
+    }
+    let name = e.fresh(c.name.unwrap_or("ema"), ".omega");
+    let value = e.node(c.span, |l| l.scoped(&name, |l| average(l, x.value, dim, both)))?;
+    Some(Item::Array(Array { value, ..x }))
+}
+
+fn unembed(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let x = arg(e, c, 0)?;
+    let Some(table) = e.l.table else {
+        return e.fail(Kind::WrongType, c.span, "there is no table of tokens here", "");
+    };
+    let tokens = e.l.graph().ty(table).dims()[0].clone();
+    let value = e.node(c.span, |l| l.one(Op::Linear, &[x.value, table], Attrs::new()))?;
+    let axes = x.units().iter().cloned().chain([Axis::Channels(tokens)]).collect();
+    Some(Item::Array(Array { value, axes, rows: x.rows, truth: false }))
 }
 
 fn running_mean(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
@@ -373,7 +531,7 @@ fn running_mean(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         return e.fail(Kind::WrongType, c.span, message, "");
     }
     let value = e.node(c.span, |l| l.one(Op::CumulativeMean, &[x.value], Attrs::new()))?;
-    Some(Item::Array(Array { value, axes, rows: true }))
+    Some(Item::Array(Array { value, axes, rows: true, truth: false }))
 }
 
 fn full(e: &mut Eval<'_, '_>, c: &Call<'_>, number: f64) -> Option<Item> {

@@ -14,7 +14,6 @@ mod embed;
 mod halting;
 mod lowering;
 mod markdown;
-mod mega;
 mod memory;
 mod model;
 mod norm;
@@ -28,8 +27,10 @@ mod update;
 
 use std::sync::{Arc, LazyLock};
 
+pub(crate) use attention::{Around, attended, broken as broken_attention, word_fields as attention_fields};
 pub(crate) use lowering::{Lowering, misplaced};
 pub use markdown::{explain, linked, markdown};
+pub(crate) use scan::average;
 
 use crate::define::{self, Definition};
 use crate::diag::Problems;
@@ -180,7 +181,7 @@ pub(crate) fn rows() -> Vec<Slot> {
         Slot::open("feedforward", "A network applied to every token.", &[]),
         norm::slot(),
         scan::slot(),
-        mega::slot(),
+        Slot::open("mega", "The layer of MEGA: moving averages, then gated attention with one head.", &[]),
         stack::slot(),
         memory::slot(),
         update::slot(),

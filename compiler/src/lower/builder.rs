@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::define::Names;
 use crate::diag::Problems;
+use crate::feature::Around;
 use crate::ir::attribute::{self, Attrs, Word};
 use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, RegionId, Value};
 use crate::ir::ops::{Flag, Op};
@@ -109,6 +110,10 @@ pub(crate) struct Lower<'a> {
     pub(crate) memory: Option<Value>,
     /// The values that layers have shown, by name; a gate reads those of the layer that closes its group.
     pub(crate) shown: BTreeMap<String, Value>,
+    /// The vectors of the tokens, from `embed`.
+    pub(crate) table: Option<Value>,
+    /// Where attention of equations stands.
+    pub(crate) around: Around,
     /// Dropout on attention weights, where a statement says nothing else.
     pub(crate) attention_dropout: f64,
     /// Whether answers may depend only on the tokens up to them.
@@ -135,6 +140,8 @@ impl<'a> Lower<'a> {
             halted: vec![],
             memory: None,
             shown: BTreeMap::new(),
+            table: None,
+            around: Around::default(),
             attention_dropout: 0.0,
             sees_past: false,
             problems: Problems::default(),

@@ -2,7 +2,7 @@
 
 use super::builder::{Lower, Place, need};
 use crate::define;
-use crate::feature::Lowering;
+use crate::feature::{Around, Lowering};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::spec::Block;
 
@@ -10,6 +10,8 @@ use crate::spec::Block;
 /// last. The block's gate, where it has one, mixes the result with the input.
 pub(crate) fn group(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let mut here = place.clone();
+    let around =
+        std::mem::replace(&mut l.around, Around { step: place.step, global_positions: place.global_positions });
     for (child, name) in block.children.iter().zip(&names(block)) {
         here.state = match &child.feature.lower {
             Lowering::Layer(layer) | Lowering::Reduce(layer) => l.scoped(name, |l| layer(l, child, &here))?,
@@ -20,6 +22,7 @@ pub(crate) fn group(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<V
             _ => here.state,
         };
     }
+    l.around = around;
     let Some(gate) = block.child("gate") else { return Ok(here.state) };
     let mut values = vec![here.state, place.state];
     for name in gate.feature.values.iter().skip(values.len()) {

@@ -26,7 +26,7 @@ pub(super) fn ema() -> Feature {
 }
 
 /// Numbers of averages per channel.
-pub(in crate::feature) const DIMENSIONS: Bounds = Bounds::closed(1.0, 4096.0);
+const DIMENSIONS: Bounds = Bounds::closed(1.0, 4096.0);
 
 /// `x + tied(SiLU(average(x)))`.
 fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
@@ -40,7 +40,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
 }
 
 /// `SiLU(forward average + backward average + omega x)`; both averages hold the own position.
-pub(in crate::feature) fn average(l: &mut Lower<'_>, x: Value, dim: usize, both: bool) -> Result<Value, InvalidNode> {
+pub(crate) fn average(l: &mut Lower<'_>, x: Value, dim: usize, both: bool) -> Result<Value, InvalidNode> {
     let width = Dim::Fixed(l.width);
     let mut y = l.scoped("forward", |l| one_side(l, x, dim, BEFORE))?;
     if both {

@@ -12,7 +12,7 @@ use crate::lower::{Lower, Place, need};
 use crate::schema::{DROPOUT, Default, Derived, Field, float, word};
 use crate::spec::Block;
 
-pub(super) use ema::{DIMENSIONS, average};
+pub(crate) use ema::average;
 
 /// The keyword and its variants.
 pub(super) fn slot() -> Slot {
