@@ -14,7 +14,7 @@ mod sparse;
 use std::ops::Range;
 
 use super::Real;
-use super::parallel::{LANES, Parts, each};
+use super::parallel::{LANES, Parts, each, vectorised};
 use super::pointwise::tanh_of;
 use super::tile::{Left, Panel, product};
 use crate::rng::Key;
@@ -218,6 +218,22 @@ impl<T: Real> Cap<T> {
     fn of(spec: &Attention<'_>) -> Option<Self> {
         let most = spec.softcap?;
         Some(Self { most: T::from_f64(most), scale: T::from_f64(spec.scale), part: T::from_f64(spec.scale / most) })
+    }
+
+    /// Turns products into scores, and leaves their derivatives in `slopes`, which may be empty.
+    #[inline(never)]
+    fn apply(self, scores: &mut [T], slopes: &mut [T]) {
+        vectorised!({
+            if slopes.is_empty() {
+                for score in scores {
+                    *score = self.score(*score).0;
+                }
+                return;
+            }
+            for (score, slope) in scores.iter_mut().zip(slopes) {
+                (*score, *slope) = self.score(*score);
+            }
+        });
     }
 
     /// The score of a product, and its derivative.

@@ -7,7 +7,7 @@
 //! Source: rtc.
 
 use super::dense::{ROWS, SCORES, cut, softmax};
-use super::{Attention, LANES, Left, Panel, Place, Relative, Scores, Shape, each, product, sparse};
+use super::{Attention, Cap, LANES, Left, Panel, Place, Relative, Scores, Shape, each, product, sparse};
 use crate::kernel::parallel::{Parts, add_to};
 use crate::kernel::{Real, Write};
 
@@ -177,7 +177,7 @@ unsafe fn blocks<T: Real>(
     let (total, new) = (cache.length, q.len() / shape.stride);
     let width = total.next_multiple_of(LANES);
     let rows = (SCORES / width / 8 * 8).clamp(8, ROWS).min(new);
-    let scale = T::from_f64(shape.scale);
+    let (scale, cap) = (T::from_f64(shape.scale), Cap::of(shape.spec));
     let keys = &cache.keys[key_head * e * capacity..(key_head + 1) * e * capacity];
     let values = &cache.values[key_head * capacity * padded..(key_head + 1) * capacity * padded];
     let products = if codes.is_some() { width } else { 0 };
@@ -208,7 +208,9 @@ unsafe fn blocks<T: Real>(
                     add_to(scores, products);
                 }
             }
-            shape.cap(scores, &mut []);
+            if let Some(cap) = cap {
+                cap.apply(scores, &mut []);
+            }
             shape.hide(block, total, &add.bias, scores);
             softmax(scores, columns, scale, None);
             let (along, panel) = (Left::new(scores, columns, 1), Panel::new(&values[from * padded..], padded));

@@ -155,33 +155,6 @@ impl Shape<'_> {
         (self.key_start(place), self.key_stride)
     }
 
-    /// Caps scores, if they are to be, and leaves their derivatives in `slopes`, which may be empty.
-    pub(super) fn cap<T: Real>(&self, scores: &mut [T], slopes: &mut [T]) {
-        let Some(cap) = Cap::of(self.spec) else { return };
-        vectorised!({
-            if slopes.is_empty() {
-                for score in scores {
-                    *score = cap.score(*score).0;
-                }
-                return;
-            }
-            for (score, slope) in scores.iter_mut().zip(slopes) {
-                (*score, *slope) = cap.score(*score);
-            }
-        });
-    }
-
-    /// Turns the gradients of capped scores into those of the products.
-    fn cap_grad<T: Real>(&self, d_scores: &mut [T], slopes: &[T]) {
-        if self.spec.softcap.is_some() {
-            vectorised!({
-                for (d, &slope) in d_scores.iter_mut().zip(slopes) {
-                    *d *= slope;
-                }
-            });
-        }
-    }
-
     /// `out[e, padded rows]` = the gathered `x`, transposed, the fill zero.
     fn transpose<T: Real>(&self, x: &[T], padded_rows: usize, out: &mut [T]) {
         out.fill(T::ZERO);
@@ -409,6 +382,16 @@ pub(in crate::kernel) fn softmax<T: Real>(scores: &mut [T], columns: usize, scal
     }
 }
 
+/// `x *= y`.
+#[inline(never)]
+fn multiply<T: Real>(x: &mut [T], y: &[T]) {
+    vectorised!({
+        for (x, &y) in x.iter_mut().zip(y) {
+            *x *= y;
+        }
+    });
+}
+
 /// The largest of whole vectors of numbers.
 #[inline(always)]
 fn lane_max<T: Real>(x: &[T]) -> T {
@@ -440,7 +423,7 @@ pub(super) unsafe fn forward<T: Real>(
     let (of_queries, of_keys) = (shape.query_places(place), shape.key_places(place));
     let (e, padded) = (shape.spec.head_width, shape.padded);
     let width = nk.next_multiple_of(LANES);
-    let scale = T::from_f64(shape.scale);
+    let (scale, cap) = (T::from_f64(shape.scale), Cap::of(shape.spec));
     shape.with_scratch(place, (nq, nk), (add.relative.is_some(), false), |scratch, rows| {
         let Scratch { keys, scores, factors, operands: [q_copy, k_copy, v_copy], result: sums, turned, .. } = scratch;
         shape.gather(q, of_queries, q_copy);
@@ -460,7 +443,9 @@ pub(super) unsafe fn forward<T: Real>(
             if let Some((_, turned)) = &mut relative {
                 turned.add(shape, block, scores);
             }
-            shape.cap(scores, &mut []);
+            if let Some(cap) = cap {
+                cap.apply(scores, &mut []);
+            }
             shape.hide(block, nq, &add.bias, scores);
             softmax(scores, columns, scale, shape.draw(block, factors));
             let (along, values) = (Left::new(scores, columns, 1), Panel::new(&v_copy[from * padded..], padded));
@@ -491,7 +476,7 @@ pub(super) unsafe fn backward<T: Real>(
     let (of_queries, of_keys) = (shape.query_places(place), shape.key_places(place));
     let (e, padded) = (shape.spec.head_width, shape.padded);
     let width = nk.next_multiple_of(LANES);
-    let scale = T::from_f64(shape.scale);
+    let (scale, cap) = (T::from_f64(shape.scale), Cap::of(shape.spec));
     let (slopes, more_slopes) = slopes.split_at_mut(add.bias.gradients());
     shape.with_scratch(place, (nq, nk), (add.relative.is_some(), true), |scratch, rows| {
         let Scratch { keys, scores, factors, operands: [q, k, v], result: dq, backward, turned } = scratch;
@@ -522,12 +507,16 @@ pub(super) unsafe fn backward<T: Real>(
             }
             let upstream = Left::new(&dout[at..], padded, 1);
             product(d_scores, columns, upstream, Panel::new(&values[from..], width), count, e, columns, Write::Replace);
-            shape.cap(scores, capped);
+            if let Some(cap) = cap {
+                cap.apply(scores, capped);
+            }
             shape.hide(block, nq, &add.bias, scores);
             softmax(scores, columns, scale, None);
             softmax_grad(scores, d_scores, columns, scale, shape.draw(block, factors));
             shape.bias_grad(block, nq, &add.bias, d_scores, slopes);
-            shape.cap_grad(d_scores, capped);
+            if cap.is_some() {
+                multiply(d_scores, capped);
+            }
             let across = Left::new(scores, 1, columns);
             let upstream = Panel::new(&dout[at..], padded);
             product(&mut dv[behind..], padded, across, upstream, seen, count, padded, Write::Add);
