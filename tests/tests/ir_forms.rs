@@ -122,6 +122,22 @@ const PROBLEMS: &[(&str, &str)] = &[
         "graph \"g\" {\n  %x = input {name: \"x\"} : f32[batch]\n  %y = recur %x {bound: 1} : f32[batch] (%h: f32[batch], %s: u32[]) { yield %h }\n  return %h {names: \"h\"}\n}",
         "`%h` is not visible here",
     ),
+    (
+        "graph \"g\" {\n  %p = param {name: \"p\", init: zeros} : f32[6]\n  %y = rms_norm %p {eps: 1e-5, parts: 4} : f32[6]\n}",
+        "`rms_norm` cannot cut 6 channels into 4 equal parts",
+    ),
+    (
+        "graph \"g\" {\n  %p = param {name: \"p\", init: zeros} : f32[6]\n  %y = rms_norm %p, %p {eps: 1e-5, parts: 2} : f32[6]\n}",
+        "`rms_norm` does not take operands of types f32[6], f32[6]",
+    ),
+    (
+        "graph \"g\" {\n  %x = input {name: \"x\"} : f32[batch]\n  %y = softmax %x : f32[batch]\n}",
+        "`softmax` does not take operands of types f32[batch]",
+    ),
+    (
+        "graph \"g\" {\n  %x = input {name: \"x\"} : f32[batch, length]\n  %y = reduce %x {by: sum} : f32[batch, 1]\n}",
+        "`reduce` does not take operands of types f32[batch, length]",
+    ),
     ("graph \"g\" {\n  %x = full {value: 99999999999999999999, rank: 0} : f32[]\n}", "is not a 64-bit integer"),
 ];
 

@@ -1049,6 +1049,8 @@ impl<'l> Eval<'_, 'l> {
                 let span = if feature.definition().is_some_and(|d| d.library) { self.outer } else { place };
                 return self.l.problems.fail(Diagnostic::new(Kind::ObjectiveMismatch, span, message));
             }
+            // A fold leaves one vector of a chunk, which a gate may hand on as it is.
+            "gate" if out.axes == args[0].axes => (args[0].axes.clone(), ""),
             "gate" => (args[1].axes.clone(), "a gate gives the next state"),
             "cell" => (first.map_or(vec![], |x| x.axes.clone()), "a cell gives a vector like those that it gets"),
             _ => (first.map_or(vec![], |x| x.axes.clone()), "a layer gives states like those that it gets"),

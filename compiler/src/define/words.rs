@@ -40,21 +40,11 @@ static WORDS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
                 of_kind(
                     "bias",
                     FieldKind::Truth,
-                    Default::Absent,
-                    "whether `layer` adds a learned number to every channel; true if left out",
+                    Default::Truth(true),
+                    "whether a learned number is added to every channel",
                 ),
-                of_kind(
-                    "weight",
-                    FieldKind::Truth,
-                    Default::Absent,
-                    "whether a learned factor stands on every channel; true if left out, and only `rms` can do without",
-                ),
-                int(
-                    "parts",
-                    Default::Absent,
-                    SIZE,
-                    "with `rms`, equal parts of the channels, each normed by itself, with one weight for all",
-                ),
+                linear_init(),
+                STD,
             ],
         ),
         row(
@@ -181,6 +171,18 @@ pub(crate) fn norm_row() -> Feature {
                     FieldKind::Truth,
                     Default::Absent,
                     "whether `layer` adds a learned number to every channel; true if left out",
+                ),
+                of_kind(
+                    "weight",
+                    FieldKind::Truth,
+                    Default::Absent,
+                    "whether a learned factor stands on every channel; true if left out, and only `rms` can do without",
+                ),
+                int(
+                    "parts",
+                    Default::Absent,
+                    SIZE,
+                    "with `rms`, equal parts of the channels, each normed by itself, with one weight for all",
                 ),
             ],
         )

@@ -239,10 +239,10 @@ impl Call<'_> {
         {
             return Ok(infix(symbol, a, b));
         }
-        // Functions take tensors. The weight of `torch.lerp` may be a number.
+        // Functions take tensors: a number is one that leaves the type of others as it is. The weight of `torch.lerp` may be a number.
         for (code, _) in codes.iter_mut().zip(&args).filter(|(_, arg)| matches!(arg, Scalar::Number(_))) {
             if func.name != Pointwise::Lerp.def().name {
-                *code = Code::atom(format!("torch.tensor({})", code.text));
+                *code = Code::atom(format!("torch.tensor({}, dtype=torch.float64)", code.text));
             }
         }
         if let Some(method) = func.torch.strip_prefix("a.") {
