@@ -7,7 +7,7 @@ mod text;
 use std::collections::BTreeMap;
 use std::fmt;
 
-pub use text::{hash, text, text_with_origins};
+pub use text::{hash, library, text, text_with_origins};
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use rtc_compiler::ir::graph::Parameter;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::schema::{Catalog, Text};
 use rtc_compiler::source::{Sources, Span};
-use rtc_compiler::spec::{self, Block, Origin, Setting, hash, text_with_origins};
+use rtc_compiler::spec::{self, Block, Origin, Setting, hash, library, text_with_origins};
 use rtc_runtime::experiment::Setting as Given;
 use serde_json::{Map, Value, json};
 
@@ -23,6 +23,7 @@ Examples:
   rtc show gut                                    defaults and derived values written out
   rtc show gut:no_gate --set embed.width=64       with what the variant and the edit change
   rtc show gut --json                             for programs
+  rtc show gut --expand                           with the equations behind its words
   rtc show gut --parameters                       names, shapes, start and number of its weights
   rtc show gut --parameters --experiment listops  with the sizes that only a task gives
   rtc show --experiment listops_smoke             the experiment itself: every value with its file and line
@@ -47,6 +48,9 @@ pub(crate) struct Options {
     /// List its parameters: name, shape, how it starts, and how many numbers it has
     #[arg(long)]
     parameters: bool,
+    /// Print the equations of the library's words before it
+    #[arg(long, conflicts_with = "parameters")]
+    expand: bool,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -68,8 +72,15 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     }
     if options.json {
         let model = tree(&spec.root, &sources);
-        terminal.json(&json!({ "name": spec.name, "doc": spec.doc, "hash": hash(&spec), "model": model }))?;
+        let mut shown = json!({ "name": spec.name, "doc": spec.doc, "hash": hash(&spec), "model": model });
+        if options.expand {
+            shown["library"] = library(&spec).into();
+        }
+        terminal.json(&shown)?;
     } else {
+        if options.expand {
+            terminal.result(&library(&spec))?;
+        }
         terminal.result(&text_with_origins(&spec))?;
     }
     Ok(Exit::Done)
@@ -77,8 +88,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 
 /// Prints the experiment that was named in place of a spec.
 fn experiment(options: &Options, terminal: &Terminal) -> Outcome {
-    if options.parameters || !options.set.is_empty() {
-        return Err(Failure::Usage("`--parameters` and `--set` need a spec".to_owned()));
+    if options.parameters || options.expand || !options.set.is_empty() {
+        return Err(Failure::Usage("`--parameters`, `--expand` and `--set` need a spec".to_owned()));
     }
     let Opened { file, name, .. } = Opened::open(options.experiment.as_deref().unwrap_or_default())?;
     if !options.json {

@@ -2,10 +2,10 @@
 
 use super::expand::{self, Author, COPIES, Tree, TreeField, is_counted};
 use super::items::Items;
-use super::scope::Scopes;
-use crate::diag::{Diagnostic, Kind, Problems, closest, did_you_mean};
+use super::scope::{Bound, ScopeId, Scopes};
+use crate::diag::{Diagnostic, Kind, Problems, closest, did_you_mean, list};
 use crate::feature;
-use crate::schema::FOLDING;
+use crate::schema::Default;
 use crate::source::Span;
 use crate::syntax::ast;
 
@@ -24,6 +24,8 @@ impl Editor<'_, '_> {
     pub(super) fn apply(&mut self, tree: &mut Tree, edit: &ast::Edit, author: &Author) {
         match &edit.kind {
             ast::EditKind::Set(path, value) => self.set(tree, path, value, author),
+            ast::EditKind::ReplaceAt(path, statement) => self.replace_at(tree, path, statement, author),
+            ast::EditKind::Wrap(path, statement) => self.wrap(tree, path, statement, author),
             ast::EditKind::Replace(statement) => self.replace(tree, statement, author),
             ast::EditKind::Remove(path) => self.remove(tree, path),
             ast::EditKind::Add(element, path) => self.add(tree, element, path, author),
@@ -36,12 +38,17 @@ impl Editor<'_, '_> {
     fn set(&mut self, tree: &mut Tree, path: &ast::Path, value: &ast::Value, author: &Author) {
         let Some((last, outer)) = path.components.split_last() else { return };
         let Some(place) = self.find(tree, outer) else { return };
-        let node = at_mut(tree, &place);
+        let node = at(tree, &place);
         let known = node.feature().map_or(&[][..], |f| &f.fields);
         let is_field = last.index.is_none() && known.iter().any(|f| f.name == last.name.text);
         if is_field {
-            let scope = node.scope;
-            let field = TreeField { name: last.name.clone(), value: value.clone(), scope, author: author.clone() };
+            let (mut value, mut scope) = (value.clone(), node.scope);
+            if let ast::Value::Expr(expr) = &mut value {
+                let Some(known) = self.old_values(tree, expr, scope) else { return };
+                scope = known;
+            }
+            let node = at_mut(tree, &place);
+            let field = TreeField { name: last.name.clone(), value, scope, author: author.clone() };
             node.fields.retain(|f| f.name.text != last.name.text);
             node.fields.push(field);
             return;
@@ -52,16 +59,89 @@ impl Editor<'_, '_> {
             }
             return;
         }
-        self.no_such_field(tree, &place, &last.name);
+        self.no_such_field(tree, &place, &last.name, !outer.is_empty());
     }
 
-    fn no_such_field(&mut self, tree: &Tree, place: &[usize], name: &ast::Name) {
+    /// Puts a name in the place of every value of a field that an edit reads, and binds it to that value; gives the scope
+    /// that knows the names.
+    fn old_values(&mut self, tree: &Tree, expr: &mut ast::Expr, scope: ScopeId) -> Option<ScopeId> {
+        match &mut expr.kind {
+            ast::ExprKind::Old(path) => {
+                let (last, outer) = path.components.split_last()?;
+                let place = self.find(tree, outer)?;
+                let node = at(tree, &place);
+                let written = node.fields.iter().find(|f| f.name.text == last.name.text && last.index.is_none());
+                let default = || {
+                    let field = node.feature()?.fields.iter().find(|f| f.name == last.name.text)?;
+                    Some(match &field.default {
+                        Default::Int(v) => ast::ExprKind::Int(*v),
+                        Default::Float(v) => ast::ExprKind::Float(*v),
+                        _ => return None,
+                    })
+                };
+                let old = match written {
+                    Some(TreeField { value: ast::Value::Expr(old), scope, .. }) => Some((old.clone(), *scope)),
+                    Some(_) => None,
+                    None => default().map(|kind| (ast::Expr { kind, span: expr.span }, None)),
+                };
+                let Some((old, its_scope)) = old else {
+                    let message = format!("`{}` has no value `{}` to read", node.title(), last.name.text);
+                    let help = "only a number that is written, or a plain default, can be read by an edit";
+                    return self.problems.fail(Diagnostic::new(Kind::PathNotFound, path.span, message).help(help));
+                };
+                // No name of the language has a dot, so none is hidden.
+                let name = path.components.iter().map(|c| c.name.text.as_str()).collect::<Vec<_>>().join(".");
+                let scope = self.scopes.bind(scope, &name, Bound::Written(old, its_scope));
+                expr.kind = ast::ExprKind::Name(name);
+                Some(scope)
+            }
+            ast::ExprKind::Neg(x) | ast::ExprKind::Not(x) | ast::ExprKind::Group(x) => self.old_values(tree, x, scope),
+            ast::ExprKind::Binary(_, a, b) => {
+                let scope = self.old_values(tree, a, scope)?;
+                self.old_values(tree, b, scope)
+            }
+            ast::ExprKind::Call(_, args, _) => {
+                args.iter_mut().try_fold(scope, |scope, arg| self.old_values(tree, arg, scope))
+            }
+            _ => Some(scope),
+        }
+    }
+
+    /// `replace path by statement`
+    fn replace_at(&mut self, tree: &mut Tree, path: &ast::Path, statement: &ast::Statement, author: &Author) {
+        let Some(place) = self.find(tree, &path.components) else { return };
+        if place.is_empty() {
+            let message = "the model itself can't be replaced";
+            self.problems.report(Diagnostic::new(Kind::PathNotFound, path.span, message));
+            return;
+        }
+        self.put(tree, &place, statement.clone(), author);
+    }
+
+    /// `wrap path in statement`
+    fn wrap(&mut self, tree: &mut Tree, path: &ast::Path, statement: &ast::Statement, author: &Author) {
+        let Some(place) = self.find(tree, &path.components) else { return };
+        let Some((&index, parent)) = place.split_last() else {
+            let message = "the model itself can't stand in a statement";
+            self.problems.report(Diagnostic::new(Kind::PathNotFound, path.span, message));
+            return;
+        };
+        let inner = at(tree, &place).clone();
+        self.put(tree, &place, statement.clone(), author);
+        if let Some(outer) = at_mut(tree, parent).children.get_mut(index) {
+            outer.children.push(inner);
+        }
+    }
+
+    fn no_such_field(&mut self, tree: &Tree, place: &[usize], name: &ast::Name, named: bool) {
         let node = at(tree, place);
         let title = node.title();
         let message = format!("`{title}` has no field or statement `{}`", name.text);
         let own = node.feature().map_or(&[][..], |f| &f.fields);
         let mut diagnostic = Diagnostic::new(Kind::PathNotFound, name.span, message);
+        // Where a statement is named, another one is not what was meant.
         let inside: Vec<String> = all(tree)
+            .filter(|(at, _)| !named || at.starts_with(place))
             .filter(|(_, t)| t.feature().is_some_and(|f| f.fields.iter().any(|f| f.name == name.text)))
             .map(|(place, _)| format!("`{}.{}`", path_of(tree, &place), name.text))
             .collect();
@@ -69,6 +149,8 @@ impl Editor<'_, '_> {
             diagnostic = diagnostic.label(format!("did you mean `{near}`?"));
         } else if !inside.is_empty() {
             diagnostic = diagnostic.label(format!("did you mean {}?", inside.join(" or ")));
+        } else if !own.is_empty() {
+            diagnostic = diagnostic.help(format!("its fields are {}", list(own.iter().map(|f| &*f.name), "and")));
         }
         self.problems.report(diagnostic);
     }
@@ -292,7 +374,7 @@ const MOST_SHOWN: usize = 6;
 fn candidates(tree: &Tree, place: &[usize], name: &str, behind_dot: bool) -> Vec<Place> {
     let by_word = |t: &Tree| t.word.as_ref().is_some_and(|w| w.text == name);
     let ways: [&dyn Fn(&Tree) -> bool; 3] =
-        [&|t| t.keyword.text == name, &|t| by_word(t) && FOLDING.contains(&t.keyword.text.as_str()), &by_word];
+        [&|t| t.keyword.text == name, &|t| by_word(t) && t.is_layer(), &by_word];
     let inside = at(tree, place);
     let found = ways
         .iter()

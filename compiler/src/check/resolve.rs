@@ -161,6 +161,11 @@ impl<'r, 'a> Resolver<'r, 'a> {
                 self.join(vec![operand], Type::Bool, expr.span, |mut xs| Expr::Not(Box::new(xs.remove(0))))
             }
             ExprKind::Binary(op, a, b) => self.binary(*op, a, b, expr.span, scope),
+            ExprKind::Old(path) => {
+                let message = "the value of a field can only be read by an edit";
+                let help = "as in `depthwise.depth: 2 * depthwise.depth` of a variant, or in `--set`";
+                self.problems.fail(Diagnostic::new(Kind::UnknownName, path.span, message).help(help))
+            }
             ExprKind::Function(_, body) | ExprKind::Call(_, _, Some(body)) | ExprKind::Learn(_, _, Some(body)) => {
                 let message = format!("nothing in braces has a meaning in {}", self.allowed.place);
                 self.problems.fail(Diagnostic::new(Kind::Syntax, body.span, message).help("only equations have it"))

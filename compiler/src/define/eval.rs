@@ -331,6 +331,9 @@ impl<'l> Eval<'_, 'l> {
             },
             ExprKind::Binary(op, a, b) => self.binary(*op, a, b, expr.span),
             ExprKind::Call(word, args, body) => self.apply(word, args, body.as_ref(), name, expr.span),
+            ExprKind::Old(path) => {
+                self.wrong(path.span, "a value of an equation has one name", "nothing is behind the dot")
+            }
             ExprKind::Function(_, body) => {
                 self.wrong(body.span, "a function is applied to values: `name(x) { .. }`", "")
             }

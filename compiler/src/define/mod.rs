@@ -18,7 +18,7 @@ pub(crate) use eval::{Names, call, call_on_ends, derived, results, run};
 pub(crate) use words::{Word, all as words, norm_row as norm};
 
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
-use crate::feature::{Feature, Lowering, Slot, nothing_more, rows};
+use crate::feature::{self, Feature, Lowering, Slot, nothing_more, rows};
 use crate::ir::pointwise::Pointwise;
 use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, SIZE, Text, Words};
 use crate::source::{SourceId, Span};
@@ -60,13 +60,6 @@ impl Definition {
         let carried = self.equations().filter(|e| e.form == Form::Carry);
         carried.flat_map(|e| &e.names).map(|name| name.text.as_str())
     }
-
-    /// The definitions of the file that it applies, directly or through others, each behind those that it applies itself.
-    pub fn collect(&self, found: &mut Vec<Arc<Feature>>) {
-        for feature in self.uses.values() {
-            collect(feature, found);
-        }
-    }
 }
 
 /// A run of equations in the body of a model, as a feature: what it binds stays known to the statements behind it.
@@ -96,17 +89,21 @@ pub(crate) fn equations(
 /// How messages call a run of equations.
 pub(crate) const EQUATIONS: &str = "equations";
 
-/// Adds a definition of a file behind those that it applies.
-pub(crate) fn collect(feature: &Arc<Feature>, found: &mut Vec<Arc<Feature>>) {
-    if let Lowering::Equations(definition) = &feature.lower {
-        definition.collect(found);
-    }
-    let Some(definition) = feature.definition().filter(|d| !d.library) else { return };
-    if found.iter().any(|known| known.title() == feature.title()) {
+/// Adds a definition behind those that it applies itself; those of the library only where asked for.
+pub(crate) fn collect(feature: &Arc<Feature>, library: bool, found: &mut Vec<Arc<Feature>>) {
+    let (Lowering::Definition(definition) | Lowering::Equations(definition)) = &feature.lower else { return };
+    if definition.library && !library || found.iter().any(|known| known.title() == feature.title()) {
         return;
     }
-    definition.collect(found);
-    found.push(feature.clone());
+    definition.uses.values().for_each(|used| collect(used, library, found));
+    if library {
+        let named = names::applied(&definition.def);
+        let in_library = named.iter().filter(|name| !definition.uses.contains_key(*name));
+        in_library.filter_map(|name| feature::feature(name, "")).for_each(|used| collect(used, library, found));
+    }
+    if !feature.is_equations() {
+        found.push(feature.clone());
+    }
 }
 
 /// The texts of the library.

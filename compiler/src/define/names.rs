@@ -58,7 +58,7 @@ fn every(expr: &Expr, found: &mut impl FnMut(&Name, Read)) {
 
 fn read(expr: &Expr, how: Read, found: &mut impl FnMut(&Name, Read)) {
     match &expr.kind {
-        ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) => {}
+        ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Old(_) => {}
         ExprKind::Name(text) => found(&Name { text: text.clone(), span: expr.span }, how),
         ExprKind::Neg(x) | ExprKind::Not(x) | ExprKind::Group(x) => read(x, how, found),
         ExprKind::Binary(op, a, b) => {

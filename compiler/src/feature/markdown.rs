@@ -55,6 +55,9 @@ pub fn explain(title: &str) -> Option<String> {
 
 fn explained(feature: &Feature) -> String {
     let mut out = format!("{}: {}\nSource: {}\n", feature.title(), feature.doc, feature.source);
+    if let Some(definition) = feature.definition() {
+        out += &format!("\n{}\n\n", definition.text);
+    }
     for rule in feature.children {
         let _ = writeln!(out, "  inside: {}", children(rule));
     }

@@ -16,6 +16,14 @@ pub fn text(spec: &Spec) -> String {
     written(spec, false)
 }
 
+/// The definitions of the library that the model uses, each behind those that it applies: the equations behind its words.
+pub fn library(spec: &Spec) -> String {
+    let mut found = vec![];
+    used(&spec.root, true, &mut found);
+    let library = found.iter().filter_map(|feature| feature.definition()).filter(|definition| definition.library);
+    library.map(|definition| format!("{}\n\n", definition.documented)).collect()
+}
+
 /// As `text`, with a comment on every line that says where its value came from, unless it was written in the file.
 pub fn text_with_origins(spec: &Spec) -> String {
     written(spec, true)
@@ -38,7 +46,7 @@ pub fn hash(spec: &Spec) -> String {
 /// The definitions that the model uses and that are not in the library, each behind those that it applies.
 fn definitions(spec: &Spec, text: fn(&Definition) -> &str) -> String {
     let mut found = vec![];
-    used(&spec.root, &mut found);
+    used(&spec.root, false, &mut found);
     found
         .iter()
         .filter_map(|feature| feature.definition())
@@ -46,14 +54,14 @@ fn definitions(spec: &Spec, text: fn(&Definition) -> &str) -> String {
         .collect()
 }
 
-fn used(block: &Block, found: &mut Vec<Arc<Feature>>) {
-    define::collect(&block.feature, found);
+fn used(block: &Block, library: bool, found: &mut Vec<Arc<Feature>>) {
+    define::collect(&block.feature, library, found);
     for setting in block.fields.values() {
         if let Value::Function(inner) = &setting.value {
-            used(inner, found);
+            used(inner, library, found);
         }
     }
-    block.children.iter().for_each(|child| used(child, found));
+    block.children.iter().for_each(|child| used(child, library, found));
 }
 
 fn docs(spec: &Spec) -> String {

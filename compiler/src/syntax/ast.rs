@@ -329,6 +329,10 @@ pub enum EditKind {
     Replace(Statement),
     /// `remove path`
     Remove(Path),
+    /// `replace path by statement`
+    ReplaceAt(Path, Statement),
+    /// `wrap path in statement`: the statement takes the place, and what was there stands in it, behind what it has.
+    Wrap(Path, Statement),
     /// `add statement after path`; the element is a statement or an insertion.
     Add(Element, Path),
     /// `let name = value` replaces the constant of that name.
@@ -379,6 +383,8 @@ pub enum ExprKind {
     Call(Name, Vec<Expr>, Option<Body>),
     /// `learn[args]`, in equations also `learn[args] { settings }`
     Learn(String, Vec<Expr>, Option<Body>),
+    /// `depthwise.depth`: the value of a field before an edit; only in edits.
+    Old(Path),
     /// `name { settings }`: a function, not applied; only behind `share`.
     Function(Name, Body),
     /// `(x)`

@@ -121,15 +121,22 @@ fn human(rule: Rule) -> Option<&'static str> {
         | Rule::kw_mask
         | Rule::kw_bias => ITEMS,
         Rule::field | Rule::statement | Rule::insert | Rule::equation | Rule::share => "a field or a statement",
-        Rule::set | Rule::override_set | Rule::remove | Rule::add | Rule::r#override => "an edit",
+        Rule::set | Rule::override_set | Rule::remove | Rule::add | Rule::replace | Rule::wrap | Rule::r#override => {
+            "an edit"
+        }
         Rule::setting | Rule::show | Rule::carry | Rule::out => "a setting or an equation",
         Rule::kind => "a kind",
         Rule::edits | Rule::body | Rule::def_body | Rule::open => "`{`",
         Rule::full_name | Rule::name | Rule::component | Rule::path => "a name",
         Rule::params | Rule::open_paren | Rule::arguments => "`(`",
-        Rule::value | Rule::expr | Rule::primary | Rule::number | Rule::reference | Rule::call | Rule::group => {
-            "a value"
-        }
+        Rule::value
+        | Rule::expr
+        | Rule::primary
+        | Rule::number
+        | Rule::reference
+        | Rule::call
+        | Rule::old
+        | Rule::group => "a value",
         Rule::separator | Rule::line => "a line break",
         Rule::comma => "`,`",
         Rule::colon => "`:`",
@@ -142,6 +149,8 @@ fn human(rule: Rule) -> Option<&'static str> {
         Rule::integer => "a whole number",
         Rule::string => "a path in quotes",
         Rule::kw_of => "`of`",
+        Rule::kw_by => "`by`",
+        Rule::kw_in => "`in`",
         Rule::kw_after => "`after`",
         Rule::EOI => "the end",
         Rule::infix

@@ -160,6 +160,10 @@ fn is_token(rule: Rule) -> bool {
             | Rule::kw_remove
             | Rule::kw_add
             | Rule::kw_after
+            | Rule::kw_replace
+            | Rule::kw_by
+            | Rule::kw_wrap
+            | Rule::kw_in
             | Rule::kw_learn
             | Rule::EOI
     )
@@ -378,6 +382,12 @@ impl Reader<'_> {
         let span = self.span(&pair);
         let kind = match pair.as_rule() {
             Rule::remove => EditKind::Remove(self.path(Parts::of(pair).need())),
+            rule @ (Rule::replace | Rule::wrap) => {
+                let mut parts = Parts::of(pair);
+                let path = self.path(parts.need());
+                let statement = self.statement(parts.need());
+                if rule == Rule::wrap { EditKind::Wrap(path, statement) } else { EditKind::ReplaceAt(path, statement) }
+            }
             Rule::add => {
                 let mut parts = Parts::of(pair);
                 let element = self.element(parts.need());
@@ -476,6 +486,7 @@ impl Reader<'_> {
                 let args = Parts::of(parts.need()).map(|p| self.climb(p)).collect();
                 ExprKind::Call(name, args, parts.next().map(|p| self.body(p)))
             }
+            Rule::old => ExprKind::Old(self.path(pair)),
             Rule::group => ExprKind::Group(Box::new(self.climb(Parts::of(pair).need()))),
             _ => ExprKind::Name(self.name(&pair).text),
         };

@@ -301,6 +301,8 @@ impl<'a> Printer<'a> {
                 let space = if statement.body.is_some() { " " } else { "" };
                 (format!("{}{space}", head(statement)), statement.body.as_ref(), String::new())
             }
+            EditKind::ReplaceAt(path, statement) => self.around("replace", path, "by", statement),
+            EditKind::Wrap(path, statement) => self.around("wrap", path, "in", statement),
             EditKind::Remove(path) => (format!("remove {}", self.path(path)), None, String::new()),
             EditKind::Add(element, path) => {
                 (format!("add {}", self.lead(element)), body_of(element), format!(" after {}", self.path(path)))
@@ -312,6 +314,18 @@ impl<'a> Printer<'a> {
     /// The text of a number; none where only the tree is known.
     fn as_written(&self, span: Span) -> Option<String> {
         self.text.get(span.start as usize..span.end as usize).map(str::to_owned)
+    }
+
+    fn around<'e>(
+        &self,
+        what: &str,
+        path: &Path,
+        how: &str,
+        statement: &'e Statement,
+    ) -> (String, Option<&'e Body>, String) {
+        let space = if statement.body.is_some() { " " } else { "" };
+        let lead = format!("{what} {} {how} {}{space}", self.path(path), head(statement));
+        (lead, statement.body.as_ref(), String::new())
     }
 
     fn binding(&self, binding: &Let) -> String {
@@ -349,6 +363,7 @@ impl<'a> Printer<'a> {
                 let name = if table.is_empty() { "learn".to_owned() } else { format!("learn_{table}") };
                 format!("{name}[{}]{}", self.list(args), self.settings(body.as_ref()))
             }
+            ExprKind::Old(path) => self.path(path),
             ExprKind::Function(name, body) => format!("{}{}", name.text, self.settings(Some(body))),
             ExprKind::Group(x) => format!("({})", self.expr(x)),
         }
