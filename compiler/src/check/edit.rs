@@ -373,8 +373,7 @@ const MOST_SHOWN: usize = 6;
 /// what is filled in.
 fn candidates(tree: &Tree, place: &[usize], name: &str, behind_dot: bool) -> Vec<Place> {
     let by_word = |t: &Tree| t.word.as_ref().is_some_and(|w| w.text == name);
-    let ways: [&dyn Fn(&Tree) -> bool; 3] =
-        [&|t| t.keyword.text == name, &|t| by_word(t) && t.is_layer(), &by_word];
+    let ways: [&dyn Fn(&Tree) -> bool; 3] = [&|t| t.keyword.text == name, &|t| by_word(t) && t.is_layer(), &by_word];
     let inside = at(tree, place);
     let found = ways
         .iter()

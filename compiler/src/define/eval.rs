@@ -60,7 +60,8 @@ pub(crate) fn call_on_ends(l: &mut Lower<'_>, block: &Block, sequence: Value) ->
 
 fn applied(l: &mut Lower<'_>, block: &Block, args: Vec<Item>) -> Result<Vec<Value>, InvalidNode> {
     let arrays: Vec<Array> = args.iter().filter_map(Item::known).collect();
-    let mut eval = Eval { l, outer: block.span, taken: BTreeSet::new(), frame: Frame::default() };
+    let mut eval =
+        Eval { l, outer: block.span, taken: BTreeSet::new(), reserved: BTreeSet::new(), frame: Frame::default() };
     let reported = || InvalidNode(format!("`{}` has an error", block.title()));
     let block = Rc::new(block.clone());
     let (out, carried) = eval.enter(&block, args, block.span).ok_or_else(reported)?;
@@ -79,6 +80,15 @@ fn applied(l: &mut Lower<'_>, block: &Block, args: Vec<Item>) -> Result<Vec<Valu
 pub(crate) struct Names {
     items: BTreeMap<String, Item>,
     taken: BTreeSet<String>,
+    /// The places of the statements around, whose weights no binding may take.
+    reserved: BTreeSet<String>,
+}
+
+impl Names {
+    /// Keeps a name at a place for a statement.
+    pub(crate) fn reserve(&mut self, place: &str, name: &str) {
+        self.reserved.insert(format!("{place}.{name}"));
+    }
 }
 
 /// Works a run of equations out: `state` is what the layers before it made, and what the layers behind it get.
@@ -92,7 +102,8 @@ pub(crate) fn run(l: &mut Lower<'_>, block: &Block, state: Value, names: &mut Na
     names.items.insert("state".to_owned(), Item::Array(before.clone()));
     let frame = Frame { block: Some(Rc::new(block.clone())), names: std::mem::take(&mut names.items), out: None };
     let taken = std::mem::take(&mut names.taken);
-    let mut eval = Eval { l, outer: block.span, taken, frame };
+    let reserved = names.reserved.clone();
+    let mut eval = Eval { l, outer: block.span, taken, reserved, frame };
     let found = eval.l.problems.len();
     definition.equations().for_each(|equation| eval.equation(equation));
     let after = eval.frame.names.get("state").cloned().and_then(|item| eval.array(item, block.span));
@@ -124,6 +135,8 @@ pub(crate) struct Eval<'e, 'l> {
     outer: Span,
     /// The names of weights that are taken.
     taken: BTreeSet<String>,
+    /// Names of places that are kept for statements.
+    reserved: BTreeSet<String>,
     frame: Frame,
 }
 
@@ -797,7 +810,10 @@ impl<'l> Eval<'_, 'l> {
             let message = format!("`{title}` takes {takes} {}, and here {}", plural("value", takes), are(args.len()));
             return self.fail(Kind::WrongArity, span, message, "");
         }
-        match &block.feature.lower {
+        // What is wrong inside the library belongs to the place in the user's text that applies it.
+        let outer = if self.in_library() { self.outer } else { span };
+        let outer = std::mem::replace(&mut self.outer, outer);
+        let result = match &block.feature.lower {
             Lowering::Word(word) => {
                 let call = Call { args, block: block.clone(), name, span };
                 (word.0)(self, &call)
@@ -815,7 +831,9 @@ impl<'l> Eval<'_, 'l> {
             }
             .map(|(out, _)| out),
             _ => self.wrong(span, format!("`{}` can't be applied to values", block.title()), ""),
-        }
+        };
+        self.outer = outer;
+        result
     }
 
     /// `when(condition, a, b)`: of a constant condition, only what it chooses is worked out.
@@ -884,7 +902,9 @@ impl<'l> Eval<'_, 'l> {
         let place = self.l.place();
         let mut found = name.to_owned();
         let mut n = 1;
-        while !self.taken.insert(format!("{place}.{found}{inside}")) {
+        while self.reserved.contains(&format!("{place}.{found}"))
+            || !self.taken.insert(format!("{place}.{found}{inside}"))
+        {
             n += 1;
             found = format!("{name}_{n}");
         }

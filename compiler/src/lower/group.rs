@@ -12,7 +12,12 @@ pub(crate) fn group(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<V
     let mut here = place.clone();
     let around =
         std::mem::replace(&mut l.around, Around { step: place.step, global_positions: place.global_positions });
-    for (child, name) in block.children.iter().zip(&names(block)) {
+    let (path, names) = (l.place(), names(block));
+    for (child, name) in block.children.iter().zip(&names) {
+        here.names.reserve(&path, name);
+        here.names.reserve(&path, &child.slot);
+    }
+    for (child, name) in block.children.iter().zip(&names) {
         here.state = match &child.feature.lower {
             Lowering::Layer(layer) | Lowering::Reduce(layer) => l.scoped(name, |l| layer(l, child, &here))?,
             Lowering::Definition(_) | Lowering::Word(_) if child.is_layer() || child.slot == "pool" => {
