@@ -75,6 +75,9 @@ impl Builder<'_, '_> {
         let mut sorted: Vec<(usize, Block)> = Vec::new();
         let mut seen: BTreeMap<usize, Vec<Span>> = BTreeMap::new();
         for child in &tree.children {
+            if self.is_field(child, parent) {
+                continue;
+            }
             let Some(feature) = self.feature(child, parent) else { continue };
             let rule = parent.children.iter().position(|r| r.takes(&feature));
             let Some(rule) = rule else {
@@ -89,6 +92,17 @@ impl Builder<'_, '_> {
         }
         sorted.sort_by_key(|(rule, _)| *rule);
         sorted.into_iter().map(|(_, block)| block).collect()
+    }
+
+    /// Whether one of the equations names a field of the statement that they stand in; that is reported.
+    fn is_field(&mut self, equations: &Tree, parent: &Feature) -> bool {
+        let mut names = equations.equations.iter().flat_map(|(equation, _)| &equation.names);
+        let field = |name: &&ast::Name| parent.fields.iter().any(|field| field.name == name.text);
+        let Some(name) = names.find(field) else { return false };
+        let message = format!("`{}` is a field of `{}`", name.text, parent.title());
+        let help = format!("a field is written with a colon: `{}: value`", name.text);
+        self.problems.report(Diagnostic::new(Kind::Syntax, name.span, message).label("this is an equation").help(help));
+        true
     }
 
     fn count(&mut self, tree: &Tree, rule: &Children, spans: &[Span]) {
