@@ -5,7 +5,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::feature::Feature;
 use crate::syntax::ast;
 
 /// A text of a table in this program, or of a definition in a file.
@@ -27,13 +26,6 @@ pub struct Children {
 }
 
 impl Children {
-    /// Whether the feature may stand here: it has one of the keywords, or it is a layer of a name of its own where any
-    /// network may stand.
-    pub fn takes(&self, feature: &Feature) -> bool {
-        self.slots.contains(&&*feature.slot)
-            || self.slots.contains(&"feedforward") && (feature.is_named_layer() || feature.is_equations())
-    }
-
     /// Exactly one statement of the slot.
     pub const fn one(slots: &'static [&'static str]) -> Self {
         Self { slots, min: 1, max: 1, absent: None, outermost: false }

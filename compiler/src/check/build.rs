@@ -79,7 +79,7 @@ impl Builder<'_, '_> {
                 continue;
             }
             let Some(feature) = self.feature(child, parent) else { continue };
-            let rule = parent.children.iter().position(|r| r.takes(&feature));
+            let rule = parent.children.iter().position(|r| feature.fits(r));
             let Some(rule) = rule else {
                 self.misplaced(child, parent);
                 continue;
@@ -124,7 +124,7 @@ impl Builder<'_, '_> {
 
     fn misplaced(&mut self, child: &Tree, parent: &Feature) {
         let takes = |r: &Children| match child.feature() {
-            Some(feature) => r.takes(feature),
+            Some(feature) => feature.fits(r),
             None => r.slots.contains(&child.keyword.text.as_str()),
         };
         let parents: Vec<String> = feature::slots()

@@ -106,6 +106,13 @@ impl Feature {
         FOLDING.contains(&&*self.slot) || self.is_named_layer() || self.is_equations()
     }
 
+    /// Whether it may stand where these may: it has one of the keywords, or it is a layer of a name of its own, or a run of
+    /// equations, where any network may stand.
+    pub fn fits(&self, rule: &Children) -> bool {
+        let anywhere = self.is_named_layer() || self.is_equations();
+        rule.slots.contains(&&*self.slot) || anywhere && rule.slots.contains(&"feedforward")
+    }
+
     /// Whether it is a run of equations in a body.
     pub fn is_equations(&self) -> bool {
         matches!(self.lower, Lowering::Equations(_))
