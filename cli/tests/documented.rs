@@ -119,7 +119,16 @@ fn furnish(place: &Place) {
     // Rows of a grid are compared where dev is measured.
     let grid = "evaluate_every: 500\ncompare: [my, \"my:no_gate\"]\n";
     place.write("my.yaml", &format!("model: my.rt\n{experiment}{grid}"));
-    place.write("sweep.yaml", &first_yaml("docs/sweeps.md"));
+    place.write("sweep.yaml", &first("yaml", "docs/sweeps.md"));
+    let motion = first("rt", "docs/own_layers.md");
+    place.write("motion.rt", &motion);
+    place.write(
+        "wrong_motion.rt",
+        &motion.replace("up = linear(normed) { to: hidden, bias: false }", "up = linear(normed)"),
+    );
+    let few = first("yaml", "docs/own_layers.md")
+        .replace("sizes: { train: 4000, dev: 200, test: 1000 }", "sizes: { train: 16, dev: 8, test: 8 }");
+    place.write("motion.yaml", &few.replace("epochs: 3", "epochs: 1"));
     place.write("wrong.rt", &spec.replace("gate mlp { hidden: 16 }", "gate mlp { hiddn: 16 }"));
     let review =
         |n: usize| format!("the film {n} was {}\n", if n.is_multiple_of(3) { "bad,negative" } else { "good,positive" });
@@ -142,12 +151,12 @@ fn furnish(place: &Place) {
     fs::set_permissions(place.path("bin/dot"), fs::Permissions::from_mode(0o755)).expect("the file is there");
 }
 
-/// The first block of YAML on a page, an experiment that its commands name.
-fn first_yaml(page: &str) -> String {
+/// The first block of a language on a page: a file that its commands name.
+fn first(language: &str, page: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page);
     let text = fs::read_to_string(path).expect(page);
-    let block = text.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
-    block.unwrap_or_else(|| panic!("{page} has no block of YAML")).to_owned()
+    let block = text.split(&format!("```{language}\n")).nth(1).and_then(|rest| rest.split("```").next());
+    block.unwrap_or_else(|| panic!("{page} has no block of {language}")).to_owned()
 }
 
 /// Trained models for `runs/NAME`: what a command holds that needs another model than the tiny one, and the training of that.

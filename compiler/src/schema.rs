@@ -74,6 +74,20 @@ pub struct Field {
     pub doc: Text,
 }
 
+impl Field {
+    /// How it is written and what it means, for the help of messages.
+    pub fn about(&self) -> String {
+        let what = format!("`{}: ...` is {}", self.name, self.kind.describe());
+        if self.doc.is_empty() { what } else { format!("{what}: {}", self.doc) }
+    }
+
+    /// What its values must be.
+    pub fn range(&self) -> String {
+        let bounds = self.bounds.describe();
+        if bounds.is_empty() { self.kind.describe() } else { bounds }
+    }
+}
+
 /// The words of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Words {

@@ -9,7 +9,7 @@ use super::items::{Definition, Items};
 use super::resolve::{CONSTANT, Resolver};
 use super::scope::{Bound, ScopeId, Scopes};
 use super::size;
-use crate::define;
+use crate::define::{self, EQUATIONS};
 use crate::diag::{Diagnostic, Kind, Problems, closest, did_you_mean, list};
 use crate::expr::Expr as Resolved;
 use crate::feature::{self, Feature, Site};
@@ -133,9 +133,21 @@ impl Builder<'_, '_> {
             .filter(|f| f.children.iter().any(takes))
             .map(|f| f.title())
             .collect();
-        let message = format!("`{}` can't stand in `{}`", child.keyword.text, parent.title());
+        let what = if child.equations.is_empty() { format!("`{}`", child.keyword.text) } else { EQUATIONS.to_owned() };
+        let message = format!("{what} can't stand in `{}`", parent.title());
         let mut diagnostic = Diagnostic::new(Kind::MisplacedStatement, child.span, message);
-        if !parents.is_empty() {
+        let values = child.feature().map_or(&[][..], |feature| &feature.values);
+        if !child.equations.is_empty() {
+            diagnostic = diagnostic.help("they stand among layers, and in definitions");
+        } else if child.word.is_none() && values.len() > 1 {
+            let title = child.title();
+            let help = format!(
+                "a layer has one value; `{title}` has {}, and equations apply it: `state = {title}({})`",
+                values.len(),
+                values.join(", ")
+            );
+            diagnostic = diagnostic.help(help);
+        } else if !parents.is_empty() {
             diagnostic = diagnostic.help(format!("it stands in {}", list(parents.iter().map(String::as_str), "or")));
         }
         self.problems.report(diagnostic);
@@ -223,9 +235,10 @@ impl Builder<'_, '_> {
                 let constant = matches!(self.items.definition(name), Some(Definition::Let(_)));
                 match self.scopes.find(scope, name).cloned() {
                     Some(Bound::Written(value, outer)) if value.as_name().is_some() => {
+                        // A name that stands for nothing is reported where it is written.
                         let mut value = value;
                         self.constants(&mut value, outer, &BTreeSet::new());
-                        expr.kind = value.kind;
+                        *expr = value;
                     }
                     None if !constant => {}
                     _ => {

@@ -60,13 +60,17 @@ impl Builder<'_, '_> {
         let help = if field.name == COPIES && is_counted(&tree.keyword.text) {
             format!("write a number behind the keyword: `{} 4 {{ ... }}`", tree.keyword.text)
         } else {
-            format!("`{}: ...` is {}: {}", field.name, field.kind.describe(), field.doc)
+            field.about()
         };
         self.problems.report(diagnostic.help(help));
     }
 
     fn unknown_field(&mut self, written: &TreeField, feature: &Feature) {
         let name = &written.name.text;
+        if feature.definition().is_some_and(|definition| definition.broken) {
+            // It may be a setting whose declaration has an error.
+            return;
+        }
         let title = feature.title();
         if name.is_empty() {
             let message = format!("no number can stand behind `{}`", feature.slot);
@@ -203,7 +207,12 @@ impl Builder<'_, '_> {
             let library = feature::slots().iter().flat_map(|s| &s.features).filter(|f| f.is_named_layer());
             let known: Vec<String> = own.chain(library.map(|f| f.slot.to_string())).collect();
             let hint = did_you_mean(&name.text, known.iter().map(String::as_str).chain(ACTIVATIONS));
-            let label = if hint.is_empty() { format!("there is no function `{}`", name.text) } else { hint };
+            let is_statement = feature::slot(&name.text).is_some();
+            let label = match () {
+                () if is_statement => format!("`{}` is a statement and no function", name.text),
+                () if hint.is_empty() => format!("there is no function `{}`", name.text),
+                () => hint,
+            };
             return self.wrong(field, name.span, &label);
         };
         let element = ast::Element::Statement(ast::Statement {

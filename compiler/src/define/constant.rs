@@ -30,11 +30,11 @@ impl Constant {
     /// What it is, for messages.
     pub(crate) fn describe(&self) -> String {
         match self {
-            Self::Int(_) => "a whole number".to_owned(),
-            Self::Float(_) => "a number".to_owned(),
-            Self::Truth(_) => "true or false".to_owned(),
+            Self::Int(v) => format!("the number {v}"),
+            Self::Float(v) => format!("the number {v:?}"),
+            Self::Truth(v) => format!("`{v}`"),
             Self::Word(word, _) => format!("the word `{word}`"),
-            Self::None => "nothing".to_owned(),
+            Self::None => "a setting that was left out".to_owned(),
         }
     }
 }
@@ -94,7 +94,7 @@ pub(crate) fn binary(op: BinaryOp, a: Constant, b: Constant) -> Result<Constant,
         (Ne, Constant::Word(a, _), Constant::Word(b, _)) => Ok(Constant::Truth(a != b)),
         (Div, Constant::Int(a), Constant::Int(b)) => match (a.checked_rem(*b), a.checked_div(*b)) {
             (Some(0), Some(v)) => Ok(Constant::Int(v)),
-            (Some(_), _) => Err(format!("{a} does not divide by {b}")),
+            (Some(_), _) => Err(format!("{a} / {b} is no whole number: `floor({a}.0 / {b})` rounds down")),
             _ => Err(format!("{a} / {b} has no value")),
         },
         (Add | Sub | Mul | Rem | Pow, Constant::Int(a), Constant::Int(b)) => {

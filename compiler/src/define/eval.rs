@@ -13,10 +13,11 @@ use std::sync::Arc;
 
 use super::constant::{self, Constant};
 use super::item::{Array, Axis, Function, Item, describe};
+use super::names::unknown;
 use super::{Definition, words};
 use crate::diag::{Diagnostic, Kind, did_you_mean, list};
 use crate::expr::BinaryOp;
-use crate::feature::{Feature, Lowering, feature};
+use crate::feature::{self, Feature, Lowering, feature};
 use crate::ir::attribute::{self, At, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
@@ -69,8 +70,18 @@ fn applied(l: &mut Lower<'_>, block: &Block, args: Vec<Item>) -> Result<Vec<Valu
     let out = eval.array(out, place).ok_or_else(reported)?;
     eval.fits(&block.feature, &arrays, &out, place).ok_or_else(reported)?;
     let mut all = vec![out.value];
-    for item in carried {
-        all.push(eval.array(item, place).ok_or_else(reported)?.value);
+    let names: Vec<String> =
+        block.feature.definition().into_iter().flat_map(Definition::carried).map(str::to_owned).collect();
+    for (name, item) in names.iter().zip(carried) {
+        let next = eval.array(item, place).ok_or_else(reported)?;
+        // What a cell carries starts from zeros like one of the vectors that it gets.
+        if arrays.first().is_some_and(|start| next.axes != start.axes || !next.rows || next.truth) {
+            let message =
+                format!("`{name}` is carried as {}, but a step leaves {}", arrays[0].describe(), next.describe());
+            let _: Option<()> = eval.wrong(place, message, "the next step starts from it");
+            return Err(reported());
+        }
+        all.push(next.value);
     }
     Ok(all)
 }
@@ -107,9 +118,13 @@ pub(crate) fn run(l: &mut Lower<'_>, block: &Block, state: Value, names: &mut Na
     let found = eval.l.problems.len();
     definition.equations().for_each(|equation| eval.equation(equation));
     let after = eval.frame.names.get("state").cloned().and_then(|item| eval.array(item, block.span));
-    if let Some(after) = after.as_ref().filter(|after| after.axes != before.axes || !after.rows) {
-        let message = format!("`state` is {}, and these equations make it {}", before.describe(), after.describe());
-        let _: Option<()> = eval.wrong(block.span, message, "the layers behind get it");
+    if let Some(after) = after.as_ref().filter(|after| after.axes != before.axes || !after.rows || after.truth) {
+        let last = definition.equations().filter(|e| e.names.iter().any(|name| name.text == "state")).last();
+        let message = format!("`state` is {}, and here it becomes {}", before.describe(), after.describe());
+        let label = format!("what stands behind takes {}", before.describe());
+        let place = last.map_or(block.span, |equation| equation.span);
+        let cure = cure(after, &before.axes);
+        let _: Option<()> = eval.report(Diagnostic::new(Kind::WrongType, place, message).label(label).help(cure));
     }
     if eval.l.problems.len() > found {
         return Err(reported());
@@ -149,6 +164,8 @@ pub(crate) struct Call<'c> {
     /// The name of the binding that it stands in alone.
     pub(crate) name: Option<&'c str>,
     pub(crate) span: Span,
+    /// Where the values stand.
+    pub(crate) places: Vec<Span>,
 }
 
 impl<'l> Eval<'_, 'l> {
@@ -163,10 +180,13 @@ impl<'l> Eval<'_, 'l> {
         self.report(Diagnostic::new(kind, span, message).label(label))
     }
 
-    fn report<T>(&mut self, mut diagnostic: Diagnostic) -> Option<T> {
+    pub(crate) fn report<T>(&mut self, mut diagnostic: Diagnostic) -> Option<T> {
         if self.in_library() {
             let name = self.frame.block.as_ref().map(|block| block.title()).unwrap_or_default();
             diagnostic.message = format!("in `{name}`: {}", diagnostic.message);
+            if let Some(line) = diagnostic.span.and_then(super::library_line) {
+                diagnostic = diagnostic.help(format!("its equation is `{line}`"));
+            }
             diagnostic.span = Some(self.outer);
         }
         self.l.problems.fail(diagnostic)
@@ -200,7 +220,8 @@ impl<'l> Eval<'_, 'l> {
                 self.define(&definition, block, args)
             }
             Lowering::Word(word) => {
-                let call = Call { args, block: block.clone(), name: None, span };
+                let places = vec![span; args.len()];
+                let call = Call { args, block: block.clone(), name: None, span, places };
                 Some(((word.0)(self, &call)?, vec![]))
             }
             _ => self.wrong(span, format!("`{}` can't be applied to values", block.title()), ""),
@@ -214,6 +235,10 @@ impl<'l> Eval<'_, 'l> {
         block: &Rc<Block>,
         args: Vec<Item>,
     ) -> Option<(Item, Vec<Item>)> {
+        if definition.broken {
+            // What is wrong with it was reported where it is written.
+            return None;
+        }
         let mut frame = Frame { block: Some(block.clone()), ..Frame::default() };
         let carried = definition.carried().count();
         let own = definition.def.values.len();
@@ -294,13 +319,19 @@ impl<'l> Eval<'_, 'l> {
             _ => self.expr(value, None)?,
         };
         match item {
-            Item::Function(Function::Block(block)) => {
+            Item::Function(Function::Block(block)) if words::has_weights(&block.feature) => {
                 let place = self.fresh(name, "");
                 Some(Item::Function(Function::Shared(block, self.l.place(), place)))
             }
+            Item::Function(function) => {
+                let label = format!("`{}` has no weights", function.name());
+                self.wrong(value.span, "`share` takes a function with weights, as `mlp { hidden: 64 }`", label)
+            }
             other => {
                 let label = format!("this is {}", other.describe());
-                self.wrong(value.span, "`share` takes a function with weights, as `mlp { hidden: 64 }`", label)
+                let message = "`share` takes a function with weights, as `mlp { hidden: 64 }`";
+                let help = "the function stands without values behind `share`, and is applied below: `net(x)`";
+                self.report(Diagnostic::new(Kind::WrongType, value.span, message).label(label).help(help))
             }
         }
     }
@@ -309,9 +340,16 @@ impl<'l> Eval<'_, 'l> {
         let value = self.expr(&equation.value, None);
         let items = match value {
             Some(Item::Several(items)) if items.len() == equation.names.len() => items.into_iter().map(Some).collect(),
-            Some(other) => {
-                let message = format!("{} names for {}", equation.names.len(), other.describe());
+            Some(Item::Several(items)) => {
+                let message = format!("{} names for {} values", equation.names.len(), items.len());
                 let _: Option<()> = self.wrong(equation.value.span, message, "");
+                vec![]
+            }
+            Some(other) => {
+                let message = format!("{} names for one value", equation.names.len());
+                let diagnostic = Diagnostic::new(Kind::WrongType, equation.value.span, message);
+                let label = format!("this is {}", other.describe());
+                let _: Option<()> = self.report(diagnostic.label(label).help("`parts(x, 2)` cuts a value in two"));
                 vec![]
             }
             None => vec![],
@@ -336,11 +374,17 @@ impl<'l> Eval<'_, 'l> {
             ExprKind::Name(text) => self.name(text, expr.span),
             ExprKind::Neg(x) => match self.expr(x, None)? {
                 Item::Constant(constant) => self.folded(constant::negative(constant), expr.span),
-                item => self.pointwise(Pointwise::Neg, vec![item], expr.span),
+                item => {
+                    self.operand("`-`", &item, x.span)?;
+                    self.pointwise(Pointwise::Neg, vec![item], expr.span)
+                }
             },
             ExprKind::Not(x) => match self.expr(x, None)? {
                 Item::Constant(constant) => self.folded(constant::negated(constant), expr.span),
-                item => self.opposite(item, expr.span),
+                item => {
+                    let condition = self.condition(item, "`not`", x.span)?;
+                    self.opposite(condition, expr.span)
+                }
             },
             ExprKind::Binary(op, a, b) => self.binary(*op, a, b, expr.span),
             ExprKind::Call(word, args, body) => self.apply(word, args, body.as_ref(), name, expr.span),
@@ -380,28 +424,32 @@ impl<'l> Eval<'_, 'l> {
             "classes" => return Some(Item::Size(self.l.outputs())),
             _ => {}
         }
-        if let Some(function) = self.function(text, span) {
-            return Some(Item::Function(function));
+        if pointwise(text).is_some() || self.find(text).is_some() {
+            return self.function(text, span).map(Item::Function);
         }
-        let bound = self.equations().iter().any(|equation| equation.names.iter().any(|name| name.text == *text));
-        // A binding without a value was reported.
-        if bound { None } else { self.unknown(text, span) }
+        self.unknown(text, span)
     }
 
-    fn equations(&self) -> Vec<ast::Equation> {
+    /// Whether an equation of the place binds a name. One that has no value was reported.
+    fn binds(&self, name: &str) -> bool {
         let definition = self.frame.block.as_ref().and_then(|block| match &block.feature.lower {
-            Lowering::Definition(definition) | Lowering::Equations(definition) => Some(definition.clone()),
+            Lowering::Definition(definition) | Lowering::Equations(definition) => Some(definition),
             _ => None,
         });
-        definition.iter().flat_map(|definition| definition.equations()).cloned().collect()
+        definition.is_some_and(|d| d.equations().any(|e| e.names.iter().any(|bound| bound.text == *name)))
     }
 
     fn unknown<T>(&mut self, text: &str, span: Span) -> Option<T> {
+        if self.binds(text) && !self.frame.names.contains_key(text) {
+            return None;
+        }
         let mut known: Vec<String> = self.frame.names.keys().cloned().collect();
         known.extend(words::names().map(str::to_owned));
-        known.extend(Pointwise::ALL.iter().map(|func| func.def().name.to_owned()));
-        let hint = did_you_mean(text, known.iter().map(String::as_str));
-        self.fail(Kind::UnknownName, span, format!("`{text}` is not defined"), hint)
+        let applied = feature::slots().iter().filter(|slot| slot.feature("").is_some_and(|f| !f.values.is_empty()));
+        known.extend(applied.map(|slot| slot.name.to_string()));
+        known.extend(Pointwise::ALL.iter().filter(|f| !f.def().torch.is_empty()).map(|f| f.def().name.to_owned()));
+        let diagnostic = unknown(text, span, feature::slot(text).is_some(), known.iter().map(String::as_str));
+        self.report(diagnostic)
     }
 
     /// The value of a setting of the definition that is being applied.
@@ -452,7 +500,10 @@ impl<'l> Eval<'_, 'l> {
             let Some(given) = given else {
                 let choices = list(words.iter(), "or");
                 let hint = other.as_name().map(|name| did_you_mean(&name.text, words.iter())).unwrap_or_default();
-                return self.wrong(other.span, format!("this is compared with {choices}"), hint);
+                let setting = if std::ptr::eq(other, a) { b } else { a }.as_name().map(|name| name.text);
+                let message = format!("`{}` is {choices}", setting.unwrap_or_default());
+                let label = if hint.is_empty() { "it is never equal to this".to_owned() } else { hint };
+                return self.wrong(other.span, message, label);
             };
             return Some(Item::Constant(Constant::Truth((word == given) == (op == BinaryOp::Eq))));
         }
@@ -460,7 +511,33 @@ impl<'l> Eval<'_, 'l> {
         let (left, right) = (left?, right?);
         match (left, right) {
             (Item::Constant(a), Item::Constant(b)) => self.folded(constant::binary(op, a, b), span),
-            (left, right) => self.arithmetic(op, left, right, span),
+            (left, right) if matches!(op, BinaryOp::And | BinaryOp::Or) => {
+                self.both(op, (left, a.span), (right, b.span), span)
+            }
+            (left, right) => {
+                let symbol = format!("`{}`", op.symbol());
+                let fits = (self.operand(&symbol, &left, a.span), self.operand(&symbol, &right, b.span));
+                fits.0.and(fits.1)?;
+                self.arithmetic(op, left, right, span)
+            }
+        }
+    }
+
+    /// Reports what can't be an operand of arithmetic, or of a function of single numbers.
+    fn operand(&mut self, of: &str, item: &Item, span: Span) -> Option<()> {
+        match item {
+            Item::Array(array) if array.truth => {
+                let label = format!("this is {}", array.describe());
+                let diagnostic = Diagnostic::new(Kind::WrongType, span, format!("{of} takes numbers")).label(label);
+                let chain = matches!(of, "`<`" | "`<=`" | "`>`" | "`>=`");
+                let help = if chain { "two comparisons are joined by `and`: `0 < x and x < 1`" } else { NUMBERS };
+                self.report(diagnostic.help(help))
+            }
+            Item::Constant(constant) if constant.number().is_none() => self.array(item.clone(), span).map(|_| ()),
+            Item::Function(_) | Item::Several(_) | Item::Mask(_) | Item::Size(_) => {
+                self.array(item.clone(), span).map(|_| ())
+            }
+            _ => Some(()),
         }
     }
 
@@ -479,10 +556,19 @@ impl<'l> Eval<'_, 'l> {
             BinaryOp::Lt => return self.less(a, b, span),
             BinaryOp::Gt => return self.less(b, a, span),
             // Neither of two numbers is less than the other where one of them is NaN, so these are true there.
-            BinaryOp::Le => return self.less(b, a, span).and_then(|less| self.opposite(less, span)),
-            BinaryOp::Ge => return self.less(a, b, span).and_then(|less| self.opposite(less, span)),
-            BinaryOp::And => return self.both(Pointwise::Mul, a, b, span),
-            BinaryOp::Or => return self.both(Pointwise::Maximum, a, b, span),
+            BinaryOp::Le => {
+                let less = self.less(b, a, span)?;
+                let less = self.array(less, span)?;
+                return self.opposite(less, span);
+            }
+            BinaryOp::Ge => {
+                let less = self.less(a, b, span)?;
+                let less = self.array(less, span)?;
+                return self.opposite(less, span);
+            }
+            BinaryOp::Div if matches!(&b, Item::Constant(c) if c.number() == Some(0.0)) => {
+                return self.fail(Kind::OutOfRange, span, "a division by 0 has no value", "");
+            }
             BinaryOp::Add => Pointwise::Add,
             BinaryOp::Sub => Pointwise::Sub,
             BinaryOp::Mul => Pointwise::Mul,
@@ -490,7 +576,13 @@ impl<'l> Eval<'_, 'l> {
             BinaryOp::Pow => return self.power(a, b, span),
             _ => {
                 let message = format!("`{}` can't join {} and {}", op.symbol(), a.describe(), b.describe());
-                return self.wrong(span, message, "");
+                let help = match op {
+                    BinaryOp::Eq | BinaryOp::Ne => {
+                        "arrays are compared by `<`, `<=`, `>` and `>=`; `==` is for constants"
+                    }
+                    _ => "it joins constants only",
+                };
+                return self.report(Diagnostic::new(Kind::WrongType, span, message).help(help));
             }
         };
         match (func, a, b) {
@@ -522,16 +614,30 @@ impl<'l> Eval<'_, 'l> {
     }
 
     /// What is true where a condition is not.
-    fn opposite(&mut self, condition: Item, span: Span) -> Option<Item> {
-        let x = self.condition(condition, span)?;
+    fn opposite(&mut self, x: Array, span: Span) -> Option<Item> {
         let numbers = vec![Item::Constant(Constant::Float(1.0)), Item::Array(Array { truth: false, ..x })];
         let item = self.pointwise(Pointwise::Sub, numbers, span)?;
         self.truth(item, span)
     }
 
-    /// Two conditions joined.
-    fn both(&mut self, func: Pointwise, a: Item, b: Item, span: Span) -> Option<Item> {
-        let (a, b) = (self.condition(a, span)?, self.condition(b, span)?);
+    /// Two conditions joined by `and` or `or`. A constant one is the result, or leaves the other.
+    fn both(&mut self, op: BinaryOp, a: (Item, Span), b: (Item, Span), span: Span) -> Option<Item> {
+        let (func, decides) = if op == BinaryOp::And { (Pointwise::Mul, false) } else { (Pointwise::Maximum, true) };
+        let of = format!("`{}`", op.symbol());
+        match (a, b) {
+            ((Item::Constant(Constant::Truth(v)), _), (other, at))
+            | ((other, at), (Item::Constant(Constant::Truth(v)), _)) => {
+                let other = self.condition(other, &of, at)?;
+                Some(if v == decides { Item::Constant(Constant::Truth(v)) } else { Item::Array(other) })
+            }
+            ((a, at), (b, bt)) => {
+                let (a, b) = (self.condition(a, &of, at), self.condition(b, &of, bt));
+                self.joined(func, a?, b?, span)
+            }
+        }
+    }
+
+    fn joined(&mut self, func: Pointwise, a: Array, b: Array, span: Span) -> Option<Item> {
         let numbers = [a, b].map(|x| Item::Array(Array { truth: false, ..x }));
         let item = self.pointwise(func, numbers.into(), span)?;
         self.truth(item, span)
@@ -542,11 +648,14 @@ impl<'l> Eval<'_, 'l> {
     }
 
     /// The array of a condition.
-    fn condition(&mut self, item: Item, span: Span) -> Option<Array> {
+    fn condition(&mut self, item: Item, of: &str, span: Span) -> Option<Array> {
         let described = item.describe();
         match item {
             Item::Array(array) if array.truth => Some(array),
-            _ => self.wrong(span, "a condition is needed here", format!("this is {described}")),
+            _ => {
+                let message = format!("{of} needs a condition, as `x > 0`");
+                self.wrong(span, message, format!("this is {described}"))
+            }
         }
     }
 
@@ -574,7 +683,10 @@ impl<'l> Eval<'_, 'l> {
     /// `a^n` for a small whole number.
     fn power(&mut self, a: Item, b: Item, span: Span) -> Option<Item> {
         let Item::Constant(Constant::Int(n @ 1..=8)) = b else {
-            return self.wrong(span, "a power is a whole number from 1 to 8", format!("this is {}", b.describe()));
+            let message = "a power of an array is a whole number from 1 to 8";
+            let diagnostic = Diagnostic::new(Kind::WrongType, span, message).label(format!("to {}", b.describe()));
+            return self
+                .report(diagnostic.help("`sqrt(x)` is the root, and `exp(p * log(x))` any power of what is above 0"));
         };
         let base = Item::Array(self.array(a, span)?);
         let mut out = base.clone();
@@ -588,7 +700,12 @@ impl<'l> Eval<'_, 'l> {
     pub(crate) fn pointwise(&mut self, func: Pointwise, items: Vec<Item>, span: Span) -> Option<Item> {
         let arity = func.def().arity;
         if items.len() != arity {
-            let message = format!("`{}` takes {arity} values, and here are {}", func.def().name, items.len());
+            let message = format!(
+                "`{}` takes {arity} {}, and here {}",
+                func.def().name,
+                plural("value", arity),
+                are(items.len())
+            );
             return self.fail(Kind::WrongArity, span, message, "");
         }
         let constants: Vec<Option<f64>> = items
@@ -602,16 +719,13 @@ impl<'l> Eval<'_, 'l> {
         for (item, constant) in items.into_iter().zip(&constants) {
             if constant.is_none() {
                 let array = self.array(item, span)?;
-                if array.truth {
-                    let message = format!("`{}` needs numbers", func.def().name);
-                    return self.wrong(span, message, format!("this is {}", array.describe()));
-                }
+                self.operand(&format!("`{}`", func.def().name), &Item::Array(array.clone()), span)?;
                 arrays.push(array);
             }
         }
         let arrays = self.together(arrays, span)?;
         let Some(first) = arrays.first().cloned() else {
-            let message = format!("`{}` needs a value that is computed", func.def().name);
+            let message = format!("`{}` takes arrays, as `x`", func.def().name);
             return self.wrong(span, message, "these are constants");
         };
         let values: Vec<Value> = arrays.iter().map(|array| array.value).collect();
@@ -659,8 +773,24 @@ impl<'l> Eval<'_, 'l> {
     }
 
     fn differ<T>(&mut self, arrays: &[Array], span: Span) -> Option<T> {
-        let types: Vec<String> = arrays.iter().map(Array::describe).collect();
-        self.wrong(span, format!("{} don't fit each other", list(types.iter().map(String::as_str), "and")), "")
+        let mut types: Vec<String> = vec![];
+        let mut widths: Vec<String> = vec![];
+        for array in arrays {
+            let (ty, width) = (array.describe(), array.channels().map(Dim::to_string));
+            if !types.contains(&ty) {
+                types.push(ty);
+            }
+            widths.extend(width.filter(|width| !widths.contains(width)));
+        }
+        let diagnostic =
+            Diagnostic::new(Kind::WrongType, span, format!("{} don't fit each other", types.join(" and ")));
+        let help = match widths.len() > 1 {
+            true => {
+                format!("they have {} channels: `linear(..) {{ to: .. }}` changes their number", widths.join(" and "))
+            }
+            false => String::new(),
+        };
+        self.report(diagnostic.help(help))
     }
 
     /// An array over the axes `units` and `channels`, along which it is the same where it has them not.
@@ -720,7 +850,16 @@ impl<'l> Eval<'_, 'l> {
                 Some(Array { value, axes: x.axes[1..].to_vec(), rows: true, truth: x.truth })
             }
             other => {
-                self.wrong(span, "a value that is computed is needed here", format!("this is {}", other.describe()))
+                let help = match &other {
+                    Item::Constant(Constant::Int(_) | Constant::Float(_)) => {
+                        "`2 * ones(x)` is the number 2 wherever x has one"
+                    }
+                    Item::Function(_) => "a function is applied to values: `gelu(x)`",
+                    Item::Several(_) => "each has a name: `a, b = parts(x, 2)`",
+                    _ => "",
+                };
+                let diagnostic = Diagnostic::new(Kind::WrongType, span, "an array is needed here");
+                self.report(diagnostic.label(format!("this is {}", other.describe())).help(help))
             }
         }
     }
@@ -744,12 +883,18 @@ impl<'l> Eval<'_, 'l> {
         let local = self.frame.names.get(&word.text).cloned().or_else(|| self.setting(&word.text));
         if let Some(Item::Function(function)) = local {
             if let Some(body) = body {
-                let message = format!("`{}` has its settings where it is given", word.text);
-                return self.wrong(body.span, message, "");
+                let message = format!("`{}` has its settings already", word.text);
+                let help = format!(
+                    "they stand where the function is made: `{0}: mlp {{ .. }}`, or `share {0} = mlp {{ .. }}`",
+                    word.text
+                );
+                return self.report(Diagnostic::new(Kind::WrongType, body.span, message).help(help));
             }
+            let places: Vec<Span> = args.iter().map(|arg| arg.span).collect();
             let args = self.args(args)?;
-            return self.applied(&function, args, name, span);
+            return self.applied(&function, args, &places, name, span);
         }
+        let places: Vec<Span> = args.iter().map(|arg| arg.span).collect();
         if word.text == "when" {
             return self.when(args, span);
         }
@@ -763,19 +908,46 @@ impl<'l> Eval<'_, 'l> {
                     return self.folded(result, span);
                 }
             }
+            let of = format!("`{}`", word.text);
+            for (item, place) in args.iter().zip(&places) {
+                self.operand(&of, item, *place)?;
+            }
             return self.pointwise(func, args, span);
         }
         let Some(feature) = self.find(&word.text) else {
             let args = self.args(args)?;
+            if let Some(func) = pointwise(&word.text) {
+                return match body {
+                    Some(body) => {
+                        let message = format!("`{}` has no settings", word.text);
+                        self.fail(Kind::UnknownField, body.span, message, "")
+                    }
+                    None => self.pointwise(func, args, span),
+                };
+            }
             if let Some(result) = constants(&args).and_then(|c| constant::function(&word.text, &c)) {
                 return self.folded(result, span);
             }
+            if word.text == "floor" {
+                return self.wrong(span, "`floor` rounds a constant down", "this is no constant");
+            }
+            if let Some(item) = self.frame.names.get(&word.text) {
+                let label = format!("this is {}", item.describe());
+                return self.wrong(
+                    word.span,
+                    format!("`{}` is a value, and only functions are applied", word.text),
+                    label,
+                );
+            }
             return self.unknown(&word.text, word.span);
         };
+        if word.text == "learn" {
+            return self.wrong(span, "`learn` has its sizes in brackets: `learn[width]`", "");
+        }
         let block = self.settings(&feature, body, span);
         let args = self.args(args);
         let (block, args) = (block?, args?);
-        self.applied(&Function::Block(Rc::new(block)), args, name, span)
+        self.applied(&Function::Block(Rc::new(block)), args, &places, name, span)
     }
 
     fn args(&mut self, args: &[Expr]) -> Option<Vec<Item>> {
@@ -788,6 +960,7 @@ impl<'l> Eval<'_, 'l> {
         &mut self,
         function: &Function,
         args: Vec<Item>,
+        places: &[Span],
         name: Option<&str>,
         span: Span,
     ) -> Option<Item> {
@@ -798,7 +971,7 @@ impl<'l> Eval<'_, 'l> {
                 // The weights are those of the place where it is shared, whoever applies it.
                 let path = self.l.at_place(place);
                 let taken = std::mem::take(&mut self.taken);
-                let result = self.applied(&Function::Block(block.clone()), args, Some(name), span);
+                let result = self.applied(&Function::Block(block.clone()), args, places, Some(name), span);
                 self.taken = taken;
                 self.l.back_to(path);
                 return result;
@@ -807,15 +980,19 @@ impl<'l> Eval<'_, 'l> {
         let takes = block.feature.values.len();
         if args.len() != takes && !words::takes(&block.feature, args.len()) {
             let title = block.title();
-            let message = format!("`{title}` takes {takes} {}, and here {}", plural("value", takes), are(args.len()));
-            return self.fail(Kind::WrongArity, span, message, "");
+            let takes = words::several(&block.feature)
+                .map_or_else(|| format!("{takes} {}", plural("value", takes)), str::to_owned);
+            let message = format!("`{title}` takes {takes}, and here {}", are(args.len()));
+            let names = block.feature.values.join(", ");
+            let diagnostic = Diagnostic::new(Kind::WrongArity, span, message);
+            return self.report(diagnostic.help(format!("it is applied as `{title}({names})`")));
         }
         // What is wrong inside the library belongs to the place in the user's text that applies it.
         let outer = if self.in_library() { self.outer } else { span };
         let outer = std::mem::replace(&mut self.outer, outer);
         let result = match &block.feature.lower {
             Lowering::Word(word) => {
-                let call = Call { args, block: block.clone(), name, span };
+                let call = Call { args, block: block.clone(), name, span, places: places.to_vec() };
                 (word.0)(self, &call)
             }
             Lowering::Definition(_) => match name {
@@ -839,7 +1016,12 @@ impl<'l> Eval<'_, 'l> {
     /// `when(condition, a, b)`: of a constant condition, only what it chooses is worked out.
     fn when(&mut self, args: &[Expr], span: Span) -> Option<Item> {
         let [condition, a, b] = args else {
-            return self.fail(Kind::WrongArity, span, "`when` takes a condition and two values", "");
+            return self.fail(
+                Kind::WrongArity,
+                span,
+                "`when` takes a condition and two values: `when(x > 0, x, 0)`",
+                "",
+            );
         };
         match self.expr(condition, None)? {
             Item::Constant(Constant::Truth(true)) => self.expr(a, None),
@@ -849,10 +1031,7 @@ impl<'l> Eval<'_, 'l> {
                 let condition = Item::Array(Array { truth: false, ..condition });
                 self.pointwise(Pointwise::Choose, vec![condition, a?, b?], span)
             }
-            other => {
-                let label = format!("this is {}", other.describe());
-                self.wrong(condition.span, "`when` needs a condition", label)
-            }
+            other => self.condition(other, "`when`", condition.span).map(Item::Array),
         }
     }
 
@@ -866,7 +1045,8 @@ impl<'l> Eval<'_, 'l> {
         span: Span,
     ) -> Option<Item> {
         if !table.is_empty() {
-            return self.wrong(span, "weights of equations have the name of their binding", "write `name = learn[..]`");
+            let label = format!("write `{table} = learn[..]`");
+            return self.wrong(span, "weights of equations have the name of their binding", label);
         }
         let feature = words::learn().clone();
         let block = self.settings(&feature, body, span)?;
@@ -880,7 +1060,8 @@ impl<'l> Eval<'_, 'l> {
             .map(|(n, dim)| if n + 1 == dims.len() { Axis::Channels(dim.clone()) } else { Axis::Slots })
             .collect();
         if axes.len() > 2 {
-            return self.wrong(span, format!("weights have one or two axes, not {}", describe(&axes)), "");
+            let message = format!("`learn` has one size or two, and here are {}", axes.len());
+            return self.fail(Kind::WrongArity, span, message, "");
         }
         let name = self.fresh(name.unwrap_or("learn"), "");
         let init = words::init(&block, &dims);
@@ -932,6 +1113,10 @@ impl<'l> Eval<'_, 'l> {
             };
             let name = &written.name.text;
             let Some(field) = feature.fields.iter().find(|f| f.name == *name) else {
+                if feature.definition().is_some_and(|d| d.broken) {
+                    complete = false;
+                    continue;
+                }
                 let names = || feature.fields.iter().map(|f| &*f.name);
                 let mut diagnostic = Diagnostic::new(
                     Kind::UnknownField,
@@ -965,7 +1150,15 @@ impl<'l> Eval<'_, 'l> {
                 }
                 Ok(None) => {}
                 Err(why) => {
-                    complete = self.fail::<()>(Kind::MissingField, span, format!("`{title}` {why}"), "").is_some()
+                    let (kind, help) = match &field.default {
+                        Default::Required => (Kind::MissingField, field.about()),
+                        Default::Derived(Derived::WidthPerHead) => {
+                            (Kind::Indivisible, format!("change `heads`, or write `{}: ..`", field.name))
+                        }
+                        _ => (Kind::OutOfRange, format!("write `{}: ..`, which must be {}", field.name, field.range())),
+                    };
+                    let diagnostic = Diagnostic::new(kind, span, format!("`{title}` {why}"));
+                    complete = self.report::<()>(diagnostic.help(help)).is_some();
                 }
             }
         }
@@ -991,11 +1184,33 @@ impl<'l> Eval<'_, 'l> {
                 return Some(Some(Given::Word(word.clone())));
             }
         }
+        if let (FieldKind::Word(words), Some(word)) = (&field.kind, &word) {
+            let known = self.frame.names.contains_key(word) || self.setting(word).is_some();
+            if !known {
+                let hint = did_you_mean(word, words.iter());
+                let label = if hint.is_empty() { format!("not `{word}`") } else { hint };
+                return self.wrong(span, takes, label);
+            }
+        }
         if let (FieldKind::Mask, Some("past" | "all")) = (&field.kind, word.as_deref()) {
             return Some(word.map(Given::Word));
         }
-        if word.as_deref() == Some("none") && matches!(field.default, Default::Absent) {
-            return Some(None);
+        if word.as_deref() == Some("none") {
+            if matches!(field.default, Default::Absent) {
+                return Some(None);
+            }
+            return self.wrong(span, takes, "it can't be left out");
+        }
+        if let (FieldKind::Mask, Some(name)) = (&field.kind, &word) {
+            if self.setting(name).is_none() && !self.frame.names.contains_key(name) {
+                let help = "in a definition a mask is a setting: `mask: mask = all`, and its value stands where the definition is used";
+                let diagnostic = Diagnostic::new(
+                    Kind::WrongType,
+                    span,
+                    format!("`{}` takes `past`, `all`, or a setting", field.name),
+                );
+                return self.report(diagnostic.label(did_you_mean(name, ["past", "all"])).help(help));
+            }
         }
         let item = self.expr(expr, None)?;
         let described = item.describe();
@@ -1052,7 +1267,7 @@ impl<'l> Eval<'_, 'l> {
             }
             Default::Derived(rule) => {
                 let value = derived(rule, self.l.width, self.l.residual_dropout, self.l.attention_dropout, block)?;
-                if field.kind == FieldKind::Int { Given::Int(value as i64) } else { Given::Float(value) }
+                worked_out(field, value)?
             }
         }))
     }
@@ -1062,6 +1277,10 @@ impl<'l> Eval<'_, 'l> {
         let first = args.first();
         let width = Axis::Channels(Dim::Fixed(self.l.width));
         let (wanted, why) = match &*feature.slot {
+            "head" if out.channels().is_none() || out.truth => {
+                let wanted = [out.units(), &[Axis::Channels(self.l.outputs())]].concat();
+                (wanted, "a head gives a number for every output: `linear(x) { to: classes }`")
+            }
             "score" => (vec![], "a score is one number"),
             "pool" | "readout" => (vec![width], "one vector is read of the states"),
             "head" => {
@@ -1070,21 +1289,48 @@ impl<'l> Eval<'_, 'l> {
                 let Some((found, wanted)) = known.filter(|(found, wanted)| found != wanted) else { return Some(()) };
                 let message = format!("`{}` gives {found} outputs, and the task takes {wanted}", feature.title());
                 let span = if feature.definition().is_some_and(|d| d.library) { self.outer } else { place };
-                return self.l.problems.fail(Diagnostic::new(Kind::ObjectiveMismatch, span, message));
+                let help = "`linear(x) { to: classes }` gives as many as the task takes";
+                return self.l.problems.fail(Diagnostic::new(Kind::ObjectiveMismatch, span, message).help(help));
             }
             // A fold leaves one vector of a chunk, which a gate may hand on as it is.
             "gate" if out.axes == args[0].axes => (args[0].axes.clone(), ""),
             "gate" => (args[1].axes.clone(), "a gate gives the next state"),
+            "inject" => (first.map_or(vec![], |x| x.axes.clone()), "an injection gives the next state"),
+            "leaf" => (first.map_or(vec![], |x| x.axes.clone()), "a leaf gives elements like those that it gets"),
             "cell" => (first.map_or(vec![], |x| x.axes.clone()), "a cell gives a vector like those that it gets"),
             _ => (first.map_or(vec![], |x| x.axes.clone()), "a layer gives states like those that it gets"),
         };
-        if out.axes == wanted && out.rows {
+        if out.axes == wanted && out.rows && !out.truth {
             return Some(());
         }
         let message = format!("`{}` gives {}, not {}", feature.title(), out.describe(), describe(&wanted));
         let span = if feature.definition().is_some_and(|d| d.library) { self.outer } else { place };
-        self.l.problems.fail(Diagnostic::new(Kind::WrongType, span, message).label(why))
+        let help = cure(out, &wanted);
+        self.l.problems.fail(Diagnostic::new(Kind::WrongType, span, message).label(why).help(help))
     }
+}
+
+/// How numbers are made of conditions.
+pub(crate) const NUMBERS: &str = "`when(x > 0, 1, 0)` makes numbers of a condition";
+
+/// What makes states of an array that has another type than they, if one word does.
+fn cure(found: &Array, wanted: &[Axis]) -> &'static str {
+    match (found.truth, wanted.split_last()) {
+        (true, _) => NUMBERS,
+        (_, Some((Axis::Channels(_), units))) if found.units() == units && found.channels().is_some() => {
+            "`linear(..)` gives the width of the model"
+        }
+        _ => "",
+    }
+}
+
+/// The value of a setting that was worked out; the error ends a sentence.
+pub(crate) fn worked_out(field: &Field, value: f64) -> Result<Given, String> {
+    let is_whole = value.fract() == 0.0;
+    if !field.bounds.hold(value) || field.kind == FieldKind::Int && !is_whole {
+        return Err(format!("works `{}` out as {value}", field.name));
+    }
+    Ok(if field.kind == FieldKind::Int { Given::Int(value as i64) } else { Given::Float(value) })
 }
 
 /// The value of a derived setting; the error ends a sentence.

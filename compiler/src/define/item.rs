@@ -95,6 +95,16 @@ pub(crate) enum Function {
     Shared(Rc<Block>, String, String),
 }
 
+impl Function {
+    /// The name that it is applied by.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Pointwise(func) => func.def().name.to_owned(),
+            Self::Block(block) | Self::Shared(block, ..) => block.title(),
+        }
+    }
+}
+
 /// The value of an expression.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
@@ -137,9 +147,9 @@ impl Item {
             }
             Self::Position(x, _) => describe(&x.axes[1..]),
             Self::Constant(constant) => constant.describe(),
-            Self::Size(_) => "a whole number".to_owned(),
+            Self::Size(_) => "a number that the task sets".to_owned(),
             Self::Mask(_) => "a mask".to_owned(),
-            Self::Function(_) => "a function".to_owned(),
+            Self::Function(function) => format!("the function `{}`", function.name()),
             Self::Several(items) => format!("{} values", items.len()),
         }
     }

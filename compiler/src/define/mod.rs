@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) use constant::{Constant, constant};
-pub(crate) use eval::{Names, call, call_on_ends, derived, results, run};
+pub(crate) use eval::{Names, call, call_on_ends, derived, results, run, worked_out};
 pub(crate) use words::{Word, all as words, norm_row as norm};
 
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
@@ -36,6 +36,8 @@ pub struct Definition {
     pub documented: String,
     /// Whether it is part of the program.
     pub library: bool,
+    /// Whether something is wrong with it as it is written, so that nothing is said where it is used.
+    pub(crate) broken: bool,
     /// The definitions of its own file that it applies, by name. Those of the library are found by their names.
     pub(crate) uses: BTreeMap<String, Arc<Feature>>,
 }
@@ -81,7 +83,7 @@ pub(crate) fn equations(
         _ => None,
     });
     let text = lines.collect::<Vec<_>>().join("\n");
-    let definition = Definition { def, documented: text.clone(), text, library: false, uses };
+    let definition = Definition { def, documented: text.clone(), text, library: false, broken: false, uses };
     let lower = Lowering::Equations(Arc::new(definition));
     Feature::row(EQUATIONS, "", "Equations on the values of the place.", "", lower)
 }
@@ -113,6 +115,14 @@ const LIBRARY: &[(&str, &str)] = &[
     ("lib/recursion.rt", include_str!("../../../specs/lib/recursion.rt")),
     ("lib/readout.rt", include_str!("../../../specs/lib/readout.rt")),
 ];
+
+/// The line of the library that a place lies in.
+fn library_line(span: Span) -> Option<&'static str> {
+    let n = usize::try_from(u32::MAX - span.source.0).ok()?;
+    let (_, text) = LIBRARY.get(n)?;
+    let start = text.get(..span.start as usize)?.rfind('\n').map_or(0, |at| at + 1);
+    text.get(start..)?.lines().next().map(str::trim)
+}
 
 /// All slots, with the definitions of the library in their places.
 ///
@@ -234,8 +244,12 @@ impl<'i> Builder<'_, 'i> {
                 self.problems.report(diagnostic.label("choose another name"));
                 return;
             }
-            (None, _) if names::is_taken(&def.name.text) => {
-                let message = format!("`{}` is a name of the language", def.name.text);
+            (None, slot)
+                if !self.library
+                    && (slot.is_some() || names::is_taken(&def.name.text) || names::is_word(&def.name.text)) =>
+            {
+                let what = if slot.is_some() { "a statement" } else { "a name" };
+                let message = format!("`{}` is {what} of the language", def.name.text);
                 let diagnostic = Diagnostic::new(Kind::DuplicateName, def.name.span, message);
                 self.problems.report(diagnostic.label("choose another name"));
                 return;
@@ -268,12 +282,18 @@ impl<'i> Builder<'_, 'i> {
         }
         self.active.pop();
         let slot = self.slots.iter().find(|s| s.name == keyword);
+        let found = self.problems.len();
         let fields = self.fields(def);
-        names::check(def, slot, &uses, self.slots, self.problems);
+        let own = self.defs.iter().filter(|w| w.def.slot.is_none()).map(|w| w.def.name.text.clone()).collect();
+        names::check(def, slot, &uses, (self.slots, &own), self.problems);
+        let applied = names::applied(def);
+        let cyclic = own.iter().any(|name| applied.contains(name) && !uses.contains_key(name));
+        let broken =
+            cyclic || self.problems.len() > found || uses.values().any(|f| f.definition().is_some_and(|d| d.broken));
         let (doc, source) = doc_and_source(&item.doc);
         let text = syntax::definition(def, false);
         let documented = docs(&item.doc) + &syntax::definition(def, true);
-        let definition = Definition { def: def.clone(), text, documented, library: self.library, uses };
+        let definition = Definition { def: def.clone(), text, documented, library: self.library, broken, uses };
         let feature = Arc::new(Feature {
             slot: keyword.to_owned().into(),
             variant: word.to_owned().into(),
@@ -296,14 +316,19 @@ impl<'i> Builder<'_, 'i> {
             DefElement::Setting(setting) => Some(setting),
             _ => None,
         });
-        settings.filter_map(|setting| self.field(setting)).collect()
+        let mut fields: Vec<Field> = vec![];
+        for setting in settings {
+            let field = self.field(setting, &fields);
+            fields.extend(field);
+        }
+        fields
     }
 
-    fn field(&mut self, setting: &Declaration) -> Option<Field> {
+    fn field(&mut self, setting: &Declaration, before: &[Field]) -> Option<Field> {
         let (kind, bounds) = self.kind(setting)?;
         let default = match &setting.default {
             None => Default::Required,
-            Some(value) => self.default(setting, value, &kind)?,
+            Some(value) => self.default(setting, value, (&kind, bounds), before)?,
         };
         let doc = setting.doc.lines().collect::<Vec<_>>().join(" ");
         Some(Field { name: setting.name.text.clone().into(), kind, default, bounds, doc: doc.into() })
@@ -322,13 +347,22 @@ impl<'i> Builder<'_, 'i> {
             ("int" | "number", [low, high]) => {
                 let ends = [low, high].map(|end| constant(end, &|_| None).ok().and_then(|c| c.number()));
                 let [Some(low), Some(high)] = ends else {
-                    return wrong(self, format!("the bounds of `{}` are two numbers", kind.text), "as in `int(1, 64)`");
+                    let message = format!("the bounds of `{}` are two numbers", kind.text);
+                    return wrong(self, message, &format!("as in `{}(1, 64)`", kind.text));
                 };
+                if low > high {
+                    return wrong(
+                        self,
+                        "the lower bound stands first".to_owned(),
+                        &format!("as in `{}(1, 64)`", kind.text),
+                    );
+                }
                 let of = if kind.text == "int" { FieldKind::Int } else { FieldKind::Float };
                 plain(of, Bounds::closed(low, high))
             }
             ("int" | "number", _) => {
-                wrong(self, format!("`{}` has two bounds or none", kind.text), "as in `int` or `int(1, 64)`")
+                let message = format!("`{}` has two bounds or none", kind.text);
+                wrong(self, message, &format!("as in `{0}` or `{0}(1, 64)`", kind.text))
             }
             ("probability", []) => plain(FieldKind::Float, DROPOUT),
             ("bool", []) => plain(FieldKind::Truth, Bounds::ANY),
@@ -340,6 +374,10 @@ impl<'i> Builder<'_, 'i> {
                 let Some(names) = names else {
                     return wrong(self, "`word` takes names".to_owned(), "as in `word(pre, post)`");
                 };
+                if let Some((n, twice)) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
+                    let message = format!("the word `{twice}` stands twice");
+                    return self.problems.fail(Diagnostic::new(Kind::DuplicateName, words[n].span, message));
+                }
                 plain(FieldKind::Word(Words::Written(names.into())), Bounds::ANY)
             }
             (name, _) => {
@@ -348,15 +386,22 @@ impl<'i> Builder<'_, 'i> {
                     true => format!("`{name}` takes nothing in parentheses"),
                     false => format!("there is no kind `{name}`"),
                 };
-                let label = if KINDS.contains(&name) { String::new() } else { did_you_mean(name, KINDS) };
-                let help = format!("a setting is {}", list(KINDS, "or"));
+                let known = KINDS.contains(&name);
+                let label = if known { String::new() } else { did_you_mean(name, KINDS) };
+                let help = if known { String::new() } else { format!("a setting is {}", list(KINDS, "or")) };
                 self.problems.fail(Diagnostic::new(Kind::WrongType, kind.span, message).label(label).help(help))
             }
         }
     }
 
     /// What a setting is where it is not written.
-    fn default(&mut self, setting: &Declaration, value: &Value, kind: &FieldKind) -> Option<Default> {
+    fn default(
+        &mut self,
+        setting: &Declaration,
+        value: &Value,
+        (kind, bounds): (&FieldKind, Bounds),
+        before: &[Field],
+    ) -> Option<Default> {
         let wrong = |this: &mut Self, label: &str| {
             let message = format!("`{}` takes {}", setting.name.text, kind.describe());
             this.problems.fail(Diagnostic::new(Kind::WrongType, value.span(), message).label(label))
@@ -366,31 +411,70 @@ impl<'i> Builder<'_, 'i> {
         if name.as_deref() == Some("none") {
             return Some(Default::Absent);
         }
+        let number = |this: &mut Self, default: Default, v: f64| {
+            if bounds.hold(v) {
+                return Some(default);
+            }
+            let message = format!("`{}` must be {}", setting.name.text, bounds.describe());
+            this.problems.fail(Diagnostic::new(Kind::OutOfRange, expr.span, message).label(format!("this is {v}")))
+        };
         match (kind, name) {
             (FieldKind::Word(words), Some(name)) if words.contains(&name) => Some(Default::Word(name.into())),
-            (FieldKind::Word(_), _) => wrong(self, "this is none of the words"),
+            (FieldKind::Word(words), name) => {
+                let hint = name.map(|name| did_you_mean(&name, words.iter())).unwrap_or_default();
+                wrong(self, if hint.is_empty() { "this is none of the words" } else { &hint })
+            }
             (FieldKind::Mask, Some(name)) if ["past", "all"].contains(&&*name) => Some(Default::Word(name.into())),
             (FieldKind::Mask, _) => wrong(self, "a default is `past` or `all`"),
             (FieldKind::Function, Some(name)) if Pointwise::named(&name).is_some_and(Pointwise::is_activation) => {
                 Some(Default::Word(name.into()))
             }
             (FieldKind::Function, _) => wrong(self, "a default is a pointwise function, as `gelu`"),
-            (_, Some(name)) if name == "dropout" => Some(Default::Derived(Derived::ModelDropout)),
-            (_, Some(name)) if name == "attention_dropout" => Some(Default::Derived(Derived::ModelAttentionDropout)),
-            (_, Some(name)) if name == "width" => Some(Default::Derived(Derived::Width)),
+            (FieldKind::Float, Some(name)) if name == "dropout" => Some(Default::Derived(Derived::ModelDropout)),
+            (FieldKind::Float, Some(name)) if name == "attention_dropout" => {
+                Some(Default::Derived(Derived::ModelAttentionDropout))
+            }
+            (FieldKind::Int, Some(name)) if name == "width" => Some(Default::Derived(Derived::Width)),
             _ => match constant(expr, &|_| None) {
                 Ok(Constant::Truth(v)) if *kind == FieldKind::Truth => Some(Default::Truth(v)),
-                Ok(Constant::Int(v)) if *kind == FieldKind::Int => Some(Default::Int(v)),
-                Ok(Constant::Int(v)) if *kind == FieldKind::Float => Some(Default::Float(v as f64)),
-                Ok(Constant::Float(v)) if *kind == FieldKind::Float => Some(Default::Float(v)),
-                Ok(_) => wrong(self, "this is not"),
+                Ok(Constant::Int(v)) if *kind == FieldKind::Int => number(self, Default::Int(v), v as f64),
+                Ok(Constant::Int(v)) if *kind == FieldKind::Float => number(self, Default::Float(v as f64), v as f64),
+                Ok(Constant::Float(v)) if *kind == FieldKind::Float => number(self, Default::Float(v), v),
+                Ok(found) => wrong(self, &format!("this is {}", found.describe())),
                 // Worked out where the definition is used: from the width and the settings before it.
                 Err(_) if matches!(kind, FieldKind::Int | FieldKind::Float) => {
+                    self.readable(expr, before)?;
                     let text: Arc<str> = syntax::expression(expr).into();
                     Some(Default::Derived(Derived::Written(Arc::new(expr.clone()), text)))
                 }
-                Err(_) => wrong(self, "this is not"),
+                Err(_) => wrong(self, "this is no constant"),
             },
+        }
+    }
+
+    /// Reports what the default of a number can't read, or can't do with what it reads.
+    fn readable(&mut self, expr: &ast::Expr, before: &[Field]) -> Option<()> {
+        let numbers = before.iter().filter(|field| matches!(field.kind, FieldKind::Int | FieldKind::Float));
+        let known: Vec<&str> =
+            ["width", "dropout", "attention_dropout"].into_iter().chain(numbers.map(|f| &*f.name)).collect();
+        let mut unknown = None;
+        names::read_values(expr, &mut |name| {
+            if !known.contains(&name.text.as_str()) {
+                unknown.get_or_insert_with(|| name.clone());
+            }
+        });
+        if let Some(name) = unknown {
+            let message = format!("`{}` is not known here", name.text);
+            let diagnostic = Diagnostic::new(Kind::UnknownName, name.span, message);
+            let label = did_you_mean(&name.text, known.iter().copied());
+            let help = "a default may read `width`, `dropout`, and the numbers that are set before it";
+            return self.problems.fail(diagnostic.label(label).help(help));
+        }
+        match constant(expr, &|_| Some(Constant::Float(2.0))) {
+            Err((span, why)) if !why.ends_with("has no value") && !why.ends_with("has no value here") => {
+                self.problems.fail(Diagnostic::new(Kind::WrongType, span, why))
+            }
+            _ => Some(()),
         }
     }
 }

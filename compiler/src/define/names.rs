@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::words;
-use crate::diag::{Diagnostic, Kind, Problems, did_you_mean};
+use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list, same_meaning};
 use crate::expr::BinaryOp;
 use crate::feature::{Feature, Slot};
 use crate::ir::pointwise::Pointwise;
+use crate::source::Span;
 use crate::syntax::ast::{Body, Def, DefElement, Element, Expr, ExprKind, Form, Name, Value};
 
 /// Sizes and numbers of the model that every definition may read.
@@ -20,24 +21,61 @@ pub(super) fn is_taken(name: &str) -> bool {
             .contains(&name)
 }
 
+/// Whether equations apply a function of this name that is no definition.
+pub(super) fn is_word(name: &str) -> bool {
+    Pointwise::named(name).is_some()
+        || ["floor", "min", "max"].contains(&name)
+        || words::names().any(|word| word == name)
+}
+
+/// The report of a name that stands for nothing, with the nearest of those that are known.
+pub(super) fn unknown<'k>(
+    name: &str,
+    span: Span,
+    is_statement: bool,
+    known: impl IntoIterator<Item = &'k str>,
+) -> Diagnostic {
+    let diagnostic = Diagnostic::new(Kind::UnknownName, span, format!("`{name}` is not defined"));
+    match is_statement {
+        // The name nearest to a statement is so by chance.
+        true => diagnostic
+            .label(same_meaning(name, known))
+            .help(format!("`{name}` is a statement; equations can't apply it")),
+        false => diagnostic.label(did_you_mean(name, known)),
+    }
+}
+
 /// The names that a definition applies or hands over as functions: every name in it that is not bound.
 pub(super) fn applied(def: &Def) -> BTreeSet<String> {
+    let mut bound: BTreeSet<&str> = def.values.iter().map(|value| value.text.as_str()).collect();
     let mut names = BTreeSet::new();
     for element in &def.elements {
-        match element {
-            DefElement::Let(binding) => every(&binding.value, &mut |name, _| {
+        let (value, binds): (_, &[Name]) = match element {
+            DefElement::Let(binding) => (&binding.value, std::slice::from_ref(&binding.name)),
+            DefElement::Equation(equation) => (&equation.value, &equation.names),
+            DefElement::Out(value, _) => (value, &[]),
+            DefElement::Setting(setting) => {
+                bound.insert(&setting.name.text);
+                continue;
+            }
+        };
+        every(value, &mut |name, how| {
+            if how == Read::Function || !bound.contains(name.text.as_str()) {
                 names.insert(name.text.clone());
-            }),
-            DefElement::Equation(equation) => every(&equation.value, &mut |name, _| {
-                names.insert(name.text.clone());
-            }),
-            DefElement::Out(value, _) => every(value, &mut |name, _| {
-                names.insert(name.text.clone());
-            }),
-            DefElement::Setting(_) => {}
-        }
+            }
+        });
+        bound.extend(binds.iter().map(|name| name.text.as_str()));
     }
     names
+}
+
+/// Every name that an expression reads as a value.
+pub(super) fn read_values(expr: &Expr, found: &mut impl FnMut(&Name)) {
+    every(expr, &mut |name, how| {
+        if how != Read::Function {
+            found(name);
+        }
+    });
 }
 
 /// How a name is read.
@@ -103,11 +141,13 @@ pub(super) fn check(
     def: &Def,
     slot: Option<&Slot>,
     uses: &BTreeMap<String, Arc<Feature>>,
-    slots: &[Slot],
+    (slots, own): (&[Slot], &BTreeSet<String>),
     problems: &mut Problems,
 ) {
-    let functions = functions(uses, slots);
-    let mut checker = Checker { def, functions, problems, known: BTreeSet::new() };
+    let mut functions = functions(uses, slots);
+    // One that is applied through itself has been reported.
+    functions.extend(own.iter().cloned());
+    let mut checker = Checker { def, functions, slots, problems, known: BTreeMap::new() };
     checker.values(slot);
     let mut out = None;
     for element in &def.elements {
@@ -145,7 +185,12 @@ pub(super) fn check(
     if out.is_none() {
         let message = format!("`{}` has no result", def.name.text);
         let diagnostic = Diagnostic::new(Kind::MissingStatement, def.name.span, message);
-        checker.problems.report(diagnostic.help("end it with `out` and what it gives"));
+        let last = def.elements.iter().rev().find_map(|element| match element {
+            DefElement::Equation(equation) => equation.names.last().map(|name| name.text.as_str()),
+            _ => None,
+        });
+        let example = last.or(def.values.first().map(|value| value.text.as_str())).unwrap_or("x");
+        checker.problems.report(diagnostic.help(format!("end it with what it gives: `out {example}`")));
     }
 }
 
@@ -154,8 +199,13 @@ pub(super) fn check_run(def: &Def, problems: &mut Problems) {
     for element in &def.elements {
         let DefElement::Equation(equation) = element else { continue };
         if let Form::Show | Form::Carry = equation.form {
-            let message = "`show` and `carry` have no meaning in a body";
-            problems.report(Diagnostic::new(Kind::MisplacedStatement, equation.span, message));
+            let word = if equation.form == Form::Show { "show" } else { "carry" };
+            let message = format!("`{word}` has no meaning in the body of a statement");
+            let help = match equation.form {
+                Form::Show => "names of a body are known below it; a definition shows a value to a gate behind it",
+                _ => "only a `cell` hands values on from step to step",
+            };
+            problems.report(Diagnostic::new(Kind::MisplacedStatement, equation.span, message).help(help));
         }
         for name in equation.names.iter().filter(|name| is_taken(&name.text)) {
             let message = format!("`{}` is a name of the language", name.text);
@@ -173,9 +223,10 @@ struct Checker<'c> {
     def: &'c Def,
     /// The names of all functions that the definition may apply.
     functions: BTreeSet<String>,
+    slots: &'c [Slot],
     problems: &'c mut Problems,
-    /// What is bound so far.
-    known: BTreeSet<String>,
+    /// What is bound so far, and where first.
+    known: BTreeMap<String, Span>,
 }
 
 impl Checker<'_> {
@@ -191,14 +242,24 @@ impl Checker<'_> {
         };
         if !fits {
             let message = match slot.filter(|_| self.def.slot.is_some()) {
-                Some(slot) => format!("a definition of `{}` takes {}", slot.name, takes.join(", ")),
-                None => "a definition takes at least one value".to_owned(),
+                Some(slot) if slot.name == "gate" => {
+                    "a `gate` has the values `result` and `input`, then any that the layer before it shows".to_owned()
+                }
+                Some(slot) if slot.name == "score" => {
+                    "a `score` has the values `left` and `right`, or `parent`, the merged node".to_owned()
+                }
+                Some(slot) => {
+                    let word = if takes.len() == 1 { "value" } else { "values" };
+                    format!("a `{}` has the {word} {}", slot.name, list(takes.iter().copied(), "and"))
+                }
+                None => "a definition has at least one value: `def name(x)`".to_owned(),
             };
             let diagnostic = Diagnostic::new(Kind::WrongArity, self.def.name.span, message);
-            let given = format!(
-                "here {} given",
-                if values.len() == 1 { "1 is".to_owned() } else { format!("{} are", values.len()) }
-            );
+            let given = match values.len() {
+                0 => "here is none".to_owned(),
+                1 => "here is 1".to_owned(),
+                n => format!("here are {n}"),
+            };
             self.problems.report(diagnostic.label(given));
         }
         for value in values {
@@ -212,38 +273,52 @@ impl Checker<'_> {
             let message = format!("`{}` is a name of the language", name.text);
             let diagnostic = Diagnostic::new(Kind::DuplicateName, name.span, message);
             self.problems.report(diagnostic.label("choose another name"));
-            return;
         }
-        if !self.known.insert(name.text.clone()) && !again {
-            let message = format!("`{}` is a value or a setting already", name.text);
-            let diagnostic = Diagnostic::new(Kind::DuplicateName, name.span, message);
-            self.problems.report(diagnostic.label("choose another name"));
+        match self.known.get(&name.text) {
+            Some(first) if !again => {
+                let message = format!("`{}` is a value or a setting already", name.text);
+                let diagnostic = Diagnostic::new(Kind::DuplicateName, name.span, message);
+                self.problems.report(diagnostic.label("choose another name").note(*first, "the first one"));
+            }
+            Some(_) => {}
+            None => {
+                self.known.insert(name.text.clone(), name.span);
+            }
         }
     }
 
     fn reads(&mut self, expr: &Expr) {
-        let mut unknown = vec![];
+        let mut missing = vec![];
         every(expr, &mut |name, how| {
-            let bound = self.known.contains(&name.text) || how != Read::Function && MODEL.contains(&&*name.text);
+            let bound = self.known.contains_key(&name.text) || how != Read::Function && MODEL.contains(&&*name.text);
             if !bound && how != Read::Word && !self.is_function(&name.text, how) {
-                unknown.push((name.clone(), how));
+                missing.push((name.clone(), how));
             }
         });
-        for (name, how) in unknown {
-            let hint = self.hint(&name.text, how);
-            let message = format!("`{}` is not defined", name.text);
-            self.problems.report(Diagnostic::new(Kind::UnknownName, name.span, message).label(hint));
+        for (name, how) in missing {
+            let bound = self.def.elements.iter().find_map(|element| match element {
+                DefElement::Equation(equation) => equation.names.iter().find(|bound| bound.text == name.text),
+                DefElement::Let(binding) => Some(&binding.name).filter(|bound| bound.text == name.text),
+                DefElement::Setting(setting) => Some(&setting.name).filter(|bound| bound.text == name.text),
+                DefElement::Out(..) => None,
+            });
+            if let Some(bound) = bound {
+                let message = format!("`{}` is not defined yet", name.text);
+                let diagnostic = Diagnostic::new(Kind::UnknownName, name.span, message);
+                self.problems.report(diagnostic.note(bound.span, "it gets its value here"));
+                continue;
+            }
+            let is_statement = self.slots.iter().any(|slot| slot.name == name.text);
+            let values = self.known.keys().map(String::as_str).filter(|_| how == Read::Value);
+            let known = values.chain(MODEL).chain(self.functions.iter().map(String::as_str));
+            let diagnostic = unknown(&name.text, name.span, is_statement, known);
+            self.problems.report(diagnostic);
         }
     }
 
     fn is_function(&self, name: &str, how: Read) -> bool {
         let constant = ["sqrt", "log", "exp", "abs", "floor", "min", "max"].contains(&name) && how == Read::Function;
         constant || self.functions.contains(name)
-    }
-
-    fn hint(&self, name: &str, how: Read) -> String {
-        let known = self.known.iter().map(String::as_str).filter(|_| how == Read::Value);
-        did_you_mean(name, known.chain(MODEL).chain(self.functions.iter().map(String::as_str)))
     }
 }
 

@@ -5,9 +5,9 @@
 use std::sync::{Arc, LazyLock};
 
 use super::constant::Constant;
-use super::eval::{Call, Eval};
+use super::eval::{Call, Eval, NUMBERS};
 use super::item::{Array, Axis, Item};
-use crate::diag::Kind;
+use crate::diag::{Diagnostic, Kind, did_you_mean};
 use crate::feature::{Feature, Lowering, attended, average};
 use crate::ir::attribute::{self, At, Attrs, Reduction, Side, Sight};
 use crate::ir::graph::{InvalidNode, Value};
@@ -225,6 +225,22 @@ pub(crate) fn takes(feature: &Feature, values: usize) -> bool {
     }
 }
 
+/// How many values a word takes that takes another number of them than it has names for.
+pub(crate) fn several(feature: &Feature) -> Option<&'static str> {
+    match (&*feature.slot, &feature.lower) {
+        ("cat", Lowering::Word(_)) => Some("2 values or more"),
+        ("attention", Lowering::Word(_)) => Some("1 or 2 values"),
+        ("max", Lowering::Word(_)) => Some("1 value, or 2 without settings"),
+        _ => None,
+    }
+}
+
+/// Whether a function may have weights: all but the words without any.
+pub(crate) fn has_weights(feature: &Feature) -> bool {
+    const WITH: [&str; 5] = ["linear", "number", "norm", "attention", "ema"];
+    !matches!(feature.lower, Lowering::Word(_)) || WITH.contains(&&*feature.slot)
+}
+
 /// How the weights of `learn` start.
 pub(crate) fn init(block: &Block, _: &[Dim]) -> Attr {
     match block.word("init") {
@@ -257,16 +273,36 @@ pub(super) fn at(e: &mut Eval<'_, '_>, args: &[Expr], span: Span) -> Option<Item
         Some("first") => At::First,
         Some("last") => At::Last,
         Some("before_last") => At::BeforeLast,
-        _ => return e.fail(Kind::WrongType, place.span, "a place is `first`, `last` or `before_last`", ""),
+        _ => {
+            let places = ["first", "last", "before_last"];
+            let hint = place.as_name().map(|name| did_you_mean(&name.text, places)).unwrap_or_default();
+            return e.fail(Kind::WrongType, place.span, "a place is `first`, `last` or `before_last`", hint);
+        }
     };
     let item = e.expr(x, None)?;
     let x = e.array(item, x.span)?;
-    along(e, x, span, |l, value| l.one(Op::Position, &[value], Attrs::of(attribute::AT, at)))
+    along(e, x, ("at", span), |l, value| l.one(Op::Position, &[value], Attrs::of(attribute::AT, at)))
 }
 
 /// The array of an argument.
 fn arg(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<Array> {
-    e.array(c.args[n].clone(), c.span)
+    let x = e.array(c.args[n].clone(), c.places[n])?;
+    if x.truth {
+        let message = format!("`{}` takes numbers", c.block.slot);
+        let diagnostic = Diagnostic::new(Kind::WrongType, c.places[n], message);
+        return e.report(diagnostic.label(format!("this is {}", x.describe())).help(NUMBERS));
+    }
+    Some(x)
+}
+
+/// An argument that has positions.
+fn positions(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<Array> {
+    let x = arg(e, c, n)?;
+    if x.axes.first() != Some(&Axis::Positions) || !x.rows {
+        let message = format!("`{}` goes along positions, and {} has none", c.block.slot, x.describe());
+        return e.fail(Kind::WrongType, c.places[n], message, "");
+    }
+    Some(x)
 }
 
 /// The constant whole number of an argument.
@@ -276,7 +312,7 @@ fn count(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<usize> {
         other => {
             let (name, described) = (c.block.feature.values[n].clone(), other.describe());
             let message = format!("`{name}` of `{}` is a whole number from 0 on", c.block.slot);
-            e.fail(Kind::WrongType, c.span, message, format!("this is {described}"))
+            e.fail(Kind::WrongType, c.places[n], message, format!("this is {described}"))
         }
     }
 }
@@ -286,8 +322,9 @@ fn wide(e: &mut Eval<'_, '_>, x: &Array, c: &Call<'_>) -> Option<usize> {
     match x.channels() {
         Some(Dim::Fixed(n)) => Some(*n),
         _ => {
-            let message = format!("`{}` needs channels, and {} has none that are known", c.block.slot, x.describe());
-            e.fail(Kind::WrongType, c.span, message, "")
+            let none = if x.channels().is_some() { "as many as the task says" } else { "none" };
+            let message = format!("`{}` needs channels, and {} has {none}", c.block.slot, x.describe());
+            e.fail(Kind::WrongType, c.places[0], message, "")
         }
     }
 }
@@ -324,7 +361,8 @@ fn norm(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let (rms, weight, bias) = (c.block.word("kind") == Some("rms"), truth("weight"), truth("bias"));
     let parts = c.block.int("parts").filter(|n| *n > 1);
     if let Some(n) = parts.filter(|n| channels % n != 0) {
-        return e.fail(Kind::Indivisible, c.span, format!("{} has no {n} equal parts", x.describe()), "");
+        let message = format!("{} can't be cut into {n} equal parts", x.describe());
+        return e.fail(Kind::Indivisible, c.span, message, format!("{channels} channels are not a multiple of {n}"));
     }
     if !rms && (!weight || parts.is_some()) {
         let message = "only `kind: rms` can do without a weight, or norm parts of the channels";
@@ -356,7 +394,7 @@ fn dropout(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     };
     if !DROPOUT.hold(p) {
         let message = format!("the probability of `dropout` is a number, {}", DROPOUT.describe());
-        return e.fail(Kind::OutOfRange, c.span, message, format!("this is {}", c.args[1].describe()));
+        return e.fail(Kind::OutOfRange, c.places[1], message, format!("this is {}", c.args[1].describe()));
     }
     let value = e.node(c.span, |l| l.dropout(x.value, p))?;
     Some(Item::Array(Array { value, ..x }))
@@ -364,8 +402,8 @@ fn dropout(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
 
 fn cat(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let mut all = vec![];
-    for item in &c.args {
-        all.push(e.array(item.clone(), c.span)?);
+    for n in 0..c.args.len() {
+        all.push(arg(e, c, n)?);
     }
     let Some(mut out) = all.first().cloned().filter(|_| all.len() > 1) else {
         return e.fail(Kind::WrongArity, c.span, "`cat` takes two values or more", "");
@@ -375,7 +413,10 @@ fn cat(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         {
             let message =
                 format!("`cat` of {} and {}: all axes but the channels must agree", out.describe(), next.describe());
-            return e.fail(Kind::WrongType, c.span, message, "");
+            let spread = next.units().is_empty() != out.units().is_empty();
+            let help =
+                if spread { "a value is spread over the positions of x by adding it: `zeros(x) + y`" } else { "" };
+            return e.report(Diagnostic::new(Kind::WrongType, c.span, message).help(help));
         }
         let total = wide(e, &out, c)? + wide(e, next, c)?;
         let value = e.node(c.span, |l| l.one(Op::Concat, &[out.value, next.value], Attrs::new()))?;
@@ -388,9 +429,12 @@ fn cat(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
 fn channels(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let x = arg(e, c, 0)?;
     let (start, width, all) = (count(e, c, 1)?, count(e, c, 2)?, wide(e, &x, c)?);
-    if width == 0 || start.saturating_add(width) > all {
-        let message = format!("channels {start} to {} of {}", start.saturating_add(width), x.describe());
-        return e.fail(Kind::OutOfRange, c.span, message, format!("there are {all}"));
+    if width == 0 {
+        return e.fail(Kind::OutOfRange, c.places[2], "`count` of `channels` is a whole number from 1 on", "this is 0");
+    }
+    if start.saturating_add(width) > all {
+        let message = format!("{width} channels from channel {start} on, of {}", x.describe());
+        return e.fail(Kind::OutOfRange, c.span, message, format!("there are {all}, counted from 0"));
     }
     if width == all { Some(Item::Array(x)) } else { e.part(&x, start, width, c.span) }
 }
@@ -399,8 +443,10 @@ fn parts(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let x = arg(e, c, 0)?;
     let (n, all) = (count(e, c, 1)?, wide(e, &x, c)?);
     if n < 2 || all % n != 0 {
-        let message = format!("{} has no {n} equal parts", x.describe());
-        return e.fail(Kind::Indivisible, c.span, message, "");
+        let message = format!("{} can't be cut into {n} equal parts", x.describe());
+        let label =
+            if n < 2 { "2 parts or more".to_owned() } else { format!("{all} channels are not a multiple of {n}") };
+        return e.fail(Kind::Indivisible, c.span, message, label);
     }
     Some(Item::Several((0..n).map(|k| Item::Part(x.clone(), k * (all / n), all / n)).collect()))
 }
@@ -409,11 +455,11 @@ fn parts(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
 fn along(
     e: &mut Eval<'_, '_>,
     x: Array,
-    span: Span,
+    (word, span): (&str, Span),
     op: impl FnOnce(&mut Lower<'_>, Value) -> Result<Value, InvalidNode>,
 ) -> Option<Item> {
     if x.units().is_empty() || !x.rows {
-        let message = format!("{} has no positions", x.describe());
+        let message = format!("`{word}` goes along positions, and {} has none", x.describe());
         return e.fail(Kind::WrongType, span, message, "");
     }
     let value = e.node(span, |l| op(l, x.value))?;
@@ -438,7 +484,7 @@ fn pool(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, by: Reduction) -> Option<Ite
         None => !x.units().is_empty(),
     };
     if positions {
-        return along(e, x, c.span, |l, value| l.one(op, &[value], Attrs::new()));
+        return along(e, x, (&c.block.slot, c.places[0]), |l, value| l.one(op, &[value], Attrs::new()));
     }
     wide(e, &x, c)?;
     let value = e.node(c.span, |l| {
@@ -451,17 +497,15 @@ fn pool(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, by: Reduction) -> Option<Ite
 fn softmax(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let x = arg(e, c, 0)?;
     if x.axes.is_empty() {
-        return e.fail(Kind::WrongType, c.span, format!("{} has no axis to go along", x.describe()), "");
+        let message = format!("`softmax` goes along channels or positions, and {} has neither", x.describe());
+        return e.fail(Kind::WrongType, c.places[0], message, "");
     }
     let value = e.node(c.span, |l| l.one(Op::Softmax, &[x.value], Attrs::new()))?;
     Some(Item::Array(Array { value, ..x }))
 }
 
 fn shift(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
-    let (x, by) = (arg(e, c, 0)?, count(e, c, 1)?);
-    if x.axes.first() != Some(&Axis::Positions) || !x.rows {
-        return e.fail(Kind::WrongType, c.span, format!("{} has no positions", x.describe()), "");
-    }
+    let (x, by) = (positions(e, c, 0)?, count(e, c, 1)?);
     if by == 0 {
         return Some(Item::Array(x));
     }
@@ -473,10 +517,11 @@ fn shift(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
 fn attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let x = arg(e, c, 0)?;
     let y = if c.args.len() > 1 { arg(e, c, 1)? } else { x.clone() };
-    for side in [&x, &y] {
+    for (side, place) in [&x, &y].into_iter().zip(&c.places) {
         wide(e, side, c)?;
         if side.units().is_empty() || !side.rows {
-            return e.fail(Kind::WrongType, c.span, format!("{} has no positions", side.describe()), "");
+            let message = format!("`attention` goes along positions, and {} has none", side.describe());
+            return e.fail(Kind::WrongType, *place, message, "");
         }
     }
     if let Some((field, message)) = crate::feature::broken_attention(&c.block) {
@@ -496,6 +541,14 @@ fn offset_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         all.push(arg(e, c, n)?);
     }
     let values = all[2].clone();
+    let along = |x: &Array| matches!(x.axes[..], [Axis::Positions, Axis::Channels(_)]) && x.rows;
+    let fit = all[..3].iter().all(along) && all[0].axes == all[1].axes;
+    if !fit || all[3].rows || !matches!(all[3].axes[..], [Axis::Channels(_)]) {
+        let types: Vec<String> = all.iter().map(Array::describe).collect();
+        let message = format!("`offset_attention` of {}", types.join(", "));
+        let help = "queries and keys have positions and as many channels, values positions, and offsets are weights: `learn[2 * n - 1]`";
+        return e.report(Diagnostic::new(Kind::WrongType, c.span, message).help(help));
+    }
     let sight = if c.block.word("direction") == Some("forward") { Sight::Causal } else { Sight::All };
     let operands: Vec<Value> = all.iter().map(|x| x.value).collect();
     let value = e.node(c.span, |l| l.one(Op::OffsetAttention, &operands, Attrs::of(attribute::SIGHT, sight)))?;
@@ -506,8 +559,8 @@ fn ema(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let x = arg(e, c, 0)?;
     let (dim, both) = (c.block.int("dim").unwrap_or(16), c.block.word("direction") != Some("forward"));
     if x.axes.first() != Some(&Axis::Positions) || x.channels() != Some(&Dim::Fixed(e.l.width)) {
-        let message = format!("`ema` goes along states, and this is {}", x.describe());
-        return e.fail(Kind::WrongType, c.span, message, "");
+        let message = format!("`ema` goes along states of the model's width, and this is {}", x.describe());
+        return e.fail(Kind::WrongType, c.places[0], message, "");
     }
     let name = e.fresh(c.name.unwrap_or("ema"), ".omega");
     let value = e.node(c.span, |l| l.scoped(&name, |l| average(l, x.value, dim, both)))?;
@@ -529,8 +582,8 @@ fn running_mean(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let x = arg(e, c, 0)?;
     let axes = x.axes.clone();
     if x.units().is_empty() || !x.rows {
-        let message = format!("{} has no positions", x.describe());
-        return e.fail(Kind::WrongType, c.span, message, "");
+        let message = format!("`running_mean` goes along positions, and {} has none", x.describe());
+        return e.fail(Kind::WrongType, c.places[0], message, "");
     }
     let value = e.node(c.span, |l| l.one(Op::CumulativeMean, &[x.value], Attrs::new()))?;
     Some(Item::Array(Array { value, axes, rows: true, truth: false }))

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 pub use kinds::{Kind, Severity, explain, markdown};
 pub use render::{Style, json, render};
-pub use suggest::{closest, did_you_mean, list};
+pub use suggest::{closest, did_you_mean, list, same_meaning};
 
 use crate::source::Span;
 
@@ -73,9 +73,12 @@ impl Problems {
     /// The most problems that are kept; a file with more has one cause that repeats.
     pub const MOST: usize = 200;
 
-    /// Adds a problem. The same one may be met twice (in a model and in its variant) and is kept once.
+    /// Adds a problem. The same one may be met twice (in a model and in its variant, where a definition is written and where it
+    /// is used) and is kept once.
     pub fn report(&mut self, diagnostic: Diagnostic) {
-        if self.list.len() < Self::MOST && !self.list.contains(&diagnostic) {
+        let is_same =
+            |d: &Diagnostic| (d.kind, d.span, &d.message) == (diagnostic.kind, diagnostic.span, &diagnostic.message);
+        if self.list.len() < Self::MOST && !self.list.iter().any(is_same) {
             self.list.push(diagnostic);
         }
     }

@@ -11,6 +11,7 @@ const MEANINGS: &[(&str, &[&str])] = &[
     ("kerple_log", &["kerple"]),
     // Statements.
     ("attend", &["attention", "attn", "self_attention", "mha", "multihead", "cross_attention", "sdpa"]),
+    ("attention", &["attend", "attn", "self_attention", "mha", "multihead", "cross_attention", "sdpa"]),
     ("feedforward", &["feed_forward", "ffn", "ff", "mlp", "dense"]),
     ("norm", &["layernorm", "layer_norm", "ln", "prenorm", "pre_norm", "norm_first", "post_norm", "postnorm"]),
     ("embed", &["embedding", "embeddings", "tokens", "wte"]),
@@ -39,7 +40,7 @@ const MEANINGS: &[(&str, &[&str])] = &[
     ("mean", &["average", "avg", "mean_pool"]),
     ("first", &["cls", "bos", "start"]),
     ("end", &["eos"]),
-    ("last", &["final"]),
+    ("last", &["final", "end"]),
     ("classifier", &["mlp", "two_layer"]),
     ("linear", &["logits", "dense", "projection", "lm_head"]),
     ("mlp", &["ffn", "sigmoid", "highway"]),
@@ -90,12 +91,32 @@ const MEANINGS: &[(&str, &[&str])] = &[
     ("max", &["maximum", "most"]),
     ("floor", &["int", "trunc"]),
     ("log", &["ln", "log2"]),
+    // Equations.
+    ("int", &["integer", "size"]),
+    ("number", &["float", "real", "double"]),
+    ("bool", &["boolean", "flag"]),
+    ("word", &["string", "str", "enum", "choice"]),
+    ("fn", &["function", "callable"]),
+    ("cat", &["concat", "concatenate"]),
+    ("parts", &["split", "chunk"]),
+    ("to", &["out", "out_features", "width", "dim", "units"]),
+    ("over", &["axis", "dim", "along"]),
+    ("stop", &["detach", "stop_gradient"]),
+    ("when", &["where", "select", "choose"]),
+    ("lerp", &["mix", "interpolate"]),
+    ("sigmoid", &["logistic"]),
 ];
 
 /// The candidate that `written` is another name of, else the nearest one, if that is near enough to be a slip of the pen.
 pub fn closest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let candidates: Vec<&str> = candidates.into_iter().collect();
     meant(written, &candidates).or_else(|| nearest(written, candidates))
+}
+
+/// "did you mean `attention`?" for another name of a candidate, whatever it looks like.
+pub fn same_meaning<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    let candidates: Vec<&str> = candidates.into_iter().collect();
+    meant(written, &candidates).map_or_else(String::new, |name| format!("did you mean `{name}`?"))
 }
 
 /// The first candidate of the same meaning, whatever it looks like.

@@ -6,7 +6,7 @@ use super::{Feature, slots};
 use crate::define;
 use crate::schema::{Children, Default, Derived, Field};
 
-/// The reference: one section per slot, one table per variant with fields.
+/// The reference: one section per slot, one table per variant with fields; then the words of equations.
 pub fn markdown() -> String {
     let mut page = String::new();
     for slot in slots() {
@@ -14,6 +14,16 @@ pub fn markdown() -> String {
         for feature in &slot.features {
             variant(&mut page, feature);
         }
+    }
+    page.push_str(
+        "\n### Words of equations\n\nWhat equations apply besides definitions and the pointwise functions.\n",
+    );
+    for feature in define::words() {
+        let values = feature.values.join(", ");
+        let call =
+            if values.is_empty() { format!("{}[sizes]", feature.slot) } else { format!("{}({values})", feature.slot) };
+        let _ = write!(page, "\n**`{call}`** {}\n", feature.doc);
+        fields(&mut page, "setting", feature);
     }
     page
 }
@@ -25,8 +35,12 @@ fn variant(page: &mut String, feature: &Feature) {
         let inside: Vec<String> = feature.children.iter().map(children).collect();
         let _ = write!(page, "\nInside: {}.\n", inside.join("; "));
     }
+    fields(page, "field", feature);
+}
+
+fn fields(page: &mut String, what: &str, feature: &Feature) {
     if !feature.fields.is_empty() {
-        page.push_str("\n| field | takes | default | meaning |\n|---|---|---|---|\n");
+        let _ = write!(page, "\n| {what} | takes | default | meaning |\n|---|---|---|---|\n");
         for field in &feature.fields {
             let _ = writeln!(page, "| `{}` | {} | {} | {} |", field.name, takes(field), default(field), field.doc);
         }

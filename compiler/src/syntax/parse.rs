@@ -348,7 +348,7 @@ impl Reader<'_> {
                 let name = self.name(&parts.need());
                 Element::Insert(Insert { name, args: self.arguments(parts.need()), span })
             }
-            Rule::equation | Rule::share => Element::Equation(self.equation(pair)),
+            Rule::equation | Rule::share | Rule::show | Rule::carry => Element::Equation(self.equation(pair)),
             _ => Element::Statement(self.statement(pair)),
         }
     }
