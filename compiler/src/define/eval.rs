@@ -58,6 +58,15 @@ pub(crate) fn call_on_ends(l: &mut Lower<'_>, block: &Block, sequence: Value) ->
     applied(l, block, args.into()).map(|all| all[0])
 }
 
+/// The number of axes in the graph of what a definition gives for values: found on a copy, so nothing is left in the graph.
+///
+/// # Errors
+/// As `results`.
+pub(crate) fn rank_of(l: &mut Lower<'_>, block: &Block, values: &[Value]) -> Result<usize, InvalidNode> {
+    let found = l.trial(|l| call(l, block, values).map(|value| l.rank(value)))?;
+    Ok(found)
+}
+
 fn applied(l: &mut Lower<'_>, block: &Block, args: Vec<Item>) -> Result<Vec<Value>, InvalidNode> {
     let arrays: Vec<Array> = args.iter().filter_map(Item::known).collect();
     let mut eval =
@@ -1064,6 +1073,10 @@ impl<'l> Eval<'_, 'l> {
         let (wanted, why) = match &*feature.slot {
             "score" => (vec![], "a score is one number"),
             "pool" | "readout" => (vec![width], "one vector is read of the states"),
+            "halt" if out.rows && (out.axes.is_empty() || Some(out.axes.as_slice()) == first.map(Array::units)) => {
+                return Some(());
+            }
+            "halt" => (vec![], "the probability to halt is one number per row, or one per position"),
             "head" => {
                 let outputs = self.l.outputs();
                 let known = out.channels().and_then(Dim::fixed).zip(outputs.fixed());

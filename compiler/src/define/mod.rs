@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) use constant::{Constant, constant};
-pub(crate) use eval::{Names, call, call_on_ends, derived, results, run};
+pub(crate) use eval::{Names, call, call_on_ends, derived, rank_of, results, run};
 pub(crate) use words::{Word, all as words, norm_row as norm};
 
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
@@ -137,7 +137,14 @@ pub(crate) fn library() -> Vec<Slot> {
             }
             None => {
                 let (name, doc) = (feature.slot.clone(), feature.doc.clone());
-                slots.push(Slot { name, doc, takes: &[], check: nothing_more, features: vec![feature] });
+                slots.push(Slot {
+                    name,
+                    doc,
+                    takes: &[],
+                    fields: vec![],
+                    check: nothing_more,
+                    features: vec![feature],
+                });
             }
         }
     }
@@ -268,7 +275,17 @@ impl<'i> Builder<'_, 'i> {
         }
         self.active.pop();
         let slot = self.slots.iter().find(|s| s.name == keyword);
-        let fields = self.fields(def);
+        let mut fields = self.fields(def);
+        for common in slot.map_or(&[][..], |slot| &slot.fields) {
+            match fields.iter().find(|own| own.name == common.name) {
+                None => fields.push(common.clone()),
+                Some(_) => {
+                    let message = format!("every definition of `{keyword}` has a setting `{}`", common.name);
+                    let diagnostic = Diagnostic::new(Kind::DuplicateName, def.name.span, message);
+                    self.problems.report(diagnostic.help("take it out of this one"));
+                }
+            }
+        }
         names::check(def, slot, &uses, self.slots, self.problems);
         let (doc, source) = doc_and_source(&item.doc);
         let text = syntax::definition(def, false);
@@ -368,6 +385,10 @@ impl<'i> Builder<'_, 'i> {
         }
         match (kind, name) {
             (FieldKind::Word(words), Some(name)) if words.contains(&name) => Some(Default::Word(name.into())),
+            // Two defaults: one where answers see only the past, the other in all other models.
+            (FieldKind::Word(words), Some(name)) if name == "sees" && words.iter().eq(["past", "all"]) => {
+                Some(Default::Derived(Derived::Sees("past", "all")))
+            }
             (FieldKind::Word(_), _) => wrong(self, "this is none of the words"),
             (FieldKind::Mask, Some(name)) if ["past", "all"].contains(&&*name) => Some(Default::Word(name.into())),
             (FieldKind::Mask, _) => wrong(self, "a default is `past` or `all`"),
