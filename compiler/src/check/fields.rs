@@ -40,7 +40,11 @@ impl Builder<'_, '_> {
         for field in feature.fields.iter().filter(|f| !seen.contains_key(&*f.name)) {
             let value = match &field.default {
                 Default::Required => {
-                    self.missing_field(tree, field);
+                    // One that is written as an equation is reported as such.
+                    let equations = tree.children.iter().flat_map(|child| &child.equations);
+                    if !equations.flat_map(|(equation, _)| &equation.names).any(|name| name.text == field.name) {
+                        self.missing_field(tree, field);
+                    }
                     continue;
                 }
                 Default::Absent | Default::Derived(_) => continue,

@@ -59,6 +59,15 @@ pub(crate) fn call_on_ends(l: &mut Lower<'_>, block: &Block, sequence: Value) ->
     applied(l, block, args.into()).map(|all| all[0])
 }
 
+/// The number of axes in the graph of what a definition gives for values: found on a copy, so nothing is left in the graph.
+///
+/// # Errors
+/// As `results`.
+pub(crate) fn rank_of(l: &mut Lower<'_>, block: &Block, values: &[Value]) -> Result<usize, InvalidNode> {
+    let found = l.trial(|l| call(l, block, values).map(|value| l.rank(value)))?;
+    Ok(found)
+}
+
 fn applied(l: &mut Lower<'_>, block: &Block, args: Vec<Item>) -> Result<Vec<Value>, InvalidNode> {
     let arrays: Vec<Array> = args.iter().filter_map(Item::known).collect();
     let mut eval =
@@ -922,7 +931,12 @@ impl<'l> Eval<'_, 'l> {
                         let message = format!("`{}` has no settings", word.text);
                         self.fail(Kind::UnknownField, body.span, message, "")
                     }
-                    None => self.pointwise(func, args, span),
+                    None => {
+                        let (arity, given) = (func.def().arity, are(args.len()));
+                        let message =
+                            format!("`{}` takes {arity} {}, and here {given}", word.text, plural("value", arity));
+                        self.fail(Kind::WrongArity, span, message, "")
+                    }
                 };
             }
             if let Some(result) = constants(&args).and_then(|c| constant::function(&word.text, &c)) {
@@ -1283,6 +1297,14 @@ impl<'l> Eval<'_, 'l> {
             }
             "score" => (vec![], "a score is one number"),
             "pool" | "readout" => (vec![width], "one vector is read of the states"),
+            "halt"
+                if out.rows
+                    && !out.truth
+                    && (out.axes.is_empty() || Some(out.axes.as_slice()) == first.map(Array::units)) =>
+            {
+                return Some(());
+            }
+            "halt" => (vec![], "the probability to halt is one number per row, or one per position"),
             "head" => {
                 let outputs = self.l.outputs();
                 let known = out.channels().and_then(Dim::fixed).zip(outputs.fixed());

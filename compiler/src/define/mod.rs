@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) use constant::{Constant, constant};
-pub(crate) use eval::{Names, call, call_on_ends, derived, results, run, worked_out};
+pub(crate) use eval::{Names, call, call_on_ends, derived, rank_of, results, run, worked_out};
 pub(crate) use words::{Word, all as words, norm_row as norm};
 
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
@@ -147,7 +147,14 @@ pub(crate) fn library() -> Vec<Slot> {
             }
             None => {
                 let (name, doc) = (feature.slot.clone(), feature.doc.clone());
-                slots.push(Slot { name, doc, takes: &[], check: nothing_more, features: vec![feature] });
+                slots.push(Slot {
+                    name,
+                    doc,
+                    takes: &[],
+                    fields: vec![],
+                    check: nothing_more,
+                    features: vec![feature],
+                });
             }
         }
     }
@@ -283,7 +290,17 @@ impl<'i> Builder<'_, 'i> {
         self.active.pop();
         let slot = self.slots.iter().find(|s| s.name == keyword);
         let found = self.problems.len();
-        let fields = self.fields(def);
+        let mut fields = self.fields(def);
+        for common in slot.map_or(&[][..], |slot| &slot.fields) {
+            match fields.iter().find(|own| own.name == common.name) {
+                None => fields.push(common.clone()),
+                Some(_) => {
+                    let message = format!("every definition of `{keyword}` has a setting `{}`", common.name);
+                    let diagnostic = Diagnostic::new(Kind::DuplicateName, def.name.span, message);
+                    self.problems.report(diagnostic.help("take it out of this one"));
+                }
+            }
+        }
         let own = self.defs.iter().filter(|w| w.def.slot.is_none()).map(|w| w.def.name.text.clone()).collect();
         names::check(def, slot, &uses, (self.slots, &own), self.problems);
         let applied = names::applied(def);
@@ -420,6 +437,10 @@ impl<'i> Builder<'_, 'i> {
         };
         match (kind, name) {
             (FieldKind::Word(words), Some(name)) if words.contains(&name) => Some(Default::Word(name.into())),
+            // Two defaults: one where answers see only the past, the other in all other models.
+            (FieldKind::Word(words), Some(name)) if name == "sees" && words.iter().eq(["past", "all"]) => {
+                Some(Default::Derived(Derived::Sees("past", "all")))
+            }
             (FieldKind::Word(words), name) => {
                 let hint = name.map(|name| did_you_mean(&name, words.iter())).unwrap_or_default();
                 wrong(self, if hint.is_empty() { "this is none of the words" } else { &hint })

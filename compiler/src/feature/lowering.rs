@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::halting::Rule;
 use crate::define::{Definition, Word};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::lower::{Lower, Place};
@@ -19,10 +18,8 @@ pub(crate) enum Lowering {
     Layer(fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, InvalidNode>),
     /// `recurse`, `pool`: one vector per row, from the states of a place.
     Reduce(fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, InvalidNode>),
-    /// `select`, `align`: no nodes; the statement around it reads its fields.
+    /// `select`, `align`, `halt none`: no nodes; the statement around it reads its fields.
     Setting,
-    /// `halt`: the halting rule of a recurrence; `None` takes all steps.
-    Halt(fn(&Lower<'_>, &Block) -> Result<Option<Rule>, InvalidNode>),
     /// `memory`: the slots `f32[batch, slots, width]` before the first chunk, for rows like those of the value.
     Memory(fn(&mut Lower<'_>, &Block, Value) -> Result<Value, InvalidNode>),
     /// `update`: the slots after a chunk. The state of the place is the memory, and its `chunk` is set.

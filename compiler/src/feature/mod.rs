@@ -11,7 +11,7 @@
 mod align;
 mod attention;
 mod embed;
-mod halting;
+pub(crate) mod halting;
 mod lowering;
 mod markdown;
 mod memory;
@@ -137,6 +137,8 @@ pub struct Slot {
     pub doc: Text,
     /// What a definition of the slot is applied to; empty where definitions cannot be variants of it.
     pub takes: &'static [&'static str],
+    /// Settings that every definition of the slot has, besides its own.
+    pub fields: Vec<Field>,
     /// What holds for every definition in the slot.
     pub check: fn(&Site<'_>, &mut Problems),
     /// The variants.
@@ -148,7 +150,7 @@ impl Slot {
     fn new(name: &'static str, doc: &'static str, features: Vec<Feature>) -> Self {
         let features = features.into_iter().map(Arc::new).collect();
         let [name, doc] = [name, doc].map(Text::Borrowed);
-        Self { name, doc, takes: &[], check: nothing_more, features }
+        Self { name, doc, takes: &[], fields: vec![], check: nothing_more, features }
     }
 
     /// A slot whose variants may be definitions of these values.

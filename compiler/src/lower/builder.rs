@@ -193,6 +193,16 @@ impl<'a> Lower<'a> {
         self.path = path;
     }
 
+    /// Runs `body` and takes back all that it did, but for its reports.
+    pub(crate) fn trial<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
+        let (graph, shown) = (self.graph.clone(), self.shown.clone());
+        let counts = (self.streams, self.axes, self.equations);
+        let out = body(self);
+        (self.graph, self.shown) = (graph, shown);
+        (self.streams, self.axes, self.equations) = counts;
+        out
+    }
+
     /// The path of labels and parameter names.
     pub(crate) fn place(&self) -> String {
         self.path.join(".")

@@ -5,7 +5,8 @@ use super::{gate_reads_shown, has_layers};
 use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::expr::Expr;
-use crate::feature::{Feature, Lowering, Site, misplaced};
+use crate::feature::halting::Rule;
+use crate::feature::{Feature, Lowering, Site};
 use crate::ir::attribute::{self, Attrs, Bound};
 use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
@@ -108,15 +109,14 @@ fn halting_can_decide(site: &Site<'_>, problems: &mut Problems) {
 /// `H_{l+1} = Block(H_l)` for `l < depth`; with halting, see [`Mixture`].
 fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let halt = need(block.child("halt"), block, "halt")?;
-    let Lowering::Halt(rule) = halt.feature.lower else { return Err(misplaced(halt)) };
-    let rule = rule(l, halt)?;
     let start = match block.word("start") {
         Some("zero") => l.full(place.state, 0.0, l.rank(place.state))?,
         _ => place.state,
     };
+    let rule = Rule::of(l, halt, start)?;
     let (mut carried, h) = Carried::new(l, start);
     let region = carried.region;
-    let begin = |rule| Mixture::start(l, halt, rule, &mut carried, (h, start));
+    let begin = |rule| Mixture::start(l, rule, &mut carried, (h, start));
     let mixture = rule.map(begin).transpose()?;
     let step = l.graph().add_param(region, Type::Tensor(Elem::Index, vec![]), "step");
     let cap = l.graph().ty(place.state).ragged().map(str::to_owned).filter(|_| block.word("cap") != Some("none"));

@@ -13,18 +13,16 @@
 //! rule refuses leaves no trace, so that a unit that stops at once gives `H_0` and costs nothing.
 
 use super::depthwise::Carried;
-use crate::feature::halting::{Keys, Rule, Test, Transition, Units};
+use crate::feature::halting::{Rule, Units};
 use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::lower::{Halted, Lower};
-use crate::spec::Block;
 
 /// The carried values inside the body, in the order of the loop.
 pub(super) struct Mixture<'a> {
-    halt: &'a Block,
-    rule: Rule,
+    rule: Rule<'a>,
     h: Value,
     q: Value,
     t: Value,
@@ -38,8 +36,7 @@ impl<'a> Mixture<'a> {
     /// Adds the carried values to a loop whose state `h` starts as `state`.
     pub(super) fn start(
         l: &mut Lower<'_>,
-        halt: &'a Block,
-        rule: Rule,
+        rule: Rule<'a>,
         carried: &mut Carried,
         (h, state): (Value, Value),
     ) -> Result<Self, InvalidNode> {
@@ -62,17 +59,15 @@ impl<'a> Mixture<'a> {
                 Some(carried.add(l, all, "live"))
             }
         };
-        Ok(Self { halt, rule, h, q, t, ponder_cost, steps, live })
+        Ok(Self { rule, h, q, t, ponder_cost, steps, live })
     }
 
     /// Keys and values of self-attention where they are not the state.
     pub(super) fn keys(&self, l: &mut Lower<'_>) -> Result<Option<Value>, InvalidNode> {
-        match self.rule.keys {
-            Keys::State => Ok(None),
-            Keys::Mixture => {
-                l.scoped("halt", |l| l.one(Op::AddScaled, &[self.q, self.h, self.t], Attrs::new())).map(Some)
-            }
+        if !self.rule.mixture_keys {
+            return Ok(None);
         }
+        l.scoped("halt", |l| l.one(Op::AddScaled, &[self.q, self.h, self.t], Attrs::new())).map(Some)
     }
 
     /// One step with the proposed state `next`: the values to carry on, and whether any unit goes on.
@@ -84,13 +79,14 @@ impl<'a> Mixture<'a> {
         cap: Option<&str>,
     ) -> Result<(Vec<Value>, Value), InvalidNode> {
         let Self { h, q, t, ponder_cost, steps, .. } = *self;
-        let p = (self.rule.probability)(l, self.halt, &Transition { from: h, to: next })?;
+        let p = self.rule.probability(l, h, next)?;
         let alpha = l.map(Pointwise::Mul, &[t, p])?;
         let survival = l.map(Pointwise::Sub, &[t, alpha])?;
         let blend = l.one(Op::AddScaled, &[q, h, alpha], Attrs::new())?;
         let paid = l.map(Pointwise::Add, &[ponder_cost, t])?;
         let count = l.shifted(steps, 1.0)?;
-        let go = (self.rule.go)(l, self.halt, &Test { survival, step, cap })?;
+        let attrs = Attrs::of(attribute::THRESHOLD, self.rule.threshold).with_some(attribute::CAP, cap);
+        let go = l.one(Op::HaltTest, &[survival, step], attrs)?;
         let mut yields = vec![next, blend, survival, paid, count];
         let Some(live) = self.live else { return Ok((yields, go)) };
         // A unit that stopped stays so, whatever the rule says of later steps.

@@ -1,0 +1,86 @@
+//! Halting rules of a depth-wise recurrence.
+//!
+//! A rule is a definition: the probability to halt at a state, from it and the proposed next one. One number per row halts
+//! rows, one per position halts positions. What the recurrence makes of the probabilities is in `recurrence::mixture`.
+
+use super::{Feature, Lowering, Slot};
+use crate::define;
+use crate::ir::graph::{InvalidNode, Value};
+use crate::lower::{Lower, need};
+use crate::schema::{Default, INSIDE_UNIT, POSITIVE, float, word};
+use crate::spec::Block;
+
+/// The keyword and its variants.
+pub(super) fn slot() -> Slot {
+    let none = Feature::row(
+        "halt",
+        "none",
+        "Every row takes all steps; the result is the last state.",
+        "Ray Chowdhury and Caragea 2024 (UT - Halt), arXiv:2402.00976",
+        Lowering::Setting,
+    );
+    let doc = "When a depth-wise recurrence stops, for every row or every token.";
+    // What the recurrence reads of every rule.
+    let fields = vec![
+        word(
+            "keys",
+            &["state", "mixture"],
+            "state",
+            "keys and values of self-attention: the last state, or the mixture of states so far",
+        ),
+        float(
+            "threshold",
+            Default::Float(0.999),
+            INSIDE_UNIT,
+            "halting mass at which a unit halts; the step that reaches it is rejected",
+        ),
+        float("cost", Default::Float(0.1), POSITIVE, "ponder cost: weight of the expected number of steps in the loss"),
+    ];
+    Slot { takes: &["from", "to"], fields, ..Slot::new("halt", doc, vec![none]) }
+}
+
+/// When the units of a depth-wise recurrence halt. The recurrence carries their survival, mixture and ponder cost.
+#[derive(Clone, Copy)]
+pub(crate) struct Rule<'b> {
+    /// The definition of the probability `p_l` of every unit to halt at `H_l`.
+    block: &'b Block,
+    /// The unit of halting.
+    pub(crate) units: Units,
+    /// Whether keys and values of self-attention are the mixture of states so far: the output if the unit halted now.
+    pub(crate) mixture_keys: bool,
+    /// `A_l < threshold` with the halting mass `A_l = sum_{k <= l} alpha_k` is what a unit goes on with.
+    pub(crate) threshold: f64,
+    /// Ponder cost: weight of the expected number of steps in the loss.
+    pub(crate) cost: f64,
+}
+
+/// The unit of halting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Units {
+    /// A whole row.
+    Row,
+    /// A position of a row. A halted position keeps its state, to which other positions attend.
+    Position,
+}
+
+impl<'b> Rule<'b> {
+    /// The rule of a block for states like this one; nothing where every row takes all steps.
+    pub(crate) fn of(l: &mut Lower<'_>, block: &'b Block, state: Value) -> Result<Option<Self>, InvalidNode> {
+        if block.feature.definition().is_none() {
+            return Ok(None);
+        }
+        let per_row = l.scoped("halt", |l| define::rank_of(l, block, &[state, state]))? == 1;
+        Ok(Some(Self {
+            block,
+            units: if per_row { Units::Row } else { Units::Position },
+            mixture_keys: block.word("keys") == Some("mixture"),
+            threshold: need(block.float("threshold"), block, "threshold")?,
+            cost: need(block.float("cost"), block, "cost")?,
+        }))
+    }
+
+    /// The probability of every unit to halt at `from`, where `to` is proposed.
+    pub(crate) fn probability(&self, l: &mut Lower<'_>, from: Value, to: Value) -> Result<Value, InvalidNode> {
+        define::call(l, self.block, &[from, to])
+    }
+}
