@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::Site;
-use crate::schema::{Catalog, Default, Derived, Field, FieldKind};
+use crate::schema::{Catalog, Default, Derived, Field};
 use crate::source::Span;
 use crate::spec::{Block, Origin, Setting, Value};
 
@@ -72,10 +72,8 @@ fn written(
     let width = usize::try_from(base.width?).ok()?;
     let [dropout, attention] = [base.dropout, base.attention_dropout].map(Option::unwrap_or_default);
     let found = define::derived(rule, width, dropout, attention, block);
-    let fits = |v: &f64| if field.bounds.hold(*v) { Ok(*v) } else { Err(format!("works `{}` out as {v}", field.name)) };
-    match found.and_then(|v| fits(&v)) {
-        Ok(v) if field.kind == FieldKind::Int => Some(Value::Int(v as i64)),
-        Ok(v) => Some(Value::Float(v)),
+    match found.and_then(|v| define::fitting(field, v)) {
+        Ok(value) => Some(value),
         Err(why) => {
             broken.insert(block.span);
             let help = format!("write `{}: ...`, which must be {}", field.name, field.bounds.describe());

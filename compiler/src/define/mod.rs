@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) use constant::{Constant, constant};
-pub(crate) use eval::{Names, call, call_on_ends, derived, rank_of, results, run};
+pub(crate) use eval::{Names, call, call_on_ends, derived, fitting, rank_of, results, run};
 pub(crate) use words::{Word, all as words, norm_row as norm};
 
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
@@ -22,6 +22,7 @@ use crate::feature::{self, Feature, Lowering, Slot, nothing_more, rows};
 use crate::ir::pointwise::Pointwise;
 use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, SIZE, Text, Words};
 use crate::source::{SourceId, Span};
+use crate::spec::{Block, Setting, Value as Given};
 use crate::syntax::ast::{Declaration, DefElement, Form, Item, ItemKind, Value};
 use crate::syntax::{self, ast};
 
@@ -38,7 +39,28 @@ pub struct Definition {
     pub library: bool,
     /// The definitions of its own file that it applies, by name. Those of the library are found by their names.
     pub(crate) uses: BTreeMap<String, Arc<Feature>>,
+    /// How many definitions of its file stand on each other in it, itself included.
+    height: usize,
+    /// Whether it has an error, or applies what has one.
+    broken: bool,
 }
+
+/// Whether a statement is a definition with an error, or has one among its settings.
+pub(crate) fn broken(block: &Block) -> bool {
+    let own = match &block.feature.lower {
+        Lowering::Definition(definition) | Lowering::Equations(definition) => definition.broken,
+        _ => false,
+    };
+    let given = |setting: &Setting| matches!(&setting.value, Given::Function(inner) if broken(inner));
+    own || block.fields.values().any(given)
+}
+
+fn is_broken(feature: &Arc<Feature>) -> bool {
+    feature.definition().is_some_and(|definition| definition.broken)
+}
+
+/// How many definitions of a file may stand on each other.
+const HIGHEST: usize = 256;
 
 impl Definition {
     /// The equations in order.
@@ -74,14 +96,15 @@ pub(crate) fn equations(
     let def = ast::Def { slot: None, name: name(EQUATIONS), values: vec![], elements, braces: span };
     let used =
         names::applied(&def).into_iter().filter_map(|name| Some((name.clone(), features.find(&name, "")?.clone())));
-    let uses = used.collect();
+    let uses: BTreeMap<String, Arc<Feature>> = used.collect();
+    let broken = uses.values().any(is_broken);
     names::check_run(&def, problems);
     let lines = def.elements.iter().filter_map(|element| match element {
         DefElement::Equation(equation) => Some(syntax::equation(equation)),
         _ => None,
     });
     let text = lines.collect::<Vec<_>>().join("\n");
-    let definition = Definition { def, documented: text.clone(), text, library: false, uses };
+    let definition = Definition { def, documented: text.clone(), text, library: false, uses, height: 0, broken };
     let lower = Lowering::Equations(Arc::new(definition));
     Feature::row(EQUATIONS, "", "Equations on the values of the place.", "", lower)
 }
@@ -265,6 +288,10 @@ impl<'i> Builder<'_, 'i> {
             let help = format!("the chain: {chain} -> {}", title(def));
             return self.problems.fail(Diagnostic::new(Kind::CyclicBlock, def.name.span, message).help(help));
         }
+        if self.active.len() == HIGHEST {
+            self.too_high(def);
+            return None;
+        }
         self.active.push(n);
         let mut uses = BTreeMap::new();
         for name in names::applied(def) {
@@ -274,7 +301,9 @@ impl<'i> Builder<'_, 'i> {
             }
         }
         self.active.pop();
+        let mut height = 1 + uses.values().filter_map(|f| f.definition()).map(|d| d.height).max().unwrap_or(0);
         let slot = self.slots.iter().find(|s| s.name == keyword);
+        let outer = std::mem::take(self.problems);
         let mut fields = self.fields(def);
         for common in slot.map_or(&[][..], |slot| &slot.fields) {
             match fields.iter().find(|own| own.name == common.name) {
@@ -286,11 +315,20 @@ impl<'i> Builder<'_, 'i> {
                 }
             }
         }
-        names::check(def, slot, &uses, self.slots, self.problems);
+        if height > HIGHEST {
+            self.too_high(def);
+            (uses, height) = (BTreeMap::new(), 1);
+        } else {
+            names::check(def, slot, &uses, self.slots, self.problems);
+        }
+        let own = std::mem::replace(self.problems, outer);
+        let broken = own.has_errors() || uses.values().any(is_broken);
+        self.problems.extend(own);
         let (doc, source) = doc_and_source(&item.doc);
         let text = syntax::definition(def, false);
         let documented = docs(&item.doc) + &syntax::definition(def, true);
-        let definition = Definition { def: def.clone(), text, documented, library: self.library, uses };
+        let library = self.library;
+        let definition = Definition { def: def.clone(), text, documented, library, uses, height, broken };
         let feature = Arc::new(Feature {
             slot: keyword.to_owned().into(),
             variant: word.to_owned().into(),
@@ -305,6 +343,11 @@ impl<'i> Builder<'_, 'i> {
         // One with an error is known all the same, so that what applies it is not reported, too.
         self.built.features.push(feature.clone());
         Some(feature)
+    }
+
+    fn too_high(&mut self, def: &ast::Def) {
+        let message = format!("`{}` stands on more than {HIGHEST} definitions, each applied by the next", title(def));
+        self.problems.report(Diagnostic::new(Kind::TooDeep, def.name.span, message));
     }
 
     /// The settings as fields.

@@ -15,7 +15,7 @@ use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Dim};
 use crate::lower::{LinearInit, Lower};
 use crate::schema::{
-    Bounds, DROPOUT, Default, Derived, Field, FieldKind, POSITIVE, SIZE, float, int, of_kind, optional_word, word,
+    AXIS, Bounds, DROPOUT, Default, Derived, Field, FieldKind, POSITIVE, SIZE, float, int, of_kind, optional_word, word,
 };
 use crate::source::Span;
 use crate::spec::Block;
@@ -264,9 +264,18 @@ pub(super) fn at(e: &mut Eval<'_, '_>, args: &[Expr], span: Span) -> Option<Item
     along(e, x, span, |l, value| l.one(Op::Position, &[value], Attrs::of(attribute::AT, at)))
 }
 
-/// The array of an argument.
+/// The array of an argument; it is one of numbers.
 fn arg(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<Array> {
-    e.array(c.args[n].clone(), c.span)
+    numbers(e, c, &c.args[n])
+}
+
+fn numbers(e: &mut Eval<'_, '_>, c: &Call<'_>, item: &Item) -> Option<Array> {
+    let array = e.array(item.clone(), c.span)?;
+    if array.truth {
+        let message = format!("`{}` needs numbers", c.block.slot);
+        return e.fail(Kind::WrongType, c.span, message, format!("this is {}", array.describe()));
+    }
+    Some(array)
 }
 
 /// The constant whole number of an argument.
@@ -365,7 +374,7 @@ fn dropout(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
 fn cat(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let mut all = vec![];
     for item in &c.args {
-        all.push(e.array(item.clone(), c.span)?);
+        all.push(numbers(e, c, item)?);
     }
     let Some(mut out) = all.first().cloned().filter(|_| all.len() > 1) else {
         return e.fail(Kind::WrongArity, c.span, "`cat` takes two values or more", "");
@@ -378,6 +387,10 @@ fn cat(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
             return e.fail(Kind::WrongType, c.span, message, "");
         }
         let total = wide(e, &out, c)? + wide(e, next, c)?;
+        if !AXIS.hold(total as f64) {
+            let message = format!("`cat` gives {total} channels; the most are {}", AXIS.high);
+            return e.fail(Kind::OutOfRange, c.span, message, "");
+        }
         let value = e.node(c.span, |l| l.one(Op::Concat, &[out.value, next.value], Attrs::new()))?;
         let axes = out.units().iter().cloned().chain([Axis::Channels(Dim::Fixed(total))]).collect();
         out = Array { value, axes, rows: out.rows, truth: false };
