@@ -326,6 +326,28 @@ fn diff_names_what_an_ablation_changes() {
     assert!(text.code(0).stdout.contains("for a row of 1,000 tokens"), "{}", text.stdout);
 }
 
+/// A gate of one's own in the place of the library's changes the gate alone, and the proof says so.
+#[test]
+fn a_defined_gate_changes_only_the_gate() {
+    let place = Place::new();
+    let gate = "def gate by_motion(result, input, normed) {\n    moved = (result - input)^2\n    out lerp(sigmoid(linear(cat(normed, moved))), result, input)\n}\n\n";
+    let variants = "\nvariant by_motion of tiny { gate by_motion }\nvariant further of tiny {\n    gate by_motion\n    self.heads: 4\n}\n";
+    place.write("own.rt", &format!("{gate}{}{variants}", place.read("tiny.rt")));
+    assert_eq!(place.rtc(&["diff", "own.rt:tiny", "tiny.rt"]).code(0).stdout, "the graphs are equal\n");
+    let swapped = place.rtc(&["diff", "own.rt:tiny", "own.rt:by_motion", "--only", "gate"]);
+    swapped.code(0);
+    let found = place.rtc(&["diff", "own.rt:tiny", "own.rt:by_motion", "--json"]);
+    let slots = found.code(0).json()["slots"].as_array().expect("a list of slots").clone();
+    assert!(!slots.is_empty(), "{}", found.stdout);
+    assert!(
+        slots.iter().all(|slot| slot["slot"].as_str().is_some_and(|slot| slot.contains("gate"))),
+        "{}",
+        found.stdout
+    );
+    place.rtc(&["diff", "own.rt:by_motion", "own.rt:further", "--only", "gate"]).code(1).says("outside `gate`");
+    place.rtc(&["diff", "own.rt:tiny", "own.rt:further", "--only", "gate"]).code(1);
+}
+
 #[test]
 fn tasks_are_listed_described_and_sampled() {
     let place = Place::new();

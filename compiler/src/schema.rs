@@ -249,6 +249,8 @@ impl Bounds {
 
 /// Widths, heads, slots and other sizes: far above what fits a machine, far below what overflows.
 pub const SIZE: Bounds = Bounds::closed(1.0, 1_048_576.0);
+/// Lengths of axes that equations make.
+pub(crate) const AXIS: Bounds = Bounds::closed(1.0, 2_097_152.0);
 /// Numbers of steps.
 pub const STEPS: Bounds = Bounds::closed(1.0, 1_000_000.0);
 /// Numbers of layers with their own weights.

@@ -83,7 +83,7 @@ pub enum Value {
     /// An expression over `i`, `j`, `step`, `length`, `head` with all names resolved (masks, biases, depths).
     Expr(Expr),
     /// A definition, or a word of equations, with its settings.
-    Function(Box<Block>),
+    Function(Arc<Block>),
 }
 
 impl fmt::Display for Value {

@@ -1,5 +1,6 @@
 //! From the tree of statements to the spec: every statement finds its feature.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -74,7 +75,7 @@ impl Builder<'_, '_> {
     fn children(&mut self, tree: &Tree, parent: &Feature) -> Vec<Block> {
         let mut sorted: Vec<(usize, Block)> = Vec::new();
         let mut seen: BTreeMap<usize, Vec<Span>> = BTreeMap::new();
-        for child in &tree.children {
+        for child in &joined(&tree.children) {
             if self.is_field(child, parent) {
                 continue;
             }
@@ -213,23 +214,6 @@ impl Builder<'_, '_> {
 
     /// Puts the values of constants and parameters in the place of their names, but for names that equations bind.
     fn constants(&mut self, expr: &mut ast::Expr, scope: ScopeId, bound: &BTreeSet<String>) {
-        let settings = |this: &mut Self, body: &mut ast::Body| {
-            for element in &mut body.elements {
-                match element {
-                    ast::Element::Field(ast::Field { value: ast::Value::Expr(x), .. }) => {
-                        this.constants(x, scope, bound)
-                    }
-                    ast::Element::Field(ast::Field { value: ast::Value::Structured(_, body), .. }) => {
-                        for element in &mut body.elements {
-                            if let ast::Element::Field(ast::Field { value: ast::Value::Expr(x), .. }) = element {
-                                this.constants(x, scope, bound);
-                            }
-                        }
-                    }
-                    _ => {}
-                }
-            }
-        };
         match &mut expr.kind {
             ExprKind::Name(name) if !bound.contains(name) => {
                 let constant = matches!(self.items.definition(name), Some(Definition::Let(_)));
@@ -259,10 +243,23 @@ impl Builder<'_, '_> {
             }
             ExprKind::Call(_, args, body) | ExprKind::Learn(_, args, body) => {
                 args.iter_mut().for_each(|arg| self.constants(arg, scope, bound));
-                body.iter_mut().for_each(|body| settings(self, body));
+                body.iter_mut().for_each(|body| self.constants_of(body, scope, bound));
             }
-            ExprKind::Function(_, body) => settings(self, body),
+            ExprKind::Function(_, body) => self.constants_of(body, scope, bound),
             _ => {}
+        }
+    }
+
+    /// The same in settings, and in the settings of the functions among them.
+    fn constants_of(&mut self, body: &mut ast::Body, scope: ScopeId, bound: &BTreeSet<String>) {
+        for element in &mut body.elements {
+            match element {
+                ast::Element::Field(ast::Field { value: ast::Value::Expr(x), .. }) => self.constants(x, scope, bound),
+                ast::Element::Field(ast::Field { value: ast::Value::Structured(_, body), .. }) => {
+                    self.constants_of(body, scope, bound)
+                }
+                _ => {}
+            }
         }
     }
 
@@ -324,4 +321,18 @@ fn check<'a>(block: &'a Block, ancestors: &mut Vec<&'a Block>, context: &Context
         check(child, ancestors, context, problems);
     }
     ancestors.pop();
+}
+
+/// Statements where equations between which no layer stands are one run, as they are in the canonical order.
+fn joined(children: &[Tree]) -> Vec<Cow<'_, Tree>> {
+    let mut out: Vec<Cow<'_, Tree>> = vec![];
+    for child in children {
+        match out.iter_mut().rev().find(|before| before.is_layer()) {
+            Some(run) if !run.equations.is_empty() && !child.equations.is_empty() => {
+                run.to_mut().equations.extend(child.equations.iter().cloned());
+            }
+            _ => out.push(Cow::Borrowed(child)),
+        }
+    }
+    out
 }

@@ -1,6 +1,7 @@
 //! The fields of a statement: each finds its place in the feature, and its value the kind and the range that are asked for.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::build::{Builder, origin};
 use super::expand::{self, Author, COPIES, Tree, TreeField, is_counted};
@@ -228,7 +229,7 @@ impl Builder<'_, '_> {
         let author = Author::File;
         let trees = expand::element(self.items, &element, scope, &author, self.scopes, self.problems);
         let block = self.block(trees.first()?, &feature);
-        Some(Value::Function(Box::new(block)))
+        Some(Value::Function(Arc::new(block)))
     }
 
     fn attention(&mut self, field: &Field, expr: &ast::Expr, scope: ScopeId) -> Option<Value> {

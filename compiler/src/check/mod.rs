@@ -21,6 +21,7 @@ pub use load::{Loader, NoFiles};
 
 use std::ops::Range;
 
+use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
 use crate::lower::{self, Binding};
 use crate::schema::Catalog;
@@ -232,6 +233,10 @@ fn one(
     }
     let spans: Vec<Span> = overrides.iter().map(|o| o.span).collect();
     let root = build::build(items, &mut scopes, &tree, catalog, &spans, problems)?;
+    // Its errors were reported where it stands.
+    if root.any(&define::broken) {
+        return None;
+    }
     let spec = Spec { name: target.name.clone(), doc: target.doc.clone(), root };
     let complete = items.features().next().is_some() || spec.root.any(&|block| block.feature.definition().is_some());
     if complete && !problems.has_errors() {

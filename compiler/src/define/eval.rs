@@ -8,7 +8,6 @@
 //! of the statement; a name that is taken gets a number. A definition that is applied in a binding is a place of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use super::constant::{self, Constant};
@@ -24,13 +23,15 @@ use crate::ir::ops::Op;
 use crate::ir::pointwise::{Pointwise, Scalar};
 use crate::ir::types::Dim;
 use crate::lower::Lower;
-use crate::schema::{Default, Derived, Field, FieldKind};
+use crate::schema::{AXIS, Default, Derived, Field, FieldKind};
 use crate::source::Span;
 use crate::spec::{Block, Origin, Setting, Value as Given};
 use crate::syntax::ast::{self, DefElement, Element, Expr, ExprKind, Form};
 
 /// The most expressions that the equations of one model may be, counted wherever they are applied.
 const MOST: usize = 200_000;
+/// How deep expressions may stand in each other, those of the definitions that are applied included.
+const DEEPEST: usize = 600;
 
 /// What a definition or a word gives for values: the first result of [`results`].
 ///
@@ -70,10 +71,16 @@ pub(crate) fn rank_of(l: &mut Lower<'_>, block: &Block, values: &[Value]) -> Res
 
 fn applied(l: &mut Lower<'_>, block: &Block, args: Vec<Item>) -> Result<Vec<Value>, InvalidNode> {
     let arrays: Vec<Array> = args.iter().filter_map(Item::known).collect();
-    let mut eval =
-        Eval { l, outer: block.span, taken: BTreeSet::new(), reserved: BTreeSet::new(), frame: Frame::default() };
+    let mut eval = Eval {
+        l,
+        outer: block.span,
+        taken: Taken::new(),
+        reserved: BTreeSet::new(),
+        level: 0,
+        frame: Frame::default(),
+    };
     let reported = || InvalidNode(format!("`{}` has an error", block.title()));
-    let block = Rc::new(block.clone());
+    let block = Arc::new(block.clone());
     let (out, carried) = eval.enter(&block, args, block.span).ok_or_else(reported)?;
     let place = eval.frame.out.unwrap_or(block.span);
     let out = eval.array(out, place).ok_or_else(reported)?;
@@ -99,7 +106,7 @@ fn applied(l: &mut Lower<'_>, block: &Block, args: Vec<Item>) -> Result<Vec<Valu
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     items: BTreeMap<String, Item>,
-    taken: BTreeSet<String>,
+    taken: Taken,
     /// The places of the statements around, whose weights no binding may take.
     reserved: BTreeSet<String>,
 }
@@ -111,6 +118,9 @@ impl Names {
     }
 }
 
+/// Names that are taken, each with the number that the next one of its kind may have.
+type Taken = BTreeMap<String, usize>;
+
 /// Works a run of equations out: `state` is what the layers before it made, and what the layers behind it get.
 ///
 /// # Errors
@@ -120,10 +130,11 @@ pub(crate) fn run(l: &mut Lower<'_>, block: &Block, state: Value, names: &mut Na
     let Lowering::Equations(definition) = &block.feature.lower else { return Err(reported()) };
     let before = Array::of(l.graph(), state);
     names.items.insert("state".to_owned(), Item::Array(before.clone()));
-    let frame = Frame { block: Some(Rc::new(block.clone())), names: std::mem::take(&mut names.items), out: None };
+    let items = std::mem::take(&mut names.items);
+    let frame = Frame { block: Some(Arc::new(block.clone())), names: items, ..Frame::default() };
     let taken = std::mem::take(&mut names.taken);
     let reserved = names.reserved.clone();
-    let mut eval = Eval { l, outer: block.span, taken, reserved, frame };
+    let mut eval = Eval { l, outer: block.span, taken, reserved, level: 0, frame };
     let found = eval.l.problems.len();
     definition.equations().for_each(|equation| eval.equation(equation));
     let after = eval.frame.names.get("state").cloned().and_then(|item| eval.array(item, block.span));
@@ -146,8 +157,10 @@ pub(crate) fn run(l: &mut Lower<'_>, block: &Block, state: Value, names: &mut Na
 #[derive(Default)]
 struct Frame {
     /// The block that it is applied as: its settings.
-    block: Option<Rc<Block>>,
+    block: Option<Arc<Block>>,
     names: BTreeMap<String, Item>,
+    /// The names of bindings that have no value.
+    failed: BTreeSet<String>,
     /// Where its result stands.
     out: Option<Span>,
 }
@@ -158,9 +171,11 @@ pub(crate) struct Eval<'e, 'l> {
     /// The place in the user's text that an error in the library belongs to.
     outer: Span,
     /// The names of weights that are taken.
-    taken: BTreeSet<String>,
+    taken: Taken,
     /// Names of places that are kept for statements.
     reserved: BTreeSet<String>,
+    /// How many expressions stand around the one that is worked out.
+    level: usize,
     frame: Frame,
 }
 
@@ -169,7 +184,7 @@ pub(crate) struct Call<'c> {
     /// What it is applied to.
     pub(crate) args: Vec<Item>,
     /// Its settings.
-    pub(crate) block: Rc<Block>,
+    pub(crate) block: Arc<Block>,
     /// The name of the binding that it stands in alone.
     pub(crate) name: Option<&'c str>,
     pub(crate) span: Span,
@@ -222,7 +237,7 @@ impl<'l> Eval<'_, 'l> {
     }
 
     /// The result of a block for values, and what it carries on.
-    fn enter(&mut self, block: &Rc<Block>, args: Vec<Item>, span: Span) -> Option<(Item, Vec<Item>)> {
+    fn enter(&mut self, block: &Arc<Block>, args: Vec<Item>, span: Span) -> Option<(Item, Vec<Item>)> {
         match &block.feature.lower {
             Lowering::Definition(definition) => {
                 let definition = definition.clone();
@@ -241,7 +256,7 @@ impl<'l> Eval<'_, 'l> {
     fn define(
         &mut self,
         definition: &Arc<Definition>,
-        block: &Rc<Block>,
+        block: &Arc<Block>,
         args: Vec<Item>,
     ) -> Option<(Item, Vec<Item>)> {
         if definition.broken {
@@ -293,9 +308,10 @@ impl<'l> Eval<'_, 'l> {
             Some(value) => {
                 self.frame.names.insert(name.text.clone(), value);
             }
-            // What has no value was reported; so is nothing that reads it.
+            // What has no value was reported; what reads it is not.
             None => {
                 self.frame.names.remove(&name.text);
+                self.frame.failed.insert(name.text.clone());
             }
         }
     }
@@ -323,7 +339,7 @@ impl<'l> Eval<'_, 'l> {
         let item = match &value.kind {
             ExprKind::Function(word, body) => {
                 let Some(feature) = self.find(&word.text) else { return self.unknown(&word.text, word.span) };
-                Item::Function(Function::Block(Rc::new(self.settings(&feature, Some(body), value.span)?)))
+                Item::Function(Function::Block(Arc::new(self.settings(&feature, Some(body), value.span)?)))
             }
             _ => self.expr(value, None)?,
         };
@@ -375,6 +391,17 @@ impl<'l> Eval<'_, 'l> {
             let message = format!("the definitions of the model are more than {MOST} expressions");
             return self.fail(Kind::TooLong, self.outer, message, "");
         }
+        if self.level == DEEPEST {
+            let message = format!("the equations stand more than {DEEPEST} deep in each other");
+            return self.fail(Kind::TooDeep, self.outer, message, "");
+        }
+        self.level += 1;
+        let item = self.worked_out(expr, name);
+        self.level -= 1;
+        item
+    }
+
+    fn worked_out(&mut self, expr: &Expr, name: Option<&str>) -> Option<Item> {
         match &expr.kind {
             ExprKind::Int(v) => Some(Item::Constant(Constant::Int(*v))),
             ExprKind::Float(v) => Some(Item::Constant(Constant::Float(*v))),
@@ -470,7 +497,7 @@ impl<'l> Eval<'_, 'l> {
             Some(Given::Int(v)) => Item::Constant(Constant::Int(*v)),
             Some(Given::Float(v)) => Item::Constant(Constant::Float(*v)),
             Some(Given::Truth(v)) => Item::Constant(Constant::Truth(*v)),
-            Some(Given::Function(inner)) => Item::Function(Function::Block(Rc::new((**inner).clone()))),
+            Some(Given::Function(inner)) => Item::Function(Function::Block(inner.clone())),
             Some(value @ Given::Expr(_)) => Item::Mask(value.clone()),
             Some(value @ Given::Word(word)) => match &field.kind {
                 FieldKind::Word(words) => Item::Constant(Constant::Word(word.clone(), words.clone())),
@@ -488,7 +515,7 @@ impl<'l> Eval<'_, 'l> {
         }
         let feature = self.find(text)?;
         let block = self.settings(&feature, None, span)?;
-        Some(Function::Block(Rc::new(block)))
+        Some(Function::Block(Arc::new(block)))
     }
 
     /// The definition or word of a name.
@@ -961,7 +988,7 @@ impl<'l> Eval<'_, 'l> {
         let block = self.settings(&feature, body, span);
         let args = self.args(args);
         let (block, args) = (block?, args?);
-        self.applied(&Function::Block(Rc::new(block)), args, &places, name, span)
+        self.applied(&Function::Block(Arc::new(block)), args, &places, name, span)
     }
 
     fn args(&mut self, args: &[Expr]) -> Option<Vec<Item>> {
@@ -1086,23 +1113,30 @@ impl<'l> Eval<'_, 'l> {
     /// A number of channels.
     fn size(&mut self, expr: &Expr) -> Option<Dim> {
         match self.expr(expr, None)? {
-            Item::Constant(Constant::Int(n)) if n > 0 => Some(Dim::Fixed(n as usize)),
+            Item::Constant(Constant::Int(n)) if AXIS.hold(n as f64) => Some(Dim::Fixed(n as usize)),
+            Item::Constant(Constant::Int(n)) => {
+                let message = format!("a size must be {}", AXIS.describe());
+                self.fail(Kind::OutOfRange, expr.span, message, format!("this is {n}"))
+            }
             Item::Size(dim) => Some(dim),
-            other => self.wrong(expr.span, "a size is a whole number above 0", format!("this is {}", other.describe())),
+            other => self.wrong(expr.span, "a size is a whole number", format!("this is {}", other.describe())),
         }
     }
 
     /// A name for weights that no others have, by the binding or the word.
     pub(crate) fn fresh(&mut self, name: &str, inside: &str) -> String {
         let place = self.l.place();
-        let mut found = name.to_owned();
-        let mut n = 1;
-        while self.reserved.contains(&format!("{place}.{found}"))
-            || !self.taken.insert(format!("{place}.{found}{inside}"))
-        {
-            n += 1;
-            found = format!("{name}_{n}");
-        }
+        let key = |name: &str| format!("{place}.{name}{inside}");
+        let mut next = self.taken.get(&key(name)).copied().unwrap_or(1);
+        let found = loop {
+            let found = if next == 1 { name.to_owned() } else { format!("{name}_{next}") };
+            next += 1;
+            if !self.taken.contains_key(&key(&found)) && !self.reserved.contains(&format!("{place}.{found}")) {
+                break found;
+            }
+        };
+        self.taken.entry(key(&found)).or_insert(2);
+        self.taken.insert(key(name), next);
         found
     }
 
@@ -1188,7 +1222,7 @@ impl<'l> Eval<'_, 'l> {
             ast::Value::Structured(name, body) if field.kind == FieldKind::Function => {
                 let Some(feature) = self.find(&name.text) else { return self.unknown(&name.text, name.span) };
                 let block = self.settings(&feature, Some(body), span)?;
-                return Some(Some(Given::Function(Box::new(block))));
+                return Some(Some(Given::Function(Arc::new(block))));
             }
             ast::Value::Structured(..) => return self.wrong(span, takes, "this has settings of its own"),
         };
@@ -1243,9 +1277,7 @@ impl<'l> Eval<'_, 'l> {
             }
             (FieldKind::Mask, Item::Mask(value)) => value,
             (FieldKind::Function, Item::Function(Function::Pointwise(func))) => Given::Word(func.def().name.to_owned()),
-            (FieldKind::Function, Item::Function(Function::Block(block))) => {
-                Given::Function(Box::new((*block).clone()))
-            }
+            (FieldKind::Function, Item::Function(Function::Block(block))) => Given::Function(block),
             _ => {
                 let hint = match (&field.kind, word) {
                     (FieldKind::Word(words), Some(word)) => did_you_mean(&word, words.iter()),

@@ -1,6 +1,6 @@
 //! The values of equations: arrays with named axes, constants and functions.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::constant::Constant;
 use crate::ir::attribute::At;
@@ -90,9 +90,9 @@ pub(crate) enum Function {
     /// One of single numbers.
     Pointwise(Pointwise),
     /// A definition or a word with its settings.
-    Block(Rc<Block>),
+    Block(Arc<Block>),
     /// The same with the weights of this name at this place, wherever it is applied.
-    Shared(Rc<Block>, String, String),
+    Shared(Arc<Block>, String, String),
 }
 
 impl Function {

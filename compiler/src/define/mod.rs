@@ -22,6 +22,7 @@ use crate::feature::{self, Feature, Lowering, Slot, nothing_more, rows};
 use crate::ir::pointwise::Pointwise;
 use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, SIZE, Text, Words};
 use crate::source::{SourceId, Span};
+use crate::spec::{Block, Setting, Value as Given};
 use crate::syntax::ast::{Declaration, DefElement, Form, Item, ItemKind, Value};
 use crate::syntax::{self, ast};
 
@@ -40,7 +41,26 @@ pub struct Definition {
     pub(crate) broken: bool,
     /// The definitions of its own file that it applies, by name. Those of the library are found by their names.
     pub(crate) uses: BTreeMap<String, Arc<Feature>>,
+    /// How many definitions of its file stand on each other in it, itself included.
+    height: usize,
 }
+
+/// Whether a statement is a definition with an error, or has one among its settings.
+pub(crate) fn broken(block: &Block) -> bool {
+    let own = match &block.feature.lower {
+        Lowering::Definition(definition) | Lowering::Equations(definition) => definition.broken,
+        _ => false,
+    };
+    let given = |setting: &Setting| matches!(&setting.value, Given::Function(inner) if broken(inner));
+    own || block.fields.values().any(given)
+}
+
+fn is_broken(feature: &Arc<Feature>) -> bool {
+    feature.definition().is_some_and(|definition| definition.broken)
+}
+
+/// How many definitions of a file may stand on each other.
+const HIGHEST: usize = 256;
 
 impl Definition {
     /// The equations in order.
@@ -76,14 +96,15 @@ pub(crate) fn equations(
     let def = ast::Def { slot: None, name: name(EQUATIONS), values: vec![], elements, braces: span };
     let used =
         names::applied(&def).into_iter().filter_map(|name| Some((name.clone(), features.find(&name, "")?.clone())));
-    let uses = used.collect();
+    let uses: BTreeMap<String, Arc<Feature>> = used.collect();
+    let broken = uses.values().any(is_broken);
     names::check_run(&def, problems);
     let lines = def.elements.iter().filter_map(|element| match element {
         DefElement::Equation(equation) => Some(syntax::equation(equation)),
         _ => None,
     });
     let text = lines.collect::<Vec<_>>().join("\n");
-    let definition = Definition { def, documented: text.clone(), text, library: false, broken: false, uses };
+    let definition = Definition { def, documented: text.clone(), text, library: false, broken, uses, height: 0 };
     let lower = Lowering::Equations(Arc::new(definition));
     Feature::row(EQUATIONS, "", "Equations on the values of the place.", "", lower)
 }
@@ -279,6 +300,10 @@ impl<'i> Builder<'_, 'i> {
             let help = format!("the chain: {chain} -> {}", title(def));
             return self.problems.fail(Diagnostic::new(Kind::CyclicBlock, def.name.span, message).help(help));
         }
+        if self.active.len() == HIGHEST {
+            self.too_high(def);
+            return None;
+        }
         self.active.push(n);
         let mut uses = BTreeMap::new();
         for name in names::applied(def) {
@@ -288,6 +313,7 @@ impl<'i> Builder<'_, 'i> {
             }
         }
         self.active.pop();
+        let mut height = 1 + uses.values().filter_map(|f| f.definition()).map(|d| d.height).max().unwrap_or(0);
         let slot = self.slots.iter().find(|s| s.name == keyword);
         let found = self.problems.len();
         let mut fields = self.fields(def);
@@ -301,16 +327,22 @@ impl<'i> Builder<'_, 'i> {
                 }
             }
         }
-        let own = self.defs.iter().filter(|w| w.def.slot.is_none()).map(|w| w.def.name.text.clone()).collect();
-        names::check(def, slot, &uses, (self.slots, &own), self.problems);
+        if height > HIGHEST {
+            self.too_high(def);
+            (uses, height) = (BTreeMap::new(), 1);
+        } else {
+            let own = self.defs.iter().filter(|w| w.def.slot.is_none()).map(|w| w.def.name.text.clone()).collect();
+            names::check(def, slot, &uses, (self.slots, &own), self.problems);
+        }
         let applied = names::applied(def);
-        let cyclic = own.iter().any(|name| applied.contains(name) && !uses.contains_key(name));
-        let broken =
-            cyclic || self.problems.len() > found || uses.values().any(|f| f.definition().is_some_and(|d| d.broken));
+        let mut own = self.defs.iter().filter(|w| w.def.slot.is_none()).map(|w| &w.def.name.text);
+        let cyclic = own.any(|name| applied.contains(name) && !uses.contains_key(name));
+        let broken = cyclic || self.problems.len() > found || uses.values().any(is_broken);
         let (doc, source) = doc_and_source(&item.doc);
         let text = syntax::definition(def, false);
         let documented = docs(&item.doc) + &syntax::definition(def, true);
-        let definition = Definition { def: def.clone(), text, documented, library: self.library, broken, uses };
+        let library = self.library;
+        let definition = Definition { def: def.clone(), text, documented, library, broken, uses, height };
         let feature = Arc::new(Feature {
             slot: keyword.to_owned().into(),
             variant: word.to_owned().into(),
@@ -325,6 +357,11 @@ impl<'i> Builder<'_, 'i> {
         // One with an error is known all the same, so that what applies it is not reported, too.
         self.built.features.push(feature.clone());
         Some(feature)
+    }
+
+    fn too_high(&mut self, def: &ast::Def) {
+        let message = format!("`{}` stands on more than {HIGHEST} definitions, each applied by the next", title(def));
+        self.problems.report(Diagnostic::new(Kind::TooDeep, def.name.span, message));
     }
 
     /// The settings as fields.

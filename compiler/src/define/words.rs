@@ -15,7 +15,7 @@ use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Dim};
 use crate::lower::{LinearInit, Lower};
 use crate::schema::{
-    Bounds, DROPOUT, Default, Derived, Field, FieldKind, POSITIVE, SIZE, float, int, of_kind, optional_word, word,
+    AXIS, Bounds, DROPOUT, Default, Derived, Field, FieldKind, POSITIVE, SIZE, float, int, of_kind, optional_word, word,
 };
 use crate::source::Span;
 use crate::spec::Block;
@@ -284,7 +284,7 @@ pub(super) fn at(e: &mut Eval<'_, '_>, args: &[Expr], span: Span) -> Option<Item
     along(e, x, ("at", span), |l, value| l.one(Op::Position, &[value], Attrs::of(attribute::AT, at)))
 }
 
-/// The array of an argument.
+/// The array of an argument; it is one of numbers.
 fn arg(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<Array> {
     let x = e.array(c.args[n].clone(), c.places[n])?;
     if x.truth {
@@ -419,6 +419,10 @@ fn cat(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
             return e.report(Diagnostic::new(Kind::WrongType, c.span, message).help(help));
         }
         let total = wide(e, &out, c)? + wide(e, next, c)?;
+        if !AXIS.hold(total as f64) {
+            let message = format!("`cat` gives {total} channels; the most are {}", AXIS.high);
+            return e.fail(Kind::OutOfRange, c.span, message, "");
+        }
         let value = e.node(c.span, |l| l.one(Op::Concat, &[out.value, next.value], Attrs::new()))?;
         let axes = out.units().iter().cloned().chain([Axis::Channels(Dim::Fixed(total))]).collect();
         out = Array { value, axes, rows: out.rows, truth: false };

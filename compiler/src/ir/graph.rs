@@ -365,6 +365,14 @@ impl Graph {
         self.insert(region, self.place(anchor), new)
     }
 
+    /// Inserts a node at a place among those of a region.
+    ///
+    /// # Errors
+    /// When the node is not one that its op allows.
+    pub(crate) fn insert_at(&mut self, region: RegionId, place: usize, new: NewNode) -> Result<NodeId, InvalidNode> {
+        self.insert(region, place, new)
+    }
+
     fn place(&self, node: NodeId) -> usize {
         let region = self.node(node).region;
         self.nodes(region).iter().position(|n| *n == node).expect("a node is listed in its region")

@@ -7,7 +7,7 @@ use crate::diag::Problems;
 use crate::feature::Around;
 use crate::ir::attribute::{self, Attrs, Word};
 use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, RegionId, Value};
-use crate::ir::ops::{Flag, Op};
+use crate::ir::ops::Op;
 use crate::ir::pointwise::{self, Pointwise, Scalar};
 use crate::ir::types::{Attr, CLASSES, Dim, Type};
 use crate::schema::{Catalog, Objective};
@@ -96,6 +96,10 @@ pub(crate) struct Lower<'a> {
     region: RegionId,
     path: Vec<String>,
     binding: &'a Binding,
+    /// The parameters so far, by name.
+    params: BTreeMap<String, Value>,
+    /// How many inputs and parameters there are: they are the first nodes.
+    leaves: usize,
     streams: usize,
     axes: usize,
     /// Balanced folds around the current place.
@@ -132,6 +136,8 @@ impl<'a> Lower<'a> {
             region: MAIN,
             path: vec![],
             binding,
+            params: BTreeMap::new(),
+            leaves: 0,
             streams: 0,
             axes: 0,
             folds: 0,
@@ -195,11 +201,11 @@ impl<'a> Lower<'a> {
 
     /// Runs `body` and takes back all that it did, but for its reports.
     pub(crate) fn trial<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
-        let (graph, shown) = (self.graph.clone(), self.shown.clone());
-        let counts = (self.streams, self.axes, self.equations);
+        let (graph, shown, params) = (self.graph.clone(), self.shown.clone(), self.params.clone());
+        let counts = (self.leaves, self.streams, self.axes, self.equations);
         let out = body(self);
-        (self.graph, self.shown) = (graph, shown);
-        (self.streams, self.axes, self.equations) = counts;
+        (self.graph, self.shown, self.params) = (graph, shown, params);
+        (self.leaves, self.streams, self.axes, self.equations) = counts;
         out
     }
 
@@ -254,12 +260,8 @@ impl<'a> Lower<'a> {
         attrs.set(attribute::NAME, name);
         let label = self.path.join(".");
         let new = NewNode { op, operands: vec![], attrs, types: vec![ty], body: None, label };
-        let leaves = self.graph.nodes(MAIN).iter();
-        let anchor = leaves.copied().find(|n| !self.graph.node(*n).op.has(Flag::Leaf));
-        let node = match anchor {
-            Some(anchor) => self.graph.insert_before(anchor, new)?,
-            None => self.graph.push(MAIN, new)?,
-        };
+        let node = self.graph.insert_at(MAIN, self.leaves, new)?;
+        self.leaves += 1;
         let value = self.graph.node(node).results[0];
         self.graph.set_hint(value, name);
         Ok(value)
@@ -268,18 +270,12 @@ impl<'a> Lower<'a> {
     /// A parameter named after the current path. Equal names share one parameter.
     pub(crate) fn param(&mut self, name: &str, dims: impl Into<Vec<Dim>>, init: Attr) -> Result<Value, InvalidNode> {
         let full = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
-        if let Some(known) = self.known(&full) {
-            return Ok(known);
+        if let Some(known) = self.params.get(&full) {
+            return Ok(*known);
         }
-        self.leaf(Op::Param, &full, Attrs::of(attribute::INIT, &init), Type::real(dims))
-    }
-
-    /// The parameter of this name.
-    fn known(&self, full: &str) -> Option<Value> {
-        let leaves = self.graph.nodes(MAIN).iter().map(|id| self.graph.node(*id));
-        let mut params = leaves.take_while(|node| node.op.has(Flag::Leaf)).filter(|node| node.op == Op::Param);
-        let found = params.find(|node| node.get(attribute::NAME) == full);
-        found.map(|node| node.results[0])
+        let value = self.leaf(Op::Param, &full, Attrs::of(attribute::INIT, &init), Type::real(dims))?;
+        self.params.insert(full, value);
+        Ok(value)
     }
 
     /// A parameter that belongs to a group which optimisers can treat apart.
@@ -291,7 +287,10 @@ impl<'a> Lower<'a> {
         init: Attr,
     ) -> Result<Value, InvalidNode> {
         let full = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
-        self.leaf(Op::Param, &full, Attrs::of(attribute::INIT, &init).with(attribute::GROUP, group), Type::real(dims))
+        let attrs = Attrs::of(attribute::INIT, &init).with(attribute::GROUP, group);
+        let value = self.leaf(Op::Param, &full, attrs, Type::real(dims))?;
+        self.params.insert(full, value);
+        Ok(value)
     }
 
     /// Dropout with probability `p`; nothing when that is 0.

@@ -7,10 +7,15 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use rtc_compiler::check::check;
+use rtc_compiler::diag::{Style, render};
 use rtc_compiler::ir::graph::Graph;
+use rtc_compiler::ir::text;
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pass;
 use rtc_compiler::pipeline;
+use rtc_compiler::schema::Catalog;
+use rtc_compiler::source::Source;
 use rtc_compiler::spec::Spec;
 use rtc_runtime::batch::{Batch, Labels};
 use rtc_runtime::exec::{Halting, Inference, NoiseSource};
@@ -22,6 +27,23 @@ use rtc_tests::numeric::{
     Arrays, assert_same, batch, check_gradients, differentiated, distance, executor, graph, run, weights,
 };
 use serde_json::Value as Json;
+
+/// The gated recursive cell as a definition in a file is that of the library.
+#[test]
+fn a_cell_of_ones_own_has_the_graph_of_the_librarys() {
+    let source = Source::new("definitions.rt", include_str!("../../cases/models/definitions.rt"));
+    let printed = |edits: &[String]| {
+        let (spec, problems, sources) =
+            check(&models::library(), source.clone(), Some("own_tree"), edits, &Catalog::default());
+        let spec = spec.unwrap_or_else(|| panic!("{}", render(&problems, &sources, Style::Plain)));
+        let graph = pipeline::forward(&spec, &binding(Objective::Classify)).expect("the model lowers");
+        // The weights have the name of the cell, and the columns of the text its length.
+        text::print(&graph).replace("own_grc", "grc").split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let own = printed(&[]);
+    assert_eq!(own, printed(&["cell grc { hidden: 6 }".to_owned()]));
+    assert_ne!(own, printed(&["cell grc { hidden: 7 }".to_owned()]));
+}
 
 /// Rows whose tokens are 1, 2, 3, ...
 pub(super) fn counting(lengths: &[usize], width: usize) -> Batch {

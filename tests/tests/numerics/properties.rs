@@ -4,7 +4,7 @@
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::{export, hash, text};
-use rtc_compiler::lower::{Objective, attach_loss, lower};
+use rtc_compiler::lower::{Binding, Objective, attach_loss, lower};
 use rtc_compiler::pass::{self, LAST, PASSES};
 use rtc_compiler::pipeline;
 use rtc_runtime::batch::Batch;
@@ -168,5 +168,23 @@ fn gradients_of_every_spec_are_slopes() {
             let what = format!("{} for {objective:?}", model.name);
             check_gradients(&what, (&forward, &training), &weights, &rows, Some(3), &[], 1e-6);
         }
+    }
+}
+
+/// The vectors of the tokens learn from both of their places.
+#[test]
+fn gradients_of_tied_outputs_are_slopes() {
+    let binding = Binding { vocab: Some(VOCAB), classes: Some(VOCAB), objective: Objective::Classify };
+    for softcap in ["", " { softcap: 3 }"] {
+        let text = format!(
+            "model tied {{\nembed {{ width: 6 }}\nfeedforward {{ hidden: 5 }}\nreadout mean\nhead tied{softcap}\n}}\n"
+        );
+        let spec = models::parse(&text);
+        let mut forward = lower(&spec, &binding).expect("the model lowers");
+        attach_loss(&mut forward, &binding).expect("it has a loss");
+        let training = pipeline::training(&spec, &binding).expect("the model lowers");
+        let weights = weights(&forward, 3, 0.4);
+        let rows = batch(&[6, 1, 9, 4], VOCAB as u64, VOCAB as u64, 3);
+        check_gradients(&text, (&forward, &training), &weights, &rows, Some(6), &[], 1e-6);
     }
 }
