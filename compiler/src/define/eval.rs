@@ -939,10 +939,8 @@ impl<'l> Eval<'_, 'l> {
         }
         if let Some(func) = pointwise(&word.text).filter(|func| func.def().arity == args.len() && body.is_none()) {
             let args = self.args(args)?;
-            if let Some(constants) = constants(&args) {
-                if let Some(result) = constant::function(&word.text, &constants) {
-                    return self.folded(result, span);
-                }
+            if let Some(result) = constants(&args).and_then(|known| constant::function(&word.text, &known)) {
+                return self.folded(result, span);
             }
             let of = format!("`{}`", word.text);
             for (item, place) in args.iter().zip(&places) {
@@ -1227,10 +1225,11 @@ impl<'l> Eval<'_, 'l> {
             ast::Value::Structured(..) => return self.wrong(span, takes, "this has settings of its own"),
         };
         let word = expr.as_name().map(|name| name.text);
-        if let (FieldKind::Word(words), Some(word)) = (&field.kind, &word) {
-            if words.contains(word) && !self.frame.names.contains_key(word) {
-                return Some(Some(Given::Word(word.clone())));
-            }
+        if let (FieldKind::Word(words), Some(word)) = (&field.kind, &word)
+            && words.contains(word)
+            && !self.frame.names.contains_key(word)
+        {
+            return Some(Some(Given::Word(word.clone())));
         }
         if let (FieldKind::Word(words), Some(word)) = (&field.kind, &word) {
             let known = self.frame.names.contains_key(word) || self.setting(word).is_some();
@@ -1249,16 +1248,14 @@ impl<'l> Eval<'_, 'l> {
             }
             return self.wrong(span, takes, "it can't be left out");
         }
-        if let (FieldKind::Mask, Some(name)) = (&field.kind, &word) {
-            if self.setting(name).is_none() && !self.frame.names.contains_key(name) {
-                let help = "in a definition a mask is a setting: `mask: mask = all`, and its value stands where the definition is used";
-                let diagnostic = Diagnostic::new(
-                    Kind::WrongType,
-                    span,
-                    format!("`{}` takes `past`, `all`, or a setting", field.name),
-                );
-                return self.report(diagnostic.label(did_you_mean(name, ["past", "all"])).help(help));
-            }
+        if let (FieldKind::Mask, Some(name)) = (&field.kind, &word)
+            && self.setting(name).is_none()
+            && !self.frame.names.contains_key(name)
+        {
+            let help = "in a definition a mask is a setting: `mask: mask = all`, and its value stands where the definition is used";
+            let diagnostic =
+                Diagnostic::new(Kind::WrongType, span, format!("`{}` takes `past`, `all`, or a setting", field.name));
+            return self.report(diagnostic.label(did_you_mean(name, ["past", "all"])).help(help));
         }
         let item = self.expr(expr, None)?;
         let described = item.describe();
@@ -1401,7 +1398,7 @@ pub(crate) fn derived(
         Derived::Width => width as f64,
         Derived::WidthPerHead => {
             let heads = block.int("heads").unwrap_or(1).max(1);
-            if width % heads != 0 {
+            if !width.is_multiple_of(heads) {
                 return Err(format!("has {heads} heads, which can't share a width of {width} evenly"));
             }
             (width / heads) as f64
