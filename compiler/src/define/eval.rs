@@ -307,6 +307,7 @@ impl<'l> Eval<'_, 'l> {
         match value {
             Some(value) => {
                 self.frame.names.insert(name.text.clone(), value);
+                self.frame.failed.remove(&name.text);
             }
             // What has no value was reported; what reads it is not.
             None => {
@@ -466,17 +467,9 @@ impl<'l> Eval<'_, 'l> {
         self.unknown(text, span)
     }
 
-    /// Whether an equation of the place binds a name. One that has no value was reported.
-    fn binds(&self, name: &str) -> bool {
-        let definition = self.frame.block.as_ref().and_then(|block| match &block.feature.lower {
-            Lowering::Definition(definition) | Lowering::Equations(definition) => Some(definition),
-            _ => None,
-        });
-        definition.is_some_and(|d| d.equations().any(|e| e.names.iter().any(|bound| bound.text == *name)))
-    }
-
     fn unknown<T>(&mut self, text: &str, span: Span) -> Option<T> {
-        if self.binds(text) && !self.frame.names.contains_key(text) {
+        // A binding without a value was reported.
+        if self.frame.failed.contains(text) {
             return None;
         }
         let mut known: Vec<String> = self.frame.names.keys().cloned().collect();
