@@ -15,7 +15,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("diag", &["source"]),
     ("syntax", &["diag", "expr", "source"]),
     ("schema", &["diag", "syntax"]),
-    ("spec", &["define", "expr", "feature", "schema", "source"]),
+    ("spec", &["define", "expr", "feature", "schema", "source", "syntax"]),
     ("define", &["diag", "expr", "feature", "ir", "lower", "schema", "source", "spec", "syntax"]),
     ("feature", &["define", "diag", "expr", "ir", "lower", "schema", "source", "spec"]),
     ("causality", &["expr", "ir"]),

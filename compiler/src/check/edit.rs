@@ -161,9 +161,10 @@ impl Editor<'_, '_> {
         let counted = is_counted(&node.keyword.text);
         let (word, body) = match value {
             ast::Value::Expr(expr) if counted => {
-                let scope = node.scope;
+                let (mut expr, scope) = (expr.clone(), node.scope);
+                let Some(scope) = self.old_values(tree, &mut expr, scope) else { return };
                 let name = ast::Name { text: COPIES.to_owned(), span: expr.span };
-                let field = TreeField { name, value: value.clone(), scope, author: author.clone() };
+                let field = TreeField { name, value: ast::Value::Expr(expr), scope, author: author.clone() };
                 let node = at_mut(tree, place);
                 node.fields.retain(|f| f.name.text != COPIES);
                 node.fields.push(field);

@@ -340,7 +340,7 @@ impl<'i> Builder<'_, 'i> {
         let broken = cyclic || self.problems.len() > found || uses.values().any(is_broken);
         let (doc, source) = doc_and_source(&item.doc);
         let text = syntax::definition(def, false);
-        let documented = docs(&item.doc) + &syntax::definition(def, true);
+        let documented = syntax::documentation(&item.doc, "") + &syntax::definition(def, true);
         let library = self.library;
         let definition = Definition { def: def.clone(), text, documented, library, broken, uses, height };
         let feature = Arc::new(Feature {
@@ -557,10 +557,6 @@ fn doc_and_source(doc: &str) -> (Text, Text) {
         Some((doc, source)) => (doc.trim().to_owned().into(), source.trim_end_matches('.').to_owned().into()),
         None => (line.into(), Text::Borrowed("")),
     }
-}
-
-fn docs(doc: &str) -> String {
-    doc.lines().map(|line| format!("{}\n", format!("/// {line}").trim_end())).collect()
 }
 
 /// The definitions of a file, for tests of the library alone.

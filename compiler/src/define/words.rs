@@ -242,7 +242,7 @@ pub(crate) fn has_weights(feature: &Feature) -> bool {
 }
 
 /// How the weights of `learn` start.
-pub(crate) fn init(block: &Block, _: &[Dim]) -> Attr {
+pub(crate) fn init(block: &Block) -> Attr {
     match block.word("init") {
         Some("zeros") => "zeros".into(),
         Some("ones") => "ones".into(),

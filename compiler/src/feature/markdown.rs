@@ -68,7 +68,10 @@ pub fn explain(title: &str) -> Option<String> {
 }
 
 fn explained(feature: &Feature) -> String {
-    let mut out = format!("{}: {}\nSource: {}\n", feature.title(), feature.doc, feature.source);
+    let mut out = format!("{}: {}\n", feature.title(), feature.doc);
+    if !feature.source.is_empty() {
+        let _ = writeln!(out, "Source: {}", feature.source);
+    }
     if let Some(definition) = feature.definition() {
         out += &format!("\n{}\n\n", definition.text);
     }

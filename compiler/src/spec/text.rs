@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::define::{self, Definition};
 use crate::feature::Feature;
+use crate::syntax::documentation;
 
 /// The longest line that braces are kept on, as in the formatter.
 const WIDTH: usize = 100;
@@ -31,7 +32,7 @@ pub fn text_with_origins(spec: &Spec) -> String {
 
 fn written(spec: &Spec, origins: bool) -> String {
     let mut out = definitions(spec, |definition| &definition.documented);
-    out += &format!("{}model {} ", docs(spec), spec.name);
+    out += &format!("{}model {} ", documentation(&spec.doc, ""), spec.name);
     Writer { out: &mut out, origins }.braces(&spec.root, 0);
     out + "\n"
 }
@@ -62,11 +63,6 @@ fn used(block: &Block, library: bool, found: &mut Vec<Arc<Feature>>) {
         }
     }
     block.children.iter().for_each(|child| used(child, library, found));
-}
-
-fn docs(spec: &Spec) -> String {
-    let line = |line: &str| format!("{}\n", format!("/// {line}").trim_end());
-    if spec.doc.is_empty() { String::new() } else { spec.doc.split('\n').map(line).collect() }
 }
 
 struct Writer<'a> {

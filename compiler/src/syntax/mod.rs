@@ -7,5 +7,5 @@ mod print;
 mod scan;
 
 pub use parse::{MAX_FILE_BYTES, parse, parse_override};
-pub use print::{definition, equation, expression, format};
+pub use print::{definition, documentation, equation, expression, format};
 pub use scan::MAX_NESTING;

@@ -31,11 +31,17 @@ pub fn definition(def: &Def, docs: bool) -> String {
     let mut out = def_head(def) + "{\n";
     for element in &def.elements {
         if let (DefElement::Setting(setting), true) = (element, docs) {
-            setting.doc.lines().for_each(|line| out += &format!("    {}\n", format!("/// {line}").trim_end()));
+            out += &documentation(&setting.doc, "    ");
         }
         out += &format!("    {}\n", printer.def_element(element));
     }
     out + "}"
+}
+
+/// Documentation as `///` lines behind an indentation.
+pub fn documentation(text: &str, indent: &str) -> String {
+    let line = |line: &str| format!("{indent}{}\n", format!("/// {line}").trim_end());
+    if text.is_empty() { String::new() } else { text.split('\n').map(line).collect() }
 }
 
 /// An equation alone, numbers in their shortest form.

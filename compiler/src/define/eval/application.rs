@@ -1,0 +1,248 @@
+//! Functions applied to values, and the names and shapes of the weights that this makes.
+
+use std::sync::Arc;
+
+use super::{Call, Eval, are, constants, plural, pointwise};
+use crate::define::constant::{self, Constant};
+use crate::define::item::{Array, Axis, Function, Item};
+use crate::define::words;
+use crate::diag::{Diagnostic, Kind};
+use crate::feature::Lowering;
+use crate::ir::pointwise::Pointwise;
+use crate::ir::types::Dim;
+use crate::schema::AXIS;
+use crate::source::Span;
+use crate::syntax::ast::{self, Expr};
+
+impl Eval<'_, '_> {
+    /// `word(args) { settings }`
+    pub(super) fn apply(
+        &mut self,
+        word: &ast::Name,
+        args: &[Expr],
+        body: Option<&ast::Body>,
+        name: Option<&str>,
+        span: Span,
+    ) -> Option<Item> {
+        let local = self.frame.names.get(&word.text).cloned().or_else(|| self.setting(&word.text));
+        if let Some(Item::Function(function)) = local {
+            if let Some(body) = body {
+                let message = format!("`{}` has its settings already", word.text);
+                let help = format!(
+                    "they stand where the function is made: `{0}: mlp {{ .. }}`, or `share {0} = mlp {{ .. }}`",
+                    word.text
+                );
+                return self.report(Diagnostic::new(Kind::WrongType, body.span, message).help(help));
+            }
+            let places: Vec<Span> = args.iter().map(|arg| arg.span).collect();
+            let args = self.args(args)?;
+            return self.applied(&function, args, &places, name, span);
+        }
+        let places: Vec<Span> = args.iter().map(|arg| arg.span).collect();
+        if word.text == "when" {
+            return self.when(args, span);
+        }
+        if word.text == "at" {
+            return words::at(self, args, span);
+        }
+        if let Some(func) = pointwise(&word.text).filter(|func| func.def().arity == args.len() && body.is_none()) {
+            let args = self.args(args)?;
+            if let Some(result) = constants(&args).and_then(|known| constant::function(&word.text, &known)) {
+                return self.folded(result, span);
+            }
+            let of = format!("`{}`", word.text);
+            for (item, place) in args.iter().zip(&places) {
+                self.operand(&of, item, *place)?;
+            }
+            return self.pointwise(func, args, span);
+        }
+        let Some(feature) = self.find(&word.text) else {
+            let args = self.args(args)?;
+            if let Some(func) = pointwise(&word.text) {
+                return match body {
+                    Some(body) => {
+                        let message = format!("`{}` has no settings", word.text);
+                        self.fail(Kind::UnknownField, body.span, message, "")
+                    }
+                    None => {
+                        let (arity, given) = (func.def().arity, are(args.len()));
+                        let message =
+                            format!("`{}` takes {arity} {}, and here {given}", word.text, plural("value", arity));
+                        self.fail(Kind::WrongArity, span, message, "")
+                    }
+                };
+            }
+            if let Some(result) = constants(&args).and_then(|c| constant::function(&word.text, &c)) {
+                return self.folded(result, span);
+            }
+            if word.text == "floor" {
+                return self.wrong(span, "`floor` rounds a constant down", "this is no constant");
+            }
+            if let Some(item) = self.frame.names.get(&word.text) {
+                let label = format!("this is {}", item.describe());
+                return self.wrong(
+                    word.span,
+                    format!("`{}` is a value, and only functions are applied", word.text),
+                    label,
+                );
+            }
+            return self.unknown(&word.text, word.span);
+        };
+        if word.text == "learn" {
+            return self.wrong(span, "`learn` has its sizes in brackets: `learn[width]`", "");
+        }
+        let block = self.settings(&feature, body, span);
+        let args = self.args(args);
+        let (block, args) = (block?, args?);
+        self.applied(&Function::Block(Arc::new(block)), args, &places, name, span)
+    }
+
+    fn args(&mut self, args: &[Expr]) -> Option<Vec<Item>> {
+        let items: Vec<Option<Item>> = args.iter().map(|arg| self.expr(arg, None)).collect();
+        items.into_iter().collect()
+    }
+
+    /// A function applied to values.
+    pub(super) fn applied(
+        &mut self,
+        function: &Function,
+        args: Vec<Item>,
+        places: &[Span],
+        name: Option<&str>,
+        span: Span,
+    ) -> Option<Item> {
+        let (block, name) = match function {
+            Function::Pointwise(func) => return self.pointwise(*func, args, span),
+            Function::Block(block) => (block, name),
+            Function::Shared(block, place, name) => {
+                // The weights are those of the place where it is shared, whoever applies it.
+                let path = self.l.at_place(place);
+                let taken = std::mem::take(&mut self.taken);
+                let result = self.applied(&Function::Block(block.clone()), args, places, Some(name), span);
+                self.taken = taken;
+                self.l.back_to(path);
+                return result;
+            }
+        };
+        let takes = block.feature.values.len();
+        if args.len() != takes && !words::takes(&block.feature, args.len()) {
+            let title = block.title();
+            let takes = words::several(&block.feature)
+                .map_or_else(|| format!("{takes} {}", plural("value", takes)), str::to_owned);
+            let message = format!("`{title}` takes {takes}, and here {}", are(args.len()));
+            let names = block.feature.values.join(", ");
+            let diagnostic = Diagnostic::new(Kind::WrongArity, span, message);
+            return self.report(diagnostic.help(format!("it is applied as `{title}({names})`")));
+        }
+        // What is wrong inside the library belongs to the place in the user's text that applies it.
+        let outer = if self.in_library() { self.outer } else { span };
+        let outer = std::mem::replace(&mut self.outer, outer);
+        let result = match &block.feature.lower {
+            Lowering::Word(word) => {
+                let call = Call { args, block: block.clone(), name, span, places: places.to_vec() };
+                (word.0)(self, &call)
+            }
+            Lowering::Definition(_) => match name {
+                // A binding is a place of its own.
+                Some(name) => {
+                    let place = self.fresh(name, "");
+                    self.l.enter(&place);
+                    let result = self.enter(block, args, span);
+                    self.l.leave();
+                    result
+                }
+                None => self.enter(block, args, span),
+            }
+            .map(|(out, _)| out),
+            _ => self.wrong(span, format!("`{}` can't be applied to values", block.title()), ""),
+        };
+        self.outer = outer;
+        result
+    }
+
+    /// `when(condition, a, b)`: of a constant condition, only what it chooses is worked out.
+    fn when(&mut self, args: &[Expr], span: Span) -> Option<Item> {
+        let [condition, a, b] = args else {
+            return self.fail(
+                Kind::WrongArity,
+                span,
+                "`when` takes a condition and two values: `when(x > 0, x, 0)`",
+                "",
+            );
+        };
+        match self.expr(condition, None)? {
+            Item::Constant(Constant::Truth(true)) => self.expr(a, None),
+            Item::Constant(Constant::Truth(false)) => self.expr(b, None),
+            Item::Array(condition) if condition.truth => {
+                let (a, b) = (self.expr(a, None), self.expr(b, None));
+                let condition = Item::Array(Array { truth: false, ..condition });
+                self.pointwise(Pointwise::Choose, vec![condition, a?, b?], span)
+            }
+            other => self.condition(other, "`when`", condition.span).map(Item::Array),
+        }
+    }
+
+    /// `learn[sizes]`: an array of weights.
+    pub(super) fn learn(
+        &mut self,
+        table: &str,
+        sizes: &[Expr],
+        body: Option<&ast::Body>,
+        name: Option<&str>,
+        span: Span,
+    ) -> Option<Item> {
+        if !table.is_empty() {
+            let label = format!("write `{table} = learn[..]`");
+            return self.wrong(span, "weights of equations have the name of their binding", label);
+        }
+        let feature = words::learn().clone();
+        let block = self.settings(&feature, body, span)?;
+        let mut dims = vec![];
+        for size in sizes {
+            dims.push(self.size(size)?);
+        }
+        let axes: Vec<Axis> = dims
+            .iter()
+            .enumerate()
+            .map(|(n, dim)| if n + 1 == dims.len() { Axis::Channels(dim.clone()) } else { Axis::Slots })
+            .collect();
+        if axes.len() > 2 {
+            let message = format!("`learn` has one size or two, and here are {}", axes.len());
+            return self.fail(Kind::WrongArity, span, message, "");
+        }
+        let name = self.fresh(name.unwrap_or("learn"), "");
+        let init = words::init(&block);
+        let value = self.node(span, |l| l.param(&name, dims, init))?;
+        Some(Item::Array(Array { value, axes, rows: false, truth: false }))
+    }
+
+    /// A number of channels.
+    fn size(&mut self, expr: &Expr) -> Option<Dim> {
+        match self.expr(expr, None)? {
+            Item::Constant(Constant::Int(n)) if AXIS.hold(n as f64) => Some(Dim::Fixed(n as usize)),
+            Item::Constant(Constant::Int(n)) => {
+                let message = format!("a size must be {}", AXIS.describe());
+                self.fail(Kind::OutOfRange, expr.span, message, format!("this is {n}"))
+            }
+            Item::Size(dim) => Some(dim),
+            other => self.wrong(expr.span, "a size is a whole number", format!("this is {}", other.describe())),
+        }
+    }
+
+    /// A name for weights that no others have, by the binding or the word.
+    pub(crate) fn fresh(&mut self, name: &str, inside: &str) -> String {
+        let place = self.l.place();
+        let key = |name: &str| format!("{place}.{name}{inside}");
+        let mut next = self.taken.get(&key(name)).copied().unwrap_or(1);
+        let found = loop {
+            let found = if next == 1 { name.to_owned() } else { format!("{name}_{next}") };
+            next += 1;
+            if !self.taken.contains_key(&key(&found)) && !self.reserved.contains(&format!("{place}.{found}")) {
+                break found;
+            }
+        };
+        self.taken.entry(key(&found)).or_insert(2);
+        self.taken.insert(key(name), next);
+        found
+    }
+}

@@ -1,0 +1,348 @@
+//! Operators and functions of single numbers on arrays, over all axes that they have together.
+
+use super::{Eval, NUMBERS, are, plural};
+use crate::define::constant::{self, Constant};
+use crate::define::item::{Array, Axis, Item};
+use crate::diag::{Diagnostic, Kind, did_you_mean, list};
+use crate::expr::BinaryOp;
+use crate::ir::attribute::Attrs;
+use crate::ir::graph::Value;
+use crate::ir::ops::Op;
+use crate::ir::pointwise::{Pointwise, Scalar};
+use crate::ir::types::Dim;
+use crate::source::Span;
+use crate::syntax::ast::Expr;
+
+impl Eval<'_, '_> {
+    pub(super) fn binary(&mut self, op: BinaryOp, a: &Expr, b: &Expr, span: Span) -> Option<Item> {
+        // A bare word is compared with a setting of words.
+        if let (BinaryOp::Eq | BinaryOp::Ne, Some((setting, other))) = (op, self.comparison(a, b)) {
+            let Item::Constant(Constant::Word(word, words)) = setting else { return None };
+            let given = other.as_name().map(|name| name.text).filter(|name| words.contains(name));
+            let Some(given) = given else {
+                let choices = list(words.iter(), "or");
+                let hint = other.as_name().map(|name| did_you_mean(&name.text, words.iter())).unwrap_or_default();
+                let setting = if std::ptr::eq(other, a) { b } else { a }.as_name().map(|name| name.text);
+                let message = format!("`{}` is {choices}", setting.unwrap_or_default());
+                let label = if hint.is_empty() { "it is never equal to this".to_owned() } else { hint };
+                return self.wrong(other.span, message, label);
+            };
+            return Some(Item::Constant(Constant::Truth((word == given) == (op == BinaryOp::Eq))));
+        }
+        let (left, right) = (self.expr(a, None), self.expr(b, None));
+        let (left, right) = (left?, right?);
+        match (left, right) {
+            (Item::Constant(a), Item::Constant(b)) => self.folded(constant::binary(op, a, b), span),
+            (left, right) if matches!(op, BinaryOp::And | BinaryOp::Or) => {
+                self.both(op, (left, a.span), (right, b.span), span)
+            }
+            (left, right) => {
+                let symbol = format!("`{}`", op.symbol());
+                let fits = (self.operand(&symbol, &left, a.span), self.operand(&symbol, &right, b.span));
+                fits.0.and(fits.1)?;
+                self.arithmetic(op, left, right, span)
+            }
+        }
+    }
+
+    /// Reports what can't be an operand of arithmetic, or of a function of single numbers.
+    pub(super) fn operand(&mut self, of: &str, item: &Item, span: Span) -> Option<()> {
+        match item {
+            Item::Array(array) if array.truth => {
+                let label = format!("this is {}", array.describe());
+                let diagnostic = Diagnostic::new(Kind::WrongType, span, format!("{of} takes numbers")).label(label);
+                let chain = matches!(of, "`<`" | "`<=`" | "`>`" | "`>=`");
+                let help = if chain { "two comparisons are joined by `and`: `0 < x and x < 1`" } else { NUMBERS };
+                self.report(diagnostic.help(help))
+            }
+            Item::Constant(constant) if constant.number().is_none() => self.array(item.clone(), span).map(|_| ()),
+            Item::Function(_) | Item::Several(_) | Item::Mask(_) | Item::Size(_) => {
+                self.array(item.clone(), span).map(|_| ())
+            }
+            _ => Some(()),
+        }
+    }
+
+    /// The setting of words among two operands, and the other operand.
+    pub(super) fn comparison<'x>(&self, a: &'x Expr, b: &'x Expr) -> Option<(Item, &'x Expr)> {
+        let of = |x: &Expr| {
+            let name = x.as_name().filter(|name| !self.frame.names.contains_key(&name.text))?;
+            let item = self.setting(&name.text)?;
+            matches!(item, Item::Constant(Constant::Word(..))).then_some(item)
+        };
+        of(a).map(|item| (item, b)).or_else(|| of(b).map(|item| (item, a)))
+    }
+
+    pub(super) fn arithmetic(&mut self, op: BinaryOp, a: Item, b: Item, span: Span) -> Option<Item> {
+        let func = match op {
+            BinaryOp::Lt => return self.less(a, b, span),
+            BinaryOp::Gt => return self.less(b, a, span),
+            // Neither of two numbers is less than the other where one of them is NaN, so these are true there.
+            BinaryOp::Le | BinaryOp::Ge => {
+                let (a, b) = if op == BinaryOp::Le { (b, a) } else { (a, b) };
+                let less = self.less(a, b, span)?;
+                let less = self.array(less, span)?;
+                return self.opposite(less, span);
+            }
+            BinaryOp::Div if matches!(&b, Item::Constant(c) if c.number() == Some(0.0)) => {
+                return self.fail(Kind::OutOfRange, span, "a division by 0 has no value", "");
+            }
+            BinaryOp::Add => Pointwise::Add,
+            BinaryOp::Sub => Pointwise::Sub,
+            BinaryOp::Mul => Pointwise::Mul,
+            BinaryOp::Div => Pointwise::Div,
+            BinaryOp::Pow => return self.power(a, b, span),
+            _ => {
+                let message = format!("`{}` can't join {} and {}", op.symbol(), a.describe(), b.describe());
+                let help = match op {
+                    BinaryOp::Eq | BinaryOp::Ne => {
+                        "arrays are compared by `<`, `<=`, `>` and `>=`; `==` is for constants"
+                    }
+                    _ => "it joins constants only",
+                };
+                return self.report(Diagnostic::new(Kind::WrongType, span, message).help(help));
+            }
+        };
+        match (func, a, b) {
+            // One op adds what is scaled, unit by unit or channel by channel.
+            (Pointwise::Add, Item::Array(q), Item::Scaled(x, s))
+            | (Pointwise::Add, Item::Scaled(x, s), Item::Array(q))
+                if q.axes == x.axes && q.rows =>
+            {
+                let value = self.node(span, |l| l.one(Op::AddScaled, &[q.value, x.value, s.value], Attrs::new()))?;
+                Some(Item::Array(Array { value, ..q }))
+            }
+            (Pointwise::Add, Item::Gained(x, gain), Item::Array(bias))
+            | (Pointwise::Add, Item::Array(bias), Item::Gained(x, gain))
+                if !bias.rows && bias.axes == gain.axes =>
+            {
+                let operands = [x.value, gain.value, bias.value];
+                let value = self.node(span, |l| l.one(Op::Affine, &operands, Attrs::new()))?;
+                Some(Item::Array(Array { value, ..x }))
+            }
+            (Pointwise::Mul, a, b) => self.product(a, b, span),
+            (func, a, b) => self.pointwise(func, vec![a, b], span),
+        }
+    }
+
+    /// `a < b`
+    pub(super) fn less(&mut self, a: Item, b: Item, span: Span) -> Option<Item> {
+        let item = self.pointwise(Pointwise::Less, vec![a, b], span)?;
+        self.truth(item, span)
+    }
+
+    /// What is true where a condition is not.
+    pub(super) fn opposite(&mut self, x: Array, span: Span) -> Option<Item> {
+        let numbers = vec![Item::Constant(Constant::Float(1.0)), Item::Array(Array { truth: false, ..x })];
+        let item = self.pointwise(Pointwise::Sub, numbers, span)?;
+        self.truth(item, span)
+    }
+
+    /// Two conditions joined by `and` or `or`. A constant one is the result, or leaves the other.
+    pub(super) fn both(&mut self, op: BinaryOp, a: (Item, Span), b: (Item, Span), span: Span) -> Option<Item> {
+        let (func, decides) = if op == BinaryOp::And { (Pointwise::Mul, false) } else { (Pointwise::Maximum, true) };
+        let of = format!("`{}`", op.symbol());
+        match (a, b) {
+            ((Item::Constant(Constant::Truth(v)), _), (other, at))
+            | ((other, at), (Item::Constant(Constant::Truth(v)), _)) => {
+                let other = self.condition(other, &of, at)?;
+                Some(if v == decides { Item::Constant(Constant::Truth(v)) } else { Item::Array(other) })
+            }
+            ((a, at), (b, bt)) => {
+                let (a, b) = (self.condition(a, &of, at), self.condition(b, &of, bt));
+                self.joined(func, a?, b?, span)
+            }
+        }
+    }
+
+    pub(super) fn joined(&mut self, func: Pointwise, a: Array, b: Array, span: Span) -> Option<Item> {
+        let numbers = [a, b].map(|x| Item::Array(Array { truth: false, ..x }));
+        let item = self.pointwise(func, numbers.into(), span)?;
+        self.truth(item, span)
+    }
+
+    pub(super) fn truth(&mut self, item: Item, span: Span) -> Option<Item> {
+        self.array(item, span).map(|array| Item::Array(Array { truth: true, ..array }))
+    }
+
+    /// The array of a condition.
+    pub(super) fn condition(&mut self, item: Item, of: &str, span: Span) -> Option<Array> {
+        let described = item.describe();
+        match item {
+            Item::Array(array) if array.truth => Some(array),
+            _ => {
+                let message = format!("{of} needs a condition, as `x > 0`");
+                self.wrong(span, message, format!("this is {described}"))
+            }
+        }
+    }
+
+    /// `a b`, where one of them may have a number per unit or per channel of the other.
+    pub(super) fn product(&mut self, a: Item, b: Item, span: Span) -> Option<Item> {
+        if matches!(a, Item::Constant(_)) || matches!(b, Item::Constant(_)) {
+            return self.pointwise(Pointwise::Mul, vec![a, b], span);
+        }
+        let (a, b) = (self.array(a, span)?, self.array(b, span)?);
+        let scales = |s: &Array, x: &Array| {
+            s.rows && x.rows && s.axes.len() < x.axes.len() && x.axes.starts_with(&s.axes) && s.channels().is_none()
+        };
+        let gains = |g: &Array, x: &Array| {
+            !g.rows && x.rows && g.axes.len() == 1 && g.channels().is_some() && g.channels() == x.channels()
+        };
+        Some(match () {
+            () if scales(&b, &a) => Item::Scaled(a, b),
+            () if scales(&a, &b) => Item::Scaled(b, a),
+            () if gains(&b, &a) => Item::Gained(a, b),
+            () if gains(&a, &b) => Item::Gained(b, a),
+            () => return self.pointwise(Pointwise::Mul, vec![Item::Array(a), Item::Array(b)], span),
+        })
+    }
+
+    /// `a^n` for a small whole number.
+    pub(super) fn power(&mut self, a: Item, b: Item, span: Span) -> Option<Item> {
+        let Item::Constant(Constant::Int(n @ 1..=8)) = b else {
+            let message = "a power of an array is a whole number from 1 to 8";
+            let diagnostic = Diagnostic::new(Kind::WrongType, span, message).label(format!("to {}", b.describe()));
+            return self
+                .report(diagnostic.help("`sqrt(x)` is the root, and `exp(p * log(x))` any power of what is above 0"));
+        };
+        let base = Item::Array(self.array(a, span)?);
+        let mut out = base.clone();
+        for _ in 1..n {
+            out = self.pointwise(Pointwise::Mul, vec![out, base.clone()], span)?;
+        }
+        Some(out)
+    }
+
+    /// A function of single numbers, at every place of arrays that fit each other.
+    pub(super) fn pointwise(&mut self, func: Pointwise, items: Vec<Item>, span: Span) -> Option<Item> {
+        let arity = func.def().arity;
+        if items.len() != arity {
+            let message = format!(
+                "`{}` takes {arity} {}, and here {}",
+                func.def().name,
+                plural("value", arity),
+                are(items.len())
+            );
+            return self.fail(Kind::WrongArity, span, message, "");
+        }
+        let constants: Vec<Option<f64>> = items
+            .iter()
+            .map(|item| match item {
+                Item::Constant(constant) => constant.number(),
+                _ => None,
+            })
+            .collect();
+        let mut arrays = vec![];
+        for (item, constant) in items.into_iter().zip(&constants) {
+            if constant.is_none() {
+                let array = self.array(item, span)?;
+                self.operand(&format!("`{}`", func.def().name), &Item::Array(array.clone()), span)?;
+                arrays.push(array);
+            }
+        }
+        let arrays = self.together(arrays, span)?;
+        let Some(first) = arrays.first().cloned() else {
+            let message = format!("`{}` takes arrays, as `x`", func.def().name);
+            return self.wrong(span, message, "these are constants");
+        };
+        let values: Vec<Value> = arrays.iter().map(|array| array.value).collect();
+        let mut next = 0..;
+        let args = constants.into_iter().map(|constant| match constant {
+            Some(number) => Scalar::Number(number),
+            None => Scalar::Operand(next.next().unwrap_or_default()),
+        });
+        let expr = Scalar::Call(func, args.collect());
+        let value = self.node(span, |l| l.formula(&expr, &values))?;
+        Some(Item::Array(Array { value, ..first }))
+    }
+
+    /// The arrays over all of their axes: one without an axis is the same along it.
+    pub(super) fn together(&mut self, arrays: Vec<Array>, span: Span) -> Option<Vec<Array>> {
+        let Some(first) = arrays.first() else { return Some(arrays) };
+        if arrays.iter().all(|array| array.axes == first.axes && array.rows == first.rows) {
+            return Some(arrays);
+        }
+        let units: Vec<Axis> = {
+            let mut longest: Vec<Axis> = vec![];
+            for array in &arrays {
+                let units = array.units();
+                if units.iter().all(|axis| longest.contains(axis)) {
+                    continue;
+                }
+                if !longest.iter().all(|axis| units.contains(axis)) {
+                    return self.differ(&arrays, span);
+                }
+                longest = units.to_vec();
+            }
+            longest
+        };
+        let mut channels: Option<Dim> = None;
+        for array in &arrays {
+            match (&channels, array.channels()) {
+                (Some(known), Some(own)) if known != own => return self.differ(&arrays, span),
+                (None, Some(own)) => channels = Some(own.clone()),
+                _ => {}
+            }
+        }
+        let rows = arrays.iter().any(|array| array.rows);
+        let like = arrays.clone();
+        arrays.into_iter().map(|array| self.spread(array, &units, channels.as_ref(), rows, &like, span)).collect()
+    }
+
+    pub(super) fn differ<T>(&mut self, arrays: &[Array], span: Span) -> Option<T> {
+        let mut types: Vec<String> = vec![];
+        let mut widths: Vec<String> = vec![];
+        for array in arrays {
+            let (ty, width) = (array.describe(), array.channels().map(Dim::to_string));
+            if !types.contains(&ty) {
+                types.push(ty);
+            }
+            widths.extend(width.filter(|width| !widths.contains(width)));
+        }
+        let diagnostic =
+            Diagnostic::new(Kind::WrongType, span, format!("{} don't fit each other", types.join(" and ")));
+        let help = match widths.len() > 1 {
+            true => {
+                format!("they have {} channels: `linear(..) {{ to: .. }}` changes their number", widths.join(" and "))
+            }
+            false => String::new(),
+        };
+        self.report(diagnostic.help(help))
+    }
+
+    /// An array over the axes `units` and `channels`, along which it is the same where it has them not.
+    pub(super) fn spread(
+        &mut self,
+        array: Array,
+        units: &[Axis],
+        channels: Option<&Dim>,
+        rows: bool,
+        like: &[Array],
+        span: Span,
+    ) -> Option<Array> {
+        let mut x = array;
+        if rows && !x.rows {
+            let row = like.iter().find(|other| other.rows)?.value;
+            x.value = self.node(span, |l| l.one(Op::BroadcastBatch, &[x.value, row], Attrs::new()))?;
+            x.rows = true;
+        }
+        if x.units() != units {
+            let Some(along) = like.iter().find(|other| other.rows && other.units() == units).map(|other| other.value)
+            else {
+                return self.differ(like, span);
+            };
+            x.value = self.node(span, |l| l.one(Op::BroadcastRows, &[x.value, along], Attrs::new()))?;
+            x.axes = units.iter().cloned().chain(x.channels().cloned().map(Axis::Channels)).collect();
+        }
+        if let (Some(dim), None) = (channels, x.channels()) {
+            // Ones of the whole type, times the number of each unit.
+            let wide = like.iter().find(|other| other.channels() == Some(dim))?.clone();
+            let wide = self.spread(wide, units, channels, rows, like, span)?;
+            let ones = self.node(span, |l| l.full(wide.value, 1.0, wide.rank()))?;
+            x.value = self.node(span, |l| l.one(Op::MulUnit, &[ones, x.value], Attrs::new()))?;
+            x.axes = wide.axes;
+        }
+        Some(x)
+    }
+}

@@ -1,0 +1,240 @@
+//! The settings of what equations apply: written, left out, or worked out from others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Eval;
+use crate::define::constant::{self, Constant};
+use crate::define::item::{Function, Item};
+use crate::diag::{Diagnostic, Kind, did_you_mean, list};
+use crate::feature::Feature;
+use crate::ir::types::Dim;
+use crate::schema::{Default, Derived, Field, FieldKind};
+use crate::source::Span;
+use crate::spec::{Block, Origin, Setting, Value as Given};
+use crate::syntax::ast::{self, Element};
+
+impl Eval<'_, '_> {
+    /// The settings of a definition or a word that is applied, each of the kind that its field takes.
+    pub(super) fn settings(&mut self, feature: &Arc<Feature>, body: Option<&ast::Body>, span: Span) -> Option<Block> {
+        let mut block = Block {
+            feature: feature.clone(),
+            slot: feature.slot.clone(),
+            variant: feature.variant.clone(),
+            fields: BTreeMap::new(),
+            children: vec![],
+            span,
+            origin: Origin::Written(span),
+        };
+        let title = feature.title();
+        let mut complete = true;
+        for element in body.map_or(&[][..], |body| &body.elements) {
+            let Element::Field(written) = element else {
+                let message = format!("`{title}` has settings only: `name: value`");
+                complete = self.wrong::<()>(element.span(), message, "").is_some();
+                continue;
+            };
+            let name = &written.name.text;
+            let Some(field) = feature.fields.iter().find(|f| f.name == *name) else {
+                if feature.definition().is_some_and(|d| d.broken) {
+                    complete = false;
+                    continue;
+                }
+                let names = || feature.fields.iter().map(|f| &*f.name);
+                let mut diagnostic = Diagnostic::new(
+                    Kind::UnknownField,
+                    written.name.span,
+                    format!("`{title}` has no setting `{name}`"),
+                );
+                diagnostic = diagnostic.label(did_you_mean(name, names()));
+                diagnostic = match names().next() {
+                    None => diagnostic.help(format!("`{title}` has no settings")),
+                    Some(_) => diagnostic.help(format!("its settings are {}", list(names(), "and"))),
+                };
+                complete = self.report::<()>(diagnostic).is_some();
+                continue;
+            };
+            match self.given(field, &written.value) {
+                Some(Some(value)) => {
+                    let origin = Origin::Written(written.value.span());
+                    block.fields.insert(field.name.clone(), Setting { value, origin });
+                }
+                Some(None) => {}
+                None => complete = false,
+            }
+        }
+        for field in feature.fields.iter().filter(|_| complete).collect::<Vec<_>>() {
+            if block.fields.contains_key(&field.name) {
+                continue;
+            }
+            match self.filled(field, &block) {
+                Ok(Some(value)) => {
+                    block.fields.insert(field.name.clone(), Setting { value, origin: Origin::Default });
+                }
+                Ok(None) => {}
+                Err(why) => {
+                    let (kind, help) = match &field.default {
+                        Default::Required => (Kind::MissingField, field.about()),
+                        Default::Derived(Derived::WidthPerHead) => {
+                            (Kind::Indivisible, format!("change `heads`, or write `{}: ..`", field.name))
+                        }
+                        _ => (Kind::OutOfRange, format!("write `{}: ..`, which must be {}", field.name, field.range())),
+                    };
+                    let diagnostic = Diagnostic::new(kind, span, format!("`{title}` {why}"));
+                    complete = self.report::<()>(diagnostic.help(help)).is_some();
+                }
+            }
+        }
+        complete.then_some(block)
+    }
+
+    /// A setting that is written: `None` was reported, `Some(None)` leaves it out.
+    pub(super) fn given(&mut self, field: &Field, value: &ast::Value) -> Option<Option<Given>> {
+        let span = value.span();
+        let takes = format!("`{}` takes {}", field.name, field.kind.describe());
+        let expr = match value {
+            ast::Value::Expr(expr) => expr,
+            ast::Value::Structured(name, body) if field.kind == FieldKind::Function => {
+                let Some(feature) = self.find(&name.text) else { return self.unknown(&name.text, name.span) };
+                let block = self.settings(&feature, Some(body), span)?;
+                return Some(Some(Given::Function(Arc::new(block))));
+            }
+            ast::Value::Structured(..) => return self.wrong(span, takes, "this has settings of its own"),
+        };
+        let word = expr.as_name().map(|name| name.text);
+        if let (FieldKind::Word(words), Some(word)) = (&field.kind, &word)
+            && words.contains(word)
+            && !self.frame.names.contains_key(word)
+        {
+            return Some(Some(Given::Word(word.clone())));
+        }
+        if let (FieldKind::Word(words), Some(word)) = (&field.kind, &word) {
+            let known = self.frame.names.contains_key(word) || self.setting(word).is_some();
+            if !known {
+                let hint = did_you_mean(word, words.iter());
+                let label = if hint.is_empty() { format!("not `{word}`") } else { hint };
+                return self.wrong(span, takes, label);
+            }
+        }
+        if let (FieldKind::Mask, Some("past" | "all")) = (&field.kind, word.as_deref()) {
+            return Some(word.map(Given::Word));
+        }
+        if word.as_deref() == Some("none") {
+            if matches!(field.default, Default::Absent) {
+                return Some(None);
+            }
+            return self.wrong(span, takes, "it can't be left out");
+        }
+        if let (FieldKind::Mask, Some(name)) = (&field.kind, &word)
+            && self.setting(name).is_none()
+            && !self.frame.names.contains_key(name)
+        {
+            let help = "in a definition a mask is a setting: `mask: mask = all`, and its value stands where the definition is used";
+            let diagnostic =
+                Diagnostic::new(Kind::WrongType, span, format!("`{}` takes `past`, `all`, or a setting", field.name));
+            return self.report(diagnostic.label(did_you_mean(name, ["past", "all"])).help(help));
+        }
+        let item = self.expr(expr, None)?;
+        let described = item.describe();
+        let value = match (&field.kind, item) {
+            // What was left out by the caller is left out here.
+            (_, Item::Constant(Constant::None)) => return Some(None),
+            (FieldKind::Int, Item::Constant(Constant::Int(v))) => Given::Int(v),
+            (FieldKind::Int, Item::Size(Dim::Fixed(n))) => Given::Int(n as i64),
+            (FieldKind::Int, Item::Size(dim)) => Given::Word(dim.to_string()),
+            (FieldKind::Float | FieldKind::FloatOr(_), Item::Constant(constant)) if constant.number().is_some() => {
+                Given::Float(constant.number().unwrap_or_default())
+            }
+            (FieldKind::Truth, Item::Constant(Constant::Truth(v))) => Given::Truth(v),
+            (FieldKind::Word(words), Item::Constant(Constant::Word(word, _))) if words.contains(&word) => {
+                Given::Word(word)
+            }
+            (FieldKind::Mask, Item::Mask(value)) => value,
+            (FieldKind::Function, Item::Function(Function::Pointwise(func))) => Given::Word(func.def().name.to_owned()),
+            (FieldKind::Function, Item::Function(Function::Block(block))) => Given::Function(block),
+            _ => {
+                let hint = match (&field.kind, word) {
+                    (FieldKind::Word(words), Some(word)) => did_you_mean(&word, words.iter()),
+                    _ => String::new(),
+                };
+                let label = if hint.is_empty() { format!("this is {described}") } else { hint };
+                return self.wrong(span, takes, label);
+            }
+        };
+        let number = match value {
+            Given::Int(v) => Some(v as f64),
+            Given::Float(v) => Some(v),
+            _ => None,
+        };
+        if let Some(v) = number.filter(|v| !field.bounds.hold(*v)) {
+            let message = format!("`{}` must be {}", field.name, field.bounds.describe());
+            return self.fail(Kind::OutOfRange, span, message, format!("this is {v}"));
+        }
+        Some(Some(value))
+    }
+
+    /// A setting that is not written; the error ends a sentence.
+    pub(super) fn filled(&self, field: &Field, block: &Block) -> Result<Option<Given>, String> {
+        Ok(Some(match &field.default {
+            Default::Required => return Err(format!("needs `{}`", field.name)),
+            Default::Absent => return Ok(None),
+            Default::Int(v) => Given::Int(*v),
+            Default::Float(v) => Given::Float(*v),
+            Default::Truth(v) => Given::Truth(*v),
+            Default::Word(word) => Given::Word(word.to_string()),
+            Default::Derived(Derived::Sees(past, all)) => {
+                Given::Word(if self.l.sees_past { past } else { all }.to_string())
+            }
+            Default::Derived(rule) => {
+                let value = derived(rule, self.l.width, self.l.residual_dropout, self.l.attention_dropout, block)?;
+                worked_out(field, value)?
+            }
+        }))
+    }
+}
+
+/// The value of a setting that was worked out; the error ends a sentence.
+pub(crate) fn worked_out(field: &Field, value: f64) -> Result<Given, String> {
+    let is_whole = value.fract() == 0.0;
+    if !field.bounds.hold(value) || field.kind == FieldKind::Int && !is_whole {
+        return Err(format!("works `{}` out as {value}", field.name));
+    }
+    Ok(if field.kind == FieldKind::Int { Given::Int(value as i64) } else { Given::Float(value) })
+}
+
+/// The value of a derived setting; the error ends a sentence.
+pub(crate) fn derived(
+    rule: &Derived,
+    width: usize,
+    dropout: f64,
+    attention_dropout: f64,
+    block: &Block,
+) -> Result<f64, String> {
+    Ok(match rule {
+        Derived::ModelDropout => dropout,
+        Derived::ModelAttentionDropout => attention_dropout,
+        Derived::Width => width as f64,
+        Derived::WidthPerHead => {
+            let heads = block.int("heads").unwrap_or(1).max(1);
+            if !width.is_multiple_of(heads) {
+                return Err(format!("has {heads} heads, which can't share a width of {width} evenly"));
+            }
+            (width / heads) as f64
+        }
+        Derived::Sees(..) => return Err("has a word that is no number".to_owned()),
+        Derived::Written(expr, text) => {
+            let known = |name: &str| match name {
+                "width" => Some(Constant::Int(width as i64)),
+                "dropout" => Some(Constant::Float(dropout)),
+                "attention_dropout" => Some(Constant::Float(attention_dropout)),
+                name => match block.fields.get(name)?.value {
+                    Given::Int(v) => Some(Constant::Int(v)),
+                    Given::Float(v) => Some(Constant::Float(v)),
+                    _ => None,
+                },
+            };
+            let value = constant::constant(expr, &known).map_err(|(_, why)| format!("needs `{text}`: {why}"))?;
+            value.number().ok_or_else(|| format!("needs a number, and `{text}` is {}", value.describe()))?
+        }
+    })
+}
