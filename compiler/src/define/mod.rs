@@ -196,7 +196,15 @@ impl Features {
         library: bool,
         problems: &mut Problems,
     ) -> Self {
-        let mut builder = Builder { slots, library, defs: vec![], problems, built: Self::default(), active: vec![] };
+        let mut builder = Builder {
+            slots,
+            library,
+            defs: vec![],
+            named: BTreeMap::new(),
+            problems,
+            built: Self::default(),
+            active: vec![],
+        };
         for item in items {
             if let ItemKind::Def(def) = &item.kind {
                 builder.add(item, def);
@@ -228,6 +236,8 @@ struct Builder<'b, 'i> {
     slots: &'b [Slot],
     library: bool,
     defs: Vec<Written<'i>>,
+    /// Those that are no variant of a slot, by their names: equations apply them.
+    named: BTreeMap<String, usize>,
     problems: &'b mut Problems,
     built: Features,
     /// The definitions being built, each applied by the one before it.
@@ -284,6 +294,9 @@ impl<'i> Builder<'_, 'i> {
             }
             _ => {}
         }
+        if def.slot.is_none() {
+            self.named.insert(def.name.text.clone(), self.defs.len());
+        }
         self.defs.push(Written { item, def });
     }
 
@@ -306,10 +319,10 @@ impl<'i> Builder<'_, 'i> {
         }
         self.active.push(n);
         let mut uses = BTreeMap::new();
-        for name in names::applied(def) {
-            let own = |w: &Written<'_>| w.def.slot.is_none() && w.def.name.text == name;
-            if let Some(feature) = self.defs.iter().position(own).and_then(|n| self.build(n)) {
-                uses.insert(name, feature);
+        let applied = names::applied(def);
+        for name in &applied {
+            if let Some(feature) = self.named.get(name).copied().and_then(|n| self.build(n)) {
+                uses.insert(name.clone(), feature);
             }
         }
         self.active.pop();
@@ -331,12 +344,9 @@ impl<'i> Builder<'_, 'i> {
             self.too_high(def);
             (uses, height) = (BTreeMap::new(), 1);
         } else {
-            let own = self.defs.iter().filter(|w| w.def.slot.is_none()).map(|w| w.def.name.text.clone()).collect();
-            names::check(def, slot, &uses, (self.slots, &own), self.problems);
+            names::check(def, slot, &uses, (self.slots, &self.named), self.problems);
         }
-        let applied = names::applied(def);
-        let mut own = self.defs.iter().filter(|w| w.def.slot.is_none()).map(|w| &w.def.name.text);
-        let cyclic = own.any(|name| applied.contains(name) && !uses.contains_key(name));
+        let cyclic = applied.iter().any(|name| self.named.contains_key(name) && !uses.contains_key(name));
         let broken = cyclic || self.problems.len() > found || uses.values().any(is_broken);
         let (doc, source) = doc_and_source(&item.doc);
         let text = syntax::definition(def, false);

@@ -141,13 +141,11 @@ pub(super) fn check(
     def: &Def,
     slot: Option<&Slot>,
     uses: &BTreeMap<String, Arc<Feature>>,
-    (slots, own): (&[Slot], &BTreeSet<String>),
+    (slots, own): (&[Slot], &BTreeMap<String, usize>),
     problems: &mut Problems,
 ) {
-    let mut functions = functions(uses, slots);
-    // One that is applied through itself has been reported.
-    functions.extend(own.iter().cloned());
-    let mut checker = Checker { def, functions, slots, problems, known: BTreeMap::new() };
+    let functions = functions(uses, slots);
+    let mut checker = Checker { def, functions, own, slots, problems, known: BTreeMap::new() };
     checker.values(slot);
     let mut out = None;
     for element in &def.elements {
@@ -222,7 +220,9 @@ fn is_zeros(expr: &Expr) -> bool {
 struct Checker<'c> {
     def: &'c Def,
     /// The names of all functions that the definition may apply.
-    functions: BTreeSet<String>,
+    functions: BTreeSet<&'c str>,
+    /// The names of all definitions of the files: one that is applied through itself has been reported.
+    own: &'c BTreeMap<String, usize>,
     slots: &'c [Slot],
     problems: &'c mut Problems,
     /// What is bound so far, and where first.
@@ -310,7 +310,8 @@ impl Checker<'_> {
             }
             let is_statement = self.slots.iter().any(|slot| slot.name == name.text);
             let values = self.known.keys().map(String::as_str).filter(|_| how == Read::Value);
-            let known = values.chain(MODEL).chain(self.functions.iter().map(String::as_str));
+            let known =
+                values.chain(MODEL).chain(self.functions.iter().copied()).chain(self.own.keys().map(String::as_str));
             let diagnostic = unknown(&name.text, name.span, is_statement, known);
             self.problems.report(diagnostic);
         }
@@ -318,14 +319,14 @@ impl Checker<'_> {
 
     fn is_function(&self, name: &str, how: Read) -> bool {
         let constant = ["sqrt", "log", "exp", "abs", "floor", "min", "max"].contains(&name) && how == Read::Function;
-        constant || self.functions.contains(name)
+        constant || self.functions.contains(name) || self.own.contains_key(name)
     }
 }
 
-fn functions(uses: &BTreeMap<String, Arc<Feature>>, slots: &[Slot]) -> BTreeSet<String> {
-    let pointwise =
-        Pointwise::ALL.iter().map(|func| func.def()).filter(|def| !def.torch.is_empty()).map(|def| def.name);
+fn functions<'f>(uses: &'f BTreeMap<String, Arc<Feature>>, slots: &'f [Slot]) -> BTreeSet<&'f str> {
+    let applicable = Pointwise::ALL.iter().map(|func| func.def()).filter(|def| !def.torch.is_empty());
+    let fixed = applicable.map(|def| def.name).chain(words::names()).map(|name| -> &'f str { name });
     let applied = slots.iter().filter(|slot| slot.feature("").is_some_and(|f| !f.values.is_empty()));
-    let library = applied.map(|slot| slot.name.to_string());
-    pointwise.chain(words::names()).map(str::to_owned).chain(library).chain(uses.keys().cloned()).collect()
+    let library = applied.map(|slot| &*slot.name);
+    fixed.chain(library).chain(uses.keys().map(String::as_str)).collect()
 }
