@@ -53,12 +53,12 @@ impl Children {
 }
 
 /// The slots of layers: statements whose order matters and that may repeat.
-pub const LAYERS: &[&str] = &["attend", "feedforward", "norm", "scan", "mega", "stack", "recur"];
+pub const LAYERS: &[&str] = &["attend", "feedforward", "norm", "scan", "mega", "stack", "recur", "loop"];
 /// Layers, of which the last may fold the sequence to one vector.
-pub const FOLDING: &[&str] = &["attend", "feedforward", "norm", "scan", "mega", "stack", "recur", "recurse"];
+pub const FOLDING: &[&str] = &["attend", "feedforward", "norm", "scan", "mega", "stack", "recur", "loop", "recurse"];
 /// What may stand in a fold: layers, then what makes one vector of a sequence.
 pub const FOLD_BODY: &[&str] =
-    &["attend", "feedforward", "norm", "scan", "mega", "stack", "recur", "recurse", "cell", "pool"];
+    &["attend", "feedforward", "norm", "scan", "mega", "stack", "recur", "loop", "recurse", "cell", "pool"];
 
 /// One field of a statement.
 #[derive(Clone, Debug)]
@@ -122,6 +122,8 @@ pub enum FieldKind {
     Float,
     /// A real number, or one of some words that stand for one.
     FloatOr(&'static [&'static str]),
+    /// A whole number, or one of some words.
+    IntOr(&'static [&'static str]),
     /// One of some words.
     Word(Words),
     /// `true` or `false`.
@@ -143,6 +145,7 @@ impl FieldKind {
             Self::Int => "a whole number".to_owned(),
             Self::Float => "a number".to_owned(),
             Self::FloatOr(words) => format!("a number, or {}", crate::diag::list(words.iter().copied(), "or")),
+            Self::IntOr(words) => format!("a whole number, or {}", crate::diag::list(words.iter().copied(), "or")),
             Self::Word(choices) => crate::diag::list(choices.iter(), "or"),
             Self::Truth => "true or false".to_owned(),
             Self::Function => "a function of one value, as `gelu` or `mlp { hidden: 64 }`".to_owned(),

@@ -167,7 +167,7 @@ fn checked(form: Form<'_>) -> Vec<Model> {
     let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "rt"));
     let cases = root().join("tests/cases/models");
-    files.extend(["definitions.rt", "nestings.rt", "zoo.rt"].map(|name| cases.join(name)));
+    files.extend(["definitions.rt", "loops.rt", "nestings.rt", "zoo.rt"].map(|name| cases.join(name)));
     files.sort();
     let mut out: Vec<Model> = vec![];
     for file in files {

@@ -111,26 +111,28 @@ impl Builder<'_, '_> {
                 Expr::Bool(v) => Some(Value::Truth(v)),
                 _ => self.wrong(field, expr.span, "this is a number"),
             },
-            FieldKind::Int => {
-                let typed = self.constant(field, expr, scope)?;
-                let Expr::Int(v) = typed.expr else {
-                    return self.wrong(field, expr.span, "this is not a whole number");
-                };
-                self.in_range(field, v as f64, expr.span)?;
-                Some(Value::Int(v))
-            }
+            FieldKind::Int => self.whole(field, expr, scope),
             FieldKind::Float => self.real(field, expr, scope),
-            FieldKind::FloatOr(words) => match self.stands_for(expr, scope, words) {
+            FieldKind::FloatOr(words) | FieldKind::IntOr(words) => match self.stands_for(expr, scope, words) {
                 Ok(name) if words.contains(&name.text.as_str()) => Some(Value::Word(name.text)),
                 Ok(name) if closest(&name.text, words.iter().copied()).is_some() => {
                     self.wrong(field, name.span, &did_you_mean(&name.text, words.iter().copied()))
                 }
+                _ if field.kind == FieldKind::IntOr(words) => self.whole(field, expr, scope),
                 _ => self.real(field, expr, scope),
             },
             FieldKind::Word(choices) => self.word(field, expr, scope, choices),
             FieldKind::Mask | FieldKind::Bias => self.attention(field, expr, scope),
             FieldKind::Depth => self.depth(field, expr, scope),
         }
+    }
+
+    fn whole(&mut self, field: &Field, expr: &ast::Expr, scope: ScopeId) -> Option<Value> {
+        let Expr::Int(v) = self.constant(field, expr, scope)?.expr else {
+            return self.wrong(field, expr.span, "this is not a whole number");
+        };
+        self.in_range(field, v as f64, expr.span)?;
+        Some(Value::Int(v))
     }
 
     fn real(&mut self, field: &Field, expr: &ast::Expr, scope: ScopeId) -> Option<Value> {

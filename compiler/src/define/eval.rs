@@ -10,11 +10,13 @@
 mod application;
 mod arithmetic;
 mod settings;
+mod steps;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub(crate) use settings::{derived, worked_out};
+pub(crate) use steps::{Carry, STATE, check as check_body, conditions, nexts, starts};
 
 use super::constant::{self, Constant};
 use super::item::{Array, Axis, Function, Item, describe};
@@ -113,12 +115,32 @@ pub(crate) struct Names {
     taken: Taken,
     /// The places of the statements around, whose weights no binding may take.
     reserved: BTreeSet<String>,
+    /// The names that the loops around carry.
+    carried: BTreeSet<String>,
 }
 
 impl Names {
     /// Keeps a name at a place for a statement.
     pub(crate) fn reserve(&mut self, place: &str, name: &str) {
         self.reserved.insert(format!("{place}.{name}"));
+    }
+
+    /// Works something out at a run of equations: with these names, and `state` as the state.
+    fn within<R>(
+        &mut self,
+        l: &mut Lower<'_>,
+        run: &Block,
+        state: Value,
+        work: impl FnOnce(&mut Eval<'_, '_>) -> R,
+    ) -> R {
+        self.items.insert(STATE.to_owned(), Item::Array(Array::of(l.graph(), state)));
+        let names = std::mem::take(&mut self.items);
+        let frame = Frame { block: Some(Arc::new(run.clone())), names, ..Frame::default() };
+        let (taken, reserved) = (std::mem::take(&mut self.taken), self.reserved.clone());
+        let mut eval = Eval { l, outer: run.span, taken, reserved, level: 0, frame };
+        let result = work(&mut eval);
+        (self.items, self.taken) = (eval.frame.names, eval.taken);
+        result
     }
 }
 
@@ -133,27 +155,23 @@ pub(crate) fn run(l: &mut Lower<'_>, block: &Block, state: Value, names: &mut Na
     let reported = || InvalidNode(format!("`{}` have an error", block.title()));
     let Lowering::Equations(definition) = &block.feature.lower else { return Err(reported()) };
     let before = Array::of(l.graph(), state);
-    names.items.insert("state".to_owned(), Item::Array(before.clone()));
-    let items = std::mem::take(&mut names.items);
-    let frame = Frame { block: Some(Arc::new(block.clone())), names: items, ..Frame::default() };
-    let taken = std::mem::take(&mut names.taken);
-    let reserved = names.reserved.clone();
-    let mut eval = Eval { l, outer: block.span, taken, reserved, level: 0, frame };
-    let found = eval.l.problems.len();
-    definition.equations().for_each(|equation| eval.equation(equation));
-    let after = eval.frame.names.get("state").cloned().and_then(|item| eval.array(item, block.span));
-    if let Some(after) = after.as_ref().filter(|after| after.axes != before.axes || !after.rows || after.truth) {
-        let last = definition.equations().filter(|e| e.names.iter().any(|name| name.text == "state")).last();
-        let message = format!("`state` is {}, and here it becomes {}", before.describe(), after.describe());
-        let label = format!("what stands behind takes {}", before.describe());
-        let place = last.map_or(block.span, |equation| equation.span);
-        let cure = cure(after, &before.axes);
-        let _: Option<()> = eval.report(Diagnostic::new(Kind::WrongType, place, message).label(label).help(cure));
-    }
-    if eval.l.problems.len() > found {
+    let found = l.problems.len();
+    let after = names.within(l, block, state, |eval| {
+        definition.equations().filter(|e| e.form != Form::Carry).for_each(|equation| eval.equation(equation));
+        let after = eval.frame.names.get(STATE).cloned().and_then(|item| eval.array(item, block.span));
+        if let Some(after) = after.as_ref().filter(|after| after.axes != before.axes || !after.rows || after.truth) {
+            let last = definition.equations().filter(|e| e.names.iter().any(|name| name.text == STATE)).last();
+            let message = format!("`state` is {}, and here it becomes {}", before.describe(), after.describe());
+            let label = format!("what stands behind takes {}", before.describe());
+            let place = last.map_or(block.span, |equation| equation.span);
+            let cure = cure(after, &before.axes);
+            let _: Option<()> = eval.report(Diagnostic::new(Kind::WrongType, place, message).label(label).help(cure));
+        }
+        after
+    });
+    if l.problems.len() > found {
         return Err(reported());
     }
-    (names.items, names.taken) = (eval.frame.names, eval.taken);
     after.map(|after| after.value).ok_or_else(reported)
 }
 
@@ -277,6 +295,9 @@ impl<'l> Eval<'_, 'l> {
             frame.names.insert(name.text.clone(), arg);
         }
         let mut starts = args;
+        // The chain that a cell stands in hands on what it carries; all others stand in a recurrence.
+        let is_cell = block.slot == "cell";
+        let mut handed = vec![];
         let outer = std::mem::replace(&mut self.frame, frame);
         let before = self.l.problems.len();
         let mut out = None;
@@ -287,9 +308,16 @@ impl<'l> Eval<'_, 'l> {
                     self.bind(&binding.name, value);
                 }
                 DefElement::Setting(_) => {}
-                DefElement::Equation(equation) if equation.form == Form::Carry => {
+                DefElement::Equation(equation) if equation.form == Form::Carry && is_cell => {
                     let start = starts.next().or_else(|| self.expr(&equation.value, None));
                     self.bind(&equation.names[0], start);
+                }
+                DefElement::Equation(equation) if equation.form == Form::Carry => {
+                    let start = self.handed(equation);
+                    if let Some((Some(n), item)) = &start {
+                        handed.push((equation, *n, item.clone()));
+                    }
+                    self.bind(&equation.names[0], start.map(|(_, item)| item));
                 }
                 DefElement::Equation(equation) => self.equation(equation),
                 DefElement::Out(value, span) => {
@@ -298,7 +326,11 @@ impl<'l> Eval<'_, 'l> {
                 }
             }
         }
-        let carried = definition.carried().map(|name| self.frame.names.get(name).cloned()).collect::<Option<Vec<_>>>();
+        for (equation, n, before) in handed {
+            self.hand_on(equation, n, &before);
+        }
+        let carried = definition.carried().filter(|_| is_cell).map(|name| self.frame.names.get(name).cloned());
+        let carried = carried.collect::<Option<Vec<_>>>();
         let done = std::mem::replace(&mut self.frame, outer);
         self.frame.out = self.frame.out.or(done.out.filter(|_| !definition.library));
         if self.l.problems.len() > before {
@@ -322,6 +354,10 @@ impl<'l> Eval<'_, 'l> {
     }
 
     fn equation(&mut self, equation: &ast::Equation) {
+        if let Form::Go | Form::Until = equation.form {
+            self.decides(equation);
+            return;
+        }
         let [name] = &equation.names[..] else { return self.several(equation) };
         if equation.form == Form::Share {
             let shared = self.shared(&equation.value, &name.text);

@@ -14,7 +14,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) use constant::{Constant, constant};
-pub(crate) use eval::{Names, call, call_on_ends, derived, rank_of, results, run, worked_out};
+pub(crate) use eval::{
+    Carry, Names, STATE, call, call_on_ends, conditions, derived, nexts, rank_of, results, run, starts, worked_out,
+};
 pub(crate) use words::{Word, all as words, norm_row as norm};
 
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
@@ -106,7 +108,8 @@ pub(crate) fn equations(
     let text = lines.collect::<Vec<_>>().join("\n");
     let definition = Definition { def, documented: text.clone(), text, library: false, broken, uses, height: 0 };
     let lower = Lowering::Equations(Arc::new(definition));
-    Feature::row(EQUATIONS, "", "Equations on the values of the place.", "", lower)
+    let row = Feature::row(EQUATIONS, "", "Equations on the values of the place.", "", lower);
+    Feature { check: eval::check_body, ..row }
 }
 
 /// How messages call a run of equations.

@@ -9,7 +9,7 @@ use crate::expr::BinaryOp;
 use crate::feature::{Feature, Slot};
 use crate::ir::pointwise::Pointwise;
 use crate::source::Span;
-use crate::syntax::ast::{Body, Def, DefElement, Element, Expr, ExprKind, Form, Name, Value};
+use crate::syntax::ast::{Body, Def, DefElement, Element, Equation, Expr, ExprKind, Form, Name, Value};
 
 /// Sizes and numbers of the model that every definition may read.
 const MODEL: [&str; 2] = ["width", "classes"];
@@ -17,8 +17,11 @@ const MODEL: [&str; 2] = ["width", "classes"];
 /// Whether a name belongs to the language, so that no definition, value or binding may take it.
 pub(super) fn is_taken(name: &str) -> bool {
     MODEL.contains(&name)
-        || ["none", "true", "false", "and", "or", "not", "learn", "out", "show", "carry", "share", "when"]
-            .contains(&name)
+        || [
+            "none", "true", "false", "and", "or", "not", "learn", "out", "show", "carry", "share", "when", "go",
+            "until", "loss",
+        ]
+        .contains(&name)
 }
 
 /// Whether equations apply a function of this name that is no definition.
@@ -163,15 +166,7 @@ pub(super) fn check(
             DefElement::Setting(setting) => checker.bind(&setting.name, false),
             DefElement::Equation(equation) => {
                 checker.reads(&equation.value);
-                if equation.form == Form::Carry && def.slot.as_ref().is_none_or(|slot| slot.text != "cell") {
-                    let message = "`carry` has no meaning here";
-                    let diagnostic = Diagnostic::new(Kind::MisplacedStatement, equation.span, message);
-                    checker.problems.report(diagnostic.help("only a `cell` hands values on from step to step"));
-                }
-                if equation.form == Form::Carry && !is_zeros(&equation.value) {
-                    let message = "what a cell carries starts from zeros: `carry c = zeros(left)`";
-                    checker.problems.report(Diagnostic::new(Kind::WrongType, equation.value.span, message));
-                }
+                checker.steps(equation);
                 equation.names.iter().for_each(|name| checker.bind(name, true));
             }
             DefElement::Out(value, span) => {
@@ -196,15 +191,6 @@ pub(super) fn check(
 pub(super) fn check_run(def: &Def, problems: &mut Problems) {
     for element in &def.elements {
         let DefElement::Equation(equation) = element else { continue };
-        if let Form::Show | Form::Carry = equation.form {
-            let word = if equation.form == Form::Show { "show" } else { "carry" };
-            let message = format!("`{word}` has no meaning in the body of a statement");
-            let help = match equation.form {
-                Form::Show => "names of a body are known below it; a definition shows a value to a gate behind it",
-                _ => "only a `cell` hands values on from step to step",
-            };
-            problems.report(Diagnostic::new(Kind::MisplacedStatement, equation.span, message).help(help));
-        }
         for name in equation.names.iter().filter(|name| is_taken(&name.text)) {
             let message = format!("`{}` is a name of the language", name.text);
             let diagnostic = Diagnostic::new(Kind::DuplicateName, name.span, message);
@@ -216,6 +202,22 @@ pub(super) fn check_run(def: &Def, problems: &mut Problems) {
 fn is_zeros(expr: &Expr) -> bool {
     matches!(&expr.kind, ExprKind::Call(name, args, None) if name.text == "zeros" && args.len() == 1)
 }
+
+/// Whether what a definition carries can start from this: it reads the types of values and nothing else of them.
+fn is_start(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Learn(..) => true,
+        ExprKind::Neg(x) | ExprKind::Group(x) => is_start(x),
+        ExprKind::Binary(_, a, b) => is_start(a) && is_start(b),
+        ExprKind::Call(name, args, None) if ["zeros", "ones"].contains(&name.text.as_str()) => {
+            args.iter().all(|arg| arg.as_name().is_some())
+        }
+        _ => false,
+    }
+}
+
+/// Slots whose definitions stand in no step of a loop.
+const WITHOUT_STEPS: [&str; 5] = ["leaf", "score", "pool", "readout", "head"];
 
 struct Checker<'c> {
     def: &'c Def,
@@ -230,6 +232,30 @@ struct Checker<'c> {
 }
 
 impl Checker<'_> {
+    /// Reports what a definition hands on or ends where it has no steps, and a start that is none.
+    fn steps(&mut self, equation: &Equation) {
+        let slot = self.def.slot.as_ref().map(|slot| slot.text.as_str());
+        let is_cell = slot == Some("cell");
+        let misplaced = match equation.form {
+            Form::Carry => slot.is_some_and(|slot| WITHOUT_STEPS.contains(&slot)),
+            Form::Go | Form::Until => is_cell || slot.is_some_and(|slot| WITHOUT_STEPS.contains(&slot)),
+            _ => return,
+        };
+        if misplaced {
+            let message =
+                format!("a `{}` has no steps: `{}` has no meaning here", slot.unwrap_or(""), equation.form.word());
+            self.problems.report(Diagnostic::new(Kind::MisplacedStatement, equation.span, message));
+        } else if equation.form == Form::Carry && is_cell && !is_zeros(&equation.value) {
+            let message = "what a cell carries starts from zeros: `carry c = zeros(left)`";
+            self.problems.report(Diagnostic::new(Kind::WrongType, equation.value.span, message));
+        } else if equation.form == Form::Carry && !is_start(&equation.value) {
+            let message = "what a definition carries starts from numbers, weights, and `zeros` or `ones` of a value";
+            let diagnostic = Diagnostic::new(Kind::WrongType, equation.value.span, message);
+            self.problems
+                .report(diagnostic.help("it is made before the first step, where the value itself is not known"));
+        }
+    }
+
     /// The values are those of the slot: a score may read the merged node alone, a gate further values that layers show.
     fn values(&mut self, slot: Option<&Slot>) {
         let values = &self.def.values;

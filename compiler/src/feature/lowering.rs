@@ -16,6 +16,8 @@ pub(crate) enum Lowering {
     Embed(fn(&mut Lower<'_>, &Block) -> Result<Value, InvalidNode>),
     /// `attend`, `feedforward`, `stack`, `recur`: the states of a place after the layer.
     Layer(fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, InvalidNode>),
+    /// `loop`: as a layer; the values that it carries are known behind it.
+    Loop(fn(&mut Lower<'_>, &Block, &mut Place) -> Result<Value, InvalidNode>),
     /// `recurse`, `pool`: one vector per row, from the states of a place.
     Reduce(fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, InvalidNode>),
     /// `select`, `align`, `halt none`: no nodes; the statement around it reads its fields.

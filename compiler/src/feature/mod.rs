@@ -183,6 +183,7 @@ pub(crate) fn rows() -> Vec<Slot> {
         model::slot(),
         embed::slot(),
         recurrence::slot(),
+        recurrence::looped(),
         halting::slot(),
         Slot::open("gate", gate, &["result", "input", "normed"]),
         Slot::open("inject", inject, &["state", "input"]),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::recurrence::Steps;
 use crate::define::Names;
 use crate::diag::Problems;
 use crate::feature::Around;
@@ -122,6 +123,10 @@ pub(crate) struct Lower<'a> {
     pub(crate) attention_dropout: f64,
     /// Whether answers may depend only on the tokens up to them.
     pub(crate) sees_past: bool,
+    /// What equations and definitions add to the recurrence whose body is being lowered.
+    pub(crate) steps: Option<Steps>,
+    /// Whether all that is done now is taken back.
+    pub(crate) trying: bool,
     /// What is wrong with the equations of definitions.
     pub(crate) problems: Problems,
     /// How many expressions of definitions have been worked out.
@@ -150,6 +155,8 @@ impl<'a> Lower<'a> {
             around: Around::default(),
             attention_dropout: 0.0,
             sees_past: false,
+            steps: None,
+            trying: false,
             problems: Problems::default(),
             equations: 0,
         }
@@ -202,9 +209,11 @@ impl<'a> Lower<'a> {
     /// Runs `body` and takes back all that it did, but for its reports.
     pub(crate) fn trial<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
         let (graph, shown, params) = (self.graph.clone(), self.shown.clone(), self.params.clone());
+        let (steps, trying) = (self.steps.clone(), std::mem::replace(&mut self.trying, true));
         let counts = (self.leaves, self.streams, self.axes, self.equations);
         let out = body(self);
         (self.graph, self.shown, self.params) = (graph, shown, params);
+        (self.steps, self.trying) = (steps, trying);
         (self.leaves, self.streams, self.axes, self.equations) = counts;
         out
     }
@@ -219,17 +228,27 @@ impl<'a> Lower<'a> {
         self.binding.outputs().map_or_else(|| Dim::sym(CLASSES), Dim::Fixed)
     }
 
+    /// The region that new nodes go to.
+    pub(crate) fn region(&self) -> RegionId {
+        self.region
+    }
+
+    /// Lets new nodes go to another region; gives the one to come back to.
+    pub(crate) fn at_region(&mut self, region: RegionId) -> RegionId {
+        std::mem::replace(&mut self.region, region)
+    }
+
     /// Runs `body` with new nodes going to `region`; halting recurrences met inside are returned with its result. A memory
-    /// made inside is not seen outside.
+    /// made inside is not seen outside, nor are the steps of a recurrence inside another loop.
     pub(crate) fn inside<R>(
         &mut self,
         region: RegionId,
         body: impl FnOnce(&mut Self) -> Result<R, InvalidNode>,
     ) -> Result<(R, Vec<Halted>), InvalidNode> {
         let outer = std::mem::replace(&mut self.region, region);
-        let (halted, memory) = (std::mem::take(&mut self.halted), self.memory);
+        let (halted, memory, steps) = (std::mem::take(&mut self.halted), self.memory, self.steps.take());
         let out = body(self);
-        (self.region, self.memory) = (outer, memory);
+        (self.region, self.memory, self.steps) = (outer, memory, steps);
         let inner = std::mem::replace(&mut self.halted, halted);
         Ok((out?, inner))
     }
@@ -287,6 +306,9 @@ impl<'a> Lower<'a> {
         init: Attr,
     ) -> Result<Value, InvalidNode> {
         let full = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
+        if let Some(known) = self.params.get(&full) {
+            return Ok(*known);
+        }
         let attrs = Attrs::of(attribute::INIT, &init).with(attribute::GROUP, group);
         let value = self.leaf(Op::Param, &full, attrs, Type::real(dims))?;
         self.params.insert(full, value);

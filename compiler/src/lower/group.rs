@@ -6,12 +6,24 @@ use crate::feature::{Around, Lowering};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::spec::Block;
 
-/// Runs the layers of a block in order, each on the state of the one before it; what makes one vector of a sequence comes
-/// last. The block's gate, where it has one, mixes the result with the input.
+/// Runs the layers of a block, each on the state of the one before it. The block's gate, where it has one, mixes the result with
+/// the input.
 pub(crate) fn group(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let mut here = place.clone();
-    let around =
-        std::mem::replace(&mut l.around, Around { step: place.step, global_positions: place.global_positions });
+    layers(l, block, &mut here)?;
+    let Some(gate) = block.child("gate") else { return Ok(here.state) };
+    let mut values = vec![here.state, place.state];
+    for name in gate.feature.values.iter().skip(values.len()) {
+        values.push(need(l.shown.get(&**name).copied(), gate, name)?);
+    }
+    l.scoped("gate", |l| define::call(l, gate, &values))
+}
+
+/// Runs the layers of a block in order, each at the place that the one before it leaves; what makes one vector of a sequence
+/// comes last.
+pub(crate) fn layers(l: &mut Lower<'_>, block: &Block, here: &mut Place) -> Result<(), InvalidNode> {
+    let around = Around { step: here.step, global_positions: here.global_positions };
+    let around = std::mem::replace(&mut l.around, around);
     let (path, names) = (l.place(), names(block));
     for (child, name) in block.children.iter().zip(&names) {
         here.names.reserve(&path, name);
@@ -19,7 +31,8 @@ pub(crate) fn group(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<V
     }
     for (child, name) in block.children.iter().zip(&names) {
         here.state = match &child.feature.lower {
-            Lowering::Layer(layer) | Lowering::Reduce(layer) => l.scoped(name, |l| layer(l, child, &here))?,
+            Lowering::Layer(layer) | Lowering::Reduce(layer) => l.scoped(name, |l| layer(l, child, here))?,
+            Lowering::Loop(steps) => l.scoped(name, |l| steps(l, child, here))?,
             Lowering::Definition(_) | Lowering::Word(_) if child.is_layer() || child.slot == "pool" => {
                 l.scoped(name, |l| define::call(l, child, &[here.state]))?
             }
@@ -28,12 +41,7 @@ pub(crate) fn group(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<V
         };
     }
     l.around = around;
-    let Some(gate) = block.child("gate") else { return Ok(here.state) };
-    let mut values = vec![here.state, place.state];
-    for name in gate.feature.values.iter().skip(values.len()) {
-        values.push(need(l.shown.get(&**name).copied(), gate, name)?);
-    }
-    l.scoped("gate", |l| define::call(l, gate, &values))
+    Ok(())
 }
 
 /// The statements that the nodes of a label come from: the model, then each inside the one before.

@@ -7,14 +7,16 @@
 mod builder;
 mod group;
 mod objective;
+mod recurrence;
 
 pub use crate::schema::Objective;
 pub use builder::Binding;
 pub(crate) use builder::{Halted, LinearInit, Lower, Place, choice, need};
-pub(crate) use group::group;
 pub use group::statements;
+pub(crate) use group::{group, layers};
 pub use objective::attach_loss;
 pub(crate) use objective::return_named;
+pub(crate) use recurrence::{Carried, Steps};
 
 use crate::diag::Problems;
 use crate::feature::{Lowering, misplaced};

@@ -129,11 +129,11 @@ pub struct Declaration {
     pub span: Span,
 }
 
-/// `names = value`
+/// `names = value`, or what a step does with a value.
 #[derive(Clone, Debug)]
 pub struct Equation {
     pub form: Form,
-    /// One name, or one for each of several results.
+    /// One name, or one for each of several results; none for `go`, `until` and `loss`.
     pub names: Vec<Name>,
     pub value: Expr,
     pub span: Span,
@@ -150,6 +150,27 @@ pub enum Form {
     Carry,
     /// `share name = function`: a function with the same weights wherever it is applied.
     Share,
+    /// `go value`: a unit where it is false takes nothing of the step, and no further one.
+    Go,
+    /// `until value`: a unit where it is true takes no further step.
+    Until,
+    /// `loss value`: is added to the loss of the model.
+    Loss,
+}
+
+impl Form {
+    /// The word that it begins with; none for a plain equation.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Show => "show",
+            Self::Carry => "carry",
+            Self::Share => "share",
+            Self::Go => "go",
+            Self::Until => "until",
+            Self::Loss => "loss",
+        }
+    }
 }
 
 /// A mask or a bias with a name.

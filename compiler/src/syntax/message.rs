@@ -120,7 +120,14 @@ fn human(rule: Rule) -> Option<&'static str> {
         | Rule::kw_block
         | Rule::kw_mask
         | Rule::kw_bias => ITEMS,
-        Rule::field | Rule::statement | Rule::insert | Rule::equation | Rule::share => "a field or a statement",
+        Rule::field
+        | Rule::statement
+        | Rule::insert
+        | Rule::equation
+        | Rule::share
+        | Rule::go
+        | Rule::until
+        | Rule::loss => "a field or a statement",
         Rule::set | Rule::override_set | Rule::remove | Rule::add | Rule::replace | Rule::wrap | Rule::r#override => {
             "an edit"
         }

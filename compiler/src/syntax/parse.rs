@@ -157,6 +157,9 @@ fn is_token(rule: Rule) -> bool {
             | Rule::kw_carry
             | Rule::kw_share
             | Rule::kw_out
+            | Rule::kw_go
+            | Rule::kw_until
+            | Rule::kw_loss
             | Rule::kw_remove
             | Rule::kw_add
             | Rule::kw_after
@@ -294,6 +297,9 @@ impl Reader<'_> {
             Rule::show => Form::Show,
             Rule::carry => Form::Carry,
             Rule::share => Form::Share,
+            Rule::go => Form::Go,
+            Rule::until => Form::Until,
+            Rule::loss => Form::Loss,
             _ => Form::Plain,
         };
         let mut parts = Parts::of(pair);
@@ -348,7 +354,9 @@ impl Reader<'_> {
                 let name = self.name(&parts.need());
                 Element::Insert(Insert { name, args: self.arguments(parts.need()), span })
             }
-            Rule::equation | Rule::share | Rule::show | Rule::carry => Element::Equation(self.equation(pair)),
+            Rule::equation | Rule::share | Rule::show | Rule::carry | Rule::go | Rule::until | Rule::loss => {
+                Element::Equation(self.equation(pair))
+            }
             _ => Element::Statement(self.statement(pair)),
         }
     }

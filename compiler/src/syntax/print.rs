@@ -5,7 +5,7 @@
 
 use super::ast::{
     Body, Comment, Component, Declaration, Def, DefElement, Edit, EditKind, Element, Equation, Expr, ExprKind, File,
-    Form, Insert, Item, ItemKind, Let, Name, Path, Role, Statement, Value, Word,
+    Insert, Item, ItemKind, Let, Name, Path, Role, Statement, Value, Word,
 };
 use super::parse::parse_any;
 use crate::diag::Problems;
@@ -251,13 +251,12 @@ impl<'a> Printer<'a> {
     }
 
     fn equation(&self, equation: &Equation) -> String {
-        let form = match equation.form {
-            Form::Plain => "",
-            Form::Show => "show ",
-            Form::Carry => "carry ",
-            Form::Share => "share ",
-        };
-        format!("{form}{} = {}", names(&equation.names), self.expr(&equation.value))
+        let (word, value) = (equation.form.word(), self.expr(&equation.value));
+        let space = if word.is_empty() { "" } else { " " };
+        match &equation.names[..] {
+            [] => format!("{word}{space}{value}"),
+            bound => format!("{word}{space}{} = {value}", names(bound)),
+        }
     }
 
     fn declaration(&self, setting: &Declaration) -> String {

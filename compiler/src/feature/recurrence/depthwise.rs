@@ -1,6 +1,6 @@
 //! Depth-wise recurrence: the layers run on their own output, with or without halting.
 
-use super::mixture::Mixture;
+use super::mixture::{Mixture, Taken};
 use super::{gate_reads_shown, has_layers};
 use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems};
@@ -8,11 +8,10 @@ use crate::expr::Expr;
 use crate::feature::halting::Rule;
 use crate::feature::{Feature, Lowering, Site};
 use crate::ir::attribute::{self, Attrs, Bound};
-use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
-use crate::ir::pointwise::Pointwise;
-use crate::ir::types::{Attr, Elem, Type};
-use crate::lower::{Halted, Lower, Place, group, need};
+use crate::ir::types::Attr;
+use crate::lower::{Carried, Halted, Lower, Place, Steps, group, need};
 use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, by_sees, of_kind, word};
 use crate::spec::{Block, Value as Setting};
 
@@ -114,25 +113,34 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
         _ => place.state,
     };
     let rule = Rule::of(l, halt, start)?;
-    let (mut carried, h) = Carried::new(l, start);
-    let region = carried.region;
+    let mut carried = Carried::new(l);
+    let h = carried.add(l, start, "h");
     let begin = |rule| Mixture::start(l, rule, &mut carried, (h, start));
     let mixture = rule.map(begin).transpose()?;
-    let step = l.graph().add_param(region, Type::Tensor(Elem::Index, vec![]), "step");
+    let step = carried.step(l);
+    let own = Steps::new(l, &carried, place.state, step);
     let cap = l.graph().ty(place.state).ragged().map(str::to_owned).filter(|_| block.word("cap") != Some("none"));
-    let ((mut yields, go), inner) = l.inside(region, |l| {
+    let ((mut taken, own), inner) = l.inside(carried.region, |l| {
+        l.steps = Some(own);
         let mut here = inner_place(l, block, place, h, step)?;
-        let Some(mixture) = &mixture else { return Ok((vec![group(l, block, &here)?], None)) };
-        here.source = mixture.keys(l)?;
-        let next = group(l, block, &here)?;
-        let (yields, go) = l.scoped("halt", |l| mixture.step(l, next, step, cap.as_deref()))?;
-        Ok((yields, Some(go)))
+        let taken = match &mixture {
+            None => Taken { yields: vec![group(l, block, &here)?], go: None, live: None },
+            Some(mixture) => {
+                here.source = mixture.keys(l)?;
+                let next = group(l, block, &here)?;
+                l.scoped("halt", |l| mixture.step(l, next, step, cap.as_deref()))?
+            }
+        };
+        Ok((taken, need(l.steps.take(), block, "body")?))
     })?;
-    let sums = sum_inner(l, &mut carried, &inner, place.state, &mut yields)?;
-    yields.extend(go);
-    // The step is the last parameter of the region; the sums have come after it.
-    l.graph().move_param_last(region, step);
-    let out = carried.close(l, bound(block)?, &yields)?;
+    let sums = carried.sum(l, &inner, place.state, &mut taken.yields)?;
+    let accepted = own.finish(l, &mut carried, &mut taken.yields, taken.live)?;
+    let go = match (taken.go, accepted) {
+        (Some(a), Some(b)) => Some(l.inside(carried.region, |l| l.one(Op::And, &[a, b], Attrs::new()))?.0),
+        (a, b) => a.or(b),
+    };
+    taken.yields.extend(go);
+    let out = carried.close(l, bound(block, "depth")?, step, &taken.yields)?;
     for (at, weight) in sums {
         l.halted.push(Halted { ponder_cost: out[at], depth: out[at + 1], weight });
     }
@@ -142,13 +150,13 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     }
 }
 
-/// The bound of a recurrence: a number, or an expression over the length of the row.
-fn bound(block: &Block) -> Result<Attrs, InvalidNode> {
-    if let Some(steps) = block.int("depth") {
+/// The bound of a recurrence, by this field: a number, or an expression over the length of the row.
+pub(super) fn bound(block: &Block, field: &str) -> Result<Attrs, InvalidNode> {
+    if let Some(steps) = block.int(field) {
         return Ok(Attrs::of(attribute::BOUND, Bound::Steps(steps)));
     }
-    let depth = block.fields.get("depth").map(|s| &s.value);
-    match need(depth, block, "depth")? {
+    let depth = block.fields.get(field).map(|s| &s.value);
+    match need(depth, block, field)? {
         Setting::Expr(e @ (Expr::Int(_) | Expr::Var(_) | Expr::Given | Expr::Call(..) | Expr::Binary(..))) => {
             Ok(Attrs::of(attribute::BOUND, Bound::Rule(&Attr::from(e))))
         }
@@ -161,65 +169,4 @@ fn inner_place(l: &mut Lower<'_>, block: &Block, place: &Place, h: Value, step: 
     let inject = need(block.child("inject"), block, "inject")?;
     let state = l.scoped("inject", |l| define::call(l, inject, &[h, place.state]))?;
     Ok(Place { state, source: None, input: Some(place.state), step: Some(step), ..place.clone() })
-}
-
-/// Carries the ponder costs and depths of recurrences inside the body along as sums, which belong to whole rows: a row that
-/// leaves keeps its sums, also where positions halt one by one. Gives the place of each cost among the carried values,
-/// right before that of its depth, and its weight.
-fn sum_inner(
-    l: &mut Lower<'_>,
-    carried: &mut Carried,
-    halted: &[Halted],
-    like: Value,
-    yields: &mut Vec<Value>,
-) -> Result<Vec<(usize, f64)>, InvalidNode> {
-    let mut sums = vec![];
-    for one in halted {
-        let zero = l.full(like, 0.0, 1)?;
-        sums.push((carried.inits.len(), one.weight));
-        for (value, hint) in [(one.ponder_cost, "ponder_cost"), (one.depth, "depth")] {
-            let sum = carried.add(l, zero, hint);
-            let (next, _) = l.inside(carried.region, |l| l.map(Pointwise::Add, &[sum, value]))?;
-            yields.push(next);
-        }
-    }
-    Ok(sums)
-}
-
-/// The loop under construction: carried values with their starts.
-pub(super) struct Carried {
-    region: RegionId,
-    inits: Vec<Value>,
-    params: Vec<Value>,
-}
-
-impl Carried {
-    /// A loop that carries its state `h`, which starts as `state`.
-    fn new(l: &mut Lower<'_>, state: Value) -> (Self, Value) {
-        let mut carried = Self { region: l.graph().add_region(), inits: vec![], params: vec![] };
-        let h = carried.add(l, state, "h");
-        (carried, h)
-    }
-
-    /// The value inside the body of one that starts as `init`.
-    pub(super) fn add(&mut self, l: &mut Lower<'_>, init: Value, hint: &str) -> Value {
-        let ty = l.graph().ty(init).clone();
-        let param = l.graph().add_param(self.region, ty, hint);
-        self.inits.push(init);
-        self.params.push(param);
-        param
-    }
-
-    /// Ends the body and emits the loop; gives the carried values after it.
-    fn close(self, l: &mut Lower<'_>, bound: Attrs, yields: &[Value]) -> Result<Vec<Value>, InvalidNode> {
-        l.inside(self.region, |l| l.emit(Op::Yield, yields, Attrs::new()))?;
-        let types = self.inits.iter().map(|v| l.graph().ty(*v).clone()).collect();
-        let (operands, attrs, body) = (self.inits, bound, Some(self.region));
-        let out = l.emit_loop(NewNode { op: Op::Recur, operands, attrs, types, body, label: String::new() })?;
-        for (value, param) in out.iter().zip(&self.params) {
-            let hint = l.graph().hint(*param).to_owned();
-            l.graph().set_hint(*value, &hint);
-        }
-        Ok(out)
-    }
 }

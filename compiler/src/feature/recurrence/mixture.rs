@@ -12,13 +12,12 @@
 //! and gives `q_K + t_K H_K` after its last step K: what is left of the mass goes to the last state. The step that the
 //! rule refuses leaves no trace, so that a unit that stops at once gives `H_0` and costs nothing.
 
-use super::depthwise::Carried;
 use crate::feature::halting::{Rule, Units};
 use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::lower::{Halted, Lower};
+use crate::lower::{Carried, Halted, Lower};
 
 /// The carried values inside the body, in the order of the loop.
 pub(super) struct Mixture<'a> {
@@ -30,6 +29,16 @@ pub(super) struct Mixture<'a> {
     steps: Value,
     /// True for units that have not stopped, where units are positions. A row that stopped leaves the loop instead.
     live: Option<Value>,
+}
+
+/// What a step gives.
+pub(super) struct Taken {
+    /// The values to carry on.
+    pub(super) yields: Vec<Value>,
+    /// Whether any unit of the row goes on.
+    pub(super) go: Option<Value>,
+    /// True for the units that go on, where these are positions.
+    pub(super) live: Option<Value>,
 }
 
 impl<'a> Mixture<'a> {
@@ -70,14 +79,14 @@ impl<'a> Mixture<'a> {
         l.scoped("halt", |l| l.one(Op::AddScaled, &[self.q, self.h, self.t], Attrs::new())).map(Some)
     }
 
-    /// One step with the proposed state `next`: the values to carry on, and whether any unit goes on.
+    /// One step with the proposed state `next`.
     pub(super) fn step(
         &self,
         l: &mut Lower<'_>,
         next: Value,
         step: Value,
         cap: Option<&str>,
-    ) -> Result<(Vec<Value>, Value), InvalidNode> {
+    ) -> Result<Taken, InvalidNode> {
         let Self { h, q, t, ponder_cost, steps, .. } = *self;
         let p = self.rule.probability(l, h, next)?;
         let alpha = l.map(Pointwise::Mul, &[t, p])?;
@@ -88,7 +97,7 @@ impl<'a> Mixture<'a> {
         let attrs = Attrs::of(attribute::THRESHOLD, self.rule.threshold).with_some(attribute::CAP, cap);
         let go = l.one(Op::HaltTest, &[survival, step], attrs)?;
         let mut yields = vec![next, blend, survival, paid, count];
-        let Some(live) = self.live else { return Ok((yields, go)) };
+        let Some(live) = self.live else { return Ok(Taken { yields, go: Some(go), live: None }) };
         // A unit that stopped stays so, whatever the rule says of later steps.
         let go = l.one(Op::And, &[live, go], Attrs::new())?;
         for (new, old) in yields.iter_mut().zip([h, q, t, ponder_cost, steps]) {
@@ -96,7 +105,7 @@ impl<'a> Mixture<'a> {
         }
         yields.push(go);
         let any = l.one(Op::Any, &[go], Attrs::new())?;
-        Ok((yields, any))
+        Ok(Taken { yields, go: Some(any), live: Some(go) })
     }
 
     /// `q_K + t_K H_K` from the carried values after the loop. Ponder cost and depth of a row are means over its positions

@@ -2,7 +2,10 @@
 
 mod chunkwise;
 mod depthwise;
+mod looped;
 mod mixture;
+
+pub(super) use looped::slot as looped;
 
 use super::{Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};

@@ -1,0 +1,293 @@
+//! What a step of a loop carries on, and whether a unit takes it.
+
+use std::collections::BTreeSet;
+
+use super::{Eval, Names};
+use crate::define::constant::Constant;
+use crate::define::item::{Array, Axis, Item};
+use crate::diag::{Diagnostic, Kind, Problems};
+use crate::feature::{Lowering, Site};
+use crate::ir::attribute::Attrs;
+use crate::ir::graph::{InvalidNode, Value};
+use crate::ir::ops::Op;
+use crate::lower::Lower;
+use crate::source::Span;
+use crate::spec::Block;
+use crate::syntax::ast::{Equation, Form};
+
+/// A value that a loop hands on from step to step.
+#[derive(Clone, Debug)]
+pub(crate) struct Carry {
+    pub(crate) name: String,
+    array: Array,
+}
+
+impl Carry {
+    /// Its value in the graph.
+    pub(crate) fn value(&self) -> Value {
+        self.array.value
+    }
+
+    /// The same with another value of the graph.
+    pub(crate) fn at(&self, value: Value) -> Self {
+        Self { name: self.name.clone(), array: Array { value, ..self.array.clone() } }
+    }
+}
+
+/// What the running state is called.
+pub(crate) const STATE: &str = "state";
+
+/// The equations of a body, each with the run that it stands in.
+fn equations(block: &Block) -> impl Iterator<Item = (&Block, &Equation)> {
+    block.children.iter().flat_map(|child| {
+        let definition = match &child.feature.lower {
+            Lowering::Equations(definition) => Some(definition),
+            _ => None,
+        };
+        definition.into_iter().flat_map(|d| d.equations()).map(move |equation| (child, equation))
+    })
+}
+
+/// Where the conditions of a loop stand.
+pub(crate) fn conditions(block: &Block) -> impl Iterator<Item = Span> {
+    equations(block).filter(|(_, e)| matches!(e.form, Form::Go | Form::Until)).map(|(_, e)| e.span)
+}
+
+/// The names that a loop carries by equations of its own.
+fn own(block: &Block) -> impl Iterator<Item = &str> {
+    let carried = equations(block).filter(|(_, e)| e.form == Form::Carry);
+    carried.flat_map(|(_, e)| e.names.iter().map(|name| name.text.as_str()))
+}
+
+/// The names that the steps of a loop change: those of its own equations and of the loops inside.
+fn changed(block: &Block) -> BTreeSet<&str> {
+    let mut names: BTreeSet<&str> = equations(block)
+        .filter(|(_, e)| e.form == Form::Plain)
+        .flat_map(|(_, e)| e.names.iter().map(|name| name.text.as_str()))
+        .collect();
+    for child in &block.children {
+        if child.slot == "loop" {
+            let own: BTreeSet<&str> = own(child).collect();
+            names.extend(changed(child).into_iter().filter(|name| !own.contains(name)));
+        } else if child.is_layer() && !child.feature.is_equations() {
+            names.insert(STATE);
+        }
+    }
+    names
+}
+
+/// The values that a loop hands on, at its start: the state where a step changes it, its own by their equations, and those of the
+/// loops around that it changes.
+///
+/// # Errors
+/// Where an equation is wrong; the context has the report.
+pub(crate) fn starts(
+    l: &mut Lower<'_>,
+    block: &Block,
+    state: Value,
+    names: &mut Names,
+) -> Result<Vec<Carry>, InvalidNode> {
+    let changed = changed(block);
+    let mut all = vec![];
+    if changed.contains(STATE) {
+        all.push(Carry { name: STATE.to_owned(), array: Array::of(l.graph(), state) });
+    }
+    let own: BTreeSet<&str> = own(block).collect();
+    for name in names.carried.iter().filter(|name| changed.contains(name.as_str()) && !own.contains(name.as_str())) {
+        if let Some(Item::Array(array)) = names.items.get(name) {
+            all.push(Carry { name: name.clone(), array: array.clone() });
+        }
+    }
+    let reported = || InvalidNode(format!("`{}` has an error", block.title()));
+    for (run, equation) in equations(block).filter(|(_, e)| e.form == Form::Carry) {
+        let start = names.within(l, run, state, |eval| {
+            let item = eval.expr(&equation.value, None)?;
+            eval.row_by_row(item, state, equation.value.span)
+        });
+        let array = start.ok_or_else(reported)?;
+        let name = equation.names.first().map(|name| name.text.clone()).unwrap_or_default();
+        all.push(Carry { name, array });
+    }
+    Ok(all)
+}
+
+/// What a step leaves of the values that its loop hands on.
+///
+/// # Errors
+/// A value that is not what it was; the context has the report.
+pub(crate) fn nexts(
+    l: &mut Lower<'_>,
+    block: &Block,
+    state: Value,
+    names: &mut Names,
+    carried: &[Carry],
+) -> Result<Vec<Value>, InvalidNode> {
+    let mut all = vec![];
+    for carry in carried {
+        if carry.name == STATE {
+            all.push(state);
+            continue;
+        }
+        let last = equations(block).filter(|(_, e)| e.names.iter().any(|name| name.text == carry.name)).last();
+        let Some((run, place)) = last.map(|(run, e)| (run, e.span)).or(Some((block, block.span))) else { continue };
+        let next = names.within(l, run, state, |eval| {
+            let item = eval.frame.names.get(&carry.name).cloned()?;
+            let next = eval.row_by_row(item, state, place)?;
+            if next.axes == carry.array.axes && next.truth == carry.array.truth {
+                return Some(next.value);
+            }
+            let (was, is) = (carry.array.describe(), next.describe());
+            let message = format!("`{}` is carried as {was}, but a step leaves {is}", carry.name);
+            eval.wrong(place, message, "the next step starts from it")
+        });
+        all.push(next.ok_or_else(|| InvalidNode(format!("`{}` has an error", block.title())))?);
+    }
+    Ok(all)
+}
+
+impl Names {
+    /// Binds what a loop hands on. Inside its body, the loops there may change it, too.
+    pub(crate) fn bind(&mut self, carried: &[Carry], inside: bool) {
+        for carry in carried.iter().filter(|carry| carry.name != STATE) {
+            self.items.insert(carry.name.clone(), Item::Array(carry.array.clone()));
+            if inside {
+                self.carried.insert(carry.name.clone());
+            }
+        }
+    }
+}
+
+impl Eval<'_, '_> {
+    /// The array of a value that every row has its own of; a number is one for each row like `like`.
+    fn row_by_row(&mut self, item: Item, like: Value, span: Span) -> Option<Array> {
+        let number = match &item {
+            Item::Constant(Constant::Truth(v)) => Some((f64::from(u8::from(*v)), true)),
+            Item::Constant(constant) => constant.number().map(|v| (v, false)),
+            _ => None,
+        };
+        if let Some((number, truth)) = number {
+            let value = self.node(span, |l| l.full(like, number, 1))?;
+            return Some(Array { value, axes: vec![], rows: true, truth });
+        }
+        let mut array = self.array(item, span)?;
+        if !array.rows {
+            array.value = self.node(span, |l| l.one(Op::BroadcastBatch, &[array.value, like], Attrs::new()))?;
+            array.rows = true;
+        }
+        Some(array)
+    }
+
+    /// `go` and `until`: the condition is kept for the recurrence around.
+    pub(super) fn decides(&mut self, equation: &Equation) -> Option<()> {
+        let word = equation.form.word();
+        let item = self.expr(&equation.value, None)?;
+        let condition = self.condition(item, &format!("`{word}`"), equation.value.span)?;
+        if !condition.rows || !matches!(condition.axes[..], [] | [Axis::Positions]) {
+            let message =
+                format!("`{word}` takes true or false for every row or every position, not {}", condition.describe());
+            return self.wrong(equation.value.span, message, "");
+        }
+        match (&mut self.l.steps, equation.form) {
+            (Some(steps), Form::Go) => steps.go.push(condition.value),
+            (Some(steps), _) => steps.until.push(condition.value),
+            (None, _) if self.l.trying => {}
+            (None, _) => return self.no_steps(word, equation.span),
+        }
+        Some(())
+    }
+
+    fn no_steps<T>(&mut self, word: &str, span: Span) -> Option<T> {
+        let message = format!("`{word}` has no steps here");
+        let help = "it belongs to a `loop`, or to a definition that is applied in one or in `recur depthwise`";
+        self.report(Diagnostic::new(Kind::MisplacedStatement, span, message).help(help))
+    }
+
+    /// `carry name = start` of a definition: the value that the recurrence around hands on for it, and its number there.
+    pub(super) fn handed(&mut self, equation: &Equation) -> Option<(Option<usize>, Item)> {
+        let span = equation.span;
+        let Some(steps) = &self.l.steps else {
+            if self.l.trying {
+                return Some((None, self.expr(&equation.value, None)?));
+            }
+            return self.no_steps("carry", span);
+        };
+        let (around, like) = (steps.around, steps.like);
+        // The start is made outside. It reads nothing but types, so any value of the type stands for one of the body.
+        let inside = self.frame.names.clone();
+        for item in self.frame.names.values_mut() {
+            if let Item::Array(array) = item {
+                array.value = like;
+            }
+        }
+        let region = self.l.at_region(around);
+        let start = self.expr(&equation.value, None).and_then(|item| self.row_by_row(item, like, span));
+        self.l.at_region(region);
+        self.frame.names = inside;
+        let start = start?;
+        let name = equation.names.first().map_or("", |name| name.text.as_str());
+        let mut steps = self.l.steps.take()?;
+        let (n, value) = steps.hand(self.l, start.value, name);
+        self.l.steps = Some(steps);
+        Some((Some(n), Item::Array(Array { value, ..start })))
+    }
+
+    /// Hands on what a definition has made of a value that it carries.
+    pub(super) fn hand_on(&mut self, equation: &Equation, n: usize, before: &Item) -> Option<()> {
+        let name = equation.names.first().map_or("", |name| name.text.as_str());
+        let Item::Array(before) = before else { return None };
+        let item = self.frame.names.get(name).cloned()?;
+        let next = self.row_by_row(item, before.value, equation.span)?;
+        if next.axes != before.axes || next.truth != before.truth {
+            let (was, is) = (before.describe(), next.describe());
+            let message = format!("`{name}` is carried as {was}, but a step leaves {is}");
+            return self.wrong(equation.span, message, "the next step starts from it");
+        }
+        if let Some(steps) = &mut self.l.steps {
+            steps.set(n, next.value);
+        }
+        Some(())
+    }
+}
+
+/// What may stand among the equations of a body: `carry` first in a `loop`, `go` and `until` in one.
+pub(crate) fn check(site: &Site<'_>, problems: &mut Problems) {
+    let Some(parent) = site.parent() else { return };
+    let (run, in_loop) = (site.block, parent.slot == "loop");
+    let Lowering::Equations(definition) = &run.feature.lower else { return };
+    let mut first = parent.children.iter().find(|child| child.is_layer()).is_some_and(|child| child.span == run.span);
+    for equation in definition.equations() {
+        let word = equation.form.word();
+        let mut misplaced = |message: String, help: &str| {
+            problems.report(Diagnostic::new(Kind::MisplacedStatement, equation.span, message).help(help));
+        };
+        match equation.form {
+            Form::Show => {
+                let help = "names of a body are known below it; a definition shows a value to a gate behind it";
+                misplaced("`show` has no meaning in the body of a statement".to_owned(), help);
+            }
+            Form::Carry | Form::Go | Form::Until if !in_loop => {
+                let help = "only a `loop` and the definitions in it hand values on from step to step and end";
+                misplaced(format!("`{word}` has no meaning in `{}`", parent.title()), help);
+            }
+            Form::Carry if !first => {
+                let help = "the start of what is carried is worked out before the first step";
+                misplaced("`carry` stands first in a loop".to_owned(), help);
+            }
+            Form::Plain if !in_loop => changes_outside(site, equation, problems),
+            _ => {}
+        }
+        first &= equation.form == Form::Carry;
+    }
+}
+
+/// A value that a loop carries is changed in the body of that loop, or in a loop inside it.
+fn changes_outside(site: &Site<'_>, equation: &Equation, problems: &mut Problems) {
+    for name in &equation.names {
+        let carries = |around: &&&Block| around.slot == "loop" && own(around).any(|own| own == name.text);
+        if let Some(around) = site.ancestors.iter().rev().find(carries) {
+            let message = format!("`{}` is carried by a loop, and changes only in the body of the loop", name.text);
+            let diagnostic = Diagnostic::new(Kind::MisplacedStatement, name.span, message);
+            problems.report(diagnostic.note(around.span, "the loop").help("choose another name here"));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! `loop`: equations and layers, step by step, with any number of carried values.
+
+use super::depthwise::bound;
+use super::has_layers;
+use crate::define::{self, Carry};
+use crate::diag::{Diagnostic, Kind, Problems};
+use crate::expr::{BinaryOp, Expr, Func};
+use crate::feature::{Feature, Lowering, Site, Slot};
+use crate::ir::attribute::{self, Attrs, Bound};
+use crate::ir::graph::{InvalidNode, Value};
+use crate::ir::ops::Op;
+use crate::ir::types::Attr;
+use crate::lower::{Carried, Halted, Lower, Place, Steps, layers, need};
+use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, Text, of_kind};
+use crate::spec::{Block, Value as Setting};
+
+/// The keyword and its only form.
+pub(in crate::feature) fn slot() -> Slot {
+    Slot::new("loop", "Runs equations and layers repeatedly, with any number of carried values.", vec![looped()])
+}
+
+fn looped() -> Feature {
+    Feature {
+        fields: vec![
+            Field {
+                bounds: STEPS,
+                ..of_kind(
+                    "steps",
+                    FieldKind::Depth,
+                    Default::Required,
+                    "number of steps, with `go` or `until` the upper bound; `log(length, 2)` depends on the length, `given` \
+                comes with each example",
+                )
+            },
+            Field {
+                bounds: STEPS,
+                ..of_kind(
+                    "grad",
+                    FieldKind::IntOr(&["all", "none"]),
+                    Default::Word(Text::Borrowed("all")),
+                    "the last steps, through which gradients go back: so many, `all` or `none`; those before are computed \
+                without a tape",
+                )
+            },
+        ],
+        children: const { &[Children::any(LAYERS)] },
+        check,
+        ..Feature::row(
+            "loop",
+            "",
+            "`loop { steps: 8, .. }`: the layers and equations inside, step after step with the same weights. `state` and the values \
+            of `carry` are handed on; a step may end the loop for a row or a position by `go` and `until`.",
+            "rtc",
+            Lowering::Loop(lower),
+        )
+    }
+}
+
+fn check(site: &Site<'_>, problems: &mut Problems) {
+    has_layers(site, problems);
+    steps_are_known(site, problems);
+}
+
+/// Which steps are the last ones must be known before the first.
+fn steps_are_known(site: &Site<'_>, problems: &mut Problems) {
+    let Some(last) = site.block.int("grad") else { return };
+    let stops = define::conditions(site.block).next();
+    if let Some(stop) = stops {
+        problems.report(
+            Diagnostic::new(
+                Kind::ExclusiveFields,
+                site.place("grad"),
+                "which steps are the last ones is not known here",
+            )
+            .note(stop, "rows leave by this condition")
+            .help("with `go` or `until`, write `grad: all`, or cut the gradient with `stop(x)`"),
+        );
+    }
+    if let Some(steps) = site.block.int("steps").filter(|steps| *steps <= last) {
+        problems.report(
+            Diagnostic::new(Kind::OutOfRange, site.place("grad"), format!("there are {steps} steps"))
+                .label("gradients go through all of them")
+                .help("leave `grad` out"),
+        );
+    }
+}
+
+/// The loop, or where gradients go through its last steps alone, two of them, the first of which has no tape: what it leaves
+/// has no gradient.
+fn lower(l: &mut Lower<'_>, block: &Block, place: &mut Place) -> Result<Value, InvalidNode> {
+    let before = place.clone();
+    let mut values = define::starts(l, block, place.state, &mut place.names)?;
+    for (bound, taped) in runs(block)? {
+        values = run(l, block, &before, &values, (bound, taped))?;
+    }
+    place.names.bind(&values, false);
+    let state = values.iter().find(|value| value.name == define::STATE);
+    Ok(state.map_or(place.state, Carry::value))
+}
+
+/// The steps without a tape, then those with one.
+fn runs(block: &Block) -> Result<Vec<(Attrs, bool)>, InvalidNode> {
+    let all = bound(block, "steps")?;
+    let Some(last) = block.int("grad") else { return Ok(vec![(all, block.word("grad") != Some("none"))]) };
+    let rule = |rule: Expr| Attrs::of(attribute::BOUND, Bound::Rule(&Attr::from(&rule)));
+    let cut = |steps: usize| Attrs::of(attribute::BOUND, Bound::Steps(steps));
+    let (free, taped) = match &need(block.fields.get("steps"), block, "steps")?.value {
+        Setting::Expr(steps) => {
+            let number = || Expr::Int(last as i64);
+            let rest = Expr::Binary(BinaryOp::Sub, Box::new(steps.clone()), Box::new(number()));
+            let free = Expr::Call(Func::Max, vec![rest, Expr::Int(0)]);
+            (rule(free), rule(Expr::Call(Func::Min, vec![steps.clone(), number()])))
+        }
+        _ => (cut(need(block.int("steps"), block, "steps")?.saturating_sub(last)), cut(last)),
+    };
+    Ok(vec![(free, false), (taped, true)])
+}
+
+/// One run over steps, from these values on.
+fn run(
+    l: &mut Lower<'_>,
+    block: &Block,
+    before: &Place,
+    values: &[Carry],
+    (bound, taped): (Attrs, bool),
+) -> Result<Vec<Carry>, InvalidNode> {
+    let mut here = Place { input: Some(before.state), ..before.clone() };
+    let mut carried = Carried::new(l);
+    let inside: Vec<Carry> = values.iter().map(|v| v.at(carried.add(l, v.value(), &v.name))).collect();
+    here.names.bind(&inside, true);
+    here.state = inside.iter().find(|value| value.name == define::STATE).map_or(before.state, Carry::value);
+    let step = carried.step(l);
+    here.step = Some(step);
+    let steps = Steps::new(l, &carried, before.state, step);
+    let ((mut yields, steps), inner) = l.inside(carried.region, |l| {
+        l.steps = Some(steps);
+        layers(l, block, &mut here)?;
+        let next = define::nexts(l, block, here.state, &mut here.names, values)?;
+        Ok((next, need(l.steps.take(), block, "body")?))
+    })?;
+    let sums = carried.sum(l, &inner, before.state, &mut yields)?;
+    let go = steps.finish(l, &mut carried, &mut yields, None)?;
+    yields.extend(go);
+    let mut out = carried.close(l, bound, step, &yields)?;
+    if !taped {
+        for value in &mut out {
+            if l.graph().ty(*value).is_real() {
+                *value = l.one(Op::Detach, &[*value], Attrs::new())?;
+            }
+        }
+    }
+    for (at, weight) in sums {
+        l.halted.push(Halted { ponder_cost: out[at], depth: out[at + 1], weight });
+    }
+    Ok(values.iter().zip(&out).map(|(value, out)| value.at(*out)).collect())
+}

@@ -1,0 +1,254 @@
+//! A depth recurrence under construction: the values that a step hands on to the next one, and what says who goes on.
+
+use super::builder::{Halted, Lower};
+use crate::ir::attribute::{self, Attrs};
+use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
+use crate::ir::ops::Op;
+use crate::ir::pointwise::{Pointwise, Scalar};
+use crate::ir::types::{Elem, Type};
+
+/// The loop: its body, and the carried values with their starts.
+#[derive(Clone, Debug)]
+pub(crate) struct Carried {
+    pub(crate) region: RegionId,
+    inits: Vec<Value>,
+    params: Vec<Value>,
+}
+
+impl Carried {
+    /// A loop that carries nothing yet.
+    pub(crate) fn new(l: &mut Lower<'_>) -> Self {
+        Self { region: l.graph().add_region(), inits: vec![], params: vec![] }
+    }
+
+    /// The value inside the body of one that starts as `init`.
+    pub(crate) fn add(&mut self, l: &mut Lower<'_>, init: Value, hint: &str) -> Value {
+        let ty = l.graph().ty(init).clone();
+        let param = l.graph().add_param(self.region, ty, hint);
+        self.inits.push(init);
+        self.params.push(param);
+        param
+    }
+
+    /// How many values are carried.
+    pub(crate) fn len(&self) -> usize {
+        self.inits.len()
+    }
+
+    /// The step of the body, counted from 0. It is the last parameter of the region, behind carried values that are still
+    /// to come.
+    pub(crate) fn step(&self, l: &mut Lower<'_>) -> Value {
+        l.graph().add_param(self.region, Type::Tensor(Elem::Index, vec![]), "step")
+    }
+
+    /// Carries the ponder costs and depths of recurrences inside the body along as sums, which belong to whole rows: a row that
+    /// leaves keeps its sums, also where positions halt one by one. Gives the place of each cost among the carried values,
+    /// right before that of its depth, and its weight.
+    pub(crate) fn sum(
+        &mut self,
+        l: &mut Lower<'_>,
+        halted: &[Halted],
+        like: Value,
+        yields: &mut Vec<Value>,
+    ) -> Result<Vec<(usize, f64)>, InvalidNode> {
+        let mut sums = vec![];
+        for one in halted {
+            let zero = l.full(like, 0.0, 1)?;
+            sums.push((self.len(), one.weight));
+            for (value, hint) in [(one.ponder_cost, "ponder_cost"), (one.depth, "depth")] {
+                let sum = self.add(l, zero, hint);
+                let (next, _) = l.inside(self.region, |l| l.map(Pointwise::Add, &[sum, value]))?;
+                yields.push(next);
+            }
+        }
+        Ok(sums)
+    }
+
+    /// Ends the body and emits the loop; gives the carried values after it.
+    pub(crate) fn close(
+        self,
+        l: &mut Lower<'_>,
+        bound: Attrs,
+        step: Value,
+        yields: &[Value],
+    ) -> Result<Vec<Value>, InvalidNode> {
+        l.graph().move_param_last(self.region, step);
+        l.inside(self.region, |l| l.emit(Op::Yield, yields, Attrs::new()))?;
+        let types = self.inits.iter().map(|v| l.graph().ty(*v).clone()).collect();
+        let (operands, attrs, body) = (self.inits, bound, Some(self.region));
+        let out = l.emit_loop(NewNode { op: Op::Recur, operands, attrs, types, body, label: String::new() })?;
+        for (value, param) in out.iter().zip(&self.params) {
+            let hint = l.graph().hint(*param).to_owned();
+            l.graph().set_hint(*value, &hint);
+        }
+        Ok(out)
+    }
+}
+
+/// What equations and definitions in the body of a recurrence add to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Steps {
+    /// The body.
+    region: RegionId,
+    /// Where the loop itself stands: starts are made there.
+    pub(crate) around: RegionId,
+    /// The state outside: what starts are shaped like.
+    pub(crate) like: Value,
+    /// The step of the body.
+    pub(crate) step: Value,
+    /// Values handed on: start, value inside, value of the next step.
+    handed: Vec<(Value, Value, Option<Value>)>,
+    /// Conditions of `go`: 1 where a unit takes the step, else 0; a unit is a row, or a position of a row.
+    pub(crate) go: Vec<Value>,
+    /// Conditions of `until`: 1 where the step is the unit's last one, else 0.
+    pub(crate) until: Vec<Value>,
+}
+
+impl Steps {
+    /// Nothing yet, for the body of a loop that is emitted where the context is now.
+    pub(crate) fn new(l: &Lower<'_>, carried: &Carried, like: Value, step: Value) -> Self {
+        let (region, around) = (carried.region, l.region());
+        Self { region, around, like, step, handed: vec![], go: vec![], until: vec![] }
+    }
+
+    /// One more value that is handed on: its number, and the value inside.
+    pub(crate) fn hand(&mut self, l: &mut Lower<'_>, start: Value, hint: &str) -> (usize, Value) {
+        let ty = l.graph().ty(start).clone();
+        let inside = l.graph().add_param(self.region, ty, hint);
+        self.handed.push((start, inside, None));
+        (self.handed.len() - 1, inside)
+    }
+
+    /// What the step makes of a value that is handed on.
+    pub(crate) fn set(&mut self, n: usize, next: Value) {
+        if let Some(handed) = self.handed.get_mut(n) {
+            handed.2 = Some(next);
+        }
+    }
+
+    /// Adds all of it to the loop; gives whether a row takes the step, if anything says so. `live` is true for the positions that
+    /// take part, where the loop itself knows that; the others keep what they had.
+    ///
+    /// A step that a unit refuses leaves no trace in it. One that it takes as its last is known as such at the beginning of
+    /// the next, before anything is computed.
+    pub(crate) fn finish(
+        self,
+        l: &mut Lower<'_>,
+        carried: &mut Carried,
+        yields: &mut Vec<Value>,
+        live: Option<Value>,
+    ) -> Result<Option<Value>, InvalidNode> {
+        for (start, inside, next) in &self.handed {
+            carried.inits.push(*start);
+            carried.params.push(*inside);
+            yields.push(next.unwrap_or(*inside));
+        }
+        let own = carried.len() - self.handed.len()..carried.len();
+        if self.go.is_empty() && self.until.is_empty() {
+            if let Some(live) = live {
+                self.keep(l, carried, yields, own, live)?;
+            }
+            return Ok(None);
+        }
+        let positions = |l: &Lower<'_>, value: &Value| l.rank(*value) == 2;
+        if live.is_none() && !self.go.iter().chain(&self.until).any(|value| positions(l, value)) {
+            return self.rows(l, carried, yields).map(Some);
+        }
+        let all = l.one(Op::True, &[self.like], Attrs::of(attribute::RANK, 2_usize))?;
+        let param = carried.add(l, all, "live");
+        let (flag, next) = self.inside(l, |s, l| {
+            let mut flag = param;
+            for holds in
+                live.into_iter().map(Ok).chain(s.go.iter().map(|c| s.holds_at_positions(l, *c)).collect::<Vec<_>>())
+            {
+                flag = l.one(Op::And, &[flag, holds?], Attrs::new())?;
+            }
+            let mut next = flag;
+            for condition in &s.until {
+                let open = s.opposite(l, *condition)?;
+                let holds = s.holds_at_positions(l, open)?;
+                next = l.one(Op::And, &[next, holds], Attrs::new())?;
+            }
+            Ok((flag, next))
+        })?;
+        let all = 0..yields.len();
+        self.keep(l, carried, yields, all, flag)?;
+        yields.push(next);
+        self.inside(l, |_, l| l.one(Op::Any, &[flag], Attrs::new())).map(Some)
+    }
+
+    /// Where rows as a whole go on or leave.
+    fn rows(&self, l: &mut Lower<'_>, carried: &mut Carried, yields: &mut Vec<Value>) -> Result<Value, InvalidNode> {
+        let mut flags = vec![];
+        if !self.until.is_empty() {
+            let ones = l.full(self.like, 1.0, 1)?;
+            let more = carried.add(l, ones, "more");
+            let next = self.inside(l, |s, l| {
+                let mut open = vec![];
+                for condition in &s.until {
+                    open.push(s.opposite(l, *condition)?);
+                }
+                open.into_iter().map(Ok).reduce(|a, b| l.map(Pointwise::Mul, &[a?, b?])).unwrap_or(Ok(more))
+            })?;
+            yields.push(next);
+            flags.push(more);
+        }
+        flags.extend(&self.go);
+        self.inside(l, |s, l| {
+            let mut flag = None;
+            for condition in flags {
+                let holds = s.holds(l, condition)?;
+                flag = Some(match flag {
+                    Some(flag) => l.one(Op::And, &[flag, holds], Attrs::new())?,
+                    None => holds,
+                });
+            }
+            flag.ok_or_else(|| InvalidNode("nothing says which rows go on".to_owned()))
+        })
+    }
+
+    /// Lets positions where `flag` is false keep those carried values that they have one of.
+    fn keep(
+        &self,
+        l: &mut Lower<'_>,
+        carried: &Carried,
+        yields: &mut [Value],
+        which: std::ops::Range<usize>,
+        flag: Value,
+    ) -> Result<(), InvalidNode> {
+        let axis = l.graph().ty(flag).dims().get(1).cloned();
+        for n in which {
+            let (new, old) = (yields[n], carried.params[n]);
+            if new != old && l.graph().ty(old).dims().get(1).cloned() == axis && l.rank(old) > 1 {
+                yields[n] = self.inside(l, |_, l| l.one(Op::Select, &[flag, new, old], Attrs::new()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn inside<R>(
+        &self,
+        l: &mut Lower<'_>,
+        body: impl FnOnce(&Self, &mut Lower<'_>) -> Result<R, InvalidNode>,
+    ) -> Result<R, InvalidNode> {
+        l.inside(self.region, |l| body(self, l)).map(|(result, _)| result)
+    }
+
+    /// `1 - condition`
+    fn opposite(&self, l: &mut Lower<'_>, condition: Value) -> Result<Value, InvalidNode> {
+        l.formula(&Scalar::Call(Pointwise::Sub, vec![Scalar::Number(1.0), Scalar::Operand(0)]), &[condition])
+    }
+
+    /// True where a condition is 1: a unit whose survival is 1 goes on, and one whose survival is 0 does not.
+    fn holds(&self, l: &mut Lower<'_>, condition: Value) -> Result<Value, InvalidNode> {
+        l.one(Op::HaltTest, &[condition, self.step], Attrs::of(attribute::THRESHOLD, 0.5))
+    }
+
+    fn holds_at_positions(&self, l: &mut Lower<'_>, condition: Value) -> Result<Value, InvalidNode> {
+        let condition = match l.rank(condition) {
+            1 => l.one(Op::BroadcastRows, &[condition, self.like], Attrs::new())?,
+            _ => condition,
+        };
+        self.holds(l, condition)
+    }
+}
