@@ -20,6 +20,7 @@ pub(crate) use steps::{Carry, STATE, check as check_body, conditions, nexts, sta
 
 use super::constant::{self, Constant};
 use super::item::{Array, Axis, Function, Item, describe};
+use super::losses;
 use super::names::unknown;
 use super::{Definition, words};
 use crate::diag::{Diagnostic, Kind};
@@ -90,6 +91,7 @@ fn applied(l: &mut Lower<'_>, block: &Block, args: Vec<Item>) -> Result<Vec<Valu
     let (out, carried) = eval.enter(&block, args, block.span).ok_or_else(reported)?;
     let place = eval.frame.out.unwrap_or(block.span);
     let out = eval.array(out, place).ok_or_else(reported)?;
+    losses::without_labels(&mut eval, &out, ("the result", place)).ok_or_else(reported)?;
     eval.fits(&block.feature, &arrays, &out, place).ok_or_else(reported)?;
     let mut all = vec![out.value];
     let names: Vec<String> =
@@ -159,11 +161,12 @@ pub(crate) fn run(l: &mut Lower<'_>, block: &Block, state: Value, names: &mut Na
     let after = names.within(l, block, state, |eval| {
         definition.equations().filter(|e| e.form != Form::Carry).for_each(|equation| eval.equation(equation));
         let after = eval.frame.names.get(STATE).cloned().and_then(|item| eval.array(item, block.span));
+        let last = definition.equations().filter(|e| e.names.iter().any(|name| name.text == STATE)).last();
+        let place = last.map_or(block.span, |equation| equation.span);
+        losses::without_labels(eval, after.as_ref()?, ("the state", place))?;
         if let Some(after) = after.as_ref().filter(|after| after.axes != before.axes || !after.rows || after.truth) {
-            let last = definition.equations().filter(|e| e.names.iter().any(|name| name.text == STATE)).last();
             let message = format!("`state` is {}, and here it becomes {}", before.describe(), after.describe());
             let label = format!("what stands behind takes {}", before.describe());
-            let place = last.map_or(block.span, |equation| equation.span);
             let cure = cure(after, &before.axes);
             let _: Option<()> = eval.report(Diagnostic::new(Kind::WrongType, place, message).label(label).help(cure));
         }
@@ -354,9 +357,10 @@ impl<'l> Eval<'_, 'l> {
     }
 
     fn equation(&mut self, equation: &ast::Equation) {
-        if let Form::Go | Form::Until = equation.form {
-            self.decides(equation);
-            return;
+        match equation.form {
+            Form::Go | Form::Until => return drop(self.decides(equation)),
+            Form::Loss => return drop(self.pays(&equation.value)),
+            _ => {}
         }
         let [name] = &equation.names[..] else { return self.several(equation) };
         if equation.form == Form::Share {
@@ -365,9 +369,11 @@ impl<'l> Eval<'_, 'l> {
         }
         let value = self.expr(&equation.value, (equation.form == Form::Plain).then_some(name.text.as_str()));
         let value = if equation.form == Form::Show {
-            value.and_then(|value| self.array(value, equation.value.span)).map(|array| {
+            value.and_then(|value| {
+                let array = self.array(value, equation.value.span)?;
+                losses::without_labels(self, &array, ("what is shown", equation.value.span))?;
                 self.l.shown.insert(name.text.clone(), array.value);
-                Item::Array(array)
+                Some(Item::Array(array))
             })
         } else {
             value
@@ -451,6 +457,10 @@ impl<'l> Eval<'_, 'l> {
             ExprKind::Name(text) => self.name(text, expr.span),
             ExprKind::Neg(x) => match self.expr(x, None)? {
                 Item::Constant(constant) => self.folded(constant::negative(constant), expr.span),
+                Item::Average(x) => {
+                    let item = self.pointwise(Pointwise::Neg, vec![Item::Array(x)], expr.span)?;
+                    self.array(item, expr.span).map(Item::Average)
+                }
                 item => {
                     self.operand("`-`", &item, x.span)?;
                     self.pointwise(Pointwise::Neg, vec![item], expr.span)
@@ -471,6 +481,7 @@ impl<'l> Eval<'_, 'l> {
             ExprKind::Function(_, body) => {
                 self.wrong(body.span, "a function is applied to values: `name(x) { .. }`", "")
             }
+            ExprKind::Indexed(index, call) => self.indexed(index, call, name),
             ExprKind::Learn(table, sizes, body) => self.learn(table, sizes, body.as_ref(), name, expr.span),
         }
     }
@@ -497,6 +508,7 @@ impl<'l> Eval<'_, 'l> {
             return Some(item);
         }
         match text {
+            "step" if self.l.steps.is_some() => return self.l.steps.as_ref().map(|steps| Item::Step(steps.number())),
             "width" => return Some(Item::Constant(Constant::Int(self.l.width as i64))),
             "classes" => return Some(Item::Size(self.l.outputs())),
             _ => {}
@@ -580,8 +592,9 @@ impl<'l> Eval<'_, 'l> {
             Item::Position(x, at) => {
                 let attrs = Attrs::of(attribute::AT, at);
                 let value = self.node(span, |l| l.one(Op::Position, &[x.value], attrs))?;
-                Some(Array { value, axes: x.axes[1..].to_vec(), rows: true, truth: x.truth })
+                Some(Array { value, axes: x.axes[1..].to_vec(), ..x })
             }
+            Item::Step(step) => self.number_of(step, span),
             other => {
                 let help = match &other {
                     Item::Constant(Constant::Int(_) | Constant::Float(_)) => {
@@ -601,7 +614,7 @@ impl<'l> Eval<'_, 'l> {
     pub(crate) fn part(&mut self, x: &Array, start: usize, width: usize, span: Span) -> Option<Item> {
         let value = self.node(span, |l| l.channels(x.value, start, width))?;
         let axes = x.units().iter().cloned().chain([Axis::Channels(Dim::Fixed(width))]).collect();
-        Some(Item::Array(Array { value, axes, rows: x.rows, truth: false }))
+        Some(Item::Array(Array { value, axes, rows: x.rows, truth: false, labels: x.labels }))
     }
 
     /// Whether the result of a block is what its slot gives.

@@ -30,6 +30,8 @@ pub(crate) struct Array {
     pub(crate) rows: bool,
     /// Whether it says what is true: 1 for true, 0 for false.
     pub(crate) truth: bool,
+    /// Whether the labels of the task are in it.
+    pub(crate) labels: bool,
 }
 
 impl Array {
@@ -43,7 +45,7 @@ impl Array {
             Dim::Sym(name) if ![CLASSES, VOCAB].contains(&name.as_str()) => Axis::Positions,
             _ => Axis::Channels(dim.clone()),
         };
-        Self { value, axes: own.iter().enumerate().map(axis).collect(), rows, truth: false }
+        Self { value, axes: own.iter().enumerate().map(axis).collect(), rows, truth: false, labels: false }
     }
 
     /// The number of channels.
@@ -105,6 +107,19 @@ impl Function {
     }
 }
 
+/// The step of a loop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    /// Its number in the graph.
+    pub(crate) value: Value,
+    /// Steps that came before number 0, if that is known.
+    pub(crate) before: Option<usize>,
+    /// How many steps there are at most, those before included; nothing where only the row says it.
+    pub(crate) most: Option<usize>,
+    /// States of the rows that take the step.
+    pub(crate) like: Value,
+}
+
 /// The value of an expression.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
@@ -123,6 +138,10 @@ pub(crate) enum Item {
     /// The value of a `mask` setting.
     Mask(crate::spec::Value),
     Function(Function),
+    /// The mean of an array over the answers of the batch, not taken yet.
+    Average(Array),
+    /// The step of a loop, counted from 0.
+    Step(Step),
     /// Several results.
     Several(Vec<Item>),
 }
@@ -150,6 +169,8 @@ impl Item {
             Self::Size(_) => "a number that the task sets".to_owned(),
             Self::Mask(_) => "a mask".to_owned(),
             Self::Function(function) => format!("the function `{}`", function.name()),
+            Self::Average(x) => format!("the average of {}", x.describe()),
+            Self::Step(_) => "the number of a step".to_owned(),
             Self::Several(items) => format!("{} values", items.len()),
         }
     }

@@ -7,6 +7,7 @@
 mod constant;
 mod eval;
 mod item;
+mod losses;
 mod names;
 mod words;
 
@@ -17,6 +18,7 @@ pub(crate) use constant::{Constant, constant};
 pub(crate) use eval::{
     Carry, Names, STATE, call, call_on_ends, conditions, derived, nexts, rank_of, results, run, starts, worked_out,
 };
+pub(crate) use item::Step;
 pub(crate) use words::{Word, all as words, norm_row as norm};
 
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};

@@ -115,6 +115,10 @@ fn read(expr: &Expr, how: Read, found: &mut impl FnMut(&Name, Read)) {
             }
             body.iter().for_each(|body| settings(body, found));
         }
+        ExprKind::Indexed(index, call) => {
+            read(index, Read::Value, found);
+            read(call, how, found);
+        }
         ExprKind::Function(name, body) => {
             found(name, Read::Function);
             settings(body, found);

@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 use super::constant::Constant;
 use super::eval::{Call, Eval, NUMBERS};
 use super::item::{Array, Axis, Item};
+use super::losses;
 use crate::diag::{Diagnostic, Kind, did_you_mean};
 use crate::feature::{Feature, Lowering, attended, average};
 use crate::ir::attribute::{self, At, Attrs, Reduction, Side, Sight};
@@ -119,10 +120,10 @@ static WORDS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
         row("stop", &["x"], "The value, through which no gradient goes back.", stop, vec![]),
         learn_row(),
     ];
-    rows.into_iter().map(Arc::new).collect()
+    rows.into_iter().chain(losses::rows()).map(Arc::new).collect()
 });
 
-fn row(
+pub(super) fn row(
     name: &'static str,
     values: &[&'static str],
     doc: &'static str,
@@ -279,19 +280,21 @@ pub(super) fn at(e: &mut Eval<'_, '_>, args: &[Expr], span: Span) -> Option<Item
             return e.fail(Kind::WrongType, place.span, "a place is `first`, `last` or `before_last`", hint);
         }
     };
-    let item = e.expr(x, None)?;
-    let x = e.array(item, x.span)?;
+    let (item, place) = (e.expr(x, None)?, x.span);
+    let x = e.array(item, place)?;
+    losses::without_labels(e, &x, ("`at`", place))?;
     along(e, x, ("at", span), |l, value| l.one(Op::Position, &[value], Attrs::of(attribute::AT, at)))
 }
 
 /// The array of an argument; it is one of numbers.
-fn arg(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<Array> {
+pub(super) fn arg(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<Array> {
     let x = e.array(c.args[n].clone(), c.places[n])?;
     if x.truth {
         let message = format!("`{}` takes numbers", c.block.slot);
         let diagnostic = Diagnostic::new(Kind::WrongType, c.places[n], message);
         return e.report(diagnostic.label(format!("this is {}", x.describe())).help(NUMBERS));
     }
+    losses::takes(e, &x, c, n)?;
     Some(x)
 }
 
@@ -339,7 +342,7 @@ fn linear(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let init = start(&c.block);
     let value = e.node(c.span, |l| l.linear_with(x.value, &name, to.clone(), &init, bias))?;
     let axes = x.units().iter().cloned().chain([Axis::Channels(to)]).collect();
-    Some(Item::Array(Array { value, axes, rows: x.rows, truth: false }))
+    Some(Item::Array(Array { value, axes, rows: x.rows, truth: false, labels: false }))
 }
 
 fn number(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
@@ -351,7 +354,7 @@ fn number(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         let y = l.linear(x.value, &name, Dim::Fixed(1), &init)?;
         l.one(Op::Squeeze, &[y], Attrs::new())
     })?;
-    Some(Item::Array(Array { value, axes: x.units().to_vec(), rows: x.rows, truth: false }))
+    Some(Item::Array(Array { value, axes: x.units().to_vec(), rows: x.rows, truth: false, labels: false }))
 }
 
 fn norm(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
@@ -425,7 +428,7 @@ fn cat(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         }
         let value = e.node(c.span, |l| l.one(Op::Concat, &[out.value, next.value], Attrs::new()))?;
         let axes = out.units().iter().cloned().chain([Axis::Channels(Dim::Fixed(total))]).collect();
-        out = Array { value, axes, rows: out.rows, truth: false };
+        out = Array { value, axes, rows: out.rows, truth: false, labels: false };
     }
     Some(Item::Array(out))
 }
@@ -468,7 +471,7 @@ fn along(
     }
     let value = e.node(span, |l| op(l, x.value))?;
     let axes = x.axes[1..].to_vec();
-    Some(Item::Array(Array { value, axes, rows: true, truth: false }))
+    Some(Item::Array(Array { value, axes, rows: true, truth: false, labels: x.labels }))
 }
 
 fn over() -> Field {
@@ -487,6 +490,10 @@ fn pool(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, by: Reduction) -> Option<Ite
         Some(word) => word == "pos",
         None => !x.units().is_empty(),
     };
+    if positions && x.labels && op == Op::Mean && e.l.each {
+        let value = e.node(c.span, |l| losses::mean_of_labelled(l, x.value))?;
+        return Some(Item::Array(Array { value, axes: vec![], ..x }));
+    }
     if positions {
         return along(e, x, (&c.block.slot, c.places[0]), |l, value| l.one(op, &[value], Attrs::new()));
     }
@@ -495,7 +502,7 @@ fn pool(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, by: Reduction) -> Option<Ite
         let y = l.one(Op::Reduce, &[x.value], Attrs::of(attribute::BY, by))?;
         l.one(Op::Squeeze, &[y], Attrs::new())
     })?;
-    Some(Item::Array(Array { value, axes: x.units().to_vec(), rows: x.rows, truth: false }))
+    Some(Item::Array(Array { value, axes: x.units().to_vec(), truth: false, ..x }))
 }
 
 fn softmax(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
@@ -536,7 +543,7 @@ fn attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let value = e.node(c.span, |l| l.scoped(&name, |l| attended(l, &c.block, (x.value, y.value), around)))?;
     let width = Axis::Channels(Dim::Fixed(e.l.width));
     let axes = x.units().iter().cloned().chain([width]).collect();
-    Some(Item::Array(Array { value, axes, rows: true, truth: false }))
+    Some(Item::Array(Array { value, axes, rows: true, truth: false, labels: false }))
 }
 
 fn offset_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
@@ -579,7 +586,7 @@ fn unembed(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let tokens = e.l.graph().ty(table).dims()[0].clone();
     let value = e.node(c.span, |l| l.one(Op::Linear, &[x.value, table], Attrs::new()))?;
     let axes = x.units().iter().cloned().chain([Axis::Channels(tokens)]).collect();
-    Some(Item::Array(Array { value, axes, rows: x.rows, truth: false }))
+    Some(Item::Array(Array { value, axes, rows: x.rows, truth: false, labels: false }))
 }
 
 fn running_mean(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
@@ -590,7 +597,7 @@ fn running_mean(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         return e.fail(Kind::WrongType, c.places[0], message, "");
     }
     let value = e.node(c.span, |l| l.one(Op::CumulativeMean, &[x.value], Attrs::new()))?;
-    Some(Item::Array(Array { value, axes, rows: true, truth: false }))
+    Some(Item::Array(Array { value, axes, rows: true, truth: false, labels: false }))
 }
 
 fn full(e: &mut Eval<'_, '_>, c: &Call<'_>, number: f64) -> Option<Item> {

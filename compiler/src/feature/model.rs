@@ -6,8 +6,9 @@ use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::lower::{Lower, Place, group, need, return_named};
-use crate::schema::{Children, DROPOUT, Default, FOLDING, Objective, float};
+use crate::ir::types::{BATCH, Dim, LENGTH, Type};
+use crate::lower::{Loss, Lower, Place, features, group, need, return_named};
+use crate::schema::{Children, DROPOUT, Default, FOLDING, float};
 use crate::spec::Block;
 
 /// The keyword and its only form.
@@ -46,6 +47,8 @@ fn lower(l: &mut Lower<'_>, model: &Block) -> Result<(), InvalidNode> {
     l.sees_past = model.sees_past();
     let child = |slot| need(model.child(slot), model, slot);
     let (embed, readout, head) = (child("embed")?, child("readout")?, child("head")?);
+    l.head = Some(head.clone());
+    l.each = readout.variant == "each";
     let Lowering::Embed(first) = embed.feature.lower else { return Err(misplaced(embed)) };
     let states = l.scoped("embed", |l| first(l, embed))?;
     let states = group(l, model, &Place::at(states))?;
@@ -60,16 +63,8 @@ fn lower(l: &mut Lower<'_>, model: &Block) -> Result<(), InvalidNode> {
     results(l, logits)
 }
 
-/// What is classified: the vector that was read out, for pairs `[u; v; u v; |u - v|]`.
-fn features(l: &mut Lower<'_>, read: Value) -> Result<Value, InvalidNode> {
-    match l.binding().objective {
-        Objective::Pair => l.one(Op::Pair, &[read], Attrs::new()),
-        Objective::Classify | Objective::Each | Objective::Number | Objective::Several => Ok(read),
-    }
-}
-
-/// The logits and, where something halts, the penalty `sum of weight * mean ponder cost`, and ponder cost and depth per row, each
-/// summed over the halting recurrences.
+/// The logits, what the spec pays by its own losses (`answered` where the labels are in them), and where something halts, the
+/// penalty `sum of weight * mean ponder cost`, and ponder cost and depth per row, each summed over the halting recurrences.
 fn results(l: &mut Lower<'_>, logits: Value) -> Result<(), InvalidNode> {
     let mut totals: Option<[Value; 3]> = None;
     for one in std::mem::take(&mut l.halted) {
@@ -81,9 +76,34 @@ fn results(l: &mut Lower<'_>, logits: Value) -> Result<(), InvalidNode> {
         }
         totals = Some(parts);
     }
+    let losses = std::mem::take(&mut l.losses);
+    let [answered, penalty] = [true, false].map(|labels| mean_losses(l, losses.iter().filter(|x| x.labels == labels)));
+    let penalty = match (penalty?, totals) {
+        (Some(a), Some([b, ..])) => Some(l.map(Pointwise::Add, &[a, b])?),
+        (a, b) => a.or(b.map(|[penalty, ..]| penalty)),
+    };
     let mut results = vec![("logits", logits)];
-    if let Some([penalty, ponder_cost, depth]) = totals {
-        results.extend([("penalty", penalty), ("halting_cost", ponder_cost), ("depth", depth)]);
+    results.extend(answered?.map(|value| ("answered", value)));
+    results.extend(penalty.map(|value| ("penalty", value)));
+    if let Some([_, ponder_cost, depth]) = totals {
+        results.extend([("halting_cost", ponder_cost), ("depth", depth)]);
     }
     return_named(l.graph(), &results)
+}
+
+/// The sum of the means of losses over the answers of the batch.
+fn mean_losses<'x>(l: &mut Lower<'_>, losses: impl Iterator<Item = &'x Loss>) -> Result<Option<Value>, InvalidNode> {
+    let mut sum = None;
+    for loss in losses {
+        let mut operands = vec![loss.value];
+        if l.rank(loss.value) == 2 {
+            operands.push(l.input("weights", Type::real([BATCH, LENGTH].map(Dim::sym)))?);
+        }
+        let mean = l.one(Op::Average, &operands, Attrs::new())?;
+        sum = Some(match sum {
+            Some(sum) => l.map(Pointwise::Add, &[sum, mean])?,
+            None => mean,
+        });
+    }
+    Ok(sum)
 }

@@ -53,6 +53,15 @@ pub(crate) struct Halted {
     pub(crate) weight: f64,
 }
 
+/// A number of every answer whose mean is added to the loss.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loss {
+    /// `f32[batch]`, or `f32[batch, length]` where every token is answered.
+    pub(crate) value: Value,
+    /// Whether the labels are in it.
+    pub(crate) labels: bool,
+}
+
 /// The inputs of a layer: the state that it transforms, and the sources that its attention can see.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -99,6 +108,8 @@ pub(crate) struct Lower<'a> {
     binding: &'a Binding,
     /// The parameters so far, by name.
     params: BTreeMap<String, Value>,
+    /// The inputs besides the tokens, by name.
+    inputs: BTreeMap<String, Value>,
     /// How many inputs and parameters there are: they are the first nodes.
     leaves: usize,
     streams: usize,
@@ -123,6 +134,14 @@ pub(crate) struct Lower<'a> {
     pub(crate) attention_dropout: f64,
     /// Whether answers may depend only on the tokens up to them.
     pub(crate) sees_past: bool,
+    /// What the model pays besides, outside of all loops.
+    pub(crate) losses: Vec<Loss>,
+    /// The head of the model, which losses apply, too.
+    pub(crate) head: Option<Block>,
+    /// Whether every token is answered.
+    pub(crate) each: bool,
+    /// The step and the number of steps for each of which weights are made.
+    pub(crate) by_step: Option<(Value, usize)>,
     /// What equations and definitions add to the recurrence whose body is being lowered.
     pub(crate) steps: Option<Steps>,
     /// Whether all that is done now is taken back.
@@ -142,6 +161,7 @@ impl<'a> Lower<'a> {
             path: vec![],
             binding,
             params: BTreeMap::new(),
+            inputs: BTreeMap::new(),
             leaves: 0,
             streams: 0,
             axes: 0,
@@ -155,6 +175,10 @@ impl<'a> Lower<'a> {
             around: Around::default(),
             attention_dropout: 0.0,
             sees_past: false,
+            losses: vec![],
+            head: None,
+            each: false,
+            by_step: None,
             steps: None,
             trying: false,
             problems: Problems::default(),
@@ -209,10 +233,11 @@ impl<'a> Lower<'a> {
     /// Runs `body` and takes back all that it did, but for its reports.
     pub(crate) fn trial<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
         let (graph, shown, params) = (self.graph.clone(), self.shown.clone(), self.params.clone());
+        let inputs = self.inputs.clone();
         let (steps, trying) = (self.steps.clone(), std::mem::replace(&mut self.trying, true));
         let counts = (self.leaves, self.streams, self.axes, self.equations);
         let out = body(self);
-        (self.graph, self.shown, self.params) = (graph, shown, params);
+        (self.graph, self.shown, self.params, self.inputs) = (graph, shown, params, inputs);
         (self.steps, self.trying) = (steps, trying);
         (self.leaves, self.streams, self.axes, self.equations) = counts;
         out
@@ -289,12 +314,33 @@ impl<'a> Lower<'a> {
     /// A parameter named after the current path. Equal names share one parameter.
     pub(crate) fn param(&mut self, name: &str, dims: impl Into<Vec<Dim>>, init: Attr) -> Result<Value, InvalidNode> {
         let full = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
-        if let Some(known) = self.params.get(&full) {
+        let mut dims: Vec<Dim> = dims.into();
+        dims.splice(0..0, self.by_step.map(|(_, steps)| Dim::Fixed(steps)));
+        let value = match self.params.get(&full) {
+            Some(known) => *known,
+            None => {
+                let attrs = Attrs::of(attribute::INIT, &init);
+                let value = self.leaf(Op::Param, &full, attrs, Type::real(dims))?;
+                self.params.insert(full, value);
+                value
+            }
+        };
+        match self.by_step {
+            Some((step, _)) => self.one(Op::StepSlice, &[value, step], Attrs::new()),
+            None => Ok(value),
+        }
+    }
+
+    /// An input of the batch besides the tokens. Equal names are one.
+    pub(crate) fn input(&mut self, name: &str, ty: Type) -> Result<Value, InvalidNode> {
+        if let Some(known) = self.inputs.get(name) {
             return Ok(*known);
         }
-        let value = self.leaf(Op::Param, &full, Attrs::of(attribute::INIT, &init), Type::real(dims))?;
-        self.params.insert(full, value);
-        Ok(value)
+        let path = std::mem::replace(&mut self.path, vec!["loss".to_owned()]);
+        let value = self.leaf(Op::Input, name, Attrs::new(), ty);
+        self.path = path;
+        self.inputs.insert(name.to_owned(), value.clone()?);
+        value
     }
 
     /// A parameter that belongs to a group which optimisers can treat apart.

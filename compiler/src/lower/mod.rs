@@ -11,12 +11,12 @@ mod recurrence;
 
 pub use crate::schema::Objective;
 pub use builder::Binding;
-pub(crate) use builder::{Halted, LinearInit, Lower, Place, choice, need};
+pub(crate) use builder::{Halted, LinearInit, Loss, Lower, Place, choice, need};
 pub use group::statements;
 pub(crate) use group::{group, layers};
 pub use objective::attach_loss;
-pub(crate) use objective::return_named;
-pub(crate) use recurrence::{Carried, Steps};
+pub(crate) use objective::{features, return_named};
+pub(crate) use recurrence::{Carried, Steps, pay};
 
 use crate::diag::Problems;
 use crate::feature::{Lowering, misplaced};

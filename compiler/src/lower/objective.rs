@@ -1,6 +1,6 @@
 //! The loss on top of a forward graph.
 
-use super::builder::Binding;
+use super::builder::{Binding, Lower};
 use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, Value};
 use crate::ir::ops::Op;
@@ -17,9 +17,18 @@ pub(crate) fn return_named(graph: &mut Graph, results: &[(&str, Value)]) -> Resu
     graph.push(MAIN, new).map(|_| ())
 }
 
+/// What is classified: the vector that was read out, for pairs `[u; v; u v; |u - v|]`.
+pub(crate) fn features(l: &mut Lower<'_>, read: Value) -> Result<Value, InvalidNode> {
+    match l.binding().objective {
+        Objective::Pair => l.one(Op::Pair, &[read], Attrs::new()),
+        Objective::Classify | Objective::Each | Objective::Number | Objective::Several => Ok(read),
+    }
+}
+
 /// Adds the loss to a forward graph: inputs `labels` (and `weights` when every token answers), results `task_loss` and
 /// `loss = task_loss + penalty`. The task loss is a mean over rows, pairs or tokens that count: of the cross entropy of a
-/// class, of the squared error of a number, of the mean over labels of the binary cross entropy of each.
+/// class, of the squared error of a number, of the mean over labels of the binary cross entropy of each. A spec whose own
+/// losses hold the labels says it itself.
 ///
 /// # Errors
 /// A graph that `lower` did not make.
@@ -31,7 +40,8 @@ pub fn attach_loss(graph: &mut Graph, binding: &Binding) -> Result<(), InvalidNo
     let mut results: Vec<(String, Value)> =
         names.split(", ").map(str::to_owned).zip(graph.node(end).operands.clone()).collect();
     graph.remove(end);
-    let task_loss = task_loss(graph, binding, logits)?;
+    let own = results.iter().position(|(name, _)| name == "answered").map(|at| results.remove(at).1);
+    let task_loss = own.map_or_else(|| task_loss(graph, binding, logits), Ok)?;
     let loss = match penalty {
         Some(penalty) => map(graph, Pointwise::Add, [task_loss, penalty])?,
         None => task_loss,

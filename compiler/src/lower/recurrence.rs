@@ -1,8 +1,9 @@
 //! A depth recurrence under construction: the values that a step hands on to the next one, and what says who goes on.
 
-use super::builder::{Halted, Lower};
+use super::builder::{Halted, Loss, Lower};
+use crate::define::Step;
 use crate::ir::attribute::{self, Attrs};
-use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
+use crate::ir::graph::{InvalidNode, MAIN, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::{Pointwise, Scalar};
 use crate::ir::types::{Elem, Type};
@@ -102,13 +103,62 @@ pub(crate) struct Steps {
     pub(crate) go: Vec<Value>,
     /// Conditions of `until`: 1 where the step is the unit's last one, else 0.
     pub(crate) until: Vec<Value>,
+    /// What a step adds to the loss.
+    pub(crate) losses: Vec<Loss>,
+    /// The number of steps.
+    bound: Attrs,
+    /// Steps that another loop has taken before, if that is known, and whether others follow in another one.
+    before: Option<usize>,
+    followed: bool,
+}
+
+/// What is known of a recurrence whose body is complete.
+pub(crate) struct Ended {
+    /// Whether a row takes the step, if anything says so.
+    pub(crate) go: Option<Value>,
+    /// Sums of losses over the steps: the places among the carried values, and whether labels are in them.
+    pub(crate) losses: Vec<(usize, bool)>,
 }
 
 impl Steps {
-    /// Nothing yet, for the body of a loop that is emitted where the context is now.
-    pub(crate) fn new(l: &Lower<'_>, carried: &Carried, like: Value, step: Value) -> Self {
-        let (region, around) = (carried.region, l.region());
-        Self { region, around, like, step, handed: vec![], go: vec![], until: vec![] }
+    /// Nothing yet, for the body of a loop of so many steps that is emitted where the context is now.
+    pub(crate) fn new(l: &Lower<'_>, carried: &Carried, like: Value, step: Value, bound: &Attrs) -> Self {
+        Self {
+            region: carried.region,
+            around: l.region(),
+            like,
+            step,
+            handed: vec![],
+            go: vec![],
+            until: vec![],
+            losses: vec![],
+            bound: bound.clone(),
+            before: Some(0),
+            followed: false,
+        }
+    }
+
+    /// The same for a part of the steps: so many came before, if that is known, or others follow.
+    pub(crate) fn part(self, before: Option<usize>, followed: bool) -> Self {
+        Self { before, followed, ..self }
+    }
+
+    /// The step that is being taken.
+    pub(crate) fn number(&self) -> Step {
+        let bound = self.bound.find(attribute::BOUND).and_then(|bound| bound.steps());
+        let most = bound.zip(self.before).map(|(steps, before)| steps + before);
+        Step { value: self.step, before: self.before, most, like: self.like }
+    }
+
+    /// 1 for rows whose last step this is, unless they halt before, else 0.
+    pub(crate) fn is_last(&self, l: &mut Lower<'_>) -> Result<Value, InvalidNode> {
+        if self.followed {
+            return l.full(self.like, 0.0, 1);
+        }
+        let depth = l.one(Op::DepthOf, &[self.like], self.bound.clone())?;
+        let number = l.one(Op::StepNumber, &[self.step, self.like], Attrs::new())?;
+        let almost = Scalar::Call(Pointwise::Sub, vec![Scalar::Operand(0), Scalar::Number(1.5)]);
+        l.formula(&Scalar::Call(Pointwise::Less, vec![almost, Scalar::Operand(1)]), &[depth, number])
     }
 
     /// One more value that is handed on: its number, and the value inside.
@@ -126,7 +176,7 @@ impl Steps {
         }
     }
 
-    /// Adds all of it to the loop; gives whether a row takes the step, if anything says so. `live` is true for the positions that
+    /// Adds all of it to the loop. `live` is true for the positions that
     /// take part, where the loop itself knows that; the others keep what they had.
     ///
     /// A step that a unit refuses leaves no trace in it. One that it takes as its last is known as such at the beginning of
@@ -137,16 +187,55 @@ impl Steps {
         carried: &mut Carried,
         yields: &mut Vec<Value>,
         live: Option<Value>,
+    ) -> Result<Ended, InvalidNode> {
+        let losses = self.sum(l, carried, yields)?;
+        let first = carried.len() - losses.len();
+        let go = self.decide(l, carried, yields, (first, live))?;
+        Ok(Ended { go, losses })
+    }
+
+    /// Carries the sums of losses along, one for each kind of answers.
+    fn sum(
+        &self,
+        l: &mut Lower<'_>,
+        carried: &mut Carried,
+        yields: &mut Vec<Value>,
+    ) -> Result<Vec<(usize, bool)>, InvalidNode> {
+        let mut sums = vec![];
+        for (rank, labels) in [(1, false), (1, true), (2, false), (2, true)] {
+            let own: Vec<Value> = self.losses.iter().filter(|x| x.labels == labels).map(|x| x.value).collect();
+            let own: Vec<Value> = own.into_iter().filter(|value| l.rank(*value) == rank).collect();
+            if own.is_empty() {
+                continue;
+            }
+            let zero = l.full(self.like, 0.0, rank)?;
+            sums.push((carried.len(), labels));
+            let mut sum = carried.add(l, zero, "loss");
+            for value in own {
+                sum = self.inside(l, |_, l| l.map(Pointwise::Add, &[sum, value]))?;
+            }
+            yields.push(sum);
+        }
+        Ok(sums)
+    }
+
+    /// Whether a row takes the step; what positions that have stopped keep. Of the carried values, those from `first` on are not
+    /// yet kept where `live` is false.
+    fn decide(
+        &self,
+        l: &mut Lower<'_>,
+        carried: &mut Carried,
+        yields: &mut Vec<Value>,
+        (first, live): (usize, Option<Value>),
     ) -> Result<Option<Value>, InvalidNode> {
         for (start, inside, next) in &self.handed {
             carried.inits.push(*start);
             carried.params.push(*inside);
             yields.push(next.unwrap_or(*inside));
         }
-        let own = carried.len() - self.handed.len()..carried.len();
         if self.go.is_empty() && self.until.is_empty() {
             if let Some(live) = live {
-                self.keep(l, carried, yields, own, live)?;
+                self.keep(l, carried, yields, first..carried.len(), live)?;
             }
             return Ok(None);
         }
@@ -251,4 +340,16 @@ impl Steps {
         };
         self.holds(l, condition)
     }
+}
+
+/// Adds the sums of losses over the steps of a loop, now among its results, to what stands around it.
+pub(crate) fn pay(l: &mut Lower<'_>, losses: &[(usize, bool)], out: &[Value]) -> Result<(), InvalidNode> {
+    let paid = losses.iter().map(|(at, labels)| Loss { value: out[*at], labels: *labels });
+    match &mut l.steps {
+        Some(steps) => steps.losses.extend(paid),
+        None if l.region() == MAIN => l.losses.extend(paid),
+        None if losses.is_empty() => {}
+        None => return Err(InvalidNode("a loss can't stand inside a loop over parts of the row".to_owned())),
+    }
+    Ok(())
 }

@@ -404,6 +404,8 @@ pub enum ExprKind {
     Call(Name, Vec<Expr>, Option<Body>),
     /// `learn[args]`, in equations also `learn[args] { settings }`
     Learn(String, Vec<Expr>, Option<Body>),
+    /// `name[index](args)`: a call with weights of its own for every value of the index.
+    Indexed(Box<Expr>, Box<Expr>),
     /// `depthwise.depth`: the value of a field before an edit; only in edits.
     Old(Path),
     /// `name { settings }`: a function, not applied; only behind `share`.

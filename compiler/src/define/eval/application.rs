@@ -45,6 +45,9 @@ impl Eval<'_, '_> {
         if word.text == "at" {
             return words::at(self, args, span);
         }
+        if word.text == "last" && args.is_empty() && body.is_none() {
+            return self.last(span);
+        }
         if let Some(func) = pointwise(&word.text).filter(|func| func.def().arity == args.len() && body.is_none()) {
             let args = self.args(args)?;
             if let Some(result) = constants(&args).and_then(|known| constant::function(&word.text, &known)) {
@@ -195,6 +198,17 @@ impl Eval<'_, '_> {
             let label = format!("write `{table} = learn[..]`");
             return self.wrong(span, "weights of equations have the name of their binding", label);
         }
+        // `learn[step, width]` has weights of its own for every step.
+        let first = sizes.first().filter(|_| sizes.len() > 1);
+        let is_step = first.is_some_and(|size| {
+            let named = |name: &ast::Name| matches!(self.frame.names.get(&name.text), Some(Item::Step(_)));
+            let own = |name: &ast::Name| name.text == "step" && self.l.steps.is_some();
+            size.as_name().is_some_and(|name| named(&name) || own(&name) && !self.frame.names.contains_key("step"))
+        });
+        if is_step {
+            let step = self.index(&sizes[0])?;
+            return self.by_step(step, |this| this.learn(table, &sizes[1..], body, name, span));
+        }
         let feature = words::learn().clone();
         let block = self.settings(&feature, body, span)?;
         let mut dims = vec![];
@@ -213,7 +227,7 @@ impl Eval<'_, '_> {
         let name = self.fresh(name.unwrap_or("learn"), "");
         let init = words::init(&block);
         let value = self.node(span, |l| l.param(&name, dims, init))?;
-        Some(Item::Array(Array { value, axes, rows: false, truth: false }))
+        Some(Item::Array(Array { value, axes, rows: false, truth: false, labels: false }))
     }
 
     /// A number of channels.

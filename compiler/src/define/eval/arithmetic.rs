@@ -48,6 +48,7 @@ impl Eval<'_, '_> {
     /// Reports what can't be an operand of arithmetic, or of a function of single numbers.
     pub(super) fn operand(&mut self, of: &str, item: &Item, span: Span) -> Option<()> {
         match item {
+            Item::Average(_) if ["`+`", "`-`", "`*`", "`/`"].contains(&of) => Some(()),
             Item::Array(array) if array.truth => {
                 let label = format!("this is {}", array.describe());
                 let diagnostic = Diagnostic::new(Kind::WrongType, span, format!("{of} takes numbers")).label(label);
@@ -56,7 +57,7 @@ impl Eval<'_, '_> {
                 self.report(diagnostic.help(help))
             }
             Item::Constant(constant) if constant.number().is_none() => self.array(item.clone(), span).map(|_| ()),
-            Item::Function(_) | Item::Several(_) | Item::Mask(_) | Item::Size(_) => {
+            Item::Function(_) | Item::Several(_) | Item::Mask(_) | Item::Size(_) | Item::Average(_) => {
                 self.array(item.clone(), span).map(|_| ())
             }
             _ => Some(()),
@@ -73,7 +74,10 @@ impl Eval<'_, '_> {
         of(a).map(|item| (item, b)).or_else(|| of(b).map(|item| (item, a)))
     }
 
-    pub(super) fn arithmetic(&mut self, op: BinaryOp, a: Item, b: Item, span: Span) -> Option<Item> {
+    pub(in crate::define) fn arithmetic(&mut self, op: BinaryOp, a: Item, b: Item, span: Span) -> Option<Item> {
+        if matches!(a, Item::Average(_)) || matches!(b, Item::Average(_)) {
+            return self.averages(op, (a, b), span);
+        }
         let func = match op {
             BinaryOp::Lt => return self.less(a, b, span),
             BinaryOp::Gt => return self.less(b, a, span),
@@ -110,7 +114,7 @@ impl Eval<'_, '_> {
                 if q.axes == x.axes && q.rows =>
             {
                 let value = self.node(span, |l| l.one(Op::AddScaled, &[q.value, x.value, s.value], Attrs::new()))?;
-                Some(Item::Array(Array { value, ..q }))
+                Some(Item::Array(Array { value, labels: q.labels || x.labels, ..q }))
             }
             (Pointwise::Add, Item::Gained(x, gain), Item::Array(bias))
             | (Pointwise::Add, Item::Array(bias), Item::Gained(x, gain))
@@ -190,8 +194,8 @@ impl Eval<'_, '_> {
             !g.rows && x.rows && g.axes.len() == 1 && g.channels().is_some() && g.channels() == x.channels()
         };
         Some(match () {
-            () if scales(&b, &a) => Item::Scaled(a, b),
-            () if scales(&a, &b) => Item::Scaled(b, a),
+            () if scales(&b, &a) => Item::Scaled(Array { labels: a.labels || b.labels, ..a }, b),
+            () if scales(&a, &b) => Item::Scaled(Array { labels: a.labels || b.labels, ..b }, a),
             () if gains(&b, &a) => Item::Gained(a, b),
             () if gains(&a, &b) => Item::Gained(b, a),
             () => return self.pointwise(Pointwise::Mul, vec![Item::Array(a), Item::Array(b)], span),
@@ -241,6 +245,7 @@ impl Eval<'_, '_> {
                 arrays.push(array);
             }
         }
+        let labels = arrays.iter().any(|array| array.labels);
         let arrays = self.together(arrays, span)?;
         let Some(first) = arrays.first().cloned() else {
             let message = format!("`{}` takes arrays, as `x`", func.def().name);
@@ -254,7 +259,7 @@ impl Eval<'_, '_> {
         });
         let expr = Scalar::Call(func, args.collect());
         let value = self.node(span, |l| l.formula(&expr, &values))?;
-        Some(Item::Array(Array { value, ..first }))
+        Some(Item::Array(Array { value, labels, ..first }))
     }
 
     /// The arrays over all of their axes: one without an axis is the same along it.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{Eval, Names};
 use crate::define::constant::Constant;
-use crate::define::item::{Array, Axis, Item};
+use crate::define::item::{Array, Axis, Item, Step};
+use crate::define::losses;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Lowering, Site};
 use crate::ir::attribute::Attrs;
@@ -13,7 +14,7 @@ use crate::ir::ops::Op;
 use crate::lower::Lower;
 use crate::source::Span;
 use crate::spec::Block;
-use crate::syntax::ast::{Equation, Form};
+use crate::syntax::ast::{Equation, Expr, Form};
 
 /// A value that a loop hands on from step to step.
 #[derive(Clone, Debug)]
@@ -133,6 +134,9 @@ pub(crate) fn nexts(
         let next = names.within(l, run, state, |eval| {
             let item = eval.frame.names.get(&carry.name).cloned()?;
             let next = eval.row_by_row(item, state, place)?;
+            if !carry.array.labels {
+                losses::without_labels(eval, &next, (&format!("`{}`, which is carried without", carry.name), place))?;
+            }
             if next.axes == carry.array.axes && next.truth == carry.array.truth {
                 return Some(next.value);
             }
@@ -167,7 +171,7 @@ impl Eval<'_, '_> {
         };
         if let Some((number, truth)) = number {
             let value = self.node(span, |l| l.full(like, number, 1))?;
-            return Some(Array { value, axes: vec![], rows: true, truth });
+            return Some(Array { value, axes: vec![], rows: true, truth, labels: false });
         }
         let mut array = self.array(item, span)?;
         if !array.rows {
@@ -182,6 +186,7 @@ impl Eval<'_, '_> {
         let word = equation.form.word();
         let item = self.expr(&equation.value, None)?;
         let condition = self.condition(item, &format!("`{word}`"), equation.value.span)?;
+        losses::without_labels(self, &condition, (&format!("`{word}`"), equation.value.span))?;
         if !condition.rows || !matches!(condition.axes[..], [] | [Axis::Positions]) {
             let message =
                 format!("`{word}` takes true or false for every row or every position, not {}", condition.describe());
@@ -194,6 +199,62 @@ impl Eval<'_, '_> {
             (None, _) => return self.no_steps(word, equation.span),
         }
         Some(())
+    }
+
+    /// The number of a step as an array: one of every row.
+    pub(super) fn number_of(&mut self, step: Step, span: Span) -> Option<Array> {
+        let Some(before) = step.before else {
+            let message = "`step` has no number here: gradients go through the last steps alone, and which these are depends on the row";
+            return self.fail(Kind::WrongType, span, message, "write `grad: all`");
+        };
+        let value = self.node(span, |l| {
+            let number = l.one(Op::StepNumber, &[step.value, step.like], Attrs::new())?;
+            if before == 0 { Ok(number) } else { l.shifted(number, before as f64) }
+        })?;
+        Some(Array { value, axes: vec![], rows: true, truth: false, labels: false })
+    }
+
+    /// `last()`: whether no further step comes.
+    pub(super) fn last(&mut self, span: Span) -> Option<Item> {
+        let Some(steps) = self.l.steps.clone() else { return self.no_steps("last()", span) };
+        let value = self.node(span, |l| steps.is_last(l))?;
+        Some(Item::Array(Array { value, axes: vec![], rows: true, truth: true, labels: false }))
+    }
+
+    /// `word[step](..)`: with weights of its own for every step.
+    pub(super) fn indexed(&mut self, index: &Expr, call: &Expr, name: Option<&str>) -> Option<Item> {
+        let step = self.index(index)?;
+        self.by_step(step, |this| this.expr(call, name))
+    }
+
+    /// What is made with weights of their own for every step.
+    pub(super) fn by_step<R>(&mut self, step: (Value, usize), work: impl FnOnce(&mut Self) -> R) -> R {
+        let outer = self.l.by_step.replace(step);
+        let result = work(self);
+        self.l.by_step = outer;
+        result
+    }
+
+    /// The step that an index is, and how many there are.
+    pub(super) fn index(&mut self, index: &Expr) -> Option<(Value, usize)> {
+        let step = match self.expr(index, None)? {
+            Item::Step(step) => step,
+            other => {
+                let message = "an index is the step of a loop: `linear[step](x)`";
+                return self.fail(Kind::WrongType, index.span, message, format!("this is {}", other.describe()));
+            }
+        };
+        match (step.most, step.before) {
+            (Some(most), Some(0)) => Some((step.value, most)),
+            (None, _) => {
+                let message = "the index `step` has no upper bound: the number of steps depends on the row";
+                self.fail(Kind::WrongType, index.span, message, "")
+            }
+            _ => {
+                let message = "weights of their own for every step need gradients through all steps";
+                self.fail(Kind::ExclusiveFields, index.span, message, "write `grad: all`")
+            }
+        }
     }
 
     fn no_steps<T>(&mut self, word: &str, span: Span) -> Option<T> {
@@ -237,6 +298,7 @@ impl Eval<'_, '_> {
         let Item::Array(before) = before else { return None };
         let item = self.frame.names.get(name).cloned()?;
         let next = self.row_by_row(item, before.value, equation.span)?;
+        losses::without_labels(self, &next, ("what is carried", equation.span))?;
         if next.axes != before.axes || next.truth != before.truth {
             let (was, is) = (before.describe(), next.describe());
             let message = format!("`{name}` is carried as {was}, but a step leaves {is}");

@@ -11,7 +11,7 @@ use crate::ir::attribute::{self, Attrs, Bound};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attr;
-use crate::lower::{Carried, Halted, Lower, Place, Steps, group, need};
+use crate::lower::{Carried, Halted, Lower, Place, Steps, group, need, pay};
 use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, by_sees, of_kind, word};
 use crate::spec::{Block, Value as Setting};
 
@@ -118,7 +118,8 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     let begin = |rule| Mixture::start(l, rule, &mut carried, (h, start));
     let mixture = rule.map(begin).transpose()?;
     let step = carried.step(l);
-    let own = Steps::new(l, &carried, place.state, step);
+    let bound = bound(block, "depth")?;
+    let own = Steps::new(l, &carried, place.state, step, &bound);
     let cap = l.graph().ty(place.state).ragged().map(str::to_owned).filter(|_| block.word("cap") != Some("none"));
     let ((mut taken, own), inner) = l.inside(carried.region, |l| {
         l.steps = Some(own);
@@ -134,13 +135,14 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
         Ok((taken, need(l.steps.take(), block, "body")?))
     })?;
     let sums = carried.sum(l, &inner, place.state, &mut taken.yields)?;
-    let accepted = own.finish(l, &mut carried, &mut taken.yields, taken.live)?;
-    let go = match (taken.go, accepted) {
+    let ended = own.finish(l, &mut carried, &mut taken.yields, taken.live)?;
+    let go = match (taken.go, ended.go) {
         (Some(a), Some(b)) => Some(l.inside(carried.region, |l| l.one(Op::And, &[a, b], Attrs::new()))?.0),
         (a, b) => a.or(b),
     };
     taken.yields.extend(go);
-    let out = carried.close(l, bound(block, "depth")?, step, &taken.yields)?;
+    let out = carried.close(l, bound, step, &taken.yields)?;
+    pay(l, &ended.losses, &out)?;
     for (at, weight) in sums {
         l.halted.push(Halted { ponder_cost: out[at], depth: out[at + 1], weight });
     }

@@ -10,7 +10,7 @@ use crate::ir::attribute::{self, Attrs, Bound};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attr;
-use crate::lower::{Carried, Halted, Lower, Place, Steps, layers, need};
+use crate::lower::{Carried, Halted, Lower, Place, Steps, layers, need, pay};
 use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, Text, of_kind};
 use crate::spec::{Block, Value as Setting};
 
@@ -90,30 +90,46 @@ fn steps_are_known(site: &Site<'_>, problems: &mut Problems) {
 fn lower(l: &mut Lower<'_>, block: &Block, place: &mut Place) -> Result<Value, InvalidNode> {
     let before = place.clone();
     let mut values = define::starts(l, block, place.state, &mut place.names)?;
-    for (bound, taped) in runs(block)? {
-        values = run(l, block, &before, &values, (bound, taped))?;
+    for part in runs(block)? {
+        values = run(l, block, &before, &values, part)?;
     }
     place.names.bind(&values, false);
     let state = values.iter().find(|value| value.name == define::STATE);
     Ok(state.map_or(place.state, Carry::value))
 }
 
+/// A part of the steps.
+struct Run {
+    bound: Attrs,
+    /// Whether gradients go back through it.
+    taped: bool,
+    /// Steps that came before, if that is known.
+    before: Option<usize>,
+    /// Whether others follow.
+    followed: bool,
+}
+
 /// The steps without a tape, then those with one.
-fn runs(block: &Block) -> Result<Vec<(Attrs, bool)>, InvalidNode> {
+fn runs(block: &Block) -> Result<Vec<Run>, InvalidNode> {
     let all = bound(block, "steps")?;
-    let Some(last) = block.int("grad") else { return Ok(vec![(all, block.word("grad") != Some("none"))]) };
-    let rule = |rule: Expr| Attrs::of(attribute::BOUND, Bound::Rule(&Attr::from(&rule)));
-    let cut = |steps: usize| Attrs::of(attribute::BOUND, Bound::Steps(steps));
-    let (free, taped) = match &need(block.fields.get("steps"), block, "steps")?.value {
+    let whole = Run { bound: all, taped: block.word("grad") != Some("none"), before: Some(0), followed: false };
+    let Some(last) = block.int("grad") else { return Ok(vec![whole]) };
+    let (free, taped, before) = match &need(block.fields.get("steps"), block, "steps")?.value {
         Setting::Expr(steps) => {
+            let rule = |rule: Expr| Attrs::of(attribute::BOUND, Bound::Rule(&Attr::from(&rule)));
             let number = || Expr::Int(last as i64);
             let rest = Expr::Binary(BinaryOp::Sub, Box::new(steps.clone()), Box::new(number()));
             let free = Expr::Call(Func::Max, vec![rest, Expr::Int(0)]);
-            (rule(free), rule(Expr::Call(Func::Min, vec![steps.clone(), number()])))
+            (rule(free), rule(Expr::Call(Func::Min, vec![steps.clone(), number()])), None)
         }
-        _ => (cut(need(block.int("steps"), block, "steps")?.saturating_sub(last)), cut(last)),
+        _ => {
+            let cut = |steps: usize| Attrs::of(attribute::BOUND, Bound::Steps(steps));
+            let free = need(block.int("steps"), block, "steps")?.saturating_sub(last);
+            (cut(free), cut(last), Some(free))
+        }
     };
-    Ok(vec![(free, false), (taped, true)])
+    let free = Run { bound: free, taped: false, before: Some(0), followed: true };
+    Ok(vec![free, Run { bound: taped, taped: true, before, followed: false }])
 }
 
 /// One run over steps, from these values on.
@@ -122,7 +138,7 @@ fn run(
     block: &Block,
     before: &Place,
     values: &[Carry],
-    (bound, taped): (Attrs, bool),
+    run: Run,
 ) -> Result<Vec<Carry>, InvalidNode> {
     let mut here = Place { input: Some(before.state), ..before.clone() };
     let mut carried = Carried::new(l);
@@ -131,7 +147,7 @@ fn run(
     here.state = inside.iter().find(|value| value.name == define::STATE).map_or(before.state, Carry::value);
     let step = carried.step(l);
     here.step = Some(step);
-    let steps = Steps::new(l, &carried, before.state, step);
+    let steps = Steps::new(l, &carried, before.state, step, &run.bound).part(run.before, run.followed);
     let ((mut yields, steps), inner) = l.inside(carried.region, |l| {
         l.steps = Some(steps);
         layers(l, block, &mut here)?;
@@ -139,16 +155,17 @@ fn run(
         Ok((next, need(l.steps.take(), block, "body")?))
     })?;
     let sums = carried.sum(l, &inner, before.state, &mut yields)?;
-    let go = steps.finish(l, &mut carried, &mut yields, None)?;
-    yields.extend(go);
-    let mut out = carried.close(l, bound, step, &yields)?;
-    if !taped {
+    let ended = steps.finish(l, &mut carried, &mut yields, None)?;
+    yields.extend(ended.go);
+    let mut out = carried.close(l, run.bound, step, &yields)?;
+    if !run.taped {
         for value in &mut out {
             if l.graph().ty(*value).is_real() {
                 *value = l.one(Op::Detach, &[*value], Attrs::new())?;
             }
         }
     }
+    pay(l, &ended.losses, &out)?;
     for (at, weight) in sums {
         l.halted.push(Halted { ponder_cost: out[at], depth: out[at + 1], weight });
     }

@@ -1,0 +1,252 @@
+//! The words of losses: what the answers of the task say about a value.
+//!
+//! A value with labels in it ([`Array::labels`]) goes into losses and nothing else: no word but those listed here takes it, no
+//! state, no condition and no result of a definition may be one. So no answer depends on a label.
+
+use super::eval::{Call, Eval, call};
+use super::item::{Array, Axis, Item};
+use super::words::{arg, row};
+use crate::diag::{Diagnostic, Kind};
+use crate::expr::BinaryOp;
+use crate::feature::Feature;
+use crate::ir::attribute::{self, Attrs, Probabilities, Reduction};
+use crate::ir::graph::{InvalidNode, MAIN, Value};
+use crate::ir::ops::Op;
+use crate::ir::pointwise::{Pointwise, Scalar};
+use crate::ir::types::{BATCH, Dim, Elem, LENGTH, PAIRS, Type};
+use crate::lower::{Loss, Lower, features};
+use crate::schema::{Objective, optional_word};
+use crate::source::Span;
+use crate::syntax::ast::Expr;
+
+/// The words that take values with labels in them.
+const TAKE_LABELS: [&str; 7] = ["average", "mean", "sum", "max", "stop", "zeros", "ones"];
+
+/// The rows of the table of words.
+pub(super) fn rows() -> Vec<Feature> {
+    vec![
+        row(
+            "answer",
+            &["x"],
+            "The loss of the answers that the model's head gives from a value: a number per row, or per token with `readout each`; 0 for tokens without a label. It goes into losses only.",
+            answer,
+            vec![optional_word(
+                "probabilities",
+                &["softmax", "stablemax"],
+                "how the head's numbers become probabilities: `softmax` (the default), or `stablemax` (Prieto et al. 2025, arXiv:2501.04697)",
+            )],
+        ),
+        row(
+            "right",
+            &["x"],
+            "1 where the answer that the model's head gives from a value is the label, else 0; 1 for tokens without a label. It goes into losses only.",
+            right,
+            vec![],
+        ),
+        row(
+            "average",
+            &["x"],
+            "The mean over the answers of the batch, for `loss`: of a number per row over the rows, of one per token over the tokens with a label.",
+            average,
+            vec![],
+        ),
+    ]
+}
+
+/// Reports a value with labels in it where there may be none.
+pub(super) fn without_labels(e: &mut Eval<'_, '_>, x: &Array, (into, span): (&str, Span)) -> Option<()> {
+    if !x.labels {
+        return Some(());
+    }
+    let message = format!("a loss cannot go into {into}: nothing of the labels may reach the answers");
+    let help = "what comes of `answer(..)` and `right(..)` may be weighted, averaged and paid by `loss`";
+    e.report(Diagnostic::new(Kind::LabelsLeak, span, message).label("this depends on the labels").help(help))
+}
+
+/// Reports a value with labels in it as the argument of a word that takes none.
+pub(super) fn takes(e: &mut Eval<'_, '_>, x: &Array, c: &Call<'_>, n: usize) -> Option<()> {
+    if TAKE_LABELS.contains(&&*c.block.slot) {
+        return Some(());
+    }
+    without_labels(e, x, (&format!("`{}`", c.block.slot), c.places[n]))
+}
+
+/// The numbers of the head for a value, and the labels.
+fn answers(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<(Array, Value, Value)> {
+    let x = arg(e, c, 0)?;
+    let each = e.l.each;
+    let fits = match x.axes[..] {
+        [Axis::Channels(_)] => !each,
+        [Axis::Positions, Axis::Channels(_)] => each,
+        _ => false,
+    };
+    if !fits || !x.rows {
+        let (wanted, help) = match each {
+            true => ("a vector of every token", "with `readout each` the tokens are answered one by one"),
+            false => ("one vector of every row", "a readout makes one of states, as `mean(x)` or `at(x, last)`"),
+        };
+        let message = format!("`{}` takes {wanted}, and this is {}", c.block.slot, x.describe());
+        return e.report(Diagnostic::new(Kind::WrongType, c.places[0], message).help(help));
+    }
+    let Some(head) = e.l.head.clone() else {
+        return e.fail(Kind::WrongType, c.span, format!("`{}` has no head here", c.block.slot), "");
+    };
+    let path = e.l.at_place("head");
+    let logits = e.node(c.span, |l| {
+        let read = features(l, x.value)?;
+        call(l, &head, &[read])
+    });
+    e.l.back_to(path);
+    let logits = logits?;
+    let labels = e.node(c.span, |l| labels(l, logits))?;
+    Some((x, logits, labels))
+}
+
+/// The input of the labels.
+fn labels(l: &mut Lower<'_>, logits: Value) -> Result<Value, InvalidNode> {
+    let index = |axes: &[&str]| Type::Tensor(Elem::Index, axes.iter().map(|axis| Dim::sym(*axis)).collect());
+    let ty = match l.binding().objective {
+        _ if l.each => index(&[BATCH, LENGTH]),
+        Objective::Pair => index(&[PAIRS]),
+        Objective::Several => Type::Tensor(Elem::Index, l.graph().ty(logits).dims().to_vec()),
+        Objective::Number => l.graph().ty(logits).clone(),
+        Objective::Classify | Objective::Each => index(&[BATCH]),
+    };
+    l.input("labels", ty)
+}
+
+/// 1 for tokens that have a label, else 0.
+fn weights(l: &mut Lower<'_>) -> Result<Value, InvalidNode> {
+    l.input("weights", Type::real([BATCH, LENGTH].map(Dim::sym)))
+}
+
+/// `x` where a token has a label, else `other`.
+fn where_labelled(l: &mut Lower<'_>, x: Value, other: f64) -> Result<Value, InvalidNode> {
+    if !l.each {
+        return Ok(x);
+    }
+    let weights = weights(l)?;
+    let labelled = Scalar::Call(Pointwise::Less, vec![Scalar::Number(0.0), Scalar::Operand(1)]);
+    let chosen = Scalar::Call(Pointwise::Choose, vec![labelled, Scalar::Operand(0), Scalar::Number(other)]);
+    l.formula(&chosen, &[x, weights])
+}
+
+fn answer(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let (x, logits, labels) = answers(e, c)?;
+    let probabilities = c.block.word("probabilities").filter(|word| *word == "stablemax");
+    let probabilities = probabilities.map(|_| Probabilities::Stablemax);
+    let (objective, outputs) = (e.l.binding().objective, e.l.binding().outputs());
+    if probabilities.is_some() && (outputs == Some(1) || matches!(objective, Objective::Number | Objective::Several)) {
+        let message = "`stablemax` makes probabilities of several classes, and here is one number per answer";
+        return e.fail(Kind::ObjectiveMismatch, c.span, message, "");
+    }
+    let value = e.node(c.span, |l| {
+        let loss = match objective {
+            Objective::Number => {
+                let error = l.map(Pointwise::Sub, &[logits, labels])?;
+                let square = l.map(Pointwise::Mul, &[error, error])?;
+                l.one(Op::Squeeze, &[square], Attrs::new())?
+            }
+            Objective::Several => {
+                let each = l.one(Op::BinaryCrossEntropyEach, &[logits, labels], Attrs::new())?;
+                let mean = l.one(Op::Reduce, &[each], Attrs::of(attribute::BY, Reduction::Mean))?;
+                l.one(Op::Squeeze, &[mean], Attrs::new())?
+            }
+            _ if outputs == Some(1) => l.one(Op::BinaryCrossEntropyEach, &[logits, labels], Attrs::new())?,
+            _ => {
+                let attrs = Attrs::new().with_some(attribute::PROBABILITIES, probabilities);
+                l.one(Op::CrossEntropyEach, &[logits, labels], attrs)?
+            }
+        };
+        where_labelled(l, loss, 0.0)
+    })?;
+    Some(Item::Array(Array { value, axes: x.units().to_vec(), rows: true, truth: false, labels: true }))
+}
+
+fn right(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    if let Objective::Number | Objective::Several = e.l.binding().objective {
+        let message = "`right` says whether one class is the label, and this task asks for something else";
+        return e.fail(Kind::ObjectiveMismatch, c.span, message, "");
+    }
+    let (x, logits, labels) = answers(e, c)?;
+    let value = e.node(c.span, |l| {
+        let right = l.one(Op::Right, &[logits, labels], Attrs::new())?;
+        where_labelled(l, right, 1.0)
+    })?;
+    Some(Item::Array(Array { value, axes: x.units().to_vec(), rows: true, truth: false, labels: true }))
+}
+
+fn average(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let x = arg(e, c, 0)?;
+    let fits = match x.axes[..] {
+        [] => true,
+        [Axis::Positions] => e.l.each,
+        _ => false,
+    };
+    if !fits || !x.rows {
+        let message = format!("`average` takes one number per answer, and this is {}", x.describe());
+        let help = match x.axes[..] {
+            [Axis::Positions] => "rows are answered here: `mean(x)` makes one number per row of one per token",
+            _ => "`mean(x) { over: width }` makes one number of channels",
+        };
+        return e.report(Diagnostic::new(Kind::WrongType, c.places[0], message).help(help));
+    }
+    Some(Item::Average(x))
+}
+
+/// The mean of losses over the tokens of a row that have a label; 0 where none has.
+pub(super) fn mean_of_labelled(l: &mut Lower<'_>, x: Value) -> Result<Value, InvalidNode> {
+    let weights = weights(l)?;
+    let weighted = l.map(Pointwise::Mul, &[x, weights])?;
+    let (sum, count) = (l.one(Op::Sum, &[weighted], Attrs::new())?, l.one(Op::Sum, &[weights], Attrs::new())?);
+    let none = Scalar::Call(Pointwise::Less, vec![Scalar::Number(0.0), Scalar::Operand(1)]);
+    let count_or_one = Scalar::Call(Pointwise::Choose, vec![none, Scalar::Operand(1), Scalar::Number(1.0)]);
+    l.formula(&Scalar::Call(Pointwise::Div, vec![Scalar::Operand(0), count_or_one]), &[sum, count])
+}
+
+impl Eval<'_, '_> {
+    /// `loss value`
+    pub(super) fn pays(&mut self, value: &Expr) -> Option<()> {
+        let paid = match self.expr(value, None)? {
+            Item::Average(x) => x,
+            other => {
+                let message = "`loss` takes averages, as `loss 0.1 * average(x)`";
+                let label = format!("this is {}", other.describe());
+                return self.fail(Kind::WrongType, value.span, message, label);
+            }
+        };
+        let loss = Loss { value: paid.value, labels: paid.labels };
+        match &mut self.l.steps {
+            Some(steps) => steps.losses.push(loss),
+            None if self.l.trying => {}
+            None if self.l.region() == MAIN => self.l.losses.push(loss),
+            None => {
+                let message = "`loss` can't stand inside a loop over parts of the row";
+                return self.fail(Kind::MisplacedStatement, value.span, message, "");
+            }
+        }
+        Some(())
+    }
+
+    /// Arithmetic with averages: they may be weighted by constants, and averages of one kind added.
+    pub(super) fn averages(&mut self, op: BinaryOp, (a, b): (Item, Item), span: Span) -> Option<Item> {
+        use BinaryOp::{Add, Div, Mul, Sub};
+        let inner = |item: Item| match item {
+            Item::Average(x) => Item::Array(x),
+            other => other,
+        };
+        let fits = match (op, &a, &b) {
+            (Mul | Div, Item::Average(_), Item::Constant(_)) | (Mul, Item::Constant(_), Item::Average(_)) => true,
+            (Add | Sub, Item::Average(a), Item::Average(b)) => a.axes == b.axes,
+            _ => false,
+        };
+        if !fits {
+            let message = format!("`{}` can't join {} and {}", op.symbol(), a.describe(), b.describe());
+            let help = "averages are weighted by constants, and averages of the same answers are added; \
+                other losses have a `loss` of their own";
+            return self.report(Diagnostic::new(Kind::WrongType, span, message).help(help));
+        }
+        let item = self.arithmetic(op, inner(a), inner(b), span)?;
+        self.array(item, span).map(Item::Average)
+    }
+}
