@@ -237,7 +237,7 @@ impl Builder<'_, '_> {
                 }
             }
             ExprKind::Neg(x) | ExprKind::Not(x) | ExprKind::Group(x) => self.constants(x, scope, bound),
-            ExprKind::Binary(_, a, b) => {
+            ExprKind::Binary(_, a, b) | ExprKind::Indexed(a, b) => {
                 self.constants(a, scope, bound);
                 self.constants(b, scope, bound);
             }

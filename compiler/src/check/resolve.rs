@@ -170,6 +170,10 @@ impl<'r, 'a> Resolver<'r, 'a> {
                 let message = format!("nothing in braces has a meaning in {}", self.allowed.place);
                 self.problems.fail(Diagnostic::new(Kind::Syntax, body.span, message).help("only equations have it"))
             }
+            ExprKind::Indexed(index, _) => {
+                let message = format!("an index has no meaning in {}", self.allowed.place);
+                self.problems.fail(Diagnostic::new(Kind::Syntax, index.span, message).help("only equations have it"))
+            }
             ExprKind::Call(name, args, None) => self.call(name, args, expr.span, scope),
             ExprKind::Learn(table, indices, None) => self.learn(table, indices, expr.span, scope),
         }

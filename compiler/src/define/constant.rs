@@ -59,7 +59,11 @@ pub(crate) fn constant(expr: &Expr, known: &dyn Fn(&str) -> Option<Constant>) ->
             let args = args.iter().map(of).collect::<Result<Vec<_>, _>>()?;
             at(function(&name.text, &args).unwrap_or_else(|| Err(format!("there is no constant `{}(..)`", name.text))))
         }
-        ExprKind::Call(..) | ExprKind::Learn(..) | ExprKind::Function(..) | ExprKind::Old(_) => {
+        ExprKind::Call(..)
+        | ExprKind::Indexed(..)
+        | ExprKind::Learn(..)
+        | ExprKind::Function(..)
+        | ExprKind::Old(_) => {
             Err((expr.span, "this is no constant".to_owned()))
         }
     }

@@ -272,6 +272,12 @@ declare! {
             "readout mean"
         }];
 
+    /// A value that the labels are in goes where the answers could depend on it.
+    LabelsLeak = "labels-leak", Error,
+        doc: "What comes of `answer(..)` and `right(..)` may be weighted, averaged and paid by `loss`, and go nowhere else.",
+        bad: [{ "state = state + answer(mean(state))" "readout mean" }],
+        good: [{ "loss 0.5 * average(answer(mean(state)))" "readout mean" }];
+
     /// A value is not of the kind that the field takes.
     WrongType = "wrong-type", Error,
         doc: "The kind of every field is in the table of features.",

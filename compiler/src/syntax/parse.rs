@@ -491,8 +491,14 @@ impl Reader<'_> {
             Rule::call => {
                 let mut parts = Parts::of(pair);
                 let name = self.name(&parts.need());
+                let index = (parts.peek() == Some(Rule::index)).then(|| Parts::of(parts.need()).need());
+                let index = index.map(|p| self.climb(p));
                 let args = Parts::of(parts.need()).map(|p| self.climb(p)).collect();
-                ExprKind::Call(name, args, parts.next().map(|p| self.body(p)))
+                let call = ExprKind::Call(name, args, parts.next().map(|p| self.body(p)));
+                match index {
+                    Some(index) => ExprKind::Indexed(Box::new(index), Box::new(Expr { kind: call, span })),
+                    None => call,
+                }
             }
             Rule::old => ExprKind::Old(self.path(pair)),
             Rule::group => ExprKind::Group(Box::new(self.climb(Parts::of(pair).need()))),

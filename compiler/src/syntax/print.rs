@@ -273,6 +273,14 @@ impl<'a> Printer<'a> {
         }
     }
 
+    /// What stands behind the name of a call.
+    fn applied(&self, call: &Expr) -> String {
+        match &call.kind {
+            ExprKind::Call(_, args, body) => format!("({}){}", self.list(args), self.settings(body.as_ref())),
+            _ => String::new(),
+        }
+    }
+
     /// The braces behind a call, on the same line.
     fn settings(&self, body: Option<&Body>) -> String {
         body.map_or_else(String::new, |body| format!(" {}", self.one_line(&elements(body))))
@@ -361,9 +369,11 @@ impl<'a> Printer<'a> {
             ExprKind::Not(x) => format!("not {}", self.expr(x)),
             ExprKind::Binary(BinaryOp::Pow, a, b) => format!("{}^{}", self.expr(a), self.expr(b)),
             ExprKind::Binary(op, a, b) => format!("{} {} {}", self.expr(a), op.symbol(), self.expr(b)),
-            ExprKind::Call(name, args, body) => {
-                format!("{}({}){}", name.text, self.list(args), self.settings(body.as_ref()))
-            }
+            ExprKind::Call(name, ..) => format!("{}{}", name.text, self.applied(expr)),
+            ExprKind::Indexed(index, call) => match &call.kind {
+                ExprKind::Call(name, ..) => format!("{}[{}]{}", name.text, self.expr(index), self.applied(call)),
+                _ => self.expr(call),
+            },
             ExprKind::Learn(table, args, body) => {
                 let name = if table.is_empty() { "learn".to_owned() } else { format!("learn_{table}") };
                 format!("{name}[{}]{}", self.list(args), self.settings(body.as_ref()))

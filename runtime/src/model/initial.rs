@@ -21,7 +21,9 @@ pub fn initial<T: Real>(parameter: &Parameter, seed: Key) -> Vec<T> {
             let arg = args.first().and_then(Attr::float).unwrap_or(1.0);
             let other = args.get(1).and_then(Attr::float).unwrap_or(arg);
             let along = dims.last().copied().unwrap_or(1).max(1);
-            let (outputs, inputs) = (dims.first().copied().unwrap_or(1), dims.get(1).copied().unwrap_or(1));
+            // The maps of the steps of a loop stand one behind the other.
+            let map = &dims[dims.len().saturating_sub(2)..];
+            let (outputs, inputs) = (map.first().copied().unwrap_or(1), map.get(1).copied().unwrap_or(1));
             match name.as_str() {
                 "unit" => (0..count as u64).map(|n| T::from_f64(key.uniform(n))).collect(),
                 "normal" => (0..count as u64).map(|n| T::from_f64(arg * key.normal(n))).collect(),
