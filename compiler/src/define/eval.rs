@@ -358,8 +358,14 @@ impl<'l> Eval<'_, 'l> {
 
     fn equation(&mut self, equation: &ast::Equation) {
         match equation.form {
-            Form::Go | Form::Until => return drop(self.decides(equation)),
-            Form::Loss => return drop(self.pays(&equation.value)),
+            Form::Go | Form::Until => {
+                self.decides(equation);
+                return;
+            }
+            Form::Loss => {
+                self.pays(&equation.value);
+                return;
+            }
             _ => {}
         }
         let [name] = &equation.names[..] else { return self.several(equation) };

@@ -216,10 +216,11 @@ impl Eval<'_, '_> {
             }
         };
         let loss = Loss { value: paid.value, labels: paid.labels };
+        let outside = self.l.region() == MAIN;
         match &mut self.l.steps {
             Some(steps) => steps.losses.push(loss),
             None if self.l.trying => {}
-            None if self.l.region() == MAIN => self.l.losses.push(loss),
+            None if outside => self.l.losses.push(loss),
             None => {
                 let message = "`loss` can't stand inside a loop over parts of the row";
                 return self.fail(Kind::MisplacedStatement, value.span, message, "");

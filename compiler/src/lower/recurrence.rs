@@ -345,9 +345,10 @@ impl Steps {
 /// Adds the sums of losses over the steps of a loop, now among its results, to what stands around it.
 pub(crate) fn pay(l: &mut Lower<'_>, losses: &[(usize, bool)], out: &[Value]) -> Result<(), InvalidNode> {
     let paid = losses.iter().map(|(at, labels)| Loss { value: out[*at], labels: *labels });
+    let outside = l.region() == MAIN;
     match &mut l.steps {
         Some(steps) => steps.losses.extend(paid),
-        None if l.region() == MAIN => l.losses.extend(paid),
+        None if outside => l.losses.extend(paid),
         None if losses.is_empty() => {}
         None => return Err(InvalidNode("a loss can't stand inside a loop over parts of the row".to_owned())),
     }
