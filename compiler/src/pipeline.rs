@@ -5,7 +5,7 @@ pub mod memory;
 
 use crate::ir::graph::{Graph, InvalidNode};
 pub use crate::lower::lower as forward;
-use crate::lower::{Binding, attach_loss, lower};
+use crate::lower::{Binding, attach_loss, forget_labels, lower};
 use crate::pass;
 use crate::plan::{Plan, plan};
 use crate::spec::Spec;
@@ -45,12 +45,25 @@ pub fn optimised(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
     Ok(graph)
 }
 
+/// The forward graph without the losses that a spec makes of labels.
+///
+/// # Errors
+/// See [`lower`].
+pub fn answers(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
+    let mut graph = lower(spec, binding)?;
+    if graph.output("answered").is_some() {
+        forget_labels(&mut graph);
+        pass::dce::run(&mut graph);
+    }
+    Ok(graph)
+}
+
 /// The optimised graph of a forward pass without dropout.
 ///
 /// # Errors
 /// See [`lower`].
 pub fn inference(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
-    let mut graph = lower(spec, binding)?;
+    let mut graph = answers(spec, binding)?;
     pass::inference::run(&mut graph);
     pass::optimise(&mut graph);
     Ok(graph)

@@ -138,7 +138,10 @@ static FITTING: Known<(String, String, bool, bool), Vec<String>> = Mutex::new(BT
 /// # Panics
 /// When one has errors, or can't be made small.
 pub fn all(objective: Objective, edits: &[&str]) -> Vec<Model> {
-    every(Form { each: objective == Objective::Each, edits, proved: true })
+    let mut found = every(Form { each: objective == Objective::Each, edits, proved: true });
+    // The steps of a loop belong to rows, and the answers of pairs to two of them.
+    found.retain(|model| objective != Objective::Pair || !model.pays());
+    found
 }
 
 /// As [`all`], with an answer per token that promises to see only the past, whether the promise is kept or not.
@@ -304,6 +307,11 @@ impl Model {
     /// True when the model has a recursion that leaves rows when little of them exists.
     pub fn fades(&self) -> bool {
         self.spec.root.any(&|block| block.slot == "recurse" && block.variant == "continuous")
+    }
+
+    /// True when the model says its loss itself.
+    pub fn pays(&self) -> bool {
+        self.spec.root.any(&|block| block.feature.text().is_some_and(|text| text.contains("loss ")))
     }
 
     /// True when rows or positions of the model halt.

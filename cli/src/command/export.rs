@@ -63,7 +63,7 @@ const CONFIG: &str = "config.json";
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let trained = Trained::open(&options.model)?;
     let binding = Binding::from(&catalog(&*trained.task, &trained.options));
-    let graph = pipeline::forward(&trained.spec, &binding)?;
+    let graph = pipeline::answers(&trained.spec, &binding)?;
     match options.format {
         FormatArg::Torch => to_torch(&trained, &graph, &binding, &options.output, terminal),
         FormatArg::Onnx => to_onnx(&trained, &options.output, terminal),

@@ -63,9 +63,7 @@ pub(crate) fn constant(expr: &Expr, known: &dyn Fn(&str) -> Option<Constant>) ->
         | ExprKind::Indexed(..)
         | ExprKind::Learn(..)
         | ExprKind::Function(..)
-        | ExprKind::Old(_) => {
-            Err((expr.span, "this is no constant".to_owned()))
-        }
+        | ExprKind::Old(_) => Err((expr.span, "this is no constant".to_owned())),
     }
 }
 

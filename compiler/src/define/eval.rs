@@ -514,7 +514,12 @@ impl<'l> Eval<'_, 'l> {
             return Some(item);
         }
         match text {
-            "step" if self.l.steps.is_some() => return self.l.steps.as_ref().map(|steps| Item::Step(steps.number())),
+            "step" => {
+                return match &self.l.steps {
+                    Some(steps) => Some(Item::Step(steps.number())),
+                    None => self.no_steps("step", span),
+                };
+            }
             "width" => return Some(Item::Constant(Constant::Int(self.l.width as i64))),
             "classes" => return Some(Item::Size(self.l.outputs())),
             _ => {}

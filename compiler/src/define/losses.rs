@@ -13,8 +13,8 @@ use crate::ir::attribute::{self, Attrs, Probabilities, Reduction};
 use crate::ir::graph::{InvalidNode, MAIN, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::{Pointwise, Scalar};
-use crate::ir::types::{BATCH, Dim, Elem, LENGTH, PAIRS, Type};
-use crate::lower::{Loss, Lower, features};
+use crate::ir::types::{BATCH, Dim, Elem, LENGTH, Type};
+use crate::lower::{Loss, Lower, features, read};
 use crate::schema::{Objective, optional_word};
 use crate::source::Span;
 use crate::syntax::ast::Expr;
@@ -28,7 +28,7 @@ pub(super) fn rows() -> Vec<Feature> {
         row(
             "answer",
             &["x"],
-            "The loss of the answers that the model's head gives from a value: a number per row, or per token with `readout each`; 0 for tokens without a label. It goes into losses only.",
+            "The loss of the answers that the model's readout and head give from states, or its head from one vector of every row: a number per row, or per token with `readout each`; 0 for tokens without a label. It goes into losses only.",
             answer,
             vec![optional_word(
                 "probabilities",
@@ -39,7 +39,7 @@ pub(super) fn rows() -> Vec<Feature> {
         row(
             "right",
             &["x"],
-            "1 where the answer that the model's head gives from a value is the label, else 0; 1 for tokens without a label. It goes into losses only.",
+            "1 where the answer that the model gives from states, or from one vector of every row, is the label, else 0; 1 for tokens without a label. It goes into losses only.",
             right,
             vec![],
         ),
@@ -73,33 +73,44 @@ pub(super) fn takes(e: &mut Eval<'_, '_>, x: &Array, c: &Call<'_>, n: usize) -> 
 
 /// The numbers of the head for a value, and the labels.
 fn answers(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<(Array, Value, Value)> {
+    if e.l.binding().objective == Objective::Pair {
+        let message = format!("`{}` says something of one row, and this task asks about pairs of them", c.block.slot);
+        return e.fail(Kind::ObjectiveMismatch, c.span, message, "");
+    }
     let x = arg(e, c, 0)?;
     let each = e.l.each;
-    let fits = match x.axes[..] {
-        [Axis::Channels(_)] => !each,
-        [Axis::Positions, Axis::Channels(_)] => each,
-        _ => false,
+    let (states, vector) = match x.axes[..] {
+        [Axis::Positions, Axis::Channels(_)] => (true, false),
+        [Axis::Channels(_)] => (false, !each),
+        _ => (false, false),
     };
-    if !fits || !x.rows {
-        let (wanted, help) = match each {
-            true => ("a vector of every token", "with `readout each` the tokens are answered one by one"),
-            false => ("one vector of every row", "a readout makes one of states, as `mean(x)` or `at(x, last)`"),
-        };
+    if !(states || vector) || !x.rows {
+        let wanted = if each { "states" } else { "states, or one vector of every row" };
         let message = format!("`{}` takes {wanted}, and this is {}", c.block.slot, x.describe());
-        return e.report(Diagnostic::new(Kind::WrongType, c.places[0], message).help(help));
+        return e.fail(Kind::WrongType, c.places[0], message, "");
     }
-    let Some(head) = e.l.head.clone() else {
-        return e.fail(Kind::WrongType, c.span, format!("`{}` has no head here", c.block.slot), "");
-    };
-    let path = e.l.at_place("head");
-    let logits = e.node(c.span, |l| {
-        let read = features(l, x.value)?;
-        call(l, &head, &[read])
-    });
-    e.l.back_to(path);
-    let logits = logits?;
+    let logits = e.node(c.span, |l| logits(l, x.value, states))?;
+    let axes = if states && each { vec![Axis::Positions] } else { vec![] };
+    let x = Array { axes, ..x };
     let labels = e.node(c.span, |l| labels(l, logits))?;
     Some((x, logits, labels))
+}
+
+/// What the model's readout and head make of states, or its head of a vector.
+fn logits(l: &mut Lower<'_>, x: Value, states: bool) -> Result<Value, InvalidNode> {
+    let Some((readout, head)) = l.ending.clone() else {
+        return Err(InvalidNode("there is no head here".to_owned()));
+    };
+    let path = l.at_place("");
+    let read = if states { l.scoped("readout", |l| read(l, &readout, x)) } else { Ok(x) };
+    let logits = read.and_then(|read| {
+        l.scoped("head", |l| {
+            let read = features(l, read)?;
+            call(l, &head, &[read])
+        })
+    });
+    l.back_to(path);
+    logits
 }
 
 /// The input of the labels.
@@ -107,10 +118,9 @@ fn labels(l: &mut Lower<'_>, logits: Value) -> Result<Value, InvalidNode> {
     let index = |axes: &[&str]| Type::Tensor(Elem::Index, axes.iter().map(|axis| Dim::sym(*axis)).collect());
     let ty = match l.binding().objective {
         _ if l.each => index(&[BATCH, LENGTH]),
-        Objective::Pair => index(&[PAIRS]),
         Objective::Several => Type::Tensor(Elem::Index, l.graph().ty(logits).dims().to_vec()),
         Objective::Number => l.graph().ty(logits).clone(),
-        Objective::Classify | Objective::Each => index(&[BATCH]),
+        Objective::Classify | Objective::Each | Objective::Pair => index(&[BATCH]),
     };
     l.input("labels", ty)
 }
@@ -160,7 +170,7 @@ fn answer(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         };
         where_labelled(l, loss, 0.0)
     })?;
-    Some(Item::Array(Array { value, axes: x.units().to_vec(), rows: true, truth: false, labels: true }))
+    Some(Item::Array(Array { value, axes: x.axes, rows: true, truth: false, labels: true }))
 }
 
 fn right(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
@@ -173,7 +183,7 @@ fn right(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         let right = l.one(Op::Right, &[logits, labels], Attrs::new())?;
         where_labelled(l, right, 1.0)
     })?;
-    Some(Item::Array(Array { value, axes: x.units().to_vec(), rows: true, truth: false, labels: true }))
+    Some(Item::Array(Array { value, axes: x.axes, rows: true, truth: false, labels: true }))
 }
 
 fn average(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {

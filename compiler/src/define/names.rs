@@ -63,7 +63,9 @@ pub(super) fn applied(def: &Def) -> BTreeSet<String> {
             }
         };
         every(value, &mut |name, how| {
-            if how == Read::Function || !bound.contains(name.text.as_str()) {
+            // A word of a setting that is called as the definition is no application of it.
+            let own = how == Read::Word && name.text == def.name.text;
+            if how == Read::Function || !own && !bound.contains(name.text.as_str()) {
                 names.insert(name.text.clone());
             }
         });

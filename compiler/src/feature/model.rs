@@ -7,7 +7,7 @@ use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{BATCH, Dim, LENGTH, Type};
-use crate::lower::{Loss, Lower, Place, features, group, need, return_named};
+use crate::lower::{Loss, Lower, Place, features, group, need, read, return_named};
 use crate::schema::{Children, DROPOUT, Default, FOLDING, float};
 use crate::spec::Block;
 
@@ -47,15 +47,12 @@ fn lower(l: &mut Lower<'_>, model: &Block) -> Result<(), InvalidNode> {
     l.sees_past = model.sees_past();
     let child = |slot| need(model.child(slot), model, slot);
     let (embed, readout, head) = (child("embed")?, child("readout")?, child("head")?);
-    l.head = Some(head.clone());
+    l.ending = Some((readout.clone(), head.clone()));
     l.each = readout.variant == "each";
     let Lowering::Embed(first) = embed.feature.lower else { return Err(misplaced(embed)) };
     let states = l.scoped("embed", |l| first(l, embed))?;
     let states = group(l, model, &Place::at(states))?;
-    let read = l.scoped("readout", |l| match &readout.feature.lower {
-        Lowering::Readout(read) => read(l, readout, states),
-        _ => define::call(l, readout, &[states]),
-    })?;
+    let read = l.scoped("readout", |l| read(l, readout, states))?;
     let logits = l.scoped("head", |l| {
         let read = features(l, read)?;
         define::call(l, head, &[read])

@@ -136,8 +136,8 @@ pub(crate) struct Lower<'a> {
     pub(crate) sees_past: bool,
     /// What the model pays besides, outside of all loops.
     pub(crate) losses: Vec<Loss>,
-    /// The head of the model, which losses apply, too.
-    pub(crate) head: Option<Block>,
+    /// The readout and the head of the model, which losses apply, too.
+    pub(crate) ending: Option<(Block, Block)>,
     /// Whether every token is answered.
     pub(crate) each: bool,
     /// The step and the number of steps for each of which weights are made.
@@ -176,7 +176,7 @@ impl<'a> Lower<'a> {
             attention_dropout: 0.0,
             sees_past: false,
             losses: vec![],
-            head: None,
+            ending: None,
             each: false,
             by_step: None,
             steps: None,

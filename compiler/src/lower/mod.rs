@@ -15,7 +15,7 @@ pub(crate) use builder::{Halted, LinearInit, Loss, Lower, Place, choice, need};
 pub use group::statements;
 pub(crate) use group::{group, layers};
 pub use objective::attach_loss;
-pub(crate) use objective::{features, return_named};
+pub(crate) use objective::{features, forget_labels, read, return_named};
 pub(crate) use recurrence::{Carried, Steps, pay};
 
 use crate::diag::Problems;

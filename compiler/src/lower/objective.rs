@@ -1,12 +1,15 @@
 //! The loss on top of a forward graph.
 
 use super::builder::{Binding, Lower};
+use crate::define;
+use crate::feature::Lowering;
 use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::{self, Pointwise};
 use crate::ir::types::{BATCH, Dim, Elem, LENGTH, PAIRS, Type};
 use crate::schema::Objective;
+use crate::spec::Block;
 
 /// Ends the main region with named results.
 pub(crate) fn return_named(graph: &mut Graph, results: &[(&str, Value)]) -> Result<(), InvalidNode> {
@@ -15,6 +18,14 @@ pub(crate) fn return_named(graph: &mut Graph, results: &[(&str, Value)]) -> Resu
     let operands = results.iter().map(|(_, value)| *value).collect();
     let new = NewNode { op: Op::Return, operands, attrs, types: vec![], body: None, label: String::new() };
     graph.push(MAIN, new).map(|_| ())
+}
+
+/// What the head reads of the final states.
+pub(crate) fn read(l: &mut Lower<'_>, readout: &Block, states: Value) -> Result<Value, InvalidNode> {
+    match &readout.feature.lower {
+        Lowering::Readout(read) => read(l, readout, states),
+        _ => define::call(l, readout, &[states]),
+    }
 }
 
 /// What is classified: the vector that was read out, for pairs `[u; v; u v; |u - v|]`.
@@ -49,6 +60,16 @@ pub fn attach_loss(graph: &mut Graph, binding: &Binding) -> Result<(), InvalidNo
     results.extend([("task_loss".to_owned(), task_loss), ("loss".to_owned(), loss)]);
     let named: Vec<(&str, Value)> = results.iter().map(|(n, v)| (n.as_str(), *v)).collect();
     return_named(graph, &named)
+}
+
+/// Takes the losses out that a spec makes of labels. `dce` then removes what they were made of.
+pub(crate) fn forget_labels(graph: &mut Graph) {
+    let Some(end) = graph.terminator(MAIN).filter(|_| graph.output("answered").is_some()) else { return };
+    let names: Vec<String> = graph.node(end).get(attribute::NAMES).split(", ").map(str::to_owned).collect();
+    let results = names.iter().zip(graph.node(end).operands.clone()).filter(|(name, _)| *name != "answered");
+    let (names, operands): (Vec<&str>, Vec<Value>) = results.map(|(name, value)| (name.as_str(), value)).unzip();
+    graph.set_operands(end, operands);
+    graph.set_attr(end, attribute::NAMES, &names.join(", "));
 }
 
 fn task_loss(graph: &mut Graph, binding: &Binding, logits: Value) -> Result<Value, InvalidNode> {

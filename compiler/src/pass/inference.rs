@@ -1,13 +1,13 @@
 //! Turns dropout and the noise of searches off: the graph of evaluation and prediction. `fold` then removes the nodes.
 
 use crate::ir::attribute::{self, Draws, Key, Kind, Noise};
-use crate::ir::graph::{Graph, MAIN, NodeId, Value};
+use crate::ir::graph::{Graph, MAIN, NodeId};
 use crate::ir::ops::Op;
 
 /// Sets every dropout probability to 0, and lets searches choose the best; true when one did not. What a search still draws, it
 /// draws alike for all rows, so that no row depends on its place in the batch.
 pub fn run(graph: &mut Graph) -> bool {
-    let mut changed = forget_labels(graph);
+    let mut changed = false;
     for id in graph.walk(MAIN) {
         changed |= match graph.node(id).op {
             Op::Dropout => set(graph, id, attribute::P, 0.0),
@@ -17,17 +17,6 @@ pub fn run(graph: &mut Graph) -> bool {
         };
     }
     changed
-}
-
-/// Takes the losses out that need labels; true when there are some. `dce` then removes what they were made of.
-fn forget_labels(graph: &mut Graph) -> bool {
-    let Some(end) = graph.terminator(MAIN).filter(|_| graph.output("answered").is_some()) else { return false };
-    let names: Vec<String> = graph.node(end).get(attribute::NAMES).split(", ").map(str::to_owned).collect();
-    let results = names.iter().zip(graph.node(end).operands.clone()).filter(|(name, _)| *name != "answered");
-    let (names, operands): (Vec<&str>, Vec<Value>) = results.map(|(name, value)| (name.as_str(), value)).unzip();
-    graph.set_operands(end, operands);
-    graph.set_attr(end, attribute::NAMES, &names.join(", "));
-    true
 }
 
 /// Sets an attribute; true when it was another one.

@@ -135,7 +135,7 @@ pub(crate) fn nexts(
             let item = eval.frame.names.get(&carry.name).cloned()?;
             let next = eval.row_by_row(item, state, place)?;
             if !carry.array.labels {
-                losses::without_labels(eval, &next, (&format!("`{}`, which is carried without", carry.name), place))?;
+                losses::without_labels(eval, &next, (&format!("`{}`, which starts without one", carry.name), place))?;
             }
             if next.axes == carry.array.axes && next.truth == carry.array.truth {
                 return Some(next.value);
@@ -257,7 +257,7 @@ impl Eval<'_, '_> {
         }
     }
 
-    fn no_steps<T>(&mut self, word: &str, span: Span) -> Option<T> {
+    pub(super) fn no_steps<T>(&mut self, word: &str, span: Span) -> Option<T> {
         let message = format!("`{word}` has no steps here");
         let help = "it belongs to a `loop`, or to a definition that is applied in one or in `recur depthwise`";
         self.report(Diagnostic::new(Kind::MisplacedStatement, span, message).help(help))
