@@ -290,7 +290,7 @@ impl Expr {
             Self::Draw(draw) => {
                 write!(f, "{}(", draw.distribution.name())?;
                 write_list(f, &draw.args)?;
-                write!(f, ")")?;
+                write!(f, ") {{ per: {}, evaluation: {} }}", draw.per.name(), draw.expected)?;
             }
             Self::Learn(table, args) => {
                 write!(f, "{}[", learned(table))?;

@@ -9,7 +9,7 @@ use super::resolve::{Allowed, BIAS, CONSTANT, DEPTH, MASK, Resolver, Type, Typed
 use super::scope::{Bound, ScopeId};
 use crate::define;
 use crate::diag::{Diagnostic, Kind, closest, did_you_mean, list};
-use crate::expr::Expr;
+use crate::expr::{Expr, most};
 use crate::feature::{self, Feature};
 use crate::ir::pointwise::{ACTIVATIONS, Pointwise};
 use crate::schema::{Default, Field, FieldKind, Text, Words};
@@ -269,6 +269,12 @@ impl Builder<'_, '_> {
             Expr::Given => Some(Value::Expr(Expr::Given)),
             _ if typed.ty != Type::Int => self.wrong(field, expr.span, &format!("this is {}", typed.ty.describe())),
             other if other.holds_given() => self.wrong(field, expr.span, "`given` stands alone"),
+            other if other.holds_draw() && !most(&other).is_finite() => {
+                let message = format!("a drawn number of steps has no bound here");
+                let help =
+                    format!("write `{}: min(.., 64)`: memory and time are planned for the most steps", field.name);
+                self.problems.fail(Diagnostic::new(Kind::OutOfRange, expr.span, message).help(help))
+            }
             other => Some(Value::Expr(other)),
         }
     }

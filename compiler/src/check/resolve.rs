@@ -3,7 +3,7 @@
 use super::items::{Definition, Items};
 use super::scope::{Bound, ScopeId, Scopes};
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
-use crate::expr::{BinaryOp, Expr, Func, Var, constant, simplify};
+use crate::expr::{BinaryOp, Distribution, Draw, Expr, Func, Per, Value as Number, Var, constant, simplify};
 use crate::source::Span;
 use crate::syntax::ast::{self, ExprKind, Role};
 
@@ -166,6 +166,9 @@ impl<'r, 'a> Resolver<'r, 'a> {
                 let help = "as in `depthwise.depth: 2 * depthwise.depth` of a variant, or in `--set`";
                 self.problems.fail(Diagnostic::new(Kind::UnknownName, path.span, message).help(help))
             }
+            ExprKind::Call(name, args, body) if self.allowed.given && Distribution::named(&name.text).is_some() => {
+                self.draw(name, args, body.as_ref(), scope)
+            }
             ExprKind::Function(_, body) | ExprKind::Call(_, _, Some(body)) | ExprKind::Learn(_, _, Some(body)) => {
                 let message = format!("nothing in braces has a meaning in {}", self.allowed.place);
                 self.problems.fail(Diagnostic::new(Kind::Syntax, body.span, message).help("only equations have it"))
@@ -177,6 +180,69 @@ impl<'r, 'a> Resolver<'r, 'a> {
             ExprKind::Call(name, args, None) => self.call(name, args, expr.span, scope),
             ExprKind::Learn(table, indices, None) => self.learn(table, indices, expr.span, scope),
         }
+    }
+
+    /// A number that is drawn: `poisson(mean) { per: batch, evaluation: 32 }`.
+    fn draw(
+        &mut self,
+        name: &ast::Name,
+        args: &[ast::Expr],
+        body: Option<&ast::Body>,
+        scope: ScopeId,
+    ) -> Option<Typed> {
+        let distribution = Distribution::named(&name.text)?;
+        if args.len() != distribution.arity() {
+            return self.problems.fail(wrong_arity(&name.text, distribution.arity(), args.len(), name.span, None));
+        }
+        let (mut per, mut expected) = (Per::Row, None);
+        for element in body.map_or(&[][..], |body| &body.elements) {
+            let field = match element {
+                ast::Element::Field(ast::Field { name, value: ast::Value::Expr(value), .. }) => Some((name, value)),
+                _ => None,
+            };
+            let known = field.and_then(|(name, value)| match name.text.as_str() {
+                "per" => value.as_name().and_then(|word| Per::named(&word.text)).map(|word| per = word),
+                "evaluation" => match self.resolve(value, scope)?.expr {
+                    Expr::Int(v) if v >= 0 => Some(expected = Some(Number::Int(v))),
+                    Expr::Float(v) if v >= 0.0 && !distribution.is_whole() => Some(expected = Some(Number::Float(v))),
+                    _ => None,
+                },
+                _ => None,
+            });
+            if known.is_none() {
+                let message = format!("a draw has the settings `per: row`, `per: batch` and `evaluation: n`");
+                let help = "`per` says who shares the number, `evaluation` what stands for it where nothing is drawn";
+                return self.problems.fail(Diagnostic::new(Kind::WrongType, element.span(), message).help(help));
+            }
+        }
+        let mut operands = vec![];
+        for arg in args {
+            let operand = self.resolve(arg, scope)?;
+            self.number(&operand, arg.span, &format!("`{}`", name.text))?;
+            operands.push(operand);
+        }
+        let real = |x: &Typed| match x.expr.without_draws() {
+            Expr::Int(v) => Some(v as f64),
+            Expr::Float(v) => Some(v),
+            _ => None,
+        };
+        let numbers: Vec<f64> = operands.iter().filter_map(real).collect();
+        let expected = match (expected, &numbers[..]) {
+            (Some(expected), _) => expected,
+            (None, [p]) if distribution == Distribution::Geometric && *p > 0.0 => Number::Int((1.0 / p).round() as i64),
+            (None, [mean]) if distribution == Distribution::Poisson => Number::Int(mean.round() as i64),
+            (None, [mean, _]) if distribution == Distribution::Lognormal => Number::Float(*mean),
+            (None, [a, b]) if distribution == Distribution::Uniform => Number::Int(((a + b) / 2.0).round() as i64),
+            _ => {
+                let message = format!("what stands for `{}` in evaluation is not known", name.text);
+                let help = "write `{ evaluation: n }` behind it";
+                return self.problems.fail(Diagnostic::new(Kind::MissingField, name.span, message).help(help));
+            }
+        };
+        let ty = if distribution.is_whole() { Type::Int } else { Type::Float };
+        self.join(operands, ty, name.span, |args| {
+            Expr::Draw(Box::new(Draw { distribution, args, stream: 0, per, expected }))
+        })
     }
 
     fn name(&mut self, name: &str, span: Span, scope: ScopeId) -> Option<Typed> {

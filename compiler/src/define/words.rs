@@ -117,6 +117,42 @@ static WORDS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
         ),
         row("zeros", &["x"], "0 everywhere, of the type of a value.", |e, c| full(e, c, 0.0), vec![]),
         row("ones", &["x"], "1 everywhere, of the type of a value.", |e, c| full(e, c, 1.0), vec![]),
+        row(
+            "normal",
+            &["x"],
+            "Independent normal numbers around 0, of the type of a value; drawn anew for every row, step and update, in evaluation the same for all rows.",
+            |e, c| {
+                let attrs = Attrs::of(attribute::STD, c.block.float("std").unwrap_or(1.0));
+                drawn(e, c, Op::Normal, attrs.with_some(attribute::CUT_AT, c.block.float("cut")))
+            },
+            vec![
+                float("std", Default::Float(1.0), POSITIVE, "standard deviation"),
+                float(
+                    "cut",
+                    Default::Absent,
+                    Bounds::closed(0.1, 10.0),
+                    "the largest distance from 0, in standard deviations; any if left out",
+                ),
+            ],
+        ),
+        row(
+            "uniform",
+            &["x"],
+            "Independent numbers between two, each as likely, of the type of a value; drawn as those of `normal`.",
+            |e, c| {
+                let end = |name: &str, default: f64| c.block.float(name).unwrap_or(default);
+                let (low, high) = (end("low", 0.0), end("high", 1.0));
+                if low >= high {
+                    let message = "`low` of `uniform` is below `high`";
+                    return e.fail(Kind::OutOfRange, c.span, message, format!("from {low} to {high}"));
+                }
+                drawn(e, c, Op::Uniform, Attrs::of(attribute::LOW, low).with(attribute::HIGH, high))
+            },
+            vec![
+                float("low", Default::Float(0.0), Bounds::ANY, "the least number"),
+                float("high", Default::Float(1.0), Bounds::ANY, "what all numbers are below"),
+            ],
+        ),
         row("stop", &["x"], "The value, through which no gradient goes back.", stop, vec![]),
         learn_row(),
     ];
@@ -598,6 +634,20 @@ fn running_mean(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     }
     let value = e.node(c.span, |l| l.one(Op::CumulativeMean, &[x.value], Attrs::new()))?;
     Some(Item::Array(Array { value, axes, rows: true, truth: false, labels: false }))
+}
+
+/// Numbers that are drawn.
+fn drawn(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, attrs: Attrs) -> Option<Item> {
+    let x = arg(e, c, 0)?;
+    if !x.rows {
+        let message = format!("`{}` draws numbers for every row, and this is the same for all", c.block.slot);
+        return e.fail(Kind::WrongType, c.places[0], message, "");
+    }
+    let value = e.node(c.span, |l| {
+        let stream = l.stream();
+        l.one(op, &[x.value], attrs.with(attribute::STREAM, stream))
+    })?;
+    Some(Item::Array(Array { value, labels: false, ..x }))
 }
 
 fn full(e: &mut Eval<'_, '_>, c: &Call<'_>, number: f64) -> Option<Item> {

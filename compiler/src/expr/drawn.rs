@@ -144,6 +144,31 @@ impl Expr {
         super::simplify(self.replaced(&expected))
     }
 
+    /// The expression with a stream of random numbers for each of its draws, numbered from `first` on.
+    #[must_use]
+    pub fn with_streams(&self, first: u64) -> Self {
+        let next = std::cell::Cell::new(first);
+        self.numbered(&next)
+    }
+
+    fn numbered(&self, next: &std::cell::Cell<u64>) -> Self {
+        self.replaced(&|x: &Self| match x {
+            Self::Draw(draw) => {
+                let stream = next.get();
+                next.set(stream + 1);
+                let args = draw.args.iter().map(|arg| arg.numbered(next)).collect();
+                Some(Self::Draw(Box::new(Draw { stream, args, ..(**draw).clone() })))
+            }
+            _ => None,
+        })
+    }
+
+    /// How many numbers are drawn for it.
+    pub fn draws(&self) -> usize {
+        let inside: usize = self.operands().into_iter().map(Self::draws).sum();
+        inside + usize::from(matches!(self, Self::Draw(_)))
+    }
+
     /// The expression for rows of this length.
     #[must_use]
     pub fn at_length(&self, length: i64) -> Self {
@@ -167,7 +192,8 @@ mod tests {
         let text = "min(add(poisson(lognormal(32.0, 0.5, 4, batch, 32.0), 3, batch, 31), 1), 128)";
         let expr = read(text).expect("an expression");
         assert_eq!(attr::print(&Attr::from(&expr)), text);
-        assert_eq!(expr.to_string(), "min(poisson(lognormal(32.0, 0.5)) + 1, 128)");
+        let shown = "min(poisson(lognormal(32.0, 0.5) { per: batch, evaluation: 32.0 }) { per: batch, evaluation: 31 } + 1, 128)";
+        assert_eq!(expr.to_string(), shown);
         for wrong in [
             "poisson(3.0)",
             "poisson(3.0, 1, row, 2.5)",

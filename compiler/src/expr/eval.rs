@@ -89,6 +89,16 @@ impl Env {
     }
 }
 
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Int(v) => write!(f, "{v}"),
+            Self::Float(v) => write!(f, "{v:?}"),
+            Self::Bool(v) => write!(f, "{v}"),
+        }
+    }
+}
+
 impl Value {
     /// The number as a real one.
     pub(super) fn real(self) -> Result<f64, EvalError> {

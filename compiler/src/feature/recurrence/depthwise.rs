@@ -118,7 +118,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     let begin = |rule| Mixture::start(l, rule, &mut carried, (h, start));
     let mixture = rule.map(begin).transpose()?;
     let step = carried.step(l);
-    let bound = bound(block, "depth")?;
+    let bound = bound(l, block, "depth")?;
     let own = Steps::new(l, &carried, place.state, step, &bound);
     let cap = l.graph().ty(place.state).ragged().map(str::to_owned).filter(|_| block.word("cap") != Some("none"));
     let ((mut taken, own), inner) = l.inside(carried.region, |l| {
@@ -153,16 +153,22 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
 }
 
 /// The bound of a recurrence, by this field: a number, or an expression over the length of the row.
-pub(super) fn bound(block: &Block, field: &str) -> Result<Attrs, InvalidNode> {
-    if let Some(steps) = block.int(field) {
-        return Ok(Attrs::of(attribute::BOUND, Bound::Steps(steps)));
-    }
-    let depth = block.fields.get(field).map(|s| &s.value);
-    match need(depth, block, field)? {
-        Setting::Expr(e @ (Expr::Int(_) | Expr::Var(_) | Expr::Given | Expr::Call(..) | Expr::Binary(..))) => {
-            Ok(Attrs::of(attribute::BOUND, Bound::Rule(&Attr::from(e))))
+fn bound(l: &mut Lower<'_>, block: &Block, field: &str) -> Result<Attrs, InvalidNode> {
+    Ok(match depth(l, block, field)? {
+        Expr::Int(steps) => Attrs::of(attribute::BOUND, Bound::Steps(usize::try_from(steps).unwrap_or(0))),
+        rule => Attrs::of(attribute::BOUND, Bound::Rule(&Attr::from(&rule))),
+    })
+}
+
+/// The number of steps, by this field, with streams of random numbers for what is drawn.
+pub(super) fn depth(l: &mut Lower<'_>, block: &Block, field: &str) -> Result<Expr, InvalidNode> {
+    match &need(block.fields.get(field), block, field)?.value {
+        Setting::Int(steps) => Ok(Expr::Int(*steps)),
+        Setting::Expr(rule) => {
+            let streams: Vec<usize> = (0..rule.draws()).map(|_| l.stream()).collect();
+            Ok(rule.with_streams(streams.first().copied().unwrap_or(0) as u64))
         }
-        other => Err(InvalidNode(format!("a depth of `{other}` can't run yet"))),
+        other => Err(InvalidNode(format!("{other} is no number of steps"))),
     }
 }
 

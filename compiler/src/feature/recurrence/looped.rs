@@ -1,10 +1,10 @@
 //! `loop`: equations and layers, step by step, with any number of carried values.
 
-use super::depthwise::bound;
+use super::depthwise::depth;
 use super::has_layers;
 use crate::define::{self, Carry};
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::expr::{BinaryOp, Expr, Func};
+use crate::expr::{BinaryOp, Expr, Func, simplify};
 use crate::feature::{Feature, Lowering, Site, Slot};
 use crate::ir::attribute::{self, Attrs, Bound};
 use crate::ir::graph::{InvalidNode, Value};
@@ -12,7 +12,7 @@ use crate::ir::ops::Op;
 use crate::ir::types::Attr;
 use crate::lower::{Carried, Halted, Lower, Place, Steps, layers, need, pay};
 use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, Text, of_kind};
-use crate::spec::{Block, Value as Setting};
+use crate::spec::Block;
 
 /// The keyword and its only form.
 pub(in crate::feature) fn slot() -> Slot {
@@ -90,7 +90,7 @@ fn steps_are_known(site: &Site<'_>, problems: &mut Problems) {
 fn lower(l: &mut Lower<'_>, block: &Block, place: &mut Place) -> Result<Value, InvalidNode> {
     let before = place.clone();
     let mut values = define::starts(l, block, place.state, &mut place.names)?;
-    for part in runs(block)? {
+    for part in runs(l, block)? {
         values = run(l, block, &before, &values, part)?;
     }
     place.names.bind(&values, false);
@@ -110,26 +110,28 @@ struct Run {
 }
 
 /// The steps without a tape, then those with one.
-fn runs(block: &Block) -> Result<Vec<Run>, InvalidNode> {
-    let all = bound(block, "steps")?;
-    let whole = Run { bound: all, taped: block.word("grad") != Some("none"), before: Some(0), followed: false };
-    let Some(last) = block.int("grad") else { return Ok(vec![whole]) };
-    let (free, taped, before) = match &need(block.fields.get("steps"), block, "steps")?.value {
-        Setting::Expr(steps) => {
-            let rule = |rule: Expr| Attrs::of(attribute::BOUND, Bound::Rule(&Attr::from(&rule)));
-            let number = || Expr::Int(last as i64);
-            let rest = Expr::Binary(BinaryOp::Sub, Box::new(steps.clone()), Box::new(number()));
-            let free = Expr::Call(Func::Max, vec![rest, Expr::Int(0)]);
-            (rule(free), rule(Expr::Call(Func::Min, vec![steps.clone(), number()])), None)
-        }
-        _ => {
-            let cut = |steps: usize| Attrs::of(attribute::BOUND, Bound::Steps(steps));
-            let free = need(block.int("steps"), block, "steps")?.saturating_sub(last);
-            (cut(free), cut(last), Some(free))
-        }
+fn runs(l: &mut Lower<'_>, block: &Block) -> Result<Vec<Run>, InvalidNode> {
+    let steps = depth(l, block, "steps")?;
+    let bound = |steps: Expr| match steps {
+        Expr::Int(steps) => Attrs::of(attribute::BOUND, Bound::Steps(usize::try_from(steps).unwrap_or(0))),
+        rule => Attrs::of(attribute::BOUND, Bound::Rule(&Attr::from(&rule))),
     };
-    let free = Run { bound: free, taped: false, before: Some(0), followed: true };
-    Ok(vec![free, Run { bound: taped, taped: true, before, followed: false }])
+    let Some(last) = block.int("grad") else {
+        let taped = block.word("grad") != Some("none");
+        return Ok(vec![Run { bound: bound(steps), taped, before: Some(0), followed: false }]);
+    };
+    let last = Expr::Int(last as i64);
+    let rest = Expr::Binary(BinaryOp::Sub, Box::new(steps.clone()), Box::new(last.clone()));
+    let free = simplify(Expr::Call(Func::Max, vec![rest, Expr::Int(0)]));
+    let before = match free {
+        Expr::Int(steps) => usize::try_from(steps).ok(),
+        _ => None,
+    };
+    let taped = bound(simplify(Expr::Call(Func::Min, vec![steps, last])));
+    Ok(vec![
+        Run { bound: bound(free), taped: false, before: Some(0), followed: true },
+        Run { bound: taped, taped: true, before, followed: false },
+    ])
 }
 
 /// One run over steps, from these values on.
